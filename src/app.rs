@@ -24,7 +24,7 @@ use crate::{
     channels::{Intake, local::Local},
     config::Config,
     domain::{host::errors::chain, states::SandboxName},
-    gateway::{self, Credentials, Gateway, Upstream},
+    gateway::{self, Credentials, Gateway, OutsideLimits, Upstream},
     ipc::{self, Claims, HostDirs, Watch},
     loops::{
         self, Allowances, Boxes, Dispatch, Heartbeats, Held, Keeping, Machine, Mailboxes, Problems, Runs,
@@ -185,7 +185,15 @@ fn open_gateway(root: &Path, config: &Config) -> Result<Gateway> {
     let upstream = Upstream::parse(&config.gateway.upstream)
         .with_context(|| format!("the setting gateway.upstream can't be {:?}", config.gateway.upstream))?;
     let credentials = Credentials::new(root.join(".env"), config.gateway.token_file.clone());
-    Ok(Gateway::new(upstream, credentials, gateway::Limits::default()))
+    let egress = &config.egress;
+    let outside = OutsideLimits {
+        connections: egress.connections,
+        per_minute: egress.connections_per_minute,
+        bytes_per_hour: egress.bytes_per_hour,
+        life: egress.life,
+        ..OutsideLimits::default()
+    };
+    Ok(Gateway::new(upstream, credentials, gateway::Limits::default()).bounding_outside(outside))
 }
 
 impl Daemon {
@@ -315,6 +323,7 @@ impl Daemon {
             boxes: Arc::clone(&boxes),
             claims,
             snapshots: Arc::clone(&snapshots),
+            gateway: Arc::clone(&gateway),
             lanes,
             mailboxes: mailboxes.clone(),
             accounts: of_accounts,

@@ -37,7 +37,7 @@ pub use limits::{Health, Limits};
 pub use media::Media;
 pub use sandbox::{Sandbox, SandboxKind};
 use small::ChatWords;
-pub use small::{Approvals, Gateway, Ipc, Outbox};
+pub use small::{Approvals, Egress, Gateway, Ipc, Outbox};
 pub use written::Written;
 pub use zones::ZoneSource;
 
@@ -56,6 +56,7 @@ pub struct Config {
     pub zone_source: ZoneSource,
     pub log_level: String,
     pub sandbox: Sandbox,
+    pub egress: Egress,
     pub agent: Agent,
     pub limits: Limits,
     pub health: Health,
@@ -100,6 +101,7 @@ struct File {
     #[serde(deserialize_with = "log_level")]
     log_level: String,
     sandbox: Sandbox,
+    egress: Egress,
     agent: Agent,
     limits: Limits,
     health: Health,
@@ -177,6 +179,7 @@ impl Config {
             zone_source,
             log_level: file.log_level,
             sandbox: file.sandbox,
+            egress: file.egress,
             agent: file.agent,
             limits: file.limits,
             health: file.health,

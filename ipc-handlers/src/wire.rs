@@ -20,6 +20,8 @@ pub const V1_OUTPUT_END: &str = "---NANOCLAW_OUTPUT_END---";
 pub const CLOSE_FILE: &str = "_close";
 /// A text that grows beyond this is not shown before it is whole, bytes.
 pub const LONGEST_SO_FAR: usize = 64 << 10;
+/// Where programs in a container without a network find the way to hosts outside, if the host gives one.
+pub const PROXY: &str = "127.0.0.1:3128";
 /// The protocol that this host speaks.
 pub const PROTOCOL: u32 = 2;
 

@@ -29,9 +29,10 @@ Keys:
   memory_mib   memory of the container, MiB, 6 to 16777216; 0: no limit
   cpus         processors of the container, 0.01 to 1024; 0: no limit
   pids         processes in the container, 8 to 4194304; 0: no limit
-  network      model (the container reaches its model only) or open
+  network      model (the container reaches its model only), allowlist (and the hosts of
+               `g2 egress`) or open
   egress       none, or model_fetch: the model's host may fetch pages, search the web and call
-               tool servers. This matters only with network=model
+               tool servers. This does not matter with network=open
   credentials  gateway (keys stay on the host) or stdin (the agent gets them; needs
                network=open)
   timezone     zone name such as Europe/Paris, for times in prompts, cron tasks and TZ in the

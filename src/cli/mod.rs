@@ -26,6 +26,7 @@ mod confirm;
 mod doctor;
 mod dropped;
 mod editor;
+mod egress;
 mod engage;
 mod events;
 mod filter;
@@ -181,6 +182,9 @@ enum Command {
     Runs(runs::Runs),
     /// Show how much agents used the model: requests, tokens and refusals
     Usage(usage::Usage),
+    /// Hosts outside that agents may reach: list, allow, deny
+    #[command(subcommand)]
+    Egress(egress::Egress),
     /// Questions about strangers and new chats: list, approve, deny
     #[command(subcommand)]
     Approvals(approvals::Approvals),
@@ -406,6 +410,7 @@ async fn run(context: &Context, command: Command) -> CliResult {
         Command::Schedule(schedule) => schedule.run(context).await,
         Command::Runs(runs) => runs.run(context).await,
         Command::Usage(usage) => usage.run(context).await,
+        Command::Egress(egress) => egress.run(context).await,
         Command::Approvals(approvals) => approvals.run(context).await,
         Command::Ipc(ipc) => ipc.run(context).await,
         Command::Ops(ops) => ops.run(),

@@ -1,11 +1,29 @@
-//! `[approvals]`, `[words]`, `[outbox]`, `[gateway]` and `[ipc]`: the sections that say little.
+//! `[egress]`, `[approvals]`, `[words]`, `[outbox]`, `[gateway]` and `[ipc]`: the sections that say little.
 
-use std::path::PathBuf;
+use std::{path::PathBuf, time::Duration};
 
 use serde::Deserialize;
 
-use super::units::{minutes_ms, path_or_none, text_or_none, word};
-use crate::domain::{heard::words::Words, rows::UnknownDeliveries, runs::run_settings::NoSuchValue};
+use super::units::{mib, minutes, minutes_ms, path_or_none, text_or_none, word};
+use crate::domain::{
+    heard::words::Words,
+    rows::UnknownDeliveries,
+    runs::{outside::Pattern, run_settings::NoSuchValue},
+};
+
+/// Hosts outside that containers may reach, and how much.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Egress {
+    pub allow: Vec<Pattern>,
+    /// Of each group at a time.
+    pub connections: usize,
+    pub connections_per_minute: u32,
+    #[serde(rename = "mib_per_hour", deserialize_with = "mib")]
+    pub bytes_per_hour: u64,
+    #[serde(rename = "connection_minutes", deserialize_with = "minutes")]
+    pub life: Duration,
+}
 
 /// Questions about strangers and new chats.
 #[derive(Clone, Debug, Deserialize)]

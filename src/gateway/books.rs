@@ -9,7 +9,10 @@ use std::{
 use tokio::sync::Notify;
 
 use super::meter::Usage;
-use crate::domain::runs::usage::{FailedRequest, Page, Sum};
+use crate::domain::runs::{
+    outside::{NoWay, Place},
+    usage::{FailedRequest, Page, Sum},
+};
 
 /// What came together since it was last taken, by run.
 #[derive(Default)]
@@ -48,6 +51,11 @@ impl Books {
 
     pub(super) fn refused(&self, run: i64, refusal: FailedRequest) {
         self.with(|pages| pages.entry(run).or_default().refused(refusal));
+        self.changed.notify_one();
+    }
+
+    pub(super) fn kept_in(&self, run: i64, place: &Place, why: &NoWay) {
+        self.with(|pages| pages.entry(run).or_default().kept_in(place, why));
         self.changed.notify_one();
     }
 

@@ -12,6 +12,7 @@ pub(super) enum Line {
     NoAnswer,
     CutOff,
     KeyEchoed,
+    NotReached,
 }
 
 impl Line {
@@ -21,6 +22,7 @@ impl Line {
             Self::NoAnswer => "the model's host gave no answer",
             Self::CutOff => "an answer of the model's host is cut off",
             Self::KeyEchoed => "the model's host said the key in an answer; the agent got stars in its place",
+            Self::NotReached => "a host outside can't be reached",
         }
     }
 }

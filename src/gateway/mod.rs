@@ -1,4 +1,5 @@
-//! The only way out of a container without a network: a Unix socket per run that leads to the model's host.
+//! The only way out of a container without a network: a Unix socket per run that leads to the model's host, and one to the
+//! hosts outside that the owner allows (`outside.rs`).
 //!
 //! ```text
 //! agent ── /run/g2/model.sock ──▶ who calls is known by the socket ─▶ only what an agent needs (admit)
@@ -17,6 +18,7 @@ mod credentials;
 mod log;
 mod look;
 mod meter;
+mod outside;
 mod serve;
 mod socket;
 mod sought;
@@ -29,14 +31,19 @@ use std::{
     time::Duration,
 };
 
+use ipc_handlers::Folder;
 use tokio::{sync::Semaphore, task::JoinHandle};
 use tokio_util::sync::CancellationToken;
 
-use crate::{domain::mailbox::bucket::Bucket, system::clock};
+use crate::{
+    domain::{mailbox::bucket::Bucket, runs::outside::Rules},
+    system::clock,
+};
 
 pub use books::Books;
 pub use credentials::{Credential, CredentialError, CredentialKind, Credentials, Secret};
-pub use socket::{NAME, SocketError};
+pub use outside::OutsideLimits;
+pub use socket::{NAME, OUTSIDE, SocketError};
 pub use upstream::{Upstream, UpstreamError};
 
 /// Whether requests are looked into before they are passed on.
@@ -99,6 +106,7 @@ impl Default for Limits {
 pub struct Gateway {
     shared: Arc<Shared>,
     open: Mutex<BTreeMap<i64, Open>>,
+    outside: outside::Outside,
 }
 
 /// What all runs share.
@@ -107,7 +115,7 @@ struct Shared {
     client: upstream::Client,
     credentials: Credentials,
     limits: Limits,
-    books: Books,
+    books: Arc<Books>,
 }
 
 /// A run's side of the gateway.
@@ -140,8 +148,14 @@ impl Gateway {
     #[must_use]
     pub fn new(upstream: Upstream, credentials: Credentials, limits: Limits) -> Self {
         let client = upstream::Client::new(limits.connect);
-        let shared = Shared { upstream, client, credentials, limits, books: Books::default() };
-        Self { shared: Arc::new(shared), open: Mutex::default() }
+        let shared = Shared { upstream, client, credentials, limits, books: Arc::default() };
+        Self { shared: Arc::new(shared), open: Mutex::default(), outside: outside::Outside::default() }
+    }
+
+    /// Returns this with other bounds for the way to hosts outside.
+    #[must_use]
+    pub fn bounding_outside(self, limits: OutsideLimits) -> Self {
+        Self { outside: outside::Outside::new(limits), ..self }
     }
 
     /// Opens a run's socket in `dir`, which is made when it is not there. A socket that an earlier daemon left in it
@@ -157,7 +171,7 @@ impl Gateway {
         owner: Option<(u32, u32)>,
         looks: Looks,
     ) -> Result<(), SocketError> {
-        let listener = socket::bind(dir, owner)?;
+        let listener = socket::bind(dir, NAME, owner)?;
         let stop = CancellationToken::new();
         let limits = &self.shared.limits;
         let requests = Arc::new(Semaphore::new(limits.requests));
@@ -165,12 +179,32 @@ impl Gateway {
         let (shared, log) = (Arc::clone(&self.shared), log::Log::new(run));
         let under_way = Arc::clone(&requests);
         let caller = Arc::new(Caller { run, shared, looks, requests, rate, log });
-        let serving = tokio::spawn(serve::listen(caller, listener, stop.clone()));
+        let serving = tokio::spawn(serve::to_model(caller, listener, stop.clone()));
         let before = self.all().insert(run, Open { dir: dir.to_owned(), requests: under_way, stop, serving });
         if let Some(before) = before {
             before.stop.cancel();
         }
         Ok(())
+    }
+
+    /// Opens a run's socket to hosts outside in `dir`, as [`Self::open`] does. From now on these rules of its group hold.
+    ///
+    /// # Errors
+    /// [`SocketError`]: what could not be made, and why.
+    pub fn open_outside(
+        &self,
+        run: i64,
+        dir: &Path,
+        owner: Option<(u32, u32)>,
+        group: &Folder,
+        rules: Rules,
+    ) -> Result<(), SocketError> {
+        self.outside.open(run, dir, owner, (group, rules), &self.shared.books)
+    }
+
+    /// Has other rules of a group hold, for its live run too. Connections that are open stay.
+    pub fn set_rules(&self, group: &Folder, rules: Rules) {
+        self.outside.set_rules(group, rules);
     }
 
     /// Returns how many requests of a run have no whole answer yet; `None`: it has no socket.
@@ -180,16 +214,18 @@ impl Gateway {
         Some(self.shared.limits.requests.saturating_sub(open.requests.available_permits()))
     }
 
-    /// Closes a run's socket and ends what it still has under way; when this returns, all it used is in the books.
+    /// Closes a run's sockets and ends what it still has under way; when this returns, all it used is in the books.
     pub async fn close(&self, run: i64) {
+        self.outside.close(run).await;
         let Some(open) = self.all().remove(&run) else { return };
         open.stop.cancel();
         let _ = open.serving.await;
-        socket::remove(&open.dir);
+        socket::remove(&open.dir, NAME);
     }
 
     /// Ends the live requests of every run. The sockets stay where they are: the next daemon replaces them.
     pub async fn stop(&self) {
+        self.outside.stop().await;
         let all = std::mem::take(&mut *self.all());
         all.values().for_each(|open| open.stop.cancel());
         for open in all.into_values() {

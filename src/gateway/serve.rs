@@ -38,17 +38,38 @@ use crate::{
 };
 
 /// At most this many bytes of a head that comes in pieces are kept: the longest head.
-const HEAD: usize = 64 << 10;
+pub(super) const HEAD: usize = 64 << 10;
 /// At most this many characters of a refused request's path are kept.
 const KEPT_PATH: usize = 120;
 /// How long we leave a socket alone that can't be accepted from.
 const REST: Duration = Duration::from_millis(50);
 
-/// Serves a run's socket until `stop`, then ends its live requests.
-pub(super) async fn listen(caller: Arc<Caller>, listener: UnixListener, stop: CancellationToken) {
-    let places = Arc::new(Semaphore::new(caller.shared.limits.connections));
+/// How many connections of a socket are served at a time, and how many are taken in a minute.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Crowd {
+    pub(super) connections: usize,
+    pub(super) per_minute: u32,
+}
+
+/// Serves a run's socket to the model until `stop`, then ends its live requests.
+pub(super) async fn to_model(caller: Arc<Caller>, listener: UnixListener, stop: CancellationToken) {
+    let limits = &caller.shared.limits;
+    let crowd = Crowd { connections: limits.connections, per_minute: limits.connections_per_minute };
+    let not_taken = |error: &std::io::Error| caller.log.warn(Line::NotTaken, error);
+    listen(listener, crowd, stop, not_taken, |stream| serve(Arc::clone(&caller), stream)).await;
+}
+
+/// Serves a socket until `stop`, then ends its connections.
+pub(super) async fn listen<F: Future<Output = ()> + Send + 'static>(
+    listener: UnixListener,
+    crowd: Crowd,
+    stop: CancellationToken,
+    not_taken: impl Fn(&std::io::Error),
+    serve: impl Fn(UnixStream) -> F,
+) {
+    let places = Arc::new(Semaphore::new(crowd.connections));
     let mut connections = JoinSet::new();
-    let mut rate = Bucket::new(caller.shared.limits.connections_per_minute, clock::now());
+    let mut rate = Bucket::new(crowd.per_minute, clock::now());
     loop {
         let next = async {
             // Not taken, and so not paid for, where this is dropped.
@@ -63,14 +84,14 @@ pub(super) async fn listen(caller: Arc<Caller>, listener: UnixListener, stop: Ca
             (accepted, permit) = next => match accepted {
                 Ok((stream, _)) => {
                     rate.take(1, clock::now());
-                    let caller = Arc::clone(&caller);
+                    let serving = serve(stream);
                     connections.spawn(async move {
                         let _permit = permit;
-                        serve(caller, stream).await;
+                        serving.await;
                     });
                 }
                 Err(error) => {
-                    caller.log.warn(Line::NotTaken, &error);
+                    not_taken(&error);
                     tokio::time::sleep(REST).await;
                 }
             },
@@ -168,7 +189,7 @@ fn fail(caller: &Caller, asked: &str, why: String) {
     caller.shared.books.failed(caller.run, in_vain(asked, why));
 }
 
-fn in_vain(asked: &str, why: String) -> FailedRequest {
+pub(super) fn in_vain(asked: &str, why: String) -> FailedRequest {
     FailedRequest { asked: asked.chars().take(KEPT_PATH).collect(), why }
 }
 

@@ -15,8 +15,12 @@ use crate::{
     config::Config,
     domain::{
         host::{errors::chain, feed::EventKind},
-        runs::lanes::{Event, Holding, LaneId},
+        runs::{
+            lanes::{Event, Holding, LaneId},
+            outside::Rules,
+        },
     },
+    gateway::Gateway,
     ipc::{Claimed, Claims, GroupBoxes},
     ops::{self, Answer, By, Keeper, Later, Op, OpCode, OpError, World, ipc::ByHand},
     store::Store,
@@ -37,6 +41,7 @@ pub struct Keeping {
     pub boxes: Arc<Boxes>,
     pub claims: Arc<Claims>,
     pub snapshots: Arc<Snapshots>,
+    pub gateway: Arc<Gateway>,
     /// News for the lanes.
     pub lanes: mpsc::UnboundedSender<Event>,
     /// Requests to the loop `ipc`.
@@ -149,6 +154,10 @@ impl Keeper for Arc<Keeping> {
                 }
             }
         })
+    }
+
+    fn set_rules(&self, group: &Folder, rules: Rules) {
+        self.gateway.set_rules(group, rules);
     }
 
     fn relaunch(&self, group: &Folder) {

@@ -9,6 +9,7 @@ use ipc_handlers::Folder;
 
 use super::{Keeper, Later, OpError, ipc::ByHand};
 use crate::{
+    domain::runs::outside::Rules,
     ipc::{Claimed, Claims, GroupBoxes, HostDirs, Owner, Swept, peek},
     store::{Store, StoreError},
 };
@@ -109,6 +110,8 @@ impl Keeper for Alone<'_> {
     fn clear<'a>(&'a self, group: &'a Folder) -> Later<'a, Result<(), OpError>> {
         Box::pin(Alone::clear(self, group))
     }
+
+    fn set_rules(&self, _: &Folder, _: Rules) {}
 
     fn relaunch(&self, _: &Folder) {}
 

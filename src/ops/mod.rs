@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use crate::{
     config::Config,
+    domain::runs::outside::Rules,
     ipc::{Claimed, GroupBoxes, Owner},
     store::Store,
     system::clock,
@@ -25,6 +26,7 @@ mod commands;
 
 pub mod approvals;
 pub mod channels;
+pub mod egress;
 pub mod groups;
 pub mod ipc;
 pub mod lanes;
@@ -97,6 +99,9 @@ pub trait Keeper: Send + Sync {
     /// # Errors
     /// The world's; commands of the one that is gone are not settled, and nobody is there who settles them.
     fn clear<'a>(&'a self, group: &'a Folder) -> Later<'a, Result<(), OpError>>;
+
+    /// Has other rules for hosts outside hold for a group, for its live run too.
+    fn set_rules(&self, group: &Folder, rules: Rules);
 
     /// Asks a group's live run to leave: its next one needs other settings than this one has.
     fn relaunch(&self, group: &Folder);
@@ -233,6 +238,12 @@ operations! {
     GroupsRestart = "groups.restart": groups::restart::Args;
     /// Removes a group with its mailbox, once its run has left and its commands are settled.
     GroupsRemove = "groups.remove": groups::remove::Args;
+    /// Lets a group reach a host outside, from now on.
+    EgressAllow = "egress.allow": egress::allow::Args;
+    /// Has a group not reach a host outside, also where the settings allow it to all.
+    EgressDeny = "egress.deny": egress::deny::Args;
+    /// Removes a group's rule about a host outside.
+    EgressRemove = "egress.remove": egress::remove::Args;
     /// Wires a chat to a group.
     WiringsAdd = "wirings.add": wirings::add::Args;
     /// Changes when a wiring engages and whom it hears, all of it or nothing.

@@ -50,6 +50,7 @@ const MIGRATIONS: &[(&str, &str)] = &[
     ("0041_wake", include_str!("../../migrations/0041_wake.sql")),
     ("0042_bots", include_str!("../../migrations/0042_bots.sql")),
     ("0043_amends", include_str!("../../migrations/0043_amends.sql")),
+    ("0047_egress", include_str!("../../migrations/0047_egress.sql")),
 ];
 
 /// The schema version that this program writes.

@@ -2,7 +2,7 @@
 #![expect(clippy::disallowed_methods, reason = "tests play the user and the machine")]
 #![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
 
-mod inside;
+pub(crate) mod inside;
 mod keys;
 mod media;
 mod mounts;

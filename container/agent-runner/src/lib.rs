@@ -19,6 +19,7 @@ mod clock;
 mod files;
 mod hints;
 mod life;
+mod outside;
 mod seat;
 
 pub use files::FileError;

@@ -16,7 +16,7 @@ use crate::{
     inbox::Inbox,
     life::{self, NoLifePipe},
     mailbox::Mailbox,
-    prompt,
+    outside, prompt,
     provider::{self, Leave, ProviderError},
     records::{OutputGone, Records},
     seat::{BadSeat, Seat},
@@ -80,6 +80,11 @@ fn live(records: &Arc<Records>) -> Result<Leave, RunnerError> {
     let seat = Seat::from_env()?;
     if let Some(fd) = seat.life {
         life::live_by(fd)?;
+    }
+    if let Some(socket) = seat.outside.clone()
+        && let Err(e) = outside::open(socket)
+    {
+        eprintln!("programs can't reach hosts outside: {}", chain(&e));
     }
     let launch = read_launch(io::stdin().lock())?;
     let batch = Some(launch.batch_id.clone()).filter(|id| !id.is_empty());

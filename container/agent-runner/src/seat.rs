@@ -14,12 +14,32 @@ pub(crate) struct Seat {
     pub(crate) group: PathBuf,
     /// The number of the life pipe's read end: `$G2_LIFE_FD`.
     pub(crate) life: Option<u32>,
+    /// The socket that leads to hosts outside: `$G2_OUTSIDE_SOCKET`.
+    pub(crate) outside: Option<PathBuf>,
     /// What an agent's program may know of our environment, see [`INHERITED`].
     pub(crate) inherited: BTreeMap<String, String>,
 }
 
 /// The variables that are handed on; no other is, so that nothing of the host's reaches an agent by chance.
-const INHERITED: [&str; 8] = ["PATH", "HOME", "USER", "SHELL", "LANG", "LC_ALL", "TZ", "TMPDIR"];
+const INHERITED: [&str; 17] = [
+    "PATH",
+    "HOME",
+    "USER",
+    "SHELL",
+    "LANG",
+    "LC_ALL",
+    "TZ",
+    "TMPDIR",
+    "HTTP_PROXY",
+    "http_proxy",
+    "HTTPS_PROXY",
+    "https_proxy",
+    "ALL_PROXY",
+    "all_proxy",
+    "NO_PROXY",
+    "no_proxy",
+    "NODE_USE_ENV_PROXY",
+];
 
 /// A variable of the environment can't be what it is.
 #[derive(Debug, thiserror::Error)]
@@ -42,6 +62,7 @@ impl Seat {
             ipc: folder("G2_IPC_DIR", IPC),
             group: folder("G2_GROUP_DIR", "/workspace/group"),
             life: number("G2_LIFE_FD").map_err(BadSeat::LifeFd)?,
+            outside: env::var_os("G2_OUTSIDE_SOCKET").map(PathBuf::from),
             inherited: INHERITED
                 .iter()
                 .filter_map(|name| Some(((*name).to_owned(), env::var(name).ok()?)))

@@ -5,6 +5,7 @@ use super::{
     row::{Row, chain},
 };
 use crate::{
+    domain::runs::run_settings::Network,
     gateway::{CredentialError, CredentialKind, Credentials, Upstream},
     loops::problems::remedy,
 };
@@ -14,7 +15,9 @@ pub(super) fn check(subject: &Subject) -> Vec<Row> {
     let credentials = Credentials::new(subject.root.join(".env"), config.gateway.token_file.clone());
     let reaching = subject.groups.iter().filter(|group| {
         let settings = config.run_settings().for_group(group);
-        settings.is_ok_and(|(settings, _)| !settings.looks_into_requests())
+        settings.is_ok_and(|(settings, _)| {
+            !settings.looks_into_requests() || settings.network == Network::Allowlist
+        })
     });
     let reaching: Vec<&str> = reaching.map(|group| group.folder.as_str()).collect();
     // One that can't be used is a problem of the list.
@@ -36,7 +39,7 @@ fn egress(reaching: &[&str]) -> Row {
                `egress=model_fetch` of its group"
             .to_owned(),
         some => format!(
-            "agents of {} have a way out: a network, or a model that may fetch pages for them",
+            "agents of {} have a way out: a network, allowed hosts (`g2 egress list`), or a model that may fetch pages for them",
             some.join(", ")
         ),
     };

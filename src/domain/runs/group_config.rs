@@ -315,7 +315,7 @@ mod tests {
             ("cpus", "NaN", "0.01"),
             ("cpus", "inf", "0.01"),
             ("pids", "1", "8"),
-            ("network", "allowlist", "not kept to"),
+            ("network", "closed", "allowlist"),
             ("credentials", "env", "gateway"),
             ("egress", "all", "model_fetch"),
             ("model", "a b", "blanks"),

@@ -8,6 +8,7 @@ pub mod judge;
 pub mod lanes;
 pub mod life;
 pub mod mounts;
+pub mod outside;
 pub mod prompt;
 pub mod retry;
 pub mod run_settings;

@@ -19,6 +19,8 @@ pub enum Provider {
 pub enum Network {
     /// Nothing but its model, over a socket file.
     Model,
+    /// Its model, and hosts outside that the owner allows, over socket files.
+    Allowlist,
     /// Whatever the machine reaches.
     Open,
 }
@@ -94,10 +96,8 @@ impl Network {
         match text {
             "model" => Ok(Self::Model),
             "open" => Ok(Self::Open),
-            "allowlist" => {
-                Err(NoSuchValue("a list of hosts is not kept to by this version; use \"model\" or \"open\""))
-            }
-            _ => Err(NoSuchValue("use \"model\" or \"open\"")),
+            "allowlist" => Ok(Self::Allowlist),
+            _ => Err(NoSuchValue("use \"model\", \"allowlist\" or \"open\"")),
         }
     }
 }
@@ -241,17 +241,18 @@ impl RunSettings {
         settings.check()
     }
 
-    /// Returns whether requests to the model are looked into: where the container has no other way out, and is to have none.
+    /// Returns whether requests to the model are looked into: where the container has no way out that the owner did not allow,
+    /// and is to have none.
     #[must_use]
     pub fn looks_into_requests(&self) -> bool {
-        (self.network, self.egress) == (Network::Model, Egress::None)
+        self.network != Network::Open && self.egress == Egress::None
     }
 
     /// # Errors
     /// [`StdinNeedsNetwork`]
     pub fn check(self) -> Result<Self, StdinNeedsNetwork> {
         match (self.credentials, self.network) {
-            (Credentials::Stdin, Network::Model) => Err(StdinNeedsNetwork),
+            (Credentials::Stdin, Network::Model | Network::Allowlist) => Err(StdinNeedsNetwork),
             (Credentials::Stdin, Network::Open) | (Credentials::Gateway, _) => Ok(self),
         }
     }
@@ -308,6 +309,8 @@ mod tests {
     #[test]
     fn requests_are_looked_into_where_there_is_no_other_way_out() {
         assert!(all().looks_into_requests());
+        let listed = GroupConfig { network: Some(Network::Allowlist), ..GroupConfig::default() };
+        assert!(all().of(None, None, &listed).unwrap().looks_into_requests());
         for own in [
             GroupConfig { network: Some(Network::Open), ..GroupConfig::default() },
             GroupConfig { egress: Some(Egress::ModelFetch), ..GroupConfig::default() },
@@ -323,6 +326,8 @@ mod tests {
         let open = RunSettings { network: Network::Open, credentials: Credentials::Stdin, ..all() };
         let closed = GroupConfig { network: Some(Network::Model), ..GroupConfig::default() };
         assert_eq!(open.clone().check(), Ok(open.clone()));
+        let listed = GroupConfig { network: Some(Network::Allowlist), ..GroupConfig::default() };
+        assert_eq!(open.clone().of(None, None, &listed), Err(StdinNeedsNetwork));
         assert_eq!(open.of(None, None, &closed), Err(StdinNeedsNetwork));
     }
 }

@@ -6,6 +6,8 @@ use ipc_handlers::{Folder, Time};
 use jiff::tz::TimeZone;
 use serde::Serialize;
 
+use super::outside::{KEPT_PLACES, NoWay, Place};
+
 /// How many refusals of a run are kept in full; all are counted.
 pub const KEPT_REFUSALS: usize = 20;
 /// Use is stored by quarters of an hour, ms: every zone's midnight is the start of one.
@@ -64,6 +66,8 @@ pub struct Page {
     pub refused: u64,
     /// The newest of what was in vain, oldest first.
     pub refusals: VecDeque<FailedRequest>,
+    /// Places outside that were not reached, by host and port, with the reason and how often.
+    pub kept_in: BTreeMap<String, (String, u64)>,
 }
 
 impl Page {
@@ -83,12 +87,28 @@ impl Page {
         self.keep(why);
     }
 
+    /// Adds a place outside that is not to be reached. Beyond so many as are kept, further ones are left out.
+    pub fn kept_in(&mut self, place: &Place, why: &NoWay) {
+        let place = place.to_string();
+        if self.kept_in.len() < KEPT_PLACES || self.kept_in.contains_key(&place) {
+            let (reason, times) = self.kept_in.entry(place).or_default();
+            why.short().clone_into(reason);
+            *times = times.saturating_add(1);
+        }
+    }
+
     /// Puts `earlier` before these.
     pub fn put_before(&mut self, earlier: Self) {
         let later = std::mem::replace(self, earlier);
         later.models.into_iter().for_each(|(model, sum)| self.used(&model, sum));
         self.refused = self.refused.saturating_add(later.refused);
         later.refusals.into_iter().for_each(|refusal| self.keep(refusal));
+        for (place, (why, times)) in later.kept_in {
+            if self.kept_in.len() < KEPT_PLACES || self.kept_in.contains_key(&place) {
+                let entry = self.kept_in.entry(place).or_default();
+                *entry = (why, entry.1.saturating_add(times));
+            }
+        }
     }
 
     fn keep(&mut self, refusal: FailedRequest) {

@@ -1,18 +1,20 @@
 //! Taking a container over that outlived its daemon.
 
-use std::{sync::Arc, time::Duration};
+use std::{path::Path, sync::Arc, time::Duration};
 
 use ipc_handlers::wire;
 use tokio::{sync::mpsc, task::spawn_blocking, time::Instant};
 
-use super::{Order, STALE, Speaks, Watched, Watching, document::prompt_of, model::looks};
+use super::{
+    Order, STALE, Speaks, Watched, Watching, document::prompt_of, model::looks, prepare::Unprepared,
+};
 use crate::{
     domain::{
         host::errors::chain,
         runs::life::{Life, Reached},
         states::{RunKind, Via},
     },
-    gateway::Looks,
+    gateway::{Looks, OUTSIDE},
     store::{ActiveRun, batch_name, task_batch},
 };
 
@@ -46,6 +48,11 @@ impl Watched {
         {
             tracing::warn!(error = %chain(&error), "an adopted run can't reach its model");
         }
+        if dir.join(OUTSIDE).exists()
+            && let Err(error) = self.open_outside(&dir)
+        {
+            tracing::warn!(error = %chain(&error), "an adopted run can't reach hosts outside");
+        }
         self.seen = 0;
         self.known = active.last_seq;
         if let Some((settings, _)) = settings {
@@ -71,6 +78,12 @@ impl Watched {
             self.publish_again(&active).await;
         }
         self.watch(&container, orders).await
+    }
+
+    fn open_outside(&self, dir: &Path) -> Result<(), Unprepared> {
+        let runs = &self.runs;
+        let rules = runs.store.rules_outside(&self.group, &runs.config.egress.allow)?;
+        Ok(runs.gateway.open_outside(self.run, dir, runs.boxes.owner_now(&self.group), &self.group, rules)?)
     }
 
     /// Follow-ups that were handed over before the crash are published again; the runner ignores ids it has taken.

@@ -1,5 +1,5 @@
 //! How a run's agent gets to its model: over the gateway's socket with a placeholder for a key, or by itself with a key
-//! that it is given on stdin.
+//! that it is given on stdin. And how it gets to hosts outside.
 
 use std::collections::BTreeMap;
 
@@ -11,8 +11,11 @@ use super::{
 };
 use crate::{
     config::dotenv,
-    domain::runs::run_settings::{Credentials, Provider, RunSettings},
-    gateway::{CredentialKind, Looks, NAME, SocketError},
+    domain::{
+        rows::Group,
+        runs::run_settings::{Credentials, Network, Provider, RunSettings},
+    },
+    gateway::{CredentialKind, Looks, NAME, OUTSIDE, SocketError},
     ipc::Owner,
     sandbox::{Access, Mount, Whose},
 };
@@ -23,6 +26,9 @@ const INSIDE: &str = "/run/g2";
 const PLACEHOLDER: &str = "placeholder";
 /// The Messages API itself. The CLI asks for more than it needs where it is not told.
 const DIRECT: &str = "https://api.anthropic.com";
+
+/// Variables of a container.
+type Environment = BTreeMap<String, String>;
 
 /// The way to the model, as one run goes.
 pub(super) struct Way {
@@ -45,6 +51,7 @@ pub(super) fn way(
         }
         (Provider::Claude, Credentials::Gateway) => {
             let folder = runs.gateway_dir(run);
+            let mount = mount(runs, run);
             runs.gateway.open(run, &folder, owner, looks(settings))?;
             let socket = match place {
                 RunsIn::Container => format!("{INSIDE}/{NAME}"),
@@ -53,18 +60,54 @@ pub(super) fn way(
             // A key of the same kind makes the agent say it in the same way; without one it is told what is missing.
             let key = runs.gateway.kind().unwrap_or(CredentialKind::ApiKey).variable();
             Ok(Way {
-                mount: Some(Mount {
-                    host: folder,
-                    inside: INSIDE.to_owned(),
-                    access: Access::ReadOnly,
-                    whose: Whose::Own,
-                }),
+                mount: Some(mount),
                 env: [("ANTHROPIC_UNIX_SOCKET".to_owned(), socket), (key.to_owned(), PLACEHOLDER.to_owned())]
                     .into(),
                 base_url: "http://model".to_owned(),
             })
         }
     }
+}
+
+/// What the container sees of the run's sockets.
+fn mount(runs: &Runs, run: i64) -> Mount {
+    Mount {
+        host: runs.gateway_dir(run),
+        inside: INSIDE.to_owned(),
+        access: Access::ReadOnly,
+        whose: Whose::Own,
+    }
+}
+
+/// Lays the way to hosts outside, where the settings give one to a container: a socket, and the variables by which programs
+/// find it. Without a container nothing is laid: there is no wall either.
+pub(super) fn outside(
+    runs: &Runs,
+    run: i64,
+    settings: &RunSettings,
+    place: RunsIn,
+    group: &Group,
+    owner: Option<Owner>,
+) -> Result<Option<(Mount, Environment)>, Unprepared> {
+    if (settings.network, place) != (Network::Allowlist, RunsIn::Container) {
+        return Ok(None);
+    }
+    let rules = runs.store.rules_outside(&group.folder, &runs.config.egress.allow)?;
+    runs.gateway.open_outside(run, &runs.gateway_dir(run), owner, &group.folder, rules)?;
+    let proxy = format!("http://{}", wire::PROXY);
+    let mut env = BTreeMap::from([
+        ("G2_OUTSIDE_SOCKET".to_owned(), format!("{INSIDE}/{OUTSIDE}")),
+        // Programs on Node know the others only when they are told.
+        ("NODE_USE_ENV_PROXY".to_owned(), "1".to_owned()),
+    ]);
+    for name in ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"] {
+        env.extend([name.to_owned(), name.to_lowercase()].map(|name| (name, proxy.clone())));
+    }
+    // The model has a way of its own.
+    env.extend(
+        ["NO_PROXY", "no_proxy"].map(|name| (name.to_owned(), "localhost,127.0.0.1,::1,model".to_owned())),
+    );
+    Ok(Some((mount(runs, run), env)))
 }
 
 /// Whether the gateway looks into a run's requests.

@@ -115,6 +115,7 @@ fn now(runs: &Runs, row: &Group, run: i64, is_main: bool) -> Result<Prepared, Un
         tracing::warn!(path = request.host_path, why, "an extra mount is not made");
     }
     let way = model::way(runs, run, &settings, place, owner)?;
+    let outside = model::outside(runs, run, &settings, place, row, owner)?;
     let zone = runs.config.zones.of(own.timezone.as_deref()).name;
     let provider = match settings.provider {
         Provider::Scripted => wire::Provider::Scripted { script: script(runs, row)? },
@@ -130,7 +131,8 @@ fn now(runs: &Runs, row: &Group, run: i64, is_main: bool) -> Result<Prepared, Un
         }
     };
     let mut mounts = folders.mounts(runs, run, is_main);
-    mounts.extend(way.mount);
+    let (socket, proxy) = outside.unzip();
+    mounts.extend(way.mount.or(socket));
     mounts.extend(extra.granted.iter().map(|granted| Mount {
         host: granted.host.clone(),
         inside: granted.inside.clone(),
@@ -138,6 +140,7 @@ fn now(runs: &Runs, row: &Group, run: i64, is_main: bool) -> Result<Prepared, Un
         whose: Whose::Shared,
     }));
     let mut env = BTreeMap::from([("TZ".to_owned(), zone)]);
+    env.extend(proxy.unwrap_or_default());
     match (place, settings.provider) {
         (RunsIn::Container, _) => {
             env.extend([("HOME", HOME), ("TMPDIR", "/tmp")].map(|(n, v)| (n.to_owned(), v.to_owned())));
@@ -160,7 +163,7 @@ fn now(runs: &Runs, row: &Group, run: i64, is_main: bool) -> Result<Prepared, Un
         env,
         user: owner.unwrap_or_else(crate::system::process::own_ids),
         network: match settings.network {
-            run_settings::Network::Model => Network::None,
+            run_settings::Network::Model | run_settings::Network::Allowlist => Network::None,
             run_settings::Network::Open => Network::Open,
         },
         labels: match runs.config.sandbox.selinux {

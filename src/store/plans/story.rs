@@ -171,11 +171,17 @@ async fn of_messages(store: &Store) {
     store.record(first.run, 2, answer, NOW).await.unwrap();
     store.record(first.run, 3, Record { kind: Kind::Deferred, ..Record::default() }, NOW).await.unwrap();
     store.run_closing(first.run, NOW).await.unwrap();
+    store.rules_outside(&main_folder(), &[]).unwrap();
     store
         .add_usage(
             [(
                 first.run,
-                Page { refused: 1, models: [("m".into(), Sum::default())].into(), ..Page::default() },
+                Page {
+                    refused: 1,
+                    models: [("m".into(), Sum::default())].into(),
+                    kept_in: [("a.example:443".into(), ("not allowed".into(), 1))].into(),
+                    ..Page::default()
+                },
             )]
             .into(),
             NOW,

@@ -4,6 +4,7 @@ pub(super) mod batches;
 pub(super) mod by_hand;
 pub(super) mod failing;
 pub(super) mod heartbeat;
+pub(super) mod outside;
 pub(super) mod receipts;
 pub(super) mod runs;
 pub(super) mod sessions;

@@ -6,6 +6,7 @@ use ipc_handlers::{Folder, Time};
 use jiff::tz::TimeZone;
 use rusqlite::{Connection, Row, params};
 
+use super::outside::add_refused;
 use crate::domain::runs::usage::{
     By, KEPT_REFUSALS, Page, RefusalRow, Sum, Total, UsageRow, Whose, by_day, quarter,
 };
@@ -34,6 +35,7 @@ impl Store {
                     )?
                     .execute(params![run, refusal.asked, refusal.why, now.0])?;
                 }
+                add_refused(c, run, page.kept_in, now)?;
                 c.prepare_cached(
                     "DELETE FROM refusals WHERE run_id = ?1 AND id NOT IN
                      (SELECT id FROM refusals WHERE run_id = ?1 ORDER BY id DESC LIMIT ?2)",

@@ -7,6 +7,7 @@ pub(crate) mod host;
 mod hostile;
 mod keys;
 mod metering;
+mod outside;
 mod passing;
 mod rates;
 pub(crate) mod scene;

@@ -11,9 +11,13 @@ use std::{
 };
 
 use g2::{
-    domain::runs::usage::{Page, Sum},
-    gateway::{Credentials, Gateway, Limits, Looks, NAME, Upstream},
+    domain::runs::{
+        outside::Rules,
+        usage::{Page, Sum},
+    },
+    gateway::{Credentials, Gateway, Limits, Looks, NAME, OUTSIDE, OutsideLimits, Upstream},
 };
+use ipc_handlers::Folder;
 use serde_json::Value;
 use tokio::runtime::Runtime;
 
@@ -92,6 +96,25 @@ impl Scene {
     pub(crate) fn open_for(&self, run: i64, folder: &Path, owner: (u32, u32)) {
         let _inside = self.runtime.enter();
         self.gateway.open(run, folder, Some(owner), Looks::Inside).unwrap();
+    }
+
+    /// Opens the socket of a group's run to hosts outside, and returns its path.
+    pub(crate) fn open_outside(&self, run: i64, group: &str, rules: Rules) -> PathBuf {
+        let _inside = self.runtime.enter();
+        let (folder, group) = (self.folder(run), Folder::parse(group).unwrap());
+        self.gateway.open_outside(run, &folder, None, &group, rules).unwrap();
+        folder.join(OUTSIDE)
+    }
+
+    pub(crate) fn bounded_outside(host: &Host, limits: OutsideLimits) -> Self {
+        let mut scene = Self::new(host);
+        scene.gateway = Gateway::new(
+            Upstream::parse(&host.url()).unwrap(),
+            Credentials::new(scene.path().join(".env"), None),
+            Limits::default(),
+        )
+        .bounding_outside(limits);
+        scene
     }
 
     pub(crate) fn close(&self, run: i64) {

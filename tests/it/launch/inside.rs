@@ -11,14 +11,14 @@ use crate::{
 };
 
 /// Puts a program into a group's folder, by which a test looks around inside.
-pub(super) fn put_probe(root: &Docked, group: &str) {
+pub(crate) fn put_probe(root: &Docked, group: &str) {
     let folder = root.path().join("groups").join(group);
     fs::create_dir_all(&folder).unwrap();
     fs::copy(probe(Linkage::Static), folder.join("probe")).unwrap();
 }
 
 /// What the program says in the one container of the root.
-pub(super) fn inside(root: &Docked, arguments: &[&str]) -> String {
+pub(crate) fn inside(root: &Docked, arguments: &[&str]) -> String {
     let containers = root.containers();
     assert_eq!(containers.len(), 1);
     run_docker(&[&["exec", &containers[0], "/workspace/group/probe"], arguments].concat())

@@ -63,6 +63,7 @@ fn cases(failed: i64) -> Vec<Case> {
     let task = |id: &str| json!({"group": "family", "chat": "local:family", "type": "once", "value": "2099-01-01T00:00:00", "prompt": "p", "id": id});
     let role = |role: &str| json!({"id": "tg:7", "role": role});
     let member = json!({"group": "family", "user": "tg:7"});
+    let outside = |host: &str| json!({"group": "family", "host": host});
     let what = |what: &str| json!({"what": what});
     let pattern = json!({"group": "family", "chat": "local:two", "engage": "mention", "pattern": "x"});
     vec![
@@ -74,6 +75,14 @@ fn cases(failed: i64) -> Vec<Case> {
             "invalid",
         ),
         case("groups.restart", json!({"folder": "family"}), json!({"folder": "none"}), "not_found"),
+        case("egress.allow", outside("*.Example.com."), outside("127.0.0.1"), "invalid"),
+        case(
+            "egress.deny",
+            outside("a.example.com"),
+            json!({"group": "none", "host": "a.example"}),
+            "not_found",
+        ),
+        case("egress.remove", outside("*.example.com"), outside("*.example.com"), "not_found"),
         case("wirings.add", wiring("local:two"), wiring("local:two"), "refused"),
         case("wirings.set", engage, pattern, "invalid"),
         case("wirings.unstick", wiring("local:two"), wiring("local:none"), "not_found"),

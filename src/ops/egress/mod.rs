@@ -1,0 +1,41 @@
+//! Hosts outside that a group may reach, or may not.
+
+use ipc_handlers::Folder;
+
+use super::{By, Done, OpError, Operation, World};
+use crate::{
+    domain::runs::{
+        outside::{EgressRow, Pattern, Verdict},
+        run_settings::Network,
+    },
+    system::clock,
+};
+
+pub mod allow;
+pub mod deny;
+pub mod remove;
+
+/// Makes a rule, or removes it, and has what holds now hold for the group's live run.
+async fn change(
+    world: &World<'_>,
+    folder: &Folder,
+    host: &Pattern,
+    verdict: Option<Verdict>,
+) -> Result<EgressRow, OpError> {
+    world.group(folder).await?;
+    let row = world.store.set_rule_outside(folder.clone(), host.clone(), verdict, clock::now()).await?;
+    if let Ok(config) = world.settings {
+        world.keeper.set_rules(folder, world.store.rules_outside(folder, &config.egress.allow)?);
+    }
+    Ok(row)
+}
+
+/// Notes that a rule has no effect under another network than this.
+async fn notes(world: &World<'_>, folder: &Folder) -> Result<Option<String>, OpError> {
+    let group = world.group(folder).await?;
+    let own = group.config().ok().and_then(|config| config.network);
+    let network = own.or_else(|| world.settings.ok().map(|config| config.sandbox.network));
+    Ok(network.filter(|network| *network != Network::Allowlist).map(|_| {
+        format!("this has no effect before the group has the network for it: g2 groups set {folder} network=allowlist")
+    }))
+}
