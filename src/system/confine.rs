@@ -1,8 +1,10 @@
 //! A process shuts itself in and becomes another program: it may read the system's libraries and certificates and what it is
-//! given, write what it is given, and ends with the daemon.
+//! given, write what it is given, and ends with the daemon. Neither it nor what it starts leaves its process group, so that all of
+//! it can be ended.
 #![expect(clippy::disallowed_types, reason = "this process becomes the program; it starts none")]
 
 use std::{
+    collections::BTreeMap,
     ffi::OsString,
     os::unix::process::CommandExt as _,
     path::{Path, PathBuf},
@@ -16,6 +18,7 @@ use landlock::{
 use rustix::process::{
     Pid, Resource, Rlimit, Signal, getppid, getrlimit, set_parent_process_death_signal, setrlimit,
 };
+use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, apply_filter};
 
 /// The first argument by which this program knows that it is to do so.
 pub const CONFINE: &str = "confine-adapter";
@@ -41,10 +44,27 @@ const WRITABLE: [&str; 4] = ["/dev/null", "/dev/zero", "/dev/urandom", "/dev/tty
 const LIMITS: [(Resource, u64); 4] =
     [(Resource::Core, 0), (Resource::Nofile, 4096), (Resource::Fsize, 1 << 30), (Resource::Data, 4 << 30)];
 
+/// Whether a program reaches others by sockets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reach {
+    Network,
+    Nobody,
+}
+
+/// Calls by which a process leaves its group.
+const LEAVES: [i64; 2] = [libc::SYS_setsid, libc::SYS_setpgid];
+/// Calls that open a socket. `io_uring` would do it without another call.
+const CONNECTS: [i64; 2] = [libc::SYS_socket, libc::SYS_io_uring_setup];
+/// The same calls by the numbers of programs with short addresses.
+const SHORT: i64 = 0x4000_0000;
+
 /// Returns the arguments by which this program becomes `command`, shut in.
 #[must_use]
-pub fn arguments(reads: &[PathBuf], writes: &[PathBuf], command: &[String]) -> Vec<OsString> {
+pub fn arguments(reads: &[PathBuf], writes: &[PathBuf], reach: Reach, command: &[String]) -> Vec<OsString> {
     let mut arguments = vec![CONFINE.into(), std::process::id().to_string().into()];
+    if reach == Reach::Nobody {
+        arguments.push("--alone".into());
+    }
     for (flag, paths) in [("--read", reads), ("--write", writes)] {
         for path in paths {
             arguments.extend([flag.into(), path.into()]);
@@ -61,7 +81,12 @@ pub fn main(say: impl Fn(&str)) -> ExitCode {
     let mut arguments = std::env::args_os().skip(2);
     let parent = arguments.next().and_then(|pid| pid.to_str()?.parse().ok()).and_then(Pid::from_raw);
     let (mut reads, mut writes) = (Vec::new(), Vec::new());
+    let mut reach = Reach::Network;
     while let Some(flag) = arguments.next().filter(|flag| flag != "--") {
+        if flag == "--alone" {
+            reach = Reach::Nobody;
+            continue;
+        }
         let list = if flag == "--write" { &mut writes } else { &mut reads };
         list.extend(arguments.next().map(PathBuf::from));
     }
@@ -86,9 +111,24 @@ pub fn main(say: impl Fn(&str)) -> ExitCode {
             return ExitCode::from(1);
         }
     }
+    if let Err(error) = refuse(reach) {
+        say(&format!(
+            "this kernel can't refuse calls: what the program starts may outlive it, and a hook reaches the network: {error}"
+        ));
+    }
     let error = Command::new(program).args(rest).exec();
     say(&format!("the program can't be started: {error}"));
     ExitCode::from(127)
+}
+
+/// From now on this process, and what it starts, stays in its process group, and opens no sockets if it reaches nobody.
+fn refuse(reach: Reach) -> Result<(), seccompiler::Error> {
+    let connects = if reach == Reach::Nobody { &CONNECTS[..] } else { &[] };
+    let refused = LEAVES.iter().chain(connects).flat_map(|call| [*call, *call | SHORT]);
+    let rules: BTreeMap<i64, Vec<_>> = refused.map(|call| (call, Vec::new())).collect();
+    let denied = SeccompAction::Errno(libc::EPERM.unsigned_abs());
+    let filter = SeccompFilter::new(rules, SeccompAction::Allow, denied, std::env::consts::ARCH.try_into()?)?;
+    apply_filter(&BpfProgram::try_from(filter)?)
 }
 
 /// From now on this process, and what it becomes, sees only these files.

@@ -11,13 +11,16 @@ use std::{
     time::Duration,
 };
 
-use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::{
     io::{AsyncRead, AsyncReadExt as _},
     process::Command,
 };
 
-use super::{confine, media::Media};
+use super::{
+    confine::{self, Reach},
+    group::Group,
+    media::Media,
+};
 
 /// How much of what it says is kept, bytes.
 const MOST_SAID: usize = 32 << 10;
@@ -50,15 +53,12 @@ pub enum Unread {
     World(#[from] io::Error),
 }
 
-/// Kills a process group, and removes a folder, when it is dropped.
-struct Leaves<'a>(Option<Pid>, &'a Path);
+/// Removes a folder when it is dropped.
+struct Leaves<'a>(&'a Path);
 
 impl Drop for Leaves<'_> {
     fn drop(&mut self) {
-        if let Some(group) = self.0 {
-            let _ = kill_process_group(group, Signal::KILL);
-        }
-        let _ = std::fs::remove_dir_all(self.1);
+        let _ = std::fs::remove_dir_all(self.0);
     }
 }
 
@@ -75,7 +75,7 @@ impl Hook<'_> {
     pub async fn run(&self, media: &Arc<Media>, digest: [u8; 32]) -> Result<String, Unread> {
         use std::os::unix::fs::DirBuilderExt as _;
         let _ = std::fs::remove_dir_all(&self.work);
-        let mut leaves = Leaves(None, &self.work);
+        let _leaves = Leaves(&self.work);
         let above = self.place.rsplit_once('/').map_or("", |(above, _)| above);
         std::fs::DirBuilder::new().recursive(true).mode(0o700).create(self.work.join(above))?;
         let (of, folder, at) = (Arc::clone(media), self.work.clone(), self.place.clone());
@@ -83,8 +83,9 @@ impl Hook<'_> {
         let _copy = copied.await.map_err(io::Error::other)??;
         let path = self.work.join(&self.place).display().to_string();
         let command: Vec<String> = self.command.iter().map(|word| word.replace("{file}", &path)).collect();
-        let mut child = Command::new(self.program)
-            .args(confine::arguments(self.reads, std::slice::from_ref(&self.work), &command))
+        let writes = std::slice::from_ref(&self.work);
+        let mut hook = Command::new(self.program);
+        hook.args(confine::arguments(self.reads, writes, Reach::Nobody, &command))
             .current_dir(&self.work)
             .env_clear()
             .env("PATH", "/usr/local/bin:/usr/bin:/bin")
@@ -93,13 +94,12 @@ impl Hook<'_> {
             .env("TMPDIR", &self.work)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .process_group(0)
-            .kill_on_drop(true)
-            .spawn()?;
-        leaves.0 = child.id().and_then(|id| Pid::from_raw(id.cast_signed()));
-        let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
-        let all = async { tokio::join!(most_of(stdout, MOST_SAID), most_of(stderr, MOST_LOG), child.wait()) };
+            .stderr(Stdio::piped());
+        // It is dropped, and ends, before its folder is removed.
+        let mut group = Group::start(&mut hook)?;
+        let (stdout, stderr) = (group.child.stdout.take(), group.child.stderr.take());
+        let all =
+            async { tokio::join!(most_of(stdout, MOST_SAID), most_of(stderr, MOST_LOG), group.ended()) };
         let Ok((said, log, status)) = tokio::time::timeout(self.within, all).await else {
             return Err(Unread::Slow(self.within));
         };

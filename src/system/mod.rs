@@ -6,6 +6,7 @@ pub mod control_group;
 pub mod disk;
 pub mod failpoint;
 pub mod family;
+pub mod group;
 pub mod hook;
 pub mod media;
 pub mod memory;

@@ -9,15 +9,20 @@ use std::{
     time::Duration,
 };
 
-use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::{
     io::{AsyncRead, AsyncReadExt as _},
-    process::{Child, ChildStdin, ChildStdout, Command},
+    process::{ChildStdin, ChildStdout, Command},
     time::Instant,
 };
 
 use super::Ground;
-use crate::{domain::platforms::accounts::Account, system::confine};
+use crate::{
+    domain::platforms::accounts::Account,
+    system::{
+        confine::{self, Reach},
+        group::Group,
+    },
+};
 
 /// The longest line of an adapter's log that is kept, bytes; the rest of it is left out.
 const LONGEST_LINE: usize = 2048;
@@ -71,10 +76,7 @@ impl Folders {
 }
 
 /// A process that runs. When it is dropped, its whole group is killed.
-pub(super) struct Running {
-    child: Child,
-    group: Pid,
-}
+pub(super) struct Running(Group);
 
 /// What a process is spoken to by.
 pub(super) struct Pipes {
@@ -87,8 +89,9 @@ pub(super) fn start(ground: &Ground, account: &Account, folders: &Folders) -> io
     folders.make()?;
     let mut writes = account.writes.clone();
     writes.extend([folders.spool.clone(), folders.state.clone()]);
-    let mut child = Command::new(&ground.program)
-        .args(confine::arguments(&account.reads, &writes, &account.command))
+    let mut adapter = Command::new(&ground.program);
+    adapter
+        .args(confine::arguments(&account.reads, &writes, Reach::Network, &account.command))
         .current_dir(&folders.state)
         .env_clear()
         .env("PATH", "/usr/local/bin:/usr/bin:/bin")
@@ -97,14 +100,11 @@ pub(super) fn start(ground: &Ground, account: &Account, folders: &Folders) -> io
         .env("TMPDIR", &folders.state)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .process_group(0)
-        .kill_on_drop(true)
-        .spawn()?;
-    let group = child.id().and_then(|id| Pid::from_raw(id.cast_signed()));
-    let group = group.ok_or_else(|| io::Error::other("the process has no id"))?;
+        .stderr(Stdio::piped());
+    let mut group = Group::start(&mut adapter)?;
+    let child = &mut group.child;
     let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
-    let running = Running { child, group };
+    let running = Running(group);
     let (Some(stdin), Some(stdout), Some(stderr)) = (stdin, stdout, stderr) else {
         return Err(io::Error::other("it has no pipes"));
     };
@@ -115,27 +115,16 @@ pub(super) fn start(ground: &Ground, account: &Account, folders: &Folders) -> io
 impl Running {
     /// Waits until it has ended by itself; returns how, in words.
     pub(super) async fn ended(&mut self) -> String {
-        match self.child.wait().await {
+        match self.0.ended().await {
             Ok(status) => format!("it ended with {status}"),
             Err(error) => format!("it can't be waited for: {error}"),
         }
     }
 
-    /// Kills it and everything it started that stayed in its group.
+    /// Kills it and everything it started.
     pub(super) async fn kill(mut self) {
-        self.kill_group();
-        let _ = tokio::time::timeout(DYING, self.child.wait()).await;
-    }
-
-    fn kill_group(&self) {
-        // Fails only when nobody is left.
-        let _ = kill_process_group(self.group, Signal::KILL);
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        self.kill_group();
+        self.0.kill();
+        let _ = tokio::time::timeout(DYING, self.0.ended()).await;
     }
 }
 

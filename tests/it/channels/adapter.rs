@@ -20,6 +20,7 @@ async fn an_adapter_that_hangs_dies_floods_or_forks_is_killed_and_started_anew()
         ("hang", "did not answer"),
         ("crowd", "more than 64"),
         ("fork", "exit status: 4"),
+        ("escape", "exit status: 4"),
     ] {
         let world = World::new(Rig::adapter_that(SentTwice::Never, harm)).await;
         world
@@ -30,7 +31,7 @@ async fn an_adapter_that_hangs_dies_floods_or_forks_is_killed_and_started_anew()
             .await;
         let starts = state(&world).await.unwrap().starts;
         world.until("another start", async || state(&world).await.unwrap().starts > starts).await;
-        if harm == "fork" {
+        if harm == "fork" || harm == "escape" {
             let pid = std::fs::read_to_string(world.rig.home().join("channels/fake/state/child")).unwrap();
             world
                 .until("its child to be gone", async || {

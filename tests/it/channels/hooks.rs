@@ -79,6 +79,29 @@ fn a_hook_is_given_no_secret_and_sees_no_files_but_its_own_where_the_kernel_can_
 }
 
 #[test]
+fn a_hook_reaches_nobody_and_what_it_starts_ends_with_it() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.set_nonblocking(true).unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let script = format!(
+        "(setsid sleep 600 || exec sleep 600) > /dev/null 2>&1 & echo $!; bash -c 'exec 3<>/dev/tcp/127.0.0.1/{port}' && echo reached || echo shut"
+    );
+    // The script stands between marks of its own.
+    let root = root(&script.replace('\'', "\""), "");
+    put(&root, "1.ogg", b"OggS");
+    let _daemon = root.serve();
+    prompt(&root, 0);
+    let words = came(&root)[0]["attachments"][0]["words"].as_str().unwrap().to_owned();
+    let (pid, reached) = words.split_once('\n').unwrap();
+    assert_eq!(reached, "shut");
+    assert!(listener.accept().is_err(), "somebody connected");
+    wait_for("what it started to end", || {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.trim())).unwrap_or_default();
+        (stat.is_empty() || stat.contains(") Z ")).then_some(())
+    });
+}
+
+#[test]
 fn a_daemon_that_dies_over_a_hook_has_it_read_the_file_again() {
     if !fail_points() {
         return;
