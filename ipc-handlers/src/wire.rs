@@ -130,6 +130,34 @@ pub enum Provider {
     },
     /// The native Claude Code CLI.
     Claude(Box<Claude>),
+    /// An agent that speaks the Agent Client Protocol.
+    Acp(Box<Acp>),
+}
+
+/// How an agent that speaks the Agent Client Protocol is to be run. Keys come in [`Launch::secrets`], never here.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Acp {
+    /// The program and its arguments.
+    pub command: Vec<String>,
+    /// More of the agent's environment; it wins over what the runner sets.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub env: BTreeMap<String, String>,
+    /// How the agent is to log in, by one of the names that it offers; left out: not at all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub auth_method: Option<String>,
+    /// Tools, by their name or kind, that are refused where the agent asks; besides the blocked ones.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub refuse: Vec<String>,
+    /// Folders besides the working folder.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub directories: Vec<String>,
+    /// The user's time zone, as tools name it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timezone: Option<String>,
+    /// For how long the agent may say nothing in a turn while no tool runs, ms; 0: the runner's default.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub stall_timeout_ms: u64,
 }
 
 /// How the Claude Code CLI is to be run. Keys come in [`Launch::secrets`], never here.

@@ -63,7 +63,10 @@ fn launch_documents_fit() {
         "protocol": 2, "runId": "7", "lane": "g local:main", "generation": 3, "batchId": "1",
         "blockedTools": ["AskUserQuestion"], "provider": claude, "limits": {"replyTimeoutMs": 5}, "say": "growing",
     });
-    for document in [least, all] {
+    let mut acp = all.clone();
+    acp["provider"] =
+        json!({"name": "acp", "command": ["agent", "--acp"], "refuse": ["execute"], "authMethod": "key"});
+    for document in [least, all, acp] {
         let launch: ipc_handlers::wire::Launch = serde_json::from_value(document).unwrap();
         let written = serde_json::to_value(&launch).unwrap();
         assert!(fits(&root, part(&root, "launch"), &written), "{written}");

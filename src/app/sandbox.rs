@@ -6,7 +6,7 @@ use anyhow::{Context as _, Result, bail};
 
 use crate::{
     config::{Config, SandboxKind},
-    domain::{host::errors::chain, runs::run_settings::Provider, states::SandboxName},
+    domain::{host::errors::chain, states::SandboxName},
     sandbox::{Sandbox, docker::DockerSandbox, process::ProcessSandbox},
     store::Store,
 };
@@ -35,9 +35,9 @@ pub(super) async fn choose_sandbox(root: &Path, config: &Config, store: &Store) 
                 "agent.command would run without any sandbox; set sandbox.allow_unsandboxed = true if that is meant"
             );
         }
-        if config.agent.provider == Provider::Claude && !config.sandbox.allow_unsandboxed {
+        if let (Some(what), false) = (config.agent.provider.foreign(), config.sandbox.allow_unsandboxed) {
             bail!(
-                "claude would run without any sandbox; set sandbox.kind = \"docker\", or sandbox.allow_unsandboxed = true if that is meant"
+                "{what} would run without any sandbox; set sandbox.kind = \"docker\", or sandbox.allow_unsandboxed = true if that is meant"
             );
         }
         Ok(Box::new(children))
@@ -46,8 +46,8 @@ pub(super) async fn choose_sandbox(root: &Path, config: &Config, store: &Store) 
         SandboxKind::Docker => docker(),
         SandboxKind::Process => process(),
         SandboxKind::Auto => {
-            // Containers that live are adopted, and Claude Code waits for Docker rather than run without.
-            let needs = config.agent.provider == Provider::Claude && !config.sandbox.allow_unsandboxed;
+            // Containers that live are adopted, and a foreign agent waits for Docker rather than run without.
+            let needs = config.agent.provider.foreign().is_some() && !config.sandbox.allow_unsandboxed;
             if needs || store.active_runs()?.iter().any(|run| run.sandbox == SandboxName::Docker) {
                 return docker();
             }

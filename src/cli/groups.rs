@@ -21,7 +21,7 @@ const SETTINGS: &str = "\
 Keys:
   name         name for people
   trigger      word at the start of a message that mentions the agent, such as @G2
-  provider     scripted or claude
+  provider     scripted, claude or acp
   model        name of the model that the agent asks for
   script       JSON file that the scripted agent follows
   image        container image

@@ -311,7 +311,9 @@ fn speaker(text: &str) -> Result<String, BadArgument> {
 pub fn main() -> ExitCode {
     crate::system::memory::be_frugal();
     if std::env::args_os().nth(1).is_some_and(|first| first == app::RUNNER) {
-        return agent_runner::main();
+        // An agent of its own finds our tools by the same word.
+        let serves = std::env::args_os().nth(2).is_some_and(|second| second == "mcp");
+        return if serves { agent_runner::mcp::serve() } else { agent_runner::main() };
     }
     if std::env::args_os().nth(1).is_some_and(|first| first == confine::CONFINE) {
         return confine::main(|text| out::tell(text));

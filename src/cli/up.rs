@@ -72,6 +72,7 @@ async fn about(context: &Context, sandbox: &str) -> Result<String, Failure> {
     let root = context.root.display();
     let which = match (own.unwrap_or(config.agent.provider), script) {
         (Provider::Claude, _) => "The agent is Claude Code".to_owned(),
+        (Provider::Acp, _) => "The agent is one that speaks the Agent Client Protocol".to_owned(),
         (Provider::Scripted, Some(script)) => format!("The agent is the built-in one and follows {script}"),
         (Provider::Scripted, None) => format!(
             "The agent is the built-in one: it repeats what you say. For Claude Code: build its image (container/build.sh), \

@@ -1,6 +1,6 @@
 //! `[agent]`: which provider drives the agent, and how Claude Code is run.
 
-use std::path::PathBuf;
+use std::{collections::BTreeMap, path::PathBuf};
 
 use serde::Deserialize;
 
@@ -18,6 +18,24 @@ pub struct Agent {
     #[serde(deserialize_with = "path_or_none")]
     pub script: Option<PathBuf>,
     pub claude: ClaudeSettings,
+    pub acp: AcpSettings,
+}
+
+/// How an agent that speaks the Agent Client Protocol is run.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AcpSettings {
+    /// The program inside and its arguments.
+    pub command: Vec<String>,
+    /// More of its environment. No place for keys: it is written to the run's folder.
+    pub env: BTreeMap<String, String>,
+    /// How it is to log in; `None`: not at all.
+    #[serde(deserialize_with = "text_or_none")]
+    pub auth_method: Option<String>,
+    /// Tools, by name or kind, that it is refused.
+    pub refuse: Vec<String>,
+    /// For how long it may say nothing in a turn, ms; 0: the runner's default.
+    pub stall_timeout_ms: u64,
 }
 
 /// How the Claude Code CLI is run.

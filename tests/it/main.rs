@@ -2,6 +2,7 @@
 
 mod support;
 
+mod acp;
 mod answer;
 mod approvals;
 mod channel;

@@ -16,6 +16,8 @@ pub(crate) struct Seat {
     pub(crate) life: Option<u32>,
     /// The socket that leads to hosts outside: `$G2_OUTSIDE_SOCKET`.
     pub(crate) outside: Option<PathBuf>,
+    /// The program and the arguments that serve our tools to another agent.
+    pub(crate) tools: (PathBuf, Vec<String>),
     /// What an agent's program may know of our environment, see [`INHERITED`].
     pub(crate) inherited: BTreeMap<String, String>,
 }
@@ -63,6 +65,10 @@ impl Seat {
             group: folder("G2_GROUP_DIR", "/workspace/group"),
             life: number("G2_LIFE_FD").map_err(BadSeat::LifeFd)?,
             outside: env::var_os("G2_OUTSIDE_SOCKET").map(PathBuf::from),
+            tools: (
+                env::current_exe().unwrap_or_else(|_| "g2-agent".into()),
+                env::args().skip(1).chain(["mcp".to_owned()]).collect(),
+            ),
             inherited: INHERITED
                 .iter()
                 .filter_map(|name| Some(((*name).to_owned(), env::var(name).ok()?)))

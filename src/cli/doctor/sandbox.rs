@@ -216,13 +216,13 @@ fn in_force(config: &Config, said: Option<&str>, ready: Ready) -> Vec<Row> {
             "set sandbox.kind = \"docker\", or allow this with sandbox.allow_unsandboxed = true",
         )];
     }
-    if config.agent.provider == Provider::Claude && !config.sandbox.allow_unsandboxed {
+    if let (Some(what), false) = (config.agent.provider.foreign(), config.sandbox.allow_unsandboxed) {
         if config.sandbox.kind == SandboxKind::Auto {
             return vec![Row::ok("sandbox", "agents run in containers as soon as Docker works")];
         }
         return vec![Row::fail(
             "sandbox",
-            "Claude Code would run without any sandbox, so the daemon does not start",
+            format!("{what} would run without any sandbox, so the daemon does not start"),
             "set sandbox.kind = \"docker\", or allow this with sandbox.allow_unsandboxed = true",
         )];
     }

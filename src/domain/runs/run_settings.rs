@@ -11,6 +11,8 @@ use crate::domain::rows::Group;
 pub enum Provider {
     Scripted,
     Claude,
+    /// Any agent that speaks the Agent Client Protocol.
+    Acp,
 }
 
 /// What a container can reach.
@@ -75,7 +77,8 @@ impl Provider {
         match text {
             "scripted" => Ok(Self::Scripted),
             "claude" => Ok(Self::Claude),
-            _ => Err(NoSuchValue("use \"scripted\" or \"claude\"")),
+            "acp" => Ok(Self::Acp),
+            _ => Err(NoSuchValue("use \"scripted\", \"claude\" or \"acp\"")),
         }
     }
 
@@ -85,6 +88,17 @@ impl Provider {
         match self {
             Self::Scripted => "scripted",
             Self::Claude => "claude",
+            Self::Acp => "acp",
+        }
+    }
+
+    /// The agent as people know it, where it is a program of others that needs a sandbox.
+    #[must_use]
+    pub fn foreign(self) -> Option<&'static str> {
+        match self {
+            Self::Scripted => None,
+            Self::Claude => Some("Claude Code"),
+            Self::Acp => Some("the ACP agent"),
         }
     }
 }

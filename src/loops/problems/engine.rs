@@ -31,8 +31,8 @@ pub(super) async fn sandbox(view: &View<'_>, found: &mut Vec<Problem>) {
         return;
     } else if !config.agent.command.is_empty() {
         format!("agent.command ({})", config.agent.command.join(" "))
-    } else if config.agent.provider == Provider::Claude {
-        "Claude Code".to_owned()
+    } else if let Some(what) = config.agent.provider.foreign() {
+        what.to_owned()
     } else {
         return;
     };
@@ -85,7 +85,7 @@ fn needs_engine(view: &View<'_>) -> bool {
         (None, SandboxKind::Docker) => true,
         (None, SandboxKind::Process) => false,
         (None, SandboxKind::Auto) => {
-            view.config.agent.provider == Provider::Claude && !view.config.sandbox.allow_unsandboxed
+            view.config.agent.provider.foreign().is_some() && !view.config.sandbox.allow_unsandboxed
         }
     }
 }

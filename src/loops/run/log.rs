@@ -57,6 +57,7 @@ impl RunLog {
                 Provider::Scripted { script: script.as_deref().map(|script| beginning(script, SHOWN / 4)) }
             }
             Provider::Claude(claude) => Provider::Claude(claude.clone()),
+            Provider::Acp(acp) => Provider::Acp(acp.clone()),
         };
         let shown = Launch {
             prompt: "see prompt.txt".into(),

@@ -46,10 +46,10 @@ pub(super) fn way(
     owner: Option<Owner>,
 ) -> Result<Way, SocketError> {
     match (settings.provider, settings.credentials) {
-        (Provider::Scripted, _) | (Provider::Claude, Credentials::Stdin) => {
+        (Provider::Scripted, _) | (Provider::Claude | Provider::Acp, Credentials::Stdin) => {
             Ok(Way { mount: None, env: BTreeMap::new(), base_url: DIRECT.to_owned() })
         }
-        (Provider::Claude, Credentials::Gateway) => {
+        (Provider::Claude | Provider::Acp, Credentials::Gateway) => {
             let folder = runs.gateway_dir(run);
             let mount = mount(runs, run);
             runs.gateway.open(run, &folder, owner, looks(settings))?;
@@ -139,13 +139,44 @@ pub(super) fn claude(
     }
 }
 
+/// How an agent that speaks the Agent Client Protocol is to be run. One that is Claude Code inside finds the gateway by the
+/// same variables.
+pub(super) fn acp(
+    runs: &Runs,
+    settings: &RunSettings,
+    way: &Way,
+    directories: Vec<String>,
+    timezone: Option<String>,
+) -> wire::Acp {
+    let acp = runs.config.agent.acp.clone();
+    let mut env = way.env.clone();
+    if settings.credentials == Credentials::Gateway {
+        env.insert("ANTHROPIC_BASE_URL".to_owned(), way.base_url.clone());
+        // Nothing else is reached, and asking for it takes time.
+        env.insert("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC".to_owned(), "1".to_owned());
+        // Otherwise newer versions of Claude Code hide our tools from the model.
+        env.insert("ENABLE_TOOL_SEARCH".to_owned(), "false".to_owned());
+    }
+    env.extend(settings.model.iter().map(|model| ("ANTHROPIC_MODEL".to_owned(), model.clone())));
+    env.extend(acp.env);
+    wire::Acp {
+        command: acp.command,
+        env,
+        auth_method: acp.auth_method,
+        refuse: acp.refuse,
+        directories,
+        timezone,
+        stall_timeout_ms: acp.stall_timeout_ms,
+    }
+}
+
 /// Reads the secrets of `.env` for a runner that is to be given them, just before they are written to it.
 pub(super) fn secrets(
     runs: &Runs,
     settings: &RunSettings,
     speaks_v1: bool,
 ) -> Result<wire::Secrets, Unprepared> {
-    let wanted = settings.provider == Provider::Claude || speaks_v1;
+    let wanted = settings.provider.foreign().is_some() || speaks_v1;
     match settings.credentials {
         Credentials::Stdin if wanted => dotenv::secrets(&runs.root).map_err(Unprepared::Secrets),
         Credentials::Stdin | Credentials::Gateway => Ok(wire::Secrets::default()),

@@ -48,10 +48,10 @@ pub(super) enum Unprepared {
     #[error("the group was removed")]
     Removed,
     #[error(
-        "claude would run without any sandbox; start Docker and set sandbox.kind = \"docker\", or set \
+        "{what} would run without any sandbox; start Docker and set sandbox.kind = \"docker\", or set \
          sandbox.allow_unsandboxed = true if that is meant"
     )]
-    NoSandbox,
+    NoSandbox { what: &'static str },
     #[error(transparent)]
     Store(#[from] StoreError),
     #[error(transparent)]
@@ -95,11 +95,10 @@ fn now(runs: &Runs, row: &Group, run: i64, is_main: bool) -> Result<Prepared, Un
     let group = &row.folder;
     let (settings, own) = runs.config.run_settings().for_group(row)?;
     let place = if runs.sandbox.kind() == SandboxName::Process { RunsIn::Host } else { RunsIn::Container };
-    if place == RunsIn::Host
-        && settings.provider == Provider::Claude
-        && !runs.config.sandbox.allow_unsandboxed
+    if let (RunsIn::Host, Some(what), false) =
+        (place, settings.provider.foreign(), runs.config.sandbox.allow_unsandboxed)
     {
-        return Err(Unprepared::NoSandbox);
+        return Err(Unprepared::NoSandbox { what });
     }
     let folders = Folders::of(runs, group);
     let (former, owner) = (runs.boxes.owner_now(group), runs.boxes.owner_next(group)?);
@@ -119,6 +118,10 @@ fn now(runs: &Runs, row: &Group, run: i64, is_main: bool) -> Result<Prepared, Un
     let zone = runs.config.zones.of(own.timezone.as_deref()).name;
     let provider = match settings.provider {
         Provider::Scripted => wire::Provider::Scripted { script: script(runs, row)? },
+        Provider::Acp => {
+            let directories = directories(&folders, &extra.granted, place);
+            wire::Provider::Acp(Box::new(model::acp(runs, &settings, &way, directories, Some(zone.clone()))))
+        }
         Provider::Claude => {
             let directories = directories(&folders, &extra.granted, place);
             wire::Provider::Claude(Box::new(model::claude(
@@ -146,7 +149,7 @@ fn now(runs: &Runs, row: &Group, run: i64, is_main: bool) -> Result<Prepared, Un
             env.extend([("HOME", HOME), ("TMPDIR", "/tmp")].map(|(n, v)| (n.to_owned(), v.to_owned())));
         }
         // The agent keeps its own state, not the user's.
-        (RunsIn::Host, Provider::Claude) => {
+        (RunsIn::Host, Provider::Claude | Provider::Acp) => {
             let home = folders.sessions.parent().unwrap_or(&folders.sessions);
             env.insert("HOME".to_owned(), home.display().to_string());
         }

@@ -1,17 +1,22 @@
 //! Providers: what drives the agent. One folder or file each; `scripted` is the built-in agent, `claude` the
-//! Claude Code CLI.
+//! Claude Code CLI, `acp` any agent that speaks the Agent Client Protocol. `process` and `lines` are what the last two share.
 //!
 //! A provider's life: `start` brings the agent up (the host is told `ready` when that has returned) → [`Provider::run`]
 //! takes turns until there are none. A provider never writes to stdout and never touches the mailbox's folders: it
 //! reports to the [`Host`] and asks through its [`Mailbox`](crate::Mailbox).
 
+mod acp;
 mod claude;
 mod scripted;
+
+mod lines;
+mod process;
 
 use ipc_handlers::wire::{self, Launch};
 
 use crate::{files::FileError, host::Host, records::OutputGone, turns::Turns};
 
+pub use acp::AcpError;
 pub use claude::ClaudeError;
 pub use scripted::{ScriptError, check_script};
 
@@ -44,6 +49,8 @@ pub enum ProviderError {
     #[error(transparent)]
     Claude(#[from] ClaudeError),
     #[error(transparent)]
+    Acp(#[from] AcpError),
+    #[error(transparent)]
     Output(#[from] OutputGone),
     #[error("the input folder can't be read any more")]
     Input(#[from] FileError),
@@ -58,6 +65,7 @@ pub(crate) fn start(launch: &Launch, host: &Host) -> Result<Box<dyn Provider>, P
         wire::Provider::Scripted { script } => {
             Ok(Box::new(scripted::Scripted::start(script.as_deref(), launch, host)?))
         }
+        wire::Provider::Acp(acp) => Ok(Box::new(acp::Acp::start(acp, launch, host)?)),
         wire::Provider::Claude(claude) => Ok(Box::new(claude::Claude::start(claude, launch, host)?)),
     }
 }

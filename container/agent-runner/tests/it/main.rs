@@ -8,6 +8,7 @@
 
 mod fixture;
 
+mod acp;
 mod claude;
 mod input;
 mod launch;

@@ -4,10 +4,11 @@ use std::sync::mpsc::{Receiver, Sender};
 
 use serde_json::{Value, json};
 
-use super::{archive, mcp::ToolCall, process::FromCli, say};
+use super::{archive, mcp::ToolCall, say};
 use crate::{
     files::FileError,
     host::Host,
+    provider::process::FromCli,
     tools::Asker,
     turns::{Turn, Turns},
 };

@@ -15,16 +15,18 @@ use super::{
     event::{self, Event},
     failure::{self, Failure},
     folders::{self, FolderError},
-    process::{FromCli, Process},
     say,
     setup::{Session, Setup, User},
-    talk::{Act, Ended, Rules, Talk},
+    talk::{Act, Rules, Talk},
 };
 use crate::{
     clock::Deadline,
     host::{Event as Report, Host},
     ids,
-    provider::{Leave, Provider, ProviderError},
+    provider::{
+        Leave, Provider, ProviderError,
+        process::{Ended, FromCli, Process},
+    },
     runner::chain,
     tools::{Place, Reach},
     turns::Turns,

@@ -19,8 +19,6 @@ mod driver;
 
 mod archive;
 mod folders;
-mod lines;
-mod process;
 
 #[cfg(test)]
 mod samples;

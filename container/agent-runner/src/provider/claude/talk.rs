@@ -21,9 +21,9 @@ use super::{
     mcp::{self, Message},
     say,
 };
-use crate::{host::Event as Report, ids, turns::Turn};
+use crate::{host::Event as Report, ids, provider::process::Ended, turns::Turn};
 
-pub(super) use self::acts::{Act, Ended, Rules};
+pub(super) use self::acts::{Act, Rules};
 use self::acts::{fail, waits};
 
 /// For how long background work that has ended may take to wake the CLI.

@@ -14,30 +14,30 @@ use tempfile::TempDir;
 use crate::fixture::{Home, Runner, launch, wait_until};
 
 /// The version that the fixtures are of.
-pub(super) const VERSION: &str = "2.1.197";
+pub(crate) const VERSION: &str = "2.1.197";
 
 /// Which CLI.
-pub(super) struct Cli {
+pub(crate) struct Cli {
     path: PathBuf,
     version: String,
-    pub(super) is: Is,
+    pub(crate) is: Is,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Is {
+pub(crate) enum Is {
     Fake,
     Real,
 }
 
 impl Cli {
-    pub(super) fn fake() -> Self {
+    pub(crate) fn fake() -> Self {
         static FAKE: OnceLock<PathBuf> = OnceLock::new();
         Self { path: FAKE.get_or_init(build).clone(), version: VERSION.to_owned(), is: Is::Fake }
     }
 
     /// Returns the real one, or `None` (said aloud) where it can't be had. `G2_REQUIRE_CLAUDE=1` makes that a failure;
     /// `G2_CLAUDE` names another one to be tried, of any version.
-    pub(super) fn real() -> Option<Self> {
+    pub(crate) fn real() -> Option<Self> {
         static REAL: OnceLock<Result<(PathBuf, String), String>> = OnceLock::new();
         match REAL.get_or_init(install) {
             Ok((path, version)) => Some(Self { path: path.clone(), version: version.clone(), is: Is::Real }),
@@ -95,8 +95,8 @@ fn install() -> Result<(PathBuf, String), String> {
 }
 
 /// A home with a CLI whose model follows a script.
-pub(super) struct Stage {
-    pub(super) home: Home,
+pub(crate) struct Stage {
+    pub(crate) home: Home,
     provider: Value,
     log: PathBuf,
     _files: TempDir,
@@ -114,12 +114,12 @@ impl Drop for Model {
 
 impl Stage {
     /// Returns a stage whose model gives the answers of `script`, one after the other.
-    pub(super) fn new(cli: &Cli, script: &Value) -> Self {
+    pub(crate) fn new(cli: &Cli, script: &Value) -> Self {
         Self::with_key(cli, script, None)
     }
 
     /// The same, with a model that answers to this key only; the fake's takes any.
-    pub(super) fn with_key(cli: &Cli, script: &Value, key: Option<&str>) -> Self {
+    pub(crate) fn with_key(cli: &Cli, script: &Value, key: Option<&str>) -> Self {
         let home = Home::new();
         let files = TempDir::new().unwrap();
         let (turns, log) = (files.path().join("script.json"), files.path().join("log.jsonl"));
@@ -159,17 +159,17 @@ impl Stage {
     }
 
     /// Changes how the CLI is run.
-    pub(super) fn with(mut self, change: impl FnOnce(&mut Value)) -> Self {
+    pub(crate) fn with(mut self, change: impl FnOnce(&mut Value)) -> Self {
         change(&mut self.provider);
         self
     }
 
     /// Starts a runner with a first batch that says `text`.
-    pub(super) fn run(&self, text: &str) -> Runner {
+    pub(crate) fn run(&self, text: &str) -> Runner {
         self.run_with(text, |_| {})
     }
 
-    pub(super) fn run_with(&self, text: &str, change: impl FnOnce(&mut Value)) -> Runner {
+    pub(crate) fn run_with(&self, text: &str, change: impl FnOnce(&mut Value)) -> Runner {
         let mut document = launch(text, None);
         document["provider"] = self.provider.clone();
         change(&mut document);
@@ -181,7 +181,7 @@ impl Stage {
 
     /// Runs the CLI without a runner, with our tools on a server of their own, until it has answered `prompt`; returns
     /// its answer.
-    pub(super) fn alone(&self, prompt: &str) -> String {
+    pub(crate) fn alone(&self, prompt: &str) -> String {
         let g2_agent = env!("CARGO_BIN_EXE_g2-agent");
         let seat = json!({"G2_IPC_DIR": self.home.path("ipc"), "G2_CHAT_JID": "local:kitchen"});
         let servers = json!({"mcpServers": {"g2": {"type": "stdio", "command": g2_agent, "args": ["mcp"], "env": seat}}});
@@ -208,7 +208,7 @@ impl Stage {
     }
 
     /// Returns what the model saw with each of its requests: the whole conversation, or only what is new in it.
-    pub(super) fn seen(&self) -> Vec<String> {
+    pub(crate) fn seen(&self) -> Vec<String> {
         let text = |entry: &Value| match entry["body"]["messages"].as_array() {
             Some(messages) => Value::from(messages.clone()).to_string(),
             None => entry["new"].as_str().unwrap().to_owned(),
@@ -216,7 +216,7 @@ impl Stage {
         self.requests().iter().map(text).collect()
     }
 
-    pub(super) fn requests(&self) -> Vec<Value> {
+    pub(crate) fn requests(&self) -> Vec<Value> {
         let log = fs::read_to_string(&self.log).unwrap();
         log.lines()
             .map(|line| serde_json::from_str::<Value>(line).unwrap())
@@ -230,7 +230,7 @@ impl Stage {
     }
 
     /// Waits until `state/container_state.json` names this tool (`None`: no tool) and returns it.
-    pub(super) fn tool(&self, name: Option<&str>) -> Value {
+    pub(crate) fn tool(&self, name: Option<&str>) -> Value {
         let path = "ipc/state/container_state.json";
         let mut state = Value::Null;
         wait_until(&format!("the tool {name:?}"), || {
@@ -243,7 +243,7 @@ impl Stage {
     }
 
     /// Answers the next command and returns it.
-    pub(super) fn answer(&self, reply: &Value) -> Value {
+    pub(crate) fn answer(&self, reply: &Value) -> Value {
         let command = self.home.command("ipc/tasks");
         let id = command["requestId"].as_str().unwrap();
         let mut reply = reply.clone();

@@ -1,7 +1,7 @@
 //! The provider `claude`: the same suite with a fake CLI and, where it can be had, with the real one in front of a
 //! scripted model.
 
-mod cli;
+pub(crate) mod cli;
 mod faults;
 mod real;
 mod suite;

@@ -39,13 +39,6 @@ pub(in super::super) struct Rules {
     pub(in super::super) say: Say,
 }
 
-/// How the CLI has ended, and what it said last.
-#[derive(Debug)]
-pub(in super::super) enum Ended {
-    Well(String),
-    Badly(String),
-}
-
 /// Returns how a run ends with a failure.
 pub(super) fn fail(failure: &Failure) -> Vec<Act> {
     vec![Act::Report(Report::Failed(failure.to_string())), Act::Fail]

@@ -1,4 +1,4 @@
-//! The CLI as a process: its pipes, each with a thread of its own, and its end.
+//! An agent's program as a process: its pipes, each with a thread of its own, and its end.
 //!
 //! It stays in the runner's process group, so whatever ends the runner ends it.
 #![expect(
@@ -29,10 +29,7 @@ use rustix::{
 };
 use serde_json::Value;
 
-use super::{
-    lines::{Line, Lines},
-    talk::Ended,
-};
+use super::lines::{Line, Lines};
 use crate::clock::{self, Deadline};
 
 /// The longest line that is read from the CLI, bytes.
@@ -49,7 +46,7 @@ const HEARING: Duration = Duration::from_millis(500);
 const DYING: Duration = Duration::from_secs(2);
 
 /// What a process says.
-pub(super) enum FromCli {
+pub(in crate::provider) enum FromCli {
     Line(Vec<u8>),
     /// A line that was too long, and is lost.
     TooLong,
@@ -57,8 +54,15 @@ pub(super) enum FromCli {
     End,
 }
 
+/// How the CLI has ended, and what it said last.
+#[derive(Debug)]
+pub(in crate::provider) enum Ended {
+    Well(String),
+    Badly(String),
+}
+
 /// A running CLI. Dropped, it is ended by force.
-pub(super) struct Process {
+pub(in crate::provider) struct Process {
     child: Child,
     lines: Option<Sender<Value>>,
     last_words: Arc<Mutex<Vec<u8>>>,
@@ -72,7 +76,7 @@ impl Process {
     ///
     /// # Errors
     /// The system's, when it can't be started.
-    pub(super) fn start(
+    pub(in crate::provider) fn start(
         program: &str,
         args: &[String],
         env: &BTreeMap<String, String>,
@@ -127,19 +131,19 @@ impl Process {
     }
 
     /// Writes a line. One that nobody reads any more is lost: the process's end says why.
-    pub(super) fn say(&self, line: Value) {
+    pub(in crate::provider) fn say(&self, line: Value) {
         if let Some(lines) = &self.lines {
             let _ = lines.send(line);
         }
     }
 
     /// Ends its stdin; it finishes and leaves.
-    pub(super) fn close(&mut self) {
+    pub(in crate::provider) fn close(&mut self) {
         self.lines = None;
     }
 
     /// Waits for the end, after which it is there no more, and says how it came.
-    pub(super) fn end(&mut self) -> Ended {
+    pub(in crate::provider) fn end(&mut self) -> Ended {
         self.close();
         let status = self.wait(ENDING);
         // What it has started may hold its stderr open for as long as it likes.
@@ -147,10 +151,13 @@ impl Process {
         let words = self.last_words();
         match status {
             Some(status) if status.success() => Ended::Well(words),
-            Some(status) => Ended::Badly(format!("the CLI ended with {status}: {words}")),
+            Some(status) => Ended::Badly(format!("the agent's program ended with {status}: {words}")),
             None => {
                 self.kill();
-                Ended::Badly(format!("the CLI did not end in {} s and was killed: {words}", ENDING.as_secs()))
+                Ended::Badly(format!(
+                    "the agent's program did not end in {} s and was killed: {words}",
+                    ENDING.as_secs()
+                ))
             }
         }
     }
