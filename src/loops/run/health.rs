@@ -61,7 +61,10 @@ impl Watched {
         }
         let state = boxes.container_state().ok().flatten();
         let declared = state.as_ref().and_then(health::declared_timeout_ms);
-        self.saw_tool(state.and_then(|state| state.current_tool));
+        // The heartbeat that came with the end of a long tool may be seen only at the next look.
+        if self.saw_tool(state.and_then(|state| state.current_tool)) && self.is_up() {
+            self.last_sign = Instant::now();
+        }
         let ms = age;
         let at_work = self.at_work();
         let limit = |ms: u64| i64::try_from(ms).unwrap_or(i64::MAX);
@@ -148,13 +151,15 @@ impl Watched {
         format!("{reason} ({})", self.evidence().in_words())
     }
 
-    /// Notes the tool that its agent says it runs.
-    fn saw_tool(&mut self, tool: Option<String>) {
+    /// Notes the tool that its agent says it runs. Returns whether that has changed.
+    fn saw_tool(&mut self, tool: Option<String>) -> bool {
         const LONGEST_NAME: usize = 100;
         let tool = tool.map(|name| name.chars().take(LONGEST_NAME).collect::<String>());
-        if tool.as_ref() != self.tool.as_ref().map(|(name, _)| name) {
+        let has_changed = tool.as_ref() != self.tool.as_ref().map(|(name, _)| name);
+        if has_changed {
             self.tool = tool.map(|name| (name, Instant::now()));
         }
+        has_changed
     }
 
     /// Shows people how it stands.

@@ -85,6 +85,28 @@ fn an_agent_that_shows_that_it_lives_is_left_alone() {
     assert_eq!(root.rows(&["runs", "list"]).len(), 2);
 }
 
+/// Its runner says which tool it is in and has no heartbeat.
+#[test]
+fn the_end_of_a_long_tool_is_a_sign_of_life() {
+    let agent = r#"
+say() { printf "%s\n" ---G2_OUTPUT_START--- "$1" ---G2_OUTPUT_END---; }
+tool() { echo "$1" > "$G2_IPC_DIR/state/new" && mv "$G2_IPC_DIR/state/new" "$G2_IPC_DIR/state/container_state.json"; }
+batch=$(cat | sed "s/.*\"batchId\":\"\([^\"]*\)\".*/\1/")
+say "{\"status\":\"success\",\"result\":null,\"type\":\"ready\",\"protocol\":2,\"seq\":1}"
+tool "{\"current_tool\":\"Bash\",\"tool_declared_timeout_ms\":60000}"
+sleep 9
+tool "{}"
+sleep 2
+say "{\"status\":\"success\",\"result\":\"built\",\"seq\":2,\"handled\":[\"$batch\"]}"
+"#;
+    let root = Root::new(&format!(
+        "[sandbox]\nkind = \"process\"\nallow_unsandboxed = true\n[agent]\ncommand = [\"/bin/sh\", \"-c\", '''{agent}''']\n[health]\nclaim_ms = 6000\n"
+    ));
+    let _daemon = root.serve();
+    assert_eq!(root.ask("local:main", "build"), "built\n");
+    assert_eq!(root.rows(&["runs", "list"])[0]["error"], Value::Null);
+}
+
 #[test]
 fn a_follow_up_that_waits_for_a_busy_agent_does_not_count_as_taken() {
     let root = Root::new("[health]\nclaim_ms = 2000\n");
