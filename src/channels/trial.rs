@@ -224,8 +224,10 @@ pub async fn greet(ready: &Ready, within: Duration) -> Result<Hello, NotLetIn> {
                 return Ok(*hello);
             }
             Ok(Up::State(state)) if state.transport == Light::Refused => {
+                // There is nothing to start anew yet.
+                let hint = state.hint.replace("g2 channels restart", "g2 channels add");
                 let told: Vec<&str> =
-                    [&*state.why, &*state.hint].into_iter().filter(|words| !words.is_empty()).collect();
+                    [&*state.why, &*hint].into_iter().filter(|words| !words.is_empty()).collect();
                 return Err(no(told.join("; ")));
             }
             Ok(Up::State(state)) => trial.state = Some(state),
