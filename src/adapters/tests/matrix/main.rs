@@ -8,6 +8,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
 
 mod adapter;
+mod foreign;
 #[path = "../texts/mod.rs"]
 mod texts;
 

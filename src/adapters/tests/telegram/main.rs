@@ -25,7 +25,7 @@ use std::{
 };
 
 use channel_protocol::{Done, Event, EventKind, Hello, Light, State, Up};
-use g2_fakes::telegram::{ADA, FORUM, Fake, GROUP, TOKEN, post};
+use g2_fakes::telegram::{ADA, FORUM, Fake, GROUP, TOKEN};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 

@@ -54,12 +54,8 @@ impl Params {
             let Some(at) = find(part, b"\r\n\r\n") else { continue };
             let head = String::from_utf8_lossy(&part[..at]).into_owned();
             let bytes = part[at + 4..].strip_suffix(b"\r\n").unwrap_or(&part[at + 4..]);
-            let field = |name: &str| {
-                let from = head.find(&format!("{name}=\""))? + name.len() + 2;
-                head[from..].split('"').next().map(str::to_owned)
-            };
-            // `filename` holds `name`, too: the field's own comes first in each client's form.
-            let Some(name) = field(" name") else { continue };
+            let field = |name: &str| disposition(&head, name);
+            let Some(name) = field("name") else { continue };
             if let Some(file) = field("filename") {
                 let mime = head.lines().find_map(|line| {
                     let (name, value) = line.split_once(':')?;
@@ -141,6 +137,19 @@ pub(crate) fn decoded(text: &str) -> String {
         });
     }
     String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// Returns a parameter of a part's head, in quotes or not.
+fn disposition(head: &str, name: &str) -> Option<String> {
+    let name = format!("{name}=");
+    // `filename` holds `name`, too.
+    let (at, _) = head.match_indices(&name).find(|(at, _)| head[..*at].ends_with([';', ' ']))?;
+    let value = &head[at + name.len()..];
+    let value = match value.strip_prefix('"') {
+        Some(quoted) => quoted.split('"').next(),
+        None => value.split([';', '\r']).next(),
+    };
+    value.map(str::to_owned)
 }
 
 fn find(bytes: &[u8], what: &[u8]) -> Option<usize> {

@@ -62,7 +62,7 @@ async def on_message(message):
         await resumed.wait()
         await channel.send("heard: " + message.content)
         return
-    assert message.content == "hello <@900>" and client.user in message.mentions
+    assert message.content == "hello <@900>" and client.user in message.mentions and message.guild.id == 800
     view = View()
     button = discord.ui.Button(label="Yes", custom_id="yes")
 
@@ -90,7 +90,7 @@ async def on_message(message):
         assert error.status == 400 and error.code == 50035, error
     answer = await message.reply("answer", mention_author=False)
     assert answer.reference.message_id == message.id
-    await answer.edit(content=f"answer to {message.author.display_name}: {message.guild is not None}, changed")
+    await answer.edit(content=f"answer to {message.author.display_name}, changed")
 
 
 client.run(token, log_level=20)
