@@ -41,6 +41,7 @@ mod folder;
 mod hooks;
 mod inward;
 mod outward;
+mod trials;
 
 use fake::{Fake, Server};
 
