@@ -7,6 +7,7 @@
     reason = "of tests alone: they start servers, and say what is skipped"
 )]
 
+pub mod adapter;
 pub mod discord;
 pub mod peers;
 pub mod synapse;

@@ -22,8 +22,6 @@ const WITHIN: Duration = Duration::from_secs(30);
 const FILE_WITHIN: Duration = Duration::from_secs(180);
 /// The longest answer, bytes. A hundred messages have less.
 const MOST: usize = 8 << 20;
-/// How long it is left alone where it does not say for how long, ms.
-const REST_MS: u64 = 5000;
 
 /// One bot's way to Discord.
 #[derive(Clone)]
@@ -181,7 +179,7 @@ impl ApiError {
     }
 
     /// How long Discord wants to be left alone, ms.
-    pub(super) const fn rest_ms(&self) -> Option<u64> {
+    pub(super) const fn asked_ms(&self) -> Option<u64> {
         match self {
             Self::Refused { after_ms, .. } => *after_ms,
             _ => None,
@@ -202,7 +200,7 @@ impl ApiError {
         match (status, code) {
             (429, _) => {
                 let scope = if global { Scope::Account } else { Scope::Chat };
-                Outcome::NotSent(NotSent::Busy { after_ms: after_ms.unwrap_or(REST_MS), scope })
+                Outcome::busy(after_ms, scope)
             }
             // Nothing was wrong with the text; the account waits for a person.
             (401, _) => Outcome::NotSent(NotSent::Offline),
@@ -237,20 +235,13 @@ fn refusal(answer: &Answer) -> ApiError {
         (false, None) => said.message,
         (false, Some(detail)) => format!("{}: {detail}", said.message),
     };
-    let busy = status == StatusCode::TOO_MANY_REQUESTS;
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
         reason = "seconds, between none and a day"
     )]
     let after_ms = said.retry_after.map(|after| (after.clamp(0.0, 86_400.0) * 1000.0).ceil() as u64);
-    ApiError::Refused {
-        status: status.as_u16(),
-        code: said.code,
-        text,
-        after_ms: after_ms.or(busy.then_some(REST_MS)),
-        global: said.global,
-    }
+    ApiError::Refused { status: status.as_u16(), code: said.code, text, after_ms, global: said.global }
 }
 
 /// Returns the first reason in the tree that Discord lays out for a wrong field.
@@ -323,7 +314,7 @@ mod tests {
                 busy(302, Scope::Chat),
             ),
             (refused(429, r#"{"message":"slow","retry_after":2,"global":true}"#), busy(2000, Scope::Account)),
-            (refused(429, "<html>"), busy(REST_MS, Scope::Chat)),
+            (refused(429, "<html>"), busy(5000, Scope::Chat)),
             (refused(401, r#"{"message":"401: Unauthorized","code":0}"#), Outcome::NotSent(NotSent::Offline)),
             (refused(403, r#"{"message":"Missing Access","code":50001}"#), gone("Missing Access")),
             (refused(404, r#"{"message":"Unknown Channel","code":10003}"#), gone("Unknown Channel")),

@@ -17,7 +17,7 @@ use super::{
     events::{self, Channel, Deleted, Guild, Interaction, Message, Reaction, Told, User, number},
     gateway::{Mark, News},
 };
-use crate::kit::{Ended, Gone, Host, Stored};
+use crate::kit::{Ended, Gone, Host, Rest, Stored};
 
 /// How many messages of one channel are asked for after an outage.
 const MOST_MISSED: usize = 5000;
@@ -535,7 +535,7 @@ impl Inbox {
 
     /// Asks until there is an answer. `None`: it is not for us.
     async fn insist<T: DeserializeOwned>(&self, host: &Host, path: &str) -> Result<Option<T>, Gone> {
-        let mut rest = Duration::from_secs(1);
+        let mut rest = Rest::default();
         let mut waited = false;
         loop {
             let asked = self.api.call(Method::GET, path, None).await;
@@ -557,7 +557,6 @@ impl Inbox {
                 eprintln!("{error}");
                 return Ok(None);
             }
-            let after = error.rest_ms().map_or(rest, Duration::from_millis);
             let state = State {
                 transport: Light::Ok,
                 inbound: Light::Waiting,
@@ -567,8 +566,7 @@ impl Inbox {
             };
             host.state(state).await?;
             waited = true;
-            tokio::time::sleep(after).await;
-            rest = (rest * 2).min(Duration::from_secs(60));
+            rest.wait(error.asked_ms()).await;
         }
     }
 }

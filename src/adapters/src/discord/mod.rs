@@ -7,7 +7,7 @@ mod gateway;
 mod inbox;
 mod out;
 
-use std::{path::PathBuf, sync::Arc, time::Duration};
+use std::{path::PathBuf, sync::Arc};
 
 use channel_protocol::{
     Amend, Buttons, Can, Chat, ChatKind, Fetch, Format, Hello, Hint, Light, LookFor, Media, Myself, Pace,
@@ -21,7 +21,7 @@ use tokio::sync::{Mutex, Notify, mpsc};
 
 use crate::{
     http::NoAnswer,
-    kit::{Adapter, Ended, Host, Look, Outcome},
+    kit::{Adapter, Ended, Host, Look, Outcome, Rest},
 };
 use api::{Api, ApiError, Upload};
 use events::{Channel, Guild, Message, User, number};
@@ -75,22 +75,19 @@ pub async fn connect(start: Start, host: Host) -> Result<Arc<Discord>, String> {
         serde_json::from_value(Value::Object(start.config.clone())).map_err(|error| error.to_string())?;
     let token = settings.token.trim().trim_start_matches("Bot ").to_owned();
     let api = Api::new(start.upstream.as_deref(), token.clone())?;
-    let mut rest = Duration::from_secs(1);
+    let mut rest = Rest::default();
     let (me, gateway) = loop {
-        let (state, after) = match log_in(&api).await {
+        let error = match log_in(&api).await {
             Ok(in_as) => break in_as,
             Err(error) if error.is_locked_out() || token.is_empty() => {
                 host.state(locked_out()).await.map_err(|gone| gone.to_string())?;
                 return Err(error.to_string());
             }
-            Err(error) => (
-                all(Light::Waiting, &error.to_string(), ""),
-                error.rest_ms().map_or(rest, Duration::from_millis),
-            ),
+            Err(error) => error,
         };
+        let state = all(Light::Waiting, &error.to_string(), "");
         host.state(state).await.map_err(|gone| gone.to_string())?;
-        tokio::time::sleep(after).await;
-        rest = (rest * 2).min(Duration::from_secs(60));
+        rest.wait(error.asked_ms()).await;
     };
     host.hello(hello(&me)).await.map_err(|gone| gone.to_string())?;
     let presses = Arc::new(Presses::default());

@@ -55,10 +55,15 @@ impl ApiError {
         matches!(self, Self::Refused { code, .. } if matches!(&code[..], "M_UNKNOWN_TOKEN" | "M_MISSING_TOKEN" | "M_USER_DEACTIVATED" | "M_USER_LOCKED"))
     }
 
-    /// How long the homeserver wants to be left alone, ms.
-    pub(super) fn rest_ms(&self) -> Option<u64> {
+    /// The homeserver wants to be left alone.
+    pub(super) const fn is_busy(&self) -> bool {
+        matches!(self, Self::Refused { status: 429, .. })
+    }
+
+    /// For how long, ms.
+    pub(super) const fn asked_ms(&self) -> Option<u64> {
         match self {
-            Self::Refused { status: 429, after_ms, .. } => Some(after_ms.unwrap_or(1000).max(1)),
+            Self::Refused { status: 429, after_ms, .. } => *after_ms,
             _ => None,
         }
     }
@@ -70,8 +75,8 @@ impl ApiError {
 
     /// What it means for what was to be sent.
     pub(super) fn outcome(&self) -> Outcome {
-        if let Some(after_ms) = self.rest_ms() {
-            return Outcome::NotSent(NotSent::Busy { after_ms, scope: Scope::Account });
+        if self.is_busy() {
+            return Outcome::busy(self.asked_ms(), Scope::Account);
         }
         if self.is_locked_out() {
             return Outcome::NotSent(NotSent::Offline);

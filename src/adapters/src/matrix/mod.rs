@@ -19,7 +19,7 @@ use hyper::{Method, body::Bytes};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::kit::{Adapter, Ended, Host, Look, Outcome};
+use crate::kit::{Adapter, Ended, Host, Look, Outcome, Rest};
 use api::{Api, ApiError, escape, room_path};
 use events::{Reader, display_name};
 
@@ -80,7 +80,7 @@ pub async fn connect(start: Start, host: Host) -> Result<Arc<Matrix>, String> {
             return refuse(format!("homeserver {base:?}: {why}"), "set `homeserver` in g2.toml").await;
         }
     };
-    let mut rest = Duration::from_secs(1);
+    let mut rest = Rest::default();
     let (api, me) = loop {
         match log_in(&api, &settings, &start).await {
             Ok(in_as) => break in_as,
@@ -94,7 +94,6 @@ pub async fn connect(start: Start, host: Host) -> Result<Arc<Matrix>, String> {
                 .await;
             }
             Err(error) => {
-                let after = error.rest_ms().map_or(rest, Duration::from_millis);
                 let light = Light::Waiting;
                 let state = State {
                     transport: light,
@@ -104,8 +103,7 @@ pub async fn connect(start: Start, host: Host) -> Result<Arc<Matrix>, String> {
                     hint: String::new(),
                 };
                 host.state(state).await.map_err(|gone| gone.to_string())?;
-                tokio::time::sleep(after).await;
-                rest = (rest * 2).min(Duration::from_secs(60));
+                rest.wait(error.asked_ms()).await;
             }
         }
     };

@@ -13,13 +13,12 @@ use super::{
     api::{Api, ApiError, HOLD, escape, room_path},
     events::{Read, Reader},
 };
-use crate::kit::{Ended, Gone, Host};
+use crate::kit::{Ended, Gone, Host, Rest};
 
 /// How much of one room is asked for after an outage; older ones are told as missed in the log.
 const MOST_MISSED: usize = 5000;
 /// How many names of people are remembered.
 const NAMES: usize = 20_000;
-const LONGEST_REST: Duration = Duration::from_secs(60);
 
 /// The place in a homeserver's history.
 pub(super) struct Sync {
@@ -57,10 +56,10 @@ impl Sync {
 
     /// Tells what comes in until the host is gone.
     pub(super) async fn run(&mut self, host: &Host) -> Ended {
-        let mut rest = Duration::from_secs(1);
+        let mut rest = Rest::default();
         loop {
             match self.step(host).await {
-                Ok(()) => rest = Duration::from_secs(1),
+                Ok(()) => rest = Rest::default(),
                 Err(Failed::Gone) => return Ended::Left,
                 Err(Failed::Api(error)) if error.is_locked_out() => {
                     let hint = "get a new token, or log in again";
@@ -71,8 +70,7 @@ impl Sync {
                     if self.stand(host, Light::Waiting, error.to_string(), "").await.is_err() {
                         return Ended::Left;
                     }
-                    tokio::time::sleep(error.rest_ms().map_or(rest, Duration::from_millis)).await;
-                    rest = (rest * 2).min(LONGEST_REST);
+                    rest.wait(error.asked_ms()).await;
                 }
             }
         }
@@ -252,7 +250,7 @@ impl Sync {
     /// Goes where a room went. Where that needs an invitation, it is waited for.
     async fn follow(&self, room: &str, to: &str) -> Result<(), ApiError> {
         match self.join(to).await {
-            Err(error @ ApiError::Refused { .. }) if error.rest_ms().is_none() && !error.is_locked_out() => {
+            Err(error @ ApiError::Refused { .. }) if !error.is_busy() && !error.is_locked_out() => {
                 eprintln!("{room} went on as {to}, which we have to be invited to: {error}");
                 Ok(())
             }
@@ -266,9 +264,7 @@ impl Sync {
         let content = async |room: &str, kind: &str| {
             let path = format!("{}/state/{kind}/", room_path(room));
             match self.api.call(Method::GET, &path, None).await {
-                Err(error @ ApiError::Refused { .. })
-                    if error.rest_ms().is_none() && !error.is_locked_out() =>
-                {
+                Err(error @ ApiError::Refused { .. }) if !error.is_busy() && !error.is_locked_out() => {
                     Ok(Value::Null)
                 }
                 content => content,
@@ -297,7 +293,7 @@ impl Sync {
         }
         match self.join(room).await {
             // It is over, or the server of the room can't be reached: the next invitation is another one.
-            Err(error @ ApiError::Refused { .. }) if error.rest_ms().is_none() && !error.is_locked_out() => {
+            Err(error @ ApiError::Refused { .. }) if !error.is_busy() && !error.is_locked_out() => {
                 eprintln!("{room}: joining failed: {error}");
                 let path = format!("{}/leave", room_path(room));
                 self.api.call(Method::POST, &path, Some(&json!({}))).await.map(drop).or(Ok(()))

@@ -32,6 +32,25 @@ pub(super) struct Told {
     pub(super) parameters: Parameters,
 }
 
+impl Told {
+    const fn asked_ms(&self) -> Option<u64> {
+        match self.parameters.retry_after {
+            Some(seconds) => Some(seconds.saturating_mul(1000)),
+            None => None,
+        }
+    }
+}
+
+impl Fault {
+    /// How long Telegram wants to be left alone, ms.
+    pub(super) const fn asked_ms(&self) -> Option<u64> {
+        match self {
+            Self::Told(told) => told.asked_ms(),
+            _ => None,
+        }
+    }
+}
+
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub(super) struct Parameters {
@@ -73,10 +92,7 @@ fn answered(told: &Told, scope: Scope) -> Outcome {
         return Outcome::NotSent(NotSent::Again { text });
     }
     match told.error_code {
-        429 => {
-            let after_ms = told.parameters.retry_after.unwrap_or(1).saturating_mul(1000);
-            Outcome::NotSent(NotSent::Busy { after_ms, scope })
-        }
+        429 => Outcome::busy(told.asked_ms(), scope),
         // The token is not taken any longer: the account waits for a person, and its texts wait for the account.
         401 => Outcome::NotSent(NotSent::Offline),
         403 => Outcome::NotSent(NotSent::Gone { text }),

@@ -35,7 +35,7 @@ use channel_protocol::{
 use futures_util::{FutureExt as _, future::BoxFuture};
 use rustix::fs::{Mode, OFlags, ResolveFlags};
 use serde_json::{Map, Value, json};
-use tokio::time::{Instant, sleep};
+use tokio::time::Instant;
 
 use self::{
     api::{ANSWER, Api},
@@ -44,12 +44,10 @@ use self::{
     read::{Item, LARGEST_IN, Us},
     write::{Call, Ways},
 };
-use crate::kit::{Adapter, Ended, Gone, Host, Outcome};
+use crate::kit::{Adapter, Ended, Gone, Host, Outcome, Rest};
 
 /// How long Telegram holds a poll open when there is nothing.
 const POLL: Duration = Duration::from_secs(50);
-/// The rest between polls that fail: from this, doubled each time, to that.
-const REST: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
 /// After so many polls in a row that another program ended, we leave it the bot.
 const MOST_CONFLICTS: u32 = 3;
 /// How many presses wait for an answer.
@@ -185,7 +183,7 @@ impl Telegram {
 
     /// Asks who we are until there is an answer, and says it to the host. Returns the time of Telegram's clock.
     async fn log_in(&self) -> Result<Result<Option<i64>, Ended>, Gone> {
-        let mut rest = REST.0;
+        let mut rest = Rest::default();
         loop {
             let fault = match self.api.ask("getMe", &Map::new(), Vec::new(), ANSWER).await {
                 Ok(answer) => {
@@ -215,7 +213,7 @@ impl Telegram {
                 return Ok(Err(ended));
             }
             self.waits(&fault, Light::Waiting).await?;
-            rest = pause(&fault, rest).await;
+            rest.wait(fault.asked_ms()).await;
         }
     }
 
@@ -223,7 +221,7 @@ impl Telegram {
     async fn poll(&self, mut us: Us) -> Result<Ended, Gone> {
         let mut offset =
             self.start.cursor.get("updates").and_then(|last| last.parse::<i64>().ok()).map(|last| last + 1);
-        let (mut rest, mut conflicts, mut hold, mut is_first) = (REST.0, 0, Duration::ZERO, true);
+        let (mut rest, mut conflicts, mut hold, mut is_first) = (Rest::default(), 0, Duration::ZERO, true);
         let mut was_away = false;
         loop {
             let mut params = json!({
@@ -239,7 +237,7 @@ impl Telegram {
                     if !hold.is_zero() {
                         conflicts = 0;
                     }
-                    (rest, hold) = (REST.0, POLL);
+                    (rest, hold) = (Rest::default(), POLL);
                     if std::mem::take(&mut was_away) {
                         us.since = answer.at.or(us.since);
                     }
@@ -269,7 +267,7 @@ impl Telegram {
                         let _ = self.api.call("deleteWebhook", &Map::new()).await;
                     }
                     self.waits(&fault, Light::Waiting).await?;
-                    rest = pause(&fault, rest).await;
+                    rest.wait(fault.asked_ms()).await;
                 }
             }
         }
@@ -383,16 +381,6 @@ impl Telegram {
         }
         Ok(())
     }
-}
-
-/// Waits before the next try, and returns how long the wait after that is.
-async fn pause(fault: &Fault, rest: Duration) -> Duration {
-    let told = match fault {
-        Fault::Told(told) => told.parameters.retry_after,
-        _ => None,
-    };
-    sleep(told.map_or(rest, Duration::from_secs)).await;
-    (rest * 2).min(REST.1)
 }
 
 fn hello(me: &wire::User) -> Hello {

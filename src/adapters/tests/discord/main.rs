@@ -6,20 +6,23 @@
 )]
 #![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
 
-mod adapter;
 mod foreign;
+#[path = "../suite/mod.rs"]
+mod suite;
 #[path = "../texts/mod.rs"]
 mod texts;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use adapter::Adapter;
 use channel_protocol::{
     ChatKind, Done, Event, EventKind, Format, Kind, Light, Mention, NotSent, Scope, SentTwice, Unit, Up,
 };
-use g2_fakes::discord::{
-    Fake,
-    world::{Fault, TOKEN, Write},
+use g2_fakes::{
+    adapter::Adapter,
+    discord::{
+        Fake,
+        world::{Fault, TOKEN, Write},
+    },
 };
 use serde_json::{Value, json};
 
@@ -28,10 +31,16 @@ const RANDOM: u64 = 701;
 const ADA: u64 = 100;
 const EVE: u64 = 101;
 
+/// The adapter of a bot, which goes on at a place in the history.
+fn start(base: &str, token: &str, cursor: &BTreeMap<String, String>) -> Adapter {
+    let account = json!({"instance": "discord", "prefix": "dc", "config": {"token": token}, "cursor": cursor, "upstream": base});
+    Adapter::start(env!("CARGO_BIN_EXE_g2-channels"), account)
+}
+
 /// A Discord, and the adapter connected to it.
 fn connected() -> (Fake, Adapter) {
     let fake = Fake::start();
-    let mut adapter = Adapter::start(&fake.base, TOKEN, &BTreeMap::new());
+    let mut adapter = start(&fake.base, TOKEN, &BTreeMap::new());
     adapter.ready();
     (fake, adapter)
 }
@@ -261,7 +270,7 @@ fn of_very_many_channels_the_oldest_places_are_forgotten() {
     let fake = Fake::start();
     let known = |n: u64| format!("c{}", 10_000 + n);
     let cursor: BTreeMap<String, String> = (0..1010).map(|n| (known(n), (1000 + n).to_string())).collect();
-    let mut adapter = Adapter::start(&fake.base, TOKEN, &cursor);
+    let mut adapter = start(&fake.base, TOKEN, &cursor);
     adapter.ready();
     fake.say(GENERAL, ADA, "one");
     let cursor = adapter.next_event().cursor;
@@ -468,7 +477,7 @@ fn typing_shows_a_chat_with_one_person_is_opened_and_channels_are_listed() {
 #[test]
 fn hello_says_what_discord_can() {
     let fake = Fake::start();
-    let mut adapter = Adapter::start(&fake.base, TOKEN, &BTreeMap::new());
+    let mut adapter = start(&fake.base, TOKEN, &BTreeMap::new());
     let hello = adapter.hello();
     assert_eq!((&hello.myself.id[..], &hello.myself.name[..], hello.text.max), ("900", "G2", 2000));
     assert_eq!(hello.sent_twice, SentTwice::Key { window_ms: Some(120_000), readback: true });
@@ -484,17 +493,17 @@ fn a_wrong_token_and_a_missing_intent_are_refused_with_a_way_out() {
         assert!(state.hint.contains(hint), "{state:?}");
         assert_eq!(adapter.exit(), Some(1));
     };
-    refused(Adapter::start(&fake.base, "nonsense", &BTreeMap::new()), "Reset Token");
+    refused(start(&fake.base, "nonsense", &BTreeMap::new()), "Reset Token");
     fake.world().content_allowed = false;
-    refused(Adapter::start(&fake.base, TOKEN, &BTreeMap::new()), "Message Content Intent");
+    refused(start(&fake.base, TOKEN, &BTreeMap::new()), "Message Content Intent");
     fake.world().content_allowed = true;
     // The token is replaced while it runs: the text waits, and a person is told.
-    let mut adapter = Adapter::start(&fake.base, TOKEN, &BTreeMap::new());
+    let mut adapter = start(&fake.base, TOKEN, &BTreeMap::new());
     adapter.ready();
     fake.world().token = "another".into();
     assert_eq!(adapter.done(&send("k.1.1", "dc:700", "x")).not, Some(NotSent::Offline));
     refused(adapter, "Reset Token");
-    let mut adapter = Adapter::start(&fake.base, "another", &BTreeMap::new());
+    let mut adapter = start(&fake.base, "another", &BTreeMap::new());
     adapter.ready();
     fake.connections(|| Write::Close(4004));
     refused(adapter, "Reset Token");
@@ -504,7 +513,7 @@ fn a_wrong_token_and_a_missing_intent_are_refused_with_a_way_out() {
 fn a_discord_that_rests_is_waited_for() {
     let fake = Fake::start();
     fake.fault("GET /api/v10/users/@me", Fault::Answer(503, json!({})));
-    let mut adapter = Adapter::start(&fake.base, TOKEN, &BTreeMap::new());
+    let mut adapter = start(&fake.base, TOKEN, &BTreeMap::new());
     assert_eq!(adapter.state().transport, Light::Waiting);
     adapter.ready();
     fake.say(GENERAL, ADA, "one");

@@ -12,7 +12,7 @@ fn matrix_nio_sees_texts_changes_signs_files_and_threads_as_they_are_meant() {
     let Some(server) = synapse() else { return };
     let Some(mut nio) = python("matrix", "matrix-nio") else { return };
     let (ada, bot) = (server.person("nio-ada"), server.person("nio-bot"));
-    let mut adapter = Adapter::start(server, &bot, &json!({"invites_from": [ada.id]}), &BTreeMap::new());
+    let mut adapter = start(server, &bot, &json!({"invites_from": [ada.id]}));
     adapter.ready();
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/foreign/nio_judge.py");
     let nio = nio.args([script, &server.base(), &ada.id, "secret", &bot.id]).stderr(Stdio::piped());
@@ -60,4 +60,17 @@ fn matrix_nio_sees_texts_changes_signs_files_and_threads_as_they_are_meant() {
         panic!()
     };
     assert!(matches!(not, NotSent::Gone { .. }), "{not:?}");
+}
+
+#[test]
+fn the_adapter_does_all_on_a_real_homeserver() {
+    let Some(server) = synapse() else { return };
+    let (ada, bot) = (server.person("all-ada"), server.person("all-bot"));
+    let mut adapter = start(server, &bot, &json!({"invites_from": [ada.id]}));
+    adapter.ready();
+    let room = ada.room(&[&bot.id]);
+    ada.wait_for_member(&room, &bot.id);
+    let chat = &format!("mx:{room}");
+    let hears = |text: &str| drop(ada.say(&room, text));
+    suite::does_all(suite::Platform { adapter, chat, hears: &hears, forgets: false });
 }

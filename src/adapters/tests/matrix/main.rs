@@ -7,23 +7,35 @@
 )]
 #![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
 
-mod adapter;
 mod foreign;
+#[path = "../suite/mod.rs"]
+mod suite;
 #[path = "../texts/mod.rs"]
 mod texts;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use adapter::Adapter;
 use channel_protocol::{Done, Event, EventKind, Format, Light, Mention, Unit, Up};
-use g2_fakes::synapse::{Person, synapse};
-use serde_json::json;
+use g2_fakes::{
+    adapter::Adapter,
+    synapse::{Person, Synapse, synapse},
+};
+use serde_json::{Value, json};
+
+/// The adapter of somebody's account.
+fn start(server: &Synapse, as_whom: &Person, config: &Value) -> Adapter {
+    let mut config = config.clone();
+    config["token"] = as_whom.token.clone().into();
+    config["homeserver"] = server.base().into();
+    let account = json!({"instance": "matrix", "prefix": "mx", "config": config});
+    Adapter::start(env!("CARGO_BIN_EXE_g2-channels"), account)
+}
 
 /// A room with a person and the bot in it, and the bot's adapter.
 fn room(name: &str) -> Option<(Person, Person, String, Adapter)> {
     let server = synapse()?;
     let (ada, bot) = (server.person(&format!("{name}-ada")), server.person(&format!("{name}-bot")));
-    let mut adapter = Adapter::start(server, &bot, &json!({"invites_from": [ada.id]}), &BTreeMap::new());
+    let mut adapter = start(server, &bot, &json!({"invites_from": [ada.id]}));
     adapter.ready();
     let room = ada.room(&[&bot.id]);
     ada.wait_for_member(&room, &bot.id);
@@ -198,7 +210,7 @@ fn a_file_comes_and_goes_whole() {
 fn only_who_may_invite_brings_us_in_and_what_they_wrote_before_is_told() {
     let Some(server) = synapse() else { return };
     let (ada, eve, bot) = (server.person("in-ada"), server.person("in-eve"), server.person("in-bot"));
-    let mut adapter = Adapter::start(server, &bot, &json!({"invites_from": [ada.id]}), &BTreeMap::new());
+    let mut adapter = start(server, &bot, &json!({"invites_from": [ada.id]}));
     adapter.ready();
     let wrong = eve.room(&[&bot.id]);
     let right = ada.quiet_room();
@@ -245,7 +257,7 @@ fn a_wrong_token_is_refused_with_a_way_out_and_a_room_that_is_not_ours_is_gone()
     let Done { not: Some(not), .. } = adapter.done(&send("tg:1".into())) else { panic!() };
     assert!(matches!(not, channel_protocol::NotSent::Refused { .. }), "{not:?}");
     let wrong = Person { token: "nonsense".into(), ..bot };
-    let mut adapter = Adapter::start(synapse().unwrap(), &wrong, &json!({}), &BTreeMap::new());
+    let mut adapter = start(synapse().unwrap(), &wrong, &json!({}));
     let state = adapter.state();
     assert_eq!(state.transport, Light::Refused);
     assert!(!state.hint.is_empty());

@@ -1,6 +1,9 @@
 //! What others wrote judges ours: three clients log in to the strict server, and our client to a server.
 
-use g2_fakes::peers::{Crabline, node, python};
+use g2_fakes::{
+    adapter::Adapter,
+    peers::{Crabline, node, python},
+};
 
 use super::*;
 
@@ -28,41 +31,28 @@ fn grammy_finds_a_telegram_server() {
     judged_by(node("grammy"), "grammy_judge.mjs");
 }
 
-fn hears(crabline: &Crabline, text: &str) {
-    let said = json!({"chatId": ADA, "text": text, "senderId": ADA.to_string(), "senderName": "Ada"});
-    let answer = crabline.hears("telegram", &said);
-    assert_eq!(answer["ok"], true, "{answer}");
+/// The adapter of the bot, and a chat with Ada, at a server.
+fn does_all(url: &str, hears: &dyn Fn(&str)) {
+    let account =
+        json!({"instance": "telegram", "prefix": "tg", "config": {"token": TOKEN}, "upstream": url});
+    let mut adapter = Adapter::start(env!("CARGO_BIN_EXE_g2-channels"), account);
+    adapter.ready();
+    let chat = &format!("tg:{ADA}");
+    suite::does_all(suite::Platform { adapter, chat, hears, forgets: false });
 }
 
 #[test]
-fn a_server_that_others_wrote_takes_our_client_for_a_bot() {
+fn the_adapter_does_all_on_our_own_server() {
+    let fake = Fake::start();
+    does_all(&fake.url, &|text| drop(fake.text(ADA, text)));
+}
+
+#[test]
+fn the_adapter_does_all_on_a_server_that_others_wrote() {
     let Some(crabline) = Crabline::start("telegram", None, TOKEN) else { return };
-    let fake = Fake::at(crabline.word("baseUrl").to_owned());
-    let (mut account, hello) = Account::polling(&fake);
-    assert!(hello.myself.handle.starts_with('@'));
-    hears(&crabline, "one");
-    let event = account.event();
-    assert_eq!((event.chat.as_str(), event.text.as_str()), ("tg:12345", "one"));
-    let spans = json!([{"at": 3, "len": 4, "is": "bold"}]);
-    let buttons = json!([[{"label": "Yes", "press": "y"}]]);
-    let sent = account
-        .send(ADA, json!({"text": "😀 bold", "spans": spans, "buttons": buttons, "reply_to": event.id}));
-    let id = sent.ids.unwrap().remove(0);
-    assert_eq!(account.amend(ADA, &id, json!({"text": "changed", "buttons": []})).ids, Some(vec![]));
-    assert_eq!(account.amend(ADA, &id, json!({"react": "👀"})).ids, Some(vec![]));
-    std::fs::write(account.home.path().join("spool/out/1"), b"a picture").unwrap();
-    for (kind, mime) in
-        [("image", "image/png"), ("document", "text/plain"), ("video", "video/mp4"), ("audio", "audio/mpeg")]
-    {
-        let file = json!([{"file": "out/1", "kind": kind, "mime": mime, "name": "z"}]);
-        let done = account.send(ADA, json!({"text": "with words", "attachments": file}));
-        assert!(done.ids.is_some(), "{kind}: {done:?}");
-    }
-    assert_eq!(account.amend(ADA, &id, json!({"delete": true})).ids, Some(vec![]));
-    // What was not stored before a kill comes again, and what was does not.
-    hears(&crabline, "two");
-    hears(&crabline, "three");
-    assert_eq!(account.event().text, "two");
-    let mut account = account.killed(&fake);
-    assert_eq!(account.event().text, "three");
+    does_all(crabline.word("baseUrl"), &|text| {
+        let said = json!({"chatId": ADA, "text": text, "senderId": ADA.to_string(), "senderName": "Ada"});
+        let answer = crabline.hears("telegram", &said);
+        assert_eq!(answer["ok"], true, "{answer}");
+    });
 }

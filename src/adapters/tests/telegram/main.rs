@@ -10,6 +10,8 @@ mod account;
 mod foreign;
 mod incoming;
 mod outgoing;
+#[path = "../suite/mod.rs"]
+mod suite;
 #[path = "../texts/mod.rs"]
 mod texts;
 mod tls;

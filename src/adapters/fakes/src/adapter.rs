@@ -1,4 +1,4 @@
-//! The adapter's process, as the daemon handles it.
+//! An adapter's process, as the daemon handles it.
 
 use std::{
     collections::BTreeMap,
@@ -9,14 +9,14 @@ use std::{
     time::Duration,
 };
 
-use channel_protocol::{Done, Event, EventKind, Light, Lines, State, Up};
-use g2_fakes::synapse::{Person, Synapse};
+use channel_protocol::{Done, Event, EventKind, Hello, Light, Lines, State, Up};
 use serde_json::{Value, json};
 
 /// A process that says nothing for so long is stuck.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-pub(super) struct Adapter {
+pub struct Adapter {
+    program: &'static str,
     process: Child,
     stdin: Option<ChildStdin>,
     lines: Receiver<Up>,
@@ -27,29 +27,24 @@ pub(super) struct Adapter {
 }
 
 impl Adapter {
-    pub(super) fn start(
-        server: &Synapse,
-        as_whom: &Person,
-        config: &Value,
-        cursor: &BTreeMap<String, String>,
-    ) -> Self {
+    /// Starts `g2-channels` for an account: `instance`, `prefix`, `config`, `cursor`, `upstream`.
+    #[must_use]
+    pub fn start(program: &'static str, account: Value) -> Self {
         let dir = tempfile::tempdir().unwrap();
-        for folder in ["spool/in", "spool/out", "state"] {
+        let mut start = account;
+        start["op"] = "start".into();
+        start["v"] = 1.into();
+        for (name, folder) in [("spool", "spool/in"), ("spool", "spool/out"), ("state_dir", "state")] {
             std::fs::create_dir_all(dir.path().join(folder)).unwrap();
+            let at = dir.path().join(folder.split('/').next().unwrap());
+            start[name] = at.to_str().unwrap().into();
         }
-        let mut config = config.clone();
-        config["token"] = as_whom.token.clone().into();
-        config["homeserver"] = server.base().into();
-        let start = json!({
-            "op": "start", "v": 1, "instance": "matrix", "prefix": "mx", "config": config, "cursor": cursor,
-            "spool": dir.path().join("spool"), "state_dir": dir.path().join("state"),
-        });
-        Self::run(start, dir)
+        Self::run(program, start, dir)
     }
 
-    fn run(start: Value, dir: tempfile::TempDir) -> Self {
-        let mut process = Command::new(env!("CARGO_BIN_EXE_g2-channels"))
-            .arg("matrix")
+    fn run(program: &'static str, start: Value, dir: tempfile::TempDir) -> Self {
+        let mut process = Command::new(program)
+            .arg(start["instance"].as_str().unwrap())
             .env_clear()
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -70,35 +65,35 @@ impl Adapter {
                 }
             }
         });
-        let mut this = Self { process, stdin, lines, start, dir, waiting: Vec::new() };
+        let mut this = Self { program, process, stdin, lines, start, dir, waiting: Vec::new() };
         let start = this.start.clone();
         this.say(&start);
         this
     }
 
     /// Starts it anew where it was, as after a death, from a place in the history.
-    pub(super) fn again(mut self, cursor: &BTreeMap<String, String>) -> Self {
+    pub fn again(mut self, cursor: &BTreeMap<String, String>) -> Self {
         self.kill();
         let mut start = std::mem::take(&mut self.start);
         start["cursor"] = json!(cursor);
         let dir = std::mem::replace(&mut self.dir, tempfile::tempdir().unwrap());
-        Self::run(start, dir)
+        Self::run(self.program, start, dir)
     }
 
-    pub(super) fn kill(&mut self) {
+    pub fn kill(&mut self) {
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
 
-    pub(super) fn spool(&self) -> PathBuf {
+    pub fn spool(&self) -> PathBuf {
         Path::new(self.start["spool"].as_str().unwrap()).to_owned()
     }
 
-    pub(super) fn say(&mut self, line: &Value) {
+    pub fn say(&mut self, line: &Value) {
         let _ = self.stdin.as_mut().unwrap().write_all(format!("{line}\n").as_bytes());
     }
 
-    pub(super) fn took(&mut self, n: u64) {
+    pub fn took(&mut self, n: u64) {
         self.say(&json!({"op": "took", "n": n}));
     }
 
@@ -106,26 +101,34 @@ impl Adapter {
         self.lines.recv_timeout(PATIENCE).unwrap()
     }
 
-    /// Waits until it is connected. What it tells of where it begins is taken.
-    pub(super) fn ready(&mut self) {
+    /// Waits until it is connected and has asked for what was missed, or for what was missed. That is kept; what tells of
+    /// nothing but a place is taken.
+    pub fn ready(&mut self) {
         loop {
             match self.line() {
-                Up::State(State { transport: Light::Ok, .. }) => return,
+                Up::State(State { inbound: Light::Ok, .. }) => return,
                 Up::State(state) => assert_ne!(state.transport, Light::Refused, "{state:?}"),
                 Up::Event(event) if event.kind == EventKind::Nothing => self.took(event.n),
-                // Where it begins from a place, news may come before it says that it stands.
                 Up::Event(event) => {
                     self.waiting.push(*event);
                     return;
                 }
-                Up::Hello(_) | Up::Chat(_) => {}
-                other => panic!("{other:?}"),
+                _ => {}
+            }
+        }
+    }
+
+    /// Waits for the first line.
+    pub fn hello(&mut self) -> Hello {
+        loop {
+            if let Up::Hello(hello) = self.line() {
+                return *hello;
             }
         }
     }
 
     /// Waits for a state.
-    pub(super) fn state(&mut self) -> State {
+    pub fn state(&mut self) -> State {
         loop {
             if let Up::State(state) = self.line() {
                 return state;
@@ -134,7 +137,7 @@ impl Adapter {
     }
 
     /// Waits for an event, and does not take it.
-    pub(super) fn event(&mut self) -> Event {
+    pub fn event(&mut self) -> Event {
         if !self.waiting.is_empty() {
             return self.waiting.remove(0);
         }
@@ -148,19 +151,19 @@ impl Adapter {
     }
 
     /// Waits for an event, which it takes.
-    pub(super) fn next_event(&mut self) -> Event {
+    pub fn next_event(&mut self) -> Event {
         let event = self.event();
         self.took(event.n);
         event
     }
 
     /// Waits for so many events, which it takes.
-    pub(super) fn events(&mut self, count: usize) -> Vec<Event> {
+    pub fn events(&mut self, count: usize) -> Vec<Event> {
         (0..count).map(|_| self.next_event()).collect()
     }
 
     /// Waits for a chat that has a new address; other events are taken.
-    pub(super) fn moved(&mut self) -> (String, String) {
+    pub fn moved(&mut self) -> (String, String) {
         loop {
             match self.line() {
                 Up::ChatMoved { n, from, to } => {
@@ -174,7 +177,7 @@ impl Adapter {
     }
 
     /// Asks for something, and waits for the answer to it.
-    pub(super) fn ask(&mut self, line: &Value) -> Up {
+    pub fn ask(&mut self, line: &Value) -> Up {
         self.say(line);
         let asked = line["r"].as_u64();
         loop {
@@ -196,7 +199,7 @@ impl Adapter {
         }
     }
 
-    pub(super) fn done(&mut self, line: &Value) -> Done {
+    pub fn done(&mut self, line: &Value) -> Done {
         match self.ask(line) {
             Up::Done(done) => done,
             other => panic!("{other:?}"),
@@ -204,7 +207,7 @@ impl Adapter {
     }
 
     /// Waits for its end; returns its code.
-    pub(super) fn exit(&mut self) -> Option<i32> {
+    pub fn exit(&mut self) -> Option<i32> {
         while self.lines.recv_timeout(PATIENCE).is_ok() {}
         self.process.wait().unwrap().code()
     }

@@ -1,268 +1,19 @@
-//! What every adapter needs: lines in and out, events that wait until they are stored, orders handed on in order.
+//! Runs an adapter on its lines: orders are handed on as they come, and answered.
 
-use std::{
-    collections::HashMap,
-    sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicU64, Ordering},
-    },
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
-use channel_protocol::{
-    Amend, Chat, Done, Down, Event, Fetch, Found, Hello, Hint, Lines, LookFor, MOST_OPEN, NotSent, Pair,
-    Send, Start, State, Up, VERSION, line,
-};
-use futures_util::future::BoxFuture;
+use channel_protocol::{Down, Found, Lines, Start, Up, VERSION};
 use tokio::{
     io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _},
-    sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot},
+    sync::{Semaphore, mpsc},
 };
+
+use super::{Adapter, Ended, Host, Look};
 
 /// How many orders are worked on at once.
 const MOST_ORDERS: usize = 256;
 /// How long what is being written may take at the end.
 const LEAVE: Duration = Duration::from_secs(4);
-
-/// What became of something that was sent or changed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// The platform has it, under these ids; none where it was changed.
-    Sent(Vec<String>),
-    /// The platform certainly has nothing of it.
-    NotSent(NotSent),
-    /// Nobody knows.
-    Unknown(String),
-}
-
-impl Outcome {
-    fn done(self, r: u64) -> Done {
-        let done = Done { r, ..Done::default() };
-        match self {
-            Self::Sent(ids) => Done { ids: Some(ids), ..done },
-            Self::NotSent(not) => Done { not: Some(not), ..done },
-            Self::Unknown(why) => Done { unknown: Some(why), ..done },
-        }
-    }
-
-    /// What the platform never will take.
-    #[must_use]
-    pub fn refused(code: &str, text: impl Into<String>, hint: &str) -> Self {
-        Self::NotSent(NotSent::Refused { code: code.into(), text: text.into(), hint: hint.into() })
-    }
-}
-
-/// Whether the platform has what was looked for.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Look {
-    Has(Vec<String>),
-    HasNot,
-    CannotTell(String),
-}
-
-/// An account on a platform. Orders come at the same time; of one chat at most one `send` is open.
-pub trait Adapter: std::marker::Send + Sync + 'static {
-    /// Stays connected and tells what comes in, from after `hello` until the host is gone. An end before that is an error.
-    fn run(self: Arc<Self>, host: Host) -> BoxFuture<'static, Ended>;
-
-    fn send(&self, send: Send) -> BoxFuture<'_, Outcome>;
-
-    fn look_for(&self, what: LookFor) -> BoxFuture<'_, Look> {
-        let _ = what;
-        Box::pin(async { Look::CannotTell("this platform can't be asked".into()) })
-    }
-
-    fn amend(&self, amend: Amend) -> BoxFuture<'_, Outcome> {
-        let _ = amend;
-        Box::pin(async { Outcome::refused("unsupported", "this platform changes nothing that was sent", "") })
-    }
-
-    fn show(&self, hint: Hint) -> BoxFuture<'_, ()> {
-        let _ = hint;
-        Box::pin(async {})
-    }
-
-    /// What the person is told who pressed the button of an event.
-    fn told(&self, event_key: String, text: String) -> BoxFuture<'_, ()> {
-        let _ = (event_key, text);
-        Box::pin(async {})
-    }
-
-    /// Returns the address of the chat with a person.
-    fn open_dm(&self, user: String) -> BoxFuture<'_, Result<String, String>> {
-        let _ = user;
-        Box::pin(async { Err("this platform opens no chats".into()) })
-    }
-
-    fn list_chats(&self) -> BoxFuture<'_, Vec<Chat>> {
-        Box::pin(async { Vec::new() })
-    }
-
-    /// Fetches a file into the spool. Returns its place below the spool, or why there is none.
-    fn fetch(&self, what: Fetch) -> BoxFuture<'_, Result<String, String>> {
-        let _ = what;
-        Box::pin(async { Err("this platform has no files".into()) })
-    }
-}
-
-/// Why an adapter ends.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Ended {
-    /// The host wants it, or is gone.
-    Left,
-    /// Something that a new start may mend.
-    Failed(String),
-}
-
-/// The host is gone, or wants us to leave.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the host is gone")]
-pub struct Gone;
-
-/// The daemon, as an adapter sees it. Clones are the same one.
-#[derive(Clone)]
-pub struct Host {
-    shared: Arc<Shared>,
-}
-
-struct Shared {
-    out: mpsc::Sender<Vec<u8>>,
-    next: AtomicU64,
-    /// Events that are not stored yet: who waits for it, and the place of each in the window.
-    open: Mutex<HashMap<u64, (oneshot::Sender<()>, OwnedSemaphorePermit)>>,
-    /// Presses whose answer may still come.
-    presses: Mutex<std::collections::VecDeque<(u64, String)>>,
-    window: Arc<Semaphore>,
-}
-
-impl Host {
-    fn new(out: mpsc::Sender<Vec<u8>>) -> Self {
-        let window = usize::try_from(MOST_OPEN).unwrap_or(usize::MAX);
-        Self {
-            shared: Arc::new(Shared {
-                out,
-                next: AtomicU64::new(1),
-                open: Mutex::default(),
-                presses: Mutex::default(),
-                window: Arc::new(Semaphore::new(window)),
-            }),
-        }
-    }
-
-    /// Writes a line.
-    ///
-    /// # Errors
-    /// The host is gone.
-    pub async fn tell(&self, up: &Up) -> Result<(), Gone> {
-        // A line that is too long is an event with a text of a megabyte; platforms have none.
-        let Some(line) = line(up) else { return Ok(()) };
-        self.shared.out.send(line).await.map_err(|_| Gone)
-    }
-
-    /// Says who we are, once the platform has let us in.
-    ///
-    /// # Errors
-    /// The host is gone.
-    pub async fn hello(&self, hello: Hello) -> Result<(), Gone> {
-        self.tell(&Up::Hello(Box::new(Hello { v: VERSION, ..hello }))).await
-    }
-
-    /// Says how the connection stands.
-    ///
-    /// # Errors
-    /// The host is gone.
-    pub async fn state(&self, state: State) -> Result<(), Gone> {
-        self.tell(&Up::State(state)).await
-    }
-
-    /// Shows a person how to link the account.
-    ///
-    /// # Errors
-    /// The host is gone.
-    pub async fn pair(&self, pair: Pair) -> Result<(), Gone> {
-        self.tell(&Up::Pair(pair)).await
-    }
-
-    /// Tells an event. Returns once its line is on its way, and a handle that ends once the host has stored it. Waits while
-    /// 64 events are not stored.
-    ///
-    /// # Errors
-    /// The host is gone.
-    pub async fn begin(&self, event: Event) -> Result<Stored, Gone> {
-        let (key, press) = (event.key.clone(), event.kind == channel_protocol::EventKind::Press);
-        self.open(|n| {
-            if press {
-                let mut presses = lock(&self.shared.presses);
-                presses.push_back((n, key));
-                while presses.len() > 256 {
-                    presses.pop_front();
-                }
-            }
-            Up::Event(Box::new(Event { n, ..event }))
-        })
-        .await
-    }
-
-    /// Tells an event, and returns once the host has stored it.
-    ///
-    /// # Errors
-    /// The host is gone; the platform is to tell it again.
-    pub async fn event(&self, event: Event) -> Result<(), Gone> {
-        self.begin(event).await?.wait().await
-    }
-
-    /// Tells that a chat has a new address, and returns once the host has moved what it has of it.
-    ///
-    /// # Errors
-    /// The host is gone; it is to be told again.
-    pub async fn moved(&self, from: String, to: String) -> Result<(), Gone> {
-        self.open(|n| Up::ChatMoved { n, from, to }).await?.wait().await
-    }
-
-    async fn open(&self, up: impl FnOnce(u64) -> Up) -> Result<Stored, Gone> {
-        let place = Arc::clone(&self.shared.window).acquire_owned().await.map_err(|_| Gone)?;
-        let n = self.shared.next.fetch_add(1, Ordering::SeqCst);
-        let (stored, wait) = oneshot::channel();
-        lock(&self.shared.open).insert(n, (stored, place));
-        self.tell(&up(n)).await?;
-        Ok(Stored(wait))
-    }
-
-    fn took(&self, n: u64) {
-        if let Some((stored, _place)) = lock(&self.shared.open).remove(&n) {
-            let _ = stored.send(());
-        }
-    }
-
-    fn press(&self, n: u64) -> Option<String> {
-        let mut presses = lock(&self.shared.presses);
-        let at = presses.iter().position(|(of, _)| *of == n)?;
-        presses.remove(at).map(|(_, key)| key)
-    }
-
-    /// Nobody waits any longer for what is not stored.
-    fn close(&self) {
-        self.shared.window.close();
-        lock(&self.shared.open).clear();
-    }
-}
-
-/// An event that was told.
-pub struct Stored(oneshot::Receiver<()>);
-
-impl Stored {
-    /// Returns once the host has stored it.
-    ///
-    /// # Errors
-    /// The host is gone; the platform is to tell it again.
-    pub async fn wait(self) -> Result<(), Gone> {
-        self.0.await.map_err(|_| Gone)
-    }
-}
-
-fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
-    of.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 /// Runs an adapter on standard input and output until the host wants it to leave. `connect` is given the first line.
 ///
@@ -309,17 +60,12 @@ pub async fn run<A: Adapter>(
             Ok(adapter) => attend(&mut input, &mut lines, &host, adapter).await,
             Err(why) => Err(why),
         },
-        () = left_early(&host) => Ok(()),
+        () = host.left() => Ok(()),
     };
     host.close();
     drop(host);
     let _ = tokio::time::timeout(LEAVE, writer).await;
     ended
-}
-
-/// The output is closed: nobody reads us any more.
-async fn left_early(host: &Host) {
-    host.shared.out.closed().await;
 }
 
 /// Hands orders on until the host wants us to leave, or the adapter ends.
@@ -431,10 +177,12 @@ async fn order(input: &mut (impl AsyncRead + Unpin), lines: &mut Lines) -> Resul
 
 #[cfg(test)]
 mod tests {
-    use channel_protocol::{EventKind, From};
+    use channel_protocol::{Done, Event, EventKind, From, Hello, MOST_OPEN, NotSent, Send};
+    use futures_util::future::BoxFuture;
     use tokio::io::{AsyncBufReadExt as _, BufReader, DuplexStream, Lines as Read};
 
     use super::*;
+    use crate::kit::Outcome;
 
     struct Echo;
 
