@@ -1,10 +1,6 @@
 //! The Matrix adapter against Synapse, a real homeserver. `tests/peers.sh` installs it; without it each test says
 //! `skipped: no Synapse`, and fails where `G2_REQUIRE_SYNAPSE=1`.
-#![expect(
-    clippy::disallowed_methods,
-    clippy::disallowed_types,
-    reason = "tests start programs and look at what was left"
-)]
+#![expect(clippy::disallowed_methods, reason = "tests look at what was left")]
 #![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
 
 mod foreign;
