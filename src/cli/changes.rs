@@ -15,6 +15,7 @@ pub(super) fn is_a_change(command: &Command) -> bool {
         Command::Init(_) => true,
         Command::Channels(Channels::Add { .. } | Channels::Remove { .. }) => true,
         Command::Prune(prune) => !prune.dry_run,
+        Command::Service(service) => service.is_a_change(),
         _ => false,
     }
 }

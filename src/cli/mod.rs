@@ -46,6 +46,7 @@ mod runs;
 mod schedule;
 mod send;
 mod serve;
+mod service;
 mod sessions;
 mod show;
 mod status;
@@ -122,6 +123,9 @@ enum Command {
     /// Run the daemon in the foreground until it is stopped
     #[command(after_help = serve::EXAMPLES)]
     Serve,
+    /// The daemon as a service of systemd: install, uninstall, see its state and its log
+    #[command(subcommand)]
+    Service(service::Service),
     /// Show the daemon's state, the work that waits, and the problems that need you
     #[command(after_help = status::FIELDS)]
     Status(status::StatusCommand),
@@ -391,6 +395,7 @@ async fn run(context: &Context, command: Command) -> CliResult {
         Command::Up(up) => up.run(context).await,
         Command::Init(init) => init.run(context).await,
         Command::Serve => serve::serve(context).await,
+        Command::Service(service) => service.run(context).await,
         Command::Status(status) => status.run(context).await,
         Command::Ps(ps) => ps.run(context).await,
         Command::Stop(stop) => stop.run(context).await,

@@ -53,8 +53,8 @@ pub(super) async fn serve(context: &Context) -> CliResult {
 
 pub(super) const EXAMPLES: &str = "\
 The log goes to stderr. SIGTERM or Ctrl-C stops the daemon in order, and a second signal stops
-it at once. SIGHUP checks g2.toml and logs which changes need a restart. docs/service.md has a
-systemd unit.
+it at once. SIGHUP checks g2.toml and logs which changes need a restart. `g2 service install`
+has systemd run it.
 
 Examples:
   g2 serve

@@ -49,6 +49,18 @@ pub fn user_name(user: u32) -> Option<String> {
     })
 }
 
+/// Returns a user's number, where `/etc/passwd` has the name.
+#[must_use]
+pub fn user_id(name: &str) -> Option<u32> {
+    let all = std::fs::read_to_string("/etc/passwd").ok()?;
+    all.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        let found = fields.next()? == name;
+        let number = fields.nth(1)?;
+        found.then(|| number.parse().ok())?
+    })
+}
+
 /// Returns how many files this process may have open; `None`: any number.
 #[must_use]
 pub fn open_files() -> Option<u64> {

@@ -41,6 +41,7 @@ mod sandbox;
 mod scheduled;
 mod service;
 mod store;
+mod systemd;
 mod talk;
 mod tasks;
 mod tidy;

@@ -92,8 +92,7 @@ fn the_pages_name_the_things_that_a_new_user_needs() {
     let pages = pages();
     for named in [
         "cargo install --path . --locked",
-        "~/.config/systemd/user/g2.service",
-        "systemctl --user enable --now g2",
+        "g2 service install",
         "loginctl enable-linger",
         "container/agent-runner/SCRIPT.md",
     ] {

@@ -9,4 +9,5 @@ pub mod problems;
 pub mod prune;
 pub mod repeats;
 pub mod screen;
+pub mod unit;
 pub mod zone;

@@ -1,0 +1,408 @@
+//! `g2 service`: the daemon as a service of systemd.
+
+use std::path::{Path, PathBuf};
+
+use clap::{Args, Subcommand};
+use serde::Serialize;
+
+use super::{CliResult, Context, client::Client, confirm::Yes, out, show};
+use crate::{
+    app,
+    domain::host::unit::{self, NoUnit, Scope, Unit, Walls},
+    ops::{OpCode, OpError},
+    system::{
+        manager::{self, Manager, NoManager, Said},
+        process,
+    },
+};
+
+const INSTALLED: &str = "\
+Without --system the service belongs to you and needs no root. It starts when you log in; with
+lingering, which this command asks for, it starts with the machine and stays when you log out.
+With --system it belongs to the machine and runs as one user.
+
+The service sees the machine as read-only, but for its root. What an agent's container may do is
+decided by Docker and the group's settings, not by this.
+
+Examples:
+  g2 service install
+  g2 service install --print          # show the unit, change nothing
+  g2 service install --system --user me   # as root";
+
+const REMOVED: &str = "\
+The daemon is stopped in order; its root stays as it is. Containers go on until the next start, or
+end with `g2 stop --agents` before this.
+
+Examples:
+  g2 service uninstall
+  g2 service uninstall --system           # as root";
+
+const SHOWN: &str = "\
+Exit codes: 0 it runs, 1 it does not, or is not installed.
+
+Examples:
+  g2 service status
+  g2 service status --json";
+
+const LOGGED: &str = "\
+Examples:
+  g2 service logs -f
+  g2 service logs --lines 200
+  g2 service logs --since \"1 hour ago\"";
+
+#[derive(Debug, Subcommand)]
+pub(super) enum Service {
+    /// Install the daemon as a service, and start it
+    #[command(after_help = INSTALLED)]
+    Install {
+        #[command(flatten)]
+        which: Which,
+        /// With --system: run the daemon as this user [default: the user who called sudo]
+        #[arg(long, value_name = "NAME", requires = "system")]
+        user: Option<String>,
+        /// Install it, and leave starting it to you
+        #[arg(long)]
+        no_start: bool,
+        /// Print the unit and change nothing
+        #[arg(long)]
+        print: bool,
+        #[command(flatten)]
+        yes: Yes,
+    },
+    /// Stop the service and remove it
+    #[command(after_help = REMOVED)]
+    Uninstall {
+        #[command(flatten)]
+        which: Which,
+    },
+    /// Show whether the service is installed, runs, and starts with the machine
+    #[command(after_help = SHOWN)]
+    Status {
+        #[command(flatten)]
+        which: Which,
+    },
+    /// Show the service's log
+    #[command(after_help = LOGGED)]
+    Logs {
+        #[command(flatten)]
+        which: Which,
+        /// Go on as lines come, until Ctrl-C
+        #[arg(long, short)]
+        follow: bool,
+        /// Show at most N of the newest lines
+        #[arg(long, value_name = "N", default_value_t = 100)]
+        lines: u32,
+        /// Show lines since then, as journalctl understands it
+        #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+        since: Option<String>,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Which {
+    /// The machine's service instead of your own
+    #[arg(long)]
+    system: bool,
+    /// Name of the service: one for each root
+    #[arg(long, value_name = "NAME", default_value = "g2")]
+    name: String,
+}
+
+/// A service: who manages it, and where its unit lies.
+struct Place {
+    manager: Manager,
+    service: String,
+    unit: PathBuf,
+}
+
+impl Which {
+    fn place(&self, context: &Context) -> Result<Place, OpError> {
+        unit::check_name(&self.name).map_err(not_a_unit)?;
+        let service = format!("{}.service", self.name);
+        if self.system {
+            let unit = Path::new("/etc/systemd/system").join(&service);
+            return Ok(Place { manager: Manager::Machine, service, unit });
+        }
+        let get = |name: &str| context.environment.get(name).map(PathBuf::from);
+        let config = get("XDG_CONFIG_HOME").filter(|path| path.is_absolute());
+        let config = config.or_else(|| Some(get("HOME")?.join(".config"))).ok_or_else(|| {
+            OpError::invalid("the folder of your own services is not known: HOME is not set")
+                .hint("set HOME, or install for the machine with --system")
+        })?;
+        let manager = Manager::User(process::own_ids().0);
+        Ok(Place { manager, unit: config.join("systemd/user").join(&service), service })
+    }
+}
+
+/// What `g2 service status` shows.
+#[derive(Serialize)]
+struct State {
+    service: String,
+    /// Where its unit lies.
+    unit: PathBuf,
+    installed: bool,
+    /// As systemd has it: `active`, `inactive`, `failed`, …
+    active: String,
+    /// As systemd has it: `running`, `dead`, `auto-restart`, …
+    sub_state: String,
+    pid: Option<u32>,
+    /// Since when it is in this state, in systemd's words.
+    since: Option<String>,
+    /// It starts with the machine, or when its user logs in.
+    starts_by_itself: bool,
+    /// Its user's services start with the machine and outlive a log-out; `null` with --system, where that needs nothing.
+    lingers: Option<bool>,
+    /// How often systemd started it again.
+    restarts: u32,
+}
+
+fn not_a_unit(error: NoUnit) -> OpError {
+    OpError::invalid(error.to_string())
+}
+
+fn not_managed(error: NoManager) -> OpError {
+    match error {
+        NoManager::Program { program, .. } => OpError::new(OpCode::Failed, error.to_string()).hint(format!(
+            "{program} belongs to systemd; without systemd have your own supervisor run `g2 serve`"
+        )),
+        NoManager::File { .. } => OpError::new(OpCode::Failed, error.to_string())
+            .hint("the machine's own services need root: use sudo"),
+    }
+}
+
+/// The failure for something that the manager did not do.
+fn refused(what: &str, said: &Said) -> OpError {
+    let why = if said.error.is_empty() { &said.out } else { &said.error };
+    OpError::new(OpCode::Failed, format!("{what} failed: {why}"))
+}
+
+impl Place {
+    fn ask(&self, words: &[&str]) -> Result<Said, OpError> {
+        self.manager.ask(words).map_err(not_managed)
+    }
+
+    fn must(&self, words: &[&str]) -> Result<(), OpError> {
+        let said = self.ask(words)?;
+        if said.done { Ok(()) } else { Err(refused(&format!("systemctl {}", words.join(" ")), &said)) }
+    }
+
+    /// Checks that there is a manager who answers.
+    fn check(&self) -> Result<(), OpError> {
+        let said = self.ask(&["is-system-running"])?;
+        let bus = said.error.contains("bus") || said.out == "offline";
+        match self.manager {
+            _ if !bus => Ok(()),
+            Manager::Machine => Err(OpError::new(OpCode::Failed, "systemd does not run on this machine")
+                .hint("have your own supervisor run `g2 serve`; `g2 service install --print` shows what systemd would do")),
+            Manager::User(uid) => {
+                let name = process::user_name(uid).unwrap_or_else(|| uid.to_string());
+                Err(OpError::new(OpCode::Failed, format!("the user {name} has no service manager that answers: {}", said.error))
+                    .hint(format!(
+                        "su and sudo start none: log in as {name}, or run `sudo loginctl enable-linger {name}` once; --system needs none; without systemd have your own supervisor run `g2 serve`"
+                    )))
+            }
+        }
+    }
+
+    /// Reads properties of the service.
+    fn properties(&self, names: &str) -> Result<impl Fn(&str) -> String, OpError> {
+        let said = self.ask(&["show", &self.service, "--property", names])?;
+        Ok(move |name: &str| {
+            let found = said.out.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('='));
+            found.unwrap_or_default().to_owned()
+        })
+    }
+
+    fn state(&self) -> Result<State, OpError> {
+        let installed = manager::unit(&self.unit).map_err(not_managed)?.is_some();
+        let of =
+            self.properties("ActiveState,SubState,MainPID,StateChangeTimestamp,UnitFileState,NRestarts")?;
+        let user = match self.manager {
+            Manager::Machine => None,
+            Manager::User(uid) => Some(process::user_name(uid).unwrap_or_default()),
+        };
+        Ok(State {
+            service: self.service.clone(),
+            unit: self.unit.clone(),
+            installed,
+            active: of("ActiveState"),
+            sub_state: of("SubState"),
+            pid: of("MainPID").parse().ok().filter(|pid| *pid > 0),
+            since: Some(of("StateChangeTimestamp")).filter(|since| !since.is_empty()),
+            starts_by_itself: of("UnitFileState") == "enabled",
+            lingers: user.map(|user| manager::lingers(&user)),
+            restarts: of("NRestarts").parse().unwrap_or(0),
+        })
+    }
+
+    /// Starts the service, or starts it again; where the kernel gives it no namespaces, without the walls that need one.
+    fn start(&self, unit: &Unit) -> Result<Walls, OpError> {
+        let walls = [unit.walls, Walls::WithoutNamespaces];
+        for walls in walls {
+            let text = Unit { walls, ..unit.clone() }.text().map_err(not_a_unit)?;
+            manager::put_unit(&self.unit, &text).map_err(not_managed)?;
+            self.must(&["daemon-reload"])?;
+            let said = self.ask(&["restart", &self.service])?;
+            if said.done {
+                return Ok(walls);
+            }
+            // systemd's own exit code for a namespace that can't be made.
+            const NAMESPACE: &str = "226";
+            if walls == Walls::WithoutNamespaces
+                || self.properties("ExecMainStatus")?("ExecMainStatus") != NAMESPACE
+            {
+                let error = refused(&format!("starting {}", self.service), &said);
+                return Err(error.hint("`g2 service logs` says why; the service stays installed"));
+            }
+        }
+        Ok(Walls::WithoutNamespaces)
+    }
+}
+
+impl Service {
+    pub(super) fn is_a_change(&self) -> bool {
+        match self {
+            Self::Install { print, .. } => !print,
+            Self::Uninstall { .. } => true,
+            Self::Status { .. } | Self::Logs { .. } => false,
+        }
+    }
+
+    pub(super) async fn run(self, context: &Context) -> CliResult {
+        match self {
+            Self::Install { which, user, no_start, print, yes } => {
+                let place = which.place(context)?;
+                let unit = unit_of(context, which.system, user)?;
+                let text = unit.text().map_err(not_a_unit)?;
+                if print {
+                    return out::text(&text);
+                }
+                app::check_root(&context.root)?;
+                place.check()?;
+                install(context, &place, &unit, &text, no_start, &yes).await
+            }
+            Self::Uninstall { which } => {
+                let place = which.place(context)?;
+                if manager::unit(&place.unit).map_err(not_managed)?.is_none() {
+                    return Err(not_installed(&place).into());
+                }
+                place.check()?;
+                place.must(&["disable", "--now", &place.service])?;
+                manager::remove_unit(&place.unit).map_err(not_managed)?;
+                place.must(&["daemon-reload"])?;
+                show::done(
+                    context,
+                    &format!("{} is stopped and removed; {} stays", place.service, context.root.display()),
+                )
+            }
+            Self::Status { which } => {
+                let place = which.place(context)?;
+                let state = place.state()?;
+                show::object(context, &state)?;
+                if state.installed && state.active == "active" {
+                    Ok(())
+                } else {
+                    Err(super::Failure::Quiet(1))
+                }
+            }
+            Self::Logs { which, follow, lines, since } => {
+                let place = which.place(context)?;
+                let lines = lines.to_string();
+                let mut words = vec!["--unit", &place.service, "--lines", &lines];
+                words.extend(follow.then_some("--follow"));
+                words.extend(since.iter().flat_map(|since| ["--since", since.as_str()]));
+                if place.manager.show_log(&words).map_err(not_managed)? {
+                    Ok(())
+                } else {
+                    Err(super::Failure::Quiet(1))
+                }
+            }
+        }
+    }
+}
+
+fn not_installed(place: &Place) -> OpError {
+    OpError::invalid(format!(
+        "no service {} is installed: {} is not there",
+        place.service,
+        place.unit.display()
+    ))
+    .hint("--name names another service, --system the machine's")
+}
+
+/// Returns the unit for this program and root.
+fn unit_of(context: &Context, system: bool, user: Option<String>) -> Result<Unit, OpError> {
+    let scope = if system {
+        let (uid, _) = process::own_ids();
+        let user = user
+            .or_else(|| context.environment.get("SUDO_USER").map(str::to_owned))
+            .or_else(|| process::user_name(uid))
+            .ok_or_else(|| {
+                OpError::invalid("the user that the daemon runs as is not known").hint("name it with --user")
+            })?;
+        if process::user_id(&user).is_none() {
+            return Err(
+                OpError::invalid(format!("{user:?} is no user of this machine")).hint("name one with --user")
+            );
+        }
+        Scope::System { user }
+    } else {
+        Scope::User
+    };
+    let program = std::env::current_exe()
+        .map_err(|e| OpError::new(OpCode::Failed, format!("finding our own program failed: {e}")))?;
+    // The kernel's word for a program that was replaced after it was started: the new one lies there.
+    let program = match program.to_str().and_then(|path| path.strip_suffix(" (deleted)")) {
+        Some(path) => PathBuf::from(path),
+        None => program,
+    };
+    let root = std::path::absolute(&context.root).map_err(|e| {
+        OpError::new(OpCode::Failed, format!("finding {} failed: {e}", context.root.display()))
+    })?;
+    Ok(Unit { scope, walls: Walls::All, program, root })
+}
+
+async fn install(
+    context: &Context,
+    place: &Place,
+    unit: &Unit,
+    text: &str,
+    no_start: bool,
+    yes: &Yes,
+) -> CliResult {
+    let before = manager::unit(&place.unit).map_err(not_managed)?;
+    if before.as_ref().is_some_and(|before| before != text) {
+        yes.to(&format!("{} is replaced", place.unit.display()))?;
+    }
+    let runs = before.is_some() && place.state()?.active == "active";
+    if !no_start && !runs && Client::connect(&context.root).await.is_ok() {
+        let error =
+            OpError::new(OpCode::Failed, format!("a daemon runs at {} already", context.root.display()));
+        return Err(error.hint("stop it with `g2 stop`, then install the service").into());
+    }
+    manager::put_unit(&place.unit, text).map_err(not_managed)?;
+    place.must(&["daemon-reload"])?;
+    place.must(&["enable", &place.service])?;
+    let walls = if no_start { unit.walls } else { place.start(unit)? };
+    let mut said = match no_start {
+        true => format!("{} is installed; start it with `{}`", place.service, start_by_hand(place)),
+        false => format!("{} is installed and runs", place.service),
+    };
+    if walls == Walls::WithoutNamespaces {
+        said.push_str("; this machine gives it no namespaces of its own, so the walls that need one are left out of its unit");
+    }
+    if let Manager::User(uid) = place.manager {
+        let name = process::user_name(uid).unwrap_or_else(|| uid.to_string());
+        if !manager::lingers(&name) && !manager::linger().is_ok_and(|said| said.done) {
+            said.push_str(&format!(
+                "; it ends when you log out, until `sudo loginctl enable-linger {name}` is run once"
+            ));
+        }
+    }
+    show::done(context, &said)
+}
+
+fn start_by_hand(place: &Place) -> String {
+    let user = if place.manager == Manager::Machine { "" } else { "--user " };
+    format!("systemctl {user}start {}", place.service)
+}

@@ -1,0 +1,202 @@
+//! The systemd unit that runs the daemon, shut in as far as its work allows.
+
+use std::path::{Path, PathBuf};
+
+/// Whose manager runs the unit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// The user's own.
+    User,
+    /// The machine's; the daemon runs as this user.
+    System { user: String },
+}
+
+/// How far the daemon is shut in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Walls {
+    All,
+    /// Without what needs a namespace: some kernels and containers give users none.
+    WithoutNamespaces,
+}
+
+/// What a unit is made of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unit {
+    pub scope: Scope,
+    pub walls: Walls,
+    pub program: PathBuf,
+    pub root: PathBuf,
+}
+
+/// Why there can be no unit.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NoUnit {
+    #[error("the path {0:?} has a character that a unit can't hold; move it to a plain path")]
+    Path(PathBuf),
+    #[error("{0:?} is no name of a unit; use letters, digits, - and _, at most 64 characters")]
+    Name(String),
+}
+
+/// Checks the name of a unit, without `.service`.
+///
+/// # Errors
+/// It has other characters than letters, digits, `-` and `_`, or is too long.
+pub fn check_name(name: &str) -> Result<(), NoUnit> {
+    let plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+    let good = (1..=64).contains(&name.len()) && !name.starts_with('-') && name.chars().all(plain);
+    good.then_some(()).ok_or_else(|| NoUnit::Name(name.to_owned()))
+}
+
+/// Returns a path as a word of a unit: quoted, and nothing in it is expanded.
+fn word(path: &Path) -> Result<String, NoUnit> {
+    let bad = || NoUnit::Path(path.to_owned());
+    let text = path.to_str().filter(|_| path.is_absolute()).ok_or_else(bad)?;
+    if text.chars().any(char::is_control) {
+        return Err(bad());
+    }
+    let escaped = text.replace('\\', "\\\\").replace('"', "\\\"").replace('%', "%%");
+    Ok(format!("\"{escaped}\""))
+}
+
+/// What the daemon needs no part of, and takes no namespace to be without. Not `RestrictSUIDSGID`: with it systemd has the
+/// kernel deny `openat2`, by which mailboxes are opened.
+const PLAIN: &str = "\
+NoNewPrivileges=yes
+LockPersonality=yes
+RestrictNamespaces=yes
+RestrictRealtime=yes
+RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6 AF_NETLINK
+SystemCallArchitectures=native
+SystemCallFilter=@system-service landlock_create_ruleset landlock_add_rule landlock_restrict_self
+SystemCallErrorNumber=EPERM
+";
+
+/// What stands behind a namespace.
+const NAMESPACES: &str = "\
+ProtectSystem=strict
+ProtectHome=read-only
+PrivateDevices=yes
+ProtectClock=yes
+ProtectHostname=yes
+ProtectKernelLogs=yes
+ProtectKernelModules=yes
+ProtectKernelTunables=yes
+ProtectControlGroups=yes
+";
+
+impl Unit {
+    fn is_root(&self) -> bool {
+        matches!(&self.scope, Scope::System { user } if user == "root")
+    }
+
+    /// What root needs to keep boxes for agents of other users; nobody else needs any of it.
+    fn rights(&self) -> &'static str {
+        if self.is_root() {
+            "CapabilityBoundingSet=CAP_CHOWN CAP_DAC_OVERRIDE CAP_DAC_READ_SEARCH CAP_FOWNER CAP_KILL CAP_SETGID CAP_SETUID\n"
+        } else {
+            "CapabilityBoundingSet=\n"
+        }
+    }
+
+    /// Returns the unit's text.
+    ///
+    /// # Errors
+    /// A path that a unit can't hold.
+    pub fn text(&self) -> Result<String, NoUnit> {
+        let (program, root) = (word(&self.program)?, word(&self.root)?);
+        // In a command line a dollar sign is expanded, elsewhere it is not.
+        let (program_run, root_run) = (program.replace('$', "$$"), root.replace('$', "$$"));
+        let (after, user, target) = match &self.scope {
+            Scope::User => (String::new(), String::new(), "default.target"),
+            Scope::System { user } => (
+                "Wants=network-online.target\nAfter=network-online.target docker.service\n".to_owned(),
+                format!("User={user}\nRemoveIPC=yes\n"),
+                "multi-user.target",
+            ),
+        };
+        let walls = match self.walls {
+            Walls::WithoutNamespaces => String::new(),
+            Walls::All => {
+                let users = if self.is_root() { "" } else { "PrivateUsers=yes\n" };
+                let shared = ["/tmp", "/var/tmp"].iter().any(|tmp| self.root.starts_with(tmp));
+                let tmp = if shared { "" } else { "PrivateTmp=yes\n" };
+                format!("{}{users}{NAMESPACES}{tmp}ReadWritePaths={root}\n", self.rights())
+            }
+        };
+        Ok(format!(
+            "# Written by `g2 service install`, which replaces it. Changes of your own: `systemctl edit`.\n\
+             [Unit]\n\
+             Description=G2: AI agents in containers, one per chat group\n\
+             {after}\n\
+             [Service]\n\
+             Type=notify\n\
+             ExecStart={program_run} --root {root_run} serve\n\
+             Restart=always\n\
+             RestartSec=5\n\
+             WatchdogSec=30\n\
+             # Containers of Docker outlive the daemon; processes of its own do not.\n\
+             KillMode=mixed\n\
+             TimeoutStopSec=90\n\
+             UMask=0077\n\
+             {user}{PLAIN}{walls}\n\
+             [Install]\n\
+             WantedBy={target}\n"
+        ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn unit(scope: Scope, root: &str) -> Unit {
+        Unit { scope, walls: Walls::All, program: "/usr/bin/g2".into(), root: root.into() }
+    }
+
+    #[test]
+    fn a_path_is_one_word_and_nothing_in_it_is_expanded() {
+        let text = unit(Scope::User, "/home/a b/100%\"$HOME\\x").text().unwrap();
+        assert!(
+            text.contains("\nExecStart=\"/usr/bin/g2\" --root \"/home/a b/100%%\\\"$$HOME\\\\x\" serve\n"),
+            "{text}"
+        );
+        assert!(text.contains("\nReadWritePaths=\"/home/a b/100%%\\\"$HOME\\\\x\"\n"), "{text}");
+    }
+
+    #[test]
+    fn a_path_that_a_unit_cannot_hold_is_refused() {
+        for path in ["relative", "/a\nExecStartPre=/bin/evil", "/a\u{1b}"] {
+            assert_eq!(unit(Scope::User, path).text(), Err(NoUnit::Path(path.into())));
+        }
+    }
+
+    #[test]
+    fn a_name_is_one_plain_word() {
+        for name in ["g2", "g2-work", "A_1"] {
+            assert_eq!(check_name(name), Ok(()));
+        }
+        for name in ["", "-x", "a/b", "a b", "a@b", "a.service", &"x".repeat(65)] {
+            assert_eq!(check_name(name), Err(NoUnit::Name(name.to_owned())));
+        }
+    }
+
+    #[test]
+    fn the_machine_s_unit_has_a_user_and_the_user_s_has_none() {
+        let system = unit(Scope::System { user: "me".into() }, "/srv/g2").text().unwrap();
+        assert!(system.contains("\nUser=me\n") && system.contains("WantedBy=multi-user.target"), "{system}");
+        let user = unit(Scope::User, "/home/me/g2").text().unwrap();
+        assert!(!user.contains("User=me") && user.contains("WantedBy=default.target"), "{user}");
+    }
+
+    #[test]
+    fn a_root_in_the_shared_temporary_folder_stays_visible() {
+        assert!(!unit(Scope::User, "/tmp/g2").text().unwrap().contains("PrivateTmp"));
+        assert!(unit(Scope::User, "/home/me/g2").text().unwrap().contains("PrivateTmp=yes"));
+    }
+
+    #[test]
+    fn without_namespaces_only_the_plain_walls_stand() {
+        let text = Unit { walls: Walls::WithoutNamespaces, ..unit(Scope::User, "/g2") }.text().unwrap();
+        assert!(text.contains("NoNewPrivileges=yes") && !text.contains("Private"), "{text}");
+    }
+}
