@@ -11,14 +11,14 @@ use crate::{
 };
 
 const EXPLAINED: &str = "\
-A group whose setting `network` is allowlist reaches its model, and the hosts that are allowed here
-or under [egress] in g2.toml. Everything else is refused, and listed by `g2 egress list`.
-Addresses of this machine and of its networks are never reached.
+A group whose setting `network` is allowlist (`g2 groups set GROUP network=allowlist`) reaches its
+model, and the hosts that are allowed here or under [egress] in g2.toml. Everything else is
+refused, and listed by `g2 egress list`. Addresses of this machine and of its networks are never
+reached.
 
 Examples:
-  g2 groups set family network=allowlist
-  g2 egress allow registry.npmjs.org --group family
-  g2 egress list --group family";
+  g2 egress allow registry.npmjs.org --group main
+  g2 egress list --group main";
 
 const LISTED: &str = "\
 States: allowed and denied: rules; refused: what a run asked for in vain, the newest 100 of each
@@ -29,17 +29,28 @@ refused, with the run that asked last.
 
 Examples:
   g2 egress list
-  g2 egress list --group family --json";
+  g2 egress list --group main --json";
 
-const HOSTS: &str = "\
-HOST[:PORT] is a name or an address. *.HOST stands for all names below HOST, and not for HOST.
-Rules hold at once, also for a live run.
+const ALLOWED: &str = "\
+HOST or HOST:PORT is a name or an address; without a port, ports 80 and 443. *.HOST stands for all
+names below HOST, and not for HOST. Rules hold at once, also for a live run.
 
 Examples:
-  g2 egress allow registry.npmjs.org --group family      # ports 80 and 443
-  g2 egress allow '*.github.com:443' --group family
-  g2 egress deny tracker.example.com --group family      # all ports, also if g2.toml allows it
-  g2 egress remove '*.github.com:443' --group family     # as if there was no such rule";
+  g2 egress allow registry.npmjs.org --group main
+  g2 egress allow '*.github.com:443' --group main";
+
+const DENIED: &str = "\
+HOST or HOST:PORT is a name or an address; without a port, all ports. *.HOST stands for all names
+below HOST, and not for HOST. Rules hold at once, also for a live run.
+
+Examples:
+  g2 egress deny tracker.example.com --group main";
+
+const REMOVED: &str = "\
+Afterwards the host is treated as if there was no such rule of the group.
+
+Examples:
+  g2 egress remove '*.github.com:443' --group main";
 
 #[derive(Debug, Subcommand)]
 #[command(after_help = EXPLAINED)]
@@ -55,19 +66,19 @@ pub(super) enum Egress {
         limit: Option<usize>,
     },
     /// Let a group reach a host
-    #[command(after_help = HOSTS)]
+    #[command(after_help = ALLOWED)]
     Allow(Rule),
     /// Have a group not reach a host, also if g2.toml allows it to all
-    #[command(after_help = HOSTS)]
+    #[command(after_help = DENIED)]
     Deny(Rule),
     /// Remove a group's rule about a host
-    #[command(after_help = HOSTS)]
+    #[command(after_help = REMOVED)]
     Remove(Rule),
 }
 
 #[derive(Debug, Args)]
 pub(super) struct Rule {
-    /// The host: HOST[:PORT] or *.HOST[:PORT]
+    /// The host: a name, an address or *.NAME, each perhaps with a :PORT behind it
     #[arg(value_name = "HOST")]
     host: Pattern,
     /// The group, by its folder

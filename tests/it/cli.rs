@@ -302,7 +302,7 @@ fn a_refusal_says_on_stderr_how_to_fix_the_mistake() {
         (&["groups", "set", "main", "trigger="], "can't be empty"),
         (&["groups", "set", "main", "provider=oracle"], "scripted"),
         (&["groups", "set", "main", "timezone=Europe/Pari"], "Europe/Paris"),
-        (&["groups", "set", "main", "network=allowlist"], "\"open\""),
+        (&["groups", "set", "main", "network=closed"], "allowlist"),
         (&["groups", "set", "main", "credentials=stdin"], "network = \"open\""),
         (&["groups", "set", "main", "timeout=5"], "604800000"),
         (&["groups", "set", "main", "mounts={}"], "hostPath"),
