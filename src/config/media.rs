@@ -32,6 +32,8 @@ pub struct Hooks {
     document: Vec<String>,
     /// What they may read beside the system's own files.
     pub reads: Vec<PathBuf>,
+    /// Whether they may use the network: to ask a transcription service, say.
+    pub network: bool,
     /// How long one may take.
     #[serde(rename = "seconds", deserialize_with = "seconds")]
     pub within: Duration,

@@ -27,7 +27,9 @@ use crate::{
     },
     store::{FileRead, FileStep, FileWork, Store, StoreError},
     system::{
-        clock, failpoint,
+        clock,
+        confine::Reach,
+        failpoint,
         hook::{self, Hook},
         media::{Media, NotKept},
     },
@@ -241,6 +243,7 @@ impl Files {
             // Its name ends as the sender's does, which tells programs its type.
             place: shown_at("in", work.seq, 1, &work.file.name),
             within,
+            reach: if hooks.network { Reach::Network } else { Reach::Nobody },
         };
         let read = hook.run(&self.media, digest).await;
         failpoint::reach("file.heard");

@@ -38,6 +38,7 @@ pub struct Hook<'a> {
     /// Where the file lies there, in a folder of it.
     pub place: String,
     pub within: Duration,
+    pub reach: Reach,
 }
 
 /// Why nothing is known of what is in a file.
@@ -85,7 +86,7 @@ impl Hook<'_> {
         let command: Vec<String> = self.command.iter().map(|word| word.replace("{file}", &path)).collect();
         let writes = std::slice::from_ref(&self.work);
         let mut hook = Command::new(self.program);
-        hook.args(confine::arguments(self.reads, writes, Reach::Nobody, &command))
+        hook.args(confine::arguments(self.reads, writes, self.reach, &command))
             .current_dir(&self.work)
             .env_clear()
             .env("PATH", "/usr/local/bin:/usr/bin:/bin")

@@ -102,6 +102,18 @@ fn a_hook_reaches_nobody_and_what_it_starts_ends_with_it() {
 }
 
 #[test]
+fn a_hook_that_may_use_the_network_reaches_it() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let script = format!("exec bash -c \"exec 3<>/dev/tcp/127.0.0.1/{port} && echo reached || echo shut\"");
+    let root = root(&script, "network = true\n");
+    put(&root, "1.ogg", b"OggS");
+    let _daemon = root.serve();
+    prompt(&root, 0);
+    assert_eq!(came(&root)[0]["attachments"][0]["words"], "reached");
+}
+
+#[test]
 fn a_daemon_that_dies_over_a_hook_has_it_read_the_file_again() {
     if !fail_points() {
         return;
