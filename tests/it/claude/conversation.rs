@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::house::{CHAT, House, conversation, told, tool, until_go};
+use super::house::{CHAT, House, bash, conversation, told, tool, until_go};
 use crate::support::wait_for;
 
 #[test]
@@ -60,4 +60,39 @@ fn a_message_in_the_middle_of_a_turn_joins_it_and_is_neither_a_command_nor_a_pat
     let last = conversation(house.model.asked().last().unwrap());
     assert!(last.contains("begin") && texts.iter().all(|text| last.contains(text)), "{last}");
     assert!(!last.contains("root:x:0"), "{last}");
+}
+
+#[test]
+fn ordinary_tools_are_told_by_the_proxy_what_is_not_allowed_and_the_model_has_its_own_way() {
+    let command = "curl -sS https://evil.example; git ls-remote https://git.example/x; curl -sS http://plain.example/; \
+                   curl -sS -v https://evil.example 2>&1 | grep 'HTTP/1.1 403'; curl -sS --noproxy '*' http://9.9.9.9";
+    let Some(house) = House::new("", &json!([bash(command), "done"])) else {
+        return;
+    };
+    house.g2(&["groups", "set", "main", "network=allowlist"]);
+    let _daemon = house.serve();
+    house.ask(CHAT, "look around");
+    assert_eq!(house.has_said(1), ["done"]);
+    let seen = told(&house.model.asked()[1]).to_owned();
+    for words in [
+        "g2 egress allow evil.example:443 --group main",
+        "g2 egress allow plain.example:80 --group main",
+        "git.example",
+        "CONNECT tunnel failed, response 403",
+    ] {
+        assert!(seen.contains(words), "{words} in {seen}");
+    }
+    wait_for("the refusals to be listed", || {
+        let rows = house.rows(&["egress", "list", "--group", "main"]);
+        let hosts: Vec<_> = rows.iter().filter_map(|row| row["host"].as_str()).collect();
+        ["evil.example:443", "git.example:443", "plain.example:80"]
+            .iter()
+            .all(|host| hosts.contains(host))
+            .then_some(hosts.len())
+    });
+    let rows = house.rows(&["egress", "list", "--group", "main"]);
+    assert!(
+        !rows.iter().any(|row| row["host"].as_str().is_some_and(|host| host.starts_with("model"))),
+        "{rows:?}"
+    );
 }
