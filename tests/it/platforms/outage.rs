@@ -9,6 +9,8 @@ fn what_is_written_while_the_daemon_is_away_is_answered_when_it_is_back() {
         let daemon = home.serve(&town);
         town.says("before");
         town.until_said(&["echo: before"]);
+        // A platform that knows no keys is told again what a death left in doubt.
+        home.until_column("SELECT text FROM outbox WHERE status = 'sent'", &["echo: before"]);
         daemon.kill();
         for text in ["one", "two", "three"] {
             town.says(text);
@@ -29,6 +31,8 @@ fn what_is_older_than_an_hour_wakes_nobody_and_the_chat_is_told_once() {
         let daemon = home.serve(&town);
         town.says("before");
         town.until_said(&["echo: before"]);
+        // A platform that knows no keys is told again what a death left in doubt.
+        home.until_column("SELECT text FROM outbox WHERE status = 'sent'", &["echo: before"]);
         daemon.kill();
         if let Town::Discord(fake) = &town {
             fake.forget_sessions();
