@@ -147,6 +147,10 @@ impl Search {
                 tracing::warn!(error = %chain(&error), "the index of archived sessions is broken and made anew");
                 self.idle().clear();
                 self.path.as_deref().map_or(Ok(()), file::remove)?;
+                // The next file may get the number of this one, within one tick of the file system's clock.
+                let mut progress = self.progress();
+                (progress.file, progress.reached) = (None, None);
+                drop(progress);
                 attempt()
             }
             outcome => outcome,
