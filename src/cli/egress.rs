@@ -33,7 +33,8 @@ Examples:
 
 const ALLOWED: &str = "\
 HOST or HOST:PORT is a name or an address; without a port, ports 80 and 443. *.HOST stands for all
-names below HOST, and not for HOST. Rules hold at once, also for a live run.
+names below HOST, and not for HOST. A rule holds for each connection that is opened from now on,
+also of a live run; a connection that is open stays open.
 
 Examples:
   g2 egress allow registry.npmjs.org --group main
@@ -41,7 +42,8 @@ Examples:
 
 const DENIED: &str = "\
 HOST or HOST:PORT is a name or an address; without a port, all ports. *.HOST stands for all names
-below HOST, and not for HOST. Rules hold at once, also for a live run.
+below HOST, and not for HOST. A rule holds for each connection that is opened from now on, also of
+a live run; a connection that is open stays open.
 
 Examples:
   g2 egress deny tracker.example.com --group main";

@@ -33,7 +33,7 @@ const REST: Duration = Duration::from_secs(2);
 /// A change that fails so often is given up.
 const TRIES: u32 = 8;
 
-/// Runs until the daemon stops. What is left then is done by the next one.
+/// Runs until the daemon stops. The next daemon does the rest.
 pub async fn run(store: Store, channels: Arc<Channels>, stop: CancellationToken) {
     tokio::select! {
         () = stop.cancelled() => {}

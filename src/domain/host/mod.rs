@@ -1,4 +1,4 @@
-//! The machine and its owner: room, time, deaths, and problems that a person has to fix.
+//! The machine and its owner: room, time, deaths, the unit of the service, and problems that a person has to fix.
 
 pub mod clocks;
 pub mod deaths;

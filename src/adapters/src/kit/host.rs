@@ -142,7 +142,7 @@ impl Host {
         self.shared.out.closed().await;
     }
 
-    /// Nobody waits any longer for what is not stored.
+    /// Ends every wait for an event that is not stored.
     pub(super) fn close(&self) {
         self.shared.window.close();
         lock(&self.shared.open).clear();

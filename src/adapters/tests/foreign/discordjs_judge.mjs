@@ -65,7 +65,7 @@ client.on(Events.InteractionCreate, async (press) => {
   await press.followUp({ content: "only you", flags: MessageFlags.Ephemeral });
 });
 
-// An event's fault is nobody's else: it ends us.
+// A fault in an event ends the judge.
 process.on("unhandledRejection", (error) => {
   console.error(error);
   process.exit(1);

@@ -47,7 +47,7 @@ pub(in crate::provider) struct Acp {
     session: Value,
     /// Whether a later run can go on with the session.
     resumes: bool,
-    /// What is to be told once the runner is `ready`.
+    /// A note that is told once the runner is `ready`.
     note: Option<String>,
     stall: Duration,
     asked: u64,

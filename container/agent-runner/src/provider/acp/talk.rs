@@ -128,7 +128,7 @@ impl Talk {
         let mut acts = Vec::new();
         if is_new {
             let text = std::mem::take(&mut self.text);
-            // What is said before a tool is sent only where that is wanted.
+            // Texts before a tool are sent only where the group wants them.
             if self.rules.say != Say::Final && !text.trim().is_empty() {
                 acts.push(Act::Report(Report::Say(text)));
             }
@@ -289,7 +289,7 @@ mod tests {
         assert_eq!(outcome(&talk.on(&ask("rm", "execute", &options))), chosen("r"));
         assert_eq!(outcome(&talk.on(&ask("AskUserQuestion", "other", &options))), chosen("r"));
         assert_eq!(outcome(&talk.on(&ask("rm2", "execute", &json!([])))), json!({"outcome": "cancelled"}));
-        // One that runs all the same is told.
+        // A blocked tool that runs all the same is reported.
         talk.on(&call("9", "ls", "execute", "in_progress"));
         assert_eq!(talk.on(&ended("9", "completed")), [Act::Report(Report::BlockedTool("execute".into()))]);
     }
