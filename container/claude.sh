@@ -21,7 +21,7 @@ esac
 
 [ ! -x "$1/claude" ] || exit 0
 mkdir -p "$1"
-# Beside its place, so that the last step is a rename: whoever finds it finds it whole.
+# Beside its place, so that the last step is a rename: a reader finds it whole.
 work=$(mktemp -d "$1/.fetch.XXXXXX")
 trap 'rm -rf "$work"' EXIT
 archive=$(cd "$work" && npm pack --loglevel=error "@anthropic-ai/$package@$version")

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """An adapter of G2 for a toy platform: a folder. It needs nothing but Python.
 
-    FOLDER/in/CHAT/NAME.txt    a message in the chat CHAT, from whoever put the file there; read in the order of names
+    FOLDER/in/CHAT/NAME.txt    a message in the chat CHAT, from the person who put the file there; read in the order of names
     FOLDER/in/CHAT/NAME        any other file: a message that is this file alone
     FOLDER/out/CHAT/KEY.txt    what G2 says there, and KEY-1-NAME, KEY-2-NAME the files that go with it
 

@@ -82,7 +82,7 @@ pub trait Channel: Send + Sync {
         Box::pin(ready(Ok(Vec::new())))
     }
 
-    /// Fetches a file of a message in a chat, `what` in the words in which the channel told of it, and at most so many bytes. It
+    /// Fetches a file of a message in a chat, `what` in the words in which the channel told of it, and of its bytes at most those allowed. It
     /// may be dropped. What it returns is taken away soon.
     fn fetch<'a>(
         &'a self,

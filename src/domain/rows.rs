@@ -247,7 +247,7 @@ pub struct TaskSlot {
     pub last_due: Option<Time>,
     /// How many.
     pub slots: u64,
-    /// There were so many at least: not all were counted.
+    /// There were at least this many: not all were counted.
     pub at_least: bool,
     /// Why it did not run.
     pub reason: Option<SlotReason>,

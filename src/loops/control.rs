@@ -205,7 +205,7 @@ pub async fn run(desk: Arc<Desk>, listener: UnixListener) {
     clients.shutdown().await;
 }
 
-/// Binds the socket, readable by this user only. Whoever holds the root's lock owns it, so an old one is removed.
+/// Binds the socket, readable by this user only. The holder of the root's lock owns it, so an old one is removed.
 ///
 /// # Errors
 /// The operating system's, with the path in the context.

@@ -48,7 +48,7 @@ pub enum Shown {
 #[derive(Clone, Copy, Debug)]
 struct Wanted {
     shown: Shown,
-    /// Whoever's command brought it waits for it.
+    /// The command that brought it waits for it.
     at_once: bool,
 }
 
@@ -157,7 +157,7 @@ pub async fn run(snapshots: Arc<Snapshots>, stop: CancellationToken) {
 
 /// Follows the feed for changes that no answer to a command has taken in.
 async fn follow(snapshots: &Arc<Snapshots>, stop: &CancellationToken) {
-    // Two readers: this one only waits, the other is shared with whoever answers a command.
+    // Two readers: this one only waits, the other is shared with the answers to commands.
     let mut bell = match snapshots.store.follow_kinds(&FOLLOWED).await {
         Ok(bell) => bell,
         Err(error) => {

@@ -71,7 +71,7 @@ const NOT_HOT: [(&str, &[&str]); 10] = [
     ("pruning, beside everybody else; its plans are looked at in prune/tests.rs", &[
         "history", "newest", "next_history", "remove_history", "dropped_until", "remove_dropped", "marks_until", "remove_marks", "slots_until", "remove_slots", "runs_gone", "was_given", "size",
     ]),
-    ("whoever has something to tell main, such as the watch over the disk", &["tell", "chat_of_main"]),
+    ("a part of the daemon that tells main something, such as the watch over the disk", &["tell", "chat_of_main"]),
     ("a person at the command line", &[
         "act", "egress", "set_rule_outside", "recounted", "add_group", "add_member", "archived_session", "archives_kept", "as_if", "chat", "chats",
         "clear_dropped", "command_of_file", "commands_called", "conversation", "delete_archive", "dropped", "event_before", "forget_note", "grant_role", "groups",

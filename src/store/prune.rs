@@ -96,7 +96,7 @@ impl Store {
         })
     }
 
-    /// Removes at most so many of those rows; returns how many.
+    /// Removes a bounded number of those rows; returns how many.
     pub async fn remove_dropped(&self, before: Time, most: usize) -> Result<usize> {
         self.write(move |c| {
             Ok(c.prepare_cached(
@@ -115,7 +115,7 @@ impl Store {
         })
     }
 
-    /// Removes at most so many of those rows; returns how many.
+    /// Removes a bounded number of those rows; returns how many.
     pub async fn remove_marks(&self, before: Time, most: usize) -> Result<usize> {
         self.write(move |c| {
             Ok(c.prepare_cached(
@@ -131,7 +131,7 @@ impl Store {
         self.read(|c| Ok(c.query_row("SELECT count(*) FROM slots WHERE at <= ?1", [before.0], |r| r.get(0))?))
     }
 
-    /// Removes at most so many of those rows; returns how many.
+    /// Removes a bounded number of those rows; returns how many.
     pub async fn remove_slots(&self, before: Time, most: usize) -> Result<usize> {
         self.write(move |c| {
             Ok(c.prepare_cached(

@@ -3,9 +3,9 @@
 
 /// Memory blocks of at least this size are given back to the system as soon as they are free, bytes.
 const LARGE: libc::c_int = 512 << 10;
-/// So much is kept at the end of a heap, bytes: work that goes on does not ask for it again and again.
+/// Kept at the end of a heap, bytes: work that goes on does not ask for it again and again.
 const KEPT: libc::c_int = 1 << 20;
-/// So many heaps the threads share.
+/// The number of heaps that the threads share.
 const HEAPS: libc::c_int = 2;
 
 /// Keeps the process as small as what it works on. Each of the threads that work on files would otherwise keep a heap of its

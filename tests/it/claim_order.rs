@@ -129,7 +129,7 @@ enum Event {
     Told(CommandBox),
     /// It publishes while the kernel's queue is full; of the whole time only that is told, once it has room.
     Lost(Vec<CommandBox>),
-    /// So many hints are acted on.
+    /// The number of hints that are acted on.
     Act(usize),
     /// The daemon dies: what was told is forgotten, and the next one begins with a look.
     Restart,

@@ -274,7 +274,7 @@ fn a_chat_that_is_no_terminal_sends_each_line_and_ends_when_all_is_answered() {
     let (code, said, log) = fed(&root, &chat, "hello\n");
     assert_eq!((code, said.as_str()), (Some(0), "echo: hello\n"), "{log}");
     assert_eq!(root.rows(&["messages", "list"])[0]["sender_name"], "Ann");
-    // What was said before is not said again to whoever comes later.
+    // What was said before is not said again to a client that comes later.
     let (_, said, _) = fed(&root, &chat, "more\n");
     assert_eq!(said, "echo: more\n");
 }

@@ -371,6 +371,31 @@ fn prose(page: &str) -> String {
 }
 
 #[test]
+fn comments_and_names_of_code_have_a_noun_as_subject() {
+    let puzzle = Regex::new(r"(?i)\b(whoever|so many|such a one)\b").unwrap();
+    let mut found = Vec::new();
+    for dir in [
+        "src",
+        "src/adapters",
+        "src/adapters/fakes",
+        "src/protocol",
+        "src/text",
+        "ipc-handlers",
+        "container/agent-runner",
+        "tests",
+    ] {
+        for (path, text) in files(dir, "rs") {
+            if path.ends_with("tidy.rs") {
+                continue;
+            }
+            let lines = text.lines().enumerate().filter(|(_, line)| puzzle.is_match(line));
+            found.extend(lines.map(|(i, line)| format!("{}:{}: {}", path.display(), i + 1, line.trim())));
+        }
+    }
+    assert!(found.is_empty(), "say it with a noun as subject: {found:#?}");
+}
+
+#[test]
 fn pages_and_help_texts_name_their_subjects() {
     let mut pages = vec![(PathBuf::from("README.md"), fs::read_to_string(top().join("README.md")).unwrap())];
     for dir in

@@ -169,7 +169,7 @@ fn internal_text_leaves_neither_by_an_answer_nor_by_a_command() {
     let expected = ["by  file", "an answer", "unclosed", "nested ends"];
     assert_eq!(root.said(CHAT), expected);
     assert_eq!(printed, expected.map(|text| format!("{text}\n")).concat());
-    // Whoever asks to say nothing is told so.
+    // An agent that asks to say nothing is told so.
     root.put_command("main", "messages", "x.json", &command("none", " <internal>secret five</internal>\n"));
     let refused = root.reply("main", "none");
     let code = &refused["error"]["code"];

@@ -30,7 +30,7 @@ pub const LIFE_MS: i64 = 7 * 24 * 3_600_000;
 pub const NAMING_MS: i64 = 600_000;
 /// At most this many messages wait for the answer to one question: the newest.
 pub const WAITING: usize = 50;
-/// So many questions are open at a time: strangers must not fill a chat with cards.
+/// The most questions that are open at a time: strangers must not fill a chat with cards.
 pub const OPEN: i64 = 100;
 /// At most this many of them are about senders of one chat, so that one crowd does not use up all questions.
 pub const OPEN_IN_CHAT: i64 = 20;

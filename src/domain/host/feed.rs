@@ -110,7 +110,7 @@ mod tests {
         assert!(!goes((5, old), 100, 4), "somebody has not read it");
         assert!(goes((5, old), 100, 5));
         assert!(!goes((1, young), MOST_EVENTS, 0));
-        assert!(goes((1, young), MOST_EVENTS + 1, 0), "however young it is, and whoever has not read it");
+        assert!(goes((1, young), MOST_EVENTS + 1, 0), "however young it is, read or not");
         let one = trim((7, old), 9000, 9000, now).unwrap();
         assert_eq!(one.last, 7 + TRIMMED_AT_ONCE - 1, "a few at a time");
         assert_eq!(trim((7, old), 9, 9, now).unwrap().last, 8);

@@ -21,7 +21,7 @@ mod tests;
 pub const EVENT_LAG: Duration = Duration::from_secs(1);
 /// How long a file that somebody has open is waited for, from when it was first seen.
 pub const OPEN: Duration = Duration::from_secs(2);
-/// So many files that were told of are kept behind others; of more, a look has to find the order.
+/// The most files that were told of and are kept behind others; of more, a look has to find the order.
 const KEPT: usize = 4096;
 
 /// What a look may take of what it sees.

@@ -7,7 +7,7 @@ use icu_normalizer::{ComposingNormalizerBorrowed, DecomposingNormalizerBorrowed}
 
 /// The shortest word that the index knows, characters.
 const INDEXED: usize = 3;
-/// A word is looked for in pieces of so many characters: where a text says the same over and over, each one costs a look at all
+/// A word is looked for in pieces of this many characters: where a text says the same over and over, each one costs a look at all
 /// of it.
 const PIECE: usize = 16;
 

@@ -184,7 +184,7 @@ pub fn reason(verdict: &Verdict) -> &str {
 }
 
 impl Vitals {
-    /// The same container after so many ms in which nothing has changed.
+    /// The same container, this long (ms) after a look, with nothing changed.
     fn after(&self, ms: i64) -> Self {
         let later = |age: i64| age.saturating_add(ms);
         Self {

@@ -33,7 +33,7 @@ pub enum Retry {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rest {
     Over,
-    /// So many milliseconds are left.
+    /// The milliseconds that are left.
     Lasts(i64),
 }
 

@@ -189,7 +189,7 @@ const HELD_UP_LONGEST: i64 = 128;
 /// What becomes of an occurrence that the host could not have run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HeldUp {
-    /// It is tried again after so many ms, at no cost.
+    /// The time (ms) after which it is tried again, at no cost.
     Waits { rest_ms: i64, then: Then },
     /// It is not tried any more.
     Over,

@@ -87,7 +87,7 @@ impl Page {
         self.keep(why);
     }
 
-    /// Adds a place outside that is not to be reached. Beyond so many as are kept, further ones are left out.
+    /// Adds a place outside that is not to be reached. Beyond the number that is kept, further ones are left out.
     pub fn kept_in(&mut self, place: &Place, why: &NoWay) {
         let place = place.to_string();
         if self.kept_in.len() < KEPT_PLACES || self.kept_in.contains_key(&place) {

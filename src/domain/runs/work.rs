@@ -19,7 +19,7 @@ const CPU_PERCENT: u64 = 3;
 const DISK_BYTES_PER_MS: u64 = 16;
 
 impl Used {
-    /// What was used from one look to the next, so many ms apart. A process that has ended takes its figures with it.
+    /// What was used from one look to the next. A process that has ended takes its figures with it.
     #[must_use]
     pub fn since(self, before: Self) -> Self {
         Self {
@@ -29,7 +29,7 @@ impl Used {
         }
     }
 
-    /// Whether this is work, when it was used within so many ms.
+    /// Whether this is work, when it was used within `ms`.
     #[must_use]
     pub fn is_work(self, within_ms: u64) -> bool {
         self.cpu_ms.saturating_mul(100) >= within_ms.saturating_mul(CPU_PERCENT).max(1)
@@ -44,7 +44,7 @@ pub enum AtWork {
     Unseen,
     /// A request to its model has no whole answer yet.
     Asking,
-    /// So many ms ago it was seen at work last, or was looked at first.
+    /// The ms since it was seen at work last, or was looked at first.
     Ago(i64),
 }
 
@@ -73,7 +73,7 @@ pub struct Evidence {
     pub tool: Option<(String, i64)>,
     /// Requests to its model without a whole answer; `None`: they do not go over the gateway.
     pub requests: Option<usize>,
-    /// What it used within so many ms.
+    /// What it used within `ms`.
     pub used: Option<(Used, i64)>,
 }
 

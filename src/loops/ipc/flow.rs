@@ -24,7 +24,7 @@ pub(super) const AT_ONCE: usize = 1 << 20;
 pub(super) const CLAIMED_AT_ONCE: usize = 1 << 18;
 /// How long it may take, by command, to show what commands changed. What takes longer is done for more of them at once.
 const SHOWN_IN: Duration = Duration::from_micros(50);
-/// At most so many settled ones wait to be answered together.
+/// The most settled ones that wait to be answered together.
 const UNANSWERED: usize = 1024;
 /// How long one is given whose writer still has it open.
 const WRITER_LIMIT: Duration = Duration::from_secs(60);

@@ -95,7 +95,7 @@ impl Gate {
                     ?admission,
                     "there is no room for what commands bring about; they wait in the box"
                 );
-                // Whoever watches the disk tells people, and stops who fills it.
+                // The watch over the disk tells people, and stops the group that fills it.
                 mail.machine.look_again.notify_one();
             }
         }

@@ -98,7 +98,7 @@ impl RunLog {
     }
 }
 
-/// Returns at most so many bytes of a text, and then says that the rest is not kept.
+/// Returns the first bytes of a text, up to a bound, and then says that the rest is not kept.
 fn beginning(text: &str, most: usize) -> String {
     if text.len() <= most {
         return text.to_owned();

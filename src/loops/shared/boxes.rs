@@ -39,8 +39,8 @@ impl Boxes {
         Self { dirs, agent, root, uid_base, store, open: RwLock::default() }
     }
 
-    /// Returns the group's boxes, opening them when they are not yet. A group that is gone has none: whoever was at work for it
-    /// makes none anew.
+    /// Returns the group's boxes, opening them when they are not yet. A group that is gone has none: work that is
+    /// still under way for it makes none anew.
     ///
     /// # Errors
     /// The world's fault; the group is gone.

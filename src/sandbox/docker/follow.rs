@@ -25,7 +25,7 @@ use crate::sandbox::{Chunk, SandboxError};
 const QUIET: Duration = Duration::from_secs(60);
 /// Between two attempts on an engine that fails.
 const PAUSE: Duration = Duration::from_millis(500);
-/// So many failures in a row end the stream with the error.
+/// This many failures in a row end the stream with the error.
 const FAILURES: u32 = 60;
 
 type Item = Result<Chunk, SandboxError>;

@@ -370,7 +370,7 @@ fn make(path: &Path) -> Result<()> {
 #[expect(clippy::disallowed_methods, reason = "looks at the index, beside the store")]
 pub(super) fn id(path: Option<&Path>) -> FileId {
     use std::os::unix::fs::MetadataExt as _;
-    // One that was cut to nothing is no index any more, whoever has it open.
+    // One that was cut to nothing is no index any more, even while it is open somewhere.
     let is = std::fs::metadata(path?).ok().filter(|is| is.len() > 0)?;
     Some((is.dev(), is.ino(), is.created().ok()))
 }

@@ -94,7 +94,7 @@ fn config_with(
     Ok(config)
 }
 
-/// Makes the chat's row when it is new. Whoever speaks in a chat that nobody listened to before is heard, as in v1; the
+/// Makes the chat's row when it is new. Each sender in a chat that nobody listened to before is heard, as in v1; the
 /// policy of one that somebody listens to already stays.
 fn open_chat(c: &Connection, made: &Registration, now: Time) -> Result<()> {
     chats::ensure_chat(c, &made.chat_jid, now)?;

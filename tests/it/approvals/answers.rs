@@ -108,7 +108,7 @@ async fn an_answer_that_comes_too_late_is_told_the_decision() {
     assert!(world.woken("main", DESK).is_empty());
     world.hear_as(DESK, OWNER, "why?", |event| event.reply_to_id = Some(format!("p{}", card[0]))).await;
     assert_eq!(world.woken("main", DESK), ["why?"]);
-    // Whoever has no part in it is told nothing.
+    // A person who has no part in it is told nothing.
     world.hear(DESK, "local:guest", &format!("#{id} 1")).await;
     assert_eq!(world.woken("main", DESK), ["why?", "#1 1"]);
 }

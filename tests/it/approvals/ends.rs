@@ -63,7 +63,7 @@ async fn after_a_week_a_question_is_over_and_the_next_message_asks_anew() {
     world.later(7 * DAY - 1);
     assert_eq!(world.store.expire_approvals(world.now).await.unwrap(), 0);
     world.later(1);
-    // No sweep was needed: whoever answers is told.
+    // No sweep was needed: a person who answers is told.
     let late = world.pick(id, Pick::Yes, OWNER).await;
     assert_eq!((late.how, late.says.as_str()), (How::Late, "nobody answered question 1 in time"));
     assert_eq!(world.audit(id).await, ["g2: asked", "g2: expired"]);

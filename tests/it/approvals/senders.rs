@@ -180,7 +180,7 @@ async fn a_question_that_an_answer_does_not_cover_goes_to_another_person() {
         let world = World::with(super::world::asking(), &["family", "work"]).await;
         world.role("tg:ada", Role::Admin, Some("family")).await;
         let id = world.stranger(BOB, "hello").await;
-        assert_eq!(world.question(id).await.approver, OWNER, "whoever may answer all of it");
+        assert_eq!(world.question(id).await.approver, OWNER, "the one who may answer all of it");
         world.pick(id, pick.clone(), "tg:ada").await;
         let left = world.open().await;
         assert_eq!((left.len(), left[0].groups.clone()), (1, vec!["work".to_owned()]), "{pick:?}");

@@ -49,7 +49,7 @@ fn a_daemon_that_dies_at_each_step_of_twenty_turns_leaves_each_answered_once() {
     let mark = house.path().join("reached");
     for (n, step) in STEPS.iter().enumerate().map(|(at, step)| (at + 1, *step)) {
         let _ = fs::remove_file(&mark);
-        // Whoever adopts a run reads all its records again.
+        // A daemon that adopts a run reads all its records again.
         let known = house.rows(&["runs", "list"]).first().map_or(0, |run| run["records"].as_i64().unwrap());
         let armed = if step == "run.record" { format!("{step}:{}", known + 1) } else { step.to_owned() };
         let daemon =

@@ -448,7 +448,7 @@ fn files_in_done_are_left_alone() {
     all_settled(&root);
     daemon.kill();
     let before = (names(&root, "done/main"), receipts(&Ledger::of_the_dead(&root)));
-    // Whoever asked has taken the reply away: it is not given again.
+    // The agent has taken the reply away: it is not given again.
     fs::remove_file(root.data("ipc/main/responses/r1.json")).unwrap();
     let _daemon = root.serve();
     wait_for("it to be said", || (root.said("local:main").len() == 1).then_some(()));

@@ -24,7 +24,7 @@ fn the_end_of_a_run_is_written_down_as_soon_as_the_store_takes_it() {
         let has_it = root.rows(&["runs", "list"]).first().is_some_and(|run| run["records"] == 1);
         has_it.then(|| workers(&root)).filter(|workers| workers.len() == 1)
     })[0];
-    // Whoever holds the store's lock for longer than a writer waits for it.
+    // Another program holds the store's lock for longer than a writer waits for it.
     let other = rusqlite::Connection::open(root.data("g2.sqlite")).unwrap();
     other.busy_timeout(crate::support::DEADLINE).unwrap();
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
@@ -70,7 +70,7 @@ fn a_settled_command_that_cannot_be_put_away_is_answered_again_and_applied_once(
     root.put_command("main", "messages", "x.json", &command);
     logged(&root, "setting a settled command aside failed");
     assert_eq!(names(&root, "claimed").len(), 1);
-    assert_eq!(root.reply("main", "r")["ok"], true, "whoever waits has its answer already");
+    assert_eq!(root.reply("main", "r")["ok"], true, "the agent that waits has its answer already");
     fs::remove_file(&place).unwrap();
     all_settled(&root);
     assert!(names(&root, "done/main").iter().any(|name| name.ends_with(".reply.json")));

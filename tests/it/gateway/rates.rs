@@ -105,7 +105,7 @@ fn uploads_that_are_given_up_reach_nobody_and_a_neighbour_does_not_notice() {
         wait_for("the attack", || (given_up.load(Ordering::Relaxed) > 500).then_some(()));
         let during = latencies(&good);
         stop.store(true, Ordering::Relaxed);
-        // Whoever waits to be taken gets no further.
+        // A request that waits to be taken gets no further.
         scene.close(1);
         during
     });

@@ -156,7 +156,7 @@ fn uploads_that_a_container_gives_up_cost_no_neighbour_anything_and_the_log_a_fe
     let lines = house.root.log().lines().count();
     // More than may be begun in a minute; the rest waits to be taken.
     house.flooded("evil", "given-up", &["650"]);
-    // At most so many at a time; the next are told to come again.
+    // There is a bound on those at a time; the next are told to come again.
     let said = house.flooded("free", "unfinished", &[]);
     assert!(host.connections() <= 2, "only the neighbour got through: {}", host.connections());
     let seen = host.seen();
@@ -233,7 +233,7 @@ fn no_container_finds_the_key_in_answers_of_the_host_and_a_neighbour_goes_on() {
     let status = |way: &str| if streams(way) { 200 } else { 401 };
     let hidden: Vec<String> = ways.iter().map(|way| format!("{way}: {} hidden", status(way))).collect();
     assert_eq!(said.lines().collect::<Vec<_>>(), hidden);
-    // Whoever looks finds what is no key, wherever it passes at all.
+    // A container that looks finds no key in anything that passes.
     let passes = |way: &str| if ["reason", "trailer"].contains(&way) { "hidden" } else { "SEEN" };
     let seen: Vec<String> =
         ways.iter().map(|way| format!("other.{way}: {} {}", status(way), passes(way))).collect();

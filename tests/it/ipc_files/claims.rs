@@ -278,7 +278,7 @@ fn a_hundred_thousand_files_are_listed_in_part_oldest_first_and_counted() {
     let w = world();
     let mut linked = PathBuf::new();
     for n in 0..100_000 {
-        // A file system allows so many links to one file; then another is begun.
+        // A file system bounds the links to one file; then another is begun.
         if n % 50_000 == 0 {
             linked = w.at(BoxName::Tasks, format!("source-{n}"));
             fs::write(&linked, "{}").unwrap();

@@ -29,7 +29,7 @@ fn a_registered_group_is_served_at_once() {
     team["isMain"] = true.into();
     team["containerConfig"] = json!({"timeout": 600_000});
     assert_eq!(ask(&root, "main", team, "r1")["result"], json!({"folder": "team", "jid": "local:team"}));
-    // Whoever is told of it finds its folder and its boxes.
+    // A reader that is told of it finds its folder and its boxes.
     let memory = fs::read_to_string(root.path().join("groups/team/CLAUDE.md")).unwrap();
     assert_eq!(memory, "# Remember\n");
     assert!(root.data("ipc/team/tasks").is_dir());

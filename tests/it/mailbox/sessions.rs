@@ -389,7 +389,7 @@ fn a_thing_that_is_no_file_is_told_behind_a_search_too() {
     let boxed = root.data("ipc/main/tasks");
     let search =
         json!({"type": "search_sessions", "schemaVersion": 1, "query": "lisbon", "requestId": "first"});
-    // So many that searches are left until the rest is taken in.
+    // Enough that searches are left until the rest is taken in.
     root.put_command("main", "tasks", "000-search.json", &search);
     let names: Vec<String> = (0..20).map(|n| format!("1{n:02}-link.json")).collect();
     for name in &names {

@@ -250,7 +250,7 @@ async fn every_operation_does_and_refuses_the_same_with_the_daemon_up_or_down() 
         );
         assert_eq!(plain(&by_hand), plain(&by_daemon), "{name} {wrong}");
     }
-    // Whoever did it, the log has who asked for it.
+    // The log has who asked for it, by either way.
     for root in [&down, &up] {
         let log = std::fs::read_to_string(root.data("changes.log")).unwrap();
         let user = format!(" uid {}", rustix::process::geteuid().as_raw());

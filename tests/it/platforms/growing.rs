@@ -1,5 +1,5 @@
 //! Texts that grow, from the agent's words to the platform: each message grows in place, in order, and stands whole at the end,
-//! whoever is killed meanwhile.
+//! also over kills.
 
 use super::{kills::adapters_of, *};
 use crate::support::Docked;
@@ -41,7 +41,7 @@ fn looks(town: &Town) -> Vec<String> {
     shown.map(|call| call["params"]["text"].as_str().unwrap().to_owned()).collect()
 }
 
-/// Waits until the platform shows so many words, and we know it.
+/// Waits until the platform shows this number of words, and we know it.
 fn until_known(root: &Root, words: usize) {
     let beginning = WORDS[..words].join(" ");
     wait_for("the words", || {

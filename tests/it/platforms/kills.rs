@@ -12,9 +12,9 @@ use std::{
 
 use super::*;
 
-/// One kill in so many is the homeserver's: it takes seconds to be back.
+/// One kill in this many is the homeserver's: it takes seconds to be back.
 const OF_THE_HOMESERVER: u64 = 12;
-/// An answer takes at most so long, whoever is killed meanwhile.
+/// The most time that an answer takes, with either program killed meanwhile.
 const PATIENCE: Duration = Duration::from_secs(180);
 
 /// Small numbers that only depend on the seed (SplitMix64).
@@ -161,7 +161,7 @@ fn kill_again_and_again(
 }
 
 #[test]
-fn nothing_is_lost_and_nothing_is_said_twice_whoever_is_killed() {
+fn nothing_is_lost_and_nothing_is_said_twice_over_any_kill() {
     let kills = number("G2_KILLS").unwrap_or(24);
     let seed = number("G2_SEED").unwrap_or_else(now_ms);
     eprintln!("{kills} kills, G2_SEED={seed}");

@@ -25,7 +25,7 @@ fn file(n: usize) -> Attachment {
     }
 }
 
-/// Takes a message in with so many files.
+/// Takes a message in with this number of files.
 async fn with_files(store: &Store, key: &str, count: usize) -> Accepted {
     let inbound = Inbound {
         chat_jid: CHAT.into(),

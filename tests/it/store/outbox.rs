@@ -39,7 +39,7 @@ async fn of_a_part_that_the_platform_has_its_name_is_kept_and_the_text_is_the_ro
     let has = |name: &str| (None, Some(name.to_owned()));
     let waits = |text: &str| (Some(text.to_owned()), None);
     assert_eq!(parts(store, id).await, [has("p1"), waits("two"), waits("three")]);
-    // Whoever tries again goes on where it was, and cuts it the same.
+    // The next try goes on where it was, and cuts it the same.
     store.delivery_failed(id, "away", Then::GiveUp, None, NOW).await.unwrap();
     store.retry_outbox(id).await.unwrap();
     assert_eq!(begin(store).await, id);

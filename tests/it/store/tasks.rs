@@ -110,7 +110,7 @@ async fn a_task_of_the_same_id_in_another_group_is_another_task() {
             .collect::<Vec<_>>()
     };
     assert_eq!((ran("main"), ran("family")), (vec![runs[0]], vec![runs[1]]));
-    // Main's own comes first, whoever else has one; others' it names.
+    // Main's own comes first, though others have one; others' it names.
     tell("main", json!({"type": "update_task", "taskId": "t", "targetFolder": "family", "prompt": "new"}))
         .await
         .unwrap();

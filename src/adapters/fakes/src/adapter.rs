@@ -157,7 +157,7 @@ impl Adapter {
         event
     }
 
-    /// Waits for so many events, which it takes.
+    /// Waits for this number of events, which it takes.
     pub fn events(&mut self, count: usize) -> Vec<Event> {
         (0..count).map(|_| self.next_event()).collect()
     }

@@ -12,7 +12,7 @@ use crate::kit::Ended;
 
 /// How many things that were told may wait. Beyond that the connection is not read, and resumed later.
 pub(super) const MOST_WAITING: usize = 256;
-/// After so many failures in a row the rests begin anew: the longest has 32 s.
+/// After this many failures in a row the rests begin anew: the longest has 32 s.
 const MOST_FAILURES: u8 = 6;
 
 /// What we want to be told of.

@@ -48,7 +48,7 @@ use crate::kit::{Adapter, Ended, Gone, Host, Outcome, Rest};
 
 /// How long Telegram holds a poll open when there is nothing.
 const POLL: Duration = Duration::from_secs(50);
-/// After so many polls in a row that another program ended, we leave it the bot.
+/// After this many polls in a row that another program ended, we leave it the bot.
 const MOST_CONFLICTS: u32 = 3;
 /// How many presses wait for an answer.
 const MOST_PRESSES: usize = 256;

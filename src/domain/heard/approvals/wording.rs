@@ -8,7 +8,7 @@ use ipc_handlers::Folder;
 use super::{Action, Choice};
 use crate::domain::{heard::engage::ChatKind, host::screen::acts};
 
-/// So many groups are offered on a card; the command line takes any.
+/// The most groups that a card offers; the command line takes any.
 const OFFERED: usize = 20;
 /// At most this many characters of a name are shown; of a message, more.
 const NAME: usize = 60;

@@ -123,10 +123,10 @@ mod order {
 
     #[derive(Clone, Debug)]
     enum Op {
-        /// So many ms after the last, a file is published, that somebody has open for a while yet. An event tells of it
+        /// `after` ms after the last, a file is published that somebody has open for a while yet. An event tells of it
         /// after a while, or is lost.
         Publish { after: u64, open: u64, told: Option<u64> },
-        /// So many ms go by.
+        /// These ms go by.
         Pass(u64),
         /// The daemon dies, and its successor begins with a look.
         Restart,
@@ -151,7 +151,7 @@ mod order {
         turns: Turns<u64>,
         taken: Vec<u64>,
         next_scan: u64,
-        /// So many files are listed at a time.
+        /// The number of files that are listed at a time.
         listed: usize,
     }
 

@@ -18,7 +18,7 @@ pub(super) fn run_of_token(
 ) -> Result<std::result::Result<Option<i64>, Refusal>> {
     let claims = match &file.proof {
         Proof::None => return Ok(Ok(None)),
-        // A person has put it back, whoever wrote it.
+        // A person has put it back; its writer does not matter.
         Proof::Missing if vouched => return Ok(Ok(None)),
         Proof::Missing => return Ok(Err(token::missing())),
         Proof::Bad(fault) => return Ok(Err(token::refused(&fault.to_string()))),

@@ -90,7 +90,7 @@ impl Fake {
         self.fault(method, times, json!({"answer": {"status": code, "body": body}}));
     }
 
-    /// Waits until so many requests of a method came, and returns what the last one said.
+    /// Waits until this many requests of a method came, and returns what the last one said.
     pub fn wait(&self, method: &str, count: u64) -> Value {
         let calls = self.ask("wait", &json!({"method": method, "count": count}));
         calls.as_array().unwrap().last().unwrap()["params"].clone()
