@@ -44,6 +44,7 @@ use crate::{
 
 mod adapters;
 mod alone;
+mod backup;
 mod init;
 mod instance;
 mod left;
@@ -54,6 +55,7 @@ mod shrink;
 use adapters::Accounts;
 pub use adapters::on_trial;
 pub use alone::{Tried, perform_alone};
+pub use backup::{Saved, save};
 use left::{left_behind, set_aside};
 use lock::lock;
 use sandbox::choose_sandbox;

@@ -17,6 +17,7 @@ use crate::{
 
 mod activity;
 mod approvals;
+mod backup;
 mod changes;
 mod channels;
 mod chat;
@@ -208,6 +209,9 @@ enum Command {
     /// Remove old history, with the daemon up or down
     #[command(after_help = prune::REMOVED)]
     Prune(prune::Prune),
+    /// Write a root into one verified file, with the daemon up or down
+    #[command(after_help = backup::EXPLAINED)]
+    Backup(backup::Backup),
     /// Check the set-up and say how to fix each problem
     Doctor(doctor::Doctor),
 }
@@ -425,6 +429,7 @@ async fn run(context: &Context, command: Command) -> CliResult {
         Command::Activity(activity) => activity.run(context).await,
         Command::Why(why) => why.run(context).await,
         Command::Prune(prune) => prune.run(context).await,
+        Command::Backup(backup) => backup.run(context).await,
         Command::Doctor(doctor) => doctor.run(context).await,
     }
 }

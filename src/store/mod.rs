@@ -13,6 +13,7 @@ use rusqlite::Connection;
 
 use crate::domain::{platforms::attachments::MediaLimits, runs::tasks::TaskLimits};
 
+mod backup;
 mod both;
 mod check;
 mod columns;
@@ -33,6 +34,7 @@ mod views;
 mod work;
 mod writer;
 
+pub use backup::copy_to;
 pub use check::{Inspection, Soundness, inspect};
 pub use crossing::due::{Started, TaskStart};
 pub use crossing::handover::{Content, Handed, HandedTask, HandoverLimits};

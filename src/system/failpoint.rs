@@ -60,6 +60,10 @@
 //! | `prune.removed` | a step's rows are removed, not committed |
 //! | `prune.committed` | they are committed |
 //! | `prune.rows` | all rows are removed, the folders of runs are there |
+//! | `backup.copied` | the store is copied, no file is archived |
+//! | `backup.archived` | the archive is whole, it is not read back |
+//! | `backup.verified` | it is read back, and does not have its name |
+//! | `backup.named` | it has its name, the folder of its making is there |
 //! | `run.ended` | the run's end is committed, its container not removed |
 
 /// Marks a place. Costs nothing in a release build.

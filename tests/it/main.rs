@@ -5,6 +5,7 @@ mod support;
 mod acp;
 mod answer;
 mod approvals;
+mod backup;
 mod channel;
 mod channels;
 mod claim_order;

@@ -1,0 +1,65 @@
+//! `g2 backup`: the root in one file.
+
+use std::path::PathBuf;
+
+use anyhow::Context as _;
+use clap::Args;
+
+use super::{CliResult, Context, out};
+use crate::{app, system::clock};
+
+pub(super) const EXPLAINED: &str = "\
+In the file: the store as it stood at one instant, the groups' folders, the agents' sessions,
+files that people and agents sent, results of tasks, g2.toml and the list of changes. Files that
+agents write meanwhile are as they were when they were read.
+
+Not in it: .env, tokens of accounts and the state of their adapters, without --with-secrets;
+commands in mailboxes; logs of runs; links, pipes and files that can't be read. The output names
+those.
+
+The file is a tar archive for you only. It gets its name after it was read back and every size and
+SHA-256 was found right. A file that is there is never replaced.
+
+Examples:
+  g2 backup monday.tar
+  g2 backup --with-secrets with-secrets.tar";
+
+#[derive(Debug, Args)]
+pub(super) struct Backup {
+    /// New file for the backup; its folder must exist
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// Put keys, tokens and the state of channels' adapters into it too
+    #[arg(long)]
+    with_secrets: bool,
+}
+
+impl Backup {
+    pub(super) async fn run(self, context: &Context) -> CliResult {
+        app::check_root(&context.root)?;
+        let (root, now) = (context.root.clone(), clock::now());
+        let saved = tokio::task::spawn_blocking(move || app::save(&root, &self.file, self.with_secrets, now))
+            .await
+            .context("the backup broke off")??;
+        if context.json {
+            return out::json(serde_json::json!(saved));
+        }
+        out::line(format!(
+            "{}: {} files, {} KiB, read back and right",
+            saved.file.display(),
+            saved.files,
+            saved.bytes.div_ceil(1024)
+        ))?;
+        for left_out in &saved.left_out {
+            out::line(format!("left out: {left_out}"))?;
+        }
+        let more = saved.left_out_count - saved.left_out.len() as u64;
+        if more > 0 {
+            out::line(format!("left out: {more} more"))?;
+        }
+        if !saved.with_secrets {
+            out::line("without secrets: keep .env and data/secrets/ elsewhere, or add --with-secrets")?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,193 @@
+//! `g2 backup`: beside a daemon at work, refused, dead at each step.
+#![expect(clippy::disallowed_methods, reason = "a test looks at what was left")]
+#![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
+
+use std::{
+    fs,
+    os::unix::{
+        fs::{MetadataExt as _, symlink},
+        process::ExitStatusExt as _,
+    },
+    path::{Path, PathBuf},
+    process::Stdio,
+};
+
+use serde_json::Value;
+
+use crate::support::{Root, wait_for};
+
+/// SIGKILL.
+const KILLED: i32 = 9;
+
+/// A folder for backups, and the path of one in it.
+fn place() -> (tempfile::TempDir, PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("g2.tar");
+    (folder, file)
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+/// The names in a folder.
+fn names(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).unwrap();
+    let mut names: Vec<String> =
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+/// The paths in an archive.
+fn packed(file: &Path) -> Vec<String> {
+    let mut archive = tar::Archive::new(fs::File::open(file).unwrap());
+    let entries = archive.entries().unwrap();
+    entries.map(|entry| entry.unwrap().path().unwrap().to_str().unwrap().to_owned()).collect()
+}
+
+/// A root in which only the archive's contents are.
+fn unpacked(file: &Path) -> Root {
+    let root = Root::new("");
+    for part in ["data", "groups", "container"] {
+        let _ = fs::remove_dir_all(root.path().join(part));
+    }
+    tar::Archive::new(fs::File::open(file).unwrap()).unpack(root.path()).unwrap();
+    root
+}
+
+/// Why a backup is refused.
+fn refused(root: &Root, file: &Path) -> String {
+    let output = root.run(&["backup", text(file)]);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    String::from_utf8(output.stderr).unwrap()
+}
+
+#[test]
+fn a_backup_beside_a_daemon_at_work_can_be_served_elsewhere() {
+    let root = Root::new("");
+    let (_folder, file) = place();
+    let _daemon = root.serve();
+    assert_eq!(root.ask("local:main", "before"), "echo: before\n");
+    fs::write(root.path().join("groups/main/note.txt"), "kept").unwrap();
+    // A daemon that commits while the copy is made: whatever is in it is whole.
+    let at_work = root.command(&["send", "--wait", "60", "beside"]).stdout(Stdio::null()).spawn();
+    let saved = root.json(&["backup", text(&file)]);
+    assert!(at_work.unwrap().wait().unwrap().success());
+    assert_eq!(root.ask("local:main", "after"), "echo: after\n");
+    assert_eq!(saved["bytes"], fs::metadata(&file).unwrap().len());
+    assert_eq!(fs::metadata(&file).unwrap().mode() & 0o777, 0o600);
+    assert_eq!(names(file.parent().unwrap()), ["g2.tar"]);
+
+    let other = unpacked(&file);
+    assert_eq!(fs::read_to_string(other.path().join("groups/main/note.txt")).unwrap(), "kept");
+    let _other = other.serve();
+    assert_eq!(other.ask("local:main", "elsewhere"), "echo: elsewhere\n");
+    let said = other.said("local:main");
+    assert_eq!(said.iter().filter(|text| *text == "echo: before").count(), 1, "{said:?}");
+    assert!(!said.contains(&"echo: after".to_owned()), "{said:?}");
+}
+
+#[test]
+fn secrets_are_in_a_backup_only_if_they_are_asked_for() {
+    let root = Root::new("");
+    let (folder, file) = place();
+    fs::write(root.path().join(".env"), "KEY=secret\n").unwrap();
+    fs::create_dir_all(root.data("secrets")).unwrap();
+    fs::write(root.data("secrets/tg"), "token").unwrap();
+    let secrets = |file: &Path| -> Vec<String> {
+        packed(file).into_iter().filter(|path| path == ".env" || path.contains("secrets/")).collect()
+    };
+    let told = root.g2(&["backup", text(&file)]);
+    assert!(told.contains("without secrets"), "{told}");
+    assert_eq!(secrets(&file), Vec::<String>::new());
+    let with = folder.path().join("with.tar");
+    root.g2(&["backup", "--with-secrets", text(&with)]);
+    assert_eq!(secrets(&with), [".env", "data/secrets/tg"]);
+}
+
+#[test]
+fn links_pipes_and_holes_of_an_agent_are_left_out_and_named() {
+    let root = Root::new("");
+    let (_folder, file) = place();
+    let at = |name: &str| root.path().join("groups/main").join(name);
+    symlink("/etc/passwd", at("link")).unwrap();
+    symlink("/etc", at("folder")).unwrap();
+    rustix::fs::mkfifoat(rustix::fs::CWD, at("pipe"), rustix::fs::Mode::RUSR).unwrap();
+    fs::File::create(at("hole")).unwrap().set_len(1 << 40).unwrap();
+    let long = "n".repeat(200);
+    fs::write(at(&long), "long").unwrap();
+    let saved = root.json(&["backup", text(&file)]);
+    let mut left_out: Vec<&str> =
+        saved["left_out"].as_array().unwrap().iter().map(|row| row.as_str().unwrap()).collect();
+    left_out.sort_unstable();
+    assert_eq!(
+        left_out,
+        [
+            "groups/main/folder: no plain file",
+            "groups/main/hole: mostly a hole",
+            "groups/main/link: no plain file",
+            "groups/main/pipe: no plain file",
+        ]
+    );
+    let paths = packed(&file);
+    assert!(paths.contains(&format!("groups/main/{long}")), "{paths:?}");
+    let manifest: Value =
+        serde_json::from_slice(&fs::read(unpacked(&file).path().join("manifest.json")).unwrap()).unwrap();
+    assert_eq!(manifest["left_out_count"], 4);
+}
+
+#[test]
+fn nothing_is_replaced_and_no_backup_lies_in_itself() {
+    let root = Root::new("");
+    let (folder, file) = place();
+    fs::write(&file, "mine").unwrap();
+    assert!(refused(&root, &file).contains("is there already"));
+    assert_eq!(fs::read_to_string(&file).unwrap(), "mine");
+    assert!(refused(&root, &root.path().join("groups/main/g2.tar")).contains("which is in the backup"));
+    assert!(refused(&root, &folder.path().join("none/g2.tar")).contains("opening"));
+    // A folder of somebody's own at the name that is worked under keeps what it has.
+    let other = folder.path().join("other.tar");
+    fs::create_dir(folder.path().join("other.tar.partial")).unwrap();
+    fs::write(folder.path().join("other.tar.partial/mine"), "mine").unwrap();
+    root.g2(&["backup", text(&other)]);
+    assert_eq!(names(&folder.path().join("other.tar.partial")), ["mine"]);
+}
+
+#[test]
+fn two_backups_never_write_into_one_file() {
+    let root = Root::new("");
+    let (folder, file) = place();
+    let mark = folder.path().join("reached");
+    let mut command = root.command(&["backup", text(&file)]);
+    command.env("G2_FAILPOINT", "backup.copied:1:pause").env("G2_FAILPOINT_FILE", &mark);
+    let mut first = command.spawn().unwrap();
+    wait_for("the first to be at work", || mark.exists().then_some(()));
+    let why = refused(&root, &file);
+    first.kill().unwrap();
+    first.wait().unwrap();
+    assert!(why.contains("another backup is being written"), "{why}");
+    root.g2(&["backup", text(&file)]);
+    assert_eq!(names(folder.path()), ["g2.tar", "reached"]);
+}
+
+#[test]
+fn wherever_a_backup_dies_there_is_a_whole_file_or_none() {
+    let root = Root::new("");
+    for (point, is_there) in [
+        ("backup.copied", false),
+        ("backup.archived", false),
+        ("backup.verified", false),
+        ("backup.named", true),
+    ] {
+        let (folder, file) = place();
+        let output = root.command(&["backup", text(&file)]).env("G2_FAILPOINT", point).output().unwrap();
+        assert_eq!(output.status.signal(), Some(KILLED), "{point}: {output:?}");
+        assert_eq!(file.exists(), is_there, "{point}");
+        if !is_there {
+            root.g2(&["backup", text(&file)]);
+            assert_eq!(names(folder.path()), ["g2.tar"], "{point}");
+        }
+        assert_eq!(packed(&file).last().map(String::as_str), Some("manifest.json"), "{point}");
+    }
+}
