@@ -4,8 +4,8 @@ use std::path::Path;
 
 use super::{Result, StoreError, place::StoreFile};
 
-/// Copies the store at `from` into the new file `to`, as it stands at one instant, and checks the whole copy. Whoever writes to the
-/// store meanwhile does not wait, and is not in the copy.
+/// Copies the store at `from` into the new file `to`, as it stands at one instant, and checks the whole copy. A writer
+/// that comes meanwhile does not wait, and its rows are not in the copy.
 ///
 /// # Errors
 /// [`StoreError::Open`] when it can't be read, or the copy can't be written; [`StoreError::Refused`] when the copy is damaged.
