@@ -36,6 +36,7 @@ mod ipc;
 mod lanes;
 mod lines;
 mod log;
+mod manual;
 mod members;
 mod messages;
 mod ops;
@@ -214,6 +215,12 @@ enum Command {
     Backup(backup::Backup),
     /// Check the set-up and say how to fix each problem
     Doctor(doctor::Doctor),
+    /// Print the script by which a shell completes `g2`
+    #[command(after_help = manual::COMPLETIONS)]
+    Completions(manual::Completions),
+    /// Write a page for `man` for each command
+    #[command(after_help = manual::MAN)]
+    Man(manual::Man),
 }
 
 /// What every command works with.
@@ -431,6 +438,8 @@ async fn run(context: &Context, command: Command) -> CliResult {
         Command::Prune(prune) => prune.run(context).await,
         Command::Backup(backup) => backup.run(context).await,
         Command::Doctor(doctor) => doctor.run(context).await,
+        Command::Completions(completions) => completions.run(),
+        Command::Man(man) => man.run(context),
     }
 }
 

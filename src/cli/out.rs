@@ -22,6 +22,11 @@ pub(super) fn line(line: impl std::fmt::Display) -> CliResult {
     text(&format!("{line}\n"))
 }
 
+/// Writes a script, exactly.
+pub(super) fn script(script: &str) -> CliResult {
+    write(script)
+}
+
 /// Writes a JSON document, exactly, and ends the line.
 pub(super) fn json(document: impl std::fmt::Display) -> CliResult {
     write(&format!("{document}\n"))

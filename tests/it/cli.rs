@@ -15,6 +15,7 @@ use crate::support::{Root, wait_for};
 mod changes;
 mod examples;
 mod losses;
+mod manual;
 mod mistakes;
 mod sends;
 mod stories;
