@@ -338,12 +338,14 @@ fn a_box_that_cannot_be_written_keeps_its_files_until_it_can() {
     let names = drafts(&root, "closed");
     let stopped = held(&daemon);
     publish(&root, &names);
-    let folder = File::open(&boxed).unwrap();
-    let Ok(flags) = ioctl_getflags(&folder) else {
+    // The folder above as well: a box whose flags differ from those of it is set back.
+    let folders = [boxed.parent().unwrap(), &boxed].map(|path| File::open(path).unwrap());
+    let Ok(flags) = ioctl_getflags(&folders[1]) else {
         skipped("this file system has no flags");
         return;
     };
-    if let Err(error) = ioctl_setflags(&folder, flags | IFlags::IMMUTABLE) {
+    let close = |folder: &File| ioctl_setflags(folder, flags | IFlags::IMMUTABLE);
+    if let Err(error) = folders.iter().try_for_each(close) {
         skipped(&format!("no folder can be made immutable here ({error})"));
         return;
     }
@@ -353,8 +355,8 @@ fn a_box_that_cannot_be_written_keeps_its_files_until_it_can() {
         ask(&root, "good", "beside-a-closed-box");
         assert_eq!(root.rows(&["ipc", "list", "--group", "evil", "--state", "waiting"]).len(), names.len());
     }));
-    // Before anything else: nobody could remove the folder.
-    ioctl_setflags(&folder, flags).unwrap();
+    // Before anything else: nobody could remove the folders.
+    folders.iter().for_each(|folder| ioctl_setflags(folder, flags).unwrap());
     closed.unwrap();
     wait_for("all to be said", || (root.said("local:evil").len() == names.len()).then_some(()));
     let expected: Vec<String> = (0..50).map(|n| format!("closed {n}")).collect();
