@@ -1,13 +1,10 @@
-//! Notes `init` and `prune` in `data/changes.log`: they are changes, but no operations.
+//! Writes `init`, `prune` and their like down in the audit: they are changes, but no operations.
 
 use super::{CliResult, Command, Context, Failure, channels::Channels};
 use crate::{
+    domain::host::audit::{LONGEST, Origin, cut},
     ops::{By, audit},
-    system::clock,
 };
-
-/// At most this many characters of a command line are kept.
-const LONGEST: usize = 500;
 
 /// Whether a command changes something that no operation does.
 pub(super) fn is_a_change(command: &Command) -> bool {
@@ -21,7 +18,7 @@ pub(super) fn is_a_change(command: &Command) -> bool {
 }
 
 /// Notes what became of a change. One that was not begun, as it was said wrongly, is none.
-pub(super) fn note(context: &Context, outcome: &CliResult) {
+pub(super) async fn note(context: &Context, outcome: &CliResult) {
     let done = match outcome {
         Ok(()) | Err(Failure::Quiet(0)) => true,
         Err(Failure::Usage(_) | Failure::NotRunning(_) | Failure::Mute { .. }) => return,
@@ -29,14 +26,11 @@ pub(super) fn note(context: &Context, outcome: &CliResult) {
     };
     let words: Vec<String> =
         std::env::args_os().skip(1).map(|word| audit::quoted(&word.to_string_lossy())).collect();
-    let mut words = format!("g2 {}", words.join(" "));
-    if let Some((end, _)) = words.char_indices().nth(LONGEST) {
-        words.truncate(end);
-        words.push('…');
-    }
+    let words = cut(&format!("g2 {}", words.join(" ")), LONGEST);
     let by = By::owner(
         crate::system::process::own_ids().0,
         context.environment.get("SUDO_USER").map(str::to_owned),
+        Origin::CommandLine,
     );
-    audit::note(&context.root, &by, done, &words, clock::now());
+    audit::note_made(&context.root, context.store().ok().as_ref(), &by, done, &words).await;
 }

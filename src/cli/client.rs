@@ -17,6 +17,7 @@ use super::{Context, Failure};
 use crate::{
     app::{self, Tried, socket_path},
     channels::local::{Ask, Fault, Incoming, Told},
+    domain::host::audit::Origin,
     loops::{
         Sight,
         control::{Request, Response, Status},
@@ -156,7 +157,7 @@ impl Client {
         };
         let asked = serde_json::to_value(op)
             .map_err(|error| OpError::new(OpCode::Failed, format!("asking the daemon: {error}")))?;
-        self.ask(&Request::Op { asked, sudo_user }).await.map_err(lost)?;
+        self.ask(&Request::Op { asked, sudo_user, command_line: true }).await.map_err(lost)?;
         match self.next().await.map_err(lost)? {
             Response::OpDone(answer) => Ok(answer),
             Response::OpRefused { error } => Err(error),
@@ -242,7 +243,7 @@ pub(super) async fn perform(context: &Context, op: impl Into<Op>) -> Result<Answ
             Err(NoDaemon::Mute(why)) => Some(why),
         };
         let settings = context.config().map_err(|error| format!("{error:#}"));
-        let by = By::owner(own_ids().0, sudo_user.clone());
+        let by = By::owner(own_ids().0, sudo_user.clone(), Origin::CommandLine);
         let tried =
             app::perform_alone(&context.root, settings.as_ref().map_err(String::as_str), &by, op.clone());
         match (tried.await?, mute) {

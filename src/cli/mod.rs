@@ -17,6 +17,7 @@ use crate::{
 
 mod activity;
 mod approvals;
+mod audit;
 mod backup;
 mod changes;
 mod channels;
@@ -205,6 +206,9 @@ enum Command {
     /// Show what happened, on one time line
     #[command(after_help = activity::EXPLAINED)]
     Activity(activity::ActivityCommand),
+    /// Changes and their authors: list, check that no row was changed, export
+    #[command(subcommand)]
+    Audit(audit::Audit),
     /// Explain what became of a message
     Why(why::WhyCommand),
     /// Remove old history, with the daemon up or down
@@ -358,7 +362,7 @@ pub fn main() -> ExitCode {
     let is_a_change = changes::is_a_change(&arguments.command);
     let outcome = runtime.block_on(run(&context, arguments.command));
     if is_a_change {
-        changes::note(&context, &outcome);
+        runtime.block_on(changes::note(&context, &outcome));
     }
     // A thread that waits for a terminal must not keep us.
     runtime.shutdown_timeout(std::time::Duration::from_millis(100));
@@ -434,6 +438,7 @@ async fn run(context: &Context, command: Command) -> CliResult {
         Command::Ops(ops) => ops.run(),
         Command::Events(events) => events.run(context).await,
         Command::Activity(activity) => activity.run(context).await,
+        Command::Audit(audit) => audit.run(context).await,
         Command::Why(why) => why.run(context).await,
         Command::Prune(prune) => prune.run(context).await,
         Command::Backup(backup) => backup.run(context).await,

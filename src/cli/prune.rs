@@ -25,6 +25,7 @@ Removed if older than DAYS:
   commands that were settled at least 30 days ago and whose files cannot come back
   questions that were answered or have expired
   counts of unheard senders (`g2 dropped list`)
+  rows of the audit (`g2 audit list`), at least 400 days old
 
 Kept: everything that waits, is held or is at work; texts that could not be sent; the newest
 message of each chat; groups, wirings, people, tasks, archived sessions and model usage.
@@ -158,7 +159,7 @@ fn document(pruned: &Pruned, horizon: Horizon, how: How, sizes: &Sizes, note: Op
 }
 
 fn tell(pruned: &Pruned, before: Time, how: How, sizes: &Sizes, note: Option<String>) -> CliResult {
-    let what: Vec<String> = ["dropped", "message_marks", "slots"]
+    let what: Vec<String> = ["dropped", "message_marks", "slots", "audit"]
         .into_iter()
         .chain(History::ALL.map(History::name))
         .map(|table| (table, pruned.rows.get(table).copied().unwrap_or(0)))

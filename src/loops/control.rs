@@ -21,7 +21,7 @@ use crate::{
     channels::local::{self, Local},
     domain::{
         heard::approvals,
-        host::{errors::chain, problems::Finding},
+        host::{audit::Origin, errors::chain, problems::Finding},
         states::SandboxName,
     },
     ops::{self, Answer, By, Op, OpError},
@@ -62,6 +62,9 @@ pub enum Request {
         /// Who called `sudo` to ask; only heard of root.
         #[serde(default)]
         sudo_user: Option<String>,
+        /// Whether `g2` itself asks, and no other program.
+        #[serde(default)]
+        command_line: bool,
     },
 }
 
@@ -364,8 +367,9 @@ impl Client {
                 let error = OpError::refused(STOPPING).hint("try again when it is up");
                 Response::OpRefused { error }
             }
-            Request::Op { asked, sudo_user } => {
-                let by = By::owner(self.user, sudo_user);
+            Request::Op { asked, sudo_user, command_line } => {
+                let from = if command_line { Origin::CommandLine } else { Origin::Program };
+                let by = By::owner(self.user, sudo_user, from);
                 let done = match Op::read(asked) {
                     Ok(op) => keeper::perform(&self.desk.keeping, by, op).await,
                     Err(wrong) => Err(wrong),

@@ -123,6 +123,9 @@ pub async fn prune(store: &Store, data: &Path, horizon: Horizon, how: How) -> Re
     let found = store.slots_until(before)?;
     let slots = aged(how, found, || store.remove_slots(before, STEP)).await?;
     pruned.rows.insert("slots", slots);
+    let found = store.audit_until(horizon.audit)?;
+    let audit = aged(how, found, || store.remove_audit(horizon.audit, STEP)).await?;
+    pruned.rows.insert("audit", audit);
     let folders: Vec<i64> = root::run_folders(data).map_err(PruneError::Folders)?.into_iter().collect();
     let mut unneeded: BTreeSet<i64> = store.runs_gone(&folders)?.into_iter().collect();
     if how == How::DryRun {

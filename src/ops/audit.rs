@@ -1,18 +1,22 @@
-//! Changes and their authors: a line each in `data/changes.log`, written by the daemon or by a program under the lock.
+//! Changes and their authors: rows of a chain in the store, and a line each in `data/changes.log`, written by the daemon or by a
+//! program under the lock.
 
 use std::path::Path;
 
 use ipc_handlers::Time;
 use serde_json::Value;
 
-use super::{By, Op};
+use super::{By, Op, OpError};
 use crate::{
-    domain::host::{errors::chain, screen::escaped},
+    domain::host::{
+        audit::{Entry, LONGEST, Step, cut, mark},
+        errors::chain,
+        screen::escaped,
+    },
     root,
+    store::{Store, StoreError},
+    system::{clock, failpoint},
 };
-
-/// How much of what was asked for is kept, characters.
-const LONGEST: usize = 500;
 
 /// Returns what an operation is asked to do, on one line: its name and its arguments.
 #[must_use]
@@ -32,17 +36,76 @@ pub fn words(op: &Op) -> String {
             words.push_str(&format!(" {name}={}", quoted(&head)));
         }
     }
-    if let Some((end, _)) = words.char_indices().nth(LONGEST) {
-        words.truncate(end);
-        words.push('…');
-    }
-    words
+    cut(&words, LONGEST)
 }
 
-/// Notes what became of a change. A root without `data/` has no log.
-pub fn note(root: &Path, by: &By, done: bool, what: &str, now: Time) {
-    let became = if done { "done" } else { "failed" };
-    if let Err(error) = root::append_change(&root.join("data"), &format!("{now} {by} {became}: {what}"))
+fn entry(by: &By, what: &str, step: Step, now: Time) -> Entry {
+    Entry {
+        at: now,
+        origin: by.origin(),
+        who: by.to_string(),
+        what: what.to_owned(),
+        step,
+        asked: None,
+        why: None,
+        agent: by.agent().map(ToString::to_string),
+    }
+}
+
+/// Writes down that a change is about to be made; returns the row's number. Nothing is changed without it.
+///
+/// # Errors
+/// The store's.
+pub(super) async fn ask(store: &Store, by: &By, what: &str) -> Result<i64, StoreError> {
+    let (row, _) = store.audit(entry(by, what, Step::Asked, clock::now())).await?;
+    failpoint::reach("audit.asked");
+    Ok(row)
+}
+
+/// Writes down what became of it.
+pub(super) async fn ended<T>(
+    root: &Path,
+    store: &Store,
+    by: &By,
+    asked: i64,
+    what: &str,
+    outcome: &Result<T, OpError>,
+) {
+    failpoint::reach("audit.changed");
+    let (step, why) = match outcome {
+        Ok(_) => (Step::Done, None),
+        Err(error) => (Step::Failed, Some(error.to_string())),
+    };
+    note(root, store, by, what, Entry { asked: Some(asked), why, ..entry(by, what, step, clock::now()) })
+        .await;
+}
+
+/// Writes down a change that no operation makes, once it is made or has failed.
+pub async fn note_made(root: &Path, store: Option<&Store>, by: &By, done: bool, what: &str) {
+    let step = if done { Step::Done } else { Step::Failed };
+    let entry = entry(by, what, step, clock::now());
+    match store {
+        Some(store) => note(root, store, by, what, entry).await,
+        None => line(root, by, what, &entry, ""),
+    }
+}
+
+/// Appends the row, and the line that tells of it.
+async fn note(root: &Path, store: &Store, by: &By, what: &str, entry: Entry) {
+    let mark = match store.audit(entry.clone()).await {
+        Ok((row, hash)) => format!(" {}", mark(row, hash)),
+        Err(error) => {
+            tracing::warn!(error = %chain(&error), what, "the audit can't be written");
+            String::new()
+        }
+    };
+    line(root, by, what, &entry, &mark);
+}
+
+/// Adds a line to the log. A root without `data/` has none.
+fn line(root: &Path, by: &By, what: &str, entry: &Entry, mark: &str) {
+    let text = format!("{} {by} {}: {what}{mark}", entry.at, entry.step);
+    if let Err(error) = root::append_change(&root.join("data"), &text)
         && error.kind() != std::io::ErrorKind::NotFound
     {
         tracing::warn!(error = %chain(&error), "data/changes.log can't be written");

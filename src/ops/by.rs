@@ -4,7 +4,7 @@ use std::fmt;
 
 use ipc_handlers::{Caller, Folder};
 
-use crate::domain::host::screen::acts;
+use crate::domain::host::{audit::Origin, screen::acts};
 
 use super::{Op, OpCode, OpError, audit::quoted};
 
@@ -18,6 +18,8 @@ pub enum By {
         name: Option<String>,
         /// Who called `sudo`, as they say.
         before: Option<String>,
+        /// By what they ask.
+        from: Origin,
     },
     /// An agent.
     Agent(Caller),
@@ -28,9 +30,28 @@ pub enum By {
 impl By {
     /// Returns the user with this number.
     #[must_use]
-    pub fn owner(uid: u32, before: Option<String>) -> Self {
+    pub fn owner(uid: u32, before: Option<String>, from: Origin) -> Self {
         // A user who is no administrator acts under no other name.
-        Self::Owner { uid, name: crate::system::process::user_name(uid), before: before.filter(|_| uid == 0) }
+        let before = before.filter(|_| uid == 0);
+        Self::Owner { uid, name: crate::system::process::user_name(uid), before, from }
+    }
+
+    /// Returns where the change comes from.
+    #[must_use]
+    pub fn origin(&self) -> Origin {
+        match self {
+            Self::Owner { from, .. } => *from,
+            Self::Agent(_) => Origin::Agent,
+            Self::Person { .. } => Origin::Chat,
+        }
+    }
+
+    /// Returns the group whose agent asks.
+    pub(super) fn agent(&self) -> Option<&Folder> {
+        match self {
+            Self::Agent(caller) => Some(&caller.group),
+            Self::Owner { .. } | Self::Person { .. } => None,
+        }
     }
 
     /// Whether they may ask for this at all. An operation has rules of its own beside.
@@ -92,7 +113,7 @@ fn is_for_people(op: &Op) -> bool {
 impl fmt::Display for By {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Owner { uid, name, before } => {
+            Self::Owner { uid, name, before, from: _ } => {
                 write!(f, "uid {uid}")?;
                 if let Some(name) = name {
                     write!(f, " ({name})")?;
@@ -120,7 +141,12 @@ mod tests {
     #[test]
     fn everybody_may_ask_for_what_is_theirs() {
         let folder = |name: &str| Folder::parse(name).unwrap();
-        let owner = By::Owner { uid: 0, name: Some("root".into()), before: Some("a b".into()) };
+        let owner = By::Owner {
+            uid: 0,
+            name: Some("root".into()),
+            before: Some("a b".into()),
+            from: Origin::Program,
+        };
         let agent = By::Agent(Caller { group: folder("a"), is_main: false, run: None });
         let main = By::Agent(Caller { group: folder("main"), is_main: true, run: None });
         let person = By::Person { user: "tg:1".into(), chat: "tg:-2".into() };

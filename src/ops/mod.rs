@@ -12,7 +12,6 @@ use crate::{
     domain::runs::outside::Rules,
     ipc::{Claimed, GroupBoxes, Owner},
     store::Store,
-    system::clock,
 };
 
 pub mod alone;
@@ -339,16 +338,17 @@ impl Op {
     }
 }
 
-/// Does an operation for somebody, if they may, and notes it in `data/changes.log`.
+/// Does an operation for somebody, if they may. The audit tells of it before and afterwards.
 ///
 /// # Errors
-/// [`OpError`]: the mistake and its fix. The log notes the failure.
+/// [`OpError`]: the mistake and its fix. The audit tells of the failure.
 pub async fn perform(world: &World<'_>, by: &By, op: Op) -> Result<Answer, OpError> {
     let what = audit::words(&op);
+    let asked = audit::ask(world.store, by, &what).await?;
     let done = match by.may(&op) {
         Ok(()) => op.act(world, by).await,
         Err(refused) => Err(refused),
     };
-    audit::note(world.root, by, done.is_ok(), &what, clock::now());
+    audit::ended(world.root, world.store, by, asked, &what, &done).await;
     done
 }

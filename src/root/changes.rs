@@ -19,3 +19,19 @@ pub fn append_change(data: &Path, line: &str) -> std::io::Result<()> {
     let mut file = std::fs::OpenOptions::new().append(true).create(true).mode(0o600).open(path)?;
     file.write_all(format!("{line}\n").as_bytes())
 }
+
+/// Returns the lines of the log, those of what is older first.
+///
+/// # Errors
+/// The operating system's.
+pub fn noted_changes(data: &Path) -> std::io::Result<Vec<String>> {
+    let mut lines = Vec::new();
+    for name in ["changes.log.1", "changes.log"] {
+        match std::fs::read(data.join(name)) {
+            Ok(bytes) => lines.extend(String::from_utf8_lossy(&bytes).lines().map(str::to_owned)),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(lines)
+}

@@ -20,7 +20,7 @@ mod runs;
 mod starts;
 
 pub use black_box::{BlackBox, HeardRecord, Sample, put_black_box, read_black_box};
-pub use changes::append_change;
+pub use changes::{append_change, noted_changes};
 pub use folders::{make_agent_folders, make_folder, read_script};
 pub use kept::{read_kept_bytes, read_kept_command};
 pub use key::token_key;

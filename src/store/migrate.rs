@@ -51,6 +51,7 @@ const MIGRATIONS: &[(&str, &str)] = &[
     ("0042_bots", include_str!("../../migrations/0042_bots.sql")),
     ("0043_amends", include_str!("../../migrations/0043_amends.sql")),
     ("0047_egress", include_str!("../../migrations/0047_egress.sql")),
+    ("0065_audit", include_str!("../../migrations/0065_audit.sql")),
 ];
 
 /// The schema version that this program writes.

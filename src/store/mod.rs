@@ -13,6 +13,7 @@ use rusqlite::Connection;
 
 use crate::domain::{platforms::attachments::MediaLimits, runs::tasks::TaskLimits};
 
+mod audit;
 mod backup;
 mod both;
 mod check;
@@ -34,6 +35,7 @@ mod views;
 mod work;
 mod writer;
 
+pub use audit::{Change, Changes, Ended, Ends};
 pub use backup::copy_to;
 pub use check::{Inspection, Soundness, inspect};
 pub use crossing::due::{Started, TaskStart};

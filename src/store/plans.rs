@@ -69,11 +69,11 @@ const NOT_HOT: [(&str, &[&str]); 10] = [
     ("the sweep of files at the start and each hour, a row of an index each; `doctor`", &["has_file", "media_bytes"]),
     ("anybody, without SQL", &["index_fault", "path", "asking", "bounded", "media_limits", "is_read_only", "follow_from", "follow_kinds_from", "watch_others_every"]),
     ("pruning, beside everybody else; its plans are looked at in prune/tests.rs", &[
-        "history", "newest", "next_history", "remove_history", "dropped_until", "remove_dropped", "marks_until", "remove_marks", "slots_until", "remove_slots", "runs_gone", "was_given", "size",
+        "history", "newest", "next_history", "remove_history", "dropped_until", "remove_dropped", "marks_until", "remove_marks", "slots_until", "remove_slots", "audit_until", "remove_audit", "runs_gone", "was_given", "size",
     ]),
     ("a part of the daemon that tells main something, such as the watch over the disk", &["tell", "chat_of_main"]),
     ("a person at the command line", &[
-        "act", "egress", "set_rule_outside", "recounted", "add_group", "add_member", "archived_session", "archives_kept", "as_if", "chat", "chats",
+        "act", "audit", "audit_ends", "audit_rows", "changes", "egress", "set_rule_outside", "recounted", "add_group", "add_member", "archived_session", "archives_kept", "as_if", "chat", "chats",
         "clear_dropped", "command_of_file", "commands_called", "conversation", "delete_archive", "dropped", "event_before", "forget_note", "grant_role", "groups",
         "hold", "ipc_rows", "lanes_called", "live_sessions", "members", "messages", "newest_approvals", "newest_groups", "newest_members", "newest_users", "newest_wirings", "note", "note_drop", "note_retry", "outbox_row",
         "put_user", "activity", "heard_word", "drop_outbox", "skip_message", "stop_run", "stop_of", "run", "release", "remove_group", "remove_member", "remove_user", "remove_wiring", "retry_outbox", "revoke_roles",
@@ -85,7 +85,7 @@ const NOT_HOT: [(&str, &[&str]); 10] = [
 /// The walks from end to end that a plan may have: a part of the statement, the beginning of the step, and why the walk is
 /// short.
 #[rustfmt::skip]
-const SHORT: [(&str, &str, &str); 38] = [
+const SHORT: [(&str, &str, &str); 39] = [
     ("", "SCAN CONSTANT ROW", "one row"),
     ("", "SCAN (subquery", "its own rows; where they come from is a step of its own"),
     ("", "SCAN sqlite_sequence", "a row a table"),
@@ -93,6 +93,7 @@ const SHORT: [(&str, &str, &str); 38] = [
     ("INSERT INTO groups", "SCAN roles", "only while a foreign key is broken, which none is"),
     ("FROM batches b INDEXED BY batches_open", "SCAN b USING INDEX batches_open", "what agents have in hand"),
     ("(SELECT seq, received_at FROM messages INDEXED", "SCAN m", "the newest 64 messages of a chat"),
+    ("FROM audit ORDER BY id DESC", "SCAN audit", "one row, the newest"),
     ("FROM events ORDER BY seq", "SCAN events", "one row, the oldest or the newest"),
     ("FROM outbox", "SCAN outbox USING INDEX outbox_open", "what is still to be said"),
     ("WITH RECURSIVE open (jid)", "SCAN open", "its own rows: the chats that have something to say, each by an index"),

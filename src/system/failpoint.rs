@@ -60,6 +60,8 @@
 //! | `prune.removed` | a step's rows are removed, not committed |
 //! | `prune.committed` | they are committed |
 //! | `prune.rows` | all rows are removed, the folders of runs are there |
+//! | `audit.asked` | it is written down that a change is to be made, nothing is changed |
+//! | `audit.changed` | it is made, or has failed, and the audit does not tell so |
 //! | `backup.copied` | the store is copied, no file is archived |
 //! | `backup.archived` | the archive is whole, it is not read back |
 //! | `backup.verified` | it is read back, and does not have its name |

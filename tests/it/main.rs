@@ -5,6 +5,7 @@ mod support;
 mod acp;
 mod answer;
 mod approvals;
+mod audit;
 mod backup;
 mod channel;
 mod channels;

@@ -116,6 +116,27 @@ impl Command {
         }
     }
 
+    /// Whether it changes what happens later: tasks, groups, sessions. The audit tells of these.
+    #[must_use]
+    pub fn is_lasting(&self) -> bool {
+        match self {
+            Self::ScheduleTask(_)
+            | Self::UpdateTask(_)
+            | Self::PauseTask(_)
+            | Self::ResumeTask(_)
+            | Self::CancelTask(_)
+            | Self::RegisterGroup(_)
+            | Self::ClearSession(_)
+            | Self::ResumeSession(_)
+            | Self::ArchiveSession(_) => true,
+            Self::SendMessage(_)
+            | Self::Media(_)
+            | Self::ListTasks(_)
+            | Self::RefreshGroups(_)
+            | Self::SearchSessions(_) => false,
+        }
+    }
+
     /// Returns whether the command may have the host keep more than that it was given. The others end or free something,
     /// and are heard from a group of which the host keeps no more.
     #[must_use]

@@ -18,6 +18,17 @@ pub enum Word {
     Retry,
 }
 
+impl Word {
+    /// Returns what it is called, whichever word the settings have for it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Stop => "stop",
+            Self::Retry => "retry",
+        }
+    }
+}
+
 impl Words {
     /// Returns the word that a message consists of, if its sender may say it.
     #[must_use]

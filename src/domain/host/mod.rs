@@ -1,5 +1,6 @@
 //! The machine and its owner: room, time, deaths, the unit of the service, and problems that a person has to fix.
 
+pub mod audit;
 pub mod clocks;
 pub mod deaths;
 pub mod disk;

@@ -4,6 +4,8 @@ use std::{collections::BTreeMap, time::Duration};
 
 use ipc_handlers::Time;
 
+use super::audit::AUDIT_DAYS;
+
 /// A day, ms.
 pub const DAY_MS: i64 = 24 * 3_600_000;
 /// For how long a command's receipt is kept at least, days: it is the proof that its file was dealt with.
@@ -71,6 +73,8 @@ pub struct Horizon {
     pub receipts: Time,
     /// Of questions that were answered with no, which holds for a while.
     pub denied: Time,
+    /// Of the audit.
+    pub audit: Time,
 }
 
 impl Horizon {
@@ -83,6 +87,7 @@ impl Horizon {
             before,
             receipts: before.min(ago(RECEIPT_DAYS)),
             denied: before.min(now.plus_ms(-deny_ttl_ms.max(0))),
+            audit: before.min(ago(AUDIT_DAYS)),
         }
     }
 
@@ -150,6 +155,7 @@ mod tests {
                 before: days_ago(days.into()),
                 receipts: days_ago(receipts),
                 denied: days_ago(denied),
+                audit: days_ago(400),
             };
             assert_eq!(horizon, expected, "{days} days, {deny_ttl_days} days of no");
         }

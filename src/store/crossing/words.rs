@@ -8,7 +8,7 @@ use crate::domain::{
     heard::words::Word,
     runs::stop::{StopThen, StopWhen},
 };
-use crate::store::{Result, Store, talk::outbox::Say};
+use crate::store::{Result, Store, audit, talk::outbox::Say};
 
 /// What came of a word.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,6 +49,7 @@ impl Store {
             if let Some(run) = at_work {
                 c.prepare_cached("UPDATE runs SET stop_by = ?2, stop_when = ?3, stop_then = ?4 WHERE id = ?1")?
                     .execute(params![run, by, StopWhen::Now.as_str(), then.as_str()])?;
+                audit::append_in_chat(c, &by, format!("word {}: run {run} is stopped", word.name()), now)?;
                 return Ok(WordDone { stops: Some(run), wakes: false, note: format!("it stopped run {run}") });
             }
             let (text, note, wakes) = match word {
@@ -58,6 +59,9 @@ impl Store {
                 }
                 Word::Retry => ("There is nothing to try again here.", "nothing had failed", false),
             };
+            if wakes {
+                audit::append_in_chat(c, &by, format!("word {}: {note}", word.name()), now)?;
+            }
             tell(c, &spoken, text, now)?;
             Ok(WordDone { stops: None, wakes, note: note.to_owned() })
         })

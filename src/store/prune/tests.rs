@@ -72,7 +72,12 @@ fn work(n: i64) -> (i64, i64) {
     let store = Store::open(&dir.path().join("g2.sqlite")).unwrap();
     let at = |ms| Time(ms);
     let keep = Keep {
-        horizon: crate::domain::host::prune::Horizon { before: at(5), receipts: at(5), denied: at(5) },
+        horizon: crate::domain::host::prune::Horizon {
+            before: at(5),
+            receipts: at(5),
+            denied: at(5),
+            audit: at(5),
+        },
         claimed: Vec::new(),
         origins: Vec::new(),
         working: Vec::new(),

@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 use g2::{
     app::{Tried, perform_alone},
     config::{Config, Environment},
+    domain::host::audit::Origin,
     ops::{By, Op, schema},
 };
 use regex::Regex;
@@ -184,7 +185,8 @@ async fn alone(root: &Root, asked: &Value) -> Value {
         Ok(op) => op,
         Err(error) => return refused(serde_json::to_value(error).unwrap()),
     };
-    match perform_alone(root.path(), Ok(&config), &By::owner(0, None), op).await.unwrap() {
+    match perform_alone(root.path(), Ok(&config), &By::owner(0, None, Origin::CommandLine), op).await.unwrap()
+    {
         Tried::Performed(Ok(answer)) => {
             let mut value = serde_json::to_value(answer).unwrap();
             value["is"] = "op_done".into();
@@ -255,7 +257,10 @@ async fn every_operation_does_and_refuses_the_same_with_the_daemon_up_or_down() 
         let log = std::fs::read_to_string(root.data("changes.log")).unwrap();
         let user = format!(" uid {}", rustix::process::geteuid().as_raw());
         for line in [" done: groups.remove folder=family", " failed: groups.remove folder=family"] {
-            assert!(log.lines().any(|l| l.contains(&user) && l.ends_with(line)), "{line}: {log}");
+            assert!(
+                log.lines().any(|l| l.contains(&user) && l.contains(&format!("{line} [audit "))),
+                "{line}: {log}"
+            );
         }
     }
 }

@@ -7,7 +7,7 @@ use super::{
     ASKED, Asking, OpenApproval,
     act::named,
     ask::{cause, speak},
-    decide::{Decided, How, Pick, decide, late},
+    decide::{Decided, How, Pick, audited, decide, late},
     groups_of, note, open_one, open_row, rights,
 };
 use crate::domain::{
@@ -122,6 +122,7 @@ pub(in crate::store) fn answer(
     match reply {
         Reply::Choice { id, choice } => {
             let decided = decide(c, asking, id, &Pick::Choice(choice), by, Some(seq), now)?;
+            audited(c, id, by, &decided, now)?;
             if decided.how != How::Done {
                 tell(&decided.says)?;
             }
@@ -140,6 +141,7 @@ pub(in crate::store) fn answer(
                 return Ok(Replied { note: format!("there is no question {id}"), made: None });
             };
             let decided = named(c, asking, &approval, &text, by, seq, now)?;
+            audited(c, id, by, &decided, now)?;
             Ok(replied(id, decided))
         }
         Reply::Cancel(id) => {

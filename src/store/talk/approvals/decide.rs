@@ -10,7 +10,7 @@ use super::{
     rights,
 };
 use crate::domain::heard::approvals::{Action, answer::pressed};
-use crate::store::{Result, Store, StoreError};
+use crate::store::{Result, Store, StoreError, audit};
 
 /// What somebody picked.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -99,7 +99,17 @@ pub(in crate::store) fn click(
     let Some((id, choice)) = pressed(press) else {
         return Err(StoreError::Refused(format!("{press:?} is no button of a card")));
     };
-    decide(c, asking, id, &Pick::Choice(choice), by, None, now)
+    let decided = decide(c, asking, id, &Pick::Choice(choice), by, None, now)?;
+    audited(c, id, by, &decided, now)?;
+    Ok(decided)
+}
+
+/// Writes down an answer in a chat that counts.
+pub(super) fn audited(c: &Connection, id: i64, by: &str, decided: &Decided, now: Time) -> Result<()> {
+    if decided.how != How::Done {
+        return Ok(());
+    }
+    audit::append_in_chat(c, by, format!("approvals: question {id}: {}", decided.says), now)
 }
 
 fn deny_many(

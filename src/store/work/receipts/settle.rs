@@ -17,7 +17,7 @@ use crate::domain::{
     states::CommandOutcome,
 };
 use crate::store::{
-    Result,
+    Result, audit,
     stored::stored_by,
     talk::groups,
     work::by_hand::{self, Note},
@@ -302,15 +302,25 @@ fn decide(
         run: file.run.map(|run| run_seat(c, run)).transpose()?.flatten(),
     };
     match act(c, &Cause::File(file), &caller, command, rules, now)? {
-        Ok(acted) => Ok(Verdict {
-            kind,
-            request_id: id.map(|id| id.as_str().to_owned()),
-            outcome: CommandOutcome::Applied,
-            refusal: None,
-            reply: (acted.outcomes != [Outcome::ToSearch])
-                .then(|| reply::accepted(envelope, &acted.outcomes, &acted.zone)),
-            replay_of: None,
-        }),
+        Ok(acted) => {
+            if command.is_lasting() {
+                let who = match &caller.run {
+                    Some(seat) => format!("agent of {} in run {}", file.group, seat.run),
+                    None => format!("agent of {}", file.group),
+                };
+                let what = format!("{}, command {}", command.type_name(), file.claim);
+                audit::append_of_agent(c, &file.group, who, what, now)?;
+            }
+            Ok(Verdict {
+                kind,
+                request_id: id.map(|id| id.as_str().to_owned()),
+                outcome: CommandOutcome::Applied,
+                refusal: None,
+                reply: (acted.outcomes != [Outcome::ToSearch])
+                    .then(|| reply::accepted(envelope, &acted.outcomes, &acted.zone)),
+                replay_of: None,
+            })
+        }
         Err(refusal) => Ok(Verdict::refused(kind, id, refusal)),
     }
 }
