@@ -279,6 +279,7 @@ impl Daemon {
             allowances: Arc::clone(&allowances),
             crowd: Semaphore::new(loops::ipc::CROWD),
             searches: Searches::default(),
+            times: Arc::default(),
             machine: Arc::clone(&machine),
             starts: Arc::clone(&starts),
             snapshots: Arc::clone(&snapshots),
@@ -342,6 +343,7 @@ impl Daemon {
             leave,
             instance,
             since,
+            commands: Arc::clone(&at_mailboxes.times),
             closing: closing.clone(),
         });
 

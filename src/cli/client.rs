@@ -120,6 +120,18 @@ impl Client {
         }
     }
 
+    /// Asks for the daemon's figures.
+    pub(super) async fn metrics(root: &Path) -> Result<String, NoDaemon> {
+        let mut client = Self::connect(root).await?;
+        match timeout(ANSWER, client.call(&Request::Metrics)).await {
+            Ok(Ok(Response::Metrics { text })) => Ok(text),
+            Ok(Ok(Response::Error { message })) => Err(NoDaemon::Mute(message)),
+            Ok(Ok(_)) => Err(NoDaemon::Mute("it gave an unexpected answer; is it the same version?".into())),
+            Ok(Err(error)) => Err(NoDaemon::Mute(format!("{error:#}"))),
+            Err(_) => Err(NoDaemon::Mute(silent(ANSWER))),
+        }
+    }
+
     /// Asks what each run is doing.
     pub(super) async fn runs(&mut self) -> anyhow::Result<Vec<Sight>> {
         match timeout(ANSWER, self.call(&Request::Runs)).await {

@@ -40,6 +40,7 @@ mod log;
 mod manual;
 mod members;
 mod messages;
+mod metrics;
 mod ops;
 mod out;
 mod outbox;
@@ -211,6 +212,9 @@ enum Command {
     Audit(audit::Audit),
     /// Explain what became of a message
     Why(why::WhyCommand),
+    /// Print figures for Prometheus, with the daemon up or down
+    #[command(after_help = metrics::EXPLAINED)]
+    Metrics(metrics::Metrics),
     /// Remove old history, with the daemon up or down
     #[command(after_help = prune::REMOVED)]
     Prune(prune::Prune),
@@ -440,6 +444,7 @@ async fn run(context: &Context, command: Command) -> CliResult {
         Command::Activity(activity) => activity.run(context).await,
         Command::Audit(audit) => audit.run(context).await,
         Command::Why(why) => why.run(context).await,
+        Command::Metrics(metrics) => metrics.run(context).await,
         Command::Prune(prune) => prune.run(context).await,
         Command::Backup(backup) => backup.run(context).await,
         Command::Doctor(doctor) => doctor.run(context).await,

@@ -16,17 +16,17 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{Keeping, Machine, Problems, Sight, Sights, keeper};
+use super::{Keeping, Machine, Problems, Sight, Sights, keeper, metrics};
 use crate::{
     channels::local::{self, Local},
     domain::{
         heard::approvals,
-        host::{audit::Origin, errors::chain, problems::Finding},
+        host::{audit::Origin, errors::chain, metrics::text as metrics_text, problems::Finding},
         states::SandboxName,
     },
     ops::{self, Answer, By, Op, OpError},
     store::Store,
-    system::{clock, process},
+    system::{clock, latency::Latency, process},
 };
 
 mod crowd;
@@ -50,6 +50,8 @@ pub enum Request {
     Status,
     /// What each run is doing.
     Runs,
+    /// Figures for Prometheus.
+    Metrics,
     /// Stop the daemon in order, with its agents or without.
     Stop {
         #[serde(default)]
@@ -75,6 +77,10 @@ pub enum Response {
     Status(Box<Status>),
     Runs {
         rows: Vec<Sight>,
+    },
+    /// Figures in Prometheus's text format.
+    Metrics {
+        text: String,
     },
     Done,
     /// The operation is done.
@@ -152,6 +158,8 @@ pub struct Desk {
     pub instance: String,
     /// When the daemon was started.
     pub since: Time,
+    /// How long commands took.
+    pub commands: Arc<Latency>,
     /// Nothing new is begun.
     pub closing: CancellationToken,
 }
@@ -362,6 +370,10 @@ impl Client {
                 let _ = self.desk.leave.send(Some(if agents { Leave::WithAgents } else { Leave::Alone }));
                 Response::Done
             }
+            Request::Metrics => match metrics(&self.desk).await {
+                Ok(text) => Response::Metrics { text },
+                Err(error) => Response::Error { message: chain(&error) },
+            },
             Request::Status => Response::Status(Box::new(status(&self.desk).await)),
             Request::Op { .. } if self.desk.closing.is_cancelled() => {
                 let error = OpError::refused(STOPPING).hint("try again when it is up");
@@ -381,6 +393,21 @@ impl Client {
             }
         }
     }
+}
+
+/// Returns the daemon's figures in Prometheus's text format.
+///
+/// # Errors
+/// The store's.
+pub async fn metrics(desk: &Desk) -> Result<String, crate::store::StoreError> {
+    let live = metrics::Live {
+        since: desk.since,
+        commits: desk.store.commit_times(),
+        commands: desk.commands.so_far(),
+        findings: &desk.problems.look().await,
+    };
+    let families = metrics::gather(&desk.store, &desk.problems.root, Some(&live)).await?;
+    Ok(metrics_text(&families))
 }
 
 /// Returns how the daemon is.

@@ -22,7 +22,7 @@ use crate::{
     ipc::{Claimed, Claims, GroupBoxes, Hint, Hints, Swept, Watch},
     ops::ipc::ByHand,
     store::Store,
-    system::{clock, media::Media},
+    system::{clock, latency::Latency, media::Media},
 };
 
 mod answer;
@@ -54,6 +54,8 @@ pub struct Mailboxes {
     pub crowd: Semaphore,
     /// Searches that wait for their answer.
     pub searches: searches::Searches,
+    /// How long commands took from their being claimed to their reply.
+    pub times: Arc<Latency>,
     pub machine: Arc<Machine>,
     pub starts: Arc<Starts>,
     pub snapshots: Arc<Snapshots>,

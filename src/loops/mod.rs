@@ -20,6 +20,7 @@
 //! | `files` | messages with files that are heard | fetches the files, has hooks read them |
 //! | `media` | the start, an hour | removes files that no message has any more |
 //! | `problems` | a minute, or the end of some work | looks for problems that a person has to fix, and logs them |
+//! | `metrics`, no loop | somebody who asks | gathers figures for Prometheus |
 //! | `starts`, no loop | the start | notes what it takes in, so that the third that dies over a group sets it aside |
 //! | `reconcile`, `disk` | the start, the engine, the disk | adopts or ends what an earlier daemon left, holds launches back, stops who fills the disk |
 
@@ -45,6 +46,7 @@ pub mod heartbeat;
 pub mod ipc;
 mod keeper;
 pub mod media;
+pub mod metrics;
 pub mod problems;
 pub mod prune;
 pub mod reconcile;

@@ -52,6 +52,7 @@ const MIGRATIONS: &[(&str, &str)] = &[
     ("0043_amends", include_str!("../../migrations/0043_amends.sql")),
     ("0047_egress", include_str!("../../migrations/0047_egress.sql")),
     ("0065_audit", include_str!("../../migrations/0065_audit.sql")),
+    ("0066_totals", include_str!("../../migrations/0066_totals.sql")),
 ];
 
 /// The schema version that this program writes.

@@ -11,7 +11,7 @@ use std::{
 
 use rusqlite::Connection;
 
-use crate::domain::{platforms::attachments::MediaLimits, runs::tasks::TaskLimits};
+use crate::domain::{host::metrics::Histogram, platforms::attachments::MediaLimits, runs::tasks::TaskLimits};
 
 mod audit;
 mod backup;
@@ -31,6 +31,7 @@ mod readers;
 mod search;
 mod stored;
 mod talk;
+mod totals;
 mod views;
 mod work;
 mod writer;
@@ -57,6 +58,7 @@ pub use views::activity::{Activity, Happened};
 pub use views::channels::NextToSay;
 pub use views::conversation::Conversation;
 pub use views::health::Health;
+pub use views::metrics::Figures;
 pub use views::trace::{Effected, IpcFilter, Story};
 pub use views::turns::LanesShown;
 pub use views::why::{Why, WhyCommand, WhyWiring};
@@ -276,6 +278,12 @@ impl Store {
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Returns how long durable commits took since the store was opened.
+    #[must_use]
+    pub fn commit_times(&self) -> Histogram {
+        self.writer.commits()
     }
 
     /// Queues `work` for the next commit; see [`Writer::write`].

@@ -10,7 +10,10 @@ use rusqlite::Connection;
 use tokio::sync::oneshot;
 
 use super::{Fault, StoreError, talk::events::Feed};
-use crate::system::failpoint;
+use crate::{
+    domain::host::metrics::Histogram,
+    system::{clock, failpoint, latency::Latency},
+};
 
 /// How many pieces of work share one commit at most.
 const BATCH: usize = 512;
@@ -24,16 +27,25 @@ type Done = Box<dyn FnOnce(Result<(), StoreError>) + Send>;
 #[derive(Clone)]
 pub(super) struct Writer {
     jobs: mpsc::Sender<Job>,
+    /// How long commits took.
+    commits: Arc<Latency>,
 }
 
 impl Writer {
     pub(super) fn start(connection: Connection, feed: Arc<Feed>) -> Result<Self, StoreError> {
         let (jobs, waiting) = mpsc::channel();
+        let commits = Arc::<Latency>::default();
+        let times = Arc::clone(&commits);
         std::thread::Builder::new()
             .name("store-writer".into())
-            .spawn(move || run(&connection, &waiting, &feed))
+            .spawn(move || run(&connection, &waiting, &feed, &times))
             .map_err(StoreError::Thread)?;
-        Ok(Self { jobs })
+        Ok(Self { jobs, commits })
+    }
+
+    /// Returns how long commits took so far.
+    pub(super) fn commits(&self) -> Histogram {
+        self.commits.so_far()
     }
 
     /// Runs `work` in a savepoint of the next commit and returns its value once that commit is durable.
@@ -87,13 +99,13 @@ pub(super) fn execute(connection: &Connection, sql: &'static str) -> rusqlite::R
     connection.prepare_cached(sql)?.execute([]).map(drop)
 }
 
-fn run(connection: &Connection, waiting: &mpsc::Receiver<Job>, feed: &Feed) {
+fn run(connection: &Connection, waiting: &mpsc::Receiver<Job>, feed: &Feed, times: &Latency) {
     let mut others = data_version(connection);
     feed.learn_newest(connection);
     loop {
         match waiting.recv_timeout(feed.look_every()) {
             Ok(first) => {
-                if commit(connection, first, waiting, feed) {
+                if commit(connection, first, waiting, feed, times) {
                     continue;
                 }
             }
@@ -118,7 +130,14 @@ fn data_version(connection: &Connection) -> Option<i64> {
 /// Commits waiting work together, puts its events into the feed, answers the callers, then rings the bell. In that order, so
 /// that a caller who knows of its change finds it in the feed, and goes on before the readers of the feed do. Returns whether
 /// something was written.
-fn commit(connection: &Connection, first: Job, waiting: &mpsc::Receiver<Job>, feed: &Feed) -> bool {
+fn commit(
+    connection: &Connection,
+    first: Job,
+    waiting: &mpsc::Receiver<Job>,
+    feed: &Feed,
+    times: &Latency,
+) -> bool {
+    let began = clock::monotonic();
     // A transaction that can't begin, or ends by itself (disk full, I/O error), fails everything in it: the
     // callers know how to try again.
     if let Err(error) = execute(connection, "BEGIN IMMEDIATE") {
@@ -142,6 +161,7 @@ fn commit(connection: &Connection, first: Job, waiting: &mpsc::Receiver<Job>, fe
     match execute(connection, "COMMIT") {
         Ok(()) => {
             if changed {
+                times.took(began.elapsed());
                 failpoint::reach("feed.committed");
                 feed.learn(connection);
             }

@@ -72,3 +72,27 @@ pub fn open_files() -> Option<u64> {
 pub fn own_ids() -> (u32, u32) {
     (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw())
 }
+
+/// Returns the processor time of this process so far.
+#[must_use]
+pub fn own_cpu() -> std::time::Duration {
+    let spent = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    std::time::Duration::new(
+        u64::try_from(spent.tv_sec).unwrap_or_default(),
+        u32::try_from(spent.tv_nsec).unwrap_or_default(),
+    )
+}
+
+/// Returns the memory of this process, bytes.
+#[must_use]
+pub fn own_memory() -> Option<u64> {
+    let status = own_status();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? * 1024)
+}
+
+/// Returns how many files this process has open.
+#[must_use]
+pub fn own_open_files() -> Option<usize> {
+    Some(std::fs::read_dir("/proc/self/fd").ok()?.count())
+}

@@ -32,6 +32,7 @@ mod ipc_files;
 mod launch;
 mod mailbox;
 mod media;
+mod metrics;
 mod ops;
 mod platforms;
 mod problems;

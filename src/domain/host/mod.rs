@@ -6,6 +6,7 @@ pub mod deaths;
 pub mod disk;
 pub mod errors;
 pub mod feed;
+pub mod metrics;
 pub mod problems;
 pub mod prune;
 pub mod repeats;

@@ -81,6 +81,21 @@ pub enum Cause {
     OwnerGone,
 }
 
+impl Cause {
+    /// Returns the verdict by which we killed it, in a word; `None`: we did not.
+    #[must_use]
+    pub fn verdict(&self) -> Option<&'static str> {
+        match self {
+            Self::Unwell { .. } => Some("unwell"),
+            Self::NeverReady { .. } => Some("never_ready"),
+            Self::NoSpace { .. } => Some("no_space"),
+            Self::Flooded { .. } => Some("flooded"),
+            Self::Gap { .. } => Some("gap"),
+            Self::Itself | Self::Closed | Self::Cancelled { .. } | Self::OwnerGone => None,
+        }
+    }
+}
+
 /// A batch that the run was given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Batch {

@@ -164,6 +164,9 @@ pub(super) fn answer_all(
         if put_reply(mail, &pending.claimed, &settled.receipt, reply) == Placed::NotNow {
             unplaced.insert(pending.claimed.id);
         }
+        if let Some(taken) = pending.file.taken.filter(|_| settled.fresh) {
+            mail.times.took(Duration::from_millis(clock::now().ms_since(taken).max(0).unsigned_abs()));
+        }
         failpoint::reach("ipc.replied");
     }
     let count = answers.len();

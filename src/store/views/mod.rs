@@ -5,6 +5,7 @@ pub(super) mod channels;
 pub(super) mod conversation;
 pub(super) mod health;
 pub(super) mod history;
+pub(super) mod metrics;
 pub(super) mod trace;
 pub(super) mod turns;
 pub(super) mod why;

@@ -10,7 +10,7 @@ use super::outside::add_refused;
 use crate::domain::runs::usage::{
     By, KEPT_REFUSALS, Page, RefusalRow, Sum, Total, UsageRow, Whose, by_day, quarter,
 };
-use crate::store::{Result, Store, columns::Columns as _};
+use crate::store::{Result, Store, columns::Columns as _, totals};
 
 /// The figures of a row, as [`total`] reads them.
 const TOTAL: &str = "coalesce(sum(requests), 0) AS requests, coalesce(sum(errors), 0) AS errors, coalesce(sum(refused), 0) AS refused, \
@@ -126,7 +126,7 @@ fn add(c: &Connection, run: i64, model: &str, sum: Sum, refused: u64, now: Time)
         sum.tokens.cache_read,
         sum.tokens.output,
     ])?;
-    Ok(())
+    totals::used(c, model, &sum, refused)
 }
 
 /// Reads the figures of [`TOTAL`].

@@ -23,6 +23,7 @@ use crate::store::{
         waiting::{WaitingLane, waiting},
     },
     talk::outbox::Say,
+    totals,
     work::{failing, tasks},
 };
 
@@ -95,6 +96,7 @@ pub(super) fn finish(c: &Connection, end: &EndOfRun, zones: &Zones, now: Time) -
     let killed = matches!(end.cause, Cause::Unwell { .. } | Cause::NeverReady { .. }).then_some(now.0);
     c.prepare_cached("UPDATE runs SET status = ?2, ended_at = ?3, error = ?4, killed_at = ?5, files_bytes = ?6 WHERE id = ?1")?
         .execute(params![end.run, status, now.0, last.error, killed, end.files_bytes])?;
+    totals::run_ended(c, row.kind, RunStatus::from(last.went), &end.cause)?;
     note_on_session(c, &row, &ended, &last, now)?;
     for ((batch, lane, facts), judgement) in open.iter().zip(judgements) {
         if matches!(end.cause, Cause::Cancelled { then: StopThen::AskAgain, .. })
