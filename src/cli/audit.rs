@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use super::{CliResult, Context, Failure, out, show, word::instant};
 use crate::{
     domain::host::audit::{AuditFault, AuditRow, Chain, Checked, Hash, Origin, read_mark},
+    ops::OpError,
     root,
     store::{Changes, Store},
 };
@@ -32,13 +33,12 @@ Each row holds the hash of the row before it. So a row that was changed, moved o
 found and named. The lines of data/changes.log are compared too.
 
 Who may write to the store can write the whole chain anew. Note the newest row and its hash
-elsewhere, as the output names them, and compare later with --known.
+elsewhere, as the output names them (ROW:HASH), and compare later with --known ROW:HASH.
 
 Exit codes: 0 whole, 1 not whole.
 
 Examples:
-  g2 audit verify
-  g2 audit verify --known 1:0000000000000000000000000000000000000000000000000000000000000000";
+  g2 audit verify";
 
 const EXPORT: &str = "\
 Oldest first: the row, the hash of the row before it (prev) and its own
@@ -73,8 +73,8 @@ pub(super) struct List {
     /// Only changes until this instant (RFC 3339)
     #[arg(long, value_name = "TIME")]
     until: Option<String>,
-    /// Only changes from there: command_line, program, page, chat or agent
-    #[arg(long, value_name = "ORIGIN", value_parser = origin)]
+    /// Only changes from there
+    #[arg(long, value_name = "ORIGIN", value_parser = word::<Origin>())]
     from: Option<Origin>,
     /// Only changes whose author or whose change has this text in it
     #[arg(long, value_name = "TEXT")]
@@ -84,19 +84,13 @@ pub(super) struct List {
     limit: Option<usize>,
 }
 
-fn origin(text: &str) -> Result<Origin, String> {
-    Origin::from_name(text).ok_or_else(|| {
-        let all: Vec<&str> = Origin::CHOICES.iter().map(|(word, _)| *word).collect();
-        format!("it is one of {}", all.join(", "))
-    })
-}
-
-fn known(text: &str) -> Result<(i64, Hash), String> {
+/// Reads a row with its hash.
+fn known(text: &str) -> Result<(i64, Hash), OpError> {
     let read = || {
         let (row, hash) = text.split_once(':')?;
         Some((row.parse().ok()?, Hash::parse(hash)?))
     };
-    read().ok_or_else(|| "it is the number of a row, a colon, and 64 hexadecimal digits".into())
+    read().ok_or_else(|| wrong("it is the number of a row, a colon, and 64 hexadecimal digits"))
 }
 
 impl Audit {
@@ -155,7 +149,7 @@ fn first(fault: &AuditFault) -> i64 {
     }
 }
 
-/// Follows the chain from its beginning to its end, beside whoever appends to it.
+/// Follows the chain from its beginning to its end, beside others who append to it.
 ///
 /// # Errors
 /// The store's; those of `data/changes.log`.

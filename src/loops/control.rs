@@ -21,12 +21,17 @@ use crate::{
     channels::local::{self, Local},
     domain::{
         heard::approvals,
-        host::{audit::Origin, errors::chain, metrics::text as metrics_text, problems::Finding},
+        host::{
+            audit::Origin,
+            errors::chain,
+            metrics::{Latency, text as metrics_text},
+            problems::Finding,
+        },
         states::SandboxName,
     },
     ops::{self, Answer, By, Op, OpError},
     store::Store,
-    system::{clock, latency::Latency, process},
+    system::{clock, process},
 };
 
 mod crowd;

@@ -18,11 +18,11 @@ use super::{Allowances, Ask, Boxes, Held, Machine, snapshots::Snapshots, starts:
 use crate::{
     channels::Channels,
     config::Config,
-    domain::host::errors::chain,
+    domain::host::{errors::chain, metrics::Latency},
     ipc::{Claimed, Claims, GroupBoxes, Hint, Hints, Swept, Watch},
     ops::ipc::ByHand,
     store::Store,
-    system::{clock, latency::Latency, media::Media},
+    system::{clock, media::Media},
 };
 
 mod answer;

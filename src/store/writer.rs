@@ -11,8 +11,8 @@ use tokio::sync::oneshot;
 
 use super::{Fault, StoreError, talk::events::Feed};
 use crate::{
-    domain::host::metrics::Histogram,
-    system::{clock, failpoint, latency::Latency},
+    domain::host::metrics::{Histogram, Latency},
+    system::{clock, failpoint},
 };
 
 /// How many pieces of work share one commit at most.

@@ -270,7 +270,7 @@ impl Chain {
 pub struct Checked {
     /// How many rows were looked at.
     pub rows: u64,
-    /// The newest row, with its hash: whoever notes both elsewhere can prove later what stood here.
+    /// The newest row, with its hash: a note of both elsewhere proves later what stood here.
     pub newest: i64,
     pub hash: Hash,
     pub faults: Vec<AuditFault>,

@@ -1,6 +1,10 @@
 //! Figures for Prometheus: what is told, and how it reads (text format 0.0.4). No text, person or chat is in them.
 
-use std::fmt::Write as _;
+use std::{
+    fmt::Write as _,
+    sync::atomic::{AtomicU64, Ordering},
+    time::Duration,
+};
 
 use ipc_handlers::{Time, words};
 
@@ -117,6 +121,31 @@ pub struct Histogram {
     pub counts: [u64; BOUNDS.len() + 1],
     /// All together, µs.
     pub sum_us: u64,
+}
+
+/// Counts of durations by buckets, since the process began.
+#[derive(Debug, Default)]
+pub struct Latency {
+    counts: [AtomicU64; BOUNDS.len() + 1],
+    sum_us: AtomicU64,
+}
+
+impl Latency {
+    /// Counts one.
+    pub fn took(&self, duration: Duration) {
+        let us = u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
+        self.counts[bucket(us)].fetch_add(1, Ordering::Relaxed);
+        self.sum_us.fetch_add(us, Ordering::Relaxed);
+    }
+
+    /// Returns what was counted so far.
+    #[must_use]
+    pub fn so_far(&self) -> Histogram {
+        Histogram {
+            counts: std::array::from_fn(|n| self.counts[n].load(Ordering::Relaxed)),
+            sum_us: self.sum_us.load(Ordering::Relaxed),
+        }
+    }
 }
 
 /// Returns the bucket of something that took so long, µs.
