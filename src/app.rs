@@ -23,12 +23,12 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     channels::{Intake, local::Local},
     config::Config,
-    domain::{host::errors::chain, states::SandboxName},
+    domain::{host::errors::chain, runs::lanes::Holding, states::SandboxName},
     gateway::{self, Credentials, Gateway, OutsideLimits, Upstream},
     ipc::{self, Claims, HostDirs, Watch},
     loops::{
-        self, Allowances, Boxes, Dispatch, Heartbeats, Held, Keeping, Machine, Mailboxes, Problems, Runs,
-        Sights, Snapshots, amends,
+        self, Allowances, Boxes, Budgets, Dispatch, Heartbeats, Held, Keeping, Machine, Mailboxes, Problems,
+        Runs, Sights, Snapshots, amends,
         control::{self, Desk, Leave},
         deliver::{self, Post},
         ipc::searches::Searches,
@@ -384,12 +384,17 @@ impl Daemon {
         mailbox.spawn(usage::run(store.clone(), gateway, mailbox_stop.clone()));
         let mut tasks = JoinSet::new();
         let (retire, due) = (CancellationToken::new(), Arc::new(Notify::new()));
-        let unknown = recovered.waiting.groups();
+        let (of_budgets, of_lanes) = (Arc::clone(&runs.gateway), runs.lanes.clone());
+        let mut budgets = Budgets::new(Arc::clone(&config), store.clone(), of_budgets, of_lanes);
+        let out = budgets.begin(clock::now()).await?.into_iter().map(|group| (group, Holding::Budget));
+        let unknown = recovered.waiting.groups().into_iter().map(|group| (group, Holding::Unknown));
+        let waiting = unknown.chain(out).collect();
         let of_dispatch = (Arc::clone(&runs), Arc::clone(&due), retire.clone());
         let dispatch =
-            Dispatch::new(of_dispatch.0, owner, of_dispatch.1, of_dispatch.2, recovered.adopted, unknown);
+            Dispatch::new(of_dispatch.0, owner, of_dispatch.1, of_dispatch.2, recovered.adopted, waiting);
         tasks.spawn(dispatch.run(news, adopted_later));
         tasks.spawn(reconcile::run(runs, held, recovered.waiting, adoptions));
+        tasks.spawn(budgets.run(stop.clone()));
         tasks.spawn(schedule::run(clocks, due, stop.clone()));
         let heartbeats = Heartbeats {
             root: root.clone(),

@@ -17,6 +17,7 @@ use crate::domain::{
 };
 
 mod agent;
+mod budget;
 mod channels;
 pub mod dotenv;
 mod environment;
@@ -30,6 +31,7 @@ mod written;
 mod zones;
 
 pub use agent::{Agent, ClaudeSettings};
+pub use budget::Budgets;
 pub use channels::{NoSecret, OWN_ADAPTERS, account_in, with_secrets};
 pub use environment::Environment;
 use environment::{LEVELS, at_home, put_over, unusable};
@@ -58,6 +60,7 @@ pub struct Config {
     pub sandbox: Sandbox,
     pub egress: Egress,
     pub agent: Agent,
+    pub budget: Budgets,
     pub limits: Limits,
     pub health: Health,
     pub approvals: Approvals,
@@ -103,6 +106,7 @@ struct File {
     sandbox: Sandbox,
     egress: Egress,
     agent: Agent,
+    budget: Budgets,
     limits: Limits,
     health: Health,
     approvals: Approvals,
@@ -181,6 +185,7 @@ impl Config {
             sandbox: file.sandbox,
             egress: file.egress,
             agent: file.agent,
+            budget: file.budget,
             limits: file.limits,
             health: file.health,
             approvals: file.approvals,

@@ -33,8 +33,7 @@ Examples:
 
 const ALLOWED: &str = "\
 HOST or HOST:PORT is a name or an address; without a port, ports 80 and 443. *.HOST stands for all
-names below HOST, and not for HOST. A rule holds for each connection that is opened from now on,
-also of a live run; a connection that is open stays open.
+names below HOST, and not for HOST. A rule holds at once, also for a live run.
 
 Examples:
   g2 egress allow registry.npmjs.org --group main
@@ -42,14 +41,15 @@ Examples:
 
 const DENIED: &str = "\
 HOST or HOST:PORT is a name or an address; without a port, all ports. *.HOST stands for all names
-below HOST, and not for HOST. A rule holds for each connection that is opened from now on, also of
-a live run; a connection that is open stays open.
+below HOST, and not for HOST. A rule holds at once, also for a live run: its open connections there
+are closed.
 
 Examples:
   g2 egress deny tracker.example.com --group main";
 
 const REMOVED: &str = "\
-Afterwards the host is treated as if there was no such rule of the group.
+Afterwards the host is treated as if there was no such rule of the group. Open connections that no
+other rule allows are closed.
 
 Examples:
   g2 egress remove '*.github.com:443' --group main";

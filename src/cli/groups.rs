@@ -6,15 +6,21 @@ use anyhow::Context as _;
 use clap::Subcommand;
 use ipc_handlers::Folder;
 
-use super::{CliResult, Context, Failure, client::perform, confirm::Yes, out, show, word::setting};
+use serde::Serialize;
+
+use super::{CliResult, Context, Failure, client::perform, confirm::Yes, out, show, usage, word::setting};
 use crate::{
-    domain::rows::Group,
+    domain::{
+        rows::Group,
+        runs::budget::{Day, Share},
+    },
     ops::{
         Answer, OpError,
         args::{Jid, Trigger},
         groups,
     },
     store::Store,
+    system::clock,
 };
 
 const SETTINGS: &str = "\
@@ -42,16 +48,20 @@ Keys:
   seen         emoji that a message has while the agent works on it, such as 👀
   bots         ignored (messages of other bots are nothing to it) or heard (as messages of
                people, up to 8 of one bot in 10 minutes)
+  budget.requests, budget.tokens, budget.money, budget.minutes
+               limit of a day: requests to the model, tokens, money by the prices of g2.toml,
+               minutes of containers; 0: no limit. `g2 usage --budgets` shows the use
   mounts       JSON list of at most 64 host folders, shown below /workspace/extra; each must be
                allowed in ~/.config/g2/mount-allowlist.json
 
-Changes of name, trigger, seen and bots hold at once. All others hold from the next run, and a live run is
-asked to leave.
+Changes of name, trigger, seen, bots and budget hold at once. All others hold from the next run, and
+a live run is asked to leave.
 
 Examples:
   g2 groups set main name=Home trigger=@home
   g2 groups set main timezone=Europe/Paris memory_mib=4096
   g2 groups set main timezone=
+  g2 groups set main budget.requests=500 budget.minutes=120
   g2 groups set main 'mounts=[{\"hostPath\": \"~/pics\", \"containerPath\": \"pics\", \"readonly\": true}]'";
 
 const ADDED: &str = "\
@@ -101,7 +111,9 @@ pub(super) enum Groups {
         main: bool,
     },
     /// Show one group with its settings
-    #[command(after_help = "Examples:\n  g2 groups show main")]
+    #[command(
+        after_help = "budget: today's use of each limit, those of all groups included.\n\nExamples:\n  g2 groups show main"
+    )]
     Show {
         /// Folder of the group
         folder: String,
@@ -131,6 +143,16 @@ pub(super) enum Groups {
     },
 }
 
+/// A group with its budget: its own, or that of all groups.
+#[derive(Serialize)]
+struct Shown<'a> {
+    #[serde(flatten)]
+    group: &'a Group,
+    /// Today's use of each part that is bounded.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    budget: Vec<Share>,
+}
+
 impl Groups {
     pub(super) async fn run(self, context: &Context) -> CliResult {
         let store = context.store()?;
@@ -147,7 +169,10 @@ impl Groups {
             Self::Show { folder } => {
                 let folder = Folder::parse(&folder).context("showing a group")?;
                 let group = store.group(&folder).await?.ok_or_else(|| none(&folder))?;
-                show::object(context, &group)
+                let (config, now) = (context.config()?, clock::now());
+                let day = Day::of(now, &config.zone.zone);
+                let budget = usage::budget_today(&config, &store, &group, day, now)?;
+                show::object(context, &Shown { group: &group, budget })
             }
             Self::Set { folder, settings } => {
                 let folder = Folder::parse(&folder).context("changing a group")?;

@@ -20,13 +20,14 @@ use crate::{
     },
     loops::{EndsHow, Sight},
     store::ActiveRun,
+    system::clock,
 };
 
 pub(super) const EXPLAINED: &str = "\
 Fields: state: starting, busy, idle, or leaving; last_sign: the last sign of life of its agent; doing:
 the tool that it runs; requests: its requests to the model that have no whole answer; last_work: the
 last use of processor or disk, or such a request; ends_at: when it is closed, stopped or killed (ends_how) if it gives no sign
-of life until then.
+of life until then; budget: how much of its group's budget of the day is used, from 80 % on.
 
 `g2 runs stop ID` ends a run, `g2 runs logs ID -f` shows its output.
 
@@ -64,6 +65,8 @@ struct Row {
     ends_why: Option<String>,
     /// Who wants it stopped.
     stopped_by: Option<String>,
+    /// What of its group's budget of the day is used up, or nearly.
+    budget: Option<String>,
 }
 
 impl Ps {
@@ -74,14 +77,29 @@ impl Ps {
             Err(NoDaemon::Down) => Vec::new(),
             Err(NoDaemon::Mute(why)) => return Err(Failure::Mute { root: context.root.clone(), why }),
         };
+        let now = clock::now();
+        let budgets = store.budget_rows()?;
         let mut rows = Vec::new();
         for active in store.active_runs()? {
             let sight = sights.iter().find(|sight| sight.run == active.id).cloned();
             let Some(run) = store.run(active.id)? else { continue };
-            rows.push(row(&active, run.lane, run.started_at, sight));
+            let budget = budgets.iter().find(|row| row.group == active.group && !row.day.is_over(now));
+            let budget = budget.and_then(|row| row.what.as_ref()).map(|(_, what)| what.clone());
+            rows.push(Row { budget, ..row(&active, run.lane, run.started_at, sight) });
         }
-        let columns =
-            ["id", "group", "lane", "kind", "state", "since", "last_sign", "doing", "ends_at", "ends_how"];
+        let columns = [
+            "id",
+            "group",
+            "lane",
+            "kind",
+            "state",
+            "since",
+            "last_sign",
+            "doing",
+            "ends_at",
+            "ends_how",
+            "budget",
+        ];
         show::rows(context, &rows, &columns)
     }
 }
@@ -111,5 +129,6 @@ fn row(active: &ActiveRun, lane: String, since: Option<Time>, sight: Option<Sigh
         ends_how: sight.and_then(|sight| sight.ends_how),
         ends_why: sight.and_then(|sight| sight.ends_why.clone()),
         stopped_by: active.stop.as_ref().map(|stop| stop.by.clone()),
+        budget: None,
     }
 }

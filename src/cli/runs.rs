@@ -114,7 +114,8 @@ impl Runs {
                 &["id", "group", "lane", "kind", "status", "started_at", "ended_at", "records", "error"],
             ),
             Self::Show { id } => {
-                let (used, refusals) = store.usage_of_run(id)?;
+                let prices = context.config().map(|config| config.budget.prices).unwrap_or_default();
+                let (used, refusals) = store.usage_of_run(id, &prices)?;
                 let black_box = crate::root::read_black_box(&context.root, id);
                 let mut shown = Shown { run: one(id)?, used, refusals, black_box };
                 if context.json {

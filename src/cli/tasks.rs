@@ -50,7 +50,7 @@ A slot is a time at which the task was due. A row shows one run, or slots that f
 and did not run for one reason:
   ran      a run was started for it; further attempts have rows of their own
   skipped  previous run still queued or running, resting after a failure, or paused
-  missed   host down, outside the window of the task, or more than 24 were missed
+  missed   host down, budget used up, outside the window of the task, or more than 24 were missed
 
 The row shows how long the slot waited, how long the run took, its result or error, and the
 outbox rows of what it sent.

@@ -11,7 +11,7 @@ const YEARS: i64 = 315_360_000_000;
 const MANY: i64 = u32::MAX as i64;
 
 /// Numbers, and the least and the most that each can be.
-const RANGES: [(&str, i64, i64); 48] = [
+const RANGES: [(&str, i64, i64); 52] = [
     ("sandbox.memory_mib", 0, 1 << 24),
     ("sandbox.pids", 0, 1 << 22),
     ("sandbox.output_mib", 1, 1 << 20),
@@ -21,6 +21,10 @@ const RANGES: [(&str, i64, i64); 48] = [
     ("egress.connections_per_minute", 1, 1_000_000),
     ("egress.mib_per_hour", 1, 1 << 30),
     ("egress.connection_minutes", 1, 10_080),
+    ("budget.requests", 0, 1_000_000_000_000),
+    ("budget.tokens", 0, 1_000_000_000_000),
+    ("budget.money", 0, 1_000_000),
+    ("budget.minutes", 0, 1_440),
     ("agent.acp.stall_timeout_ms", 0, YEARS),
     ("agent.claude.stall_timeout_ms", 0, YEARS),
     ("limits.max_concurrent_containers", 1, 10_000),

@@ -105,6 +105,8 @@ words! {
         Paused = "paused",
         /// G2 was not running, or the machine slept.
         HostDown = "host down",
+        /// The group's budget of the day was used up.
+        Budget = "budget used up",
         /// The same, and it is longer ago than the task makes up for.
         OutsideWindow = "outside the window",
         /// The same, and newer ones are all that are made up for.
@@ -118,8 +120,19 @@ impl SlotReason {
     pub fn outcome(self) -> SlotOutcome {
         match self {
             Self::PreviousRun | Self::Rest | Self::Paused => SlotOutcome::Skipped,
-            Self::HostDown | Self::OutsideWindow | Self::TooMany => SlotOutcome::Missed,
+            Self::HostDown | Self::Budget | Self::OutsideWindow | Self::TooMany => SlotOutcome::Missed,
         }
+    }
+}
+
+words! {
+    /// How a group's budget of the day stands.
+    pub enum BudgetState: "state of a budget" {
+        Enough = "enough",
+        /// Most of a part of it is used.
+        Near = "near",
+        /// A part of it is used up.
+        Out = "out",
     }
 }
 

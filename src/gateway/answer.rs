@@ -30,6 +30,7 @@ impl Denial {
     fn kind(&self) -> &'static str {
         match self.status {
             StatusCode::UNAUTHORIZED => "authentication_error",
+            StatusCode::PAYMENT_REQUIRED => "billing_error",
             StatusCode::FORBIDDEN => "permission_error",
             StatusCode::PAYLOAD_TOO_LARGE => "request_too_large",
             StatusCode::TOO_MANY_REQUESTS => "rate_limit_error",

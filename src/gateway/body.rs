@@ -20,6 +20,7 @@ use super::{
     log::Line,
     look::{Look, Reason},
     meter::Meter,
+    purse::Fare,
     sought::{End, Filter, Sought},
 };
 use crate::system::clock;
@@ -198,11 +199,13 @@ pub(super) struct Entry {
     pub(super) caller: Arc<Caller>,
     pub(super) meter: Meter,
     pub(super) is_error: bool,
+    pub(super) fare: Fare,
     pub(super) _permit: OwnedSemaphorePermit,
 }
 
 impl Drop for Entry {
     fn drop(&mut self) {
+        self.fare.pay(self.meter.usage());
         self.caller.shared.books.used(self.caller.run, self.meter.usage(), self.is_error);
     }
 }

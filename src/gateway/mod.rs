@@ -19,15 +19,19 @@ mod log;
 mod look;
 mod meter;
 mod outside;
+mod purse;
 mod serve;
 mod socket;
 mod sought;
 mod upstream;
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
@@ -36,13 +40,17 @@ use tokio::{sync::Semaphore, task::JoinHandle};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    domain::{mailbox::bucket::Bucket, runs::outside::Rules},
+    domain::{
+        mailbox::bucket::Bucket,
+        runs::{budget::Used, outside::Rules},
+    },
     system::clock,
 };
 
 pub use books::Books;
 pub use credentials::{Credential, CredentialError, CredentialKind, Credentials, Secret};
 pub use outside::OutsideLimits;
+pub use purse::Filled;
 pub use socket::{NAME, OUTSIDE, SocketError};
 pub use upstream::{Upstream, UpstreamError};
 
@@ -107,6 +115,7 @@ pub struct Gateway {
     shared: Arc<Shared>,
     open: Mutex<BTreeMap<i64, Open>>,
     outside: outside::Outside,
+    purses: purse::Purses,
 }
 
 /// What all runs share.
@@ -124,6 +133,10 @@ struct Caller {
     shared: Arc<Shared>,
     looks: Looks,
     requests: Arc<Semaphore>,
+    /// Its group's.
+    purse: Arc<purse::Purse>,
+    /// A request of it was refused, as that is empty.
+    is_out: Arc<AtomicBool>,
     /// How many requests may come now.
     rate: Mutex<Bucket>,
     log: log::Log,
@@ -139,6 +152,7 @@ impl Caller {
 struct Open {
     dir: PathBuf,
     requests: Arc<Semaphore>,
+    is_out: Arc<AtomicBool>,
     stop: CancellationToken,
     serving: JoinHandle<()>,
 }
@@ -149,7 +163,8 @@ impl Gateway {
     pub fn new(upstream: Upstream, credentials: Credentials, limits: Limits) -> Self {
         let client = upstream::Client::new(limits.connect);
         let shared = Shared { upstream, client, credentials, limits, books: Arc::default() };
-        Self { shared: Arc::new(shared), open: Mutex::default(), outside: outside::Outside::default() }
+        let (open, outside) = (Mutex::default(), outside::Outside::default());
+        Self { shared: Arc::new(shared), open, outside, purses: purse::Purses::default() }
     }
 
     /// Returns this with other bounds for the way to hosts outside.
@@ -160,7 +175,7 @@ impl Gateway {
 
     /// Opens a run's socket in `dir`, which is made when it is not there. A socket that an earlier daemon left in it
     /// is replaced: a container that has the folder mounted finds the new one. `owner` is who may connect, beside us; the
-    /// run's requests are looked into as `looks` says.
+    /// run's requests are looked into as `looks` says, and cost what its group may use in a day.
     ///
     /// # Errors
     /// [`SocketError`]: what could not be made, and why.
@@ -169,7 +184,7 @@ impl Gateway {
         run: i64,
         dir: &Path,
         owner: Option<(u32, u32)>,
-        looks: Looks,
+        (group, looks): (&Folder, Looks),
     ) -> Result<(), SocketError> {
         let listener = socket::bind(dir, NAME, owner)?;
         let stop = CancellationToken::new();
@@ -177,17 +192,21 @@ impl Gateway {
         let requests = Arc::new(Semaphore::new(limits.requests));
         let rate = Mutex::new(Bucket::new(limits.requests_per_minute, clock::now()));
         let (shared, log) = (Arc::clone(&self.shared), log::Log::new(run));
-        let under_way = Arc::clone(&requests);
-        let caller = Arc::new(Caller { run, shared, looks, requests, rate, log });
+        let (under_way, purse) = (Arc::clone(&requests), self.purses.of(group));
+        let is_out = Arc::<AtomicBool>::default();
+        let of_caller = Arc::clone(&is_out);
+        let caller = Arc::new(Caller { run, shared, looks, requests, purse, is_out: of_caller, rate, log });
         let serving = tokio::spawn(serve::to_model(caller, listener, stop.clone()));
-        let before = self.all().insert(run, Open { dir: dir.to_owned(), requests: under_way, stop, serving });
+        let open = Open { dir: dir.to_owned(), requests: under_way, is_out, stop, serving };
+        let before = self.all().insert(run, open);
         if let Some(before) = before {
             before.stop.cancel();
         }
         Ok(())
     }
 
-    /// Opens a run's socket to hosts outside in `dir`, as [`Self::open`] does. From now on these rules of its group hold.
+    /// Opens a run's socket to hosts outside in `dir`, as [`Self::open`] does. Nothing is allowed before the rules of its group
+    /// are read.
     ///
     /// # Errors
     /// [`SocketError`]: what could not be made, and why.
@@ -197,14 +216,34 @@ impl Gateway {
         dir: &Path,
         owner: Option<(u32, u32)>,
         group: &Folder,
-        rules: Rules,
     ) -> Result<(), SocketError> {
-        self.outside.open(run, dir, owner, (group, rules), &self.shared.books)
+        self.outside.open(run, dir, owner, group, &self.shared.books)
     }
 
-    /// Has other rules of a group hold, for its live run too. Connections that are open stay.
-    pub fn set_rules(&self, group: &Folder, rules: Rules) {
-        self.outside.set_rules(group, rules);
+    /// Has the rules hold that `read` returns for a group, for its live run too. Open connections to places that they do not allow
+    /// are closed at once.
+    ///
+    /// # Errors
+    /// That of `read`; the rules are as before.
+    pub fn read_rules<E>(&self, group: &Folder, read: impl FnOnce() -> Result<Rules, E>) -> Result<(), E> {
+        self.outside.read_rules(group, read)
+    }
+
+    /// Has a group's budget of a day hold, for its live run too; `None`: it may use any amount. Returns what it is known to have
+    /// used of that day: the store may know of less.
+    pub fn fill(&self, group: &Folder, filled: Option<Filled>) -> Used {
+        self.purses.of(group).fill(filled)
+    }
+
+    /// Waits until groups with a budget have used something of it, and returns them.
+    pub async fn spent(&self) -> BTreeSet<Folder> {
+        self.purses.spent().await
+    }
+
+    /// Returns whether a request of a run was refused, as the budget of its group is used up.
+    #[must_use]
+    pub fn was_out_of_budget(&self, run: i64) -> bool {
+        self.all().get(&run).is_some_and(|open| open.is_out.load(Ordering::Relaxed))
     }
 
     /// Returns how many requests of a run have no whole answer yet; `None`: it has no socket.

@@ -2,7 +2,7 @@
 //!
 //! A place is judged by its name, looked up here, and its addresses are judged again; the connection goes to an address that was
 //! judged, so a name that changes its address in between gains nothing. A redirect is a request of its own. Bounds are per group:
-//! a new run does not begin with new ones.
+//! a new run does not begin with new ones. A connection ends when a change of the rules forbids its place.
 
 use std::{
     collections::BTreeMap,
@@ -35,7 +35,7 @@ use ipc_handlers::Folder;
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf, copy_bidirectional},
     net::{TcpStream, UnixStream, lookup_host},
-    sync::{OwnedSemaphorePermit, Semaphore},
+    sync::{OwnedSemaphorePermit, Semaphore, watch},
     task::JoinHandle,
     time::{sleep, timeout},
 };
@@ -106,7 +106,7 @@ pub(super) struct Outside {
 struct Group {
     folder: Folder,
     limits: OutsideLimits,
-    rules: Mutex<Arc<Rules>>,
+    rules: watch::Sender<Rules>,
     places: Arc<Semaphore>,
     rate: Mutex<Bucket>,
     hour: Mutex<Hour>,
@@ -147,12 +147,11 @@ impl Outside {
         run: i64,
         dir: &Path,
         owner: Option<(u32, u32)>,
-        (folder, rules): (&Folder, Rules),
+        folder: &Folder,
         books: &Arc<Books>,
     ) -> Result<(), SocketError> {
         let listener = socket::bind(dir, OUTSIDE, owner)?;
         let group = self.group(folder);
-        *locked(&group.rules) = Arc::new(rules);
         let (stop, tunnels) = (CancellationToken::new(), TaskTracker::new());
         let caller = Arc::new(Caller {
             run,
@@ -182,7 +181,7 @@ impl Outside {
             Arc::new(Group {
                 folder: folder.clone(),
                 limits,
-                rules: Mutex::default(),
+                rules: watch::Sender::default(),
                 places: Arc::new(Semaphore::new(limits.connections)),
                 rate: Mutex::new(Bucket::new(limits.per_minute, clock::now())),
                 hour: Mutex::new(Hour::new(limits.bytes_per_hour, clock::now())),
@@ -191,11 +190,17 @@ impl Outside {
         Arc::clone(locked(&self.groups).entry(folder.clone()).or_insert_with(group))
     }
 
-    /// Has a group's rules hold from now on. Connections that are there stay.
-    pub(super) fn set_rules(&self, folder: &Folder, rules: Rules) {
-        if let Some(group) = locked(&self.groups).get(folder) {
-            *locked(&group.rules) = Arc::new(rules);
+    /// Has the rules hold that `read` returns for a group. Of several changes at a time the last one is read last.
+    pub(super) fn read_rules<E>(
+        &self,
+        folder: &Folder,
+        read: impl FnOnce() -> Result<Rules, E>,
+    ) -> Result<(), E> {
+        let groups = locked(&self.groups);
+        if let Some(group) = groups.get(folder) {
+            group.rules.send_replace(read()?);
         }
+        Ok(())
     }
 
     pub(super) async fn close(&self, run: i64) {
@@ -260,7 +265,8 @@ async fn answer(caller: &Arc<Caller>, mut request: Request<Incoming>) -> Respons
         let stream = caller.reach(&place).await?;
         if request.method() == Method::CONNECT {
             let upgrade = hyper::upgrade::on(&mut request);
-            caller.spawn(tunnel(upgrade, stream), permit);
+            let allowed = stream.allowed.clone();
+            caller.spawn(tunnel(upgrade, stream), allowed, permit);
             return Ok(Response::new(Either::Left(Full::default())));
         }
         caller.pass(&place, request, stream, permit).await
@@ -338,8 +344,7 @@ impl Caller {
             self.log.warn(Line::NotReached, &why);
             Denial::Other(StatusCode::BAD_GATEWAY, why)
         };
-        let rules = Arc::clone(&locked(&self.group.rules));
-        rules.judge(place).map_err(kept)?;
+        let allowed = Allowed::judge(self.group.rules.subscribe(), place).map_err(kept)?;
         let limit = self.group.limits.connect;
         let found = timeout(limit, lookup_host((place.host(), place.port()))).await;
         let found: Vec<SocketAddr> = match found {
@@ -361,7 +366,7 @@ impl Caller {
                 Ok(Ok(stream)) => {
                     let _ = stream.set_nodelay(true);
                     let (caller, carried) = (Arc::clone(self), Arc::default());
-                    return Ok(Carrier { stream, caller, carried });
+                    return Ok(Carrier { stream, caller, carried, allowed });
                 }
                 Ok(Err(error)) => why = format!("{place} can't be reached at {}: {error}", address.ip()),
                 Err(_) => why = format!("{place} did not answer within {} s", limit.as_secs()),
@@ -381,7 +386,7 @@ impl Caller {
         let failed = |error: hyper::Error| {
             Denial::Other(StatusCode::BAD_GATEWAY, format!("{place} gave no answer: {}", chain(&error)))
         };
-        let bounds = stream.bounds();
+        let (bounds, allowed) = (stream.bounds(), stream.allowed.clone());
         let (mut sender, connection) = client::handshake(TokioIo::new(stream)).await.map_err(failed)?;
         let driven = async move {
             tokio::select! {
@@ -389,7 +394,7 @@ impl Caller {
                 () = bounds => {}
             }
         };
-        self.spawn(driven, permit);
+        self.spawn(driven, allowed, permit);
         let (mut head, body) = request.into_parts();
         let path = head.uri.path_and_query().map_or("/", |path| path.as_str());
         let path = path
@@ -415,13 +420,21 @@ impl Caller {
         Ok(passed)
     }
 
-    /// Has work go on beside, until the run ends.
-    fn spawn(&self, work: impl Future<Output = ()> + Send + 'static, permit: OwnedSemaphorePermit) {
-        let stop = self.stop.clone();
+    /// Has the work of a connection go on beside, until the run ends or its place is not allowed any more.
+    fn spawn(
+        &self,
+        work: impl Future<Output = ()> + Send + 'static,
+        allowed: Allowed,
+        permit: OwnedSemaphorePermit,
+    ) {
+        let (stop, run) = (self.stop.clone(), self.run);
         self.tunnels.spawn(async move {
             let _permit = permit;
             tokio::select! {
                 () = stop.cancelled() => {}
+                place = allowed.until_forbidden() => {
+                    tracing::info!(run, %place, "a connection is closed: its place is not allowed any more");
+                }
                 () = work => {}
             }
         });
@@ -483,11 +496,37 @@ async fn tunnel(upgrade: OnUpgrade, mut stream: Carrier) {
     }
 }
 
+/// A place that was allowed when it was judged, and the rules as they change.
+#[derive(Clone)]
+struct Allowed {
+    place: Place,
+    rules: watch::Receiver<Rules>,
+}
+
+impl Allowed {
+    fn judge(mut rules: watch::Receiver<Rules>, place: &Place) -> Result<Self, NoWay> {
+        rules.borrow_and_update().judge(place)?;
+        Ok(Self { place: place.clone(), rules })
+    }
+
+    /// Waits until a change forbids the place, and returns it.
+    async fn until_forbidden(mut self) -> Place {
+        // The group's own rules outlive each of its connections.
+        while self.rules.changed().await.is_ok() {
+            if self.rules.borrow_and_update().judge(&self.place).is_err() {
+                return self.place;
+            }
+        }
+        std::future::pending().await
+    }
+}
+
 /// A connection to a host outside. What it carries is counted for its group.
 struct Carrier {
     stream: TcpStream,
     caller: Arc<Caller>,
     carried: Arc<AtomicU64>,
+    allowed: Allowed,
 }
 
 impl Carrier {

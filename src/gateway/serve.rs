@@ -2,7 +2,7 @@
 
 use std::{
     convert::Infallible,
-    sync::{Arc, OnceLock},
+    sync::{Arc, OnceLock, atomic::Ordering},
     time::Duration,
 };
 
@@ -216,6 +216,10 @@ async fn pass(
         let message = format!("this run has {} requests under way; wait for some to end", limits.requests);
         return Err(refused(StatusCode::TOO_MANY_REQUESTS, message));
     };
+    let fare = caller.purse.enter(clock::now()).map_err(|used_up| {
+        caller.is_out.store(true, Ordering::Relaxed);
+        refused(StatusCode::PAYMENT_REQUIRED, used_up.to_string())
+    })?;
     let keys = Arc::clone(shared);
     let credential = match spawn_blocking(move || keys.credentials.current()).await {
         Ok(Ok(credential)) => credential,
@@ -247,7 +251,7 @@ async fn pass(
     credential.sign(upward.headers_mut());
 
     let meter = Meter::new(Form::Other);
-    let mut entry = Entry { caller: Arc::clone(caller), meter, is_error: true, _permit: permit };
+    let mut entry = Entry { caller: Arc::clone(caller), meter, is_error: true, fare, _permit: permit };
     let response = match timeout(limits.answer, shared.client.send(&shared.upstream, upward)).await {
         Ok(Ok(response)) => response,
         Ok(Err(error)) => {

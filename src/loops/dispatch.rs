@@ -91,7 +91,7 @@ pub struct Dispatch {
 }
 
 impl Dispatch {
-    /// Takes over what was found alive, and groups whose state is not known yet.
+    /// Takes over what was found alive, and groups that are held from the beginning.
     #[must_use]
     pub fn new(
         runs: Arc<Runs>,
@@ -99,7 +99,7 @@ impl Dispatch {
         due: Arc<Notify>,
         retire: CancellationToken,
         adopted: Vec<Adoption>,
-        held: Vec<Folder>,
+        held: Vec<(Folder, Holding)>,
     ) -> Self {
         let lanes = Lanes::new(runs.config.limits.max_containers);
         let judging = Judging::new(&runs.config);
@@ -122,8 +122,8 @@ impl Dispatch {
         if this.runs.machine.obstacle().is_some() {
             this.tell(Event::Pause);
         }
-        for group in held {
-            this.tell(Event::Hold { group, reason: Holding::Unknown });
+        for (group, reason) in held {
+            this.tell(Event::Hold { group, reason });
         }
         for adoption in adopted {
             this.adopt(adoption);

@@ -15,10 +15,7 @@ use crate::{
     config::Config,
     domain::{
         host::{errors::chain, feed::EventKind},
-        runs::{
-            lanes::{Event, Holding, LaneId},
-            outside::Rules,
-        },
+        runs::lanes::{Event, Holding, LaneId},
     },
     gateway::Gateway,
     ipc::{Claimed, Claims, GroupBoxes},
@@ -156,8 +153,9 @@ impl Keeper for Arc<Keeping> {
         })
     }
 
-    fn set_rules(&self, group: &Folder, rules: Rules) {
-        self.gateway.set_rules(group, rules);
+    fn rules_changed(&self, group: &Folder) -> Result<(), OpError> {
+        let all = &self.config.egress.allow;
+        Ok(self.gateway.read_rules(group, || self.store.rules_outside(group, all))?)
     }
 
     fn relaunch(&self, group: &Folder) {

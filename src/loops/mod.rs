@@ -16,6 +16,7 @@
 //! | `snapshots` | changes that agents are shown | writes the files in which agents read the state |
 //! | `search` | archived sessions | keeps their index |
 //! | `usage` | the gateway's books | stores what runs have used |
+//! | `budgets` | use, runs, the next day | holds groups that have used their budget of the day up, and says so |
 //! | `prune` | a day, if `keep_days` is set | removes old history |
 //! | `files` | messages with files that are heard | fetches the files, has hooks read them |
 //! | `media` | the start, an hour | removes files that no message has any more |
@@ -27,6 +28,7 @@
 use ipc_handlers::Folder;
 use tokio::sync::oneshot;
 
+pub use budgets::Budgets;
 pub use dispatch::Dispatch;
 pub use heartbeat::Heartbeats;
 pub use ipc::Mailboxes;
@@ -37,6 +39,7 @@ pub use shared::{Allowances, Boxes, EndsHow, Held, Machine, Obstacle, Sight, Sig
 pub use snapshots::Snapshots;
 
 pub mod amends;
+pub mod budgets;
 pub mod control;
 pub mod deliver;
 mod disk;

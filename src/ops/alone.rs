@@ -9,7 +9,6 @@ use ipc_handlers::Folder;
 
 use super::{Keeper, Later, OpError, ipc::ByHand};
 use crate::{
-    domain::runs::outside::Rules,
     ipc::{Claimed, Claims, GroupBoxes, HostDirs, Owner, Swept, peek},
     store::{Store, StoreError},
 };
@@ -111,7 +110,9 @@ impl Keeper for Alone<'_> {
         Box::pin(Alone::clear(self, group))
     }
 
-    fn set_rules(&self, _: &Folder, _: Rules) {}
+    fn rules_changed(&self, _: &Folder) -> Result<(), OpError> {
+        Ok(())
+    }
 
     fn relaunch(&self, _: &Folder) {}
 

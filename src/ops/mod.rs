@@ -9,7 +9,6 @@ use serde_json::Value;
 
 use crate::{
     config::Config,
-    domain::runs::outside::Rules,
     ipc::{Claimed, GroupBoxes, Owner},
     store::Store,
 };
@@ -99,8 +98,11 @@ pub trait Keeper: Send + Sync {
     /// The world's; commands of the one that is gone are not settled, and nobody is there who settles them.
     fn clear<'a>(&'a self, group: &'a Folder) -> Later<'a, Result<(), OpError>>;
 
-    /// Has other rules for hosts outside hold for a group, for its live run too.
-    fn set_rules(&self, group: &Folder, rules: Rules);
+    /// Has the rules about hosts outside hold that the store has of a group, for its live run too.
+    ///
+    /// # Errors
+    /// Those of the store.
+    fn rules_changed(&self, group: &Folder) -> Result<(), OpError>;
 
     /// Asks a group's live run to leave: its next one needs other settings than this one has.
     fn relaunch(&self, group: &Folder);

@@ -53,6 +53,9 @@ const MIGRATIONS: &[(&str, &str)] = &[
     ("0047_egress", include_str!("../../migrations/0047_egress.sql")),
     ("0065_audit", include_str!("../../migrations/0065_audit.sql")),
     ("0066_totals", include_str!("../../migrations/0066_totals.sql")),
+    ("0053_budgets", include_str!("../../migrations/0053_budgets.sql")),
+    ("0054_slots", include_str!("../../migrations/0054_slots.sql")),
+    ("0055_rules", include_str!("../../migrations/0055_rules.sql")),
 ];
 
 /// The schema version that this program writes.

@@ -57,6 +57,8 @@
 //! | `deliver.sending` | an outbox row is marked `sending` |
 //! | `deliver.sent` | the channel has it, the row says `sending` |
 //! | `run.ending` | the container is dead, its boxes are settled, its input claimed back |
+//! | `budget.written` | how a group's budget stands is written with what is said of that, not committed |
+//! | `budget.noted` | it is committed, the group is not held or released |
 //! | `prune.removed` | a step's rows are removed, not committed |
 //! | `prune.committed` | they are committed |
 //! | `prune.rows` | all rows are removed, the folders of runs are there |

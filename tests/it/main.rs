@@ -7,6 +7,7 @@ mod answer;
 mod approvals;
 mod audit;
 mod backup;
+mod budgets;
 mod channel;
 mod channels;
 mod claim_order;

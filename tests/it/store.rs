@@ -21,6 +21,7 @@ use ipc_handlers::{
 };
 
 mod attachments;
+mod budgets;
 mod clocks;
 mod commands;
 mod day;

@@ -6,6 +6,7 @@ use ipc_handlers::words;
 use serde::{Deserialize, Serialize};
 
 use super::{
+    budget::{Part, Wish},
     mounts::MountRequest,
     run_settings::{Credentials, Egress, Network},
 };
@@ -57,6 +58,9 @@ pub struct GroupConfig {
     /// Whether other bots are heard.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bots: Option<Bots>,
+    /// What it may use in a day.
+    #[serde(skip_serializing_if = "Wish::is_empty")]
+    pub budget: Wish,
     /// An IANA name. The caller with the zone data checks that the zone exists.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timezone: Option<String>,
@@ -98,7 +102,7 @@ pub enum BadGroupConfig {
 pub const COLUMNS: [&str; 5] = ["name", "trigger", "provider", "script", "image"];
 
 /// Every key of `groups set`: columns of the group, then what its `config` holds.
-pub const KEYS: [&str; 18] = [
+pub const KEYS: [&str; 22] = [
     "name",
     "trigger",
     "provider",
@@ -116,6 +120,10 @@ pub const KEYS: [&str; 18] = [
     "say",
     "seen",
     "bots",
+    "budget.requests",
+    "budget.tokens",
+    "budget.money",
+    "budget.minutes",
     "mounts",
 ];
 
@@ -195,6 +203,17 @@ impl GroupConfig {
                 };
                 self.bots = word(value).map(known).transpose()?;
             }
+            "budget.requests" => self.budget.requests = number("budget.requests")?,
+            "budget.tokens" => self.budget.tokens = number("budget.tokens")?,
+            "budget.minutes" => self.budget.minutes = number("budget.minutes")?,
+            "budget.money" => {
+                self.budget.money = match value {
+                    "" => None,
+                    text => Some(
+                        text.parse().map_err(|_| bad("budget.money", "use a number such as 2.50".into()))?,
+                    ),
+                }
+            }
             "mounts" | "additionalMounts" => {
                 self.mounts = match value {
                     "" => Vec::new(),
@@ -238,6 +257,15 @@ impl GroupConfig {
         };
         if let Some(sign) = self.seen.as_ref().filter(|sign| !is_sign(sign)) {
             return bad("seen", sign.clone(), "use one emoji, such as 👀".into());
+        }
+        if let Some((part, why)) = self.budget.fault() {
+            let (key, value) = match part {
+                Part::Requests => ("budget.requests", self.budget.requests.map(|n| n.to_string())),
+                Part::Tokens => ("budget.tokens", self.budget.tokens.map(|n| n.to_string())),
+                Part::Money => ("budget.money", self.budget.money.map(|n| n.to_string())),
+                Part::Minutes => ("budget.minutes", self.budget.minutes.map(|n| n.to_string())),
+            };
+            return bad(key, value.unwrap_or_default(), why);
         }
         if self.mounts.len() > MOST_MOUNTS {
             return bad("mounts", format!("{} mounts", self.mounts.len()), format!("at most {MOST_MOUNTS}"));
@@ -296,6 +324,10 @@ mod tests {
             ("say", "stream"),
             ("seen", "👀"),
             ("bots", "heard"),
+            ("budget.requests", "500"),
+            ("budget.tokens", "0"),
+            ("budget.money", "2.5"),
+            ("budget.minutes", "90"),
             ("mounts", r#"[{"hostPath": "/x"}]"#),
         ] {
             let set = GroupConfig::default().with(key, value).unwrap();
@@ -323,6 +355,11 @@ mod tests {
             ("say", "all", "stream"),
             ("seen", "seen", "emoji"),
             ("bots", "on", "heard"),
+            ("budget.requests", "many", "whole number"),
+            ("budget.money", "-1", "2.50"),
+            ("budget.money", "NaN", "2.50"),
+            ("budget.minutes", "1441", "1440"),
+            ("budget", "5", "budget.requests"),
             ("colour", "red", "timezone"),
         ] {
             let error = GroupConfig::default().with(key, value).unwrap_err().to_string();

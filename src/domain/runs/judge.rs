@@ -5,7 +5,7 @@
 //!
 //! A batch that is not done goes one of three ways. If the agent cannot have read it, it is handed out again and costs
 //! no try, twice at most. If the agent had it and nothing was said since, it is handed out again and costs a try, unless
-//! the daemon's own death took it away: that costs neither a try nor a rest, twice at most. If something was said, handing
+//! the daemon's own death took it away, or the group's budget was used up: that costs no try, twice at most. If something was said, handing
 //! it out again could say it twice: it has failed, and its chat is told so, once.
 
 use crate::domain::{
@@ -19,7 +19,7 @@ use crate::domain::{
 };
 
 /// How often a batch is handed out again at no cost: one that nobody read, or that its agent had in hand when the daemon
-/// died. A batch that kills the daemon each time is bounded by this and by its tries.
+/// died or the budget was used up. A batch that kills the daemon each time is bounded by this and by its tries.
 pub const MAX_FREE_RETURNS: u32 = 2;
 
 /// The facts about a run that has ended.
@@ -71,6 +71,8 @@ pub enum Cause {
     Unwell { reason: String },
     /// We stopped it, as its group fills the disk; the reason is a sentence of its own.
     NoSpace { reason: String },
+    /// The gateway refused a request of it, as its group's budget of the day is used up.
+    OutOfBudget,
     /// It was not ready within the start-up limit, ms; what was seen of it.
     NeverReady { limit_ms: i64, seen: String },
     /// It wrote more than this, bytes.
@@ -244,6 +246,10 @@ fn judge_batch(ended: &Ended, batch: &Batch, base_ms: i64) -> Judgement {
         Reading::InHand if ended.cause == Cause::OwnerGone && free_returns < MAX_FREE_RETURNS => {
             Judgement::Returned { tries, free_returns: free_returns + 1, rest_ms: 0 }
         }
+        // The group waits for another day, or for a higher budget. What needs more than a day's is given up one day.
+        Reading::InHand if ended.cause == Cause::OutOfBudget && free_returns < MAX_FREE_RETURNS => {
+            Judgement::Returned { tries, free_returns: free_returns + 1, rest_ms: base_ms }
+        }
         Reading::InHand => after_try(ended, batch, base_ms),
     }
 }
@@ -279,7 +285,9 @@ pub enum Fault {
 #[must_use]
 pub fn fault(ended: &Ended) -> Fault {
     match (&ended.cause, &ended.end) {
-        (Cause::OwnerGone | Cause::Cancelled { .. }, _) | (_, End::NeverCreated) => Fault::Nobodys,
+        (Cause::OwnerGone | Cause::OutOfBudget | Cause::Cancelled { .. }, _) | (_, End::NeverCreated) => {
+            Fault::Nobodys
+        }
         (Cause::Itself, End::NotNow { .. } | End::NoImage { .. } | End::Engine { .. } | End::Gone) => {
             Fault::Hosts
         }
@@ -405,6 +413,7 @@ enum Trouble<'e> {
     NoImage(&'e str),
     Engine { doing: &'e str, why: &'e str },
     OutOfMemory,
+    OutOfBudget,
     ErrorRecord(&'e str),
     LeftUnready,
     Gone,
@@ -421,7 +430,7 @@ fn trouble(ended: &Ended) -> Option<Trouble<'_>> {
         Cause::Flooded { limit_bytes } => return Some(Trouble::Flooded(*limit_bytes)),
         Cause::Gap { expected, got } => return Some(Trouble::Gap { expected: *expected, got: *got }),
         Cause::OwnerGone => return Some(Trouble::OwnerGone),
-        Cause::Closed | Cause::Cancelled { .. } => true,
+        Cause::Closed | Cause::Cancelled { .. } | Cause::OutOfBudget => true,
         Cause::Itself => false,
     };
     match &ended.end {
@@ -431,6 +440,9 @@ fn trouble(ended: &Ended) -> Option<Trouble<'_>> {
         End::Engine { doing, why } => return Some(Trouble::Engine { doing, why }),
         End::Exited { oom: true, .. } => return Some(Trouble::OutOfMemory),
         End::Exited { .. } | End::Gone => {}
+    }
+    if ended.cause == Cause::OutOfBudget && ended.error_record.is_some() {
+        return Some(Trouble::OutOfBudget);
     }
     if let Some(error) = &ended.error_record {
         return Some(Trouble::ErrorRecord(error));
@@ -467,6 +479,7 @@ impl Trouble<'_> {
             Self::NoImage(image) => format!("image {image} is not there; build it with container/build.sh"),
             Self::Engine { doing, why } => format!("{doing} failed: {}", clipped(why)),
             Self::OutOfMemory => "out of memory".to_owned(),
+            Self::OutOfBudget => "the group's budget of the day is used up".to_owned(),
             Self::ErrorRecord(error) => clipped(error),
             Self::LeftUnready => "left before it was ready".to_owned(),
             Self::Gone => "the container is gone".to_owned(),
@@ -486,6 +499,7 @@ impl Trouble<'_> {
             Self::NoImage(_) => "my container image is missing",
             Self::Engine { .. } => "my container could not be started",
             Self::OutOfMemory => "I ran out of memory",
+            Self::OutOfBudget => "today's budget for my work is used up",
             Self::ErrorRecord(_) => "there was an error",
             Self::LeftUnready => "I stopped before I had started",
             Self::Gone => "my container disappeared",
@@ -497,6 +511,7 @@ impl Trouble<'_> {
 fn in_short(ended: &Ended) -> &'static str {
     match (&ended.cause, trouble(ended)) {
         (Cause::Cancelled { .. }, _) => "I was told to stop",
+        (Cause::OutOfBudget, _) => Trouble::OutOfBudget.for_a_chat(),
         (_, Some(trouble)) => trouble.for_a_chat(),
         (_, None) => "I stopped too early",
     }

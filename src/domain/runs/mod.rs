@@ -1,5 +1,6 @@
 //! Runs: their launch, their work, their health, and the meaning of their end.
 
+pub mod budget;
 pub mod calendar;
 pub mod group_config;
 pub mod health;

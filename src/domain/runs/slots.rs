@@ -1,7 +1,7 @@
 //! Which slot of a task runs now, which comes next, and what becomes of those that have passed.
 //!
 //! A slot is an instant at which a task is due. One that comes while the daemon is up runs as soon as there is room. Of those
-//! that came while it was down, the catch-up rule says how many are made up for. Each other slot is skipped or missed, for a
+//! that came while it was down, or while the group's budget was used up, the catch-up rule says how many are made up for. Each other slot is skipped or missed, for a
 //! reason. However many have passed, the work is bounded: slots are counted up to [`MOST_COUNTED`], and the newest are found
 //! without a walk through all.
 
@@ -32,8 +32,10 @@ pub struct Rules<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Moment {
     pub now: Time,
-    /// Since when the daemon has been up without a break.
+    /// Since when the daemon has been up without a break, and the task's group had a budget left.
     pub up_since: Time,
+    /// Why slots before that did not run.
+    pub down: SlotReason,
     /// How long after one slot that is made up for the next one is, ms.
     pub spacing_ms: i64,
 }
@@ -91,7 +93,7 @@ pub fn up_since(before: Time, now: Time, clock_ms: i64, passed_ms: i64) -> Time 
 /// Decides what a task that is due does now.
 #[must_use]
 pub fn plan(rules: Rules<'_>, stand: Stand, moment: Moment) -> Plan {
-    let Moment { now, up_since, .. } = moment;
+    let Moment { now, up_since, down, .. } = moment;
     let (first, asked) = match stand {
         Stand::Due(slot) => (slot, false),
         Stand::Asked(slot) => (slot, true),
@@ -106,7 +108,7 @@ pub fn plan(rules: Rules<'_>, stand: Stand, moment: Moment) -> Plan {
     let kept = newest(rules, late.from(from, rules), rules.most());
     match *kept.as_slice() {
         [] => {
-            let missed = rules.missed(late, from, SlotReason::HostDown);
+            let missed = rules.missed(late, from, down);
             let up = rules.at_or_after(first, up_since).filter(|slot| *slot <= now);
             let behind = up.and_then(|slot| rules.after(slot));
             let skipped = Skipped { behind, reason: SlotReason::PreviousRun };
@@ -114,7 +116,7 @@ pub fn plan(rules: Rules<'_>, stand: Stand, moment: Moment) -> Plan {
             Plan { passed: missed.into_iter().chain(plan.passed).collect(), ..plan }
         }
         [only] => {
-            let missed = rules.missed(Range { until: only, ..late }, from, rules.beyond());
+            let missed = rules.missed(Range { until: only, ..late }, from, rules.beyond(down));
             if let Some(next) = live_behind(rules, only, moment) {
                 return Plan { run: Some(only), next: Some(next), passed: missed, accounted: only };
             }
@@ -125,7 +127,7 @@ pub fn plan(rules: Rules<'_>, stand: Stand, moment: Moment) -> Plan {
         [oldest, second, ..] => Plan {
             run: Some(oldest),
             next: Some(Next { at: now.plus_ms(moment.spacing_ms), slot: Some(second) }),
-            passed: rules.missed(Range { until: oldest, ..late }, from, rules.beyond()),
+            passed: rules.missed(Range { until: oldest, ..late }, from, rules.beyond(down)),
             accounted: oldest,
         },
     }
@@ -146,7 +148,8 @@ pub fn skipped(rules: Rules<'_>, due: Time, now: Time) -> Plan {
 
 /// Where all missed slots are made up for, and this is the last of them: the first slot that has come meanwhile runs behind it,
 /// unless the next one is due as soon.
-fn live_behind(rules: Rules<'_>, last: Time, Moment { now, up_since, spacing_ms }: Moment) -> Option<Next> {
+fn live_behind(rules: Rules<'_>, last: Time, moment: Moment) -> Option<Next> {
+    let Moment { now, up_since, spacing_ms, .. } = moment;
     let live = rules.after(last).filter(|_| rules.catch_up == CatchUp::All)?;
     let live = rules.at_or_after(live, up_since).filter(|slot| *slot <= now)?;
     let at = now.plus_ms(spacing_ms);
@@ -167,7 +170,7 @@ fn again(rules: Rules<'_>, slot: Time, accounted: Time, moment: Moment) -> Plan 
         Some(second) => Plan {
             run: Some(slot),
             next: Some(Next { at: moment.now.plus_ms(moment.spacing_ms), slot: Some(*second) }),
-            passed: rules.missed(Range { until: *second, ..late }, from, rules.beyond()),
+            passed: rules.missed(Range { until: *second, ..late }, from, rules.beyond(moment.down)),
             accounted: second.plus_ms(-1),
         },
         None => to_the_present(rules, slot, Some(slot), Skipped { behind, reason: SlotReason::Rest }, moment),
@@ -184,12 +187,11 @@ struct Skipped {
 
 /// Runs `run`, passes over all slots behind it up to now, and goes on with the first one to come on the grid of `slot`.
 fn to_the_present(rules: Rules<'_>, slot: Time, run: Option<Time>, skipped: Skipped, moment: Moment) -> Plan {
-    let Moment { now, up_since, .. } = moment;
+    let Moment { now, up_since, down, .. } = moment;
     let Skipped { behind, reason } = skipped;
     let passed = Range { first: behind, until: now.plus_ms(1) };
     let from = now.plus_ms(-rules.window_ms);
-    let missed =
-        rules.missed(Range { until: up_since.min(passed.until), ..passed }, from, SlotReason::HostDown);
+    let missed = rules.missed(Range { until: up_since.min(passed.until), ..passed }, from, down);
     let skipped = counted(rules, passed.from(up_since, rules), reason);
     Plan {
         run,
@@ -230,10 +232,10 @@ impl Rules<'_> {
     }
 
     /// Why those before the ones that run do not.
-    fn beyond(self) -> SlotReason {
+    fn beyond(self, down: SlotReason) -> SlotReason {
         match self.catch_up {
             CatchUp::All => SlotReason::TooMany,
-            CatchUp::Latest | CatchUp::Skip => SlotReason::HostDown,
+            CatchUp::Latest | CatchUp::Skip => down,
         }
     }
 

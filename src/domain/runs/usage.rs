@@ -6,7 +6,10 @@ use ipc_handlers::{Folder, Time};
 use jiff::tz::TimeZone;
 use serde::Serialize;
 
-use super::outside::{KEPT_PLACES, NoWay, Place};
+use super::{
+    budget::{Money, Prices},
+    outside::{KEPT_PLACES, NoWay, Place},
+};
 
 /// How many refusals of a run are kept in full; all are counted.
 pub const KEPT_REFUSALS: usize = 20;
@@ -24,6 +27,14 @@ pub struct Tokens {
 }
 
 impl Tokens {
+    /// Returns how many they are, of all kinds together.
+    #[must_use]
+    pub fn all(&self) -> u64 {
+        [self.input, self.cache_creation, self.cache_read, self.output]
+            .into_iter()
+            .fold(0, u64::saturating_add)
+    }
+
     fn add(&mut self, other: Self) {
         self.input = self.input.saturating_add(other.input);
         self.cache_creation = self.cache_creation.saturating_add(other.cache_creation);
@@ -169,10 +180,28 @@ pub struct Total {
     pub cache_creation_tokens: u64,
     pub cache_read_tokens: u64,
     pub output_tokens: u64,
+    /// What the tokens cost; `None`: no model has a price.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub money: Option<Money>,
 }
 
 impl Total {
-    fn add(&mut self, other: Self) {
+    /// Returns this, used of one model, with what it cost.
+    #[must_use]
+    pub fn priced(self, model: &str, prices: &Prices) -> Self {
+        let tokens = Tokens {
+            input: self.input_tokens,
+            cache_creation: self.cache_creation_tokens,
+            cache_read: self.cache_read_tokens,
+            output: self.output_tokens,
+        };
+        Self { money: (!prices.is_empty()).then(|| prices.cost(model, &tokens)), ..self }
+    }
+
+    /// Adds other figures.
+    pub fn add(&mut self, other: Self) {
+        let both = self.money.zip(other.money).map(|(one, other)| Money(one.0.saturating_add(other.0)));
+        self.money = both.or(self.money).or(other.money);
         self.requests = self.requests.saturating_add(other.requests);
         self.errors = self.errors.saturating_add(other.errors);
         self.refused = self.refused.saturating_add(other.refused);
@@ -189,15 +218,10 @@ pub fn quarter(at: Time) -> Time {
     Time(at.0.div_euclid(QUARTER_MS).saturating_mul(QUARTER_MS))
 }
 
-/// Sums quarters of an hour to days of `zone`, the earliest first.
+/// Returns the day of `zone` in which a quarter of an hour lies, as `YYYY-MM-DD`.
 #[must_use]
-pub fn by_day(quarters: impl IntoIterator<Item = (Time, Total)>, zone: &TimeZone) -> Vec<UsageRow> {
-    let mut days: BTreeMap<String, Total> = BTreeMap::new();
-    for (start, total) in quarters {
-        let day = start.to_jiff().to_zoned(zone.clone()).strftime("%Y-%m-%d").to_string();
-        days.entry(day).or_default().add(total);
-    }
-    days.into_iter().map(|(day, total)| UsageRow { whose: Whose::Day { day }, total }).collect()
+pub fn day(quarter: Time, zone: &TimeZone) -> String {
+    quarter.to_jiff().to_zoned(zone.clone()).strftime("%Y-%m-%d").to_string()
 }
 
 /// A refusal, as `g2 runs show` prints it.
@@ -243,19 +267,28 @@ mod tests {
 
     #[test]
     fn a_day_is_the_users() {
-        let total = |requests| Total { requests, ..Total::default() };
-        let at = |text: &str| quarter(Time::from_jiff(text.parse().unwrap()));
-        let quarters = [
-            (at("2026-03-01T18:14:59Z"), total(1)),
-            (at("2026-03-01T18:15:00Z"), total(2)),
-            (at("2026-03-02T18:14:59Z"), total(4)),
-        ];
-        // 5:45 ahead: its midnight is 18:15.
         let kathmandu = TimeZone::get("Asia/Kathmandu").unwrap();
-        let days: Vec<_> =
-            by_day(quarters, &kathmandu).into_iter().map(|row| (row.whose, row.total.requests)).collect();
-        let day = |day: &str| Whose::Day { day: day.into() };
-        assert_eq!(days, [(day("2026-03-01"), 1), (day("2026-03-02"), 6)]);
-        assert_eq!(by_day(quarters, &TimeZone::UTC).len(), 2);
+        // 5:45 ahead: its midnight is 18:15.
+        for (at, here, there) in [
+            ("2026-03-01T18:14:59Z", "2026-03-01", "2026-03-01"),
+            ("2026-03-01T18:15:00Z", "2026-03-01", "2026-03-02"),
+            ("2026-03-02T18:14:59Z", "2026-03-02", "2026-03-02"),
+        ] {
+            let quarter = quarter(Time::from_jiff(at.parse().unwrap()));
+            assert_eq!((day(quarter, &TimeZone::UTC), day(quarter, &kathmandu)), (here.into(), there.into()));
+        }
+    }
+
+    #[test]
+    fn money_is_added_up_where_there_are_prices() {
+        let total =
+            |requests, money: Option<u64>| Total { requests, money: money.map(Money), ..Total::default() };
+        for (one, other, both) in [(None, None, None), (Some(1), Some(2), Some(3)), (None, Some(2), Some(2))]
+        {
+            let mut sum = total(1, one);
+            sum.add(total(2, other));
+            assert_eq!(sum, total(3, both));
+        }
+        assert_eq!(total(1, None).priced("m", &Prices::default()), total(1, None));
     }
 }

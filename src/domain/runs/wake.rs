@@ -149,7 +149,9 @@ const NOT_THE_SESSIONS: [&str; 14] = [
 #[must_use]
 pub fn against(ended: &Ended, is_task: bool) -> Against {
     match (&ended.cause, &ended.end) {
-        (Cause::Cancelled { .. } | Cause::NoSpace { .. } | Cause::OwnerGone, _) => Against::Nothing,
+        (Cause::Cancelled { .. } | Cause::NoSpace { .. } | Cause::OutOfBudget | Cause::OwnerGone, _) => {
+            Against::Nothing
+        }
         (Cause::Unwell { .. } | Cause::NeverReady { .. } | Cause::Flooded { .. } | Cause::Gap { .. }, _) => {
             Against::Session
         }
@@ -305,6 +307,7 @@ mod tests {
             (end(Cause::Itself, exited(1), Some("claude/connection: x")), Nothing),
             (end(Cause::Itself, exited(1), Some("claude/stalled_mid_answer: x")), Nothing),
             (end(Cause::OwnerGone, exited(137), None), Nothing),
+            (end(Cause::OutOfBudget, exited(1), Some("claude/billing: x")), Nothing),
             (end(Cause::Cancelled { by: "x".into(), then: StopThen::GiveUp }, exited(137), None), Nothing),
             (end(Cause::NoSpace { reason: "x".into() }, exited(137), None), Nothing),
             (end(Cause::Itself, End::NoImage { image: "i".into() }, None), Nothing),

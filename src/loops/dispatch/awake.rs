@@ -40,6 +40,7 @@ pub(super) fn log(group: &Folder, task: &str, passed: &[Passed]) {
             SlotReason::Rest
             | SlotReason::Paused
             | SlotReason::HostDown
+            | SlotReason::Budget
             | SlotReason::OutsideWindow
             | SlotReason::TooMany => {
                 tracing::info!(group = %group, task, %first, %last, count, %reason, "slots of a task did not run");

@@ -43,8 +43,9 @@ impl Watched {
         let looks = settings.as_ref().map_or(Looks::Inside, |(settings, _)| looks(settings));
         // Under the same name in the same folder, which the container has mounted.
         let dir = runs.gateway_dir(self.run);
+        let owner = runs.boxes.owner_now(&self.group);
         if dir.is_dir()
-            && let Err(error) = runs.gateway.open(self.run, &dir, runs.boxes.owner_now(&self.group), looks)
+            && let Err(error) = runs.gateway.open(self.run, &dir, owner, (&self.group, looks))
         {
             tracing::warn!(error = %chain(&error), "an adopted run can't reach its model");
         }
@@ -82,8 +83,9 @@ impl Watched {
 
     fn open_outside(&self, dir: &Path) -> Result<(), Unprepared> {
         let runs = &self.runs;
-        let rules = runs.store.rules_outside(&self.group, &runs.config.egress.allow)?;
-        Ok(runs.gateway.open_outside(self.run, dir, runs.boxes.owner_now(&self.group), &self.group, rules)?)
+        runs.gateway.open_outside(self.run, dir, runs.boxes.owner_now(&self.group), &self.group)?;
+        let all = &runs.config.egress.allow;
+        Ok(runs.gateway.read_rules(&self.group, || runs.store.rules_outside(&self.group, all))?)
     }
 
     /// Follow-ups that were handed over before the crash are published again; the runner ignores ids it has taken.

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use ipc_handlers::wire;
+use ipc_handlers::{Folder, wire};
 
 use super::{
     Runs,
@@ -43,7 +43,7 @@ pub(super) fn way(
     run: i64,
     settings: &RunSettings,
     place: RunsIn,
-    owner: Option<Owner>,
+    (group, owner): (&Folder, Option<Owner>),
 ) -> Result<Way, SocketError> {
     match (settings.provider, settings.credentials) {
         (Provider::Scripted, _) | (Provider::Claude | Provider::Acp, Credentials::Stdin) => {
@@ -52,7 +52,7 @@ pub(super) fn way(
         (Provider::Claude | Provider::Acp, Credentials::Gateway) => {
             let folder = runs.gateway_dir(run);
             let mount = mount(runs, run);
-            runs.gateway.open(run, &folder, owner, looks(settings))?;
+            runs.gateway.open(run, &folder, owner, (group, looks(settings)))?;
             let socket = match place {
                 RunsIn::Container => format!("{INSIDE}/{NAME}"),
                 RunsIn::Host => folder.join(NAME).display().to_string(),
@@ -92,8 +92,9 @@ pub(super) fn outside(
     if (settings.network, place) != (Network::Allowlist, RunsIn::Container) {
         return Ok(None);
     }
-    let rules = runs.store.rules_outside(&group.folder, &runs.config.egress.allow)?;
-    runs.gateway.open_outside(run, &runs.gateway_dir(run), owner, &group.folder, rules)?;
+    runs.gateway.open_outside(run, &runs.gateway_dir(run), owner, &group.folder)?;
+    let all = &runs.config.egress.allow;
+    runs.gateway.read_rules(&group.folder, || runs.store.rules_outside(&group.folder, all))?;
     let proxy = format!("http://{}", wire::PROXY);
     let mut env = BTreeMap::from([
         ("G2_OUTSIDE_SOCKET".to_owned(), format!("{INSIDE}/{OUTSIDE}")),

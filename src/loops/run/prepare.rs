@@ -113,7 +113,7 @@ fn now(runs: &Runs, row: &Group, run: i64, is_main: bool) -> Result<Prepared, Un
     for (request, why) in &extra.refused {
         tracing::warn!(path = request.host_path, why, "an extra mount is not made");
     }
-    let way = model::way(runs, run, &settings, place, owner)?;
+    let way = model::way(runs, run, &settings, place, (group, owner))?;
     let outside = model::outside(runs, run, &settings, place, row, owner)?;
     let zone = runs.config.zones.of(own.timezone.as_deref()).name;
     let provider = match settings.provider {

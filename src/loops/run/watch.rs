@@ -229,7 +229,11 @@ impl Watched {
             Some(Err(SandboxError::Gone { .. })) | None => End::Gone,
             Some(Err(error)) => End::Engine { doing: "waiting for the container".into(), why: chain(&error) },
         };
-        let asked = if self.leaving.asked().is_some() { Cause::Closed } else { Cause::Itself };
+        let asked = match self.leaving.asked() {
+            _ if runs.gateway.was_out_of_budget(self.run) => Cause::OutOfBudget,
+            Some(_) => Cause::Closed,
+            None => Cause::Itself,
+        };
         Watching::Ended((end, verdict.unwrap_or(asked)))
     }
 

@@ -15,7 +15,7 @@ pub mod allow;
 pub mod deny;
 pub mod remove;
 
-/// Makes a rule, or removes it, and has what holds now hold for the group's live run.
+/// Makes a rule, or removes it, and has what holds now hold for the group's live run and its open connections.
 async fn change(
     world: &World<'_>,
     folder: &Folder,
@@ -24,9 +24,7 @@ async fn change(
 ) -> Result<EgressRow, OpError> {
     world.group(folder).await?;
     let row = world.store.set_rule_outside(folder.clone(), host.clone(), verdict, clock::now()).await?;
-    if let Ok(config) = world.settings {
-        world.keeper.set_rules(folder, world.store.rules_outside(folder, &config.egress.allow)?);
-    }
+    world.keeper.rules_changed(folder)?;
     Ok(row)
 }
 

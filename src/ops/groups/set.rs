@@ -20,7 +20,8 @@ use crate::{
 };
 
 /// Settings that a live run does not depend on.
-const FOR_PEOPLE: [&str; 3] = ["name", "trigger", "seen"];
+const FOR_PEOPLE: [&str; 7] =
+    ["name", "trigger", "seen", "budget.requests", "budget.tokens", "budget.money", "budget.minutes"];
 
 /// The group, and its changes: all or none are made.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -91,6 +92,10 @@ fn fits(world: &World<'_>, group: &Group, settings: &BTreeMap<String, String>) -
     }
     // Settings that can't be read are reported by the code that needs them.
     if let Ok(all) = world.settings {
+        if config.budget.money.is_some_and(|money| money > 0.0) && all.budget.prices.is_empty() {
+            return Err(OpError::invalid("budget.money has no effect before models have prices")
+                .hint("write them to [budget] prices in g2.toml; docs/budgets.md has an example"));
+        }
         all.run_settings().of(None, None, &config).map_err(|error| invalid(&error))?;
     }
     Ok(())

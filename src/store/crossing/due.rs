@@ -15,12 +15,13 @@ use crate::domain::{
         judge,
         slots::{Passed, Plan},
     },
-    states::{RunKind, SandboxName, TaskOrigin},
+    states::{RunKind, SandboxName, SlotReason, TaskOrigin},
 };
 use crate::store::{
     Result, Store,
     talk::{groups::zone_of, outbox::Say},
     work::{
+        budgets,
         slots::{self, Standing, TaskClock},
         tasks::task,
     },
@@ -150,7 +151,7 @@ fn planned(
         return Ok(None);
     };
     let zone = zone_of(c, group, &clock.zones)?.zone;
-    let plan = standing.plan(&zone, clock.at(now));
+    let plan = standing.plan(&zone, clock.at(now, budgets::left_since(c, group)?));
     Ok(Some((standing, plan)))
 }
 
@@ -226,12 +227,19 @@ fn start(c: &Connection, due: Task, at: Start<'_>, plan: Plan, now: Time) -> Res
 fn pass(c: &Connection, due: &Task, plan: Plan, now: Time) -> Result<TaskStart> {
     slots::go_on(c, &due.group, &due.id, &plan, now)?;
     if plan.next.is_none() {
-        let why = plan.passed.last().map_or("host down", |passed| passed.reason.as_str());
+        let reason = plan.passed.last().map_or(SlotReason::HostDown, |passed| passed.reason);
+        let why = reason.as_str();
         c.prepare_cached(
             "UPDATE tasks SET status = 'completed', last_result = ?3 WHERE id = ?1 AND group_folder = ?2",
         )?
         .execute([&due.id, due.group.as_str(), &format!("Missed: {why}")])?;
-        tell(c, due, "missed", &format!("was missed: I was not running when it was due ({why})."), now)?;
+        let told = match reason {
+            SlotReason::Budget => {
+                "was missed: the day's budget for my work was used up when it was due.".to_owned()
+            }
+            _ => format!("was missed: I was not running when it was due ({why})."),
+        };
+        tell(c, due, "missed", &told, now)?;
     }
     Ok(TaskStart { what: Started::Passed, passed: plan.passed })
 }

@@ -30,6 +30,10 @@ pub(in crate::store) enum Key {
     Fresh { run: i64 },
     /// A run that a person stopped, and whose messages are handed out again.
     Stopped { run: i64 },
+    /// A group has used most of its budget of the day.
+    BudgetNear { group: Folder, day: Time },
+    /// It has used up all of it, and something waits in a chat of it.
+    BudgetOut { group: Folder, day: Time, wiring: i64 },
     /// A task that can't run any more, or has missed its only time.
     Task { group: Folder, id: String, what: &'static str, at: Time },
 }
@@ -45,6 +49,8 @@ impl fmt::Display for Key {
             Self::Word { lane, seq } => write!(f, "lane {lane} word {seq}"),
             Self::Fresh { run } => write!(f, "run {run} fresh"),
             Self::Stopped { run } => write!(f, "run {run} stopped"),
+            Self::BudgetNear { group, day } => write!(f, "budget near {} {group}", day.0),
+            Self::BudgetOut { group, day, wiring } => write!(f, "budget out {} {wiring} {group}", day.0),
             // Ids have 128 characters at most, folders 64: what is longer than a key may be is cut.
             Self::Task { group, id, what, at } => write!(f, "task {what} {} {group} {id:.128}", at.0),
         }

@@ -25,10 +25,11 @@ use crate::domain::{
     },
     rows::Inbound,
     runs::{
+        budget::{Day, Part, Prices},
         judge::{Cause, End},
         usage::{Page, Sum},
     },
-    states::SandboxName,
+    states::{BudgetState, SandboxName},
 };
 
 mod questions;
@@ -290,6 +291,17 @@ async fn of_platforms(store: &Store) {
     assert_eq!(store.connections().await.unwrap().len(), 1);
 }
 
+/// What a group used of a day, and how its budget stands while something waits.
+async fn of_budgets(store: &Store) {
+    let day = Day { start: Time(0), end: NOW.plus_ms(1) };
+    let used = store.used_of_day(&main_folder(), day, &Prices::default(), NOW).unwrap();
+    assert!(used.ran_ms == 0 && used.requests == 0);
+    let what = Some((Part::Requests, "1 of 1 requests".to_owned()));
+    let row = BudgetRow { group: main_folder(), day, state: BudgetState::Out, what };
+    let news = BudgetNews { row, warning: Some("nearly".into()), notice: Some("used up".into()) };
+    store.note_budget(news, NOW).await.unwrap();
+}
+
 async fn of_the_feed(store: &Store) {
     let mut feed = store.follow().await.unwrap();
     let mut questions = store.follow_kinds(&[EventKind::Question]).await.unwrap();
@@ -389,6 +401,7 @@ pub(super) async fn the_story() -> (tempfile::TempDir, Store, BTreeSet<String>) 
     questions::of_questions(&store).await;
     of_platforms(&store).await;
     of_the_feed(&store).await;
+    of_budgets(&store).await;
     of_starts(&store).await;
     EAR.set(None);
     let heard = heard.lock().unwrap().clone();

@@ -9,6 +9,7 @@ use crate::store::{
     columns::Columns as _,
     crossing::waiting::{first_due, waiting},
     oldest_first,
+    work::budgets,
 };
 
 /// What a message or a task waits for when nothing of its own group is in its way.
@@ -72,7 +73,7 @@ const LANE: &str = "SELECT * FROM (
     EXISTS (SELECT 1 FROM wirings w WHERE w.group_folder = l.group_folder AND w.chat_jid = l.chat_jid) AS wired
   FROM lanes l LEFT JOIN sessions s ON s.lane_id = l.id";
 
-fn lane_row(c: &Connection, r: &rusqlite::Row<'_>) -> rusqlite::Result<Lane> {
+fn lane_row(c: &Connection, r: &rusqlite::Row<'_>, now: Time) -> rusqlite::Result<Lane> {
     let (group, rest_until) = (r.folder("group_folder")?, r.time_or_null("rest_until")?);
     let (waiting, wired): (i64, bool) = (r.get("waiting")?, r.get("wired")?);
     let error: Option<String> = r.get("error")?;
@@ -80,7 +81,7 @@ fn lane_row(c: &Connection, r: &rusqlite::Row<'_>) -> rusqlite::Result<Lane> {
         _ if waiting == 0 => None,
         _ if !wired => Some("its wiring, which was removed".to_owned()),
         Some(until) => Some(rest_in_words(until)),
-        None => Some(at_work_or_a_slot(c, group.as_str())?),
+        None => Some(at_work_or_a_slot(c, group.as_str(), now)?),
     };
     Ok(Lane {
         group,
@@ -96,7 +97,10 @@ fn lane_row(c: &Connection, r: &rusqlite::Row<'_>) -> rusqlite::Result<Lane> {
 }
 
 /// What waits in a group for nothing of its own.
-pub(super) fn at_work_or_a_slot(c: &Connection, group: &str) -> rusqlite::Result<String> {
+pub(super) fn at_work_or_a_slot(c: &Connection, group: &str, now: Time) -> rusqlite::Result<String> {
+    if let Some(out) = budgets::out_in_words(c, group, now)? {
+        return Ok(out);
+    }
     let at_work =
         AtWork::of(c, group).map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))?;
     Ok(at_work.map_or_else(|| A_SLOT.to_owned(), |at_work| at_work.in_words()))
@@ -120,7 +124,7 @@ impl Store {
                 "{LANE} WHERE ?2 IS NULL OR l.group_folder = ?2) {busy} ORDER BY id DESC LIMIT ?3"
             ))?;
             let group = group.map(Folder::as_str);
-            oldest_first(newest.query_map(params![now.0, group, at_most(limit)], |r| lane_row(c, r))?)
+            oldest_first(newest.query_map(params![now.0, group, at_most(limit)], |r| lane_row(c, r, now))?)
         })
     }
 
@@ -130,7 +134,7 @@ impl Store {
             let mut one = c.prepare_cached(&format!("{LANE} WHERE l.id = ?2)"))?;
             let mut found = Vec::new();
             for lane in lanes {
-                found.extend(one.query_row([now.0, *lane], |r| lane_row(c, r)).optional()?);
+                found.extend(one.query_row([now.0, *lane], |r| lane_row(c, r, now)).optional()?);
             }
             Ok(found)
         })
@@ -153,7 +157,7 @@ impl Store {
             first_due(c, now)?
                 .into_iter()
                 .map(|task| {
-                    let waits_for = at_work_or_a_slot(c, task.group.as_str())?;
+                    let waits_for = at_work_or_a_slot(c, task.group.as_str(), now)?;
                     let (group, chat_jid, since) = (task.group, task.chat_jid, task.since);
                     Ok(Waiter { group, chat_jid, thread: None, task: Some(task.id), since, waits_for })
                 })

@@ -1,6 +1,7 @@
 //! The half that is about work: commands and their receipts, runs and what they were handed, sessions, tasks.
 
 pub(super) mod batches;
+pub(super) mod budgets;
 pub(super) mod by_hand;
 pub(super) mod failing;
 pub(super) mod heartbeat;

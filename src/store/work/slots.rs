@@ -32,8 +32,13 @@ impl From<Zones> for TaskClock {
 }
 
 impl TaskClock {
-    pub(in crate::store) fn at(&self, now: Time) -> Moment {
-        Moment { now, up_since: self.up_since, spacing_ms: self.spacing_ms }
+    /// Returns this instant, for a task whose group has had something left of its budget since `left_since`.
+    pub(in crate::store) fn at(&self, now: Time, left_since: Option<Time>) -> Moment {
+        let (up_since, down) = match left_since {
+            Some(left) if left > self.up_since => (left, SlotReason::Budget),
+            Some(_) | None => (self.up_since, SlotReason::HostDown),
+        };
+        Moment { now, up_since, down, spacing_ms: self.spacing_ms }
     }
 }
 

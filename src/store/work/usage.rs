@@ -7,8 +7,9 @@ use jiff::tz::TimeZone;
 use rusqlite::{Connection, Row, params};
 
 use super::outside::add_refused;
-use crate::domain::runs::usage::{
-    By, KEPT_REFUSALS, Page, RefusalRow, Sum, Total, UsageRow, Whose, by_day, quarter,
+use crate::domain::runs::{
+    budget::Prices,
+    usage::{By, KEPT_REFUSALS, Page, RefusalRow, Sum, Total, UsageRow, Whose, day, quarter},
 };
 use crate::store::{Result, Store, columns::Columns as _, totals};
 
@@ -54,43 +55,50 @@ impl Store {
         by: By,
         group: Option<&Folder>,
         since: Time,
-        zone: &TimeZone,
+        (zone, prices): (&TimeZone, &Prices),
     ) -> Result<Vec<UsageRow>> {
         let key = match by {
-            By::Run => "run_id, group_folder",
-            By::Group => "group_folder",
+            By::Run => "run_id, group_folder, model",
+            By::Group => "group_folder, model",
             By::Model => "model",
-            By::Day => "quarter",
+            By::Day => "quarter, model",
         };
         self.read(|c| {
             let mut rows = c.prepare_cached(&format!(
-                "SELECT {key}, {TOTAL} FROM usage WHERE quarter >= ?1 AND (?2 IS NULL OR group_folder = ?2) GROUP BY 1 ORDER BY 1"
+                "SELECT {key}, {TOTAL} FROM usage WHERE quarter >= ?1 AND (?2 IS NULL OR group_folder = ?2) GROUP BY {key} ORDER BY {key}"
             ))?;
-            let given = params![quarter(since).0, group.map(Folder::as_str)];
-            if by == By::Day {
-                let quarters = rows.query_map(given, |r| Ok((r.time("quarter")?, total(r)?)))?;
-                return Ok(by_day(quarters.collect::<rusqlite::Result<Vec<_>>>()?, zone));
-            }
-            let rows = rows.query_map(given, |r| {
+            let mut rows = rows.query(params![quarter(since).0, group.map(Folder::as_str)])?;
+            let mut used: Vec<UsageRow> = Vec::new();
+            while let Some(r) = rows.next()? {
+                let model: String = r.get("model")?;
+                let total = total(r)?.priced(&model, prices);
                 let whose = match by {
                     By::Run => Whose::Run { run: r.get("run_id")?, group: r.folder("group_folder")? },
                     By::Group => Whose::Group { group: r.folder("group_folder")? },
-                    By::Model | By::Day => {
-                        Whose::Model { model: Some(r.get("model")?).filter(|name: &String| !name.is_empty()) }
-                    }
+                    By::Model => Whose::Model { model: Some(model).filter(|name| !name.is_empty()) },
+                    By::Day => Whose::Day { day: day(r.time("quarter")?, zone) },
                 };
-                Ok(UsageRow { whose, total: total(r)? })
-            })?;
-            Ok(rows.collect::<rusqlite::Result<_>>()?)
+                // What is added up comes one after the other.
+                match used.last_mut().filter(|row| row.whose == whose) {
+                    Some(row) => row.total.add(total),
+                    None => used.push(UsageRow { whose, total }),
+                }
+            }
+            Ok(used)
         })
     }
 
     /// Returns what one run used, and the newest of what it was refused.
-    pub fn usage_of_run(&self, run: i64) -> Result<(Total, Vec<RefusalRow>)> {
+    pub fn usage_of_run(&self, run: i64, prices: &Prices) -> Result<(Total, Vec<RefusalRow>)> {
         self.read(|c| {
-            let used = c
-                .prepare_cached(&format!("SELECT {TOTAL} FROM usage WHERE run_id = ?1"))?
-                .query_row([run], total)?;
+            let mut used = Total::default();
+            let mut models = c.prepare_cached(&format!(
+                "SELECT model, {TOTAL} FROM usage WHERE run_id = ?1 GROUP BY model ORDER BY model"
+            ))?;
+            let mut rows = models.query([run])?;
+            while let Some(r) = rows.next()? {
+                used.add(total(r)?.priced(&r.get::<_, String>("model")?, prices));
+            }
             let refusals = c
                 .prepare_cached("SELECT at, asked, why FROM refusals WHERE run_id = ?1 ORDER BY id")?
                 .query_map([run], |r| {
@@ -139,5 +147,6 @@ fn total(r: &Row<'_>) -> rusqlite::Result<Total> {
         cache_creation_tokens: r.get("cache_creation_tokens")?,
         cache_read_tokens: r.get("cache_read_tokens")?,
         output_tokens: r.get("output_tokens")?,
+        money: None,
     })
 }

@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 
 use super::house::{CHAT, House, conversation, told, until_go};
-use crate::support::run_docker;
+use crate::{budgets::noon, support::run_docker};
 
 /// How each run ended, the first one first.
 fn errors(house: &House) -> Vec<String> {
@@ -81,4 +81,26 @@ fn a_tool_that_is_blocked_is_not_offered_and_refused_when_it_is_used_all_the_sam
     }
     assert_eq!(asked[1]["tool_results"][0]["is_error"], true);
     assert!(told(&asked[1]).contains("AskUserQuestion"), "{}", asked[1]);
+}
+
+#[test]
+fn a_budget_that_is_used_up_ends_the_turn_without_more_tries_and_the_message_is_answered_when_there_is_more()
+{
+    let script = json!([super::house::bash("true"), "answered"]);
+    let Some(house) = House::new("[budget]\nrequests = 1\n", &script) else { return };
+    let _daemon = house.serve_with(&[("TZ", &noon())]);
+    house.send(CHAT, "hello");
+    // The model asked for a tool, and was not asked again.
+    let told = house.has_said(2);
+    assert!(told.iter().any(|said| said.contains("Today's budget for my work is used up")), "{told:#?}");
+    assert_eq!(errors(&house), ["the group's budget of the day is used up"]);
+    assert_eq!(house.model.asked().len(), 1);
+    let log = house.g2(&["runs", "logs", "1", "--raw"]);
+    assert!(
+        log.contains("claude/billing") && log.contains("g2: the budget of group main for today"),
+        "{log}"
+    );
+    house.g2(&["groups", "set", "main", "budget.requests=50"]);
+    assert_eq!(house.has_said(3).last().unwrap(), "answered");
+    assert!(conversation(house.model.asked().last().unwrap()).contains("hello"));
 }

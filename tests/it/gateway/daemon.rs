@@ -16,11 +16,11 @@ use super::{
 };
 
 /// Settings under which a run is one of claude's, and does nothing by itself for a while.
-pub(super) const AWAKE: &str = "[sandbox]\nkind = \"process\"\nallow_unsandboxed = true\n\
+pub(crate) const AWAKE: &str = "[sandbox]\nkind = \"process\"\nallow_unsandboxed = true\n\
                                 [agent]\nprovider = \"claude\"\ncommand = [\"/bin/sh\", \"-c\", \"exec sleep 30\"]\n";
 
 /// Starts a daemon and a run of its own; returns the run's socket.
-pub(super) fn awake(root: &Root, environment: &[(&str, &str)]) -> (Daemon, PathBuf) {
+pub(crate) fn awake(root: &Root, environment: &[(&str, &str)]) -> (Daemon, PathBuf) {
     fs::write(root.path().join(".env"), format!("ANTHROPIC_API_KEY={KEY}\n")).unwrap();
     let daemon = root.serve_with(environment);
     root.send("local:main", "hello");

@@ -1,7 +1,8 @@
 //! The gateway from both its ends: an agent's on a real socket, and the model host's on a real port.
 
 mod bounds;
-mod daemon;
+mod budgets;
+pub(crate) mod daemon;
 mod egress;
 pub(crate) mod host;
 mod hostile;

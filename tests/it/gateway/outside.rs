@@ -10,7 +10,7 @@ use std::{
     os::unix::net::UnixStream,
     path::Path,
     process::{Child, Command},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use g2::{domain::runs::outside::Rules, gateway::OutsideLimits};
@@ -20,7 +20,7 @@ use super::{
     super::{
         launch::inside::{inside, put_probe},
         sandbox::house::probe,
-        support::{DEADLINE, Docked, Linkage, skipped, wait_for},
+        support::{DEADLINE, Daemon, Docked, Linkage, run_docker, skipped, wait_for},
     },
     host::{Host, message},
     scene::Scene,
@@ -203,7 +203,70 @@ fn has_own_network(pid: u32) {
     });
 }
 
-/// A daemon on a network of two machines, the other at 9.9.9.9 under some names, with an agent in a real container.
+/// A network of two machines: the daemon's, and another at 9.9.9.9 that has some names.
+struct Two {
+    daemon: Daemon,
+    _far: Held,
+}
+
+/// The names that the daemon's machine knows.
+const HOSTS: &str =
+    "127.0.0.1 localhost\n9.9.9.9 good.example later.example other.example\n10.1.2.3 inner.example\n";
+
+impl Two {
+    /// Starts a daemon whose agent runs in a real container, and `serving` on the other machine; `None` (said aloud) where there
+    /// are no networks of its own.
+    fn new(root: &Docked, serving: &str) -> Option<Self> {
+        if !ran("unshare", &["--net", "--mount", "ip", "link"]) {
+            skipped("no networks of its own");
+            return None;
+        }
+        put_probe(root, "main");
+        // Once in the machine's own network, so that the root knows its containers.
+        assert_eq!(root.serve().terminate(), Some(0));
+        let wait = |device: &str, address: &str| {
+            format!(
+                "ip link set lo up; until ip -o addr show {device} 2>/dev/null | grep -q {address}; do sleep 0.05; done"
+            )
+        };
+        let serving = format!("{}; exec {serving}", wait("far", "9.9.9.9"));
+        let far = Held(Command::new("unshare").args(["--net", "sh", "-c", &serving]).spawn().unwrap());
+        let hosts = root.path().join("hosts");
+        fs::write(&hosts, HOSTS).unwrap();
+        let script = format!(
+            "{}; mount --bind {} /etc/hosts; exec {} --root {} serve",
+            wait("near", "9.9.9.1"),
+            hosts.display(),
+            env!("CARGO_BIN_EXE_g2"),
+            root.path().display()
+        );
+        let mut command = Command::new("unshare");
+        command.args(["--net", "--mount", "sh", "-c", &script]);
+        let daemon = root.spawn_by(command);
+        let (far_pid, near_pid) = (far.0.id(), daemon.pid());
+        has_own_network(far_pid);
+        has_own_network(near_pid);
+        let (far_pid, near_pid) = (far_pid.to_string(), near_pid.to_string());
+        let at = |pid: &str, words: &str| {
+            let words: Vec<&str> = ["-t", pid, "-n", "ip"].into_iter().chain(words.split(' ')).collect();
+            assert!(ran("nsenter", &words), "{words:?}");
+        };
+        at(&far_pid, &format!("link add far type veth peer name near netns {near_pid}"));
+        at(&far_pid, "link set far up");
+        at(&near_pid, "link set near up");
+        at(&far_pid, "addr add 9.9.9.9/24 dev far");
+        at(&near_pid, "addr add 9.9.9.1/24 dev near");
+        wait_for("the daemon to be ready", || (root.run(&["status"]).status.code() != Some(3)).then_some(()));
+        assert_eq!(root.ask("local:main", "hello"), "echo: hello\n");
+        Some(Self { daemon, _far: far })
+    }
+}
+
+/// What the other machine runs: it answers with what it hears.
+fn answering() -> String {
+    format!("{} serve 9.9.9.9:443 9.9.9.9:80", probe(Linkage::Static).display())
+}
+
 #[test]
 fn a_container_reaches_what_is_allowed_through_the_gateway_and_has_no_other_way_out() {
     let Some(root) =
@@ -211,48 +274,7 @@ fn a_container_reaches_what_is_allowed_through_the_gateway_and_has_no_other_way_
     else {
         return;
     };
-    if !ran("unshare", &["--net", "--mount", "ip", "link"]) {
-        return skipped("no networks of its own");
-    }
-    put_probe(&root, "main");
-    // Once in the machine's own network, so that the root knows its containers.
-    assert_eq!(root.serve().terminate(), Some(0));
-    let program = probe(Linkage::Static).display().to_string();
-    let wait = |device: &str, address: &str| {
-        format!(
-            "ip link set lo up; until ip -o addr show {device} 2>/dev/null | grep -q {address}; do sleep 0.05; done"
-        )
-    };
-    let serving = format!("{}; exec {program} serve 9.9.9.9:443 9.9.9.9:80", wait("far", "9.9.9.9"));
-    let far = Held(Command::new("unshare").args(["--net", "sh", "-c", &serving]).spawn().unwrap());
-    let hosts = root.path().join("hosts");
-    fs::write(&hosts, "127.0.0.1 localhost\n9.9.9.9 good.example later.example\n10.1.2.3 inner.example\n")
-        .unwrap();
-    let script = format!(
-        "{}; mount --bind {} /etc/hosts; exec {} --root {} serve",
-        wait("near", "9.9.9.1"),
-        hosts.display(),
-        env!("CARGO_BIN_EXE_g2"),
-        root.path().display()
-    );
-    let mut command = Command::new("unshare");
-    command.args(["--net", "--mount", "sh", "-c", &script]);
-    let daemon = root.spawn_by(command);
-    let (far_pid, near_pid) = (far.0.id(), daemon.pid());
-    has_own_network(far_pid);
-    has_own_network(near_pid);
-    let (far_pid, near_pid) = (far_pid.to_string(), near_pid.to_string());
-    let at = |pid: &str, words: &str| {
-        let words: Vec<&str> = ["-t", pid, "-n", "ip"].into_iter().chain(words.split(' ')).collect();
-        assert!(ran("nsenter", &words), "{words:?}");
-    };
-    at(&far_pid, &format!("link add far type veth peer name near netns {near_pid}"));
-    at(&far_pid, "link set far up");
-    at(&near_pid, "link set near up");
-    at(&far_pid, "addr add 9.9.9.9/24 dev far");
-    at(&near_pid, "addr add 9.9.9.1/24 dev near");
-    wait_for("the daemon to be ready", || (root.run(&["status"]).status.code() != Some(3)).then_some(()));
-    assert_eq!(root.ask("local:main", "hello"), "echo: hello\n");
+    let Some(two) = Two::new(&root, &answering()) else { return };
 
     let env = inside(&root, &["env"]);
     for name in ["HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"] {
@@ -318,7 +340,66 @@ fn a_container_reaches_what_is_allowed_through_the_gateway_and_has_no_other_way_
     assert_eq!(tried.matches(": no way (").count(), ways.len(), "{tried}");
 
     // The next daemon takes the way over with the run.
-    daemon.kill();
+    two.daemon.kill();
     let _daemon = root.serve();
     wait_for("the run to be adopted", || through("never.example:443").contains("--group main").then_some(()));
+}
+
+#[test]
+fn an_open_connection_is_closed_within_a_second_when_a_rule_allows_its_host_no_more() {
+    let toml = "network = \"allowlist\"\n[egress]\nallow = [\"good.example\", \"*.example:443\"]\n";
+    let Some(root) = Docked::new(toml) else { return };
+    let Some(_two) = Two::new(&root, &answering()) else { return };
+    root.g2(&["egress", "allow", "9.9.9.9", "--group", "main"]);
+    let mark = |name: &str| root.path().join("groups/main").join(name);
+    let open = |place: &str, name: &str| {
+        let container = &root.containers()[0];
+        let path = format!("/workspace/group/{name}");
+        run_docker(&[
+            "exec",
+            "-d",
+            container,
+            "/workspace/group/probe",
+            "open",
+            "127.0.0.1:3128",
+            place,
+            &path,
+        ]);
+        wait_for(&format!("{place} to be open"), || {
+            fs::read_to_string(mark(name)).ok().filter(|said| said == "open").map(drop)
+        });
+    };
+    let is = |name: &str| fs::read_to_string(mark(name)).unwrap();
+    let closed =
+        |name: &str| wait_for(&format!("{name} to be closed"), || (is(name) == "closed").then_some(()));
+    wait_for("the other machine", || {
+        let said = inside(&root, &["through", "127.0.0.1:3128", "good.example:443"]);
+        said.contains("heard hello").then_some(())
+    });
+    let before = root.rows(&["events"]).len();
+    for (place, name) in [
+        ("good.example:443", "good"),
+        ("good.example:80", "good-80"),
+        ("later.example:443", "later"),
+        ("9.9.9.9:443", "address"),
+    ] {
+        open(place, name);
+    }
+    // Of one port; of an address, whose rule is gone; of all below a name.
+    let asked = Instant::now();
+    root.g2(&["egress", "deny", "good.example:443", "--group", "main"]);
+    closed("good");
+    assert!(asked.elapsed() < DEADLINE, "at once, beside a machine that is busy");
+    assert_eq!([is("good-80"), is("later"), is("address")], ["open"; 3]);
+    root.g2(&["egress", "remove", "9.9.9.9", "--group", "main"]);
+    closed("address");
+    // What no rule forbids is not touched by one about another host.
+    root.g2(&["egress", "deny", "nobody.example", "--group", "main"]);
+    root.g2(&["egress", "deny", "*.example", "--group", "main"]);
+    closed("later");
+    closed("good-80");
+    let told = root.rows(&["events"]);
+    let told =
+        told[before..].iter().filter(|event| event["kind"] == "group" && event["group"] == "main").count();
+    assert_eq!(told, 4, "the feed tells of each change");
 }

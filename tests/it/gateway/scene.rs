@@ -29,6 +29,10 @@ use super::{
 /// The real key of every scene.
 pub(crate) const KEY: &str = "sk-ant-api03-the-real-one";
 
+fn main() -> Folder {
+    Folder::parse("main").unwrap()
+}
+
 /// A gateway to one model's host.
 pub(crate) struct Scene {
     dir: tempfile::TempDir,
@@ -79,30 +83,39 @@ impl Scene {
         folder.join(NAME)
     }
 
+    /// Opens the socket of a group's run, and returns its path.
+    pub(crate) fn open_of(&self, run: i64, group: &str) -> PathBuf {
+        let _inside = self.runtime.enter();
+        let (folder, group) = (self.folder(run), Folder::parse(group).unwrap());
+        self.gateway.open(run, &folder, None, (&group, Looks::Inside)).unwrap();
+        folder.join(NAME)
+    }
+
     pub(crate) fn open_in(&self, run: i64, folder: &Path) {
         let _inside = self.runtime.enter();
-        self.gateway.open(run, folder, None, Looks::Inside).unwrap();
+        self.gateway.open(run, folder, None, (&main(), Looks::Inside)).unwrap();
     }
 
     /// Opens the socket of a run whose requests are not looked into, and returns its path.
     pub(crate) fn open_unseen(&self, run: i64) -> PathBuf {
         let _inside = self.runtime.enter();
         let folder = self.folder(run);
-        self.gateway.open(run, &folder, None, Looks::Away).unwrap();
+        self.gateway.open(run, &folder, None, (&main(), Looks::Away)).unwrap();
         folder.join(NAME)
     }
 
     /// Opens a run's socket for another user.
     pub(crate) fn open_for(&self, run: i64, folder: &Path, owner: (u32, u32)) {
         let _inside = self.runtime.enter();
-        self.gateway.open(run, folder, Some(owner), Looks::Inside).unwrap();
+        self.gateway.open(run, folder, Some(owner), (&main(), Looks::Inside)).unwrap();
     }
 
     /// Opens the socket of a group's run to hosts outside, and returns its path.
     pub(crate) fn open_outside(&self, run: i64, group: &str, rules: Rules) -> PathBuf {
         let _inside = self.runtime.enter();
         let (folder, group) = (self.folder(run), Folder::parse(group).unwrap());
-        self.gateway.open_outside(run, &folder, None, &group, rules).unwrap();
+        self.gateway.open_outside(run, &folder, None, &group).unwrap();
+        self.gateway.read_rules(&group, || Ok::<_, ()>(rules)).unwrap();
         folder.join(OUTSIDE)
     }
 

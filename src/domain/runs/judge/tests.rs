@@ -67,6 +67,28 @@ fn every_crash_that_the_design_lists_gives_its_batch_back() {
 }
 
 #[test]
+fn a_message_that_met_the_end_of_the_budget_is_asked_again_twice_at_no_cost() {
+    let out = Ended {
+        error_record: Some("claude/billing: x".into()),
+        ..ended(exited(1), READY, Cause::OutOfBudget)
+    };
+    check(&out, on_stdin(), &returned(0, 1, 5_000));
+    check(&out, Batch { free_returns: 2, ..on_stdin() }, &returned(1, 2, 5_000));
+    check_failed(
+        &out,
+        Batch { said: Said::Something, ..on_stdin() },
+        "today's budget for my work is used up",
+    );
+    check(&out, Batch { reached: Reached::Done, ..on_stdin() }, &Judgement::Done);
+    assert_eq!(fault(&out), Fault::Nobodys);
+    let (last, _) = judge(&out, &[on_stdin()], BASE);
+    assert_eq!(last.error.as_deref(), Some("the group's budget of the day is used up"));
+    // It had answered, and was refused something beside that.
+    let well = Ended { error_record: None, ..ended(exited(0), READY, Cause::OutOfBudget) };
+    assert_eq!(judge_run(&well, 0).went, Went::Well);
+}
+
+#[test]
 fn a_missing_image_an_engine_and_our_own_death_are_no_fault_of_the_agent() {
     let engine = || End::Engine { doing: "create".to_owned(), why: "no space".to_owned() };
     let not_now = || End::NotNow { why: "no engine".to_owned() };
@@ -282,6 +304,7 @@ fn any_ended() -> impl Strategy<Value = Ended> {
         Cause::Flooded { limit_bytes: 1 },
         Cause::Gap { expected: 1, got: 2 },
         Cause::OwnerGone,
+        Cause::OutOfBudget,
     ]);
     let error = prop::option::of(Just("e".to_owned()));
     (end, runner, cause, error).prop_map(|(end, runner, cause, error_record)| Ended {

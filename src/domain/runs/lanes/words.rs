@@ -64,6 +64,8 @@ pub enum Holding {
     Removal,
     /// There is no room for what it writes.
     NoSpace,
+    /// Its budget of the day is used up.
+    Budget,
 }
 
 /// News of the world.

@@ -6,7 +6,7 @@ const HOUR: i64 = 3_600_000;
 const DAY: i64 = 24 * HOUR;
 /// 2026-03-01T12:00:00Z.
 const NOON: Time = Time(1_772_366_400_000);
-const ANY: Moment = Moment { now: NOON, up_since: NOON, spacing_ms: 60_000 };
+const ANY: Moment = Moment { now: NOON, up_since: NOON, down: SlotReason::HostDown, spacing_ms: 60_000 };
 
 fn hours(hours: i64) -> Time {
     NOON.plus_ms(hours * HOUR)
@@ -54,6 +54,33 @@ fn of_missed_slots_none_the_latest_or_the_newest_24_run() {
     let outside = (2 * 24 + 1, OutsideWindow);
     check(CatchUp::Latest, down(9 * 24), (Some(NOON), next, None, vec![outside, (7 * 24 - 1, HostDown)]));
     check(CatchUp::Skip, down(9 * 24), (None, next, None, vec![outside, (7 * 24, HostDown)]));
+}
+
+#[test]
+fn slots_that_came_while_a_budget_was_used_up_are_missed_for_it_by_the_same_rules() {
+    use SlotReason::Budget;
+    let hourly = schedule("cron", "0 * * * *");
+    // It has something left since noon and a half.
+    let left = NOON.plus_ms(HOUR / 2);
+    let moment = Moment { now: left, up_since: left, down: Budget, ..ANY };
+    let next = Some(hours(1));
+    for (catch_up, expected) in [
+        (CatchUp::Skip, (None, next, None, vec![(4, Budget)])),
+        (CatchUp::Latest, (Some(NOON), next, None, vec![(3, Budget)])),
+        (CatchUp::All, (Some(hours(-3)), Some(left.plus_ms(60_000)), Some(hours(-2)), vec![])),
+    ] {
+        assert_eq!(
+            seen(&plan(rules(&hourly, catch_up), Stand::Due(hours(-3)), moment)),
+            expected,
+            "{catch_up}"
+        );
+    }
+    // An occurrence that was begun goes on, and so does one that somebody asked for.
+    let begun =
+        plan(rules(&hourly, CatchUp::Skip), Stand::Again { slot: hours(-3), accounted: hours(-3) }, moment);
+    assert_eq!(seen(&begun), (Some(hours(-3)), next, None, vec![(3, Budget)]));
+    let asked = plan(rules(&hourly, CatchUp::Skip), Stand::Asked(hours(-3)), moment);
+    assert_eq!(asked.run, Some(hours(-3)));
 }
 
 #[test]

@@ -57,12 +57,12 @@ pub(super) fn judge_task(
     let ran: Option<i64> = c.query_row("SELECT slot FROM runs WHERE id = ?1", [end.run], |r| r.get(0))?;
     let moved_on = slot != ran;
     let may_wait = !run.handled && said == Said::Nothing && !moved_on;
-    let died_with_us = ended.cause == Cause::OwnerGone;
+    let is_nobodys = matches!(ended.cause, Cause::OwnerGone | Cause::OutOfBudget);
     let judgement = if run.handled {
         Judgement::Done
     } else {
-        // A slot is judged as a batch that lay on stdin. It comes back at no cost from our own death alone.
-        let free_returns = if died_with_us { free_returns } else { judge::MAX_FREE_RETURNS };
+        // A slot is judged as a batch that lay on stdin. It comes back at no cost from our own death, or with the budget.
+        let free_returns = if is_nobodys { free_returns } else { judge::MAX_FREE_RETURNS };
         let retries = retry::TASK_RETRIES;
         let batch = Batch { reached: Reached::OnStdin, said, tries, free_returns, retries };
         let (_, judgements) = judge::judge(ended, &[batch], end.retry_base_ms);
@@ -121,7 +121,7 @@ pub(super) fn judge_task(
                 let failed = Failed { how: GaveUp::ForTheNext, row: &row, run, ended, error };
                 return failed.count(c, tries, said, now);
             }
-            let free = if died_with_us { free } else { free_returns };
+            let free = if is_nobodys { free } else { free_returns };
             c.prepare_cached(
                 "UPDATE tasks SET next_run = ?2, tries = ?3, free_returns = ?5, held_up_since = NULL
                  WHERE id = ?1 AND status <> 'completed' AND group_folder = ?4",
