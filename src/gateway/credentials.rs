@@ -68,6 +68,21 @@ pub struct Credential {
 }
 
 impl Credential {
+    /// Reads a key or token that somebody typed.
+    ///
+    /// # Errors
+    /// Why it can be none, in words that do not repeat it.
+    pub fn of_word(text: &str) -> Result<Self, &'static str> {
+        let text = text.trim();
+        if text.starts_with('{') || text.chars().any(|c| !c.is_ascii_graphic()) {
+            return Err("a key is one word of ASCII characters");
+        }
+        if text.len() > LONGEST_KEY {
+            return Err("a key has at most 4096 characters");
+        }
+        of_token_file(text)?.ok_or("the key is empty")
+    }
+
     /// Puts the key into a request's headers.
     pub(super) fn sign(&self, headers: &mut HeaderMap) {
         let Secret(key) = &self.secret;
@@ -289,6 +304,18 @@ mod tests {
         }
         assert!(of_token_file("{\"other\":1}").is_err());
         assert!(of_token_file("  \n").unwrap().is_none());
+    }
+
+    #[test]
+    fn a_key_that_somebody_types_is_one_word() {
+        let kind = |text| Credential::of_word(text).map(|credential| credential.kind);
+        assert_eq!(kind(" sk-ant-api03-x\n"), Ok(CredentialKind::ApiKey));
+        assert_eq!(kind("sk-ant-oat01-x"), Ok(CredentialKind::Login));
+        assert_eq!(kind("of-a-proxy"), Ok(CredentialKind::Bearer));
+        for none in ["", " ", "two words", "kéy", "{\"a\":1}"] {
+            assert!(kind(none).is_err(), "{none:?}");
+        }
+        assert!(kind(&"x".repeat(LONGEST_KEY + 1)).is_err());
     }
 
     #[test]

@@ -23,6 +23,7 @@ mod purse;
 mod serve;
 mod socket;
 mod sought;
+mod trial;
 mod upstream;
 
 use std::{
@@ -52,6 +53,7 @@ pub use credentials::{Credential, CredentialError, CredentialKind, Credentials, 
 pub use outside::OutsideLimits;
 pub use purse::Filled;
 pub use socket::{NAME, OUTSIDE, SocketError};
+pub use trial::{TrialError, Verdict, try_key};
 pub use upstream::{Upstream, UpstreamError};
 
 /// Whether requests are looked into before they are passed on.

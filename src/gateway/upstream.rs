@@ -3,7 +3,10 @@
 use std::{fmt, net::IpAddr, task::Poll, time::Duration};
 
 use futures_util::{FutureExt as _, future::BoxFuture};
-use hyper::{Request, Response, Uri, body::Incoming};
+use hyper::{
+    Request, Response, Uri,
+    body::{Body, Incoming},
+};
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder, MaybeHttpsStream};
 use hyper_util::{
     client::legacy::{self, connect::HttpConnector},
@@ -96,16 +99,21 @@ impl Client {
         upstream: &Upstream,
         request: Request<Upload>,
     ) -> Result<Response<Incoming>, BoxError> {
-        let client = self.made.get_or_try_init(|| make(upstream.is_tls, self.connect)).await?;
+        let client = self.made.get_or_try_init(|| make(upstream, self.connect)).await?;
         Ok(client.request(request).await?)
     }
 }
 
-async fn make(is_tls: bool, limit: Duration) -> Result<legacy::Client<Dial, Upload>, BoxError> {
+/// Makes a client for the model's host; a connection has to stand within `limit`.
+pub(super) async fn make<B>(upstream: &Upstream, limit: Duration) -> Result<legacy::Client<Dial, B>, BoxError>
+where
+    B: Body + Send,
+    B::Data: Send,
+{
     let mut plain = HttpConnector::new();
     // A request's head goes out before its body: held back until the head was acknowledged, each would wait for 40 ms.
     plain.set_nodelay(true);
-    let over = if is_tls {
+    let over = if upstream.is_tls {
         plain.enforce_http(false);
         let builder = spawn_blocking(|| HttpsConnectorBuilder::new().with_native_roots()).await??;
         Over::Tls(builder.https_only().enable_http1().wrap_connector(plain))
@@ -121,7 +129,7 @@ async fn make(is_tls: bool, limit: Duration) -> Result<legacy::Client<Dial, Uplo
 
 /// Makes connections, each within its time.
 #[derive(Clone)]
-struct Dial {
+pub(super) struct Dial {
     over: Over,
     limit: Duration,
 }
