@@ -1,4 +1,4 @@
-//! Writes `init`, `prune` and their like down in the audit: they are changes, but no operations.
+//! Writes `init`, `setup`, `prune` and their like down in the audit: they are changes, but no operations.
 
 use super::{CliResult, Command, Context, Failure, channels::Channels};
 use crate::{
@@ -9,7 +9,8 @@ use crate::{
 /// Whether a command changes something that no operation does.
 pub(super) fn is_a_change(command: &Command) -> bool {
     match command {
-        Command::Init(_) => true,
+        Command::Init(_) | Command::Setup(_) => true,
+        Command::Doctor(doctor) => doctor.is_a_change(),
         Command::Channels(Channels::Add { .. } | Channels::Remove { .. }) => true,
         Command::Prune(prune) => !prune.dry_run,
         Command::Service(service) => service.is_a_change(),

@@ -1,34 +1,28 @@
 //! `g2 channels`.
-#![expect(
-    clippy::disallowed_methods,
-    reason = "reads logs of adapters, and a token from the file that its owner names"
-)]
+#![expect(clippy::disallowed_methods, reason = "reads logs of adapters, and what links an account")]
 
-use std::{
-    io::{IsTerminal as _, Read as _},
-    path::{Path, PathBuf},
-    time::Duration,
-};
+use std::{path::PathBuf, time::Duration};
 
 use anyhow::Context as _;
 use clap::Subcommand;
 use ipc_handlers::Time;
 use serde::Serialize;
 
-use super::{CliResult, Context, Failure, client::perform, out, show};
+use super::{CliResult, Context, Failure, client::perform, out, secret, show};
 use crate::{
     app,
     channels::{NAMES, trial},
     config::Config,
     domain::{platforms::accounts::check_name, rows::ChannelState},
-    ops::channels::{add, remove, restart, table::Table},
+    ops::{
+        Answer,
+        channels::{add, remove, restart, table::Table},
+    },
     store::Store,
 };
 
 /// How long the first start of an adapter may take.
 const CHECK: Duration = Duration::from_secs(30);
-/// The longest token that is read, bytes.
-const LONGEST_TOKEN: u64 = 4096;
 
 const STATES: &str = "\
 A channel has three lights: connection (connecting, connected, offline, refused), inbound and
@@ -244,9 +238,13 @@ impl Channels {
                     );
                     return Err(anyhow::anyhow!(why).into());
                 }
-                let token = if no_token { None } else { Some(token(&name, token_file.as_deref())?) };
+                let token = if no_token {
+                    None
+                } else {
+                    Some(secret::read(&format!("Token of {name}"), token_file.as_deref())?)
+                };
                 let args = add::Args { name, token, program, settings: set.into_iter().collect() };
-                add(context, args, no_check).await
+                show::answer(context, &add(context, args, no_check).await?)
             }
             Self::Remove { name } => show::answer(context, &perform(context, remove::Args { name }).await?),
             Self::Restart { name } => {
@@ -287,62 +285,8 @@ fn home(context: &Context, name: &str) -> PathBuf {
     context.root.join("data/channels").join(name)
 }
 
-/// As long as it lives, the terminal does not show what is typed.
-struct Hidden(Option<rustix::termios::Termios>);
-
-impl Hidden {
-    fn begin() -> Self {
-        use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
-        let stdin = std::io::stdin();
-        let before = tcgetattr(&stdin).ok();
-        if let Some(mut hidden) = before.clone() {
-            hidden.local_modes.remove(LocalModes::ECHO);
-            // Otherwise it is shown, which is no reason not to go on.
-            let _ = tcsetattr(&stdin, OptionalActions::Flush, &hidden);
-        }
-        Self(before)
-    }
-}
-
-impl Drop for Hidden {
-    fn drop(&mut self) {
-        use rustix::termios::{OptionalActions, tcsetattr};
-        if let Some(before) = &self.0 {
-            let _ = tcsetattr(std::io::stdin(), OptionalActions::Now, before);
-        }
-    }
-}
-
-/// Reads the token of a new account.
-fn token(name: &str, file: Option<&Path>) -> anyhow::Result<String> {
-    let mut text = String::new();
-    match file {
-        Some(path) => {
-            let file = std::fs::File::open(path).with_context(|| format!("reading {}", path.display()))?;
-            file.take(LONGEST_TOKEN)
-                .read_to_string(&mut text)
-                .with_context(|| format!("reading {}", path.display()))?;
-        }
-        None if std::io::stdin().is_terminal() => {
-            out::ask(&format!("Token of {name}: "));
-            let shown = Hidden::begin();
-            let read = std::io::stdin().read_line(&mut text);
-            drop(shown);
-            out::ask("\n");
-            read.context("reading the token")?;
-        }
-        None => {
-            std::io::stdin().take(LONGEST_TOKEN).read_to_string(&mut text).context("reading the token")?;
-        }
-    }
-    let token = text.trim();
-    anyhow::ensure!(!token.is_empty(), "the token is empty");
-    anyhow::ensure!(!token.chars().any(|c| c.is_whitespace() || c.is_control()), "a token is one word");
-    Ok(token.to_owned())
-}
-
 /// A setting of an account's table: a value as TOML has it, otherwise a text.
-fn setting(text: &str) -> anyhow::Result<(String, serde_json::Value)> {
+pub(super) fn setting(text: &str) -> anyhow::Result<(String, serde_json::Value)> {
     let (key, value) = text.split_once('=').context("it is KEY=VALUE")?;
     let read: Result<toml::Table, _> = toml::from_str(&format!("x = {value}"));
     let value = match read.ok().and_then(|mut table| table.remove("x")) {
@@ -352,7 +296,8 @@ fn setting(text: &str) -> anyhow::Result<(String, serde_json::Value)> {
     Ok((key.to_owned(), value))
 }
 
-async fn add(context: &Context, args: add::Args, no_check: bool) -> CliResult {
+/// Adds an account, after it was checked.
+pub(super) async fn add(context: &Context, args: add::Args, no_check: bool) -> Result<Answer, Failure> {
     app::check_root(&context.root)?;
     let name = args.name.clone();
     check_name(&name).map_err(anyhow::Error::from)?;
@@ -375,7 +320,7 @@ async fn add(context: &Context, args: add::Args, no_check: bool) -> CliResult {
     answer.notes.push(format!(
         "write to the bot, and answer the question about the new chat (`g2 approvals list`); or wire a chat yourself: g2 wirings add --group main --chat {prefix}:ID"
     ));
-    show::answer(context, &answer)
+    Ok(answer)
 }
 
 async fn test(context: &Context, config: &str, upstream: Option<String>, command: Vec<String>) -> CliResult {

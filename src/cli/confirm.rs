@@ -14,6 +14,9 @@ pub(super) struct Yes {
 }
 
 impl Yes {
+    /// It was said before.
+    pub(super) const GIVEN: Self = Self { yes: true };
+
     /// Goes on where this was said before, or is said now.
     ///
     /// # Errors

@@ -1,5 +1,8 @@
 //! The command line: one file per command. It parses, has an operation done or reads the store, and prints.
-use std::{path::PathBuf, process::ExitCode};
+use std::{
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
 
 use clap::{ArgAction, Parser, Subcommand, ValueEnum};
 
@@ -33,6 +36,7 @@ mod engage;
 mod events;
 mod filter;
 mod groups;
+mod image;
 mod ipc;
 mod lanes;
 mod lines;
@@ -46,12 +50,15 @@ mod out;
 mod outbox;
 mod prune;
 mod ps;
+mod report;
 mod runs;
 mod schedule;
+mod secret;
 mod send;
 mod serve;
 mod service;
 mod sessions;
+mod setup;
 mod show;
 mod status;
 mod stop;
@@ -69,6 +76,7 @@ const GLOBAL: &str = "Global options";
 
 const ABOUT: &str = "\
 Examples:
+  g2 setup                   # from nothing to a first answer, step by step
   g2 up                      # make a root if there is none, start the daemon, chat here
   g2 send --wait 30 \"hello\"  # send a message and print the answers
   g2 why                     # explain what became of the newest message of local:main
@@ -122,6 +130,9 @@ enum LogFormat {
 enum Command {
     /// Make a root if there is none, start the daemon and chat on local:main
     Up(up::Up),
+    /// Go from nothing to a first answer, step by step; run again, it goes on where it stood
+    #[command(after_help = setup::EXPLAINED)]
+    Setup(setup::Setup),
     /// Make a root: its settings, folders and store; a root that is there stays as it is
     Init(serve::Init),
     /// Run the daemon in the foreground until it is stopped
@@ -221,8 +232,14 @@ enum Command {
     /// Write a root into one verified file, with the daemon up or down
     #[command(after_help = backup::EXPLAINED)]
     Backup(backup::Backup),
+    /// The image that agents run in: build it
+    #[command(subcommand)]
+    Image(image::Image),
     /// Check the set-up and say how to fix each problem
     Doctor(doctor::Doctor),
+    /// Write a report of a bug into one file, without texts, names and keys
+    #[command(after_help = report::EXPLAINED)]
+    Report(report::Report),
     /// Print the script by which a shell completes `g2`
     #[command(after_help = manual::COMPLETIONS)]
     Completions(manual::Completions),
@@ -230,6 +247,9 @@ enum Command {
     #[command(after_help = manual::MAN)]
     Man(manual::Man),
 }
+
+/// The name under which images have the runner.
+const RUNNERS_NAME: &str = "g2-agent";
 
 /// What every command works with.
 pub(crate) struct Context {
@@ -333,6 +353,13 @@ fn speaker(text: &str) -> Result<String, BadArgument> {
 #[must_use]
 pub fn main() -> ExitCode {
     crate::system::memory::be_frugal();
+    // In an image this program can be the runner, by its name (`g2 image build`).
+    if std::env::args_os()
+        .next()
+        .is_some_and(|name| Path::new(&name).file_name() == Some(RUNNERS_NAME.as_ref()))
+    {
+        return agent_runner::program();
+    }
     if std::env::args_os().nth(1).is_some_and(|first| first == app::RUNNER) {
         // An agent of its own finds our tools by the same word.
         let serves = std::env::args_os().nth(2).is_some_and(|second| second == "mcp");
@@ -349,7 +376,7 @@ pub fn main() -> ExitCode {
         json: arguments.json,
         environment,
     };
-    let quiet = matches!(arguments.command, Command::Up(_));
+    let quiet = matches!(arguments.command, Command::Up(_) | Command::Setup(_));
     start_log(&context, arguments.log_format, quiet);
     let runtime = match tokio::runtime::Builder::new_multi_thread()
         .enable_all()
@@ -412,6 +439,7 @@ fn workers() -> usize {
 async fn run(context: &Context, command: Command) -> CliResult {
     match command {
         Command::Up(up) => up.run(context).await,
+        Command::Setup(setup) => setup.run(context).await,
         Command::Init(init) => init.run(context).await,
         Command::Serve => serve::serve(context).await,
         Command::Service(service) => service.run(context).await,
@@ -447,13 +475,15 @@ async fn run(context: &Context, command: Command) -> CliResult {
         Command::Metrics(metrics) => metrics.run(context).await,
         Command::Prune(prune) => prune.run(context).await,
         Command::Backup(backup) => backup.run(context).await,
+        Command::Image(image) => image.run(context).await,
         Command::Doctor(doctor) => doctor.run(context).await,
+        Command::Report(report) => report.run(context).await,
         Command::Completions(completions) => completions.run(),
         Command::Man(man) => man.run(context),
     }
 }
 
-/// Logs go to stderr only. `up` is a chat: it shows warnings only, unless asked for more.
+/// Logs go to stderr only. `up` is a chat, `setup` a talk: they show warnings only, unless asked for more.
 fn start_log(context: &Context, format: LogFormat, quiet: bool) {
     let level = context
         .environment

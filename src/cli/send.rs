@@ -102,7 +102,7 @@ impl Send {
 }
 
 /// Prints or keeps the answers until the chat rests; `seq` is the number of the message that is to be answered.
-async fn rest(
+pub(super) async fn rest(
     client: &mut Client,
     seq: i64,
     chat: &str,

@@ -5,10 +5,13 @@ use std::path::{Path, PathBuf};
 use clap::{Args, Subcommand};
 use serde::Serialize;
 
-use super::{CliResult, Context, client::Client, confirm::Yes, out, show};
+use super::{CliResult, Context, Failure, client::Client, confirm::Yes, out, show};
 use crate::{
     app,
-    domain::host::unit::{self, NoUnit, Scope, Unit, Walls},
+    domain::host::{
+        setup,
+        unit::{self, NoUnit, Scope, Unit, Walls},
+    },
     ops::{OpCode, OpError},
     system::{
         manager::{self, Manager, NoManager, Said},
@@ -279,7 +282,7 @@ impl Service {
                 }
                 app::check_root(&context.root)?;
                 place.check()?;
-                install(context, &place, &unit, &text, no_start, &yes).await
+                show::done(context, &install(context, &place, &unit, &text, no_start, &yes).await?)
             }
             Self::Uninstall { which } => {
                 let place = which.place(context)?;
@@ -299,11 +302,7 @@ impl Service {
                 let place = which.place(context)?;
                 let state = place.state()?;
                 show::object(context, &state)?;
-                if state.installed && state.active == "active" {
-                    Ok(())
-                } else {
-                    Err(super::Failure::Quiet(1))
-                }
+                if state.installed && state.active == "active" { Ok(()) } else { Err(Failure::Quiet(1)) }
             }
             Self::Logs { which, follow, lines, since } => {
                 let place = which.place(context)?;
@@ -314,7 +313,7 @@ impl Service {
                 if place.manager.show_log(&words).map_err(not_managed)? {
                     Ok(())
                 } else {
-                    Err(super::Failure::Quiet(1))
+                    Err(Failure::Quiet(1))
                 }
             }
         }
@@ -349,13 +348,7 @@ fn unit_of(context: &Context, system: bool, user: Option<String>) -> Result<Unit
     } else {
         Scope::User
     };
-    let program = std::env::current_exe()
-        .map_err(|e| OpError::new(OpCode::Failed, format!("finding our own program failed: {e}")))?;
-    // The kernel's word for a program that was replaced after it was started: the new one lies there.
-    let program = match program.to_str().and_then(|path| path.strip_suffix(" (deleted)")) {
-        Some(path) => PathBuf::from(path),
-        None => program,
-    };
+    let program = super::image::own_program().map_err(|e| OpError::new(OpCode::Failed, format!("{e:#}")))?;
     let root = std::path::absolute(&context.root).map_err(|e| {
         OpError::new(OpCode::Failed, format!("finding {} failed: {e}", context.root.display()))
     })?;
@@ -369,7 +362,7 @@ async fn install(
     text: &str,
     no_start: bool,
     yes: &Yes,
-) -> CliResult {
+) -> Result<String, Failure> {
     let before = manager::unit(&place.unit).map_err(not_managed)?;
     if before.as_ref().is_some_and(|before| before != text) {
         yes.to(&format!("{} is replaced", place.unit.display()))?;
@@ -399,7 +392,44 @@ async fn install(
             ));
         }
     }
-    show::done(context, &said)
+    Ok(said)
+}
+
+/// The usual service: one's own, or the machine's for root.
+fn usual() -> Which {
+    Which { system: process::own_ids().0 == 0, name: "g2".to_owned() }
+}
+
+/// Installs the usual service and starts it, or starts it again; returns what was done.
+pub(super) async fn install_usual(context: &Context) -> Result<String, Failure> {
+    let which = usual();
+    let place = which.place(context)?;
+    let unit = unit_of(context, which.system, None)?;
+    let text = unit.text().map_err(not_a_unit)?;
+    app::check_root(&context.root)?;
+    place.check()?;
+    install(context, &place, &unit, &text, false, &Yes::GIVEN).await
+}
+
+/// Returns how the usual service stands.
+pub(super) fn stand(context: &Context) -> setup::Service {
+    let look = || -> Result<setup::Service, OpError> {
+        let place = usual().place(context)?;
+        place.check()?;
+        let Some(text) = manager::unit(&place.unit).map_err(not_managed)? else {
+            return Ok(setup::Service::Absent);
+        };
+        if !text.contains(&context.root.display().to_string()) {
+            let why = format!(
+                "{} serves another root; give this one a name of its own: `g2 service install --name NAME`",
+                place.unit.display()
+            );
+            return Ok(setup::Service::NoManager(why));
+        }
+        let runs = place.state()?.active == "active";
+        Ok(if runs { setup::Service::Runs } else { setup::Service::Down })
+    };
+    look().unwrap_or_else(|error| setup::Service::NoManager(error.message))
 }
 
 fn start_by_hand(place: &Place) -> String {

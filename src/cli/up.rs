@@ -75,8 +75,7 @@ async fn about(context: &Context, sandbox: &str) -> Result<String, Failure> {
         (Provider::Acp, _) => "The agent is one that speaks the Agent Client Protocol".to_owned(),
         (Provider::Scripted, Some(script)) => format!("The agent is the built-in one and follows {script}"),
         (Provider::Scripted, None) => format!(
-            "The agent is the built-in one: it repeats what you say. For Claude Code: build its image (container/build.sh), \
-             put ANTHROPIC_API_KEY=… into {root}/.env, set provider = \"claude\" in {root}/g2.toml; `g2 doctor` lists everything that is missing"
+            "The agent is the built-in one: it repeats what you say. For Claude Code: `g2 setup` leads there, step by step"
         ),
     };
     Ok(format!("{which}.\nAll files are in {root}; agents run in the {sandbox} sandbox."))

@@ -26,6 +26,20 @@ impl Written {
         Ok(Self(found))
     }
 
+    /// Returns the settings that are not at their defaults, with their values as TOML.
+    #[must_use]
+    pub fn changed(&self) -> Vec<(String, String)> {
+        let defaults = Self::of("", "").unwrap_or_default();
+        let changed = self.0.iter().filter(|(name, value)| defaults.0.get(*name) != Some(value));
+        changed.map(|(name, value)| (name.clone(), value.clone())).collect()
+    }
+
+    /// Whether the files give a setting, named in full, a value that is not empty.
+    #[must_use]
+    pub fn says(&self, name: &str) -> bool {
+        self.0.get(name).is_some_and(|value| !["", "\"\""].contains(&value.as_str()))
+    }
+
     /// Returns the settings in which two differ.
     #[must_use]
     pub fn differences(&self, other: &Self) -> Vec<String> {

@@ -33,6 +33,21 @@ pub fn make_agent_folders(folders: &[&Path], owner: Option<(u32, u32)>) -> std::
     Ok(())
 }
 
+/// Makes the folder of a group that has lost its own, and gives it to `owner`.
+///
+/// # Errors
+/// The operating system's.
+pub fn make_group_folder(
+    root: &Path,
+    group: &ipc_handlers::Folder,
+    owner: Option<(u32, u32)>,
+) -> std::io::Result<()> {
+    use std::os::unix::fs::PermissionsExt as _;
+    let folder = root.join("groups").join(group.as_str());
+    make_agent_folders(&[&folder], owner)?;
+    std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o700))
+}
+
 /// The longest script, bytes.
 const LONGEST_SCRIPT: u64 = 16 << 20;
 

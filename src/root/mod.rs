@@ -12,20 +12,24 @@ use crate::{config::Environment, domain::host::problems::RootFault, system::proc
 
 mod black_box;
 mod changes;
+mod drafts;
 mod folders;
 mod kept;
 mod key;
 mod private;
 mod runs;
+mod settings;
 mod starts;
 
 pub use black_box::{BlackBox, HeardRecord, Sample, put_black_box, read_black_box};
 pub use changes::{append_change, noted_changes};
-pub use folders::{make_agent_folders, make_folder, read_script};
+pub use drafts::{drafts, remove_draft};
+pub use folders::{make_agent_folders, make_folder, make_group_folder, read_script};
 pub use kept::{read_kept_bytes, read_kept_command};
 pub use key::token_key;
 pub use private::{keep_private, make_private, make_private_file, open_mode, open_to_others};
 pub use runs::{put_result, read_run_log, remove_run_folder, run_folders};
+pub use settings::{put_setting, put_variable};
 pub use starts::{read_starts, write_starts};
 
 /// Where everything lies: the root, found as the design says.

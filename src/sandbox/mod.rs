@@ -7,6 +7,7 @@
 //! (attached, stdin written and shut) → `wait` … `stop`/`kill` → output read to its end → `remove`.
 
 pub mod docker;
+pub mod image;
 pub mod output;
 pub mod process;
 mod processes;
@@ -156,7 +157,7 @@ pub enum State {
 pub enum SandboxError {
     #[error("the container engine does not answer at {at}: {why}")]
     Unreachable { at: String, why: String },
-    #[error("image {image} is not there; build it with container/build.sh")]
+    #[error("image {image} is not there; build it with `g2 image build {image}`")]
     NoImage { image: String },
     #[error("program {program} can't be started: {why}")]
     NoProgram { program: String, why: String },

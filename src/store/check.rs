@@ -8,7 +8,7 @@ use std::{
 
 use rusqlite::{Connection, ErrorCode};
 
-use super::{Result, StoreError, migrate, place::StoreFile};
+use super::{Result, Store, StoreError, migrate, place::StoreFile};
 
 /// How many faults are told.
 const FAULTS: usize = 5;
@@ -116,5 +116,25 @@ mod tests {
             )
             .unwrap();
         assert_eq!(inspect(&path, Duration::ZERO).unwrap().soundness, Soundness::NotReadToTheEnd);
+    }
+}
+
+impl Store {
+    /// Returns how many rows each table has.
+    ///
+    /// # Errors
+    /// The store's.
+    pub fn counts(&self) -> Result<std::collections::BTreeMap<String, i64>> {
+        self.read(|c| {
+            let names: Vec<String> = c
+                .prepare("SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT GLOB 'sqlite_*' ORDER BY name")?
+                .query_map([], |row| row.get(0))?
+                .collect::<rusqlite::Result<_>>()?;
+            let count = |name: String| {
+                let rows = c.query_row(&format!("SELECT count(*) FROM \"{name}\""), [], |row| row.get(0))?;
+                Ok((name, rows))
+            };
+            names.into_iter().map(count).collect()
+        })
     }
 }

@@ -68,6 +68,13 @@
 //! | `backup.archived` | the archive is whole, it is not read back |
 //! | `backup.verified` | it is read back, and does not have its name |
 //! | `backup.named` | it has its name, the folder of its making is there |
+//! | `setup.root` | the set-up has made the root |
+//! | `setup.image` | it has built the image |
+//! | `setup.key` | the key is in `.env`, agents are not Claude Code yet |
+//! | `setup.provider` | they are |
+//! | `setup.zone` | the time zone is in `g2.toml` |
+//! | `setup.channel` | an account is added |
+//! | `setup.service` | the service is installed and started |
 //! | `run.ended` | the run's end is committed, its container not removed |
 
 /// Marks a place. Costs nothing in a release build.

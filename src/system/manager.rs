@@ -54,6 +54,16 @@ impl Manager {
         said("systemctl", self.command("systemctl").arg("--no-pager").args(words))
     }
 
+    /// Returns the newest lines of a unit's log, as they were written.
+    ///
+    /// # Errors
+    /// The program can't be started.
+    pub fn log(self, unit: &str, lines: usize) -> Result<String, NoManager> {
+        let lines = lines.to_string();
+        let words = ["--quiet", "--no-pager", "--output", "cat", "--unit", unit, "--lines", &lines];
+        Ok(said("journalctl", self.command("journalctl").args(words))?.out)
+    }
+
     /// Shows the log of a unit in this terminal, until it is left.
     ///
     /// # Errors

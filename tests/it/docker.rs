@@ -126,7 +126,7 @@ fn an_image_that_is_not_there_is_named_and_the_chat_is_told_once() {
     let runs = root.rows(&["runs", "list"]);
     assert!(
         runs.iter().all(|run| run["error"]
-            == "image g2-no-such-image:none is not there; build it with container/build.sh"),
+            == "image g2-no-such-image:none is not there; build it with `g2 image build g2-no-such-image:none`"),
         "{runs:?}"
     );
     let said = root.said("local:main");

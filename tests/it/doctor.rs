@@ -21,8 +21,10 @@ use serde_json::{Value, json};
 
 use crate::support::{Root, docker, wait_for};
 
+mod fix;
 mod groups;
 mod machine;
+mod pages;
 mod runner;
 mod sandbox;
 
@@ -42,8 +44,9 @@ fn report(output: &Output) -> Vec<Value> {
     assert_eq!(output.status.code(), Some(i32::from(failed)), "{output:?}");
     for row in &rows {
         let fields: Vec<&String> = row.as_object().unwrap().keys().collect();
-        assert_eq!(fields, ["check", "detail", "fix", "status"], "{row}");
+        assert_eq!(fields, ["check", "detail", "fix", "see", "status"], "{row}");
         assert_eq!(row["fix"].is_null(), row["status"] == "ok", "{row}");
+        assert_eq!(row["see"].is_null(), row["status"] == "ok", "{row}");
     }
     rows
 }

@@ -1,5 +1,6 @@
 #![doc = include_str!("../README.md")]
 
+mod program;
 mod runner;
 
 mod host;
@@ -25,6 +26,7 @@ mod seat;
 pub use files::FileError;
 pub use host::{Event, Host};
 pub use mailbox::{CommandBox, Mailbox, MailboxError, Reply};
+pub use program::program;
 pub use records::OutputGone;
 pub use runner::main;
 pub use turns::{Turn, Turns};

@@ -10,7 +10,7 @@ use super::{
     super::client::{Client, NoDaemon},
     row::Row,
 };
-use crate::{app::socket_path, loops::control::Status};
+use crate::{app::socket_path, domain::host::mend::Mend, loops::control::Status};
 
 /// The state of `data/lock`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -123,7 +123,8 @@ fn judge(lock: &Lock, socket: &Socket, root: &Path) -> Vec<Row> {
                 path.display()
             ),
             "start it again with `g2 serve`: it goes on where the last one stopped, and takes over the socket",
-        ),
+        )
+        .mended_by(Mend::RemoveSocket(path.clone())),
         (Socket::Mute(why), Lock::Free | Lock::Unreadable(_)) => Row::fail(
             "socket",
             format!("a program other than the daemon listens on {}: {why}", path.display()),

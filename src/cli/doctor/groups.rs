@@ -8,7 +8,7 @@ use super::{
 };
 
 use crate::{
-    domain::rows::Group,
+    domain::{host::mend::Mend, rows::Group},
     ipc::{
         BoxName, FileKind, Owner,
         peek::{self, Lies, LiesAs},
@@ -50,11 +50,14 @@ fn folders(root: &Path, groups: &[Group]) -> Vec<Row> {
             let path = root.join("groups").join(group.folder.as_str());
             let shown = path.display();
             match std::fs::symlink_metadata(&path) {
-                Err(_) => Some(Row::warn(
-                    "group_folder",
-                    format!("{shown} is missing: group {} has lost its memory", group.folder),
-                    format!("restore it; otherwise the next run makes an empty folder (`mkdir {shown}`)"),
-                )),
+                Err(_) => Some(
+                    Row::warn(
+                        "group_folder",
+                        format!("{shown} is missing: group {} has lost its memory", group.folder),
+                        format!("restore it; otherwise the next run makes an empty folder (`mkdir {shown}`)"),
+                    )
+                    .mended_by(Mend::MakeFolder(group.folder.clone())),
+                ),
                 // A file in the place of a folder is a problem of the list.
                 Ok(_) => None,
             }
@@ -218,6 +221,7 @@ fn judge_boxes(folder: &Path, lying: &[Lies], owner: Owner, daemon: Daemon) -> V
                         format!("{at} belongs to user {}, and its agent runs as {}", is.0, owner.0),
                         format!("`chown {}:{} {at}`", owner.0, owner.1),
                     ));
+                    mendable(&mut rows, daemon);
                 }
                 if mode & 0o777 != 0o700 {
                     rows.push(Row::fail(
@@ -225,6 +229,7 @@ fn judge_boxes(folder: &Path, lying: &[Lies], owner: Owner, daemon: Daemon) -> V
                         format!("{at} has mode {mode:04o}; only its agent may use it"),
                         format!("`chmod 700 {at}`"),
                     ));
+                    mendable(&mut rows, daemon);
                 }
                 if *marked {
                     rows.push(Row::fail(
@@ -239,6 +244,13 @@ fn judge_boxes(folder: &Path, lying: &[Lies], owner: Owner, daemon: Daemon) -> V
         }
     }
     rows
+}
+
+/// The newest row is mended by `--fix` while no daemon does so.
+fn mendable(rows: &mut [Row], daemon: Daemon) {
+    if let (Some(row), Daemon::Down) = (rows.last_mut(), daemon) {
+        row.mend = Some(Mend::LayOutBoxes);
+    }
 }
 
 fn wired(groups: &[Group]) -> Vec<Row> {

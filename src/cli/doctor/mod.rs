@@ -1,4 +1,4 @@
-//! `g2 doctor`: checks the set-up and says how to fix each problem. It changes nothing, and works with the daemon up or down
+//! `g2 doctor`: checks the set-up and says how to fix each problem. It changes nothing without `--fix`, and works with the daemon up or down
 //! and on a root that is not laid out.
 //!
 //! Each file looks at one side of the world and judges it; the judgements are plain functions.
@@ -7,7 +7,7 @@ use std::{path::PathBuf, time::Duration};
 
 use clap::Args;
 
-use super::{CliResult, Context, Failure, out, show};
+use super::{CliResult, Context, Failure, confirm::Yes, image, out, show};
 use crate::{
     config::{Config, ConfigError},
     domain::{host::problems::Finding, rows::Group},
@@ -19,6 +19,7 @@ use crate::{
 };
 
 mod daemon;
+mod fix;
 mod gateway;
 mod groups;
 mod heard;
@@ -39,13 +40,20 @@ use row::{Row, Status};
 const STORE_CHECK: Duration = Duration::from_secs(20);
 
 const EXAMPLES: &str = "\
-It works with the daemon up or down, and changes nothing. The exit code is 1 if a check fails.
+It works with the daemon up or down, and changes nothing without --fix. The exit code is 1 if a
+check fails.
+
+With --fix the files and folders of the root get their modes and owners back, missing folders and
+boxes are made, what a killed program has left is removed, and a missing image g2-agent:… is
+built. The list comes first. Nothing that anybody has written is removed. With --json
+the output has the fields mended and checks.
 
 With an image, or a program behind `--`, a runner is tried against each rule of container/PROTOCOL.md. A program without
 an image runs on this machine as your user, without any boundary, and nothing else is checked.
 
 Examples:
   g2 doctor
+  g2 doctor --fix
   g2 doctor --image g2-agent:latest
   g2 doctor -- python3 runner.py";
 
@@ -58,6 +66,11 @@ pub(super) struct Doctor {
     /// Seconds that each step of a runner may take
     #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=3600))]
     patience: u64,
+    /// Mend what can be mended, after a list and a yes
+    #[arg(long, conflicts_with_all = ["image", "command"])]
+    fix: bool,
+    #[command(flatten)]
+    yes: Yes,
     /// Runner to try, with its arguments: in the image, or on this machine
     #[arg(last = true, value_name = "PROGRAM")]
     command: Vec<String>,
@@ -97,12 +110,19 @@ fn is_of_settings(problem: &Finding) -> bool {
 }
 
 impl Doctor {
+    pub(super) fn is_a_change(&self) -> bool {
+        self.fix
+    }
+
     pub(super) async fn run(self, context: &Context) -> CliResult {
+        if self.fix {
+            return self.mend(context).await;
+        }
         let runner = runner::Wanted::new(self.image.clone(), self.command.clone(), self.patience);
         let rows = match &runner {
             Some(wanted) if wanted.is_a_program() => runner::check(wanted, context).await,
             _ => {
-                let mut rows = self.look(context).await;
+                let mut rows = look(context, self.image).await;
                 let can_run =
                     |row: &Row| row.status != Status::Fail || !["docker", "image"].contains(&&*row.check);
                 if let Some(wanted) = runner.filter(|_| rows.iter().all(can_run)) {
@@ -114,56 +134,83 @@ impl Doctor {
         if context.json {
             show::rows(context, &rows, &[])?;
         } else {
-            out::text(&row::table(&rows))?;
+            out::text(&row::table(&rows, &docs()))?;
         }
         if rows.iter().any(|row| row.status == Status::Fail) { Err(Failure::Quiet(1)) } else { Ok(()) }
     }
 
-    async fn look(self, context: &Context) -> Vec<Row> {
-        let root = context.root.clone();
-        let data = root.join("data");
-        let mut rows = vec![root::check(&root)];
-        rows.extend(root::private(&root));
-        let loaded = Config::load(&root, &context.environment);
-        rows.push(settings::judge(&loaded, &root));
-        let can_be_read = loaded.is_ok();
-        // With settings that can't be read, the rest is checked against the defaults.
-        let config: Result<Config, ConfigError> = loaded.or_else(|_| Config::defaults(&context.environment));
-        let Ok(config) = config else { return rows };
-        let (found, store) = store::check(&root, STORE_CHECK);
-        rows.extend(found);
-        let (found, daemon) = daemon::check(&root).await;
-        rows.extend(found);
-        let groups = match &store {
-            Some(store) => store.groups().await.unwrap_or_default(),
-            None => Vec::new(),
-        };
-        let mut problems = match &daemon {
-            Some(daemon) => daemon.findings.clone(),
-            None => {
-                let store = store.as_ref();
-                problems::look(&View { config: &config, root: &root, store, closed: None, daemon: None })
-                    .await
-            }
-        };
-        let are_the_daemons = can_be_read && !problems.iter().any(is_of_settings);
-        // The checks of the settings and of the root have said why.
-        problems.retain(|problem| (can_be_read || !is_of_settings(problem)) && problem.code != "root");
-        let subject = Subject { root, data, config, are_the_daemons, daemon, store, groups, problems };
-        rows.extend(subject.problems.iter().map(Row::from));
-        rows.extend(settings::secrets(&subject));
-
-        let zone_data = subject.config.zone_source.data();
-        rows.extend(zone::check(&subject.config.zone, &zone_data));
-        rows.extend(zone::of_groups(&subject.groups, &subject.config.zone, &zone_data));
-        rows.extend(sandbox::check(&subject, self.image).await);
-        rows.extend(sandbox::scripts(&subject));
-        rows.extend(gateway::check(&subject));
-        rows.extend(groups::check(&subject));
-        rows.extend(heard::check(&subject));
-        rows.extend(launch::check(&subject));
-        rows.extend(ledger::check(&subject).await);
-        rows.extend(machine::check(&subject));
-        rows
+    /// Mends what can be mended, and looks again.
+    async fn mend(self, context: &Context) -> CliResult {
+        let rows = look(context, None).await;
+        let mended = fix::fix(context, &rows, &self.yes).await?;
+        let rows = look(context, None).await;
+        if context.json {
+            out::json(serde_json::json!({ "mended": mended, "checks": rows }))?;
+        } else {
+            let none = if mended.is_empty() { "nothing can be mended here\n" } else { "" };
+            out::text(&format!("{none}{}{}", fix::shown(&mended), row::table(&rows, &docs())))?;
+        }
+        if rows.iter().any(|row| row.status == Status::Fail) { Err(Failure::Quiet(1)) } else { Ok(()) }
     }
+}
+
+/// Returns the folder that holds `docs/`, where packages lay it; empty if it is not there.
+fn docs() -> String {
+    let program = image::own_program().ok();
+    let folder = program.and_then(|program| Some(program.parent()?.parent()?.join("share/doc/g2/")));
+    folder
+        .filter(|folder| folder.join("docs").is_dir())
+        .map(|folder| folder.display().to_string())
+        .unwrap_or_default()
+}
+
+/// Checks everything; `image`: this one instead of those in use.
+pub(in crate::cli) async fn look(context: &Context, image: Option<String>) -> Vec<Row> {
+    let root = context.root.clone();
+    let data = root.join("data");
+    let mut rows = vec![root::check(&root)];
+    rows.extend(root::private(&root));
+    rows.extend(root::left(&root));
+    let loaded = Config::load(&root, &context.environment);
+    rows.push(settings::judge(&loaded, &root));
+    let can_be_read = loaded.is_ok();
+    // With settings that can't be read, the rest is checked against the defaults.
+    let config: Result<Config, ConfigError> = loaded.or_else(|_| Config::defaults(&context.environment));
+    let Ok(config) = config else { return rows };
+    let (found, store) = store::check(&root, STORE_CHECK);
+    rows.extend(found);
+    let (found, daemon) = daemon::check(&root).await;
+    rows.extend(found);
+    let groups = match &store {
+        Some(store) => store.groups().await.unwrap_or_default(),
+        None => Vec::new(),
+    };
+    let mut problems = match &daemon {
+        Some(daemon) => daemon.findings.clone(),
+        None => {
+            let store = store.as_ref();
+            problems::look(&View { config: &config, root: &root, store, closed: None, daemon: None }).await
+        }
+    };
+    let are_the_daemons = can_be_read && !problems.iter().any(is_of_settings);
+    // The checks of the settings and of the root have said why.
+    problems.retain(|problem| (can_be_read || !is_of_settings(problem)) && problem.code != "root");
+    let subject = Subject { root, data, config, are_the_daemons, daemon, store, groups, problems };
+    rows.extend(
+        subject.problems.iter().map(|problem| sandbox::buildable(Row::from(problem), problem, &subject)),
+    );
+    rows.extend(settings::secrets(&subject));
+
+    let zone_data = subject.config.zone_source.data();
+    rows.extend(zone::check(&subject.config.zone, &zone_data));
+    rows.extend(zone::of_groups(&subject.groups, &subject.config.zone, &zone_data));
+    rows.extend(sandbox::check(&subject, image).await);
+    rows.extend(sandbox::scripts(&subject));
+    rows.extend(gateway::check(&subject));
+    rows.extend(groups::check(&subject));
+    rows.extend(heard::check(&subject));
+    rows.extend(launch::check(&subject));
+    rows.extend(ledger::check(&subject).await);
+    rows.extend(machine::check(&subject));
+    rows
 }

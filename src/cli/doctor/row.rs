@@ -6,6 +6,8 @@ use serde::Serialize;
 
 use crate::domain::host::{
     errors,
+    mend::Mend,
+    pages::page,
     problems::{Finding, Severity},
     screen::acts,
 };
@@ -13,7 +15,7 @@ use crate::domain::host::{
 /// How a check came out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Status {
+pub(in crate::cli) enum Status {
     Ok,
     /// It works, but not as it should.
     Warn,
@@ -23,26 +25,50 @@ pub(super) enum Status {
 
 /// One row of the report.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(super) struct Row {
-    pub(super) check: Cow<'static, str>,
-    pub(super) status: Status,
+pub(in crate::cli) struct Row {
+    pub(in crate::cli) check: Cow<'static, str>,
+    pub(in crate::cli) status: Status,
     /// The result in words.
-    pub(super) detail: String,
+    pub(in crate::cli) detail: String,
     /// How to fix it; `None` if all is well.
     pub(super) fix: Option<String>,
+    /// The page that tells more; `None` if all is well.
+    pub(super) see: Option<&'static str>,
+    /// How `--fix` mends it, if it can.
+    #[serde(skip)]
+    pub(super) mend: Option<Mend>,
 }
 
 impl Row {
     pub(super) fn ok(check: &'static str, detail: impl Into<String>) -> Self {
-        Self { check: check.into(), status: Status::Ok, detail: detail.into(), fix: None }
+        Self {
+            check: check.into(),
+            status: Status::Ok,
+            detail: detail.into(),
+            fix: None,
+            see: None,
+            mend: None,
+        }
     }
 
     pub(super) fn warn(check: &'static str, detail: impl Into<String>, fix: impl Into<String>) -> Self {
-        Self { check: check.into(), status: Status::Warn, detail: detail.into(), fix: Some(fix.into()) }
+        Self { status: Status::Warn, ..Self::fail(check, detail, fix) }
     }
 
     pub(super) fn fail(check: &'static str, detail: impl Into<String>, fix: impl Into<String>) -> Self {
-        Self { check: check.into(), status: Status::Fail, detail: detail.into(), fix: Some(fix.into()) }
+        Self {
+            check: check.into(),
+            status: Status::Fail,
+            detail: detail.into(),
+            fix: Some(fix.into()),
+            see: page(check),
+            mend: None,
+        }
+    }
+
+    /// Returns this with a way in which `--fix` mends it.
+    pub(super) fn mended_by(self, mend: Mend) -> Self {
+        Self { mend: Some(mend), ..self }
     }
 }
 
@@ -56,12 +82,19 @@ impl From<&Finding> for Row {
             },
             detail: finding.text.clone(),
             fix: Some(finding.fix.clone()),
+            see: page(&finding.code),
+            mend: match &*finding.code {
+                "secrets" => Some(Mend::CloseFile(finding.about.clone().into())),
+                _ => None,
+            },
         }
     }
 }
 
 /// Returns the rows for people: aligned, with each fix below its problem.
-pub(super) fn table(rows: &[Row]) -> String {
+///
+/// `docs`: the folder that holds `docs/`, with a slash at its end; empty if it is not known.
+pub(super) fn table(rows: &[Row], docs: &str) -> String {
     let width = rows.iter().map(|row| row.check.len()).max().unwrap_or(0);
     let mut text = String::new();
     for row in rows {
@@ -73,6 +106,9 @@ pub(super) fn table(rows: &[Row]) -> String {
         text.push_str(&format!("{status}  {:width$}  {}\n", row.check, plain(&row.detail)));
         if let Some(fix) = &row.fix {
             text.push_str(&format!("      {:width$}  fix: {}\n", "", plain(fix)));
+        }
+        if let Some(see) = row.see {
+            text.push_str(&format!("      {:width$}  see: {docs}{see}\n", ""));
         }
     }
     let count = |status| rows.iter().filter(|row| row.status == status).count();
@@ -105,9 +141,10 @@ mod tests {
             Row::warn("disk", "a\nb", "tidy up"),
             Row::fail("store", "no", "repair it"),
         ];
-        let text = table(&rows);
+        let text = table(&rows, "/d/");
         assert!(text.contains("WARN  disk   a b\n             fix: tidy up\n"), "{text}");
+        assert!(text.contains("             see: /d/docs/troubleshooting.md#the-machine\n"), "{text}");
         assert!(text.ends_with("1 failed, 1 to look at\n"), "{text}");
-        assert!(table(&rows[..1]).ends_with("all is well\n"));
+        assert!(table(&rows[..1], "").ends_with("all is well\n"));
     }
 }

@@ -13,7 +13,12 @@ use super::{
 };
 use crate::{
     config::{ClaudeSettings, Config, SandboxKind},
-    domain::{host::problems::Finding, rows::Group, runs::run_settings::Provider, states::SandboxName},
+    domain::{
+        host::{image::ImageKind, mend::Mend, problems::Finding},
+        rows::Group,
+        runs::run_settings::Provider,
+        states::SandboxName,
+    },
     loops::problems::{look_at_image, scripts_set},
     sandbox::{SandboxError, docker::Image},
 };
@@ -22,6 +27,9 @@ use crate::{
 const ANSWER: Duration = Duration::from_secs(10);
 /// The protocol of our own runner.
 const OURS: u32 = ipc_handlers::wire::PROTOCOL;
+
+/// The names of images that `g2 image build` makes begin so.
+const OUR_IMAGES: &str = "g2-agent";
 
 /// What the engine said of one image.
 type OfImage = Result<Image, SandboxError>;
@@ -126,7 +134,7 @@ fn judge(
                     image,
                     chain(error),
                     format!(
-                        "build it with `container/build.sh {image}` (`container/build.sh --bare {image}` for the scripted agent alone), or set sandbox.image to another"
+                        "build it with `g2 image build {image}` (`g2 image build --bare {image}` for the scripted agent alone), or set sandbox.image to another"
                     ),
                 )),
             ),
@@ -138,9 +146,27 @@ fn judge(
         if !rows.contains(&engine) && !listed(&engine.check, "") {
             rows.push(engine);
         }
+        // Only an image of the usual name is ours to build.
+        let kind = if claude.contains(image.as_str()) { ImageKind::Full } else { ImageKind::Bare };
+        let can_mend = matches!(answer, Err(SandboxError::NoImage { .. })) && image.starts_with(OUR_IMAGES);
+        let of_image = of_image.map(|row| match can_mend {
+            true => row.mended_by(Mend::BuildImage(kind, image.clone())),
+            false => row,
+        });
         rows.extend(of_image.filter(|row| !listed(&row.check, image)));
     }
     rows
+}
+
+/// Returns the row of a problem; that of a missing image of ours with its mend.
+pub(super) fn buildable(row: Row, problem: &Finding, subject: &Subject) -> Row {
+    let is_missing = problem.code == "image" && problem.text.contains("does not exist");
+    if !is_missing || !problem.about.starts_with(OUR_IMAGES) {
+        return row;
+    }
+    let is_claudes = of_claude(&subject.config, &subject.groups).contains(problem.about.as_str());
+    let kind = if is_claudes { ImageKind::Full } else { ImageKind::Bare };
+    row.mended_by(Mend::BuildImage(kind, problem.about.clone()))
 }
 
 /// Decides on an image that is there.
@@ -173,7 +199,7 @@ fn image_row(image: &str, is: &Image, claude: Option<&ClaudeSettings>) -> Row {
             "image",
             format!("{said}; agents need Claude Code, but the image has no label that says it has it"),
             format!(
-                "build it with `container/build.sh {image}`, or `container/build.sh --offline {image}` without a registry of images"
+                "build it with `g2 image build {image}`, or `g2 image build --offline {image}` without a registry of images"
             ),
         );
     }
@@ -185,9 +211,9 @@ fn image_row(image: &str, is: &Image, claude: Option<&ClaudeSettings>) -> Row {
             format!("{said}; its runner is {other}, but this g2 needs {}", agent_runner::ID),
             match is.claude {
                 Some(_) => format!(
-                    "build it again with `container/build.sh {image}`, or `container/build.sh --offline {image}` if it was built so"
+                    "build it again with `g2 image build {image}`, or `g2 image build --offline {image}` if it was built so"
                 ),
-                None => format!("build it again with `container/build.sh --bare {image}`"),
+                None => format!("build it again with `g2 image build --bare {image}`"),
             },
         ),
     }

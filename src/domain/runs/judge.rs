@@ -476,7 +476,9 @@ impl Trouble<'_> {
             }
             Self::Flooded(bytes) => format!("wrote more than {bytes} bytes"),
             Self::Gap { expected, got } => format!("record {expected} is missing: {got} came instead"),
-            Self::NoImage(image) => format!("image {image} is not there; build it with container/build.sh"),
+            Self::NoImage(image) => {
+                format!("image {image} is not there; build it with `g2 image build {image}`")
+            }
             Self::Engine { doing, why } => format!("{doing} failed: {}", clipped(why)),
             Self::OutOfMemory => "out of memory".to_owned(),
             Self::OutOfBudget => "the group's budget of the day is used up".to_owned(),

@@ -30,9 +30,9 @@ fn an_image_that_is_not_there_is_told_with_the_command_that_builds_it() {
     }
     let root = Root::new("[sandbox]\nkind = \"docker\"\nimage = \"g2-doctor-none:1\"\n");
     finds(doctor(&root), "docker", "ok", "answers", "");
-    finds(doctor(&root), "image", "fail", "g2-doctor-none:1 does not exist", "build.sh g2-doctor-none:1");
+    finds(doctor(&root), "image", "fail", "g2-doctor-none:1 does not exist", "image build g2-doctor-none:1");
     root.g2(&["groups", "set", "main", "image=g2-doctor-none:2"]);
-    finds(doctor(&root), "image", "fail", "g2-doctor-none:2 does not exist", "build.sh g2-doctor-none:2");
+    finds(doctor(&root), "image", "fail", "g2-doctor-none:2 does not exist", "image build g2-doctor-none:2");
 }
 
 #[test]
@@ -51,7 +51,7 @@ fn an_image_of_v1_or_of_another_runner_is_told() {
             other,
             "warn",
             format!("its runner is 0.0.1+a, but this g2 needs {ours}"),
-            "build.sh --bare g2-doctor",
+            "image build --bare g2-doctor",
         ),
         (&*format!("{other} {claude}"), "warn", "its runner is 0.0.1+a".to_owned(), "--offline"),
     ] {

@@ -74,7 +74,7 @@ async fn a_missing_image_is_told_with_how_to_build_it() {
     let check = house.sandbox.check(&spec.image).await.unwrap_err();
     for error in [create, check] {
         assert!(matches!(&error, SandboxError::NoImage { image } if *image == spec.image), "{error:?}");
-        assert!(error.to_string().contains("container/build.sh"));
+        assert!(error.to_string().contains("g2 image build"));
     }
 }
 

@@ -109,7 +109,7 @@ impl Problem {
                 image.clone(),
                 Fail,
                 format!("image {image} does not exist, so the agents of {} can't be launched", names(groups)),
-                format!("build it with `container/build.sh {image}` (`container/build.sh --bare {image}` for the scripted agent alone), or set sandbox.image to another"),
+                format!("build it with `g2 image build {image}` (`g2 image build --bare {image}` for the scripted agent alone), or set sandbox.image to another"),
             ),
             OtherClaude { image, held, wanted, groups } => (
                 "image",

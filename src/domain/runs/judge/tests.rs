@@ -252,7 +252,7 @@ fn a_run_ends_with_the_word_and_the_reason_that_tell_most() {
             Cause::Itself,
             1,
             Wrong,
-            Some("image g2-agent:latest is not there; build it with container/build.sh"),
+            Some("image g2-agent:latest is not there; build it with `g2 image build g2-agent:latest`"),
         ),
         (
             End::Engine {
