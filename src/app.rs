@@ -27,8 +27,8 @@ use crate::{
     gateway::{self, Credentials, Gateway, OutsideLimits, Upstream},
     ipc::{self, Claims, HostDirs, Watch},
     loops::{
-        self, Allowances, Boxes, Budgets, Dispatch, Heartbeats, Held, Keeping, Machine, Mailboxes, Problems,
-        Runs, Sights, Snapshots, amends,
+        self, Allowances, Backups, Boxes, Budgets, Dispatch, Heartbeats, Held, Keeping, Machine, Mailboxes,
+        Problems, Runs, Sights, Snapshots, amends, backups,
         control::{self, Desk, Leave},
         deliver::{self, Post},
         ipc::searches::Searches,
@@ -44,18 +44,17 @@ use crate::{
 
 mod adapters;
 mod alone;
-mod backup;
 mod init;
 mod instance;
 mod left;
 mod lock;
 mod sandbox;
 mod shrink;
+mod version;
 
 use adapters::Accounts;
 pub use adapters::on_trial;
 pub use alone::{Tried, perform_alone};
-pub use backup::{Saved, save};
 use left::{left_behind, set_aside};
 use lock::lock;
 use sandbox::choose_sandbox;
@@ -65,6 +64,7 @@ pub use instance::is_alive;
 pub use lock::wait_for_lock;
 pub use sandbox::RUNNER;
 pub use shrink::{Shrunk, shrink};
+pub use version::{check_version, open_store_to_look};
 
 /// How many hints of file events may wait before they degrade to a scan.
 const HINTS: usize = 16_384;
@@ -426,6 +426,14 @@ impl Daemon {
         tasks.spawn(signs::run(store.clone(), Arc::clone(&channels), stop.clone()));
         tasks.spawn(typing::run(store.clone(), channels, stop.clone()));
         tasks.spawn(prune::trim_feed(store.clone(), stop.clone()));
+        let backups = Backups {
+            root: root.clone(),
+            store: store.clone(),
+            config: Arc::clone(&config),
+            zones: config.zones.clone(),
+            stop: stop.clone(),
+        };
+        tasks.spawn(backups::run(backups));
         tasks.spawn(problems::run(problems));
         let mut clients = JoinSet::new();
         clients.spawn(control::run(desk, listener));

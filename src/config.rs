@@ -20,12 +20,14 @@ mod agent;
 mod budget;
 mod channels;
 pub mod dotenv;
-mod edit;
+pub mod edit;
+mod effect;
 mod environment;
 mod layers;
 mod limits;
 mod media;
 mod sandbox;
+mod shown;
 mod small;
 mod units;
 mod written;
@@ -34,14 +36,15 @@ mod zones;
 pub use agent::{Agent, ClaudeSettings};
 pub use budget::Budgets;
 pub use channels::{NoSecret, OWN_ADAPTERS, account_in, with_secrets};
-pub use edit::set;
+pub use effect::{Takes, takes};
 pub use environment::Environment;
 use environment::{LEVELS, at_home, put_over, unusable};
 pub use limits::{Health, Limits};
 pub use media::Media;
 pub use sandbox::{Sandbox, SandboxKind};
+pub use shown::{Setting, Source, settings};
 use small::ChatWords;
-pub use small::{Approvals, Egress, Gateway, Ipc, Outbox};
+pub use small::{Approvals, Backup, Egress, Gateway, Ipc, Outbox};
 pub use written::Written;
 pub use zones::ZoneSource;
 
@@ -67,6 +70,7 @@ pub struct Config {
     pub health: Health,
     pub approvals: Approvals,
     pub words: Words,
+    pub backup: Backup,
     pub outbox: Outbox,
     pub gateway: Gateway,
     pub ipc: Ipc,
@@ -113,6 +117,7 @@ struct File {
     health: Health,
     approvals: Approvals,
     words: ChatWords,
+    backup: Backup,
     outbox: Outbox,
     gateway: Gateway,
     ipc: Ipc,
@@ -145,6 +150,14 @@ impl Config {
         // A relative path is relative to the root, wherever the daemon was started.
         config.gateway.token_file = config.gateway.token_file.map(|path| root.join(path));
         Ok(config)
+    }
+
+    /// Whether a `g2.toml` of this text could be used.
+    ///
+    /// # Errors
+    /// As [`Config::load`].
+    pub fn check(root: &Path, text: &str) -> Result<(), ConfigError> {
+        Self::of(&root.join("g2.toml"), text, &Environment::default(), &dotenv::text(root)).map(drop)
     }
 
     /// Returns what stands in the files now, once it is sure that it could be used.
@@ -192,6 +205,7 @@ impl Config {
             health: file.health,
             approvals: file.approvals,
             words: file.words.into(),
+            backup: file.backup,
             outbox: file.outbox,
             gateway: file.gateway,
             ipc: file.ipc,

@@ -3,6 +3,7 @@
 
 pub mod allowlists;
 pub mod app;
+pub mod backup;
 pub mod channels;
 pub mod cli;
 pub mod config;

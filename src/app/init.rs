@@ -8,12 +8,12 @@ use ipc_handlers::{
     effect::{EngageMode, IgnoredMessages, SenderScope},
 };
 
-use super::{box_owner, lock, open_store, private_dir};
+use super::{box_owner, check_version, lock, open_store, private_dir};
 use crate::{
     config::{self, Config},
     domain::host::errors::chain,
     ops::{Alone, Keeper as _, OpError},
-    root::{Standing, keep_private, make_private_file, standing},
+    root::{RESTORING, Standing, keep_private, make_private_file, standing},
     store::{NewGroup, NewWiring},
     system::clock,
 };
@@ -47,7 +47,10 @@ pub async fn found(root: &Path, config: &Config, history: History) -> Result<()>
             crate::root::move_aside(&root.join("data"), &aside)
                 .with_context(|| format!("moving aside what lies in {}/data", root.display()))?;
         }
-        (Standing::Root | Standing::Nothing, _) => {}
+        // Not under a daemon of another version.
+        (Standing::Root, _) => check_version(root)?,
+        (Standing::Restoring, _) => return Err(restoring(root).into()),
+        (Standing::Nothing, _) => {}
     }
     init(root, config).await
 }
@@ -74,8 +77,9 @@ pub async fn lay_out_boxes(root: &Path) -> Result<()> {
 /// Names the obstacle, and the way around it.
 pub fn check_root(root: &Path) -> Result<()> {
     match standing(root) {
-        Standing::Root => Ok(()),
+        Standing::Root => check_version(root),
         Standing::Nothing => Err(no_root(root).into()),
+        Standing::Restoring => Err(restoring(root).into()),
         Standing::WithoutStore { trace } => Err(without_store(root, &trace)),
     }
 }
@@ -83,6 +87,11 @@ pub fn check_root(root: &Path) -> Result<()> {
 fn no_root(root: &Path) -> OpError {
     OpError::invalid(format!("no root here: {} holds no store of g2", root.display()))
         .hint(format!("`g2 --root {} init` lays one out, --root names another", root.display()))
+}
+
+fn restoring(root: &Path) -> OpError {
+    OpError::refused(format!("a restore into {} has not ended", root.display()))
+        .hint("wait for it; one that was killed is begun again with `g2 restore FILE`")
 }
 
 fn without_store(root: &Path, trace: &Path) -> anyhow::Error {
@@ -124,6 +133,8 @@ pub async fn init(root: &Path, config: &Config) -> Result<()> {
                 .with_context(|| format!("writing {}", path.display()))?;
         }
     }
+    // What a restore left that died behind its last step.
+    let _ = fs::remove_dir(root.join(RESTORING));
     let store = open_store(root)?;
     if store.groups().await?.is_empty() {
         let main = Folder::parse("main")?;

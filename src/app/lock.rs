@@ -10,6 +10,8 @@ use std::{
 
 use anyhow::{Context as _, Result, bail};
 
+use super::version::VERSION;
+
 /// How often a lock that somebody holds is tried again: a look at it from outside holds it for an instant.
 const LOCK_TRIES: u32 = 5;
 const LOCK_AGAIN: Duration = Duration::from_millis(50);
@@ -36,6 +38,11 @@ impl Holder {
         self.0.trim().ends_with(CHANGE)
     }
 
+    /// Returns the version of its program; `None`: that did not write it.
+    pub(super) fn version(&self) -> Option<&str> {
+        self.0.trim().trim_end_matches(CHANGE).split_whitespace().nth(1)
+    }
+
     /// Says who serves the root.
     pub(super) fn serves(&self, root: &Path) -> String {
         let pid = self.0.split_whitespace().next().and_then(|word| word.parse::<u32>().ok());
@@ -48,7 +55,7 @@ impl Holder {
 }
 
 /// Tries to take the root's lock. It is never unlinked; after locking, the file on disk must still be the one that was
-/// locked. The holder has written its process id into it, and whether it holds it for a change.
+/// locked. The holder has written its process id into it, the version of its program, and whether it holds it for a change.
 pub(super) fn try_lock(root: &Path, purpose: Lock) -> Result<std::result::Result<File, Holder>> {
     let path = root.join("data/lock");
     loop {
@@ -71,7 +78,7 @@ pub(super) fn try_lock(root: &Path, purpose: Lock) -> Result<std::result::Result
         if fs::metadata(&path)
             .is_ok_and(|on_disk| file.metadata().is_ok_and(|held| held.ino() == on_disk.ino()))
         {
-            let mut text = std::process::id().to_string();
+            let mut text = format!("{} {VERSION}", std::process::id());
             if purpose == Lock::Change {
                 text.push_str(CHANGE);
             }

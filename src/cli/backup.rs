@@ -1,12 +1,17 @@
 //! `g2 backup`: the root in one file.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use clap::Args;
+use ipc_handlers::Time;
 
 use super::{CliResult, Context, out};
-use crate::{app, system::clock};
+use crate::{
+    app,
+    backup::{self, Shelved},
+    system::clock,
+};
 
 pub(super) const EXPLAINED: &str = "\
 In the file: the store as it stood at one instant, the groups' folders, the agents' sessions,
@@ -17,18 +22,28 @@ Not in it: .env, tokens of accounts and the state of their adapters, without --w
 commands in mailboxes; logs of runs; links, pipes and files that can't be read. The output names
 those.
 
+With --to the file is called after the root and the time. Once it is whole, the oldest backups of
+this root in that folder are removed. The setting [backup] has the daemon do it each day.
+
 The file is a tar archive for you only. It gets its name after it was read back and every size and
 SHA-256 was found right. A file that is there is never replaced.
 
 Examples:
   g2 backup monday.tar
-  g2 backup --with-secrets with-secrets.tar";
+  g2 backup --with-secrets with-secrets.tar
+  g2 backup --to /srv/backups --keep 7";
 
 #[derive(Debug, Args)]
 pub(super) struct Backup {
     /// New file for the backup; its folder must exist
-    #[arg(value_name = "FILE")]
-    file: PathBuf,
+    #[arg(value_name = "FILE", required_unless_present = "to", conflicts_with = "to")]
+    file: Option<PathBuf>,
+    /// Folder for backups that are named by their time
+    #[arg(long, value_name = "DIR", requires = "keep")]
+    to: Option<PathBuf>,
+    /// Number of backups that stay in that folder
+    #[arg(long, value_name = "N", requires = "to", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    keep: Option<u32>,
     /// Put keys, tokens and the state of channels' adapters into it too
     #[arg(long)]
     with_secrets: bool,
@@ -38,12 +53,13 @@ impl Backup {
     pub(super) async fn run(self, context: &Context) -> CliResult {
         app::check_root(&context.root)?;
         let (root, now) = (context.root.clone(), clock::now());
-        let saved = tokio::task::spawn_blocking(move || app::save(&root, &self.file, self.with_secrets, now))
+        let saved = tokio::task::spawn_blocking(move || self.save(&root, now))
             .await
             .context("the backup broke off")??;
         if context.json {
             return out::json(serde_json::json!(saved));
         }
+        let Shelved { saved, removed } = saved;
         out::line(format!(
             "{}: {} files, {} KiB, read back and right",
             saved.file.display(),
@@ -57,9 +73,24 @@ impl Backup {
         if more > 0 {
             out::line(format!("left out: {more} more"))?;
         }
+        for old in &removed {
+            out::line(format!("removed: {}", old.display()))?;
+        }
         if !saved.with_secrets {
             out::line("without secrets: keep .env and data/secrets/ elsewhere, or add --with-secrets")?;
         }
         Ok(())
+    }
+
+    fn save(self, root: &Path, now: Time) -> anyhow::Result<Shelved> {
+        match (self.to, self.keep, self.file) {
+            (Some(to), Some(keep), _) => {
+                backup::put_on_shelf(root, &to, keep as usize, self.with_secrets, now)
+            }
+            (_, _, file) => {
+                let saved = backup::save(root, &file.unwrap_or_default(), self.with_secrets, now)?;
+                Ok(Shelved { saved, removed: Vec::new() })
+            }
+        }
     }
 }

@@ -25,6 +25,7 @@ pub(super) struct Chat {
 
 impl Chat {
     pub(super) async fn run(self, context: &Context) -> CliResult {
+        crate::app::check_version(&context.root)?;
         let mut client = Client::needed(context).await?;
         let assistant = context.config()?.assistant_name;
         let talk =

@@ -27,6 +27,7 @@ mod channels;
 mod chat;
 mod chats;
 mod client;
+mod config;
 mod confirm;
 mod doctor;
 mod dropped;
@@ -51,6 +52,8 @@ mod outbox;
 mod prune;
 mod ps;
 mod report;
+mod restore;
+mod restored;
 mod runs;
 mod schedule;
 mod secret;
@@ -169,6 +172,9 @@ enum Command {
     /// Accounts on chat platforms: list, add, restart, test
     #[command(subcommand)]
     Channels(channels::Channels),
+    /// Settings: show where each comes from, change, check
+    #[command(subcommand)]
+    Config(config::Settings),
     /// People: list, add, give roles, remove
     #[command(subcommand)]
     Users(users::Users),
@@ -235,6 +241,11 @@ enum Command {
     /// The image that agents run in: build it
     #[command(subcommand)]
     Image(image::Image),
+    /// Make a root out of a backup, in an empty folder or a new one
+    #[command(after_help = restore::EXPLAINED)]
+    Restore(restore::Restore),
+    /// Texts and messages that a restore held back: list, take up, give up
+    Restored(restored::Restored),
     /// Check the set-up and say how to fix each problem
     Doctor(doctor::Doctor),
     /// Write a report of a bug into one file, without texts, names and keys
@@ -331,7 +342,7 @@ impl Context {
     /// Opens the store of a root that is laid out.
     fn store(&self) -> Result<Store, Failure> {
         app::check_root(&self.root)?;
-        Ok(app::open_store(&self.root)?)
+        Ok(app::open_store_to_look(&self.root)?)
     }
 }
 
@@ -453,6 +464,7 @@ async fn run(context: &Context, command: Command) -> CliResult {
         Command::Engage(engage) => engage.run(context).await,
         Command::Chats(chats) => chats.run(context).await,
         Command::Channels(channels) => channels.run(context).await,
+        Command::Config(config) => config.run(context).await,
         Command::Users(users) => users.run(context).await,
         Command::Members(members) => members.run(context).await,
         Command::Dropped(dropped) => dropped.run(context).await,
@@ -476,6 +488,8 @@ async fn run(context: &Context, command: Command) -> CliResult {
         Command::Prune(prune) => prune.run(context).await,
         Command::Backup(backup) => backup.run(context).await,
         Command::Image(image) => image.run(context).await,
+        Command::Restore(restore) => restore.run(context).await,
+        Command::Restored(restored) => restored.run(context).await,
         Command::Doctor(doctor) => doctor.run(context).await,
         Command::Report(report) => report.run(context).await,
         Command::Completions(completions) => completions.run(),

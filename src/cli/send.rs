@@ -53,6 +53,7 @@ pub(super) struct Send {
 
 impl Send {
     pub(super) async fn run(self, context: &Context) -> CliResult {
+        crate::app::check_version(&context.root)?;
         let mut client = Client::needed(context).await?;
         if self.wait.is_some() {
             client.call_chat(&Ask::Listen { chat: self.chat.clone(), typing: false, people: false }).await?;

@@ -9,7 +9,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use super::{CliResult, Context, Failure, client::Client, show};
 use crate::{
     app::{self, Daemon, History},
-    config::{Config, Written},
+    config::{Config, Takes, Written, takes},
     domain::host::errors::chain,
     loops::control::Leave,
     store::Store,
@@ -137,7 +137,14 @@ impl Signals {
                 tracing::error!(error = %chain(&error), "settings are read again and can't be used; those of the start hold")
             }
             (Ok(now), Some(then)) if *then != now => {
-                tracing::warn!("settings are read again: restart for {}", then.differences(&now).join(", "));
+                let (now, later): (Vec<_>, Vec<_>) =
+                    then.differences(&now).into_iter().partition(|name| takes(name) == Takes::Now);
+                if !now.is_empty() {
+                    tracing::info!("settings are read again: {} hold now", now.join(", "));
+                }
+                if !later.is_empty() {
+                    tracing::warn!("settings are read again: restart for {}", later.join(", "));
+                }
             }
             (Ok(_), _) => tracing::info!("settings are read again: none has changed"),
         }

@@ -13,9 +13,13 @@ use super::{
     out, show,
 };
 use crate::{
+    app,
     config::Config,
     domain::{
-        host::problems::{Finding, Problem, sort_out},
+        host::{
+            problems::{Finding, Problem, sort_out},
+            prune::DAY_MS,
+        },
         rows::{Waiter, rfc3339_option},
     },
     ipc::peek,
@@ -24,7 +28,7 @@ use crate::{
         problems::{self, View},
     },
     ops::ipc::shown,
-    store::Store,
+    store::{Store, Upgrade},
     system::clock,
 };
 
@@ -45,6 +49,9 @@ Work that waits (fields marked * are null while the daemon is down):
 
 Accounts on platforms:
   channels             how each channel stands, as `g2 channels list` has it
+
+After an upgrade, for a day:
+  upgraded             what the newer program changed in the store
 
 Results:
   last_answer_at       the last time an agent's answer reached a chat
@@ -76,6 +83,8 @@ struct Waits {
     /// Who waits for a turn, longest first.
     waits: Vec<Waiter>,
     channels: Vec<channels::Row>,
+    /// What a newer program has changed within a day, a line each.
+    upgraded: Vec<String>,
 }
 
 #[derive(Serialize)]
@@ -118,8 +127,18 @@ impl Waits {
             given_up_24h: health.as_ref().map(|health| health.given_up_24h),
             waits: store.waiters(MOST_WAITERS, now).unwrap_or_default(),
             channels: channels_of(context, &store).await,
+            upgraded: store.upgrade().ok().flatten().map(|upgrade| told(&upgrade, now)).unwrap_or_default(),
         }
     }
+}
+
+/// What an upgrade has changed, while it is new.
+fn told(upgrade: &Upgrade, now: Time) -> Vec<String> {
+    if now.ms_since(upgrade.at()) > DAY_MS {
+        return Vec::new();
+    }
+    let first = format!("schema {} became {} at {}", upgrade.from, upgrade.to, upgrade.at());
+    [first].into_iter().chain(upgrade.changes.iter().cloned()).collect()
 }
 
 /// Returns how every channel stands; none where the settings or the store can't be read, which is told elsewhere.
@@ -158,7 +177,11 @@ impl StatusCommand {
 async fn run(context: &Context) -> CliResult {
     let (state, problem) = match Client::status(&context.root).await {
         Ok(status) => {
-            let shown = Shown { status: *status, waits: Waits::of(context).await };
+            let mut shown = Shown { status: *status, waits: Waits::of(context).await };
+            if let Err(why) = app::check_version(&context.root) {
+                shown.status.problems.push(why.to_string());
+                shown.status.state = Health::Degraded;
+            }
             print(context, &shown, &shown.waits.channels, &shown.status.findings)?;
             return if shown.status.state == Health::Healthy { Ok(()) } else { Err(Failure::Quiet(1)) };
         }
@@ -222,10 +245,13 @@ fn print<T: Serialize>(
         return show::object(context, status);
     }
     let mut fields = serde_json::to_value(status).unwrap_or_default();
-    let mut problems = Vec::new();
+    let (mut problems, mut upgraded): (Vec<String>, Vec<String>) = (Vec::new(), Vec::new());
     if let Some(fields) = fields.as_object_mut() {
         fields.remove("findings");
         fields.remove("channels");
+        if let Some(Value::Array(lines)) = fields.remove("upgraded") {
+            upgraded = lines.iter().filter_map(Value::as_str).map(str::to_owned).collect();
+        }
         if fields.get("waits").and_then(Value::as_array).is_some_and(Vec::is_empty) {
             fields.remove("waits");
         }
@@ -239,6 +265,9 @@ fn print<T: Serialize>(
     }
     for channel in channels.iter().filter(|channel| !channel.is_built_in()) {
         out::line(format!("  {}", channel.line()))?;
+    }
+    for (n, line) in upgraded.iter().enumerate() {
+        out::line(if n == 0 { format!("upgraded: {line}") } else { format!("  {line}") })?;
     }
     if problems.is_empty() {
         return out::line("no problems");

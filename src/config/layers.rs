@@ -11,7 +11,7 @@ const YEARS: i64 = 315_360_000_000;
 const MANY: i64 = u32::MAX as i64;
 
 /// Numbers, and the least and the most that each can be.
-const RANGES: [(&str, i64, i64); 52] = [
+const RANGES: [(&str, i64, i64); 53] = [
     ("sandbox.memory_mib", 0, 1 << 24),
     ("sandbox.pids", 0, 1 << 22),
     ("sandbox.output_mib", 1, 1 << 20),
@@ -58,6 +58,7 @@ const RANGES: [(&str, i64, i64); 52] = [
     ("health.close_grace_ms", 0, YEARS),
     ("health.fresh_after_hours", 0, 87_600),
     ("approvals.deny_ttl_minutes", 0, MANY),
+    ("backup.keep", 1, 10_000),
     ("media.largest_mib", 1, 1 << 20),
     ("media.hooks.seconds", 1, 240),
     ("media.chat_mib_per_hour", 1, 1 << 30),

@@ -1,4 +1,4 @@
-//! `[egress]`, `[approvals]`, `[words]`, `[outbox]`, `[gateway]` and `[ipc]`: the sections that say little.
+//! `[egress]`, `[approvals]`, `[words]`, `[backup]`, `[outbox]`, `[gateway]` and `[ipc]`: the sections that say little.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -7,6 +7,7 @@ use serde::Deserialize;
 use super::units::{mib, minutes, minutes_ms, path_or_none, text_or_none, word};
 use crate::domain::{
     heard::words::Words,
+    host::backups::TimeOfDay,
     rows::UnknownDeliveries,
     runs::{outside::Pattern, run_settings::NoSuchValue},
 };
@@ -48,6 +49,25 @@ impl From<ChatWords> for Words {
     fn from(words: ChatWords) -> Self {
         Self { stop: words.stop, retry: words.retry }
     }
+}
+
+/// The daily backup.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Backup {
+    /// The folder for backups; `None`: none is made.
+    #[serde(deserialize_with = "path_or_none")]
+    pub to: Option<PathBuf>,
+    /// How many of the newest stay.
+    pub keep: usize,
+    /// In the user's zone.
+    #[serde(deserialize_with = "time_of_day")]
+    pub at: TimeOfDay,
+    pub with_secrets: bool,
+}
+
+fn time_of_day<'de, D: serde::Deserializer<'de>>(from: D) -> Result<TimeOfDay, D::Error> {
+    word(from, "backup.at", |text| TimeOfDay::parse(text).ok_or(NoSuchValue("use a time such as \"03:30\"")))
 }
 
 /// The outbox.

@@ -48,7 +48,19 @@ impl Written {
     }
 }
 
-fn flatten(above: &str, table: &toml::Table, found: &mut BTreeMap<String, String>) {
+/// Writes down the names of all values below a table.
+pub(super) fn names(above: &str, table: &toml::Table, found: &mut Vec<String>) {
+    for (key, value) in table {
+        let name = if above.is_empty() { key.clone() } else { format!("{above}.{key}") };
+        match value {
+            toml::Value::Table(inner) if !inner.is_empty() => names(&name, inner, found),
+            _ => found.push(name),
+        }
+    }
+}
+
+/// Writes down all values below a table.
+pub(super) fn flatten(above: &str, table: &toml::Table, found: &mut BTreeMap<String, String>) {
     for (key, value) in table {
         let name = if above.is_empty() { key.clone() } else { format!("{above}.{key}") };
         match value {

@@ -17,6 +17,7 @@
 //! | `search` | archived sessions | keeps their index |
 //! | `usage` | the gateway's books | stores what runs have used |
 //! | `budgets` | use, runs, the next day | holds groups that have used their budget of the day up, and says so |
+//! | `backups` | the time of the daily backup, if `backup.to` is set | makes it |
 //! | `prune` | a day, if `keep_days` is set | removes old history |
 //! | `files` | messages with files that are heard | fetches the files, has hooks read them |
 //! | `media` | the start, an hour | removes files that no message has any more |
@@ -29,6 +30,7 @@ use ipc_handlers::Folder;
 use tokio::sync::oneshot;
 
 pub use budgets::Budgets;
+pub use backups::Backups;
 pub use dispatch::Dispatch;
 pub use heartbeat::Heartbeats;
 pub use ipc::Mailboxes;
@@ -40,6 +42,7 @@ pub use snapshots::Snapshots;
 
 pub mod amends;
 pub mod budgets;
+pub mod backups;
 pub mod control;
 pub mod deliver;
 mod disk;

@@ -151,6 +151,8 @@ pub async fn gather(view: &View<'_>) -> Vec<Problem> {
         groups::launchable(view, &groups, &mut found);
         groups::scripts(view, &groups, &mut found);
         groups::heartbeats(view, &groups, &mut found);
+        rows::backup(view, store, &mut found);
+        rows::held_back(store, &mut found).await;
         rows::hearing(store, &mut found).await;
         rows::questions(store, &mut found).await;
         rows::connections(view, store, &mut found).await;

@@ -24,6 +24,7 @@ mod commands;
 
 pub mod approvals;
 pub mod channels;
+pub mod config;
 pub mod egress;
 pub mod groups;
 pub mod ipc;
@@ -31,6 +32,7 @@ pub mod lanes;
 pub mod messages;
 pub mod outbox;
 pub mod people;
+pub mod restored;
 pub mod runs;
 pub mod sessions;
 pub mod tasks;
@@ -313,6 +315,14 @@ operations! {
     OutboxDrop = "outbox.drop": outbox::drop::Args;
     /// Says once more what failed to be said.
     OutboxRetry = "outbox.retry": outbox::retry::Args;
+    /// Takes up what a restore held back: texts are sent, messages are judged as if they came now.
+    RestoredResume = "restored.resume": restored::resume::Args;
+    /// Gives up what a restore held back.
+    RestoredDrop = "restored.drop": restored::drop::Args;
+    /// Changes a setting in `g2.toml`; comments and order stay.
+    ConfigSet = "config.set": config::set::Args;
+    /// Gives a setting in `g2.toml` its default again.
+    ConfigUnset = "config.unset": config::unset::Args;
     /// Adds an account on a platform: keeps its token, and writes its table to the settings.
     ChannelsAdd = "channels.add": channels::add::Args;
     /// Removes an account: its table, its token, and all that its adapter kept.

@@ -69,9 +69,14 @@ pub enum Standing {
     Root,
     /// Nothing was kept here yet.
     Nothing,
+    /// A restore was begun and has not ended.
+    Restoring,
     /// Files that belong to a store, such as `trace`, but no store: it was lost, or its disk is not mounted.
     WithoutStore { trace: PathBuf },
 }
+
+/// The folder in a root in which a restore makes it.
+pub const RESTORING: &str = ".restoring";
 
 /// Returns the state of `root`. A part that this user may not look at counts as there: opening it tells why it can't be.
 #[must_use]
@@ -82,6 +87,9 @@ pub fn standing(root: &Path) -> Standing {
         Ok(meta) if meta.len() > 0 => return Standing::Root,
         Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => return Standing::Root,
         Ok(_) | Err(_) => {}
+    }
+    if root.join(RESTORING).is_dir() {
+        return Standing::Restoring;
     }
     let below = |folder: PathBuf| entries(&folder).into_iter();
     let of_the_store = below(data.clone()).filter(|path| {
@@ -122,6 +130,7 @@ pub fn fault(root: &Path) -> Option<RootFault> {
         Standing::WithoutStore { trace } => {
             return Some(RootFault::WithoutStore { root: shown, trace: name(trace) });
         }
+        Standing::Restoring => return Some(RootFault::Restoring { root: shown }),
         Standing::Nothing if parts.is_empty() => parts.push("the contents of data/g2.sqlite"),
         Standing::Nothing | Standing::Root => {}
     }

@@ -8,10 +8,11 @@ use crate::{config, system::process};
 /// Has `g2.toml` say a setting, whose value is as TOML has it. Everything else in it stays.
 ///
 /// # Errors
-/// The operating system's.
+/// The operating system's; there is no such setting, or it can't have this value.
 pub fn put_setting(root: &Path, name: &str, value: &str) -> io::Result<()> {
     let path = root.join("g2.toml");
-    replace(&path, &config::set(&text(&path)?, name, value))
+    let text = config::edit::with_setting(&text(&path)?, name, value).map_err(io::Error::other)?;
+    replace(&path, &text)
 }
 
 /// Has `.env` say a variable, for this user alone. Other lines stay.

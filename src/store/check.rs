@@ -33,6 +33,27 @@ pub enum Soundness {
     NotReadToTheEnd,
 }
 
+/// Which schema a store has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Schema {
+    /// Its version; 0: nothing was ever stored.
+    pub found: usize,
+    /// The version that this program writes.
+    pub known: usize,
+}
+
+/// Returns which schema the store at `path` has. Nothing is made, migrated or written.
+///
+/// # Errors
+/// [`StoreError::Open`] when it can't be opened or is no database.
+pub fn schema_of(path: &Path) -> Result<Schema> {
+    let failed = |error: rusqlite::Error| StoreError::Open { path: path.to_owned(), source: error.into() };
+    let connection = StoreFile::of(path)?.connect()?;
+    connection.busy_timeout(Duration::from_secs(5)).map_err(failed)?;
+    let found = connection.query_row("PRAGMA user_version", [], |row| row.get(0)).map_err(failed)?;
+    Ok(Schema { found, known: migrate::version() })
+}
+
 /// Looks at the store at `path`, for `limit` at most. Nothing is made, migrated or written.
 ///
 /// # Errors
@@ -45,7 +66,7 @@ pub fn inspect(path: &Path, limit: Duration) -> Result<Inspection> {
     let schema = connection.query_row("PRAGMA user_version", [], |row| row.get(0)).map_err(failed)?;
     Ok(Inspection {
         schema,
-        known: migrate::VERSION,
+        known: migrate::version(),
         soundness: soundness(&connection, limit).map_err(failed)?,
     })
 }

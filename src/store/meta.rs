@@ -2,7 +2,29 @@
 
 use rusqlite::OptionalExtension;
 
+use ipc_handlers::Time;
+use serde::Deserialize;
+
 use super::{Result, Store};
+
+/// How a newer program has changed the schema.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct Upgrade {
+    /// The versions of the schema before and after.
+    pub from: usize,
+    pub to: usize,
+    at: i64,
+    /// What was changed, a line each.
+    pub changes: Vec<String>,
+}
+
+impl Upgrade {
+    /// When it was done.
+    #[must_use]
+    pub fn at(&self) -> Time {
+        Time(self.at)
+    }
+}
 
 impl Store {
     /// Returns a fact by its name.
@@ -10,6 +32,11 @@ impl Store {
         self.read(|c| {
             Ok(c.query_row("SELECT value FROM meta WHERE key = ?1", [key], |row| row.get(0)).optional()?)
         })
+    }
+
+    /// Returns the last change of the schema by a newer program; `None`: there was none.
+    pub fn upgrade(&self) -> Result<Option<Upgrade>> {
+        Ok(self.meta("upgraded")?.and_then(|text| serde_json::from_str(&text).ok()))
     }
 
     /// Writes a fact.

@@ -1,10 +1,16 @@
 //! Brings a database file to this program's schema: forward only, one transaction a step.
 
-use std::path::Path;
+#![expect(clippy::disallowed_methods, reason = "keeps copies beside the store, where no container can write")]
+
+use std::{
+    collections::BTreeSet,
+    path::{Path, PathBuf},
+};
 
 use rusqlite::{Connection, TransactionBehavior};
 
 use super::StoreError;
+use crate::system::failpoint;
 
 /// Every migration, in order; the version is the position plus one.
 const MIGRATIONS: &[(&str, &str)] = &[
@@ -51,6 +57,7 @@ const MIGRATIONS: &[(&str, &str)] = &[
     ("0042_bots", include_str!("../../migrations/0042_bots.sql")),
     ("0043_amends", include_str!("../../migrations/0043_amends.sql")),
     ("0047_egress", include_str!("../../migrations/0047_egress.sql")),
+    ("0063_held_back", include_str!("../../migrations/0063_held_back.sql")),
     ("0065_audit", include_str!("../../migrations/0065_audit.sql")),
     ("0066_totals", include_str!("../../migrations/0066_totals.sql")),
     ("0053_budgets", include_str!("../../migrations/0053_budgets.sql")),
@@ -58,23 +65,41 @@ const MIGRATIONS: &[(&str, &str)] = &[
     ("0055_rules", include_str!("../../migrations/0055_rules.sql")),
 ];
 
+/// The migration of the program that comes next, which tests play.
+const NEXT: (&str, &str) =
+    ("next", "-- A table that nobody uses.\nCREATE TABLE next_version (n INTEGER) STRICT;");
+
+/// Every migration of this program: name and SQL.
+fn migrations() -> impl Iterator<Item = (&'static str, &'static str)> {
+    MIGRATIONS.iter().copied().chain(failpoint::is_next_version().then_some(NEXT))
+}
+
 /// The schema version that this program writes.
-pub(super) const VERSION: usize = MIGRATIONS.len();
+pub(super) fn version() -> usize {
+    MIGRATIONS.len() + usize::from(failpoint::is_next_version())
+}
+
+/// What a migration is about: the first sentence of its comment.
+fn about(sql: &'static str) -> String {
+    let lines = sql.lines().map_while(|line| line.strip_prefix("-- "));
+    let text = lines.collect::<Vec<_>>().join(" ");
+    let end = text.find([';', ':']).into_iter().chain(text.find(". ")).min().unwrap_or(text.len());
+    text[..end].trim_end_matches('.').to_owned()
+}
 
 /// Applies what is missing. A copy of a store that holds something is kept beside it first.
 pub(super) fn migrate(connection: &mut Connection, path: &Path) -> Result<(), StoreError> {
     let at: usize = connection.query_row("PRAGMA user_version", [], |row| row.get(0))?;
-    if at > VERSION {
-        return Err(StoreError::Newer { path: path.to_owned(), found: at, known: VERSION });
+    if at > version() {
+        return Err(StoreError::Newer { path: path.to_owned(), found: at, known: version() });
     }
-    if at == VERSION {
+    if at == version() {
         return Ok(());
     }
     if at > 0 {
-        let copy = path.with_extension(format!("sqlite.before-{:04}", VERSION));
-        connection.backup("main", &copy, None::<fn(rusqlite::backup::Progress)>)?;
+        keep_copy(connection, path, at)?;
     }
-    for (step, (name, sql)) in MIGRATIONS.iter().enumerate().skip(at) {
+    for (step, (name, sql)) in migrations().enumerate().skip(at) {
         let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         // Another process may have been faster.
         let now_at: usize = transaction.query_row("PRAGMA user_version", [], |row| row.get(0))?;
@@ -86,8 +111,117 @@ pub(super) fn migrate(connection: &mut Connection, path: &Path) -> Result<(), St
             .map_err(|error| StoreError::Migration { name, source: error.into() })?;
         transaction.pragma_update(None, "user_version", step + 1)?;
         transaction.commit()?;
+        failpoint::reach("store.migrated");
+        if at > 0 {
+            tracing::info!(name, about = about(sql), "the store is changed for this version");
+        }
+    }
+    if at > 0 {
+        note(connection, at)?;
     }
     Ok(())
+}
+
+/// Notes what was changed, for `status`.
+fn note(connection: &Connection, from: usize) -> Result<(), StoreError> {
+    let changes: Vec<String> = migrations().skip(from).map(|(_, sql)| about(sql)).collect();
+    let noted = serde_json::json!({"from": from, "to": version(), "changes": changes}).to_string();
+    connection.execute(
+        "INSERT INTO meta (key, value) VALUES ('upgraded', json_insert(?1, '$.at', CAST(unixepoch('subsec') * 1000 AS INTEGER)))
+         ON CONFLICT (key) DO UPDATE SET value = excluded.value",
+        [noted],
+    )?;
+    Ok(())
+}
+
+/// How many copies of older stores are kept.
+const COPIES: usize = 2;
+
+/// Copies of the store as it was before a newer program changed its schema, the oldest first.
+pub(super) fn kept_copies(path: &Path) -> Vec<PathBuf> {
+    let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else { return Vec::new() };
+    let beginning = format!("{}.before-", name.to_string_lossy());
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let is_copy = |path: &PathBuf| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        name.strip_prefix(&beginning).is_some_and(|version| version.parse::<usize>().is_ok())
+    };
+    let mut copies: Vec<PathBuf> = entries.map(|entry| entry.path()).filter(is_copy).collect();
+    copies.sort();
+    copies
+}
+
+/// Keeps a copy of the store as it is, checked before it gets its name, and removes the oldest copies. One that a death in the
+/// middle of these migrations left is the whole store as it was before them, and stays.
+fn keep_copy(connection: &Connection, path: &Path, at: usize) -> Result<(), StoreError> {
+    let copy = path.with_extension(format!("sqlite.before-{:04}", version()));
+    let version_of = |path: &Path| -> rusqlite::Result<usize> {
+        Connection::open_with_flags(path, rusqlite::OpenFlags::SQLITE_OPEN_READ_ONLY)?.query_row(
+            "PRAGMA user_version",
+            [],
+            |r| r.get(0),
+        )
+    };
+    if copy.exists() && version_of(&copy).is_ok_and(|kept| (1..at).contains(&kept)) {
+        return Ok(());
+    }
+    let failed = |error: std::io::Error| StoreError::KeptCopy { path: copy.clone(), error };
+    let unfinished = path.with_extension("sqlite.before");
+    let none = |error: &std::io::Error| error.kind() == std::io::ErrorKind::NotFound;
+    std::fs::remove_file(&unfinished)
+        .or_else(|error| if none(&error) { Ok(()) } else { Err(error) })
+        .map_err(failed)?;
+    connection.backup("main", &unfinished, None::<fn(rusqlite::backup::Progress)>)?;
+    let check = Connection::open(&unfinished)?;
+    let told: String = check.query_row("PRAGMA quick_check(1)", [], |r| r.get(0))?;
+    drop(check);
+    if told != "ok" {
+        return Err(StoreError::Refused(format!(
+            "the store is damaged ({told}), so it is not changed to the schema of this g2; `g2 doctor` says how to go on"
+        )));
+    }
+    std::fs::File::open(&unfinished).and_then(|file| file.sync_all()).map_err(failed)?;
+    failpoint::reach("store.copied");
+    std::fs::rename(&unfinished, &copy).map_err(failed)?;
+    let copies = kept_copies(path);
+    for old in copies.iter().take(copies.len().saturating_sub(COPIES)) {
+        std::fs::remove_file(old).map_err(failed)?;
+    }
+    Ok(())
+}
+
+/// Opens a store that somebody else may have made, to look at it: nothing in its schema is trusted.
+pub(super) fn open_foreign(path: &Path) -> rusqlite::Result<Connection> {
+    let connection = Connection::open_with_flags(path, rusqlite::OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+    connection.pragma_update(None, "trusted_schema", false)?;
+    Ok(connection)
+}
+
+/// Returns what a store of version `at` has that a store of ours has not, or lacks; `None`: its schema is ours.
+pub(super) fn odd_part(store: &Connection, at: usize) -> Result<Option<String>, StoreError> {
+    let ours = Connection::open_in_memory()?;
+    for (name, sql) in migrations().take(at) {
+        ours.execute_batch(sql).map_err(|error| StoreError::Migration { name, source: error.into() })?;
+    }
+    let (theirs, ours) = (parts(store)?, parts(&ours)?);
+    let odd = theirs.symmetric_difference(&ours).next();
+    Ok(odd.map(|(kind, name, _)| format!("{kind} {name}")))
+}
+
+/// The parts of a schema: kind, name, and its text without blanks and quotes, which versions of SQLite set differently.
+fn parts(c: &Connection) -> Result<BTreeSet<(String, String, String)>, StoreError> {
+    let mut all = c.prepare(
+        "SELECT type, name, coalesce(sql, '') AS sql FROM sqlite_schema WHERE name NOT GLOB 'sqlite_*'",
+    )?;
+    let parts = all.query_map([], |r| {
+        let sql: String = r.get("sql")?;
+        Ok((
+            r.get("type")?,
+            r.get("name")?,
+            sql.chars().filter(|c| !c.is_whitespace() && *c != '"').collect(),
+        ))
+    })?;
+    Ok(parts.collect::<rusqlite::Result<_>>()?)
 }
 
 #[cfg(test)]
@@ -99,7 +233,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("g2.sqlite");
         let mut connection = Connection::open(&path).unwrap();
-        connection.pragma_update(None, "user_version", VERSION + 1).unwrap();
+        connection.pragma_update(None, "user_version", version() + 1).unwrap();
         let refused = migrate(&mut connection, &path);
         assert!(matches!(refused, Err(StoreError::Newer { .. })), "{refused:?}");
         let tables: i64 =
@@ -118,7 +252,7 @@ mod tests {
         migrate(&mut connection, &path).unwrap();
         let kept =
             |c: &Connection| c.query_row("SELECT value FROM meta", [], |r| r.get::<_, String>(0)).unwrap();
-        let copy = Connection::open(dir.path().join(format!("g2.sqlite.before-{VERSION:04}"))).unwrap();
+        let copy = Connection::open(dir.path().join(format!("g2.sqlite.before-{:04}", version()))).unwrap();
         assert_eq!((kept(&connection), kept(&copy)), ("x".to_owned(), "x".to_owned()));
         assert!(connection.prepare("SELECT requests FROM usage").is_ok());
         assert!(copy.prepare("SELECT requests FROM usage").is_err());
@@ -411,6 +545,6 @@ mod tests {
         migrate(&mut connection, &path).unwrap();
         migrate(&mut connection, &path).unwrap();
         let at: usize = connection.query_row("PRAGMA user_version", [], |r| r.get(0)).unwrap();
-        assert_eq!(at, VERSION);
+        assert_eq!(at, version());
     }
 }

@@ -28,6 +28,7 @@ mod place;
 mod plans;
 mod prune;
 mod readers;
+mod restored;
 mod search;
 mod stored;
 mod talk;
@@ -38,14 +39,16 @@ mod writer;
 
 pub use audit::{Change, Changes, Ended, Ends};
 pub use backup::copy_to;
-pub use check::{Inspection, Soundness, inspect};
 pub use crossing::budget::BudgetNews;
+pub use check::{Inspection, Schema, Soundness, inspect, schema_of};
 pub use crossing::due::{Started, TaskStart};
 pub use crossing::handover::{Content, Handed, HandedTask, HandoverLimits};
 pub use crossing::waiting::WaitingLane;
 pub use crossing::words::{Spoken, WordDone};
 pub use fault::Fault;
+pub use meta::Upgrade;
 pub use prune::{Size, shrink};
+pub use restored::{HeldBack, check_foreign, settle_restored};
 pub use search::{Found, Indexer, Stop};
 pub use talk::approvals::{Asking, Decided, How, Names, Pick};
 pub use talk::arrivals::{Arrival, Arrived};
@@ -55,6 +58,7 @@ pub use talk::groups::{NewGroup, NewWiring};
 pub use talk::lines::{By, Heard, Line};
 pub use talk::messages::{Accepted, AllJudged, Judged, Unjudged};
 pub use talk::outbox::{NextDelivery, OutboxPart};
+pub use talk::restored::{HeldThen, HeldWhich};
 pub use views::activity::{Activity, Happened};
 pub use views::channels::NextToSay;
 pub use views::conversation::Conversation;
@@ -104,6 +108,12 @@ pub enum StoreError {
         #[source]
         error: std::io::Error,
     },
+    #[error("keeping a copy of the store as it is, at {path}, failed; nothing was changed")]
+    KeptCopy {
+        path: PathBuf,
+        #[source]
+        error: std::io::Error,
+    },
     #[error("migration {name} failed; the store is as it was before it")]
     Migration { name: &'static str, source: Fault },
     #[error("the store refused")]
@@ -133,6 +143,12 @@ pub enum StoreError {
     NotFound { what: &'static str, id: String },
 }
 
+/// Returns the copies of a store as it was before a newer program changed its schema, the oldest first.
+#[must_use]
+pub fn kept_copies(path: &Path) -> Vec<PathBuf> {
+    migrate::kept_copies(path)
+}
+
 /// Whether an error, or a cause of it, is a full disk: no space for the store or for a file beside it.
 #[must_use]
 pub fn is_disk_full(error: &(dyn std::error::Error + 'static)) -> bool {
@@ -157,6 +173,7 @@ impl StoreError {
             | Self::Newer { .. }
             | Self::Older { .. }
             | Self::Copy { .. }
+            | Self::KeptCopy { .. }
             | Self::Migration { .. }
             | Self::Thread(_)
             | Self::Refused(_)
@@ -236,7 +253,7 @@ impl Store {
             |error: rusqlite::Error| StoreError::Open { path: place.path().to_owned(), source: error.into() };
         prepare(&mut connection).map_err(open)?;
         let found: usize = connection.query_row("PRAGMA user_version", [], |r| r.get(0)).map_err(open)?;
-        let (path, known) = (place.path().to_owned(), migrate::VERSION);
+        let (path, known) = (place.path().to_owned(), migrate::version());
         match found.cmp(&known) {
             std::cmp::Ordering::Less => Err(StoreError::Older { path, found, known }),
             std::cmp::Ordering::Greater => Err(StoreError::Newer { path, found, known }),

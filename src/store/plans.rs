@@ -63,7 +63,7 @@ const NOT_HOT: [(&str, &[&str]); 10] = [
         "next_to_say", "part_begins",
     ]),
     ("a message with files that its platform keeps: rows of these files alone", &["want_files", "file_work", "file_fetched", "file_missing", "file_read", "file_again"]),
-    ("the start", &["open", "meta", "set_meta", "clocks_changed", "budget_rows"]),
+    ("the start", &["open", "meta", "upgrade", "set_meta", "clocks_changed", "budget_rows"]),
     ("the clocks, when they change", &["note_clocks", "read_clocks"]),
     ("a change of HEARTBEAT.md, at most one in some seconds; and the start", &["set_heartbeat", "groups_with_heartbeat"]),
     ("the sweep of files at the start and each hour, a row of an index each; `doctor`", &["has_file", "media_bytes"]),
@@ -73,7 +73,7 @@ const NOT_HOT: [(&str, &[&str]); 10] = [
     ]),
     ("a part of the daemon that tells main something, such as the watch over the disk", &["tell", "chat_of_main"]),
     ("a person at the command line", &[
-        "act", "audit", "audit_ends", "audit_rows", "changes", "commit_times", "figures", "egress", "set_rule_outside", "recounted", "add_group", "add_member", "archived_session", "archives_kept", "as_if", "chat", "chats",
+        "act", "audit", "audit_ends", "audit_rows", "changes", "commit_times", "count_held_back", "decide_held", "held_back", "figures", "egress", "set_rule_outside", "recounted", "add_group", "add_member", "archived_session", "archives_kept", "as_if", "chat", "chats",
         "clear_dropped", "command_of_file", "commands_called", "conversation", "delete_archive", "dropped", "event_before", "forget_note", "grant_role", "groups",
         "hold", "ipc_rows", "lanes_called", "live_sessions", "members", "messages", "newest_approvals", "newest_groups", "newest_members", "newest_users", "newest_wirings", "note", "note_drop", "note_retry", "outbox_row",
         "put_user", "activity", "heard_word", "drop_outbox", "skip_message", "stop_run", "stop_of", "run", "release", "remove_group", "remove_member", "remove_user", "remove_wiring", "retry_outbox", "revoke_roles",

@@ -67,6 +67,7 @@
 //! | `backup.copied` | the store is copied, no file is archived |
 //! | `backup.archived` | the archive is whole, it is not read back |
 //! | `backup.verified` | it is read back, and does not have its name |
+//! | `backup.unnoted` | the daily backup has its name, the store does not say so |
 //! | `backup.named` | it has its name, the folder of its making is there |
 //! | `setup.root` | the set-up has made the root |
 //! | `setup.image` | it has built the image |
@@ -75,6 +76,14 @@
 //! | `setup.zone` | the time zone is in `g2.toml` |
 //! | `setup.channel` | an account is added |
 //! | `setup.service` | the service is installed and started |
+//! | `restore.begun` | the folder in which a restore makes a root is there, nothing is unpacked |
+//! | `restore.unpacked` | the archive is unpacked and compared, its store is as it was |
+//! | `restore.held` | its store holds back what may be done elsewhere, nothing has its place |
+//! | `restore.synced` | it is on the disk |
+//! | `restore.moved` | everything but `data/` has its place |
+//! | `restore.placed` | `data/` has its place, the folder in which it was made is there |
+//! | `store.copied` | a copy of an older store is made and checked, and has no name |
+//! | `store.migrated` | one migration is committed |
 //! | `run.ended` | the run's end is committed, its container not removed |
 
 /// Marks a place. Costs nothing in a release build.
@@ -84,6 +93,15 @@ pub fn reach(name: &str) {
     armed::reach(name);
     #[cfg(not(debug_assertions))]
     let _ = name;
+}
+
+/// Whether this test build is to be the program of the next version, whose schema has one more step (`G2_NEXT_VERSION=1`).
+#[must_use]
+pub fn is_next_version() -> bool {
+    #[cfg(debug_assertions)]
+    return armed::is_next_version();
+    #[cfg(not(debug_assertions))]
+    false
 }
 
 /// Marks a place that is reached for somebody: it is named `NAME/WHOM`.
@@ -136,6 +154,12 @@ mod armed {
         })
     });
     static REACHED: AtomicU64 = AtomicU64::new(0);
+
+    static NEXT_VERSION: LazyLock<bool> = LazyLock::new(|| std::env::var_os("G2_NEXT_VERSION").is_some());
+
+    pub(super) fn is_next_version() -> bool {
+        *NEXT_VERSION
+    }
 
     pub(super) fn reach(name: &str) {
         let Some(armed) = ARMED.as_ref().filter(|armed| armed.name == name) else { return };

@@ -7,6 +7,12 @@ pub fn set_umask() {
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
 }
 
+/// Has this thread give way to all others.
+pub fn give_way() {
+    // Refused nowhere; and without it the work is done all the same.
+    let _ = rustix::process::setpriority_process(None, 19);
+}
+
 /// Returns a new random id: 32 hexadecimal digits.
 ///
 /// # Errors

@@ -191,3 +191,65 @@ fn wherever_a_backup_dies_there_is_a_whole_file_or_none() {
         assert_eq!(packed(&file).last().map(String::as_str), Some("manifest.json"), "{point}");
     }
 }
+
+#[test]
+fn a_folder_of_backups_keeps_the_newest_and_what_is_not_its_own() {
+    let root = Root::new("");
+    let folder = tempfile::tempdir().unwrap();
+    let name = root.path().file_name().unwrap().to_str().unwrap().to_owned();
+    let old = |day: u32| format!("{name}-2020-01-0{day}T00-00-00Z.tar");
+    for name in [old(1), old(2), "mine.tar".into(), "other-2020-01-01T00-00-00Z.tar".into()] {
+        fs::write(folder.path().join(name), "x").unwrap();
+    }
+    // One that a backup left that was killed.
+    fs::create_dir(folder.path().join(format!("{}.partial", old(3)))).unwrap();
+    fs::write(folder.path().join(format!("{}.partial/archive", old(3))), "x").unwrap();
+    let saved = root.json(&["backup", "--to", text(folder.path()), "--keep", "2"]);
+    let new = Path::new(saved["file"].as_str().unwrap()).file_name().unwrap().to_str().unwrap().to_owned();
+    assert!(saved["removed"][0].as_str().unwrap().ends_with(&old(1)), "{saved}");
+    let mut left = vec![old(2), new, "mine.tar".into(), "other-2020-01-01T00-00-00Z.tar".into()];
+    left.sort();
+    assert_eq!(names(folder.path()), left);
+}
+
+#[test]
+fn no_old_backup_goes_before_the_new_one_is_there() {
+    let root = Root::new("");
+    for point in ["backup.copied", "backup.archived", "backup.verified"] {
+        let folder = tempfile::tempdir().unwrap();
+        let name = format!("{}-2020-01-01T00-00-00Z.tar", root.path().file_name().unwrap().to_str().unwrap());
+        fs::write(folder.path().join(&name), "x").unwrap();
+        let arguments = ["backup", "--to", text(folder.path()), "--keep", "1"];
+        let output = root.command(&arguments).env("G2_FAILPOINT", point).output().unwrap();
+        assert_eq!(output.status.signal(), Some(KILLED), "{point}: {output:?}");
+        assert!(folder.path().join(&name).exists(), "{point}");
+        root.g2(&arguments);
+        let left = names(folder.path());
+        assert!(left.len() == 1 && left[0] != name, "{point}: {left:?}");
+    }
+}
+
+#[test]
+fn the_daemon_makes_a_missed_backup_once_and_tells_of_one_that_fails() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = Root::new(&format!("[backup]\nto = \"{}\"\n", text(folder.path())));
+    root.change_store("INSERT INTO meta (key, value) VALUES ('backup_done', '0')");
+    let backups =
+        || names(folder.path()).into_iter().filter(|name| name.ends_with(".tar")).collect::<Vec<_>>();
+    let daemon = root.serve();
+    wait_for("the missed backup", || (!backups().is_empty()).then_some(()));
+    wait_for("it to be noted", || root.log().contains("a backup is made").then_some(()));
+    assert_eq!(daemon.terminate(), Some(0));
+    assert_eq!(packed(&folder.path().join(&backups()[0])).last().map(String::as_str), Some("manifest.json"));
+    let daemon = root.serve();
+    assert_eq!(root.ask("local:main", "hello"), "echo: hello\n");
+    assert_eq!(backups().len(), 1, "made up for once");
+    assert_eq!(daemon.terminate(), Some(0));
+
+    root.settings("[backup]\nto = \"data/media\"\n");
+    root.change_store("UPDATE meta SET value = '0' WHERE key = 'backup_done'");
+    let _daemon = root.serve();
+    wait_for("the problem", || {
+        root.json(&["status"])["problems"].to_string().contains("the daily backup failed").then_some(())
+    });
+}

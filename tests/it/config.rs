@@ -196,3 +196,61 @@ fn the_root_is_named_by_the_flag_then_the_environment_then_the_working_directory
     assert_eq!(root_of(&at("half"), &[], &all[..2]), shown(at("xdg/g2")));
     assert_eq!(root_of(&at("half"), &[], home_only), shown(at("home/.local/share/g2")));
 }
+
+#[test]
+fn a_setting_is_changed_by_a_command_with_the_daemon_up_or_down() {
+    let root = Root::new("# mine\n[outbox]   # texts\non_unknown = \"leave\" # wait\n");
+    let file = || fs::read_to_string(root.path().join("g2.toml")).unwrap();
+    let before = file();
+    assert_eq!(
+        root.g2(&["config", "set", "outbox.on_unknown", "resend"]),
+        "outbox.on_unknown is resend; a running daemon needs a restart for it\n"
+    );
+    assert_eq!(file(), before.replace("\"leave\"", "\"resend\""));
+    for (arguments, why) in [
+        (["config", "set", "outbox.on_unknown", "maybe"], "outbox.on_unknown can't be \"maybe\""),
+        (["config", "set", "limits.tasks", "0"], "limits.tasks can't be 0"),
+        (["config", "set", "limits.task", "5"], "limits.tasks is one"),
+    ] {
+        let refused = root.run(&arguments);
+        let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert_eq!(refused.status.code(), Some(1), "{said}");
+        assert!(said.contains(why), "{said}");
+        assert_eq!(file(), before.replace("\"leave\"", "\"resend\""), "nothing is changed");
+    }
+    let daemon = root.serve();
+    assert_eq!(
+        root.g2(&["config", "set", "limits.tasks", "5"]),
+        "limits.tasks is 5; a running daemon needs a restart for it\n"
+    );
+    assert_eq!(root.g2(&["config", "set", "backup.keep", "5"]), "backup.keep is 5; it holds at once\n");
+    let status = root.json(&["status"]);
+    let problems = status["problems"].to_string();
+    assert!(problems.contains("limits.tasks") && !problems.contains("backup.keep"), "{problems}");
+    root.g2(&["config", "unset", "limits.tasks"]);
+    root.g2(&["config", "unset", "backup.keep"]);
+    assert_eq!(daemon.terminate(), Some(0));
+    assert!(file().contains("# mine\n[outbox]   # texts\non_unknown = \"resend\" # wait\n"), "{}", file());
+    assert_eq!(root.g2(&["config", "check"]), "the settings can be used\n");
+}
+
+#[test]
+fn settings_are_shown_with_their_sources() {
+    let root = Root::new("[limits]\nkeep_days = 3\n");
+    let mut command = root.command(&["--json", "config", "show", "--effective"]);
+    let output = command.env("LOG_LEVEL", "error").output().unwrap();
+    let all: Vec<Value> = serde_json::from_slice(&output.stdout).unwrap();
+    let of = |name: &str| all.iter().find(|one| one["name"] == name).unwrap();
+    assert_eq!(
+        (&of("limits.keep_days")["value"], &of("limits.keep_days")["source"]),
+        (&"3".into(), &"g2.toml".into())
+    );
+    assert_eq!(of("log_level")["source"], "environment");
+    assert_eq!(of("limits.tasks")["source"], "default");
+    assert_eq!(of("backup.at")["takes"], "now");
+    let changed = root.rows(&["config", "show"]);
+    assert!(changed.iter().all(|one| one["source"] != "default"), "{changed:?}");
+    let one = root.rows(&["config", "show", "limits.keep_days"]);
+    assert_eq!((one.len(), &one[0]["value"]), (1, &"3".into()));
+    assert_eq!(root.run(&["config", "show", "limits.keep"]).status.code(), Some(1));
+}

@@ -78,11 +78,17 @@ pub(crate) struct Root {
 impl Root {
     /// Lays out a root whose settings are `toml` over short rests (retries after 20 ms, scans every 100 ms).
     pub(crate) fn new(toml: &str) -> Self {
+        let root = Self::empty();
+        root.g2(&["init"]);
+        root.settings(toml);
+        root
+    }
+
+    /// An empty folder, in which a root can be made.
+    pub(crate) fn empty() -> Self {
         let root = Self { dir: tempfile::tempdir().unwrap() };
         let files = [root.data("g2.sqlite-wal"), root.path().join("serve.log")];
         WRITTEN.with_borrow_mut(|written| written.extend(files));
-        root.g2(&["init"]);
-        root.settings(toml);
         root
     }
 

@@ -146,6 +146,8 @@ words! {
         Skipped = "skipped",
         /// It was a word such as `/stop`, and is no message to an agent.
         Word = "word",
+        /// It is of before a backup was restored, and a person decides about it.
+        Restored = "restored",
     }
 }
 

@@ -1,6 +1,7 @@
 //! The machine and its owner: room, time, deaths, the unit of the service, and problems that a person has to fix.
 
 pub mod audit;
+pub mod backups;
 pub mod clocks;
 pub mod deaths;
 pub mod disk;
@@ -9,6 +10,7 @@ pub mod errors;
 pub mod feed;
 pub mod image;
 pub mod mend;
+pub mod held_back;
 pub mod metrics;
 pub mod pages;
 pub mod problems;

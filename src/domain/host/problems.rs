@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use ipc_handlers::{Folder, Time};
 use serde::{Deserialize, Serialize};
 
-use super::prune::DAY_MS;
+use super::{held_back::HeldCount, prune::DAY_MS};
 use crate::domain::{
     platforms::channels::{Connection, Lamp},
     rows::ChannelState,
@@ -196,6 +196,10 @@ pub enum Problem {
     Rests(Resting),
     /// A task does not run after failures.
     TaskHalted(TaskTrouble),
+    /// The last daily backup failed.
+    Backup { why: String },
+    /// A restore held back texts and messages, and nobody has decided about them.
+    HeldBack { held: HeldCount },
     /// Messages were given up within the last 24 hours.
     GivenUp { count: i64, newest: i64 },
     /// Messages to chats did not arrive for certain.
@@ -213,6 +217,8 @@ pub enum RootFault {
     Missing { root: String, parts: Vec<&'static str> },
     /// The store is missing, and `trace` shows that there was one.
     WithoutStore { root: String, trace: String },
+    /// A restore was begun there and has not ended.
+    Restoring { root: String },
     /// A file lies where a folder belongs.
     NoFolder { root: String, path: String },
     /// It can't be written; `path` is the first part that can't.

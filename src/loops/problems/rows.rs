@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use ipc_handlers::Folder;
 
-use super::View;
+use super::{super::backups, View};
 use crate::{
     channels,
     config::{Config, Environment},
@@ -29,6 +29,28 @@ pub(super) fn aside(store: &Store, found: &mut Vec<Problem>) {
             since: hold.at,
         })),
         Err(error) => found.push(Problem::Unreadable { what: "the holds", why: chain(&error) }),
+    }
+}
+
+/// Whether the daily backup works.
+pub(super) fn backup(view: &View<'_>, store: &Store, found: &mut Vec<Problem>) {
+    // The settings of now count, as for the loop that makes it.
+    let fresh = Config::load(view.root, &Environment::default()).ok();
+    if fresh.as_ref().unwrap_or(view.config).backup.to.is_none() {
+        return;
+    }
+    match backups::failure(store) {
+        Ok(why) => found.extend(why.map(|why| Problem::Backup { why })),
+        Err(error) => found.push(Problem::Unreadable { what: "the last backup", why: chain(&error) }),
+    }
+}
+
+/// What a restore held back.
+pub(super) async fn held_back(store: &Store, found: &mut Vec<Problem>) {
+    match store.count_held_back().await {
+        Ok(held) if held.is_none() => {}
+        Ok(held) => found.push(Problem::HeldBack { held }),
+        Err(error) => found.push(Problem::Unreadable { what: "what is held back", why: chain(&error) }),
     }
 }
 

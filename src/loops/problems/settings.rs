@@ -8,7 +8,7 @@ use crate::{
         mounts::{self, NoList},
         senders,
     },
-    config::{Config, dotenv},
+    config::{Config, Takes, dotenv, takes},
     domain::host::{errors::chain, problems::Problem},
     gateway::Upstream,
 };
@@ -57,7 +57,8 @@ pub(super) fn changed(view: &View<'_>, found: &mut Vec<Problem>) {
     }
     match Config::written_now(view.root) {
         Ok(now) => {
-            let settings = view.config.written.differences(&now);
+            let mut settings = view.config.written.differences(&now);
+            settings.retain(|name| takes(name) == Takes::Restart);
             found.extend((!settings.is_empty()).then_some(Problem::Restart { settings }));
         }
         Err(error) => found.push(Problem::Settings { why: chain(&error) }),

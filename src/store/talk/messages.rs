@@ -29,7 +29,7 @@ use crate::store::{
         approvals::{self, Asking, Contact, YES_TO},
         attachments::{self, Beside, with_files},
         chats::{self, ensure_chat},
-        files, outbox, people,
+        files, outbox, people, restored,
     },
 };
 
@@ -369,6 +369,7 @@ pub(in crate::store) fn accept(
         accepted.note = Some(replied.note);
         accepted.made = replied.made;
     }
+    restored::hold_if_before(c, seq, inbound.at)?;
     if files.len() < came {
         let left_out =
             format!("{} of its {came} files are left out: their rows have no room", came - files.len());

@@ -16,5 +16,6 @@ pub(super) mod messages;
 pub(super) mod outbox;
 pub(super) mod people;
 pub(super) mod register;
+pub(super) mod restored;
 pub(super) mod signs;
 pub(super) mod visits;

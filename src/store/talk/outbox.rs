@@ -386,7 +386,7 @@ impl Store {
     pub async fn retry_outbox(&self, id: i64) -> Result<OutboxRow> {
         let none = move || StoreError::NotFound { what: "outbox row", id: id.to_string() };
         self.write(move |c| {
-            match c.execute("UPDATE outbox SET status = 'pending', next_try_at = NULL, begun_at = NULL WHERE id = ?1 AND status IN ('failed', 'unknown')", [id])? {
+            match c.execute("UPDATE outbox SET status = 'pending', next_try_at = NULL, begun_at = NULL, held_back = 0 WHERE id = ?1 AND status IN ('failed', 'unknown')", [id])? {
                 0 => {
                     let status: Option<DeliveryStatus> =
                         c.query_row("SELECT status FROM outbox WHERE id = ?1", [id], |r| r.word("outbox", 0)).optional()?;
@@ -407,7 +407,7 @@ impl Store {
         let none = move || StoreError::NotFound { what: "outbox row", id: id.to_string() };
         self.write(move |c| {
             let dropped = c.execute(
-                "UPDATE outbox SET status = 'failed', error = ?2, next_try_at = NULL WHERE id = ?1 AND status IN ('pending', 'unknown')",
+                "UPDATE outbox SET status = 'failed', error = ?2, next_try_at = NULL, held_back = 0 WHERE id = ?1 AND (status IN ('pending', 'unknown') OR held_back = 1)",
                 params![id, why],
             )?;
             let row = one_row(c, id)?.ok_or_else(none)?;

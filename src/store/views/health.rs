@@ -142,7 +142,7 @@ fn given_up(c: &Connection, now: Time) -> Result<(i64, Option<i64>)> {
 /// What could not be said within a day.
 fn failed(c: &Connection, now: Time) -> Result<Option<Unsaid>> {
     let (count, newest): (i64, Option<i64>) = c
-        .prepare_cached("SELECT count(*) AS count, max(id) AS newest FROM outbox INDEXED BY outbox_failed WHERE status = 'failed' AND created_at > ?1")?
+        .prepare_cached("SELECT count(*) AS count, max(id) AS newest FROM outbox INDEXED BY outbox_failed WHERE status = 'failed' AND held_back = 0 AND created_at > ?1")?
         .query_row([now.plus_ms(-DAY_MS).0], |r| Ok((r.get("count")?, r.get("newest")?)))?;
     unsaid(c, count, newest)
 }

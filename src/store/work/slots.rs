@@ -6,7 +6,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use crate::domain::{
     host::zone::Zones,
-    runs::slots::{self, Moment, Passed, Plan, Rules, Stand, WINDOW_MS},
+    runs::slots::{self, Moment, Next, Passed, Plan, Rules, Stand, WINDOW_MS},
     states::SlotReason,
 };
 use crate::store::{Result, columns::Columns as _};
@@ -124,6 +124,27 @@ impl Standing {
         let due = self.next_run.filter(|_| self.is_due(now) && self.next_slot.is_none())?;
         let schedule = self.schedule(zone, now).ok().filter(|_| self.asked_slot != Some(due))?;
         Some(slots::skipped(self.rules(&schedule, zone), due, now))
+    }
+
+    /// Passes over each slot up to now, and the one that was under way, or was to be tried again. `None`: its schedule can't be read.
+    pub(in crate::store) fn pass_over(&self, zone: &TimeZone, now: Time) -> Option<Plan> {
+        let schedule = self.schedule(zone, now).ok()?;
+        let (slot, first) = match (self.slot, self.next_slot.or(self.next_run)) {
+            (Some(slot), _) => {
+                let known = self.accounted.map_or(slot, |at| at.max(slot));
+                (slot, schedule.next_after(slot, known, zone))
+            }
+            (None, Some(due)) => (due, Some(due)),
+            (None, None) => return None,
+        };
+        let rules = self.rules(&schedule, zone);
+        let passed = first.and_then(|first| slots::passed(rules, first, now, SlotReason::HostDown));
+        Some(Plan {
+            run: None,
+            next: schedule.next_after(slot, now, zone).map(|at| Next { at, slot: None }),
+            passed: passed.into_iter().collect(),
+            accounted: now,
+        })
     }
 
     /// Returns the slots that came while it was paused.

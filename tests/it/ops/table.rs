@@ -148,6 +148,20 @@ fn cases(failed: i64) -> Vec<Case> {
         case("runs.stop", json!({"id": 77}), json!({"id": 1}), "refused"),
         case("messages.skip", json!({"seq": 77, "reason": "r"}), json!({"seq": 2, "reason": " "}), "invalid"),
         case("outbox.drop", json!({"id": 77}), json!({"id": failed}), "refused"),
+        case("restored.resume", json!({"all": true}), json!({"all": true, "texts": [1]}), "invalid"),
+        case("restored.drop", json!({"all": true}), json!({"messages": [1]}), "refused"),
+        case(
+            "config.set",
+            json!({"name": "limits.keep_days", "value": "3650"}),
+            json!({"name": "limits.keep_days", "value": "-1"}),
+            "invalid",
+        ),
+        case(
+            "config.unset",
+            json!({"name": "limits.keep_days"}),
+            json!({"name": "limits.keep_days"}),
+            "not_found",
+        ),
         case("outbox.retry", json!({"id": failed}), json!({"id": 77}), "not_found"),
         // A daemon goes on with what these bring about, so they come last.
         case("approvals.approve", json!({"id": 1}), json!({"id": 1}), "refused"),

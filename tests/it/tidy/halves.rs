@@ -8,9 +8,10 @@ use regex::Regex;
 use super::{files, layers::named, top};
 
 /// Files and folders beside the halves that may name any table: what is told of both, what is removed of both, and the schema.
-const OF_BOTH: [&str; 5] = [
+const OF_BOTH: [&str; 6] = [
     "src/store/migrate.rs",
     "src/store/prune.rs",
+    "src/store/restored.rs",
     "src/store/search.rs",
     "src/store/search/",
     "src/store/stored.rs",

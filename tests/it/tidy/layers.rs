@@ -19,10 +19,11 @@ const MAY_NAME: &[(&str, &[&str])] = &[
     ("config", &["domain"]),
     ("root", &["config", "domain", "system"]),
     ("allowlists", &["config", "domain", "root"]),
+    ("backup", &["store", "ipc", "domain", "config", "root", "system"]),
     ("ops", &["store", "channels", "ipc", "domain", "config", "root", "system"]),
-    ("loops", &["ops", ADAPTERS, "domain", "config", "allowlists", "root", "system"]),
-    ("app", &["loops", "ops", ADAPTERS, "domain", "config", "allowlists", "root", "system"]),
-    ("cli", &["app", "loops", "ops", ADAPTERS, "domain", "config", "allowlists", "root", "system"]),
+    ("loops", &["ops", "backup", ADAPTERS, "domain", "config", "allowlists", "root", "system"]),
+    ("app", &["loops", "ops", "backup", ADAPTERS, "domain", "config", "allowlists", "root", "system"]),
+    ("cli", &["app", "loops", "ops", "backup", ADAPTERS, "domain", "config", "allowlists", "root", "system"]),
 ];
 
 /// All five of them.

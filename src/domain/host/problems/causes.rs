@@ -5,10 +5,11 @@ use ipc_handlers::Folder;
 use super::{Failing, Finding, HeldUp, Problem, Resting};
 
 use Problem::{
-    AnswersTwice, Aside, Channel, Disk, Engine, GivenUp, GroupFolder, GroupSettings, Heartbeat, Held, Index,
-    Inodes, MainGroups, ManyQuestions, MountList, NoImage, NoKey, NoModelKey, NoSettings, NobodyIsAsked,
-    NotSaid, OpenFiles, OtherClaude, Pattern, Restart, Rests, Root, RunsFail, Script, Secrets, SenderList,
-    Settings, StoreClosed, Stored, TaskHalted, Unreadable, Unsandboxed, Unusable, Unwatched, Upstream, Zone,
+    AnswersTwice, Aside, Backup, Channel, Disk, Engine, GivenUp, GroupFolder, GroupSettings, Heartbeat, Held,
+    HeldBack, Index, Inodes, MainGroups, ManyQuestions, MountList, NoImage, NoKey, NoModelKey, NoSettings,
+    NobodyIsAsked, NotSaid, OpenFiles, OtherClaude, Pattern, Restart, Rests, Root, RunsFail, Script, Secrets,
+    SenderList, Settings, StoreClosed, Stored, TaskHalted, Unreadable, Unsandboxed, Unusable, Unwatched,
+    Upstream, Zone,
 };
 
 impl Problem {
@@ -57,6 +58,8 @@ impl Problem {
             | Heartbeat { .. }
             | AnswersTwice { .. }
             | Held { .. }
+            | HeldBack { .. }
+            | Backup { .. }
             | NobodyIsAsked { .. }
             | ManyQuestions { .. }
             | Zone { .. }

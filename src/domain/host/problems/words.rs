@@ -12,10 +12,11 @@ use crate::domain::runs::heartbeat::FILE;
 const LONGEST_QUOTE: usize = 300;
 
 use Problem::{
-    AnswersTwice, Aside, Channel, Disk, Engine, GivenUp, GroupFolder, GroupSettings, Heartbeat, Held, Index,
-    Inodes, MainGroups, ManyQuestions, MountList, NoImage, NoKey, NoModelKey, NoSettings, NobodyIsAsked,
-    NotSaid, OpenFiles, OtherClaude, Pattern, Restart, Rests, Root, RunsFail, Script, Secrets, SenderList,
-    Settings, StoreClosed, Stored, TaskHalted, Unreadable, Unsandboxed, Unusable, Unwatched, Upstream, Zone,
+    AnswersTwice, Aside, Backup, Channel, Disk, Engine, GivenUp, GroupFolder, GroupSettings, Heartbeat, Held,
+    HeldBack, Index, Inodes, MainGroups, ManyQuestions, MountList, NoImage, NoKey, NoModelKey, NoSettings,
+    NobodyIsAsked, NotSaid, OpenFiles, OtherClaude, Pattern, Restart, Rests, Root, RunsFail, Script, Secrets,
+    SenderList, Settings, StoreClosed, Stored, TaskHalted, Unreadable, Unsandboxed, Unusable, Unwatched,
+    Upstream, Zone,
 };
 
 impl Problem {
@@ -243,6 +244,20 @@ impl Problem {
                 ),
                 format!("change the pattern with `g2 wirings set --group {group} --chat {chat} 'pattern=…'`, and the messages are judged again; `g2 why {seq}` says more"),
             ),
+            Backup { why } => (
+                "backup",
+                String::new(),
+                Fail,
+                format!("the daily backup failed: {}", quote(why)),
+                "correct it, or the setting backup.to; it is tried again each hour".into(),
+            ),
+            HeldBack { held } => (
+                "held_back",
+                String::new(),
+                Warn,
+                format!("a restore held back {}", held.words()),
+                "look with `g2 restored list`; `g2 restored resume --all` sends and answers them, `g2 restored drop --all` gives them up".into(),
+            ),
             NobodyIsAsked { why } => (
                 "approvals",
                 "who is asked".into(),
@@ -437,6 +452,12 @@ impl RootFault {
                 format!("the store {root}/data/g2.sqlite is missing, but {trace} shows that there was one"),
                 format!(
                     "mount its disk or restore it from a backup; `g2 --root {root} init --fresh` starts anew without it"
+                ),
+            ),
+            Self::Restoring { root } => (
+                format!("a restore into {root} has not ended"),
+                format!(
+                    "wait for it; one that was killed is begun again with `g2 --root {root} restore FILE`"
                 ),
             ),
             Self::NoFolder { root, path } => {

@@ -1,0 +1,80 @@
+//! Whether this program may work on a root: the schema of its store, and the version of the daemon that serves it.
+
+use std::path::Path;
+
+use anyhow::Result;
+
+use super::{
+    lock::{Holder, Lock, try_lock},
+    open_store,
+};
+use crate::{
+    ops::OpError,
+    store::{self, Schema, Store, StoreError},
+};
+
+/// The version of this program.
+pub(super) const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// Whether this program may work on a root's store, now. It may not change the schema under a daemon, and not read a schema
+/// that it does not know.
+///
+/// # Errors
+/// One sentence that says who is newer, and what to do.
+pub fn check_version(root: &Path) -> Result<()> {
+    look(root).map(drop)
+}
+
+/// Opens a root's store for somebody who looks. One of an older schema is changed first, where no daemon serves it.
+///
+/// # Errors
+/// As [`check_version`]; what could not be opened, and why.
+pub fn open_store_to_look(root: &Path) -> Result<Store> {
+    match look(root)? {
+        Found::AsOurs => open_store(root),
+        Found::Older => match try_lock(root, Lock::Change)? {
+            Ok(_lock) => open_store(root),
+            Err(holder) => {
+                Err(differs(root, &holder, store::schema_of(&root.join("data/g2.sqlite"))?).into())
+            }
+        },
+    }
+}
+
+enum Found {
+    AsOurs,
+    /// Of an older program, and nobody serves it.
+    Older,
+}
+
+fn look(root: &Path) -> Result<Found> {
+    let path = root.join("data/g2.sqlite");
+    // Opening tells why it can't be read.
+    let Ok(schema) = store::schema_of(&path) else { return Ok(Found::AsOurs) };
+    if schema.found == schema.known || schema.found == 0 {
+        return Ok(Found::AsOurs);
+    }
+    let served = match try_lock(root, Lock::Change) {
+        Ok(Ok(_)) | Err(_) => None,
+        Ok(Err(holder)) => Some(holder).filter(|holder| !holder.is_change()),
+    };
+    match served {
+        Some(holder) => Err(differs(root, &holder, schema).into()),
+        None if schema.found > schema.known => {
+            Err(StoreError::Newer { path, found: schema.found, known: schema.known }.into())
+        }
+        None => Ok(Found::Older),
+    }
+}
+
+fn differs(root: &Path, holder: &Holder, schema: Schema) -> OpError {
+    let theirs =
+        holder.version().map_or_else(|| "another version".to_owned(), |version| format!("version {version}"));
+    OpError::refused(format!(
+        "the daemon of {} is of {theirs} with schema {}, this program is version {VERSION} with schema {}",
+        root.display(),
+        schema.found,
+        schema.known
+    ))
+    .hint("use the daemon's program, or restart the service with this one")
+}

@@ -1,0 +1,266 @@
+//! The contents that an archive may have, and the way it is read. Nothing in it is believed before it was looked at.
+#![expect(clippy::disallowed_methods, reason = "reads the archive, which the owner names")]
+
+use std::{
+    fs::File,
+    io::{self, BufReader, Read},
+    path::{Component, Path},
+};
+
+use anyhow::{Context as _, Result, bail, ensure};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+
+/// The version of the format that this program writes.
+pub(super) const VERSION: u32 = 1;
+/// The store, which is the first entry.
+pub(super) const STORE: &str = "data/g2.sqlite";
+/// Files at the top of a root and in its data, and folders of either: what is in every backup.
+pub(super) const FILES: [&str; 3] = ["g2.toml", "data/changes.log", "data/changes.log.1"];
+pub(super) const FOLDERS: [&str; 5] = ["groups", "container", "data/sessions", "data/media", "data/results"];
+/// What is in a backup that has the secrets.
+pub(super) const SECRET_FILES: [&str; 2] = [".env", "data/token.key"];
+pub(super) const SECRET_FOLDERS: [&str; 2] = ["data/secrets", "data/channels"];
+/// The last entry of an archive.
+pub(super) const MANIFEST: &str = "manifest.json";
+/// The most that is read of one, bytes.
+const MANIFEST_LIMIT: u64 = 1 << 30;
+/// The longest path of an entry, bytes: the kernel's own limit.
+const LONGEST_PATH: u64 = 4096;
+/// The most entries that are read: more than a backup ever has.
+const MOST_ENTRIES: u64 = 16_000_000;
+
+/// What an archive holds.
+#[derive(Debug, Serialize, Deserialize, PartialEq, Eq)]
+pub(super) struct Manifest {
+    pub(super) version: u32,
+    pub(super) made_by: String,
+    pub(super) made_at: String,
+    pub(super) with_secrets: bool,
+    pub(super) files: Vec<Packed>,
+    pub(super) left_out: Vec<String>,
+    pub(super) left_out_count: u64,
+}
+
+/// A file in an archive.
+#[derive(Clone, Debug, Serialize, Deserialize, PartialEq, Eq)]
+pub struct Packed {
+    pub path: String,
+    /// Bytes.
+    pub size: u64,
+    pub sha256: String,
+}
+
+/// What a backup says of itself, once all of it was read and found right.
+#[derive(Debug, Serialize)]
+pub struct Contents {
+    /// The program that wrote it.
+    pub made_by: String,
+    pub made_at: String,
+    pub with_secrets: bool,
+    /// Its files in order, with size and SHA-256.
+    pub files: Vec<Packed>,
+    /// What it has no copy of, with the reason: at most 100 of them.
+    pub left_out: Vec<String>,
+    pub left_out_count: u64,
+}
+
+/// Reads a backup from its start to its end, and compares each file with its size and SHA-256.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn contents(archive: &Path) -> Result<Contents> {
+    scan(archive)?;
+    let Manifest { version: _, made_by, made_at, with_secrets, files, left_out, left_out_count } =
+        read(archive, &mut |_| Ok(()))?;
+    Ok(Contents { made_by, made_at, with_secrets, files, left_out, left_out_count })
+}
+
+/// A part of an archive on its way to somebody who keeps it.
+pub(super) enum Part<'a> {
+    Folder { path: &'a str, mode: u32, owner: Option<(u32, u32)> },
+    File { path: &'a str, mode: u32, owner: Option<(u32, u32)>, bytes: &'a mut dyn Read },
+}
+
+/// How much an archive holds, by its headers alone.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Held {
+    pub(super) entries: u64,
+    /// Of all files together.
+    pub(super) bytes: u64,
+}
+
+/// Looks at each header before anything else is read: files and folders alone, names that are not too long, and not too
+/// many of them.
+///
+/// # Errors
+/// What an archive of ours never has.
+pub(super) fn scan(archive: &Path) -> Result<Held> {
+    let file = File::open(archive).with_context(|| format!("opening {} failed", archive.display()))?;
+    ensure!(file.metadata()?.is_file(), "{} is no plain file", archive.display());
+    let mut tar = tar::Archive::new(file);
+    let mut held = Held::default();
+    for entry in tar.entries_with_seek()?.raw(true) {
+        let entry = entry.context("this is no backup, or it is cut off")?;
+        let size = entry.header().size()?;
+        held.entries += 1;
+        ensure!(held.entries <= MOST_ENTRIES, "it has more than {MOST_ENTRIES} entries");
+        match entry.header().entry_type() {
+            tar::EntryType::Directory => {}
+            tar::EntryType::Regular => held.bytes = held.bytes.saturating_add(size),
+            tar::EntryType::GNULongName => {
+                ensure!(size <= LONGEST_PATH + 1, "a name in it has more than {LONGEST_PATH} bytes");
+            }
+            other => bail!("{} is {other:?}, which no backup has", name_of(&entry)),
+        }
+    }
+    Ok(held)
+}
+
+/// The name of an entry, for people.
+fn name_of<R: Read>(entry: &tar::Entry<'_, R>) -> String {
+    String::from_utf8_lossy(&entry.path_bytes()).escape_debug().to_string()
+}
+
+/// Reads an archive whose headers were looked at, gives each part to `keep`, and compares all of it with its manifest.
+///
+/// # Errors
+/// What is wrong with it, or what `keep` returns.
+pub(super) fn read(archive: &Path, keep: &mut dyn FnMut(Part<'_>) -> Result<()>) -> Result<Manifest> {
+    let file = File::open(archive).with_context(|| format!("opening {} failed", archive.display()))?;
+    let mut tar = tar::Archive::new(BufReader::with_capacity(1 << 16, file));
+    let mut files: Vec<Packed> = Vec::new();
+    let mut manifest: Option<Manifest> = None;
+    for entry in tar.entries()? {
+        let mut entry = entry?;
+        let path = String::from_utf8(entry.path_bytes().into_owned()).context("a name in it is not UTF-8")?;
+        ensure!(manifest.is_none(), "{path:?} comes after the manifest");
+        let mode = entry.header().mode()? & 0o777;
+        let id = |id: io::Result<u64>| id.ok().and_then(|id| u32::try_from(id).ok());
+        let owner = id(entry.header().uid()).zip(id(entry.header().gid()));
+        let is_folder = entry.header().entry_type() == tar::EntryType::Directory;
+        if !is_folder && path == MANIFEST {
+            let read = serde_json::from_reader(BufReader::new(entry.by_ref().take(MANIFEST_LIMIT)));
+            manifest = Some(read.context("its manifest can't be read")?);
+            continue;
+        }
+        let path = path.strip_suffix('/').filter(|_| is_folder).unwrap_or(&path);
+        check_name(path, is_folder)?;
+        if is_folder {
+            keep(Part::Folder { path, mode, owner })?;
+            continue;
+        }
+        let mut bytes = Hashed::of(entry);
+        keep(Part::File { path, mode, owner, bytes: &mut bytes })?;
+        io::copy(&mut bytes, &mut io::sink())?;
+        files.push(bytes.packed(path));
+    }
+    let manifest = manifest.context("its end is missing")?;
+    ensure!(
+        manifest.version == VERSION,
+        "its format is version {}, and this program reads version {VERSION}; use the g2 that wrote it, {}",
+        manifest.version,
+        manifest.made_by.escape_debug()
+    );
+    let differs = files.iter().zip(&manifest.files).find(|(read, said)| read != said);
+    if let Some((read, _)) = differs {
+        bail!("{:?} is not as the manifest says", read.path);
+    }
+    ensure!(
+        files.len() == manifest.files.len(),
+        "it has {} files, and its manifest {}",
+        files.len(),
+        manifest.files.len()
+    );
+    ensure!(files.first().is_some_and(|first| first.path == STORE), "it does not begin with the store");
+    if !manifest.with_secrets
+        && let Some(secret) = files.iter().find(|file| is_secret(&file.path))
+    {
+        bail!("{:?} is a secret, and its manifest says that it has none", secret.path);
+    }
+    Ok(manifest)
+}
+
+fn is_below(path: &str, folders: &[&str]) -> bool {
+    folders.iter().any(|folder| path.strip_prefix(folder).is_some_and(|rest| rest.starts_with('/')))
+}
+
+fn is_secret(path: &str) -> bool {
+    SECRET_FILES.contains(&path) || is_below(path, &SECRET_FOLDERS)
+}
+
+/// Whether a backup may have an entry of this name: a part of a root, and no way out of it.
+fn check_name(path: &str, is_folder: bool) -> Result<()> {
+    let is_plain = Path::new(path).components().all(|part| matches!(part, Component::Normal(_)))
+        && !path.contains("//")
+        && !path.ends_with('/')
+        && !path.split('/').any(|part| part == "." || part.is_empty())
+        && !path.contains('\0')
+        && path.len() as u64 <= LONGEST_PATH;
+    let is_file = || path == STORE || FILES.contains(&path) || SECRET_FILES.contains(&path);
+    let is_part = is_below(path, &FOLDERS) || is_below(path, &SECRET_FOLDERS) || (!is_folder && is_file());
+    ensure!(is_plain && is_part, "{path:?} is no part of a root");
+    Ok(())
+}
+
+/// Bytes on their way, counted and hashed.
+pub(super) struct Hashed<R> {
+    inner: R,
+    hash: Sha256,
+    size: u64,
+}
+
+impl<R> Hashed<R> {
+    pub(super) fn of(inner: R) -> Self {
+        Self { inner, hash: Sha256::new(), size: 0 }
+    }
+
+    pub(super) fn packed(self, path: &str) -> Packed {
+        let sha256 = self.hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+        Packed { path: path.to_owned(), size: self.size, sha256 }
+    }
+}
+
+impl<R: Read> Read for Hashed<R> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let n = self.inner.read(into)?;
+        self.hash.update(&into[..n]);
+        self.size += n as u64;
+        Ok(n)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_parts_of_a_root_have_a_place() {
+        for name in
+            ["data/g2.sqlite", "g2.toml", ".env", "groups/main/a b", "data/media/ab/cd", "data/channels/tg/x"]
+        {
+            assert!(check_name(name, false).is_ok(), "{name}");
+        }
+        let long = format!("groups/{}", "n".repeat(5000));
+        for name in [
+            "",
+            "/etc/passwd",
+            "../x",
+            "groups/../../x",
+            "groups/./x",
+            "groups//x",
+            "groups/x/",
+            "groups",
+            "data/lock",
+            "data/g2.sqlite-wal",
+            "data/ipc/main/messages/x",
+            "data/secretsx/y",
+            "manifest.json/x",
+            "groups/\0",
+            &long,
+        ] {
+            assert!(check_name(name, false).is_err(), "{name}");
+        }
+        assert!(check_name("groups/main", true).is_ok() && check_name("g2.toml", true).is_err());
+    }
+}

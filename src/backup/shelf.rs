@@ -1,0 +1,114 @@
+//! A folder in which a root's backups are kept by their dates, the newest of them.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "looks into a folder that the owner names, and no container can write to"
+)]
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Context as _, Result, ensure};
+use ipc_handlers::Time;
+use serde::Serialize;
+
+use super::{Saved, Workshop, save};
+
+/// A backup in a folder of backups.
+#[derive(Debug, Serialize)]
+pub struct Shelved {
+    #[serde(flatten)]
+    pub saved: Saved,
+    /// Older backups of this root that were removed for it.
+    pub removed: Vec<PathBuf>,
+}
+
+/// How a file is called after its time, behind the name of its root.
+const TIME: &str = "%Y-%m-%dT%H-%M-%SZ";
+
+/// Writes a backup into the folder `to`, under a name with its time. Once it is there, whole, the oldest backups of this root
+/// in that folder are removed, so that `keep` stay.
+///
+/// # Errors
+/// What went wrong. Without a new backup no older one is removed.
+pub fn put_on_shelf(root: &Path, to: &Path, keep: usize, with_secrets: bool, now: Time) -> Result<Shelved> {
+    ensure!(keep > 0, "at least 1 backup is kept");
+    let name = name_of(root);
+    fs::create_dir_all(to).with_context(|| format!("making {} failed", to.display()))?;
+    sweep(to, &name)?;
+    let file = to.join(format!("{name}-{}.tar", now.to_jiff().strftime(TIME)));
+    let saved = save(root, &file, with_secrets, now)?;
+    let mut kept = on_shelf(to, &name, ".tar")?;
+    let mut removed = Vec::new();
+    let too_many = kept.len().saturating_sub(keep);
+    for old in kept.drain(..too_many).filter(|old| *old != saved.file) {
+        fs::remove_file(&old).with_context(|| format!("removing the old backup {} failed", old.display()))?;
+        removed.push(old);
+    }
+    Ok(Shelved { saved, removed })
+}
+
+/// The name of a root in those of its backups.
+fn name_of(root: &Path) -> String {
+    let name = root.file_name().unwrap_or_default().to_string_lossy();
+    let name: String =
+        name.chars().map(|c| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '_' }).collect();
+    if name.is_empty() { "g2".to_owned() } else { name }
+}
+
+/// Returns what bears the root's name, a time and this end, the oldest first.
+fn on_shelf(to: &Path, name: &str, end: &str) -> Result<Vec<PathBuf>> {
+    let to = to.canonicalize().with_context(|| format!("opening {} failed", to.display()))?;
+    let mut found = Vec::new();
+    for entry in fs::read_dir(&to).with_context(|| format!("looking into {} failed", to.display()))? {
+        let path = entry?.path();
+        let is_one =
+            path.file_name().and_then(|file| file.to_str()).is_some_and(|file| is_called(file, name, end));
+        if is_one {
+            found.push(path);
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+/// Whether a file is called as a backup of this root is.
+fn is_called(file: &str, name: &str, end: &str) -> bool {
+    let time = file
+        .strip_prefix(name)
+        .and_then(|rest| rest.strip_prefix('-'))
+        .and_then(|rest| rest.strip_suffix(end));
+    time.is_some_and(|time| jiff::civil::DateTime::strptime(TIME, time).is_ok())
+}
+
+/// Removes what backups left that were killed; one that is being written is left alone.
+fn sweep(to: &Path, name: &str) -> Result<()> {
+    for left in on_shelf(to, name, ".tar.partial")? {
+        let file = left.with_extension("");
+        // It empties and removes the folder at its end.
+        drop(Workshop::open(&file));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_backups_of_this_root_are_on_its_shelf() {
+        for (file, is_one) in [
+            ("g2-2026-01-02T03-04-05Z.tar", true),
+            ("g2-2026-01-02T03-04-05Z.tar.gz", false),
+            ("g2-2026-13-02T03-04-05Z.tar", false),
+            ("g2-old-2026-01-02T03-04-05Z.tar", false),
+            ("g2-.tar", false),
+            ("mine.tar", false),
+        ] {
+            assert_eq!(is_called(file, "g2", ".tar"), is_one, "{file}");
+        }
+        assert_eq!(name_of(Path::new("/srv/my root")), "my_root");
+        assert_eq!(name_of(Path::new("/")), "g2");
+    }
+}

@@ -1,0 +1,117 @@
+//! The settings as they hold, and where each comes from.
+
+use std::path::Path;
+
+use ipc_handlers::words;
+use serde::Serialize;
+
+use super::{Environment, Takes, dotenv, layers::defaults, takes, written::flatten};
+
+words! {
+    /// Where a setting's value comes from.
+    pub enum Source: "source of a setting" {
+        Default = "default",
+        File = "g2.toml",
+        Dotenv = ".env",
+        Environment = "environment",
+    }
+}
+
+/// A setting as it holds.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Setting {
+    pub name: String,
+    /// As TOML; what looks like a secret is not shown.
+    pub value: String,
+    pub source: Source,
+    /// When a change of it holds.
+    pub takes: Takes,
+}
+
+/// Names of the environment that win over the file, with their settings.
+const OVER: [(&str, &str); 10] = [
+    ("ASSISTANT_NAME", "assistant_name"),
+    ("LOG_LEVEL", "log_level"),
+    ("TZ", "timezone"),
+    ("CONTAINER_IMAGE", "sandbox.image"),
+    ("ANTHROPIC_BASE_URL", "gateway.upstream"),
+    ("MAX_CONCURRENT_CONTAINERS", "limits.max_concurrent_containers"),
+    ("MAX_MESSAGES_PER_PROMPT", "limits.max_messages_per_prompt"),
+    ("POLL_INTERVAL", "limits.poll_interval_ms"),
+    ("IDLE_TIMEOUT", "health.idle_ms"),
+    ("CONTAINER_TIMEOUT", "health.container_ms"),
+];
+/// Those of them that `.env` may have as well.
+const IN_DOTENV: [&str; 2] = ["TZ", "ANTHROPIC_BASE_URL"];
+
+/// Returns every setting as it holds, by name. The file must be readable as TOML.
+///
+/// # Errors
+/// The reader's words.
+pub fn settings(root: &Path, text: &str, environment: &Environment) -> Result<Vec<Setting>, toml::de::Error> {
+    let (mut all, mut written) = Default::default();
+    flatten("", &defaults().parse()?, &mut all);
+    flatten("", &text.parse()?, &mut written);
+    let mut held: std::collections::BTreeMap<String, (String, Source)> =
+        all.into_iter().map(|(name, value): (String, String)| (name, (value, Source::Default))).collect();
+    held.extend(written.into_iter().map(|(name, value): (String, String)| (name, (value, Source::File))));
+    let dotenv = dotenv::text(root);
+    for (variable, name) in OVER {
+        let in_dotenv = IN_DOTENV.contains(&variable).then(|| dotenv::value(&dotenv, variable)).flatten();
+        // The setting wins over TZ in `.env`.
+        let in_dotenv =
+            in_dotenv.filter(|_| variable != "TZ" || held.get(name).is_none_or(|(value, _)| value == "\"\""));
+        let over = environment.get(variable).map(|value| (value.to_owned(), Source::Environment));
+        if let Some((value, source)) = over.or(in_dotenv.map(|value| (value, Source::Dotenv))) {
+            let is_number = held.get(name).is_some_and(|(value, _)| value.parse::<i64>().is_ok());
+            let value = if is_number { value } else { toml::Value::String(value).to_string() };
+            held.insert(name.to_owned(), (value, source));
+        }
+    }
+    Ok(held
+        .into_iter()
+        .map(|(name, (value, source))| {
+            let value = if is_secret(&name) && value != "\"\"" { "\"…\"".to_owned() } else { value };
+            let takes = if source == Source::Environment { Takes::Restart } else { takes(&name) };
+            Setting { name, value, source, takes }
+        })
+        .collect())
+}
+
+/// Whether a setting's value may be a secret: those of adapters and agents are their own business.
+fn is_secret(name: &str) -> bool {
+    let is_foreign = name.starts_with("channels.") || name.starts_with("agent.acp.env");
+    let last = name.rsplit('.').next().unwrap_or_default().to_lowercase();
+    let tells = ["token", "secret", "password", "key", "credential"].iter().any(|word| last.contains(word));
+    is_foreign && (tells || name.starts_with("agent.acp.env")) && !last.ends_with("_file")
+}
+
+#[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "a test plays the user")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_setting_is_told_with_its_source_and_no_secret_is() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(
+            dir.path().join(".env"),
+            "TZ=UTC\nANTHROPIC_API_KEY=sk-secret\nANTHROPIC_BASE_URL=https://b\n",
+        )
+        .unwrap();
+        let text = "log_level = \"warn\"\n[limits]\nkeep_days = 3\n[channels.tg]\ntoken = \"secret\"\ntoken_file = \"x\"\n[agent.acp.env]\nA = \"secret\"\n";
+        let environment = Environment::with(&[("LOG_LEVEL", "debug"), ("POLL_INTERVAL", "500")]);
+        let all = settings(dir.path(), text, &environment).unwrap();
+        let of =
+            |name: &str| all.iter().find(|one| one.name == name).map(|one| (one.value.as_str(), one.source));
+        assert_eq!(of("limits.keep_days"), Some(("3", Source::File)));
+        assert_eq!(of("limits.tasks"), Some(("1000", Source::Default)));
+        assert_eq!(of("log_level"), Some(("\"debug\"", Source::Environment)));
+        assert_eq!(of("limits.poll_interval_ms"), Some(("500", Source::Environment)));
+        assert_eq!(of("gateway.upstream"), Some(("\"https://b\"", Source::Dotenv)));
+        assert_eq!(of("timezone"), Some(("\"UTC\"", Source::Dotenv)));
+        assert_eq!(of("channels.tg.token"), Some(("\"…\"", Source::File)));
+        assert_eq!(of("channels.tg.token_file"), Some(("\"x\"", Source::File)));
+        assert!(!format!("{all:?}").contains("secret"), "{all:?}");
+    }
+}

@@ -1,0 +1,148 @@
+//! When the daemon makes its daily backup.
+
+use ipc_handlers::Time;
+use jiff::{civil, tz::TimeZone};
+
+/// How long after a backup that failed the next one is tried, ms.
+pub const AGAIN_MS: i64 = 3_600_000;
+
+/// A time of day, to the minute.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TimeOfDay(civil::Time);
+
+impl TimeOfDay {
+    /// Reads `HH:MM`.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let (hour, minute) = text.split_once(':')?;
+        let number =
+            |text: &str| text.parse::<i8>().ok().filter(|_| text.len() == 2 && !text.starts_with('+'));
+        civil::Time::new(number(hour)?, number(minute)?, 0, 0).ok().map(Self)
+    }
+
+    /// Returns this time on a day; where clocks jump over it, as much later.
+    fn on(self, day: civil::Date, zone: &TimeZone) -> Option<Time> {
+        day.to_datetime(self.0).to_zoned(zone.clone()).ok().map(|zoned| Time::from_jiff(zoned.timestamp()))
+    }
+
+    /// Returns the newest of these times that is not after `now`, and the next one.
+    fn around(self, now: Time, zone: &TimeZone) -> (Option<Time>, Option<Time>) {
+        let today = now.to_jiff().to_zoned(zone.clone()).date();
+        let days = [today.yesterday().ok(), Some(today), today.tomorrow().ok()];
+        let times = days.map(|day| day.and_then(|day| self.on(day, zone)));
+        let before = times.iter().flatten().filter(|at| **at <= now).max().copied();
+        let after = times.iter().flatten().filter(|at| **at > now).min().copied();
+        (before, after)
+    }
+}
+
+/// What became of the backups before.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Past {
+    /// The last one that was made, or the instant from which on there are to be some.
+    pub done: Option<Time>,
+    /// The last one that failed since.
+    pub failed: Option<Time>,
+}
+
+/// Whether a backup is due.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Due {
+    Now,
+    NotBefore(Time),
+}
+
+/// Decides whether a backup is due. Of all that were missed one is made up for.
+#[must_use]
+pub fn due(at: TimeOfDay, zone: &TimeZone, past: Past, now: Time) -> Due {
+    let (before, after) = at.around(now, zone);
+    let is_missed = before.zip(past.done).is_some_and(|(before, done)| done < before);
+    let next = after.unwrap_or(now.plus_ms(AGAIN_MS));
+    match past.failed.map(|failed| failed.plus_ms(AGAIN_MS)) {
+        // A clock that was ahead when it failed puts off nothing for longer.
+        Some(again) if is_missed && now < again && again.ms_since(now) <= AGAIN_MS => {
+            Due::NotBefore(again.min(next))
+        }
+        _ if is_missed => Due::Now,
+        _ => Due::NotBefore(next),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn time(text: &str) -> Time {
+        Time::from_jiff(text.parse().unwrap())
+    }
+
+    #[test]
+    fn a_time_of_day_is_two_numbers_of_two_digits() {
+        for (text, is_one) in [
+            ("03:30", true),
+            ("23:59", true),
+            ("00:00", true),
+            ("24:00", false),
+            ("3:30", false),
+            ("03:3", false),
+            ("+3:30", false),
+            ("", false),
+            ("03:60", false),
+        ] {
+            assert_eq!(TimeOfDay::parse(text).is_some(), is_one, "{text}");
+        }
+    }
+
+    #[test]
+    fn one_missed_backup_is_made_up_for_and_a_failed_one_is_tried_each_hour() {
+        let at = TimeOfDay::parse("03:30").unwrap();
+        let zone = TimeZone::get("Europe/Berlin").unwrap();
+        let past =
+            |done: &str, failed: Option<&str>| Past { done: Some(time(done)), failed: failed.map(time) };
+        let now = time("2026-01-10T12:00:00Z");
+        let tomorrow = Due::NotBefore(time("2026-01-11T02:30:00Z"));
+        for (past, expected) in [
+            // Nothing was ever to be made, or today's is made.
+            (Past::default(), tomorrow),
+            (past("2026-01-10T02:30:01Z", None), tomorrow),
+            // Yesterday's, and those of a year.
+            (past("2026-01-09T02:30:00Z", None), Due::Now),
+            (past("2025-01-09T02:30:00Z", None), Due::Now),
+            (
+                past("2026-01-09T02:30:00Z", Some("2026-01-10T11:30:00Z")),
+                Due::NotBefore(time("2026-01-10T12:30:00Z")),
+            ),
+            (past("2026-01-09T02:30:00Z", Some("2026-01-10T11:00:00Z")), Due::Now),
+            (past("2026-01-09T02:30:00Z", Some("2027-01-10T11:00:00Z")), Due::Now),
+        ] {
+            assert_eq!(due(at, &zone, past, now), expected, "{past:?}");
+        }
+    }
+
+    #[test]
+    fn a_day_whose_clocks_jump_over_the_time_has_a_backup_all_the_same() {
+        let at = TimeOfDay::parse("02:30").unwrap();
+        let zone = TimeZone::get("Europe/Berlin").unwrap();
+        let past = Past { done: Some(time("2026-03-28T01:30:00Z")), failed: None };
+        assert_eq!(
+            due(at, &zone, past, time("2026-03-28T12:00:00Z")),
+            Due::NotBefore(time("2026-03-29T01:30:00Z"))
+        );
+        assert_eq!(due(at, &zone, past, time("2026-03-29T02:00:00Z")), Due::Now);
+    }
+
+    proptest! {
+        #[test]
+        fn a_backup_just_made_leaves_none_due_and_the_next_is_within_two_days(ms in 0_i64..4_000_000_000_000, minute in 0_i8..59, hour in 0_i8..23) {
+            let at = TimeOfDay::parse(&format!("{hour:02}:{minute:02}")).unwrap();
+            let zone = TimeZone::get("America/New_York").unwrap();
+            let now = Time(ms);
+            match due(at, &zone, Past { done: Some(now), failed: None }, now) {
+                Due::Now => prop_assert!(false, "due again"),
+                Due::NotBefore(next) => prop_assert!(next > now && next.ms_since(now) <= 2 * 86_400_000),
+            }
+        }
+    }
+}

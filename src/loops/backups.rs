@@ -1,0 +1,133 @@
+//! Makes the daily backup that the settings ask for. What became of it is in the store, so a restart makes up for one that was
+//! missed.
+//!
+//! | a crash after | a restart |
+//! |---|---|
+//! | a backup has begun | makes one; the folder that is left of the first is removed by it |
+//! | it has its name, `backup_done` is not written | makes one more |
+
+use std::{path::PathBuf, sync::Arc, time::Duration};
+
+use anyhow::{Context as _, anyhow};
+use ipc_handlers::Time;
+use tokio::sync::oneshot;
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    backup::{Shelved, put_on_shelf},
+    config::{Backup, Config, Environment},
+    domain::host::{
+        backups::{Due, Past, due},
+        errors::chain,
+        zone::Zones,
+    },
+    store::{Result, Store},
+    system::{clock, failpoint, process},
+};
+
+/// How soon a change of the settings or of the clock is seen.
+const LOOK_AGAIN: Duration = Duration::from_secs(60);
+
+/// When the last backup was made, or when there were to be some from then on.
+pub(super) const DONE: &str = "backup_done";
+/// When the last one failed since, and why: an instant in ms, a blank, a sentence.
+pub(super) const FAILED: &str = "backup_failed";
+
+/// What is backed up.
+pub struct Backups {
+    pub root: PathBuf,
+    pub store: Store,
+    pub config: Arc<Config>,
+    pub zones: Zones,
+    pub stop: CancellationToken,
+}
+
+/// Makes backups until the daemon stops.
+pub async fn run(backups: Backups) {
+    loop {
+        let rest = match backups.step().await {
+            Ok(rest) => rest.min(LOOK_AGAIN),
+            Err(error) => {
+                tracing::error!(error = %chain(&error), "reading when the last backup was made failed; it is tried again");
+                LOOK_AGAIN
+            }
+        };
+        tokio::select! {
+            () = backups.stop.cancelled() => return,
+            () = tokio::time::sleep(rest) => {}
+        }
+    }
+}
+
+impl Backups {
+    /// Makes a backup if one is due; returns how long nothing is to be done.
+    async fn step(&self) -> Result<Duration> {
+        let settings = self.settings();
+        let Some(to) = &settings.to else { return Ok(LOOK_AGAIN) };
+        let now = clock::now();
+        let past = past(&self.store)?;
+        if past.done.is_none() {
+            self.store.set_meta(DONE, &now.0.to_string()).await?;
+        }
+        match due(settings.at, &self.zones.of(None).zone, past, now) {
+            Due::NotBefore(at) => Ok(Duration::from_millis(at.ms_since(now).max(0).unsigned_abs())),
+            Due::Now => {
+                let made = self.make(self.root.join(to), &settings, now).await;
+                match made {
+                    None => {}
+                    Some(Ok(shelved)) => {
+                        tracing::info!(file = %shelved.saved.file.display(), bytes = shelved.saved.bytes, removed = shelved.removed.len(), "a backup is made");
+                        failpoint::reach("backup.unnoted");
+                        self.store.set_meta(DONE, &now.0.to_string()).await?;
+                        self.store.set_meta(FAILED, "").await?;
+                    }
+                    Some(Err(error)) => {
+                        let why = chain(error.as_ref());
+                        tracing::error!(error = %why, "the daily backup failed; it is tried again in an hour");
+                        self.store.set_meta(FAILED, &format!("{} {why}", now.0)).await?;
+                    }
+                }
+                Ok(Duration::ZERO)
+            }
+        }
+    }
+
+    /// The settings of now; those of the start where the file can't be used.
+    fn settings(&self) -> Backup {
+        Config::load(&self.root, &Environment::default())
+            .map_or_else(|_| self.config.backup.clone(), |config| config.backup)
+    }
+
+    /// Makes one, on a thread that gives way to everybody. `None`: the daemon stops.
+    async fn make(&self, to: PathBuf, settings: &Backup, now: Time) -> Option<anyhow::Result<Shelved>> {
+        let (done, made) = oneshot::channel();
+        let (root, keep, with_secrets) = (self.root.clone(), settings.keep, settings.with_secrets);
+        let work = move || {
+            process::give_way();
+            let made = put_on_shelf(&root, &to, keep, with_secrets, now);
+            let _ = done.send(made);
+        };
+        if let Err(error) = std::thread::Builder::new().name("backup".into()).spawn(work) {
+            return Some(Err(error).context("starting a thread failed"));
+        }
+        tokio::select! {
+            // What it leaves is removed by the next one.
+            () = self.stop.cancelled() => None,
+            made = made => Some(made.unwrap_or_else(|_| Err(anyhow!("a fault of our own, see the log")))),
+        }
+    }
+}
+
+fn past(store: &Store) -> Result<Past> {
+    let time = |text: &str| text.split(' ').next().and_then(|ms| ms.parse().ok()).map(Time);
+    Ok(Past {
+        done: store.meta(DONE)?.as_deref().and_then(time),
+        failed: store.meta(FAILED)?.as_deref().and_then(time),
+    })
+}
+
+/// Why the last daily backup failed; `None`: it did not.
+pub(super) fn failure(store: &Store) -> Result<Option<String>> {
+    let failed = store.meta(FAILED)?;
+    Ok(failed.and_then(|text| text.split_once(' ').map(|(_, why)| why.to_owned())))
+}

@@ -1,0 +1,29 @@
+//! Giving a setting its default again.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{By, Changed, Done, OpError, Operation, World, read, write};
+use crate::config::edit::without_setting;
+
+/// Which setting.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Args {
+    /// Its full name, such as `limits.keep_days`.
+    pub name: String,
+}
+
+impl Operation for Args {
+    type Row = Changed;
+
+    async fn run(self, world: &World<'_>, _: &By) -> Result<Done<Changed>, OpError> {
+        let Self { name } = self;
+        match without_setting(&read(world.root)?, &name)? {
+            Some(text) => write(world, &name, &text, None),
+            None => {
+                Err(OpError::not_found(format!("{name} does not stand in g2.toml, so it has its default")))
+            }
+        }
+    }
+}

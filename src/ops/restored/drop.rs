@@ -1,0 +1,22 @@
+//! Giving up what a restore held back: texts are not sent, messages wake nobody.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{By, Decided, Done, HeldThen, OpError, Operation, Which, World, decide};
+
+/// Which of it.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(transparent)]
+pub struct Args(pub Which);
+
+impl Operation for Args {
+    type Row = Decided;
+
+    async fn run(self, world: &World<'_>, by: &By) -> Result<Done<Decided>, OpError> {
+        let why = format!("held back by a restore, then given up by {}", by.short());
+        let decided = decide(world, self.0, HeldThen::Drop(why)).await?;
+        let says = format!("{} texts and messages are given up", decided.count);
+        Ok(Done::new(decided, says))
+    }
+}

@@ -1,0 +1,68 @@
+//! What a restore held back: taken up, or given up.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{By, Done, OpError, Operation, World};
+use crate::{
+    domain::host::held_back::HeldRow,
+    store::{HeldThen, HeldWhich},
+};
+
+pub mod drop;
+pub mod resume;
+
+/// Which of what is held back.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Which {
+    /// Numbers of texts.
+    #[serde(default)]
+    pub texts: Vec<i64>,
+    /// Numbers of messages.
+    #[serde(default)]
+    pub messages: Vec<i64>,
+    /// Everything.
+    #[serde(default)]
+    pub all: bool,
+}
+
+/// How much was decided about, and the first of it.
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
+pub struct Decided {
+    pub count: usize,
+    /// At most 1000 rows.
+    pub rows: Vec<HeldRow>,
+}
+
+/// How many rows are returned.
+const SHOWN: usize = 1000;
+
+/// Decides about these, all of them or none; about everything a bounded transaction at a time.
+async fn decide(world: &World<'_>, which: Which, then: HeldThen) -> Result<Decided, OpError> {
+    let Which { texts, messages, all } = which;
+    let named = texts.len() + messages.len();
+    if all != (named == 0) {
+        return Err(OpError::invalid("name texts or messages, or everything, and not both"));
+    }
+    if named > SHOWN {
+        return Err(OpError::invalid(format!("at most {SHOWN} texts and messages go in one operation")));
+    }
+    let mut decided = Decided::default();
+    loop {
+        let which = match all {
+            true => HeldWhich::Oldest,
+            false => HeldWhich::These { texts: texts.clone(), messages: messages.clone() },
+        };
+        let rows = world.store.decide_held(which, then.clone()).await?;
+        let is_last = !all || rows.is_empty();
+        decided.count += rows.len();
+        let room = SHOWN - decided.rows.len();
+        decided.rows.extend(rows.into_iter().take(room));
+        if is_last {
+            break;
+        }
+    }
+    world.keeper.changed(None).await?;
+    Ok(decided)
+}

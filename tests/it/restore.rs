@@ -1,0 +1,440 @@
+//! `g2 restore`: nothing is done twice, nothing of a bad archive is believed, dead at each step.
+#![expect(clippy::disallowed_methods, reason = "a test plays the user and looks at what was left")]
+#![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
+
+use std::{
+    fs,
+    io::Read as _,
+    os::unix::{fs::MetadataExt as _, process::ExitStatusExt as _},
+    path::{Path, PathBuf},
+};
+
+use serde_json::Value;
+use sha2::{Digest as _, Sha256};
+
+use crate::support::{Root, wait_for};
+
+/// SIGKILL.
+const KILLED: i32 = 9;
+
+/// A folder with a backup of a root.
+struct Backup {
+    folder: tempfile::TempDir,
+}
+
+impl Backup {
+    fn of(root: &Root) -> Self {
+        let backup = Self { folder: tempfile::tempdir().unwrap() };
+        root.g2(&["backup", backup.file().to_str().unwrap()]);
+        backup
+    }
+
+    fn file(&self) -> PathBuf {
+        self.folder.path().join("g2.tar")
+    }
+
+    /// A root in another folder, out of it.
+    fn restored(&self) -> (Root, Value) {
+        let root = Root::empty();
+        let told = root.json(&["restore", self.file().to_str().unwrap()]);
+        (root, told)
+    }
+
+    /// Why it can't be restored. Nothing is left.
+    fn refused(&self) -> String {
+        let root = Root::empty();
+        let output = root.run(&["restore", self.file().to_str().unwrap()]);
+        assert_eq!(output.status.code(), Some(1), "{output:?}");
+        assert_eq!(names(root.path()), Vec::<String>::new(), "{output:?}");
+        let check = root.run(&["restore", "--check", self.file().to_str().unwrap()]);
+        let why = String::from_utf8(output.stderr).unwrap();
+        // What only opening the store can tell is not told by a check.
+        assert!(check.status.code() == Some(1) || why.contains("store"), "{why} {check:?}");
+        why
+    }
+
+    /// Makes the archive anew of what `change` makes of its entries.
+    fn rewrite(&self, change: impl Fn(&mut Vec<Entry>)) {
+        let mut archive = tar::Archive::new(fs::File::open(self.file()).unwrap());
+        let mut entries: Vec<Entry> =
+            archive.entries().unwrap().map(|entry| Entry::read(entry.unwrap())).collect();
+        change(&mut entries);
+        let mut builder = tar::Builder::new(fs::File::create(self.file()).unwrap());
+        for entry in &entries {
+            let mut header = tar::Header::new_gnu();
+            header.set_entry_type(entry.kind);
+            header.set_mode(0o644);
+            header.set_size(entry.bytes.len() as u64);
+            // As an attacker writes it: no check of the name.
+            header.as_gnu_mut().unwrap().name[..entry.path.len()].copy_from_slice(entry.path.as_bytes());
+            if entry.kind == tar::EntryType::Symlink {
+                header.set_link_name("/etc/passwd").unwrap();
+            }
+            header.set_cksum();
+            builder.append(&header, entry.bytes.as_slice()).unwrap();
+        }
+        builder.finish().unwrap();
+    }
+}
+
+#[derive(Clone)]
+struct Entry {
+    path: String,
+    kind: tar::EntryType,
+    bytes: Vec<u8>,
+}
+
+impl Entry {
+    fn read(mut entry: tar::Entry<'_, fs::File>) -> Self {
+        let mut bytes = Vec::new();
+        entry.read_to_end(&mut bytes).unwrap();
+        let path = String::from_utf8(entry.path_bytes().into_owned()).unwrap();
+        Self { path, kind: entry.header().entry_type(), bytes }
+    }
+
+    fn file(path: &str, bytes: &[u8]) -> Self {
+        Self { path: path.into(), kind: tar::EntryType::Regular, bytes: bytes.into() }
+    }
+}
+
+/// Has the manifest say what the entries are.
+fn told_by_manifest(entries: &mut [Entry], with_secrets: bool) {
+    let files: Vec<Value> = entries
+        .iter()
+        .filter(|entry| entry.kind == tar::EntryType::Regular && entry.path != "manifest.json")
+        .map(|entry| {
+            let sha256: String =
+                Sha256::digest(&entry.bytes).iter().map(|byte| format!("{byte:02x}")).collect();
+            serde_json::json!({"path": entry.path, "size": entry.bytes.len(), "sha256": sha256})
+        })
+        .collect();
+    let manifest = entries.last_mut().unwrap();
+    let mut said: Value = serde_json::from_slice(&manifest.bytes).unwrap();
+    said["files"] = files.into();
+    said["with_secrets"] = with_secrets.into();
+    manifest.bytes = serde_json::to_vec(&said).unwrap();
+}
+
+/// The names in a folder.
+fn names(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).unwrap();
+    let mut names: Vec<String> =
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+/// What is held back, as kind and text.
+fn held(root: &Root) -> Vec<(String, String)> {
+    let text = |row: &Value, name: &str| row[name].as_str().unwrap().to_owned();
+    root.rows(&["restored", "list"]).iter().map(|row| (text(row, "kind"), text(row, "text"))).collect()
+}
+
+#[test]
+fn wherever_the_old_daemon_was_nothing_is_said_or_answered_until_a_person_says_so() {
+    for (point, kinds) in [
+        ("message.stored", &["message"][..]),
+        ("message.judged", &["message"]),
+        ("run.handed", &["message"]),
+        ("run.recorded", &["message"]),
+        ("run.record", &["message"]),
+        ("run.record:2", &["text"]),
+        ("deliver.sending", &["text"]),
+    ] {
+        let old = Root::new("");
+        let daemon = old.serve_with(&[("G2_FAILPOINT", point)]);
+        let _ = old.run(&["send", "--chat", "local:main", "hello"]);
+        wait_for("the daemon's death", || daemon.has_ended().then_some(()));
+        let backup = Backup::of(&old);
+        // The old daemon goes on after the backup.
+        let _old = old.serve();
+        wait_for("the old daemon's answer", || {
+            old.said("local:main").contains(&"echo: hello".into()).then_some(())
+        });
+
+        let (root, told) = backup.restored();
+        let found = held(&root);
+        for kind in kinds {
+            assert!(
+                found.iter().any(|(is, text)| is == kind && text.contains("hello")),
+                "{point}: {found:?}"
+            );
+        }
+        assert_eq!(
+            told["held"]["texts"].as_i64().unwrap() + told["held"]["messages"].as_i64().unwrap(),
+            found.len() as i64
+        );
+        let daemon = root.serve();
+        assert_eq!(root.ask("local:main", "after"), "echo: after\n", "{point}");
+        assert_eq!(root.said("local:main"), ["echo: after"], "{point}");
+        let status = root.json(&["status"]);
+        assert!(status["problems"].to_string().contains("a restore held back 1 "), "{point}: {status}");
+        assert_eq!(held(&root), found, "{point}: a start decides nothing");
+
+        root.g2(&["restored", "resume", "--all"]);
+        wait_for("the answer", || root.said("local:main").contains(&"echo: hello".into()).then_some(()));
+        assert_eq!(root.ask("local:main", "last"), "echo: last\n", "{point}");
+        let mut said = root.said("local:main");
+        said.sort();
+        assert_eq!(said, ["echo: after", "echo: hello", "echo: last"], "{point}");
+        assert_eq!(held(&root), []);
+        let status = root.json(&["status"]);
+        assert!(!status["problems"].to_string().contains("held back"), "{point}: {status}");
+        drop(daemon);
+    }
+}
+
+#[test]
+fn what_is_given_up_is_neither_said_nor_answered_and_stays_in_the_lists() {
+    let old = Root::new("");
+    let daemon = old.serve_with(&[("G2_FAILPOINT", "run.handed")]);
+    let _ = old.run(&["send", "hello"]);
+    wait_for("the daemon's death", || daemon.has_ended().then_some(()));
+    let (root, _) = Backup::of(&old).restored();
+    let row = root.rows(&["restored", "list"]).remove(0);
+    let seq = row["id"].to_string();
+    let none = root.run(&["restored", "drop", "--text", "77", "--message", &seq]);
+    assert!(String::from_utf8(none.stderr).unwrap().contains("text 77 is not held back"));
+    assert_eq!(held(&root).len(), 1, "all of them or none");
+    root.g2(&["restored", "drop", "--message", &seq]);
+    assert_eq!(held(&root), []);
+    let why = root.why(row["id"].as_i64().unwrap());
+    assert_eq!(why["wirings"][0]["rule"], "skipped", "{why}");
+    assert!(why.to_string().contains("held back by a restore, then given up by uid"), "{why}");
+    let _daemon = root.serve();
+    assert_eq!(root.ask("local:main", "after"), "echo: after\n");
+    assert_eq!(root.said("local:main"), ["echo: after"]);
+}
+
+#[test]
+fn tasks_go_on_with_their_next_time_whatever_they_make_up_for() {
+    let old = Root::new("");
+    let add = |id: &str, schedule: [&str; 2]| {
+        old.g2(&[
+            "tasks",
+            "add",
+            "--group",
+            "main",
+            "--id",
+            id,
+            schedule[0],
+            schedule[1],
+            "--catch-up",
+            "all",
+            "hi",
+        ]);
+    };
+    add("hourly", ["--cron", "0 * * * *"]);
+    add("once", ["--at", "2099-01-01T00:00:00"]);
+    add("later", ["--at", "2099-01-01T00:00:00"]);
+    old.change_store("UPDATE tasks SET next_run = 1767225600000 WHERE id IN ('hourly', 'once')");
+    old.change_store("UPDATE tasks SET schedule_value = '2026-01-01T00:00:00' WHERE id = 'once'");
+    let (root, told) = Backup::of(&old).restored();
+    let over = told["passed_over"].as_array().unwrap();
+    assert_eq!(
+        over.iter().map(|over| over["task"].as_str().unwrap()).collect::<Vec<_>>(),
+        ["hourly", "once"]
+    );
+    assert!(over[0]["count"].as_u64().unwrap() > 100 && over[0]["next"].is_string(), "{over:?}");
+    assert_eq!((&over[1]["count"], &over[1]["next"]), (&1.into(), &Value::Null));
+    let _daemon = root.serve();
+    assert_eq!(root.ask("local:main", "after"), "echo: after\n");
+    assert_eq!(root.rows(&["runs", "list"]).len(), 1, "the message's alone");
+    let tasks = root.rows(&["tasks", "list"]);
+    let of = |id: &str| tasks.iter().find(|task| task["id"] == id).unwrap();
+    assert_eq!(of("once")["status"], "completed");
+    assert_eq!(of("later")["next_run"], "2099-01-01T00:00:00.000Z");
+    let history = root.json(&["tasks", "history", "hourly"]);
+    assert!(history.to_string().contains("host down"), "{history}");
+}
+
+#[test]
+fn a_restored_root_is_another_instance_with_what_the_old_one_had() {
+    let old = Root::new("");
+    let daemon = old.serve();
+    assert_eq!(old.ask("local:main", "before"), "echo: before\n");
+    fs::write(old.path().join("groups/main/note.txt"), "kept").unwrap();
+    let instance = old.json(&["status"])["instance"].clone();
+    let backup = Backup::of(&old);
+    drop(daemon);
+    let (root, told) = backup.restored();
+    assert_eq!((&told["held"]["texts"], &told["held"]["messages"]), (&0.into(), &0.into()));
+    assert_eq!(fs::read_to_string(root.path().join("groups/main/note.txt")).unwrap(), "kept");
+    assert_eq!(fs::metadata(root.data("g2.sqlite")).unwrap().mode() & 0o777, 0o600);
+    assert_eq!(fs::metadata(root.data("")).unwrap().mode() & 0o777, 0o700);
+    assert!(!names(root.path()).contains(&".restoring".to_owned()));
+    let _daemon = root.serve();
+    assert_ne!(root.json(&["status"])["instance"], instance);
+    assert_eq!(root.said("local:main"), ["echo: before"]);
+    assert_eq!(root.ask("local:main", "after"), "echo: after\n");
+}
+
+#[test]
+fn an_archive_is_shown_and_checked_without_being_restored() {
+    let old = Root::new("");
+    let backup = Backup::of(&old);
+    let nowhere = Root::empty();
+    let text = nowhere.g2(&["restore", "--list", backup.file().to_str().unwrap()]);
+    assert!(text.contains("  data/g2.sqlite\n") && text.contains("  g2.toml\n"), "{text}");
+    assert!(text.contains("is right:") && text.contains("without secrets"), "{text}");
+    let contents = nowhere.json(&["restore", "--check", backup.file().to_str().unwrap()]);
+    assert_eq!(contents["files"][0]["path"], "data/g2.sqlite");
+    assert_eq!(names(nowhere.path()), Vec::<String>::new());
+}
+
+#[test]
+fn a_root_that_holds_something_is_left_as_it_is() {
+    let old = Root::new("");
+    let backup = Backup::of(&old);
+    let before = names(old.path());
+    let output = old.run(&["restore", backup.file().to_str().unwrap()]);
+    assert!(String::from_utf8(output.stderr).unwrap().contains("is not empty, it holds"));
+    assert_eq!(names(old.path()), before);
+    let other = Root::empty();
+    fs::write(other.path().join("mine"), "mine").unwrap();
+    assert_eq!(other.run(&["restore", backup.file().to_str().unwrap()]).status.code(), Some(1));
+    assert_eq!(names(other.path()), ["mine"]);
+}
+
+#[test]
+fn nothing_of_an_archive_is_believed() {
+    let old = Root::new("");
+    let link = Entry { path: "groups/main/link".into(), kind: tar::EntryType::Symlink, bytes: Vec::new() };
+    let hard = Entry { kind: tar::EntryType::Link, ..link.clone() };
+    let fifo = Entry { kind: tar::EntryType::Fifo, ..link.clone() };
+    type Change<'a> = Box<dyn Fn(&mut Vec<Entry>) + 'a>;
+    let with = |entry: Entry| -> Change<'_> {
+        Box::new(move |entries: &mut Vec<Entry>| {
+            entries.insert(1, entry.clone());
+            told_by_manifest(entries, false);
+        })
+    };
+    let cases: Vec<(Change<'_>, &str)> = vec![
+        (with(link), "which no backup has"),
+        (with(hard), "which no backup has"),
+        (with(fifo), "which no backup has"),
+        (with(Entry::file("groups/../../evil", b"x")), "is no part of a root"),
+        (with(Entry::file("/tmp/evil", b"x")), "is no part of a root"),
+        (with(Entry::file("data/lock", b"x")), "is no part of a root"),
+        (with(Entry::file("data/g2.sqlite", b"x")), "making \"data/g2.sqlite\" failed"),
+        (with(Entry::file(".env", b"KEY=x\n")), "is a secret"),
+        (Box::new(|entries| drop(entries.pop())), "its end is missing"),
+        (Box::new(|entries| entries[0].bytes[5000] ^= 1), "is not as the manifest says"),
+        (Box::new(|entries| drop(entries.remove(1))), "the manifest"),
+        (
+            Box::new(|entries| {
+                let entry = entries.remove(0);
+                entries.insert(1, entry);
+                told_by_manifest(entries, false);
+            }),
+            "does not begin with the store",
+        ),
+        (
+            Box::new(|entries| {
+                let manifest = entries.last_mut().unwrap();
+                let mut said: Value = serde_json::from_slice(&manifest.bytes).unwrap();
+                said["version"] = 2.into();
+                manifest.bytes = serde_json::to_vec(&said).unwrap();
+            }),
+            "its format is version 2",
+        ),
+    ];
+    for (change, why) in cases {
+        let backup = Backup::of(&old);
+        backup.rewrite(change);
+        let told = backup.refused();
+        assert!(told.contains(why), "{why}: {told}");
+    }
+    let backup = Backup::of(&old);
+    let size = fs::metadata(backup.file()).unwrap().len();
+    fs::File::options().write(true).open(backup.file()).unwrap().set_len(size / 2).unwrap();
+    backup.refused();
+    fs::write(backup.file(), "no archive").unwrap();
+    backup.refused();
+}
+
+#[test]
+fn a_store_with_more_than_ours_and_a_newer_one_are_refused() {
+    let old = Root::new("");
+    for (sql, why) in [
+        (
+            "CREATE TRIGGER evil AFTER INSERT ON messages BEGIN DELETE FROM users; END",
+            "none of ours: trigger evil",
+        ),
+        ("CREATE VIEW evil AS SELECT 1", "none of ours: view evil"),
+        ("DROP INDEX outbox_once", "none of ours: index outbox_once"),
+        ("PRAGMA user_version = 9999", "install the newer g2"),
+    ] {
+        let backup = Backup::of(&old);
+        backup.rewrite(|entries| {
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join("g2.sqlite");
+            fs::write(&path, &entries[0].bytes).unwrap();
+            let store = rusqlite::Connection::open(&path).unwrap();
+            store.execute_batch(sql).unwrap();
+            drop(store);
+            entries[0].bytes = fs::read(&path).unwrap();
+            told_by_manifest(entries, false);
+        });
+        let told = backup.refused();
+        assert!(told.contains(why), "{why}: {told}");
+    }
+}
+
+#[test]
+fn wherever_a_restore_dies_there_is_a_whole_root_or_none() {
+    let old = Root::new("");
+    let daemon = old.serve_with(&[("G2_FAILPOINT", "run.handed")]);
+    let _ = old.run(&["send", "hello"]);
+    wait_for("the daemon's death", || daemon.has_ended().then_some(()));
+    fs::write(old.path().join("groups/main/note.txt"), "kept").unwrap();
+    let backup = Backup::of(&old);
+    let file = backup.file();
+    for (point, is_there) in [
+        ("restore.begun", false),
+        ("restore.unpacked", false),
+        ("restore.held", false),
+        ("restore.synced", false),
+        ("restore.moved", false),
+        ("restore.placed", true),
+    ] {
+        let root = Root::empty();
+        let restore = ["restore", file.to_str().unwrap()];
+        let output = root.command(&restore).env("G2_FAILPOINT", point).output().unwrap();
+        assert_eq!(output.status.signal(), Some(KILLED), "{point}: {output:?}");
+        if !is_there {
+            for command in [&["serve"][..], &["init"], &["init", "--fresh"], &["messages", "list"], &["up"]] {
+                let refused = root.run(command);
+                let why = String::from_utf8(refused.stderr).unwrap();
+                assert_eq!(refused.status.code(), Some(1), "{point} {command:?}: {why}");
+                assert!(why.contains("has not ended"), "{point} {command:?}: {why}");
+            }
+            root.g2(&restore);
+        }
+        assert_eq!(held(&root), [("message".to_owned(), "hello".to_owned())], "{point}");
+        assert_eq!(fs::read_to_string(root.path().join("groups/main/note.txt")).unwrap(), "kept", "{point}");
+        let _daemon = root.serve();
+        assert_eq!(root.ask("local:main", "after"), "echo: after\n", "{point}");
+        assert!(!names(root.path()).contains(&".restoring".to_owned()), "{point}");
+    }
+}
+
+#[test]
+fn two_restores_never_work_in_one_root() {
+    let old = Root::new("");
+    let backup = Backup::of(&old);
+    let root = Root::empty();
+    let mark = backup.folder.path().join("reached");
+    let file = backup.file();
+    let restore = ["restore", file.to_str().unwrap()];
+    let mut command = root.command(&restore);
+    command.env("G2_FAILPOINT", "restore.unpacked:1:pause").env("G2_FAILPOINT_FILE", &mark);
+    let mut first = command.spawn().unwrap();
+    wait_for("the first to be at work", || mark.exists().then_some(()));
+    let second = root.run(&restore);
+    first.kill().unwrap();
+    first.wait().unwrap();
+    assert!(String::from_utf8(second.stderr).unwrap().contains("another restore"));
+    root.g2(&restore);
+    root.g2(&["groups", "list"]);
+}

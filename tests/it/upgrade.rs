@@ -1,0 +1,134 @@
+//! A newer program on an older root, and an older program on a newer one. The newer one is this one, told to have one more
+//! step in its schema.
+#![expect(clippy::disallowed_methods, reason = "a test looks at what was left")]
+#![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
+
+use std::{os::unix::process::ExitStatusExt as _, process::Output};
+
+use serde_json::json;
+
+use crate::support::{Docked, Root, wait_for};
+
+/// Has a command be the newer program's.
+const NEWER: (&str, &str) = ("G2_NEXT_VERSION", "1");
+/// SIGKILL.
+const KILLED: i32 = 9;
+
+fn newer(root: &Root, arguments: &[&str]) -> Output {
+    root.command(arguments).env(NEWER.0, NEWER.1).output().unwrap()
+}
+
+fn told(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// The version of a store's schema.
+fn schema(root: &Root, file: &str) -> i64 {
+    let store = rusqlite::Connection::open(root.data(file)).unwrap();
+    store.query_row("PRAGMA user_version", [], |r| r.get(0)).unwrap()
+}
+
+/// The copies of older stores.
+fn copies(root: &Root) -> Vec<String> {
+    let entries = std::fs::read_dir(root.data("")).unwrap();
+    let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let mut copies: Vec<String> = names.filter(|name| name.starts_with("g2.sqlite.before")).collect();
+    copies.sort();
+    copies
+}
+
+#[test]
+fn a_newer_program_never_changes_the_store_under_an_older_daemon() {
+    let root = Root::new("");
+    let before = schema(&root, "g2.sqlite");
+    let daemon = root.serve();
+    for arguments in [
+        &["messages", "list"][..],
+        &["send", "hello"],
+        &["groups", "add", "family", "--chat", "local:family"],
+        &["init"],
+        &["serve"],
+        &["backup", "/nowhere/x.tar"],
+    ] {
+        let refused = newer(&root, arguments);
+        let why = told(&refused);
+        assert_eq!(refused.status.code(), Some(1), "{arguments:?}: {why}");
+        assert!(why.contains(&format!("with schema {before}, this program is")), "{arguments:?}: {why}");
+        assert!(why.contains("restart the service"), "{arguments:?}: {why}");
+    }
+    let status = newer(&root, &["status"]);
+    assert_eq!(status.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&status.stdout).contains("restart the service"), "{status:?}");
+    assert_eq!(schema(&root, "g2.sqlite"), before);
+    assert_eq!(root.ask("local:main", "hello"), "echo: hello\n");
+    assert_eq!(daemon.terminate(), Some(0));
+    // Nobody serves it: the newer one changes it, and the older one says so.
+    assert!(newer(&root, &["messages", "list"]).status.success());
+    assert_eq!(schema(&root, "g2.sqlite"), before + 1);
+    for arguments in [&["messages", "list"][..], &["serve"], &["init"], &["outbox", "retry", "1"]] {
+        let refused = root.run(arguments);
+        let why = told(&refused);
+        assert_eq!((refused.status.code(), why.lines().count()), (Some(1), 1), "{arguments:?}: {why}");
+        assert!(why.contains("install the newer g2"), "{arguments:?}: {why}");
+    }
+}
+
+#[test]
+fn an_upgrade_keeps_a_checked_copy_and_tells_what_it_changed() {
+    let root = Root::new("");
+    let before = schema(&root, "g2.sqlite");
+    for old in ["g2.sqlite.before-0001", "g2.sqlite.before-0002"] {
+        std::fs::write(root.data(old), "old").unwrap();
+    }
+    let daemon = root.serve_with(&[NEWER]);
+    let copy = format!("g2.sqlite.before-{:04}", before + 1);
+    assert_eq!(copies(&root), ["g2.sqlite.before-0002".to_owned(), copy.clone()], "the newest two");
+    assert_eq!(schema(&root, &copy), before);
+    assert!(root.log().contains("A table that nobody uses"), "{}", root.log());
+    let status = String::from_utf8(newer(&root, &["status"]).stdout).unwrap();
+    assert!(status.contains(&format!("upgraded: schema {before} became {}", before + 1)), "{status}");
+    assert!(status.contains("\n  A table that nobody uses\n"), "{status}");
+    // The older program beside the newer daemon.
+    let refused = root.run(&["send", "hello"]);
+    assert!(told(&refused).contains("restart the service"), "{refused:?}");
+    drop(daemon);
+}
+
+#[test]
+fn wherever_an_upgrade_dies_the_copy_is_the_store_as_it_was() {
+    for point in ["store.copied", "store.migrated"] {
+        let root = Root::new("");
+        let before = schema(&root, "g2.sqlite");
+        let mut command = root.command(&["serve"]);
+        let died = command.env(NEWER.0, NEWER.1).env("G2_FAILPOINT", point).output().unwrap();
+        assert_eq!(died.status.signal(), Some(KILLED), "{point}: {died:?}");
+        let _daemon = root.serve_with(&[NEWER]);
+        assert_eq!(copies(&root), [format!("g2.sqlite.before-{:04}", before + 1)], "{point}");
+        assert_eq!(schema(&root, &format!("g2.sqlite.before-{:04}", before + 1)), before, "{point}");
+        assert_eq!(schema(&root, "g2.sqlite"), before + 1, "{point}");
+    }
+}
+
+#[test]
+fn a_turn_goes_on_while_its_daemon_is_replaced_by_a_newer_one() {
+    let Some(docked) = Docked::new("") else { return };
+    let root: &Root = &docked;
+    let script = json!([{"when": {"contains": "long"}, "do": [{"say": "begun"}, {"wait_ms": 3000}, {"say": "ended"}]}]);
+    root.script(None, &script);
+    let daemon = docked.serve();
+    let seq = root.send("local:main", "long");
+    wait_for("the turn to begin", || root.said("local:main").contains(&"begun".into()).then_some(()));
+    assert_eq!(daemon.terminate(), Some(0));
+    let daemon = root.serve_with(&[NEWER]);
+    let said = || {
+        let output = newer(root, &["--json", "outbox", "list"]);
+        let rows: Vec<serde_json::Value> = serde_json::from_slice(&output.stdout).unwrap();
+        rows.iter().filter(|row| row["status"] == "sent").map(|row| row["text"].clone()).collect::<Vec<_>>()
+    };
+    wait_for("the end of the turn", || said().contains(&"ended".into()).then_some(()));
+    assert_eq!(said(), ["begun", "ended"]);
+    let runs = newer(root, &["--json", "runs", "list"]);
+    let runs: Vec<serde_json::Value> = serde_json::from_slice(&runs.stdout).unwrap();
+    assert_eq!(runs.len(), 1, "the same container: {runs:?} {seq}");
+    drop(daemon);
+}
