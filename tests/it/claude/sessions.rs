@@ -55,3 +55,29 @@ fn a_conversation_goes_on_after_everything_was_restarted_and_begins_anew_when_it
     let told = conversation(house.model.asked().last().unwrap());
     assert!(told.contains("what was first?") && !told.contains("what is"), "{told}");
 }
+
+#[test]
+fn a_conversation_that_rested_for_two_months_goes_on_and_the_cli_removes_no_transcript_by_itself() {
+    let Some(house) = House::new("", &json!(["one", "two", "three"])) else { return };
+    let daemon = house.serve();
+    assert_eq!(house.ask(CHAT, "what is first?"), "one\n");
+    let kept = wait_for("the conversation's file", || {
+        let path = house.data(&format!("{KEPT}/{}.jsonl", transcripts(&house).first()?));
+        fs::read_to_string(&path).unwrap().contains("\"one\"").then_some(path)
+    });
+    assert_eq!(daemon.terminate(), Some(0));
+    run_docker(&["rm", "--force", &house.container()]);
+    let another = kept.with_file_name("33333333-3333-4333-8333-333333333333.jsonl");
+    fs::copy(&kept, &another).unwrap();
+    let long_ago = std::time::SystemTime::now() - std::time::Duration::from_hours(60 * 24);
+    for path in [&kept, &another] {
+        fs::File::open(path).unwrap().set_times(fs::FileTimes::new().set_modified(long_ago)).unwrap();
+    }
+    let _daemon = house.serve();
+    assert_eq!(house.ask(CHAT, "what is next?"), "two\n");
+    let told = conversation(&house.model.asked()[1]);
+    assert!(told.contains("what is first?") && told.contains("\"one\""), "{told}");
+    house.g2(&["groups", "restart", "main"]);
+    wait_for("the container to leave", || house.containers().is_empty().then_some(()));
+    assert!(another.exists() && kept.exists(), "{:?}", transcripts(&house));
+}

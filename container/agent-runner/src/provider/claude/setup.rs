@@ -137,9 +137,10 @@ fn arguments(claude: &Claude, launch: &Launch, group: &Path) -> Vec<String> {
         "--replay-user-messages",
         "--include-partial-messages",
         "--strict-mcp-config",
-        // Nothing that the agent writes into a settings file may take our hooks away.
+        // Nothing that the agent writes into a settings file may take our hooks away. The CLI itself would remove transcripts
+        // after 30 days, those of conversations that can go on too; the host removes those that nothing needs.
         "--settings",
-        r#"{"disableAllHooks":false}"#,
+        r#"{"disableAllHooks":false,"cleanupPeriodDays":36500}"#,
     ]
     .map(str::to_owned)
     .into();
