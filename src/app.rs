@@ -31,6 +31,7 @@ use crate::{
         Problems, Runs, Sights, Snapshots, amends, backups,
         control::{self, Desk, Leave},
         deliver::{self, Post},
+        housekeeping,
         ipc::searches::Searches,
         problems, prune, reconcile,
         schedule::{self, Watched},
@@ -39,7 +40,7 @@ use crate::{
         typing, usage,
     },
     store::{Asking, Bounds, Store},
-    system::{clock, media::Media},
+    system::{clock, failpoint, media::Media},
 };
 
 mod adapters;
@@ -437,9 +438,13 @@ impl Daemon {
         tasks.spawn(problems::run(problems));
         let mut clients = JoinSet::new();
         clients.spawn(control::run(desk, listener));
-        if config.limits.keep_days > 0 {
-            tasks.spawn(prune::run(store.clone(), root.clone(), Arc::clone(&config), stop.clone()));
-        }
+        tasks.spawn(prune::run(store.clone(), root.clone(), Arc::clone(&config), stop.clone()));
+        tasks.spawn(housekeeping::weigh_groups(
+            store.clone(),
+            root.clone(),
+            Arc::clone(&config),
+            stop.clone(),
+        ));
         Ok(Self {
             sandbox: kind,
             config,
@@ -484,6 +489,7 @@ impl Daemon {
     pub async fn retire(self) {
         let mut bell = self.store.bell();
         self.retire.cancel();
+        failpoint::reach("stop.retiring");
         let grace = Duration::from_millis(self.config.health.close_grace_ms) + RETIRE;
         let gone = async {
             while self.store.active_runs().is_ok_and(|runs| !runs.is_empty()) && bell.changed().await.is_ok()
@@ -493,6 +499,7 @@ impl Daemon {
         if tokio::time::timeout(grace, gone).await.is_err() {
             tracing::warn!("some runs do not leave; the next start looks after them");
         }
+        failpoint::reach("stop.agents_gone");
         self.stop().await;
     }
 

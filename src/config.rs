@@ -39,7 +39,7 @@ pub use channels::{NoSecret, OWN_ADAPTERS, account_in, with_secrets};
 pub use effect::{Takes, takes};
 pub use environment::Environment;
 use environment::{LEVELS, at_home, put_over, unusable};
-pub use limits::{Health, Limits};
+pub use limits::{Health, Housekeeping, Limits};
 pub use media::Media;
 pub use sandbox::{Sandbox, SandboxKind};
 pub use shown::{Setting, Source, settings};
@@ -67,6 +67,7 @@ pub struct Config {
     pub agent: Agent,
     pub budget: Budgets,
     pub limits: Limits,
+    pub housekeeping: Housekeeping,
     pub health: Health,
     pub approvals: Approvals,
     pub words: Words,
@@ -114,6 +115,7 @@ struct File {
     agent: Agent,
     budget: Budgets,
     limits: Limits,
+    housekeeping: Housekeeping,
     health: Health,
     approvals: Approvals,
     words: ChatWords,
@@ -202,6 +204,7 @@ impl Config {
             agent: file.agent,
             budget: file.budget,
             limits: file.limits,
+            housekeeping: file.housekeeping,
             health: file.health,
             approvals: file.approvals,
             words: file.words.into(),

@@ -271,6 +271,9 @@ pub struct Record {
     /// Ours, on `ready`: the protocol that the runner speaks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub protocol: Option<u32>,
+    /// Ours, on `progress`: the tool that the agent begins to use.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool: Option<String>,
 }
 
 impl Record {

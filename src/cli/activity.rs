@@ -10,7 +10,8 @@ use crate::system::clock;
 
 pub(super) const EXPLAINED: &str = "\
 Kinds: asked (a message woke an agent), began and ended (a run, with its use of the model and its
-error), command (of an agent), said (a text for a chat).
+error), tool (that an agent began to use; the newest 1000 of a run), command (of an agent), said (a
+text for a chat).
 
 Examples:
   g2 activity

@@ -23,7 +23,9 @@ pub(super) fn is_a_change(command: &Command) -> bool {
 pub(super) async fn note(context: &Context, outcome: &CliResult) {
     let done = match outcome {
         Ok(()) | Err(Failure::Quiet(0)) => true,
-        Err(Failure::Usage(_) | Failure::NotRunning(_) | Failure::Mute { .. }) => return,
+        Err(
+            Failure::Usage(_) | Failure::NotRunning(_) | Failure::NothingToStop(_) | Failure::Mute { .. },
+        ) => return,
         Err(Failure::Failed(_) | Failure::Op(_) | Failure::Quiet(_)) => false,
     };
     let words: Vec<String> =

@@ -5,15 +5,18 @@ use std::time::Duration;
 use anyhow::Context as _;
 use clap::Subcommand;
 use ipc_handlers::Folder;
-
 use serde::Serialize;
+use tokio::task::spawn_blocking;
 
-use super::{CliResult, Context, Failure, client::perform, confirm::Yes, out, show, usage, word::setting};
+use super::{
+    CliResult, Context, Failure, client::perform, confirm::Yes, disk::Disk, out, show, usage, word::setting,
+};
 use crate::{
     domain::{
         rows::Group,
         runs::budget::{Day, Share},
     },
+    loops::housekeeping::weigh_group,
     ops::{
         Answer, OpError,
         args::{Jid, Trigger},
@@ -69,6 +72,16 @@ Examples:
   g2 groups add family --chat local:family
   g2 groups add work --chat local:work --name \"At work\" --trigger @work";
 
+const SHOWN: &str = "\
+budget: today's use of each limit, those of all groups included.
+
+disk is weighed now, in bytes with --json: working_folder (groups/FOLDER), sessions (what its agent
+keeps of them), runs (logs and prompts of runs that have ended), media (files it can see), mailbox
+(its boxes and kept commands). partial: not all of it could be weighed, so there may be more.
+
+Examples:
+  g2 groups show main";
+
 /// How long a removal goes on without a word.
 const SOON: Duration = Duration::from_secs(1);
 
@@ -110,10 +123,8 @@ pub(super) enum Groups {
         #[arg(long)]
         main: bool,
     },
-    /// Show one group with its settings
-    #[command(
-        after_help = "budget: today's use of each limit, those of all groups included.\n\nExamples:\n  g2 groups show main"
-    )]
+    /// Show one group with its settings, and what it takes on the disk
+    #[command(after_help = SHOWN)]
     Show {
         /// Folder of the group
         folder: String,
@@ -143,14 +154,15 @@ pub(super) enum Groups {
     },
 }
 
-/// A group with its budget: its own, or that of all groups.
+/// A group, with its budget and what it takes on the disk.
 #[derive(Serialize)]
-struct Shown<'a> {
+struct Shown {
     #[serde(flatten)]
-    group: &'a Group,
-    /// Today's use of each part that is bounded.
+    group: Group,
+    /// Today's use of each part that is bounded: by its own limits, or those of all groups.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     budget: Vec<Share>,
+    disk: Disk,
 }
 
 impl Groups {
@@ -172,7 +184,19 @@ impl Groups {
                 let (config, now) = (context.config()?, clock::now());
                 let day = Day::of(now, &config.zone.zone);
                 let budget = usage::budget_today(&config, &store, &group, day, now)?;
-                show::object(context, &Shown { group: &group, budget })
+                let (of, root) = (store.clone(), context.root.clone());
+                let disk = spawn_blocking(move || weigh_group(&of, &root, &folder))
+                    .await
+                    .context("weighing the folders of a group")??;
+                let shown = Shown { group, budget, disk: Disk::of(&disk) };
+                if context.json {
+                    return show::object(context, &shown);
+                }
+                let mut fields = serde_json::to_value(&shown).unwrap_or_default();
+                fields.as_object_mut().and_then(|fields| fields.remove("disk"));
+                show::object(context, &fields)?;
+                out::line("disk:")?;
+                shown.disk.lines().into_iter().try_for_each(out::line)
             }
             Self::Set { folder, settings } => {
                 let folder = Folder::parse(&folder).context("changing a group")?;

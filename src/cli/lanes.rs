@@ -16,7 +16,8 @@ A lane is a group, a chat and a thread of it: its messages are answered in order
 a failed run: 5 to 80 seconds, or an hour if its runs were killed three times within an hour. Then
 its messages are tried again.
 
-Fields: waiting: messages that wait; since: the oldest of them; why: the error of the last run of a
+Fields: waiting: messages that wait; since: the oldest of them; failed_attempts: how often it could
+not be answered (6 attempts are made); why: the error of the last run of a
 lane that rests.
 
 Examples:
@@ -72,6 +73,7 @@ impl Lanes {
                     "thread",
                     "waiting",
                     "since",
+                    "failed_attempts",
                     "rest_until",
                     "why",
                     "run",

@@ -54,6 +54,9 @@ fn told(record: &Record) -> String {
         return format!("{n}failed: {}", record.error.as_deref().unwrap_or("no reason given"));
     }
     let what = match record.kind {
+        Kind::Progress if record.tool.is_some() => {
+            format!("uses {}", record.tool.as_deref().unwrap_or_default())
+        }
         Kind::Ready => "is ready".to_owned(),
         Kind::Progress => format!("is at work {text}"),
         Kind::SoFar => format!("says so far: {text}"),
@@ -73,10 +76,11 @@ mod tests {
     fn records_are_told_in_words_and_what_is_around_them_stays_however_it_is_cut() {
         let output = format!(
             "npm WARN é\n{OUTPUT_START}\n{{\"type\":\"ready\",\"seq\":1,\"status\":\"success\",\"result\":null}}\n{OUTPUT_END}\n\
-             {}\n{{\"status\":\"success\",\"result\":\"hi\\nyou\"}}\n{}\n{OUTPUT_START}\n{{\"seq\":2,\"status\":\"error\",\"result\":null,\"error\":\"no\"}}\n{OUTPUT_END}\nhalf",
+             {}\n{{\"status\":\"success\",\"result\":\"hi\\nyou\"}}\n{}\n{OUTPUT_START}\n{{\"seq\":2,\"type\":\"progress\",\"status\":\"success\",\"result\":null,\"tool\":\"Bash\"}}\n{OUTPUT_END}\n{OUTPUT_START}\n{{\"seq\":3,\"status\":\"error\",\"result\":null,\"error\":\"no\"}}\n{OUTPUT_END}\nhalf",
             V1.0, V1.1
         );
-        let expected = ["npm WARN é", "#1 is ready", "says: hi\nyou", "#2 failed: no", "half"];
+        let expected =
+            ["npm WARN é", "#1 is ready", "says: hi\nyou", "#2 uses Bash", "#3 failed: no", "half"];
         for size in [1, 7, 1000] {
             let mut lines = Lines::default();
             let mut told: Vec<String> =

@@ -20,6 +20,7 @@ use crate::{
 
 mod activity;
 mod approvals;
+mod attach;
 mod audit;
 mod backup;
 mod changes;
@@ -29,6 +30,7 @@ mod chats;
 mod client;
 mod config;
 mod confirm;
+mod disk;
 mod doctor;
 mod dropped;
 mod editor;
@@ -284,6 +286,9 @@ pub(crate) enum Failure {
     /// 3: the daemon is needed and does not run.
     #[error("no daemon runs at {0}; start it with `g2 serve` (or `g2 up`)")]
     NotRunning(PathBuf),
+    /// 3: the daemon is to be stopped and does not run.
+    #[error("no daemon runs at {0}, so there is nothing to stop")]
+    NothingToStop(PathBuf),
     /// 3: a process listens on the daemon's socket and does not answer as the daemon does.
     #[error(
         "the process that listens at {root}/data/g2.sock does not answer as the daemon does ({why}); `g2 doctor` says more"
@@ -305,7 +310,7 @@ impl Failure {
         match self {
             Self::Failed(_) | Self::Op(_) => 1,
             Self::Usage(_) => 2,
-            Self::NotRunning(_) | Self::Mute { .. } => 3,
+            Self::NotRunning(_) | Self::NothingToStop(_) | Self::Mute { .. } => 3,
             Self::Quiet(code) => *code,
         }
     }
@@ -320,7 +325,9 @@ impl Failure {
                 None => OpError::of_sentence(OpCode::Failed, &self.to_string()),
             },
             Self::Usage(text) => OpError::of_sentence(OpCode::Invalid, text),
-            Self::NotRunning(_) => OpError::of_sentence(OpCode::NotRunning, &self.to_string()),
+            Self::NotRunning(_) | Self::NothingToStop(_) => {
+                OpError::of_sentence(OpCode::NotRunning, &self.to_string())
+            }
             Self::Mute { .. } => OpError::of_sentence(OpCode::NotAnswering, &self.to_string()),
             Self::Quiet(_) => return None,
         })

@@ -8,12 +8,15 @@ use super::{
     CliResult, Context, Failure,
     client::{Client, NoDaemon},
     confirm::Yes,
-    out,
+    out, show,
 };
 use crate::{
     app::{Shrunk, shrink},
     domain::host::prune::{History, Horizon, counted_from},
-    loops::prune::{How, Pruned, horizon, prune},
+    loops::{
+        housekeeping::{Housekept, housekeep},
+        prune::{How, Pruned, horizon, prune},
+    },
     store::{Size, Store, is_disk_full},
     system::clock,
 };
@@ -26,6 +29,11 @@ Removed if older than DAYS:
   questions that were answered or have expired
   counts of unheard senders (`g2 dropped list`)
   rows of the audit (`g2 audit list`), at least 400 days old
+
+Of each group these files go too, if they are older or take more than [housekeeping] in g2.toml
+says, whatever DAYS is:
+  logs, prompts and black boxes of runs that have ended
+  transcripts that no conversation and no archived session needs; debug files and snapshots
 
 Kept: everything that waits, is held or is at work; texts that could not be sent; the newest
 message of each chat; groups, wirings, people, tasks, archived sessions and model usage.
@@ -80,6 +88,10 @@ impl Prune {
         let before = store.size()?;
         let pruned =
             prune(&store, &context.root.join("data"), horizon, how).await.map_err(anyhow::Error::new)?;
+        let from = counted_from(now, store.newest()?);
+        let files = housekeep(&store, &context.root, &config.housekeeping, from, (how, &pruned.would_go))
+            .await
+            .map_err(anyhow::Error::new)?;
         let note = match how {
             How::DryRun => None,
             How::Beside => note(Shrunk::Served),
@@ -87,14 +99,14 @@ impl Prune {
         };
         let sizes = Sizes { before, after: store.size()? };
         if context.json {
-            let mut document = document(&pruned, horizon, how, &sizes, note);
+            let mut document = document((&pruned, &files), horizon, how, &sizes, note);
             document["clock"] = ahead.into();
             return out::line(document);
         }
         if let Some(ahead) = ahead {
             out::line(ahead)?;
         }
-        tell(&pruned, horizon.before, how, &sizes, note)
+        tell((&pruned, &files), horizon.before, how, &sizes, note)
     }
 }
 
@@ -142,9 +154,17 @@ fn note(shrunk: Shrunk) -> Option<String> {
     }
 }
 
-fn document(pruned: &Pruned, horizon: Horizon, how: How, sizes: &Sizes, note: Option<String>) -> Value {
+fn document(
+    (pruned, files): (&Pruned, &Housekept),
+    horizon: Horizon,
+    how: How,
+    sizes: &Sizes,
+    note: Option<String>,
+) -> Value {
     let mut removed = json!(pruned.rows);
     removed["run_folders"] = pruned.run_folders.into();
+    removed["files_of_runs"] = files.runs.into();
+    removed["files_of_sessions"] = files.sessions.files.into();
     json!({
         "dry_run": how == How::DryRun,
         "before": horizon.before.to_string(),
@@ -154,11 +174,18 @@ fn document(pruned: &Pruned, horizon: Horizon, how: How, sizes: &Sizes, note: Op
         "free_bytes": sizes.after.free,
         "freed_bytes": sizes.freed(),
         "given_back_bytes": sizes.given_back(),
+        "files_bytes": files.run_bytes.saturating_add(files.sessions.bytes),
         "note": note,
     })
 }
 
-fn tell(pruned: &Pruned, before: Time, how: How, sizes: &Sizes, note: Option<String>) -> CliResult {
+fn tell(
+    (pruned, files): (&Pruned, &Housekept),
+    before: Time,
+    how: How,
+    sizes: &Sizes,
+    note: Option<String>,
+) -> CliResult {
     let what: Vec<String> = ["dropped", "message_marks", "slots", "audit"]
         .into_iter()
         .chain(History::ALL.map(History::name))
@@ -168,6 +195,23 @@ fn tell(pruned: &Pruned, before: Time, how: How, sizes: &Sizes, note: Option<Str
         .map(|(table, count)| format!("  {count:>9}  {table}\n"))
         .collect();
     let would = if how == How::DryRun { "would be removed" } else { "removed" };
+    let of_files: Vec<String> = [
+        ("runs whose files", files.runs, files.run_bytes),
+        ("files of sessions", files.sessions.files, files.sessions.bytes),
+    ]
+    .into_iter()
+    .filter(|(_, count, _)| *count > 0)
+    .map(|(what, count, bytes)| format!("  {count:>9}  {what} took {}\n", show::size(bytes)))
+    .collect();
+    if !of_files.is_empty() {
+        out::text(&format!("{would}, beyond [housekeeping] in g2.toml:\n{}", of_files.concat()))?;
+    }
+    if files.sessions.stuck > 0 {
+        out::tell(format!(
+            "{} files of sessions could not be removed; the log says whose",
+            files.sessions.stuck
+        ));
+    }
     if what.is_empty() {
         return out::line(format!("there is no history older than {before} to remove"));
     }

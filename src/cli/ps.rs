@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::{
     CliResult, Context, Failure,
     client::{Client, NoDaemon},
-    show,
+    out, show,
 };
 use crate::{
     domain::{
@@ -72,9 +72,9 @@ struct Row {
 impl Ps {
     pub(super) async fn run(self, context: &Context) -> CliResult {
         let store = context.store()?;
-        let sights = match Client::connect(&context.root).await {
-            Ok(mut client) => client.runs().await?,
-            Err(NoDaemon::Down) => Vec::new(),
+        let (sights, is_up) = match Client::connect(&context.root).await {
+            Ok(mut client) => (client.runs().await?, true),
+            Err(NoDaemon::Down) => (Vec::new(), false),
             Err(NoDaemon::Mute(why)) => return Err(Failure::Mute { root: context.root.clone(), why }),
         };
         let now = clock::now();
@@ -86,6 +86,12 @@ impl Ps {
             let budget = budgets.iter().find(|row| row.group == active.group && !row.day.is_over(now));
             let budget = budget.and_then(|row| row.what.as_ref()).map(|(_, what)| what.clone());
             rows.push(Row { budget, ..row(&active, run.lane, run.started_at, sight) });
+        }
+        if !context.json && !is_up {
+            out::tell(format!("no daemon runs at {}; `g2 serve` starts it", context.root.display()));
+        }
+        if !context.json && rows.is_empty() {
+            return out::line("nothing runs now; `g2 runs list` shows what ran");
         }
         let columns = [
             "id",

@@ -7,7 +7,7 @@ use clap::Subcommand;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::{CliResult, Context, Failure, client::perform, lines::Lines, out, show};
+use super::{CliResult, Context, Failure, attach, client::perform, lines::Lines, out, show, speaker};
 use crate::{
     domain::{
         host::prune::History,
@@ -32,6 +32,15 @@ a task the occurrence is given up, or begins again with --retry.
 Examples:
   g2 runs stop 7
   g2 runs stop 7 --now --retry";
+
+const ATTACHED: &str = "\
+Ctrl-C or Ctrl-D leaves, and the run goes on. A line goes to the agent of this run alone, even if a
+message in its chat would not wake it; what the agent says goes to its chat, too. A run that works
+on a task takes no lines. Without a terminal the lines come from stdin.
+
+Examples:
+  g2 runs attach 7
+  echo \"stop after this file\" | g2 runs attach 7";
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Runs {
@@ -62,6 +71,15 @@ pub(super) enum Runs {
         /// Give up the messages that it has in hand, as is done without --retry
         #[arg(long)]
         give_up: bool,
+    },
+    /// Look on while a run works, and write to its agent: each line that you type is a message
+    #[command(after_help = ATTACHED)]
+    Attach {
+        /// Number of the run, as `g2 ps` shows it
+        id: i64,
+        /// Name of the person who writes
+        #[arg(long = "as", default_value = "me", value_name = "NAME", value_parser = speaker)]
+        sender: String,
     },
     /// Print the output of a run's container: what it said, in plain lines
     #[command(after_help = EXAMPLES)]
@@ -101,6 +119,22 @@ fn print(lines: &mut Option<Lines>, piece: &[u8]) -> CliResult {
     }
 }
 
+/// Says why a run has no log.
+fn no_log(run: &Run, error: &std::io::Error) -> anyhow::Error {
+    let id = run.id;
+    match (error.kind(), run.ended_at) {
+        (std::io::ErrorKind::NotFound, Some(_)) => anyhow!(
+            "nothing is kept of the output of run {id}: G2 removes the files of old runs (housekeeping.runs_days and housekeeping.runs_mib in g2.toml)"
+        ),
+        (std::io::ErrorKind::NotFound, None) => {
+            anyhow!(
+                "run {id} has not begun yet; `g2 runs logs {id} --follow` a moment later shows its output"
+            )
+        }
+        _ => anyhow!("the output of run {id} can't be read: {error}"),
+    }
+}
+
 impl Runs {
     pub(super) async fn run(self, context: &Context) -> CliResult {
         let store = context.store()?;
@@ -134,10 +168,21 @@ impl Runs {
             Self::Stop { id, now, retry, give_up: _ } => {
                 show::answer(context, &perform(context, stop::Args { id, now, retry }).await?)
             }
+            Self::Attach { id, sender } => attach::run(context, &store, one(id)?, sender).await,
             Self::Logs { id, follow, raw } => {
-                one(id)?;
-                let log = crate::root::read_run_log(&context.root, id)
-                    .map_err(|error| anyhow!("run {id} has no log: {error}"))?;
+                let run = one(id)?;
+                let log = match crate::root::read_run_log(&context.root, id) {
+                    Ok(log) => log,
+                    // It is about to begin.
+                    Err(error)
+                        if follow
+                            && run.ended_at.is_none()
+                            && error.kind() == std::io::ErrorKind::NotFound =>
+                    {
+                        Vec::new()
+                    }
+                    Err(error) => return Err(no_log(&run, &error).into()),
+                };
                 if context.json {
                     let log = String::from_utf8_lossy(&log);
                     return show::object(context, &serde_json::json!({ "id": id, "log": log }));

@@ -174,7 +174,7 @@ pub(super) fn said(chat: &str, sender: &str, text: String) -> anyhow::Result<Ask
 }
 
 /// Reads lines of stdin on a thread of its own: a read of a terminal can't be cancelled.
-fn stdin_lines() -> tokio::sync::mpsc::Receiver<String> {
+pub(super) fn stdin_lines() -> tokio::sync::mpsc::Receiver<String> {
     let (sender, receiver) = tokio::sync::mpsc::channel(64);
     std::thread::spawn(move || {
         let mut input = std::io::stdin().lock();

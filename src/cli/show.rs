@@ -39,6 +39,22 @@ fn table(values: &[Value], columns: &[&str]) -> String {
     whole
 }
 
+/// Returns how much that is, for people.
+pub(super) fn size(bytes: u64) -> String {
+    const UNITS: [(&str, u32); 3] = [("GiB", 30), ("MiB", 20), ("KiB", 10)];
+    UNITS.into_iter().find(|(_, shift)| bytes >> shift > 0).map_or_else(
+        || format!("{bytes} bytes"),
+        |(unit, shift)| {
+            let tenths = u128::from(bytes) * 10 >> shift;
+            if tenths < 100 {
+                format!("{}.{} {unit}", tenths / 10, tenths % 10)
+            } else {
+                format!("{} {unit}", tenths / 10)
+            }
+        },
+    )
+}
+
 /// Returns a text with blanks after it, so that it takes `width` columns of a terminal.
 fn padded(text: &str, width: usize) -> String {
     format!("{text}{}", " ".repeat(width.saturating_sub(text.width())))

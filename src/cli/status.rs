@@ -3,13 +3,14 @@
 use std::time::Duration;
 
 use clap::Args;
-use ipc_handlers::Time;
+use ipc_handlers::{Folder, Time};
 use serde::Serialize;
 use serde_json::Value;
 
 use super::{
     CliResult, Context, Failure, channels,
     client::{Client, NoDaemon},
+    disk::Disk,
     out, show,
 };
 use crate::{
@@ -20,7 +21,7 @@ use crate::{
             problems::{Finding, Problem, sort_out},
             prune::DAY_MS,
         },
-        rows::{Waiter, rfc3339_option},
+        rows::{Waiter, rfc3339, rfc3339_option},
     },
     ipc::peek,
     loops::{
@@ -52,6 +53,9 @@ Accounts on platforms:
 
 After an upgrade, for a day:
   upgraded             what the newer program changed in the store
+Disk:
+  disk                 the 5 groups that take most on the disk, bytes by kind, as they were weighed
+                       within the last hour; `g2 groups show` weighs one now
 
 Results:
   last_answer_at       the last time an agent's answer reached a chat
@@ -69,6 +73,9 @@ Examples:
 
 /// How many of those that wait are named.
 const MOST_WAITERS: usize = 20;
+/// How many groups are named that take most on the disk, and how much each has to take, bytes.
+const MOST_WEIGHED: usize = 5;
+const WORTH_A_LINE: u64 = 1 << 20;
 
 /// Work that waits, as the root has it; `null` if it can't be read.
 #[derive(Default, Serialize)]
@@ -82,9 +89,21 @@ struct Waits {
     given_up_24h: Option<i64>,
     /// Who waits for a turn, longest first.
     waits: Vec<Waiter>,
+    /// The groups that take most on the disk, as they were weighed last.
+    disk: Vec<Weighed>,
     channels: Vec<channels::Row>,
     /// What a newer program has changed within a day, a line each.
     upgraded: Vec<String>,
+}
+
+/// A group, and what it took on the disk.
+#[derive(Serialize)]
+struct Weighed {
+    group: Folder,
+    #[serde(serialize_with = "rfc3339")]
+    weighed_at: Time,
+    #[serde(flatten)]
+    disk: Disk,
 }
 
 #[derive(Serialize)]
@@ -126,6 +145,7 @@ impl Waits {
             failed_24h: health.as_ref().map(|health| health.failed_24h),
             given_up_24h: health.as_ref().map(|health| health.given_up_24h),
             waits: store.waiters(MOST_WAITERS, now).unwrap_or_default(),
+            disk: largest(&store),
             channels: channels_of(context, &store).await,
             upgraded: store.upgrade().ok().flatten().map(|upgrade| told(&upgrade, now)).unwrap_or_default(),
         }
@@ -139,6 +159,13 @@ fn told(upgrade: &Upgrade, now: Time) -> Vec<String> {
     }
     let first = format!("schema {} became {} at {}", upgrade.from, upgrade.to, upgrade.at());
     [first].into_iter().chain(upgrade.changes.iter().cloned()).collect()
+}
+
+/// Returns the groups that take most on the disk; those that take next to nothing are left out.
+fn largest(store: &Store) -> Vec<Weighed> {
+    let rows = store.largest_groups(MOST_WEIGHED).unwrap_or_default();
+    let weighed = rows.into_iter().filter(|(_, disk, _)| disk.all() >= WORTH_A_LINE);
+    weighed.map(|(group, disk, weighed_at)| Weighed { group, weighed_at, disk: Disk::of(&disk) }).collect()
 }
 
 /// Returns how every channel stands; none where the settings or the store can't be read, which is told elsewhere.
@@ -182,7 +209,7 @@ async fn run(context: &Context) -> CliResult {
                 shown.status.problems.push(why.to_string());
                 shown.status.state = Health::Degraded;
             }
-            print(context, &shown, &shown.waits.channels, &shown.status.findings)?;
+            print(context, &shown, &shown.waits, &shown.status.findings)?;
             return if shown.status.state == Health::Healthy { Ok(()) } else { Err(Failure::Quiet(1)) };
         }
         Err(NoDaemon::Down) => ("not running", None),
@@ -209,7 +236,7 @@ async fn run(context: &Context) -> CliResult {
         }),
         waits: Waits::of(context).await,
     };
-    print(context, &status, &status.waits.channels, &findings)?;
+    print(context, &status, &status.waits, &findings)?;
     Err(Failure::Quiet(3))
 }
 
@@ -234,11 +261,11 @@ async fn look(context: &Context) -> Vec<Problem> {
     found
 }
 
-/// One object; or its fields one a line, and below them each account, and each problem in full with its fix.
+/// One object; or its fields one a line, and below them each account, the largest groups, and each problem in full with its fix.
 fn print<T: Serialize>(
     context: &Context,
     status: &T,
-    channels: &[channels::Row],
+    Waits { channels, disk, .. }: &Waits,
     findings: &[Finding],
 ) -> CliResult {
     if context.json {
@@ -252,6 +279,7 @@ fn print<T: Serialize>(
         if let Some(Value::Array(lines)) = fields.remove("upgraded") {
             upgraded = lines.iter().filter_map(Value::as_str).map(str::to_owned).collect();
         }
+        fields.remove("disk");
         if fields.get("waits").and_then(Value::as_array).is_some_and(Vec::is_empty) {
             fields.remove("waits");
         }
@@ -268,6 +296,12 @@ fn print<T: Serialize>(
     }
     for (n, line) in upgraded.iter().enumerate() {
         out::line(if n == 0 { format!("upgraded: {line}") } else { format!("  {line}") })?;
+    }
+    if !disk.is_empty() {
+        out::line("disk, the largest groups:")?;
+    }
+    for Weighed { group, disk, .. } in disk {
+        out::line(format!("  {group}: {}", disk.line()))?;
     }
     if problems.is_empty() {
         return out::line("no problems");

@@ -35,7 +35,10 @@ pub(super) struct Stop {
 
 impl Stop {
     pub(super) async fn run(self, context: &Context) -> CliResult {
-        let mut client = Client::needed(context).await?;
+        let mut client = Client::needed(context).await.map_err(|failure| match failure {
+            Failure::NotRunning(root) => Failure::NothingToStop(root),
+            other => other,
+        })?;
         match client.call(&Request::Stop { agents: self.agents }).await? {
             Response::Done => {}
             _ => return Err(anyhow!("the daemon gave an unexpected answer; is it the same version?").into()),

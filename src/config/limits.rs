@@ -1,11 +1,13 @@
-//! `[limits]` and `[health]`: how much, and for how long.
+//! `[limits]`, `[housekeeping]` and `[health]`: how much, and for how long.
 
 use std::{num::NonZeroUsize, time::Duration};
 
 use serde::Deserialize;
 
-use super::units::{count_or_none, hours_or_none_ms, kib, mib, mib_or_none, mib_u32, millis, minutes};
-use crate::domain::runs::tasks::TaskLimits;
+use super::units::{
+    count_or_none, hours_or_none_ms, kib, mib, mib_or_none, mib_u32, millis, minutes, ms_or_none,
+};
+use crate::domain::{host::housekeeping::Bounds, runs::tasks::TaskLimits};
 
 /// How much there may be of things.
 #[derive(Clone, Debug, Deserialize)]
@@ -76,6 +78,30 @@ impl Limits {
     }
 }
 
+/// How long files are kept that nothing needs any more, and how many MiB of them each group has at most.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Housekeeping {
+    runs_days: u32,
+    runs_mib: u64,
+    sessions_days: u32,
+    sessions_mib: u64,
+}
+
+impl Housekeeping {
+    /// Returns the bounds of the files of a group's runs.
+    #[must_use]
+    pub fn runs(&self) -> Bounds {
+        Bounds::new(self.runs_days, self.runs_mib)
+    }
+
+    /// Returns the bounds of the files that a group's agent keeps of its sessions.
+    #[must_use]
+    pub fn sessions(&self) -> Bounds {
+        Bounds::new(self.sessions_days, self.sessions_mib)
+    }
+}
+
 /// For how long containers may do what, ms.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -89,4 +115,7 @@ pub struct Health {
     /// For how long a session may be silent before it begins afresh, ms; `None`: for ever.
     #[serde(rename = "fresh_after_hours", deserialize_with = "hours_or_none_ms")]
     pub fresh_after_ms: Option<i64>,
+    /// An owner is told once of a message whose next attempt is that long away, ms; `None`: never.
+    #[serde(deserialize_with = "ms_or_none")]
+    pub tell_retry_ms: Option<i64>,
 }

@@ -56,6 +56,11 @@ pub(super) fn hours_or_none_ms<'de, D: Deserializer<'de>>(from: D) -> Result<Opt
     Ok(Some(3_600_000 * i64::from(u32::deserialize(from)?)).filter(|ms| *ms > 0))
 }
 
+/// Reads milliseconds; 0 is `None`.
+pub(super) fn ms_or_none<'de, D: Deserializer<'de>>(from: D) -> Result<Option<i64>, D::Error> {
+    Ok(Some(i64::deserialize(from)?).filter(|ms| *ms > 0))
+}
+
 /// Reads minutes.
 pub(super) fn minutes<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
     Ok(Duration::from_secs(60 * u64::from(u32::deserialize(from)?)))

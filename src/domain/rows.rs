@@ -211,6 +211,8 @@ pub struct Lane {
     pub since: Option<Time>,
     /// What they wait for.
     pub waits_for: Option<String>,
+    /// How many attempts at the oldest of them have failed.
+    pub failed_attempts: u32,
     /// Until when it rests.
     #[serde(serialize_with = "rfc3339_option")]
     #[schemars(with = "Option<String>")]

@@ -9,6 +9,7 @@ mod layout;
 mod left;
 pub mod mailbox;
 mod names;
+mod old;
 mod own;
 pub mod peek;
 pub mod post;
@@ -33,6 +34,7 @@ pub use mailbox::{
     Why,
 };
 pub use names::{BoxName, CommandBox, FileKind, display_name};
+pub use old::{Looked, OldFile, Removed, old_files, remove_old};
 pub use own::give_folder;
 pub use transcript::transcript_lines;
 pub use trash::Swept;

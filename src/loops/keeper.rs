@@ -15,7 +15,7 @@ use crate::{
     config::Config,
     domain::{
         host::{errors::chain, feed::EventKind},
-        runs::lanes::{Event, Holding, LaneId},
+        runs::lanes::{Event, Holding, LaneId, WaitingLane},
     },
     gateway::Gateway,
     ipc::{Claimed, Claims, GroupBoxes},
@@ -132,6 +132,20 @@ impl Keeper for Arc<Keeping> {
                 let _ = followed.await;
             }
         })
+    }
+
+    fn waits(&self, group: &Folder, lane: i64) {
+        match self.store.lanes(&[lane]) {
+            Ok(lanes) => {
+                for lane in lanes {
+                    let waiting = WaitingLane::from(&lane);
+                    let _ = self.lanes.send(Event::Waiting { group: group.clone(), waiting });
+                }
+            }
+            Err(error) => {
+                tracing::error!(error = %chain(&error), "reading a lane in which a message waits failed; the next one there has it seen");
+            }
+        }
     }
 
     fn wake(&self, group: &Folder, lanes: &[i64]) {

@@ -18,7 +18,8 @@
 //! | `usage` | the gateway's books | stores what runs have used |
 //! | `budgets` | use, runs, the next day | holds groups that have used their budget of the day up, and says so |
 //! | `backups` | the time of the daily backup, if `backup.to` is set | makes it |
-//! | `prune` | a day, if `keep_days` is set | removes old history |
+//! | `prune` | a day | removes old history, if `keep_days` is set, and files that nothing needs any more |
+//! | `housekeeping` | an hour | weighs what each group takes on the disk; removes files for `prune` |
 //! | `files` | messages with files that are heard | fetches the files, has hooks read them |
 //! | `media` | the start, an hour | removes files that no message has any more |
 //! | `problems` | a minute, or the end of some work | looks for problems that a person has to fix, and logs them |
@@ -29,8 +30,8 @@
 use ipc_handlers::Folder;
 use tokio::sync::oneshot;
 
-pub use budgets::Budgets;
 pub use backups::Backups;
+pub use budgets::Budgets;
 pub use dispatch::Dispatch;
 pub use heartbeat::Heartbeats;
 pub use ipc::Mailboxes;
@@ -41,14 +42,15 @@ pub use shared::{Allowances, Boxes, EndsHow, Held, Machine, Obstacle, Sight, Sig
 pub use snapshots::Snapshots;
 
 pub mod amends;
-pub mod budgets;
 pub mod backups;
+pub mod budgets;
 pub mod control;
 pub mod deliver;
 mod disk;
 pub mod dispatch;
 pub mod files;
 pub mod heartbeat;
+pub mod housekeeping;
 pub mod ipc;
 mod keeper;
 pub mod media;

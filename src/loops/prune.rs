@@ -20,16 +20,17 @@ use std::{
 };
 
 use ipc_handlers::{Folder, Time};
-use tokio::task::spawn_blocking;
 use tokio_util::sync::CancellationToken;
 
+use super::housekeeping::{Housekept, blocking, housekeep};
+pub use super::housekeeping::{How, PruneError};
 use crate::{
     config::Config,
     domain::host::{
         errors::chain,
         prune::{History, Horizon, Keep, counted_from, pause},
     },
-    ipc::{World, peek, sync_all},
+    ipc::{peek, sync_all},
     root,
     store::{Store, StoreError},
     system::{clock, failpoint},
@@ -63,35 +64,14 @@ pub async fn trim_feed(store: Store, stop: CancellationToken) {
     }
 }
 
-/// Whether rows are removed or counted, and whether a daemon works on the store meanwhile.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum How {
-    /// Nothing is removed; it is counted what would be.
-    DryRun,
-    /// A daemon is at work: it has the store for longer than we have.
-    Beside,
-    Alone,
-}
-
 /// What was removed, or would be: rows by their table.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Pruned {
     pub rows: BTreeMap<&'static str, usize>,
     /// Folders of runs in `data/runs/`.
     pub run_folders: usize,
-}
-
-/// Why it ended early. What was removed before is, whole steps of it.
-#[derive(Debug, thiserror::Error)]
-pub enum PruneError {
-    #[error(transparent)]
-    Store(#[from] StoreError),
-    #[error(transparent)]
-    World(#[from] World),
-    #[error("looking at the folders of runs failed")]
-    Folders(#[source] std::io::Error),
-    #[error("a fault of our own, see the log")]
-    Fault,
+    /// The runs that would be removed, where nothing is.
+    pub would_go: BTreeSet<i64>,
 }
 
 /// Returns up to when things are history now. See [`counted_from`].
@@ -134,6 +114,7 @@ pub async fn prune(store: &Store, data: &Path, horizon: Horizon, how: How) -> Re
             pruned.rows.insert(what.name(), ids.len());
             if what == History::Runs {
                 unneeded.extend(folders.iter().filter(|run| ids.binary_search(run).is_ok()));
+                pruned.would_go.extend(ids);
             }
         }
         pruned.run_folders = unneeded.len();
@@ -242,14 +223,8 @@ where
     }
 }
 
-async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, PruneError> + Send + 'static,
-) -> Result<T, PruneError> {
-    spawn_blocking(work).await.unwrap_or(Err(PruneError::Fault))
-}
-
-/// Prunes what is older than `limits.keep_days` after the first pause and then once a day, until the daemon stops. A clock that is
-/// wrong when the machine starts is mostly set right in that pause.
+/// Prunes what is older than `limits.keep_days`, and removes files that nothing needs any more, after the first pause and then
+/// once a day, until the daemon stops. A clock that is wrong when the machine starts is mostly set right in that pause.
 pub async fn run(store: Store, root: PathBuf, config: Arc<Config>, stop: CancellationToken) {
     let days = config.limits.keep_days;
     let mut rest = config.limits.keep_first;
@@ -260,8 +235,11 @@ pub async fn run(store: Store, root: PathBuf, config: Arc<Config>, stop: Cancell
         }
         tokio::select! {
             () = stop.cancelled() => return,
-            pruned = pass(&store, &root, &config) => match pruned {
-                Ok(pruned) => log(&pruned, days),
+            done = pass(&store, &root, &config) => match done {
+                Ok((pruned, kept)) => {
+                    log(&pruned, days);
+                    log_files(&kept);
+                }
                 Err(error) => {
                     tracing::warn!(error = %chain(&error), "pruning ended early; it goes on tomorrow");
                 }
@@ -270,9 +248,17 @@ pub async fn run(store: Store, root: PathBuf, config: Arc<Config>, stop: Cancell
     }
 }
 
-async fn pass(store: &Store, root: &Path, config: &Config) -> Result<Pruned, PruneError> {
-    let horizon = horizon(store, clock::now(), config.limits.keep_days, config.approvals.deny_ttl_ms)?;
-    prune(store, &root.join("data"), horizon, How::Beside).await
+async fn pass(store: &Store, root: &Path, config: &Config) -> Result<(Pruned, Housekept), PruneError> {
+    let now = clock::now();
+    let pruned = if config.limits.keep_days > 0 {
+        let horizon = horizon(store, now, config.limits.keep_days, config.approvals.deny_ttl_ms)?;
+        prune(store, &root.join("data"), horizon, How::Beside).await?
+    } else {
+        Pruned::default()
+    };
+    let from = counted_from(now, store.newest()?);
+    let kept = housekeep(store, root, &config.housekeeping, from, (How::Beside, &BTreeSet::new())).await?;
+    Ok((pruned, kept))
 }
 
 fn log(pruned: &Pruned, days: u32) {
@@ -284,5 +270,17 @@ fn log(pruned: &Pruned, days: u32) {
         .collect();
     if !removed.is_empty() || pruned.run_folders > 0 {
         tracing::info!(days, rows = removed.join(", "), run_folders = pruned.run_folders, "history removed");
+    }
+}
+
+fn log_files(kept: &Housekept) {
+    if *kept != Housekept::default() {
+        let mib = kept.run_bytes.saturating_add(kept.sessions.bytes) >> 20;
+        tracing::info!(
+            runs = kept.runs,
+            files_of_sessions = kept.sessions.files,
+            mib,
+            "files that nothing needs any more are removed"
+        );
     }
 }

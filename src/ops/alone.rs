@@ -104,6 +104,8 @@ impl Keeper for Alone<'_> {
         Box::pin(std::future::ready(()))
     }
 
+    fn waits(&self, _: &Folder, _: i64) {}
+
     fn wake(&self, _: &Folder, _: &[i64]) {}
 
     fn clear<'a>(&'a self, group: &'a Folder) -> Later<'a, Result<(), OpError>> {

@@ -138,6 +138,8 @@ pub fn missing(store: &Store, what: History, id: i64) -> OpError {
             "nothing is kept of command {id}: {removed}, or its claim had no outcome"
         )),
         Ok(true) => OpError::not_found(format!("{name} {id} does not exist any more: {removed}")),
+        Ok(false) if what == History::Runs => OpError::not_found(format!("run {id} does not exist"))
+            .hint("`g2 runs list` lists all runs, `g2 ps` those under way"),
         Ok(false) => OpError::not_found(format!("{name} {id} does not exist")),
         Err(error) => error.into(),
     }

@@ -11,6 +11,7 @@ use crate::{
     config::Config,
     ipc::{Claimed, GroupBoxes, Owner},
     store::Store,
+    system::failpoint,
 };
 
 pub mod alone;
@@ -89,6 +90,9 @@ pub trait Keeper: Send + Sync {
 
     /// Has the accounts on platforms follow the settings. Done when those that are gone have left.
     fn accounts(&self) -> Later<'_, ()>;
+
+    /// Tells that a message waits in a lane of a group.
+    fn waits(&self, group: &Folder, lane: i64);
 
     /// Tells that somebody has ended the rests of these lanes of a group.
     fn wake(&self, group: &Folder, lanes: &[i64]);
@@ -309,6 +313,8 @@ operations! {
     IpcSend = "ipc.send": ipc::send::Args;
     /// Has a message that waits passed over: no agent is given it.
     MessagesSkip = "messages.skip": messages::skip::Args;
+    /// Writes to the agent of a run: a message in its lane that wakes this agent alone.
+    RunsSay = "runs.say": runs::say::Args;
     /// Ends a run, in order or at once; its chat is told.
     RunsStop = "runs.stop": runs::stop::Args;
     /// Gives up a text that waits to be sent.
@@ -355,12 +361,14 @@ impl Op {
 /// # Errors
 /// [`OpError`]: the mistake and its fix. The audit tells of the failure.
 pub async fn perform(world: &World<'_>, by: &By, op: Op) -> Result<Answer, OpError> {
-    let what = audit::words(&op);
+    let (what, name) = (audit::words(&op), op.name());
+    failpoint::reach_of("op.begun", name);
     let asked = audit::ask(world.store, by, &what).await?;
     let done = match by.may(&op) {
         Ok(()) => op.act(world, by).await,
         Err(refused) => Err(refused),
     };
     audit::ended(world.root, world.store, by, asked, &what, &done).await;
+    failpoint::reach_of("op.done", name);
     done
 }

@@ -33,6 +33,8 @@ pub struct BlackBox {
     pub tool_since: Option<Time>,
     /// Requests to the model that had no whole answer; `null`: it has no way to the model over the gateway.
     pub requests_in_flight: Option<usize>,
+    /// How much of its output was read, bytes.
+    pub output_bytes: u64,
     /// Its last records, oldest first.
     pub records: Vec<HeardRecord>,
     /// The last lines of its output.

@@ -28,7 +28,9 @@ pub use folders::{make_agent_folders, make_folder, make_group_folder, read_scrip
 pub use kept::{read_kept_bytes, read_kept_command};
 pub use key::token_key;
 pub use private::{keep_private, make_private, make_private_file, open_mode, open_to_others};
-pub use runs::{put_result, read_run_log, remove_run_folder, run_folders};
+pub use runs::{
+    folders_of_runs, put_result, read_run_log, remove_files_of_run, remove_run_folder, run_folders,
+};
 pub use settings::{put_setting, put_variable};
 pub use starts::{read_starts, write_starts};
 

@@ -20,8 +20,13 @@ pub fn read_run_log(root: &Path, run: i64) -> std::io::Result<Vec<u8>> {
 /// # Errors
 /// The operating system's.
 pub fn run_folders(data: &Path) -> std::io::Result<BTreeSet<i64>> {
+    numbered(data, &["runs", "results"])
+}
+
+/// Returns the runs after which something in these folders is named.
+fn numbered(data: &Path, folders: &[&str]) -> std::io::Result<BTreeSet<i64>> {
     let mut runs = BTreeSet::new();
-    for folder in ["runs", "results"] {
+    for folder in folders {
         let entries = match std::fs::read_dir(data.join(folder)) {
             Ok(entries) => entries,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
@@ -34,19 +39,35 @@ pub fn run_folders(data: &Path) -> std::io::Result<BTreeSet<i64>> {
     Ok(runs)
 }
 
+/// Returns the runs that have a folder in `data/runs/`.
+///
+/// # Errors
+/// The operating system's.
+pub fn folders_of_runs(data: &Path) -> std::io::Result<BTreeSet<i64>> {
+    numbered(data, &["runs"])
+}
+
+/// Removes the folder of a run that has ended; its result stays.
+///
+/// # Errors
+/// The operating system's; that it is gone already is none.
+pub fn remove_files_of_run(data: &Path, run: i64) -> std::io::Result<()> {
+    match std::fs::remove_dir_all(data.join("runs").join(run.to_string())) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error),
+        Ok(()) | Err(_) => Ok(()),
+    }
+}
+
 /// Removes the folder and the result of a run that has ended.
 ///
 /// # Errors
 /// The operating system's; that they are gone already is none.
 pub fn remove_run_folder(data: &Path, run: i64) -> std::io::Result<()> {
-    let removed = [
-        std::fs::remove_dir_all(data.join("runs").join(run.to_string())),
-        std::fs::remove_file(result_file(data, run)),
-    ];
-    removed.into_iter().try_for_each(|removed| match removed {
+    remove_files_of_run(data, run)?;
+    match std::fs::remove_file(result_file(data, run)) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error),
         Ok(()) | Err(_) => Ok(()),
-    })
+    }
 }
 
 /// Writes what a task's run said from byte `at` of its result on; what is there from then on is replaced. It is on the disk

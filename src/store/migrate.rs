@@ -57,12 +57,14 @@ const MIGRATIONS: &[(&str, &str)] = &[
     ("0042_bots", include_str!("../../migrations/0042_bots.sql")),
     ("0043_amends", include_str!("../../migrations/0043_amends.sql")),
     ("0047_egress", include_str!("../../migrations/0047_egress.sql")),
-    ("0063_held_back", include_str!("../../migrations/0063_held_back.sql")),
-    ("0065_audit", include_str!("../../migrations/0065_audit.sql")),
-    ("0066_totals", include_str!("../../migrations/0066_totals.sql")),
     ("0053_budgets", include_str!("../../migrations/0053_budgets.sql")),
     ("0054_slots", include_str!("../../migrations/0054_slots.sql")),
     ("0055_rules", include_str!("../../migrations/0055_rules.sql")),
+    ("0056_housekeeping", include_str!("../../migrations/0056_housekeeping.sql")),
+    ("0057_tools", include_str!("../../migrations/0057_tools.sql")),
+    ("0063_held_back", include_str!("../../migrations/0063_held_back.sql")),
+    ("0065_audit", include_str!("../../migrations/0065_audit.sql")),
+    ("0066_totals", include_str!("../../migrations/0066_totals.sql")),
 ];
 
 /// The migration of the program that comes next, which tests play.

@@ -39,8 +39,9 @@ mod writer;
 
 pub use audit::{Change, Changes, Ended, Ends};
 pub use backup::copy_to;
-pub use crossing::budget::BudgetNews;
 pub use check::{Inspection, Schema, Soundness, inspect, schema_of};
+pub use crossing::attach::SaidToRun;
+pub use crossing::budget::BudgetNews;
 pub use crossing::due::{Started, TaskStart};
 pub use crossing::handover::{Content, Handed, HandedTask, HandoverLimits};
 pub use crossing::waiting::WaitingLane;
@@ -60,6 +61,7 @@ pub use talk::messages::{Accepted, AllJudged, Judged, Unjudged};
 pub use talk::outbox::{NextDelivery, OutboxPart};
 pub use talk::restored::{HeldThen, HeldWhich};
 pub use views::activity::{Activity, Happened};
+pub use views::attached::{SeenOfRun, Step};
 pub use views::channels::NextToSay;
 pub use views::conversation::Conversation;
 pub use views::health::Health;
@@ -70,6 +72,7 @@ pub use views::why::{Why, WhyCommand, WhyWiring};
 pub use work::budgets::BudgetRow;
 pub use work::by_hand::{Note, SettledFile};
 pub use work::heartbeat::HeartbeatSet;
+pub use work::housekeeping::{FilesOfRun, Needed};
 pub use work::receipts::{Body, CommandFile, Proof, Receipt, Settled, digest};
 pub use work::runs::{
     ActiveRun, EndOfRun, KeptResult, LeftInput, Recorded, RunEnded, batch_name, result_of, task_batch,

@@ -32,6 +32,7 @@ impl Store {
                    SELECT group_folder, 512 + octet_length(name) + octet_length(content) FROM archives UNION ALL
                    SELECT group_folder, 512 + result_bytes + files_bytes + coalesce(octet_length(error), 0) FROM runs UNION ALL
                    SELECT group_folder, 512 FROM slots UNION ALL
+                   SELECT group_folder, 128 + octet_length(name) FROM tools UNION ALL
                    SELECT group_folder, 512 + size FROM attachments WHERE group_folder IS NOT NULL
                  ) GROUP BY group_folder",
             )?

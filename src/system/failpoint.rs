@@ -23,6 +23,8 @@
 //! | `media.shown` | a file of a message is where its group sees it, its prompt is not written |
 //! | `hand.noted` | what a person wants done with a claim is written down, its file is where it was |
 //! | `hand.placed` | the file is in `data/claimed/` under that id |
+//! | `op.begun/NAME` | an operation of this name is asked for, nothing is done |
+//! | `op.done/NAME` | it is done, who asked is not told |
 //! | `op.group_cleared` | what an earlier group of a name has left is gone, the new one has no row |
 //! | `op.group_stored` | a group's row is committed, it has no folder and no boxes |
 //! | `op.group_laid_out` | it has its folder, and no boxes |
@@ -56,12 +58,18 @@
 //! | `deliver.spooled` | the files of a part are laid out for the adapter, it is not told |
 //! | `deliver.sending` | an outbox row is marked `sending` |
 //! | `deliver.sent` | the channel has it, the row says `sending` |
+//! | `run.black_box` | what is known of a run that is ended against its will is written, it lives |
+//! | `stop.retiring` | every run is asked to leave, as the daemon stops with its agents |
+//! | `stop.agents_gone` | they are gone, the daemon has not begun to stop |
 //! | `run.ending` | the container is dead, its boxes are settled, its input claimed back |
 //! | `budget.written` | how a group's budget stands is written with what is said of that, not committed |
 //! | `budget.noted` | it is committed, the group is not held or released |
 //! | `prune.removed` | a step's rows are removed, not committed |
 //! | `prune.committed` | they are committed |
 //! | `prune.rows` | all rows are removed, the folders of runs are there |
+//! | `housekeeping.run` | the files of a run are removed, its row says that it has some |
+//! | `housekeeping.runs` | the rows say so too |
+//! | `old.removed` | one file of those that an agent's program kept for itself is removed |
 //! | `audit.asked` | it is written down that a change is to be made, nothing is changed |
 //! | `audit.changed` | it is made, or has failed, and the audit does not tell so |
 //! | `backup.copied` | the store is copied, no file is archived |

@@ -5,6 +5,8 @@ use serde_json::{Value, json};
 
 use crate::support::{Root, Socket, wait_for};
 
+mod attach;
+
 /// Its agent hangs over "hang", works without an end at "work", and otherwise answers.
 fn root() -> Root {
     let root = Root::new("[health]\nclose_grace_ms = 300\n");
@@ -142,13 +144,19 @@ fn a_message_that_waits_is_passed_over_with_the_reason_in_why_and_the_next_one_g
         let why = root.why(poison);
         (why["wirings"][0]["tries"] == 1 && why["wirings"][0]["waited_for"].is_string()).then_some(())
     });
+    let lane = root.rows(&["lanes", "list"]).remove(0);
+    assert_eq!(lane["failed_attempts"], 1);
+    let waits_for = lane["waits_for"].as_str().unwrap();
+    assert!(waits_for.ends_with("after a failure; then comes attempt 2 of 6"), "{lane}");
+    assert_eq!(root.json(&["status"])["waits"][0]["waits_for"], waits_for);
     // A stranger's: a message of an owner would end the rest.
     root.g2(&["send", "--as", "bob", "next"]);
     let next = root.rows(&["messages", "list"]).last().unwrap()["seq"].as_i64().unwrap();
     root.judged(next);
     root.g2(&["messages", "skip", &poison.to_string(), "--reason", "it kills the agent"]);
     Socket::connect(&root).rest("local:main");
-    assert_eq!(root.said("local:main"), ["next done"]);
+    let told = "I could not answer the last message in local:main yet: attempt 1 of 6 failed because I crashed. The next one comes in 60 s. `g2 lanes list` shows how it goes on.";
+    assert_eq!(root.said("local:main"), [told, "next done"]);
     let answer = root.why(poison)["answer"].as_str().unwrap().to_owned();
     assert!(answer.contains("had it passed over: it kills the agent"), "{answer}");
     let again = root.run(&["messages", "skip", &next.to_string(), "--reason", "x"]);
@@ -204,7 +212,9 @@ fn a_group_is_restarted_in_a_new_container() {
 #[test]
 fn the_daemon_is_stopped_by_a_command_with_its_agents_or_without() {
     let root = root();
-    assert_eq!(root.run(&["stop"]).status.code(), Some(3));
+    let nothing = root.run(&["stop"]);
+    assert_eq!(nothing.status.code(), Some(3));
+    assert!(String::from_utf8_lossy(&nothing.stderr).contains("so there is nothing to stop"), "{nothing:?}");
     for how in [&["stop"][..], &["stop", "--agents"]] {
         let daemon = root.serve();
         assert_eq!(root.ask("local:main", "one"), "one done\n");
@@ -296,6 +306,78 @@ fn what_happened_is_on_one_time_line() {
     assert_eq!((&rows[2]["text"], &rows[3]["text"]), (&json!("one done"), &json!("succeeded")));
     assert_eq!(root.rows(&["activity", "--limit", "1"]).len(), 1);
     assert_eq!(root.run(&["activity", "nobody"]).status.code(), Some(1));
+}
+
+#[test]
+fn three_kills_are_a_rest_that_status_and_doctor_name_that_the_chat_is_told_of_once_and_that_a_person_ends() {
+    let root = Root::new("[health]\nclaim_ms = 300\n");
+    root.script(Some("main"), &json!([{"do": [{"hang": true}]}]));
+    let _daemon = root.serve();
+    // A stranger's: each message of an owner would end the rest.
+    root.g2(&["send", "--as", "bob", "hello"]);
+    let lane = wait_for("the rest", || {
+        let lane = root.rows(&["lanes", "list"]).into_iter().next()?;
+        (root.rows(&["runs", "list"]).len() == 3 && lane["rest_until"].is_string()).then_some(lane)
+    });
+    let until = lane["rest_until"].as_str().unwrap();
+    assert!(lane["waits_for"].as_str().unwrap().contains(until), "{lane}");
+    let told = "I got stuck three times within an hour, so I rest for an hour before I try again. A message of an owner wakes me at once.";
+    wait_for("the chat to be told", || (root.said("local:main") == [told]).then_some(()));
+    for command in ["status", "doctor"] {
+        let shown = String::from_utf8(root.run(&[command]).stdout).unwrap();
+        let named = format!("after a failure, group main rests there until {until}");
+        assert!(
+            shown.contains(&named) && shown.contains("g2 lanes wake main --chat local:main"),
+            "{command}: {shown}"
+        );
+    }
+    assert_eq!(root.rows(&["runs", "list"]).len(), 3, "nothing is killed meanwhile");
+    root.script(Some("main"), &json!([{"do": [{"say": "{{text}} done"}]}]));
+    root.g2(&["lanes", "wake", "main"]);
+    Socket::connect(&root).rest("local:main");
+    assert_eq!(root.said("local:main"), [told, "hello done"]);
+    assert!(root.rows(&["lanes", "list"]).iter().all(|lane| lane["rest_until"].is_null()));
+}
+
+#[test]
+fn tools_are_on_the_time_line_and_of_each_run_the_newest_thousand() {
+    let root = Root::new("");
+    let tool = |name: String| [json!({"tool": {"name": name}}), json!({"tool_done": true})];
+    let many: Vec<Value> = (0..1_005).flat_map(|n| tool(format!("T{n}"))).collect();
+    root.script(
+        None,
+        &json!([
+            {"when": {"contains": "many"}, "do": many.into_iter().chain([json!({"say": "done"})]).collect::<Vec<_>>()},
+            {"do": [{"tool": {"name": "Read"}}, {"say": "between"}, {"tool": {"name": "Bash"}}, {"say": "done"}]},
+        ]),
+    );
+    let _daemon = root.serve();
+    root.ask("local:main", "one");
+    let line = |row: &Value| format!("{} {}", row["what"].as_str().unwrap(), row["text"].as_str().unwrap());
+    let rows: Vec<String> = root.rows(&["activity", "main", "--since", "1h"]).iter().map(line).collect();
+    assert_eq!(rows[2..], ["tool Read", "said between", "tool Bash", "said done"], "{rows:?}");
+    assert!(root.g2(&["runs", "logs", "1"]).contains("uses Bash\n"));
+    root.ask("local:main", "many");
+    let rows = root.rows(&["activity", "--since", "1h"]);
+    let tools: Vec<&str> =
+        rows.iter().filter(|row| row["what"] == "tool").map(|row| row["text"].as_str().unwrap()).collect();
+    assert_eq!((tools.len(), tools[0], tools[999]), (1_000, "T5", "T1004"));
+}
+
+#[test]
+fn an_owner_is_told_once_of_a_message_that_is_tried_again_in_main_s_chat() {
+    let root = Root::new(
+        "[limits]\nretry_base_ms = 20\npoll_interval_ms = 100\nmin_free_mib = 1\n[health]\ntell_retry_ms = 40\n",
+    );
+    root.g2(&["groups", "add", "family", "--chat", "local:family"]);
+    root.script(None, &json!([{"do": [{"error": "no"}]}]));
+    let _daemon = root.serve();
+    root.g2(&["send", "--chat", "local:family", "--mention", "hello"]);
+    Socket::connect(&root).rest("local:family");
+    let given_up = "I could not answer your last message: 6 attempts failed, the last one because there was an error. Please send it again later.";
+    assert_eq!(root.said("local:family"), [given_up]);
+    let told = "The agent of family could not answer the last message in local:family yet: attempt 2 of 6 failed because there was an error. The next one comes in 40 ms. `g2 lanes list` shows how it goes on.";
+    wait_for("main's chat to be told", || (root.said("local:main") == [told]).then_some(()));
 }
 
 #[test]

@@ -117,7 +117,15 @@ impl World {
     }
 
     async fn end(&self, run: i64, end: End, cause: Cause) {
-        let end = EndOfRun { run, end, cause, input: None, files_bytes: 777, retry_base_ms: 5000 };
+        let end = EndOfRun {
+            run,
+            end,
+            cause,
+            input: None,
+            files_bytes: 777,
+            retry_base_ms: 5000,
+            tell_retry_ms: None,
+        };
         self.store.end_run(end, Zones::utc(), NOW).await.unwrap();
     }
 

@@ -92,7 +92,7 @@ impl Host {
                 if self.blocked_tools.contains(&name) {
                     self.note(Kind::BlockedTool, Some(name))
                 } else {
-                    Ok(())
+                    self.records.write(Record { kind: Kind::Progress, tool: Some(name), ..Record::default() })
                 }
             }
             Event::ToolFinished => {

@@ -144,6 +144,8 @@ words! {
         BotLoop = "bot_loop",
         /// A person had it passed over.
         Skipped = "skipped",
+        /// A person wrote it to a run.
+        Attached = "attached",
         /// It was a word such as `/stop`, and is no message to an agent.
         Word = "word",
         /// It is of before a backup was restored, and a person decides about it.

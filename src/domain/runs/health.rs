@@ -350,7 +350,9 @@ pub fn kill_loop(kills: &[Time], now: Time) -> KillLoop {
     }
 }
 
-pub(super) fn human(ms: i64) -> String {
+/// Returns a time in words: minutes, seconds or milliseconds.
+#[must_use]
+pub fn human(ms: i64) -> String {
     match ms {
         ms if ms >= 120_000 && ms % 60_000 == 0 => format!("{} minutes", ms / 60_000),
         ms if ms % 1_000 == 0 => format!("{} s", ms / 1_000),

@@ -270,6 +270,35 @@ fn after_try(ended: &Ended, batch: &Batch, base_ms: i64) -> Judgement {
     }
 }
 
+/// Returns what an owner is told of a message that is tried again: `tries` attempts have failed. `whose` is the group, where the
+/// owner is told in another one's chat.
+#[must_use]
+pub fn retry_notice(ended: &Ended, whose: Option<&str>, chat: &str, tries: u32, rest_ms: i64) -> String {
+    let who = whose.map_or_else(|| "I".to_owned(), |group| format!("The agent of {group}"));
+    format!(
+        "{who} could not answer the last message in {chat} yet: attempt {tries} of {} failed because {}. The next one comes in {}. \
+         `g2 lanes list` shows how it goes on.",
+        retry::MAX_RETRIES + 1,
+        in_short(ended),
+        health::human(rest_ms)
+    )
+}
+
+/// Returns what was wrong with a run that we end, for people; `None`: nothing was wrong with it.
+#[must_use]
+pub fn seen_wrong(cause: &Cause) -> Option<String> {
+    let ended = Ended { end: End::Gone, runner: Runner::One, cause: cause.clone(), error_record: None };
+    match cause {
+        Cause::Itself | Cause::Closed | Cause::Cancelled { .. } => None,
+        Cause::Unwell { reason } => Some(reason.clone()),
+        Cause::NoSpace { .. }
+        | Cause::NeverReady { .. }
+        | Cause::Flooded { .. }
+        | Cause::Gap { .. }
+        | Cause::OwnerGone => trouble(&ended).map(|trouble| trouble.for_people()),
+    }
+}
+
 /// Whose fault a bad end is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {

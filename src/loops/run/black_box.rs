@@ -16,6 +16,7 @@ use crate::{
     system::{
         clock,
         control_group::ControlGroup,
+        failpoint,
         family::{self, Relative},
     },
 };
@@ -48,9 +49,16 @@ pub(super) struct Gathered {
     /// When it was seen at work last, or was looked at first.
     worked: Option<Instant>,
     records: VecDeque<HeardRecord>,
+    /// How much of its output was read, bytes.
+    output: u64,
 }
 
 impl Gathered {
+    /// Notes that output was read.
+    pub(super) fn read(&mut self, bytes: usize) {
+        self.output = self.output.saturating_add(bytes as u64);
+    }
+
     /// Notes what it has used by now.
     fn looked_at(&mut self, now: Instant, used: Used) {
         let worked = self.looks.back().is_none_or(|(at, before)| {
@@ -78,7 +86,8 @@ impl Gathered {
         if self.records.len() == RECORDS {
             self.records.pop_front();
         }
-        let text = record.error.as_deref().or(record.result.as_deref()).unwrap_or_default();
+        let texts = [&record.error, &record.result, &record.tool];
+        let text = texts.into_iter().find_map(Option::as_deref).unwrap_or_default();
         self.records.push_back(HeardRecord {
             n,
             at: clock::now(),
@@ -183,6 +192,7 @@ impl Watched {
             tool: self.tool.as_ref().map(|(name, _)| name.clone()),
             tool_since: self.tool.as_ref().map(|(_, since)| ago(*since)),
             requests_in_flight: self.runs.gateway.in_flight(self.run),
+            output_bytes: self.gathered.output,
             records: self.gathered.records.iter().cloned().collect(),
             samples: self.gathered.samples.iter().cloned().collect(),
             log: self.log.last_lines(),
@@ -196,5 +206,6 @@ impl Watched {
         if let Ok(Err(error)) = kept {
             tracing::warn!(error = %chain(&error), "what was known of a run that is killed can't be kept");
         }
+        failpoint::reach("run.black_box");
     }
 }

@@ -44,7 +44,8 @@ impl Watched {
         let dir = runs.run_dir(self.run);
         let files_bytes = spawn_blocking(move || RunLog::bytes_in(&dir)).await.unwrap_or_default();
         let retry_base_ms = runs.config.limits.retry_base_ms;
-        let end = EndOfRun { run: self.run, end, cause, input, files_bytes, retry_base_ms };
+        let tell_retry_ms = runs.config.health.tell_retry_ms;
+        let end = EndOfRun { run: self.run, end, cause, input, files_bytes, retry_base_ms, tell_retry_ms };
         let mut pause = Duration::from_millis(500);
         let mut has_failed = false;
         let waiting = loop {

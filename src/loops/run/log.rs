@@ -1,5 +1,5 @@
 //! A run's own files for people, in `data/runs/<run>/`: `launch.json`, `prompt.txt`, `container.log`. No container can
-//! reach them; none holds a secret. They are kept until `prune` removes the run, and count for what its group has stored.
+//! reach them; none holds a secret. They are kept until `housekeeping` removes them, and count for what its group has stored.
 #![expect(clippy::disallowed_methods, reason = "data/runs is out of every container's reach")]
 
 use std::{

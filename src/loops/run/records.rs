@@ -57,6 +57,7 @@ impl Watched {
             let next = self.seen.saturating_add(1);
             let n = record.seq.unwrap_or(next);
             if n != next {
+                self.gathered.heard(n, &record);
                 return Err(Halt::Unwell(Cause::Gap { expected: next, got: n }));
             }
             let is_known = n <= self.known;
@@ -130,7 +131,8 @@ impl Watched {
     fn may_go_on(&mut self, record: &wire::Record) -> bool {
         let now = clock::now();
         let messages = usize::from(record.answer().is_some_and(|text| !text.is_empty()));
-        let bytes = [&record.result, &record.error].into_iter().flatten().map(String::len).sum();
+        let bytes =
+            [&record.result, &record.error, &record.tool].into_iter().flatten().map(String::len).sum();
         let may = self.runs.allowances.of(&self.group, |left| {
             let may = left.commands.available(now) > 0
                 && left.messages.available(now) >= messages

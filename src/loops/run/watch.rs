@@ -10,7 +10,7 @@ use crate::{
     domain::{
         host::errors::chain,
         runs::{
-            judge::{Cause, End},
+            judge::{self, Cause, End},
             lanes::Load,
             stop::StopWhen,
         },
@@ -105,6 +105,7 @@ impl Watched {
                 chunk = output.next(), if output_open && self.heard.is_empty() && waits.is_none() => match chunk {
                     Some(Ok(Chunk::Stdout(bytes))) => {
                         self.log.append(&bytes);
+                        self.gathered.read(bytes.len());
                         if taken_in.is_some() && parser.holds() + bytes.len() >= LONG {
                             runs.starts.taking(&self.group, What::Output);
                         }
@@ -115,19 +116,20 @@ impl Watched {
                     }
                     Some(Ok(Chunk::Stderr(bytes))) => {
                         self.log.append(&bytes);
+                        self.gathered.read(bytes.len());
                         last_came = Instant::now();
                     }
                     Some(Err(SandboxError::Flooded { bytes })) => {
                         tracing::warn!(bytes, "the output is over its limit");
-                        verdict.get_or_insert(Cause::Flooded { limit_bytes: runs.config.sandbox.output_bytes });
-                        self.kill(container).await;
+                        let cause = Cause::Flooded { limit_bytes: runs.config.sandbox.output_bytes };
+                        self.condemn(container, &mut verdict, cause).await;
                         output_open = false;
                     }
                     Some(Err(error)) => {
                         tracing::warn!(error = %chain(&error), "reading output failed");
                         if dead_since.is_none() {
-                            verdict.get_or_insert(Cause::Unwell { reason: format!("could not be read from: {}", chain(&error)) });
-                            self.kill(container).await;
+                            let reason = format!("could not be read from: {}", chain(&error));
+                            self.condemn(container, &mut verdict, Cause::Unwell { reason }).await;
                         }
                         output_open = false;
                     }
@@ -159,8 +161,8 @@ impl Watched {
                     Some(Ok(_)) => {}
                     Some(Err(SandboxError::Flooded { bytes })) => {
                         tracing::warn!(bytes, "the output is over its limit");
-                        verdict.get_or_insert(Cause::Flooded { limit_bytes: runs.config.sandbox.output_bytes });
-                        self.kill(container).await;
+                        let cause = Cause::Flooded { limit_bytes: runs.config.sandbox.output_bytes };
+                        self.condemn(container, &mut verdict, cause).await;
                         beside = None;
                     }
                     Some(Err(_)) => (has_waited, beside) = (false, None),
@@ -204,9 +206,8 @@ impl Watched {
                 match self.apply().await {
                     Ok(()) => {}
                     Err(Halt::Unwell(cause)) => {
-                        verdict = Some(cause);
                         self.heard.clear();
-                        self.kill(container).await;
+                        self.condemn(container, &mut verdict, cause).await;
                     }
                     Err(Halt::LetGo) => return Watching::LetGo,
                 }
@@ -253,6 +254,16 @@ impl Watched {
     fn stopped_now(&self) -> Option<Cause> {
         let stop = self.stop.as_ref().filter(|stop| stop.when == StopWhen::Now)?;
         Some(Cause::Cancelled { by: stop.by.clone(), then: stop.then })
+    }
+
+    /// Kills it for what is wrong with it, and keeps what is known of it then. The first verdict stands.
+    async fn condemn(&mut self, container: &str, verdict: &mut Option<Cause>, cause: Cause) {
+        if verdict.is_none() {
+            let reason = judge::seen_wrong(&cause).unwrap_or_default();
+            self.keep_black_box(container, &reason).await;
+            *verdict = Some(cause);
+        }
+        self.kill(container).await;
     }
 
     async fn obey(&mut self, order: Order) {

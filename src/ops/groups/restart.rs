@@ -21,9 +21,17 @@ impl Operation for Args {
         let Self { folder } = self;
         let group = world.group(&folder).await?;
         let says = match world.store.active_run_of(&folder)? {
+            Some(run) if !world.keeper.is_serving() => {
+                let text = format!("no daemon runs, and so nobody can ask run {run} to leave");
+                return Err(
+                    OpError::refused(text).hint("start the daemon with `g2 serve`, then restart the group")
+                );
+            }
             Some(run) => {
                 world.keeper.relaunch(&folder);
-                format!("run {run} finishes its work and leaves; the next message starts a new container")
+                format!(
+                    "run {run} finishes its work and leaves; the next message starts a new container. If it does not leave, `g2 runs stop {run} --now` ends it"
+                )
             }
             None => format!("group {folder} has no container; the next message starts one"),
         };

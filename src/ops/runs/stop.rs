@@ -8,7 +8,10 @@ use crate::{
     domain::{
         host::prune::History,
         rows::Run,
-        runs::stop::{Stop, StopThen, StopWhen},
+        runs::{
+            health::human,
+            stop::{Stop, StopThen, StopWhen},
+        },
     },
     store::StoreError,
 };
@@ -44,7 +47,13 @@ impl Operation for Args {
         let says = match (world.keeper.is_serving(), now) {
             (false, _) => format!("no daemon runs: its next start ends run {id}"),
             (true, true) => format!("run {id} is killed"),
-            (true, false) => format!("run {id} is asked to leave, and stopped if it does not"),
+            (true, false) => match world.settings {
+                Ok(config) => format!(
+                    "run {id} is asked to leave, and stopped if it has not left within {}; `--now` kills it at once",
+                    human(i64::try_from(config.health.close_grace_ms).unwrap_or(i64::MAX))
+                ),
+                Err(_) => format!("run {id} is asked to leave, and stopped if it does not"),
+            },
         };
         Ok(Done::new(run, says))
     }

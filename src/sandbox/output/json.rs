@@ -101,6 +101,7 @@ enum Field {
     Type,
     Handled,
     Protocol,
+    Tool,
     #[serde(other)]
     Other,
 }
@@ -136,6 +137,7 @@ impl<'de> Visitor<'de> for Fields {
                 Field::Type => record.kind = fields.next_value_seed(Word(PhantomData))?,
                 Field::Handled => record.handled = fields.next_value::<Names>()?.0,
                 Field::Protocol => record.protocol = fields.next_value()?,
+                Field::Tool => record.tool = fields.next_value::<Said>()?.0,
                 Field::Other => drop(fields.next_value::<IgnoredAny>()?),
             }
         }
@@ -480,6 +482,7 @@ mod tests {
             kind: wire::Kind::BlockedTool,
             handled: vec!["1".into(), "task-2".into()],
             protocol: Some(2),
+            tool: Some("Bash".into()),
         };
         assert_eq!(record(&serde_json::to_vec(&written).unwrap()).unwrap(), written);
         let empty = Record::default();

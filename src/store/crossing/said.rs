@@ -20,6 +20,8 @@ pub(in crate::store) enum Key {
     Command(i64),
     /// A batch that was given up.
     GivenUp { batch: i64 },
+    /// A batch that is tried again, of which an owner is told.
+    Retried { batch: i64 },
     /// A run of a task, the slot of which was given up.
     TaskFailed { run: i64 },
     /// A run that was killed, after which its lane rests.
@@ -44,6 +46,7 @@ impl fmt::Display for Key {
             Self::Record { run, n, part } => write!(f, "run {run} record {n} part {part}"),
             Self::Command(claim) => write!(f, "command {claim}"),
             Self::GivenUp { batch } => write!(f, "batch {batch} given up"),
+            Self::Retried { batch } => write!(f, "batch {batch} retried"),
             Self::TaskFailed { run } => write!(f, "run {run} task failed"),
             Self::Killed { run } => write!(f, "run {run} killed"),
             Self::Word { lane, seq } => write!(f, "lane {lane} word {seq}"),

@@ -125,6 +125,7 @@ async fn end(store: &Store, run: i64, code: i64, cause: Cause) {
         input: Some(Vec::new()),
         files_bytes: 0,
         retry_base_ms: 1,
+        tell_retry_ms: None,
     };
     store.end_run(end, Zones::utc(), NOW).await.unwrap();
 }

@@ -275,6 +275,15 @@ pub(in crate::store) fn is_main(c: &Connection, group: &Folder) -> Result<Option
         .optional()?)
 }
 
+/// Returns the main group, with the chat that was wired to it first.
+pub(in crate::store) fn main_and_its_chat(c: &Connection) -> Result<Option<(Folder, Option<String>)>> {
+    Ok(c.prepare_cached(
+        "SELECT folder, (SELECT w.chat_jid FROM wirings w WHERE w.group_folder = folder ORDER BY w.id LIMIT 1) AS chat FROM groups WHERE is_main = 1",
+    )?
+    .query_row([], |r| Ok((r.folder("folder")?, r.get("chat")?)))
+    .optional()?)
+}
+
 /// Whether there is such a group.
 pub(in crate::store) fn is_known(c: &Connection, group: &Folder) -> Result<bool> {
     Ok(is_main(c, group)?.is_some())

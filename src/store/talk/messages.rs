@@ -521,6 +521,42 @@ pub(in crate::store) fn replay_held(c: &Connection, group: &Folder, chat: &str) 
 }
 
 /// Makes the inbox row of a message for one group, and the lane where it is new. A row that is there stays.
+/// How a message is judged when it comes in.
+pub(in crate::store) struct Placed {
+    pub verdict: EngageVerdict,
+    pub rule: Rule,
+    pub reason: String,
+}
+
+/// Stores a message that is judged already, for one lane alone. The same key again changes nothing.
+pub(in crate::store) fn put_into_lane(
+    c: &Connection,
+    lane: i64,
+    message: &Inbound,
+    placed: &Placed,
+    now: Time,
+) -> Result<i64> {
+    let sender = user_id(&message.chat_jid, &message.sender);
+    let known: Option<i64> = c
+        .prepare_cached("SELECT seq FROM messages WHERE chat_jid = ?1 AND replay_key = ?2")?
+        .query_row([&message.chat_jid, &message.replay_key], |r| r.get(0))
+        .optional()?;
+    if let Some(seq) = known {
+        return Ok(seq);
+    }
+    c.prepare_cached(
+        "INSERT INTO messages (chat_jid, replay_key, id, thread, sender, sender_name, text, at, received_at, from_me, bot, mentioned)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?8, 0, 0, 1)",
+    )?
+    .execute(params![
+        message.chat_jid, message.replay_key, message.id, message.thread, sender, message.sender_name, message.text, now.0
+    ])?;
+    let seq = c.last_insert_rowid();
+    c.prepare_cached("INSERT INTO inbox (lane_id, seq, verdict, rule, reason) VALUES (?1, ?2, ?3, ?4, ?5)")?
+        .execute(params![lane, seq, placed.verdict.as_str(), placed.rule.as_str(), placed.reason])?;
+    Ok(seq)
+}
+
 fn put_into_inbox(c: &Connection, group: &str, chat: &str, thread: &str, seq: i64) -> Result<()> {
     c.prepare_cached(
         "INSERT INTO lanes (group_folder, chat_jid, thread) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING",

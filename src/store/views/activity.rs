@@ -1,4 +1,5 @@
-//! What happened for a group or for all, on one time line: asked, said, runs with their use of the model, commands, errors.
+//! What happened for a group or for all, on one time line: asked, said, runs with their use of the model, tools, commands,
+//! errors.
 
 use ipc_handlers::{Folder, Time, words};
 use rusqlite::params;
@@ -18,6 +19,8 @@ words! {
         Began = "began",
         /// A run ended; its text has its use of the model, and its error.
         Ended = "ended",
+        /// An agent began to use a tool.
+        Tool = "tool",
         /// A command of an agent was settled.
         Command = "command",
     }
@@ -60,6 +63,8 @@ impl Store {
                    SELECT r.ended_at, 'ended', r.group_folder, r.chat_jid, r.id, r.status
                        || coalesce((SELECT '; ' || sum(u.requests) || ' requests, ' || sum(u.input_tokens + u.cache_read_tokens + u.cache_creation_tokens) || ' tokens in, ' || sum(u.output_tokens) || ' out' FROM usage u WHERE u.run_id = r.id HAVING sum(u.requests) > 0), '')
                        || coalesce('; ' || substr(r.error, 1, ?4), ''), r.id FROM runs r WHERE r.ended_at >= ?1
+                   UNION ALL
+                   SELECT t.at, 'tool', t.group_folder, r.chat_jid, t.run_id, t.name, t.n FROM tools t JOIN runs r ON r.id = t.run_id WHERE t.at >= ?1
                    UNION ALL
                    SELECT x.at, 'command', x.group_folder, NULL, x.run_id, coalesce(x.type, '-') || ' ' || x.outcome || coalesce(': ' || substr(x.reason, 1, ?4), ''), x.claim_id FROM receipts x WHERE x.at >= ?1
                  ) WHERE ?2 IS NULL OR of_group = ?2 ORDER BY at DESC, what DESC, n DESC LIMIT ?3",

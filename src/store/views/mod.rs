@@ -1,6 +1,7 @@
 //! What people ask about both halves. Nothing is written here.
 
 pub(super) mod activity;
+pub(super) mod attached;
 pub(super) mod channels;
 pub(super) mod conversation;
 pub(super) mod health;

@@ -3,7 +3,10 @@
 use ipc_handlers::{Folder, Time};
 use rusqlite::{Connection, OptionalExtension, params};
 
-use crate::domain::rows::{Lane, Waiter};
+use crate::domain::{
+    rows::{Lane, Waiter},
+    runs::retry,
+};
 use crate::store::{
     Result, Store, at_most,
     columns::Columns as _,
@@ -50,6 +53,11 @@ pub(super) fn rest_in_words(until: Time) -> String {
     format!("the lane, which rests until {until} after a failure")
 }
 
+/// Names the attempt after `failed` ones.
+pub(super) fn attempt_after(failed: u32) -> String {
+    format!("attempt {} of {}", failed.saturating_add(1), retry::MAX_RETRIES + 1)
+}
+
 /// Which lanes are shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LanesShown {
@@ -70,6 +78,7 @@ const LANE: &str = "SELECT * FROM (
          WHERE b.lane_id = l.id AND b.state IN ('handed', 'claimed', 'returned') AND b.state = 'returned')))) AS since,
     (SELECT r.id FROM runs r INDEXED BY runs_one_per_group WHERE r.group_folder = l.group_folder AND r.source = 'lane:' || l.id AND r.status IN ('queued', 'running')) AS run,
     (SELECT r.error FROM runs r WHERE r.group_folder = l.group_folder AND r.source = 'lane:' || l.id ORDER BY r.id DESC LIMIT 1) AS error,
+    (SELECT coalesce(max(b.tries), 0) FROM batches b INDEXED BY batches_open WHERE b.lane_id = l.id AND b.state IN ('handed', 'claimed', 'returned')) AS tries,
     EXISTS (SELECT 1 FROM wirings w WHERE w.group_folder = l.group_folder AND w.chat_jid = l.chat_jid) AS wired
   FROM lanes l LEFT JOIN sessions s ON s.lane_id = l.id";
 
@@ -77,9 +86,13 @@ fn lane_row(c: &Connection, r: &rusqlite::Row<'_>, now: Time) -> rusqlite::Resul
     let (group, rest_until) = (r.folder("group_folder")?, r.time_or_null("rest_until")?);
     let (waiting, wired): (i64, bool) = (r.get("waiting")?, r.get("wired")?);
     let error: Option<String> = r.get("error")?;
+    let failed_attempts: u32 = r.get("tries")?;
     let waits_for = match rest_until {
         _ if waiting == 0 => None,
         _ if !wired => Some("its wiring, which was removed".to_owned()),
+        Some(until) if failed_attempts > 0 => {
+            Some(format!("{}; then comes {}", rest_in_words(until), attempt_after(failed_attempts)))
+        }
         Some(until) => Some(rest_in_words(until)),
         None => Some(at_work_or_a_slot(c, group.as_str(), now)?),
     };
@@ -90,6 +103,7 @@ fn lane_row(c: &Connection, r: &rusqlite::Row<'_>, now: Time) -> rusqlite::Resul
         waiting,
         since: r.time_or_null("since")?,
         waits_for,
+        failed_attempts,
         rest_until,
         why: error.filter(|_| rest_until.is_some()),
         run: r.get("run")?,

@@ -5,6 +5,7 @@ pub(super) mod budgets;
 pub(super) mod by_hand;
 pub(super) mod failing;
 pub(super) mod heartbeat;
+pub(super) mod housekeeping;
 pub(super) mod outside;
 pub(super) mod receipts;
 pub(super) mod runs;

@@ -24,6 +24,7 @@ mod end;
 mod record;
 mod slot;
 mod stop;
+mod tool;
 
 pub use end::{EndOfRun, LeftInput, RunEnded};
 use record::Answer;

@@ -502,6 +502,7 @@ async fn a_change_that_fails_is_made_again_and_a_run_that_ends_leaves_what_it_sa
         input: None,
         files_bytes: 0,
         retry_base_ms: 1000,
+        tell_retry_ms: None,
     };
     world.store.end_run(end, Zones::utc(), NOW).await.unwrap();
     until_said(&world).await;

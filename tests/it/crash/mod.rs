@@ -15,6 +15,7 @@
 //! | `power` | the disk stops at a step; the file system is what its journal says |
 //! | `pending` | a daemon or an agent, while messages wait or were piped and not read |
 //! | `random` | anything, any time, many times |
+//! | `stops` | a person who ends a run, passes a message over, gives a text up, writes to a run, stops with agents |
 //! | `syscalls` | nothing: the order of commit, reply and removal, as the kernel was asked for it |
 //! | `roots` | two daemons, a copied root, an old socket |
 
@@ -32,4 +33,5 @@ mod random;
 mod retried;
 mod roots;
 pub(crate) mod scene;
+mod stops;
 mod syscalls;

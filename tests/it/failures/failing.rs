@@ -92,6 +92,30 @@ fn a_program_that_floods_its_output_is_ended() {
     let root = Root::new(&custom("cat > /dev/null; exec yes"));
     let runs = given_up(&root, "I wrote too much output");
     assert_eq!(reasons(&runs), ["wrote more than 1048576 bytes"]);
+    let black_box = &root.json(&["runs", "show", "1"])["black_box"];
+    assert_eq!(black_box["reason"], "wrote more than 1048576 bytes");
+    assert!(black_box["output_bytes"].as_u64().unwrap() > 500_000, "{black_box}");
+    assert_eq!(black_box["log"][0], "y", "the last lines are what it flooded us with");
+}
+
+#[test]
+fn a_program_that_leaves_out_a_record_is_ended_and_its_black_box_names_both_numbers() {
+    let record = |json: &str| format!("echo ---G2_OUTPUT_START---; echo '{json}'; echo ---G2_OUTPUT_END---;");
+    let ready = record(r#"{"status":"success","result":null,"seq":1,"type":"ready","protocol":2}"#);
+    let third = record(r#"{"status":"success","result":"after the gap","seq":3}"#);
+    let root = Root::new(&custom(&format!("cat > /dev/null; {ready} {third} sleep 60")));
+    let runs = given_up(&root, "part of my output was lost");
+    assert_eq!(reasons(&runs), ["record 2 is missing: 3 came instead"]);
+    let black_box = &root.json(&["runs", "show", "1"])["black_box"];
+    assert_eq!(black_box["reason"], "record 2 is missing: 3 came instead");
+    let heard: Vec<(&Value, &Value)> = black_box["records"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|record| (&record["n"], &record["text"]))
+        .collect();
+    assert_eq!(heard, [(&json!(1), &json!("")), (&json!(3), &json!("after the gap"))]);
+    assert!(black_box["processes"].as_array().is_some_and(|all| !all.is_empty()), "{black_box}");
 }
 
 #[test]

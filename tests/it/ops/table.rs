@@ -146,6 +146,7 @@ fn cases(failed: i64) -> Vec<Case> {
         case("channels.restart", json!({"name": "toy"}), json!({"name": "other"}), "not_found"),
         // Nothing runs in either root, and nothing waits there that can be given up.
         case("runs.stop", json!({"id": 77}), json!({"id": 1}), "refused"),
+        case("runs.say", json!({"id": 77, "text": "t"}), json!({"id": 77, "text": " "}), "invalid"),
         case("messages.skip", json!({"seq": 77, "reason": "r"}), json!({"seq": 2, "reason": " "}), "invalid"),
         case("outbox.drop", json!({"id": 77}), json!({"id": failed}), "refused"),
         case("restored.resume", json!({"all": true}), json!({"all": true, "texts": [1]}), "invalid"),
@@ -241,7 +242,7 @@ async fn every_operation_does_and_refuses_the_same_with_the_daemon_up_or_down() 
             (alone(&down, &asked).await, socket.call(&request))
         };
         let (by_hand, by_daemon) = ask(&args).await;
-        if ["tasks.run", "runs.stop", "messages.skip", "outbox.drop"].contains(&name) {
+        if ["tasks.run", "runs.stop", "runs.say", "messages.skip", "outbox.drop"].contains(&name) {
             assert_eq!(by_hand["error"]["code"], "not_found", "{by_hand}");
         } else {
             assert!(fits(&schema, &schema["done"], &by_hand), "{name}: {by_hand}");

@@ -244,7 +244,15 @@ impl Day {
 
     async fn end(&mut self, end: End, cause: Cause) {
         let Some(live) = self.live.take() else { return };
-        let end = EndOfRun { run: live.run, end, cause, input: None, files_bytes: 0, retry_base_ms: 5000 };
+        let end = EndOfRun {
+            run: live.run,
+            end,
+            cause,
+            input: None,
+            files_bytes: 0,
+            retry_base_ms: 5000,
+            tell_retry_ms: None,
+        };
         self.world.store.end_run(end, Zones::utc(), self.now).await.unwrap();
         for waiter in self.waiters.values_mut() {
             waiter.ended += 1;

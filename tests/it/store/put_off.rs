@@ -22,6 +22,7 @@ async fn fail(world: &World, run: i64, now: Time) {
         cause: Cause::Itself,
         input: None,
         retry_base_ms: 5_000,
+        tell_retry_ms: None,
     };
     world.store.end_run(end, Zones::utc(), now).await.unwrap();
 }

@@ -193,6 +193,7 @@ async fn slots_of_a_rest_and_of_a_pause_are_skipped_for_that() {
         input: None,
         files_bytes: 0,
         retry_base_ms: 5_000,
+        tell_retry_ms: None,
     };
     world.store.end_run(end, Zones::utc(), hours(1)).await.unwrap();
     assert_eq!(task(&world).next_run, Some(hours(1).plus_ms(5_000)));
@@ -269,7 +270,8 @@ async fn a_history_has_what_a_run_said_and_what_it_sent() {
 
 /// Ends a run in this way at `now`, with a first rest of 5 s.
 async fn end_at(world: &World, run: i64, end: End, cause: Cause, now: Time) {
-    let end = EndOfRun { run, end, cause, input: None, files_bytes: 0, retry_base_ms: 5_000 };
+    let end =
+        EndOfRun { run, end, cause, input: None, files_bytes: 0, retry_base_ms: 5_000, tell_retry_ms: None };
     world.store.end_run(end, Zones::utc(), now).await.unwrap();
 }
 

@@ -162,6 +162,8 @@ fn a_tool_that_runs_is_shown(agent: &Agent) {
     let runner = stage.run("a").ready();
     let shown = stage.tool(Some("Bash"));
     assert_eq!(shown["current_tool"], "Bash");
+    let named = runner.any_record();
+    assert_eq!((named.kind, named.tool.as_deref()), (Kind::Progress, Some("Bash")), "{named:?}");
     fs::write(stage.home.path("group/go"), "").unwrap();
     runner.says("done", &["1"]);
     assert!(stage.seen().last().unwrap().contains("DONE-IT"));

@@ -133,11 +133,15 @@ pub(crate) struct Runner {
 }
 
 impl Runner {
-    /// Returns the next record.
+    /// Returns the next record, but no second `ready`, which only names the session, and none that only names a tool.
     pub(crate) fn record(&self) -> Record {
-        let record = self.any_record();
-        // A second `ready` only names the session.
-        if record.kind == Kind::Ready && record.seq > Some(1) { self.any_record() } else { record }
+        loop {
+            let record = self.any_record();
+            let names_session = record.kind == Kind::Ready && record.seq > Some(1);
+            if !names_session && record.tool.is_none() {
+                return record;
+            }
+        }
     }
 
     /// Returns the next record, whatever it is.
@@ -175,9 +179,13 @@ impl Runner {
         record.error.expect("a reason")
     }
 
-    /// Waits for the end, with no record before it.
+    /// Waits for the end, with no record before it but those that only name a tool.
     pub(crate) fn end(mut self) -> ExitStatus {
-        assert_eq!(self.records.recv_timeout(DEADLINE), Err(RecvTimeoutError::Disconnected));
+        let mut next = self.records.recv_timeout(DEADLINE);
+        while next.as_ref().is_ok_and(|record| record.tool.is_some()) {
+            next = self.records.recv_timeout(DEADLINE);
+        }
+        assert_eq!(next, Err(RecvTimeoutError::Disconnected));
         self.child.wait().unwrap()
     }
 

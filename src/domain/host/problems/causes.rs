@@ -12,6 +12,9 @@ use Problem::{
     Upstream, Zone,
 };
 
+/// A rest from here on is no pause between two attempts, ms.
+const LONG_REST_MS: i64 = 600_000;
+
 impl Problem {
     /// Whether `other` only follows from this one, and needs no fix of its own.
     fn explains(&self, other: &Self) -> bool {
@@ -21,7 +24,10 @@ impl Problem {
                 RunsFail(Failing { task: None, group, .. }),
                 RunsFail(Failing { group: of, task: Some(_), .. }),
             ) => group == of,
-            (RunsFail(Failing { task: None, group, .. }), Rests(Resting { group: of, .. })) => group == of,
+            // A long rest follows runs that were killed: until when it lasts is news.
+            (RunsFail(Failing { task: None, group, at, .. }), Rests(Resting { group: of, until, .. })) => {
+                group == of && until.ms_since(*at) < LONG_REST_MS
+            }
             (_, RunsFail(Failing { group, .. }) | Rests(Resting { group, .. })) => self.stops(group),
             _ => false,
         }

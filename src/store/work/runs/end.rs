@@ -22,7 +22,7 @@ use crate::store::{
         said::{Key, newest_of, said, said_after, says_no_more},
         waiting::{WaitingLane, waiting},
     },
-    talk::outbox::Say,
+    talk::{groups, outbox::Say},
     totals,
     work::{failing, tasks},
 };
@@ -39,6 +39,8 @@ pub struct EndOfRun {
     pub files_bytes: u64,
     /// First rest after a failure, ms.
     pub retry_base_ms: i64,
+    /// An owner is told once of a message whose next attempt is that long away, ms; `None`: never.
+    pub tell_retry_ms: Option<i64>,
 }
 
 /// A batch whose file was found in `input/` when its run was over.
@@ -104,6 +106,12 @@ pub(super) fn finish(c: &Connection, end: &EndOfRun, zones: &Zones, now: Time) -
         {
             let key = Key::Stopped { run: end.run };
             tell(c, *lane, (&key, "was stopped"), end.run, judge::STOPPED_AND_ASKED_AGAIN, now)?;
+        }
+        if let Judgement::Returned { tries, rest_ms, .. } = judgement
+            && tries > facts.tries
+            && end.tell_retry_ms.is_some_and(|least| rest_ms >= least)
+        {
+            tell_of_retry(c, &row, &ended, *batch, (tries, rest_ms), now)?;
         }
         keep_judgement(c, end.run, *batch, *lane, judgement, now)?;
     }
@@ -247,6 +255,34 @@ fn tell(c: &Connection, lane: i64, (key, what): (&Key, &str), run: i64, text: &s
         .query_row([lane], |r| Ok((r.get("chat_jid")?, r.get("thread")?)))?;
     let cause = format!("notice: run {run} {what}");
     said(c, key, &Say { chat_jid: &chat, thread: &thread, text, cause: &cause, ..Say::default() }, now)?;
+    Ok(())
+}
+
+/// Tells an owner that a message is tried again: in its own chat if that is main's, otherwise in main's chat. Once a message.
+fn tell_of_retry(
+    c: &Connection,
+    run: &ActiveRun,
+    ended: &Ended,
+    batch: i64,
+    (tries, rest_ms): (u32, i64),
+    now: Time,
+) -> Result<()> {
+    let (chat, thread): (String, String) = c
+        .prepare_cached("SELECT chat_jid, thread FROM runs WHERE id = ?1")?
+        .query_row([run.id], |r| Ok((r.get("chat_jid")?, r.get("thread")?)))?;
+    let (told, whose) = match groups::main_and_its_chat(c)? {
+        Some((main, _)) if main == run.group => ((chat.clone(), thread), None),
+        Some((_, Some(of_main))) => ((of_main, String::new()), Some(run.group.as_str())),
+        Some((_, None)) | None => return Ok(()),
+    };
+    let text = judge::retry_notice(ended, whose, &chat, tries, rest_ms);
+    let cause = format!("notice: batch {batch} is tried again");
+    said(
+        c,
+        &Key::Retried { batch },
+        &Say { chat_jid: &told.0, thread: &told.1, text: &text, cause: &cause, ..Say::default() },
+        now,
+    )?;
     Ok(())
 }
 

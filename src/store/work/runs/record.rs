@@ -10,7 +10,7 @@ use ipc_handlers::{
 };
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::{ACTIVE, ActiveRun, active_row, task_batch, with_batches};
+use super::{ACTIVE, ActiveRun, active_row, task_batch, tool::note_tool, with_batches};
 use crate::domain::runs::heartbeat;
 use crate::store::{
     Result, StoreError,
@@ -267,7 +267,8 @@ pub(super) fn apply(
             )?
             .execute(params![run, undone])?;
         }
-        wire::Kind::Ready | wire::Kind::Progress | wire::Kind::BlockedTool | wire::Kind::SoFar => {}
+        wire::Kind::Progress | wire::Kind::BlockedTool => note_tool(c, &row, seq, record, now)?,
+        wire::Kind::Ready | wire::Kind::SoFar => {}
     }
     let after = c.prepare_cached(&format!("{ACTIVE} WHERE id = ?1"))?.query_row([run], active_row)?;
     Ok(Recorded::Applied { said: said.is_some(), idle: after.life.is_idle() })

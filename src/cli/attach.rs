@@ -1,0 +1,179 @@
+//! `g2 runs attach`: what a run does, as it does it, and lines for its agent.
+
+use std::time::Duration;
+
+use serde_json::json;
+
+use super::{
+    CliResult, Context, Failure,
+    client::{Client, perform},
+    editor::{Editor, Look},
+    out, send,
+};
+use crate::{
+    domain::{rows::Run, states::RunKind},
+    ops::runs::say,
+    store::{SeenOfRun, Step, Store},
+    system::clock,
+};
+
+/// How often it is looked what the run has done.
+const LOOK_AGAIN: Duration = Duration::from_millis(100);
+/// How much of what it did before is shown, ms.
+const BEFORE_MS: i64 = 60_000;
+
+/// Looks on until the run has ended or the person leaves.
+pub(super) async fn run(context: &Context, store: &Store, run: Run, sender: String) -> CliResult {
+    if run.ended_at.is_some() {
+        let ended = format!("run {0} has ended; `g2 runs logs {0}` shows what it said", run.id);
+        return Err(anyhow::anyhow!(ended).into());
+    }
+    drop(Client::needed(context).await?);
+    let seen = store.seen_of_run(run.id, clock::now().plus_ms(-BEFORE_MS))?;
+    let editor = (!context.json).then(|| Editor::open(Vec::new(), &greeting(&run))).flatten();
+    let mut attached =
+        Attached { context, store, id: run.id, takes_lines: run.kind == RunKind::Message, sender, seen };
+    let outcome = match editor {
+        Some(editor) => attached.at_terminal(editor).await?,
+        None => attached.at_pipe().await?,
+    };
+    if !context.json {
+        out::line(outcome.in_words(run.id))?;
+    }
+    Ok(())
+}
+
+fn greeting(run: &Run) -> Vec<(Look, String)> {
+    let Run { id, group, lane, .. } = run;
+    let takes = match run.kind {
+        RunKind::Message => "A line that you type goes to its agent.",
+        RunKind::Task | RunKind::Heartbeat => "It works on a task, and takes no lines.",
+    };
+    vec![(Look::Dim, format!("run {id} of {group}, for {lane}. {takes} Ctrl-C leaves, and the run goes on."))]
+}
+
+/// Why nobody looks on any more.
+enum Outcome {
+    Left,
+    /// The run has ended, with this error.
+    Ended(Option<String>),
+}
+
+impl Outcome {
+    fn in_words(&self, id: i64) -> String {
+        match self {
+            Self::Left => {
+                format!("run {id} goes on; `g2 runs attach {id}` comes back, `g2 runs stop {id}` ends it")
+            }
+            Self::Ended(None) => format!("run {id} has ended"),
+            Self::Ended(Some(error)) => format!("run {id} has ended: {error}"),
+        }
+    }
+}
+
+/// Somebody who looks on.
+struct Attached<'a> {
+    context: &'a Context,
+    store: &'a Store,
+    id: i64,
+    takes_lines: bool,
+    sender: String,
+    seen: SeenOfRun,
+}
+
+impl Attached<'_> {
+    async fn at_terminal(&mut self, mut editor: Editor) -> Result<Outcome, Failure> {
+        loop {
+            let outcome = self.look(|step| {
+                editor.print(look_of(step), &line_of(step));
+                Ok(())
+            })?;
+            if let Some(outcome) = outcome {
+                return Ok(outcome);
+            }
+            tokio::select! {
+                line = editor.typed() => match line {
+                    None => return Ok(Outcome::Left),
+                    Some(line) if line.trim().is_empty() => {}
+                    Some(line) => if let Err(failure) = self.say(line).await {
+                        editor.print(Look::Dim, &failure.to_string());
+                    },
+                },
+                () = tokio::time::sleep(LOOK_AGAIN) => {}
+                _ = tokio::signal::ctrl_c() => return Ok(Outcome::Left),
+            }
+        }
+    }
+
+    async fn at_pipe(&mut self) -> Result<Outcome, Failure> {
+        let (mut lines, mut more) = (send::stdin_lines(), true);
+        loop {
+            let json = self.context.json;
+            let outcome =
+                self.look(|step| if json { out::json(as_json(step)) } else { out::line(line_of(step)) })?;
+            if let Some(outcome) = outcome {
+                return Ok(outcome);
+            }
+            tokio::select! {
+                line = lines.recv(), if more => match line {
+                    None => more = false,
+                    Some(line) if line.trim().is_empty() => {}
+                    Some(line) => self.say(line).await?,
+                },
+                () = tokio::time::sleep(LOOK_AGAIN) => {}
+                _ = tokio::signal::ctrl_c() => return Ok(Outcome::Left),
+            }
+        }
+    }
+
+    /// Shows what the run has done since the last look. Returns how it ended, once all of it is shown.
+    fn look(&mut self, mut show: impl FnMut(&Step) -> CliResult) -> Result<Option<Outcome>, Failure> {
+        // First: what a run does before its end is there when the end is.
+        let run = self.store.run(self.id)?;
+        loop {
+            let (steps, seen) = self.store.steps_of_run(self.id, self.seen)?;
+            if steps.is_empty() {
+                break;
+            }
+            self.seen = seen;
+            steps.iter().try_for_each(&mut show)?;
+        }
+        Ok(match run {
+            Some(run) if run.ended_at.is_none() => None,
+            Some(run) => Some(Outcome::Ended(run.error)),
+            None => Some(Outcome::Ended(None)),
+        })
+    }
+
+    async fn say(&self, text: String) -> CliResult {
+        if !self.takes_lines {
+            return Err(anyhow::anyhow!("run {} works on a task, and takes no lines", self.id).into());
+        }
+        perform(self.context, say::Args { id: self.id, text, sender: Some(self.sender.clone()) })
+            .await
+            .map(drop)
+    }
+}
+
+fn look_of(step: &Step) -> Look {
+    match step {
+        Step::Said(_) => Look::Plain,
+        Step::Given { .. } | Step::Tool(_) => Look::Dim,
+    }
+}
+
+fn line_of(step: &Step) -> String {
+    match step {
+        Step::Given { name, text, .. } => format!("[was given] {name}: {text}"),
+        Step::Tool(name) => format!("[uses {name}]"),
+        Step::Said(text) => text.clone(),
+    }
+}
+
+fn as_json(step: &Step) -> serde_json::Value {
+    match step {
+        Step::Given { seq, name, text } => json!({ "is": "given", "seq": seq, "name": name, "text": text }),
+        Step::Tool(name) => json!({ "is": "tool", "name": name }),
+        Step::Said(text) => json!({ "is": "said", "text": text }),
+    }
+}

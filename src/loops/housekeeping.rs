@@ -1,0 +1,288 @@
+//! Removes files that nothing needs any more, of each group those beyond its bounds; and weighs what each group takes on the
+//! disk. A person has the first done by `g2 prune`, with the daemon up or down.
+//!
+//! Of a run that has ended, its folder goes first, and then its row says so. A crash leaves either, and the next pass does the
+//! rest: it looks at the rows and at the folders.
+//!
+//! | a crash after | leaves | the next pass |
+//! |---|---|---|
+//! | some files of a run are removed | its folder, and its row as it was | removes the rest |
+//! | the folder is removed (`housekeeping.run`) | its row as it was | finds no folder, and changes the row |
+//! | the rows are changed (`housekeeping.runs`) | nothing | |
+//! | a file of a session is removed (`old.removed`) | the others | looks anew |
+//!
+//! What a session needs is asked before the files are looked at. A session that becomes needed after that was so before (it was
+//! archived, or a lane's), or it is new, and then its files are young.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use ipc_handlers::{Folder, Time};
+use tokio::task::spawn_blocking;
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    config::{Config, Housekeeping},
+    domain::host::{
+        disk::A_NAME,
+        errors::chain,
+        housekeeping::{Aged, Bounds, GroupDisk, outlived},
+        prune::pause,
+    },
+    ipc::{Gap, OldFile, Removed, Weight, World, old_files, remove_old, weigh},
+    root,
+    store::{FilesOfRun, Needed, Store, StoreError},
+    system::{clock, failpoint},
+};
+
+/// How many names of a group's `.claude` are looked at at a time, and how often in one pass.
+const NAMES: usize = 100_000;
+const ROUNDS: usize = 20;
+/// How many files, or runs, are removed in one step.
+const STEP: usize = 250;
+/// How many names of each of a group's folders are weighed.
+const WEIGHED: usize = 500_000;
+/// How long after the start groups are weighed first, and how often from then on.
+const WEIGH_FIRST: Duration = Duration::from_secs(60);
+const WEIGH_EVERY: Duration = Duration::from_hours(1);
+
+/// Whether rows are removed or counted, and whether a daemon works on the store meanwhile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum How {
+    /// Nothing is removed; it is counted what would be.
+    DryRun,
+    /// A daemon is at work: it has the store for longer than we have.
+    Beside,
+    Alone,
+}
+
+/// Why it ended early. What was removed before is, whole steps of it.
+#[derive(Debug, thiserror::Error)]
+pub enum PruneError {
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error(transparent)]
+    World(#[from] World),
+    #[error("looking at the folders of runs failed")]
+    Folders(#[source] std::io::Error),
+    #[error("a fault of our own, see the log")]
+    Fault,
+}
+
+/// What was removed, or would be.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Housekept {
+    /// Runs whose files went.
+    pub runs: usize,
+    pub run_bytes: u64,
+    /// What agents' programs had kept for themselves.
+    pub sessions: Removed,
+}
+
+/// Removes files that nothing needs any more, or counts them, but not those of runs that are removed `elsewhere`.
+///
+/// # Errors
+/// [`PruneError`]. A group whose folder can't be looked at is logged, and the others go on.
+pub async fn housekeep(
+    store: &Store,
+    root: &Path,
+    bounds: &Housekeeping,
+    now: Time,
+    (how, elsewhere): (How, &BTreeSet<i64>),
+) -> Result<Housekept, PruneError> {
+    let mut kept = Housekept::default();
+    let (runs, bytes) = runs(store, root, bounds.runs(), now, (how, elsewhere)).await?;
+    (kept.runs, kept.run_bytes) = (runs, bytes);
+    if bounds.sessions().are_none() {
+        return Ok(kept);
+    }
+    for group in store.groups().await? {
+        kept.sessions += sessions(store, root, group.folder, bounds.sessions(), now, how).await?;
+    }
+    Ok(kept)
+}
+
+/// Removes files of runs; returns of how many, and their bytes.
+async fn runs(
+    store: &Store,
+    root: &Path,
+    bounds: Bounds,
+    now: Time,
+    (how, elsewhere): (How, &BTreeSet<i64>),
+) -> Result<(usize, u64), PruneError> {
+    if bounds.are_none() {
+        return Ok((0, 0));
+    }
+    let (of, data) = (store.clone(), root.join("data"));
+    let found = blocking(move || {
+        let folders = root::folders_of_runs(&data).map_err(PruneError::Folders)?;
+        Ok(of.runs_with_files(&folders)?)
+    })
+    .await?;
+    let mut by_group: BTreeMap<Folder, Vec<FilesOfRun>> = BTreeMap::new();
+    for files in found.into_iter().filter(|files| !elsewhere.contains(&files.run)) {
+        by_group.entry(files.group.clone()).or_default().push(files);
+    }
+    let (mut count, mut bytes) = (0, 0);
+    for runs in by_group.into_values() {
+        let aged = |run: &FilesOfRun| Aged { changed: run.ended_at, bytes: run.bytes, is_needed: false };
+        let goes = outlived(&runs.iter().map(aged).collect::<Vec<_>>(), bounds, now);
+        let goes: Vec<&FilesOfRun> = goes.into_iter().map(|at| &runs[at]).collect();
+        count += goes.len();
+        bytes += goes.iter().map(|run| run.bytes).sum::<u64>();
+        if how == How::DryRun {
+            continue;
+        }
+        for step in goes.chunks(STEP) {
+            let began = clock::monotonic();
+            let (data, ids) = (root.join("data"), step.iter().map(|run| run.run).collect::<Vec<_>>());
+            let gone = ids.clone();
+            blocking(move || {
+                for run in ids {
+                    root::remove_files_of_run(&data, run).map_err(PruneError::Folders)?;
+                    failpoint::reach("housekeeping.run");
+                }
+                Ok(())
+            })
+            .await?;
+            store.runs_without_files(gone).await?;
+            failpoint::reach("housekeeping.runs");
+            rest(how, began).await;
+        }
+    }
+    Ok((count, bytes))
+}
+
+/// Removes what a group's agent keeps of sessions that nothing needs any more.
+async fn sessions(
+    store: &Store,
+    root: &Path,
+    group: Folder,
+    bounds: Bounds,
+    now: Time,
+    how: How,
+) -> Result<Removed, PruneError> {
+    let mut all = Removed::default();
+    for _ in 0..ROUNDS {
+        let needed = store.needed_sessions(&group)?;
+        let (path, of) = (root.to_owned(), group.clone());
+        let looked = blocking(move || {
+            let looked = old_files(&path, &of, NAMES)?;
+            Ok((going(looked.files, &needed, bounds, now), looked.partial))
+        })
+        .await;
+        let (goes, partial) = match looked {
+            Ok(looked) => looked,
+            Err(PruneError::World(error)) => {
+                tracing::warn!(group = %group, error = %chain(&error), "what an agent keeps of its sessions can't be looked at");
+                return Ok(all);
+            }
+            Err(error) => return Err(error),
+        };
+        if how == How::DryRun {
+            let files = goes.iter().filter(|file| !file.is_folder).count();
+            return Ok(Removed { files, bytes: goes.iter().map(|file| file.bytes).sum(), stuck: 0 });
+        }
+        let mut removed = Removed::default();
+        for step in goes.chunks(STEP) {
+            let began = clock::monotonic();
+            let (path, of, step) = (root.to_owned(), group.clone(), step.to_vec());
+            removed += blocking(move || Ok(remove_old(&path, &of, &step)?)).await?;
+            rest(how, began).await;
+        }
+        all += removed;
+        // What is left over is looked at again where room was made for it.
+        if !partial || removed.files == 0 {
+            break;
+        }
+    }
+    if all.stuck > 0 {
+        tracing::warn!(group = %group, files = all.stuck, "old files of sessions can't be removed");
+    }
+    Ok(all)
+}
+
+/// Returns which files go.
+fn going(mut files: Vec<OldFile>, needed: &Needed, bounds: Bounds, now: Time) -> Vec<OldFile> {
+    let aged = |file: &OldFile| Aged {
+        changed: file.changed,
+        bytes: file.bytes,
+        is_needed: file.session.as_ref().is_some_and(|id| needed.sessions.contains(id))
+            || needed.busy_since.is_some_and(|since| file.changed >= since),
+    };
+    let mut goes = outlived(&files.iter().map(aged).collect::<Vec<_>>(), bounds, now);
+    // As they were found: folders after their contents.
+    goes.sort_unstable();
+    let mut at = 0;
+    let mut goes = goes.into_iter().peekable();
+    files.retain(|_| {
+        let is_it = goes.next_if_eq(&at).is_some();
+        at += 1;
+        is_it
+    });
+    files
+}
+
+/// Leaves the disk to others after a step, where a daemon is at work.
+async fn rest(how: How, began: std::time::Instant) {
+    if how == How::Beside {
+        tokio::time::sleep(pause(began.elapsed())).await;
+    }
+}
+
+/// Does what may block on a thread that may.
+pub(super) async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, PruneError> + Send + 'static,
+) -> Result<T, PruneError> {
+    spawn_blocking(work).await.unwrap_or(Err(PruneError::Fault))
+}
+
+/// Weighs every group after a minute and then each hour, one after the other, until the daemon stops.
+pub async fn weigh_groups(store: Store, root: PathBuf, config: Arc<Config>, stop: CancellationToken) {
+    let mut wait = WEIGH_FIRST.min(config.limits.keep_first);
+    loop {
+        tokio::select! {
+            () = stop.cancelled() => return,
+            () = tokio::time::sleep(wait) => wait = WEIGH_EVERY,
+        }
+        tokio::select! {
+            () = stop.cancelled() => return,
+            weighed = weigh_all(&store, &root) => if let Err(error) = weighed {
+                tracing::warn!(error = %chain(&error), "weighing what groups take on the disk failed; it is tried again in an hour");
+            }
+        }
+    }
+}
+
+async fn weigh_all(store: &Store, root: &Path) -> Result<(), PruneError> {
+    for group in store.groups().await? {
+        let began = clock::monotonic();
+        let (of, path, folder) = (store.clone(), root.to_owned(), group.folder.clone());
+        let disk = blocking(move || Ok(weigh_group(&of, &path, &folder)?)).await?;
+        store.weighed(group.folder, disk, clock::now()).await?;
+        rest(How::Beside, began).await;
+    }
+    Ok(())
+}
+
+/// Returns what a group takes on the disk now. Blocks.
+///
+/// # Errors
+/// The store's.
+pub fn weigh_group(store: &Store, root: &Path, group: &Folder) -> crate::store::Result<GroupDisk> {
+    let mut gap: Option<Gap> = None;
+    let mut at = |place: &str| {
+        let Weight { all, gap: more, .. } =
+            weigh(&root.join(place).join(group.as_str()), A_NAME, WEIGHED, Time(i64::MAX));
+        gap = gap.or(more);
+        all
+    };
+    let (working_folder, sessions, media) = (at("groups"), at("data/sessions"), at("data/media-of"));
+    let mailbox = ["data/ipc", "data/done", "data/dead"].map(&mut at).into_iter().sum();
+    let runs = store.bytes_of_runs(group)?;
+    Ok(GroupDisk { working_folder, sessions, runs, media, mailbox, partial: gap.is_some() })
+}
