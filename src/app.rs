@@ -388,8 +388,7 @@ impl Daemon {
         let (of_budgets, of_lanes) = (Arc::clone(&runs.gateway), runs.lanes.clone());
         let mut budgets = Budgets::new(Arc::clone(&config), store.clone(), of_budgets, of_lanes);
         let out = budgets.begin(clock::now()).await?.into_iter().map(|group| (group, Holding::Budget));
-        let unknown = recovered.waiting.groups().into_iter().map(|group| (group, Holding::Unknown));
-        let waiting = unknown.chain(out).collect();
+        let waiting = recovered.waiting.groups(&held).into_iter().chain(out).collect();
         let of_dispatch = (Arc::clone(&runs), Arc::clone(&due), retire.clone());
         let dispatch =
             Dispatch::new(of_dispatch.0, owner, of_dispatch.1, of_dispatch.2, recovered.adopted, waiting);

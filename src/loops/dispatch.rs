@@ -140,7 +140,9 @@ impl Dispatch {
             (None, None) => Work::Task(run.source.clone()),
         };
         self.tell(Event::Adopted { group: run.group.clone(), work, generation: run.generation, state });
-        self.tell(Event::Release { group: run.group.clone(), reason: Holding::Unknown });
+        for reason in [Holding::Unknown, Holding::SetAside] {
+            self.tell(Event::Release { group: run.group.clone(), reason });
+        }
         self.supervise(run.group.clone(), run.id, Beginning::Adopted(Box::new(run)));
     }
 

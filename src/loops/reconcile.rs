@@ -61,10 +61,14 @@ pub struct Waiting {
 }
 
 impl Waiting {
-    /// Returns the groups that wait.
+    /// Returns the groups that wait, and why.
     #[must_use]
-    pub fn groups(&self) -> Vec<Folder> {
-        self.unknown.iter().map(|run| &run.group).chain(&self.ends.of).cloned().collect()
+    pub fn groups(&self, held: &Held) -> Vec<(Folder, Holding)> {
+        let unknown = self.unknown.iter().map(|run| {
+            let reason = if held.is_aside(&run.group) { Holding::SetAside } else { Holding::Unknown };
+            (run.group.clone(), reason)
+        });
+        unknown.chain(self.ends.of.iter().map(|group| (group.clone(), Holding::Unknown))).collect()
     }
 }
 
@@ -289,7 +293,9 @@ fn release(runs: &Runs, group: Folder) {
         let waiting = WaitingLane::from(lane);
         let _ = runs.lanes.send(Event::Waiting { group: group.clone(), waiting });
     }
-    let _ = runs.lanes.send(Event::Release { group, reason: Holding::Unknown });
+    for reason in [Holding::Unknown, Holding::SetAside] {
+        let _ = runs.lanes.send(Event::Release { group: group.clone(), reason });
+    }
 }
 
 /// Says why the disk lets nothing be launched.

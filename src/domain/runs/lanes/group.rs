@@ -117,6 +117,11 @@ impl Group {
         self.run.is_none() && self.held.is_empty() && !(self.tasks.is_empty() && self.lanes.is_empty())
     }
 
+    /// Returns whether the group has a run, or one that may be alive.
+    pub(super) fn takes_a_slot(&self) -> bool {
+        self.run.is_some() || self.held.contains(&Holding::Unknown)
+    }
+
     /// Returns whether there is nothing to remember of the group.
     pub(super) fn is_blank(&self) -> bool {
         self.run.is_none() && self.held.is_empty() && self.tasks.is_empty() && self.waits.is_empty()

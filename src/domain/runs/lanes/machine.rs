@@ -24,6 +24,7 @@ pub struct Lanes {
     // What follows is an index of `groups`, brought up to date by `index`.
     /// Groups that could use a slot, in the order in which they began to wait.
     line: Line<Folder>,
+    /// Groups with a run, or with one that may be alive.
     live: BTreeSet<Folder>,
     /// Groups whose known run is idle, longest first.
     idle: Line<Folder>,
@@ -171,7 +172,7 @@ impl Lanes {
         self.line.set(folder, Membership::when(group.is_startable()));
         self.idle.set(folder, Membership::when(phase == Some(Phase::Ready(Load::Idle))));
         self.closing.set(folder, Membership::when(phase == Some(Phase::Closing)));
-        if group.run.is_none() {
+        if !group.takes_a_slot() {
             self.live.remove(folder);
         } else if !self.live.contains(folder) {
             self.live.insert(folder.clone());

@@ -58,8 +58,10 @@ pub struct WaitingLane {
 /// Why a group is held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Holding {
-    /// Its state is not known, as the engine does not answer.
+    /// A run of it may be alive: the engine does not answer, or its end is not written down yet. It counts as a run.
     Unknown,
+    /// It was set aside until a person lets it go on. That may be long, so a run that it may have does not count.
+    SetAside,
     /// Somebody is removing it.
     Removal,
     /// There is no room for what it writes.

@@ -2,8 +2,11 @@
 
 use proptest::prelude::*;
 
-use super::world::{End, GROUPS, LANES, Mode, Pipe, Told, ToldRest, World};
+use super::world::{End, LANES, Mode, Pipe, Told, ToldRest, World};
 use crate::domain::runs::lanes::{AdoptedState, LaneId, Load, Work};
+
+/// Groups in the world.
+const GROUPS: usize = 6;
 
 #[derive(Clone, Debug)]
 enum Op {
@@ -113,7 +116,7 @@ proptest! {
         adopted in proptest::collection::vec((0..GROUPS, work(), state()), 0..4),
         ops in proptest::collection::vec(op(), 0..200),
     ) {
-        let mut world = World::new(cap);
+        let mut world = World::new(cap, GROUPS);
         for (g, work, state) in adopted {
             world.adopt(g, work, state);
         }
@@ -128,7 +131,7 @@ proptest! {
         before in proptest::collection::vec(op(), 0..40),
         after in proptest::collection::vec(op(), 0..40),
     ) {
-        let mut world = World::new(2);
+        let mut world = World::new(2, GROUPS);
         for op in before.into_iter().chain([Op::SetMode(Mode::Draining)]).chain(after) {
             perform(&mut world, op);
         }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use ipc_handlers::{Folder, Time};
 
-use super::world::{Container, GROUPS, Group, Mode, Patience, Pipe, Rows, Source, World, name};
+use super::world::{Container, Group, Mode, Patience, Pipe, Queued, Rows, Source, Turns, World, name};
 use crate::domain::runs::lanes::{Action, Event, LaneId, Load, PIPE_TRIES, PIPES_WHILE_OTHERS_WAIT, Work};
 
 impl World {
@@ -26,20 +26,25 @@ impl World {
                 }
             }
         }
-        self.judge();
+        if !self.is_starting {
+            self.judge();
+        }
     }
 
     fn start(&mut self, g: usize, work: Work) {
         assert_eq!(self.mode, Mode::Open, "start of {g}");
         assert!(self.live() < self.cap, "start of {g} exceeds the cap");
         assert!(self.is_startable(g), "start of {g}: {:?}", self.groups[g]);
-        let others: Vec<usize> =
-            (0..GROUPS).filter(|other| *other != g && self.is_startable(*other)).collect();
+        let others: Vec<usize> = self.startable().filter(|other| *other != g).collect();
         for other in others {
             let fair = self.passed_by.entry(other).or_default().insert(g);
             assert!(fair, "{g} has a second turn while {other} waits");
         }
         self.passed_by.remove(&g);
+        if let Some(queued) = self.queued.remove(&g) {
+            queued.judge(g, self.turns);
+        }
+        self.turns.starts += 1;
         self.patience.remove(&(g, Source::of(&work)));
         for ((of, source), patience) in self.patience.iter_mut().filter(|((of, _), _)| *of == g) {
             patience.passed_over += 1;
@@ -75,7 +80,7 @@ impl World {
 
     fn pipe(&mut self, g: usize, lane: LaneId) {
         assert_ne!(self.mode, Mode::Draining, "pipe into {g}");
-        let crowded = self.mode == Mode::Open && (0..GROUPS).any(|other| self.is_startable(other));
+        let crowded = self.mode == Mode::Open && self.startable().next().is_some();
         let now = self.now;
         let group = &mut self.groups[g];
         let c = group.container.as_mut().expect("a pipe needs a container");
@@ -87,6 +92,7 @@ impl World {
         // Whatever comes of it, that was its turn.
         self.patience.remove(&(g, Source::Lane(lane.0 as usize)));
         c.crowded_pipes += u32::from(crowded);
+        self.turns.pipes += usize::from(crowded);
         assert!(c.crowded_pipes <= PIPES_WHILE_OTHERS_WAIT, "{g}: too many pipes while others wait");
         c.answer = Some(match std::mem::take(&mut group.next_pipe) {
             Pipe::Works => {
@@ -123,8 +129,13 @@ impl World {
     /// Checks that nothing that could be done has been left undone.
     fn judge(&mut self) {
         self.count_who_waits();
-        let waiting: Vec<usize> = (0..GROUPS).filter(|g| self.is_startable(*g)).collect();
+        let waiting: BTreeSet<usize> = self.startable().collect();
         self.passed_by.retain(|g, _| waiting.contains(g));
+        self.queued.retain(|g, _| waiting.contains(g));
+        for g in &waiting {
+            let (ahead, live, turns) = (waiting.len() - 1, self.live(), self.turns);
+            self.queued.entry(*g).or_insert(Queued { ahead, live, turns });
+        }
         let open = self.mode == Mode::Open;
         if open {
             assert!(waiting.is_empty() || self.live() >= self.cap, "a slot is free and {waiting:?} wait");
@@ -167,38 +178,40 @@ impl World {
 
     /// Notes who has begun to wait, with how many of its kind before it, and who waits no more.
     fn count_who_waits(&mut self) {
-        let (mut waiting, mut in_doubt) = (BTreeSet::new(), BTreeSet::new());
+        let (groups, now) = (&self.groups, self.now);
+        self.patience
+            .retain(|(g, source), _| groups[*g].waits(source, now) && !groups[*g].is_in_doubt(source));
         for (g, group) in self.groups.iter().enumerate() {
-            waiting.extend(group.due.iter().map(|task| (g, Source::Task(task.clone()))));
-            let awake = group.rows.iter().enumerate().filter(|(_, rows)| rows.is_awake(self.now));
-            waiting.extend(awake.map(|(l, _)| (g, Source::Lane(l))));
-            // Nobody knows yet whether the pipe fails; that it did is not heard of a run that leaves.
-            let is_in_doubt = |c: &&Container| c.answer.is_some() || (c.told_to_leave && c.failed_pipes > 0);
-            in_doubt.extend(group.container.as_ref().filter(is_in_doubt).map(|c| (g, Source::of(&c.work))));
-        }
-        self.patience.retain(|who, _| waiting.contains(who) && !in_doubt.contains(who));
-        for who in waiting.difference(&in_doubt) {
-            let like = |other: &&(usize, Source)| {
-                other.0 == who.0
-                    && *other != who
-                    && matches!(other.1, Source::Task(_)) == matches!(who.1, Source::Task(_))
-            };
-            let ahead = waiting.iter().filter(like).count();
-            self.patience.entry(who.clone()).or_insert(Patience { ahead, passed_over: 0 });
+            let tasks = group.due.iter().map(|task| Source::Task(task.clone()));
+            let lanes = (0..group.rows.len()).map(Source::Lane);
+            let waiting: Vec<Source> = tasks.chain(lanes).filter(|source| group.waits(source, now)).collect();
+            let is_task = |source: &Source| matches!(source, Source::Task(_));
+            for source in waiting.iter().filter(|source| !group.is_in_doubt(source)) {
+                let like = |other: &&Source| *other != source && is_task(other) == is_task(source);
+                let ahead = waiting.iter().filter(like).count();
+                let patience = Patience { ahead, passed_over: 0 };
+                self.patience.entry((g, source.clone())).or_insert(patience);
+            }
         }
     }
 
     fn live(&self) -> usize {
-        self.groups.iter().filter(|group| group.container.is_some()).count()
+        // Of a group that is held it is not known whether it has one.
+        self.groups.iter().filter(|group| group.container.is_some() || group.held).count()
     }
 
     fn line(&self) -> usize {
-        (0..GROUPS).filter(|g| self.is_startable(*g)).count()
+        self.startable().count()
     }
 
     fn closing(&self) -> usize {
         let leaves = |group: &&Group| group.container.as_ref().is_some_and(|c| c.told_to_leave);
         self.groups.iter().filter(|group| !group.held).filter(leaves).count()
+    }
+
+    /// The groups that could use a slot.
+    fn startable(&self) -> impl Iterator<Item = usize> {
+        (0..self.groups.len()).filter(|g| self.is_startable(*g))
     }
 
     fn is_startable(&self, g: usize) -> bool {
@@ -210,6 +223,32 @@ impl World {
 impl Group {
     fn has_work(&self, now: Time) -> bool {
         !self.due.is_empty() || self.rows.iter().any(|rows| rows.is_awake(now))
+    }
+
+    fn waits(&self, source: &Source, now: Time) -> bool {
+        match source {
+            Source::Lane(lane) => self.rows[*lane].is_awake(now),
+            Source::Task(task) => self.due.contains(task),
+        }
+    }
+
+    /// Nobody knows yet whether the pipe into this lane fails; that it did is not heard of a run that leaves.
+    fn is_in_doubt(&self, source: &Source) -> bool {
+        let in_doubt = |c: &&Container| c.answer.is_some() || (c.told_to_leave && c.failed_pipes > 0);
+        self.container.as_ref().filter(in_doubt).is_some_and(|c| Source::of(&c.work) == *source)
+    }
+}
+
+impl Queued {
+    /// The bound of a wait, in turns: a group has its turn after those that waited before it, and the number of follow-ups of
+    /// each run meanwhile is limited.
+    fn judge(self, g: usize, now: Turns) {
+        let starts = now.starts - self.turns.starts;
+        assert!(starts <= self.ahead, "{g} waited for {starts} starts, and {} were before it", self.ahead);
+        let runs = self.live + starts + (now.adoptions - self.turns.adoptions);
+        let most = runs * PIPES_WHILE_OTHERS_WAIT as usize;
+        let pipes = now.pipes - self.turns.pipes;
+        assert!(pipes <= most, "{g} waited for {pipes} follow-ups, at most {most} are given meanwhile");
     }
 }
 

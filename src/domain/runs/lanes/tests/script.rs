@@ -93,6 +93,8 @@ fn parse_event(text: &str) -> Event {
         },
         "hold" => Event::Hold { group: group(), reason: Holding::Unknown },
         "release" => Event::Release { group: group(), reason: Holding::Unknown },
+        "aside" => Event::Hold { group: group(), reason: Holding::SetAside },
+        "back" => Event::Release { group: group(), reason: Holding::SetAside },
         "remove" => Event::Hold { group: group(), reason: Holding::Removal },
         "not-removed" => Event::Release { group: group(), reason: Holding::Removal },
         "removed" => Event::GroupRemoved { group: group() },

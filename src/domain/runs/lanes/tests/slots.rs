@@ -236,19 +236,36 @@ fn an_adopted_task_is_not_queued_any_more() {
 }
 
 #[test]
-fn a_held_group_is_left_alone_and_keeps_no_slot_from_others() {
+fn a_group_that_is_set_aside_is_left_alone_and_keeps_no_slot_from_others() {
     play(
         1,
-        "0 hold a ->
+        "0 aside a ->
          0 waiting a1 ->
          0 waiting b1 -> start b1
          1 idle b ->
-         1 hold b ->
+         1 aside b ->
          1 waiting b2 ->
          1 due b:t ->
-         2 release a ->
-         2 release b -> close b
+         2 back a ->
+         2 back b -> close b
          3 ended b b2 -> start a1",
+    );
+}
+
+#[test]
+fn a_run_that_may_be_alive_takes_a_slot_until_somebody_knows() {
+    play(
+        2,
+        "0 pause ->
+         0 hold a ->
+         0 hold b ->
+         0 waiting c1 ->
+         0 waiting d1 ->
+         1 resume ->
+         1 adopted a1 busy ->
+         1 release a ->
+         2 release b -> start c1
+         3 ended a -> start d1",
     );
 }
 

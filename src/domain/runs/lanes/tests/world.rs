@@ -10,8 +10,6 @@ use crate::domain::runs::lanes::{
     AdoptedState, Event, Holding, LONGEST_REST_MS, LaneId, Lanes, Load, WaitingLane, Work,
 };
 
-/// Groups in the world.
-pub(super) const GROUPS: usize = 6;
 /// Lanes and task names in each group.
 pub(super) const LANES: usize = 3;
 
@@ -40,6 +38,17 @@ pub(super) struct Container {
     pub(super) failed_pipes: u32,
     /// The report about the last pipe.
     pub(super) answer: Option<Event>,
+}
+
+impl Container {
+    /// As what the next daemon finds it.
+    pub(super) fn state(&self) -> AdoptedState {
+        match (self.told_to_leave, self.load) {
+            (true, _) => AdoptedState::Closing,
+            (false, None) => AdoptedState::Starting,
+            (false, Some(load)) => AdoptedState::Ready(load),
+        }
+    }
 }
 
 #[derive(Clone, Debug, Default)]
@@ -78,6 +87,30 @@ pub(super) struct World {
     pub(super) passed_by: BTreeMap<usize, BTreeSet<usize>>,
     /// For each source of a group that waits: how many were before it, and how often it was passed over.
     pub(super) patience: BTreeMap<(usize, Source), Patience>,
+    /// For each group that waits for a slot: how the world stood when it began to.
+    pub(super) queued: BTreeMap<usize, Queued>,
+    pub(super) turns: Turns,
+    /// A new machine has not been told yet of all that waits.
+    pub(super) is_starting: bool,
+}
+
+/// How many turns were given so far.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Turns {
+    pub(super) starts: usize,
+    pub(super) adoptions: usize,
+    /// Pipes while some group waited for a slot.
+    pub(super) pipes: usize,
+}
+
+/// How the world stood when a group began to wait for a slot.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Queued {
+    /// Groups that waited already.
+    pub(super) ahead: usize,
+    /// Runs that were under way.
+    pub(super) live: usize,
+    pub(super) turns: Turns,
 }
 
 /// What a run can be for.
@@ -106,16 +139,49 @@ pub(super) struct Patience {
 }
 
 impl World {
-    pub(super) fn new(cap: usize) -> Self {
+    pub(super) fn new(cap: usize, groups: usize) -> Self {
         Self {
             lanes: Lanes::new(NonZeroUsize::new(cap).unwrap()),
             cap,
             now: Time(1_000_000),
             mode: Mode::Open,
-            groups: vec![Group::default(); GROUPS],
+            groups: vec![Group::default(); groups],
             passed_by: BTreeMap::new(),
             patience: BTreeMap::new(),
+            queued: BTreeMap::new(),
+            turns: Turns::default(),
+            is_starting: false,
         }
+    }
+
+    /// The daemon is followed by another, which finds these containers, and those of `unknown` only later: it is told of what
+    /// was found, then of what waits.
+    pub(super) fn restart(&mut self, found: BTreeMap<usize, Container>, unknown: &[usize], order: &[usize]) {
+        self.lanes = Lanes::new(NonZeroUsize::new(self.cap).unwrap());
+        (self.mode, self.is_starting) = (Mode::Open, true);
+        self.passed_by.clear();
+        self.patience.clear();
+        self.queued.clear();
+        self.groups.iter_mut().for_each(|group| group.held = false);
+        unknown.iter().for_each(|g| self.hold(*g));
+        for (g, container) in found {
+            let state = container.state();
+            self.adopt(g, container.work, state);
+        }
+        for g in order {
+            for l in 0..LANES {
+                if self.groups[*g].rows[l].waits {
+                    self.message(*g, l, ToldRest::Truth);
+                }
+            }
+        }
+        for g in order {
+            for task in self.groups[*g].due.clone() {
+                self.tell(Event::TaskDue { group: name(*g), task });
+            }
+        }
+        self.is_starting = false;
+        self.tell(Event::Tick);
     }
 
     /// A message comes in, and is told with a rest that is not later than the one in the store.
@@ -262,6 +328,7 @@ impl World {
                 0
             }
         };
+        self.turns.adoptions += 1;
         let (load, told_to_leave) = match state {
             AdoptedState::Starting => (None, false),
             AdoptedState::Ready(load) => (Some(load), false),
@@ -304,9 +371,9 @@ impl World {
     /// Lets every run become ready, finish, and leave when told, until nothing moves; then all must be served.
     pub(super) fn run_to_quiet(&mut self) {
         self.set_mode(Mode::Open);
-        (0..GROUPS).for_each(|g| self.release(g));
+        (0..self.groups.len()).for_each(|g| self.release(g));
         for _ in 0..1000 {
-            for g in 0..GROUPS {
+            for g in 0..self.groups.len() {
                 self.groups[g].next_pipe = Pipe::Works;
                 self.answer(g);
                 match self.groups[g].container.as_ref().map(|c| (c.told_to_leave, c.load)) {
