@@ -71,6 +71,29 @@ fn never_more_containers_than_the_cap_and_no_second_turn_before_every_first() {
 }
 
 #[test]
+fn after_a_restart_who_has_waited_longest_goes_first_also_with_a_message_that_came_back() {
+    let root = Root::new("");
+    root.close_gate(&limits(1));
+    add_groups(&root, 3);
+    let daemon = root.serve();
+    let mut socket = Socket::connect(&root);
+    let first = socket.accepted("local:c0", "one", "one");
+    wait_for("it to be handed over", || root.why(first)["wirings"][0]["run"].is_i64().then_some(()));
+    for (chat, text) in [("c1", "two"), ("c2", "three"), ("c0", "four")] {
+        root.judged(socket.accepted(&format!("local:{chat}"), text, text));
+    }
+    daemon.kill();
+    root.open_gate();
+    let _daemon = root.serve();
+    let mut socket = Socket::connect(&root);
+    (0..3).for_each(|n| socket.rest(&format!("local:c{n}")));
+    assert_eq!(root.said("local:c0"), ["echo: one", "echo: four"]);
+    let runs = root.rows(&["runs", "list"]);
+    let groups: Vec<&Value> = runs.iter().take(4).map(|run| &run["group"]).collect();
+    assert_eq!(groups, ["g0", "g0", "g1", "g2"], "{runs:#?}");
+}
+
+#[test]
 fn an_idle_container_gives_way_to_a_group_that_waits() {
     let root = Root::new(&limits(2));
     add_groups(&root, 3);

@@ -50,7 +50,8 @@ impl Store {
 const LANE: &str = "SELECT l.id, l.group_folder, coalesce(s.generation, 0) AS generation, s.rest_until
          FROM lanes l LEFT JOIN sessions s ON s.lane_id = l.id";
 
-/// Lanes that wait, of one group or of all, in the order in which their oldest waiting row came.
+/// Lanes that wait, of one group or of all, in the order in which their oldest waiting row came. One that came back was handed
+/// out before all that still wait behind it.
 pub(in crate::store) fn waiting(c: &Connection, group: Option<&Folder>) -> Result<Vec<WaitingLane>> {
     let whose = if group.is_some() { "l.group_folder = ?1" } else { "?1 IS NULL" };
     let mut rows = c.prepare_cached(&format!(
@@ -59,7 +60,9 @@ pub(in crate::store) fn waiting(c: &Connection, group: Option<&Folder>) -> Resul
            AND EXISTS (SELECT 1 FROM wirings w WHERE w.group_folder = l.group_folder AND w.chat_jid = l.chat_jid)
            AND (EXISTS (SELECT 1 FROM batches b INDEXED BY batches_open WHERE b.lane_id = l.id AND b.state IN ('handed', 'claimed', 'returned') AND b.state = 'returned')
              OR EXISTS (SELECT 1 FROM inbox i INDEXED BY inbox_waking WHERE i.lane_id = l.id AND i.n > l.cursor AND i.verdict = 'wake'))
-         ORDER BY (SELECT min(i.n) FROM inbox i INDEXED BY inbox_waking WHERE i.lane_id = l.id AND i.n > l.cursor AND i.verdict = 'wake'), l.id",
+         ORDER BY coalesce(
+             (SELECT min(b.first) FROM batches b INDEXED BY batches_open WHERE b.lane_id = l.id AND b.state IN ('handed', 'claimed', 'returned') AND b.state = 'returned'),
+             (SELECT min(i.n) FROM inbox i INDEXED BY inbox_waking WHERE i.lane_id = l.id AND i.n > l.cursor AND i.verdict = 'wake')), l.id",
     ))?;
     Ok(rows.query_map(params![group.map(Folder::as_str)], waiting_row)?.collect::<rusqlite::Result<_>>()?)
 }
