@@ -191,6 +191,8 @@ struct Watched {
     stop: Option<Stop>,
     /// The tool that it runs, and since when.
     tool: Option<(String, Instant)>,
+    /// When it was seen to begin or end one last.
+    tool_changed: Instant,
     /// What it was handed and has not finished, with when it took it; `None`: it has not been seen to.
     in_hand: BTreeMap<String, Option<Instant>>,
     heartbeat: Option<Stamp>,
@@ -297,6 +299,7 @@ impl Watched {
             blocked_tool: None,
             stop: None,
             tool: None,
+            tool_changed: now,
             in_hand: BTreeMap::new(),
             heartbeat: None,
             beaten: None,

@@ -31,6 +31,8 @@ pub struct Vitals {
     pub quiet_ms: i64,
     /// Since the last new record. Since the start when there is none.
     pub no_record_ms: i64,
+    /// Since it began or ended a tool, as far as it says so. Since the start when it never did.
+    pub since_tool_ms: i64,
     /// Since the last record with a result; `None` before the first. Only a v1 runner is judged by it.
     pub since_result_ms: Option<i64>,
     /// Since the oldest batch that is not finished was taken; `None` when nothing is in hand.
@@ -196,6 +198,7 @@ impl Vitals {
             started_ms: later(self.started_ms),
             quiet_ms: later(self.quiet_ms),
             no_record_ms: later(self.no_record_ms),
+            since_tool_ms: later(self.since_tool_ms),
             since_result_ms: self.since_result_ms.map(later),
             in_hand_ms: self.in_hand_ms.map(later),
             at_work: match self.at_work {
@@ -264,12 +267,12 @@ fn close(vitals: &Vitals, limits: &HealthLimits, tool_ms: i64, watch: &mut Watch
 }
 
 /// Since when a container with a batch in hand has done nothing at all although its heartbeat goes on: it wrote no record,
-/// asked its model nothing, used neither processor nor disk. `None`: that is not so, or can't be seen. Whose heartbeat has
+/// began and ended no tool, asked its model nothing, used neither processor nor disk. `None`: that is not so, or can't be seen. Whose heartbeat has
 /// stopped, too, is only silent.
 fn idle_ms(vitals: &Vitals) -> Option<i64> {
     match (vitals.at_work, vitals.in_hand_ms) {
         (AtWork::Ago(ms), Some(in_hand_ms)) => {
-            let idle_ms = ms.min(in_hand_ms).min(vitals.no_record_ms);
+            let idle_ms = ms.min(in_hand_ms).min(vitals.no_record_ms).min(vitals.since_tool_ms);
             (vitals.quiet_ms < idle_ms / 2).then_some(idle_ms)
         }
         (AtWork::Unseen | AtWork::Asking, _) | (_, None) => None,

@@ -84,6 +84,7 @@ impl Watched {
             started_ms: ms(self.started),
             quiet_ms: ms(self.last_sign),
             no_record_ms: ms(self.last_record),
+            since_tool_ms: ms(self.tool_changed),
             // A sign that came within the same millisecond, but after the taking, is one since.
             in_hand_ms: self
                 .in_hand
@@ -157,7 +158,8 @@ impl Watched {
         let tool = tool.map(|name| name.chars().take(LONGEST_NAME).collect::<String>());
         let has_changed = tool.as_ref() != self.tool.as_ref().map(|(name, _)| name);
         if has_changed {
-            self.tool = tool.map(|name| (name, Instant::now()));
+            self.tool_changed = Instant::now();
+            self.tool = tool.map(|name| (name, self.tool_changed));
         }
         has_changed
     }

@@ -117,6 +117,11 @@ impl Docked {
         daemon
     }
 
+    /// This root's id; a label of each of its containers. Known once a daemon was up.
+    pub(crate) fn instance(&self) -> &str {
+        self.instance.get().unwrap()
+    }
+
     /// The ids of this root's containers, in all states.
     pub(crate) fn containers(&self) -> Vec<String> {
         let Some(instance) = self.instance.get() else { return Vec::new() };

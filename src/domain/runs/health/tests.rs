@@ -14,6 +14,7 @@ fn ready() -> Vitals {
         started_ms: 10 * HOUR,
         quiet_ms: 0,
         no_record_ms: 0,
+        since_tool_ms: 10 * HOUR,
         since_result_ms: None,
         in_hand_ms: None,
         tool_timeout_ms: None,
@@ -210,13 +211,14 @@ fn any_vitals() -> impl Strategy<Value = Vitals> {
     let at_work =
         prop_oneof![Just(AtWork::Unseen), Just(AtWork::Asking), (0..3 * HOUR).prop_map(AtWork::Ago)];
     let options = (option.clone(), option.clone(), option);
-    (runner, leaving, age.clone(), age.clone(), age, options, at_work).prop_map(
+    let records = (age.clone(), age.clone());
+    (runner, leaving, age.clone(), age, records, options, at_work).prop_map(
         |(
             runner,
             leaving,
             started_ms,
             quiet_ms,
-            no_record_ms,
+            (no_record_ms, since_tool_ms),
             (since_result_ms, in_hand_ms, tool_timeout_ms),
             at_work,
         )| Vitals {
@@ -225,6 +227,7 @@ fn any_vitals() -> impl Strategy<Value = Vitals> {
             started_ms,
             quiet_ms,
             no_record_ms,
+            since_tool_ms,
             since_result_ms,
             in_hand_ms,
             tool_timeout_ms,
@@ -246,6 +249,7 @@ fn later(vitals: &Vitals, ms: i64) -> Vitals {
         started_ms: vitals.started_ms + ms,
         quiet_ms: vitals.quiet_ms + ms,
         no_record_ms: vitals.no_record_ms + ms,
+        since_tool_ms: vitals.since_tool_ms + ms,
         since_result_ms: vitals.since_result_ms.map(|age| age + ms),
         in_hand_ms: vitals.in_hand_ms.map(|age| age + ms),
         at_work: match vitals.at_work {
@@ -354,4 +358,19 @@ fn one_that_is_to_leave_finishes_its_tool_or_its_work_first() {
     check(at_work(5 * MINUTE, AtWork::Ago(31 * SECOND)), Do::Stop);
     check(at_work(30 * MINUTE + 1, AtWork::Asking), Do::Stop);
     check(Vitals { patience: Patience::None, ..in_bash(31 * SECOND, 0) }, Do::Stop);
+}
+
+#[test]
+fn one_that_has_just_ended_a_long_quiet_tool_has_done_something() {
+    let ended = |since_tool_ms| Vitals {
+        in_hand_ms: Some(46 * MINUTE),
+        no_record_ms: 46 * MINUTE,
+        at_work: AtWork::Ago(45 * MINUTE),
+        since_tool_ms,
+        ..ready()
+    };
+    check(ended(0), Do::Fine(30 * MINUTE + 1));
+    check(ended(30 * MINUTE + 1), Do::Close);
+    let asked = Vitals { leaving: Leaving::Closing(10 * MINUTE), ..ended(0) };
+    check(asked, Do::Fine(30 * SECOND + 1));
 }
