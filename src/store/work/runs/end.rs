@@ -138,9 +138,11 @@ fn note_on_session(c: &Connection, row: &ActiveRun, ended: &Ended, last: &Final,
     if died {
         c.prepare_cached("UPDATE runs SET died = 1 WHERE id = ?1")?.execute([row.id])?;
     }
-    // A session that has finished something in this run can be resumed.
+    // A session that has finished something in this run can be resumed. It was silent since the run had nothing in hand.
     c.prepare_cached(
-        "UPDATE sessions SET active_at = ?3, failed_resumes = failed_resumes + (?4 AND (SELECT wake = 'resume' AND handled_at IS NULL FROM runs WHERE id = ?5)
+        "UPDATE sessions SET active_at = coalesce(
+             (SELECT CASE WHEN count(*) = count(b.ended_at) THEN max(b.ended_at) END FROM batches b WHERE b.run_id = ?5), ?3),
+           failed_resumes = failed_resumes + (?4 AND (SELECT wake = 'resume' AND handled_at IS NULL FROM runs WHERE id = ?5)
            AND NOT EXISTS (SELECT 1 FROM batches b WHERE b.run_id = ?5 AND b.state = 'done'))
          WHERE lane_id = ?1 AND generation = ?2",
     )?
