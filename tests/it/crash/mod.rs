@@ -22,6 +22,7 @@
 mod approvals;
 mod client;
 mod commands;
+mod crowd;
 mod docker;
 mod feed;
 mod ledger;

@@ -36,10 +36,10 @@ const TALKERS: [&str; 3] = ["t1", "t2", "t3"];
 const MOST_WAITING: usize = 200;
 
 /// Small numbers that only depend on the seed (SplitMix64).
-struct Random(u64);
+pub(super) struct Random(pub(super) u64);
 
 impl Random {
-    fn below(&mut self, bound: u64) -> u64 {
+    pub(super) fn below(&mut self, bound: u64) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -48,11 +48,12 @@ impl Random {
     }
 }
 
-fn number(name: &str) -> Option<u64> {
+pub(super) fn number(name: &str) -> Option<u64> {
     env::var(name).ok().map(|text| text.parse().unwrap_or_else(|_| panic!("{name}={text} is no number")))
 }
 
-const UNSAID: &str = "SELECT count(*) FROM outbox WHERE status IN ('pending', 'sending', 'unknown')";
+pub(super) const UNSAID: &str =
+    "SELECT count(*) FROM outbox WHERE status IN ('pending', 'sending', 'unknown')";
 
 /// Tells writers and talkers how to go on.
 #[derive(Default)]
@@ -206,8 +207,7 @@ fn first_difference<T: PartialEq + Clone>(
 
 /// Every accepted message was answered once and in order, or its chat was told once that it will not be. Returns how
 /// many batches were answered and given up.
-fn check_messages(root: &Root, group: &str, accepted: &[(i64, String)]) -> (usize, usize) {
-    let ledger = Ledger::of_the_living(root);
+pub(super) fn check_messages(ledger: &Ledger, group: &str, accepted: &[(i64, String)]) -> (usize, usize) {
     let chat = format!("local:{group}");
     let stored: Vec<(i64, String)> =
         ledger.pairs(&format!("SELECT seq, text FROM messages WHERE chat_jid = '{chat}' ORDER BY seq"));
@@ -234,7 +234,9 @@ fn check_messages(root: &Root, group: &str, accepted: &[(i64, String)]) -> (usiz
             other => panic!("{group}: batch {batch} is {other}"),
         }
     }
-    let said = root.said(&chat);
+    let said: Vec<String> = ledger.column(&format!(
+        "SELECT text FROM outbox WHERE chat_jid = '{chat}' AND status = 'sent' ORDER BY id"
+    ));
     let (notices, echoes): (Vec<_>, Vec<_>) = said.into_iter().partition(|text| !text.starts_with("echo: "));
     assert_eq!(first_difference(&echoes, &expected), None, "{group}: answered once and in order");
     assert_eq!(notices.len(), given_up, "{group}: told once of each that was given up: {notices:?}");
@@ -296,8 +298,9 @@ fn nothing_is_lost_and_nothing_done_twice_however_often_the_daemon_is_killed() {
         commands += published.files;
     }
     let (mut answered, mut given_up, mut messages) = (0, 0, 0);
+    let ledger = Ledger::of_the_living(&root);
     for (group, accepted) in TALKERS.iter().zip(&accepted) {
-        let (done, failed) = check_messages(&root, group, accepted);
+        let (done, failed) = check_messages(&ledger, group, accepted);
         (answered, given_up, messages) = (answered + done, given_up + failed, messages + accepted.len());
     }
     println!(
