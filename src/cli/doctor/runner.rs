@@ -2,14 +2,17 @@
 
 use std::{path::Path, time::Duration};
 
+use ipc_handlers::wire::Secrets;
+
 use super::{
     Context,
     row::{Row, chain},
 };
 use crate::{
-    config::{Config, ConfigError},
+    config::{Config, ConfigError, dotenv},
+    domain::runs::run_settings,
     sandbox::{
-        Sandbox, SandboxError,
+        Network, Sandbox, SandboxError,
         docker::DockerSandbox,
         process::ProcessSandbox,
         trial::{self, Outcome, Rule, Subject, TrialError},
@@ -76,7 +79,11 @@ enum NotTried {
 
 async fn tried(wanted: &Wanted, context: &Context) -> Result<Vec<Row>, NotTried> {
     let notes = tempfile::tempdir()?;
-    let sandbox = sandbox_of(wanted, context, notes.path())?;
+    let config = Config::load(&context.root, &context.environment)
+        .or_else(|_| Config::defaults(&context.environment))?;
+    let sandbox = sandbox_of(wanted, &config, notes.path())?;
+    let is_open = !wanted.is_a_program() && config.sandbox.network == run_settings::Network::Open;
+    let is_given_keys = is_open && config.sandbox.credentials == run_settings::Credentials::Stdin;
     let id = new_id()?;
     let subject = Subject {
         sandbox: &*sandbox,
@@ -84,6 +91,8 @@ async fn tried(wanted: &Wanted, context: &Context) -> Result<Vec<Row>, NotTried>
         command: wanted.command.clone(),
         instance: format!("g2-trial-{}", &id[..8]),
         user: if own_ids().0 == 0 && !wanted.is_a_program() { AGENT } else { own_ids() },
+        network: if is_open { Network::Open } else { Network::None },
+        secrets: if is_given_keys { dotenv::secrets(&context.root)? } else { Secrets::default() },
         patience: wanted.patience,
     };
     let outcome = tokio::select! {
@@ -97,12 +106,10 @@ async fn tried(wanted: &Wanted, context: &Context) -> Result<Vec<Row>, NotTried>
     Ok(rows)
 }
 
-fn sandbox_of(wanted: &Wanted, context: &Context, notes: &Path) -> Result<Box<dyn Sandbox>, NotTried> {
+fn sandbox_of(wanted: &Wanted, config: &Config, notes: &Path) -> Result<Box<dyn Sandbox>, NotTried> {
     if wanted.is_a_program() {
         return Ok(Box::new(ProcessSandbox::new(std::path::PathBuf::new(), Vec::new(), notes.to_owned())));
     }
-    let config = Config::load(&context.root, &context.environment)
-        .or_else(|_| Config::defaults(&context.environment))?;
     Ok(Box::new(DockerSandbox::new(config.docker_host.as_deref())?))
 }
 

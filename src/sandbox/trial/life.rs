@@ -8,7 +8,7 @@ use tokio::time::{sleep, timeout};
 
 use super::{Folders, Gone, Speaks, Subject, TrialError, folder, folders::BOXES, says, short};
 use crate::sandbox::{
-    Access, Chunk, Labels, Limits, Mount, Network, SandboxError, Seat, Spec, Whose,
+    Access, Chunk, Labels, Limits, Mount, SandboxError, Seat, Spec, Whose,
     output::{Parsed, Parser},
 };
 
@@ -298,7 +298,7 @@ fn spec(subject: &Subject<'_>, folders: &Folders, run: i64) -> Result<Spec, Tria
             .map(|(name, value)| (name.to_owned(), value))
             .into(),
         user: subject.user,
-        network: Network::None,
+        network: subject.network,
         labels: Labels::Keep,
         scratch: vec!["/home/node".to_owned()],
         limits: Limits { memory_bytes: Some(2 << 30), cpus: None, pids: Some(512), output_bytes: 16 << 20 },

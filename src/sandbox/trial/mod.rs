@@ -12,7 +12,7 @@ use std::{io, time::Duration};
 
 use ipc_handlers::{
     Folder,
-    wire::{Launch, PROTOCOL, Record, Status},
+    wire::{Launch, PROTOCOL, Record, Secrets, Status},
     words,
 };
 
@@ -20,7 +20,7 @@ use self::{
     folders::{Folders, Gone},
     life::{Life, Stop},
 };
-use super::{Sandbox, SandboxError};
+use super::{Network, Sandbox, SandboxError};
 
 words! {
     /// What a runner promises.
@@ -64,7 +64,9 @@ impl Rule {
             Self::Starts => {
                 "let the image's entry point (or the command) be the runner, which reads stdin to its end and runs as uid 1000 on a read-only root"
             }
-            Self::Ready => "write a record {\"type\":\"ready\",\"protocol\":2,\"seq\":1,…} before all others",
+            Self::Ready => {
+                "write a record {\"type\":\"ready\",\"protocol\":2,\"seq\":1,…} before all others. A runner of version 1 needs its model: set network = \"open\" and credentials = \"stdin\" under [sandbox], and it is tried with both"
+            }
             Self::StaleClose => "remove input/_close at the start, before `ready`",
             Self::Answers => {
                 "end each turn with a record of status success that names its batch in `handled`"
@@ -115,6 +117,9 @@ pub struct Subject<'a> {
     /// Who its containers belong to, for the clean-up.
     pub instance: String,
     pub user: (u32, u32),
+    pub network: Network,
+    /// What its document gives away.
+    pub secrets: Secrets,
     /// How long one step may take.
     pub patience: Duration,
 }
@@ -214,7 +219,7 @@ pub async fn clear(sandbox: &dyn Sandbox, instance: &str) -> Result<(), SandboxE
 async fn first_life(subject: &Subject<'_>, book: &mut Book) -> Result<Speaks, TrialError> {
     let folders = Folders::new(subject)?;
     folders.put("_close", b"")?;
-    let mut life = Life::begin(subject, &folders, 1, &document("1", None)).await?;
+    let mut life = Life::begin(subject, &folders, 1, &document(subject, None)).await?;
     let mut speaks = Speaks::V2;
     let talk = converse(&mut life, &folders, book, &mut speaks).await?;
     if talk.is_some() {
@@ -360,7 +365,7 @@ async fn follow_up(
 /// A session that is not known, and a rude end.
 async fn second_life(subject: &Subject<'_>, book: &mut Book, speaks: Speaks) -> Result<(), TrialError> {
     let folders = Folders::new(subject)?;
-    let mut life = Life::begin(subject, &folders, 2, &document("1", Some(UNKNOWN))).await?;
+    let mut life = Life::begin(subject, &folders, 2, &document(subject, Some(UNKNOWN))).await?;
     match life.turn("1", speaks).await {
         Ok(_) => {
             book.kept(Rule::UnknownSession, "it answered in a new session");
@@ -409,7 +414,8 @@ fn judge_records(life: &Life<'_>, speaks: Speaks, book: &mut Book) {
     }
 }
 
-fn document(batch: &str, session: Option<&str>) -> Vec<u8> {
+fn document(subject: &Subject<'_>, session: Option<&str>) -> Vec<u8> {
+    let batch = "1";
     let document = serde_json::json!({
         "prompt": prompt(batch), "sessionId": session, "groupFolder": GROUP, "chatJid": "local:trial", "isMain": false,
         "assistantName": "G2", "protocol": PROTOCOL, "runId": "1", "lane": "trial local:trial", "batchId": batch,
@@ -417,7 +423,10 @@ fn document(batch: &str, session: Option<&str>) -> Vec<u8> {
     });
     // Read by the host's own type first: a document of ours is one that a daemon could have written.
     match serde_json::from_value::<Launch>(document) {
-        Ok(launch) => serde_json::to_vec(&launch).unwrap_or_default(),
+        Ok(launch) => {
+            let launch = Launch { secrets: subject.secrets.clone(), ..launch };
+            serde_json::to_vec(&launch).unwrap_or_default()
+        }
         Err(_) => Vec::new(),
     }
 }

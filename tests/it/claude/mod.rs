@@ -12,5 +12,6 @@ mod crash;
 mod faults;
 mod health;
 mod images;
+mod runners;
 mod secrets;
 mod sessions;

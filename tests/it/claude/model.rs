@@ -13,27 +13,33 @@ use serde_json::Value;
 /// A scripted model. Its program's first lines tell what a script can say.
 pub(super) struct Model {
     child: Child,
+    host: String,
     port: u16,
 }
 
 impl Model {
     /// Starts one that answers only to `key`.
     pub(super) fn new(key: &str) -> Self {
+        Self::at("127.0.0.1", key)
+    }
+
+    /// Starts one at this address of the machine.
+    pub(super) fn at(host: &str, key: &str) -> Self {
         let program =
             concat!(env!("CARGO_MANIFEST_DIR"), "/container/agent-runner/tests/fixtures/scripted_model.py");
         let mut child = Command::new("python3")
-            .args([program, "--log-bodies", "--require-key", key])
+            .args([program, "--log-bodies", "--bind", host, "--require-key", key])
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
         let port = serde_json::from_str::<Value>(&line).unwrap()["port"].as_u64().unwrap();
-        Self { child, port: u16::try_from(port).unwrap() }
+        Self { child, host: host.to_owned(), port: u16::try_from(port).unwrap() }
     }
 
     pub(super) fn address(&self) -> String {
-        format!("http://127.0.0.1:{}", self.port)
+        format!("http://{}:{}", self.host, self.port)
     }
 
     pub(super) fn port(&self) -> u16 {
@@ -61,7 +67,7 @@ impl Model {
     }
 
     fn call(&self, method: &str, path: &str, body: &str) -> Value {
-        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
+        let mut stream = TcpStream::connect((self.host.as_str(), self.port)).unwrap();
         let length = body.len();
         let head = format!(
             "{method} {path} HTTP/1.1\r\nhost: model\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n"
