@@ -57,6 +57,7 @@ const MIGRATIONS: &[(&str, &str)] = &[
     ("0042_bots", include_str!("../../migrations/0042_bots.sql")),
     ("0043_amends", include_str!("../../migrations/0043_amends.sql")),
     ("0047_egress", include_str!("../../migrations/0047_egress.sql")),
+    ("0050_bots", include_str!("../../migrations/0050_bots.sql")),
     ("0053_budgets", include_str!("../../migrations/0053_budgets.sql")),
     ("0054_slots", include_str!("../../migrations/0054_slots.sql")),
     ("0055_rules", include_str!("../../migrations/0055_rules.sql")),

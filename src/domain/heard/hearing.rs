@@ -10,7 +10,7 @@ use ipc_handlers::{
 
 use super::{
     access::{self, Listed, Speaker, Standing, Unheeded, UnknownSenders},
-    bots::{self, Bots},
+    bots::{self, Bots, Turn},
     engage::{
         Author, EngageVerdict, Engages, Heard, Listener, Mentioned, Problem, Rule, Sticky, Verdict,
         WiringRule,
@@ -31,8 +31,8 @@ pub struct Asked<'a> {
     pub bot: bool,
     /// What the group makes of bots.
     pub bots: Bots,
-    /// The turns of the bot before this one, and when this one came.
-    pub turns: &'a [Time],
+    /// The turns of the chat's bots before this one, and when this one came.
+    pub turns: &'a [Turn],
     pub came: Time,
     /// Whether it was written long before it came.
     pub late: bool,

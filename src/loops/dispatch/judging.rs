@@ -13,6 +13,7 @@ use crate::{
     config::Config,
     domain::heard::{
         access::Standing,
+        bots::Turn,
         engage::{EngageVerdict, Rule},
         hearing::Rules,
         words::Word,
@@ -165,8 +166,8 @@ impl Dispatch {
             let (mut wanted, mut held) = (Vec::new(), BTreeSet::new());
             // Lanes that a row of these marks: the next row of theirs is judged with the mark.
             let mut stuck = BTreeSet::new();
-            // Turns of bots among these rows.
-            let mut turns: BTreeMap<_, Vec<Time>> = BTreeMap::new();
+            // Turns of bots among these rows, by group and chat.
+            let mut turns: BTreeMap<_, Vec<(String, Time)>> = BTreeMap::new();
             for mut row in rows {
                 // A word does not wait for files of messages before it.
                 if let Some(word) = self.word_of(&row) {
@@ -177,9 +178,9 @@ impl Dispatch {
                     continue;
                 }
                 row.sticky |= stuck.contains(&row.lane);
-                let bot = row.bot.then(|| (row.group.clone(), row.chat_jid.clone(), row.sender.clone()));
-                let before = bot.as_ref().and_then(|bot| turns.get(bot));
-                row.turns.extend(before.into_iter().flatten());
+                let of_bots = row.bot.then(|| (row.group.clone(), row.chat_jid.clone()));
+                let before = of_bots.as_ref().and_then(|chat| turns.get(chat)).into_iter().flatten();
+                row.turns.extend(before.map(|(sender, at)| Turn { at: *at, own: *sender == row.sender }));
                 let verdict = self.judging.judge(&row);
                 if !row.pending.is_empty() && row.group.is_some() {
                     let waits = verdict.verdict == EngageVerdict::Wake || self.may_speak(&row);
@@ -191,10 +192,10 @@ impl Dispatch {
                         continue;
                     }
                 }
-                if let Some(bot) = bot
+                if let Some(chat) = of_bots
                     && (verdict.verdict == EngageVerdict::Wake || verdict.rule == Rule::BotLoop)
                 {
-                    turns.entry(bot).or_default().push(row.came);
+                    turns.entry(chat).or_default().push((row.sender.clone(), row.came));
                 }
                 if verdict.sticks {
                     stuck.insert(row.lane);

@@ -12,7 +12,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use crate::domain::{
     heard::{
         access::{Listed, Standing, Unheeded, UnknownSenders},
-        bots::{self, Bots},
+        bots::{self, Bots, Turn},
         engage::{EngageVerdict, Rule},
         hearing::{Asked, Wired},
     },
@@ -86,9 +86,9 @@ pub struct Unjudged {
     pub mentioned: bool,
     pub from_me: bool,
     pub bot: bool,
-    /// What the group makes of bots; if it hears them, the turns of this one before, the newest first.
+    /// What the group makes of bots; if it hears them, the turns of the chat's bots before, the newest first.
     pub bots: Bots,
-    pub turns: Vec<Time>,
+    pub turns: Vec<Turn>,
     /// When it came.
     pub came: Time,
     /// It was written long before it came.
@@ -437,22 +437,22 @@ fn unjudged_row(c: &Connection, r: &Row<'_>) -> rusqlite::Result<Unjudged> {
     })
 }
 
-/// Returns when a bot took its newest turns with a group in a chat, before the message `seq`.
+/// Returns the newest turns of bots with a group in a chat, before the message `seq` of `sender`.
 fn turns_of(
     c: &Connection,
     group: &Folder,
     chat: &str,
     sender: &str,
     seq: i64,
-) -> rusqlite::Result<Vec<Time>> {
+) -> rusqlite::Result<Vec<Turn>> {
     c.prepare_cached(
-        "SELECT b.received_at FROM (SELECT seq, received_at FROM messages INDEXED BY messages_of_bots
-           WHERE bot = 1 AND chat_jid = ?1 AND sender = ?2 AND seq < ?3 ORDER BY seq DESC LIMIT ?5) b
+        "SELECT b.received_at, b.sender = ?2 AS own FROM (SELECT seq, received_at, sender FROM messages INDEXED BY messages_of_bots
+           WHERE bot = 1 AND chat_jid = ?1 AND seq < ?3 ORDER BY seq DESC LIMIT ?5) b
          JOIN inbox i ON i.seq = b.seq JOIN lanes l ON l.id = i.lane_id
          WHERE l.group_folder = ?4 AND (i.verdict = 'wake' OR i.rule = 'bot_loop') ORDER BY b.seq DESC LIMIT ?6",
     )?
-    .query_map(params![chat, sender, seq, group.as_str(), bots::LOOKED_THROUGH, bots::TURNS], |r| {
-        Ok(Time(r.get("received_at")?))
+    .query_map(params![chat, sender, seq, group.as_str(), bots::LOOKED_THROUGH, bots::TURNS_OF_ALL], |r| {
+        Ok(Turn { at: Time(r.get("received_at")?), own: r.get("own")? })
     })?
     .collect()
 }

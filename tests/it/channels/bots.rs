@@ -1,26 +1,35 @@
 //! Other bots in a chat: they are heard where a group wants it, and two that answer each other come to an end.
 
-use std::{fs, io::Write as _};
+use std::{
+    fs,
+    io::Write as _,
+    path::{Path, PathBuf},
+};
 
 use serde_json::{Value, json};
+
+use g2::domain::heard::bots::TURNS_OF_ALL;
 
 use super::python;
 use crate::support::{Root, wait_for};
 
 const ADAPTER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/room_adapter.py");
 
+/// The settings of an account in a room.
+pub(super) fn table(room: &Path, name: &str, reads: &[PathBuf]) -> String {
+    let python = reads.last().unwrap();
+    format!(
+        "[channels.{name}]\ncommand = [{python:?}, {ADAPTER:?}]\nreads = {reads:?}\nwrites = [{room:?}]\nroom = {room:?}\nme = {name:?}\n"
+    )
+}
+
 /// A root with two groups, each with an account of its own in one room.
 fn root() -> Root {
     let root = Root::new("");
     let room = root.path().join("room");
     fs::write(&room, "").unwrap();
-    let (python, reads) = (python().last().unwrap().clone(), python());
-    let table = |name: &str| {
-        format!(
-            "[channels.{name}]\ncommand = [{python:?}, {ADAPTER:?}]\nreads = {reads:?}\nwrites = [{room:?}]\nroom = {room:?}\nme = {name:?}\n"
-        )
-    };
-    root.settings(&(table("ann") + &table("bob")));
+    let reads = python();
+    root.settings(&(table(&room, "ann", &reads) + &table(&room, "bob", &reads)));
     for name in ["ann", "bob"] {
         let chat = format!("{name}:room");
         root.g2(&["groups", "add", name, "--chat", &chat]);
@@ -37,7 +46,7 @@ fn says(root: &Root, from: &str, bot: bool, text: &str) {
 }
 
 /// What somebody said in the room.
-fn said_by(root: &Root, who: &str) -> Vec<String> {
+pub(super) fn said_by(root: &Root, who: &str) -> Vec<String> {
     let all = fs::read_to_string(root.path().join("room")).unwrap();
     let lines = all.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
     lines.filter(|line| line["from"] == who).map(|line| line["text"].as_str().unwrap().to_owned()).collect()
@@ -105,10 +114,31 @@ fn two_agents_that_answer_each_other_come_to_an_end_also_over_a_death_and_the_ch
             }
         }
         assert!(turns <= 8 && (turns == 8 || left == 0), "{name}: {came:?}");
-        let told = || said_by(&root, name).iter().filter(|text| text.contains("Another bot and I")).count();
+        let told = || said_by(&root, name).iter().filter(|text| text.contains("Other bots and I")).count();
         if left > 0 {
             wait_for("the chat to be told", || (told() > 0).then_some(()));
         }
         assert!(told() <= 1, "{name}: {came:?}");
     }
+}
+
+#[test]
+fn bots_with_a_new_name_for_each_message_are_not_answered_without_end() {
+    let root = root();
+    root.g2(&["groups", "set", "ann", "bots=heard"]);
+    let _daemon = root.serve();
+    for n in 0..TURNS_OF_ALL + 6 {
+        says(&root, &format!("hook{n}"), true, "beep");
+    }
+    let judged = wait_for("all to be judged", || {
+        rules(&root, "ann:room").filter(|rules| rules.len() >= TURNS_OF_ALL + 6)
+    });
+    let are = |rule: &str| judged.iter().filter(|is| *is == rule).count();
+    assert!(are("pattern") == TURNS_OF_ALL && are("bot_loop") == judged.len() - TURNS_OF_ALL, "{judged:?}");
+    let told = || said_by(&root, "ann").iter().filter(|text| text.contains("Other bots and I")).count();
+    wait_for("the chat to be told", || (told() > 0).then_some(()));
+    // A person is answered, and the chat is told once.
+    says(&root, "ada", false, "enough");
+    wait_for("the answer", || said_by(&root, "ann").iter().any(|text| text.contains("enough")).then_some(()));
+    assert_eq!(told(), 1);
 }

@@ -60,7 +60,7 @@ fn a_file_may_address_the_agent_where_its_sender_would_be_heard() {
 
 #[test]
 fn a_bot_is_heard_where_the_group_wants_it_and_not_without_end() {
-    let turns = [Time(3_500_000); bots::TURNS];
+    let turns = [Turn { at: Time(3_500_000), own: true }; bots::TURNS];
     let bot = Asked { bot: true, ..ASKED };
     let heard = Asked { bots: Bots::Heard, ..bot };
     let silent = Some(Wired { pattern: Some("nobody"), ..WIRED });
