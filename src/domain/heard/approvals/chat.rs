@@ -43,12 +43,20 @@ pub enum Unheard {
     Drop(&'static str),
 }
 
+/// Whether a message concerns nobody, whatever else is known of it.
+#[must_use]
+pub fn is_nothing(author: Author, addressed: Addressed) -> bool {
+    match (author, addressed) {
+        (Author::Me | Author::Bot, _) | (Author::Person, Addressed::No) => true,
+        (Author::Person, Addressed::Yes) => false,
+    }
+}
+
 /// Decides.
 #[must_use]
 pub fn decide(message: &Unwired<'_>) -> Unheard {
-    match (message.author, message.addressed) {
-        (Author::Me | Author::Bot, _) | (Author::Person, Addressed::No) => return Unheard::Nothing,
-        (Author::Person, Addressed::Yes) => {}
+    if is_nothing(message.author, message.addressed) {
+        return Unheard::Nothing;
     }
     match (message.groups, &message.rights) {
         ([], _) => Unheard::Drop("no group is wired to the chat, and there is none that could be"),

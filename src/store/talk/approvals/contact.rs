@@ -65,6 +65,16 @@ pub(in crate::store) fn first_contact(
         .optional()?
         .unwrap_or_else(|| asking.trigger.clone());
     let mentioned = if inbound.mentioned { Mentioned::Yes } else { Mentioned::No };
+    let addressed = chat::addressed(ChatKind::of_columns(kind, threaded), mentioned, &inbound.text, &trigger);
+    let author = match (inbound.from_me, inbound.bot) {
+        (true, _) => Author::Me,
+        (false, true) => Author::Bot,
+        (false, false) => Author::Person,
+    };
+    // Most are so: a channel with many chats costs little.
+    if chat::is_nothing(author, addressed) {
+        return Ok(Contact::Nothing);
+    }
     // Whether there is one, and only one.
     let groups: Vec<Folder> = c
         .prepare_cached("SELECT folder FROM groups LIMIT 2")?
@@ -76,12 +86,8 @@ pub(in crate::store) fn first_contact(
         )?
         .query_row([&inbound.sender], |r| r.get(0))?;
     let message = Unwired {
-        author: match (inbound.from_me, inbound.bot) {
-            (true, _) => Author::Me,
-            (false, true) => Author::Bot,
-            (false, false) => Author::Person,
-        },
-        addressed: chat::addressed(ChatKind::of_columns(kind, threaded), mentioned, &inbound.text, &trigger),
+        author,
+        addressed,
         rights: rights(c, &inbound.sender)?,
         known,
         policy,
