@@ -1,11 +1,11 @@
 //! Asks a platform over HTTPS, within bounds of time and bytes, and tells whether it may have heard.
 
-use std::{sync::Arc, time::Duration};
+use std::{error::Error, sync::Arc, time::Duration};
 
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::{
-    Method, Request, StatusCode, Uri,
-    body::Bytes,
+    Method, Request, Response, StatusCode, Uri,
+    body::{Body, Bytes, Incoming},
     header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue, USER_AGENT},
 };
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
@@ -14,24 +14,31 @@ use hyper_util::{
     rt::{TokioExecutor, TokioTimer},
 };
 
-/// How long a connection that is not used is kept.
-const IDLE: Duration = Duration::from_secs(90);
+/// How long a connection may take to be made.
+const CONNECT: Duration = Duration::from_secs(15);
+/// How long a connection that is not used is kept: shorter than platforms keep it, so that no request meets its end.
+const IDLE: Duration = Duration::from_secs(15);
 /// How many such connections are kept.
 const IDLE_MOST: usize = 4;
 
-/// A client that keeps its connections. Clones share them.
-#[derive(Clone)]
-pub struct Http {
-    over: Arc<Over>,
+/// A client that keeps its connections. Clones share them. `B` is what its requests carry.
+pub struct Http<B = Full<Bytes>> {
+    over: Arc<Over<B>>,
     /// What it calls itself.
     agent: &'static str,
     /// What stands before a token.
     scheme: &'static str,
 }
 
-enum Over {
-    Plain(Client<HttpConnector, Full<Bytes>>),
-    Tls(Client<HttpsConnector<HttpConnector>, Full<Bytes>>),
+enum Over<B> {
+    Plain(Client<HttpConnector, B>),
+    Tls(Client<HttpsConnector<HttpConnector>, B>),
+}
+
+impl<B> Clone for Http<B> {
+    fn clone(&self) -> Self {
+        Self { over: Arc::clone(&self.over), agent: self.agent, scheme: self.scheme }
+    }
 }
 
 /// A request.
@@ -67,19 +74,29 @@ pub enum NoAnswer {
     Unknown(String),
 }
 
-impl Http {
+impl<B> Http<B>
+where
+    B: Body + Send + Unpin + 'static,
+    B::Data: Send,
+    B::Error: Into<Box<dyn Error + Send + Sync>>,
+{
     /// Makes a client for a base address: `https://…`, or `http://` where it is this machine.
     ///
     /// # Errors
     /// What is wrong with the address, or with the machine's root certificates.
     pub fn new(base: &str) -> Result<Self, String> {
-        let uri: Uri = base.parse().map_err(|_| "it is no address such as https://matrix.example.org")?;
+        const NONE: &str = "it is no address such as https://matrix.example.org";
+        let uri: Uri = base.parse().map_err(|_| NONE)?;
+        if base.contains(['@', '?', '#']) {
+            return Err(NONE.into());
+        }
         let host = uri.host().unwrap_or_default().trim_matches(['[', ']']);
         let loopback =
             host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback());
         let mut plain = HttpConnector::new();
         plain.set_nodelay(true);
-        plain.set_connect_timeout(Some(Duration::from_secs(15)));
+        plain.set_connect_timeout(Some(CONNECT));
+        plain.set_keepalive(Some(Duration::from_secs(30)));
         let mut builder = Client::builder(TokioExecutor::new());
         builder
             .pool_idle_timeout(IDLE)
@@ -100,7 +117,7 @@ impl Http {
                     "without TLS the token could be read on the way; only this machine may be http".into()
                 );
             }
-            _ => return Err("it is no address such as https://matrix.example.org".into()),
+            _ => return Err(NONE.into()),
         };
         let agent = concat!("g2-channels/", env!("CARGO_PKG_VERSION"));
         Ok(Self { over: Arc::new(over), agent, scheme: "Bearer" })
@@ -112,6 +129,23 @@ impl Http {
         Self { agent, scheme, ..self }
     }
 
+    /// Sends a request, and returns the answer as it begins.
+    ///
+    /// # Errors
+    /// There is none.
+    pub async fn send(&self, request: Request<B>) -> Result<Response<Incoming>, NoAnswer> {
+        let answer = match &*self.over {
+            Over::Plain(client) => client.request(request).await,
+            Over::Tls(client) => client.request(request).await,
+        };
+        answer.map_err(|error| {
+            let why = chain(&error);
+            if error.is_connect() { NoAnswer::NotAsked(why) } else { NoAnswer::Unknown(why) }
+        })
+    }
+}
+
+impl Http {
     /// Asks, and reads the whole answer.
     ///
     /// # Errors
@@ -132,14 +166,7 @@ impl Http {
             .body(Full::new(ask.body))
             .map_err(|_| not_asked("our own fault: the address can't be asked".into()))?;
         let asked = async {
-            let answer = match &*self.over {
-                Over::Plain(client) => client.request(request).await,
-                Over::Tls(client) => client.request(request).await,
-            };
-            let answer = answer.map_err(|error| {
-                let why = chain(&error);
-                if error.is_connect() { NoAnswer::NotAsked(why) } else { NoAnswer::Unknown(why) }
-            })?;
+            let answer = self.send(request).await?;
             let status = answer.status();
             let body = Limited::new(answer.into_body(), ask.most).collect().await;
             let body = body.map_err(|error| NoAnswer::Unknown(error.to_string()))?.to_bytes();
@@ -151,7 +178,7 @@ impl Http {
 }
 
 /// Returns an error with its causes.
-fn chain(error: &dyn std::error::Error) -> String {
+fn chain(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut at = error.source();
     while let Some(cause) = at {
@@ -190,10 +217,11 @@ mod tests {
             ("http://localhost:1", true),
             ("http://matrix.example.org", false),
             ("http://127.0.0.1.example.org", false),
+            ("https://u@matrix.example.org", false),
             ("ftp://x", false),
             ("x", false),
         ] {
-            assert_eq!(Http::new(base).is_ok(), fits, "{base}");
+            assert_eq!(Http::<Full<Bytes>>::new(base).is_ok(), fits, "{base}");
         }
     }
 
@@ -201,7 +229,7 @@ mod tests {
     async fn who_was_not_asked_and_who_may_have_heard_are_told_apart() {
         let free = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/secret-in-a-path", free.local_addr().unwrap());
-        let http = Http::new(&url).unwrap();
+        let http: Http = Http::new(&url).unwrap();
         let server = tokio::spawn(async move {
             // It hears and leaves; then it says too much; then it is gone.
             let (mut one, _) = free.accept().await.unwrap();

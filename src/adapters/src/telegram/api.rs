@@ -3,17 +3,11 @@
 use std::{
     fs,
     io::{self, Write as _},
-    net::IpAddr,
     time::Duration,
 };
 
 use http_body_util::{BodyExt as _, Limited};
 use hyper::{Method, Request, Response, StatusCode, Uri, body::Incoming, header};
-use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
-use hyper_util::{
-    client::legacy::{self, connect::HttpConnector},
-    rt::{TokioExecutor, TokioTimer},
-};
 use jiff::{Timestamp, fmt::rfc2822};
 use serde_json::{Map, Value};
 use tokio::time::timeout;
@@ -22,15 +16,12 @@ use super::{
     body::{Part, Upload},
     judge::{Fault, Told},
 };
+use crate::http::{Http, NoAnswer};
 
 /// Where bots live, if nothing else is said.
 const HOME: &str = "https://api.telegram.org";
-/// How long a connection may take to be made.
-const CONNECT: Duration = Duration::from_secs(10);
 /// How long an answer may take. G2 waits for a minute.
 pub(super) const ANSWER: Duration = Duration::from_secs(45);
-/// How long a connection that is not used is kept: shorter than Telegram keeps it, so that no request meets its end.
-const IDLE: Duration = Duration::from_secs(15);
 /// The longest answer.
 const LONGEST_ANSWER: usize = 16 << 20;
 
@@ -39,20 +30,13 @@ const LONGEST_ANSWER: usize = 16 << 20;
 pub(super) enum NoWay {
     #[error("there is no token, or it is none of Telegram's")]
     Token,
-    #[error("`upstream` is no address of a server: https, or http on this machine")]
-    Upstream,
-    #[error("the certificates of this machine can't be read: {0}")]
-    Certificates(String),
-}
-
-enum Client {
-    Plain(legacy::Client<HttpConnector, Upload>),
-    Tls(legacy::Client<HttpsConnector<HttpConnector>, Upload>),
+    #[error("Telegram's server can't be asked: {0}")]
+    Server(String),
 }
 
 /// The Bot API, for one bot.
 pub(super) struct Api {
-    client: Client,
+    http: Http<Upload>,
     base: String,
     token: String,
 }
@@ -71,23 +55,8 @@ impl Api {
             return Err(NoWay::Token);
         }
         let base = upstream.unwrap_or(HOME).trim_end_matches('/').to_owned();
-        let is_tls = check(&base).ok_or(NoWay::Upstream)?;
-        let mut plain = HttpConnector::new();
-        plain.set_nodelay(true);
-        plain.set_connect_timeout(Some(CONNECT));
-        plain.set_keepalive(Some(Duration::from_secs(30)));
-        let mut builder = legacy::Client::builder(TokioExecutor::new());
-        builder.pool_idle_timeout(IDLE).pool_max_idle_per_host(4).pool_timer(TokioTimer::new());
-        let client = if is_tls {
-            plain.enforce_http(false);
-            let roots = HttpsConnectorBuilder::new()
-                .with_native_roots()
-                .map_err(|error| NoWay::Certificates(error.to_string()))?;
-            Client::Tls(builder.build(roots.https_only().enable_http1().wrap_connector(plain)))
-        } else {
-            Client::Plain(builder.build(plain))
-        };
-        Ok(Self { client, base, token: token.to_owned() })
+        let http = Http::new(&base).map_err(NoWay::Server)?;
+        Ok(Self { http, base, token: token.to_owned() })
     }
 
     /// Asks for something.
@@ -167,19 +136,13 @@ impl Api {
             .map_err(|_| Fault::Offline("no address can be made of it".into()))
     }
 
+    /// Returns the answer as it begins, or why there is none, without the token.
     async fn request(&self, request: Request<Upload>) -> Result<Response<Incoming>, String> {
-        let answer = match &self.client {
-            Client::Plain(client) => client.request(request).await,
-            Client::Tls(client) => client.request(request).await,
+        let (NoAnswer::NotAsked(why) | NoAnswer::Unknown(why)) = match self.http.send(request).await {
+            Ok(answer) => return Ok(answer),
+            Err(error) => error,
         };
-        answer.map_err(|error| self.screened(&error))
-    }
-
-    /// The causes of an error in one line, without the token.
-    fn screened(&self, error: &dyn std::error::Error) -> String {
-        let causes = std::iter::successors(Some(error), |error| error.source());
-        let text = causes.map(ToString::to_string).collect::<Vec<_>>().join(": ");
-        text.replace(&self.token, "TOKEN")
+        Err(why.replace(&self.token, "TOKEN"))
     }
 }
 
@@ -192,21 +155,6 @@ fn is_token(token: &str) -> bool {
         && secret.len() >= 8
         && token.len() < 200
         && secret.bytes().all(plain)
-}
-
-/// Whether an address is TLS; `None`: it is none that we go to.
-fn check(base: &str) -> Option<bool> {
-    if base.contains(['@', '?', '#']) {
-        return None;
-    }
-    let uri: Uri = base.parse().ok()?;
-    let host = uri.host()?;
-    let bare = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
-    match uri.scheme_str()? {
-        "https" => Some(true),
-        "http" if host == "localhost" || bare.is_ok_and(|ip| ip.is_loopback()) => Some(false),
-        _ => None,
-    }
 }
 
 fn result(status: StatusCode, body: &[u8]) -> Result<Value, Fault> {
@@ -249,7 +197,7 @@ mod tests {
         }
         for bad in ["http://api.telegram.org", "http://127.0.0.1.evil.example", "ftp://x", "x", "https://u@x"]
         {
-            assert_eq!(Api::new(good, Some(bad)).err(), Some(NoWay::Upstream), "{bad}");
+            assert!(matches!(Api::new(good, Some(bad)).err(), Some(NoWay::Server(_))), "{bad}");
         }
     }
 
