@@ -38,7 +38,7 @@ use serde_json::{Map, Value, json};
 use tokio::time::Instant;
 
 use self::{
-    api::{ANSWER, Api},
+    api::{ANSWER, Answer, Api},
     body::Part,
     judge::Fault,
     read::{Item, LARGEST_IN, Us},
@@ -48,6 +48,9 @@ use crate::kit::{Adapter, Ended, Gone, Host, Outcome, Rest};
 
 /// How long Telegram holds a poll open when there is nothing.
 const POLL: Duration = Duration::from_secs(50);
+/// How long further pieces of an album are waited for, and how often while some come.
+const SETTLE: Duration = Duration::from_secs(1);
+const SETTLES: usize = 3;
 /// After this many polls in a row that another program ended, we leave it the bot.
 const MOST_CONFLICTS: u32 = 3;
 /// How many presses wait for an answer.
@@ -231,7 +234,7 @@ impl Telegram {
                 params["offset"] = offset.into();
             }
             let params = params.as_object().cloned().unwrap_or_default();
-            match self.api.ask("getUpdates", &params, Vec::new(), hold + Duration::from_secs(20)).await {
+            match self.updates(params, hold).await {
                 Ok(answer) => {
                     // A short poll ends another program's poll and is ended by none: only a long one shows that we are alone.
                     if !hold.is_zero() {
@@ -273,30 +276,50 @@ impl Telegram {
         }
     }
 
+    /// Asks for updates. Where they end within an album, its other pieces are waited for: no update is confirmed by that.
+    async fn updates(&self, mut params: Map<String, Value>, hold: Duration) -> Result<Answer, Fault> {
+        let mut answer =
+            self.api.ask("getUpdates", &params, Vec::new(), hold + Duration::from_secs(20)).await?;
+        params.insert("timeout".into(), 0.into());
+        for _ in 0..SETTLES {
+            if !read::ends_in_album(&answer.result) {
+                break;
+            }
+            tokio::time::sleep(SETTLE).await;
+            let known = answer.result.as_array().map_or(0, Vec::len);
+            answer = self.api.ask("getUpdates", &params, Vec::new(), Duration::from_secs(20)).await?;
+            if answer.result.as_array().map_or(0, Vec::len) <= known {
+                break;
+            }
+        }
+        Ok(answer)
+    }
+
     /// Tells what came in, and returns the last update's id once all of it is stored.
     async fn take(&self, us: &Us, updates: Value) -> Result<Option<i64>, Gone> {
         let Value::Array(updates) = updates else { return Ok(None) };
-        let (mut last, mut stored) = (None, Vec::new());
+        let (mut last, mut items) = (None, Vec::new());
         for update in updates {
             let Some(id) = update.get("update_id").and_then(Value::as_i64) else { continue };
             last = Some(id);
-            let items = match serde_json::from_value::<wire::Update>(update) {
+            items.extend(match serde_json::from_value::<wire::Update>(update) {
                 Ok(update) => us.read(update),
                 Err(error) => {
                     eprintln!("update {id} can't be read: line {} column {}", error.line(), error.column());
                     us.read(wire::Update { update_id: id, ..wire::Update::default() })
                 }
-            };
-            for item in items {
-                match item {
-                    Item::Event(event) => stored.push(self.host.begin(*event).await?),
-                    Item::Press(event, query) => {
-                        self.keep_press(&event, query);
-                        stored.push(self.host.begin(*event).await?);
-                    }
-                    Item::Moved { from, to } => self.host.moved(from, to).await?,
-                    Item::Chat(chat) => self.host.tell(&channel_protocol::Up::Chat(chat)).await?,
+            });
+        }
+        let mut stored = Vec::new();
+        for item in read::joined(items) {
+            match item {
+                Item::Event(event) => stored.push(self.host.begin(*event).await?),
+                Item::Press(event, query) => {
+                    self.keep_press(&event, query);
+                    stored.push(self.host.begin(*event).await?);
                 }
+                Item::Moved { from, to } => self.host.moved(from, to).await?,
+                Item::Chat(chat) => self.host.tell(&channel_protocol::Up::Chat(chat)).await?,
             }
         }
         for event in stored {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use channel_protocol::{Attached, Chat, ChatKind, Event, EventKind, From, Kind, Mention, ReplyTo};
 use jiff::Timestamp;
+use serde_json::Value;
 
 use super::wire;
 
@@ -24,7 +25,7 @@ pub(super) struct Us {
 }
 
 /// What an update becomes, in order. The last one is an event, which has the cursor.
-#[derive(Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) enum Item {
     Event(Box<Event>),
     /// A pressed button, and the id by which the presser is answered.
@@ -34,6 +35,50 @@ pub(super) enum Item {
         to: String,
     },
     Chat(Chat),
+}
+
+/// Makes one message of the pieces of an album that stand beside one another. It has the first piece's key and id, and the last
+/// one's cursor: the pieces are stored together, or told again.
+pub(super) fn joined(items: Vec<Item>) -> Vec<Item> {
+    let mut all: Vec<Item> = Vec::new();
+    for item in items {
+        let item = match item {
+            Item::Event(more) => match all.last_mut() {
+                Some(Item::Event(one)) if is_piece(one, &more) => {
+                    join(one, *more);
+                    continue;
+                }
+                Some(_) | None => Item::Event(more),
+            },
+            other => other,
+        };
+        all.push(item);
+    }
+    all
+}
+
+fn is_piece(one: &Event, more: &Event) -> bool {
+    let of = |event: &Event| (event.kind, event.album.clone(), event.chat.clone(), event.from.id.clone());
+    one.kind == EventKind::Message && one.album.is_some() && of(one) == of(more)
+}
+
+fn join(one: &mut Event, more: Event) {
+    if !more.text.is_empty() {
+        let between = if one.text.is_empty() { "" } else { "\n" };
+        one.text = format!("{}{between}{}", one.text, more.text);
+    }
+    if more.mention == Mention::Me {
+        one.mention = Mention::Me;
+    }
+    one.attachments.extend(more.attachments);
+    one.cursor = more.cursor;
+}
+
+/// Whether the newest update is a piece of an album: more of it may come.
+pub(super) fn ends_in_album(updates: &Value) -> bool {
+    let newest = updates.as_array().and_then(|all| all.last());
+    let message = newest.and_then(|update| update.get("message").or_else(|| update.get("channel_post")));
+    message.is_some_and(|message| message.get("media_group_id").is_some())
 }
 
 impl Us {
@@ -358,6 +403,43 @@ mod tests {
             Item::Event(event) => *event,
             other => panic!("{other:?}"),
         }
+    }
+
+    #[test]
+    fn pieces_of_an_album_are_one_message_where_nothing_stands_between_them() {
+        let piece = |update: i64, album: &str, more: Value| {
+            let mut message = json!({
+                "message_id": update, "date": 200, "from": {"id": 7, "first_name": "Ada"}, "media_group_id": album,
+                "chat": {"id": -5, "type": "group"}, "photo": [{"file_id": format!("p{update}")}],
+            });
+            message.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            read(json!({"update_id": update, "message": message}))
+        };
+        let of = |items: Vec<Item>| -> Vec<(String, usize, String, Option<String>)> {
+            let event = |item: Item| match item {
+                Item::Event(e) => (e.key, e.attachments.len(), e.text, e.cursor.get("updates").cloned()),
+                other => panic!("{other:?}"),
+            };
+            joined(items).into_iter().map(event).collect()
+        };
+        let one = |key: &str, files, text: &str, cursor: &str| {
+            (key.to_owned(), files, text.to_owned(), Some(cursor.to_owned()))
+        };
+        let named = json!({"caption": "@g2bot look", "caption_entities": [{"type": "mention", "offset": 0, "length": 6}]});
+        let album =
+            [piece(1, "a", json!({"caption": "x"})), piece(2, "a", json!({})), piece(3, "a", named)].concat();
+        assert_eq!(of(album), [one("u1", 3, "x\n@g2bot look", "3")]);
+        let mixed = [
+            piece(1, "a", json!({})),
+            piece(2, "a", json!({"from": {"id": 8, "first_name": "Bob"}})),
+            piece(3, "b", json!({})),
+            piece(4, "b", json!({"chat": {"id": -6, "type": "group"}})),
+        ];
+        assert_eq!(of(mixed.concat()).len(), 4);
+        let ends = |updates: Value| ends_in_album(&updates);
+        let (piece, plain) = (json!({"message": {"media_group_id": "a"}}), json!({"message": {}}));
+        assert!(ends(json!([plain, piece])) && !ends(json!([piece, plain])) && !ends(json!([])));
+        assert!(ends(json!([{"channel_post": {"media_group_id": "a"}}])));
     }
 
     #[test]

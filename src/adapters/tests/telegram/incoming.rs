@@ -93,8 +93,11 @@ fn nothing_is_lost_or_doubled_however_often_the_program_is_killed() {
 fn what_is_written_while_the_connection_is_broken_is_late() {
     let fake = Fake::start();
     let (mut account, _) = Account::polling(&fake);
+    let polls = fake.calls("getUpdates") as u64;
     fake.text(GROUP, "in time");
     assert!(!account.event().late);
+    // The fault is for the poll after the next one.
+    fake.wait("getUpdates", polls + 1);
     let now = fake.ask("state", &json!({}))["now"].as_i64().unwrap();
     fake.ask("clock", &json!({"now": now + 100}));
     fake.fault("getUpdates", 1, json!("cut_before"));
@@ -224,18 +227,25 @@ fn reactions_come_one_by_one_as_they_are_put_and_taken() {
 }
 
 #[test]
-fn the_pieces_of_an_album_come_with_its_id_and_their_files() {
+fn the_pieces_of_an_album_are_one_message_with_all_its_files() {
     let fake = Fake::start();
     let (mut account, _) = Account::polling(&fake);
     let photo =
         |id: &str| json!([{"file_id": "small", "file_size": 10}, {"file_id": id, "file_size": 81_234}]);
-    fake.message(GROUP, json!({"media_group_id": "138", "photo": photo("p1"), "caption": "both"}));
-    fake.message(GROUP, json!({"media_group_id": "138", "photo": photo("p2")}));
-    let (one, two) = (account.event(), account.event());
-    assert_eq!((one.album.as_deref(), two.album.as_deref()), (Some("138"), Some("138")));
-    assert_eq!((one.text.as_str(), two.text.as_str()), ("both", ""));
-    let file = serde_json::to_value(&two.attachments).unwrap();
-    assert_eq!(file, json!([{"fetch": "p2", "kind": "image", "mime": "image/jpeg", "bytes": 81_234}]));
+    fake.message(GROUP, json!({"media_group_id": "138", "photo": photo("p1")}));
+    fake.message(GROUP, json!({"media_group_id": "138", "photo": photo("p2"), "caption": "both"}));
+    fake.message(GROUP, json!({"media_group_id": "139", "photo": photo("p3")}));
+    let both = account.event();
+    assert_eq!((both.album.as_deref(), both.text.as_str()), (Some("138"), "both"));
+    let files = serde_json::to_value(&both.attachments).unwrap();
+    let file = |id| json!({"fetch": id, "kind": "image", "mime": "image/jpeg", "bytes": 81_234});
+    assert_eq!(files, json!([file("p1"), file("p2")]));
+    assert_eq!((both.key.as_str(), both.cursor["updates"].as_str()), ("u845120001", "845120002"));
+    let other = account.event();
+    assert_eq!((other.album.as_deref(), other.attachments.len()), (Some("139"), 1));
+    assert_eq!(other.key, "u845120003");
+    fake.text(GROUP, "and words");
+    assert_eq!(account.event().text, "and words");
 }
 
 #[test]
