@@ -6,9 +6,9 @@ use ipc_handlers::seen::is_seen;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::{World, channels::table};
 use crate::{
     channels,
-    config::Config,
     domain::{
         heard::people::{BadSpeaker, BadUser, check_user},
         host::screen::hides,
@@ -130,11 +130,12 @@ checked! {
 }
 
 impl Jid {
-    /// Says that a chat is on a platform that this program does not reach, where that is so.
-    pub(super) fn unserved(&self, settings: Option<&Config>) -> Option<String> {
-        let accounts = settings.map(|config| config.channels.as_slice()).unwrap_or_default();
-        let accounts = accounts.iter().map(|account| account.name.as_str());
-        let names: Vec<&str> = channels::NAMES.into_iter().chain(accounts).collect();
+    /// Says that a chat is on a platform that this program does not reach, where that is so. Accounts may have come since it was
+    /// started, so the settings are read as they are now.
+    pub(super) fn unserved(&self, world: &World<'_>) -> Option<String> {
+        let accounts = table::accounts(world).unwrap_or_default();
+        let names: Vec<&str> =
+            channels::NAMES.into_iter().chain(accounts.iter().map(String::as_str)).collect();
         if names.contains(&&*channel_of(&self.0)) {
             return None;
         }

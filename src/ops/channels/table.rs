@@ -53,7 +53,7 @@ impl Table<'_> {
 }
 
 /// Returns the names of the accounts that the settings have now.
-pub(super) fn accounts(world: &World<'_>) -> Result<Vec<String>, OpError> {
+pub(in crate::ops) fn accounts(world: &World<'_>) -> Result<Vec<String>, OpError> {
     let config = Config::load(world.root, &Environment::default())
         .map_err(|error| OpError::new(OpCode::Failed, chain(&error)).hint("correct g2.toml"))?;
     Ok(config.channels.into_iter().map(|account| account.name).collect())

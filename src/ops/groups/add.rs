@@ -69,10 +69,7 @@ impl Operation for Args {
         ipc::lay_out_group(world.root, &folder, world.box_owner)?;
         failpoint::reach("op.group_laid_out");
         world.keeper.changed(Some(&folder)).await?;
-        let notes = two_answer(world.store, &folder, &chat)
-            .await?
-            .into_iter()
-            .chain(chat.unserved(world.settings.ok()));
+        let notes = two_answer(world.store, &folder, &chat).await?.into_iter().chain(chat.unserved(world));
         let says = format!("group {folder} answers in {chat}");
         Ok(Done::new(world.group(&folder).await?, says).noting(notes))
     }

@@ -90,7 +90,7 @@ impl Operation for Args {
             return Err(OpError::new(OpCode::Failed, "no task was made"));
         };
         let made = row(world, group, task_id)?;
-        let notes = chat.as_ref().and_then(|chat| chat.unserved(world.settings.ok()));
+        let notes = chat.as_ref().and_then(|chat| chat.unserved(world));
         Ok(done(world, made, &outcome).await?.noting(notes))
     }
 }

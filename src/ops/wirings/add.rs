@@ -57,10 +57,7 @@ impl Operation for Args {
         };
         world.store.add_wiring(wiring, clock::now()).await?;
         world.keeper.changed(Some(&group)).await?;
-        let notes = two_answer(world.store, &group, &chat)
-            .await?
-            .into_iter()
-            .chain(chat.unserved(world.settings.ok()));
+        let notes = two_answer(world.store, &group, &chat).await?.into_iter().chain(chat.unserved(world));
         let made = row(world, &group, &chat).await?.ok_or_else(|| none(&group, &chat))?;
         Ok(Done::new(made, format!("group {group} is wired to {chat}")).noting(notes))
     }

@@ -41,6 +41,8 @@ fn an_account_is_taken_up_and_let_go_by_a_daemon_that_runs() {
         assert!(added.status.success() && said.contains("@g2bot"), "{added:?}");
         home.until_connected("telegram");
         if round == 0 {
+            let near = root.run(&["groups", "add", "near", "--chat", "tg:77"]);
+            assert!(near.status.success() && near.stderr.is_empty(), "the account reaches it: {near:?}");
             home.wire(&town.chat(), "pattern");
         }
         town.says(&format!("hello {round}"));
