@@ -209,6 +209,7 @@ impl Daemon {
         // Nothing is written to a root that another daemon serves.
         private_dir(&root.join("data"))?;
         let lock = lock(&root).await?;
+        adapters::kill_left(&root).await;
         init(&root, &config).await?;
         let store = open_store(&root)?;
         remove_old_indexes(&root);
@@ -409,6 +410,7 @@ impl Daemon {
             config: Arc::clone(&config),
             work: root.join("data/hooks"),
             program: adapters::own_program(),
+            notes: root.join(adapters::CHILDREN),
             store: store.clone(),
             media: Arc::clone(&media),
             channels: Arc::clone(&channels),

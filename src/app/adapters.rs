@@ -21,11 +21,13 @@ use crate::{
     config::{Config, ConfigError, Environment, OWN_ADAPTERS, account_in, with_secrets},
     domain::{host::errors::chain, platforms::accounts::Account},
     store::Names,
-    system::media::Media,
+    system::{leftovers::Notes, media::Media},
 };
 
 /// How many characters of the instance's id begin our ids of texts.
 const INSTALL: usize = 6;
+/// Where programs that the daemon shuts in are noted, below the root.
+pub(super) const CHILDREN: &str = "data/children";
 /// How soon accounts follow a change of the settings by hand.
 const LOOK_AT_SETTINGS: Duration = Duration::from_secs(2);
 
@@ -66,6 +68,7 @@ impl Accounts {
         let ground = Ground {
             program: own_program(),
             home: root.join("data/channels"),
+            notes: root.join(CHILDREN),
             install: instance.chars().filter(char::is_ascii_alphanumeric).take(INSTALL).collect(),
             patience: Patience::default(),
             media: Arc::clone(media),
@@ -132,6 +135,17 @@ impl Accounts {
             if let Some(waits) = waits {
                 let _ = waits.send(());
             }
+        }
+    }
+}
+
+/// Kills the adapters and hooks of an earlier daemon, and what they started.
+pub(super) async fn kill_left(root: &Path) {
+    match Notes(&root.join(CHILDREN)).kill_all().await {
+        Ok(0) => {}
+        Ok(groups) => tracing::warn!(groups, "killed what programs of an earlier daemon left running"),
+        Err(error) => {
+            tracing::error!(error = %chain(&error), "what programs of an earlier daemon left running can't be killed");
         }
     }
 }

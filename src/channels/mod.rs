@@ -49,13 +49,8 @@ pub trait Channel: Send + Sync {
         false
     }
 
-    /// Whether something may be sent only after [`Channel::turn`] has returned.
-    fn takes_turns(&self) -> bool {
-        false
-    }
-
-    /// Returns once something may be sent to a chat: the platform is connected, and its pace allows it. `for_people`: a person
-    /// waits for it. It may be dropped.
+    /// Returns once something may be sent to a chat: the platform is connected, and its pace allows it. Nothing is sent before.
+    /// `for_people`: a person waits for it. It may be dropped.
     fn turn<'a>(&'a self, chat: &'a str, for_people: bool) -> BoxFuture<'a, ()> {
         let _ = (chat, for_people);
         Box::pin(ready(()))

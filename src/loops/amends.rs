@@ -105,7 +105,7 @@ async fn change(store: &Store, channels: &Channels, outbox: i64) -> Result<Then,
     }
     // The account may be gone, or not there yet.
     let Some(channel) = channels.of(&amend.chat_jid) else { return Ok(Then::Again) };
-    if !channel.takes_turns() {
+    if channel.reads_the_store() {
         return Ok(Then::Done);
     }
     // It is not known before what the platform can do.

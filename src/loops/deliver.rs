@@ -150,27 +150,18 @@ pub async fn run(post: Post, is_recovered: bool) {
 
 /// Says everything that a chat has to say; returns the chat when there is nothing more.
 async fn empty(post: Post, chat: String, wake: Arc<Notify>) -> String {
-    let mut begun = None;
-    loop {
-        let next = match begun.take() {
-            // Marked already: it goes out whatever is asked for meanwhile.
-            Some(next) => Ok(next),
-            None if post.stop.is_cancelled() => return chat,
-            None => match turn(&post, &chat).await {
-                Ok(None) => continue,
-                Ok(Some(next)) => Ok(next),
-                Err(error) => Err(error),
-            },
+    while !post.stop.is_cancelled() {
+        let next = match turn(&post, &chat).await {
+            Ok(None) => continue,
+            Ok(Some(next)) => Ok(next),
+            Err(error) => Err(error),
         };
         match next {
             Ok(NextDelivery::Now(delivery)) => {
                 failpoint::reach("deliver.sending");
-                match say(&post, &delivery).await {
-                    Ok(next) => begun = next,
-                    Err(error) => {
-                        tracing::error!(error = %chain(&error), outbox = delivery.id, "recording a delivery failed; it is looked at again");
-                        pause(&post, &wake, 1000).await;
-                    }
+                if let Err(error) = say(&post, &delivery).await {
+                    tracing::error!(error = %chain(&error), outbox = delivery.id, "recording a delivery failed; it is looked at again");
+                    pause(&post, &wake, 1000).await;
                 }
             }
             Ok(NextDelivery::NotBefore(at)) => {
@@ -183,6 +174,7 @@ async fn empty(post: Post, chat: String, wake: Arc<Notify>) -> String {
             }
         }
     }
+    chat
 }
 
 /// Takes what is said next to a chat, once its platform may be sent something; `None`: we stop, or it is to be asked again.
@@ -194,7 +186,7 @@ async fn turn(post: &Post, chat: &str) -> Result<Option<NextDelivery>, StoreErro
         failpoint::reach("deliver.said");
         return Ok((!more).then_some(NextDelivery::Nothing));
     }
-    let Some(channel) = channel.filter(|channel| channel.takes_turns()) else {
+    let Some(channel) = channel else {
         return post.store.begin_delivery(chat, clock::now()).await.map(Some);
     };
     // Nothing is marked before: a text that waits for its turn has certainly not arrived.
@@ -249,8 +241,8 @@ fn fitting<'a>(channel: &dyn Channel, delivery: &'a Delivery) -> Cow<'a, Deliver
     })
 }
 
-/// Says one row; returns what the chat has to say next, where it was taken along.
-async fn say(post: &Post, delivery: &Delivery) -> Result<Option<NextDelivery>, StoreError> {
+/// Says one row.
+async fn say(post: &Post, delivery: &Delivery) -> Result<(), StoreError> {
     let Some(channel) = post.channels.of(&delivery.chat_jid) else {
         let nobody = Unsent::refused(format!("no channel of this daemon owns {}", delivery.chat_jid));
         return not_taken(post, delivery, &nobody, SentTwice::Never, None).await;
@@ -259,18 +251,17 @@ async fn say(post: &Post, delivery: &Delivery) -> Result<Option<NextDelivery>, S
     let delivery = &*fitting(channel, delivery);
     if delivery.growth == Some(Growth::Growing) && !channel.traits().edits {
         // It is said when it is whole; others do not wait for that.
-        post.store.shown_so_far(delivery, clock::now(), clock::now()).await?;
-        return Ok(None);
+        return post.store.shown_so_far(delivery, clock::now(), clock::now()).await;
     }
     let (mut first, mut in_doubt) = (true, delivery.in_doubt_since);
     let mut parts = parts_of(post, channel, delivery).await?;
     loop {
         match send_all(post, channel, delivery, parts, &mut first, in_doubt.take()).await? {
-            Sent::Ended(next) => return Ok(next),
+            Sent::Ended => return Ok(()),
             Sent::All => {}
         }
         if !change(post, channel, delivery, &mut first).await? {
-            return Ok(None);
+            return Ok(());
         }
         parts = post.store.parts_of(delivery.id).await?;
     }
@@ -279,7 +270,7 @@ async fn say(post: &Post, delivery: &Delivery) -> Result<Option<NextDelivery>, S
 /// How far the parts of a row came.
 enum Sent {
     /// The row is said, or it is known how it goes on with it.
-    Ended(Option<NextDelivery>),
+    Ended,
     /// The platform has all parts of a text that was said before it was whole; they may be others now.
     All,
 }
@@ -309,7 +300,7 @@ async fn send_all(
         if !may_at_once {
             // Nothing of this part is sent yet: where we stop, a restart begins with it.
             tokio::select! {
-                () = post.stop.cancelled() => return Ok(Sent::Ended(None)),
+                () = post.stop.cancelled() => return Ok(Sent::Ended),
                 () = channel.turn(&delivery.chat_jid, delivery.for_people) => {}
             }
         }
@@ -321,7 +312,8 @@ async fn send_all(
             Looked::Has(ids) => Ok(ids),
             Looked::Leave(why) => {
                 let unsent = Unsent::Unknown(why);
-                return not_taken(post, delivery, &unsent, SentTwice::Never, in_doubt).await.map(Sent::Ended);
+                not_taken(post, delivery, &unsent, SentTwice::Never, in_doubt).await?;
+                return Ok(Sent::Ended);
             }
             Looked::Send { doubtful } => {
                 if !doubtful {
@@ -343,7 +335,8 @@ async fn send_all(
                     Unsent::Unknown(_) => Some(begun),
                     Unsent::Not(_) => in_doubt,
                 };
-                return not_taken(post, delivery, &unsent, sent_twice, since).await.map(Sent::Ended);
+                not_taken(post, delivery, &unsent, sent_twice, since).await?;
+                return Ok(Sent::Ended);
             }
         };
         tracing::debug!(outbox = delivery.id, part = n, platform_id, "said");
@@ -354,15 +347,11 @@ async fn send_all(
         let now = clock::now();
         if !last || delivery.growth.is_some() {
             post.store.part_sent(delivery.id, n, platform_id, now).await?;
-        } else if post.stop.is_cancelled() || channel.takes_turns() {
-            post.store.delivered(delivery.id, n, platform_id, now).await?;
         } else {
-            let chat = &delivery.chat_jid;
-            let next = post.store.delivered_and_next(delivery.id, n, platform_id, chat, now).await?;
-            return Ok(Sent::Ended(Some(next)));
+            post.store.delivered(delivery.id, n, platform_id, now).await?;
         }
     }
-    Ok(if delivery.growth.is_some() { Sent::All } else { Sent::Ended(None) })
+    Ok(if delivery.growth.is_some() { Sent::All } else { Sent::Ended })
 }
 
 /// Makes what the platform shows of a text that grows into what there is of it now; whether there are parts that are to be sent.
@@ -534,9 +523,8 @@ async fn not_taken(
     unsent: &Unsent,
     sent_twice: SentTwice,
     in_doubt: Option<Time>,
-) -> Result<Option<NextDelivery>, StoreError> {
+) -> Result<(), StoreError> {
     let then = after(unsent, delivery.attempts, sent_twice, post.unknown);
     tracing::warn!(outbox = delivery.id, error = %unsent, ?then, "could not be said");
-    post.store.delivery_failed(delivery.id, &unsent.to_string(), then, in_doubt, clock::now()).await?;
-    Ok(None)
+    post.store.delivery_failed(delivery.id, &unsent.to_string(), then, in_doubt, clock::now()).await
 }

@@ -58,6 +58,8 @@ pub struct Files {
     pub work: PathBuf,
     /// This program, which shuts hooks in.
     pub program: PathBuf,
+    /// The folder in which hooks' process groups are noted.
+    pub notes: PathBuf,
     pub store: Store,
     pub media: Arc<Media>,
     pub channels: Arc<Channels>,
@@ -237,6 +239,7 @@ impl Files {
         let within = hooks.within.min(Self::left(work));
         let hook = Hook {
             program: &self.program,
+            notes: &self.notes,
             command,
             reads: &hooks.reads,
             work: self.work.join(work.id.to_string()),

@@ -10,7 +10,6 @@ pub mod docker;
 pub mod image;
 pub mod output;
 pub mod process;
-mod processes;
 pub mod trial;
 
 use std::{collections::BTreeMap, path::PathBuf, time::Duration};

@@ -1,14 +1,14 @@
 //! A process shuts itself in and becomes another program: it may read the system's libraries and certificates and what it is
 //! given, write what it is given, and ends with the daemon. Neither it nor what it starts leaves its process group, so that all of
 //! it can be ended.
-#![expect(clippy::disallowed_types, reason = "this process becomes the program; it starts none")]
+#![expect(clippy::disallowed_types, reason = "starts this program, which becomes the other one")]
 
 use std::{
     collections::BTreeMap,
     ffi::OsString,
     os::unix::process::CommandExt as _,
     path::{Path, PathBuf},
-    process::{Command, ExitCode},
+    process::{Command, ExitCode, Stdio},
 };
 
 use landlock::{
@@ -19,6 +19,8 @@ use rustix::process::{
     Pid, Resource, Rlimit, Signal, getppid, getrlimit, set_parent_process_death_signal, setrlimit,
 };
 use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, apply_filter};
+
+use super::{group::Group, leftovers::Notes};
 
 /// The first argument by which this program knows that it is to do so.
 pub const CONFINE: &str = "confine-adapter";
@@ -58,21 +60,56 @@ const CONNECTS: [i64; 2] = [libc::SYS_socket, libc::SYS_io_uring_setup];
 /// The same calls by the numbers of programs with short addresses.
 const SHORT: i64 = 0x4000_0000;
 
-/// Returns the arguments by which this program becomes `command`, shut in.
-#[must_use]
-pub fn arguments(reads: &[PathBuf], writes: &[PathBuf], reach: Reach, command: &[String]) -> Vec<OsString> {
-    let mut arguments = vec![CONFINE.into(), std::process::id().to_string().into()];
-    if reach == Reach::Nobody {
-        arguments.push("--alone".into());
+/// A program that is to run shut in.
+#[derive(Clone, Copy, Debug)]
+pub struct Confined<'a> {
+    /// This program, which shuts it in.
+    pub by: &'a Path,
+    /// The folder in which its group is noted ([`Notes`]).
+    pub notes: &'a Path,
+    pub command: &'a [String],
+    /// The folder in which it begins. It may write there.
+    pub home: &'a Path,
+    pub reads: &'a [PathBuf],
+    pub writes: &'a [PathBuf],
+    pub reach: Reach,
+}
+
+impl Confined<'_> {
+    /// Starts it in a process group of its own, with pipes for what it says and with nothing of our environment.
+    ///
+    /// # Errors
+    /// It can't be started.
+    pub fn start(self, stdin: Stdio) -> std::io::Result<Group> {
+        let mut program = tokio::process::Command::new(self.by);
+        program
+            .args(self.arguments())
+            .current_dir(self.home)
+            .env_clear()
+            .env("PATH", "/usr/local/bin:/usr/bin:/bin")
+            .env("LANG", "C.UTF-8")
+            .env("HOME", self.home)
+            .env("TMPDIR", self.home)
+            .stdin(stdin)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        Group::start(&mut program, self.notes.to_owned())
     }
-    for (flag, paths) in [("--read", reads), ("--write", writes)] {
-        for path in paths {
-            arguments.extend([flag.into(), path.into()]);
+
+    /// Returns the arguments by which this program becomes the other one.
+    fn arguments(self) -> Vec<OsString> {
+        let mut arguments = vec![CONFINE.into(), std::process::id().to_string().into(), self.notes.into()];
+        if self.reach == Reach::Nobody {
+            arguments.push("--alone".into());
         }
+        let writes = std::iter::once(self.home).chain(self.writes.iter().map(PathBuf::as_path));
+        let reads = self.reads.iter().map(PathBuf::as_path);
+        let paths = reads.map(|path| ("--read", path)).chain(writes.map(|path| ("--write", path)));
+        arguments.extend(paths.flat_map(|(flag, path)| [flag.into(), path.into()]));
+        arguments.push("--".into());
+        arguments.extend(self.command.iter().map(Into::into));
+        arguments
     }
-    arguments.push("--".into());
-    arguments.extend(command.iter().map(Into::into));
-    arguments
 }
 
 /// Becomes the program that the arguments name. `say` tells the daemon what a person should know.
@@ -80,6 +117,7 @@ pub fn arguments(reads: &[PathBuf], writes: &[PathBuf], reach: Reach, command: &
 pub fn main(say: impl Fn(&str)) -> ExitCode {
     let mut arguments = std::env::args_os().skip(2);
     let parent = arguments.next().and_then(|pid| pid.to_str()?.parse().ok()).and_then(Pid::from_raw);
+    let Some(notes) = arguments.next().map(PathBuf::from) else { return ExitCode::from(2) };
     let (mut reads, mut writes) = (Vec::new(), Vec::new());
     let mut reach = Reach::Network;
     while let Some(flag) = arguments.next().filter(|flag| flag != "--") {
@@ -96,6 +134,9 @@ pub fn main(say: impl Fn(&str)) -> ExitCode {
     reads.extend(std::iter::once(&program).chain(&rest).map(PathBuf::from).filter(|path| path.is_absolute()));
     if set_parent_process_death_signal(Some(Signal::KILL)).is_err() || getppid() != parent {
         return ExitCode::from(1);
+    }
+    if let Err(error) = Notes(&notes).note_own() {
+        say(&format!("the program can't be noted: what it starts may outlive a daemon that dies: {error}"));
     }
     for (resource, most) in LIMITS {
         let most = getrlimit(resource).maximum.map_or(most, |ours| ours.min(most));

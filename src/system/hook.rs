@@ -1,6 +1,5 @@
 //! A program of the user's that reads a file: shut in as an adapter is, in a group of its own, with a folder of its own that is
 //! gone afterwards, and with nothing of our environment.
-#![expect(clippy::disallowed_types, reason = "hooks are processes, and this file starts them")]
 #![expect(clippy::disallowed_methods, reason = "a hook's own folder, which no container can write")]
 
 use std::{
@@ -11,14 +10,10 @@ use std::{
     time::Duration,
 };
 
-use tokio::{
-    io::{AsyncRead, AsyncReadExt as _},
-    process::Command,
-};
+use tokio::io::{AsyncRead, AsyncReadExt as _};
 
 use super::{
-    confine::{self, Reach},
-    group::Group,
+    confine::{Confined, Reach},
     media::Media,
 };
 
@@ -31,6 +26,8 @@ const MOST_LOG: usize = 2 << 10;
 pub struct Hook<'a> {
     /// This program, which shuts it in.
     pub program: &'a Path,
+    /// The folder in which its group is noted.
+    pub notes: &'a Path,
     pub command: &'a [String],
     pub reads: &'a [PathBuf],
     /// Its folder, which is made and removed.
@@ -84,20 +81,17 @@ impl Hook<'_> {
         let _copy = copied.await.map_err(io::Error::other)??;
         let path = self.work.join(&self.place).display().to_string();
         let command: Vec<String> = self.command.iter().map(|word| word.replace("{file}", &path)).collect();
-        let writes = std::slice::from_ref(&self.work);
-        let mut hook = Command::new(self.program);
-        hook.args(confine::arguments(self.reads, writes, self.reach, &command))
-            .current_dir(&self.work)
-            .env_clear()
-            .env("PATH", "/usr/local/bin:/usr/bin:/bin")
-            .env("LANG", "C.UTF-8")
-            .env("HOME", &self.work)
-            .env("TMPDIR", &self.work)
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped());
+        let hook = Confined {
+            by: self.program,
+            notes: self.notes,
+            command: &command,
+            home: &self.work,
+            reads: self.reads,
+            writes: &[],
+            reach: self.reach,
+        };
         // It is dropped, and ends, before its folder is removed.
-        let mut group = Group::start(&mut hook)?;
+        let mut group = hook.start(Stdio::null())?;
         let (stdout, stderr) = (group.child.stdout.take(), group.child.stderr.take());
         let all =
             async { tokio::join!(most_of(stdout, MOST_SAID), most_of(stderr, MOST_LOG), group.ended()) };

@@ -21,9 +21,64 @@ use crate::{
 pub(crate) const ADAPTER: &str = "be-an-adapter";
 const CHATS: u64 = 1000;
 
+/// Adapters that do harm, each in a shell.
+const EVILS: [(&str, &str); 4] = [
+    ("junk", "exec yes nonsense"),
+    (
+        "loud",
+        "echo '{\"is\":\"hello\",\"v\":1,\"adapter\":\"x\",\"self\":{\"id\":\"1\",\"name\":\"x\"}}'; exec yes aloud >&2",
+    ),
+    ("endless", "head -c 1000000000 /dev/zero"),
+    ("forks", "for i in $(seq 100); do sleep 600 & done; wait"),
+];
+/// The size of a file that comes in beside a neighbour's events.
+const LARGE: usize = 100 << 20;
+
 pub(crate) fn take(effort: Effort, table: &mut Table) {
     events(effort, table);
+    neighbours(effort, table);
     adapters(table);
+}
+
+/// How long an account's events take, one after the other, with these settings beside it.
+fn one_by_one(count: u64, more: &str) -> Samples {
+    let this = std::env::current_exe().unwrap().display().to_string();
+    let settings = format!(
+        "[sandbox]\nkind = \"process\"\n[limits]\nmin_free_mib = 1\n[media]\nlargest_mib = 128\nchat_mib_per_hour = 100000\n{more}[channels.toy]\ncommand = [{this:?}, {ADAPTER:?}]\none_by_one = {count}\nat_once = 0\n"
+    );
+    let root = Root::with(&settings, 1);
+    let daemon = root.serve();
+    let figures = root.data("channels/toy/state/figures.json");
+    wait_until("the events to be taken", || figures.exists());
+    let figures: Value = serde_json::from_slice(&fs::read(figures).unwrap()).unwrap();
+    daemon.stop();
+    let micros = |value: &Value| Duration::from_micros(value.as_u64().unwrap());
+    Samples::new(figures["took"].as_array().unwrap().iter().map(micros).collect())
+}
+
+/// The same events alone, beside accounts that do harm, and beside files of 100 MB that another account brings.
+fn neighbours(effort: Effort, table: &mut Table) {
+    let count = effort.pick(300, 2000);
+    let this = std::env::current_exe().unwrap().display().to_string();
+    let evils: String = EVILS
+        .iter()
+        .map(|(name, script)| format!("[channels.{name}]\ncommand = [\"/bin/sh\", \"-c\", '''{script}''']\n"))
+        .collect();
+    let brings = format!("[channels.heavy]\ncommand = [{this:?}, {ADAPTER:?}]\nlarge = {LARGE}\n");
+    let alone = one_by_one(count, "");
+    for (name, more) in
+        [("accounts that flood, fork and end", evils), ("files of 100 MB that come in", brings)]
+    {
+        let beside = one_by_one(count, &more);
+        table.row(
+            format!("the same event beside {name} (median, p99)"),
+            format!("{} ms, {} ms", millis(beside.median()), millis(beside.quantile(0.99))),
+            format!("{} ms, {} ms (alone)", millis(alone.median()), millis(alone.quantile(0.99))),
+            format!("{:.1} ×", ratio(beside.median(), alone.median())),
+            "–",
+            Reached::Open,
+        );
+    }
 }
 
 /// One event after the other, each once the one before was taken; then as many at once as may be open, in a thousand chats.
@@ -94,6 +149,9 @@ pub(crate) fn adapter() {
             }
         }
     };
+    if let Some(large) = start["config"]["large"].as_u64() {
+        return bring(&start, large, say, took);
+    }
     let count = |name: &str| start["config"][name].as_u64().unwrap();
     let (one_by_one, at_once) = (count("one_by_one"), count("at_once"));
     let mut each = Vec::new();
@@ -118,6 +176,22 @@ pub(crate) fn adapter() {
     fs::write(place.join("new"), figures.to_string()).unwrap();
     fs::rename(place.join("new"), place.join("figures.json")).unwrap();
     lines.for_each(drop);
+}
+
+/// Tells of one large file after the other, each with bytes of its own, for as long as the daemon is there.
+fn bring(start: &Value, large: u64, mut say: impl FnMut(&Value), mut took: impl FnMut() -> u64) {
+    let spool = Path::new(start["spool"].as_str().unwrap());
+    let mut bytes = vec![0; usize::try_from(large).unwrap()];
+    for n in 1_u64.. {
+        bytes[..8].copy_from_slice(&n.to_le_bytes());
+        let place = format!("in/{n}");
+        fs::write(spool.join(&place), &bytes).unwrap();
+        say(
+            &json!({"is": "event", "n": n, "key": format!("k{n}"), "kind": "message", "chat": "heavy:1", "id": n.to_string(),
+            "from": {"id": "7", "name": "Ada"}, "text": "", "attachments": [{"file": place, "kind": "document", "bytes": large}]}),
+        );
+        took();
+    }
 }
 
 /// The memory of the three adapters at rest, connected to platforms on loopback.

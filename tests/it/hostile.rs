@@ -9,7 +9,7 @@ mod ids;
 mod instances;
 mod lists;
 mod model;
-mod neighbour;
+pub(crate) mod neighbour;
 mod output;
 mod place;
 mod renames;

@@ -1,5 +1,4 @@
 //! One life of an adapter's process: its group, its folders, its log. It knows nothing of the protocol.
-#![expect(clippy::disallowed_types, reason = "adapters are processes, and this file starts them")]
 #![expect(clippy::disallowed_methods, reason = "an adapter's own folders, which no container can write")]
 
 use std::{
@@ -11,15 +10,15 @@ use std::{
 
 use tokio::{
     io::{AsyncRead, AsyncReadExt as _},
-    process::{ChildStdin, ChildStdout, Command},
+    process::{ChildStdin, ChildStdout},
     time::Instant,
 };
 
-use super::Ground;
+use super::{Ground, pace::Share};
 use crate::{
     domain::platforms::accounts::Account,
     system::{
-        confine::{self, Reach},
+        confine::{Confined, Reach},
         group::Group,
     },
 };
@@ -28,6 +27,8 @@ use crate::{
 const LONGEST_LINE: usize = 2048;
 /// How many of its lines are kept in ten seconds; the others are counted.
 const LINES: u32 = 200;
+/// How much of it is read in a second, bytes; the adapter waits with more.
+const BYTES_A_SECOND: u64 = 1 << 20;
 /// The log of an adapter is begun anew at this size, bytes, and the one before is kept.
 const LONGEST_LOG: u64 = 1 << 20;
 /// How long a process that was killed may take to be gone.
@@ -88,20 +89,17 @@ pub(super) struct Pipes {
 pub(super) fn start(ground: &Ground, account: &Account, folders: &Folders) -> io::Result<(Running, Pipes)> {
     folders.make()?;
     let mut writes = account.writes.clone();
-    writes.extend([folders.spool.clone(), folders.state.clone()]);
-    let mut adapter = Command::new(&ground.program);
-    adapter
-        .args(confine::arguments(&account.reads, &writes, Reach::Network, &account.command))
-        .current_dir(&folders.state)
-        .env_clear()
-        .env("PATH", "/usr/local/bin:/usr/bin:/bin")
-        .env("LANG", "C.UTF-8")
-        .env("HOME", &folders.state)
-        .env("TMPDIR", &folders.state)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
-    let mut group = Group::start(&mut adapter)?;
+    writes.push(folders.spool.clone());
+    let adapter = Confined {
+        by: &ground.program,
+        notes: &ground.notes,
+        command: &account.command,
+        home: &folders.state,
+        reads: &account.reads,
+        writes: &writes,
+        reach: Reach::Network,
+    };
+    let mut group = adapter.start(Stdio::piped())?;
     let child = &mut group.child;
     let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
     let running = Running(group);
@@ -133,7 +131,9 @@ async fn keep_log(mut stderr: impl AsyncRead + Unpin, channel: String, path: Pat
     let (mut line, mut skipping) = (Vec::new(), false);
     let (mut since, mut kept, mut left_out) = (Instant::now(), 0_u32, 0_u64);
     let mut buffer = vec![0; 8 << 10];
+    let mut left = Share::a_second(BYTES_A_SECOND);
     while let Ok(read @ 1..) = stderr.read(&mut buffer).await {
+        left.take(read as u64).await;
         for byte in &buffer[..read] {
             if *byte != b'\n' {
                 if line.len() < LONGEST_LINE {

@@ -248,23 +248,6 @@ impl Store {
         .await
     }
 
-    /// The platform has the last part, and the oldest open row of the chat is taken and marked in the same commit.
-    pub async fn delivered_and_next(
-        &self,
-        id: i64,
-        part: u32,
-        platform_id: String,
-        chat: &str,
-        now: Time,
-    ) -> Result<NextDelivery> {
-        let chat = chat.to_owned();
-        self.write(move |c| {
-            delivered(c, id, part, &platform_id, now)?;
-            next_delivery(c, &chat, now)
-        })
-        .await
-    }
-
     /// Notes that the platform did not take a part. If the text is given up, its question, if any, ends without an answer.
     /// `in_doubt`: since when it may have arrived all the same.
     pub async fn delivery_failed(

@@ -122,6 +122,101 @@ fn a_daemon_that_dies_over_files_that_go_out_brings_each_once() {
     }
 }
 
+/// The platform shows each message that it is sent, whether it knows the key or not.
+const SHOWS_ALL: (&str, &str) = (
+    "    name = re.sub(r\"[^\\w.]\", \"_\", order[\"key\"])\n",
+    "    name = re.sub(r\"[^\\w.]\", \"_\", order[\"key\"]) + f\"_{time.time_ns()}\"\n",
+);
+const NEVER: (&str, &str) = ("\"sent_twice\": {\"how\": \"key\"}", "\"sent_twice\": {\"how\": \"never\"}");
+/// It can be asked for a key.
+const READBACK: [(&str, &str); 3] = [
+    ("\"sent_twice\": {\"how\": \"key\"}", "\"sent_twice\": {\"how\": \"readback\"}"),
+    (
+        "\"r\": r, \"cannot_tell\": \"a text of the same key is the same file\"}",
+        "\"r\": r, **look(folder, prefix, order)}",
+    ),
+    (
+        "def fetch(",
+        "def look(folder, prefix, order):\n    place = os.path.join(folder, \"out\", order[\"chat\"].removeprefix(prefix + \":\"))\n    key = re.sub(r\"[^\\w.]\", \"_\", order[\"key\"])\n    found = [name[:-4] for name in os.listdir(place) if name.startswith(key + \"_\") and name.endswith(\".txt\")] if os.path.isdir(place) else []\n    return {\"ids\": found} if found else {\"not_sent\": True}\n\n\ndef fetch(",
+    ),
+];
+/// The places at which a daemon dies over the three messages that [`expected`] has, and how many of them the platform has then.
+const DEATHS: [(&str, usize); 6] = [
+    ("deliver.laid", 0),
+    ("deliver.sending", 0),
+    ("deliver.spooled", 0),
+    ("deliver.spooled:2", 1),
+    ("deliver.sent", 1),
+    ("deliver.sent:2", 2),
+];
+
+/// What the files and texts that the platform shows say, in order.
+fn said(root: &Root) -> Vec<String> {
+    let mut said: Vec<String> = shown(root).into_iter().map(|(_, text)| text).collect();
+    said.retain(|text| !text.is_empty());
+    said.sort();
+    said
+}
+
+const ALL: [&str; 5] = ["All of them", "this is a", "this is b", "this is c.mp4", "this is d"];
+
+/// Has files said by a daemon that dies at a place; returns what the platform shows then.
+fn dies(root: &Root, place: &str) -> Vec<String> {
+    let reached = root.path().join("reached");
+    let daemon =
+        root.spawn(&[("G2_FAILPOINT", place), ("G2_FAILPOINT_FILE", &reached.display().to_string())]);
+    assert_eq!(send(root, "r1", "All of them", &["a", "b", "c.mp4", "d"])["ok"], true);
+    wait_for(place, || Path::new(&reached).exists().then_some(()));
+    daemon.wait();
+    said(root)
+}
+
+#[test]
+fn a_daemon_that_dies_over_files_looks_for_them_where_the_platform_can_be_asked() {
+    if !fail_points() {
+        return;
+    }
+    let changes: Vec<_> = READBACK.into_iter().chain([SHOWS_ALL]).collect();
+    for (place, messages) in DEATHS {
+        let root = folder::root_changed(&changes, "");
+        assert_eq!(dies(&root, place).len(), [0, 3, 4][messages], "{place}");
+        let _daemon = root.serve();
+        all_said(&root);
+        assert_eq!(said(&root), ALL, "{place}");
+        assert_eq!(root.rows(&["outbox", "list"])[0]["status"], "sent", "{place}");
+    }
+}
+
+#[test]
+fn a_daemon_that_dies_over_files_sends_none_twice_where_nobody_knows_unless_a_person_wants_it() {
+    if !fail_points() {
+        return;
+    }
+    for (place, messages) in DEATHS {
+        let root = folder::root_changed(&[NEVER, SHOWS_ALL], "[outbox]\non_unknown = \"leave\"\n");
+        let before = dies(&root, place);
+        assert_eq!(before.len(), [0, 3, 4][messages], "{place}");
+        let _daemon = root.serve();
+        let row = wait_for("the row to be settled", || {
+            let row = root.rows(&["outbox", "list"]).remove(0);
+            ["sent", "failed"].contains(&row["status"].as_str().unwrap()).then_some(row)
+        });
+        let after = said(&root);
+        if row["status"] == "sent" {
+            // Nothing was on its way.
+            assert_eq!((place, after), ("deliver.laid", ALL.map(str::to_owned).into()));
+            continue;
+        }
+        assert_eq!(after, before, "{place}");
+        root.g2(&["outbox", "retry", &row["id"].to_string()]);
+        all_said(&root);
+        let mut all = said(&root);
+        assert!(all.len() <= ALL.len() + 3, "{place}: the message in doubt alone is there twice: {all:?}");
+        all.dedup();
+        assert_eq!(all, ALL, "{place}");
+    }
+}
+
 /// Puts a row with files into the outbox.
 async fn say(world: &World, text: &str, files: &[(&str, &str)]) -> i64 {
     let media = g2::system::media::Media::open(world.rig.home()).unwrap();

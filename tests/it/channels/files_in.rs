@@ -105,3 +105,45 @@ fn a_daemon_that_dies_over_a_file_that_comes_in_has_it_once() {
         assert_eq!((kept, spooled(&root)), (2, 0), "{place}: `new`, and the folder of the file");
     }
 }
+
+/// The adapter has each file when it tells of the message, and does not wait to be asked for it.
+const GIVES: [(&str, &str); 3] = [
+    ("\"fetch\": path}]", "\"file\": given(path)}]"),
+    (
+        "def watch(",
+        "def given(path):\n    place = f\"in/{time.time_ns()}\"\n    shutil.copyfile(path, os.path.join(SPOOL, place))\n    return place\n\n\ndef watch(",
+    ),
+    (
+        "    start = json.loads(sys.stdin.readline())\n",
+        "    global SPOOL\n    start = json.loads(sys.stdin.readline())\n    SPOOL = start[\"spool\"]\n",
+    ),
+];
+
+#[test]
+fn a_daemon_that_dies_over_a_file_that_comes_with_its_message_has_it_once() {
+    if !fail_points() {
+        return;
+    }
+    for place in ["channel.told", "media.copied", "media.kept", "channel.stored", "message.judged"] {
+        let root = folder::root_changed(&GIVES, "");
+        let reached = root.path().join("reached");
+        put(&root, "1.pdf", b"%PDF-1.4 a report");
+        put(&root, "2.txt", b"what is in it?");
+        let daemon =
+            root.spawn(&[("G2_FAILPOINT", place), ("G2_FAILPOINT_FILE", &reached.display().to_string())]);
+        wait_for(place, || Path::new(&reached).exists().then_some(()));
+        daemon.wait();
+        let _daemon = root.serve();
+        let first = prompt(&root, 0);
+        assert!(first.contains("[document: 1.pdf — /"), "{place}: {first}");
+        prompt(&root, 1);
+        let came = came(&root);
+        assert_eq!(came.len(), 2, "{place}");
+        let hex = came[0]["attachments"][0]["digest"].as_str().unwrap();
+        let kept = fs::read(root.data(&format!("media/{}/{hex}", &hex[..2]))).unwrap();
+        assert_eq!(kept, b"%PDF-1.4 a report", "{place}");
+        let (kept, begun) = (fs::read_dir(root.data("media")), fs::read_dir(root.data("media/new")));
+        assert_eq!((kept.unwrap().count(), begun.unwrap().count()), (2, 0), "{place}");
+        assert_eq!(spooled(&root), 0, "{place}");
+    }
+}

@@ -32,6 +32,21 @@ pub(super) fn root_with(more: &str) -> Root {
     root
 }
 
+/// A root whose adapter is the example of the docs with some of its text replaced.
+pub(super) fn root_changed(changes: &[(&str, &str)], more: &str) -> Root {
+    let root = root_with(more);
+    let mut adapter = fs::read_to_string(ADAPTER).unwrap();
+    for (was, is) in changes {
+        assert_eq!(adapter.matches(was).count(), 1, "{was}");
+        adapter = adapter.replace(was, is);
+    }
+    let (path, settings) = (root.path().join("adapter.py"), root.path().join("g2.toml"));
+    fs::write(&path, adapter).unwrap();
+    let text = fs::read_to_string(&settings).unwrap();
+    fs::write(&settings, text.replace(ADAPTER, path.to_str().unwrap())).unwrap();
+    root
+}
+
 fn write(root: &Root, name: &str) {
     let folder = root.path().join("toy/in/chess");
     fs::write(folder.join("new.part"), name).unwrap();
@@ -71,7 +86,10 @@ fn a_daemon_that_dies_anywhere_takes_each_message_in_once_and_answers_it_once() 
         return;
     }
     for place in ["channel.told", "channel.stored", "deliver.sending", "deliver.sent"] {
-        let root = root();
+        // One message a prompt, so that each has an answer of its own.
+        let root = root_with(
+            "[limits]\nretry_base_ms = 20\npoll_interval_ms = 100\nmin_free_mib = 1\nbatch_messages = 1\n",
+        );
         let reached = root.path().join("reached");
         let file = reached.display().to_string();
         write(&root, "1");

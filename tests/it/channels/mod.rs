@@ -35,11 +35,14 @@ use crate::support::DEADLINE;
 mod adapter;
 mod bots;
 mod fake;
+mod faster;
 mod files;
 mod files_in;
 mod folder;
 mod hooks;
 mod inward;
+mod left;
+mod neighbours;
 mod outward;
 mod trials;
 
@@ -139,6 +142,7 @@ impl Rig {
                 let ground = Ground {
                     program: env!("CARGO_BIN_EXE_g2").into(),
                     home: home.path().join("channels"),
+                    notes: home.path().join("children"),
                     install: "t".into(),
                     patience: Patience {
                         ping: Duration::from_secs(1),

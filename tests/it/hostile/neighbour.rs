@@ -21,10 +21,10 @@ const PROMISED: Duration = Duration::from_millis(50);
 const MORE_KIB: u64 = 64 << 10;
 
 /// How long each of several things took, shortest first.
-pub(super) struct Waits(Vec<Duration>);
+pub(crate) struct Waits(Vec<Duration>);
 
 impl Waits {
-    pub(super) fn median(&self) -> Duration {
+    pub(crate) fn median(&self) -> Duration {
         self.0[self.0.len() / 2]
     }
 
@@ -75,7 +75,7 @@ impl<'a> Neighbour<'a> {
 }
 
 /// Says how long a neighbour waited, and fails where that is far longer beside the attack than alone.
-pub(super) fn compare(attack: &str, alone: &Waits, beside: &Waits) {
+pub(crate) fn compare(attack: &str, alone: &Waits, beside: &Waits) {
     eprintln!("neighbour of {attack}: alone {alone}, beside {beside}");
     // Where the machine does other work as well, both are many times what they are on a quiet one.
     let far = |alone: Duration, more| 10 * alone + Duration::from_millis(more);
@@ -93,7 +93,7 @@ fn asked(root: &Root, name: &str, goes_on: impl FnMut(usize) -> bool) -> Waits {
 }
 
 /// Does something once at least, and for as long as `goes_on` says so of how often it was done.
-pub(super) fn timed(mut goes_on: impl FnMut(usize) -> bool, mut each: impl FnMut(usize)) -> Waits {
+pub(crate) fn timed(mut goes_on: impl FnMut(usize) -> bool, mut each: impl FnMut(usize)) -> Waits {
     let begun = Instant::now();
     let mut waits = Vec::new();
     while waits.is_empty() || goes_on(waits.len()) {

@@ -5,22 +5,28 @@ use std::{fs, io};
 
 /// One process.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Process {
-    pub(super) pid: i32,
-    pub(super) group: i32,
+pub struct Process {
+    pub pid: i32,
+    /// The group's leader.
+    pub group: i32,
     /// Clock ticks since the boot.
-    pub(super) started: u64,
-    pub(super) zombie: bool,
+    pub started: u64,
+    /// Dead, and not reaped.
+    pub zombie: bool,
 }
 
 /// Returns all that are there.
-pub(super) fn all() -> io::Result<Vec<Process>> {
+///
+/// # Errors
+/// The operating system's.
+pub fn all() -> io::Result<Vec<Process>> {
     let pids = fs::read_dir("/proc")?.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
-    Ok(pids.filter_map(process).collect())
+    Ok(pids.filter_map(one).collect())
 }
 
 /// Returns one, if it is there.
-pub(super) fn process(pid: i32) -> Option<Process> {
+#[must_use]
+pub fn one(pid: i32) -> Option<Process> {
     parse(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
 }
 
