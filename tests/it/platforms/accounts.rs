@@ -133,3 +133,27 @@ fn a_text_that_waits_for_an_account_is_said_by_the_one_that_takes_its_place() {
     root.g2(&["outbox", "retry", &id]);
     town.until_said(&["hi"]);
 }
+
+#[test]
+fn two_accounts_of_one_platform_keep_their_chats_apart() {
+    let (one, two) = (Town::telegram(0), Town::telegram(0));
+    let Town::Telegram(second) = &two else { panic!() };
+    let chat = format!("tg.work:{}", telegram::GROUP);
+    let table = format!(
+        "[channels.\"telegram.work\"]\ntoken_file = \"telegram.token\"\nupstream = {:?}\n",
+        second.url
+    );
+    let home = Home::new(&one, &table);
+    let root = &home.root;
+    root.g2(&["groups", "add", "work", "--chat", &chat]);
+    root.g2(&["wirings", "set", "--group", "work", "--chat", &chat, "engage=pattern", "pattern=."]);
+    root.g2(&["chats", "set", &chat, "policy=public"]);
+    let _daemon = home.serve(&one);
+    home.until_connected("telegram.work");
+    one.says("for home");
+    two.says("for work");
+    one.until_said(&["echo: for home"]);
+    two.until_said(&["echo: for work"]);
+    let chats = home.column("SELECT chat_jid || ' ' || text FROM messages ORDER BY chat_jid");
+    assert_eq!(chats, [format!("{chat} for work"), format!("{} for home", one.chat())]);
+}

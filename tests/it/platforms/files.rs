@@ -105,3 +105,27 @@ fn files_that_an_agent_sends_arrive_once_with_their_text() {
         assert_eq!(home.root.rows(&["outbox", "list"])[0]["status"], "sent", "{}", town.channel());
     }
 }
+
+#[test]
+fn an_album_of_telegram_is_one_message_whose_words_stand_with_any_of_its_files() {
+    let town = Town::telegram(0);
+    let Town::Telegram(fake) = &town else { panic!() };
+    let home = Home::engaged(&town, "", "mention");
+    let _daemon = home.serve(&town);
+    for (name, words) in [("a.pdf", ""), ("b.pdf", "@g2bot compare them")] {
+        fake.ask("file", &json!({"file_id": name, "path": format!("documents/{name}"), "text": REPORT}));
+        let mut piece = json!({"media_group_id": "7", "document": {"file_id": name, "file_unique_id": name, "file_name": name,
+            "mime_type": "application/pdf", "file_size": REPORT.len()}});
+        if !words.is_empty() {
+            piece["caption"] = words.into();
+            piece["caption_entities"] = json!([{"type": "mention", "offset": 0, "length": 6}]);
+        }
+        fake.message(telegram::GROUP, piece);
+    }
+    wait_for("an answer", || (!town.texts().is_empty()).then_some(()));
+    let rows = home.root.rows(&["messages", "list", "--chat", &town.chat()]);
+    assert_eq!((rows.len(), &rows[0]["text"]), (1, &json!("@g2bot compare them")), "{rows:?}");
+    let run = home.root.why(rows[0]["seq"].as_i64().unwrap())["wirings"][0]["run"].as_i64().unwrap();
+    let prompt = home.root.prompt(run);
+    assert!(prompt.contains("[document: a.pdf — /") && prompt.contains("[document: b.pdf — /"), "{prompt}");
+}
