@@ -175,7 +175,7 @@ fn check(store: &Store, root: &Path, known: Option<(i64, Hash)>) -> Result<Check
         Ok(())
     })?;
     // The log knows rows that the store does not.
-    let newest = marks.map(|(row, _)| row).last().unwrap_or(0).max(ends.newest);
+    let newest = marks.map(|(row, _)| row).next_back().unwrap_or(0).max(ends.newest);
     let mut checked = chain.end(newest);
     for row in replaced {
         let is_named = checked.faults.iter().any(|fault| first(fault) == row);
