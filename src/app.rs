@@ -41,6 +41,7 @@ use crate::{
     },
     store::{Asking, Bounds, Store},
     system::{clock, failpoint, media::Media},
+    web,
 };
 
 mod adapters;
@@ -342,6 +343,7 @@ impl Daemon {
             machine: Arc::clone(&machine),
             local,
             sights,
+            page: control::PageAddress::default(),
             leave,
             instance,
             since,
@@ -438,6 +440,9 @@ impl Daemon {
         tasks.spawn(backups::run(backups));
         tasks.spawn(problems::run(problems));
         let mut clients = JoinSet::new();
+        if let Some(listen) = config.web.listen {
+            clients.spawn(web::run(Arc::clone(&desk), Arc::clone(&config), root.clone(), listen));
+        }
         clients.spawn(control::run(desk, listener));
         tasks.spawn(prune::run(store.clone(), root.clone(), Arc::clone(&config), stop.clone()));
         tasks.spawn(housekeeping::weigh_groups(

@@ -30,6 +30,7 @@ mod sandbox;
 mod shown;
 mod small;
 mod units;
+mod web;
 mod written;
 mod zones;
 
@@ -45,6 +46,7 @@ pub use sandbox::{Sandbox, SandboxKind};
 pub use shown::{Setting, Source, settings};
 use small::ChatWords;
 pub use small::{Approvals, Backup, Egress, Gateway, Ipc, Outbox};
+pub use web::Web;
 pub use written::Written;
 pub use zones::ZoneSource;
 
@@ -76,6 +78,7 @@ pub struct Config {
     pub gateway: Gateway,
     pub ipc: Ipc,
     pub media: Media,
+    pub web: Web,
     /// The accounts on chat platforms.
     pub channels: Vec<Account>,
     /// The user's own folder: where `~` leads to, and where the mount allowlist and `.aws` are.
@@ -124,6 +127,7 @@ struct File {
     gateway: Gateway,
     ipc: Ipc,
     media: Media,
+    web: Web,
     /// Nobody has an account by default.
     #[serde(default)]
     channels: BTreeMap<String, toml::Table>,
@@ -213,6 +217,7 @@ impl Config {
             gateway: file.gateway,
             ipc: file.ipc,
             media: file.media,
+            web: file.web.checked()?,
             channels: channels::accounts(file.channels)?,
             home: environment.get("HOME").map(PathBuf::from).filter(|home| home.is_absolute()),
             docker_host: environment.get("DOCKER_HOST").map(str::to_owned),

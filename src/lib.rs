@@ -16,3 +16,4 @@ pub mod root;
 pub mod sandbox;
 pub mod store;
 pub mod system;
+pub mod web;

@@ -42,7 +42,6 @@ mod groups;
 mod image;
 mod ipc;
 mod lanes;
-mod lines;
 mod log;
 mod manual;
 mod members;
@@ -72,6 +71,7 @@ mod tasks;
 mod up;
 mod usage;
 mod users;
+mod web;
 mod why;
 mod wirings;
 mod word;
@@ -218,6 +218,9 @@ enum Command {
     /// Commands of agents: list, trace, hold, retry, drop
     #[command(subcommand)]
     Ipc(ipc::Ipc),
+    /// The operator's page in a browser: open it, list and end its sessions
+    #[command(subcommand)]
+    Web(web::Web),
     /// Operations that programs may ask for on the daemon's socket: print their JSON Schema
     #[command(subcommand)]
     Ops(ops::Ops),
@@ -489,6 +492,7 @@ async fn run(context: &Context, command: Command) -> CliResult {
         Command::Ops(ops) => ops.run(),
         Command::Events(events) => events.run(context).await,
         Command::Activity(activity) => activity.run(context).await,
+        Command::Web(web) => web.run(context).await,
         Command::Audit(audit) => audit.run(context).await,
         Command::Why(why) => why.run(context).await,
         Command::Metrics(metrics) => metrics.run(context).await,

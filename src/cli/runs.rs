@@ -12,7 +12,10 @@ use crate::{
     domain::{
         host::prune::History,
         rows::Run,
-        runs::usage::{RefusalRow, Total},
+        runs::{
+            output::Lines,
+            usage::{RefusalRow, Total},
+        },
     },
     ops::{missing, runs::stop},
 };

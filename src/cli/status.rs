@@ -48,6 +48,9 @@ Work that waits (fields marked * are null while the daemon is down):
   waits                who waits for what, since when, longest first: lanes, and the task of each
                        group that is due longest; at most 20
 
+The operator's page:
+  page *               its address; null if it is off. `g2 web open` lets a browser in
+
 Accounts on platforms:
   channels             how each channel stands, as `g2 channels list` has it
 
@@ -232,7 +235,7 @@ async fn run(context: &Context) -> CliResult {
         status: serde_json::json!({
             "state": state, "instance": null, "pid": null, "version": env!("CARGO_PKG_VERSION"), "since": null,
             "groups": null, "running": null, "waiting": null, "outbox_pending": null, "dead": null,
-            "stale_recoveries_24h": null, "approvals_pending": null, "held": held, "problems": problems, "findings": findings,
+            "stale_recoveries_24h": null, "approvals_pending": null, "page": null, "held": held, "problems": problems, "findings": findings,
         }),
         waits: Waits::of(context).await,
     };

@@ -1,7 +1,11 @@
 //! The daemon's socket, `data/g2.sock`: messages of local chats come in by it, what is said to them goes out, and the
 //! command line asks. One JSON object a line, both ways; only this user and root are heard.
 
-use std::{path::Path, sync::Arc, time::Duration};
+use std::{
+    path::Path,
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
 
 use futures_util::FutureExt as _;
 use ipc_handlers::{Time, words};
@@ -128,6 +132,9 @@ pub struct Status {
     pub approvals_pending: usize,
     /// `docker` or `process`.
     pub sandbox: SandboxName,
+    /// The address of the operator's page; `None`: it is off, or can't be served.
+    #[serde(default)]
+    pub page: Option<String>,
     /// Why nothing is launched, while that is so; one of the problems.
     pub obstacle: Option<String>,
     /// What is held: groups, and files as `GROUP/BOX/NAME`.
@@ -148,6 +155,21 @@ pub enum Leave {
     WithAgents,
 }
 
+/// Where the operator's page is served, once it is. Clones know the same.
+#[derive(Clone, Default)]
+pub struct PageAddress(Arc<OnceLock<String>>);
+
+impl PageAddress {
+    /// It is served there from now on.
+    pub fn set(&self, address: String) {
+        let _ = self.0.set(address);
+    }
+
+    fn get(&self) -> Option<String> {
+        self.0.get().cloned()
+    }
+}
+
 /// What clients of the socket ask.
 pub struct Desk {
     pub store: Store,
@@ -157,6 +179,7 @@ pub struct Desk {
     pub machine: Arc<Machine>,
     pub local: Local,
     pub sights: Arc<Sights>,
+    pub page: PageAddress,
     /// A client asked for a stop.
     pub leave: watch::Sender<Option<Leave>>,
     /// This root's id.
@@ -167,6 +190,19 @@ pub struct Desk {
     pub commands: Arc<Latency>,
     /// Nothing new is begun.
     pub closing: CancellationToken,
+}
+
+impl Desk {
+    /// Does an operation for somebody. At the stop nothing new is begun.
+    ///
+    /// # Errors
+    /// [`OpError`].
+    pub async fn perform(&self, by: By, op: Op) -> Result<Answer, OpError> {
+        if self.closing.is_cancelled() {
+            return Err(OpError::refused(STOPPING).hint("try again when it is up"));
+        }
+        keeper::perform(&self.keeping, by, op).await
+    }
 }
 
 /// How many clients that have connected by the stop are still heard.
@@ -380,15 +416,11 @@ impl Client {
                 Err(error) => Response::Error { message: chain(&error) },
             },
             Request::Status => Response::Status(Box::new(status(&self.desk).await)),
-            Request::Op { .. } if self.desk.closing.is_cancelled() => {
-                let error = OpError::refused(STOPPING).hint("try again when it is up");
-                Response::OpRefused { error }
-            }
             Request::Op { asked, sudo_user, command_line } => {
                 let from = if command_line { Origin::CommandLine } else { Origin::Program };
                 let by = By::owner(self.user, sudo_user, from);
                 let done = match Op::read(asked) {
-                    Ok(op) => keeper::perform(&self.desk.keeping, by, op).await,
+                    Ok(op) => self.desk.perform(by, op).await,
                     Err(wrong) => Err(wrong),
                 };
                 match done {
@@ -447,6 +479,7 @@ async fn status(desk: &Desk) -> Status {
         stale_recoveries_24h: stale,
         approvals_pending,
         sandbox: desk.problems.sandbox,
+        page: desk.page.get(),
         obstacle: desk.machine.obstacle().map(|obstacle| obstacle.to_string()),
         held: desk.store.holds().unwrap_or_default().iter().map(ops::ipc::shown).collect(),
         problems,

@@ -97,6 +97,12 @@ pub async fn run(problems: Arc<Problems>) {
 }
 
 impl Problems {
+    /// Returns what the last look found.
+    #[must_use]
+    pub fn last(&self) -> Vec<Finding> {
+        sort_out(self.known.lock().unwrap_or_else(PoisonError::into_inner).clone())
+    }
+
     /// Looks for problems, and logs those that are new or gone since the last look.
     pub async fn look(&self) -> Vec<Finding> {
         let view = View {

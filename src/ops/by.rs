@@ -21,6 +21,11 @@ pub enum By {
         /// By what they ask.
         from: Origin,
     },
+    /// Somebody at the operator's page, who was let in by its ticket.
+    Page {
+        /// The number of their session; `None`: a script, by its token.
+        session: Option<i64>,
+    },
     /// An agent.
     Agent(Caller),
     /// A person in a chat, by their user id.
@@ -41,6 +46,7 @@ impl By {
     pub fn origin(&self) -> Origin {
         match self {
             Self::Owner { from, .. } => *from,
+            Self::Page { .. } => Origin::Page,
             Self::Agent(_) => Origin::Agent,
             Self::Person { .. } => Origin::Chat,
         }
@@ -50,7 +56,7 @@ impl By {
     pub(super) fn agent(&self) -> Option<&Folder> {
         match self {
             Self::Agent(caller) => Some(&caller.group),
-            Self::Owner { .. } | Self::Person { .. } => None,
+            Self::Owner { .. } | Self::Page { .. } | Self::Person { .. } => None,
         }
     }
 
@@ -61,6 +67,7 @@ impl By {
     pub fn may(&self, op: &Op) -> Result<(), OpError> {
         let may = match self {
             Self::Owner { .. } => true,
+            Self::Page { .. } => is_for_the_page(op),
             Self::Agent(_) => is_for_agents(op),
             Self::Person { .. } => is_for_people(op),
         };
@@ -73,7 +80,9 @@ impl By {
     /// [`OpCode::NotAuthorized`].
     pub(super) fn caller(&self, group: &Folder) -> Result<Caller, OpError> {
         match self {
-            Self::Owner { .. } => Ok(Caller { group: group.clone(), is_main: true, run: None }),
+            Self::Owner { .. } | Self::Page { .. } => {
+                Ok(Caller { group: group.clone(), is_main: true, run: None })
+            }
             Self::Agent(caller) if caller.group == *group => Ok(caller.clone()),
             Self::Agent(caller) if caller.is_main => Ok(Caller { group: group.clone(), ..caller.clone() }),
             Self::Agent(_) | Self::Person { .. } => Err(self.may_not(&format!("a change of group {group}"))),
@@ -88,6 +97,11 @@ impl By {
     fn may_not(&self, what: &str) -> OpError {
         OpError::new(OpCode::NotAuthorized, format!("{self} may not ask for {what}"))
     }
+}
+
+/// Whether the page may ask for it: all but a ticket, so that a session does not outlive its end by others.
+fn is_for_the_page(op: &Op) -> bool {
+    !matches!(op, Op::WebOpen(_))
 }
 
 /// Whether agents may ask for it, as they may by their mailbox.
@@ -123,6 +137,8 @@ impl fmt::Display for By {
                     None => Ok(()),
                 }
             }
+            Self::Page { session: Some(session) } => write!(f, "page in session {session}"),
+            Self::Page { session: None } => write!(f, "script at the page"),
             Self::Agent(Caller { group, run, is_main: _ }) => match run {
                 Some(seat) => write!(f, "agent of {group} in run {}", seat.run),
                 None => write!(f, "agent of {group}"),
@@ -150,26 +166,39 @@ mod tests {
         let agent = By::Agent(Caller { group: folder("a"), is_main: false, run: None });
         let main = By::Agent(Caller { group: folder("main"), is_main: true, run: None });
         let person = By::Person { user: "tg:1".into(), chat: "tg:-2".into() };
-        for (op, args, agents, people) in [
-            ("tasks.pause", json!({"id": "t"}), true, false),
-            ("tasks.run", json!({"id": "t"}), false, false),
-            ("groups.remove", json!({"folder": "a"}), false, false),
-            ("approvals.deny", json!({"id": 1}), false, true),
+        let page = By::Page { session: Some(3) };
+        for (op, args, on_page, agents, people) in [
+            ("tasks.pause", json!({"id": "t"}), true, true, false),
+            ("tasks.run", json!({"id": "t"}), true, false, false),
+            ("groups.remove", json!({"folder": "a"}), true, false, false),
+            ("approvals.deny", json!({"id": 1}), true, false, true),
+            ("web.revoke", json!({"id": 1}), true, false, false),
+            ("web.open", json!({}), false, false, false),
         ] {
             let op = Op::read(json!({"name": op, "args": args})).unwrap();
-            for (by, may) in [(&owner, true), (&agent, agents), (&main, agents), (&person, people)] {
+            for (by, may) in
+                [(&owner, true), (&page, on_page), (&agent, agents), (&main, agents), (&person, people)]
+            {
                 assert_eq!(by.may(&op).is_ok(), may, "{by} {op:?}");
             }
         }
         let group_of =
             |by: &By| by.caller(&folder("b")).map(|caller| (caller.group.to_string(), caller.is_main));
         assert_eq!(group_of(&owner), Ok(("b".into(), true)));
+        assert_eq!(group_of(&page), Ok(("b".into(), true)));
         assert_eq!(group_of(&main), Ok(("b".into(), true)));
         assert!(agent.caller(&folder("a")).is_ok_and(|caller| !caller.is_main));
         for by in [&agent, &person] {
             assert_eq!(group_of(by).unwrap_err().code, OpCode::NotAuthorized);
         }
-        let said = [owner, agent, person].map(|by| by.to_string());
-        assert_eq!(said, ["uid 0 (root) for 'a b'", "agent of a", "tg:1 in tg:-2"]);
+        let said = [owner, page, By::Page { session: None }, agent, person].map(|by| by.to_string());
+        let expected = [
+            "uid 0 (root) for 'a b'",
+            "page in session 3",
+            "script at the page",
+            "agent of a",
+            "tg:1 in tg:-2",
+        ];
+        assert_eq!(said, expected);
     }
 }

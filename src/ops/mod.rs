@@ -37,6 +37,7 @@ pub mod restored;
 pub mod runs;
 pub mod sessions;
 pub mod tasks;
+pub mod web;
 pub mod wirings;
 
 pub use alone::Alone;
@@ -335,6 +336,10 @@ operations! {
     ChannelsRemove = "channels.remove": channels::remove::Args;
     /// Starts the adapter of an account anew.
     ChannelsRestart = "channels.restart": channels::restart::Args;
+    /// Makes a ticket for the operator's page, good once within a minute.
+    WebOpen = "web.open": web::open::Args;
+    /// Ends a session of the operator's page, or all of them.
+    WebRevoke = "web.revoke": web::revoke::Args;
 }
 
 impl Op {

@@ -10,6 +10,7 @@ use rustix::{
 
 use crate::{config::Environment, domain::host::problems::RootFault, system::process::own_ids};
 
+mod adapters;
 mod black_box;
 mod changes;
 mod drafts;
@@ -20,7 +21,9 @@ mod private;
 mod runs;
 mod settings;
 mod starts;
+mod web;
 
+pub use adapters::{read_adapter_log_end, read_pair};
 pub use black_box::{BlackBox, HeardRecord, Sample, put_black_box, read_black_box};
 pub use changes::{append_change, noted_changes};
 pub use drafts::{drafts, remove_draft};
@@ -29,10 +32,12 @@ pub use kept::{read_kept_bytes, read_kept_command};
 pub use key::token_key;
 pub use private::{keep_private, make_private, make_private_file, open_mode, open_to_others};
 pub use runs::{
-    folders_of_runs, put_result, read_run_log, remove_files_of_run, remove_run_folder, run_folders,
+    folders_of_runs, put_result, read_run_log, read_run_log_end, read_run_prompt, remove_files_of_run,
+    remove_run_folder, run_folders,
 };
 pub use settings::{put_setting, put_variable};
 pub use starts::{read_starts, write_starts};
+pub use web::web_token;
 
 /// Where everything lies: the root, found as the design says.
 ///

@@ -15,6 +15,44 @@ pub fn read_run_log(root: &Path, run: i64) -> std::io::Result<Vec<u8>> {
     std::fs::read(root.join("data/runs").join(run.to_string()).join("container.log"))
 }
 
+/// Returns the end of the output of a run, at most `most` bytes, and whether something stands before it.
+///
+/// # Errors
+/// The operating system's.
+pub fn read_run_log_end(root: &Path, run: i64, most: u64) -> std::io::Result<(Vec<u8>, bool)> {
+    read_end(&run_file(root, run, "container.log"), most)
+}
+
+/// Returns the prompt that a run was started with, its first bytes; `None`: it is not kept.
+#[must_use]
+pub fn read_run_prompt(root: &Path, run: i64, most: u64) -> Option<Vec<u8>> {
+    use std::io::Read as _;
+    let mut bytes = Vec::new();
+    let file = std::fs::File::open(run_file(root, run, "prompt.txt")).ok()?;
+    file.take(most).read_to_end(&mut bytes).ok()?;
+    Some(bytes)
+}
+
+fn run_file(root: &Path, run: i64, name: &str) -> PathBuf {
+    root.join("data/runs").join(run.to_string()).join(name)
+}
+
+/// Returns the end of a file, and whether something stands before it.
+pub(super) fn read_end(path: &Path, most: u64) -> std::io::Result<(Vec<u8>, bool)> {
+    let file = std::fs::File::open(path)?;
+    let from = file.metadata()?.len().saturating_sub(most);
+    let mut bytes = vec![0; usize::try_from(most).unwrap_or(usize::MAX)];
+    let mut read = 0;
+    while read < bytes.len() {
+        match file.read_at(&mut bytes[read..], from + read as u64)? {
+            0 => break,
+            more => read += more,
+        }
+    }
+    bytes.truncate(read);
+    Ok((bytes, from > 0))
+}
+
 /// Returns the runs that have a folder of their own in `data/runs/`, or a result in `data/results/`.
 ///
 /// # Errors

@@ -63,6 +63,8 @@ const MIGRATIONS: &[(&str, &str)] = &[
     ("0055_rules", include_str!("../../migrations/0055_rules.sql")),
     ("0056_housekeeping", include_str!("../../migrations/0056_housekeeping.sql")),
     ("0057_tools", include_str!("../../migrations/0057_tools.sql")),
+    ("0061_web", include_str!("../../migrations/0061_web.sql")),
+    ("0062_page_lists", include_str!("../../migrations/0062_page_lists.sql")),
     ("0063_held_back", include_str!("../../migrations/0063_held_back.sql")),
     ("0065_audit", include_str!("../../migrations/0065_audit.sql")),
     ("0066_totals", include_str!("../../migrations/0066_totals.sql")),

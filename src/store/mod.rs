@@ -66,6 +66,10 @@ pub use views::channels::NextToSay;
 pub use views::conversation::Conversation;
 pub use views::health::Health;
 pub use views::metrics::Figures;
+pub use views::page::{
+    ChatShown, Chats, Heard as HeardInRun, OutboxShown, OutboxWanted, RunStory, TaskShown, Transcript,
+    Utterance, Whence,
+};
 pub use views::trace::{Effected, IpcFilter, Story};
 pub use views::turns::LanesShown;
 pub use views::why::{Why, WhyCommand, WhyWiring};

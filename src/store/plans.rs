@@ -57,7 +57,7 @@ fn hear(event: TraceEvent<'_>) {
 
 /// Who calls methods that do not run for each message, command or task.
 #[rustfmt::skip]
-const NOT_HOT: [(&str, &[&str]); 10] = [
+const NOT_HOT: [(&str, &[&str]); 11] = [
     ("an adapter: its events are stored as messages and marks are, and all else is read by a primary key, at its start, or once a second", &[
         "arrive", "set_lights", "note_start", "note_out", "want_start", "forget_channel", "connection_of", "cursor_of", "newest_ids", "unsent",
         "next_to_say", "part_begins",
@@ -73,6 +73,10 @@ const NOT_HOT: [(&str, &[&str]); 10] = [
         "needed_sessions", "runs_with_files", "runs_without_files", "bytes_of_runs", "weighed", "largest_groups",
     ]),
     ("a part of the daemon that tells main something, such as the watch over the disk", &["tell", "chat_of_main"]),
+    ("a person at the operator's page; its plans are looked at in views/page/tests.rs", &[
+        "chats_on_page", "transcript", "outbox_on_page", "runs_on_page", "run_story", "tasks_to_come", "tasks_at_rest",
+        "add_web_ticket", "enter_web", "web_session", "web_sessions", "end_web_sessions",
+    ]),
     ("a person at the command line", &[
         "act", "audit", "audit_ends", "audit_rows", "changes", "commit_times", "count_held_back", "decide_held", "held_back", "figures", "egress", "set_rule_outside", "recounted", "add_group", "add_member", "archived_session", "archives_kept", "as_if", "chat", "chats",
         "clear_dropped", "command_of_file", "commands_called", "conversation", "delete_archive", "dropped", "event_before", "forget_note", "grant_role", "groups",
@@ -129,8 +133,17 @@ const SHORT: [(&str, &str, &str); 39] = [
     ("FROM groups JOIN archives ON group_folder = folder", "SCAN archives", "all archived sessions, by an index, where the index is compared with the store"),
 ];
 
+/// Returns the statements that are executed by `work`, on this thread and where it asks.
+pub(super) async fn heard(work: impl Future<Output = ()>) -> BTreeSet<String> {
+    let heard = Heard::default();
+    EAR.set(Some(Arc::clone(&heard)));
+    work.await;
+    EAR.set(None);
+    heard.lock().unwrap().clone()
+}
+
 /// The steps of a statement's plan.
-fn steps(c: &Connection, sql: &str) -> Vec<String> {
+pub(super) fn steps(c: &Connection, sql: &str) -> Vec<String> {
     let mut plan = c.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
     plan.raw_query().mapped(|r| r.get("detail")).collect::<rusqlite::Result<_>>().unwrap()
 }

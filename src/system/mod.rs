@@ -8,7 +8,6 @@ pub mod failpoint;
 pub mod family;
 pub mod group;
 pub mod hook;
-pub mod latency;
 pub mod leftovers;
 pub mod manager;
 pub mod media;

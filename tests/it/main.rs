@@ -60,3 +60,4 @@ mod typing;
 mod upgrade;
 mod v1_mode;
 mod wake;
+mod web;

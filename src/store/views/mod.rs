@@ -7,6 +7,7 @@ pub(super) mod conversation;
 pub(super) mod health;
 pub(super) mod history;
 pub(super) mod metrics;
+pub(super) mod page;
 pub(super) mod trace;
 pub(super) mod turns;
 pub(super) mod why;

@@ -14,3 +14,4 @@ pub(super) mod slots;
 pub(super) mod tasks;
 pub(super) mod uids;
 pub(super) mod usage;
+pub(super) mod web;

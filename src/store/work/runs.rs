@@ -244,9 +244,9 @@ pub(in crate::store) fn has_active(c: &Connection, group: &Folder) -> Result<boo
     )?)
 }
 
-const RUN: &str = "SELECT id, group_folder, chat_jid, thread, kind, source, status, owner, sandbox, container, started_at, ended_at, last_seq, error FROM runs";
+pub(in crate::store) const RUN: &str = "SELECT id, group_folder, chat_jid, thread, kind, source, status, owner, sandbox, container, started_at, ended_at, last_seq, error FROM runs";
 
-fn run_row(r: &Row<'_>) -> rusqlite::Result<Run> {
+pub(in crate::store) fn run_row(r: &Row<'_>) -> rusqlite::Result<Run> {
     let (chat, thread): (String, String) = (r.get("chat_jid")?, r.get("thread")?);
     Ok(Run {
         id: r.get("id")?,

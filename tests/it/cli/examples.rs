@@ -13,7 +13,7 @@ const LAST: &str = "g2 stop";
 const OF_THE_MACHINE: [&str; 4] = ["g2 service ", "g2 image ", "g2 setup", "g2 doctor --fix"];
 
 /// Examples about things that are not there in a small root, or about this machine: each is understood, and may fail.
-const MAY_FAIL: [&str; 11] = [
+const MAY_FAIL: [&str; 12] = [
     "g2 approvals ",
     "g2 channels ",
     "g2 doctor",
@@ -25,6 +25,7 @@ const MAY_FAIL: [&str; 11] = [
     "g2 runs stop ",
     "g2 sessions delete ",
     "g2 sessions show ",
+    "g2 web ",
 ];
 
 /// The lines below `Examples:` of a help text.

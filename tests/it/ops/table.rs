@@ -21,7 +21,7 @@ const WAITING: [&str; 2] = ["1.json", "2.json"];
 
 /// A root in which there is something to change: a session, two tasks, questions, something that could not be said.
 fn lived_in() -> Root {
-    let root = Root::new("[channels.toy]\ncommand = [\"/bin/false\"]\n");
+    let root = Root::new("[channels.toy]\ncommand = [\"/bin/false\"]\n[web]\nlisten = \"127.0.0.1:0\"\n");
     root.g2(&["wirings", "add", "--group", "main", "--chat", "tg:-100", "--engage", "mention"]);
     root.g2(&["wirings", "add", "--group", "main", "--chat", "local:side", "--pattern", "."]);
     root.g2(&["chats", "set", "local:side", "policy=request_approval"]);
@@ -144,6 +144,8 @@ fn cases(failed: i64) -> Vec<Case> {
         ),
         case("channels.remove", json!({"name": "toy.two"}), json!({"name": "toy.two"}), "not_found"),
         case("channels.restart", json!({"name": "toy"}), json!({"name": "other"}), "not_found"),
+        case("web.open", json!({}), json!({"all": true}), "invalid"),
+        case("web.revoke", json!({"id": 1}), json!({"id": 77}), "not_found"),
         // Nothing runs in either root, and nothing waits there that can be given up.
         case("runs.stop", json!({"id": 77}), json!({"id": 1}), "refused"),
         case("runs.say", json!({"id": 77, "text": "t"}), json!({"id": 77, "text": " "}), "invalid"),
@@ -184,7 +186,7 @@ fn plain(value: &Value) -> Value {
         Value::Object(fields) => fields
             .iter()
             .map(|(name, value)| match name.as_str() {
-                "age_ms" | "session_id" => (name.clone(), "*".into()),
+                "age_ms" | "session_id" | "ticket" | "opened_by" => (name.clone(), "*".into()),
                 _ => (name.clone(), plain(value)),
             })
             .collect(),

@@ -22,7 +22,8 @@ const MAY_NAME: &[(&str, &[&str])] = &[
     ("backup", &["store", "ipc", "domain", "config", "root", "system"]),
     ("ops", &["store", "channels", "ipc", "domain", "config", "root", "system"]),
     ("loops", &["ops", "backup", ADAPTERS, "domain", "config", "allowlists", "root", "system"]),
-    ("app", &["loops", "ops", "backup", ADAPTERS, "domain", "config", "allowlists", "root", "system"]),
+    ("web", &["loops", "ops", "store", "channels", "ipc", "domain", "config", "root", "system"]),
+    ("app", &["web", "loops", "ops", "backup", ADAPTERS, "domain", "config", "allowlists", "root", "system"]),
     ("cli", &["app", "loops", "ops", "backup", ADAPTERS, "domain", "config", "allowlists", "root", "system"]),
 ];
 

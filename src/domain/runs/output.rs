@@ -7,7 +7,7 @@ const V1: (&str, &str) = ("---NANOCLAW_OUTPUT_START---", "---NANOCLAW_OUTPUT_END
 
 /// Turns output into lines, piece by piece.
 #[derive(Default)]
-pub(super) struct Lines {
+pub struct Lines {
     /// The beginning of a line whose end has not come.
     rest: Vec<u8>,
     inside: bool,
@@ -15,7 +15,8 @@ pub(super) struct Lines {
 
 impl Lines {
     /// Takes a piece of output, and returns the lines for people that are whole by now.
-    pub(super) fn push(&mut self, bytes: &[u8]) -> Vec<String> {
+    #[must_use]
+    pub fn push(&mut self, bytes: &[u8]) -> Vec<String> {
         self.rest.extend_from_slice(bytes);
         let Some(end) = self.rest.iter().rposition(|byte| *byte == b'\n') else { return Vec::new() };
         let whole: Vec<u8> = self.rest.drain(..=end).collect();
@@ -24,7 +25,8 @@ impl Lines {
     }
 
     /// Returns what is left at the end.
-    pub(super) fn last(mut self) -> Option<String> {
+    #[must_use]
+    pub fn last(mut self) -> Option<String> {
         let rest = String::from_utf8_lossy(&std::mem::take(&mut self.rest)).into_owned();
         (!rest.is_empty()).then(|| self.line(&rest)).flatten()
     }

@@ -1,0 +1,33 @@
+//! Ending a session of the operator's page, or all of them.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{By, Done, OpError, Operation, World};
+use crate::{domain::host::web::WebSession, system::clock};
+
+/// Which session; none: all of them.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Args {
+    #[serde(default)]
+    pub id: Option<i64>,
+}
+
+impl Operation for Args {
+    type Row = Vec<WebSession>;
+
+    async fn run(self, world: &World<'_>, _: &By) -> Result<Done<Self::Row>, OpError> {
+        let ended = world.store.end_web_sessions(self.id, clock::now()).await?;
+        let says = match (self.id, ended.len()) {
+            (Some(id), 0) => {
+                return Err(OpError::not_found(format!("session {id} of the page does not exist"))
+                    .hint("`g2 web sessions list` shows them"));
+            }
+            (Some(id), _) => format!("session {id} of the page is ended"),
+            (None, 1) => "1 session of the page is ended".to_owned(),
+            (None, n) => format!("{n} sessions of the page are ended"),
+        };
+        Ok(Done::new(ended, says))
+    }
+}

@@ -1,0 +1,14 @@
+//! What the operator's page lists. Each list is a piece of bounded length, found by an index; the next piece begins where it
+//! ends. Of long texts the beginning is read.
+
+mod chats;
+mod outbox;
+mod runs;
+mod tasks;
+#[cfg(test)]
+mod tests;
+
+pub use chats::{ChatShown, Chats, Transcript, Utterance, Whence};
+pub use outbox::{OutboxShown, OutboxWanted};
+pub use runs::{Heard, RunStory};
+pub use tasks::TaskShown;

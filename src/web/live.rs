@@ -1,0 +1,210 @@
+//! The stream that says *that* something changed: the kinds of events, and their number. What changed is asked for again.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    convert::Infallible,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use axum::{
+    Extension,
+    body::{Body, Bytes},
+    extract::{Query, State},
+    http::{HeaderMap, HeaderValue, Response, StatusCode, header},
+    response::IntoResponse as _,
+};
+use futures_util::stream;
+use serde::Deserialize;
+use tokio::time::{Instant, sleep_until, timeout};
+
+use super::{Visitor, Web, layout::Place};
+use crate::{
+    domain::host::{errors::chain, feed::EventKind},
+    store::{Follower, News},
+    system::clock,
+};
+
+/// Time between two messages, at least: so a stream has at most four a second.
+const APART: Duration = Duration::from_millis(250);
+/// How often a stream without news shows that it is there, and looks whether its session still is.
+const PING: Duration = Duration::from_secs(15);
+/// Streams of a session at once, at most; browsers have no more than 6 connections to a server.
+const OF_A_SESSION: usize = 12;
+/// Streams at once, at most.
+const MOST: usize = 64;
+
+/// How many streams there are, of each session.
+#[derive(Clone, Default)]
+pub(super) struct Streams(Arc<Mutex<BTreeMap<Option<i64>, usize>>>);
+
+/// A stream that counts, until it is dropped.
+struct Counted(Streams, Option<i64>);
+
+impl Streams {
+    fn begin(&self, session: Option<i64>) -> Option<Counted> {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let of_all: usize = all.values().sum();
+        let of_it = all.entry(session).or_default();
+        if of_all >= MOST || *of_it >= OF_A_SESSION {
+            return None;
+        }
+        *of_it += 1;
+        Some(Counted(self.clone(), session))
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        let mut all = self.0.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(left) = all.get_mut(&self.1) {
+            *left -= 1;
+            if *left == 0 {
+                all.remove(&self.1);
+            }
+        }
+    }
+}
+
+/// What a stream is asked for.
+#[derive(Deserialize)]
+pub(super) struct Wanted {
+    /// The page that follows it.
+    of: String,
+    /// Only what concerns this chat, and runs.
+    chat: Option<String>,
+    /// The state of the store that the page shows; see [`version`].
+    since: String,
+}
+
+/// Returns a name for the state of the store: another daemon's is another one.
+pub(super) fn version(web: &Web, newest: i64) -> String {
+    format!("{}.{newest}", web.desk.since.0)
+}
+
+struct Stream {
+    web: Arc<Web>,
+    visitor: Visitor,
+    feed: Follower,
+    chat: Option<String>,
+    /// Kinds that are still to be told.
+    due: BTreeSet<&'static str>,
+    /// Something that has no kind may have changed.
+    stale: bool,
+    /// No message goes out before.
+    not_before: Instant,
+    _counted: Counted,
+}
+
+/// Tells a page of changes, until it goes.
+pub(super) async fn stream(
+    State(web): State<Arc<Web>>,
+    Extension(visitor): Extension<Visitor>,
+    Query(wanted): Query<Wanted>,
+    headers: HeaderMap,
+) -> Response<Body> {
+    let Some(place) = Place::from_name(&wanted.of) else {
+        return StatusCode::NOT_FOUND.into_response();
+    };
+    let Some(counted) = web.streams.begin(visitor.session()) else {
+        let text = "too many pages follow what changes; close some\n";
+        return (StatusCode::SERVICE_UNAVAILABLE, [(header::RETRY_AFTER, "10")], text).into_response();
+    };
+    let newest = match web.desk.store.newest_event().await {
+        Ok(newest) => newest,
+        Err(error) => return (StatusCode::INTERNAL_SERVER_ERROR, chain(&error)).into_response(),
+    };
+    let feed = web.desk.store.follow_kinds_from(place.follows(), newest);
+    // A browser that comes again says what it was told last.
+    let seen = headers.get("last-event-id").and_then(|value| value.to_str().ok()).unwrap_or(&wanted.since);
+    let stream = Stream {
+        stale: seen != version(&web, newest),
+        feed,
+        chat: wanted.chat,
+        due: BTreeSet::new(),
+        not_before: Instant::now(),
+        visitor,
+        _counted: counted,
+        web,
+    };
+    let hello = stream::once(async { Ok::<_, Infallible>(Bytes::from_static(b": here\n\n")) });
+    let news = stream::unfold(stream, |mut stream| async move { Some((Ok(stream.next().await?), stream)) });
+    let mut response = Response::new(Body::from_stream(futures_util::StreamExt::chain(hello, news)));
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+    headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
+    response
+}
+
+impl Stream {
+    /// Waits for the next message. `None`: the session has ended, or the daemon stops.
+    async fn next(&mut self) -> Option<Bytes> {
+        let closing = self.web.desk.closing.clone();
+        tokio::select! {
+            () = closing.cancelled() => None,
+            news = timeout(PING, self.news()) => match news {
+                Ok(message) => Some(message),
+                Err(_) => self.is_welcome().then(|| Bytes::from_static(b": still here\n\n")),
+            },
+        }
+    }
+
+    /// Safe to cancel.
+    async fn news(&mut self) -> Bytes {
+        while self.due.is_empty() && !self.stale {
+            let news = self.feed.next().await;
+            self.note(&news);
+        }
+        // What comes meanwhile goes with it.
+        while Instant::now() < self.not_before {
+            tokio::select! {
+                () = sleep_until(self.not_before) => {}
+                news = self.feed.next() => self.note(&news),
+            }
+        }
+        self.not_before = Instant::now() + APART;
+        self.stale = false;
+        let kinds: Vec<&str> = std::mem::take(&mut self.due).into_iter().collect();
+        let version = version(&self.web, self.feed.cursor());
+        Bytes::from(format!("id: {version}\nevent: changed\ndata: {}\n\n", kinds.join(" ")))
+    }
+
+    fn note(&mut self, news: &News) {
+        self.stale |= news.missed;
+        let concerns = |chat: &Option<String>, kind| match &self.chat {
+            Some(_) if kind == EventKind::Run => true,
+            Some(own) => chat.as_ref() == Some(own),
+            None => true,
+        };
+        let ours = news.events.iter().filter(|event| concerns(&event.chat, event.kind));
+        self.due.extend(ours.map(|event| event.kind.as_str()));
+    }
+
+    /// Whether its session has not ended.
+    fn is_welcome(&self) -> bool {
+        let Some(id) = self.visitor.session() else { return true };
+        let sessions = self.web.desk.store.web_sessions(clock::now());
+        sessions.is_ok_and(|sessions| sessions.iter().any(|session| session.id == id))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_session_takes_the_streams_of_others_and_each_that_ends_leaves_room() {
+        let streams = Streams::default();
+        let mut held: Vec<Counted> = (0..OF_A_SESSION).filter_map(|_| streams.begin(Some(1))).collect();
+        assert_eq!(held.len(), OF_A_SESSION);
+        assert!(streams.begin(Some(1)).is_none());
+        assert!(streams.begin(Some(2)).is_some());
+        held.pop();
+        assert!(streams.begin(Some(1)).is_some());
+        drop(held);
+        assert!(streams.0.lock().unwrap().is_empty());
+        let all: Vec<_> =
+            (0..10).flat_map(|n| (0..7).filter_map(|_| streams.begin(Some(n))).collect::<Vec<_>>()).collect();
+        assert_eq!(all.len(), MOST);
+    }
+}

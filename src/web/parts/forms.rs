@@ -1,0 +1,63 @@
+//! Buttons that change something. Each is a form of its own: it works without scripts, and with them only what changes is
+//! put in place.
+
+use maud::{Markup, html};
+
+use crate::web::{Visitor, layout::View};
+
+/// A button that asks for an operation, with its arguments.
+pub(in crate::web) fn act(view: &View, operation: &str, arguments: &[(&str, &str)], label: &str) -> Markup {
+    form(view, operation, arguments, &html! { button { (label) } })
+}
+
+/// The same for what can't be taken back: it is shown only after a first click.
+pub(in crate::web) fn reveal(
+    view: &View,
+    operation: &str,
+    arguments: &[(&str, &str)],
+    label: &str,
+    sure: &str,
+) -> Markup {
+    html! {
+        details.sure {
+            summary { (label) "…" }
+            (form(view, operation, arguments, &html! { button.danger { (sure) } }))
+        }
+    }
+}
+
+/// A form that asks for an operation, with what people fill in.
+pub(in crate::web) fn form(
+    view: &View,
+    operation: &str,
+    arguments: &[(&str, &str)],
+    rest: &Markup,
+) -> Markup {
+    let path = format!("/do/{operation}");
+    html! {
+        form.act method="post" action=(path) hx-post=(path) hx-target="#main" hx-swap="outerMorph" {
+            (hidden(view))
+            @for (name, value) in arguments { input type="hidden" name=(name) value=(value); }
+            (rest)
+        }
+    }
+}
+
+/// The token of the session's forms, and the way back.
+pub(in crate::web) fn hidden(view: &View) -> Markup {
+    html! {
+        @if let Visitor::Person { forms, .. } = &view.visitor { input type="hidden" name="token" value=(forms); }
+        input type="hidden" name="back" value=(view.here);
+    }
+}
+
+/// Links of which one is chosen: `(word, label)`, the word after `path`.
+pub(in crate::web) fn switch(path: &str, choices: &[(&str, &str)], chosen: &str) -> Markup {
+    html! {
+        nav.switch aria-label="Choose" {
+            @for (word, label) in choices {
+                a href={ (path) (word) } aria-current=[(*word == chosen).then_some("true")] { (label) }
+            }
+        }
+    }
+}

@@ -1,0 +1,11 @@
+//! What pages share: texts of strangers, times, buttons that change something, charts.
+
+mod charts;
+mod forms;
+mod text;
+mod time;
+
+pub(super) use charts::{bars, days};
+pub(super) use forms::{act, form, hidden, reveal, switch};
+pub(super) use text::{count, encoded, line, shown};
+pub(super) use time::{at, at_or_dash, took};

@@ -1,0 +1,260 @@
+//! The listener: who is let in, how long anything may take, and what every answer carries.
+
+use std::{convert::Infallible, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
+
+use axum::{
+    Router,
+    body::Body,
+    extract::DefaultBodyLimit,
+    http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, header},
+    response::IntoResponse as _,
+    routing::{get, post},
+};
+use hyper::{body::Incoming, server::conn::http1, service::service_fn};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::{
+    net::{TcpListener, TcpStream},
+    task::JoinSet,
+    time::timeout,
+};
+use tower_service::Service as _;
+
+use super::{
+    Visitor, Web, act, assets,
+    crowd::{Crowd, Guest},
+    enter, live, pages,
+    patience::Patient,
+    said::Said,
+    scripts,
+};
+use crate::{
+    config::Config,
+    domain::host::{
+        errors::chain,
+        web::{Door, Knock, Turned},
+    },
+    loops::control::Desk,
+    store::digest,
+    system::clock,
+};
+
+/// How long a head may take to come, and a connection may rest between two requests.
+const HEAD_WITHIN: Duration = Duration::from_secs(15);
+/// The longest head, bytes.
+const HEAD: usize = 32 << 10;
+/// The longest body of a request, bytes: a long message.
+const BODY: usize = 256 << 10;
+/// How long a request may take, with its body; streams go on.
+const ANSWER_WITHIN: Duration = Duration::from_secs(30);
+/// How soon it is tried again to listen.
+const LISTEN_AGAIN: Duration = Duration::from_secs(5);
+/// How long a connection may go on at the stop.
+const LAST_WORD: Duration = Duration::from_millis(500);
+
+/// No scripts, styles or pictures but files of ours; nobody frames the page, and its forms lead nowhere else.
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
+                      form-action 'self'; frame-ancestors 'none'; base-uri 'none'";
+
+/// Serves the page until the daemon stops. Where it can't listen, the log says so, and it is tried again.
+pub async fn run(desk: Arc<Desk>, config: Arc<Config>, root: PathBuf, listen: SocketAddr) {
+    let closing = desk.closing.clone();
+    let begun = tokio::select! {
+        () = closing.cancelled() => None,
+        begun = begin(desk, config, root, listen) => Some(begun),
+    };
+    let Some((web, listener)) = begun else { return };
+    tracing::info!(address = web.door.address(), "the operator's page is up; `g2 web open` lets somebody in");
+    let router = routes(&web);
+    let crowd = Arc::<Crowd>::default();
+    let mut connections = JoinSet::new();
+    loop {
+        tokio::select! {
+            () = closing.cancelled() => break,
+            accepted = listener.accept() => match accepted {
+                Ok((stream, _)) => {
+                    if let Some(guest) = crowd.enter() {
+                        connections.spawn(connection(Arc::clone(&web), router.clone(), stream, guest));
+                    }
+                }
+                Err(error) => {
+                    tracing::debug!(error = %chain(&error), "a connection to the page could not be taken");
+                    tokio::time::sleep(Duration::from_millis(50)).await;
+                }
+            },
+            Some(_) = connections.join_next() => {}
+        }
+    }
+    drop(listener);
+    let ended = async { while connections.join_next().await.is_some() {} };
+    let _late = timeout(LAST_WORD, ended).await;
+    connections.shutdown().await;
+}
+
+/// Listens, however long it takes until that can be done.
+async fn begin(
+    desk: Arc<Desk>,
+    config: Arc<Config>,
+    root: PathBuf,
+    listen: SocketAddr,
+) -> (Arc<Web>, TcpListener) {
+    let mut told = None;
+    loop {
+        match ready(&root, listen).await {
+            Ok((listener, token, at)) => {
+                let door = Door::new(at, config.web.host.as_deref());
+                desk.page.set(door.address());
+                let (token, said, streams) =
+                    (digest(token.as_bytes()), Said::default(), live::Streams::default());
+                return (Arc::new(Web { desk, config, root, door, token, said, streams }), listener);
+            }
+            Err(error) => {
+                let why = chain(&error);
+                if told.as_ref() != Some(&why) {
+                    tracing::warn!(error = %why, %listen, "the operator's page can't be served; it is tried again");
+                    told = Some(why);
+                }
+                tokio::time::sleep(LISTEN_AGAIN).await;
+            }
+        }
+    }
+}
+
+async fn ready(
+    root: &std::path::Path,
+    listen: SocketAddr,
+) -> std::io::Result<(TcpListener, String, SocketAddr)> {
+    let listener = TcpListener::bind(listen).await?;
+    let at = listener.local_addr()?;
+    Ok((listener, crate::root::web_token(&root.join("data"))?, at))
+}
+
+fn routes(web: &Arc<Web>) -> Router {
+    pages::routes()
+        .route("/live", get(live::stream))
+        .route("/do/{name}", post(act::perform))
+        .route("/leave", post(enter::leave))
+        .merge(scripts::routes())
+        .fallback(pages::missing)
+        .layer(DefaultBodyLimit::max(BODY))
+        .with_state(Arc::clone(web))
+}
+
+async fn connection(web: Arc<Web>, router: Router, stream: TcpStream, guest: Guest) {
+    let _ = stream.set_nodelay(true);
+    let service = service_fn(|request| {
+        let answered = answer(&web, router.clone(), &guest, request);
+        async { Ok::<_, Infallible>(answered.await) }
+    });
+    let serving = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_WITHIN)
+        .max_buf_size(HEAD)
+        .max_header_size(HEAD)
+        .serve_connection(TokioIo::new(Patient::new(stream)), service);
+    let mut serving = std::pin::pin!(serving);
+    let mut asked_to_end = false;
+    loop {
+        tokio::select! {
+            () = guest.cut.cancelled() => return,
+            () = web.desk.closing.cancelled(), if !asked_to_end => {
+                asked_to_end = true;
+                serving.as_mut().graceful_shutdown();
+            }
+            served = serving.as_mut() => {
+                if let Err(error) = served {
+                    tracing::debug!(error = %chain(&error), "a connection to the page ended early");
+                }
+                return;
+            }
+        }
+    }
+}
+
+/// Answers a request, whatever it is.
+async fn answer(web: &Arc<Web>, router: Router, guest: &Guest, request: Request<Incoming>) -> Response<Body> {
+    let mut response = match timeout(ANSWER_WITHIN, admitted(web, router, guest, request)).await {
+        Ok(response) => response,
+        Err(_) => {
+            let mut late = (StatusCode::REQUEST_TIMEOUT, "the request took too long\n").into_response();
+            late.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+            late
+        }
+    };
+    let headers = response.headers_mut();
+    for (name, value) in [
+        ("content-security-policy", POLICY),
+        ("cross-origin-resource-policy", "same-origin"),
+        ("cross-origin-opener-policy", "same-origin"),
+        // Nobody else is told of our pages. With `no-referrer` the browser would not say that a form is ours.
+        ("referrer-policy", "same-origin"),
+        ("x-content-type-options", "nosniff"),
+        ("x-frame-options", "DENY"),
+        ("permissions-policy", "camera=(), microphone=(), geolocation=()"),
+    ] {
+        headers.insert(HeaderName::from_static(name), HeaderValue::from_static(value));
+    }
+    headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
+    response
+}
+
+async fn admitted(
+    web: &Arc<Web>,
+    router: Router,
+    guest: &Guest,
+    mut request: Request<Incoming>,
+) -> Response<Body> {
+    let is_change = !matches!(*request.method(), Method::GET | Method::HEAD);
+    let script = bearer(request.headers()).map(|token| digest(token.as_bytes()) == web.token);
+    if script == Some(false) {
+        return (StatusCode::UNAUTHORIZED, "this is not the token in data/web.token\n").into_response();
+    }
+    let by_script = script == Some(true);
+    let header = |name: HeaderName| request.headers().get(name).and_then(|value| value.to_str().ok());
+    let site = HeaderName::from_static("sec-fetch-site");
+    let knock = Knock {
+        host: header(header::HOST),
+        origin: header(header::ORIGIN),
+        site: header(site),
+        is_change,
+        by_script,
+    };
+    if let Err(turned) = web.door.check(knock) {
+        return turned_away(web, turned);
+    }
+    let path = request.uri().path().to_owned();
+    if path.starts_with("/a/") && !is_change {
+        return assets::answer(&path);
+    }
+    if let Some(ticket) = path.strip_prefix("/enter/").filter(|_| *request.method() == Method::GET) {
+        return enter::enter(web, ticket, request.headers()).await;
+    }
+    let visitor = match by_script {
+        true => Some(Visitor::Script),
+        false => enter::visitor(web, request.headers(), clock::now()),
+    };
+    let Some(visitor) = visitor else { return enter::closed() };
+    guest.is_known();
+    request.extensions_mut().insert(visitor);
+    let mut router = router;
+    match router.call(request).await {
+        Ok(response) => response,
+        Err(never) => match never {},
+    }
+}
+
+fn turned_away(web: &Web, turned: Turned) -> Response<Body> {
+    match turned {
+        Turned::Host => {
+            let text = format!("this server is only reached by its own name: {}\n", web.door.address());
+            (StatusCode::MISDIRECTED_REQUEST, text).into_response()
+        }
+        Turned::Origin => {
+            (StatusCode::FORBIDDEN, "this change does not come from the page, so it is not made\n")
+                .into_response()
+        }
+    }
+}
+
+fn bearer(headers: &HeaderMap) -> Option<&str> {
+    headers.get(header::AUTHORIZATION)?.to_str().ok()?.strip_prefix("Bearer ")
+}

@@ -1,0 +1,223 @@
+//! The page in use: by mouse, by keyboard, without scripts, over the daemon's death, from a foreign page.
+
+use std::{
+    io::{Read as _, Write as _},
+    net::TcpListener,
+};
+
+use super::{
+    Paged,
+    browser::{Browser, Scripts, has_browser},
+};
+use crate::support::wait_for;
+
+const TAB: &str = "\u{e004}";
+const ENTER: &str = "\u{e007}";
+
+/// A browser that is let in.
+fn inside(paged: &Paged, scripts: Scripts, names: &[&str]) -> Browser {
+    let browser = Browser::start(scripts, names);
+    browser.open(&paged.way_in());
+    wait_for("to be let in", || browser.url().ends_with(&format!(":{}/", paged.port)).then_some(()));
+    browser
+}
+
+#[test]
+fn a_message_is_sent_and_its_answer_comes_without_a_new_page() {
+    if !has_browser() {
+        return;
+    }
+    let paged = Paged::new("");
+    let _daemon = paged.serve();
+    let browser = inside(&paged, Scripts::On, &[]);
+    browser.open(&format!("{}/chats/main?chat=local:main", paged.origin()));
+    browser.until("the page to be live", "return document.body.dataset.live === 'on'");
+    browser.run("window.same = true; document.getElementById('message').focus()");
+    browser.keys("hello there");
+    browser.keys(ENTER);
+    browser.sees("echo: hello there");
+    assert_eq!(browser.run("return window.same && document.getElementById('message').value"), "");
+    // What is half typed stays, whatever comes meanwhile.
+    browser.keys("half a line");
+    paged.root.ask("local:main", "from elsewhere");
+    browser.sees("echo: from elsewhere");
+    assert_eq!(browser.run("return document.getElementById('message').value"), "half a line");
+    let messages = paged.root.rows(&["messages", "list"]);
+    assert_eq!((messages[0]["sender"].as_str(), messages.len()), (Some("local:me"), 2));
+    assert!(browser.complaints().is_empty());
+}
+
+#[test]
+fn a_question_is_answered_by_its_button_and_what_waited_is_answered() {
+    if !has_browser() {
+        return;
+    }
+    let paged = Paged::new("");
+    paged.root.g2(&["chats", "set", "local:main", "policy=request_approval"]);
+    let _daemon = paged.serve();
+    let browser = inside(&paged, Scripts::On, &[]);
+    browser.until("the page to be live", "return document.body.dataset.live === 'on'");
+    paged.root.g2(&["send", "--as", "bob", "may I?"]);
+    browser.sees("bob");
+    browser.until("the card", "return document.querySelector('form[action=\"/do/approvals.approve\"] button')?.innerText === 'Allow'");
+    browser.click("form[action='/do/approvals.approve'] button");
+    browser.sees("g2 approvals approve 1");
+    wait_for("the answer", || {
+        paged.root.said("local:main").iter().any(|said| said.contains("may I?")).then_some(())
+    });
+    browser
+        .until("the card to go", "return !document.querySelector('form[action=\"/do/approvals.approve\"]')");
+    let changes = std::fs::read_to_string(paged.root.data("changes.log")).unwrap();
+    assert!(changes.contains("page in session 1 done: approvals.approve id=1"), "{changes}");
+}
+
+#[test]
+fn a_page_is_right_again_after_the_daemon_was_killed() {
+    if !has_browser() {
+        return;
+    }
+    let paged = Paged::new("");
+    let daemon = paged.serve();
+    let browser = inside(&paged, Scripts::On, &[]);
+    browser.open(&format!("{}/chats/main?chat=local:main", paged.origin()));
+    browser.until("the page to be live", "return document.body.dataset.live === 'on'");
+    daemon.kill();
+    browser.until("the page to say so", "return document.body.dataset.live === 'off'");
+    let _daemon = paged.serve();
+    paged.root.ask("local:main", "said meanwhile");
+    // Nobody loads it again: it comes back by itself, and shows what it missed.
+    browser.sees("echo: said meanwhile");
+    browser.until("the page to be live", "return document.body.dataset.live === 'on'");
+}
+
+#[test]
+fn all_can_be_read_and_done_without_scripts() {
+    if !has_browser() {
+        return;
+    }
+    let paged = Paged::new("");
+    let _daemon = paged.serve();
+    let browser = inside(&paged, Scripts::Off, &[]);
+    assert!(browser.source().contains("Needs you"));
+    browser.open(&format!("{}/chats/main?chat=local:main", paged.origin()));
+    browser.click("#message");
+    browser.keys("by hand");
+    browser.click("form.composer button");
+    wait_for("the answer", || {
+        paged.root.said("local:main").iter().any(|said| said == "echo: by hand").then_some(())
+    });
+    browser.open(&format!("{}/chats/main?chat=local:main", paged.origin()));
+    assert!(browser.source().contains("echo: by hand"));
+    paged.root.g2(&["ipc", "hold", "main"]);
+    browser.open(&paged.origin());
+    browser.click("form[action='/do/ipc.release'] button");
+    wait_for("the hold to go", || {
+        paged.root.json(&["status"])["held"].as_array().unwrap().is_empty().then_some(())
+    });
+    assert!(browser.source().contains("g2 ipc release main"));
+}
+
+#[test]
+fn the_keyboard_alone_is_enough() {
+    if !has_browser() {
+        return;
+    }
+    let paged = Paged::new("");
+    let _daemon = paged.serve();
+    let browser = inside(&paged, Scripts::On, &[]);
+    let focused = |browser: &Browser| browser.run("return document.activeElement.innerText.trim()");
+    browser.keys(TAB);
+    assert_eq!(focused(&browser), "To the page");
+    // Every link of the way is reached, and seen to be.
+    let mut reached = Vec::new();
+    for _ in 0..14 {
+        browser.keys(TAB);
+        reached.push(focused(&browser).as_str().unwrap().to_owned());
+        let seen = browser.run("return getComputedStyle(document.activeElement).outlineStyle !== 'none'");
+        assert_eq!(seen, true, "{reached:?}");
+    }
+    for name in
+        ["Now", "Chats", "Runs", "Tasks", "Mailbox", "Outbox", "People", "Channels", "Usage", "Doctor"]
+    {
+        assert!(reached.iter().any(|text| text == name), "{name}: {reached:?}");
+    }
+    browser.run("document.querySelector('a[href=\"/chats\"]').focus()");
+    browser.keys(ENTER);
+    browser.until(
+        "the chats",
+        "return location.pathname === '/chats' && document.querySelector('ul.chats a') !== null",
+    );
+    browser.run("document.querySelector('ul.chats a').focus()");
+    browser.keys(ENTER);
+    browser.until("the chat", "return document.getElementById('message') !== null");
+}
+
+#[test]
+fn nine_tabs_are_all_right_when_they_are_looked_at() {
+    if !has_browser() {
+        return;
+    }
+    let paged = Paged::new("");
+    let _daemon = paged.serve();
+    let browser = inside(&paged, Scripts::On, &[]);
+    for _ in 0..8 {
+        browser.tab();
+        browser.open(&format!("{}/chats/main?chat=local:main", paged.origin()));
+    }
+    paged.root.ask("local:main", "for all tabs");
+    for tab in browser.tabs().iter().skip(1) {
+        browser.to_tab(tab);
+        browser.sees("echo: for all tabs");
+    }
+}
+
+#[test]
+fn a_foreign_page_changes_and_learns_nothing() {
+    if !has_browser() {
+        return;
+    }
+    let paged = Paged::new("");
+    let _daemon = paged.serve();
+    paged.root.g2(&["ipc", "hold", "main"]);
+    let browser = inside(&paged, Scripts::On, &["evil.example", "rebound.example"]);
+    // Its name leads to our address, as after a rebinding.
+    browser.open(&format!("http://rebound.example:{}/", paged.port));
+    browser.sees("only reached by its own name");
+    let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let target = paged.origin();
+    std::thread::spawn(move || {
+        let page = format!(
+            "<!doctype html><title>evil</title><form id=f method=post action='{target}/do/ipc.release'><input name=what value=main></form>"
+        );
+        // A browser opens connections beforehand, and says nothing on them.
+        for mut stream in listener.incoming().flatten() {
+            let page = page.clone();
+            std::thread::spawn(move || {
+                let _ = stream.read(&mut [0; 4096]);
+                let length = page.len();
+                let _ = write!(
+                    stream,
+                    "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n{page}"
+                );
+            });
+        }
+    });
+    for name in ["evil.example", "127.0.0.1", "other.localhost"] {
+        browser.open(&format!("http://{name}:{port}/"));
+        let read = browser.run_later(&format!(
+            "const done = arguments[0]; fetch('{}/', {{credentials: 'include'}}).then((r) => r.text()).then((t) => done('read ' + t), (e) => done('refused'))",
+            paged.origin()
+        ));
+        assert_eq!(read, "refused", "{name}");
+        let sent = browser.run_later(&format!(
+            "const done = arguments[0]; fetch('{}/do/ipc.release', {{method: 'POST', mode: 'no-cors', credentials: 'include', body: new URLSearchParams({{what: 'main'}})}}).then(() => done('sent'), () => done('refused'))",
+            paged.origin()
+        ));
+        assert!(sent == "sent" || sent == "refused", "{sent}");
+        browser.run("document.getElementById('f').submit()");
+        browser
+            .until("the answer", "return document.body?.innerText.includes('does not come from the page')");
+    }
+    assert_eq!(paged.root.json(&["status"])["held"], serde_json::json!(["main"]));
+}
