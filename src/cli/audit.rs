@@ -6,7 +6,10 @@ use anyhow::Context as _;
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
-use super::{CliResult, Context, Failure, out, show, word::instant};
+use super::{
+    CliResult, Context, Failure, out, show,
+    word::{instant, word, wrong},
+};
 use crate::{
     domain::host::audit::{AuditFault, AuditRow, Chain, Checked, Hash, Origin, read_mark},
     ops::OpError,

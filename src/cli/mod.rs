@@ -250,6 +250,7 @@ enum Command {
     #[command(after_help = restore::EXPLAINED)]
     Restore(restore::Restore),
     /// Texts and messages that a restore held back: list, take up, give up
+    #[command(subcommand)]
     Restored(restored::Restored),
     /// Check the set-up and say how to fix each problem
     Doctor(doctor::Doctor),

@@ -7,7 +7,7 @@ use clap::Subcommand;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::{CliResult, Context, Failure, attach, client::perform, lines::Lines, out, show, speaker};
+use super::{CliResult, Context, Failure, attach, client::perform, out, show, speaker};
 use crate::{
     domain::{
         host::prune::History,

@@ -58,7 +58,9 @@ mod tests {
         let n = said.keep(Some(1), outcome.clone());
         assert_eq!(said.get(Some(1), n), Some(outcome.clone()));
         assert_eq!(said.get(Some(2), n), None);
-        (0..KEPT).for_each(|_| drop(said.keep(None, outcome.clone())));
+        for _ in 0..KEPT {
+            let _ = said.keep(None, outcome.clone());
+        }
         assert_eq!(said.get(Some(1), n), None);
     }
 }

@@ -1,23 +1,27 @@
 //! Paths for programs. Each wants `Authorization: Bearer` with the token in `data/web.token`, which only the user of this
-//! machine can read; no browser sends it by itself. A page of figures for programs, such as `/metrics`, is mounted here.
+//! machine can read; no browser sends it by itself.
 
 use std::sync::Arc;
 
 use axum::{
     Json, Router,
     extract::{FromRequestParts, State},
-    http::{StatusCode, request::Parts},
+    http::{StatusCode, header, request::Parts},
     response::{IntoResponse as _, Response},
-    routing::post,
+    routing::{get, post},
 };
 use serde_json::{Value, json};
 
 use super::{Visitor, Web};
-use crate::ops::{By, Op, OpCode, OpError};
+use crate::{
+    domain::host::errors::chain,
+    loops::control,
+    ops::{By, Op, OpCode, OpError},
+};
 
 /// The paths. To add one: a handler that takes [`Script`], and a line here.
 pub(super) fn routes() -> Router<Arc<Web>> {
-    Router::new().route("/api/op", post(op))
+    Router::new().route("/api/op", post(op)).route("/metrics", get(figures))
 }
 
 /// A program that has shown the token.
@@ -33,6 +37,16 @@ impl FromRequestParts<Arc<Web>> for Script {
                 Err((StatusCode::UNAUTHORIZED, "this needs the token in data/web.token\n"))
             }
         }
+    }
+}
+
+/// Returns the figures that `g2 metrics` prints, for Prometheus.
+async fn figures(_: Script, State(web): State<Arc<Web>>) -> Response {
+    match control::metrics(&web.desk).await {
+        Ok(text) => {
+            ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text).into_response()
+        }
+        Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, chain(&error)).into_response(),
     }
 }
 

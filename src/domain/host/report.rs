@@ -193,7 +193,7 @@ mod tests {
     #[test]
     fn of_a_change_no_more_than_its_name_is_told() {
         let (commands, operations) = (["tasks".to_owned()], ["tasks.add".to_owned()]);
-        let told = |line| change(line, &commands, &operations);
+        let told = |line: &str| change(line, &commands, &operations);
         let at = "2026-01-02T03:04:05.678Z";
         assert_eq!(
             told(&format!("{at} user 0 (ada) done: tasks.add prompt=\"secret\"")),

@@ -93,7 +93,9 @@ impl Cause {
             Self::NoSpace { .. } => Some("no_space"),
             Self::Flooded { .. } => Some("flooded"),
             Self::Gap { .. } => Some("gap"),
-            Self::Itself | Self::Closed | Self::Cancelled { .. } | Self::OwnerGone => None,
+            Self::Itself | Self::Closed | Self::Cancelled { .. } | Self::OutOfBudget | Self::OwnerGone => {
+                None
+            }
         }
     }
 }
@@ -289,7 +291,7 @@ pub fn retry_notice(ended: &Ended, whose: Option<&str>, chat: &str, tries: u32, 
 pub fn seen_wrong(cause: &Cause) -> Option<String> {
     let ended = Ended { end: End::Gone, runner: Runner::One, cause: cause.clone(), error_record: None };
     match cause {
-        Cause::Itself | Cause::Closed | Cause::Cancelled { .. } => None,
+        Cause::Itself | Cause::Closed | Cause::OutOfBudget | Cause::Cancelled { .. } => None,
         Cause::Unwell { reason } => Some(reason.clone()),
         Cause::NoSpace { .. }
         | Cause::NeverReady { .. }

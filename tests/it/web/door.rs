@@ -205,6 +205,9 @@ fn programs_ask_with_the_token_that_only_their_user_can_read() {
     assert_eq!(said["row"]["id"], id);
     assert_eq!(ask(&bearer, json!({"name": "none"}), &[]).status, 400);
     assert_eq!(ask(&bearer, json!({"name": "web.open", "args": {}}), &[]).status, 403);
+    let figures = paged.get("/metrics", &[("Authorization", &bearer)]);
+    assert!(figures.status == 200 && figures.text().contains("# TYPE g2_"), "{}", figures.text());
+    assert_eq!(paged.get("/metrics", &[]).status, 401);
     // A browser's session is no program.
     let (cookie, token) = paged.enter();
     let answer = paged.post_with(
