@@ -96,10 +96,10 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(
             dir.path().join(".env"),
-            "TZ=UTC\nANTHROPIC_API_KEY=sk-secret\nANTHROPIC_BASE_URL=https://b\n",
+            "TZ=UTC\nANTHROPIC_API_KEY=sk-hush\nANTHROPIC_BASE_URL=https://b\n",
         )
         .unwrap();
-        let text = "log_level = \"warn\"\n[limits]\nkeep_days = 3\n[channels.tg]\ntoken = \"secret\"\ntoken_file = \"x\"\n[agent.acp.env]\nA = \"secret\"\n";
+        let text = "log_level = \"warn\"\n[limits]\nkeep_days = 3\n[channels.tg]\ntoken = \"hush\"\ntoken_file = \"x\"\n[agent.acp.env]\nA = \"hush\"\n";
         let environment = Environment::with(&[("LOG_LEVEL", "debug"), ("POLL_INTERVAL", "500")]);
         let all = settings(dir.path(), text, &environment).unwrap();
         let of =
@@ -112,6 +112,6 @@ mod tests {
         assert_eq!(of("timezone"), Some(("\"UTC\"", Source::Dotenv)));
         assert_eq!(of("channels.tg.token"), Some(("\"…\"", Source::File)));
         assert_eq!(of("channels.tg.token_file"), Some(("\"x\"", Source::File)));
-        assert!(!format!("{all:?}").contains("secret"), "{all:?}");
+        assert!(!format!("{all:?}").contains("hush"), "{all:?}");
     }
 }
