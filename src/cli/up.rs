@@ -74,9 +74,9 @@ async fn about(context: &Context, sandbox: &str) -> Result<String, Failure> {
         (Provider::Claude, _) => "The agent is Claude Code".to_owned(),
         (Provider::Acp, _) => "The agent is one that speaks the Agent Client Protocol".to_owned(),
         (Provider::Scripted, Some(script)) => format!("The agent is the built-in one and follows {script}"),
-        (Provider::Scripted, None) => format!(
-            "The agent is the built-in one: it repeats what you say. For Claude Code: `g2 setup` leads there, step by step"
-        ),
+        (Provider::Scripted, None) => {
+            "The agent is the built-in one: it repeats what you say. For Claude Code: `g2 setup` leads there, step by step".to_owned()
+        }
     };
     Ok(format!("{which}.\nAll files are in {root}; agents run in the {sandbox} sandbox."))
 }

@@ -10,9 +10,9 @@ pub fn page(check: &str) -> Option<&'static str> {
         "lock" | "socket" | "holds" | "stale_runs" | "runs" | "commands" => {
             "docs/troubleshooting.md#the-daemon"
         }
-        "docker" | "image" | "sandbox" | "runner" | "runner_not_tried" => {
-            "docs/troubleshooting.md#the-engine-and-the-image"
-        }
+        "docker" | "image" | "sandbox" => "docs/troubleshooting.md#the-engine-and-the-image",
+        // One for each rule of runners.
+        runner if runner.starts_with("runner") => "docs/troubleshooting.md#the-engine-and-the-image",
         "gateway" | "model_key" | "key" => "docs/agents.md#the-model-and-its-key",
         "egress" => "docs/agents.md#hosts-outside",
         "mount" | "mount_allowlist" => "docs/agents.md#more-folders",
@@ -23,6 +23,7 @@ pub fn page(check: &str) -> Option<&'static str> {
         "main_group" | "group_folder" | "group_settings" | "boxes" | "wirings" | "script" => {
             "docs/troubleshooting.md#groups"
         }
+        "backup" | "held_back" => "docs/backup.md#backups",
         "time_zone" | "zone_data" => "docs/tasks.md#when",
         "archives" | "media" => "docs/media.md#removal",
         "sender_list" | "engage_pattern" | "answers_twice" | "held_messages" => {
