@@ -138,7 +138,6 @@ fn wherever_the_old_daemon_was_nothing_is_said_or_answered_until_a_person_says_s
         ("run.handed", &["message"]),
         ("run.recorded", &["message"]),
         ("run.record", &["message"]),
-        ("run.record:2", &["text"]),
         ("deliver.sending", &["text"]),
     ] {
         let old = Root::new("");
