@@ -138,7 +138,7 @@ fn wherever_the_old_daemon_was_nothing_is_said_or_answered_until_a_person_says_s
         ("run.handed", &["message"]),
         ("run.recorded", &["message"]),
         ("run.record", &["message"]),
-        ("deliver.sending", &["text"]),
+        ("deliver.saying", &["text"]),
     ] {
         let old = Root::new("");
         let daemon = old.serve_with(&[("G2_FAILPOINT", point)]);
