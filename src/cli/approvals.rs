@@ -5,10 +5,16 @@ use clap::Subcommand;
 use ipc_handlers::Folder;
 use serde::Serialize;
 
-use super::{CliResult, Context, client::perform, show};
+use super::{
+    CliResult, Context,
+    client::perform,
+    filter::{Rows, Span, check_chat},
+    show,
+    word::word,
+};
 use crate::{
     domain::{
-        heard::approvals::{Approval, ApprovalEvent},
+        heard::approvals::{Approval, ApprovalEvent, State},
         host::prune::History,
     },
     ops::{
@@ -16,6 +22,7 @@ use crate::{
         args::Jid,
         missing,
     },
+    store::Which,
 };
 
 const APPROVED: &str = "\
@@ -33,14 +40,21 @@ Examples:
 #[derive(Debug, Subcommand)]
 pub(super) enum Approvals {
     /// List open questions, also those that could not be sent to anybody
-    #[command(after_help = "Examples:\n  g2 approvals list --all")]
+    #[command(after_help = "Examples:\n  g2 approvals list --all --since 1w")]
     List {
         /// Include questions that were answered or have expired
         #[arg(long)]
         all: bool,
-        /// Show only the newest N
-        #[arg(long, value_name = "N")]
-        limit: Option<usize>,
+        /// Only questions in this state
+        #[arg(long, value_parser = word::<State>())]
+        state: Option<State>,
+        /// Only questions about this chat and its senders, by its address such as local:family
+        #[arg(long, value_name = "JID")]
+        chat: Option<String>,
+        #[command(flatten)]
+        span: Span,
+        #[command(flatten)]
+        rows: Rows,
     },
     /// Show one question and its history
     #[command(after_help = "Examples:\n  g2 approvals show 3")]
@@ -91,9 +105,20 @@ struct Shown {
 impl Approvals {
     pub(super) async fn run(self, context: &Context) -> CliResult {
         match self {
-            Self::List { all, limit } => {
+            Self::List { all, state, chat, span, rows } => {
                 let store = context.store()?;
-                let rows = store.newest_approvals(all, limit).await?;
+                let (since, until) = span.read(context)?;
+                let which = Which {
+                    chat: chat.clone(),
+                    group: None,
+                    state: state.map(State::as_str),
+                    since,
+                    until,
+                    text: rows.text(),
+                    limit: rows.limit,
+                };
+                let rows = store.approvals_of(all || state.is_some(), which).await?;
+                check_chat(&store, &rows, chat.as_deref()).await?;
                 show::rows(
                     context,
                     &rows,
@@ -104,10 +129,10 @@ impl Approvals {
                         "chat_jid",
                         "sender",
                         "groups",
-                        "approver",
-                        "card_chat",
+                        "-approver",
+                        "-card_chat",
                         "expires_at",
-                        "messages",
+                        "-messages",
                     ],
                 )
             }

@@ -7,8 +7,9 @@ use serde_json::json;
 use super::{
     CliResult, Context, Failure,
     client::{Client, perform},
-    editor::{Editor, Look},
+    editor::{Editor, Look, Typed},
     out, send,
+    show::Sheet,
 };
 use crate::{
     domain::{rows::Run, states::RunKind},
@@ -30,7 +31,8 @@ pub(super) async fn run(context: &Context, store: &Store, run: Run, sender: Stri
     }
     drop(Client::needed(context).await?);
     let seen = store.seen_of_run(run.id, clock::now().plus_ms(-BEFORE_MS))?;
-    let editor = (!context.json).then(|| Editor::open(Vec::new(), &greeting(&run))).flatten();
+    let colours = Sheet::stdout(context).colours;
+    let editor = (!context.json).then(|| Editor::open(Vec::new(), &greeting(&run), colours)).flatten();
     let mut attached =
         Attached { context, store, id: run.id, takes_lines: run.kind == RunKind::Message, sender, seen };
     let outcome = match editor {
@@ -92,10 +94,10 @@ impl Attached<'_> {
                 return Ok(outcome);
             }
             tokio::select! {
-                line = editor.typed() => match line {
-                    None => return Ok(Outcome::Left),
-                    Some(line) if line.trim().is_empty() => {}
-                    Some(line) => if let Err(failure) = self.say(line).await {
+                typed = editor.typed() => match typed {
+                    Typed::End | Typed::Interrupt { .. } => return Ok(Outcome::Left),
+                    Typed::Line(line) if line.trim().is_empty() => {}
+                    Typed::Line(line) => if let Err(failure) = self.say(line).await {
                         editor.print(Look::Dim, &failure.to_string());
                     },
                 },

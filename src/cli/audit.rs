@@ -7,8 +7,10 @@ use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
 use super::{
-    CliResult, Context, Failure, out, show,
-    word::{instant, word, wrong},
+    CliResult, Context, Failure,
+    filter::Span,
+    out, show,
+    word::{word, wrong},
 };
 use crate::{
     domain::host::audit::{AuditFault, AuditRow, Chain, Checked, Hash, Origin, read_mark},
@@ -28,7 +30,7 @@ Outcomes:
 
 Examples:
   g2 audit list --limit 20
-  g2 audit list --from chat --since 2026-01-01T00:00:00Z
+  g2 audit list --from chat --since 2026-01-01
   g2 audit list --grep groups.remove";
 
 const VERIFY: &str = "\
@@ -70,12 +72,8 @@ pub(super) enum Audit {
 
 #[derive(Debug, Args)]
 pub(super) struct List {
-    /// Only changes since this instant (RFC 3339)
-    #[arg(long, value_name = "TIME")]
-    since: Option<String>,
-    /// Only changes until this instant (RFC 3339)
-    #[arg(long, value_name = "TIME")]
-    until: Option<String>,
+    #[command(flatten)]
+    span: Span,
     /// Only changes from there
     #[arg(long, value_name = "ORIGIN", value_parser = word::<Origin>())]
     from: Option<Origin>,
@@ -108,15 +106,10 @@ impl Audit {
 
 impl List {
     fn run(self, context: &Context) -> CliResult {
-        let changes = Changes {
-            since: self.since.as_deref().map(instant).transpose()?,
-            until: self.until.as_deref().map(instant).transpose()?,
-            origin: self.from,
-            grep: self.grep,
-            limit: self.limit,
-        };
+        let (since, until) = self.span.read(context)?;
+        let changes = Changes { since, until, origin: self.from, grep: self.grep, limit: self.limit };
         let rows = context.store()?.changes(&changes)?;
-        show::rows(context, &rows, &["id", "at", "origin", "who", "outcome", "what", "why"])
+        show::rows(context, &rows, &["id", "at", "-origin", "who", "outcome", "~what", "~why"])
     }
 }
 

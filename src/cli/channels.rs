@@ -8,7 +8,13 @@ use clap::Subcommand;
 use ipc_handlers::Time;
 use serde::Serialize;
 
-use super::{CliResult, Context, Failure, client::perform, out, secret, show};
+use super::{
+    CliResult, Context, Failure,
+    client::perform,
+    filter::Rows,
+    out, secret,
+    show::{self, Sheet},
+};
 use crate::{
     app,
     channels::{NAMES, trial},
@@ -38,7 +44,13 @@ const SHOW: &str = "Examples:\n  g2 channels show telegram";
 pub(super) enum Channels {
     /// List channels with their lights, newest events and unsent texts
     #[command(after_help = STATES)]
-    List,
+    List {
+        /// Only channels whose lights stand so, such as failing or offline
+        #[arg(long, value_name = "LIGHT")]
+        state: Option<String>,
+        #[command(flatten)]
+        rows: Rows,
+    },
     /// Show one channel
     #[command(after_help = SHOW)]
     Show {
@@ -164,16 +176,17 @@ impl Row {
 
 impl Row {
     /// Returns how it stands, on one line.
-    pub(super) fn line(&self) -> String {
+    pub(super) fn line(&self, sheet: &Sheet) -> String {
         let mut line = format!(
             "{}: {}, inbound {}, outbound {}",
             self.name, self.connection, self.inbound, self.outbound
         );
         if let Some(last) = &self.last_in {
-            line.push_str(&format!(", last event {last}"));
+            line.push_str(&format!(", last event {}", sheet.cell("at", &last.as_str().into())));
         }
         if let Some(oldest) = &self.oldest_unsent {
-            line.push_str(&format!(", {} unsent since {oldest}", self.unsent));
+            let oldest = sheet.cell("at", &oldest.as_str().into());
+            line.push_str(&format!(", {} unsent, the oldest {oldest}", self.unsent));
         }
         if let Some(why) = &self.why {
             line.push_str(&format!(" ({why})"));
@@ -208,8 +221,12 @@ pub(super) async fn rows(config: &Config, store: &Store) -> Result<Vec<Row>, Fai
 impl Channels {
     pub(super) async fn run(self, context: &Context) -> CliResult {
         match self {
-            Self::List => {
-                let rows = rows(&context.config()?, &context.store()?).await?;
+            Self::List { state, rows: wanted } => {
+                let all = rows(&context.config()?, &context.store()?).await?;
+                let rows = wanted.that(all, |row| {
+                    let lights = [&row.connection, &row.inbound, &row.outbound];
+                    state.as_ref().is_none_or(|state| lights.contains(&state))
+                });
                 show::rows(
                     context,
                     &rows,
@@ -219,10 +236,10 @@ impl Channels {
                         "inbound",
                         "outbound",
                         "last_in",
-                        "last_out",
+                        "-last_out",
                         "unsent",
-                        "starts",
-                        "why",
+                        "-starts",
+                        "~why",
                     ],
                 )
             }

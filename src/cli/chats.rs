@@ -7,6 +7,7 @@ use clap::Subcommand;
 use super::{
     CliResult, Context,
     client::perform,
+    filter::Rows,
     show,
     word::{setting, wrong},
 };
@@ -32,9 +33,8 @@ pub(super) enum Chats {
     /// List chats from which a message came or to which a group is wired
     #[command(after_help = "Examples:\n  g2 chats list")]
     List {
-        /// Show only the newest N
-        #[arg(long, value_name = "N")]
-        limit: Option<usize>,
+        #[command(flatten)]
+        rows: Rows,
     },
     /// Change a chat's policy for strangers, or its name and kind
     #[command(after_help = SETTINGS)]
@@ -51,12 +51,12 @@ pub(super) enum Chats {
 impl Chats {
     pub(super) async fn run(self, context: &Context) -> CliResult {
         match self {
-            Self::List { limit } => {
-                let chats = context.store()?.chats(limit).await?;
+            Self::List { rows } => {
+                let chats = context.store()?.chats(rows.enough()).await?;
                 show::rows(
                     context,
-                    &chats,
-                    &["jid", "channel", "name", "kind", "threaded", "unknown_sender_policy"],
+                    &rows.of(chats),
+                    &["jid", "-channel", "~name", "kind", "-threaded", "unknown_sender_policy"],
                 )
             }
             Self::Set { chat, settings } => {

@@ -2,7 +2,12 @@
 
 use clap::Subcommand;
 
-use super::{CliResult, Context, client::perform, show};
+use super::{
+    CliResult, Context,
+    client::perform,
+    filter::{Rows, Span, check_chat, check_group},
+    show,
+};
 use crate::ops::people::clear_dropped;
 
 #[derive(Debug, Subcommand)]
@@ -10,9 +15,16 @@ pub(super) enum Dropped {
     /// List the counts by chat, group, sender and rule, the last counted last
     #[command(after_help = "Examples:\n  g2 dropped list")]
     List {
-        /// Show only the newest N
-        #[arg(long, value_name = "N")]
-        limit: Option<usize>,
+        /// Only counts of this group, by its folder
+        #[arg(long, value_name = "GROUP")]
+        group: Option<String>,
+        /// Only counts of this chat, by its address such as local:family
+        #[arg(long, value_name = "JID")]
+        chat: Option<String>,
+        #[command(flatten)]
+        span: Span,
+        #[command(flatten)]
+        rows: Rows,
     },
     /// Set all counts to zero
     Clear,
@@ -21,11 +33,24 @@ pub(super) enum Dropped {
 impl Dropped {
     pub(super) async fn run(self, context: &Context) -> CliResult {
         match self {
-            Self::List { limit } => show::rows(
-                context,
-                &context.store()?.dropped(limit).await?,
-                &["chat_jid", "group", "sender", "rule", "count", "last_at", "last_seq", "reason"],
-            ),
+            Self::List { group, chat, span, rows } => {
+                let store = context.store()?;
+                let (since, until) = span.read(context)?;
+                let all = store.dropped(None).await?;
+                let found = rows.that(all, |row| {
+                    (group.is_none() || row.group.as_ref().map(ToString::to_string) == group)
+                        && chat.as_ref().is_none_or(|chat| row.chat_jid == *chat)
+                        && since.is_none_or(|since| row.last_at >= since)
+                        && until.is_none_or(|until| row.first_at < until)
+                });
+                check_group(&store, &found, group.as_deref()).await?;
+                check_chat(&store, &found, chat.as_deref()).await?;
+                show::rows(
+                    context,
+                    &found,
+                    &["chat_jid", "group", "sender", "rule", "count", "last_at", "-last_seq", "~reason"],
+                )
+            }
             Self::Clear => show::answer(context, &perform(context, clear_dropped::Args {}).await?),
         }
     }

@@ -10,14 +10,22 @@ use std::{
     },
 };
 
-use rustix::termios::{InputModes, LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
-use rustyline::{Config, ExternalPrinter as _, history::MemHistory};
+use rustix::termios::{InputModes, LocalModes, OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetattr};
+use rustyline::{
+    Cmd, Config, Event, ExternalPrinter as _, KeyCode, KeyEvent, Modifiers, error::ReadlineError,
+    history::MemHistory,
+};
 
+use super::{colours::Paint, table::cut};
 use crate::domain::host::screen::on_screen;
+
+mod keys;
+
+use keys::Keys;
 
 const PROMPT: &str = "> ";
 /// How many lines the arrow keys bring back.
-const HISTORY: usize = 500;
+pub(super) const HISTORY: usize = 500;
 /// From the line that is being typed to the one above, which is erased.
 const ERASE_ABOVE: &str = "\x1b[1A\x1b[2K";
 
@@ -27,11 +35,24 @@ pub(super) enum Look {
     Plain,
     /// Not said by anybody.
     Dim,
+    /// It has its colours, and nothing else in it acts on a terminal.
+    Ready,
+}
+
+/// What a person did.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Typed {
+    /// A line, or several.
+    Line(String),
+    /// Ctrl-C; what stood there is gone.
+    Interrupt { was_empty: bool },
+    /// Ctrl-D, or a terminal that is gone.
+    End,
 }
 
 /// The editor, on threads of its own. When it is dropped, the terminal is as it was.
 pub(super) struct Editor {
-    typed: tokio::sync::mpsc::Receiver<String>,
+    typed: tokio::sync::mpsc::Receiver<Typed>,
     /// Lets the next line be typed.
     next: mpsc::Sender<()>,
     /// It was let.
@@ -41,26 +62,33 @@ pub(super) struct Editor {
     before: Termios,
     /// A line is being typed.
     typing: Arc<AtomicBool>,
-    /// The line right above says that the agent is typing; it goes before anything else is printed there.
-    agent_above: bool,
+    /// What the line right above says of the agent; it goes before anything else is printed there.
+    above: Option<String>,
+    /// It stands two lines above, over a prompt that was left empty; both go.
+    is_stale: bool,
+    colours: bool,
 }
 
 impl Editor {
     /// Prints `greeting` and opens the editor, with lines that the arrow keys bring back, oldest first. `None`: this is no
     /// terminal that an editor can work on, and nothing was printed.
-    pub(super) fn open(history: Vec<String>, greeting: &[(Look, String)]) -> Option<Self> {
+    pub(super) fn open(history: Vec<String>, greeting: &[(Look, String)], colours: bool) -> Option<Self> {
         if !std::io::stdin().is_terminal() || !std::io::stdout().is_terminal() {
             return None;
         }
         let before = tcgetattr(std::io::stdin()).ok()?;
         let config = Config::builder().auto_add_history(true).max_history_size(HISTORY).ok()?.build();
         let lines = MemHistory::with_config(&config);
-        let mut editor = rustyline::Editor::<(), _>::with_history(config, lines).ok()?;
+        let keys = Keys::default();
+        let was_empty = keys.is_empty();
+        let mut editor = rustyline::Editor::<Keys, _>::with_history(config, lines).ok()?;
+        editor.set_helper(Some(keys));
+        editor.bind_sequence(Event::from(KeyEvent(KeyCode::Enter, Modifiers::ALT)), Cmd::Newline);
         for line in history {
             let _ = editor.add_history_entry(line);
         }
         let mut printer = editor.create_external_printer().ok()?;
-        printer.print(greeting.iter().map(|(look, text)| shown(*look, text)).collect()).ok()?;
+        printer.print(greeting.iter().map(|(look, text)| shown(*look, text, colours)).collect()).ok()?;
         raw(&before)?;
         let (print, to_print) = mpsc::channel::<String>();
         std::thread::spawn(move || to_print.into_iter().try_for_each(|text| printer.print(text)));
@@ -71,54 +99,78 @@ impl Editor {
         std::thread::spawn(move || {
             while wanted.recv().is_ok() {
                 at_it.store(true, SeqCst);
+                was_empty.store(true, SeqCst);
                 let line = editor.readline(PROMPT);
                 at_it.store(false, SeqCst);
-                // Ctrl-D, Ctrl-C, or a terminal that is gone: the person leaves.
-                let Ok(line) = line else { return };
-                if sender.blocking_send(line).is_err() {
+                let typed = match line {
+                    Ok(line) => Typed::Line(keys::joined(&line)),
+                    Err(ReadlineError::Interrupted) => Typed::Interrupt { was_empty: was_empty.load(SeqCst) },
+                    Err(_) => Typed::End,
+                };
+                let is_over = typed == Typed::End;
+                if sender.blocking_send(typed).is_err() || is_over {
                     return;
                 }
             }
         });
-        Some(Self { typed, next, asked: false, print, before, typing, agent_above: false })
+        Some(Self { typed, next, asked: false, print, before, typing, above: None, is_stale: false, colours })
     }
 
-    /// Returns the next line, or several that were pasted; `None` once the person leaves. Safe to cancel.
-    pub(super) async fn typed(&mut self) -> Option<String> {
+    /// Returns what the person does next. Safe to cancel.
+    pub(super) async fn typed(&mut self) -> Typed {
         if !std::mem::replace(&mut self.asked, true) {
             let _ = self.next.send(());
         }
-        let line = self.typed.recv().await;
+        let typed = self.typed.recv().await.unwrap_or(Typed::End);
         // What was typed stands right above the next line now.
-        (self.asked, self.agent_above) = (false, false);
-        line
+        self.is_stale = self.above.is_some() && typed == Typed::Interrupt { was_empty: true };
+        (self.asked, self.above) = (false, None);
+        typed
     }
 
     /// Prints text above the line that is being typed.
     pub(super) fn print(&mut self, look: Look, text: &str) {
-        let erase = if std::mem::take(&mut self.agent_above) { ERASE_ABOVE } else { "" };
-        let _ = self.print.send(format!("{erase}{}", shown(look, text)));
+        let erase = self.erase();
+        self.above = None;
+        let _ = self.print.send(format!("{erase}{}", shown(look, text, self.colours)));
     }
 
-    /// Shows above the line that somebody is typing, or shows it no more.
-    pub(super) fn typing(&mut self, name: &str, on: bool) {
-        if on && !self.agent_above {
-            let _ = self.print.send(shown(Look::Dim, &format!("{name} is typing…")));
-        } else if !on && self.agent_above {
-            // Up, erase, up again: the new line that ends it leads back to where the erased one stood.
-            let _ = self.print.send(format!("{ERASE_ABOVE}\x1b[1A\n"));
+    /// What takes away what stands above the line and is true no more.
+    fn erase(&mut self) -> String {
+        let lines = if std::mem::take(&mut self.is_stale) { 2 } else { usize::from(self.above.is_some()) };
+        ERASE_ABOVE.repeat(lines)
+    }
+
+    /// Shows above the line what the agent is doing, in place of what was shown of it before; `None`: nothing any more.
+    pub(super) fn doing(&mut self, doing: Option<&str>) {
+        // One line only: it has to be found again.
+        let width = tcgetwinsize(std::io::stdout()).map_or(0, |size| usize::from(size.ws_col));
+        let width = if width == 0 { 80 } else { width.max(20) };
+        let doing = doing.map(|doing| cut(&on_screen(doing).replace('\n', " "), width - 1));
+        if doing == self.above {
+            return;
         }
-        self.agent_above = on;
+        let erase = self.erase();
+        let text = match &doing {
+            Some(doing) => format!("{erase}{}", shown(Look::Dim, doing, self.colours)),
+            // Up, erase, up again: the new line that ends it leads back to where the erased one stood.
+            None => format!("{erase}\x1b[1A\n"),
+        };
+        let _ = self.print.send(text);
+        self.above = doing;
     }
 }
 
 /// Lines of a terminal on which nothing acts.
-fn shown(look: Look, text: &str) -> String {
+fn shown(look: Look, text: &str, colours: bool) -> String {
+    if look == Look::Ready {
+        return format!("{}\n", text.trim_end_matches('\n'));
+    }
     let text = on_screen(text);
     let text = text.trim_end_matches('\n');
     match look {
-        Look::Plain => format!("{text}\n"),
-        Look::Dim => format!("\x1b[2m{text}\x1b[0m\n"),
+        Look::Dim if colours => format!("{}\n", Paint::Dim.on(text)),
+        Look::Dim | Look::Plain | Look::Ready => format!("{text}\n"),
     }
 }
 

@@ -4,7 +4,12 @@ use anyhow::Context as _;
 use clap::{Args, Subcommand};
 use ipc_handlers::Folder;
 
-use super::{CliResult, Context, client::perform, filter::check_group, show};
+use super::{
+    CliResult, Context,
+    client::perform,
+    filter::{Rows, Span, check_group},
+    show,
+};
 use crate::{
     domain::runs::outside::Pattern,
     ops::egress::{allow, deny, remove},
@@ -63,9 +68,10 @@ pub(super) enum Egress {
         /// Only this group, by its folder
         #[arg(long, value_name = "GROUP")]
         group: Option<String>,
-        /// Show only the newest N
-        #[arg(long, value_name = "N")]
-        limit: Option<usize>,
+        #[command(flatten)]
+        span: Span,
+        #[command(flatten)]
+        rows: Rows,
     },
     /// Let a group reach a host
     #[command(after_help = ALLOWED)]
@@ -92,16 +98,20 @@ impl Egress {
     pub(super) async fn run(self, context: &Context) -> CliResult {
         let folder = |name: &str| Folder::parse(name).context("reading --group");
         match self {
-            Self::List { group, limit } => {
+            Self::List { group, span, rows: wanted } => {
                 let of = group.as_deref().map(folder).transpose()?;
                 let store = context.store()?;
                 let all = context.config().map(|config| config.egress.allow).unwrap_or_default();
+                let (since, until) = span.read(context)?;
                 let rows = store.egress(of.as_ref(), &all)?;
                 let own: Vec<_> = rows.iter().filter(|row| row.group.is_some()).collect();
                 check_group(&store, &own, group.as_deref()).await?;
-                let first = limit.map_or(0, |limit| rows.len().saturating_sub(limit));
-                let columns = ["group", "host", "state", "why", "times", "run", "at"];
-                show::rows(context, rows.get(first..).unwrap_or_default(), &columns)
+                let rows = wanted.that(rows, |row| {
+                    since.is_none_or(|since| row.at.is_some_and(|at| at >= since))
+                        && until.is_none_or(|until| row.at.is_some_and(|at| at < until))
+                });
+                let columns = ["group", "host", "state", "~why", "times", "-run", "at"];
+                show::rows(context, &rows, &columns)
             }
             Self::Allow(Rule { host, group }) => {
                 let args = allow::Args { group: folder(&group)?, host };

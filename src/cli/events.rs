@@ -5,11 +5,17 @@ use std::time::Duration;
 use anyhow::Context as _;
 use clap::Args;
 use ipc_handlers::{Folder, Time};
+use jiff::tz::TimeZone;
 
-use super::{CliResult, Context, filter::check_group, out, show, word::wrong};
+use super::{
+    CliResult, Context,
+    filter::{check_group, when},
+    out, show,
+    word::word,
+};
 use crate::{
-    domain::host::feed::FeedEvent,
-    store::{News, Store},
+    domain::host::feed::{EventKind, FeedEvent},
+    store::{News, Store, Text},
     system::clock,
 };
 
@@ -42,6 +48,7 @@ changed or removed.
 
 Examples:
   g2 events --since 15m
+  g2 events --since yesterday --kind run
   g2 events --follow --json --group main | jq -c 'select(.kind == \"said\")'";
 
 #[derive(Debug, Args)]
@@ -50,9 +57,19 @@ pub(super) struct Events {
     /// Only changes of this group, by its folder
     #[arg(long, value_name = "GROUP")]
     group: Option<String>,
-    /// Only changes after this: the number of an event, an instant (RFC 3339), or an age (90s, 15m, 2h, 1d)
+    /// Only changes of this kind
+    #[arg(long, value_name = "KIND", value_parser = word::<EventKind>(), hide_possible_values = true)]
+    kind: Option<EventKind>,
+    /// Only changes after this: the number of an event, or a time: an age (15m, 2h, 1d), a time of day (22:00), a day
+    /// (yesterday, 2026-01-02), a day and a time, or an instant (RFC 3339)
     #[arg(long, value_name = "WHEN")]
     since: Option<String>,
+    /// Only before this time, written in the same way
+    #[arg(long, value_name = "WHEN", conflicts_with = "follow")]
+    until: Option<String>,
+    /// Only changes that contain this text, in capitals or not
+    #[arg(long, value_name = "TEXT")]
+    grep: Option<String>,
     /// Show only the newest N
     #[arg(long, value_name = "N", conflicts_with = "follow")]
     limit: Option<usize>,
@@ -65,9 +82,17 @@ impl Events {
     pub(super) async fn run(self, context: &Context) -> CliResult {
         let group = self.group.as_deref().map(Folder::parse).transpose().context("reading --group")?;
         let store = context.store()?;
-        let is_shown = |event: &FeedEvent| group.is_none() || event.group == group;
+        let text = self.grep.as_deref().map(Text::of);
+        let is_shown = |event: &FeedEvent| {
+            let texts = [event.chat.as_deref().unwrap_or_default(), &event.subject, event.kind.as_str()];
+            (group.is_none() || event.group == group)
+                && self.kind.is_none_or(|kind| event.kind == kind)
+                && text.as_ref().is_none_or(|text| texts.iter().any(|found| text.is_in(found)))
+        };
+        let (now, zone) = (clock::now(), context.config().map_or(TimeZone::UTC, |config| config.zone.zone));
+        let until = self.until.as_deref().map(|text| when(text, now, &zone)).transpose()?;
         let cursor = match self.since.as_deref() {
-            Some(text) => since(&store, text, clock::now()).await?,
+            Some(text) => since(&store, text, now, &zone).await?,
             None if self.follow => store.newest_event().await?,
             None => 0,
         };
@@ -80,13 +105,16 @@ impl Events {
             let page = store.events_after(cursor, PAGE).await?;
             let Some(last) = page.last() else { break };
             cursor = last.seq;
-            rows.extend(page.into_iter().filter(|event| is_shown(event)));
+            rows.extend(
+                page.into_iter()
+                    .filter(|event| is_shown(event) && until.is_none_or(|until| event.at < until)),
+            );
             if let Some(limit) = self.limit {
                 rows.drain(..rows.len().saturating_sub(limit));
             }
         }
         check_group(&store, &rows, self.group.as_deref()).await?;
-        show::rows(context, &rows, &["seq", "at", "kind", "group", "chat", "subject"])
+        show::rows(context, &rows, &["seq", "at", "kind", "group", "chat", "~subject"])
     }
 }
 
@@ -127,46 +155,9 @@ async fn follow(
 }
 
 /// Returns the number of the last event that is not wanted.
-async fn since(store: &Store, text: &str, now: Time) -> anyhow::Result<i64> {
-    if let Ok(number) = text.parse::<i64>() {
-        return Ok(number);
-    }
-    let at = match age_ms(text) {
-        Some(age) => now.plus_ms(-age),
-        None => Time::from_jiff(text.parse().map_err(|_| {
-            wrong(format!(
-                "{text:?} is not the number of an event, an instant (RFC 3339) or an age (90s, 15m, 2h, 1d)"
-            ))
-        })?),
-    };
-    Ok(store.event_before(at).await?)
-}
-
-/// Reads an age of one unit, ms.
-pub(super) fn age_ms(text: &str) -> Option<i64> {
-    let unit = match text.chars().last()? {
-        's' => 1000,
-        'm' => 60_000,
-        'h' => 3_600_000,
-        'd' => 24 * 3_600_000,
-        _ => return None,
-    };
-    text[..text.len() - 1].parse::<u32>().ok().map(|count| i64::from(count).saturating_mul(unit))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_age_has_one_unit() {
-        for (text, ms) in
-            [("90s", Some(90_000)), ("15m", Some(900_000)), ("2h", Some(7_200_000)), ("1d", Some(86_400_000))]
-        {
-            assert_eq!(age_ms(text), ms);
-        }
-        for bad in ["", "s", "-1s", "1", "1h30m", "1w", "1é", "99999999999d"] {
-            assert_eq!(age_ms(bad), None, "{bad}");
-        }
+async fn since(store: &Store, text: &str, now: Time, zone: &TimeZone) -> anyhow::Result<i64> {
+    match text.parse::<i64>() {
+        Ok(number) => Ok(number),
+        Err(_) => Ok(store.event_before(when(text, now, zone)?).await?),
     }
 }

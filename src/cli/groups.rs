@@ -9,7 +9,8 @@ use serde::Serialize;
 use tokio::task::spawn_blocking;
 
 use super::{
-    CliResult, Context, Failure, client::perform, confirm::Yes, disk::Disk, out, show, usage, word::setting,
+    CliResult, Context, Failure, client::perform, confirm::Yes, disk::Disk, filter::Rows, out, show, usage,
+    word::setting,
 };
 use crate::{
     domain::{
@@ -101,9 +102,8 @@ pub(super) enum Groups {
     /// List all groups
     #[command(after_help = "Examples:\n  g2 groups list")]
     List {
-        /// Show only the newest N
-        #[arg(long, value_name = "N")]
-        limit: Option<usize>,
+        #[command(flatten)]
+        rows: Rows,
     },
     /// Add a group and wire a chat to it
     #[command(after_help = ADDED)]
@@ -169,9 +169,10 @@ impl Groups {
     pub(super) async fn run(self, context: &Context) -> CliResult {
         let store = context.store()?;
         match self {
-            Self::List { limit } => {
-                let groups = store.newest_groups(limit).await?;
-                show::rows(context, &groups, &["folder", "name", "is_main", "trigger", "provider", "chats"])
+            Self::List { rows } => {
+                let groups = store.newest_groups(rows.enough()).await?;
+                let columns = ["folder", "~name", "is_main", "-trigger", "-provider", "~chats"];
+                show::rows(context, &rows.of(groups), &columns)
             }
             Self::Add { folder, chat, name, trigger, main } => {
                 let folder = Folder::parse(&folder).context("adding a group")?;

@@ -2,7 +2,14 @@
 
 use clap::Subcommand;
 
-use super::{CliResult, Context, client::perform, confirm::Yes, filter::check_group, out, show, word::word};
+use super::{
+    CliResult, Context,
+    client::perform,
+    confirm::Yes,
+    filter::{Rows, Span, check_group},
+    out, show,
+    word::word,
+};
 use crate::{
     domain::states::{CommandOutcome, QueueState},
     ops::{
@@ -22,7 +29,7 @@ mod trace;
 mod watch;
 
 const COLUMNS: [&str; 10] =
-    ["id", "group", "box", "name", "type", "request_id", "state", "age_ms", "code", "reason"];
+    ["id", "group", "-box", "-name", "type", "-request_id", "state", "age_ms", "-code", "~reason"];
 
 const STATES: &str = "\
 States:
@@ -35,7 +42,8 @@ States:
 
 Examples:
   g2 ipc list --state dead
-  g2 ipc list --group main --limit 20";
+  g2 ipc list --group main --limit 20
+  g2 ipc list --state refused --since 1d";
 
 const WATCHED: &str = "\
 With --json each line is one object.
@@ -64,9 +72,10 @@ pub(super) enum Ipc {
         /// Only commands in this state
         #[arg(long, value_parser = word::<QueueState>())]
         state: Option<QueueState>,
-        /// Show only the newest N
-        #[arg(long, value_name = "N")]
-        limit: Option<usize>,
+        #[command(flatten)]
+        span: Span,
+        #[command(flatten)]
+        rows: Rows,
     },
     /// Show one command: its file, and its reply or the reason for its refusal
     #[command(after_help = "Examples:\n  g2 ipc show 1")]
@@ -145,12 +154,14 @@ impl Ipc {
         }
         let store = context.store()?;
         match self {
-            Self::List { group, state, limit } => {
-                let rows =
-                    Queue { group: group.clone(), state, limit, from: 0 }.rows(&context.root, &store).await?;
-                check_group(&store, &rows.rows, group.as_deref()).await?;
-                show::rows(context, &rows.rows, &COLUMNS)?;
-                match (rows.cut, limit) {
+            Self::List { group, state, span, rows } => {
+                let (since, until) = span.read(context)?;
+                let queue =
+                    Queue { group: group.clone(), state, limit: rows.enough(), from: 0, since, until };
+                let found = queue.rows(&context.root, &store).await?;
+                check_group(&store, &found.rows, group.as_deref()).await?;
+                show::rows(context, &rows.of(found.rows), &COLUMNS)?;
+                match (found.cut, rows.limit) {
                     // Who takes the list for the whole one has to learn that it is not.
                     (Some(cut), None) => Err(anyhow::anyhow!(cut).into()),
                     (Some(_), Some(_)) | (None, _) => Ok(()),

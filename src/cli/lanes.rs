@@ -4,7 +4,12 @@ use anyhow::Context as _;
 use clap::Subcommand;
 use ipc_handlers::Folder;
 
-use super::{CliResult, Context, client::perform, filter::check_group, show};
+use super::{
+    CliResult, Context,
+    client::perform,
+    filter::{Rows, check_group},
+    show,
+};
 use crate::{
     ops::{args::Jid, lanes::wake},
     store::LanesShown,
@@ -43,9 +48,8 @@ pub(super) enum Lanes {
         /// List the others too
         #[arg(long)]
         all: bool,
-        /// Show only the newest N
-        #[arg(long, value_name = "N")]
-        limit: Option<usize>,
+        #[command(flatten)]
+        rows: Rows,
     },
     /// End the rests of a group's lanes: what waits there is tried again at once
     #[command(after_help = WOKEN)]
@@ -61,25 +65,25 @@ pub(super) enum Lanes {
 impl Lanes {
     pub(super) async fn run(self, context: &Context) -> CliResult {
         match self {
-            Self::List { group, all, limit } => {
+            Self::List { group, all, rows } => {
                 let folder = group.as_deref().map(Folder::parse).transpose().context("listing lanes")?;
                 let store = context.store()?;
                 let which = if all { LanesShown::All } else { LanesShown::Busy };
-                let lanes = store.shown_lanes(folder.as_ref(), which, limit, clock::now())?;
+                let lanes = store.shown_lanes(folder.as_ref(), which, rows.enough(), clock::now())?;
                 check_group(&store, &lanes, group.as_deref()).await?;
                 let columns = [
                     "group",
                     "chat_jid",
-                    "thread",
+                    "-thread",
                     "waiting",
                     "since",
                     "failed_attempts",
                     "rest_until",
-                    "why",
+                    "-why",
                     "run",
-                    "waits_for",
+                    "~waits_for",
                 ];
-                show::rows(context, &lanes, &columns)
+                show::rows(context, &rows.of(lanes), &columns)
             }
             Self::Wake { group, chat } => {
                 let group = Folder::parse(&group).context("waking lanes")?;

@@ -18,10 +18,10 @@ use tracing_subscriber::{
 use super::LogFormat;
 use crate::domain::host::screen::{escaped, escaped_in_json};
 
-/// Starts the log, on stderr. Lines for people have colours on a terminal.
-pub(super) fn start(format: LogFormat, level: &str) {
+/// Starts the log, on stderr. Lines for people have colours if `colours` says so of a terminal, or of anything else.
+pub(super) fn start(format: LogFormat, level: &str, colours: impl Fn(bool) -> bool) {
+    let colours = colours(std::io::IsTerminal::is_terminal(&std::io::stderr()));
     let filter = EnvFilter::new(format!("{level},bollard=warn,hyper=warn"));
-    let colours = std::io::IsTerminal::is_terminal(&std::io::stderr());
     let _ =
         tracing_subscriber::registry().with(filter).with(layer(format, colours, std::io::stderr)).try_init();
 }

@@ -2,14 +2,14 @@
 
 use std::{fs, path::PathBuf};
 
+use super::{CliResult, Context, complete, help, out};
 use anyhow::Context as _;
-use clap::{Args, CommandFactory as _};
-use clap_complete::Shell;
-
-use super::{Arguments, CliResult, Context, out};
+use clap::Args;
 
 pub(super) const COMPLETIONS: &str = "\
-The script is for one of these files:
+With the script, a shell asks g2 itself: commands, options, and the names of groups, chats, tasks,
+runs, messages, texts, questions, sessions, people and channels are completed as the root has them
+that --root, G2_ROOT or the working directory names. The script is for one of these files:
   bash   ~/.local/share/bash-completion/completions/g2
   zsh    _g2 in a folder of $fpath
   fish   ~/.config/fish/completions/g2.fish
@@ -26,14 +26,13 @@ Examples:
 #[derive(Debug, Args)]
 pub(super) struct Completions {
     /// Shell that reads the script
-    shell: Shell,
+    #[arg(value_parser = ["bash", "elvish", "fish", "powershell", "zsh"])]
+    shell: String,
 }
 
 impl Completions {
     pub(super) fn run(&self) -> CliResult {
-        let mut script = Vec::new();
-        clap_complete::generate(self.shell, &mut Arguments::command(), "g2", &mut script);
-        out::script(&String::from_utf8_lossy(&script))
+        out::script(&complete::script(&self.shell)?)
     }
 }
 
@@ -49,7 +48,7 @@ impl Man {
         #[expect(clippy::disallowed_methods, reason = "a folder of the person who asks, no container's")]
         fs::create_dir_all(&self.dir).with_context(|| format!("making {}", self.dir.display()))?;
         // Without the commands `help`, each of which would be a page.
-        let command = Arguments::command().disable_help_subcommand(true);
+        let command = help::command().disable_help_subcommand(true);
         clap_mangen::generate_to(command, &self.dir)
             .with_context(|| format!("writing pages into {}", self.dir.display()))?;
         let dir = fs::canonicalize(&self.dir).unwrap_or_else(|_| self.dir.clone());

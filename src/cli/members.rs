@@ -4,7 +4,12 @@ use anyhow::Context as _;
 use clap::Subcommand;
 use ipc_handlers::Folder;
 
-use super::{CliResult, Context, client::perform, filter::check_group, show};
+use super::{
+    CliResult, Context,
+    client::perform,
+    filter::{Rows, check_group},
+    show,
+};
 use crate::ops::{
     args::UserId,
     people::{add_member, remove_member},
@@ -22,9 +27,8 @@ pub(super) enum Members {
         /// Only members of this group, by its folder
         #[arg(long, value_name = "GROUP")]
         group: Option<String>,
-        /// Show only the newest N
-        #[arg(long, value_name = "N")]
-        limit: Option<usize>,
+        #[command(flatten)]
+        rows: Rows,
     },
     /// Make a person known to a group, so that its agent hears them
     #[command(after_help = EXAMPLES)]
@@ -49,12 +53,12 @@ pub(super) enum Members {
 impl Members {
     pub(super) async fn run(self, context: &Context) -> CliResult {
         match self {
-            Self::List { group, limit } => {
+            Self::List { group, rows } => {
                 let store = context.store()?;
                 let folder = group.as_deref().map(Folder::parse).transpose().context("listing members")?;
-                let members = store.newest_members(folder.as_ref(), limit).await?;
+                let members = store.newest_members(folder.as_ref(), rows.enough()).await?;
                 check_group(&store, &members, group.as_deref()).await?;
-                show::rows(context, &members, &["group", "user", "name", "added_by", "added_at"])
+                show::rows(context, &rows.of(members), &["group", "user", "~name", "-added_by", "added_at"])
             }
             Self::Add { group, user } => {
                 let group = Folder::parse(&group).context("adding a member")?;

@@ -4,16 +4,23 @@ use anyhow::Context as _;
 use clap::Subcommand;
 use ipc_handlers::Folder;
 
-use super::{CliResult, Context, client::perform, filter::check_chat, show};
+use super::{
+    CliResult, Context,
+    client::perform,
+    filter::{Rows, Span, check_chat, check_group},
+    show,
+};
 use crate::{
     domain::platforms::attachments::{Goes, told},
     ops::messages::skip,
+    store::Which,
 };
 
 const EXAMPLES: &str = "\
 Examples:
   g2 messages list --limit 20
-  g2 messages list --chat local:main --unanswered";
+  g2 messages list --chat local:main --unanswered
+  g2 messages list --since yesterday --grep invoice";
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Messages {
@@ -26,9 +33,13 @@ pub(super) enum Messages {
         /// Only messages that woke an agent, or still may, and have no answer; `g2 why SEQ` says why
         #[arg(long)]
         unanswered: bool,
-        /// Show only the newest N
-        #[arg(long, value_name = "N")]
-        limit: Option<usize>,
+        /// Only messages that this group got, by its folder
+        #[arg(long, value_name = "GROUP")]
+        group: Option<String>,
+        #[command(flatten)]
+        span: Span,
+        #[command(flatten)]
+        rows: Rows,
     },
     /// Have a message passed over that waits: no agent is given it
     #[command(after_help = SKIPPED)]
@@ -52,8 +63,8 @@ Examples:
 
 impl Messages {
     pub(super) async fn run(self, context: &Context) -> CliResult {
-        let (chat, unanswered, limit) = match self {
-            Self::List { chat, unanswered, limit } => (chat, unanswered, limit),
+        let (chat, unanswered, group, span, rows) = match self {
+            Self::List { chat, unanswered, group, span, rows } => (chat, unanswered, group, span, rows),
             Self::Skip { seq, reason, group } => {
                 let group =
                     group.as_deref().map(Folder::parse).transpose().context("passing over a message")?;
@@ -61,16 +72,27 @@ impl Messages {
             }
         };
         let store = context.store()?;
+        let (since, until) = span.read(context)?;
+        let which = Which {
+            chat: chat.clone(),
+            group: group.as_deref().map(Folder::parse).transpose().context("listing messages")?,
+            state: None,
+            since,
+            until,
+            text: rows.text(),
+            limit: rows.limit,
+        };
         let mut messages = match unanswered {
-            true => store.unanswered(chat.as_deref(), limit)?,
-            false => store.messages(chat.as_deref(), limit).await?,
+            true => store.unanswered(&which)?,
+            false => store.messages_of(which).await?,
         };
         check_chat(&store, &messages, chat.as_deref()).await?;
+        check_group(&store, &messages, group.as_deref()).await?;
         if !context.json {
             messages
                 .iter_mut()
                 .for_each(|row| row.text = told(&row.text, &row.attachments, |_| Goes::ToFolder));
         }
-        show::rows(context, &messages, &["seq", "chat_jid", "thread", "sender_name", "received_at", "text"])
+        show::rows(context, &messages, &["seq", "chat_jid", "-thread", "sender_name", "received_at", "~text"])
     }
 }

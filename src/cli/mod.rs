@@ -4,7 +4,7 @@ use std::{
     process::ExitCode,
 };
 
-use clap::{ArgAction, Parser, Subcommand, ValueEnum};
+use clap::{ArgAction, FromArgMatches as _, Parser, Subcommand, ValueEnum};
 
 use crate::{
     app,
@@ -28,6 +28,8 @@ mod channels;
 mod chat;
 mod chats;
 mod client;
+mod colours;
+mod complete;
 mod config;
 mod confirm;
 mod disk;
@@ -39,6 +41,7 @@ mod engage;
 mod events;
 mod filter;
 mod groups;
+mod help;
 mod image;
 mod ipc;
 mod lanes;
@@ -66,8 +69,10 @@ mod setup;
 mod show;
 mod status;
 mod stop;
+mod table;
 mod talk;
 mod tasks;
+mod top;
 mod up;
 mod usage;
 mod users;
@@ -75,6 +80,8 @@ mod web;
 mod why;
 mod wirings;
 mod word;
+
+use colours::Wanted;
 
 /// The heading under which every command lists the options that all commands share.
 const GLOBAL: &str = "Global options";
@@ -115,6 +122,15 @@ struct Arguments {
     /// Format of the log on stderr
     #[arg(long, global = true, value_name = "FORMAT", value_enum, default_value_t = LogFormat::Text, help_heading = GLOBAL)]
     log_format: LogFormat,
+    /// Colours of text and log: on a terminal only (auto), always or never
+    #[arg(long, global = true, value_name = "WHEN", value_enum, default_value_t, hide_possible_values = true, help_heading = GLOBAL)]
+    color: Wanted,
+    /// Print tables with all their columns, uncut; without a terminal they always are
+    #[arg(long, global = true, help_heading = GLOBAL)]
+    wide: bool,
+    /// Columns of a table in this order, such as id,status: any field that --json has
+    #[arg(long, global = true, value_name = "NAMES", value_delimiter = ',', help_heading = GLOBAL)]
+    columns: Vec<String>,
     /// Print help
     #[arg(long, short, global = true, action = ArgAction::Help, help_heading = GLOBAL)]
     help: Option<bool>,
@@ -133,25 +149,29 @@ enum LogFormat {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Make a root if there is none, start the daemon and chat on local:main
+    /// Make a root if needed, start the daemon, chat on local:main
     Up(up::Up),
     /// Go from nothing to a first answer, step by step; run again, it goes on where it stood
     #[command(after_help = setup::EXPLAINED)]
     Setup(setup::Setup),
     /// Make a root: its settings, folders and store; a root that is there stays as it is
+    /// Make a root: its settings, folders and store
     Init(serve::Init),
     /// Run the daemon in the foreground until it is stopped
     #[command(after_help = serve::EXAMPLES)]
     Serve,
-    /// The daemon as a service of systemd: install, uninstall, see its state and its log
+    /// The daemon as a service of systemd: install, status, logs
     #[command(subcommand)]
     Service(service::Service),
-    /// Show the daemon's state, the work that waits, and the problems that need you
+    /// Show how everything stands, and the problems that need you
     #[command(after_help = status::FIELDS)]
     Status(status::StatusCommand),
-    /// Show the runs that are under way: since when, doing what, and when they would be ended
+    /// Show the runs that are under way, and what each of them does
     #[command(after_help = ps::EXPLAINED)]
     Ps(ps::Ps),
+    /// Watch runs, lanes, mailbox and channels live
+    #[command(after_help = top::EXPLAINED)]
+    Top(top::Top),
     /// Stop the daemon in order, with its agents or without
     #[command(after_help = stop::EXPLAINED)]
     Stop(stop::Stop),
@@ -183,16 +203,16 @@ enum Command {
     /// People whom a group knows: list, add, remove
     #[command(subcommand)]
     Members(members::Members),
-    /// Counts of messages that woke no agent because of their sender: list, clear
+    /// Counts of messages by unheard senders: list, clear
     #[command(subcommand)]
     Dropped(dropped::Dropped),
     /// Messages that came in: list, pass over
     #[command(subcommand)]
     Messages(messages::Messages),
-    /// Texts for chats, sent and unsent: list, retry, give up
+    /// Texts for chats, sent and unsent: list, retry, drop
     #[command(subcommand)]
     Outbox(outbox::Outbox),
-    /// Scheduled prompts: list, add, change, pause, run, cancel
+    /// Scheduled prompts: list, add, change, pause, run, remove
     #[command(subcommand)]
     Tasks(tasks::Tasks),
     /// Lanes (the turns of conversations): list what waits, end rests
@@ -201,13 +221,13 @@ enum Command {
     /// Preview of a schedule: when it fires next
     #[command(subcommand)]
     Schedule(schedule::Schedule),
-    /// Sessions (conversations of agents): list, search, archive, resume, clear
+    /// Conversations of agents: list, search, archive, resume, remove
     #[command(subcommand)]
     Sessions(sessions::Sessions),
     /// Container runs: list, inspect, stop, read logs
     #[command(subcommand)]
     Runs(runs::Runs),
-    /// Show how much agents used the model: requests, tokens and refusals
+    /// Show what agents used of the model: requests, tokens, refusals
     Usage(usage::Usage),
     /// Hosts outside that agents may reach: list, allow, deny
     #[command(subcommand)]
@@ -222,6 +242,7 @@ enum Command {
     #[command(subcommand)]
     Web(web::Web),
     /// Operations that programs may ask for on the daemon's socket: print their JSON Schema
+    /// Operations for programs: print their JSON Schema
     #[command(subcommand)]
     Ops(ops::Ops),
     /// Show changes in order; with --follow, go on as they happen
@@ -272,6 +293,8 @@ const RUNNERS_NAME: &str = "g2-agent";
 pub(crate) struct Context {
     root: PathBuf,
     json: bool,
+    color: Wanted,
+    columns: show::Columns,
     environment: Environment,
 }
 
@@ -390,12 +413,19 @@ pub fn main() -> ExitCode {
     if std::env::args_os().nth(1).is_some_and(|first| first == confine::CONFINE) {
         return confine::main(|text| out::tell(text));
     }
+    complete::answer_a_shell();
     let environment = Environment::of_process();
-    let arguments = Arguments::try_parse().unwrap_or_else(|wrong| wrong_usage(&wrong));
+    let colours = Wanted::said(std::env::args_os().map(|word| word.to_string_lossy().into_owned()));
+    let parsed = help::command().color(colours.into()).try_get_matches();
+    let arguments = parsed
+        .and_then(|matches| Arguments::from_arg_matches(&matches))
+        .unwrap_or_else(|wrong| wrong_usage(&wrong));
     crate::system::process::set_umask();
     let context = Context {
         root: crate::root::find_root(arguments.root, &environment),
         json: arguments.json,
+        color: arguments.color,
+        columns: show::Columns { wide: arguments.wide, named: arguments.columns },
         environment,
     };
     let quiet = matches!(arguments.command, Command::Up(_) | Command::Setup(_));
@@ -467,6 +497,7 @@ async fn run(context: &Context, command: Command) -> CliResult {
         Command::Service(service) => service.run(context).await,
         Command::Status(status) => status.run(context).await,
         Command::Ps(ps) => ps.run(context).await,
+        Command::Top(top) => top.run(context).await,
         Command::Stop(stop) => stop.run(context).await,
         Command::Chat(chat) => chat.run(context).await,
         Command::Send(send) => send.run(context).await,
@@ -522,19 +553,12 @@ fn start_log(context: &Context, format: LogFormat, quiet: bool) {
         Some(level @ ("trace" | "debug" | "warn" | "error")) => level.to_owned(),
         Some(_) | None => "info".to_owned(),
     };
-    log::start(format, &level);
+    log::start(format, &level, |is_terminal| context.color.holds(&context.environment, is_terminal));
 }
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory as _;
-
     use super::*;
-
-    #[test]
-    fn the_command_line_is_well_formed() {
-        Arguments::command().debug_assert();
-    }
 
     #[test]
     fn nobody_speaks_without_a_name() {

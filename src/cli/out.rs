@@ -22,6 +22,22 @@ pub(super) fn line(line: impl std::fmt::Display) -> CliResult {
     text(&format!("{line}\n"))
 }
 
+/// Whether stdout is a terminal.
+pub(super) fn is_terminal() -> bool {
+    std::io::stdout().is_terminal()
+}
+
+/// Returns how many columns the terminal has that stdout is; 80 where it does not say.
+pub(super) fn width() -> usize {
+    let size = rustix::termios::tcgetwinsize(std::io::stdout()).ok();
+    size.map(|size| usize::from(size.ws_col)).filter(|width| *width > 0).unwrap_or(80)
+}
+
+/// Writes text with colours of ours, in which every foreign part is clean already.
+pub(super) fn clean(text: &str) -> CliResult {
+    write(text)
+}
+
 /// Writes a script, exactly.
 pub(super) fn script(script: &str) -> CliResult {
     write(script)

@@ -1,11 +1,23 @@
 //! `g2 outbox`.
 
+use anyhow::Context as _;
 use clap::Subcommand;
+use ipc_handlers::Folder;
 
-use super::{CliResult, Context, client::perform, filter::check_chat, show};
+use super::{
+    CliResult, Context,
+    client::perform,
+    filter::{Rows, Span, check_chat, check_group},
+    show,
+    word::word,
+};
 use crate::{
-    domain::platforms::attachments::{Goes, told},
+    domain::{
+        platforms::attachments::{Goes, told},
+        states::DeliveryStatus,
+    },
     ops::outbox::{drop, retry},
+    store::Which,
 };
 
 const EXAMPLES: &str = "\
@@ -13,7 +25,8 @@ States: pending (waits), sending, sent, unknown (the channel did not say whether
 failed (given up).
 
 Examples:
-  g2 outbox list --chat local:main --limit 5";
+  g2 outbox list --chat local:main --limit 5
+  g2 outbox list --state failed --since 1d";
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Outbox {
@@ -23,9 +36,16 @@ pub(super) enum Outbox {
         /// Only texts for this chat, by its address such as local:family
         #[arg(long, value_name = "JID")]
         chat: Option<String>,
-        /// Show only the newest N
-        #[arg(long, value_name = "N")]
-        limit: Option<usize>,
+        /// Only texts of this group's agent, by its folder
+        #[arg(long, value_name = "GROUP")]
+        group: Option<String>,
+        /// Only texts in this state
+        #[arg(long, value_parser = word::<DeliveryStatus>())]
+        state: Option<DeliveryStatus>,
+        #[command(flatten)]
+        span: Span,
+        #[command(flatten)]
+        rows: Rows,
     },
     /// Give up a text that waits to be sent
     #[command(after_help = "Examples:\n  g2 outbox drop 7")]
@@ -44,10 +64,21 @@ pub(super) enum Outbox {
 impl Outbox {
     pub(super) async fn run(self, context: &Context) -> CliResult {
         match self {
-            Self::List { chat, limit } => {
+            Self::List { chat, group, state, span, rows } => {
                 let store = context.store()?;
-                let mut rows = store.outbox(chat.as_deref(), limit).await?;
+                let (since, until) = span.read(context)?;
+                let which = Which {
+                    chat: chat.clone(),
+                    group: group.as_deref().map(Folder::parse).transpose().context("listing texts")?,
+                    state: state.map(DeliveryStatus::as_str),
+                    since,
+                    until,
+                    text: rows.text(),
+                    limit: rows.limit,
+                };
+                let mut rows = store.outbox_of(which).await?;
                 check_chat(&store, &rows, chat.as_deref()).await?;
+                check_group(&store, &rows, group.as_deref()).await?;
                 if !context.json {
                     rows.iter_mut()
                         .for_each(|row| row.text = told(&row.text, &row.attachments, |_| Goes::ToFolder));
@@ -55,7 +86,7 @@ impl Outbox {
                 show::rows(
                     context,
                     &rows,
-                    &["id", "chat_jid", "status", "attempts", "cause", "created_at", "text"],
+                    &["id", "chat_jid", "status", "-attempts", "-cause", "created_at", "~text"],
                 )
             }
             Self::Drop { id } => show::answer(context, &perform(context, drop::Args { id }).await?),

@@ -19,7 +19,7 @@ use crate::{
         states::RunKind,
     },
     loops::{EndsHow, Sight},
-    store::ActiveRun,
+    store::{ActiveRun, Store, StoreError},
     system::clock,
 };
 
@@ -41,7 +41,7 @@ pub(super) struct Ps {}
 
 /// A run under way.
 #[derive(Serialize)]
-struct Row {
+pub(super) struct Row {
     id: i64,
     group: Folder,
     lane: String,
@@ -77,16 +77,7 @@ impl Ps {
             Err(NoDaemon::Down) => (Vec::new(), false),
             Err(NoDaemon::Mute(why)) => return Err(Failure::Mute { root: context.root.clone(), why }),
         };
-        let now = clock::now();
-        let budgets = store.budget_rows()?;
-        let mut rows = Vec::new();
-        for active in store.active_runs()? {
-            let sight = sights.iter().find(|sight| sight.run == active.id).cloned();
-            let Some(run) = store.run(active.id)? else { continue };
-            let budget = budgets.iter().find(|row| row.group == active.group && !row.day.is_over(now));
-            let budget = budget.and_then(|row| row.what.as_ref()).map(|(_, what)| what.clone());
-            rows.push(Row { budget, ..row(&active, run.lane, run.started_at, sight) });
-        }
+        let rows = rows(&store, &sights)?;
         if !context.json && !is_up {
             out::tell(format!("no daemon runs at {}; `g2 serve` starts it", context.root.display()));
         }
@@ -97,17 +88,32 @@ impl Ps {
             "id",
             "group",
             "lane",
-            "kind",
+            "-kind",
             "state",
             "since",
-            "last_sign",
-            "doing",
+            "-last_sign",
+            "~doing",
             "ends_at",
-            "ends_how",
-            "budget",
+            "-ends_how",
+            "~budget",
         ];
         show::rows(context, &rows, &columns)
     }
+}
+
+/// Returns the runs that are under way; what they are doing is known of those that are in sight.
+pub(super) fn rows(store: &Store, sights: &[Sight]) -> Result<Vec<Row>, StoreError> {
+    let now = clock::now();
+    let budgets = store.budget_rows()?;
+    let mut rows = Vec::new();
+    for active in store.active_runs()? {
+        let sight = sights.iter().find(|sight| sight.run == active.id).cloned();
+        let Some(run) = store.run(active.id)? else { continue };
+        let budget = budgets.iter().find(|row| row.group == active.group && !row.day.is_over(now));
+        let budget = budget.and_then(|row| row.what.as_ref()).map(|(_, what)| what.clone());
+        rows.push(Row { budget, ..row(&active, run.lane, run.started_at, sight) });
+    }
+    Ok(rows)
 }
 
 fn row(active: &ActiveRun, lane: String, since: Option<Time>, sight: Option<Sight>) -> Row {

@@ -2,12 +2,19 @@
 
 use std::time::Duration;
 
-use anyhow::anyhow;
+use anyhow::{Context as _, anyhow};
 use clap::Subcommand;
+use ipc_handlers::Folder;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::{CliResult, Context, Failure, attach, client::perform, out, show, speaker};
+use super::{
+    CliResult, Context, Failure, attach,
+    client::perform,
+    filter::{Rows, Span, check_group},
+    out, show, speaker,
+    word::word,
+};
 use crate::{
     domain::{
         host::prune::History,
@@ -16,8 +23,10 @@ use crate::{
             output::Lines,
             usage::{RefusalRow, Total},
         },
+        states::RunStatus,
     },
     ops::{missing, runs::stop},
+    store::Which,
 };
 
 const EXAMPLES: &str = "\
@@ -27,6 +36,13 @@ Examples:
   g2 runs logs 1
   g2 runs logs 1 --follow
   g2 runs logs 1 --raw";
+
+const LISTED: &str = "\
+Runs of a time are those that were at work then.
+
+Examples:
+  g2 runs list --limit 5
+  g2 runs list --state failed --since yesterday";
 
 const STOPPED: &str = "\
 The run has health.close_grace_ms (30 seconds) to finish. Its chat is told that it was stopped. Of
@@ -48,11 +64,18 @@ Examples:
 #[derive(Debug, Subcommand)]
 pub(super) enum Runs {
     /// List runs, oldest first
-    #[command(after_help = "Examples:\n  g2 runs list --limit 5")]
+    #[command(after_help = LISTED)]
     List {
-        /// Show only the newest N
-        #[arg(long, value_name = "N")]
-        limit: Option<usize>,
+        /// Only runs of this group, by its folder
+        #[arg(long, value_name = "GROUP")]
+        group: Option<String>,
+        /// Only runs in this state
+        #[arg(long, value_parser = word::<RunStatus>())]
+        state: Option<RunStatus>,
+        #[command(flatten)]
+        span: Span,
+        #[command(flatten)]
+        rows: Rows,
     },
     /// Show one run, with its use of the model and its newest refused requests
     #[command(after_help = "Examples:\n  g2 runs show 1")]
@@ -145,11 +168,32 @@ impl Runs {
             Ok(store.run(id)?.ok_or_else(|| missing(&store, History::Runs, id))?)
         };
         match self {
-            Self::List { limit } => show::rows(
-                context,
-                &store.runs(limit)?,
-                &["id", "group", "lane", "kind", "status", "started_at", "ended_at", "records", "error"],
-            ),
+            Self::List { group, state, span, rows } => {
+                let (since, until) = span.read(context)?;
+                let which = Which {
+                    group: group.as_deref().map(Folder::parse).transpose().context("listing runs")?,
+                    state: state.map(RunStatus::as_str),
+                    since,
+                    until,
+                    text: rows.text(),
+                    limit: rows.limit,
+                    ..Which::default()
+                };
+                let rows = store.runs_of(&which)?;
+                check_group(&store, &rows, group.as_deref()).await?;
+                let columns = [
+                    "id",
+                    "group",
+                    "lane",
+                    "-kind",
+                    "status",
+                    "started_at",
+                    "-ended_at",
+                    "-records",
+                    "~error",
+                ];
+                show::rows(context, &rows, &columns)
+            }
             Self::Show { id } => {
                 let prices = context.config().map(|config| config.budget.prices).unwrap_or_default();
                 let (used, refusals) = store.usage_of_run(id, &prices)?;

@@ -61,6 +61,8 @@ Examples:
   g2 serve --log-format json 2> g2.log";
 
 const INIT: &str = "\
+A root that is there stays as it is.
+
 Examples:
   g2 init
   g2 --root ~/g2 init";

@@ -10,11 +10,12 @@ use super::{
     CliResult, Context, Failure,
     client::perform,
     confirm::Yes,
-    filter::check_group,
+    filter::{Rows, Span, check_group},
     out, show,
-    word::{as_typed, wrong},
+    word::{as_typed, word, wrong},
 };
 use crate::{
+    domain::states::SessionState,
     ops::{
         Op, OpError,
         sessions::{archive, clear, delete, resume},
@@ -50,14 +51,20 @@ const LOOKS: Duration = Duration::from_secs(90);
 #[derive(Debug, Subcommand)]
 pub(super) enum Sessions {
     /// List archived sessions, oldest first, then live ones
-    #[command(after_help = "Examples:\n  g2 sessions list --group main")]
+    #[command(
+        after_help = "--since and --until are about when a session was archived; a live one is of now.\n\nExamples:\n  g2 sessions list --group main"
+    )]
     List {
         /// Only sessions of this group, by its folder
         #[arg(long)]
         group: Option<String>,
-        /// Show only the newest N
-        #[arg(long, value_name = "N")]
-        limit: Option<usize>,
+        /// Only sessions in this state
+        #[arg(long, value_parser = word::<SessionState>())]
+        state: Option<SessionState>,
+        #[command(flatten)]
+        span: Span,
+        #[command(flatten)]
+        rows: Rows,
     },
     /// Find archived sessions that contain all given words, best match first
     #[command(after_help = SEARCHED)]
@@ -89,8 +96,8 @@ pub(super) enum Sessions {
         session: Option<String>,
     },
     /// Remove an archived session for good
-    #[command(after_help = "Examples:\n  g2 sessions delete 2 --yes")]
-    Delete {
+    #[command(alias = "delete", after_help = "Examples:\n  g2 sessions remove 2 --yes")]
+    Remove {
         /// Number of the session, as `g2 sessions list` shows it
         id: i64,
         #[command(flatten)]
@@ -120,14 +127,20 @@ impl Sessions {
     pub(super) async fn run(self, context: &Context) -> CliResult {
         let store = context.store()?;
         match self {
-            Self::List { group, limit } => {
+            Self::List { group, state, span, rows } => {
                 let folder = group.as_deref().map(Folder::parse).transpose().context("listing sessions")?;
-                let rows = store.sessions(folder.as_ref(), limit)?;
-                check_group(&store, &rows, group.as_deref()).await?;
+                let (since, until) = span.read(context)?;
+                let all = store.sessions(folder.as_ref(), None)?;
+                check_group(&store, &all, group.as_deref()).await?;
+                let rows = rows.that(all, |session| {
+                    state.is_none_or(|state| session.state == state)
+                        && since.is_none_or(|since| session.archived_at.is_none_or(|at| at >= since))
+                        && until.is_none_or(|until| session.archived_at.is_some_and(|at| at < until))
+                });
                 show::rows(
                     context,
                     &rows,
-                    &["id", "group", "state", "name", "session_id", "chat_jid", "archived_at"],
+                    &["id", "group", "state", "~name", "-session_id", "chat_jid", "archived_at"],
                 )
             }
             Self::Search { query, group, limit } => search(context, &store, &query, group, limit).await,
@@ -144,7 +157,7 @@ impl Sessions {
                 let group = Folder::parse(&group).context("archiving sessions")?;
                 change(context, archive::Args { group, name, session }).await
             }
-            Self::Delete { id, yes } => {
+            Self::Remove { id, yes } => {
                 let (found, _) = store
                     .archived_session(id)?
                     .ok_or_else(|| OpError::not_found(format!("archived session {id} does not exist")))?;
@@ -215,5 +228,5 @@ async fn search(
     rows.sort_by_key(|(rank, _)| *rank);
     let limit = usize::try_from(limit).unwrap_or(0);
     let rows: Vec<_> = rows.into_iter().take(limit).map(|(_, row)| row).collect();
-    show::rows(context, &rows, &["id", "group", "name", "archived_at", "snippet"])
+    show::rows(context, &rows, &["id", "group", "~name", "archived_at", "~snippet"])
 }

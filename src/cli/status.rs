@@ -11,7 +11,8 @@ use super::{
     CliResult, Context, Failure, channels,
     client::{Client, NoDaemon},
     disk::Disk,
-    out, show,
+    out,
+    show::{self, Sheet},
 };
 use crate::{
     app,
@@ -30,8 +31,12 @@ use crate::{
     },
     ops::ipc::shown,
     store::{Store, Upgrade},
-    system::clock,
+    system::{clock, disk},
 };
+
+mod page;
+
+use page::{Facts, page};
 
 pub(super) const FIELDS: &str = "\
 Exit codes: 0 healthy, 1 degraded, 3 not running or not answering.
@@ -264,7 +269,7 @@ async fn look(context: &Context) -> Vec<Problem> {
     found
 }
 
-/// One object; or its fields one a line, and below them each account, the largest groups, and each problem in full with its fix.
+/// One object, or a page for people.
 fn print<T: Serialize>(
     context: &Context,
     status: &T,
@@ -274,47 +279,22 @@ fn print<T: Serialize>(
     if context.json {
         return show::object(context, status);
     }
-    let mut fields = serde_json::to_value(status).unwrap_or_default();
-    let (mut problems, mut upgraded): (Vec<String>, Vec<String>) = (Vec::new(), Vec::new());
-    if let Some(fields) = fields.as_object_mut() {
-        fields.remove("findings");
-        fields.remove("channels");
-        if let Some(Value::Array(lines)) = fields.remove("upgraded") {
-            upgraded = lines.iter().filter_map(Value::as_str).map(str::to_owned).collect();
-        }
-        fields.remove("disk");
-        if fields.get("waits").and_then(Value::as_array).is_some_and(Vec::is_empty) {
-            fields.remove("waits");
-        }
-        if let Some(Value::Array(all)) = fields.remove("problems") {
-            problems = all.iter().filter_map(Value::as_str).map(str::to_owned).collect();
-        }
-    }
-    show::object(context, &fields)?;
-    if channels.iter().any(|channel| !channel.is_built_in()) {
-        out::line("channels:")?;
-    }
-    for channel in channels.iter().filter(|channel| !channel.is_built_in()) {
-        out::line(format!("  {}", channel.line()))?;
-    }
-    for (n, line) in upgraded.iter().enumerate() {
-        out::line(if n == 0 { format!("upgraded: {line}") } else { format!("  {line}") })?;
-    }
-    if !disk.is_empty() {
-        out::line("disk, the largest groups:")?;
-    }
-    for Weighed { group, disk, .. } in disk {
-        out::line(format!("  {group}: {}", disk.line()))?;
-    }
-    if problems.is_empty() {
-        return out::line("no problems");
-    }
-    out::line("problems:")?;
-    for problem in &problems {
-        out::line(format!("  {problem}"))?;
-        if let Some(finding) = findings.iter().find(|finding| finding.text == *problem) {
-            out::line(format!("    fix: {}", finding.fix))?;
-        }
-    }
-    Ok(())
+    let sheet = Sheet::stdout(context);
+    let data = context.root.join("data");
+    let facts = Facts {
+        status: &serde_json::to_value(status).unwrap_or_default(),
+        channels,
+        findings,
+        largest: &disk
+            .iter()
+            .map(|Weighed { group, disk, .. }| format!("{group}: {}", disk.line()))
+            .collect::<Vec<_>>(),
+        root: &context.root.display().to_string(),
+        disk: (
+            context.store().ok().and_then(|store| Some(store.size().ok()?.bytes)),
+            disk::free_bytes(&data),
+        ),
+        now: clock::now(),
+    };
+    out::clean(&(page(&facts, &sheet).join("\n") + "\n"))
 }

@@ -1,19 +1,31 @@
 //! A chat on a terminal: both sides with their names, and the lines that came while the person was away.
 
+use std::time::Duration;
+
 use anyhow::anyhow;
+use g2_text::{Colours, for_terminal, parse};
+use tokio::time::{MissedTickBehavior, interval};
 
 use super::{
     CliResult, Context,
-    client::Client,
-    editor::{Editor, Look},
-    send, why,
+    client::{Client, perform},
+    editor::{Editor, HISTORY, Look, Typed},
+    send,
+    show::Sheet,
+    why,
 };
 use crate::{
     channels::local::{Ask, Told},
-    domain::platforms::addresses::user_id,
+    domain::{host::screen::on_screen, platforms::addresses::user_id},
+    ops::runs::stop,
+    root,
     store::{By, Conversation, Line, Store},
     system::clock,
 };
+
+mod turn;
+
+use turn::{Turn, Watch};
 
 /// How many lines are shown on opening.
 const FEW: usize = 20;
@@ -23,8 +35,15 @@ const MANY: usize = 200;
 const HELP: &str = "\
 /why   explain what became of the newest message of this chat
 /help  show this list
-/quit  leave (also Ctrl-D or Ctrl-C)
-The arrow keys bring back earlier lines. Lines that are pasted together are one message.";
+/quit  leave (also Ctrl-D)
+Ctrl-C stops what the agent is doing. Where nothing is at work, or the second time, it leaves the chat.
+Alt-Enter begins a new line, and so does Enter after a \\. Lines that are pasted together are one message.
+The arrow keys bring back earlier lines, of earlier chats too; Ctrl-R searches them.";
+
+/// How often it is looked what the agent does, while something is under way.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+/// After this number of looks that found nothing, nothing is under way.
+const PATIENCE: u8 = 6;
 
 /// Where somebody chats, and how the terminal shows it.
 pub(super) struct Talk<'a> {
@@ -45,7 +64,10 @@ impl Talk<'_> {
         let listen = Ask::Listen { chat: self.chat.to_owned(), typing: true, people: true };
         client.call_chat(&listen).await?;
         let before = store.conversation(self.chat, &user, FEW, MANY).await?;
-        let Some(mut editor) = Editor::open(own_lines(&before, &user), &self.greeting(&before)) else {
+        let typed = root::read_typed(&self.context.root.join("data"), HISTORY);
+        let typed = if typed.is_empty() { own_lines(&before, &user) } else { typed };
+        let colours = Sheet::stdout(self.context).colours;
+        let Some(mut editor) = Editor::open(typed, &self.greeting(&before, colours), colours) else {
             return send::pipe(client, self.chat, self.sender).await;
         };
         let outcome = self.converse(client, &mut editor, &store).await;
@@ -56,7 +78,7 @@ impl Talk<'_> {
     }
 
     /// Where the person is, what was said before, and what of it is new.
-    fn greeting(&self, before: &Conversation) -> Vec<(Look, String)> {
+    fn greeting(&self, before: &Conversation, colours: bool) -> Vec<(Look, String)> {
         let Self { chat, sender, assistant, about, .. } = self;
         let here = format!(
             "{chat}: you are {sender}, the agent is {assistant}. Ctrl-D leaves, /help lists commands."
@@ -72,11 +94,13 @@ impl Talk<'_> {
                 };
                 lines.push((Look::Dim, format!("since you were here: {} new{older}", before.new)));
             }
-            let name = match &line.by {
-                By::Person { name, .. } => name,
-                By::Agent(name) => name.as_deref().unwrap_or(self.assistant),
-            };
-            lines.push((Look::Plain, said_by(name, &line.text, line.cut)));
+            lines.push(match &line.by {
+                By::Person { name, .. } => (Look::Plain, said_by(name, &line.text, line.cut)),
+                By::Agent(name) => {
+                    let name = name.as_deref().unwrap_or(self.assistant);
+                    (Look::Ready, said_by_agent(name, &line.text, line.cut, colours))
+                }
+            });
         }
         lines
     }
@@ -84,16 +108,30 @@ impl Talk<'_> {
     async fn converse(&self, client: &mut Client, editor: &mut Editor, store: &Store) -> CliResult {
         // Numbers of messages that were said here, and whether it was told already what became of them.
         let mut own = Vec::new();
+        let colours = Sheet::stdout(self.context).colours;
+        let mut watch = Watch { store, chat: self.chat, root: &self.context.root, client: None };
+        let mut tick = interval(LOOK_EVERY);
+        tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        // Looks that are left until nothing is under way; and whether the next Ctrl-C leaves.
+        let (mut left, mut leaves) = (0_u8, false);
         loop {
             tokio::select! {
                 biased;
                 heard = client.hear() => match heard? {
                     Told::Said(delivery) => {
                         let name = store.speaker(delivery.id).await.ok().flatten();
-                        editor.print(Look::Plain, &said_by(name.as_deref().unwrap_or(self.assistant), &delivery.text, false));
+                        let name = name.as_deref().unwrap_or(self.assistant);
+                        editor.print(Look::Ready, &said_by_agent(name, &delivery.text, false, colours));
                     }
-                    Told::Typing { on, .. } => editor.typing(self.assistant, on),
+                    Told::Typing { on, .. } => {
+                        left = PATIENCE;
+                        let turn = watch.look().await.unwrap_or(Turn::None);
+                        let words = turn.in_words(self.assistant, clock::now());
+                        // The turn may be over already when it is told that it has begun.
+                        editor.doing(words.as_deref().filter(|_| on));
+                    }
                     Told::Accepted { seq, note, .. } => {
+                        left = PATIENCE;
                         own.push((seq, note.is_some()));
                         if let Some(note) = note {
                             editor.print(Look::Dim, &note);
@@ -112,19 +150,51 @@ impl Talk<'_> {
                     Told::Error { message, .. } => editor.print(Look::Dim, &message),
                     Told::Rest | Told::Listening | Told::Answered { .. } => {}
                 },
-                line = editor.typed() => {
-                    match line.as_deref().map(str::trim) {
-                        None | Some("/quit") => return Ok(()),
-                        Some("") => {}
-                        Some("/help") => editor.print(Look::Dim, HELP),
-                        Some("/why") => editor.print(Look::Dim, &self.why(store).await),
-                        Some(_) => {
-                            let text = line.unwrap_or_default();
-                            client.ask(&send::said(self.chat, self.sender, text)?).await?;
+                typed = editor.typed() => match typed {
+                    Typed::End => return Ok(()),
+                    Typed::Interrupt { was_empty } => {
+                        let turn = watch.look().await.unwrap_or(Turn::None);
+                        if leaves || (was_empty && turn == Turn::None) {
+                            return Ok(());
+                        }
+                        leaves = true;
+                        left = PATIENCE;
+                        editor.print(Look::Dim, &self.interrupted(&turn).await);
+                    }
+                    Typed::Line(text) => {
+                        leaves = false;
+                        if !text.trim().is_empty() {
+                            // Where it can't be kept, the arrow keys do not bring it back next time.
+                            let _ = root::append_typed(&self.context.root.join("data"), &text);
+                        }
+                        match text.trim() {
+                            "/quit" => return Ok(()),
+                            "" => {}
+                            "/help" => editor.print(Look::Dim, HELP),
+                            "/why" => editor.print(Look::Dim, &self.why(store).await),
+                            _ => client.ask(&send::said(self.chat, self.sender, text)?).await?,
                         }
                     }
+                },
+                _ = tick.tick(), if left > 0 => {
+                    let turn = watch.look().await.unwrap_or(Turn::None);
+                    left = if turn == Turn::None { left - 1 } else { PATIENCE };
+                    editor.doing(turn.in_words(self.assistant, clock::now()).as_deref());
                 }
             }
+        }
+    }
+
+    /// Stops what is at work; returns what is told about it.
+    async fn interrupted(&self, turn: &Turn) -> String {
+        let again = "Ctrl-C again leaves the chat";
+        match (turn, turn.run()) {
+            (_, Some(id)) => match perform(self.context, stop::Args { id, now: false, retry: false }).await {
+                Ok(_) => format!("run {id} is asked to stop; {again}"),
+                Err(error) => format!("run {id} can't be stopped: {error}; {again}"),
+            },
+            (Turn::Waits { .. }, None) => format!("what you said waits, nothing is at work yet; {again}"),
+            (_, None) => again.to_owned(),
         }
     }
 
@@ -147,7 +217,21 @@ fn own_lines(before: &Conversation, user: &str) -> Vec<String> {
 /// A line of a chat.
 fn said_by(name: &str, text: &str, cut: bool) -> String {
     let more = if cut { "… (cut)" } else { "" };
-    // A name of two lines would look like somebody else's line.
-    let name: Vec<&str> = name.split(|c: char| c.is_whitespace() || c.is_control()).collect();
-    format!("{}: {text}{more}", name.join(" "))
+    format!("{}: {text}{more}", one_line(name))
+}
+
+/// What an agent said, its markdown as a terminal shows it. What has several lines begins below the name.
+fn said_by_agent(name: &str, text: &str, cut: bool, colours: bool) -> String {
+    let more = if cut { "… (cut)" } else { "" };
+    let how = if colours { Colours::Yes } else { Colours::No };
+    let shown = for_terminal(&parse(&on_screen(text)), how);
+    let name = format!("{}:", on_screen(&one_line(name)));
+    let name = if colours { super::colours::Paint::Bold.on(&name) } else { name };
+    let between = if shown.contains('\n') { "\n" } else { " " };
+    format!("{name}{between}{shown}{more}")
+}
+
+/// A name of two lines would look like somebody else's line.
+fn one_line(name: &str) -> String {
+    name.split(|c: char| c.is_whitespace() || c.is_control()).collect::<Vec<_>>().join(" ")
 }

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use anyhow::{Context as _, anyhow};
 use clap::{ArgGroup, Args, Subcommand};
 use ipc_handlers::{
-    Folder, Schedule, Time,
+    Folder, Schedule, TaskStatus, Time,
     effect::{CatchUp, ContextMode, OutputMode},
 };
 use jiff::tz::TimeZone;
@@ -14,7 +14,7 @@ use serde_json::Value;
 use super::{
     CliResult, Context, Failure,
     client::perform,
-    filter::check_group,
+    filter::{Rows, check_group},
     out, show,
     word::{as_typed, word},
 };
@@ -67,14 +67,16 @@ Examples:
 #[derive(Debug, Subcommand)]
 pub(super) enum Tasks {
     /// List tasks
-    #[command(after_help = "Examples:\n  g2 tasks list --group main")]
+    #[command(after_help = "Examples:\n  g2 tasks list --group main --state active")]
     List {
         /// Only tasks of this group, by its folder
         #[arg(long)]
         group: Option<String>,
-        /// Show only the newest N
-        #[arg(long, value_name = "N")]
-        limit: Option<usize>,
+        /// Only tasks in this state
+        #[arg(long, value_parser = word::<TaskStatus>())]
+        state: Option<TaskStatus>,
+        #[command(flatten)]
+        rows: Rows,
     },
     /// Show what runs when in the next days
     #[command(after_help = "Examples:\n  g2 tasks calendar --days 1 --group main")]
@@ -94,9 +96,9 @@ pub(super) enum Tasks {
     /// Let a task run again that is paused or rests; occurrences that it missed are skipped
     #[command(after_help = "Examples:\n  g2 tasks resume task-1")]
     Resume(Named),
-    /// Delete a task; its live run goes on
-    #[command(after_help = "Examples:\n  g2 tasks cancel task-2")]
-    Cancel(Named),
+    /// Remove a task; its live run goes on
+    #[command(visible_alias = "cancel", after_help = "Examples:\n  g2 tasks remove task-2")]
+    Remove(Named),
     /// Run a task now, in addition to its schedule; an interval starts anew
     #[command(after_help = "Examples:\n  g2 tasks run task-1")]
     Run(Named),
@@ -240,7 +242,7 @@ pub(super) struct Update {
 impl Tasks {
     pub(super) async fn run(self, context: &Context) -> CliResult {
         match self {
-            Self::List { group, limit } => list(context, &context.store()?, group, limit).await,
+            Self::List { group, state, rows } => list(context, &context.store()?, group, state, &rows).await,
             Self::Show(named) => {
                 let store = context.store()?;
                 let group = named.group(&store)?;
@@ -255,7 +257,7 @@ impl Tasks {
             Self::Update(update) => change(context, update.parsed()?).await,
             Self::Pause(named) => change(context, pause::Args(named.parsed()?)).await,
             Self::Resume(named) => change(context, resume::Args(named.parsed()?)).await,
-            Self::Cancel(named) => change(context, cancel::Args(named.parsed()?)).await,
+            Self::Remove(named) => change(context, cancel::Args(named.parsed()?)).await,
             Self::Run(named) => change(context, run::Args(named.parsed()?)).await,
             Self::History { named, limit } => history(context, &context.store()?, &named, limit),
         }
@@ -275,10 +277,18 @@ fn gone(id: &str) -> OpError {
     OpError::not_found(format!("task {id} does not exist"))
 }
 
-async fn list(context: &Context, store: &Store, group: Option<String>, limit: Option<usize>) -> CliResult {
+async fn list(
+    context: &Context,
+    store: &Store,
+    group: Option<String>,
+    state: Option<TaskStatus>,
+    wanted: &Rows,
+) -> CliResult {
     let folder = group.as_deref().map(Folder::parse).transpose().context("listing tasks")?;
-    let tasks = store.tasks(folder.as_ref(), limit)?;
+    let enough = wanted.enough().filter(|_| state.is_none());
+    let mut tasks = store.tasks(folder.as_ref(), enough)?;
     check_group(store, &tasks, group.as_deref()).await?;
+    tasks.retain(|task| state.is_none_or(|state| task.status == state));
     let mut words = Words::new(context);
     let mut rows = Vec::new();
     for task in &tasks {
@@ -286,8 +296,8 @@ async fn list(context: &Context, store: &Store, group: Option<String>, limit: Op
     }
     show::rows(
         context,
-        &rows,
-        &["id", "group", "chat_jid", "origin", "schedule", "status", "next_run", "prompt"],
+        &wanted.of(rows),
+        &["id", "group", "-chat_jid", "-origin", "~schedule", "status", "next_run", "~prompt"],
     )
 }
 
@@ -345,20 +355,20 @@ fn history(context: &Context, store: &Store, named: &Named, limit: Option<usize>
     }
     let columns = [
         "due",
-        "last_due",
-        "slots",
+        "-last_due",
+        "-slots",
         "outcome",
-        "reason",
+        "-reason",
         "run",
-        "attempt",
+        "-attempt",
         "status",
-        "started_at",
-        "waited_ms",
-        "duration_ms",
-        "result",
-        "result_file",
-        "error",
-        "sent",
+        "-started_at",
+        "-waited_ms",
+        "-duration_ms",
+        "~result",
+        "-result_file",
+        "~error",
+        "-sent",
     ];
     if context.json {
         return show::rows(context, &slots, &columns);

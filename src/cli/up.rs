@@ -17,7 +17,7 @@ use crate::{
 
 const EXAMPLES: &str = "\
 Without a terminal, each line of stdin is a message, and only the answers go to stdout. `g2 up`
-ends with 0 when every message is answered.
+ends with 0 when every message is answered. In a terminal the keys are those of `g2 chat`.
 
 Examples:
   g2 up

@@ -3,10 +3,13 @@
 use anyhow::Context as _;
 use clap::{Args, ValueEnum};
 use ipc_handlers::{Folder, Time};
-
 use serde::Serialize;
 
-use super::{CliResult, Context, filter::check_group, show, word::instant};
+use super::{
+    CliResult, Context,
+    filter::{Span, check_group},
+    show,
+};
 use crate::{
     config::Config,
     domain::{
@@ -21,15 +24,16 @@ use crate::{
 };
 
 const EXAMPLES: &str = "\
-Fields: money: by the prices under [budget] in g2.toml; there is none without prices.
+Use is counted in steps of 15 minutes. money: by the prices under [budget] in g2.toml; there is
+none without prices.
 
-With --budgets: used, budget, percent: of today, requests and tokens as counts, money in the currency
-of the prices, minutes of containers; state: enough, near (80 % and more) or out (used up: work
-waits until ends, or until there is more).
+With --budgets: used, budget, percent: of today, requests and tokens as counts, money in the
+currency of the prices, minutes of containers; state: enough, near (80 % and more) or out (used up:
+work waits until ends, or until there is more).
 
 Examples:
   g2 usage --by day
-  g2 usage --group main --since 2026-01-01T00:00:00Z --by model
+  g2 usage --group main --since 2026-01-01 --by model
   g2 usage --budgets";
 
 #[derive(Debug, Args)]
@@ -38,9 +42,8 @@ pub(super) struct Usage {
     /// Only this group, by its folder
     #[arg(long, value_name = "GROUP")]
     group: Option<String>,
-    /// Only since this instant (RFC 3339), in steps of 15 minutes [default: the beginning]
-    #[arg(long, value_name = "TIME")]
-    since: Option<String>,
+    #[command(flatten)]
+    span: Span,
     /// One row for each run, group, model, or day in the configured time zone
     #[arg(long, value_enum, default_value_t = Each::Group)]
     by: Each,
@@ -63,10 +66,8 @@ impl Usage {
         if self.budgets {
             return budgets(context, group.as_ref()).await;
         }
-        let since = match self.since {
-            Some(text) => instant(&text)?,
-            None => Time(0),
-        };
+        let (since, until) = self.span.read(context)?;
+        let span = (since.unwrap_or(Time(0)), until.unwrap_or(Time::MAX));
         let (by, columns): (_, &[&str]) = match self.by {
             Each::Run => (By::Run, &["run", "group"]),
             Each::Group => (By::Group, &["group"]),
@@ -76,16 +77,16 @@ impl Usage {
         let figures = [
             "requests",
             "errors",
-            "refused",
+            "-refused",
             "input_tokens",
-            "cache_creation_tokens",
-            "cache_read_tokens",
+            "-cache_creation_tokens",
+            "-cache_read_tokens",
             "output_tokens",
         ];
         let config = context.config()?;
         let prices = &config.budget.prices;
         let store = context.store()?;
-        let rows = store.usage(by, group.as_ref(), since, (&config.zone.zone, prices))?;
+        let rows = store.usage(by, group.as_ref(), span, (&config.zone.zone, prices))?;
         check_group(&store, &rows, self.group.as_deref()).await?;
         let money: &[&str] = if prices.is_empty() { &[] } else { &["money"] };
         show::rows(context, &rows, &[columns, &figures, money].concat())

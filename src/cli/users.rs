@@ -4,7 +4,7 @@ use anyhow::Context as _;
 use clap::Subcommand;
 use ipc_handlers::Folder;
 
-use super::{CliResult, Context, client::perform, show, word::word};
+use super::{CliResult, Context, client::perform, filter::Rows, show, word::word};
 use crate::ops::{
     args::{Jid, UserId},
     people::{add, give_role, remove},
@@ -28,9 +28,8 @@ pub(super) enum Users {
     /// List people with their roles and the groups that know them
     #[command(after_help = "Examples:\n  g2 users list")]
     List {
-        /// Show only the newest N
-        #[arg(long, value_name = "N")]
-        limit: Option<usize>,
+        #[command(flatten)]
+        rows: Rows,
     },
     /// Add a person, or change their name or the chat in which they are asked
     #[command(after_help = ADDED)]
@@ -68,9 +67,9 @@ pub(super) enum Users {
 impl Users {
     pub(super) async fn run(self, context: &Context) -> CliResult {
         match self {
-            Self::List { limit } => {
-                let users = context.store()?.newest_users(limit).await?;
-                show::rows(context, &users, &["id", "name", "roles", "member_of", "dm_chat"])
+            Self::List { rows } => {
+                let users = context.store()?.newest_users(rows.enough()).await?;
+                show::rows(context, &rows.of(users), &["id", "~name", "roles", "~member_of", "-dm_chat"])
             }
             Self::Add { id, name, dm } => {
                 show::answer(context, &perform(context, add::Args { id, name, dm }).await?)

@@ -60,7 +60,9 @@ impl WhyCommand {
             return show::object(context, &Shown { why: &why, channel });
         }
         let stands = channel.filter(|channel| !channel.is_built_in());
-        let stands = stands.map(|channel| format!("  channel {}\n", channel.line())).unwrap_or_default();
+        let stands = stands
+            .map(|channel| format!("  channel {}\n", channel.line(&show::Sheet::stdout(context))))
+            .unwrap_or_default();
         out::text(&format!("{}{stands}", told(&why)))
     }
 }

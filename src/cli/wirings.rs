@@ -10,6 +10,7 @@ use ipc_handlers::{
 use super::{
     CliResult, Context,
     client::perform,
+    filter::{Rows, check_chat, check_group},
     show,
     word::{setting, value, word, wrong},
 };
@@ -37,9 +38,14 @@ pub(super) enum Wirings {
     /// List all wirings
     #[command(after_help = "Examples:\n  g2 wirings list")]
     List {
-        /// Show only the newest N
-        #[arg(long, value_name = "N")]
-        limit: Option<usize>,
+        /// Only wirings of this group, by its folder
+        #[arg(long)]
+        group: Option<String>,
+        /// Only wirings of this chat, by its address such as local:family
+        #[arg(long, value_name = "JID")]
+        chat: Option<String>,
+        #[command(flatten)]
+        rows: Rows,
     },
     /// Wire a chat to a group
     #[command(after_help = ADDED)]
@@ -102,8 +108,15 @@ pub(super) struct Add {
 impl Wirings {
     pub(super) async fn run(self, context: &Context) -> CliResult {
         match self {
-            Self::List { limit } => {
-                let wirings = context.store()?.newest_wirings(limit).await?;
+            Self::List { group, chat, rows } => {
+                let store = context.store()?;
+                let wirings = store.newest_wirings(None).await?;
+                let is =
+                    |wanted: &Option<String>, is: &str| wanted.as_deref().is_none_or(|wanted| wanted == is);
+                let wirings = rows
+                    .that(wirings, |wiring| is(&group, wiring.group.as_str()) && is(&chat, &wiring.chat_jid));
+                check_group(&store, &wirings, group.as_deref()).await?;
+                check_chat(&store, &wirings, chat.as_deref()).await?;
                 show::rows(
                     context,
                     &wirings,
@@ -111,10 +124,10 @@ impl Wirings {
                         "group",
                         "chat_jid",
                         "engage_mode",
-                        "engage_pattern",
-                        "sender_scope",
-                        "ignored_message_policy",
-                        "sticky",
+                        "~engage_pattern",
+                        "-sender_scope",
+                        "-ignored_message_policy",
+                        "-sticky",
                     ],
                 )
             }

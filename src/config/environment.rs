@@ -19,7 +19,7 @@ pub struct Environment(BTreeMap<String, String>);
 
 impl Environment {
     #[cfg(test)]
-    pub(super) fn with(pairs: &[(&str, &str)]) -> Self {
+    pub(crate) fn with(pairs: &[(&str, &str)]) -> Self {
         Self(pairs.iter().map(|(k, v)| ((*k).into(), (*v).into())).collect())
     }
 

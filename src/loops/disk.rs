@@ -221,7 +221,7 @@ enum Whom {
 }
 
 /// How people get space back from the store.
-const HOW: &str = "`g2 prune` removes what is only history, `g2 tasks cancel` tasks; `limits.stored_mib` is how much is kept of a group";
+const HOW: &str = "`g2 prune` removes what is only history, `g2 tasks remove` tasks; `limits.stored_mib` is how much is kept of a group";
 
 /// Returns what each group has in the store; `None`: it can't be read, which is logged.
 async fn stored(ground: &Ground) -> Option<BTreeMap<Folder, u64>> {

@@ -21,6 +21,7 @@ mod private;
 mod runs;
 mod settings;
 mod starts;
+mod typed;
 mod web;
 
 pub use adapters::{read_adapter_log_end, read_pair};
@@ -37,6 +38,7 @@ pub use runs::{
 };
 pub use settings::{put_setting, put_variable};
 pub use starts::{read_starts, write_starts};
+pub use typed::{append_typed, read_typed};
 pub use web::web_token;
 
 /// Where everything lies: the root, found as the design says.

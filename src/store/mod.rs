@@ -34,6 +34,7 @@ mod stored;
 mod talk;
 mod totals;
 mod views;
+mod which;
 mod work;
 mod writer;
 
@@ -73,6 +74,7 @@ pub use views::page::{
 pub use views::trace::{Effected, IpcFilter, Story};
 pub use views::turns::LanesShown;
 pub use views::why::{Why, WhyCommand, WhyWiring};
+pub use which::{Text, Which};
 pub use work::budgets::BudgetRow;
 pub use work::by_hand::{Note, SettledFile};
 pub use work::heartbeat::HeartbeatSet;

@@ -1,7 +1,14 @@
 //! A chat on a terminal: a line editor, both sides, and what was said while nobody was there.
+#![expect(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "tests play the user and the machine"
+)]
 #![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
 
-use std::process::Child;
+use std::process::{Child, Command};
+
+use serde_json::json;
 
 use crate::support::{Root, Terminal, wait_for};
 
@@ -12,10 +19,17 @@ const LEAVE: &str = "\u{4}";
 /// A chat of `name` that is open and waits for a line; with what was shown on opening.
 fn open(root: &Root, name: &str) -> (Terminal, Child, String) {
     let mut terminal = Terminal::open();
-    let chat = terminal.start(root.command(&["chat", "--as", name]));
+    let chat = terminal.start(plain(root, name));
     let mut shown = terminal.until("/help lists commands.");
     shown.push_str(&terminal.until(PROMPT));
     (terminal, chat, shown)
+}
+
+/// A chat without colours.
+fn plain(root: &Root, name: &str) -> Command {
+    let mut chat = root.command(&["chat", "--as", name]);
+    chat.env("NO_COLOR", "1");
+    chat
 }
 
 /// Leaves, and sees that the terminal is as it was.
@@ -62,7 +76,7 @@ fn a_half_typed_line_is_kept_when_an_answer_comes() {
     let _daemon = root.serve();
     let (mut terminal, chat, _) = open(&root, "me");
     terminal.keys("question\r");
-    terminal.until("G2 is typing…");
+    terminal.until("G2 is at work");
     terminal.keys("half a li");
     terminal.until("half a li");
     root.open_gate();
@@ -123,6 +137,70 @@ fn other_people_are_heard_and_a_sender_who_woke_no_agent_is_told_so() {
 }
 
 #[test]
+fn a_message_has_several_lines_by_alt_enter_or_a_backslash_and_comes_back_in_a_later_chat() {
+    let root = Root::new("");
+    let _daemon = root.serve();
+    let (mut terminal, chat, _) = open(&root, "me");
+    terminal.keys("one\u{1b}\rtwo\r");
+    terminal.until("echo: one");
+    terminal.keys("three\\\rfour\r");
+    terminal.until("echo: three");
+    leave(terminal, chat, LEAVE);
+    assert_eq!(texts(&root), ["one\ntwo", "three\nfour"]);
+    let (mut terminal, chat, _) = open(&root, "me");
+    // The keys of the lines before: within a message the arrows go from line to line.
+    terminal.keys("\u{10}\u{10}!\r");
+    wait_for("the line of before", || (texts(&root).len() == 3).then_some(()));
+    leave(terminal, chat, LEAVE);
+    assert_eq!(texts(&root)[2], "one\ntwo!");
+    let typed = root.path().join("data/typed.jsonl");
+    let mode = std::os::unix::fs::PermissionsExt::mode(&std::fs::metadata(typed).unwrap().permissions());
+    assert_eq!(mode & 0o777, 0o600);
+}
+
+#[test]
+fn markdown_has_the_weights_of_the_terminal_and_what_was_said_acts_on_nothing() {
+    let root = Root::new("");
+    root.script(
+        None,
+        &json!([{"do": [{"say": "a **bold** `code`\u{1b}[2J\n\n| k | n |\n|---|---|\n| a | 1 |"}]}]),
+    );
+    let _daemon = root.serve();
+    let mut terminal = Terminal::open();
+    let chat = terminal.start(root.command(&["chat"]));
+    terminal.until("/help lists commands.");
+    terminal.keys("go\r");
+    terminal.until("\u{1b}[1mG2:\u{1b}[0m");
+    terminal.until("a \u{1b}[1mbold\u{1b}[0m \u{1b}[36mcode\u{1b}[0m[2J");
+    terminal.until("    \u{1b}[36ma  1\u{1b}[0m");
+    leave(terminal, chat, LEAVE);
+}
+
+#[test]
+fn ctrl_c_stops_the_turn_first_and_leaves_the_second_time() {
+    let root = Root::new("");
+    root.script(None, &json!([
+        {"when": {"contains": "long"}, "do": [{"tool": {"name": "Bash", "timeout_ms": 600_000}}, {"hang": true}]},
+    ]));
+    let _daemon = root.serve();
+    let (mut terminal, chat, _) = open(&root, "me");
+    // Something is typed: that goes, and the chat stays.
+    terminal.keys("half\u{3}");
+    terminal.until("Ctrl-C again leaves the chat");
+    terminal.keys("a long one\r");
+    terminal.until("G2 is at work: Bash");
+    terminal.until("(Ctrl-C stops it)");
+    terminal.keys("\u{3}");
+    terminal.until("run 1 is asked to stop; Ctrl-C again leaves the chat");
+    wait_for("the run to be asked", || {
+        let run = &root.json(&["ps"])[0];
+        (run.is_null() || run["stopped_by"].is_string()).then_some(())
+    });
+    leave(terminal, chat, "\u{3}");
+    assert_eq!(texts(&root), ["a long one"]);
+}
+
+#[test]
 fn a_terminal_is_as_it_was_when_the_daemon_goes_away() {
     let root = Root::new("");
     let daemon = root.serve();
@@ -140,7 +218,11 @@ fn a_terminal_is_as_it_was_when_the_daemon_goes_away() {
 fn up_says_which_agent_answers_and_what_to_do_for_another() {
     let root = Root::new("");
     let mut terminal = Terminal::open();
-    let mut up = terminal.start(root.command(&["up"]));
+    let mut command = root.command(&["up"]);
+    let mut up = terminal.start({
+        command.env("NO_COLOR", "1");
+        command
+    });
     let shown = terminal.until(PROMPT);
     for said in ["local:main: you are me, the agent is G2", "it repeats what you say", "`g2 setup`"] {
         assert!(shown.contains(said), "{said}: {shown}");

@@ -178,14 +178,14 @@ fn judge_archives(
                 "{has}; beyond {} the oldest are removed",
                 limits.into_iter().flatten().collect::<Vec<_>>().join(" or ")
             ),
-            "raise limits.archives or limits.archives_mib, or delete some: `g2 sessions delete ID`",
+            "raise limits.archives or limits.archives_mib, or remove some: `g2 sessions remove ID`",
         ));
     }
     (most.is_none() && kept.0 >= MANY_ARCHIVES || bytes.is_none() && kept.1 >= stored / 4).then(|| {
         Row::warn(
             "archives",
             format!("{has}, and G2 removes none by itself"),
-            "delete some: `g2 sessions delete ID`; or set limits.archives or limits.archives_mib",
+            "remove some: `g2 sessions remove ID`; or set limits.archives or limits.archives_mib",
         )
     })
 }

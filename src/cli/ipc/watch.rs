@@ -30,7 +30,7 @@ pub(super) async fn run(
 ) -> CliResult {
     store.watch_others_every(LOOK_EVERY);
     let mut feed = store.follow().await?;
-    let queue = Queue { group, state: None, limit: None, from: 0 };
+    let queue = Queue { group, ..Queue::default() };
     let mut known: BTreeSet<Key> = queue.open_rows(&context.root, store).await?.iter().map(key).collect();
     let mut settled = BTreeSet::new();
     let mut left = count.unwrap_or(usize::MAX);

@@ -80,7 +80,7 @@ impl Calendar {
                 })
             })
             .collect();
-        show::rows(context, &rows, &["local", "group", "task", "schedule", "overlaps", "note"])?;
+        show::rows(context, &rows, &["local", "group", "task", "~schedule", "-overlaps", "-note"])?;
         if more || shown < entries.len() {
             out::tell(format!("these are the soonest {}; --group and --days show others", rows.len()));
         }

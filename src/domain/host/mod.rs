@@ -20,6 +20,7 @@ pub mod repeats;
 pub mod report;
 pub mod screen;
 pub mod setup;
+pub mod times;
 pub mod unit;
 pub mod web;
 pub mod zone;

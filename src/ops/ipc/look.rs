@@ -39,6 +39,9 @@ pub struct Queue {
     pub limit: Option<usize>,
     /// Of the settled ones, only this id and later.
     pub from: i64,
+    /// Only those that were written or settled from this time on, and before that one.
+    pub since: Option<Time>,
+    pub until: Option<Time>,
 }
 
 /// The rows that were asked for, oldest first.
@@ -109,6 +112,8 @@ impl Queue {
                     group: self.group.clone(),
                     outcome: outcome.flatten(),
                     from: self.from,
+                    since: self.since,
+                    until: self.until,
                     limit: self.limit,
                 },
                 now,
@@ -121,12 +126,18 @@ impl Queue {
         rows.extend(
             open.into_iter()
                 .map(|open| open.row)
-                .filter(|row| !moved_on.has(row) && self.state.is_none_or(|state| row.state == state)),
+                .filter(|row| !moved_on.has(row) && self.state.is_none_or(|state| row.state == state))
+                .filter(|row| self.is_of_the_time(row, now)),
         );
         if let Some(limit) = self.limit {
             rows.drain(..rows.len().saturating_sub(limit));
         }
         Ok(Rows { rows, cut })
+    }
+
+    fn is_of_the_time(&self, row: &IpcRow, now: Time) -> bool {
+        let at = now.plus_ms(-row.age_ms);
+        self.since.is_none_or(|since| at >= since) && self.until.is_none_or(|until| at < until)
     }
 
     /// What was settled since the receipts were read is no open command any more: it is listed as a settled one.
@@ -137,6 +148,7 @@ impl Queue {
                 && row.id >= Some(self.from)
                 && self.group.as_ref().is_none_or(|group| row.group == *group)
                 && self.state.is_none_or(|state| row.state == state)
+                && self.is_of_the_time(row, clock::now())
         });
         rows.extend(since.cloned());
         rows.sort_by_key(|row| row.id);

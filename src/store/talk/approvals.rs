@@ -20,7 +20,12 @@ use crate::domain::{
     },
     platforms::addresses::{channel_of, direct_chat},
 };
-use crate::store::{Result, Store, at_most, columns::Columns as _, folder, oldest_first};
+use crate::store::{
+    Result, Store,
+    columns::Columns as _,
+    folder,
+    which::{Conditions, Which},
+};
 
 mod act;
 mod answer;
@@ -238,16 +243,22 @@ fn place(c: &Connection, jid: &str) -> Result<(String, ChatKind)> {
 impl Store {
     /// Returns questions in order: the open ones and those that could not be said, or all.
     pub async fn approvals(&self, all: bool) -> Result<Vec<Approval>> {
-        self.newest_approvals(all, None).await
+        self.approvals_of(all, Which::default()).await
     }
 
-    /// Returns the same; with `limit`, the newest ones.
-    pub async fn newest_approvals(&self, all: bool, limit: Option<usize>) -> Result<Vec<Approval>> {
+    /// Returns those of them that are wanted.
+    pub async fn approvals_of(&self, all: bool, which: Which) -> Result<Vec<Approval>> {
         self.ask(move |c| {
-            let open = "INDEXED BY approvals_open_by_end WHERE state IN ('pending', 'undeliverable')";
-            let which = if all { "" } else { open };
-            let mut rows = c.prepare_cached(&format!("{APPROVAL} {which} ORDER BY id DESC LIMIT ?1"))?;
-            let found = oldest_first(rows.query_map([at_most(limit)], approval_row)?)?;
+            let select = format!("{APPROVAL}{}", if all { "" } else { " INDEXED BY approvals_open_by_end" });
+            let open = || Conditions::default().is("state IN ('pending', 'undeliverable')");
+            let conditions = if all { Conditions::default() } else { open() }
+                .with("chat_jid = ?", which.chat.clone())
+                .with("state = ?", which.state.map(str::to_owned))
+                .with("created_at >= ?", which.since.map(|at| at.0))
+                .with("created_at < ?", which.until.map(|at| at.0));
+            let found = which.rows(c, (&select, "id"), conditions, approval_row, |row: &Approval| {
+                vec![&row.chat_jid, &row.sender, &row.sender_name]
+            })?;
             found.into_iter().map(|row| with_messages(c, row)).collect()
         })
         .await

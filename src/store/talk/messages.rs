@@ -23,7 +23,7 @@ use crate::domain::{
     rows::{HeldMessages, Inbound, Message},
 };
 use crate::store::{
-    Result, Store, at_most,
+    Result, Store,
     columns::Columns as _,
     talk::{
         approvals::{self, Asking, Contact, YES_TO},
@@ -31,6 +31,7 @@ use crate::store::{
         chats::{self, ensure_chat},
         files, outbox, people, restored,
     },
+    which::{Conditions, Which},
 };
 
 /// The effects of an event.
@@ -255,17 +256,14 @@ impl Store {
 
     /// Returns messages in order, of one chat or all; with `limit`, the newest ones.
     pub async fn messages(&self, chat: Option<&str>, limit: Option<usize>) -> Result<Vec<Message>> {
-        let chat = chat.map(str::to_owned);
+        self.messages_of(Which { chat: chat.map(str::to_owned), limit, ..Which::default() }).await
+    }
+
+    /// Returns the messages that are wanted, in order; those of a group are those that it got.
+    pub async fn messages_of(&self, which: Which) -> Result<Vec<Message>> {
         self.ask(move |c| {
-            let limit = at_most(limit);
-            let which = if chat.is_some() { "chat_jid = ?1" } else { "?1 IS NULL" };
-            let mut rows = c.prepare_cached(&format!(
-                "SELECT * FROM ({MESSAGE} WHERE {which} ORDER BY seq DESC LIMIT ?2) ORDER BY seq"
-            ))?;
-            with_files(
-                c,
-                rows.query_map(params![chat, limit], message_row)?.collect::<rusqlite::Result<_>>()?,
-            )
+            let rows = which.rows(c, (MESSAGE, "seq"), wanted(&which), message_row, searched)?;
+            with_files(c, rows)
         })
         .await
     }
@@ -283,6 +281,23 @@ impl Store {
         })
         .await
     }
+}
+
+/// Returns what messages have to be to be wanted.
+pub(in crate::store) fn wanted(which: &Which) -> Conditions {
+    Conditions::default()
+        .with("chat_jid = ?", which.chat.clone())
+        .with("received_at >= ?", which.since.map(|at| at.0))
+        .with("received_at < ?", which.until.map(|at| at.0))
+        .with(
+            "EXISTS (SELECT 1 FROM inbox g JOIN lanes l ON l.id = g.lane_id WHERE g.seq = messages.seq AND l.group_folder = ?)",
+            which.group.as_ref().map(|group| group.to_string()),
+        )
+}
+
+/// Returns the texts of a message that are searched.
+pub(in crate::store) fn searched(message: &Message) -> Vec<&str> {
+    vec![&message.text, &message.sender_name, &message.sender, &message.chat_jid]
 }
 
 /// Stores an event and one inbox row per wiring of its chat. The same event again changes nothing.

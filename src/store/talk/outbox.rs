@@ -25,6 +25,7 @@ use crate::store::{
         approvals,
         attachments::{self, Beside, beside_said, with_files_said},
     },
+    which::Which,
 };
 
 /// A part of something to say.
@@ -305,19 +306,7 @@ impl Store {
 
     /// Returns outbox rows in order, of one chat or all; with `limit`, the newest ones.
     pub async fn outbox(&self, chat: Option<&str>, limit: Option<usize>) -> Result<Vec<OutboxRow>> {
-        let chat = chat.map(str::to_owned);
-        self.ask(move |c| {
-            let limit = at_most(limit);
-            let which = if chat.is_some() { "chat_jid = ?1" } else { "?1 IS NULL" };
-            let mut rows = c.prepare_cached(&format!(
-                "SELECT * FROM ({OUTBOX} WHERE {which} ORDER BY id DESC LIMIT ?2) ORDER BY id"
-            ))?;
-            with_files_said(
-                c,
-                rows.query_map(params![chat, limit], outbox_row)?.collect::<rusqlite::Result<_>>()?,
-            )
-        })
-        .await
+        self.outbox_of(Which { chat: chat.map(str::to_owned), limit, ..Which::default() }).await
     }
 
     /// Returns one row.

@@ -42,11 +42,11 @@ pub struct Activity {
 const SHOWN: usize = 500;
 
 impl Store {
-    /// Returns what happened from `since` on, in order; with `limit`, the newest.
+    /// Returns what happened from `since` on and before `until`, in order; with `limit`, the newest.
     pub fn activity(
         &self,
         group: Option<&Folder>,
-        since: Time,
+        (since, until): (Time, Time),
         limit: Option<usize>,
     ) -> Result<Vec<Activity>> {
         self.read(|c| {
@@ -67,10 +67,10 @@ impl Store {
                    SELECT t.at, 'tool', t.group_folder, r.chat_jid, t.run_id, t.name, t.n FROM tools t JOIN runs r ON r.id = t.run_id WHERE t.at >= ?1
                    UNION ALL
                    SELECT x.at, 'command', x.group_folder, NULL, x.run_id, coalesce(x.type, '-') || ' ' || x.outcome || coalesce(': ' || substr(x.reason, 1, ?4), ''), x.claim_id FROM receipts x WHERE x.at >= ?1
-                 ) WHERE ?2 IS NULL OR of_group = ?2 ORDER BY at DESC, what DESC, n DESC LIMIT ?3",
+                 ) WHERE (?2 IS NULL OR of_group = ?2) AND at < ?5 ORDER BY at DESC, what DESC, n DESC LIMIT ?3",
             )?;
             let rows = newest.query_map(
-                params![since.0, group.map(Folder::as_str), at_most(limit), SHOWN],
+                params![since.0, group.map(Folder::as_str), at_most(limit), SHOWN, until.0],
                 |r| {
                     Ok(Activity {
                         at: r.time("at")?,

@@ -8,6 +8,7 @@ pub(super) mod health;
 pub(super) mod history;
 pub(super) mod metrics;
 pub(super) mod page;
+pub(super) mod texts;
 pub(super) mod trace;
 pub(super) mod turns;
 pub(super) mod why;

@@ -21,6 +21,9 @@ pub struct IpcFilter {
     pub outcome: Option<CommandOutcome>,
     /// Only this id and later ones.
     pub from: i64,
+    /// Only those that were settled from this time on, and before that one.
+    pub since: Option<Time>,
+    pub until: Option<Time>,
     /// Only the newest N.
     pub limit: Option<usize>,
 }
@@ -92,6 +95,12 @@ impl Store {
         if let Some(outcome) = filter.outcome {
             values.push(outcome.as_str().to_owned().into());
             sql.push_str(&format!(" AND outcome = ?{}", values.len()));
+        }
+        for (at, is) in [(filter.since, ">="), (filter.until, "<")] {
+            if let Some(at) = at {
+                values.push(at.0.into());
+                sql.push_str(&format!(" AND at {is} ?{}", values.len()));
+            }
         }
         values.push(filter.limit.and_then(|n| i64::try_from(n).ok()).unwrap_or(-1).into());
         sql.push_str(&format!(" ORDER BY claim_id DESC LIMIT ?{}", values.len()));

@@ -1,7 +1,7 @@
 //! The whole story of one message, for `g2 why`.
 
 use ipc_handlers::Time;
-use rusqlite::{Connection, OptionalExtension, Row, params};
+use rusqlite::{Connection, OptionalExtension, Row};
 use serde::Serialize;
 
 use super::turns::{A_SLOT, at_work_or_a_slot, rest_in_words};
@@ -23,9 +23,10 @@ use crate::store::{
     talk::{
         approvals::{APPROVAL, approval_row, with_messages},
         attachments::{with_files, with_files_said},
-        messages::{MESSAGE, message_row},
+        messages::{MESSAGE, message_row, searched, wanted},
         outbox::{OUTBOX, outbox_row},
     },
+    which::Which,
 };
 
 /// What became of a message.
@@ -303,23 +304,18 @@ impl Store {
         })
     }
 
-    /// Returns the messages that were to wake an agent, or may be yet, and that have no answer, in order; of one chat or
-    /// all, with `limit` the newest ones.
-    pub fn unanswered(&self, chat: Option<&str>, limit: Option<usize>) -> Result<Vec<Message>> {
+    /// Returns the messages that were to wake an agent, or may be yet, and that have no answer, in order: those of them that
+    /// are wanted.
+    pub fn unanswered(&self, which: &Which) -> Result<Vec<Message>> {
         self.read(|c| {
-            let limit = crate::store::at_most(limit);
-            let which = if chat.is_some() { "chat_jid = ?1" } else { "?1 IS NULL" };
             // The batch of an inbox row is the last one of its lane that begins no later.
-            let mut rows = c.prepare_cached(&format!(
-                "SELECT * FROM ({MESSAGE} WHERE {which}
-                   AND EXISTS (SELECT 1 FROM inbox i WHERE i.seq = messages.seq AND (i.verdict IS NULL OR i.verdict IN ('wake', 'held')))
-                   AND NOT EXISTS (SELECT 1 FROM inbox i
+            let conditions = wanted(which)
+                .is("EXISTS (SELECT 1 FROM inbox i WHERE i.seq = messages.seq AND (i.verdict IS NULL OR i.verdict IN ('wake', 'held')))")
+                .is(&format!("NOT EXISTS (SELECT 1 FROM inbox i
                      JOIN batches b ON b.id = (SELECT x.id FROM batches x WHERE x.lane_id = i.lane_id AND x.first <= i.n ORDER BY x.first DESC LIMIT 1) AND b.last >= i.n
                      JOIN outbox o ON o.run_id = b.run_id AND o.id > b.said_from AND o.id <= b.said_to AND o.{AN_ANSWER}
-                     WHERE i.seq = messages.seq AND i.verdict = 'wake')
-                 ORDER BY seq DESC LIMIT ?2) ORDER BY seq"
-            ))?;
-            with_files(c, rows.query_map(params![chat, limit], message_row)?.collect::<rusqlite::Result<_>>()?)
+                     WHERE i.seq = messages.seq AND i.verdict = 'wake')"));
+            with_files(c, which.rows(c, (MESSAGE, "seq"), conditions, message_row, searched)?)
         })
     }
 }

@@ -5,7 +5,11 @@ use std::sync::Arc;
 use ipc_handlers::{Folder, Time, wire};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use crate::store::{Result, Store, at_most, columns::Columns as _};
+use crate::store::{
+    Result, Store,
+    columns::Columns as _,
+    which::{Conditions, Which},
+};
 use crate::{
     domain::{
         host::zone::Zones,
@@ -193,11 +197,21 @@ impl Store {
 
     /// Returns runs, newest last; with `limit`, the newest ones.
     pub fn runs(&self, limit: Option<usize>) -> Result<Vec<Run>> {
+        self.runs_of(&Which { limit, ..Which::default() })
+    }
+
+    /// Returns the runs that are wanted, newest last; of a time are those that were at work then.
+    pub fn runs_of(&self, which: &Which) -> Result<Vec<Run>> {
         self.read(|c| {
-            let limit = at_most(limit);
-            let mut rows =
-                c.prepare_cached(&format!("SELECT * FROM ({RUN} ORDER BY id DESC LIMIT ?1) ORDER BY id"))?;
-            Ok(rows.query_map([limit], run_row)?.collect::<rusqlite::Result<_>>()?)
+            let conditions = Conditions::default()
+                .with("group_folder = ?", which.group.as_ref().map(|group| group.to_string()))
+                .with("chat_jid = ?", which.chat.clone())
+                .with("status = ?", which.state.map(str::to_owned))
+                .with("(ended_at IS NULL OR ended_at >= ?)", which.since.map(|at| at.0))
+                .with("started_at < ?", which.until.map(|at| at.0));
+            which.rows(c, (RUN, "id"), conditions, run_row, |run: &Run| {
+                vec![run.group.as_str(), &run.lane, &run.source, run.error.as_deref().unwrap_or_default()]
+            })
         })
     }
 

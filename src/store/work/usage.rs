@@ -48,13 +48,13 @@ impl Store {
         .await
     }
 
-    /// Returns what was used since `since`, which is taken for the start of its quarter of an hour. Days are those of
-    /// `zone`.
+    /// Returns what was used from `since` on, which is taken for the start of its quarter of an hour, in the quarters that
+    /// begin before `until`. Days are those of `zone`.
     pub fn usage(
         &self,
         by: By,
         group: Option<&Folder>,
-        since: Time,
+        (since, until): (Time, Time),
         (zone, prices): (&TimeZone, &Prices),
     ) -> Result<Vec<UsageRow>> {
         let key = match by {
@@ -65,9 +65,9 @@ impl Store {
         };
         self.read(|c| {
             let mut rows = c.prepare_cached(&format!(
-                "SELECT {key}, {TOTAL} FROM usage WHERE quarter >= ?1 AND (?2 IS NULL OR group_folder = ?2) GROUP BY {key} ORDER BY {key}"
+                "SELECT {key}, {TOTAL} FROM usage WHERE quarter >= ?1 AND quarter < ?3 AND (?2 IS NULL OR group_folder = ?2) GROUP BY {key} ORDER BY {key}"
             ))?;
-            let mut rows = rows.query(params![quarter(since).0, group.map(Folder::as_str)])?;
+            let mut rows = rows.query(params![quarter(since).0, group.map(Folder::as_str), until.0])?;
             let mut used: Vec<UsageRow> = Vec::new();
             while let Some(r) = rows.next()? {
                 let model: String = r.get("model")?;

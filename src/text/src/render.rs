@@ -13,6 +13,9 @@ mod entities;
 mod html;
 mod lines;
 mod marks;
+mod terminal;
+
+pub use terminal::{Colours, for_terminal};
 
 /// What is sent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

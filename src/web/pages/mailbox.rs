@@ -42,7 +42,7 @@ pub(in crate::web) async fn show(view: View, Query(wanted): Query<Wanted>) -> Re
     let of_group = Some(group.clone()).filter(|group| !group.is_empty());
     // It looks into the boxes of all groups, and may wait for the disk.
     let (rows, cut) = spawn_blocking(move || {
-        let queue = Queue { group: of_group, state, limit: Some(PIECE), from: 0 };
+        let queue = Queue { group: of_group, state, limit: Some(PIECE), from: 0, since: None, until: None };
         match state {
             Some(_) => {
                 Handle::current().block_on(queue.rows(&root, &store)).map(|rows| (rows.rows, rows.cut))

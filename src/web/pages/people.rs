@@ -6,6 +6,7 @@ use maud::html;
 use super::now::card;
 use crate::{
     domain::heard::approvals::State,
+    store::Which,
     web::{
         layout::{Failed, Page, Place, View},
         parts::{at, form, line, reveal, shown},
@@ -20,7 +21,7 @@ const ANSWERED: usize = 20;
 pub(in crate::web) async fn show(view: View) -> Result<Response<Body>, Failed> {
     let store = &view.web.desk.store;
     let open = store.approvals(false).await?;
-    let mut answered = store.newest_approvals(true, Some(ANSWERED)).await?;
+    let mut answered = store.approvals_of(true, Which { limit: Some(ANSWERED), ..Which::default() }).await?;
     answered.retain(|question| question.decided_at.is_some());
     let users = store.newest_users(Some(MOST)).await?;
     let dropped = store.dropped(Some(MOST)).await?;

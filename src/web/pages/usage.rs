@@ -31,7 +31,7 @@ pub(in crate::web) async fn show(view: View, Query(wanted): Query<Wanted>) -> Re
     let used = |by| {
         let (store, zone) = (view.web.desk.store.clone(), view.zone.clone());
         let config = Arc::clone(&view.web.config);
-        spawn_blocking(move || store.usage(by, None, since, (&zone, &config.budget.prices)))
+        spawn_blocking(move || store.usage(by, None, (since, Time::MAX), (&zone, &config.budget.prices)))
     };
     let (by_day, by_group, by_model) = tokio::try_join!(used(By::Day), used(By::Group), used(By::Model))?;
     let (by_day, by_group, by_model) = (by_day?, most(by_group?), most(by_model?));

@@ -5,7 +5,7 @@ use std::process::{Command, Output};
 use super::*;
 
 /// Examples that only a person or a signal ends.
-const ENDLESS: [&str; 5] = ["g2 up", "g2 serve", "g2 chat", "g2 ipc watch", "g2 events --follow"];
+const ENDLESS: [&str; 6] = ["g2 up", "g2 serve", "g2 chat", "g2 ipc watch", "g2 events --follow", "g2 top"];
 /// An example after which no other could be tried.
 const LAST: &str = "g2 stop";
 
@@ -23,7 +23,7 @@ const MAY_FAIL: [&str; 12] = [
     "g2 outbox retry ",
     "g2 runs attach ",
     "g2 runs stop ",
-    "g2 sessions delete ",
+    "g2 sessions remove ",
     "g2 sessions show ",
     "g2 web ",
 ];

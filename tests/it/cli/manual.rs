@@ -4,31 +4,78 @@ use std::process::Command;
 
 use super::{texts::helps, *};
 
+/// Returns what bash offers at the end of a line that is typed in this root.
+fn offered(root: &Root, line: &str) -> Vec<String> {
+    // As readline cuts a line: at blanks, and around colons and equals signs.
+    let words: Vec<String> = line
+        .split(' ')
+        .flat_map(|word| {
+            let pieces = word.replace(':', "\0:\0").replace('=', "\0=\0");
+            let pieces: Vec<String> = pieces.split('\0').map(str::to_owned).collect();
+            let is_whole = pieces.len() == 1;
+            // Behind a colon at the end there is an empty word only where something is to be completed.
+            pieces.into_iter().filter(move |piece| is_whole || !piece.is_empty())
+        })
+        .collect();
+    let quoted = words.iter().map(|word| format!("'{word}'")).collect::<Vec<_>>().join(" ");
+    let script = format!(
+        "source <(g2 completions bash)\nCOMP_WORDS=({quoted})\nCOMP_CWORD={}\nCOMP_TYPE=9\n\
+         _g2 g2 '{}' ''\nprintf '%s\\n' \"${{COMPREPLY[@]}}\"",
+        words.len() - 1,
+        words.last().unwrap(),
+    );
+    let program = std::path::Path::new(env!("CARGO_BIN_EXE_g2")).parent().unwrap();
+    let output = Command::new("bash")
+        .args(["-c", &script])
+        .env("PATH", format!("{}:/usr/bin:/bin", program.display()))
+        .env("G2_ROOT", root.path())
+        .output()
+        .unwrap();
+    assert!(output.status.success() && output.stderr.is_empty(), "{line}: {output:?}");
+    let text = String::from_utf8(output.stdout).unwrap();
+    text.lines().map(|line| line.trim().to_owned()).filter(|line| !line.is_empty()).collect()
+}
+
 #[test]
-fn a_shell_completes_commands_and_their_options() {
-    let dir = tempfile::tempdir().unwrap();
-    let asked = |line: &str| {
-        let words: Vec<&str> = line.split(' ').collect();
-        let script = format!(
-            "source <({} completions bash)\nCOMP_WORDS=({})\nCOMP_CWORD={}\n_g2 g2 '{}' '{}'\necho \"${{COMPREPLY[@]}}\"",
-            env!("CARGO_BIN_EXE_g2"),
-            words.iter().map(|word| format!("'{word}'")).collect::<Vec<_>>().join(" "),
-            words.len() - 1,
-            words.last().unwrap(),
-            words[words.len().saturating_sub(2)],
-        );
-        let output = Command::new("bash").args(["-c", &script]).current_dir(dir.path()).output().unwrap();
-        assert!(output.status.success() && output.stderr.is_empty(), "{line}: {output:?}");
-        String::from_utf8(output.stdout).unwrap().trim().to_owned()
-    };
-    assert_eq!(asked("g2 gro"), "groups");
-    assert_eq!(asked("g2 groups rem"), "remove");
-    assert_eq!(asked("g2 send --wa"), "--wait");
+fn a_shell_completes_commands_options_and_names_from_the_store() {
+    let root = lived_in();
+    root.g2(&["groups", "add", "family", "--chat", "local:family"]);
+    for (line, names) in [
+        ("g2 gro", &["groups"][..]),
+        ("g2 groups rem", &["remove"]),
+        ("g2 send --wa", &["--wait"]),
+        ("g2 groups show f", &["family"]),
+        ("g2 groups show ", &["family", "main"]),
+        ("g2 runs list --group m", &["main"]),
+        ("g2 runs list --group=m", &["main"]),
+        ("g2 runs list --state fail", &["failed"]),
+        ("g2 runs show ", &["1"]),
+        ("g2 tasks pause ", &["task-1"]),
+        ("g2 send --chat loc", &["local:family", "local:main"]),
+        ("g2 send --chat local:f", &["family"]),
+        ("g2 wirings remove --group main --chat local:ma", &["main"]),
+        ("g2 ipc hold f", &["family"]),
+        ("g2 groups show nobody", &[]),
+    ] {
+        let mut found = offered(&root, line);
+        found.retain(|name| !name.starts_with('-') || line.contains("--wa"));
+        found.sort();
+        assert_eq!(found, names, "{line}");
+    }
+    // Without a root, commands are completed all the same.
+    let nowhere = Root::new("");
+    std::fs::remove_dir_all(nowhere.path().join("data")).unwrap();
+    assert_eq!(offered(&nowhere, "g2 gro"), ["groups"]);
+    assert_eq!(offered(&nowhere, "g2 groups show f"), [""; 0]);
 }
 
 #[test]
 fn each_shell_has_its_script() {
-    for (shell, piece) in [("bash", "complete -F _g2"), ("zsh", "#compdef g2"), ("fish", "complete -c g2")] {
+    for (shell, piece) in [
+        ("bash", "-F _g2 g2"),
+        ("zsh", "#compdef g2"),
+        ("fish", "complete --keep-order --exclusive --command g2"),
+    ] {
         let output = Command::new(env!("CARGO_BIN_EXE_g2")).args(["completions", shell]).output().unwrap();
         let script = String::from_utf8(output.stdout).unwrap();
         assert!(output.status.success() && script.contains(piece), "{shell}: {script}");

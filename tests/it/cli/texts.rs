@@ -47,10 +47,12 @@ pub(super) fn helps() -> &'static BTreeMap<String, String> {
     })
 }
 
-/// The names below `Commands:` of a help text.
+/// The names below `Commands:` of a help text; in that of `g2`, below the headings of its groups.
 fn subcommands(help: &str) -> Vec<String> {
-    let list = help.split_once("\nCommands:\n").map_or("", |(_, list)| list);
-    let list = list.split("\n\n").next().unwrap_or_default();
+    let after = if help.contains("\nTalk:\n") { "\nUsage: " } else { "\nCommands:\n" };
+    let list = help.split_once(after).map_or("", |(_, list)| list);
+    let list = list.split("\nArguments:").flat_map(|part| part.split("\nOptions:"));
+    let list = list.flat_map(|part| part.split("\nGlobal options:")).next().unwrap_or_default();
     let names = list.lines().filter(|line| line.starts_with("  ") && !line.starts_with("   "));
     names
         .filter_map(|line| line.split_whitespace().next())
@@ -131,6 +133,7 @@ fn everywhere(root: &Root, text: &str) -> String {
         (r"\bv?0\.\d+\.\d+\b", "[VERSION]"),
         (r"\brun 1 (running|succeeded|failed)\b", "run 1 [STATUS]"),
         (r"\bschema \d+\b", "schema [N]"),
+        (r"\d+ [KMG]iB in the store, \d+ [KMG]iB free", "[ROOM]"),
     ] {
         text = regex::Regex::new(pattern).unwrap().replace_all(&text, name).into_owned();
     }

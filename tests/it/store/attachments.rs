@@ -7,7 +7,7 @@ use g2::{
         host::prune::{DAY_MS, History, Horizon, Keep},
         platforms::attachments::{Attachment, MOST},
     },
-    store::Accepted,
+    store::{Accepted, Which},
 };
 
 use super::*;
@@ -49,7 +49,7 @@ async fn the_files_of_a_message_come_with_it_once_and_in_order() {
     let listed = store.messages(Some(CHAT), None).await.unwrap();
     let files: Vec<usize> = listed.iter().map(|message| message.attachments.len()).collect();
     assert_eq!(files, [2, 0]);
-    assert_eq!(store.unanswered(None, None).unwrap()[0].attachments, [file(1), file(2)]);
+    assert_eq!(store.unanswered(&Which::default()).unwrap()[0].attachments, [file(1), file(2)]);
     let shown = serde_json::to_value(&listed).unwrap();
     let png = serde_json::json!(
         {"name": "1.png", "kind": "image", "type": "image/png", "size": 7, "digest": "0a".repeat(32)}

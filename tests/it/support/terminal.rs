@@ -28,6 +28,23 @@ impl Terminal {
         Self { ours: ours.into(), theirs, shown: String::new() }
     }
 
+    /// A terminal of this many columns and rows.
+    pub(crate) fn of(columns: u16, rows: u16) -> Self {
+        let terminal = Self::open();
+        let size = rustix::termios::Winsize { ws_col: columns, ws_row: rows, ws_xpixel: 0, ws_ypixel: 0 };
+        rustix::termios::tcsetwinsize(&terminal.theirs, size).unwrap();
+        terminal
+    }
+
+    /// Reads what was shown and not read yet by programs that have ended.
+    pub(crate) fn rest(&mut self) -> String {
+        // Our own end stays open, so the last of it is known by a mark.
+        const MARK: &str = "\u{0}the end\u{0}";
+        File::from(self.end()).write_all(MARK.as_bytes()).unwrap();
+        let shown = self.until(MARK);
+        shown.strip_suffix(MARK).unwrap().to_owned()
+    }
+
     /// Starts a program on it.
     pub(crate) fn start(&self, mut command: Command) -> Child {
         command.env("TERM", "xterm").stdin(self.end()).stdout(self.end()).stderr(self.end()).spawn().unwrap()

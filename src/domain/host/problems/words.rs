@@ -297,7 +297,7 @@ impl Problem {
                         format!("commands of group {group} wait: it has {mib} MiB in the store, and {left} MiB are left")
                     }
                 },
-                "`g2 prune` removes history, `g2 tasks cancel` tasks; limits.stored_mib sets the limit".into(),
+                "`g2 prune` removes history, `g2 tasks remove` tasks; limits.stored_mib sets the limit".into(),
             ),
             Aside { group, why, since } => (
                 "set_aside",
