@@ -7,12 +7,12 @@ use super::Arguments;
 /// The groups of `g2 --help` with their commands, in the order in which they are listed. A new command needs a place here.
 const GROUPS: [(&str, &[&str]); 7] = [
     ("Talk", &["up", "chat", "send"]),
-    ("Look", &["status", "top", "ps", "activity", "events", "why", "usage", "audit", "doctor"]),
+    ("Look", &["status", "top", "ps", "activity", "events", "why", "usage", "audit", "doctor", "report"]),
     ("Agents and chats", &["groups", "wirings", "engage", "chats", "channels", "egress"]),
     ("People", &["users", "members", "approvals", "dropped"]),
     ("Work", &["tasks", "schedule", "messages", "outbox", "lanes", "runs", "sessions", "ipc"]),
-    ("Service", &["serve", "stop", "service", "metrics", "prune", "backup"]),
-    ("Set up", &["init", "completions", "man", "ops"]),
+    ("Service", &["serve", "stop", "service", "web", "metrics", "prune", "backup", "restore", "restored"]),
+    ("Set up", &["setup", "init", "config", "image", "completions", "man", "ops"]),
 ];
 
 /// Words that are understood beside those that help shows, as people type them from habit.
