@@ -151,10 +151,9 @@ enum LogFormat {
 enum Command {
     /// Make a root if needed, start the daemon, chat on local:main
     Up(up::Up),
-    /// Go from nothing to a first answer, step by step; run again, it goes on where it stood
+    /// Go from nothing to a first answer, step by step
     #[command(after_help = setup::EXPLAINED)]
     Setup(setup::Setup),
-    /// Make a root: its settings, folders and store; a root that is there stays as it is
     /// Make a root: its settings, folders and store
     Init(serve::Init),
     /// Run the daemon in the foreground until it is stopped
@@ -238,10 +237,9 @@ enum Command {
     /// Commands of agents: list, trace, hold, retry, drop
     #[command(subcommand)]
     Ipc(ipc::Ipc),
-    /// The operator's page in a browser: open it, list and end its sessions
+    /// The page in a browser: open it, list and end its sessions
     #[command(subcommand)]
     Web(web::Web),
-    /// Operations that programs may ask for on the daemon's socket: print their JSON Schema
     /// Operations for programs: print their JSON Schema
     #[command(subcommand)]
     Ops(ops::Ops),
@@ -250,7 +248,7 @@ enum Command {
     /// Show what happened, on one time line
     #[command(after_help = activity::EXPLAINED)]
     Activity(activity::ActivityCommand),
-    /// Changes and their authors: list, check that no row was changed, export
+    /// Changes and their authors: list, verify, export
     #[command(subcommand)]
     Audit(audit::Audit),
     /// Explain what became of a message
@@ -270,12 +268,12 @@ enum Command {
     /// Make a root out of a backup, in an empty folder or a new one
     #[command(after_help = restore::EXPLAINED)]
     Restore(restore::Restore),
-    /// Texts and messages that a restore held back: list, take up, give up
+    /// Work that a restore held back: list, take up, give up
     #[command(subcommand)]
     Restored(restored::Restored),
     /// Check the set-up and say how to fix each problem
     Doctor(doctor::Doctor),
-    /// Write a report of a bug into one file, without texts, names and keys
+    /// Write a report of a bug, without texts, names and keys
     #[command(after_help = report::EXPLAINED)]
     Report(report::Report),
     /// Print the script by which a shell completes `g2`
