@@ -243,7 +243,7 @@ pub(super) fn size(bytes: u64) -> String {
     UNITS.into_iter().find(|(_, shift)| bytes >> shift > 0).map_or_else(
         || format!("{bytes} bytes"),
         |(unit, shift)| {
-            let tenths = u128::from(bytes) * 10 >> shift;
+            let tenths = (u128::from(bytes) * 10) >> shift;
             if tenths < 100 {
                 format!("{}.{} {unit}", tenths / 10, tenths % 10)
             } else {

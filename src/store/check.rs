@@ -101,6 +101,26 @@ fn quick_check(connection: &Connection) -> rusqlite::Result<Vec<String>> {
     check.query_map([], |row| row.get(0))?.collect()
 }
 
+impl Store {
+    /// Returns how many rows each table has.
+    ///
+    /// # Errors
+    /// The store's.
+    pub fn counts(&self) -> Result<std::collections::BTreeMap<String, i64>> {
+        self.read(|c| {
+            let names: Vec<String> = c
+                .prepare("SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT GLOB 'sqlite_*' ORDER BY name")?
+                .query_map([], |row| row.get(0))?
+                .collect::<rusqlite::Result<_>>()?;
+            let count = |name: String| {
+                let rows = c.query_row(&format!("SELECT count(*) FROM \"{name}\""), [], |row| row.get(0))?;
+                Ok((name, rows))
+            };
+            names.into_iter().map(count).collect()
+        })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -137,25 +157,5 @@ mod tests {
             )
             .unwrap();
         assert_eq!(inspect(&path, Duration::ZERO).unwrap().soundness, Soundness::NotReadToTheEnd);
-    }
-}
-
-impl Store {
-    /// Returns how many rows each table has.
-    ///
-    /// # Errors
-    /// The store's.
-    pub fn counts(&self) -> Result<std::collections::BTreeMap<String, i64>> {
-        self.read(|c| {
-            let names: Vec<String> = c
-                .prepare("SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT GLOB 'sqlite_*' ORDER BY name")?
-                .query_map([], |row| row.get(0))?
-                .collect::<rusqlite::Result<_>>()?;
-            let count = |name: String| {
-                let rows = c.query_row(&format!("SELECT count(*) FROM \"{name}\""), [], |row| row.get(0))?;
-                Ok((name, rows))
-            };
-            names.into_iter().map(count).collect()
-        })
     }
 }

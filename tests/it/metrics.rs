@@ -1,4 +1,5 @@
 //! `g2 metrics`: what it tells, judged by Prometheus's own tools.
+#![expect(clippy::disallowed_methods, reason = "a test reads what is asked of it, and files of the docs")]
 #![expect(clippy::disallowed_types, reason = "Prometheus is a program")]
 #![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
 

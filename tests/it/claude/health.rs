@@ -1,6 +1,7 @@
 //! Ways in which a real Claude Code in a real container is slow, silent or wedged, with short limits. The slow ones are left
 //! alone, the wedged ones are ended with what was seen of them, and each message is answered.
 #![expect(clippy::disallowed_methods, reason = "tests play the user, and put programs before the agent's")]
+#![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
 
 use std::{
     env,

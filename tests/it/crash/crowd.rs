@@ -6,6 +6,7 @@
 //! `G2_CROWD` says how many rounds of messages are sent (1; CI does no more), `G2_SEED` when the daemon ends.
 #![expect(clippy::disallowed_methods, reason = "the test is the machine: it kills, and looks at processes")]
 #![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
+#![expect(clippy::print_stdout, reason = "figures of the long run")]
 
 use std::{
     collections::{BTreeMap, BTreeSet},

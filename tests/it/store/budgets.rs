@@ -65,12 +65,12 @@ async fn a_group_that_has_used_its_budget_up_is_held_to_the_end_of_the_day_and_t
     let hold = Event::Hold { group: main.clone(), reason: Holding::Budget };
     let close = Event::CloseAsked { group: main.clone() };
     let (held, news) = world.budgets(5, NOW).await;
-    assert_eq!(held, [main.clone()]);
+    assert_eq!(held, std::slice::from_ref(&main));
     assert!(news.contains(&hold) && news.contains(&close), "{news:?}");
     assert!(world.told().await.is_empty());
     world.message("local:main", "b", "and now?", EngageVerdict::Wake).await;
     for _ in 0..2 {
-        assert_eq!(world.budgets(5, NOW).await.0, [main.clone()]);
+        assert_eq!(world.budgets(5, NOW).await.0, std::slice::from_ref(&main));
     }
     let told = world.told().await;
     assert!(told.len() == 1 && told[0].starts_with("Today's budget for my work is used up."), "{told:?}");
@@ -78,12 +78,12 @@ async fn a_group_that_has_used_its_budget_up_is_held_to_the_end_of_the_day_and_t
     // A higher budget, and a lower one again: it was told already.
     let release = Event::Release { group: main.clone(), reason: Holding::Budget };
     assert_eq!(world.budgets(50, NOW).await, (vec![], vec![release.clone()]));
-    assert_eq!(world.budgets(5, NOW).await.0, [main.clone()]);
+    assert_eq!(world.budgets(5, NOW).await.0, std::slice::from_ref(&main));
     assert!(world.told().await.is_empty());
 
     // Up to the last moment of the day it is held, and not from the first one of the next.
     let midnight = Time((NOW.0 / DAY + 1) * DAY);
-    assert_eq!(world.budgets(5, midnight.plus_ms(-1)).await.0, [main.clone()]);
+    assert_eq!(world.budgets(5, midnight.plus_ms(-1)).await.0, std::slice::from_ref(&main));
     assert_eq!(world.budgets(5, midnight).await, (vec![], vec![release]));
     // The next day has messages of its own.
     world.store.add_usage(page(5), midnight).await.unwrap();
