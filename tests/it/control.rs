@@ -188,7 +188,7 @@ fn a_text_that_waits_is_given_up_and_what_waits_behind_it_is_sent() {
     });
     let id = row["id"].to_string();
     if row["status"] == "failed" {
-        root.change_store("UPDATE outbox SET status = 'unknown', next_try_at = (unixepoch() + 3600) * 1000");
+        root.change_store("UPDATE outbox SET status = 'unknown', next_try_at = (unixepoch() + 600) * 1000");
     }
     root.g2(&["outbox", "drop", &id]);
     let row = root.rows(&["outbox", "list"]).remove(0);

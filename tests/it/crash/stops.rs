@@ -121,7 +121,9 @@ fn a_text_is_given_up_or_waits() {
             root.rows(&["outbox", "list"]).into_iter().find(|row| row["error"].is_string())
         });
         if row["status"] == "failed" {
-            root.change_store("UPDATE outbox SET status = 'unknown', next_try_at = (unixepoch() + 3600) * 1000");
+            root.change_store(
+                "UPDATE outbox SET status = 'unknown', next_try_at = (unixepoch() + 600) * 1000",
+            );
         }
         let id = row["id"].to_string();
         dies(&root, daemon, point, &["outbox", "drop", &id]);
