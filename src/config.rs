@@ -163,7 +163,7 @@ impl Config {
     /// # Errors
     /// As [`Config::load`].
     pub fn check(root: &Path, text: &str) -> Result<(), ConfigError> {
-        Self::of(&root.join("g2.toml"), text, &Environment::default(), &dotenv::text(root)).map(drop)
+        Self::of(Path::new("g2.toml"), text, &Environment::default(), &dotenv::text(root)).map(drop)
     }
 
     /// Returns what stands in the files now, once it is sure that it could be used.
