@@ -79,12 +79,13 @@ pub fn save(root: &Path, file: &Path, with_secrets: bool, now: Time) -> Result<S
     }
     let file = folder.join(name);
     let workshop = Workshop::open(&file)?;
+    let opened = pack::open(root, with_secrets).context("opening the root's own files failed")?;
     let copy = workshop.at("g2.sqlite");
     store::copy_to(&root.join("data/g2.sqlite"), &copy).context("copying the store failed")?;
     failpoint::reach("backup.copied");
     let archive = workshop.at("archive");
     let mut packing = Packing::new(&archive, &workshop.path, with_secrets, now)?;
-    packing.pack(root, &copy).context("writing the archive failed")?;
+    packing.pack(root, &copy, opened).context("writing the archive failed")?;
     let manifest = packing.finish().context("writing the archive failed")?;
     failpoint::reach("backup.archived");
     let read = archive::read(&archive, &mut |_| Ok(()));

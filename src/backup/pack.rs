@@ -25,6 +25,27 @@ const NAMED: usize = 100;
 /// Files up to this many bytes are held in memory while they are read.
 const HELD: usize = 1 << 20;
 
+/// Files of the root, opened at one instant: whatever is added to them later is not read.
+pub(super) struct Opened(Vec<(&'static str, File, u64)>);
+
+/// Opens the root's own files. Done before the store is copied, the list of changes tells of nothing that the copy does not have.
+pub(super) fn open(root: &Path, with_secrets: bool) -> io::Result<Opened> {
+    let secret: &[&str] = if with_secrets { &SECRET_FILES } else { &[] };
+    let mut opened = Vec::new();
+    for path in FILES.iter().chain(secret) {
+        // They are ours, so a link is what their owner wants.
+        match File::open(root.join(path)) {
+            Ok(file) => {
+                let size = file.metadata()?.len();
+                opened.push((*path, file, size));
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(Opened(opened))
+}
+
 /// An archive that is being written.
 pub(super) struct Packing {
     tar: tar::Builder<BufWriter<File>>,
@@ -48,29 +69,26 @@ impl Packing {
         Ok(Self { tar: tar::Builder::new(BufWriter::new(file)), workshop: workshop.to_owned(), manifest })
     }
 
-    pub(super) fn pack(&mut self, root: &Path, store: &Path) -> io::Result<()> {
+    pub(super) fn pack(&mut self, root: &Path, store: &Path, opened: Opened) -> io::Result<()> {
         let copy = File::open(store)?;
         let size = copy.metadata()?.len();
         self.append(STORE, &copy, size, &copy)?;
-        let (mut files, mut folders) = (FILES.to_vec(), FOLDERS.to_vec());
+        let mut folders = FOLDERS.to_vec();
         if self.manifest.with_secrets {
-            files.extend(SECRET_FILES);
             folders.extend(SECRET_FOLDERS);
         }
-        for path in files {
-            // They are ours, so a link is what their owner wants.
-            match File::open(root.join(path)) {
-                Ok(file) => self.append_changing(path, file)?,
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                Err(error) => return Err(error),
-            }
+        for (path, file, size) in opened.0 {
+            self.append_changing(path, file, size)?;
         }
         for folder in folders {
             each_below(&root.join(folder), &mut |below, met| {
                 let path = format!("{folder}/{}", below.display());
                 match met {
                     Met::Folder => self.append_folder(&path, &root.join(&path)),
-                    Met::File(file) => self.append_changing(&path, file),
+                    Met::File(file) => {
+                        let size = file.metadata()?.len();
+                        self.append_changing(&path, file, size)
+                    }
                     Met::LeftOut(why) => {
                         self.leave_out(&path, why);
                         Ok(())
@@ -103,9 +121,8 @@ impl Packing {
         self.tar.append_data(&mut header, path, io::empty())
     }
 
-    /// Appends a file that somebody may be writing to: as many bytes as it had when it was opened, or fewer.
-    fn append_changing(&mut self, path: &str, file: File) -> io::Result<()> {
-        let most = file.metadata()?.len();
+    /// Appends a file that somebody may be writing to: its first `most` bytes, or fewer.
+    fn append_changing(&mut self, path: &str, file: File, most: u64) -> io::Result<()> {
         let mut held = tempfile::spooled_tempfile_in(HELD, &self.workshop);
         if let Err(error) = io::copy(&mut (&file).take(most), &mut held) {
             if error.raw_os_error() == Some(Errno::NOSPC.raw_os_error()) {

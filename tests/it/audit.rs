@@ -203,3 +203,22 @@ fn age(root: &Root, count: i64) {
     }
     fs::remove_file(root.data("changes.log")).unwrap();
 }
+
+#[test]
+fn a_restored_root_has_a_chain_that_is_whole_and_goes_on() {
+    let root = Root::new("");
+    root.g2(&["groups", "set", "main", "name=a"]);
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("g2.tar");
+    root.g2(&["backup", file.to_str().unwrap()]);
+    // What was changed since is not in it.
+    root.g2(&["groups", "set", "main", "name=b"]);
+    let restored = Root::empty();
+    restored.g2(&["restore", file.to_str().unwrap()]);
+    assert!(verify(&restored, &[]).1);
+    restored.g2(&["groups", "set", "main", "name=c"]);
+    assert!(verify(&restored, &[]).1);
+    let told: Vec<String> =
+        list(&restored, &["--grep", "groups.set"]).iter().map(|row| row["what"].to_string()).collect();
+    assert!(told.len() == 2 && told[0].contains('a') && told[1].contains("\\\"c"), "{told:?}");
+}

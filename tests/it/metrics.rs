@@ -25,6 +25,16 @@ fn promtool() -> bool {
     there
 }
 
+/// A program that is ended when the test is over.
+struct Started(std::process::Child);
+
+impl Drop for Started {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
 /// Has promtool judge something, given on its standard input.
 fn judged(arguments: &[&str], input: &str) {
     let mut tool = Command::new("promtool")
@@ -135,4 +145,51 @@ fn rules_and_dashboard_ask_for_figures_that_there_are() {
             assert!(told.contains(&format!("\"{name}\"")), "{file} asks for {name}");
         }
     }
+}
+
+/// The configuration is the one of docs/metrics.md, with other places.
+#[test]
+fn a_real_prometheus_scrapes_the_page_and_has_no_fault_in_alert_rules() {
+    if !promtool() {
+        return;
+    }
+    let (page, own) = (free_port(), free_port());
+    let root = Root::new(&format!("[web]\nlisten = \"127.0.0.1:{page}\"\n"));
+    let _daemon = root.serve();
+    wait_for("the page", || root.json(&["status"])["page"].as_str().map(drop));
+    let text = std::fs::read_to_string(docs("../metrics.md")).unwrap();
+    let example = text.split("```yaml\n").nth(1).unwrap().split("```").next().unwrap();
+    let config = example
+        .replace("/srv/g2/data/web.token", root.data("web.token").to_str().unwrap())
+        .replace("127.0.0.1:4747", &format!("127.0.0.1:{page}"))
+        .replace("[alerts.yml]", &format!("[{}]", docs("alerts.yml")));
+    assert!(config != example && config.contains(&format!(":{page}")), "{config}");
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("prometheus.yml");
+    std::fs::write(&file, format!("global: {{scrape_interval: 1s, evaluation_interval: 1s}}\n{config}"))
+        .unwrap();
+    let log = std::fs::File::create(folder.path().join("log")).unwrap();
+    let prometheus = Command::new("prometheus")
+        .arg(format!("--config.file={}", file.display()))
+        .arg(format!("--storage.tsdb.path={}", folder.path().join("data").display()))
+        .arg(format!("--web.listen-address=127.0.0.1:{own}"))
+        .stdout(Stdio::null())
+        .stderr(log)
+        .spawn()
+        .unwrap();
+    let _prometheus = Started(prometheus);
+    let told = wait_for("a scrape", || {
+        let answer = Command::new("promtool")
+            .args(["query", "instant", &format!("http://127.0.0.1:{own}"), "g2_up"])
+            .output()
+            .unwrap();
+        let text = String::from_utf8(answer.stdout).unwrap();
+        text.contains("g2_up{").then_some(text)
+    });
+    assert!(told.contains("job=\"g2\"") && told.contains("=> 1 @"), "{told}");
+}
+
+/// A port that nobody listened at a moment ago.
+fn free_port() -> u16 {
+    std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap().port()
 }

@@ -177,7 +177,7 @@ fn cases(failed: i64) -> Vec<Case> {
 /// What differs from root to root, or from moment to moment, made the same.
 fn plain(value: &Value) -> Value {
     let moment = Regex::new(
-        r"\d{4}-\d\d-\d\dT[0-9:.]+(Z|[+-]\d\d:\d\d)?|\d{13}-sent-[0-9a-f]{8}|[0-9a-f]{8}-[0-9a-f-]{20,}",
+        r"\d{4}-\d\d-\d\dT[0-9:.]+(Z|[+-]\d\d:\d\d)?|\d{13}-sent-[0-9a-f]{8}|[0-9a-f]{8}-[0-9a-f-]{20,}|/\S*/\.tmp\w+",
     )
     .unwrap();
     match value {
