@@ -193,7 +193,7 @@ mod tests {
         assert!(at_80.left_out.is_empty(), "a column without values is not missed");
         let at_50 = fitted(&runs(), 50);
         assert_eq!(at_50.left_out, ["RECORDS"]);
-        assert_eq!(shown(&at_50)[2], "2   family local:family  the agent said nothing…");
+        assert_eq!(shown(&at_50)[2], "2   family local:family  the agent said nothing f…");
         assert_eq!(shown(&fitted(&runs(), 24))[2], "2   family l…  the agen…");
         assert_eq!(shown(&fitted(&runs(), 5))[2], "2");
     }

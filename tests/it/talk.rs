@@ -76,7 +76,8 @@ fn a_half_typed_line_is_kept_when_an_answer_comes() {
     let _daemon = root.serve();
     let (mut terminal, chat, _) = open(&root, "me");
     terminal.keys("question\r");
-    terminal.until("G2 is at work");
+    // Its start waits for the gate.
+    terminal.until("G2 starts");
     terminal.keys("half a li");
     terminal.until("half a li");
     root.open_gate();

@@ -100,7 +100,9 @@ fn nothing_that_is_said_acts_on_a_terminal_and_a_pipe_gets_it_as_it_is() {
     let _daemon = root.serve();
     let mut terminal = Terminal::open();
     let run = |terminal: &Terminal, arguments: &[&str]| {
-        terminal.start(root.command(arguments)).wait().unwrap();
+        let mut command = root.command(arguments);
+        command.env("NO_COLOR", "1");
+        terminal.start(command).wait().unwrap();
     };
     run(&terminal, &["send", "--wait", "60", "go"]);
     assert_eq!(terminal.until("\n"), "[2Ja2Jbcd\r\n");

@@ -8,7 +8,7 @@ use std::sync::{
 use rustyline::{
     Context, Helper,
     completion::Completer,
-    highlight::{CmdKind, Highlighter},
+    highlight::Highlighter,
     hint::Hinter,
     validate::{ValidationContext, ValidationResult, Validator},
 };
@@ -39,15 +39,15 @@ impl Helper for Keys {}
 
 impl Hinter for Keys {
     type Hint = String;
-}
 
-impl Highlighter for Keys {
-    /// Nothing is highlighted; it is asked after each key, and so it is known whether something is typed.
-    fn highlight_char(&self, line: &str, _: usize, _: CmdKind) -> bool {
+    /// There is no hint. It is asked for after each change, and so it is known whether something is typed.
+    fn hint(&self, line: &str, _: usize, _: &Context<'_>) -> Option<String> {
         self.empty.store(line.is_empty(), SeqCst);
-        false
+        None
     }
 }
+
+impl Highlighter for Keys {}
 
 impl Validator for Keys {
     fn validate(&self, line: &mut ValidationContext<'_>) -> rustyline::Result<ValidationResult> {
