@@ -19,7 +19,7 @@ of the old root are not touched.
 
 Examples:
   g2 restore --check monday.tar
-  g2 --root ~/g2-new restore monday.tar";
+  g2 restore monday.tar --root ~/g2-new";
 
 /// How many tasks are named.
 const NAMED: usize = 20;
