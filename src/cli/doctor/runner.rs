@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     config::{Config, ConfigError, dotenv},
-    domain::runs::run_settings,
+    domain::{host::pages::page, runs::run_settings},
     sandbox::{
         Network, Sandbox, SandboxError,
         docker::DockerSandbox,
@@ -126,7 +126,9 @@ fn rows(outcomes: &[(Rule, Outcome)]) -> Vec<Row> {
             let check = format!("runner_{rule}");
             let row = match outcome {
                 Outcome::Kept(words) => Row::ok("", words.clone()),
-                Outcome::Broken(words) => Row::fail("", words.clone(), rule.fix()),
+                Outcome::Broken(words) => {
+                    Row { see: page(&check), ..Row::fail("", words.clone(), rule.fix()) }
+                }
                 Outcome::NotTried | Outcome::NotOfV1 => return None,
             };
             Some(Row { check: check.into(), ..row })

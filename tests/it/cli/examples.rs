@@ -13,7 +13,7 @@ const LAST: &str = "g2 stop";
 const OF_THE_MACHINE: [&str; 4] = ["g2 service ", "g2 image ", "g2 setup", "g2 doctor --fix"];
 
 /// Examples about things that are not there in a small root, or about this machine: each is understood, and may fail.
-const MAY_FAIL: [&str; 12] = [
+const MAY_FAIL: [&str; 13] = [
     "g2 approvals ",
     "g2 channels ",
     "g2 doctor",
@@ -21,6 +21,7 @@ const MAY_FAIL: [&str; 12] = [
     "g2 messages skip ",
     "g2 outbox drop ",
     "g2 outbox retry ",
+    "g2 restored ",
     "g2 runs attach ",
     "g2 runs stop ",
     "g2 sessions remove ",
