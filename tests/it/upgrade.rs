@@ -86,8 +86,8 @@ fn an_upgrade_keeps_a_checked_copy_and_tells_what_it_changed() {
     assert_eq!(schema(&root, &copy), before);
     assert!(root.log().contains("A table that nobody uses"), "{}", root.log());
     let status = String::from_utf8(newer(&root, &["status"]).stdout).unwrap();
-    assert!(status.contains(&format!("upgraded: schema {before} became {}", before + 1)), "{status}");
-    assert!(status.contains("\n  A table that nobody uses\n"), "{status}");
+    assert!(status.contains(&format!("upgraded   schema {before} became {}", before + 1)), "{status}");
+    assert!(status.contains("\n           A table that nobody uses\n"), "{status}");
     // The older program beside the newer daemon.
     let refused = root.run(&["send", "hello"]);
     assert!(told(&refused).contains("restart the service"), "{refused:?}");
