@@ -78,7 +78,7 @@ const NOT_HOT: [(&str, &[&str]); 11] = [
         "add_web_ticket", "enter_web", "web_session", "web_sessions", "end_web_sessions",
     ]),
     ("a person at the command line", &[
-        "act", "audit", "audit_ends", "audit_rows", "changes", "commit_times", "count_held_back", "decide_held", "held_back", "figures", "egress", "set_rule_outside", "recounted", "add_group", "add_member", "archived_session", "archives_kept", "as_if", "chat", "chats",
+        "counts", "act", "audit", "audit_ends", "audit_rows", "changes", "commit_times", "count_held_back", "decide_held", "held_back", "figures", "egress", "set_rule_outside", "recounted", "add_group", "add_member", "archived_session", "archives_kept", "as_if", "chat", "chats",
         "clear_dropped", "command_of_file", "commands_called", "conversation", "delete_archive", "dropped", "event_before", "forget_note", "grant_role", "groups",
         "hold", "ipc_rows", "lanes_called", "live_sessions", "members", "messages", "messages_of", "approvals_of", "newest_groups", "newest_members", "newest_users", "newest_wirings", "note", "note_drop", "note_retry", "outbox_row",
         "put_user", "activity", "heard_word", "drop_outbox", "skip_message", "stop_run", "stop_of", "run", "say_to_run", "steps_of_run", "seen_of_run", "release", "remove_group", "remove_member", "remove_user", "remove_wiring", "retry_outbox", "revoke_roles",
