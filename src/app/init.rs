@@ -91,7 +91,7 @@ fn no_root(root: &Path) -> OpError {
 
 fn restoring(root: &Path) -> OpError {
     OpError::refused(format!("a restore into {} has not ended", root.display()))
-        .hint("wait for it; one that was killed is begun again with `g2 restore FILE`")
+        .hint("wait until it ends; if it was killed, `g2 restore FILE` begins anew")
 }
 
 fn without_store(root: &Path, trace: &Path) -> anyhow::Error {

@@ -1,9 +1,11 @@
 //! When a change of a setting holds, while a daemon runs.
 
 use ipc_handlers::words;
+use schemars::JsonSchema;
 
 words! {
     /// When a change of a setting holds.
+    #[derive(JsonSchema)]
     pub enum Takes: "effect of a setting" {
         /// The running daemon reads it again whenever it needs it.
         Now = "now",

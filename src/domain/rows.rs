@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize, Serializer};
 
 use super::{
     heard::access::UnknownSenders,
+    host::metrics::WaitCause,
     platforms::{
         attachments::Attachment,
         chats::{self, ChatInfo},
@@ -211,6 +212,9 @@ pub struct Lane {
     pub since: Option<Time>,
     /// What they wait for.
     pub waits_for: Option<String>,
+    /// The same as a kind.
+    #[serde(skip)]
+    pub wait_cause: Option<WaitCause>,
     /// How many attempts at the oldest of them have failed.
     pub failed_attempts: u32,
     /// Until when it rests.

@@ -32,6 +32,8 @@ words! {
         Rest = "rest",
         /// The container of its group is at other work.
         Group = "group",
+        /// The budget of its group is used up for today.
+        Budget = "budget",
         /// All places for containers are taken.
         Slot = "slot",
         /// Its wiring was removed.

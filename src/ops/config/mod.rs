@@ -22,8 +22,7 @@ pub struct Changed {
     pub name: String,
     /// As it stands in `g2.toml` now; `None`: it has its default.
     pub value: Option<String>,
-    /// `now`, or `restart`: from the next start of the daemon on.
-    pub takes: &'static str,
+    pub takes: Takes,
 }
 
 impl From<EditError> for OpError {
@@ -63,5 +62,5 @@ fn write(world: &World<'_>, name: &str, text: &str, value: Option<String>) -> Re
         Takes::Restart => "; a running daemon needs a restart for it",
     };
     let says = format!("{name} {is}{when}");
-    Ok(Done::new(Changed { name: name.to_owned(), value, takes: holds.as_str() }, says))
+    Ok(Done::new(Changed { name: name.to_owned(), value, takes: holds }, says))
 }

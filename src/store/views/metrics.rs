@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use ipc_handlers::Time;
 use rusqlite::Connection;
 
-use super::turns::{A_SLOT, LanesShown};
+use super::turns::LanesShown;
 use crate::domain::{
     host::metrics::{Total, WaitCause},
     states::RunStatus,
@@ -72,13 +72,7 @@ impl Store {
         let mut waits: BTreeMap<WaitCause, i64> =
             WaitCause::CHOICES.iter().map(|(_, cause)| (*cause, 0)).collect();
         for lane in self.shown_lanes(None, LanesShown::Busy, None, now)? {
-            let Some(waits_for) = lane.waits_for else { continue };
-            let cause = match lane.rest_until {
-                Some(_) => WaitCause::Rest,
-                None if waits_for == A_SLOT => WaitCause::Slot,
-                None if lane.run.is_none() && waits_for.starts_with("its wiring") => WaitCause::Wiring,
-                None => WaitCause::Group,
-            };
+            let Some(cause) = lane.wait_cause else { continue };
             *waits.entry(cause).or_default() += 1;
         }
         Ok(waits)

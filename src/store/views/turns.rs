@@ -4,6 +4,7 @@ use ipc_handlers::{Folder, Time};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use crate::domain::{
+    host::metrics::WaitCause,
     rows::{Lane, Waiter},
     runs::retry,
 };
@@ -89,13 +90,15 @@ fn lane_row(c: &Connection, r: &rusqlite::Row<'_>, now: Time) -> rusqlite::Resul
     let failed_attempts: u32 = r.get("tries")?;
     let waits_for = match rest_until {
         _ if waiting == 0 => None,
-        _ if !wired => Some("its wiring, which was removed".to_owned()),
+        _ if !wired => Some((WaitCause::Wiring, "its wiring, which was removed".to_owned())),
         Some(until) if failed_attempts > 0 => {
-            Some(format!("{}; then comes {}", rest_in_words(until), attempt_after(failed_attempts)))
+            let words = format!("{}; then comes {}", rest_in_words(until), attempt_after(failed_attempts));
+            Some((WaitCause::Rest, words))
         }
-        Some(until) => Some(rest_in_words(until)),
-        None => Some(at_work_or_a_slot(c, group.as_str(), now)?),
+        Some(until) => Some((WaitCause::Rest, rest_in_words(until))),
+        None => Some(group_or_a_slot(c, group.as_str(), now)?),
     };
+    let (wait_cause, waits_for) = waits_for.unzip();
     Ok(Lane {
         group,
         chat_jid: r.get("chat_jid")?,
@@ -103,6 +106,7 @@ fn lane_row(c: &Connection, r: &rusqlite::Row<'_>, now: Time) -> rusqlite::Resul
         waiting,
         since: r.time_or_null("since")?,
         waits_for,
+        wait_cause,
         failed_attempts,
         rest_until,
         why: error.filter(|_| rest_until.is_some()),
@@ -112,12 +116,19 @@ fn lane_row(c: &Connection, r: &rusqlite::Row<'_>, now: Time) -> rusqlite::Resul
 
 /// What waits in a group for nothing of its own.
 pub(super) fn at_work_or_a_slot(c: &Connection, group: &str, now: Time) -> rusqlite::Result<String> {
+    group_or_a_slot(c, group, now).map(|(_, words)| words)
+}
+
+fn group_or_a_slot(c: &Connection, group: &str, now: Time) -> rusqlite::Result<(WaitCause, String)> {
     if let Some(out) = budgets::out_in_words(c, group, now)? {
-        return Ok(out);
+        return Ok((WaitCause::Budget, out));
     }
     let at_work =
         AtWork::of(c, group).map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))?;
-    Ok(at_work.map_or_else(|| A_SLOT.to_owned(), |at_work| at_work.in_words()))
+    Ok(match at_work {
+        Some(at_work) => (WaitCause::Group, at_work.in_words()),
+        None => (WaitCause::Slot, A_SLOT.to_owned()),
+    })
 }
 
 impl Store {

@@ -456,9 +456,7 @@ impl RootFault {
             ),
             Self::Restoring { root } => (
                 format!("a restore into {root} has not ended"),
-                format!(
-                    "wait for it; one that was killed is begun again with `g2 --root {root} restore FILE`"
-                ),
+                format!("wait until it ends; if it was killed, `g2 --root {root} restore FILE` begins anew"),
             ),
             Self::NoFolder { root, path } => {
                 (format!("{path} is not a folder"), format!("move it away and run `g2 --root {root} init`"))
