@@ -175,17 +175,20 @@ struct Traced {
 
 impl Traced {
     fn signal(&self, signal: Signal) {
-        let pid = fs::read_to_string(&self.lock).ok().and_then(|pid| Pid::from_raw(pid.trim().parse().ok()?));
-        if let Some(pid) = pid {
-            let _ = kill_process(pid, signal);
-        }
+        let lock = fs::read_to_string(&self.lock).ok();
+        let pid = lock.and_then(|lock| Pid::from_raw(lock.split_whitespace().next()?.parse().ok()?));
+        let _ = kill_process(pid.expect("the lock begins with the daemon's number"), signal);
     }
 }
 
 impl Drop for Traced {
     fn drop(&mut self) {
+        // A tracer that is killed takes nothing with it that it did not start: the daemon is killed first.
         if self.strace.try_wait().ok().flatten().is_none() {
-            self.signal(Signal::KILL);
+            if self.lock.exists() {
+                self.signal(Signal::KILL);
+            }
+            let _ = self.strace.kill();
             let _ = self.strace.wait();
         }
     }
