@@ -13,16 +13,19 @@ use super::out;
 /// The longest one that is read, bytes.
 const LONGEST: u64 = 4096;
 
-/// As long as it lives, the terminal does not show what is typed.
+/// As long as it lives, the terminal does not show what is typed, and hands every key over: Ctrl-C too, so that the terminal is
+/// as it was whenever somebody gives up.
 struct Hidden(Option<rustix::termios::Termios>);
 
 impl Hidden {
     fn begin() -> Self {
-        use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
+        use rustix::termios::{LocalModes, OptionalActions, SpecialCodeIndex, tcgetattr, tcsetattr};
         let stdin = std::io::stdin();
         let before = tcgetattr(&stdin).ok();
         if let Some(mut hidden) = before.clone() {
-            hidden.local_modes.remove(LocalModes::ECHO);
+            hidden.local_modes.remove(LocalModes::ECHO | LocalModes::ICANON | LocalModes::ISIG);
+            hidden.special_codes[SpecialCodeIndex::VMIN] = 1;
+            hidden.special_codes[SpecialCodeIndex::VTIME] = 0;
             // Otherwise it is shown, which is no reason not to go on.
             let _ = tcsetattr(&stdin, OptionalActions::Flush, &hidden);
         }
@@ -39,6 +42,26 @@ impl Drop for Hidden {
     }
 }
 
+/// Reads a line of keys; `None`: the person gave up.
+fn typed(keys: impl std::io::BufRead) -> std::io::Result<Option<String>> {
+    const CTRL_C: u8 = 3;
+    const CTRL_D: u8 = 4;
+    const BACKSPACE: u8 = 8;
+    const DELETE: u8 = 127;
+    let mut line = Vec::new();
+    for key in keys.bytes() {
+        match key? {
+            b'\n' | b'\r' => break,
+            CTRL_C | CTRL_D => return Ok(None),
+            BACKSPACE | DELETE => drop(line.pop()),
+            // What is longer is no secret.
+            key if line.len() as u64 <= LONGEST => line.push(key),
+            _ => {}
+        }
+    }
+    Ok(Some(String::from_utf8_lossy(&line).into_owned()))
+}
+
 /// Reads a secret; `what` names it.
 pub(super) fn read(what: &str, file: Option<&Path>) -> anyhow::Result<String> {
     let mut text = String::new();
@@ -52,10 +75,13 @@ pub(super) fn read(what: &str, file: Option<&Path>) -> anyhow::Result<String> {
         None if std::io::stdin().is_terminal() => {
             out::ask(&format!("{what}: "));
             let shown = Hidden::begin();
-            let read = std::io::stdin().read_line(&mut text);
+            let read = typed(std::io::stdin().lock());
             drop(shown);
             out::ask("\n");
-            read.with_context(|| format!("reading {what}"))?;
+            match read.with_context(|| format!("reading {what}"))? {
+                Some(line) => text = line,
+                None => anyhow::bail!("{what} was not given"),
+            }
         }
         None => {
             let read = std::io::stdin().take(LONGEST).read_to_string(&mut text);
@@ -66,4 +92,25 @@ pub(super) fn read(what: &str, file: Option<&Path>) -> anyhow::Result<String> {
     anyhow::ensure!(!secret.is_empty(), "{what} is empty");
     anyhow::ensure!(!secret.chars().any(|c| c.is_whitespace() || c.is_control()), "{what} is not one word");
     Ok(secret.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_make_a_line_and_somebody_may_give_up() {
+        for (keys, line) in [
+            ("key\nmore", Some("key")),
+            ("kex\u{7f}y\r", Some("key")),
+            ("\u{8}key", Some("key")),
+            ("ke\u{3}", None),
+            ("\u{4}", None),
+            ("", Some("")),
+        ] {
+            assert_eq!(typed(keys.as_bytes()).unwrap().as_deref(), line, "{keys:?}");
+        }
+        let long = typed("x".repeat(1 << 16).as_bytes()).unwrap().unwrap();
+        assert_eq!(long.len() as u64, LONGEST + 1);
+    }
 }

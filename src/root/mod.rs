@@ -36,7 +36,7 @@ pub use runs::{
     folders_of_runs, put_result, read_run_log, read_run_log_end, read_run_prompt, remove_files_of_run,
     remove_run_folder, run_folders,
 };
-pub use settings::{put_setting, put_variable};
+pub use settings::put_variable;
 pub use starts::{read_starts, write_starts};
 pub use typed::{append_typed, read_typed};
 pub use web::web_token;

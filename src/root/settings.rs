@@ -1,19 +1,9 @@
-//! `g2.toml` and `.env`, changed in one place each. All of a change is written, or nothing.
+//! `.env`, changed in one place. All of a change is written, or nothing.
 #![expect(clippy::disallowed_methods, reason = "the door to files that no container can write")]
 
 use std::{fs, io, path::Path};
 
-use crate::{config, system::process};
-
-/// Has `g2.toml` say a setting, whose value is as TOML has it. Everything else in it stays.
-///
-/// # Errors
-/// The operating system's; there is no such setting, or it can't have this value.
-pub fn put_setting(root: &Path, name: &str, value: &str) -> io::Result<()> {
-    let path = root.join("g2.toml");
-    let text = config::edit::with_setting(&text(&path)?, name, value).map_err(io::Error::other)?;
-    replace(&path, &text)
-}
+use crate::system::process;
 
 /// Has `.env` say a variable, for this user alone. Other lines stay.
 ///
@@ -61,13 +51,5 @@ mod tests {
         assert_eq!(fs::read_to_string(&path).unwrap(), "# mine\nTZ=UTC\nKEY=new\n");
         assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600);
         assert!(!root.path().join(".env.new").exists());
-    }
-
-    #[test]
-    fn a_setting_is_written_into_a_file_that_is_not_there_yet() {
-        let root = tempfile::tempdir().unwrap();
-        put_setting(root.path(), "agent.provider", "\"claude\"").unwrap();
-        let text = fs::read_to_string(root.path().join("g2.toml")).unwrap();
-        assert!(text.contains("[agent]\nprovider = \"claude\"\n"), "{text}");
     }
 }

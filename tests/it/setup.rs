@@ -42,8 +42,13 @@ impl Newcomer {
 
     /// `g2 setup` without Docker and systemd.
     fn setup(&self, words: &[&str]) -> Command {
+        self.command(&[&["setup", "--service", "no"], words].concat())
+    }
+
+    /// `g2` without Docker and systemd.
+    fn command(&self, words: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_g2"));
-        command.args(["setup", "--service", "no"]).args(words).env_clear();
+        command.args(words).env_clear();
         command.env("PATH", std::env::var_os("PATH").unwrap()).env("HOME", self.home.path());
         command.env("G2_ROOT", self.root()).env("DOCKER_HOST", NO_DOCKER).stdin(Stdio::null());
         command
@@ -176,6 +181,36 @@ fn a_person_is_asked_step_by_step_and_a_key_that_is_typed_is_not_shown() {
     assert_eq!(ended.code(), Some(1));
     assert!(terminal.is_plain());
     assert!(newcomer.text("g2.toml").contains("timezone = \"Europe/Paris\""));
+}
+
+#[test]
+fn a_terminal_shows_keys_again_after_somebody_gave_up_over_a_secret() {
+    let newcomer = Newcomer::new();
+    let mut terminal = Terminal::open();
+    let mut child = terminal.start(newcomer.setup(&["--yes", "--key-file", "-"]));
+    terminal.until("Key: ");
+    assert!(!terminal.is_plain());
+    terminal.keys("sk-ant\u{3}");
+    terminal.until("Key was not given");
+    wait_for("the set-up to end", || child.try_wait().unwrap());
+    assert!(terminal.is_plain() && newcomer.text(".env").is_empty());
+}
+
+#[test]
+fn the_doctor_tries_the_key_of_a_root_where_it_is_asked_to() {
+    let newcomer = Newcomer::new();
+    assert!(newcomer.command(&["init"]).output().unwrap().status.success());
+    fs::write(newcomer.root().join(".env"), "ANTHROPIC_API_KEY=sk-ant-api03-planted\n").unwrap();
+    for (answer, status, exit) in [("200 OK", "ok", None), ("401 Unauthorized", "fail", Some(1))] {
+        let host = Host::always(response(answer, "", "{}"));
+        let mut doctor = newcomer.command(&["--json", "doctor", "--online"]);
+        let output = doctor.env("ANTHROPIC_BASE_URL", host.url()).output().unwrap();
+        let rows: Vec<Value> = serde_json::from_slice(&output.stdout).unwrap();
+        let key = rows.iter().find(|row| row["check"] == "key").unwrap();
+        assert_eq!(key["status"], status, "{key}");
+        assert!(exit.is_none() || output.status.code() == exit, "{output:?}");
+        assert!(!String::from_utf8_lossy(&output.stdout).contains("planted"));
+    }
 }
 
 #[test]

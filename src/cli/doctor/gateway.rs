@@ -1,14 +1,19 @@
-//! The containers' way to the model: its host's address, and the key. Nothing is asked of that host.
+//! The containers' way to the model: its host's address, and the key. Nothing is asked of that host without `--online`.
+
+use std::time::Duration;
 
 use super::{
-    Subject,
+    Context, Subject,
     row::{Row, chain},
 };
 use crate::{
     domain::runs::run_settings::Network,
-    gateway::{CredentialError, CredentialKind, Credentials, Upstream},
+    gateway::{CredentialError, CredentialKind, Credentials, TrialError, Upstream, Verdict, try_key},
     loops::problems::remedy,
 };
+
+/// How long the model's host may take over a key.
+const KEY_CHECK: Duration = Duration::from_secs(20);
 
 pub(super) fn check(subject: &Subject) -> Vec<Row> {
     let config = &subject.config;
@@ -30,6 +35,40 @@ pub(super) fn check(subject: &Subject) -> Vec<Row> {
     }
     rows.push(egress(&reaching));
     rows
+}
+
+/// Tries the key with one request, which uses no tokens.
+pub(super) async fn online(context: &Context) -> Row {
+    let Ok(config) = context.config() else {
+        return Row::fail("key", "it was not tried, as the settings can't be read", "mend them first");
+    };
+    let upstream = match Upstream::parse(&config.gateway.upstream) {
+        Ok(upstream) => upstream,
+        Err(error) => return Row::fail("key", chain(&error), "`g2 config set gateway.upstream URL`"),
+    };
+    let credentials = Credentials::new(context.root.join(".env"), config.gateway.token_file.clone());
+    match credentials.current() {
+        Ok(credential) => judge_trial(&upstream, try_key(&upstream, &credential, KEY_CHECK).await),
+        Err(error) => Row::fail("key", chain(&error), remedy(&error)),
+    }
+}
+
+/// Decides on what the model's host said to the key.
+fn judge_trial(upstream: &Upstream, verdict: Result<Verdict, TrialError>) -> Row {
+    match verdict {
+        Ok(Verdict::Taken) => Row::ok("key", format!("{upstream} takes the key")),
+        Ok(Verdict::Refused(status)) => Row::fail(
+            "key",
+            format!("{upstream} does not take the key (status {status})"),
+            "put another one into .env, or `g2 setup --key-file FILE`",
+        ),
+        Ok(Verdict::Unclear(status)) => Row::warn(
+            "key",
+            format!("{upstream} answers with status {status}, which says nothing of the key"),
+            "send a message: the first answer tells",
+        ),
+        Err(error) => Row::fail("key", chain(&error), "see to the network, or to `gateway.upstream`"),
+    }
 }
 
 /// Tells whose agents have a way out, be it by way of the model's host.
@@ -75,5 +114,20 @@ mod tests {
         assert_eq!(judge_key(Ok(CredentialKind::Login)).status, Status::Ok);
         let ended = CredentialError::Ended { path: "/r/t".into(), at: ipc_handlers::Time(0) };
         assert_eq!(judge_key(Err(ended)).status, Status::Warn);
+    }
+
+    #[test]
+    fn what_the_host_says_to_the_key_decides() {
+        let upstream = Upstream::parse("https://api.example").unwrap();
+        for (verdict, status) in [
+            (Verdict::Taken, Status::Ok),
+            (Verdict::Refused(401), Status::Fail),
+            (Verdict::Unclear(404), Status::Warn),
+        ] {
+            let row = judge_trial(&upstream, Ok(verdict));
+            assert_eq!((row.status, row.see.is_some()), (status, status != Status::Ok), "{verdict:?}");
+        }
+        let silent = TrialError::Silent { host: "api.example".into(), within: KEY_CHECK };
+        assert_eq!(judge_trial(&upstream, Err(silent)).status, Status::Fail);
     }
 }

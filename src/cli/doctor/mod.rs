@@ -54,6 +54,7 @@ an image runs on this machine as your user, without any boundary, and nothing el
 Examples:
   g2 doctor
   g2 doctor --fix
+  g2 doctor --online
   g2 doctor --image g2-agent:latest
   g2 doctor -- python3 runner.py";
 
@@ -71,6 +72,9 @@ pub(super) struct Doctor {
     fix: bool,
     #[command(flatten)]
     yes: Yes,
+    /// Try the model's key with one request, which uses no tokens
+    #[arg(long, conflicts_with = "command")]
+    online: bool,
     /// Runner to try, with its arguments: in the image, or on this machine
     #[arg(last = true, value_name = "PROGRAM")]
     command: Vec<String>,
@@ -123,6 +127,9 @@ impl Doctor {
             Some(wanted) if wanted.is_a_program() => runner::check(wanted, context).await,
             _ => {
                 let mut rows = look(context, self.image).await;
+                if self.online {
+                    rows.push(gateway::online(context).await);
+                }
                 let can_run =
                     |row: &Row| row.status != Status::Fail || !["docker", "image"].contains(&&*row.check);
                 if let Some(wanted) = runner.filter(|_| rows.iter().all(can_run)) {
@@ -143,7 +150,10 @@ impl Doctor {
     async fn mend(self, context: &Context) -> CliResult {
         let rows = look(context, None).await;
         let mended = fix::fix(context, &rows, &self.yes).await?;
-        let rows = look(context, None).await;
+        let mut rows = look(context, None).await;
+        if self.online {
+            rows.push(gateway::online(context).await);
+        }
         if context.json {
             out::json(serde_json::json!({ "mended": mended, "checks": rows }))?;
         } else {

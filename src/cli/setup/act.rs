@@ -5,15 +5,15 @@ use std::{path::Path, time::Duration};
 use anyhow::{Context as _, anyhow};
 
 use super::{
-    super::{Context, Failure, channels, image, secret, service},
+    super::{Context, Failure, channels, client::perform, image, secret, service},
     Setup, hello,
 };
 use crate::{
     app::{self, History},
     domain::host::{setup::Act, zone::suggestion},
     gateway::{Credential, Upstream, Verdict, try_key},
-    ops::{OpCode, OpError, channels::add},
-    root::{put_setting, put_variable},
+    ops::{OpCode, OpError, channels::add, config},
+    root::put_variable,
     system::failpoint,
 };
 
@@ -37,8 +37,8 @@ impl Setup {
                 Ok(format!("{name} is built: {}", kind.holds()))
             }
             Act::PutKey => self.put_key(context).await,
-            Act::UseKey => use_key(&context.root),
-            Act::SetZone(zone) => set_zone(context, &zone),
+            Act::UseKey => use_key(context).await,
+            Act::SetZone(zone) => set_zone(context, &zone).await,
             Act::AddAccount(name) => self.add_account(context, name).await,
             Act::InstallService => {
                 let said = service::install_usual(context).await?;
@@ -61,7 +61,7 @@ impl Setup {
         let variable = credential.kind.variable();
         put_variable(&context.root, variable, text.trim()).context("writing .env")?;
         failpoint::reach("setup.key");
-        Ok(format!("{variable} is {said}; {}", use_key(&context.root)?))
+        Ok(format!("{variable} is {said}; {}", use_key(context).await?))
     }
 
     async fn add_account(&self, context: &Context, name: String) -> Result<String, Failure> {
@@ -89,13 +89,18 @@ async fn check(context: &Context, credential: &Credential) -> Result<(), Failure
     }
 }
 
-fn use_key(root: &Path) -> Result<String, Failure> {
-    put_setting(root, "agent.provider", "\"claude\"").context("writing g2.toml")?;
+/// Changes a setting.
+async fn set(context: &Context, name: &str, value: &str) -> Result<(), Failure> {
+    perform(context, config::set::Args { name: name.to_owned(), value: value.to_owned() }).await.map(drop)
+}
+
+async fn use_key(context: &Context) -> Result<String, Failure> {
+    set(context, "agent.provider", "claude").await?;
     failpoint::reach("setup.provider");
     Ok("agents are Claude Code from now on".to_owned())
 }
 
-fn set_zone(context: &Context, zone: &str) -> Result<String, Failure> {
+async fn set_zone(context: &Context, zone: &str) -> Result<String, Failure> {
     let config = context.config()?;
     if config.zone_source.data().get(zone).is_none() {
         let meant = suggestion(zone).map(|meant| format!("; did you mean {meant}?")).unwrap_or_default();
@@ -103,8 +108,7 @@ fn set_zone(context: &Context, zone: &str) -> Result<String, Failure> {
             .hint("name one such as Europe/Paris: `g2 setup --tz ZONE`")
             .into());
     }
-    put_setting(&context.root, "timezone", &toml::Value::from(zone).to_string())
-        .context("writing g2.toml")?;
+    set(context, "timezone", zone).await?;
     failpoint::reach("setup.zone");
     let used = context.config()?.zone.name;
     Ok(if used == zone {
