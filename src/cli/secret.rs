@@ -73,8 +73,9 @@ pub(super) fn read(what: &str, file: Option<&Path>) -> anyhow::Result<String> {
                 .with_context(|| format!("reading {}", path.display()))?;
         }
         None if std::io::stdin().is_terminal() => {
-            out::ask(&format!("{what}: "));
+            // First: what is typed as soon as the question is there counts, and is not shown either.
             let shown = Hidden::begin();
+            out::ask(&format!("{what}: "));
             let read = typed(std::io::stdin().lock());
             drop(shown);
             out::ask("\n");

@@ -2,10 +2,12 @@
 
 use std::{
     fs::File,
-    io::{Read as _, Write as _},
+    io::{ErrorKind, Read as _, Write as _},
     os::fd::OwnedFd,
     process::{Child, Command},
 };
+
+use super::wait_for;
 
 /// A terminal of our own: its input, and its screen.
 pub(crate) struct Terminal {
@@ -17,7 +19,7 @@ pub(crate) struct Terminal {
 impl Terminal {
     pub(crate) fn open() -> Self {
         use rustix::{
-            fs::{Mode, OFlags, open},
+            fs::{Mode, OFlags, fcntl_setfl, open},
             pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt},
         };
         let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
@@ -25,6 +27,7 @@ impl Terminal {
         unlockpt(&ours).unwrap();
         let name = ptsname(&ours, Vec::new()).unwrap();
         let theirs = open(name, OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC, Mode::empty()).unwrap();
+        fcntl_setfl(&ours, OFlags::RDWR | OFlags::NONBLOCK).unwrap();
         Self { ours: ours.into(), theirs, shown: String::new() }
     }
 
@@ -74,7 +77,11 @@ impl Terminal {
                 let rest = self.shown.split_off(at + text.len());
                 return std::mem::replace(&mut self.shown, rest);
             }
-            let read = self.ours.read(&mut some).unwrap();
+            let (ours, shown) = (&mut self.ours, &self.shown);
+            let read = wait_for(&format!("{text:?} after {shown:?}"), || match ours.read(&mut some) {
+                Err(error) if error.kind() == ErrorKind::WouldBlock => None,
+                read => Some(read.unwrap()),
+            });
             self.shown.push_str(&String::from_utf8_lossy(&some[..read]));
         }
     }
