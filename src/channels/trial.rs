@@ -10,12 +10,12 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
-    process::{Child, ChildStdin, ChildStdout, Command},
+    process::{ChildStdin, ChildStdout, Command},
     time::timeout,
 };
 
 use super::remote::Ready;
-use crate::domain::platforms::addresses::Platform;
+use crate::{domain::platforms::addresses::Platform, system::group::Group};
 
 /// How long an answer may take.
 const ANSWER: Duration = Duration::from_secs(10);
@@ -36,9 +36,9 @@ pub struct Verdict {
     pub detail: String,
 }
 
-/// An adapter on trial.
+/// An adapter on trial. When it is dropped, all that the adapter started is killed.
 struct Trial {
-    child: Child,
+    group: Group,
     stdin: Option<ChildStdin>,
     stdout: ChildStdout,
     lines: Lines,
@@ -67,18 +67,13 @@ impl Trial {
         let log = std::fs::OpenOptions::new().create(true).append(true).open(folder.path().join("log"))?;
         let (program, arguments) =
             command.split_first().ok_or_else(|| io::Error::other("there is no program"))?;
-        let mut child = Command::new(program)
-            .args(arguments)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(log)
-            .process_group(0)
-            .kill_on_drop(true)
-            .spawn()?;
-        let (stdin, stdout) = (child.stdin.take(), child.stdout.take());
+        let mut command = Command::new(program);
+        command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(log);
+        let mut group = Group::start(&mut command, folder.path().join("notes"))?;
+        let (stdin, stdout) = (group.child.stdin.take(), group.child.stdout.take());
         let stdout = stdout.ok_or_else(|| io::Error::other("it has no output"))?;
         Ok(Self {
-            child,
+            group,
             stdin,
             stdout,
             lines: Lines::default(),
@@ -199,7 +194,7 @@ impl Trial {
 
     /// Waits for its end; returns its exit code.
     async fn end(&mut self, within: Duration) -> Option<i32> {
-        let status = timeout(within, self.child.wait()).await.ok()?.ok()?;
+        let status = timeout(within, self.group.ended()).await.ok()?.ok()?;
         status.code()
     }
 }

@@ -78,6 +78,15 @@ fn the_example_of_the_docs_keeps_to_every_rule_and_one_that_does_not_is_told() {
     assert!(code == Some(0) && rows.len() >= 20, "{rows:#?}");
     let (code, rows) = test(&["/bin/sh", "-c", "echo nonsense; exec sleep 600"]);
     assert_eq!((code, rows.len(), &rows[0]["ok"]), (Some(1), 1, &serde_json::Value::Bool(false)));
+    // What it has started ends with it, the first time that it ends by itself and the second time that it is killed.
+    for end in ["exit 1", "exec sleep 600"] {
+        let child = root.path().join("child");
+        let script = format!("sleep 600 & echo $! > {}; echo nonsense; {end}", child.display());
+        assert_eq!(test(&["/bin/sh", "-c", &script]).0, Some(1), "{end}");
+        let child = Path::new("/proc").join(fs::read_to_string(&child).unwrap().trim()).join("cmdline");
+        // One that nobody has reaped yet has no arguments any more.
+        wait_for(end, || fs::read(&child).unwrap_or_default().is_empty().then_some(()));
+    }
 }
 
 #[test]
