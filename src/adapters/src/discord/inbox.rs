@@ -1,23 +1,28 @@
 //! From the gateway to the host: what was missed is asked for, each thing gets its place, and is told in order.
 
+mod places;
+mod presses;
+
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap, VecDeque},
-    sync::{Arc, Mutex, PoisonError},
+    collections::{BTreeMap, BTreeSet, HashMap},
+    sync::Arc,
     time::Duration,
 };
 
-use channel_protocol::{Chat, ChatKind, Event, EventKind, Light, State};
-use hyper::Method;
+use channel_protocol::{Event, EventKind, Light, State};
 use serde::de::DeserializeOwned;
-use serde_json::{Value, json};
+use serde_json::Value;
 use tokio::{sync::mpsc, time::Instant};
 
 use super::{
-    api::{Api, ApiError},
+    api::Api,
     events::{self, Channel, Deleted, Guild, Interaction, Message, Reaction, Told, User, number},
     gateway::{Mark, News},
 };
-use crate::kit::{Ended, Gone, Host, Rest, Stored};
+use places::Place;
+pub(super) use presses::Presses;
+
+use crate::kit::{Ended, Gone, Host, Stored};
 
 /// How many messages of one channel are asked for after an outage.
 const MOST_MISSED: usize = 5000;
@@ -29,72 +34,11 @@ const OVERLAP_MS: u64 = 5000;
 const MOST_UNLISTED: usize = 500;
 /// How long the gateway may take to list its servers.
 const LISTING: Duration = Duration::from_secs(10);
-/// How many channels' names are held.
-const MOST_KNOWN: usize = 20_000;
-/// How many presses may still be answered.
-const MOST_PRESSES: usize = 256;
 /// In how many channels the place of the newest message is kept, and how many are forgotten with one message.
 const MOST_PLACES: usize = 1000;
 const FORGOTTEN: usize = 8;
 /// Discord wants to hear of a press within 3 s; it hears of it once the press is stored, but not later than this.
 const PRESS: Duration = Duration::from_secs(2);
-
-/// A press that may still be answered.
-struct Press {
-    id: String,
-    /// Tells Discord that it arrived.
-    arrived: String,
-    /// Tells the person something.
-    answer: String,
-    heard: tokio::sync::OnceCell<()>,
-}
-
-/// Presses that may still be answered, the newest ones.
-#[derive(Default)]
-pub(super) struct Presses(Mutex<VecDeque<Arc<Press>>>);
-
-impl Presses {
-    fn add(&self, of: &Interaction) -> Arc<Press> {
-        let press = Arc::new(Press {
-            id: of.id.clone(),
-            arrived: format!("/interactions/{}/{}/callback", of.id, of.token),
-            answer: format!("/webhooks/{}/{}", of.application_id, of.token),
-            heard: tokio::sync::OnceCell::new(),
-        });
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        all.push_back(Arc::clone(&press));
-        if all.len() > MOST_PRESSES {
-            all.pop_front();
-        }
-        press
-    }
-
-    /// Tells the person something that nobody else sees.
-    pub(super) async fn answer(&self, api: &Api, id: &str, text: &str) {
-        let press = {
-            let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-            all.iter().find(|press| press.id == id).map(Arc::clone)
-        };
-        let Some(press) = press else { return };
-        press.hear(api).await;
-        if let Err(error) = api.answer(&press.answer, &super::out::whisper(text)).await {
-            eprintln!("answering a press failed: {error}");
-        }
-    }
-}
-
-impl Press {
-    async fn hear(&self, api: &Api) {
-        self.heard
-            .get_or_init(async || {
-                // A deferred change of the message, which is how nothing is changed.
-                if let Err(error) = api.answer(&self.arrived, &json!({"type": 6})).await {
-                    eprintln!("confirming a press failed: {error}");
-                }
-            })
-            .await;
-    }
-}
 
 /// What is known of where we stand.
 pub(super) struct Inbox {
@@ -120,13 +64,6 @@ pub(super) struct Inbox {
     in_session: bool,
     /// Everything that was missed was told. Before, no place in a session is stored: going on from there would miss it.
     whole: bool,
-}
-
-/// Where something was written.
-struct Place {
-    chat: String,
-    thread: String,
-    about: Chat,
 }
 
 impl Inbox {
@@ -457,117 +394,6 @@ impl Inbox {
     /// The key of something that has no id: its place in the session, which is the same where it is told again.
     fn key(&self) -> String {
         self.mark.as_ref().map_or_else(String::new, |mark| format!("s{}.{}", mark.session, mark.sequence))
-    }
-
-    fn know(&mut self, channel: Channel) {
-        let id = number(&channel.id);
-        if self.channels.len() >= MOST_KNOWN && !self.channels.contains_key(&id) {
-            self.channels.clear();
-        }
-        self.channels.insert(id, channel);
-    }
-
-    /// Finds out which chat a channel is: a thread is a thread of the channel above it.
-    async fn place(
-        &mut self,
-        host: &Host,
-        channel: &str,
-        guild: &str,
-        from: Option<&User>,
-    ) -> Result<Place, Gone> {
-        let known = self.channel(host, channel, guild).await?;
-        let (chat, of) = if known.is_thread() && !known.parent_id.is_empty() {
-            let above = self.channel(host, &known.parent_id, guild).await?;
-            (known.parent_id.clone(), above)
-        } else {
-            (channel.to_owned(), known.clone())
-        };
-        let direct = of.is_direct();
-        let name = if direct {
-            let of = of.recipients.first().or(from);
-            of.map(|user| user.is(&events::Member::default()).name).unwrap_or_default()
-        } else {
-            let server = self.server(host, if guild.is_empty() { &of.guild_id } else { guild }).await?;
-            match (&of.name[..], &server[..]) {
-                ("", _) => String::new(),
-                (name, "") => format!("#{name}"),
-                (name, server) => format!("#{name} ({server})"),
-            }
-        };
-        let chat = format!("{}:{chat}", self.prefix);
-        let about = Chat {
-            chat: chat.clone(),
-            name,
-            kind: if direct { ChatKind::Direct } else { ChatKind::Group },
-            threaded: !direct,
-            members: None,
-        };
-        let thread = if known.is_thread() { channel.to_owned() } else { String::new() };
-        Ok(Place { chat, thread, about })
-    }
-
-    async fn channel(&mut self, host: &Host, id: &str, guild: &str) -> Result<Channel, Gone> {
-        if let Some(known) = self.channels.get(&number(id)) {
-            return Ok(known.clone());
-        }
-        let asked = self.insist::<Channel>(host, &format!("/channels/{id}")).await?;
-        // Where we may not look, it is a channel of its server; without a server it is a chat with one person.
-        let channel = asked.unwrap_or_else(|| Channel {
-            id: id.to_owned(),
-            r#type: u8::from(guild.is_empty()),
-            ..Channel::default()
-        });
-        self.know(channel.clone());
-        Ok(channel)
-    }
-
-    async fn server(&mut self, host: &Host, id: &str) -> Result<String, Gone> {
-        if id.is_empty() {
-            return Ok(String::new());
-        }
-        if let Some(name) = self.guilds.get(&number(id)) {
-            return Ok(name.clone());
-        }
-        let name = self.insist::<Guild>(host, &format!("/guilds/{id}")).await?.unwrap_or_default().name;
-        self.guilds.insert(number(id), name.clone());
-        Ok(name)
-    }
-
-    /// Asks until there is an answer. `None`: it is not for us.
-    async fn insist<T: DeserializeOwned>(&self, host: &Host, path: &str) -> Result<Option<T>, Gone> {
-        let mut rest = Rest::default();
-        let mut waited = false;
-        loop {
-            let asked = self.api.call(Method::GET, path, None).await;
-            if waited && asked.is_ok() {
-                self.stand(host).await?;
-            }
-            let error = match asked {
-                Ok(answer) => match serde_json::from_value::<T>(answer) {
-                    Ok(read) => return Ok(Some(read)),
-                    Err(error) => {
-                        eprintln!("Discord's answer can't be read: {error}");
-                        return Ok(None);
-                    }
-                },
-                Err(error) if error.is_gone() => return Ok(None),
-                Err(error) => error,
-            };
-            if let ApiError::Refused { status: 400 | 402..=428 | 430..=499, .. } = error {
-                eprintln!("{error}");
-                return Ok(None);
-            }
-            let state = State {
-                transport: Light::Ok,
-                inbound: Light::Waiting,
-                outbound: Light::Ok,
-                why: error.to_string(),
-                hint: String::new(),
-            };
-            host.state(state).await?;
-            waited = true;
-            rest.wait(error.asked_ms()).await;
-        }
     }
 }
 
