@@ -239,14 +239,12 @@ fn a_lost_connection_is_resumed_and_edits_signs_and_deletions_are_told_again_too
     .enumerate()
     {
         let loss = std::cell::Cell::new(Some(loss));
-        fake.connections(|| loss.take().unwrap());
-        for session in fake.world().sessions.values_mut() {
-            session.connection = None;
-        }
+        fake.leave(|| loss.take().unwrap());
         fake.edit(GENERAL, id, &format!("two {n}"));
         fake.react(GENERAL, id, ADA, &json!({"id": null, "name": "👍"}), true);
         let gone = fake.say(GENERAL, ADA, "gone");
         fake.delete(GENERAL, gone);
+        fake.come_back();
         let events = adapter.events(4);
         let kinds: Vec<EventKind> = events.iter().map(|event| event.kind).collect();
         assert_eq!(kinds, [EventKind::Edit, EventKind::Reaction, EventKind::Message, EventKind::Delete]);

@@ -192,6 +192,21 @@ impl Fake {
         }
     }
 
+    /// All connections end with this, and new ones wait until `come_back`: what is said meanwhile is told late.
+    pub fn leave(&self, with: impl Fn() -> Write) {
+        let mut world = self.world();
+        world.away = true;
+        for session in world.sessions.values_mut() {
+            if let Some(connection) = session.connection.take() {
+                let _ = connection.send(with());
+            }
+        }
+    }
+
+    pub fn come_back(&self) {
+        self.world().away = false;
+    }
+
     pub fn forget_sessions(&self) {
         self.cut();
         self.world().sessions.clear();
@@ -200,6 +215,9 @@ impl Fake {
     // The gateway.
 
     async fn connection(self, stream: TcpStream) {
+        while self.world().away {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
         let Ok((_, mut socket)) = ServerBuilder::new().accept(stream).await else { return };
         let close = |code: u16| Message::close(CloseCode::try_from(code).ok(), "");
         let hello = json!({"op": 10, "s": null, "t": null, "d": {"heartbeat_interval": 41_250}});

@@ -80,6 +80,8 @@ pub struct World {
     /// Answers to presses: of the callback, and what the person was told.
     pub callbacks: Vec<(String, Value)>,
     pub whispers: Vec<(String, Value)>,
+    /// Connections to the gateway wait.
+    pub away: bool,
     pub identified: usize,
     pub resumed: usize,
     next: u64,
@@ -128,6 +130,7 @@ impl World {
             pings: Vec::new(),
             callbacks: Vec::new(),
             whispers: Vec::new(),
+            away: false,
             identified: 0,
             resumed: 0,
             next: 1,
