@@ -22,7 +22,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     channels::{Intake, local::Local},
-    config::Config,
+    config::{Config, Environment, Live},
     domain::{host::errors::chain, runs::lanes::Holding, states::SandboxName},
     gateway::{self, Credentials, Gateway, OutsideLimits, Upstream},
     ipc::{self, Claims, HostDirs, Watch},
@@ -51,6 +51,7 @@ mod instance;
 mod left;
 mod lock;
 mod sandbox;
+mod settings;
 mod shrink;
 mod version;
 
@@ -65,6 +66,7 @@ pub use init::{History, check_root, found, init, lay_out_boxes};
 pub use instance::is_alive;
 pub use lock::wait_for_lock;
 pub use sandbox::RUNNER;
+pub use settings::Asks;
 pub use shrink::{Shrunk, shrink};
 pub use version::{check_version, open_store_to_look};
 
@@ -79,7 +81,8 @@ const AGENT: (u32, u32) = (1000, 1000);
 
 /// A daemon that is up.
 pub struct Daemon {
-    pub config: Arc<Config>,
+    /// Its settings.
+    pub config: Arc<Live>,
     pub root: PathBuf,
     pub store: Store,
     pub since: Time,
@@ -94,6 +97,7 @@ pub struct Daemon {
     closing: CancellationToken,
     /// A client asked for a stop.
     asked_to_leave: watch::Receiver<Option<Leave>>,
+    settings: Asks,
     /// Ends before the others: operations under way are done by them.
     clients: JoinSet<()>,
     tasks: JoinSet<()>,
@@ -189,15 +193,21 @@ fn open_gateway(root: &Path, config: &Config) -> Result<Gateway> {
     let upstream = Upstream::parse(&config.gateway.upstream)
         .with_context(|| format!("the setting gateway.upstream can't be {:?}", config.gateway.upstream))?;
     let credentials = Credentials::new(root.join(".env"), config.gateway.token_file.clone());
+    let gateway = Gateway::new(upstream, credentials, gateway::Limits::default());
+    gateway.bound_outside(bounds_outside(config));
+    Ok(gateway)
+}
+
+/// Returns how much each group may have from hosts outside.
+fn bounds_outside(config: &Config) -> OutsideLimits {
     let egress = &config.egress;
-    let outside = OutsideLimits {
+    OutsideLimits {
         connections: egress.connections,
         per_minute: egress.connections_per_minute,
         bytes_per_hour: egress.bytes_per_hour,
         life: egress.life,
         ..OutsideLimits::default()
-    };
-    Ok(Gateway::new(upstream, credentials, gateway::Limits::default()).bounding_outside(outside))
+    }
 }
 
 impl Daemon {
@@ -227,7 +237,8 @@ impl Daemon {
         let claims = Claims::open(&dirs, store.last_claim()?)?;
         let local = Local::default();
         let asking = asking(&config);
-        let accounts = Accounts::new(&root, &config, &instance, &local, &media, asking.channels.clone());
+        let names = asking.channels.clone();
+        let accounts = Accounts::new(&root, &config, &instance, &local, &media, names.clone());
         let channels = Arc::clone(&accounts.channels);
         let store = store.asking(asking).bounded(bounds(&config));
         match store.expire_approvals(clock::now()).await {
@@ -248,25 +259,27 @@ impl Daemon {
         let (lanes, news) = mpsc::unbounded_channel();
         let (mailboxes, asks) = mpsc::unbounded_channel();
         let (adoptions, adopted_later) = mpsc::unbounded_channel();
-        let (of_accounts, asked_of_accounts) = mpsc::unbounded_channel();
+        let (of_settings, asked_of_settings) = mpsc::unbounded_channel();
         let since = clock::now();
-        let clocks = Watched::begin(store.clone(), config.zones.clone(), config.zone_source.clone()).await?;
         let token_key = crate::root::token_key(&root.join("data")).context("reading data/token.key")?;
         let found = left_behind(&claims, &store, sandbox.as_ref())?;
         let (starts, aside) = Starts::begin(root.join("data"), found, since);
         set_aside(&store, aside, since).await?;
-        tracing::info!(root = %root.display(), instance, sandbox = %sandbox.kind(), zone = config.zone.name, "starting");
+        let config = Arc::new(Live::new(root.clone(), Environment::of_process(), config));
+        let started = config.now();
+        let clocks = Watched::begin(store.clone(), Arc::clone(&config)).await?;
+        tracing::info!(root = %root.display(), instance, sandbox = %sandbox.kind(), zone = started.zone.name, "starting");
         let listener = control::bind(&socket_path(&root)).context("binding data/g2.sock")?;
 
         // What several loops work on.
         let closing = CancellationToken::new();
-        let (config, claims, starts) = (Arc::new(config), Arc::new(claims), Arc::new(starts));
+        let (claims, starts) = (Arc::new(claims), Arc::new(starts));
         let kind = sandbox.kind();
         let (sandbox, gateway) = (Arc::from(sandbox), Arc::new(gateway));
         let held = Arc::new(Held::read(store.clone())?);
-        let allowances = Arc::new(Allowances::new(&config.limits));
-        let machine = Arc::new(Machine::new(root.join("data"), config.limits.min_free_bytes, store.clone()));
-        let uid_base = config.sandbox.uid_base;
+        let allowances = Arc::new(Allowances::new(Arc::clone(&config)));
+        let machine = Arc::new(Machine::new(root.join("data"), Arc::clone(&config), store.clone()));
+        let uid_base = started.sandbox.uid_base;
         let boxes = Arc::new(Boxes::new(dirs, box_owner(), root.clone(), uid_base, store.clone()));
         let (of_snapshots, of_boxes) = (Arc::clone(&config), Arc::clone(&boxes));
         let of_heartbeats = Arc::clone(&boxes);
@@ -330,9 +343,9 @@ impl Daemon {
             claims,
             snapshots: Arc::clone(&snapshots),
             gateway: Arc::clone(&gateway),
-            lanes,
+            lanes: lanes.clone(),
             mailboxes: mailboxes.clone(),
-            accounts: of_accounts,
+            settings: of_settings.clone(),
             places: Keeping::places(),
         });
         let owner = instance::owner(&instance);
@@ -385,6 +398,7 @@ impl Daemon {
         mailbox.spawn(loops::ipc::searches::run(at_mailboxes));
         mailbox.spawn(loops::search::run(store.clone(), Arc::clone(&machine), mailbox_stop.clone()));
         mailbox.spawn(snapshots::run(snapshots, mailbox_stop.clone()));
+        let of_rules = Arc::clone(&gateway);
         mailbox.spawn(usage::run(store.clone(), gateway, mailbox_stop.clone()));
         let mut tasks = JoinSet::new();
         let (retire, due) = (CancellationToken::new(), Arc::new(Notify::new()));
@@ -404,8 +418,7 @@ impl Daemon {
             store: store.clone(),
             boxes: of_heartbeats,
             machine: Arc::clone(&machine),
-            zones: config.zones.clone(),
-            every: config.limits.scan_every,
+            config: Arc::clone(&config),
         };
         tasks.spawn(loops::heartbeat::run(heartbeats, stop.clone()));
         let files = loops::files::Files {
@@ -425,7 +438,16 @@ impl Daemon {
         tasks.spawn(async move {
             connected.run(&Intake::new(of_intake), &stopping).await;
         });
-        tasks.spawn(accounts.run(asked_of_accounts, stop.clone()));
+        let settings = settings::Following {
+            config: Arc::clone(&config),
+            root: root.clone(),
+            store: store.clone(),
+            gateway: of_rules,
+            lanes,
+            accounts,
+            names,
+        };
+        tasks.spawn(settings.run(asked_of_settings, stop.clone()));
         tasks.spawn(amends::run(store.clone(), Arc::clone(&channels), stop.clone()));
         tasks.spawn(signs::run(store.clone(), Arc::clone(&channels), stop.clone()));
         tasks.spawn(typing::run(store.clone(), channels, stop.clone()));
@@ -434,13 +456,12 @@ impl Daemon {
             root: root.clone(),
             store: store.clone(),
             config: Arc::clone(&config),
-            zones: config.zones.clone(),
             stop: stop.clone(),
         };
         tasks.spawn(backups::run(backups));
         tasks.spawn(problems::run(problems));
         let mut clients = JoinSet::new();
-        if let Some(listen) = config.web.listen {
+        if let Some(listen) = started.web.listen {
             clients.spawn(web::run(Arc::clone(&desk), Arc::clone(&config), root.clone(), listen));
         }
         clients.spawn(control::run(desk, listener));
@@ -462,6 +483,7 @@ impl Daemon {
             retire,
             closing,
             asked_to_leave,
+            settings: of_settings,
             clients,
             tasks,
             mailbox,
@@ -474,6 +496,12 @@ impl Daemon {
     #[must_use]
     pub fn leave_asked(&self) -> LeaveAsked {
         LeaveAsked(self.asked_to_leave.clone())
+    }
+
+    /// Returns what asks the daemon to read its settings again.
+    #[must_use]
+    pub fn settings(&self) -> Asks {
+        self.settings.clone()
     }
 
     /// Stops in order: nothing new, operations under way done, runs finished or let go, then the mailboxes.
@@ -496,7 +524,7 @@ impl Daemon {
         let mut bell = self.store.bell();
         self.retire.cancel();
         failpoint::reach("stop.retiring");
-        let grace = Duration::from_millis(self.config.health.close_grace_ms) + RETIRE;
+        let grace = Duration::from_millis(self.config.now().health.close_grace_ms) + RETIRE;
         let gone = async {
             while self.store.active_runs().is_ok_and(|runs| !runs.is_empty()) && bell.changed().await.is_ok()
             {

@@ -1,5 +1,5 @@
-//! Settings: read once, from `g2.toml` and v1's environment names, and checked. Nothing reads the environment later. A default
-//! stands in `default.toml` alone.
+//! Settings: read from `g2.toml` and v1's environment names, and checked. A daemon reads the files again when they change
+//! ([`Live`]), and the environment never. A default stands in `default.toml` alone.
 #![expect(clippy::disallowed_methods, reason = "this file is the door to g2.toml")]
 
 use std::{
@@ -25,6 +25,7 @@ mod effect;
 mod environment;
 mod layers;
 mod limits;
+mod live;
 mod media;
 mod sandbox;
 mod shown;
@@ -41,6 +42,7 @@ pub use effect::{Takes, takes};
 pub use environment::Environment;
 use environment::{LEVELS, at_home, put_over, unusable};
 pub use limits::{Health, Housekeeping, Limits};
+pub use live::{Live, Taken};
 pub use media::Media;
 pub use sandbox::{Sandbox, SandboxKind};
 pub use shown::{Setting, Source, settings};
@@ -152,10 +154,13 @@ impl Config {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
             Err(source) => return Err(ConfigError::Read { path, source }),
         };
-        let mut config = Self::of(&path, &text, environment, &dotenv::text(root))?;
-        // A relative path is relative to the root, wherever the daemon was started.
-        config.gateway.token_file = config.gateway.token_file.map(|path| root.join(path));
-        Ok(config)
+        Ok(Self::of(&path, &text, environment, &dotenv::text(root))?.at(root))
+    }
+
+    /// A relative path is relative to the root, wherever the daemon was started.
+    fn at(mut self, root: &Path) -> Self {
+        self.gateway.token_file = self.gateway.token_file.map(|path| root.join(path));
+        self
     }
 
     /// Whether a `g2.toml` of this text could be used.
@@ -183,18 +188,28 @@ impl Config {
     }
 
     fn of(path: &Path, text: &str, environment: &Environment, dotenv: &str) -> Result<Self, ConfigError> {
+        Self::with(path, text, environment, dotenv::Said::of(dotenv))
+    }
+
+    fn with(
+        path: &Path,
+        text: &str,
+        environment: &Environment,
+        dotenv: dotenv::Said,
+    ) -> Result<Self, ConfigError> {
         let mut file = layers::read(path, text)?;
+        if let Some(url) = &dotenv.upstream {
+            file.gateway.upstream.clone_from(url);
+        }
+        let zone_in_dotenv = dotenv.zone.clone();
         let written = Written::of(text, dotenv)
             .map_err(|error| ConfigError::Parse { path: path.to_owned(), why: error.to_string() })?;
-        if let Some(url) = dotenv::value(dotenv, "ANTHROPIC_BASE_URL") {
-            file.gateway.upstream = url;
-        }
         if file.assistant_name.is_empty() {
             file.assistant_name = layers::read(path, "")?.assistant_name;
         }
         put_over(&mut file, environment);
         file.gateway.token_file = file.gateway.token_file.map(|path| at_home(path, environment));
-        let zone_source = ZoneSource::new(environment, &file.timezone, dotenv::value(dotenv, "TZ"));
+        let zone_source = ZoneSource::new(environment, &file.timezone, zone_in_dotenv);
         let zone_data = zone_source.data();
         let zone = zone_source.zone(&zone_data);
         let config = Self {

@@ -1,16 +1,10 @@
 //! The channels that the settings ask for: this machine's terminals, and an adapter for each account.
 
-#![expect(clippy::disallowed_methods, reason = "looks whether the user's own g2.toml was changed")]
-
 use std::{
     collections::BTreeSet,
     path::{Path, PathBuf},
     sync::Arc,
-    time::Duration,
 };
-
-use tokio::sync::{mpsc, oneshot};
-use tokio_util::sync::CancellationToken;
 
 use crate::{
     channels::{
@@ -28,8 +22,6 @@ use crate::{
 const INSTALL: usize = 6;
 /// Where programs that the daemon shuts in are noted, below the root.
 pub(super) const CHILDREN: &str = "data/children";
-/// How soon accounts follow a change of the settings by hand.
-const LOOK_AT_SETTINGS: Duration = Duration::from_secs(2);
 
 /// Returns every channel's name.
 #[must_use]
@@ -51,9 +43,6 @@ pub(super) struct Accounts {
     pub(super) channels: Arc<Channels>,
     names: Names,
 }
-
-/// Somebody waits until the accounts are as the settings say.
-pub(super) type Asked = oneshot::Sender<()>;
 
 impl Accounts {
     /// Makes every channel; none is connected yet. `names` is kept up with them.
@@ -95,15 +84,11 @@ impl Accounts {
     }
 
     /// Takes up the accounts that the settings name now, and lets go of the others.
-    async fn follow(&mut self) {
-        let config = match Config::load(&self.root, &Environment::default()) {
-            Ok(config) => config,
-            // What runs goes on; `doctor` tells of it.
-            Err(error) => {
-                return tracing::warn!(error = %chain(&error), "g2.toml can't be read; accounts stay as they are");
-            }
-        };
-        let wanted: BTreeSet<String> = config.channels.into_iter().map(|account| account.name).collect();
+    pub(super) async fn follow(&mut self, config: &Config) {
+        let wanted: BTreeSet<String> = config.channels.iter().map(|account| account.name.clone()).collect();
+        if wanted == self.known {
+            return;
+        }
         for name in &wanted - &self.known {
             tracing::info!(channel = name, "an account is taken up");
             self.add(&name);
@@ -114,28 +99,6 @@ impl Accounts {
             tracing::info!(channel = name, "an account is let go");
         }
         self.names.set(self.channels.names());
-    }
-
-    /// Follows the settings until `stop`: at once when somebody asks, and soon when a person has changed them.
-    pub(super) async fn run(mut self, mut asked: mpsc::UnboundedReceiver<Asked>, stop: CancellationToken) {
-        let path = self.root.join("g2.toml");
-        let written = || std::fs::metadata(&path).and_then(|meta| meta.modified()).ok();
-        let mut seen = written();
-        loop {
-            let waits = tokio::select! {
-                () = stop.cancelled() => return,
-                Some(waits) = asked.recv() => Some(waits),
-                () = tokio::time::sleep(LOOK_AT_SETTINGS) => None,
-            };
-            let now = written();
-            if waits.is_some() || now != seen {
-                seen = now;
-                self.follow().await;
-            }
-            if let Some(waits) = waits {
-                let _ = waits.send(());
-            }
-        }
     }
 }
 

@@ -15,7 +15,8 @@ use crate::{
 const SHOWN: &str = "\
 Columns:
   source  where the value comes from: default, g2.toml, .env, environment
-  takes   when a change holds: now, or from the next start of the daemon on (restart)
+  takes   when a change holds: at once (now), for runs that begin from now on (next_run), or from
+          the next start of the daemon on (restart)
 
 A group may have settings of its own: `g2 groups show FOLDER`. Keys and tokens are not shown.
 
@@ -26,7 +27,8 @@ Examples:
 
 const SET: &str = "\
 Comments and order of g2.toml stay. The value is checked as at a start; one that can't be used
-changes nothing.
+changes nothing. A running daemon takes it up before this returns; if that needs a restart, this
+says so.
 
 Examples:
   g2 config set limits.keep_days 90

@@ -3,27 +3,44 @@
 
 use std::fmt;
 
-use tracing::{Event, Level, Subscriber};
+use tracing::{Event, Subscriber};
 use tracing_subscriber::{
-    EnvFilter, Layer,
+    EnvFilter, Layer, Registry,
     fmt::{
         FmtContext, FormatEvent, FormatFields, MakeWriter,
         format::{self, Writer},
     },
     layer::SubscriberExt as _,
     registry::LookupSpan,
+    reload,
     util::SubscriberInitExt as _,
 };
 
 use super::LogFormat;
 use crate::domain::host::screen::{escaped, escaped_in_json};
 
+/// The log's level, which can change while it is written.
+pub(super) struct Level(reload::Handle<EnvFilter, Registry>);
+
+impl Level {
+    /// From now on lines of this level and of worse ones are written.
+    pub(super) fn set(&self, level: &str) {
+        // It fails where no log was started, and then there is nothing to set.
+        let _ = self.0.reload(filter(level));
+    }
+}
+
+fn filter(level: &str) -> EnvFilter {
+    EnvFilter::new(format!("{level},bollard=warn,hyper=warn"))
+}
+
 /// Starts the log, on stderr. Lines for people have colours if `colours` says so of a terminal, or of anything else.
-pub(super) fn start(format: LogFormat, level: &str, colours: impl Fn(bool) -> bool) {
+pub(super) fn start(format: LogFormat, level: &str, colours: impl Fn(bool) -> bool) -> Level {
     let colours = colours(std::io::IsTerminal::is_terminal(&std::io::stderr()));
-    let filter = EnvFilter::new(format!("{level},bollard=warn,hyper=warn"));
+    let (filter, handle) = reload::Layer::new(filter(level));
     let _ =
         tracing_subscriber::registry().with(filter).with(layer(format, colours, std::io::stderr)).try_init();
+    Level(handle)
 }
 
 fn layer<S, W>(log_format: LogFormat, colours: bool, to: W) -> Box<dyn Layer<S> + Send + Sync>
@@ -46,7 +63,7 @@ where
 /// Passes on what `inside` makes of an event, as `line` has it.
 struct Door<F> {
     inside: F,
-    line: fn(&str, Level, Colours) -> String,
+    line: fn(&str, tracing::Level, Colours) -> String,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -78,15 +95,15 @@ where
 }
 
 /// A line that begins with the time and the level, which may be coloured.
-fn for_people(raw: &str, level: Level, colours: Colours) -> String {
+fn for_people(raw: &str, level: tracing::Level, colours: Colours) -> String {
     let line = escaped(raw);
     let Some((time, rest)) = line.split_once(' ').filter(|_| colours == Colours::Yes) else { return line };
     let paint = match level {
-        Level::ERROR => 31,
-        Level::WARN => 33,
-        Level::INFO => 32,
-        Level::DEBUG => 34,
-        Level::TRACE => 35,
+        tracing::Level::ERROR => 31,
+        tracing::Level::WARN => 33,
+        tracing::Level::INFO => 32,
+        tracing::Level::DEBUG => 34,
+        tracing::Level::TRACE => 35,
     };
     // Five letters, blanks before shorter ones.
     let (name, rest) = rest.split_at_checked(5).unwrap_or((rest, ""));
@@ -94,7 +111,7 @@ fn for_people(raw: &str, level: Level, colours: Colours) -> String {
 }
 
 /// A JSON document.
-fn for_programs(raw: &str, _: Level, _: Colours) -> String {
+fn for_programs(raw: &str, _: tracing::Level, _: Colours) -> String {
     escaped_in_json(raw)
 }
 

@@ -294,6 +294,7 @@ pub(crate) struct Context {
     color: Wanted,
     columns: show::Columns,
     environment: Environment,
+    log: Log,
 }
 
 /// How a command failed, for the exit code.
@@ -419,15 +420,15 @@ pub fn main() -> ExitCode {
         .and_then(|matches| Arguments::from_arg_matches(&matches))
         .unwrap_or_else(|wrong| wrong_usage(&wrong));
     crate::system::process::set_umask();
-    let context = Context {
+    let mut context = Context {
         root: crate::root::find_root(arguments.root, &environment),
         json: arguments.json,
         color: arguments.color,
         columns: show::Columns { wide: arguments.wide, named: arguments.columns },
         environment,
+        log: Log::default(),
     };
-    let quiet = matches!(arguments.command, Command::Up(_) | Command::Setup(_));
-    start_log(&context, arguments.log_format, quiet);
+    context.log = Log::start(&context, arguments.log_format, &arguments.command);
     let runtime = match tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .worker_threads(workers())
@@ -538,20 +539,48 @@ async fn run(context: &Context, command: Command) -> CliResult {
     }
 }
 
-/// Logs go to stderr only. `up` is a chat, `setup` a talk: they show warnings only, unless asked for more.
-fn start_log(context: &Context, format: LogFormat, quiet: bool) {
-    let level = context
-        .environment
-        .get("LOG_LEVEL")
-        .map(str::to_owned)
-        .or_else(|| context.config().ok().map(|c| c.log_level));
-    let level = match level.as_deref() {
-        Some("info") | None if quiet => "warn".to_owned(),
-        Some("fatal") => "error".to_owned(),
-        Some(level @ ("trace" | "debug" | "warn" | "error")) => level.to_owned(),
-        Some(_) | None => "info".to_owned(),
-    };
-    log::start(format, &level, |is_terminal| context.color.holds(&context.environment, is_terminal));
+/// The log, which goes to stderr only.
+#[derive(Default)]
+struct Log {
+    level: Option<log::Level>,
+    /// `up` is a chat, `setup` a talk: they show warnings only, unless asked for more.
+    is_quiet: bool,
+}
+
+impl Log {
+    fn start(context: &Context, format: LogFormat, command: &Command) -> Self {
+        let is_quiet = matches!(command, Command::Up(_) | Command::Setup(_));
+        let level = context
+            .environment
+            .get("LOG_LEVEL")
+            .map(str::to_owned)
+            .or_else(|| context.config().ok().map(|c| c.log_level));
+        let level = shown_from(level.as_deref().unwrap_or("info"), is_quiet);
+        let level =
+            log::start(format, level, |is_terminal| context.color.holds(&context.environment, is_terminal));
+        Self { level: Some(level), is_quiet }
+    }
+
+    /// Has the log follow a daemon's settings, for as long as there is one.
+    async fn follow(&self, mut settings: tokio::sync::watch::Receiver<std::sync::Arc<Config>>) {
+        while settings.changed().await.is_ok() {
+            if let Some(level) = &self.level {
+                level.set(shown_from(&settings.borrow_and_update().log_level, self.is_quiet));
+            }
+        }
+    }
+}
+
+/// The level of the least lines that are written, where the settings say this one.
+fn shown_from(level: &str, is_quiet: bool) -> &'static str {
+    match level {
+        "info" if is_quiet => "warn",
+        "fatal" | "error" => "error",
+        "warn" => "warn",
+        "debug" => "debug",
+        "trace" => "trace",
+        _ => "info",
+    }
 }
 
 #[cfg(test)]

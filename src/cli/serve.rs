@@ -1,15 +1,18 @@
 //! `g2 serve`, the service in the foreground, and `g2 init`.
 
-use std::{path::PathBuf, time::Duration};
+use std::time::Duration;
 
 use clap::Args;
 use sd_notify::NotifyState;
-use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::{
+    signal::unix::{Signal, SignalKind, signal},
+    sync::oneshot,
+};
 
 use super::{CliResult, Context, Failure, client::Client, show};
 use crate::{
-    app::{self, Daemon, History},
-    config::{Config, Takes, Written, takes},
+    app::{self, Asks, Daemon, History},
+    config::Taken,
     domain::host::errors::chain,
     loops::control::Leave,
     store::Store,
@@ -17,7 +20,7 @@ use crate::{
 
 /// Runs the daemon until a signal asks it to stop; a second signal ends it at once.
 pub(super) async fn serve(context: &Context) -> CliResult {
-    let mut signals = Signals::listen(context)?;
+    let mut signals = Signals::listen()?;
     app::check_root(&context.root)?;
     let config = context.config()?;
     let mut daemon = tokio::select! {
@@ -31,11 +34,14 @@ pub(super) async fn serve(context: &Context) -> CliResult {
     tracing::info!(root = %context.root.display(), pid = std::process::id(), "ready");
     tell_manager(NotifyState::Ready);
     let watchdog = tokio::spawn(watch_over(daemon.store.clone()));
+    signals.lead_to(&daemon);
     let mut asked = daemon.leave_asked();
+    let log = context.log.follow(daemon.config.follow());
     let (failed, leave) = tokio::select! {
         () = signals.next() => (None, Leave::Alone),
         leave = asked.wait() => (None, leave),
         why = daemon.has_failed() => (Some(why), Leave::Alone),
+        () = log => (Some("the settings are gone".into()), Leave::Alone),
     };
     watchdog.abort();
     tell_manager(NotifyState::Stopping);
@@ -53,8 +59,8 @@ pub(super) async fn serve(context: &Context) -> CliResult {
 
 pub(super) const EXAMPLES: &str = "\
 The log goes to stderr. SIGTERM or Ctrl-C stops the daemon in order, and a second signal stops
-it at once. SIGHUP checks g2.toml and logs which changes need a restart. `g2 service install`
-has systemd run it.
+it at once. It follows g2.toml; SIGHUP has it read the file at once and log which changes need a
+restart. `g2 service install` has systemd run it.
 
 Examples:
   g2 serve
@@ -96,13 +102,13 @@ pub(super) struct Signals {
     hangup: Signal,
     /// Whether a terminal's end ends us: we have one, and nobody wants us to outlive it.
     goes_with_terminal: bool,
-    root: PathBuf,
-    written: Option<Written>,
+    /// Where a daemon is asked to read its settings; `None`: none is up yet, and it reads them when it is.
+    settings: Option<Asks>,
 }
 
 impl Signals {
     /// From now on these signals end nothing by themselves.
-    pub(super) fn listen(context: &Context) -> anyhow::Result<Self> {
+    pub(super) fn listen() -> anyhow::Result<Self> {
         // As `nohup` has it: asked before the signal is ours.
         let goes_with_terminal = has_terminal() && !ignores_hangup();
         Ok(Self {
@@ -110,8 +116,7 @@ impl Signals {
             interrupt: signal(SignalKind::interrupt())?,
             hangup: signal(SignalKind::hangup())?,
             goes_with_terminal,
-            root: context.root.clone(),
-            written: Config::written_now(&context.root).ok(),
+            settings: None,
         })
     }
 
@@ -132,23 +137,22 @@ impl Signals {
         }
     }
 
-    /// Keys and lists are read whenever they are used; everything else holds from a start on, and is named.
+    /// Has SIGHUP lead to a daemon's settings from now on.
+    pub(super) fn lead_to(&mut self, daemon: &Daemon) {
+        self.settings = Some(daemon.settings());
+    }
+
+    /// Has the settings read. The daemon tells the log what changed.
     fn read_again(&self) {
-        match (Config::written_now(&self.root), &self.written) {
-            (Err(error), _) => {
-                tracing::error!(error = %chain(&error), "settings are read again and can't be used; those of the start hold")
-            }
-            (Ok(now), Some(then)) if *then != now => {
-                let (now, later): (Vec<_>, Vec<_>) =
-                    then.differences(&now).into_iter().partition(|name| takes(name) == Takes::Now);
-                if !now.is_empty() {
-                    tracing::info!("settings are read again: {} hold now", now.join(", "));
+        let (done, read) = oneshot::channel();
+        if self.settings.as_ref().is_some_and(|settings| settings.send(done).is_ok()) {
+            tokio::spawn(async {
+                if let Ok(Ok(taken)) = read.await
+                    && taken == Taken::default()
+                {
+                    tracing::info!("the settings are read again: none has changed");
                 }
-                if !later.is_empty() {
-                    tracing::warn!("settings are read again: restart for {}", later.join(", "));
-                }
-            }
-            (Ok(_), _) => tracing::info!("settings are read again: none has changed"),
+            });
         }
     }
 }

@@ -33,7 +33,7 @@ pub(super) struct Up {
 
 impl Up {
     pub(super) async fn run(self, context: &Context) -> CliResult {
-        let mut signals = Signals::listen(context)?;
+        let mut signals = Signals::listen()?;
         // Where there is nothing yet, the start makes a root.
         if standing(&context.root) != Standing::Nothing {
             app::check_root(&context.root)?;
@@ -42,11 +42,13 @@ impl Up {
             started = Daemon::start(context.root.clone(), context.config()?) => started?,
             () = signals.next() => return Ok(()),
         };
+        signals.lead_to(&daemon);
         let about = about(context, daemon.sandbox.as_str()).await?;
         let mut asked = daemon.leave_asked();
         let outcome = tokio::select! {
             _ = asked.wait() => Ok(()),
             outcome = self.talk(context, about) => outcome,
+            () = context.log.follow(daemon.config.follow()) => Ok(()),
             () = signals.next() => Ok(()),
         };
         // Nobody is left to talk to the agents: none stays behind, not even one in a container that would outlive us.

@@ -50,6 +50,19 @@ pub fn text(root: &Path) -> String {
     std::fs::read_to_string(root.join(".env")).unwrap_or_default()
 }
 
+/// What counts of `.env` as a setting does; the rest is read whenever it is used.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Said {
+    pub(super) zone: Option<String>,
+    pub(super) upstream: Option<String>,
+}
+
+impl Said {
+    pub(super) fn of(text: &str) -> Self {
+        Self { zone: value(text, "TZ"), upstream: value(text, "ANTHROPIC_BASE_URL") }
+    }
+}
+
 /// Returns what in `.env` nobody reads, a sentence for each line. Values are not repeated.
 #[must_use]
 pub fn odd_lines(text: &str) -> Vec<String> {

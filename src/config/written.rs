@@ -2,50 +2,83 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{dotenv, layers::defaults};
+use super::{Takes, dotenv::Said, layers::defaults, takes};
 
-/// The written settings, by their full names, as TOML.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Written(BTreeMap<String, String>);
+/// The names of `.env` that count as settings do.
+pub(super) const IN_DOTENV: [&str; 2] = ["TZ in .env", "ANTHROPIC_BASE_URL in .env"];
+
+/// The written settings.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Written {
+    /// By their full names, as TOML; missing ones are at their defaults.
+    values: BTreeMap<String, String>,
+    /// What stands in `g2.toml` itself.
+    table: toml::Table,
+    dotenv: Said,
+}
 
 impl Written {
     /// Reads both files; missing settings are at their defaults.
     ///
     /// # Errors
     /// The reader's words.
-    pub(super) fn of(toml: &str, dotenv: &str) -> Result<Self, toml::de::Error> {
-        let mut found = BTreeMap::new();
-        for text in [defaults().as_str(), toml] {
-            let table: toml::Table = text.parse()?;
-            flatten("", &table, &mut found);
+    pub(super) fn of(toml: &str, dotenv: Said) -> Result<Self, toml::de::Error> {
+        let (mut values, table) = (BTreeMap::new(), toml.parse()?);
+        for table in [&defaults().parse()?, &table] {
+            flatten("", table, &mut values);
         }
-        // The rest of `.env` is read whenever it is used.
-        for name in ["TZ", "ANTHROPIC_BASE_URL"] {
-            found.insert(format!("{name} in .env"), dotenv::value(dotenv, name).unwrap_or_default());
-        }
-        Ok(Self(found))
+        let said = [&dotenv.zone, &dotenv.upstream].map(|said| said.clone().unwrap_or_default());
+        values.extend(IN_DOTENV.map(str::to_owned).into_iter().zip(said));
+        Ok(Self { values, table, dotenv })
+    }
+
+    /// Returns what holds of other files while nothing is restarted that began with these: a `g2.toml`, and what counts of
+    /// `.env`.
+    pub(super) fn kept(&self, now: &Self) -> (String, Said) {
+        let of = |name| if takes(name) == Takes::Restart { self } else { now };
+        let [zone, upstream] = IN_DOTENV.map(of);
+        let dotenv = Said { zone: zone.dotenv.zone.clone(), upstream: upstream.dotenv.upstream.clone() };
+        (kept("", &self.table, &now.table).to_string(), dotenv)
     }
 
     /// Returns the settings that are not at their defaults, with their values as TOML.
     #[must_use]
     pub fn changed(&self) -> Vec<(String, String)> {
-        let defaults = Self::of("", "").unwrap_or_default();
-        let changed = self.0.iter().filter(|(name, value)| defaults.0.get(*name) != Some(value));
+        let defaults = Self::of("", Said::default()).unwrap_or_default();
+        let changed = self.values.iter().filter(|(name, value)| defaults.values.get(*name) != Some(value));
         changed.map(|(name, value)| (name.clone(), value.clone())).collect()
     }
 
     /// Whether the files give a setting, named in full, a value that is not empty.
     #[must_use]
     pub fn says(&self, name: &str) -> bool {
-        self.0.get(name).is_some_and(|value| !["", "\"\""].contains(&value.as_str()))
+        self.values.get(name).is_some_and(|value| !["", "\"\""].contains(&value.as_str()))
     }
 
     /// Returns the settings in which two differ.
     #[must_use]
     pub fn differences(&self, other: &Self) -> Vec<String> {
-        let names: BTreeSet<&String> = self.0.keys().chain(other.0.keys()).collect();
-        names.into_iter().filter(|name| self.0.get(*name) != other.0.get(*name)).cloned().collect()
+        let names: BTreeSet<&String> = self.values.keys().chain(other.values.keys()).collect();
+        names.into_iter().filter(|name| self.values.get(*name) != other.values.get(*name)).cloned().collect()
     }
+}
+
+/// Puts together a table of what holds: of the settings that need a restart those of the start, of the others those of now.
+fn kept(above: &str, start: &toml::Table, now: &toml::Table) -> toml::Table {
+    let empty = toml::Table::new();
+    let mut all = toml::Table::new();
+    let keys: BTreeSet<&String> = start.keys().chain(now.keys()).collect();
+    for key in keys {
+        let name = if above.is_empty() { key.clone() } else { format!("{above}.{key}") };
+        let (then, is) = (start.get(key), now.get(key));
+        if then.or(is).is_some_and(toml::Value::is_table) {
+            let [then, is] = [then, is].map(|value| value.and_then(toml::Value::as_table).unwrap_or(&empty));
+            all.insert(key.clone(), kept(&name, then, is).into());
+        } else if let Some(value) = if takes(&name) == Takes::Restart { then } else { is } {
+            all.insert(key.clone(), value.clone());
+        }
+    }
+    all
 }
 
 /// Writes down the names of all values below a table.
@@ -76,7 +109,7 @@ mod tests {
 
     #[test]
     fn what_differs_is_named_in_full_and_a_default_that_is_written_out_is_none() {
-        let of = |toml: &str, env: &str| Written::of(toml, env).unwrap();
+        let of = |toml: &str, env: &str| Written::of(toml, Said::of(env)).unwrap();
         let (none, default) = (of("", ""), of("[limits]\nmessages_per_minute = 3000\n", "SECRET=1\n"));
         assert_eq!(none.differences(&default), Vec::<String>::new());
         let other = of("log_level = \"debug\"\n[limits]\nmessages_per_minute = 7\n", "TZ=UTC\n");

@@ -12,7 +12,7 @@ use super::Environment;
 use crate::domain::host::zone::{ZoneChoice, ZoneData};
 
 /// Where the user's zone and the zone data come from, to be looked at again while the daemon is up.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ZoneSource {
     /// The folder of the system's data: `TZDIR`, as for the C library.
     folder: PathBuf,

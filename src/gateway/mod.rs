@@ -19,6 +19,7 @@ mod log;
 mod look;
 mod meter;
 mod outside;
+mod places;
 mod purse;
 mod serve;
 mod socket;
@@ -169,10 +170,9 @@ impl Gateway {
         Self { shared: Arc::new(shared), open, outside, purses: purse::Purses::default() }
     }
 
-    /// Returns this with other bounds for the way to hosts outside.
-    #[must_use]
-    pub fn bounding_outside(self, limits: OutsideLimits) -> Self {
-        Self { outside: outside::Outside::new(limits), ..self }
+    /// Has other bounds hold for the way to hosts outside, of every group. Connections that are open stay open.
+    pub fn bound_outside(&self, limits: OutsideLimits) {
+        self.outside.bound(limits);
     }
 
     /// Opens a run's socket in `dir`, which is made when it is not there. A socket that an earlier daemon left in it

@@ -35,7 +35,7 @@ use ipc_handlers::Folder;
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf, copy_bidirectional},
     net::{TcpStream, UnixStream, lookup_host},
-    sync::{OwnedSemaphorePermit, Semaphore, watch},
+    sync::{OwnedSemaphorePermit, watch},
     task::JoinHandle,
     time::{sleep, timeout},
 };
@@ -44,7 +44,8 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use super::{
     books::Books,
     log::{Line, Log},
-    serve::{Crowd, HEAD, in_vain, listen},
+    places::{Crowd, Places},
+    serve::{HEAD, in_vain, listen},
     socket::{self, OUTSIDE, SocketError},
 };
 use crate::{
@@ -60,7 +61,7 @@ use crate::{
 const TRIED: usize = 4;
 
 /// Bounds, each for one group.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OutsideLimits {
     /// Connections at a time; further ones wait for [`Self::queue`], then are told to come again.
     pub connections: usize,
@@ -97,7 +98,7 @@ impl Default for OutsideLimits {
 /// The ways outside of all groups.
 #[derive(Default)]
 pub(super) struct Outside {
-    limits: OutsideLimits,
+    limits: Mutex<OutsideLimits>,
     groups: Mutex<BTreeMap<Folder, Arc<Group>>>,
     open: Mutex<BTreeMap<i64, Open>>,
 }
@@ -105,9 +106,9 @@ pub(super) struct Outside {
 /// What the runs of a group share.
 struct Group {
     folder: Folder,
-    limits: OutsideLimits,
+    limits: Mutex<OutsideLimits>,
     rules: watch::Sender<Rules>,
-    places: Arc<Semaphore>,
+    places: Places,
     rate: Mutex<Bucket>,
     hour: Mutex<Hour>,
 }
@@ -115,6 +116,7 @@ struct Group {
 /// An open socket.
 struct Open {
     dir: PathBuf,
+    crowd: Arc<Crowd>,
     stop: CancellationToken,
     serving: JoinHandle<()>,
     tunnels: TaskTracker,
@@ -137,8 +139,14 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Outside {
-    pub(super) fn new(limits: OutsideLimits) -> Self {
-        Self { limits, ..Self::default() }
+    /// Has other bounds hold.
+    pub(super) fn bound(&self, limits: OutsideLimits) {
+        // No socket is opened in between with those of before.
+        let open = locked(&self.open);
+        let groups = locked(&self.groups);
+        *locked(&self.limits) = limits;
+        groups.values().for_each(|group| group.bound(limits));
+        open.values().for_each(|open| open.crowd.set(limits.connections, limits.per_minute));
     }
 
     /// Opens a run's socket in `dir`, as that to the model is opened.
@@ -151,7 +159,9 @@ impl Outside {
         books: &Arc<Books>,
     ) -> Result<(), SocketError> {
         let listener = socket::bind(dir, OUTSIDE, owner)?;
+        let mut all = locked(&self.open);
         let group = self.group(folder);
+        let limits = group.limits();
         let (stop, tunnels) = (CancellationToken::new(), TaskTracker::new());
         let caller = Arc::new(Caller {
             run,
@@ -161,33 +171,34 @@ impl Outside {
             tunnels: tunnels.clone(),
             group,
         });
-        let crowd = Crowd { connections: self.limits.connections, per_minute: self.limits.per_minute };
-        let until = stop.clone();
+        let crowd = Arc::new(Crowd::new(limits.connections, limits.per_minute));
+        let (until, of_listener) = (stop.clone(), Arc::clone(&crowd));
         let serving = tokio::spawn(async move {
             let not_taken = |error: &io::Error| caller.log.warn(Line::NotTaken, error);
-            listen(listener, crowd, until, not_taken, |stream| serve(Arc::clone(&caller), stream)).await;
+            listen(listener, of_listener, until, not_taken, |stream| serve(Arc::clone(&caller), stream))
+                .await;
         });
-        if let Some(before) =
-            locked(&self.open).insert(run, Open { dir: dir.to_owned(), stop, serving, tunnels })
-        {
+        let open = Open { dir: dir.to_owned(), crowd, stop, serving, tunnels };
+        if let Some(before) = all.insert(run, open) {
             before.stop.cancel();
         }
         Ok(())
     }
 
     fn group(&self, folder: &Folder) -> Arc<Group> {
-        let limits = self.limits;
+        let mut groups = locked(&self.groups);
+        let limits = *locked(&self.limits);
         let group = || {
             Arc::new(Group {
                 folder: folder.clone(),
-                limits,
+                limits: Mutex::new(limits),
                 rules: watch::Sender::default(),
-                places: Arc::new(Semaphore::new(limits.connections)),
+                places: Places::new(limits.connections),
                 rate: Mutex::new(Bucket::new(limits.per_minute, clock::now())),
                 hour: Mutex::new(Hour::new(limits.bytes_per_hour, clock::now())),
             })
         };
-        Arc::clone(locked(&self.groups).entry(folder.clone()).or_insert_with(group))
+        Arc::clone(groups.entry(folder.clone()).or_insert_with(group))
     }
 
     /// Has the rules hold that `read` returns for a group. Of several changes at a time the last one is read last.
@@ -219,6 +230,19 @@ impl Outside {
     }
 }
 
+impl Group {
+    fn limits(&self) -> OutsideLimits {
+        *locked(&self.limits)
+    }
+
+    fn bound(&self, limits: OutsideLimits) {
+        *locked(&self.limits) = limits;
+        self.places.set(limits.connections);
+        locked(&self.rate).set(limits.per_minute, clock::now());
+        locked(&self.hour).set(limits.bytes_per_hour);
+    }
+}
+
 impl Open {
     async fn end(self) {
         self.stop.cancel();
@@ -229,7 +253,7 @@ impl Open {
 }
 
 async fn serve(caller: Arc<Caller>, stream: UnixStream) {
-    let (run, head) = (caller.run, caller.group.limits.head);
+    let (run, head) = (caller.run, caller.group.limits().head);
     let service = service_fn(move |request| {
         let caller = Arc::clone(&caller);
         async move { Ok::<_, Infallible>(answer(&caller, request).await) }
@@ -314,7 +338,7 @@ impl Caller {
     /// Waits until the group may go out once more.
     async fn turn(&self) -> Result<OwnedSemaphorePermit, Denial> {
         let later = |says: String| Denial::Other(StatusCode::TOO_MANY_REQUESTS, says);
-        let (limits, folder) = (&self.group.limits, &self.group.folder);
+        let (limits, folder) = (self.group.limits(), &self.group.folder);
         let patience = i64::try_from(limits.queue.as_millis()).unwrap_or(i64::MAX);
         let turn = locked(&self.group.rate).reserve(patience, clock::now());
         let wait = turn.map_err(|_| {
@@ -328,10 +352,10 @@ impl Caller {
                 "the connections of {folder} may carry {most} MiB an hour, and have; wait for {minutes} min"
             )));
         }
-        match timeout(limits.queue, Arc::clone(&self.group.places).acquire_owned()).await {
-            Ok(Ok(permit)) => Ok(permit),
-            Ok(Err(_)) | Err(_) => {
-                let most = limits.connections;
+        match timeout(limits.queue, self.group.places.take()).await {
+            Ok(permit) => Ok(permit),
+            Err(_) => {
+                let most = self.group.limits().connections;
                 Err(later(format!("{folder} has {most} connections open; close some")))
             }
         }
@@ -345,7 +369,7 @@ impl Caller {
             Denial::Other(StatusCode::BAD_GATEWAY, why)
         };
         let allowed = Allowed::judge(self.group.rules.subscribe(), place).map_err(kept)?;
-        let limit = self.group.limits.connect;
+        let limit = self.group.limits().connect;
         let found = timeout(limit, lookup_host((place.host(), place.port()))).await;
         let found: Vec<SocketAddr> = match found {
             Ok(Ok(found)) => found.collect(),
@@ -532,7 +556,7 @@ struct Carrier {
 impl Carrier {
     /// Ends when the connection has to.
     fn bounds(&self) -> impl Future<Output = ()> + Send + 'static {
-        let (limits, carried) = (self.caller.group.limits, Arc::clone(&self.carried));
+        let (limits, carried) = (self.caller.group.limits(), Arc::clone(&self.carried));
         async move {
             let silence = async {
                 loop {

@@ -17,7 +17,6 @@ use hyper::{
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::{
     net::{UnixListener, UnixStream},
-    sync::Semaphore,
     task::{JoinSet, spawn_blocking},
     time::timeout,
 };
@@ -31,9 +30,10 @@ use super::{
     log::Line,
     look::{Look, Reason},
     meter::{Form, Meter},
+    places::Crowd,
 };
 use crate::{
-    domain::{host::errors::chain, mailbox::bucket::Bucket, runs::usage::FailedRequest},
+    domain::{host::errors::chain, runs::usage::FailedRequest},
     system::clock,
 };
 
@@ -44,17 +44,10 @@ const KEPT_PATH: usize = 120;
 /// How long we leave a socket alone that can't be accepted from.
 const REST: Duration = Duration::from_millis(50);
 
-/// How many connections of a socket are served at a time, and how many are taken in a minute.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Crowd {
-    pub(super) connections: usize,
-    pub(super) per_minute: u32,
-}
-
 /// Serves a run's socket to the model until `stop`, then ends its live requests.
 pub(super) async fn to_model(caller: Arc<Caller>, listener: UnixListener, stop: CancellationToken) {
     let limits = &caller.shared.limits;
-    let crowd = Crowd { connections: limits.connections, per_minute: limits.connections_per_minute };
+    let crowd = Arc::new(Crowd::new(limits.connections, limits.connections_per_minute));
     let not_taken = |error: &std::io::Error| caller.log.warn(Line::NotTaken, error);
     listen(listener, crowd, stop, not_taken, |stream| serve(Arc::clone(&caller), stream)).await;
 }
@@ -62,28 +55,26 @@ pub(super) async fn to_model(caller: Arc<Caller>, listener: UnixListener, stop: 
 /// Serves a socket until `stop`, then ends its connections.
 pub(super) async fn listen<F: Future<Output = ()> + Send + 'static>(
     listener: UnixListener,
-    crowd: Crowd,
+    crowd: Arc<Crowd>,
     stop: CancellationToken,
     not_taken: impl Fn(&std::io::Error),
     serve: impl Fn(UnixStream) -> F,
 ) {
-    let places = Arc::new(Semaphore::new(crowd.connections));
     let mut connections = JoinSet::new();
-    let mut rate = Bucket::new(crowd.per_minute, clock::now());
     loop {
         let next = async {
             // Not taken, and so not paid for, where this is dropped.
-            while rate.available(clock::now()) == 0 {
+            while crowd.rate().available(clock::now()) == 0 {
                 tokio::time::sleep(REST).await;
             }
-            let permit = Arc::clone(&places).acquire_owned().await;
+            let permit = crowd.places.take().await;
             (listener.accept().await, permit)
         };
         tokio::select! {
             () = stop.cancelled() => break,
             (accepted, permit) = next => match accepted {
                 Ok((stream, _)) => {
-                    rate.take(1, clock::now());
+                    crowd.rate().take(1, clock::now());
                     let serving = serve(stream);
                     connections.spawn(async move {
                         let _permit = permit;

@@ -15,17 +15,16 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     backup::{Shelved, put_on_shelf},
-    config::{Backup, Config, Environment},
+    config::{Backup, Live},
     domain::host::{
         backups::{Due, Past, due},
         errors::chain,
-        zone::Zones,
     },
     store::{Result, Store},
     system::{clock, failpoint, process},
 };
 
-/// How soon a change of the settings or of the clock is seen.
+/// How soon a change of the clock is seen.
 const LOOK_AGAIN: Duration = Duration::from_secs(60);
 
 /// When the last backup was made, or when there were to be some from then on.
@@ -37,13 +36,13 @@ pub(super) const FAILED: &str = "backup_failed";
 pub struct Backups {
     pub root: PathBuf,
     pub store: Store,
-    pub config: Arc<Config>,
-    pub zones: Zones,
+    pub config: Arc<Live>,
     pub stop: CancellationToken,
 }
 
 /// Makes backups until the daemon stops.
 pub async fn run(backups: Backups) {
+    let mut changed = backups.config.follow();
     loop {
         let rest = match backups.step().await {
             Ok(rest) => rest.min(LOOK_AGAIN),
@@ -54,6 +53,7 @@ pub async fn run(backups: Backups) {
         };
         tokio::select! {
             () = backups.stop.cancelled() => return,
+            _ = changed.changed() => {}
             () = tokio::time::sleep(rest) => {}
         }
     }
@@ -62,14 +62,14 @@ pub async fn run(backups: Backups) {
 impl Backups {
     /// Makes a backup if one is due; returns how long nothing is to be done.
     async fn step(&self) -> Result<Duration> {
-        let settings = self.settings();
+        let settings = self.config.now().backup.clone();
         let Some(to) = &settings.to else { return Ok(LOOK_AGAIN) };
         let now = clock::now();
         let past = past(&self.store)?;
         if past.done.is_none() {
             self.store.set_meta(DONE, &now.0.to_string()).await?;
         }
-        match due(settings.at, &self.zones.of(None).zone, past, now) {
+        match due(settings.at, &self.config.now().zones.of(None).zone, past, now) {
             Due::NotBefore(at) => Ok(Duration::from_millis(at.ms_since(now).max(0).unsigned_abs())),
             Due::Now => {
                 let made = self.make(self.root.join(to), &settings, now).await;
@@ -90,12 +90,6 @@ impl Backups {
                 Ok(Duration::ZERO)
             }
         }
-    }
-
-    /// The settings of now; those of the start where the file can't be used.
-    fn settings(&self) -> Backup {
-        Config::load(&self.root, &Environment::default())
-            .map_or_else(|_| self.config.backup.clone(), |config| config.backup)
     }
 
     /// Makes one, on a thread that gives way to everybody. `None`: the daemon stops.

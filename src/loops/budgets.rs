@@ -16,7 +16,7 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    config::Config,
+    config::{Config, Live},
     domain::{
         host::{errors::chain, feed::EventKind},
         rows::Group,
@@ -43,6 +43,8 @@ const AGAIN_MS: i64 = 1000;
 
 /// The budgets of all groups, as they stand.
 pub struct Budgets {
+    live: Arc<Live>,
+    /// As they were when everything was looked at last.
     config: Arc<Config>,
     store: Store,
     gateway: Arc<Gateway>,
@@ -63,13 +65,14 @@ impl Budgets {
     /// Nothing is known of any group yet.
     #[must_use]
     pub fn new(
-        config: Arc<Config>,
+        live: Arc<Live>,
         store: Store,
         gateway: Arc<Gateway>,
         lanes: mpsc::UnboundedSender<Event>,
     ) -> Self {
+        let config = live.now();
         let prices = Arc::new(config.budget.prices.clone());
-        Self { config, store, gateway, lanes, prices, known: BTreeMap::new() }
+        Self { live, config, store, gateway, lanes, prices, known: BTreeMap::new() }
     }
 
     /// Looks at every group before anything is launched, and returns those that have used their budget up.
@@ -103,19 +106,22 @@ impl Budgets {
                 return tracing::error!(error = %chain(&error), "reading the feed of changes failed; no budget is looked at");
             }
         };
+        let mut changed = self.live.follow();
         // What happened before it was followed.
         let mut all = true;
         let mut some = BTreeSet::new();
         loop {
-            self.look_at(std::mem::take(&mut all), std::mem::take(&mut some)).await;
+            let is_done = self.look_at(std::mem::take(&mut all), std::mem::take(&mut some)).await;
+            all = !is_done;
             let now = clock::now();
             let next = self.known.values().map(|known| known.again.ms_since(now)).min();
             let sleep = next.unwrap_or(LONGEST_SLEEP_MS).clamp(0, LONGEST_SLEEP_MS).unsigned_abs();
             tokio::select! {
                 () = stop.cancelled() => return,
+                _ = changed.changed() => all = true,
                 groups = self.gateway.spent() => some.extend(groups),
                 news = feed.next() => {
-                    all = news.missed;
+                    all |= news.missed;
                     some.extend(news.events.iter().filter_map(|event| event.group.clone()));
                 }
                 () = tokio::time::sleep(Duration::from_millis(sleep)) => {}
@@ -127,13 +133,18 @@ impl Budgets {
         }
     }
 
-    /// Looks at all groups, or at some and those that may stand otherwise by now.
-    async fn look_at(&mut self, all: bool, mut some: BTreeSet<Folder>) {
+    /// Looks at all groups, or at some and those that may stand otherwise by now. Returns whether it could be done.
+    async fn look_at(&mut self, all: bool, mut some: BTreeSet<Folder>) -> bool {
         let now = clock::now();
+        if all {
+            self.config = self.live.now();
+            self.prices = Arc::new(self.config.budget.prices.clone());
+        }
         let groups = match self.store.groups().await {
             Ok(groups) => groups,
             Err(error) => {
-                return tracing::error!(error = %chain(&error), "reading the groups failed; their budgets are looked at again in a minute");
+                tracing::error!(error = %chain(&error), "reading the groups failed; their budgets are looked at again in a minute");
+                return false;
             }
         };
         self.known.retain(|folder, _| groups.iter().any(|group| group.folder == *folder));
@@ -143,6 +154,7 @@ impl Budgets {
         for group in groups.iter().filter(|group| all || some.contains(&group.folder)) {
             self.look_and_log(group, now).await;
         }
+        true
     }
 
     async fn look_and_log(&mut self, group: &Group, now: Time) {

@@ -12,7 +12,7 @@ use tokio::{sync::mpsc, task::spawn_blocking};
 
 use super::Machine;
 use crate::{
-    config::Config,
+    config::Live,
     domain::{
         host::{
             disk::{self, A_NAME, Admission, Disk, Filler, Free, LEAST, Space, Written},
@@ -36,7 +36,7 @@ const NAMED: usize = 8;
 
 /// The parts of the daemon that this needs.
 pub(super) struct Ground {
-    pub config: Arc<Config>,
+    pub config: Arc<Live>,
     pub root: PathBuf,
     pub store: Store,
     pub machine: Arc<Machine>,
@@ -183,7 +183,7 @@ impl Watched {
 
     /// Stops groups that have far more in the store than they may, and tells main's chat whose commands wait.
     async fn look_at_the_store(&mut self, ground: &Ground, stored: &BTreeMap<Folder, u64>, disk: &Disk) {
-        let most = ground.config.limits.stored_bytes;
+        let most = ground.config.now().limits.stored_bytes;
         for (group, bytes) in stored {
             let (mib, left) = (bytes >> 20, disk.left() >> 20);
             if disk::is_over(*bytes, most) {
@@ -297,7 +297,7 @@ fn folders_of(ground: &Ground, group: &Folder) -> Vec<PathBuf> {
 
 /// Releases stopped groups, except those that still have too much in the store.
 fn release(ground: &Ground, stored: &BTreeMap<Folder, u64>) {
-    let most = ground.config.limits.stored_bytes;
+    let most = ground.config.now().limits.stored_bytes;
     let is_over = |group: &Folder| stored.get(group).is_some_and(|bytes| disk::is_over(*bytes, most));
     ground.machine.without_space().retain(|group, _| {
         let stays = is_over(group);

@@ -101,8 +101,8 @@ impl Dispatch {
         adopted: Vec<Adoption>,
         held: Vec<(Folder, Holding)>,
     ) -> Self {
-        let lanes = Lanes::new(runs.config.limits.max_containers);
-        let judging = Judging::new(&runs.config);
+        let lanes = Lanes::new(runs.config.now().limits.max_containers);
+        let judging = Judging::new(&runs.config.now());
         let mut this = Self {
             runs,
             owner,

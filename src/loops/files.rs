@@ -20,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     channels::{Channels, Fetched, NotFetched},
-    config::Config,
+    config::Live,
     domain::{
         host::{errors::chain, feed::EventKind},
         platforms::attachments::{BLOCK, MediaUse, NOT_FETCHED, shown_at, size},
@@ -53,7 +53,7 @@ const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 /// The parts of the daemon that this loop needs.
 pub struct Files {
-    pub config: Arc<Config>,
+    pub config: Arc<Live>,
     /// The folder of hooks' folders.
     pub work: PathBuf,
     /// This program, which shuts hooks in.
@@ -152,7 +152,7 @@ impl Files {
     }
 
     async fn fetch(&self, work: &FileWork) -> Result<(), StoreError> {
-        let limits = self.config.media.limits();
+        let limits = self.config.now().media.limits();
         let own = work.file.size.max(BLOCK);
         let used = self.store.media_use(&work.chat_jid, clock::now()).await?;
         // What it is told to have counts already.
@@ -188,7 +188,7 @@ impl Files {
         match kept.map_err(|error| NotKept::World(io::Error::other(error))).and_then(|kept| kept) {
             Ok(hand) => {
                 let file = work.file.clone().kept(hand.digest, hand.size, hand.mime);
-                let reads = self.config.media.hooks.of(file.kind).is_some();
+                let reads = self.config.now().media.hooks.of(file.kind).is_some();
                 self.store.file_fetched(work.id, file, reads).await?;
                 failpoint::reach("file.settled");
                 Ok(())
@@ -232,7 +232,8 @@ impl Files {
 
     /// Has a hook read a file, where there is one for its kind.
     async fn read(&self, work: &FileWork) -> Result<(), StoreError> {
-        let hooks = &self.config.media.hooks;
+        let config = self.config.now();
+        let hooks = &config.media.hooks;
         let (Some(command), Some(digest)) = (hooks.of(work.file.kind), work.file.digest) else {
             return self.store.file_read(work.id, FileRead::Nobody).await;
         };

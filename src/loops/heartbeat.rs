@@ -6,7 +6,6 @@ use std::{
     collections::BTreeMap,
     path::{Path, PathBuf},
     sync::Arc,
-    time::Duration,
 };
 
 use ipc_handlers::Folder;
@@ -15,8 +14,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Boxes, Machine};
 use crate::{
+    config::Live,
     domain::{
-        host::{errors::chain, zone::Zones},
+        host::errors::chain,
         runs::heartbeat::{self, FILE, Fault, Heartbeat, LARGEST},
     },
     ipc::{InsideError, InsideStamp, read_inside, stamp_inside},
@@ -35,9 +35,7 @@ pub struct Heartbeats {
     pub store: Store,
     pub boxes: Arc<Boxes>,
     pub machine: Arc<Machine>,
-    pub zones: Zones,
-    /// How often boxes are looked at.
-    pub every: Duration,
+    pub config: Arc<Live>,
 }
 
 /// What was seen of a group's file.
@@ -99,7 +97,7 @@ pub async fn run(heartbeats: Heartbeats, stop: CancellationToken) {
         }
         tokio::select! {
             () = stop.cancelled() => return,
-            () = tokio::time::sleep(heartbeats.every * SELDOM) => {}
+            () = tokio::time::sleep(heartbeats.config.now().limits.scan_every * SELDOM) => {}
         }
     }
 }
@@ -128,7 +126,7 @@ impl Heartbeats {
     /// Reads a group's file, and stores what it says; returns its faults. What can't be read leaves the tasks as
     /// they are.
     async fn take_in(&self, group: &Folder) -> Result<Vec<Fault>> {
-        let clock = self.store.zone_of(group, &self.zones).await?;
+        let clock = self.store.zone_of(group, &self.config.now().zones).await?;
         let (path, now) = (folder(&self.root, group), clock::now());
         let of_zone = clock.zone.clone();
         let read = match spawn_blocking(move || read(&path, &of_zone)).await {

@@ -26,7 +26,7 @@ use tokio::task::spawn_blocking;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    config::{Config, Housekeeping},
+    config::{Housekeeping, Live},
     domain::host::{
         disk::A_NAME,
         errors::chain,
@@ -242,8 +242,8 @@ pub(super) async fn blocking<T: Send + 'static>(
 }
 
 /// Weighs every group after a minute and then each hour, one after the other, until the daemon stops.
-pub async fn weigh_groups(store: Store, root: PathBuf, config: Arc<Config>, stop: CancellationToken) {
-    let mut wait = WEIGH_FIRST.min(config.limits.keep_first);
+pub async fn weigh_groups(store: Store, root: PathBuf, config: Arc<Live>, stop: CancellationToken) {
+    let mut wait = WEIGH_FIRST.min(config.now().limits.keep_first);
     loop {
         tokio::select! {
             () = stop.cancelled() => return,

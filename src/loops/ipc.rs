@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 use super::{Allowances, Ask, Boxes, Held, Machine, snapshots::Snapshots, starts::Starts};
 use crate::{
     channels::Channels,
-    config::Config,
+    config::Live,
     domain::host::{errors::chain, metrics::Latency},
     ipc::{Claimed, Claims, GroupBoxes, Hint, Hints, Swept, Watch},
     ops::ipc::ByHand,
@@ -43,7 +43,7 @@ use worker::Job;
 
 /// The parts of the daemon that take in command files.
 pub struct Mailboxes {
-    pub config: Arc<Config>,
+    pub config: Arc<Live>,
     pub root: PathBuf,
     pub store: Store,
     pub boxes: Arc<Boxes>,
@@ -109,12 +109,10 @@ pub async fn run(
     }
     let mut checked = None;
     let mut looking = tokio::task::JoinSet::new();
-    let mut every = tokio::time::interval(mail.config.limits.scan_every);
-    let mut blind = tokio::time::interval(BLIND.min(mail.config.limits.scan_every));
-    let mut again = tokio::time::interval(WATCH_AGAIN);
-    for interval in [&mut every, &mut blind, &mut again] {
-        interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-    }
+    let mut changed = mail.config.follow();
+    let mut scan_every = changed.borrow_and_update().limits.scan_every;
+    let (mut every, mut blind) = (each(scan_every), each(BLIND.min(scan_every)));
+    let mut again = each(WATCH_AGAIN);
     let known = known_groups(&mail).await;
     open_groups(&mail, known, &watch, &mut workers, &mut running, &mut growing);
     let mut sweeping = sweep(&mail);
@@ -169,6 +167,13 @@ pub async fn run(
                     }
                 }
             },
+            Ok(()) = changed.changed() => {
+                let wanted = changed.borrow_and_update().limits.scan_every;
+                if wanted != scan_every {
+                    scan_every = wanted;
+                    (every, blind) = (each(scan_every), each(BLIND.min(scan_every)));
+                }
+            }
             _ = again.tick(), if mail.machine.unwatched().is_some() => watch_again(&mail, &watch, &mut workers),
             _ = blind.tick(), if mail.machine.unwatched().is_some() => scan_unwatched(&mail, &workers),
             Some(looked) = looking.join_next() => {
@@ -193,6 +198,13 @@ pub async fn run(
     }
     drop(workers);
     while running.join_next().await.is_some() {}
+}
+
+/// Ticks at once and then with this pause, however late the tick before was taken.
+fn each(pause: Duration) -> tokio::time::Interval {
+    let mut interval = tokio::time::interval(pause);
+    interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    interval
 }
 
 /// Empties the trash in the background.

@@ -12,7 +12,7 @@ use tokio::{
 
 use super::{Ask, Boxes, Snapshots};
 use crate::{
-    config::Config,
+    config::{ConfigError, Live, Taken},
     domain::{
         host::{errors::chain, feed::EventKind},
         runs::lanes::{Event, Holding, LaneId, WaitingLane},
@@ -30,9 +30,12 @@ const ENDING: Duration = Duration::from_secs(5);
 /// How long a run may take to be stopped, once its grace for leaving is over.
 const STOPPING: Duration = Duration::from_secs(20);
 
+/// What became of the settings. If they can't be used, those of before hold.
+pub type Reread = Result<Taken, ConfigError>;
+
 /// The daemon, as operations see it.
 pub struct Keeping {
-    pub config: Arc<Config>,
+    pub config: Arc<Live>,
     pub root: PathBuf,
     pub store: Store,
     pub boxes: Arc<Boxes>,
@@ -43,8 +46,8 @@ pub struct Keeping {
     pub lanes: mpsc::UnboundedSender<Event>,
     /// Requests to the loop `ipc`.
     pub mailboxes: mpsc::UnboundedSender<Ask>,
-    /// Asks that the accounts follow the settings, and waits until they do.
-    pub accounts: mpsc::UnboundedSender<oneshot::Sender<()>>,
+    /// Asks that the settings are read again, and waits until that is done.
+    pub settings: mpsc::UnboundedSender<oneshot::Sender<Reread>>,
     /// A place for each operation that may run now.
     pub places: Semaphore,
 }
@@ -66,9 +69,10 @@ pub(super) async fn perform(keeping: &Arc<Keeping>, by: By, op: Op) -> Result<An
     let keeping = Arc::clone(keeping);
     // It looks at files, and may wait for a disk.
     let work = move || {
+        let config = keeping.config.now();
         let world = World {
             root: &keeping.root,
-            settings: Ok(&keeping.config),
+            settings: Ok(&config),
             store: &keeping.store,
             box_owner: keeping.boxes.agent,
             keeper: &keeping,
@@ -105,7 +109,8 @@ impl Keeping {
     }
 
     async fn wait_for_end(&self, group: &Folder) -> Result<(), OpError> {
-        let deadline = Instant::now() + Duration::from_millis(self.config.health.close_grace_ms) + STOPPING;
+        let deadline =
+            Instant::now() + Duration::from_millis(self.config.now().health.close_grace_ms) + STOPPING;
         let mut feed = self.store.follow_kinds(&[EventKind::Run]).await?;
         while let Some(run) = self.store.active_run_of(group)? {
             if timeout_at(deadline, feed.next()).await.is_err() {
@@ -125,10 +130,10 @@ impl Keeper for Arc<Keeping> {
         })
     }
 
-    fn accounts(&self) -> Later<'_, ()> {
+    fn settings(&self) -> Later<'_, ()> {
         Box::pin(async move {
             let (done, followed) = oneshot::channel();
-            if self.accounts.send(done).is_ok() {
+            if self.settings.send(done).is_ok() {
                 let _ = followed.await;
             }
         })
@@ -168,8 +173,8 @@ impl Keeper for Arc<Keeping> {
     }
 
     fn rules_changed(&self, group: &Folder) -> Result<(), OpError> {
-        let all = &self.config.egress.allow;
-        Ok(self.gateway.read_rules(group, || self.store.rules_outside(group, all))?)
+        let read = || self.store.rules_outside(group, &self.config.now().egress.allow);
+        Ok(self.gateway.read_rules(group, read)?)
     }
 
     fn relaunch(&self, group: &Folder) {

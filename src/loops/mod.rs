@@ -35,7 +35,7 @@ pub use budgets::Budgets;
 pub use dispatch::Dispatch;
 pub use heartbeat::Heartbeats;
 pub use ipc::Mailboxes;
-pub use keeper::Keeping;
+pub use keeper::{Keeping, Reread};
 pub use problems::Problems;
 pub use run::Runs;
 pub use shared::{Allowances, Boxes, EndsHow, Held, Machine, Obstacle, Sight, Sights};

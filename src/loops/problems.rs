@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::Machine;
 use crate::{
-    config::Config,
+    config::{Config, Live},
     domain::{
         host::{
             errors::chain,
@@ -63,7 +63,7 @@ pub struct View<'a> {
 
 /// The daemon's own search for problems.
 pub struct Problems {
-    pub config: Arc<Config>,
+    pub config: Arc<Live>,
     pub root: PathBuf,
     pub store: Store,
     pub sandbox: SandboxName,
@@ -105,8 +105,9 @@ impl Problems {
 
     /// Looks for problems, and logs those that are new or gone since the last look.
     pub async fn look(&self) -> Vec<Finding> {
+        let config = self.config.now();
         let view = View {
-            config: &self.config,
+            config: &config,
             root: &self.root,
             store: Some(&self.store),
             closed: None,

@@ -20,12 +20,13 @@ use std::{
 };
 
 use ipc_handlers::{Folder, Time};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::housekeeping::{Housekept, blocking, housekeep};
 pub use super::housekeeping::{How, PruneError};
 use crate::{
-    config::Config,
+    config::{Config, Live},
     domain::host::{
         errors::chain,
         prune::{History, Horizon, Keep, counted_from, pause},
@@ -225,19 +226,26 @@ where
 
 /// Prunes what is older than `limits.keep_days`, and removes files that nothing needs any more, after the first pause and then
 /// once a day, until the daemon stops. A clock that is wrong when the machine starts is mostly set right in that pause.
-pub async fn run(store: Store, root: PathBuf, config: Arc<Config>, stop: CancellationToken) {
-    let days = config.limits.keep_days;
-    let mut rest = config.limits.keep_first;
+pub async fn run(store: Store, root: PathBuf, config: Arc<Live>, stop: CancellationToken) {
+    let mut changed = config.follow();
+    let began = Instant::now();
+    let mut last = None;
     loop {
+        let next = match last {
+            Some(last) => last + EVERY,
+            None => began + config.now().limits.keep_first,
+        };
         tokio::select! {
             () = stop.cancelled() => return,
-            () = tokio::time::sleep(rest) => rest = EVERY,
+            _ = changed.changed() => continue,
+            () = tokio::time::sleep_until(next) => last = Some(Instant::now()),
         }
+        let config = config.now();
         tokio::select! {
             () = stop.cancelled() => return,
             done = pass(&store, &root, &config) => match done {
                 Ok((pruned, kept)) => {
-                    log(&pruned, days);
+                    log(&pruned, config.limits.keep_days);
                     log_files(&kept);
                 }
                 Err(error) => {

@@ -302,7 +302,7 @@ fn release(runs: &Runs, group: Folder) {
 fn no_space(runs: &Runs, from_outside: bool) -> String {
     let data = runs.root.join("data");
     let (free, wanted) =
-        (crate::system::disk::free_bytes(&data).unwrap_or(0), runs.config.limits.min_free_bytes);
+        (crate::system::disk::free_bytes(&data).unwrap_or(0), runs.config.now().limits.min_free_bytes);
     let shown = data.display();
     let mut why = if free < wanted {
         let (free, wanted) = (free >> 20, wanted >> 20);

@@ -29,7 +29,7 @@ use super::{
 };
 use crate::{
     channels::Channels,
-    config::Config,
+    config::Live,
     domain::{
         host::{errors::chain, repeats::Repeats, zone::Zone},
         runs::{
@@ -68,7 +68,7 @@ use noise::Noise;
 
 /// What runs are launched, watched and ended with.
 pub struct Runs {
-    pub config: Arc<Config>,
+    pub config: Arc<Live>,
     pub root: PathBuf,
     pub store: Store,
     pub sandbox: Arc<dyn Sandbox>,
@@ -100,9 +100,9 @@ impl Runs {
     #[must_use]
     pub fn handover_limits(&self) -> HandoverLimits {
         HandoverLimits {
-            messages: self.config.limits.batch_messages,
-            bytes: self.config.limits.batch_bytes,
-            context: self.config.limits.max_context,
+            messages: self.config.now().limits.batch_messages,
+            bytes: self.config.now().limits.batch_bytes,
+            context: self.config.now().limits.max_context,
         }
     }
 
@@ -118,9 +118,9 @@ impl Runs {
 
     /// Returns the zone in which a group's messages are shown; everybody's where its own can't be read.
     async fn zone_of(&self, group: &Folder) -> Zone {
-        self.store.zone_of(group, &self.config.zones).await.unwrap_or_else(|error| {
+        self.store.zone_of(group, &self.config.now().zones).await.unwrap_or_else(|error| {
             tracing::error!(group = %group, error = %chain(&error), "reading a group's time zone failed");
-            self.config.zones.of(None)
+            self.config.now().zones.of(None)
         })
     }
 }
@@ -304,8 +304,8 @@ impl Watched {
             heartbeat: None,
             beaten: None,
             asked_why: None,
-            ready_limit: Duration::from_millis(runs.config.health.startup_ms),
-            ceiling_ms: runs.config.run_settings().ceiling_ms,
+            ready_limit: Duration::from_millis(runs.config.now().health.startup_ms),
+            ceiling_ms: runs.config.now().run_settings().ceiling_ms,
             log: RunLog::open(&runs.run_dir(run)),
             gathered: Gathered::default(),
         }

@@ -10,7 +10,7 @@ use tokio::{sync::Notify, task::spawn_blocking};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    config::ZoneSource,
+    config::{Live, ZoneSource},
     domain::host::{
         clocks::{Clocks, Jump, Reading},
         errors::chain,
@@ -27,6 +27,7 @@ const LONGEST_SLEEP_MS: i64 = 60_000;
 /// The clocks by which tasks run.
 pub struct Watched {
     store: Store,
+    config: Arc<Live>,
     zones: Zones,
     source: ZoneSource,
     /// As they were when they were looked at last.
@@ -43,12 +44,14 @@ impl Watched {
     ///
     /// # Errors
     /// Those of the store.
-    pub async fn begin(store: Store, zones: Zones, source: ZoneSource) -> Result<Self> {
+    pub async fn begin(store: Store, config: Arc<Live>) -> Result<Self> {
+        let (zones, source) = (config.now().zones.clone(), config.now().zone_source.clone());
         let zone = zones.of(None).name;
         let stamp = source.stamp(&zone);
         let reading = Reading { clock: clock::now(), steady_ms: 0 };
         let owed = store.clocks_changed(&zone, &stamp, reading.clock)?;
-        let mut watched = Self { store, zones, source, stamp, reading, began: clock::monotonic(), owed };
+        let mut watched =
+            Self { store, config, zones, source, stamp, reading, began: clock::monotonic(), owed };
         watched.find_anew().await?;
         Ok(watched)
     }
@@ -73,9 +76,12 @@ impl Watched {
     /// Takes the zone and its rules anew if they changed.
     async fn look_at_zones(&mut self) {
         let zone = self.zones.of(None).name;
+        let wanted = self.config.now().zone_source.clone();
+        let is_set = wanted != self.source;
+        self.source = wanted;
         let (source, named) = (self.source.clone(), zone.clone());
         let stamp = spawn_blocking(move || source.stamp(&named)).await.unwrap_or_else(|_| self.stamp.clone());
-        if stamp == self.stamp {
+        if !is_set && stamp == self.stamp {
             return;
         }
         let source = self.source.clone();
@@ -88,8 +94,12 @@ impl Watched {
         // A fault of ours changes nothing.
         if let Ok((data, everybodys, stamp)) = newest.await {
             self.zones.renew(data, &everybodys);
-            self.stamp = stamp;
-            self.owed = Some(if everybodys.name == zone { Clocks::Data } else { Clocks::Zone });
+            let before = std::mem::replace(&mut self.stamp, stamp);
+            let is_same = everybodys.name == zone;
+            if is_same && before == self.stamp {
+                return;
+            }
+            self.owed = Some(if is_same { Clocks::Data } else { Clocks::Zone });
             tracing::info!(
                 zone = everybodys.name,
                 "the zone or its rules changed; the times of tasks are found anew"
@@ -117,6 +127,7 @@ pub async fn run(mut watched: Watched, due: Arc<Notify>, stop: CancellationToken
             return tracing::error!(error = %chain(&error), "reading the feed of changes failed; no task is started");
         }
     };
+    let mut changed = watched.config.follow();
     loop {
         if let Err(error) = watched.look().await {
             tracing::error!(error = %chain(&error), "finding anew when tasks run failed; it is tried again");
@@ -134,6 +145,7 @@ pub async fn run(mut watched: Watched, due: Arc<Notify>, stop: CancellationToken
         tokio::select! {
             () = stop.cancelled() => return,
             _ = feed.next() => {}
+            _ = changed.changed() => {}
             () = sleep => {}
         }
         due.notify_one();

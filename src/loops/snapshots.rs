@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Ask, Boxes};
 use crate::{
-    config::Config,
+    config::Live,
     domain::host::{errors::chain, feed::EventKind},
     ipc::{PutError, World},
     store::{Follower, News, Store, StoreError},
@@ -54,7 +54,7 @@ struct Wanted {
 
 /// Which snapshots are to be written, and whose turn it is.
 pub struct Snapshots {
-    config: Arc<Config>,
+    config: Arc<Live>,
     store: Store,
     boxes: Arc<Boxes>,
     /// Requests to the loop `ipc`.
@@ -72,7 +72,7 @@ impl Snapshots {
     /// # Errors
     /// The store's.
     pub async fn new(
-        config: Arc<Config>,
+        config: Arc<Live>,
         store: Store,
         boxes: Arc<Boxes>,
         mailboxes: mpsc::UnboundedSender<Ask>,
@@ -297,7 +297,7 @@ impl Snapshots {
 
     /// Keeps the archive of a group within its bounds. What a crash leaves undone is done after the next change.
     fn put_out_archives(&self, group: &Folder) {
-        let (most, bytes) = (self.config.limits.archives, self.config.limits.archives_bytes);
+        let (most, bytes) = (self.config.now().limits.archives, self.config.now().limits.archives_bytes);
         match wait(self.store.put_out_archives(group.clone(), most, bytes)) {
             Ok(0) => {}
             Ok(count) => tracing::info!(group = %group, count, "the oldest archived sessions were put out"),
@@ -357,7 +357,7 @@ impl Snapshots {
             let mut list = json.serialize_seq(None)?;
             let mut failed = Ok(());
             let room = if row.is_main { LARGEST_OF_MAIN } else { LARGEST };
-            let read = self.store.each_shown_task(scope, room, &self.config.zones, |task| {
+            let read = self.store.each_shown_task(scope, room, &self.config.now().zones, |task| {
                 failed = list.serialize_element(&task);
                 failed.is_ok()
             });

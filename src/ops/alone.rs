@@ -100,7 +100,7 @@ impl Keeper for Alone<'_> {
         Box::pin(async move { self.lay_out(group).await })
     }
 
-    fn accounts(&self) -> Later<'_, ()> {
+    fn settings(&self) -> Later<'_, ()> {
         Box::pin(std::future::ready(()))
     }
 

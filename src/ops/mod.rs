@@ -89,8 +89,9 @@ pub trait Keeper: Send + Sync {
     /// The world's.
     fn changed<'a>(&'a self, group: Option<&'a Folder>) -> Later<'a, Result<(), OpError>>;
 
-    /// Has the accounts on platforms follow the settings. Done when those that are gone have left.
-    fn accounts(&self) -> Later<'_, ()>;
+    /// Has the settings hold that stand in the files now, as far as no restart is needed, and the accounts on platforms follow
+    /// them. Done when those that are gone have left.
+    fn settings(&self) -> Later<'_, ()>;
 
     /// Tells that a message waits in a lane of a group.
     fn waits(&self, group: &Folder, lane: i64);

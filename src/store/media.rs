@@ -10,7 +10,7 @@ impl Store {
     /// Returns how many bytes of files there may be.
     #[must_use]
     pub fn media_limits(&self) -> MediaLimits {
-        self.bounds.media
+        self.bounds_now().media
     }
 
     /// Whether a row names this file.

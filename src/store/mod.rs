@@ -6,7 +6,7 @@
 
 use std::{
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, PoisonError, RwLock},
 };
 
 use rusqlite::Connection;
@@ -224,8 +224,8 @@ pub struct Store {
     writer: Writer,
     readers: Arc<Readers>,
     path: PathBuf,
-    asking: Arc<Asking>,
-    bounds: Bounds,
+    asking: Arc<RwLock<Arc<Asking>>>,
+    bounds: Arc<RwLock<Bounds>>,
     search: Arc<search::Search>,
     feed: Arc<events::Feed>,
 }
@@ -280,7 +280,7 @@ impl Store {
             readers: Arc::new(Readers::of(place)),
             path,
             asking: Arc::default(),
-            bounds: Bounds::NONE,
+            bounds: Arc::new(RwLock::new(Bounds::NONE)),
         })
     }
 
@@ -293,13 +293,27 @@ impl Store {
     /// Returns the store with these settings for questions to people.
     #[must_use]
     pub fn asking(self, asking: Asking) -> Self {
-        Self { asking: Arc::new(asking), ..self }
+        Self { asking: Arc::new(RwLock::new(Arc::new(asking))), ..self }
     }
 
     /// Returns the store with these bounds for groups.
     #[must_use]
     pub fn bounded(self, bounds: Bounds) -> Self {
-        Self { bounds, ..self }
+        Self { bounds: Arc::new(RwLock::new(bounds)), ..self }
+    }
+
+    /// Has other settings hold from now on, for all clones of this one.
+    pub fn renew(&self, asking: Asking, bounds: Bounds) {
+        *self.asking.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(asking);
+        *self.bounds.write().unwrap_or_else(PoisonError::into_inner) = bounds;
+    }
+
+    fn asking_now(&self) -> Arc<Asking> {
+        Arc::clone(&self.asking.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn bounds_now(&self) -> Bounds {
+        *self.bounds.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns the database file's path.

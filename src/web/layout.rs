@@ -166,7 +166,7 @@ impl FromRequestParts<Arc<Web>> for View {
             outcome: said.and_then(|n| web.said.get(visitor.session(), n)),
             version: live::version(web, newest),
             now: clock::now(),
-            zone: web.config.zones.of(None).zone,
+            zone: web.config.now().zones.of(None).zone,
             wanted: Wanted::of(&parts.headers),
             web: Arc::clone(web),
             visitor,

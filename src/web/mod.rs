@@ -3,7 +3,7 @@
 use std::{path::PathBuf, sync::Arc};
 
 use crate::{
-    config::Config,
+    config::Live,
     domain::host::web::{Door, WebSession},
     loops::control::Desk,
     ops::By,
@@ -27,7 +27,7 @@ pub use serve::run;
 /// What every request works with.
 struct Web {
     desk: Arc<Desk>,
-    config: Arc<Config>,
+    config: Arc<Live>,
     root: PathBuf,
     door: Door,
     /// The token for scripts, as its digest.

@@ -28,7 +28,7 @@ use super::{
     scripts,
 };
 use crate::{
-    config::Config,
+    config::Live,
     domain::host::{
         errors::chain,
         web::{Door, Knock, Turned},
@@ -56,7 +56,7 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; i
                       form-action 'self'; frame-ancestors 'none'; base-uri 'none'";
 
 /// Serves the page until the daemon stops. Where it can't listen, the log says so, and it is tried again.
-pub async fn run(desk: Arc<Desk>, config: Arc<Config>, root: PathBuf, listen: SocketAddr) {
+pub async fn run(desk: Arc<Desk>, config: Arc<Live>, root: PathBuf, listen: SocketAddr) {
     let closing = desk.closing.clone();
     let begun = tokio::select! {
         () = closing.cancelled() => None,
@@ -93,7 +93,7 @@ pub async fn run(desk: Arc<Desk>, config: Arc<Config>, root: PathBuf, listen: So
 /// Listens, however long it takes until that can be done.
 async fn begin(
     desk: Arc<Desk>,
-    config: Arc<Config>,
+    config: Arc<Live>,
     root: PathBuf,
     listen: SocketAddr,
 ) -> (Arc<Web>, TcpListener) {
@@ -101,7 +101,7 @@ async fn begin(
     loop {
         match ready(&root, listen).await {
             Ok((listener, token, at)) => {
-                let door = Door::new(at, config.web.host.as_deref());
+                let door = Door::new(at, config.now().web.host.as_deref());
                 desk.page.set(door.address());
                 let (token, said, streams) =
                     (digest(token.as_bytes()), Said::default(), live::Streams::default());

@@ -219,15 +219,20 @@ fn a_setting_is_changed_by_a_command_with_the_daemon_up_or_down() {
         assert_eq!(file(), before.replace("\"leave\"", "\"resend\""), "nothing is changed");
     }
     let daemon = root.serve();
+    assert_eq!(root.g2(&["config", "set", "limits.tasks", "5"]), "limits.tasks is 5; it holds at once\n");
     assert_eq!(
-        root.g2(&["config", "set", "limits.tasks", "5"]),
-        "limits.tasks is 5; a running daemon needs a restart for it\n"
+        root.g2(&["config", "set", "agent.claude.model", "m"]),
+        "agent.claude.model is m; it holds for runs that begin from now on\n"
     );
-    assert_eq!(root.g2(&["config", "set", "backup.keep", "5"]), "backup.keep is 5; it holds at once\n");
+    assert_eq!(root.json(&["status"])["state"], "healthy");
+    root.g2(&["config", "set", "outbox.on_unknown", "leave"]);
     let status = root.json(&["status"]);
     let problems = status["problems"].to_string();
-    assert!(problems.contains("limits.tasks") && !problems.contains("backup.keep"), "{problems}");
+    assert!(problems.contains("restart for outbox.on_unknown"), "{problems}");
+    root.g2(&["config", "set", "outbox.on_unknown", "resend"]);
+    root.g2(&["config", "set", "backup.keep", "5"]);
     root.g2(&["config", "unset", "limits.tasks"]);
+    root.g2(&["config", "unset", "agent.claude.model"]);
     root.g2(&["config", "unset", "backup.keep"]);
     assert_eq!(daemon.terminate(), Some(0));
     assert!(file().contains("# mine\n[outbox]   # texts\non_unknown = \"resend\" # wait\n"), "{}", file());

@@ -6,6 +6,7 @@
 )]
 #![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
 
+mod live;
 mod private;
 mod reached;
 mod settings;

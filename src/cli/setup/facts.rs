@@ -45,13 +45,14 @@ pub(super) async fn gather(context: &Context) -> Result<Facts, Failure> {
         accounts: config.channels.iter().map(|account: &Account| account.name.clone()).collect(),
         service: service::stand(context),
         is_up: status.is_some(),
-        // The problem `Restart`: one of the settings as a whole, that does not fail.
         needs_restart: status.is_some_and(|status| status.findings.iter().any(is_restart)),
     })
 }
 
+/// Whether it is the problem `Restart`, or `Unsandboxed`: how agents are run is chosen at a start.
 fn is_restart(finding: &Finding) -> bool {
-    finding.code == "settings" && finding.about.is_empty() && finding.severity == Severity::Warn
+    let is_settings = finding.code == "settings" && finding.severity == Severity::Warn;
+    (is_settings || finding.code == "sandbox") && finding.about.is_empty()
 }
 
 async fn engine(config: &Config) -> (Engine, ImageThere) {

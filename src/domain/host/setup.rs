@@ -409,7 +409,7 @@ fn service(facts: &Facts, wishes: &Wishes) -> Next {
     match (&facts.service, wishes.service) {
         (Service::Runs, _) if facts.needs_restart => Next::Do(Act::InstallService),
         (_, _) if facts.is_up && facts.needs_restart => Next::Lacks(
-            "the daemon that runs has the settings of its start".to_owned(),
+            "the daemon that runs needs a restart for the settings".to_owned(),
             "stop it with `g2 stop`, and run `g2 setup` again".to_owned(),
         ),
         (_, Some(Toggle::No)) => Next::Stands("left out: start the daemon with `g2 serve`".to_owned()),

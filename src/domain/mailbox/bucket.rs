@@ -23,6 +23,16 @@ impl Bucket {
         Self { per_minute, level: per_minute * ONE, filled_at: now }
     }
 
+    /// From now on it fills as fast as this, and holds as many. What is missing stays missing.
+    pub fn set(&mut self, per_minute: u32, now: Time) {
+        let per_minute = i64::from(per_minute.max(1));
+        if per_minute != self.per_minute {
+            self.fill(now);
+            self.per_minute = per_minute;
+            self.level = self.level.min(per_minute * ONE);
+        }
+    }
+
     /// Returns how many tokens there are.
     pub fn available(&mut self, now: Time) -> usize {
         self.fill(now);
@@ -65,6 +75,21 @@ mod tests {
     use super::*;
 
     const START: Time = Time(1_000_000);
+
+    #[test]
+    fn another_limit_holds_at_once_and_gives_nothing() {
+        let mut bucket = Bucket::new(10, START);
+        bucket.set(2, START);
+        assert_eq!(bucket.available(START), 2);
+        bucket.take(2, START);
+        bucket.set(60, START);
+        assert_eq!(bucket.available(START), 0);
+        assert_eq!(bucket.available(START.plus_ms(1000)), 1);
+        bucket.take(5, START.plus_ms(1000));
+        bucket.set(1, START.plus_ms(1000));
+        assert_eq!(bucket.available(START.plus_ms(4 * 60_000 + 999)), 0);
+        assert_eq!(bucket.available(START.plus_ms(6 * 60_000 + 1000)), 1);
+    }
 
     #[test]
     fn what_is_taken_comes_back_evenly_and_no_more_than_a_minute_s_worth() {

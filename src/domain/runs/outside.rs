@@ -355,6 +355,11 @@ impl Hour {
         Self { most, began: now, carried: 0 }
     }
 
+    /// From now on they may carry as much as this.
+    pub fn set(&mut self, most: u64) {
+        self.most = most;
+    }
+
     /// Counts bytes that were carried.
     pub fn carry(&mut self, bytes: u64, now: Time) {
         // A clock that was set back begins an hour, too: it would last for too long otherwise.

@@ -101,7 +101,7 @@ impl Dispatch {
     fn word_of(&self, row: &Unjudged) -> Option<Word> {
         let is_said =
             row.group.is_some() && row.engage_mode.is_some() && !row.from_me && !row.bot && !row.late;
-        self.runs.config.words.of(&row.text, row.standing).filter(|_| is_said)
+        self.runs.config.now().words.of(&row.text, row.standing).filter(|_| is_said)
     }
 
     /// Does what a word asks for, and returns how its message is judged; `None`: the store failed, and it is judged again.
@@ -139,7 +139,8 @@ impl Dispatch {
 
     /// Whether a spoken message may address the agent: a hook hears that.
     fn may_speak(&mut self, row: &Unjudged) -> bool {
-        let heard = |kind: &MediaKind| self.runs.config.media.hooks.of(*kind).is_some();
+        let config = self.runs.config.now();
+        let heard = |kind: &MediaKind| config.media.hooks.of(*kind).is_some();
         if !row.pending.iter().any(|kind| *kind == MediaKind::Voice && heard(kind)) {
             return false;
         }
@@ -156,7 +157,7 @@ impl Dispatch {
             if rows.is_empty() {
                 return;
             }
-            self.judging.look_at_senders(&self.runs.config);
+            self.judging.look_at_senders(&self.runs.config.now());
             let more = rows.len() == JUDGE;
             let mut judged = Vec::new();
             let mut wakes = Vec::new();

@@ -49,9 +49,9 @@ impl Dispatch {
     /// By which clocks tasks run now.
     fn task_clock(&mut self, now: Time) -> TaskClock {
         TaskClock {
-            zones: self.runs.config.zones.clone(),
+            zones: self.runs.config.now().zones.clone(),
             up_since: self.awake.since(now),
-            spacing_ms: self.runs.config.limits.catch_up_spacing_ms,
+            spacing_ms: self.runs.config.now().limits.catch_up_spacing_ms,
         }
     }
 

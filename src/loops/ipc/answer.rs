@@ -73,7 +73,7 @@ impl Settling {
     pub(super) fn begin(mail: &Mailboxes, pending: Vec<Pending>) -> Self {
         let files = pending.iter().map(|p| p.file.clone()).collect();
         Self {
-            outcomes: Box::pin(mail.store.settle_all(files, mail.config.zones.clone(), clock::now())),
+            outcomes: Box::pin(mail.store.settle_all(files, mail.config.now().zones.clone(), clock::now())),
             pending,
         }
     }

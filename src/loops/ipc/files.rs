@@ -89,7 +89,7 @@ fn one(
     let folder = mail.root.join("groups").join(group.as_str());
     let relative = file.relative(&folder.to_string_lossy())?;
     let open = file_inside(&folder, Path::new(relative)).map_err(|error| refusal_of(&error, file))?;
-    let limits = mail.config.media.limits();
+    let limits = mail.config.now().media.limits();
     let size = open.metadata().map_or(0, |meta| meta.len());
     // A platform that takes no files gets a line in the text, and one that was not spoken to yet may take any.
     let there = mail.channels.of(&files.chat).map_or(0, |channel| channel.traits().files.largest);
@@ -99,7 +99,7 @@ fn one(
     // What is certain to be refused is not copied. The transaction that queues it looks again.
     if size <= limits.largest {
         let (used, stored) = used(mail, pending, &files.chat)?;
-        let most = mail.config.limits.stored_bytes;
+        let most = mail.config.now().limits.stored_bytes;
         if stored.saturating_add(before + size) > most {
             return Err(Refusal::no_room(stored, most));
         }

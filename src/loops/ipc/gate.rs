@@ -64,7 +64,7 @@ impl Gate {
         let (commands, messages, bytes) = mail.allowances.of(folder, |left| {
             (left.commands.available(now), left.messages.available(now), left.bytes.available(now))
         });
-        let free = unsettled < mail.config.limits.waiting_bytes && messages > 0 && bytes > 0;
+        let free = unsettled < mail.config.now().limits.waiting_bytes && messages > 0 && bytes > 0;
         let admission = admission(mail, folder);
         let searches = mail.searches.places(folder);
         // Which of them are messages is known when they are read.
@@ -138,7 +138,7 @@ pub(super) fn admission(mail: &Mailboxes, folder: &Folder) -> Admission {
         return Admission::Over;
     }
     let stored = mail.store.stored_by(folder).unwrap_or(0);
-    let most = mail.config.limits.stored_bytes;
+    let most = mail.config.now().limits.stored_bytes;
     match disk::admission(stored, most, &mail.machine.disk()) {
         Admission::Open => Admission::Open,
         // This look also reads the store, which takes longer.
@@ -187,7 +187,7 @@ pub(super) fn refuse_excess(mail: &Arc<Mailboxes>, folder: &Folder) -> Vec<Claim
 /// Returns the newest files that are more than may wait, as many as are refused at a time: no more of them are in memory,
 /// however many there are.
 fn excess_of(mail: &Mailboxes, boxes: &GroupBoxes) -> Vec<(CommandBox, OsString)> {
-    let most = mail.config.limits.waiting_files;
+    let most = mail.config.now().limits.waiting_files;
     let newest =
         CommandBox::ALL.map(|in_box| boxes.list_newest(in_box, REFUSED).map(|found| (in_box, found)));
     let count: usize = newest.iter().flatten().map(|(_, found)| found.waiting).sum();
@@ -215,7 +215,7 @@ fn excess_of(mail: &Mailboxes, boxes: &GroupBoxes) -> Vec<(CommandBox, OsString)
 /// Refuses these, committed together, and answers them; returns whether the store could take it.
 fn refuse(mail: &Arc<Mailboxes>, folder: &Folder, pending: Vec<Pending>) -> bool {
     let now = clock::now();
-    let most = mail.config.limits.waiting_files;
+    let most = mail.config.now().limits.waiting_files;
     let refused = pending.iter().map(|p| mail.store.refuse(p.file.clone(), Refusal::rate_limited(most), now));
     let outcomes = tokio::runtime::Handle::current().block_on(join_all(refused));
     let mut answers = Vec::new();

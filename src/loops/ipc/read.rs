@@ -161,7 +161,7 @@ fn proof(mail: &Mailboxes, bytes: Option<&[u8]>) -> Proof {
     match bytes.and_then(|bytes| token::verify(&mail.token_key, bytes)) {
         Some(Ok(claims)) => Proof::Claims(Box::new(claims)),
         Some(Err(fault)) => Proof::Bad(fault),
-        None if mail.config.ipc.require_token => Proof::Missing,
+        None if mail.config.now().ipc.require_token => Proof::Missing,
         None => Proof::None,
     }
 }

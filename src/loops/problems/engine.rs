@@ -24,10 +24,11 @@ use crate::{
 /// How long the engine may take over all images.
 const ENGINE: Duration = Duration::from_secs(1);
 
-/// Whether a daemon that is started now would refuse to have agents without any sandbox.
+/// Whether agents would run without any sandbox and the settings do not allow that: a start is refused then, and so is every run
+/// of a daemon that is up.
 pub(super) async fn sandbox(view: &View<'_>, found: &mut Vec<Problem>) {
     let config = view.config;
-    let what = if config.sandbox.allow_unsandboxed || view.daemon.is_some() {
+    let what = if config.sandbox.allow_unsandboxed {
         return;
     } else if !config.agent.command.is_empty() {
         format!("agent.command ({})", config.agent.command.join(" "))
@@ -36,12 +37,13 @@ pub(super) async fn sandbox(view: &View<'_>, found: &mut Vec<Problem>) {
     } else {
         return;
     };
-    let is_refused = match config.sandbox.kind {
-        SandboxKind::Docker => false,
-        SandboxKind::Process => true,
+    let is_refused = match (view.daemon, config.sandbox.kind) {
+        (Some(daemon), _) => daemon.sandbox == SandboxName::Process,
+        (None, SandboxKind::Docker) => false,
+        (None, SandboxKind::Process) => true,
         // It waits for Docker where that is needed; otherwise it takes what is there.
-        SandboxKind::Auto if needs_engine(view) => false,
-        SandboxKind::Auto => {
+        (None, SandboxKind::Auto) if needs_engine(view) => false,
+        (None, SandboxKind::Auto) => {
             let adopts = |store: &Store| {
                 store
                     .active_runs()

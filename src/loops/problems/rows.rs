@@ -7,7 +7,6 @@ use ipc_handlers::Folder;
 use super::{super::backups, View};
 use crate::{
     channels,
-    config::{Config, Environment},
     domain::{
         heard::{approvals::full, engage::takes_everything, js_regex::Pattern},
         host::{
@@ -34,9 +33,7 @@ pub(super) fn aside(store: &Store, found: &mut Vec<Problem>) {
 
 /// Whether the daily backup works.
 pub(super) fn backup(view: &View<'_>, store: &Store, found: &mut Vec<Problem>) {
-    // The settings of now count, as for the loop that makes it.
-    let fresh = Config::load(view.root, &Environment::default()).ok();
-    if fresh.as_ref().unwrap_or(view.config).backup.to.is_none() {
+    if view.config.backup.to.is_none() {
         return;
     }
     match backups::failure(store) {
@@ -109,13 +106,10 @@ pub(super) async fn questions(store: &Store, found: &mut Vec<Problem>) {
 
 /// Whether the platforms of this program are connected.
 pub(super) async fn connections(view: &View<'_>, store: &Store, found: &mut Vec<Problem>) {
-    // Accounts come and go while the daemon runs.
-    let fresh = Config::load(view.root, &Environment::default()).ok();
-    let config = fresh.as_ref().unwrap_or(view.config);
     match store.connections().await {
         Ok(mut states) => {
             // A row of a platform that this program does not have is old.
-            let has = |name: &str| config.channels.iter().any(|account| account.name == name);
+            let has = |name: &str| view.config.channels.iter().any(|account| account.name == name);
             states.retain(|state| channels::NAMES.contains(&state.channel.as_str()) || has(&state.channel));
             found.extend(of_channels(states, clock::now()));
         }

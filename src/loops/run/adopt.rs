@@ -39,7 +39,7 @@ impl Watched {
             tracing::error!(error = %chain(&error), "recording who watches over an adopted run failed");
         }
         let row = runs.store.group(&self.group).await.ok().flatten();
-        let settings = row.and_then(|row| runs.config.run_settings().for_group(&row).ok());
+        let settings = row.and_then(|row| runs.config.now().run_settings().for_group(&row).ok());
         let looks = settings.as_ref().map_or(Looks::Inside, |(settings, _)| looks(settings));
         // Under the same name in the same folder, which the container has mounted.
         let dir = runs.gateway_dir(self.run);
@@ -84,8 +84,8 @@ impl Watched {
     fn open_outside(&self, dir: &Path) -> Result<(), Unprepared> {
         let runs = &self.runs;
         runs.gateway.open_outside(self.run, dir, runs.boxes.owner_now(&self.group), &self.group)?;
-        let all = &runs.config.egress.allow;
-        Ok(runs.gateway.read_rules(&self.group, || runs.store.rules_outside(&self.group, all))?)
+        let read = || runs.store.rules_outside(&self.group, &runs.config.now().egress.allow);
+        Ok(runs.gateway.read_rules(&self.group, read)?)
     }
 
     /// Follow-ups that were handed over before the crash are published again; the runner ignores ids it has taken.

@@ -105,7 +105,7 @@ pub(super) fn age(since: Instant) -> i64 {
 impl Watched {
     /// Looks at the run's use of the machine, where it is time for that.
     pub(super) async fn sample(&mut self, container: &str) {
-        let least = Duration::from_millis(self.runs.config.health.claim_ms / 4);
+        let least = Duration::from_millis(self.runs.config.now().health.claim_ms / 4);
         let every = least.clamp(Duration::from_millis(100), SAMPLE_EVERY);
         if self.gathered.looked.is_some_and(|at| at.elapsed() < every) {
             return;
@@ -149,7 +149,7 @@ impl Watched {
     /// Whether it is at work, as seen from outside.
     pub(super) fn at_work(&mut self) -> AtWork {
         // One that may never have been given all of its stdin waits for the rest of it, whatever it does meanwhile.
-        let startup = Duration::from_millis(self.runs.config.health.startup_ms);
+        let startup = Duration::from_millis(self.runs.config.now().health.startup_ms);
         if !self.is_up() && self.ready_limit < startup {
             return AtWork::Unseen;
         }

@@ -146,7 +146,7 @@ fn document(
         chat_jid: chat.to_owned(),
         is_main,
         is_scheduled_task: false,
-        assistant_name: Some(runs.config.assistant_name.clone()),
+        assistant_name: Some(runs.config.now().assistant_name.clone()),
         script: None,
         secrets: wire::Secrets::default(),
         token: RunToken::default(),

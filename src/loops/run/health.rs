@@ -68,7 +68,7 @@ impl Watched {
         let ms = age;
         let at_work = self.at_work();
         let limit = |ms: u64| i64::try_from(ms).unwrap_or(i64::MAX);
-        let config = self.runs.config.clone();
+        let config = self.runs.config.now();
         let vitals = Vitals {
             runner: match self.speaks {
                 Speaks::One => Runner::One,

@@ -93,8 +93,8 @@ pub(super) fn outside(
         return Ok(None);
     }
     runs.gateway.open_outside(run, &runs.gateway_dir(run), owner, &group.folder)?;
-    let all = &runs.config.egress.allow;
-    runs.gateway.read_rules(&group.folder, || runs.store.rules_outside(&group.folder, all))?;
+    let read = || runs.store.rules_outside(&group.folder, &runs.config.now().egress.allow);
+    runs.gateway.read_rules(&group.folder, read)?;
     let proxy = format!("http://{}", wire::PROXY);
     let mut env = BTreeMap::from([
         ("G2_OUTSIDE_SOCKET".to_owned(), format!("{INSIDE}/{OUTSIDE}")),
@@ -124,7 +124,7 @@ pub(super) fn claude(
     directories: Vec<String>,
     timezone: Option<String>,
 ) -> wire::Claude {
-    let claude = runs.config.agent.claude.clone();
+    let claude = runs.config.now().agent.claude.clone();
     wire::Claude {
         path: claude.path,
         version: claude.version,
@@ -149,7 +149,7 @@ pub(super) fn acp(
     directories: Vec<String>,
     timezone: Option<String>,
 ) -> wire::Acp {
-    let acp = runs.config.agent.acp.clone();
+    let acp = runs.config.now().agent.acp.clone();
     let mut env = way.env.clone();
     if settings.credentials == Credentials::Gateway {
         env.insert("ANTHROPIC_BASE_URL".to_owned(), way.base_url.clone());

@@ -93,10 +93,12 @@ pub(super) async fn prepare(
 
 fn now(runs: &Runs, row: &Group, run: i64, is_main: bool) -> Result<Prepared, Unprepared> {
     let group = &row.folder;
-    let (settings, own) = runs.config.run_settings().for_group(row)?;
+    let config = runs.config.now();
+    let (settings, own) = config.run_settings().for_group(row)?;
     let place = if runs.sandbox.kind() == SandboxName::Process { RunsIn::Host } else { RunsIn::Container };
+    let command = (!config.agent.command.is_empty()).then_some("agent.command");
     if let (RunsIn::Host, Some(what), false) =
-        (place, settings.provider.foreign(), runs.config.sandbox.allow_unsandboxed)
+        (place, command.or(settings.provider.foreign()), config.sandbox.allow_unsandboxed)
     {
         return Err(Unprepared::NoSandbox { what });
     }
@@ -109,13 +111,13 @@ fn now(runs: &Runs, row: &Group, run: i64, is_main: bool) -> Result<Prepared, Un
         tracing::info!(uid = owner.0, former, "the agent is a user of its own number from now on");
     }
     folders.make(runs, is_main, owner, former.map(|(uid, _)| uid))?;
-    let extra = mounts::extra(&runs.config, &runs.root, &own.mounts, is_main);
+    let extra = mounts::extra(&config, &runs.root, &own.mounts, is_main);
     for (request, why) in &extra.refused {
         tracing::warn!(path = request.host_path, why, "an extra mount is not made");
     }
     let way = model::way(runs, run, &settings, place, (group, owner))?;
     let outside = model::outside(runs, run, &settings, place, row, owner)?;
-    let zone = runs.config.zones.of(own.timezone.as_deref()).name;
+    let zone = config.zones.of(own.timezone.as_deref()).name;
     let provider = match settings.provider {
         Provider::Scripted => wire::Provider::Scripted { script: script(runs, row)? },
         Provider::Acp => {
@@ -161,7 +163,7 @@ fn now(runs: &Runs, row: &Group, run: i64, is_main: bool) -> Result<Prepared, Un
         group: group.clone(),
         instance: runs.instance.clone(),
         image: settings.image.clone(),
-        command: runs.config.agent.command.clone(),
+        command: config.agent.command.clone(),
         mounts,
         env,
         user: owner.unwrap_or_else(crate::system::process::own_ids),
@@ -169,7 +171,7 @@ fn now(runs: &Runs, row: &Group, run: i64, is_main: bool) -> Result<Prepared, Un
             run_settings::Network::Model | run_settings::Network::Allowlist => Network::None,
             run_settings::Network::Open => Network::Open,
         },
-        labels: match runs.config.sandbox.selinux {
+        labels: match config.sandbox.selinux {
             Selinux::Keep => Labels::Keep,
             Selinux::Shared => Labels::Shared,
             Selinux::Private => Labels::Private,
@@ -180,7 +182,7 @@ fn now(runs: &Runs, row: &Group, run: i64, is_main: bool) -> Result<Prepared, Un
             memory_bytes: settings.memory_bytes,
             cpus: settings.cpus,
             pids: settings.pids,
-            output_bytes: runs.config.sandbox.output_bytes,
+            output_bytes: config.sandbox.output_bytes,
         },
         seat: Seat { group: folders.group, ipc: folders.ipc },
     };
@@ -188,7 +190,7 @@ fn now(runs: &Runs, row: &Group, run: i64, is_main: bool) -> Result<Prepared, Un
 }
 
 fn script(runs: &Runs, row: &Group) -> Result<Option<String>, Unprepared> {
-    let path = row.script.as_ref().map(PathBuf::from).or_else(|| runs.config.agent.script.clone());
+    let path = row.script.as_ref().map(PathBuf::from).or_else(|| runs.config.now().agent.script.clone());
     let Some(path) = path.map(|path| runs.root.join(path)) else { return Ok(None) };
     match crate::root::read_script(&path) {
         Ok(text) => Ok(Some(text)),
@@ -295,13 +297,14 @@ impl Folders {
             let access = if is_main { Access::ReadWrite } else { Access::ReadOnly };
             mounts.push(mount(self.global.clone(), "/workspace/global", access, Whose::Shared));
         }
-        let aws = runs.config.home.as_ref().map(|home| home.join(".aws")).filter(|aws| aws.is_dir());
-        if let Some(aws) = aws.filter(|_| runs.config.sandbox.aws.is_for(is_main)) {
+        let config = runs.config.now();
+        let aws = config.home.as_ref().map(|home| home.join(".aws")).filter(|aws| aws.is_dir());
+        if let Some(aws) = aws.filter(|_| config.sandbox.aws.is_for(is_main)) {
             mounts.push(mount(aws, "/home/node/.aws", Access::ReadOnly, Whose::Shared));
         }
         if is_main && runs.sandbox.kind() != SandboxName::Process {
             let base = runs.run_dir(run).join("project");
-            match mounts::project(&runs.config, &runs.root, &base) {
+            match mounts::project(&config, &runs.root, &base) {
                 Ok(shown) => {
                     mounts.push(mount(base, "/workspace/project", Access::ReadOnly, Whose::Own));
                     mounts.extend(shown.into_iter().map(|(path, name)| {

@@ -121,7 +121,7 @@ impl Watched {
                     }
                     Some(Err(SandboxError::Flooded { bytes })) => {
                         tracing::warn!(bytes, "the output is over its limit");
-                        let cause = Cause::Flooded { limit_bytes: runs.config.sandbox.output_bytes };
+                        let cause = Cause::Flooded { limit_bytes: runs.config.now().sandbox.output_bytes };
                         self.condemn(container, &mut verdict, cause).await;
                         output_open = false;
                     }
@@ -161,7 +161,7 @@ impl Watched {
                     Some(Ok(_)) => {}
                     Some(Err(SandboxError::Flooded { bytes })) => {
                         tracing::warn!(bytes, "the output is over its limit");
-                        let cause = Cause::Flooded { limit_bytes: runs.config.sandbox.output_bytes };
+                        let cause = Cause::Flooded { limit_bytes: runs.config.now().sandbox.output_bytes };
                         self.condemn(container, &mut verdict, cause).await;
                         beside = None;
                     }

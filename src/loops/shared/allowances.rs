@@ -2,18 +2,16 @@
 
 use std::{
     collections::BTreeMap,
-    sync::{Mutex, PoisonError},
+    sync::{Arc, Mutex, PoisonError},
 };
 
 use ipc_handlers::Folder;
 
-use crate::{config::Limits, domain::mailbox::bucket::Bucket, system::clock};
+use crate::{config::Live, domain::mailbox::bucket::Bucket, system::clock};
 
 /// What each group may still do. A start of the daemon makes it anew.
 pub struct Allowances {
-    commands_per_minute: u32,
-    messages_per_minute: u32,
-    bytes_per_minute: u32,
+    config: Arc<Live>,
     groups: Mutex<BTreeMap<Folder, Allowance>>,
 }
 
@@ -30,26 +28,27 @@ pub struct Allowance {
 impl Allowances {
     /// Every group may do what the limits allow in a minute.
     #[must_use]
-    pub fn new(limits: &Limits) -> Self {
-        Self {
-            commands_per_minute: limits.commands_per_minute,
-            messages_per_minute: limits.messages_per_minute,
-            bytes_per_minute: limits.command_bytes_per_minute,
-            groups: Mutex::default(),
-        }
+    pub fn new(config: Arc<Live>) -> Self {
+        Self { config, groups: Mutex::default() }
     }
 
     /// Looks at what a group may still do, or takes of it. The same allowance counts for its files and for its stdout.
     pub fn of<T>(&self, group: &Folder, look: impl FnOnce(&mut Allowance) -> T) -> T {
         let mut groups = self.groups.lock().unwrap_or_else(PoisonError::into_inner);
-        let allowance = groups.entry(group.clone()).or_insert_with(|| {
-            let now = clock::now();
-            Allowance {
-                commands: Bucket::new(self.commands_per_minute, now),
-                messages: Bucket::new(self.messages_per_minute, now),
-                bytes: Bucket::new(self.bytes_per_minute, now),
-            }
+        let (config, now) = (self.config.now(), clock::now());
+        let (commands, messages, bytes) = (
+            config.limits.commands_per_minute,
+            config.limits.messages_per_minute,
+            config.limits.command_bytes_per_minute,
+        );
+        let allowance = groups.entry(group.clone()).or_insert_with(|| Allowance {
+            commands: Bucket::new(commands, now),
+            messages: Bucket::new(messages, now),
+            bytes: Bucket::new(bytes, now),
         });
+        allowance.commands.set(commands, now);
+        allowance.messages.set(messages, now);
+        allowance.bytes.set(bytes, now);
         look(allowance)
     }
 }

@@ -4,13 +4,14 @@
 use std::{
     collections::BTreeMap,
     path::PathBuf,
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use ipc_handlers::Folder;
 use tokio::sync::Notify;
 
 use crate::{
+    config::Live,
     domain::{host::disk::Disk, runs::heartbeat::Fault},
     store::Store,
 };
@@ -19,7 +20,7 @@ use crate::{
 pub struct Machine {
     /// `data/` of the root.
     data: PathBuf,
-    min_free_bytes: u64,
+    config: Arc<Live>,
     store: Store,
     /// Asks for a look now whether launching is possible.
     pub look_again: Notify,
@@ -46,12 +47,12 @@ impl std::fmt::Display for Obstacle {
 }
 
 impl Machine {
-    /// Nothing is in the way yet. `min_free_bytes` is how much of the disk stays free.
+    /// Nothing is in the way yet.
     #[must_use]
-    pub fn new(data: PathBuf, min_free_bytes: u64, store: Store) -> Self {
+    pub fn new(data: PathBuf, config: Arc<Live>, store: Store) -> Self {
         Self {
             data,
-            min_free_bytes,
+            config,
             store,
             look_again: Notify::new(),
             obstacle: Mutex::default(),
@@ -92,7 +93,7 @@ impl Machine {
     pub fn disk(&self) -> Disk {
         let (free_inodes, all_inodes) = crate::system::disk::inodes(&self.data);
         let free = crate::system::disk::free_bytes(&self.data).unwrap_or(u64::MAX);
-        Disk { free, inside: 0, wanted: self.min_free_bytes, free_inodes, all_inodes }
+        Disk { free, inside: 0, wanted: self.config.now().limits.min_free_bytes, free_inodes, all_inodes }
     }
 
     /// Returns the disk as it is now, with the pages that are free inside of the store.

@@ -52,7 +52,7 @@ impl Operation for Args {
         let written =
             Table { name: &name, has_token: token.is_some(), program: &program, settings: &settings };
         table::add(world, &written.text()?, &name, token.as_deref())?;
-        world.keeper.accounts().await;
+        world.keeper.settings().await;
         let prefix = Platform::of_account(&name).prefix().to_owned();
         Ok(Done::new(Added { name: name.clone(), prefix }, format!("{name} is added")))
     }

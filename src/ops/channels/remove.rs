@@ -30,7 +30,7 @@ impl Operation for Args {
         table::known(world, &name)?;
         table::remove(world, &name)?;
         // Its adapter has left before what it kept goes.
-        world.keeper.accounts().await;
+        world.keeper.settings().await;
         world.store.forget_channel(&name).await?;
         table::discard(world, &name);
         Ok(Done::new(

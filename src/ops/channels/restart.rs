@@ -29,7 +29,7 @@ impl Operation for Args {
     async fn run(self, world: &World<'_>, _: &By) -> Result<Done<Restarted>, OpError> {
         let Self { name } = self;
         table::known(world, &name)?;
-        world.keeper.accounts().await;
+        world.keeper.settings().await;
         world.store.want_start(&name, clock::now()).await?;
         let row = Restarted { name: name.clone() };
         Ok(Done::new(

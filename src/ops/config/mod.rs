@@ -46,8 +46,13 @@ fn read(root: &Path) -> Result<String, OpError> {
     }
 }
 
-/// Writes g2.toml anew, all of it or nothing, once it is sure that it can be used.
-fn write(world: &World<'_>, name: &str, text: &str, value: Option<String>) -> Result<Done<Changed>, OpError> {
+/// Writes g2.toml anew, all of it or nothing, once it is sure that it can be used, and has a running daemon read it.
+async fn write(
+    world: &World<'_>,
+    name: &str,
+    text: &str,
+    value: Option<String>,
+) -> Result<Done<Changed>, OpError> {
     let path = world.root.join("g2.toml");
     Config::check(world.root, text).map_err(|error| OpError::invalid(chain(&error)))?;
     let new = path.with_extension("toml.new");
@@ -55,10 +60,12 @@ fn write(world: &World<'_>, name: &str, text: &str, value: Option<String>) -> Re
     process::write_private(&new, text.as_bytes())
         .and_then(|()| std::fs::rename(&new, &path))
         .map_err(|error| OpError::new(OpCode::Failed, format!("writing {}: {error}", path.display())))?;
+    world.keeper.settings().await;
     let holds = takes(name);
     let is = value.as_ref().map_or_else(|| "has its default".to_owned(), |value| format!("is {value}"));
     let when = match holds {
         Takes::Now => "; it holds at once",
+        Takes::NextRun => "; it holds for runs that begin from now on",
         Takes::Restart => "; a running daemon needs a restart for it",
     };
     let says = format!("{name} {is}{when}");

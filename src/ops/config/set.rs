@@ -22,6 +22,6 @@ impl Operation for Args {
     async fn run(self, world: &World<'_>, _: &By) -> Result<Done<Changed>, OpError> {
         let Self { name, value } = self;
         let text = with_setting(&read(world.root)?, &name, &value)?;
-        write(world, &name, &text, Some(value))
+        write(world, &name, &text, Some(value)).await
     }
 }

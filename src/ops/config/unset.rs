@@ -20,7 +20,7 @@ impl Operation for Args {
     async fn run(self, world: &World<'_>, _: &By) -> Result<Done<Changed>, OpError> {
         let Self { name } = self;
         match without_setting(&read(world.root)?, &name)? {
-            Some(text) => write(world, &name, &text, None),
+            Some(text) => write(world, &name, &text, None).await,
             None => {
                 Err(OpError::not_found(format!("{name} does not stand in g2.toml, so it has its default")))
             }

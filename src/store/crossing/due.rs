@@ -79,7 +79,7 @@ impl Store {
             return Ok(TaskStart::NOT_DUE);
         };
         let (group, id, owner) = (group.clone(), id.to_owned(), owner.to_owned());
-        let fresh_after_ms = self.bounds.fresh_after_ms;
+        let fresh_after_ms = self.bounds_now().fresh_after_ms;
         self.write(move |c| {
             let same = slots::standing(c, &group, &id)?.is_some_and(|now| now == standing);
             let Some(due) = task(c, &group, &id)?.filter(|_| same) else { return Ok(TaskStart::NOT_DUE) };

@@ -119,7 +119,7 @@ impl Store {
         limits: HandoverLimits,
         now: Time,
     ) -> Result<Option<Handed>> {
-        let (owner, fresh_after_ms) = (owner.to_owned(), self.bounds.fresh_after_ms);
+        let (owner, fresh_after_ms) = (owner.to_owned(), self.bounds_now().fresh_after_ms);
         self.write(move |c| {
             let Some(mut seat) = seat(c, lane)?.filter(|seat| seat.wired) else { return Ok(None) };
             let Some(taken) = take(c, lane, limits)? else { return Ok(None) };

@@ -293,7 +293,7 @@ impl Store {
     /// # Errors
     /// The store's; inside, why nobody can be asked.
     pub async fn who_is_asked(&self) -> Result<std::result::Result<String, Nobody>> {
-        let asking = Arc::clone(&self.asking);
+        let asking = self.asking_now();
         self.ask(move |c| {
             let asked = whom_to_ask(candidates(c, &[])?, "", &asking.channels.all(), None);
             Ok(asked.map(|asked| asked.user))

@@ -1,6 +1,6 @@
 //! What an adapter tells: each event is stored together with the place from which the adapter goes on after it.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::collections::BTreeMap;
 
 use ipc_handlers::Time;
 
@@ -60,7 +60,7 @@ impl Store {
         arrival: Arrival,
         now: Time,
     ) -> Result<Arrived> {
-        let (channel, asking) = (channel.to_owned(), Arc::clone(&self.asking));
+        let (channel, asking) = (channel.to_owned(), self.asking_now());
         self.write(move |c| {
             advance(c, &channel, &cursor, now)?;
             Ok(match arrival {

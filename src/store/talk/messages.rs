@@ -1,7 +1,5 @@
 //! Messages as they came, and the inbox: a row per message and wiring.
 
-use std::sync::Arc;
-
 use ipc_handlers::{
     Folder, Time,
     effect::{EngageMode, IgnoredMessages, SenderScope},
@@ -148,7 +146,7 @@ impl Store {
     /// Stores an event and one inbox row per wiring of its chat, in one transaction. The same event again changes
     /// nothing.
     pub async fn accept(&self, inbound: Inbound, now: Time) -> Result<Accepted> {
-        let asking = Arc::clone(&self.asking);
+        let asking = self.asking_now();
         self.write(move |c| accept(c, &asking, inbound, now)).await
     }
 
@@ -215,7 +213,7 @@ impl Store {
     /// Writes judgements down, with what follows from them: the marks of lanes, and the count of what was not heard. A
     /// row that was judged meanwhile keeps its first one.
     pub async fn judge(&self, judged: Vec<Judged>, now: Time) -> Result<AllJudged> {
-        let asking = Arc::clone(&self.asking);
+        let asking = self.asking_now();
         self.write(move |c| {
             let mut update = c.prepare_cached(
                 "UPDATE inbox SET verdict = ?2, rule = ?3, reason = ?4 WHERE n = ?1 AND verdict IS NULL",

@@ -51,7 +51,7 @@ impl Store {
         clock: Zone,
         now: Time,
     ) -> Result<HeartbeatSet> {
-        let limits = self.bounds.tasks;
+        let limits = self.bounds_now().tasks;
         self.write(move |c| {
             let mut set = HeartbeatSet::default();
             let Some(chat_jid) = chats_of(c, &group)?.into_iter().next() else {

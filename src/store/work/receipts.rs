@@ -152,7 +152,7 @@ impl Store {
         zones: Zones,
         now: Time,
     ) -> impl Future<Output = Result<Settled>> + Send + use<> {
-        let bounds = self.bounds;
+        let bounds = self.bounds_now();
         self.write(move |c| settle(c, &file, &Rules { zones, bounds }, now))
     }
 
@@ -168,7 +168,7 @@ impl Store {
         zones: Zones,
         now: Time,
     ) -> impl Future<Output = Result<Vec<Result<Settled>>>> + Send + use<> {
-        let rules = Rules { zones, bounds: self.bounds };
+        let rules = Rules { zones, bounds: self.bounds_now() };
         self.write(move |c| {
             let (mut outcomes, mut replies) = (Vec::new(), 0);
             for file in &files {
@@ -205,7 +205,7 @@ impl Store {
         zones: Zones,
         now: Time,
     ) -> Result<std::result::Result<Vec<Outcome>, Refusal>> {
-        let rules = Rules { zones, bounds: self.bounds };
+        let rules = Rules { zones, bounds: self.bounds_now() };
         self.write(move |c| {
             let acted = act::act(c, &act::Cause::Person(&said), &caller, &command, &rules, now)?;
             Ok(acted.map(|acted| acted.outcomes))
@@ -241,7 +241,7 @@ impl Store {
         reply: Arc<Vec<u8>>,
         refusal: Option<Refusal>,
     ) -> Result<Option<Receipt>> {
-        let most = self.bounds.replies;
+        let most = self.bounds_now().replies;
         self.write(move |c| {
             let Some(known) = receipt(c, "claim_id = ?1", params![claim])? else { return Ok(None) };
             if known.reply.is_some() {

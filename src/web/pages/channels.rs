@@ -29,7 +29,7 @@ pub(in crate::web) async fn show(view: View) -> Result<Response<Body>, Failed> {
     let store = &view.web.desk.store;
     let states = store.connections().await?;
     let names: Vec<String> =
-        view.web.config.channels.iter().take(MOST).map(|account| account.name.clone()).collect();
+        view.web.config.now().channels.iter().take(MOST).map(|account| account.name.clone()).collect();
     let mut unsent = Vec::new();
     for name in &names {
         unsent.push(store.unsent(name).await?);

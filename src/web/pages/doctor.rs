@@ -13,7 +13,7 @@ use crate::{
 };
 
 pub(in crate::web) async fn show(view: View) -> Result<Response<Body>, Failed> {
-    let (desk, config) = (&view.web.desk, &view.web.config);
+    let (desk, config) = (&view.web.desk, view.web.config.now());
     let findings = desk.problems.last();
     let size = desk.store.size()?;
     let provider = match config.agent.provider {

@@ -69,10 +69,10 @@ pub(in crate::web) async fn show(view: View) -> Result<Response<Body>, Failed> {
         section aria-labelledby="channels" {
             h2 #channels { "Channels" }
             p.lights {
-                @for account in &view.web.config.channels {
+                @for account in &view.web.config.now().channels {
                     (lights(&account.name, channels.iter().find(|state| state.channel == account.name)))
                 }
-                @if view.web.config.channels.is_empty() { span.none { "Only this machine’s own terminals and this page. " a href="/channels" { "More" } } }
+                @if view.web.config.now().channels.is_empty() { span.none { "Only this machine’s own terminals and this page. " a href="/channels" { "More" } } }
             }
         }
     };

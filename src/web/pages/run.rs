@@ -31,7 +31,7 @@ struct Kept {
 pub(in crate::web) async fn show(view: View, Path(id): Path<i64>) -> Result<Response<Body>, Failed> {
     let store = &view.web.desk.store;
     let run = store.run(id)?.ok_or_else(|| missing(store, History::Runs, id))?;
-    let (used, refusals) = store.usage_of_run(id, &view.web.config.budget.prices)?;
+    let (used, refusals) = store.usage_of_run(id, &view.web.config.now().budget.prices)?;
     let story = store.run_story(id)?;
     let root = view.web.root.clone();
     let kept = spawn_blocking(move || kept(&root, id)).await?;

@@ -23,7 +23,7 @@ pub(in crate::web) async fn show(
     let store = &view.web.desk.store;
     let task = store.task(&folder, &id)?.ok_or_else(none)?;
     let history = store.task_history(&folder, &id, Some(HISTORY))?;
-    let zone = store.zone_of(&folder, &view.web.config.zones).await?;
+    let zone = store.zone_of(&folder, &view.web.config.now().zones).await?;
     let schedule =
         Schedule::parse(task.schedule_type.as_str(), &task.schedule_value, &zone.zone, ipc_handlers::Time(0))
             .ok();

@@ -23,7 +23,7 @@ pub(in crate::web) async fn show(view: View) -> Result<Response<Body>, Failed> {
     let (to_come, at_rest) = (store.tasks_to_come(MOST)?, store.tasks_at_rest(MOST)?);
     let mut planned = Vec::new();
     for task in &to_come {
-        let zone = store.zone_of(&task.group, &view.web.config.zones).await?;
+        let zone = store.zone_of(&task.group, &view.web.config.now().zones).await?;
         let schedule = Schedule::parse(task.kind.as_str(), &task.value, &zone.zone, Time(0));
         let (Some(next), Ok(schedule)) = (task.next_run, schedule) else { continue };
         let (group, id) = (task.group.clone(), task.id.clone());

@@ -1,7 +1,5 @@
 //! Usage: tokens and requests by day, group and model, as bars that need no script.
 
-use std::sync::Arc;
-
 use axum::{body::Body, extract::Query, http::Response};
 use ipc_handlers::Time;
 use maud::{Markup, html};
@@ -30,7 +28,7 @@ pub(in crate::web) async fn show(view: View, Query(wanted): Query<Wanted>) -> Re
     // Each walks through all quarters of these days, so they do it side by side.
     let used = |by| {
         let (store, zone) = (view.web.desk.store.clone(), view.zone.clone());
-        let config = Arc::clone(&view.web.config);
+        let config = view.web.config.now();
         spawn_blocking(move || store.usage(by, None, (since, Time::MAX), (&zone, &config.budget.prices)))
     };
     let (by_day, by_group, by_model) = tokio::try_join!(used(By::Day), used(By::Group), used(By::Model))?;

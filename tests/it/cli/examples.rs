@@ -12,9 +12,8 @@ const LAST: &str = "g2 stop";
 /// Examples that act on this machine's services and images, or ask a person.
 const OF_THE_MACHINE: [&str; 4] = ["g2 service ", "g2 image ", "g2 setup", "g2 doctor --fix"];
 
-/// Examples about things that are not there in a small root, about this machine, or about a root whose settings an example
-/// before them changed: each is understood, and may fail.
-const MAY_FAIL: [&str; 14] = [
+/// Examples about things that are not there in a small root, or about this machine: each is understood, and may fail.
+const MAY_FAIL: [&str; 13] = [
     "g2 approvals ",
     "g2 channels ",
     "g2 doctor",
@@ -27,7 +26,6 @@ const MAY_FAIL: [&str; 14] = [
     "g2 runs stop ",
     "g2 sessions remove ",
     "g2 sessions show ",
-    "g2 status",
     "g2 web ",
 ];
 

@@ -180,6 +180,24 @@ fn what_a_group_asks_for_is_bounded_and_a_new_run_begins_with_no_more() {
     assert_eq!(status(connect(&others, "a.example:443")), "403");
 }
 
+#[test]
+fn other_bounds_hold_at_once_for_a_live_run_too() {
+    let host = Host::always(message("m", 1, 2));
+    let limits = OutsideLimits { queue: Duration::ZERO, ..OutsideLimits::default() };
+    let scene = Scene::bounded_outside(&host, OutsideLimits { per_minute: 1, ..limits });
+    let first = scene.open_outside(1, "main", Rules::default());
+    let status = |socket: &Path| connect(socket, "a.example:443")[9..12].to_owned();
+    assert_eq!(status(&first), "403");
+    // One more in this minute would not even be taken.
+    scene.gateway.bound_outside(OutsideLimits { per_minute: 60_000, ..limits });
+    assert_eq!(status(&first), "403");
+    scene.gateway.bound_outside(OutsideLimits { per_minute: 1, ..limits });
+    assert_eq!(status(&first), "403");
+    let second = scene.open_outside(2, "main", Rules::default());
+    let said = connect(&second, "a.example:443");
+    assert!(said.starts_with("HTTP/1.1 429 ") && said.contains("1 connections a minute"), "{said}");
+}
+
 /// A process that is killed when the test is over.
 struct Held(Child);
 
@@ -321,6 +339,13 @@ fn a_container_reaches_what_is_allowed_through_the_gateway_and_has_no_other_way_
     assert!(through("good.example:443").contains("denied to main"));
     root.g2(&["egress", "remove", "good.example", "--group", "main"]);
     assert_eq!(through("good.example:443"), "heard hello");
+
+    // The settings hold at once, too.
+    root.g2(&["config", "set", "egress.allow", "[\"inner.example\"]"]);
+    assert!(through("good.example:443").contains("g2 egress allow good.example:443"));
+    root.g2(&["config", "set", "egress.allow", "[\"inner.example\", \"good.example\"]"]);
+    assert_eq!(through("good.example:443"), "heard hello");
+    assert_eq!(root.json(&["status"])["state"], "healthy");
 
     // Nothing else leads out: no address, no name, no other protocol, no version of it.
     let ways = [

@@ -125,8 +125,8 @@ impl Scene {
             Upstream::parse(&host.url()).unwrap(),
             Credentials::new(scene.path().join(".env"), None),
             Limits::default(),
-        )
-        .bounding_outside(limits);
+        );
+        scene.gateway.bound_outside(limits);
         scene
     }
 

@@ -14,18 +14,20 @@ fn hang_up(daemon: &Daemon) {
 }
 
 #[test]
-fn a_hangup_without_a_terminal_checks_the_settings_and_names_those_that_need_a_restart() {
+fn a_hangup_without_a_terminal_has_the_settings_read_and_names_those_that_need_a_restart() {
     let root = Root::new("");
     let daemon = root.serve();
     hang_up(&daemon);
     wait_for("a look at the settings", || root.log().contains("none has changed").then_some(()));
     assert_eq!(root.json(&["status"])["state"], "healthy");
-    let limits =
-        "[limits]\nretry_base_ms = 20\npoll_interval_ms = 100\nmin_free_mib = 1\nmessages_per_minute = 7\n";
-    root.settings(limits);
-    fs::write(root.path().join(".env"), "TZ=Asia/Tokyo\n").unwrap();
+    let settings = "[outbox]\non_unknown = \"leave\"\n[housekeeping]\nruns_days = 7\n";
+    root.settings(settings);
+    fs::write(root.path().join(".env"), "TZ=Asia/Tokyo\nANTHROPIC_BASE_URL=https://localhost\n").unwrap();
     hang_up(&daemon);
-    let told = "restart for TZ in .env, limits.messages_per_minute";
+    let told = "restart for ANTHROPIC_BASE_URL in .env, outbox.on_unknown";
+    wait_for("what holds", || {
+        root.log().contains("TZ in .env, housekeeping.runs_days hold now").then_some(())
+    });
     wait_for("what needs a restart", || root.log().contains(told).then_some(()));
     // Nobody has to ask by a signal.
     let status = root.json(&["status"]);
@@ -34,9 +36,9 @@ fn a_hangup_without_a_terminal_checks_the_settings_and_names_those_that_need_a_r
     assert!(root.rows(&["doctor"]).iter().any(|row| row["detail"].as_str().unwrap().contains(told)));
     root.settings("[limits]\nmessages_per_minute = 0\n");
     hang_up(&daemon);
-    wait_for("what can't be used", || root.log().contains("those of the start hold").then_some(()));
+    wait_for("what can't be used", || root.log().contains("those of before hold").then_some(()));
     assert_eq!(root.ask("local:main", "still there?"), "echo: still there?\n");
-    root.settings(limits);
+    root.settings(settings);
     assert_eq!(daemon.terminate(), Some(0));
     assert!(root.log().lines().last().unwrap().contains("stopped"), "{}", root.log());
     let daemon = root.serve();

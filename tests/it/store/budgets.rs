@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use g2::{
-    config::{Config, Environment},
+    config::{Config, Environment, Live},
     domain::runs::{
         lanes::{Event, Holding},
         usage::{Page, Sum},
@@ -27,7 +27,8 @@ impl World {
         let gateway =
             Gateway::new(Upstream::parse("http://127.0.0.1:9").unwrap(), credentials, Limits::default());
         let (lanes, mut news) = mpsc::unbounded_channel();
-        let mut budgets = Budgets::new(Arc::new(config), self.store.clone(), Arc::new(gateway), lanes);
+        let live = Live::new(self._dir.path().to_owned(), Environment::default(), config);
+        let mut budgets = Budgets::new(Arc::new(live), self.store.clone(), Arc::new(gateway), lanes);
         let held = budgets.begin(now).await.unwrap();
         drop(budgets);
         let mut told = Vec::new();

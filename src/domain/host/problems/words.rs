@@ -47,7 +47,7 @@ impl Problem {
                 "sandbox",
                 String::new(),
                 Fail,
-                format!("{} would run without any sandbox, so the daemon does not start", quote(what)),
+                format!("{} would run without any sandbox, so neither it nor a daemon is started", quote(what)),
                 "set sandbox.kind = \"docker\", or allow this with sandbox.allow_unsandboxed = true".into(),
             ),
             Upstream { text, why } => (
@@ -313,14 +313,14 @@ impl Problem {
                 String::new(),
                 Warn,
                 format!("restart for {}", settings.join(", ")),
-                "settings are read at the start: stop g2 and start it again".into(),
+                "these settings are read at the start: stop g2 and start it again".into(),
             ),
             Settings { why } => (
                 "settings",
                 String::new(),
                 Fail,
-                format!("{why}; the daemon goes on with the settings of its start, but its next start will fail"),
-                "correct g2.toml; on SIGHUP the daemon checks it and logs the result".into(),
+                format!("{why}; the daemon goes on with the settings of before, but its next start will fail"),
+                "correct g2.toml; the daemon reads it again by itself".into(),
             ),
             Index { path, why } => (
                 "search_index",

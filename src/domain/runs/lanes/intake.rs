@@ -118,6 +118,10 @@ impl Lanes {
                 self.close(&group, actions);
                 Some(group)
             }
+            Event::Cap { most } => {
+                self.cap = most.get();
+                None
+            }
             Event::Tick => None,
         }
     }

@@ -15,7 +15,7 @@ use super::words::{Action, Event, LaneId, Load};
 /// a look at each run.
 #[derive(Debug)]
 pub struct Lanes {
-    cap: usize,
+    pub(super) cap: usize,
     pub(super) mode: Mode,
     pub(super) groups: BTreeMap<Folder, Group>,
     pub(super) rests: BTreeSet<(Time, Folder, LaneId)>,

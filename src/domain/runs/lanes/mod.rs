@@ -28,8 +28,9 @@
 //! # Whose turn it is
 //!
 //! - **Slots.** Every run counts against the cap until it has ended, and so does one that may be alive while nobody can
-//!   tell; runs that were adopted may exceed it. Groups with work and without a run stand in one line, in the order in which they began to wait. A group whose run has
-//!   ended goes to its end, so nobody gets a second turn before those who wait have had their first.
+//!   tell. Runs that were adopted may exceed it, and so may those of before when it is lowered. Groups with work and without
+//!   a run stand in one line, in the order in which they began to wait. A group whose run has ended goes to its end, so nobody
+//!   gets a second turn before those who wait have had their first.
 //! - **In a group** people go first, but a lane that had its turn while a task waited is followed by a task. Lanes have
 //!   their turns in the order in which they began to wait, and so have tasks. So a lane with `n` other lanes before it, or
 //!   a task with `n` other tasks, waits for at most `2 (n + 1)` ended runs of its group, the one at work included. A pipe is

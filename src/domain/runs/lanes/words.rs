@@ -1,5 +1,7 @@
 //! What goes into the machine and what comes out.
 
+use std::num::NonZeroUsize;
+
 use ipc_handlers::{Folder, Time};
 
 /// How many follow-ups one run is given while others wait for its slot or its group.
@@ -204,6 +206,11 @@ pub enum Event {
     GroupRemoved {
         /// The group.
         group: Folder,
+    },
+    /// From now on there are at most this many runs at a time. Those beyond it go on.
+    Cap {
+        /// How many.
+        most: NonZeroUsize,
     },
     /// The clock has reached [`Lanes::next_wake`](super::Lanes::next_wake).
     Tick,

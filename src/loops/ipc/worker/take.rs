@@ -45,7 +45,7 @@ impl Worker {
             let wanted = if files.len() > FEW { files.len().clamp(LEAST, TOGETHER) } else { 0 };
             let places = self.mail.crowd.acquire_many(u32::try_from(wanted).unwrap_or(0)).await;
             let (mail, folder) = (Arc::clone(&self.mail), self.folder.clone());
-            let room = mail.config.limits.waiting_bytes.saturating_sub(self.unsettled);
+            let room = mail.config.now().limits.waiting_bytes.saturating_sub(self.unsettled);
             // One thread from the claim to the answer: each change of threads would cost more than the work.
             let slow = if wanted == 0 { Slow::Now } else { Slow::Later };
             let taking = move || take_in(&mail, &folder, files, open, room, patience, slow);

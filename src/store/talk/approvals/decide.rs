@@ -59,7 +59,7 @@ impl Store {
     /// # Errors
     /// [`StoreError::NotFound`] when there is no such question.
     pub async fn decide(&self, id: i64, pick: Pick, by: &str, now: Time) -> Result<Decided> {
-        let (by, asking) = (by.to_owned(), self.asking.clone());
+        let (by, asking) = (by.to_owned(), self.asking_now());
         self.write(move |c| decide(c, &asking, id, &pick, &by, None, now)).await
     }
 
@@ -73,7 +73,7 @@ impl Store {
         now: Time,
     ) -> Result<(usize, usize)> {
         let (chat, by, why) = (chat.map(str::to_owned), by.to_owned(), why.to_owned());
-        let asking = self.asking.clone();
+        let asking = self.asking_now();
         self.write(move |c| deny_many(c, &asking, chat.as_deref(), &by, &why, now)).await
     }
 
@@ -83,7 +83,7 @@ impl Store {
     /// # Errors
     /// [`StoreError::NotFound`] when there is no such question.
     pub async fn click(&self, press: &str, by: &str, now: Time) -> Result<Decided> {
-        let (press, by, asking) = (press.to_owned(), by.to_owned(), self.asking.clone());
+        let (press, by, asking) = (press.to_owned(), by.to_owned(), self.asking_now());
         self.write(move |c| click(c, &asking, &press, &by, now)).await
     }
 }

@@ -101,6 +101,7 @@ fn parse_event(text: &str) -> Event {
         "pause" => Event::Pause,
         "resume" => Event::Resume,
         "drain" => Event::Drain,
+        "cap" => Event::Cap { most: words[1].parse().unwrap() },
         "tick" => Event::Tick,
         other => panic!("unknown event {other}"),
     }

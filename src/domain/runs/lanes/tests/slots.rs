@@ -308,6 +308,20 @@ fn a_pause_stops_starts_but_not_follow_ups_and_closes_nobody() {
 }
 
 #[test]
+fn a_higher_cap_starts_those_who_wait_and_a_lower_one_ends_nobody() {
+    play(
+        1,
+        "0 waiting a1 -> start a1
+         0 waiting b1 ->
+         0 waiting c1 ->
+         1 cap 2 -> start b1
+         2 cap 1 ->
+         3 ended a ->
+         4 ended b -> start c1",
+    );
+}
+
+#[test]
 fn a_thousand_waiting_groups_are_each_served_before_one_is_served_again() {
     let mut lanes = Lanes::new(NonZeroUsize::new(5).unwrap());
     let names: Vec<_> = (0..1000).map(|n| folder(&format!("group-{n}"))).collect();
