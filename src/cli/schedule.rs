@@ -6,10 +6,7 @@ use ipc_handlers::{Folder, Time};
 use jiff::tz::TimeZone;
 use serde_json::Value;
 
-use super::{
-    CliResult, Context, show,
-    word::{instant, wrong},
-};
+use super::{CliResult, Context, filter, show, word::wrong};
 use crate::{domain::runs::when, ops::OpError, system::clock};
 
 /// The note beside a time that is over.
@@ -35,8 +32,8 @@ pub(super) enum Schedule {
         /// Use the time zone of this group
         #[arg(long, conflicts_with = "tz", value_name = "GROUP")]
         group: Option<String>,
-        /// Start after this instant (RFC 3339) [default: now]
-        #[arg(long, value_name = "TIME")]
+        /// Start after this time, written as in lists: 2h (ago), yesterday, 22:00, or an instant (RFC 3339) [default: now]
+        #[arg(long, value_name = "WHEN")]
         after: Option<String>,
         /// Number of instants, 1 to 10000
         #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..=10_000))]
@@ -64,7 +61,7 @@ impl Schedule {
             (None, None) => config.zone.zone,
         };
         let after = match after {
-            Some(text) => instant(&text)?,
+            Some(text) => filter::when(&text, clock::now(), &zone)?,
             None => clock::now(),
         };
         let schedule = when::once(&expression, after, &zone)

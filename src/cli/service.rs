@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, Subcommand};
 use serde::Serialize;
 
-use super::{CliResult, Context, Failure, client::Client, confirm::Yes, out, show};
+use super::{CliResult, Context, Failure, client::Client, confirm::Yes, filter::when, out, show};
 use crate::{
     app,
     domain::host::{
@@ -14,6 +14,7 @@ use crate::{
     },
     ops::{OpCode, OpError},
     system::{
+        clock,
         manager::{self, Manager, NoManager, Said},
         process,
     },
@@ -51,7 +52,7 @@ const LOGGED: &str = "\
 Examples:
   g2 service logs -f
   g2 service logs --lines 200
-  g2 service logs --since \"1 hour ago\"";
+  g2 service logs --since 1h";
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Service {
@@ -95,8 +96,8 @@ pub(super) enum Service {
         /// Show at most N of the newest lines
         #[arg(long, value_name = "N", default_value_t = 100)]
         lines: u32,
-        /// Show lines since then, as journalctl understands it
-        #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+        /// Show lines from this time on, written as in lists: 1h (ago), yesterday, 22:00, or an instant (RFC 3339)
+        #[arg(long, value_name = "WHEN")]
         since: Option<String>,
     },
 }
@@ -305,6 +306,12 @@ impl Service {
                 if state.installed && state.active == "active" { Ok(()) } else { Err(Failure::Quiet(1)) }
             }
             Self::Logs { which, follow, lines, since } => {
+                let since = match since {
+                    Some(text) => Some(when(&text, clock::now(), &context.config()?.zone.zone)?),
+                    None => None,
+                };
+                // Seconds, which it takes in every zone.
+                let since = since.map(|at| format!("@{}", at.0.div_euclid(1000)));
                 let place = which.place(context)?;
                 let lines = lines.to_string();
                 let mut words = vec!["--unit", &place.service, "--lines", &lines];

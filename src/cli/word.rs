@@ -1,7 +1,7 @@
 //! Arguments that are one of a closed set of words; help lists them.
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use ipc_handlers::{Time, Word};
+use ipc_handlers::Word;
 
 use crate::ops::{OpCode, OpError};
 
@@ -28,15 +28,6 @@ pub(super) fn as_typed(error: OpError) -> OpError {
 /// Returns the failure for an argument that is wrong: the mistake, and after a semicolon how to fix it.
 pub(super) fn wrong(mistake: impl AsRef<str>) -> OpError {
     OpError::of_sentence(OpCode::Invalid, mistake.as_ref())
-}
-
-/// Reads an instant.
-///
-/// # Errors
-/// It is none in RFC 3339.
-pub(super) fn instant(text: &str) -> Result<Time, OpError> {
-    let read = text.parse().map_err(|error| wrong(format!("reading {text:?} as an instant: {error}")));
-    read.map(Time::from_jiff)
 }
 
 /// Reads `KEY=VALUE`.

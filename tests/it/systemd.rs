@@ -185,9 +185,9 @@ fn its_state_and_its_log_are_shown() {
     );
     assert_eq!((&state["installed"], &state["starts_by_itself"]), (&true.into(), &true.into()));
     user.asked();
-    let log = user.service(&["logs", "--lines", "5", "--since", "-1h"]);
+    let log = user.service(&["logs", "--lines", "5", "--since", "2026-01-02T03:04:05Z"]);
     assert_eq!(text(&log.stdout), "a line\n");
-    assert_eq!(user.asked(), ["journalctl --user --unit g2.service --lines 5 --since -1h"]);
+    assert_eq!(user.asked(), ["journalctl --user --unit g2.service --lines 5 --since @1767323045"]);
 }
 
 #[test]
