@@ -9,7 +9,7 @@ use super::{
 };
 use crate::store::{
     Result, Store,
-    talk::outbox::Say,
+    talk::{groups::main_and_its_chat, outbox::Say},
     work::budgets::{self, BudgetRow},
 };
 
@@ -17,7 +17,7 @@ use crate::store::{
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BudgetNews {
     pub row: BudgetRow,
-    /// To the main group's chat.
+    /// To the owner: to the main group's chat.
     pub warning: Option<String>,
     /// To each chat whose work waits.
     pub notice: Option<String>,
@@ -30,7 +30,9 @@ impl Store {
             let BudgetNews { row, warning, notice } = news;
             budgets::note(c, &row, now)?;
             let (group, day) = (&row.group, row.day.start);
-            if let (Some(text), Some(chat)) = (warning, chat_of_main(c)?) {
+            // As every notice to the owner.
+            let of_main = main_and_its_chat(c)?.and_then(|(_, chat)| chat);
+            if let (Some(text), Some(chat)) = (warning, of_main) {
                 let key = Key::BudgetNear { group: group.clone(), day };
                 let cause = format!("notice: budget of {group} nearly used up");
                 said(c, &key, &Say { chat_jid: &chat, text: &text, cause: &cause, ..Say::default() }, now)?;
@@ -52,13 +54,6 @@ impl Store {
         })
         .await
     }
-}
-
-fn chat_of_main(c: &Connection) -> Result<Option<String>> {
-    let mut chats = c.prepare_cached(
-        "SELECT chat_jid FROM wirings WHERE group_folder = (SELECT folder FROM groups WHERE is_main = 1) ORDER BY id LIMIT 1",
-    )?;
-    Ok(chats.query_map([], |r| r.get(0))?.next().transpose()?)
 }
 
 /// The chats in which something of a group waits, each with the wiring by which it is known.
