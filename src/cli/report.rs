@@ -59,6 +59,8 @@ type Parts = BTreeMap<String, String>;
 /// How many runs, changes and lines of the log are in it.
 const RUNS: usize = 100;
 const LINES: usize = 200;
+/// How many of the newest lines of the log are listed before it is written.
+const SHOWN: usize = 10;
 /// How much of a log is looked at, bytes.
 const MOST: usize = 1 << 20;
 
@@ -82,8 +84,9 @@ impl Report {
                 parts.iter().map(|(name, text)| format!("  {name:15} {:6} bytes\n", text.len())).collect();
             let sum: usize = parts.values().map(String::len).sum();
             out::text(&format!(
-                "a report would hold:\n{lines}  {:15} {sum:6} bytes; `g2 report --show` prints all of it\n",
-                "together"
+                "a report would hold:\n{lines}  {:15} {sum:6} bytes; `g2 report --show` prints all of it\n{}",
+                "together",
+                newest_of_log(&parts)
             ))?;
         }
         self.yes.to(&format!("{} is written", file.display()))?;
@@ -93,6 +96,15 @@ impl Report {
         }
         out::line(format_args!("{} is written; look into it before you send it", file.display()))
     }
+}
+
+/// The end of the log as it stands in the report.
+fn newest_of_log(parts: &Parts) -> String {
+    let lines: Vec<&str> = parts.get("log.txt").map(|text| text.lines().collect()).unwrap_or_default();
+    let newest = &lines[lines.len().saturating_sub(SHOWN)..];
+    let title = if newest.is_empty() { "" } else { "the log ends, without its texts:\n" };
+    let newest: String = newest.iter().map(|line| format!("  {line}\n")).collect();
+    format!("{title}{newest}")
 }
 
 /// Writes the archive, whole or not at all.

@@ -2,7 +2,13 @@
 //!
 //! A mark is the same for the same name within one report and another one in the next, so nobody finds a name by trying many.
 
+use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
+
+/// The words for how bad a line of the log is.
+const LEVELS: [&str; 5] = ["ERROR", "WARN", "INFO", "DEBUG", "TRACE"];
+/// Fields of the log that lead to the other parts of a report.
+const NUMBERS: [&str; 4] = ["run", "claim", "seq", "pid"];
 
 /// What a name is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -130,19 +136,41 @@ pub fn change(line: &str, commands: &[String], operations: &[String]) -> Option<
     Some(format!("{at} {outcome} {name}"))
 }
 
-/// Returns what a line of the log tells without its words: when, how bad, and of which module.
+/// Returns what a line of the log tells without its words: when, how bad, and the numbers of runs and claims; of a line in JSON
+/// also of which module. Words of ours can quote others.
 #[must_use]
 pub fn log_line(line: &str) -> Option<String> {
+    if let Ok(line) = serde_json::from_str::<Map<String, Value>>(line) {
+        return json_line(&line);
+    }
     let mut words = line.split_whitespace();
     let at = words.next().filter(|at| is_time(at))?;
-    let level = words.next().filter(|level| ["ERROR", "WARN", "INFO", "DEBUG", "TRACE"].contains(level))?;
+    let level = words.next().filter(|level| LEVELS.contains(level))?;
     // Numbers of runs and claims lead to the other files.
     let numbers = line.split(|c: char| c.is_whitespace() || "{}".contains(c)).filter(|word| {
-        let number = ["run=", "claim=", "seq=", "pid="].iter().find_map(|key| word.strip_prefix(key));
+        let number = NUMBERS.iter().find_map(|key| word.strip_prefix(key)?.strip_prefix('='));
         number.is_some_and(|number| !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()))
     });
     let numbers: Vec<&str> = numbers.take(4).collect();
     Some([vec![at, level], numbers].concat().join(" "))
+}
+
+/// The same of a line in JSON, in which each thing has its place.
+fn json_line(line: &Map<String, Value>) -> Option<String> {
+    let text = |name: &str| line.get(name).and_then(Value::as_str);
+    let at = text("timestamp").filter(|at| is_time(at))?;
+    let level = text("level").filter(|level| LEVELS.contains(level))?;
+    let is_module =
+        |name: &&str| name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_:".contains(&byte));
+    let module = text("target").filter(is_module).map(str::to_owned);
+    let within = line.get("span").and_then(Value::as_object);
+    let number = |name: &&str| {
+        let of = |fields: &Map<String, Value>| fields.get(*name).and_then(Value::as_u64);
+        let number = of(line).or_else(|| within.and_then(of))?;
+        Some(format!("{name}={number}"))
+    };
+    let words = [at.to_owned(), level.to_owned()].into_iter().chain(module);
+    Some(words.chain(NUMBERS.iter().filter_map(number)).collect::<Vec<_>>().join(" "))
 }
 
 /// Whether a word is a time as we write it.
@@ -216,5 +244,13 @@ mod tests {
             "2026-01-02T03:04:05.678Z  WARN run{run=3 group=secret}: run=secret it said secret claim=7";
         assert_eq!(log_line(line).as_deref(), Some("2026-01-02T03:04:05.678Z WARN run=3 claim=7"));
         assert_eq!(log_line("secret WARN x"), None);
+        let line = r#"{"timestamp":"2026-01-02T03:04:05.678Z","level":"WARN","message":"it said secret","run":"secret",
+            "group":"secret","claim":7,"target":"g2::loops::run","span":{"run":3,"group":"secret","name":"run"}}"#;
+        assert_eq!(
+            log_line(line).as_deref(),
+            Some("2026-01-02T03:04:05.678Z WARN g2::loops::run run=3 claim=7")
+        );
+        assert_eq!(log_line(r#"{"timestamp":"secret","level":"WARN"}"#), None);
+        assert_eq!(log_line(r#"{"timestamp":"2026-01-02T03:04:05.678Z","level":"secret"}"#), None);
     }
 }
