@@ -68,7 +68,7 @@ pub use lock::wait_for_lock;
 pub use sandbox::RUNNER;
 pub use settings::Asks;
 pub use shrink::{Shrunk, shrink};
-pub use version::{check_version, open_store_to_look};
+pub use version::{check_version, open_store_to_look, other_version};
 
 /// How many hints of file events may wait before they degrade to a scan.
 const HINTS: usize = 16_384;

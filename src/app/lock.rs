@@ -33,6 +33,11 @@ pub(super) enum Lock {
 pub(super) struct Holder(String);
 
 impl Holder {
+    /// Returns who wrote down last that they hold it, alive or not.
+    pub(super) fn noted(root: &Path) -> Option<Self> {
+        fs::read_to_string(root.join("data/lock")).ok().map(Self)
+    }
+
     /// Whether it is one operation, which ends soon.
     pub(super) fn is_change(&self) -> bool {
         self.0.trim().ends_with(CHANGE)

@@ -41,6 +41,18 @@ pub fn open_store_to_look(root: &Path) -> Result<Store> {
     }
 }
 
+/// Returns the version of the daemon that serves a root, if it is another one than that of this program.
+#[must_use]
+pub fn other_version(root: &Path) -> Option<String> {
+    let is_other = |holder: &Holder| holder.version().is_some_and(|version| version != VERSION);
+    let holder = Holder::noted(root).filter(is_other)?;
+    // It may have died since it wrote that.
+    match try_lock(root, Lock::Change) {
+        Ok(Err(held)) if !held.is_change() => holder.version().map(str::to_owned),
+        Ok(_) | Err(_) => None,
+    }
+}
+
 enum Found {
     AsOurs,
     /// Of an older program, and nobody serves it.

@@ -487,7 +487,23 @@ fn workers() -> usize {
     std::thread::available_parallelism().map_or(2, |n| n.get().clamp(2, 4))
 }
 
+/// Tells on stderr that the daemon is of another version, which a script's stdout and exit code do not show.
+fn tell_of_other_version(context: &Context, command: &Command) {
+    // These say it themselves, or ask no daemon.
+    let is_silent = matches!(
+        command,
+        Command::Status(_) | Command::Doctor(_) | Command::Completions(_) | Command::Man(_) | Command::Ops(_)
+    );
+    if let (false, Some(theirs)) = (is_silent, app::other_version(&context.root)) {
+        out::tell(format_args!(
+            "note: the daemon is version {theirs}, this g2 is version {}; restart the service with this g2",
+            env!("CARGO_PKG_VERSION")
+        ));
+    }
+}
+
 async fn run(context: &Context, command: Command) -> CliResult {
+    tell_of_other_version(context, &command);
     match command {
         Command::Up(up) => up.run(context).await,
         Command::Setup(setup) => setup.run(context).await,

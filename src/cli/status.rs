@@ -118,6 +118,8 @@ struct Weighed {
 struct Shown {
     #[serde(flatten)]
     status: Status,
+    /// The version of the program that asks.
+    program: &'static str,
     #[serde(flatten)]
     waits: Waits,
 }
@@ -212,7 +214,11 @@ impl StatusCommand {
 async fn run(context: &Context) -> CliResult {
     let (state, problem) = match Client::status(&context.root).await {
         Ok(status) => {
-            let mut shown = Shown { status: *status, waits: Waits::of(context).await };
+            let mut shown = Shown {
+                status: *status,
+                program: env!("CARGO_PKG_VERSION"),
+                waits: Waits::of(context).await,
+            };
             if let Err(why) = app::check_version(&context.root) {
                 shown.status.problems.push(why.to_string());
                 shown.status.state = Health::Degraded;
@@ -238,7 +244,7 @@ async fn run(context: &Context) -> CliResult {
         [problem].into_iter().chain(findings.iter().map(|finding| finding.text.clone())).collect();
     let status = Down {
         status: serde_json::json!({
-            "state": state, "instance": null, "pid": null, "version": env!("CARGO_PKG_VERSION"), "since": null,
+            "state": state, "instance": null, "pid": null, "version": env!("CARGO_PKG_VERSION"), "program": env!("CARGO_PKG_VERSION"), "since": null,
             "groups": null, "running": null, "waiting": null, "outbox_pending": null, "dead": null,
             "stale_recoveries_24h": null, "approvals_pending": null, "page": null, "held": held, "problems": problems, "findings": findings,
         }),

@@ -132,3 +132,26 @@ fn a_turn_goes_on_while_its_daemon_is_replaced_by_a_newer_one() {
     assert_eq!(runs.len(), 1, "the same container: {runs:?} {seq}");
     drop(daemon);
 }
+
+#[test]
+fn a_program_of_another_version_with_the_same_schema_works_and_says_so_on_stderr() {
+    let root = Root::new("");
+    let daemon = root.serve();
+    assert_eq!(told(&root.run(&["groups", "list"])), "");
+    // As a daemon of that version would have written it; this one goes on holding it.
+    std::fs::write(root.data("lock"), format!("{} 0.0.1\n", daemon.pid())).unwrap();
+    for arguments in [&["groups", "list"][..], &["--json", "groups", "list"], &["lanes", "list"]] {
+        let output = root.run(arguments);
+        assert_eq!(output.status.code(), Some(0), "{output:?}");
+        let told = told(&output);
+        assert!(
+            told.contains("the daemon is version 0.0.1, this g2 is version") && told.lines().count() == 1,
+            "{told}"
+        );
+    }
+    let status = root.json(&["status"]);
+    assert_eq!((&status["program"], &status["state"]), (&status["version"], &json!("healthy")));
+    assert_eq!(daemon.terminate(), Some(0));
+    // Nobody holds it now.
+    assert_eq!(told(&root.run(&["groups", "list"])), "");
+}

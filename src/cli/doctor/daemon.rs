@@ -58,6 +58,8 @@ fn look_at_lock(path: &Path) -> Lock {
     }
 }
 
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+
 async fn look_at_socket(root: &Path) -> Socket {
     if fs::symlink_metadata(socket_path(root)).is_err() {
         return Socket::Absent;
@@ -91,11 +93,19 @@ fn judge(lock: &Lock, socket: &Socket, root: &Path) -> Vec<Row> {
         (Lock::Held(pid), _) => Row::ok("lock", format!("held by {}", holder(pid))),
     };
     let of_socket = match (socket, lock) {
+        (Socket::Answers(status), _) if status.version != VERSION => Row::warn(
+            "socket",
+            format!(
+                "the daemon (process {}) is version {}, this program is version {VERSION}",
+                status.pid, status.version
+            ),
+            "restart the service with this program, or use the daemon's",
+        ),
         (Socket::Answers(status), _) => Row::ok(
             "socket",
             format!(
-                "the daemon answers: process {}, {}, up since {}",
-                status.pid, status.state, status.since
+                "the daemon answers: process {}, version {}, {}, up since {}",
+                status.pid, status.version, status.state, status.since
             ),
         ),
         (Socket::Absent, Lock::Held(pid)) => Row::warn(

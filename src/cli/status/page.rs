@@ -87,8 +87,12 @@ fn headline(facts: &Facts<'_>, sheet: &Sheet) -> String {
     let up = facts.time("since").map(|since| format!("up for {}", length(facts.now.ms_since(since))));
     let of = |what: &str, name: &str| facts.status[name].as_str().map(|text| format!("{what} {text}"));
     let process = facts.number("pid").map(|pid| format!("process {pid}"));
-    let more: Vec<String> =
-        [up, of("version", "version"), process, of("sandbox", "sandbox")].into_iter().flatten().collect();
+    let is_other = facts.status["program"] != facts.status["version"];
+    let program = of("this program is version", "program").filter(|_| is_other);
+    let more: Vec<String> = [up, of("version", "version"), program, process, of("sandbox", "sandbox")]
+        .into_iter()
+        .flatten()
+        .collect();
     format!("{}: {}", sheet.painted(paint, &format!("g2 is {state}")), more.join(", "))
 }
 
@@ -183,13 +187,13 @@ mod tests {
     #[test]
     fn what_is_well_is_told_in_a_few_lines() {
         let status = json!({
-            "state": "healthy", "since": "2026-11-23T08:50:00.000Z", "version": "1.0.0", "pid": 12, "sandbox": "docker",
+            "state": "healthy", "since": "2026-11-23T08:50:00.000Z", "version": "1.0.0", "program": "1.1.0", "pid": 12, "sandbox": "docker",
             "groups": 3, "running": 0, "dead": 0, "problems": [], "held": [], "waits": [], "failed_24h": 0, "given_up_24h": 1,
             "last_answer_at": "2026-11-23T11:57:00.000Z", "messages_waiting": 0,
         });
         assert_eq!(
             shown(&status, &[]),
-            "g2 is healthy: up for 3 h 10 min, version 1.0.0, process 12, sandbox docker\nroot: /g2\n\nno problems\n\n\
+            "g2 is healthy: up for 3 h 10 min, version 1.0.0, this program is version 1.1.0, process 12, sandbox docker\nroot: /g2\n\nno problems\n\n\
              groups     3\nat work    0 runs\nwaiting    nothing\n\
              answers    the last one 2026-11-23T11:57:00.000Z; in 24 hours 0 failed runs, 1 message given up\n\
              disk       3.0 MiB in the store, 120 GiB free"
