@@ -32,6 +32,8 @@ const STARTING: Duration = Duration::from_secs(120);
 const STALL: Duration = Duration::from_secs(240);
 /// How long it may take to stop when it is asked to.
 const STOPPING: Duration = Duration::from_secs(10);
+/// How long it may be silent when it is asked whether it has shown an older conversation to its end.
+const SHOWING: Duration = Duration::from_secs(5);
 /// How often what it says counts as a sign of life.
 const ALIVE_EVERY: Duration = Duration::from_millis(500);
 /// How often the beginning of an answer is shown.
@@ -136,7 +138,7 @@ impl Acp {
             match answer {
                 Some(Ok(_)) => {
                     self.session = id.as_str().into();
-                    return Ok(());
+                    return if resume { Ok(()) } else { self.see_out_the_past() };
                 }
                 Some(Err(error)) if error.is_authentication() => return Err(error.into()),
                 Some(Err(error)) => {
@@ -186,6 +188,34 @@ impl Acp {
                 }
             }
         }
+    }
+
+    /// Passes over the older conversation that an agent shows when it loads a session: some show it behind their answer.
+    ///
+    /// It is over once a question of ours is answered with nothing said in between. The protocol wants an answer to each
+    /// method; of an agent that gives none the past counts as over when it falls silent.
+    fn see_out_the_past(&mut self) -> Result<(), ProviderError> {
+        let until = Deadline::after(STARTING);
+        let mut id = self.ask("_g2/ping", json!({}));
+        let mut is_quiet = true;
+        while let Some(left) = until.left() {
+            let Some(acts) = self.hear(left.min(SHOWING))? else { break };
+            let is_answer = acts.iter().any(|act| matches!(act, Act::Answered { id: of, .. } if *of == id));
+            match (is_answer, is_quiet) {
+                (true, true) => break,
+                (true, false) => {
+                    id = self.ask("_g2/ping", json!({}));
+                    is_quiet = true;
+                }
+                (false, _) => is_quiet = false,
+            }
+            for act in acts {
+                if let Act::Write(line) = act {
+                    self.process.say(line);
+                }
+            }
+        }
+        Ok(())
     }
 
     fn ask(&mut self, method: &str, params: Value) -> u64 {
