@@ -68,6 +68,7 @@ const MIGRATIONS: &[(&str, &str)] = &[
     ("0063_held_back", include_str!("../../migrations/0063_held_back.sql")),
     ("0065_audit", include_str!("../../migrations/0065_audit.sql")),
     ("0066_totals", include_str!("../../migrations/0066_totals.sql")),
+    ("0090_usage_sums", include_str!("../../migrations/0090_usage_sums.sql")),
 ];
 
 /// The migration of the program that comes next, which tests play.

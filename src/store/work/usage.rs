@@ -7,9 +7,12 @@ use jiff::tz::TimeZone;
 use rusqlite::{Connection, Row, params};
 
 use super::outside::add_refused;
-use crate::domain::runs::{
-    budget::Prices,
-    usage::{By, KEPT_REFUSALS, Page, RefusalRow, Sum, Total, UsageRow, Whose, day, quarter},
+use crate::domain::{
+    host::prune::DAY_MS,
+    runs::{
+        budget::Prices,
+        usage::{By, KEPT_REFUSALS, Page, RefusalRow, Sum, Total, UsageRow, Whose, day, quarter},
+    },
 };
 use crate::store::{Result, Store, columns::Columns as _, totals};
 
@@ -57,34 +60,33 @@ impl Store {
         (since, until): (Time, Time),
         (zone, prices): (&TimeZone, &Prices),
     ) -> Result<Vec<UsageRow>> {
-        let key = match by {
-            By::Run => "run_id, group_folder, model",
-            By::Group => "group_folder, model",
-            By::Model => "model",
-            By::Day => "quarter, model",
-        };
+        let range = (quarter(since).0, until.0);
         self.read(|c| {
-            let mut rows = c.prepare_cached(&format!(
-                "SELECT {key}, {TOTAL} FROM usage WHERE quarter >= ?1 AND quarter < ?3 AND (?2 IS NULL OR group_folder = ?2) GROUP BY {key} ORDER BY {key}"
-            ))?;
-            let mut rows = rows.query(params![quarter(since).0, group.map(Folder::as_str), until.0])?;
-            let mut used: Vec<UsageRow> = Vec::new();
-            while let Some(r) = rows.next()? {
-                let model: String = r.get("model")?;
-                let total = total(r)?.priced(&model, prices);
-                let whose = match by {
-                    By::Run => Whose::Run { run: r.get("run_id")?, group: r.folder("group_folder")? },
-                    By::Group => Whose::Group { group: r.folder("group_folder")? },
-                    By::Model => Whose::Model { model: Some(model).filter(|name| !name.is_empty()) },
-                    By::Day => Whose::Day { day: day(r.time("quarter")?, zone) },
-                };
+            let used = match (by, group) {
+                (By::Group, None) => of_groups(c, range)?,
+                (By::Day, None) => summed(c, ("quarter, model", OF_QUARTERS), range, None, |r| {
+                    Ok(Whose::Day { day: day(r.time("quarter")?, zone) })
+                })?,
+                (By::Model, None) => summed(c, ("model", OF_QUARTERS), range, None, model)?,
+                (By::Group, _) => summed(c, ("group_folder, model", OF_RUNS), range, group, whole_group)?,
+                (By::Model, _) => summed(c, ("model", OF_RUNS), range, group, model)?,
+                (By::Day, _) => summed(c, ("quarter, model", OF_RUNS), range, group, |r| {
+                    Ok(Whose::Day { day: day(r.time("quarter")?, zone) })
+                })?,
+                (By::Run, _) => summed(c, ("run_id, group_folder, model", OF_RUNS), range, group, |r| {
+                    Ok(Whose::Run { run: r.get("run_id")?, group: r.folder("group_folder")? })
+                })?,
+            };
+            let mut rows: Vec<UsageRow> = Vec::new();
+            for (whose, model, total) in used {
+                let total = total.priced(&model, prices);
                 // What is added up comes one after the other.
-                match used.last_mut().filter(|row| row.whose == whose) {
+                match rows.last_mut().filter(|row| row.whose == whose) {
                     Some(row) => row.total.add(total),
-                    None => used.push(UsageRow { whose, total }),
+                    None => rows.push(UsageRow { whose, total }),
                 }
             }
-            Ok(used)
+            Ok(rows)
         })
     }
 
@@ -108,6 +110,71 @@ impl Store {
             Ok((used, refusals))
         })
     }
+}
+
+/// What was used of a model, and whose it is.
+type Used = (Whose, String, Total);
+
+fn model(r: &Row<'_>) -> rusqlite::Result<Whose> {
+    Ok(Whose::Model { model: Some(r.get("model")?).filter(|name: &String| !name.is_empty()) })
+}
+
+fn whole_group(r: &Row<'_>) -> rusqlite::Result<Whose> {
+    Ok(Whose::Group { group: r.folder("group_folder")? })
+}
+
+/// What is added up: rows of runs, or the sums of all runs.
+const OF_RUNS: &str = "FROM usage WHERE quarter >= ?1 AND quarter < ?2";
+const OF_QUARTERS: &str = "FROM usage_quarters WHERE quarter >= ?1 AND quarter < ?2";
+
+/// Adds up what a table has from `since` on and before `until`, by `key`.
+fn summed(
+    c: &Connection,
+    (key, from): (&str, &str),
+    (since, until): (i64, i64),
+    group: Option<&Folder>,
+    whose: impl Fn(&Row<'_>) -> rusqlite::Result<Whose>,
+) -> Result<Vec<Used>> {
+    let of_group = if group.is_some() { "AND group_folder = ?3" } else { "AND ?3 IS NULL" };
+    let mut rows =
+        c.prepare_cached(&format!("SELECT {key}, {TOTAL} {from} {of_group} GROUP BY {key} ORDER BY {key}"))?;
+    let rows = rows.query_map(params![since, until, group.map(Folder::as_str)], |r| {
+        Ok((whose(r)?, r.get("model")?, total(r)?))
+    })?;
+    Ok(rows.collect::<rusqlite::Result<_>>()?)
+}
+
+/// The groups and models that used something, each found by a step along the key.
+const WHO: &str = "WITH RECURSIVE who (g, m) AS (
+   SELECT * FROM (SELECT group_folder, model FROM usage_days ORDER BY group_folder, model LIMIT 1)
+   UNION ALL
+   SELECT (SELECT group_folder FROM usage_days WHERE (group_folder, model) > (g, m) ORDER BY group_folder, model LIMIT 1),
+          (SELECT model FROM usage_days WHERE (group_folder, model) > (g, m) ORDER BY group_folder, model LIMIT 1)
+   FROM who WHERE g IS NOT NULL)";
+
+/// Adds up what each group used: whole days from their sums, what is before and behind them from its quarters.
+fn of_groups(c: &Connection, (since, until): (i64, i64)) -> Result<Vec<Used>> {
+    let (first, last) =
+        (since.div_euclid(DAY_MS) + i64::from(since.rem_euclid(DAY_MS) != 0), until.div_euclid(DAY_MS));
+    let (first, last) = (first.saturating_mul(DAY_MS).min(until), last.saturating_mul(DAY_MS));
+    let key = ("group_folder, model", OF_RUNS);
+    let mut all: BTreeMap<(Whose, String), Total> = BTreeMap::new();
+    let mut add = |used: Vec<Used>| {
+        for (whose, model, total) in used {
+            all.entry((whose, model)).or_default().add(total);
+        }
+    };
+    add(summed(c, key, (since, first), None, whole_group)?);
+    if first < last {
+        let mut rows = c.prepare_cached(&format!(
+            "{WHO} SELECT d.group_folder, d.model, {TOTAL} FROM who CROSS JOIN usage_days d
+             ON d.group_folder = who.g AND d.model = who.m AND d.day >= ?1 AND d.day < ?2 GROUP BY who.g, who.m"
+        ))?;
+        let rows = rows.query_map([first, last], |r| Ok((whole_group(r)?, r.get("model")?, total(r)?)))?;
+        add(rows.collect::<rusqlite::Result<_>>()?);
+    }
+    add(summed(c, key, (last.max(first), until), None, whole_group)?);
+    Ok(all.into_iter().map(|((whose, model), total)| (whose, model, total)).collect())
 }
 
 fn add(c: &Connection, run: i64, model: &str, sum: Sum, refused: u64, now: Time) -> Result<()> {
@@ -149,4 +216,122 @@ fn total(r: &Row<'_>) -> rusqlite::Result<Total> {
         output_tokens: r.get("output_tokens")?,
         money: None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// A change of the rows below the sums: `(run, model, quarter)` is used or, with `None`, pruned.
+    type Change = ((i64, u8, i64), Option<u8>);
+
+    fn changes() -> impl Strategy<Value = Vec<Change>> {
+        // Three days of few quarters, so that rows meet; some at the very edges of days.
+        let quarter = prop_oneof![0..12_i64, 90..102_i64, 186..198_i64];
+        let change = ((1..5_i64, 0..3_u8, quarter), proptest::option::weighted(0.8, 1..9_u8));
+        proptest::collection::vec(change, 0..60)
+    }
+
+    /// Requests, tokens and refusals.
+    type Sums = (u64, u64, u64);
+
+    fn sums(rows: &[UsageRow]) -> BTreeMap<Whose, Sums> {
+        rows.iter()
+            .map(|row| (row.whose.clone(), (row.total.requests, row.total.input_tokens, row.total.refused)))
+            .collect()
+    }
+
+    /// What is added up by triggers is what the rows of the runs have, in each range and after each change.
+    #[test]
+    fn sums_are_those_of_the_rows() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::open(&dir.path().join("g2.sqlite")).unwrap();
+        let c = Connection::open(dir.path().join("g2.sqlite")).unwrap();
+        c.execute_batch("PRAGMA synchronous = OFF").unwrap();
+        let strategy = (changes(), (0..200_i64, 0..200_i64), -11..12_i8);
+        let mut runner = proptest::test_runner::TestRunner::default();
+        let tried = runner.run(&strategy, |(changes, (since, length), hours)| {
+            apply(&c, changes);
+            let zone = TimeZone::fixed(jiff::tz::Offset::constant(hours));
+            let from = Time(quarters(since));
+            for range in [(from, Time(quarters(since + length))), (from, Time::MAX), (Time(0), Time::MAX)] {
+                for by in [By::Day, By::Group, By::Model] {
+                    let used = |group: Option<&Folder>| {
+                        sums(&store.usage(by, group, range, (&zone, &Prices::default())).unwrap())
+                    };
+                    // With a group the rows themselves are read.
+                    let mut whole: BTreeMap<Whose, Sums> = BTreeMap::new();
+                    for group in ["g0", "g1"].map(|name| Folder::parse(name).unwrap()) {
+                        for (whose, (requests, tokens, refused)) in used(Some(&group)) {
+                            let sum = whole.entry(whose).or_default();
+                            *sum = (sum.0 + requests, sum.1 + tokens, sum.2 + refused);
+                        }
+                    }
+                    prop_assert_eq!(used(None), whole);
+                }
+            }
+            Ok(())
+        });
+        tried.unwrap();
+        c.execute("DELETE FROM usage", []).unwrap();
+        let left = "SELECT (SELECT count(*) FROM usage_days) + (SELECT count(*) FROM usage_quarters) AS rows";
+        assert_eq!(c.query_row(left, [], |r| r.get::<_, i64>("rows")).unwrap(), 0);
+    }
+
+    fn quarters(n: i64) -> i64 {
+        n * 900_000
+    }
+
+    /// Has a store in which nothing was used go through these changes.
+    fn apply(c: &Connection, changes: Vec<Change>) {
+        c.execute_batch("BEGIN; DELETE FROM usage").unwrap();
+        for ((run, model, quarter), used) in changes {
+            let (model, quarter) = (format!("m{model}"), quarters(quarter));
+            match used {
+                Some(used) => c.execute(
+                    "INSERT INTO usage VALUES (?1, 'g' || (?1 % 2), ?2, ?3, ?4, 0, 1, ?4 * 10, 0, 0, 0)
+                     ON CONFLICT DO UPDATE SET requests = requests + excluded.requests, refused = refused + 1, input_tokens = input_tokens + excluded.input_tokens",
+                    params![run, model, quarter, used],
+                ),
+                None => c.execute(
+                    "DELETE FROM usage WHERE run_id = ?1 AND model = ?2 AND quarter = ?3",
+                    params![run, model, quarter],
+                ),
+            }
+            .unwrap();
+        }
+        c.execute_batch("COMMIT").unwrap();
+    }
+
+    /// No list that is read from the sums sorts or walks through all that was ever used.
+    #[test]
+    fn lists_are_read_from_sums_along_their_keys() {
+        let dir = tempfile::tempdir().unwrap();
+        Store::open(&dir.path().join("g2.sqlite")).unwrap();
+        let c = Connection::open(dir.path().join("g2.sqlite")).unwrap();
+        let plan = |sql: &str| -> Vec<String> {
+            let mut rows = c.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
+            rows.query_map([1, 2], |r| r.get("detail")).unwrap().map(|step| step.unwrap()).collect()
+        };
+        let days = plan(
+            "SELECT quarter, model FROM usage_quarters WHERE quarter >= ?1 AND quarter < ?2 GROUP BY quarter, model",
+        );
+        assert_eq!(days, ["SEARCH usage_quarters USING PRIMARY KEY (quarter>? AND quarter<?)"]);
+        let groups = plan(&format!(
+            "{WHO} SELECT {TOTAL} FROM who CROSS JOIN usage_days d ON d.group_folder = who.g AND d.model = who.m AND d.day >= ?1 AND d.day < ?2"
+        ));
+        assert!(
+            groups.iter().any(|step| step
+                .starts_with("SEARCH d USING PRIMARY KEY (group_folder=? AND model=? AND day>? AND day<?)")),
+            "{groups:?}"
+        );
+        assert!(
+            groups.iter().filter(|step| step.contains("usage_days")).all(|step| step.starts_with("SEARCH")
+                || step.contains("COVERING")
+                || step == "SCAN usage_days"),
+            "{groups:?}"
+        );
+    }
 }
