@@ -432,7 +432,7 @@ impl Daemon {
             stop: stop.clone(),
         };
         tasks.spawn(loops::files::run(Arc::new(files)));
-        tasks.spawn(loops::media::run(store.clone(), media, stop.clone()));
+        tasks.spawn(loops::media::run(store.clone(), Arc::clone(&media), stop.clone()));
         tasks.spawn(deliver::run(post, is_post_recovered));
         let (of_intake, stopping, connected) = (store.clone(), stop.clone(), Arc::clone(&channels));
         tasks.spawn(async move {
@@ -462,7 +462,8 @@ impl Daemon {
         tasks.spawn(problems::run(problems));
         let mut clients = JoinSet::new();
         if let Some(listen) = started.web.listen {
-            clients.spawn(web::run(Arc::clone(&desk), Arc::clone(&config), root.clone(), listen));
+            let (desk, config, root) = (Arc::clone(&desk), Arc::clone(&config), root.clone());
+            clients.spawn(web::run(desk, config, media, root, listen));
         }
         clients.spawn(control::run(desk, listener));
         tasks.spawn(prune::run(store.clone(), root.clone(), Arc::clone(&config), stop.clone()));

@@ -86,14 +86,19 @@ struct Stream {
     web: Arc<Web>,
     visitor: Visitor,
     feed: Follower,
+    due: Due,
+    _counted: Counted,
+}
+
+/// What a stream is still to tell, and when it may.
+struct Due {
+    /// Only what concerns this chat, and runs.
     chat: Option<String>,
-    /// Kinds that are still to be told.
-    due: BTreeSet<&'static str>,
+    kinds: BTreeSet<&'static str>,
     /// Something that has no kind may have changed.
     stale: bool,
     /// No message goes out before.
     not_before: Instant,
-    _counted: Counted,
 }
 
 /// Tells a page of changes, until it goes.
@@ -118,11 +123,13 @@ pub(super) async fn stream(
     // A browser that comes again says what it was told last.
     let seen = headers.get("last-event-id").and_then(|value| value.to_str().ok()).unwrap_or(&wanted.since);
     let stream = Stream {
-        stale: seen != version(&web, newest),
         feed,
-        chat: wanted.chat,
-        due: BTreeSet::new(),
-        not_before: Instant::now(),
+        due: Due {
+            chat: wanted.chat,
+            kinds: BTreeSet::new(),
+            stale: seen != version(&web, newest),
+            not_before: Instant::now(),
+        },
         visitor,
         _counted: counted,
         web,
@@ -151,33 +158,18 @@ impl Stream {
 
     /// Safe to cancel.
     async fn news(&mut self) -> Bytes {
-        while self.due.is_empty() && !self.stale {
-            let news = self.feed.next().await;
-            self.note(&news);
-        }
-        // What comes meanwhile goes with it.
-        while Instant::now() < self.not_before {
+        loop {
+            let ready = self.due.ready();
             tokio::select! {
-                () = sleep_until(self.not_before) => {}
-                news = self.feed.next() => self.note(&news),
+                () = sleep_until(ready.unwrap_or_else(Instant::now)), if ready.is_some() => {
+                    if let Some(kinds) = self.due.take(Instant::now()) {
+                        let version = version(&self.web, self.feed.cursor());
+                        return Bytes::from(format!("id: {version}\nevent: changed\ndata: {}\n\n", kinds.join(" ")));
+                    }
+                }
+                news = self.feed.next() => self.due.note(&news),
             }
         }
-        self.not_before = Instant::now() + APART;
-        self.stale = false;
-        let kinds: Vec<&str> = std::mem::take(&mut self.due).into_iter().collect();
-        let version = version(&self.web, self.feed.cursor());
-        Bytes::from(format!("id: {version}\nevent: changed\ndata: {}\n\n", kinds.join(" ")))
-    }
-
-    fn note(&mut self, news: &News) {
-        self.stale |= news.missed;
-        let concerns = |chat: &Option<String>, kind| match &self.chat {
-            Some(_) if kind == EventKind::Run => true,
-            Some(own) => chat.as_ref() == Some(own),
-            None => true,
-        };
-        let ours = news.events.iter().filter(|event| concerns(&event.chat, event.kind));
-        self.due.extend(ours.map(|event| event.kind.as_str()));
     }
 
     /// Whether its session has not ended.
@@ -188,9 +180,99 @@ impl Stream {
     }
 }
 
+impl Due {
+    fn note(&mut self, news: &News) {
+        self.stale |= news.missed;
+        let concerns = |chat: &Option<String>, kind| match &self.chat {
+            Some(_) if kind == EventKind::Run => true,
+            Some(own) => chat.as_ref() == Some(own),
+            None => true,
+        };
+        let ours = news.events.iter().filter(|event| concerns(&event.chat, event.kind));
+        self.kinds.extend(ours.map(|event| event.kind.as_str()));
+    }
+
+    /// From when on a message may go out; `None`: there is nothing to tell.
+    fn ready(&self) -> Option<Instant> {
+        (self.stale || !self.kinds.is_empty()).then_some(self.not_before)
+    }
+
+    /// Returns the kinds of a message, if there is one and its time has come. What came meanwhile goes with it.
+    fn take(&mut self, now: Instant) -> Option<Vec<&'static str>> {
+        self.ready().filter(|ready| *ready <= now)?;
+        self.not_before = now + APART;
+        self.stale = false;
+        Some(std::mem::take(&mut self.kinds).into_iter().collect())
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use ipc_handlers::Time;
+    use proptest::prelude::*;
+
     use super::*;
+    use crate::domain::host::feed::FeedEvent;
+
+    /// What may happen to a stream: events come, some were removed unread, time passes and it looks.
+    #[derive(Clone, Debug)]
+    enum Step {
+        Events(Vec<EventKind>),
+        Missed,
+        Look { after_ms: u64 },
+    }
+
+    fn event(kind: EventKind) -> FeedEvent {
+        FeedEvent { seq: 1, at: Time(0), kind, group: None, chat: None, subject: String::new() }
+    }
+
+    fn steps() -> impl Strategy<Value = Vec<Step>> {
+        let kind = proptest::sample::select(vec![EventKind::Run, EventKind::Message, EventKind::Said]);
+        let step = prop_oneof![
+            proptest::collection::vec(kind, 1..20).prop_map(Step::Events),
+            Just(Step::Missed),
+            prop_oneof![0..5_u64, 0..400_u64].prop_map(|after_ms| Step::Look { after_ms }),
+        ];
+        proptest::collection::vec(step, 0..200)
+    }
+
+    proptest! {
+        /// A browser gets at most four messages in any second, however much changes, and each kind that changed is in one.
+        #[test]
+        fn a_stream_has_at_most_four_messages_a_second_and_tells_all(steps in steps()) {
+            let mut now = Instant::now();
+            let mut due = Due { chat: None, kinds: BTreeSet::new(), stale: false, not_before: now };
+            let (mut told_at, mut owed, mut owes_any) = (Vec::new(), BTreeSet::new(), false);
+            let last = [Step::Look { after_ms: 250 }];
+            for step in steps.into_iter().chain(last) {
+                match step {
+                    Step::Events(kinds) => {
+                        owed.extend(kinds.iter().map(|kind| kind.as_str()));
+                        owes_any = true;
+                        let events = kinds.into_iter().map(|kind| Arc::new(event(kind))).collect();
+                        due.note(&News { events, missed: false });
+                    }
+                    Step::Missed => {
+                        owes_any = true;
+                        due.note(&News { events: Vec::new(), missed: true });
+                    }
+                    Step::Look { after_ms } => {
+                        now += Duration::from_millis(after_ms);
+                        if let Some(kinds) = due.take(now) {
+                            prop_assert!(owes_any, "it told of nothing");
+                            prop_assert_eq!(kinds, owed.iter().copied().collect::<Vec<_>>());
+                            (owed, owes_any) = (BTreeSet::new(), false);
+                            told_at.push(now);
+                        }
+                    }
+                }
+            }
+            prop_assert!(!owes_any && owed.is_empty() && due.ready().is_none());
+            for five in told_at.windows(5) {
+                prop_assert!(five[4] - five[0] >= Duration::from_secs(1));
+            }
+        }
+    }
 
     #[test]
     fn no_session_takes_the_streams_of_others_and_each_that_ends_leaves_room() {

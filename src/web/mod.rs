@@ -7,6 +7,7 @@ use crate::{
     domain::host::web::{Door, WebSession},
     loops::control::Desk,
     ops::By,
+    system::media::Media,
 };
 
 mod act;
@@ -28,6 +29,7 @@ pub use serve::run;
 struct Web {
     desk: Arc<Desk>,
     config: Arc<Live>,
+    media: Arc<Media>,
     root: PathBuf,
     door: Door,
     /// The token for scripts, as its digest.

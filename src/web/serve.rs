@@ -35,7 +35,7 @@ use crate::{
     },
     loops::control::Desk,
     store::digest,
-    system::clock,
+    system::{clock, media::Media},
 };
 
 /// How long a head may take to come, and a connection may rest between two requests.
@@ -56,11 +56,11 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; i
                       form-action 'self'; frame-ancestors 'none'; base-uri 'none'";
 
 /// Serves the page until the daemon stops. Where it can't listen, the log says so, and it is tried again.
-pub async fn run(desk: Arc<Desk>, config: Arc<Live>, root: PathBuf, listen: SocketAddr) {
+pub async fn run(desk: Arc<Desk>, config: Arc<Live>, media: Arc<Media>, root: PathBuf, listen: SocketAddr) {
     let closing = desk.closing.clone();
     let begun = tokio::select! {
         () = closing.cancelled() => None,
-        begun = begin(desk, config, root, listen) => Some(begun),
+        begun = begin(desk, config, media, root, listen) => Some(begun),
     };
     let Some((web, listener)) = begun else { return };
     tracing::info!(address = web.door.address(), "the operator's page is up; `g2 web open` lets somebody in");
@@ -94,6 +94,7 @@ pub async fn run(desk: Arc<Desk>, config: Arc<Live>, root: PathBuf, listen: Sock
 async fn begin(
     desk: Arc<Desk>,
     config: Arc<Live>,
+    media: Arc<Media>,
     root: PathBuf,
     listen: SocketAddr,
 ) -> (Arc<Web>, TcpListener) {
@@ -105,7 +106,7 @@ async fn begin(
                 desk.page.set(door.address());
                 let (token, said, streams) =
                     (digest(token.as_bytes()), Said::default(), live::Streams::default());
-                return (Arc::new(Web { desk, config, root, door, token, said, streams }), listener);
+                return (Arc::new(Web { desk, config, media, root, door, token, said, streams }), listener);
             }
             Err(error) => {
                 let why = chain(&error);

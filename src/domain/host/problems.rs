@@ -16,9 +16,11 @@ use crate::domain::{
 };
 
 mod causes;
+mod right;
 mod words;
 
 pub use causes::{Compared, compare, sort_out};
+pub use right::right;
 
 /// This many failed runs in a row are a problem, fewer an accident.
 pub const EACH_TIME: i64 = 3;

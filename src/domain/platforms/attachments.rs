@@ -241,7 +241,8 @@ pub fn shown_of(name: &str) -> Option<(i64, i64)> {
 }
 
 /// Returns a sender's name for a file as a name in a folder: letters, digits, `.`, `-` and `_`, its ending kept.
-fn safe_name(name: &str) -> String {
+#[must_use]
+pub fn safe_name(name: &str) -> String {
     let plain = |c: char| if c.is_alphanumeric() || matches!(c, '.' | '-' | '_') { c } else { '_' };
     let safe: String = name.chars().map(plain).collect();
     let safe = safe.trim_start_matches(['.', '-']);

@@ -40,6 +40,11 @@ pub(crate) fn adapted(text: &Text, format: Format, limit: usize) -> Text {
     with_spans(text, format)
 }
 
+/// Returns `text` as a page of our own can show it: its links lead to http, https and mailto alone.
+pub(crate) fn of_page(text: &Text) -> Text {
+    with_spans(with_links(text, Format::Matrix, usize::MAX), Format::Matrix)
+}
+
 /// Keeps the links that the platform can follow. Behind the words of any other stands where it leads.
 fn with_links(text: &Text, format: Format, limit: usize) -> Text {
     let schemes: &[&str] = match format {

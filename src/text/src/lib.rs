@@ -19,6 +19,6 @@ mod tests;
 
 pub use channel_protocol::{Format, Unit};
 pub use parse::parse;
-pub use render::{Colours, Rendered, for_terminal, parts, parts_of, render};
+pub use render::{Colours, Rendered, for_page, for_terminal, parts, parts_of, render};
 pub use span::{Kind, Span, Text};
 pub use split::{LEAST, split};

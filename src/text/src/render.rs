@@ -3,7 +3,7 @@
 use channel_protocol::{Format, Unit};
 
 use crate::{
-    adapt::adapted,
+    adapt::{adapted, of_page},
     parse::parse,
     span::{Span, Text},
     split::{LEAST, Lines, pieces},
@@ -67,6 +67,15 @@ pub fn parts_of(text: &Text, format: Format, limit: usize, unit: Unit) -> Vec<Re
     })
 }
 
+/// Returns what an agent wrote as HTML for a page of our own: every word of it is escaped, no tag of its own is left, nothing in it
+/// is loaded from elsewhere, and its links say nothing of the page.
+///
+/// What may hide among the words is the caller's to take out, of the HTML.
+#[must_use]
+pub fn for_page(markdown: &str) -> String {
+    html::written(&of_page(&parse(markdown)), html::Reader::Page)
+}
+
 /// Returns an adapted text in its format.
 pub(crate) fn written(text: &Text, format: Format) -> Rendered {
     let alone = |text| Rendered { text, ..Rendered::default() };
@@ -75,7 +84,9 @@ pub(crate) fn written(text: &Text, format: Format) -> Rendered {
         Format::Discord => alone(marks::written(text, &marks::DISCORD)),
         Format::Slack => alone(marks::written(text, &marks::SLACK)),
         Format::Whatsapp => alone(marks::written(text, &marks::WHATSAPP)),
-        Format::Matrix => Rendered { html: Some(html::written(text)), ..alone(lines::written(text)) },
+        Format::Matrix => {
+            Rendered { html: Some(html::written(text, html::Reader::Matrix)), ..alone(lines::written(text)) }
+        }
         Format::Irc | Format::Plain => alone(lines::written(text)),
     }
 }

@@ -16,7 +16,12 @@ use super::now;
 use crate::{
     channels::local::{Ask, Incoming, Session, Told},
     domain::{
-        heard::approvals::State as QuestionState, platforms::addresses::channel_of, states::DeliveryStatus,
+        heard::approvals::State as QuestionState,
+        platforms::{
+            addresses::channel_of,
+            attachments::{Attachment, size},
+        },
+        states::DeliveryStatus,
     },
     ops::{OpCode, OpError},
     store::{ActiveRun, Transcript, Utterance, Whence},
@@ -25,7 +30,7 @@ use crate::{
         Visitor, Web,
         act::{self, Fields},
         layout::{Failed, Page, Place, View},
-        parts::{act as button, at, count, encoded, hidden, line, shown},
+        parts::{act as button, at, encoded, hidden, line, marked, shown},
         said::Outcome,
     },
 };
@@ -143,10 +148,27 @@ fn said(view: &View, spoken: &Utterance) -> Markup {
                     Whence::Outbox(id, status) => { " " a href={ "/outbox#o" (id) } { span.state data-is=(status) { (status) } } }
                 }
             }
-            p.text { (shown(&spoken.text)) @if spoken.cut { "…" } }
-            @if spoken.files > 0 { p.dim { (count(spoken.files, "file", "files")) } }
+            @if spoken.text.is_empty() {} @else if spoken.is_markdown { div.text.marked { (marked(&spoken.text)) @if spoken.cut { "…" } } }
+            @else { p.text { (shown(&spoken.text)) @if spoken.cut { "…" } } }
+            @if !spoken.files.is_empty() { ul.files { @for (n, file) in spoken.files.iter().enumerate() { li { (beside(spoken.whence, n + 1, file)) } } } }
             @if let Some(error) = &spoken.error { p.dim { (shown(error)) } }
         }
+    }
+}
+
+/// A file, to be saved where it is there.
+fn beside(whence: Whence, n: usize, file: &Attachment) -> Markup {
+    let at = match whence {
+        Whence::Message(seq) => format!("/files/heard/{seq}/{n}"),
+        Whence::Outbox(id, _) => format!("/files/said/{id}/{n}"),
+    };
+    html! {
+        @match (&file.digest, &file.problem) {
+            (Some(_), _) => { a href=(at) download { (line(&file.name, 80)) } " " span.dim { (file.kind) ", " (size(file.size)) } }
+            (None, why) => { (line(&file.name, 80)) " " span.dim { (file.kind) ", " (line(why.as_deref().unwrap_or("missing"), 160)) } }
+        }
+        @if let Some(caption) = &file.caption { p.text { (shown(caption)) } }
+        @if let Some(words) = file.read() { p.text.dim { (shown(&words)) } }
     }
 }
 

@@ -5,7 +5,7 @@ use maud::html;
 
 use super::{now::problem, usage::grouped};
 use crate::{
-    domain::runs::run_settings::Provider,
+    domain::{host::problems::right, runs::run_settings::Provider},
     web::{
         layout::{Failed, Page, Place, View},
         parts::{at, line},
@@ -15,6 +15,7 @@ use crate::{
 pub(in crate::web) async fn show(view: View) -> Result<Response<Body>, Failed> {
     let (desk, config) = (&view.web.desk, view.web.config.now());
     let findings = desk.problems.last();
+    let right = right(&findings);
     let size = desk.store.size()?;
     let provider = match config.agent.provider {
         Provider::Scripted => "scripted",
@@ -28,6 +29,10 @@ pub(in crate::web) async fn show(view: View) -> Result<Response<Body>, Failed> {
             @if findings.is_empty() { p.none { "No problem is known." } }
             @for finding in &findings { (problem(finding)) }
             p.dim { "G2 looks by itself: once a minute, and soon after something was finished. " code { "g2 doctor" } " also tries out what works." }
+        }
+        section {
+            h2 { "In order" }
+            ul.checks { @for (check, says) in &right { li { span.good { "✓" } " " (says) " " span.dim { (check) } } } }
         }
         section {
             h2 { "This daemon" }

@@ -4,6 +4,7 @@ pub(super) mod channels;
 pub(super) mod chat;
 pub(super) mod chats;
 pub(super) mod doctor;
+pub(super) mod files;
 pub(super) mod mailbox;
 pub(super) mod now;
 pub(super) mod outbox;
@@ -37,6 +38,8 @@ pub(super) fn routes() -> Router<Arc<Web>> {
         .route("/chats", get(chats::show))
         .route("/chats/{group}", get(chat::show))
         .route("/say", post(chat::say))
+        .route("/files/heard/{seq}/{n}", get(files::heard))
+        .route("/files/said/{id}/{n}", get(files::said))
         .route("/why/{seq}", get(why::show))
         .route("/runs", get(runs::show))
         .route("/runs/{id}", get(run::show))

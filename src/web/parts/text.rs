@@ -2,11 +2,18 @@
 
 use std::borrow::Cow;
 
+use maud::{Markup, PreEscaped};
+
 use crate::domain::host::screen::on_screen;
 
 /// Returns a text of several lines: nothing in it hides, or turns around what stands beside it.
 pub(in crate::web) fn shown(text: &str) -> Cow<'_, str> {
     on_screen(text)
+}
+
+/// Returns what an agent wrote, which is markdown. Entities in it can stand for characters that hide, so they are taken out last.
+pub(in crate::web) fn marked(text: &str) -> Markup {
+    PreEscaped(on_screen(&g2_text::for_page(text)).into_owned())
 }
 
 /// Returns the beginning of a text on one line, at most `most` characters.
@@ -39,6 +46,51 @@ pub(in crate::web) fn encoded(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_an_agent_wrote_has_its_marks_and_no_tag_of_its_own() {
+        for (text, html) in [
+            ("**bold** <b>x</b>", "<strong>bold</strong> &lt;b&gt;x&lt;/b&gt;"),
+            ("a &#x202e;b&#8203;c", "a bc"),
+            (
+                "[here](https://example.org/?a=\"b\")",
+                "<a href=\"https://example.org/?a=%22b%22\" rel=\"noopener noreferrer nofollow\">here</a>",
+            ),
+            ("[here](javascript:alert(1))", "here (javascript:alert(1))"),
+            (
+                "![a cat](https://example.org/cat.png)",
+                "<a href=\"https://example.org/cat.png\" rel=\"noopener noreferrer nofollow\">a cat</a>",
+            ),
+            ("```rust\na < b\n```", "<pre><code class=\"language-rust\">a &lt; b</code></pre>"),
+        ] {
+            assert_eq!(marked(text).into_string(), html);
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn no_text_of_an_agent_makes_a_tag_or_attribute_that_is_not_ours(
+            text in proptest::collection::vec(proptest::sample::select(vec![
+                "<", ">", "\"", "'", "`", "```", "[x](", "](javascript:", "https://a.b/", ")", "![", "](data:", "onclick=", "<script>", "<img src=x>",
+                "&lt;", "&#60;", "&quot;", "**", "||", "\n", "\n\n", "> ", "- ", "| a | b |\n|-|-|\n", " style=", "<a href=\"", "&#x202e;", "\u{202e}", "\\",
+            ]), 0..40),
+        ) {
+            let html = marked(&text.concat()).into_string();
+            let tags = html.split('<').skip(1);
+            for tag in tags {
+                let (tag, _) = tag.split_once('>').unwrap();
+                let known = matches!(tag.trim_start_matches('/'), "strong" | "em" | "del" | "code" | "pre" | "blockquote" | "br" | "a" | "span")
+                    || tag == "span class=\"spoiler\" tabindex=\"0\""
+                    || tag.strip_prefix("code class=\"language-").and_then(|lang| lang.strip_suffix('"')).is_some_and(|lang| !lang.contains(['"', ' ']))
+                    || tag.strip_prefix("a href=\"").and_then(|rest| rest.strip_suffix("\" rel=\"noopener noreferrer nofollow\"")).is_some_and(|to| {
+                        !to.contains(['"', ' ']) && ["https://", "http://", "mailto:"].iter().any(|scheme| to.starts_with(scheme))
+                    });
+                proptest::prop_assert!(known, "<{}> in {}", tag, html);
+            }
+            let hides = html.contains('\u{202e}');
+            proptest::prop_assert!(!hides);
+        }
+    }
 
     #[test]
     fn a_line_is_short_and_nothing_in_it_hides() {

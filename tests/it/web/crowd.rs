@@ -112,3 +112,32 @@ fn a_session_that_is_ended_is_asked_to_come_in_again() {
         http::ask(paged.port, "GET", "/", &[("Host", &paged.host())], "").text().contains("Not signed in")
     );
 }
+
+#[test]
+fn a_flood_of_changes_is_four_messages_a_second_at_most() {
+    let paged = Paged::new("");
+    let _daemon = paged.serve();
+    let (cookie, _) = paged.enter();
+    let begun = std::time::Instant::now();
+    let (_, mut now) = stream(&paged, &cookie, "chats");
+    let done = std::sync::atomic::AtomicBool::new(false);
+    let mut told = 0_u32;
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut n = 0;
+            while !done.load(std::sync::atomic::Ordering::Relaxed) {
+                n += 1;
+                let command = serde_json::json!({"type": "send_message", "chatJid": "local:main", "text": "x", "requestId": format!("f{n}")});
+                paged.root.put_command("main", "messages", &format!("f{n}.json"), &command);
+                paged.root.reply("main", &format!("f{n}"));
+            }
+        });
+        while told < 9 {
+            let line = event(&mut now, Duration::from_secs(60)).expect("news");
+            told += u32::from(line.starts_with("event: "));
+        }
+        done.store(true, std::sync::atomic::Ordering::Relaxed);
+    });
+    // Nine messages have eight pauses of a quarter of a second between them, on the slowest machine too.
+    assert!(begun.elapsed() >= Duration::from_millis(8 * 250), "{:?}", begun.elapsed());
+}

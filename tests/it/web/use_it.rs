@@ -221,3 +221,78 @@ fn a_foreign_page_changes_and_learns_nothing() {
     }
     assert_eq!(paged.root.json(&["status"])["held"], serde_json::json!(["main"]));
 }
+
+const PNG: &[u8] = b"\x89PNG\r\n\x1a\nand more";
+
+#[test]
+fn files_of_a_chat_are_taken_down_by_who_is_let_in_and_by_nobody_else() {
+    let paged = Paged::new("");
+    let _daemon = paged.serve();
+    let (cookie, _) = paged.enter();
+    let name = "<i>ü \"x\".png";
+    let at = paged.root.path().join("groups/main").join(name);
+    std::fs::write(&at, PNG).unwrap();
+    let command = serde_json::json!({
+        "type": "media", "chatJid": "local:main", "filePath": format!("/workspace/group/{name}"), "mediaType": "image",
+        "requestId": "r1",
+    });
+    paged.root.put_command("main", "messages", "r1.json", &command);
+    assert_eq!(paged.root.reply("main", "r1")["ok"], true);
+    let page = paged.get("/chats/main?chat=local:main", &[("Cookie", &cookie)]).text();
+    let path = page.split("href=\"/files/").nth(1).unwrap().split('"').next().unwrap();
+    assert!(page.contains("&lt;i&gt;ü &quot;x&quot;.png") && !page.contains("<i>"), "{page}");
+    let path = format!("/files/{path}");
+    let file = paged.get(&path, &[("Cookie", &cookie)]);
+    assert_eq!((file.status, &file.body[..]), (200, PNG));
+    for (header, value) in [
+        ("content-type", "application/octet-stream"),
+        ("content-disposition", "attachment; filename=\"_i___x_.png\"; filename*=UTF-8''_i_%C3%BC__x_.png"),
+        ("x-content-type-options", "nosniff"),
+        ("cache-control", "no-store"),
+        ("cross-origin-resource-policy", "same-origin"),
+    ] {
+        let said = file.header(header);
+        if header == "content-disposition" {
+            assert!(said.starts_with("attachment; filename=\"") && !said.contains(['<', '\n']), "{said}");
+        } else {
+            assert_eq!(said, value, "{header}");
+        }
+    }
+    assert_eq!(paged.get(&path, &[]).status, 401);
+    let (said, _) = path.rsplit_once('/').unwrap();
+    for wrong in [
+        format!("{said}/0"),
+        format!("{said}/2"),
+        "/files/said/999/1".into(),
+        "/files/heard/1/1".into(),
+        "/files/said/..%2f..%2fg2.toml/1".into(),
+        format!("{said}/18446744073709551615"),
+    ] {
+        let status = paged.get(&wrong, &[("Cookie", &cookie)]).status;
+        assert!(status == 404 || status == 400, "{wrong}: {status}");
+    }
+    // The row leads to a file that is gone: it is an error, and nothing else is read.
+    let kept = std::fs::read_dir(paged.root.data("media")).unwrap().map(|entry| entry.unwrap().path());
+    let kept = kept.filter(|folder| !folder.ends_with("new"));
+    for file in kept.flat_map(|folder| std::fs::read_dir(folder).unwrap().map(|file| file.unwrap().path())) {
+        std::fs::remove_file(&file).unwrap();
+        std::os::unix::fs::symlink(paged.root.path().join("g2.toml"), &file).unwrap();
+    }
+    assert_eq!(paged.get(&path, &[("Cookie", &cookie)]).status, 500);
+}
+
+#[test]
+fn an_agent_is_shown_with_its_marks_and_a_person_as_it_was_typed() {
+    let paged = Paged::new("");
+    let _daemon = paged.serve();
+    let (cookie, _) = paged.enter();
+    paged.root.ask("local:main", "**loud** <b>tag</b> ![x](https://example.org/x.png)");
+    let page = paged.get("/chats/main?chat=local:main", &[("Cookie", &cookie)]).text();
+    assert!(page.contains("<p class=\"text\">**loud** &lt;b&gt;tag&lt;/b&gt;"), "{page}");
+    assert!(page.contains("<strong>loud</strong> &lt;b&gt;tag&lt;/b&gt;"), "{page}");
+    assert!(
+        page.contains("<a href=\"https://example.org/x.png\" rel=\"noopener noreferrer nofollow\">x</a>"),
+        "{page}"
+    );
+    assert!(!page.contains("<img"), "{page}");
+}

@@ -3,8 +3,12 @@
 use ipc_handlers::{Folder, Time};
 use rusqlite::{Connection, Row, params};
 
-use crate::domain::states::DeliveryStatus;
-use crate::store::{Result, Store, at_most, columns::Columns as _};
+use crate::domain::{platforms::attachments::Attachment, states::DeliveryStatus};
+use crate::store::{
+    Result, Store, at_most,
+    columns::Columns as _,
+    talk::attachments::{beside_message, beside_said},
+};
 
 /// How much of the newest message is shown, and how much of each in a chat, characters.
 const PREVIEW: usize = 120;
@@ -51,8 +55,10 @@ pub struct Utterance {
     pub text: String,
     /// The text goes on.
     pub cut: bool,
-    /// How many files are beside it.
-    pub files: u32,
+    /// It is markdown: an agent's words.
+    pub is_markdown: bool,
+    /// The files beside it.
+    pub files: Vec<Attachment>,
     pub error: Option<String>,
 }
 
@@ -69,11 +75,11 @@ const WIRED: &str = "FROM wirings w JOIN groups g ON g.folder = w.group_folder
   WHERE ?1 = '' OR instr(lower(g.name || ' ' || w.group_folder || ' ' || w.chat_jid), ?1) > 0";
 
 const SIDES: &str = "SELECT * FROM (
-   SELECT * FROM (SELECT 0 AS ours, seq AS id, thread, sender, sender_name AS name, substr(text, 1, ?5) AS text, length(text) > ?5 AS cut, received_at AS at, files, NULL AS status, NULL AS error
+   SELECT * FROM (SELECT 0 AS ours, seq AS id, thread, sender, sender_name AS name, substr(text, 1, ?5) AS text, length(text) > ?5 AS cut, received_at AS at, files, 0 AS is_markdown, NULL AS status, NULL AS error
                   FROM messages WHERE chat_jid = ?1 AND seq < ?2 ORDER BY seq DESC LIMIT ?4)
    UNION ALL
    SELECT * FROM (SELECT 1, o.id, o.thread, '', coalesce(o.sender, (SELECT ltrim(g.trigger, '@') FROM runs r JOIN groups g ON g.folder = r.group_folder WHERE r.id = o.run_id)),
-                         substr(o.text, 1, ?5), length(o.text) > ?5, coalesce(o.sent_at, o.created_at), o.files, o.status, o.error
+                         substr(o.text, 1, ?5), length(o.text) > ?5, coalesce(o.sent_at, o.created_at), o.files, o.group_folder IS NOT NULL, o.status, o.error
                   FROM outbox o WHERE o.chat_jid = ?1 AND o.id < ?3 ORDER BY o.id DESC LIMIT ?4)
  ) ORDER BY at DESC, ours DESC, id DESC LIMIT ?4";
 
@@ -125,22 +131,37 @@ fn transcript(c: &Connection, chat: &str, before: Option<(i64, i64)>, most: usiz
     let mut newest = c.prepare_cached(SIDES)?;
     let rows = newest.query_map(params![chat, message, outbox, at_most(Some(most)), LONGEST], |r| {
         let id = r.get("id")?;
-        Ok(Utterance {
-            whence: match r.word_or_null("outbox", "status")? {
-                Some(status) => Whence::Outbox(id, status),
-                None => Whence::Message(id),
+        let has_files = r.get::<_, u32>("files")? > 0;
+        Ok((
+            has_files,
+            Utterance {
+                whence: match r.word_or_null("outbox", "status")? {
+                    Some(status) => Whence::Outbox(id, status),
+                    None => Whence::Message(id),
+                },
+                at: r.time("at")?,
+                thread: r.get("thread")?,
+                name: r.get("name")?,
+                sender: r.get("sender")?,
+                text: r.get("text")?,
+                cut: r.get("cut")?,
+                is_markdown: r.get("is_markdown")?,
+                files: Vec::new(),
+                error: r.get("error")?,
             },
-            at: r.time("at")?,
-            thread: r.get("thread")?,
-            name: r.get("name")?,
-            sender: r.get("sender")?,
-            text: r.get("text")?,
-            cut: r.get("cut")?,
-            files: r.get("files")?,
-            error: r.get("error")?,
-        })
+        ))
     })?;
-    let mut lines = rows.collect::<rusqlite::Result<Vec<Utterance>>>()?;
+    let mut lines = Vec::new();
+    for row in rows {
+        let (has_files, mut line) = row?;
+        if has_files {
+            line.files = match line.whence {
+                Whence::Message(seq) => beside_message(c, seq)?,
+                Whence::Outbox(id, _) => beside_said(c, id)?,
+            };
+        }
+        lines.push(line);
+    }
     lines.reverse();
     // Of a side that has no line here, nothing was passed over.
     let first = |of: fn(&Utterance) -> Option<i64>, none: i64| lines.iter().find_map(of).unwrap_or(none);

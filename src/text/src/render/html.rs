@@ -1,10 +1,19 @@
-//! HTML of the tags that Matrix allows.
+//! HTML: of the tags that Matrix allows, or for a page of our own.
 
 use super::{Step, walk};
 use crate::span::{Kind, Span, Text};
 
-pub(super) fn written(text: &Text) -> String {
-    let mut html = Html::default();
+/// Whose HTML it is.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+pub(super) enum Reader {
+    #[default]
+    Matrix,
+    /// A browser that shows a page of ours.
+    Page,
+}
+
+pub(super) fn written(text: &Text, reader: Reader) -> String {
+    let mut html = Html { reader, ..Html::default() };
     walk(text, |step| match step {
         Step::Open(span) => html.open(span),
         Step::Words(words, _) => html.words(words),
@@ -16,6 +25,7 @@ pub(super) fn written(text: &Text) -> String {
 
 #[derive(Default)]
 struct Html {
+    reader: Reader,
     out: String,
     in_pre: bool,
     /// New lines that are due, unless a block begins.
@@ -45,12 +55,19 @@ impl Html {
             Kind::Link { to } => {
                 self.out.push_str("<a href=\"");
                 escape(to, &mut self.out);
-                self.out.push_str("\">");
+                self.out.push_str(match self.reader {
+                    Reader::Matrix => "\">",
+                    // Where it leads is told nothing of the page, and has no hold on it.
+                    Reader::Page => "\" rel=\"noopener noreferrer nofollow\">",
+                });
             }
             Kind::Heading | Kind::Bold => self.out.push_str("<strong>"),
             Kind::Italic => self.out.push_str("<em>"),
             Kind::Strike => self.out.push_str("<del>"),
-            Kind::Spoiler => self.out.push_str("<span data-mx-spoiler>"),
+            Kind::Spoiler => self.out.push_str(match self.reader {
+                Reader::Matrix => "<span data-mx-spoiler>",
+                Reader::Page => "<span class=\"spoiler\" tabindex=\"0\">",
+            }),
             Kind::Code => self.out.push_str("<code>"),
         }
         self.is_after_block = !span.kind.is_inline();
