@@ -56,7 +56,7 @@ mod shrink;
 mod version;
 
 use adapters::Accounts;
-pub use adapters::on_trial;
+pub use adapters::{on_trial, without_adapters};
 pub use alone::{Tried, perform_alone};
 use left::{left_behind, set_aside};
 use lock::lock;

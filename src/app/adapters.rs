@@ -136,7 +136,25 @@ fn load(root: &Path, name: &str, environment: &Environment) -> Result<Ready, Not
     let config = with_secrets(&account, root, environment).map_err(|error| {
         not_ready(chain(&error), "put the secret there, or `g2 channels add` the account again")
     })?;
-    Ok(Ready { account: at_place(account), config })
+    let account = at_place(account);
+    match without_adapters(&account) {
+        Some(missing) => Err(missing),
+        None => Ok(Ready { account, config }),
+    }
+}
+
+/// Says so where an account's adapter is one of G2's own, and these are not installed.
+#[must_use]
+pub fn without_adapters(account: &Account) -> Option<NotReady> {
+    let program = account.command.first().filter(|program| *program == OWN_ADAPTERS)?;
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let is_found = std::env::split_paths(&path).any(|folder| folder.join(program).is_file());
+    (!is_found).then(|| NotReady {
+        why: format!(
+            "the adapters of chat platforms are not installed: there is no {OWN_ADAPTERS} beside g2"
+        ),
+        hint: "`cargo install --path src/adapters --locked` in the checkout of g2 brings them".to_owned(),
+    })
 }
 
 /// Returns an account that is on trial, before it has a table in the settings.

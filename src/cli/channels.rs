@@ -17,11 +17,11 @@ use super::{
 };
 use crate::{
     app,
-    channels::{NAMES, trial},
+    channels::{NAMES, remote::NotReady, trial},
     config::Config,
     domain::{platforms::accounts::check_name, rows::ChannelState},
     ops::{
-        Answer,
+        Answer, OpCode, OpError,
         channels::{add, remove, restart, table::Table},
     },
     store::Store,
@@ -326,6 +326,9 @@ pub(super) async fn add(context: &Context, args: add::Args, no_check: bool) -> R
     };
     let ready = app::on_trial(&name, &table.text()?, args.token.as_deref())
         .with_context(|| format!("{name} is not added"))?;
+    if let Some(NotReady { why, hint }) = app::without_adapters(&ready.account) {
+        return Err(OpError::new(OpCode::Failed, format!("{name} is not added: {why}")).hint(hint).into());
+    }
     let mut who = String::new();
     if !no_check {
         let hello = trial::greet(&ready, CHECK).await.with_context(|| format!("{name} is not added"))?;

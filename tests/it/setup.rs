@@ -259,6 +259,66 @@ fn killed_after_any_step_it_goes_on_where_it_stood() {
 }
 
 #[test]
+fn without_the_adapters_the_command_that_brings_them_is_named_and_nothing_is_written() {
+    let newcomer = Newcomer::new();
+    assert!(newcomer.command(&["init"]).output().unwrap().status.success());
+    let (alone, token) = (newcomer.home.path().join("alone"), newcomer.key_file("123:t"));
+    fs::create_dir(&alone).unwrap();
+    fs::copy(env!("CARGO_BIN_EXE_g2"), alone.join("g2")).unwrap();
+    let add = Command::new(alone.join("g2"))
+        .args(["channels", "add", "telegram", "--token-file", &token, "--no-check"])
+        .env_clear()
+        .env("PATH", "/usr/bin:/bin")
+        .env("HOME", newcomer.home.path())
+        .env("G2_ROOT", newcomer.root())
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&add.stderr);
+    assert_eq!(add.status.code(), Some(1), "{add:?}");
+    assert!(
+        said.contains("no g2-channels beside g2") && said.contains("cargo install --path src/adapters"),
+        "{said}"
+    );
+    assert!(!newcomer.text("g2.toml").contains("channels.telegram"), "{said}");
+    assert!(!newcomer.root().join("data/secrets/telegram.token").exists());
+}
+
+#[test]
+fn killed_after_an_account_was_added_it_is_there_once() {
+    if !fail_points() {
+        return;
+    }
+    let newcomer = Newcomer::new();
+    crate::support::adapters();
+    let token = newcomer.key_file("123:telegram-token");
+    let setup = || {
+        newcomer.setup(&[
+            "--yes",
+            "--json",
+            "--no-check",
+            "--channel",
+            "telegram",
+            "--token-file",
+            &token,
+            "--patience",
+            "60",
+        ])
+    };
+    let killed = setup().env("G2_FAILPOINT", "setup.channel").output().unwrap();
+    assert_eq!(killed.status.signal(), Some(9), "{killed:?}");
+    for _ in 0..2 {
+        let output = setup().output().unwrap();
+        assert_eq!(state(&output, "channel"), "stands", "{output:?}");
+        assert!(detail(&output, "answer").contains("echo: "), "{output:?}");
+        let toml: toml::Table = newcomer.text("g2.toml").parse().unwrap();
+        assert_eq!(toml["channels"].as_table().unwrap().keys().collect::<Vec<_>>(), ["telegram"]);
+        assert_eq!(newcomer.text("data/secrets/telegram.token").trim(), "123:telegram-token");
+        let secrets = fs::read_dir(newcomer.root().join("data/secrets")).unwrap().count();
+        assert_eq!(secrets, 1, "no half of a token is left");
+    }
+}
+
+#[test]
 fn with_docker_the_image_is_built_and_its_agent_answers_also_after_a_kill() {
     if !docker() || !fail_points() {
         return;
