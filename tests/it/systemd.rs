@@ -14,7 +14,7 @@ use std::{
     process::{Command, Output, Stdio},
 };
 
-use crate::support::{Root, docker, run_docker, wait_for};
+use crate::support::{Root, docker, fail_points, run_docker, wait_for};
 
 /// A user whose systemd is a script.
 struct User {
@@ -247,7 +247,7 @@ fn systemd_finds_no_mistake_in_the_units_and_little_that_they_leave_open() {
 
 /// Returns an image with systemd in it; `None`, told, where none can be made.
 fn systemd_image() -> Option<&'static str> {
-    const IMAGE: &str = "g2-test-systemd:bookworm";
+    const IMAGE: &str = "g2-test-systemd:bookworm-user";
     if !docker() {
         return None;
     }
@@ -257,7 +257,7 @@ fn systemd_image() -> Option<&'static str> {
         let made = Command::new("sh")
             .arg("-c")
             .arg(format!(
-                "mirror=$({mirror}); debootstrap --force-check-gpg --variant=minbase --include=systemd,systemd-sysv,dbus bookworm '{0}/root' \"${{mirror:-http://deb.debian.org/debian}}\" && tar -C '{0}/root' -c . | docker import - {IMAGE}; done=$?; rm -rf --one-file-system '{0}/root'; exit $done",
+                "mirror=$({mirror}); debootstrap --force-check-gpg --variant=minbase --include=systemd,systemd-sysv,dbus,dbus-user-session,libpam-systemd bookworm '{0}/root' \"${{mirror:-http://deb.debian.org/debian}}\" && tar -C '{0}/root' -c . | docker import - {IMAGE}; done=$?; rm -rf --one-file-system '{0}/root'; exit $done",
                 work.path().display()
             ))
             .stdout(Stdio::null())
@@ -331,16 +331,81 @@ impl Drop for Machine {
     }
 }
 
+const SETTINGS: &str =
+    "[sandbox]\\nkind = \"process\"\\nallow_unsandboxed = true\\n[limits]\\nmin_free_mib = 1\\n";
+
+#[test]
+fn a_users_own_manager_starts_the_service_while_nobody_is_logged_in() {
+    let Some(image) = systemd_image() else { return };
+    let Some(machine) = Machine::start(image) else { return };
+    machine.sh("useradd --create-home me");
+    let as_me = |command: &str| machine.output(&format!("su me -c 'cd; {command}'"));
+    let done = |command: &str| {
+        let output = as_me(command);
+        assert!(output.status.success(), "{command}: {output:?}");
+        text(&output.stdout)
+    };
+    done("g2 --root /home/me/g2 init");
+    machine.sh(&format!("printf '{SETTINGS}' > /home/me/g2/g2.toml"));
+    machine.sh("loginctl enable-linger me");
+    wait_for("the user's manager", || {
+        as_me("XDG_RUNTIME_DIR=/run/user/$(id -u) systemctl --user is-system-running")
+            .status
+            .success()
+            .then_some(())
+    });
+    // The set-up is killed just after it has installed the service: it goes on, and starts nothing anew.
+    let setup = "g2 --root /home/me/g2 --json setup --yes --service yes --patience 60";
+    if fail_points() {
+        let killed = as_me(&format!("G2_FAILPOINT=setup.service {setup}"));
+        assert!(!killed.status.success(), "{killed:?}");
+    }
+    let pid = || {
+        machine.sh("su me -c 'XDG_RUNTIME_DIR=/run/user/$(id -u) systemctl --user show --property MainPID --value g2'")
+    };
+    let before = pid();
+    let steps: serde_json::Value = serde_json::from_str(&done(setup)).unwrap();
+    let of = |name: &str| {
+        let mut steps = steps.as_array().unwrap().iter();
+        steps.find(|step| step["step"] == name).unwrap()["state"].clone()
+    };
+    assert_eq!(of("answer"), "done", "{steps}");
+    if fail_points() {
+        assert_eq!((of("service"), pid()), ("stands".into(), before), "{steps}");
+    }
+    let state = || -> serde_json::Value {
+        // It fails while the service is about to be started again.
+        serde_json::from_slice(&as_me("g2 --json --root /home/me/g2 service status").stdout).unwrap()
+    };
+    let first = state();
+    assert_eq!(
+        (&first["active"], &first["starts_by_itself"], &first["lingers"]),
+        (&"active".into(), &true.into(), &true.into()),
+        "{first}"
+    );
+    assert!(done("g2 --root /home/me/g2 send --wait 60 hello").contains("echo: hello"));
+    machine.sh(&format!("kill -KILL {}", first["pid"]));
+    wait_for("the manager to have started it again", || {
+        let next = state();
+        (next["active"] == "active" && next["pid"] != first["pid"] && next["pid"].is_u64()).then_some(())
+    });
+    assert!(done("g2 --root /home/me/g2 send --wait 60 again").contains("echo: again"));
+    wait_for("its log", || {
+        done("g2 --root /home/me/g2 service logs --lines 500 | cat").contains("ready").then_some(())
+    });
+    done("g2 --root /home/me/g2 service uninstall");
+    assert!(!machine.output("test -e /home/me/.config/systemd/user/g2.service").status.success());
+    assert!(machine.output("test -e /home/me/g2/data/g2.sqlite").status.success());
+}
+
 #[test]
 fn a_real_systemd_starts_the_service_watches_it_and_starts_it_again() {
     let Some(image) = systemd_image() else { return };
     let Some(machine) = Machine::start(image) else { return };
     machine.sh("useradd --create-home me");
-    let settings =
-        "[sandbox]\\nkind = \"process\"\\nallow_unsandboxed = true\\n[limits]\\nmin_free_mib = 1\\n";
     let as_me = |command: &str| machine.sh(&format!("su me -c 'cd; {command}'"));
     as_me("g2 --root /home/me/g2 init");
-    machine.sh(&format!("printf '{settings}' > /home/me/g2/g2.toml"));
+    machine.sh(&format!("printf '{SETTINGS}' > /home/me/g2/g2.toml"));
     let said = machine.sh("g2 --root /home/me/g2 service install --system --user me");
     assert!(said.contains("g2.service is installed and runs"), "{said}");
     let pid = machine.sh("systemctl show --property MainPID --value g2");
