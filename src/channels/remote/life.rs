@@ -96,6 +96,7 @@ pub(super) async fn live(remote: &Remote, intake: &Intake, ready: &Ready, stop: 
         pinged: None,
         pings: 0,
         unreadable: 0,
+        pairs: 0,
         refused: None,
     };
     // An empty channel takes it.

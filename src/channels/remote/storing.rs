@@ -5,7 +5,7 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 use channel_protocol::{Down, Event, line};
 use tokio::sync::{mpsc, watch};
 
-use super::{Intake, inward, wire::Wire};
+use super::{Intake, inward, talk::SHOWN, wire::Wire};
 use crate::{
     domain::{
         host::errors::chain,
@@ -44,6 +44,7 @@ pub(super) struct Storing {
 
 impl Storing {
     pub(super) async fn run(self, mut told: mpsc::Receiver<Told>) {
+        let mut unusable = 0_u32;
         while let Some(what) = told.recv().await {
             let (n, press, cursor, arrival) = match what {
                 Told::Event(event) => {
@@ -64,10 +65,20 @@ impl Storing {
                     (None, false, Default::default(), known)
                 }
             };
-            let arrival = arrival.unwrap_or_else(|error| {
-                tracing::error!(channel = %self.platform.channel, error = %chain(&error), "an adapter told something that can't be used; it is passed over");
-                Arrival::Nothing
-            });
+            let arrival = match arrival {
+                Ok(arrival) => arrival,
+                Err(error) => {
+                    unusable = unusable.saturating_add(1);
+                    if unusable <= SHOWN {
+                        tracing::error!(channel = %self.platform.channel, error = %chain(&error), "an adapter told something that can't be used; it is passed over");
+                    }
+                    // What is not answered leaves nothing to store.
+                    if n.is_none() {
+                        continue;
+                    }
+                    Arrival::Nothing
+                }
+            };
             let arrival = self.with_quoted(arrival).await;
             // They stay until the rows that name them are stored.
             let (arrival, _hands) = self.with_files(arrival).await;

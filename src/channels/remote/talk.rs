@@ -23,8 +23,10 @@ use crate::{
 const LINES_A_SECOND: u64 = 2000;
 /// How many bytes of them.
 const BYTES_A_SECOND: u64 = 16 << 20;
-/// How many lines that can't be read are shown in the log of one life.
-const SHOWN: u32 = 10;
+/// How many lines of one kind of fault are shown in the log of one life; the same of links.
+pub(super) const SHOWN: u32 = 10;
+/// How many ways to link the account one life may tell. Platforms give a new one each 20 s or so.
+const MOST_PAIRS: u32 = 1000;
 /// How a life ends whose adapter says nothing more.
 pub(super) const CLOSED: &str = "it closed its output";
 
@@ -43,6 +45,7 @@ pub(super) struct Talk<'a> {
     pub(super) pinged: Option<(u64, Instant)>,
     pub(super) pings: u64,
     pub(super) unreadable: u32,
+    pub(super) pairs: u32,
     /// It said that it was refused.
     pub(super) refused: Option<(String, String)>,
 }
@@ -136,8 +139,15 @@ impl Talk<'_> {
             Up::ChatMoved { n, from, to } => return self.tell(n, Told::Moved { n, from, to }).await,
             Up::Chat(chat) => drop(self.told.send(Told::Chat(chat)).await),
             Up::Pair(pair) => {
+                self.pairs += 1;
+                if self.pairs > MOST_PAIRS {
+                    return Some(Ended::Failed(format!(
+                        "it told more than {MOST_PAIRS} ways to link the account"
+                    )));
+                }
                 let text = serde_json::to_vec(&pair).unwrap_or_default();
                 match self.folders.keep_pair(&text) {
+                    _ if self.pairs > SHOWN => {}
                     Ok(()) => tracing::info!(
                         channel = self.remote.name(),
                         "the account is to be linked: `g2 channels pair` shows how"
@@ -165,8 +175,10 @@ impl Talk<'_> {
                 hint: "install the adapter of this version of G2".into(),
             });
         }
-        let shown = words(&hello.adapter).unwrap_or_default();
-        tracing::info!(channel = self.remote.name(), adapter = shown, "an adapter is connected");
+        if !self.greeted {
+            let shown = words(&hello.adapter).unwrap_or_default();
+            tracing::info!(channel = self.remote.name(), adapter = shown, "an adapter is connected");
+        }
         self.remote.greet(hello);
         self.greeted = true;
         if self.lights.borrow().transport == Connection::Connecting {

@@ -35,6 +35,25 @@ fn evils() -> Vec<Evil> {
         evil("junk", "exec yes nonsense".into(), None),
         evil("loud", format!("{HELLO}exec yes aloud >&2"), None),
         evil("answers", format!("{HELLO}exec yes '{{\"is\":\"done\",\"r\":7,\"ids\":[\"x\"]}}'"), None),
+        evil(
+            "links",
+            format!("{HELLO}exec yes '{{\"is\":\"pair\",\"text\":\"x\"}}'"),
+            Some("more than 1000 ways to link the account"),
+        ),
+        evil(
+            "greets",
+            format!(
+                "{HELLO}exec yes '{{\"is\":\"hello\",\"v\":1,\"adapter\":\"x\",\"self\":{{\"id\":\"x:1\",\"name\":\"x\"}}}}'"
+            ),
+            None,
+        ),
+        evil(
+            "strange",
+            format!(
+                "{HELLO}exec yes '{{\"is\":\"chat\",\"chat\":\"other:1\",\"name\":\"x\",\"kind\":\"group\"}}'"
+            ),
+            None,
+        ),
         evil("forks", "for i in $(seq 200); do sleep 600 & done; wait".into(), None),
         evil("hangs", "exec sleep 600".into(), None),
         evil("deaf", format!("{HELLO}exec sleep 600"), None),
@@ -103,7 +122,7 @@ fn accounts_that_flood_hang_fork_and_die_cost_their_neighbour_nothing() {
     eprintln!("memory beside accounts that do harm: {before} KiB alone, {peak} KiB at most");
     assert!(peak < before + MORE_KIB, "{peak} KiB after {before} KiB");
     let log = fs::metadata(root.path().join("serve.log")).unwrap().len();
-    assert!(log < 8 << 20, "{log} bytes of log");
+    assert!(log < 1 << 20, "{log} bytes of log");
     // What they started goes with them.
     fs::write(&settings, quiet).unwrap();
     let notes = || fs::read_dir(root.data("children")).unwrap().count();
