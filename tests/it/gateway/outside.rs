@@ -14,13 +14,14 @@ use std::{
 };
 
 use g2::{domain::runs::outside::Rules, gateway::OutsideLimits};
+use rcgen::{BasicConstraints, CertificateParams, DistinguishedName, IsCa, Issuer, KeyPair};
 use serde_json::Value;
 
 use super::{
     super::{
         launch::inside::{inside, put_probe},
         sandbox::house::probe,
-        support::{DEADLINE, Daemon, Docked, Linkage, run_docker, skipped, wait_for},
+        support::{DEADLINE, Daemon, Docked, Linkage, claude_image, docker, run_docker, skipped, wait_for},
     },
     host::{Host, message},
     scene::Scene,
@@ -427,4 +428,60 @@ fn an_open_connection_is_closed_within_a_second_when_a_rule_allows_its_host_no_m
     let told =
         told[before..].iter().filter(|event| event["kind"] == "group" && event["group"] == "main").count();
     assert_eq!(told, 4, "the feed tells of each change");
+}
+
+/// Asks with the curl of a container for addresses over TLS, through the proxy that its environment names.
+#[test]
+fn curl_in_a_container_reaches_an_allowed_host_over_tls_and_no_redirect_leads_inside() {
+    let Some(image) = claude_image().filter(|_| docker()) else { return };
+    let allow = "[\"good.example\", \"other.example\", \"inner.example\"]";
+    let root = Docked::with_image(image, &format!("network = \"allowlist\"\n[egress]\nallow = {allow}\n"));
+    let (key, own) = (KeyPair::generate().unwrap(), KeyPair::generate().unwrap());
+    let mut authority = CertificateParams::new(Vec::new()).unwrap();
+    authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let pem = authority.self_signed(&key).unwrap().pem();
+    let names = ["good.example", "other.example"].map(str::to_owned);
+    let mut signed = CertificateParams::new(names.to_vec()).unwrap();
+    // A certificate that has its authority's name counts as signed by itself.
+    signed.distinguished_name = DistinguishedName::new();
+    let signed = signed.signed_by(&own, &Issuer::new(authority, key)).unwrap();
+    let at = |name: &str| root.path().join(name);
+    fs::write(at("certificate.pem"), signed.pem()).unwrap();
+    fs::write(at("key.pem"), own.serialize_pem()).unwrap();
+    fs::create_dir_all(at("groups/main")).unwrap();
+    fs::write(at("groups/main/authority.pem"), pem).unwrap();
+    let host = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/tls_host.py");
+    let [certificate, key] = ["certificate.pem", "key.pem"].map(|name| at(name).display().to_string());
+    let Some(_two) = Two::new(&root, &format!("python3 {host} {certificate} {key} 9.9.9.9 443")) else {
+        return;
+    };
+    let curl = |address: &str| {
+        let authority = "/workspace/group/authority.pem";
+        let line =
+            format!("curl -sSL --max-time 20 --cacert {authority} {address} 2>&1 || echo; echo \"code $?\"");
+        run_docker(&["exec", &root.containers()[0], "sh", "-c", &line])
+    };
+    wait_for("the other machine", || {
+        curl("https://good.example/here").starts_with("heard /here").then_some(())
+    });
+    // From one allowed host to another.
+    assert!(curl("https://other.example/to/other").starts_with("heard /here"));
+    // The certificate is the host's own: nobody in between reads along.
+    let line = "curl -sS --max-time 20 https://good.example/ 2>&1 || true";
+    let said = run_docker(&["exec", &root.containers()[0], "sh", "-c", line]);
+    assert!(said.contains("certificate"), "{said}");
+    for to in ["inner", "private", "link-local", "metadata", "loopback"] {
+        let said = curl(&format!("https://good.example/to/{to}"));
+        let is_refused = said.contains("response 403")
+            || said.contains("these are never reached")
+            || said.contains("leads to");
+        assert!(is_refused && !said.contains("heard"), "{to}: {said}");
+    }
+    let refused = root.rows(&["egress", "list", "--group", "main"]);
+    for place in ["inner.example:443", "10.1.2.3:80", "169.254.1.1:80", "169.254.169.254:80"] {
+        assert!(
+            refused.iter().any(|row| row["host"] == place && row["why"] == "no address outside"),
+            "{place}: {refused:#?}"
+        );
+    }
 }
