@@ -180,3 +180,44 @@ fn an_engine_that_is_away_in_the_middle_of_a_turn_ends_nothing() {
     assert_eq!(root.rows(&["runs", "list"]).len(), 1);
     assert_eq!(root.why(seq)["wirings"][0]["batch_state"], "done");
 }
+
+#[test]
+fn groups_that_wait_for_an_engine_that_is_away_at_the_start_are_answered_once_and_within_the_cap() {
+    let Some(root) = Docked::new(
+        "[limits]\nmax_concurrent_containers = 2\nretry_base_ms = 20\npoll_interval_ms = 100\nmin_free_mib = 1\n",
+    ) else {
+        return;
+    };
+    let groups = ["main", "ada", "bob", "cleo", "dan"];
+    for group in &groups[1..] {
+        root.g2(&["groups", "add", group, "--chat", &format!("local:{group}")]);
+    }
+    let proxy = EngineProxy::listen(&root.path().join("engine.sock"));
+    proxy.cut();
+    let _daemon = root.serve_with(&[("DOCKER_HOST", &proxy.host())]);
+    let asked: Vec<i64> =
+        groups.iter().map(|group| root.send(&format!("local:{group}"), &format!("I am {group}"))).collect();
+    for command in ["status", "doctor"] {
+        wait_for(command, || {
+            let shown = String::from_utf8(root.run(&[command]).stdout).unwrap();
+            shown.contains("the container engine does not answer").then_some(())
+        });
+    }
+    assert!(root.containers().is_empty());
+    proxy.mend();
+    let mut most = 0;
+    for group in groups {
+        let said = [format!("echo: I am {group}")];
+        wait_for(group, || {
+            most = most.max(root.containers().len());
+            (root.said(&format!("local:{group}")) == said).then_some(())
+        });
+    }
+    assert!((1..=2).contains(&most), "{most} containers at a time");
+    for (group, seq) in groups.iter().zip(asked) {
+        Socket::connect(&root).rest(&format!("local:{group}"));
+        assert_eq!(root.said(&format!("local:{group}")), [format!("echo: I am {group}")]);
+        assert_eq!(root.why(seq)["wirings"][0]["batch_state"], "done", "{group}");
+    }
+    wait_for("what was wrong to be over", || (root.json(&["status"])["state"] != "degraded").then_some(()));
+}
