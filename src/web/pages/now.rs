@@ -15,7 +15,7 @@ use crate::{
     store::ActiveRun,
     web::{
         layout::{Failed, Page, Place, View},
-        parts::{act, at, count, encoded, form, line, reveal, shown, took},
+        parts::{act, advice, at, count, encoded, form, line, reveal, shown, took},
     },
 };
 
@@ -123,7 +123,7 @@ pub(super) fn problem(finding: &Finding) -> Markup {
     html! {
         div.item.problem {
             p { (shown(&finding.text)) }
-            @if !finding.fix.is_empty() { p.dim { (shown(&finding.fix)) } }
+            @if !finding.fix.is_empty() { p.dim { (advice(&finding.fix)) } }
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use maud::{Markup, PreEscaped};
+use maud::{Markup, PreEscaped, html};
 
 use crate::domain::host::screen::on_screen;
 
@@ -14,6 +14,19 @@ pub(in crate::web) fn shown(text: &str) -> Cow<'_, str> {
 /// Returns what an agent wrote, which is markdown. Entities in it can stand for characters that hide, so they are taken out last.
 pub(in crate::web) fn marked(text: &str) -> Markup {
     PreEscaped(on_screen(&g2_text::for_page(text)).into_owned())
+}
+
+/// Returns words of ours in which commands stand between backticks.
+pub(in crate::web) fn advice(text: &str) -> Markup {
+    let parts: Vec<&str> = text.split('`').collect();
+    let paired = parts.len() % 2 == 1;
+    html! {
+        @for (n, part) in parts.iter().enumerate() {
+            @if paired && n % 2 == 1 { code { (shown(part)) } }
+            @else if n > 0 && !paired { "`" (shown(part)) }
+            @else { (shown(part)) }
+        }
+    }
 }
 
 /// Returns the beginning of a text on one line, at most `most` characters.
@@ -46,6 +59,21 @@ pub(in crate::web) fn encoded(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn commands_in_advice_stand_out_where_each_has_its_end() {
+        for (text, html) in [
+            ("", ""),
+            ("wait", "wait"),
+            (
+                "`g2 a <b>` shows it; then `g2 c`",
+                "<code>g2 a &lt;b&gt;</code> shows it; then <code>g2 c</code>",
+            ),
+            ("it's ` alone", "it's ` alone"),
+        ] {
+            assert_eq!(advice(text).into_string(), html);
+        }
+    }
 
     #[test]
     fn what_an_agent_wrote_has_its_marks_and_no_tag_of_its_own() {

@@ -418,7 +418,7 @@ impl Problem {
                     "outbox",
                     about.into(),
                     Warn,
-                    format!("{count} texts for chats {meaning}; the newest is {newest} to {chat}{why}"),
+                    format!("texts for chats that {meaning}: {count}; the newest is {newest} to {chat}{why}"),
                     format!("fix the cause, then send it again with `g2 outbox retry {newest}`; `g2 outbox list` shows all"),
                 )
             }
