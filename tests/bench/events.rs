@@ -29,6 +29,18 @@ impl Events {
         self.watched.insert(folder.to_owned(), id);
     }
 
+    /// Watches for files that are renamed into a folder or made there.
+    pub(crate) fn watch_files(&mut self, folder: &Path) {
+        let id = inotify::add_watch(&self.fd, folder, WatchFlags::MOVED_TO | WatchFlags::CREATE).unwrap();
+        self.watched.insert(folder.to_owned(), id);
+    }
+
+    /// Waits for any event.
+    pub(crate) fn any(&self) {
+        let mut buffer = [MaybeUninit::uninit(); 4096];
+        Reader::new(&self.fd, &mut buffer).next().unwrap();
+    }
+
     /// Waits for a name in a watched folder that `fits`; returns when it was heard of, and the name.
     pub(crate) fn wait(&self, folder: &Path, fits: impl Fn(&str) -> bool) -> (Instant, String) {
         let wanted = self.watched[folder];

@@ -22,6 +22,7 @@ mod docker;
 mod drain;
 mod launch;
 mod rest;
+mod rivals;
 mod tasks;
 
 mod bare;
@@ -57,7 +58,7 @@ const LONGEST: Duration = Duration::from_secs(45 * 60);
 type Figure = fn(Effort, &mut Table);
 
 /// All figures, in the order of the table.
-const FIGURES: [(&str, Figure); 8] = [
+const FIGURES: [(&str, Figure); 9] = [
     ("command", command::take),
     ("drain", drain::take),
     ("launch", launch::take),
@@ -66,16 +67,23 @@ const FIGURES: [(&str, Figure); 8] = [
     ("rest", rest::take),
     ("tasks", tasks::take),
     ("channels", channels::take),
+    ("rivals", rivals::take),
 ];
 
 fn main() {
+    if rivals::agent::was_docker() {
+        return;
+    }
     let mut effort = Effort::Full;
     let mut wanted = Vec::new();
-    for argument in std::env::args().skip(1) {
+    let mut arguments = std::env::args().skip(1);
+    while let Some(argument) = arguments.next() {
         match argument.as_str() {
             // Cargo's own.
             "--bench" => {}
             channels::ADAPTER => return channels::adapter(),
+            rivals::channel::CHANNEL => return rivals::channel::run(),
+            rivals::agent::AGENT => return rivals::agent::run(&arguments.next().unwrap()),
             "--quick" => effort = Effort::Quick,
             name if FIGURES.iter().any(|(known, _)| *known == name) => wanted.push(argument),
             other => {

@@ -59,6 +59,11 @@ impl Root {
 
     /// Lays out a root with these settings.
     pub(crate) fn with(settings: &str, groups: usize) -> Self {
+        Self::in_chats_of("local", settings, groups)
+    }
+
+    /// Lays out a root whose groups but `main` have their chats on this account.
+    pub(crate) fn in_chats_of(account: &str, settings: &str, groups: usize) -> Self {
         let mut root = Self { dir: temporary(), groups: vec!["main".to_owned()] };
         assert!(root.command(&["init"]).stdout(Stdio::null()).status().unwrap().success());
         fs::write(root.path().join("g2.toml"), settings).unwrap();
@@ -70,7 +75,7 @@ impl Root {
                 let folder = Folder::parse(name).unwrap();
                 let wiring = NewWiring {
                     group: folder.clone(),
-                    chat_jid: format!("local:{name}"),
+                    chat_jid: format!("{account}:{name}"),
                     engage_mode: EngageMode::Pattern,
                     engage_pattern: Some(".".into()),
                     sender_scope: SenderScope::All,
@@ -225,6 +230,18 @@ pub(crate) struct Daemon {
 }
 
 impl Daemon {
+    /// Starts any program that serves; when it is ready is for the caller to find out.
+    pub(crate) fn spawn(command: &mut Command) -> Self {
+        let spawned = Instant::now();
+        Self { child: command.spawn().unwrap(), spawned, ready: spawned }
+    }
+
+    /// Kills it at once.
+    pub(crate) fn kill(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
     /// Returns the resident memory, KiB.
     pub(crate) fn resident_kib(&self) -> u64 {
         let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
