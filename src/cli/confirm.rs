@@ -26,7 +26,7 @@ impl Yes {
             return Ok(());
         }
         if !stdin().is_terminal() || !stderr().is_terminal() {
-            return Err(Failure::Usage(format!("{loss}; add --yes to confirm")));
+            return Err(Failure::Usage(format!("nothing was done. With --yes {loss}")));
         }
         out::ask(&format!("{loss}. Go on? [y/N] "));
         let mut line = String::new();

@@ -102,7 +102,8 @@ fn a_unit_that_was_changed_is_replaced_only_when_that_is_said() {
     fs::write(user.unit(), "mine\n").unwrap();
     let asked = user.service(&["install"]);
     assert_eq!(asked.status.code(), Some(2));
-    assert!(text(&asked.stderr).contains("is replaced; add --yes to confirm"), "{asked:?}");
+    let said = text(&asked.stderr);
+    assert!(said.contains("nothing was done. With --yes ") && said.contains("is replaced"), "{asked:?}");
     assert_eq!(fs::read_to_string(user.unit()).unwrap(), "mine\n");
     assert!(user.service(&["install", "--yes"]).status.success());
     assert_ne!(fs::read_to_string(user.unit()).unwrap(), "mine\n");
