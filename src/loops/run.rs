@@ -99,10 +99,11 @@ impl Runs {
     /// Returns how much goes into one batch.
     #[must_use]
     pub fn handover_limits(&self) -> HandoverLimits {
+        let limits = &self.config.now().limits;
         HandoverLimits {
-            messages: self.config.now().limits.batch_messages,
-            bytes: self.config.now().limits.batch_bytes,
-            context: self.config.now().limits.max_context,
+            messages: limits.batch_messages,
+            bytes: limits.batch_bytes,
+            context: limits.max_context,
         }
     }
 

@@ -43,8 +43,8 @@ impl Watched {
         let (end, cause) = ending;
         let dir = runs.run_dir(self.run);
         let files_bytes = spawn_blocking(move || RunLog::bytes_in(&dir)).await.unwrap_or_default();
-        let retry_base_ms = runs.config.now().limits.retry_base_ms;
-        let tell_retry_ms = runs.config.now().health.tell_retry_ms;
+        let config = runs.config.now();
+        let (retry_base_ms, tell_retry_ms) = (config.limits.retry_base_ms, config.health.tell_retry_ms);
         let end = EndOfRun { run: self.run, end, cause, input, files_bytes, retry_base_ms, tell_retry_ms };
         let mut pause = Duration::from_millis(500);
         let mut has_failed = false;

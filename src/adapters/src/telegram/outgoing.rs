@@ -1,4 +1,4 @@
-//! What is sent, changed and fetched, and what a failure of that means.
+//! The way out: texts and files are sent, changed and fetched; a failure is judged.
 
 use std::{
     fs,

@@ -1,4 +1,4 @@
-//! What Telegram tells: one long poll at a time, and the lights that say how that goes.
+//! The way in: one long poll at a time. The lights say how it goes.
 
 use std::{fs, path::Path, sync::PoisonError, time::Duration};
 

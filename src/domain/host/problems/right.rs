@@ -8,7 +8,7 @@ const LOOKED_FOR: [(&str, About, &str); 39] = {
     [
         ("root", World, "the root is whole, and can be written"),
         ("store", World, "the store can be read and written"),
-        ("settings", Settings, "the settings can be used, and are those of the start"),
+        ("settings", Settings, "the settings can be used, and none waits for a restart"),
         ("sandbox", World, "no agent runs without a sandbox that the settings ask for"),
         ("secrets", World, "nobody else can read files of secrets"),
         ("gateway", World, "the address of the model's host can be used"),

@@ -192,7 +192,7 @@ impl Fake {
         }
     }
 
-    /// All connections end with this, and new ones wait until `come_back`: what is said meanwhile is told late.
+    /// Ends all connections with this. New ones wait until `come_back`. Discord tells late what was said meanwhile.
     pub fn leave(&self, with: impl Fn() -> Write) {
         let mut world = self.world();
         world.away = true;
