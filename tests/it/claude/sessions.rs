@@ -4,6 +4,7 @@
 
 use std::{fs, os::unix::fs::PermissionsExt as _};
 
+use rusqlite::Connection;
 use serde_json::json;
 
 use super::house::{CHAT, House, conversation, tool, until_go};
@@ -165,6 +166,12 @@ fn a_conversation_that_was_silent_for_long_goes_on_in_a_fresh_session_where_the_
     };
     let daemon = house.serve();
     house.ask(CHAT, "first");
+    // An answer is said before its turn is over; a turn that is cut off there was active until it was found.
+    wait_for("the turn to be over", || {
+        let store = Connection::open(house.data("g2.sqlite")).unwrap();
+        let over = "SELECT count(*) FROM batches WHERE ended_at IS NOT NULL";
+        (store.query_row(over, [], |row| row.get(0)) == Ok(1)).then_some(())
+    });
     assert_eq!(daemon.terminate(), Some(0));
     run_docker(&["rm", "--force", &house.container()]);
     // Its run had nothing in hand for longer than that when it was found dead.
