@@ -16,6 +16,7 @@ use std::{
 };
 
 use ipc_handlers::wire::{Kind, OUTPUT_END, OUTPUT_START, Record, Status};
+use rustix::process::{Pid, Signal, kill_process_group};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -202,6 +203,10 @@ impl Runner {
 
 impl Drop for Runner {
     fn drop(&mut self) {
+        // What it started is in its group, and would outlive it.
+        if let Some(group) = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw) {
+            let _ = kill_process_group(group, Signal::KILL);
+        }
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
