@@ -14,6 +14,7 @@ use super::{
 };
 use crate::{
     domain::{
+        host::screen::counted,
         rows::Group,
         runs::budget::{Day, Share},
     },
@@ -248,8 +249,4 @@ fn loss(store: &Store, group: &Group) -> anyhow::Result<String> {
         counted(group.chats.len(), "wiring"),
         counted(tasks, "task"),
     ))
-}
-
-fn counted(n: usize, what: &str) -> String {
-    format!("{n} {what}{}", if n == 1 { "" } else { "s" })
 }

@@ -8,7 +8,10 @@ use super::{
 };
 
 use crate::{
-    domain::{host::mend::Mend, rows::Group},
+    domain::{
+        host::{mend::Mend, screen::counted},
+        rows::Group,
+    },
     ipc::{
         BoxName, FileKind, Owner,
         peek::{self, Lies, LiesAs},
@@ -63,7 +66,7 @@ fn folders(root: &Path, groups: &[Group]) -> Vec<Row> {
             }
         })
         .collect();
-    all_or("group_folder", bad, format!("{} groups, each with its folder", groups.len()))
+    all_or("group_folder", bad, format!("{}, each with its folder", counted(groups.len(), "group")))
 }
 
 fn boxes(subject: &Subject) -> Vec<Row> {

@@ -8,6 +8,7 @@ use super::{
     row::{Row, chain},
 };
 use crate::{
+    domain::host::screen::counted,
     ipc::peek::{self, Abilities, NotWatched},
     loops::problems::wanted_files,
 };
@@ -30,8 +31,11 @@ pub(super) fn check(subject: &Subject) -> Vec<Row> {
     if let Some(limit) = open_files_limit(&limits) {
         let runs = subject.config.limits.max_containers.get() as u64;
         let wanted = wanted_files(groups, runs);
-        let detail =
-            format!("{groups} groups and {runs} runs need about {wanted} open files; {limit} are allowed");
+        let detail = format!(
+            "{} and {} need about {wanted} open files; {limit} are allowed",
+            counted(groups, "group"),
+            counted(runs, "run")
+        );
         rows.extend(subject.all_is_well("open_files", detail));
     }
     if let Ok(stat) = rustix::fs::statfs(data) {

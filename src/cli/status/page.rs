@@ -8,7 +8,11 @@ use super::super::{
     colours::Paint,
     show::{Sheet, cell, size},
 };
-use crate::domain::host::{problems::Finding, screen::on_screen, times::length};
+use crate::domain::host::{
+    problems::Finding,
+    screen::{counted, on_screen},
+    times::length,
+};
 
 /// What the page is made of.
 pub(super) struct Facts<'a> {
@@ -156,10 +160,6 @@ fn answers(facts: &Facts<'_>, sheet: &Sheet) -> String {
 
 fn and_command(text: &str, n: i64, command: &str) -> String {
     if n > 0 { format!("{text} (`{command}`)") } else { text.to_owned() }
-}
-
-fn counted(n: i64, what: &str) -> String {
-    format!("{n} {what}{}", if n == 1 { "" } else { "s" })
 }
 
 #[cfg(test)]

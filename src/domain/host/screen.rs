@@ -4,6 +4,12 @@ use std::borrow::Cow;
 
 pub use ipc_handlers::seen::{acts, hides};
 
+/// Says how many of a thing there are: `1 run`, `2 runs`. `what` takes an `s` for more than one.
+#[must_use]
+pub fn counted<N: PartialEq + From<u8> + std::fmt::Display>(n: N, what: &str) -> String {
+    format!("{n} {what}{}", if n == N::from(1) { "" } else { "s" })
+}
+
 /// Returns text of several lines as a screen may have it: nothing in it moves the cursor, changes colours, asks the terminal
 /// for an answer, hides, or turns what stands around it. Lines and tabs stay, and what joins letters or pictures.
 #[must_use]
