@@ -32,6 +32,9 @@ pub struct Launch {
     pub prompt: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_id: Option<String>,
+    /// Ours: what was said last in the lane. It stands before the first prompt where the agent does not know `sessionId`.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub summary: String,
     pub group_folder: String,
     pub chat_jid: String,
     pub is_main: bool,

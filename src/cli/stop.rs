@@ -14,7 +14,8 @@ use crate::loops::control::{Request, Response};
 
 pub(super) const EXPLAINED: &str = "\
 Containers go on without the daemon, and its next start takes them over. With --agents each of them
-finishes its turn and leaves first. A service manager may start the daemon again; stop it there then.
+finishes its turn and leaves first. It has health.close_grace_ms and 20 s more, and is told of if it
+has not left. A service manager may start the daemon again; stop it there then.
 
 Examples:
   g2 stop
@@ -56,6 +57,15 @@ impl Stop {
                 return Err(Failure::Failed(anyhow!("the daemon has not stopped within {} s", self.wait)));
             }
         }
-        show::done(context, "the daemon has stopped")
+        // Whoever waited for the agents is told of those that did not leave.
+        let left = if self.agents { context.store()?.active_runs()? } else { Vec::new() };
+        if left.is_empty() {
+            return show::done(context, "the daemon has stopped");
+        }
+        let runs: Vec<String> = left.iter().map(|run| format!("run {} of {}", run.id, run.group)).collect();
+        Err(Failure::Failed(anyhow!(
+            "the daemon has stopped, but not every agent has left: {}. Its next start looks after them",
+            runs.join(", ")
+        )))
     }
 }

@@ -226,6 +226,24 @@ fn the_daemon_is_stopped_by_a_command_with_its_agents_or_without() {
 }
 
 #[test]
+fn an_agent_that_does_not_leave_with_its_daemon_is_told() {
+    let root = root();
+    let daemon = root.serve();
+    let seq = root.send("local:main", "hang on");
+    let run = at_work(&root, seq);
+    let stop = root.command(&["stop", "--agents"]).stderr(std::process::Stdio::piped()).spawn().unwrap();
+    wait_for("the stop to be asked for", || {
+        root.log().contains("a second signal ends it at once").then_some(())
+    });
+    // It is a second signal: nobody is waited for any longer.
+    daemon.terminate();
+    let told = stop.wait_with_output().unwrap();
+    assert_eq!(told.status.code(), Some(1));
+    let words = format!("the daemon has stopped, but not every agent has left: run {run} of main.");
+    assert!(String::from_utf8_lossy(&told.stderr).contains(&words), "{told:?}");
+}
+
+#[test]
 fn a_run_that_is_killed_leaves_a_black_box_that_names_what_it_did_last() {
     let root = Root::new("[health]\nclose_grace_ms = 300\n");
     root.script(

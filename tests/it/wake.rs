@@ -74,6 +74,39 @@ fn a_session_that_hangs_when_it_is_resumed_is_given_up_too() {
     assert_eq!(runs, [false, true, true, false]);
 }
 
+/// A runner of version 2 whose agent knows its session once, and another whenever it runs again.
+#[test]
+fn an_agent_that_does_not_know_its_session_is_given_what_was_said_before() {
+    let root = root(
+        "session=s-$before; printf '%s' \"$input\" > launch-$before
+batch=$(printf '%s' \"$input\" | sed 's/.*\"batchId\":\"\\([0-9]*\\)\".*/\\1/')
+say '{\"status\":\"success\",\"result\":null,\"seq\":1,\"type\":\"ready\",\"protocol\":2}'
+say \"{\\\"status\\\":\\\"success\\\",\\\"result\\\":\\\"fine\\\",\\\"seq\\\":2,\\\"newSessionId\\\":\\\"$session\\\",\\\"handled\\\":[\\\"$batch\\\"]}\"",
+        "",
+    );
+    let _daemon = root.serve();
+    ask(&root, "my name is Bob");
+    ask(&root, "who am I?");
+    assert_eq!(root.said("local:main"), ["fine", "fine"]);
+    assert_eq!(woken(&root, 1), "in its first session");
+    assert_eq!(woken(&root, 2), "in a fresh session: its agent did not know its session any more");
+    let launch = |n: u32| -> Value {
+        let path = root.path().join(format!("groups/main/launch-{n}"));
+        serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap()
+    };
+    assert_eq!((&launch(0)["sessionId"], &launch(0)["summary"]), (&Value::Null, &Value::Null));
+    let second = launch(1);
+    assert_eq!(second["sessionId"], "s-0");
+    let summary = second["summary"].as_str().unwrap();
+    for told in ["<earlier_conversation ", ">my name is Bob</said>", ">fine</said>"] {
+        assert!(summary.contains(told), "{told}: {summary}");
+    }
+    assert!(!second["prompt"].as_str().unwrap().contains("my name is Bob"));
+    root.g2(&["sessions", "clear", "main"]);
+    ask(&root, "hello");
+    assert_eq!((&launch(2)["sessionId"], &launch(2)["summary"]), (&Value::Null, &Value::Null));
+}
+
 #[test]
 fn errors_of_the_model_cost_no_session() {
     let limited = "say \"{\\\"status\\\":\\\"error\\\",\\\"result\\\":null,\\\"error\\\":\\\"claude/rate_limit: later\\\"}\"; exit 1";

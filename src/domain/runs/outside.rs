@@ -35,6 +35,8 @@ enum Name {
 pub enum BadPlace {
     #[error("it names no host")]
     NoHost,
+    #[error("it is a whole address: name its host alone, such as example.com")]
+    Whole,
     #[error("its port is none: use 1 to 65535")]
     NoPort,
     #[error("a `*` stands only at the beginning, before a dot: *.example.com")]
@@ -160,6 +162,9 @@ impl FromStr for Pattern {
     type Err = BadPlace;
 
     fn from_str(text: &str) -> Result<Self, BadPlace> {
+        if text.contains('/') {
+            return Err(BadPlace::Whole);
+        }
         let (host, port) = match text.rsplit_once(':') {
             // An IPv6 address without brackets has no port.
             _ if text.parse::<Ipv6Addr>().is_ok() => (text, None),
@@ -586,8 +591,8 @@ mod tests {
             ("*.8.8.8.8", BadPlace::Star),
             ("example.com:0", BadPlace::NoPort),
             ("example.com:65536", BadPlace::NoPort),
-            ("https://example.com", BadPlace::NoPort),
-            ("example.com/path", BadPlace::NoHost),
+            ("https://example.com", BadPlace::Whole),
+            ("example.com/path", BadPlace::Whole),
             ("127.0.0.1", BadPlace::NotOutside),
             ("0x7f.1:80", BadPlace::NotOutside),
             ("[::ffff:10.0.0.1]:80", BadPlace::NotOutside),

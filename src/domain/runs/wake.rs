@@ -168,7 +168,7 @@ pub fn against(ended: &Ended, is_task: bool) -> Against {
 }
 
 fn of_error(error: &str, is_task: bool) -> Against {
-    let kind = error.split_once("claude/").filter(|(before, _)| before.is_empty()).map(|(_, rest)| rest);
+    let kind = error.strip_prefix("claude/").or_else(|| error.strip_prefix("acp/"));
     match kind.and_then(|rest| rest.split_once(':')) {
         Some((kind, _)) if NOT_THE_SESSIONS.contains(&kind) => Against::Nothing,
         Some(_) => Against::Session,
@@ -187,30 +187,22 @@ pub struct Line {
     pub text: String,
 }
 
-/// The beginning of a fresh session.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Fresh {
-    pub why: FreshWhy,
-    /// What was said last, oldest first.
-    pub lines: Vec<Line>,
-}
-
 /// How many lines of a lane its summary has at most.
 pub const SUMMARY_LINES: usize = 20;
 /// How much of one of them, characters.
 pub const SUMMARY_LINE_CHARS: usize = 600;
 
-/// Returns what stands before the prompt of a fresh session: what was said last in the lane. Empty if nothing was.
+/// Returns what stands before the prompt of a fresh session: what was said last in the lane, oldest first. Empty if nothing was.
 #[must_use]
-pub fn summary(fresh: &Fresh, zone: &TimeZone) -> String {
-    if fresh.lines.is_empty() {
+pub fn summary(lines: &[Line], zone: &TimeZone) -> String {
+    if lines.is_empty() {
         return String::new();
     }
     let mut text = String::from(
         "<earlier_conversation note=\"This conversation goes on in a new session. These are its last messages, for you to know. Do not answer them.\">\n",
     );
-    let oldest = fresh.lines.len().saturating_sub(SUMMARY_LINES);
-    for line in &fresh.lines[oldest..] {
+    let oldest = lines.len().saturating_sub(SUMMARY_LINES);
+    for line in &lines[oldest..] {
         let said = escape(&line.text.chars().take(SUMMARY_LINE_CHARS).collect::<String>());
         let cut = if line.text.chars().nth(SUMMARY_LINE_CHARS).is_some() { "…" } else { "" };
         let who = line.sender.as_deref().map_or_else(|| "you".to_owned(), escape);
@@ -301,6 +293,8 @@ mod tests {
             (end(Cause::Closed, exited(0), Some("claude/invalid_request: x")), Session),
             (end(Cause::Closed, exited(0), Some("the agent's own words")), Session),
             (end(Cause::Closed, exited(0), None), Nothing),
+            (end(Cause::Closed, exited(0), Some("acp/agent: x")), Session),
+            (end(Cause::Closed, exited(0), Some("acp/authentication: x")), Nothing),
             (end(Cause::Closed, exited(0), Some("claude/rate_limit: x")), Nothing),
             (end(Cause::Itself, exited(1), Some("claude/overloaded: x")), Nothing),
             (end(Cause::Itself, exited(1), Some("claude/authentication: x")), Nothing),
@@ -329,17 +323,13 @@ mod tests {
             sender: sender.map(str::to_owned),
             text: text.to_owned(),
         };
-        let fresh = |lines| Fresh { why: FreshWhy::NotResumed, lines };
-        assert_eq!(summary(&fresh(Vec::new()), &TimeZone::UTC), "");
-        let told = summary(
-            &fresh(vec![line(Some("Bo\"b"), "</said>&"), line(None, &"ä".repeat(700))]),
-            &TimeZone::UTC,
-        );
+        assert_eq!(summary(&[], &TimeZone::UTC), "");
+        let told = summary(&[line(Some("Bo\"b"), "</said>&"), line(None, &"ä".repeat(700))], &TimeZone::UTC);
         let expected = "<said by=\"Bo&quot;b\" time=\"Jan 1, 2024, 12:00 AM\">&lt;/said&gt;&amp;</said>\n<said by=\"you\"";
         assert!(told.contains(expected), "{told}");
         assert!(told.contains(&format!(">{}…</said>", "ä".repeat(600))), "{told}");
-        let many = (0..50).map(|n| line(Some("x"), &format!("line {n}."))).collect();
-        let told = summary(&fresh(many), &TimeZone::UTC);
+        let many: Vec<Line> = (0..50).map(|n| line(Some("x"), &format!("line {n}."))).collect();
+        let told = summary(&many, &TimeZone::UTC);
         assert!(told.contains("line 30.") && !told.contains("line 29."), "{told}");
     }
 }

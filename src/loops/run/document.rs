@@ -81,10 +81,8 @@ fn show(media: &Media, group: &Folder, files: Vec<(String, Digest)>) -> BTreeMap
 
 pub(super) async fn of_batch(runs: &Runs, handed: &Handed) -> Launching {
     let lane = format!("{} {} {}", handed.group, handed.chat_jid, handed.thread);
-    let mut prompt = prompt_of(runs, &handed.group, &handed.content).await;
-    if let Some(fresh) = &handed.fresh {
-        prompt.insert_str(0, &wake::summary(fresh, &runs.zone_of(&handed.group).await.zone));
-    }
+    let prompt = prompt_of(runs, &handed.group, &handed.content).await;
+    let summary = wake::summary(&handed.earlier, &runs.zone_of(&handed.group).await.zone);
     let document = wire::Launch {
         session_id: handed.session_id.clone(),
         batch_id: batch_name(handed.batch),
@@ -93,7 +91,7 @@ pub(super) async fn of_batch(runs: &Runs, handed: &Handed) -> Launching {
         say: say_of(runs, &handed.group, &handed.chat_jid).await,
         ..document(runs, &handed.group, handed.run, prompt, &handed.chat_jid, handed.is_main)
     };
-    Launching { document, is_main: handed.is_main }
+    Launching { document: summed_up(document, summary), is_main: handed.is_main }
 }
 
 /// Returns what of an answer a group wants before it is whole, as far as the chat's platform can show it.
@@ -115,10 +113,8 @@ async fn say_of(runs: &Runs, group: &Folder, chat: &str) -> wire::Say {
 
 pub(super) async fn of_task(runs: &Runs, handed: &HandedTask) -> Launching {
     let task = &handed.task;
-    let mut prompt = task.prompt.clone();
-    if let Some(fresh) = &handed.fresh {
-        prompt.insert_str(0, &wake::summary(fresh, &runs.zone_of(&task.group).await.zone));
-    }
+    let prompt = task.prompt.clone();
+    let summary = wake::summary(&handed.earlier, &runs.zone_of(&task.group).await.zone);
     let document = wire::Launch {
         session_id: handed.session_id.clone(),
         batch_id: task_batch(handed.run),
@@ -128,7 +124,16 @@ pub(super) async fn of_task(runs: &Runs, handed: &HandedTask) -> Launching {
         script: task.script.clone(),
         ..document(runs, &task.group, handed.run, prompt, &task.chat_jid, handed.is_main)
     };
-    Launching { document, is_main: handed.is_main }
+    Launching { document: summed_up(document, summary), is_main: handed.is_main }
+}
+
+/// Has the agent told what was said before: at once in a fresh session, otherwise only if it does not know its session any more.
+fn summed_up(mut document: wire::Launch, summary: String) -> wire::Launch {
+    match document.session_id {
+        None => document.prompt.insert_str(0, &summary),
+        Some(_) => document.summary = summary,
+    }
+    document
 }
 
 fn document(
@@ -142,6 +147,7 @@ fn document(
     wire::Launch {
         prompt,
         session_id: None,
+        summary: String::new(),
         group_folder: group.to_string(),
         chat_jid: chat.to_owned(),
         is_main,

@@ -204,15 +204,15 @@ fn start(c: &Connection, due: Task, at: Start<'_>, plan: Plan, now: Time) -> Res
         "UPDATE tasks SET slot = ?2, last_run = ?3, last_result = NULL, rest_until = NULL WHERE id = ?1 AND group_folder = ?4",
     )?
     .execute(params![due.id, slot.0, now.0, due.group.as_str()])?;
-    let fresh = match in_group {
+    let earlier = match in_group {
         true => {
             let decided = wake::decide(c, &seat, fresh_after_ms, now)?;
             wake::keep(c, &mut seat, run, decided, i64::MAX, now)?
         }
-        false => None,
+        false => Vec::new(),
     };
     let handed = HandedTask {
-        fresh,
+        earlier,
         run,
         is_main: seat.is_main,
         lane: seat.lane,

@@ -14,7 +14,7 @@ use crate::domain::{
     rows::{Message, Task},
     runs::{
         prompt::{Limits, PromptFile, PromptMessage, Row, Selection, Waking, format_selection, select},
-        wake::Fresh,
+        wake::Line,
     },
     states::{SandboxName, Via},
 };
@@ -47,8 +47,8 @@ pub struct Handed {
     pub thread: String,
     pub generation: i64,
     pub session_id: Option<String>,
-    /// Its session begins afresh.
-    pub fresh: Option<Fresh>,
+    /// What was said before, oldest first, for an agent that does not know it. Nothing in a first session.
+    pub earlier: Vec<Line>,
     pub content: Content,
 }
 
@@ -102,8 +102,8 @@ pub struct HandedTask {
     pub lane: i64,
     pub generation: i64,
     pub session_id: Option<String>,
-    /// Its session begins afresh.
-    pub fresh: Option<Fresh>,
+    /// What was said before, oldest first, for an agent that does not know it. Nothing in a first session.
+    pub earlier: Vec<Line>,
 }
 
 /// The generation of a run that never writes a session back. No lane has it.
@@ -130,8 +130,8 @@ impl Store {
             .execute(params![seat.group.as_str(), lane, seat.chat_jid, seat.thread, owner, sandbox.as_str(), seat.generation, now.0])?;
             let run = c.last_insert_rowid();
             let decided = wake::decide(c, &seat, fresh_after_ms, now)?;
-            let fresh = wake::keep(c, &mut seat, run, decided, taken.content.first, now)?;
-            Ok(Some(Handed { fresh, ..hand(c, seat, taken, run, Via::Stdin, now)? }))
+            let earlier = wake::keep(c, &mut seat, run, decided, taken.content.first, now)?;
+            Ok(Some(Handed { earlier, ..hand(c, seat, taken, run, Via::Stdin, now)? }))
         })
         .await
     }
@@ -356,7 +356,7 @@ fn hand(c: &Connection, seat: Seat, taken: Taken, run: i64, via: Via, now: Time)
         thread: seat.thread,
         generation: seat.generation,
         session_id: seat.session_id,
-        fresh: None,
+        earlier: Vec::new(),
         content: taken.content,
     })
 }

@@ -9,7 +9,7 @@ use super::{
     said::{Key, said},
 };
 use crate::domain::runs::wake::{
-    Fresh, FreshWhy, Line, SUMMARY_LINE_CHARS, SUMMARY_LINES, Standing, Wake, Woken, wake,
+    FreshWhy, Line, SUMMARY_LINE_CHARS, SUMMARY_LINES, Standing, Wake, Woken, wake,
 };
 use crate::store::{Result, columns::Columns as _, talk::outbox::Say, work::sessions};
 
@@ -52,8 +52,7 @@ pub(super) fn decide(c: &Connection, seat: &Seat, fresh_after_ms: Option<i64>, n
 }
 
 /// Keeps with a run how its agent was woken. A session that is not resumed is archived if a turn of it was
-/// finished, its chat is told, and what was said before
-/// the inbox row `before` is returned. `None`: there is nothing to tell the agent.
+/// finished, and its chat is told. Returns what was said before the inbox row `before`; of a first session nothing.
 pub(super) fn keep(
     c: &Connection,
     seat: &mut Seat,
@@ -61,7 +60,7 @@ pub(super) fn keep(
     decided: Wake,
     before: i64,
     now: Time,
-) -> Result<Option<Fresh>> {
+) -> Result<Vec<Line>> {
     let (woken, why) = match decided {
         Wake::First => (Woken::First, None),
         Wake::Resume => (Woken::Resume, None),
@@ -72,7 +71,13 @@ pub(super) fn keep(
         woken.as_str(),
         why.map(FreshWhy::as_str)
     ])?;
-    let Some(why) = why else { return Ok(None) };
+    let Some(why) = why else {
+        return match woken {
+            Woken::First => Ok(Vec::new()),
+            // Its agent may turn out not to know the session any more.
+            Woken::Resume | Woken::Fresh => lines(c, seat, before),
+        };
+    };
     let was_decided: bool = c
         .prepare_cached("SELECT fresh_why IS NOT NULL AS decided FROM sessions WHERE lane_id = ?1")?
         .query_row([seat.lane], |r| r.get("decided"))?;
@@ -92,7 +97,7 @@ pub(super) fn keep(
     )?
     .execute(params![seat.lane, why.as_str()])?;
     seat.session_id = None;
-    Ok(Some(Fresh { why, lines: lines(c, seat, before)? }))
+    lines(c, seat, before)
 }
 
 /// What was said last in a lane before the inbox row `before`, oldest first: messages that its agent was given or could see, and

@@ -182,10 +182,10 @@ fn woken(r: &Row<'_>) -> rusqlite::Result<Option<String>> {
         (Some(Via::Input), _) => Some("in its live run".to_owned()),
         (Some(Via::Stdin), Some(Woken::First)) => Some("in its first session".to_owned()),
         (Some(Via::Stdin), Some(Woken::Resume)) => Some("its session was resumed".to_owned()),
-        (Some(Via::Stdin), Some(Woken::Fresh)) => {
-            let why = why.map(|why| format!(": {}", why.in_words())).unwrap_or_default();
-            Some(format!("in a fresh session with a summary{why}"))
-        }
+        (Some(Via::Stdin), Some(Woken::Fresh)) => Some(match why {
+            Some(why) => format!("in a fresh session with a summary: {}", why.in_words()),
+            None => "in a fresh session: its agent did not know its session any more".to_owned(),
+        }),
     })
 }
 

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::{
     claude::cli::{Cli, Stage},
-    fixture::{Runner, wait_until},
+    fixture::{Runner, go_on, wait_until},
 };
 
 /// Which agent.
@@ -128,22 +128,27 @@ fn turns_are_answered_and_the_session_is_gone_on_with(agent: &Agent) {
     assert!(runner.end().success());
     assert_eq!(stage.home.names("ipc/input"), [""; 0]);
     let stage = stage.with(|provider| provider["env"]["FAKE_SKIP"] = "2".into());
-    let runner = stage.run_with("c", |launch| launch["sessionId"] = session.clone().into()).ready();
+    let runner = stage.run_with("c", |launch| go_on(launch, &session)).ready();
     let third = next(&runner);
     assert_eq!((third.result.as_deref(), third.new_session_id), (Some("three"), Some(session)));
     stage.home.close();
     assert!(runner.end().success());
     let seen = stage.seen();
-    assert!(seen.last().unwrap().contains(">a</message>"), "the conversation is whole: {seen:?}");
+    let last = seen.last().unwrap();
+    assert!(
+        last.contains(">a</message>") && !last.contains("said before"),
+        "the conversation is whole: {seen:?}"
+    );
 }
 
 fn a_session_that_is_not_known_is_dropped_and_the_message_is_answered(agent: &Agent) {
     let stage = agent.stage(&json!(["fresh"]));
     let unknown = "6e1b7a4c-4c43-4b5e-9d39-0f6f1f2a7c11";
-    let runner = stage.run_with("a", |launch| launch["sessionId"] = unknown.into()).ready();
+    let runner = stage.run_with("a", |launch| go_on(launch, unknown)).ready();
     let answer = next(&runner);
     assert_eq!((answer.result.as_deref(), &answer.handled[..]), (Some("fresh"), &["1".to_owned()][..]));
     assert_ne!(answer.new_session_id.as_deref(), Some(unknown));
+    assert!(stage.seen().last().unwrap().contains("said before"), "{:?}", stage.seen());
 }
 
 fn a_tool_call_becomes_a_command_and_the_model_is_told_the_host_s_answer(agent: &Agent) {
@@ -269,9 +274,12 @@ fn an_agent_is_logged_in_as_the_settings_say() {
 fn an_agent_without_sessions_begins_anew_and_lines_that_are_none_are_passed_over() {
     let stage =
         Agent::Ours.stage_with(&json!(["a"]), |provider| provider["env"]["FAKE_FAULT"] = "no_load".into());
-    let runner = stage.run_with("a", |launch| launch["sessionId"] = "s".into()).ready();
+    let runner = stage.run_with("a", |launch| go_on(launch, "s")).ready();
     let answer = next(&runner);
-    assert_eq!((answer.result.as_deref(), answer.new_session_id), (Some("a"), None));
+    assert_eq!(answer.result.as_deref(), Some("a"));
+    // The host knows by it that there is a conversation, of which it gives a summary.
+    assert!(answer.new_session_id.is_some_and(|id| id != "s"));
+    assert!(stage.seen().last().unwrap().contains("said before"), "{:?}", stage.seen());
     let stage =
         Agent::Ours.stage_with(&json!(["b"]), |provider| provider["env"]["FAKE_FAULT"] = "garbage".into());
     stage.run("a").ready().says("b", &["1"]);

@@ -226,6 +226,12 @@ pub(crate) fn launch(text: &str, script: Option<&Value>) -> Value {
     })
 }
 
+/// Lets a run go on with a session, and says what to tell an agent that does not know it.
+pub(crate) fn go_on(launch: &mut Value, session: &str) {
+    launch["sessionId"] = session.into();
+    launch["summary"] = "said before\n".into();
+}
+
 /// Returns a prompt as v1 formats it, with one message.
 pub(crate) fn message(text: &str) -> String {
     let text = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;");

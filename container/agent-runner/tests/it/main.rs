@@ -10,6 +10,7 @@ mod fixture;
 
 mod acp;
 mod claude;
+mod gemini;
 mod input;
 mod launch;
 mod life;

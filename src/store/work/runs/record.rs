@@ -219,6 +219,12 @@ pub(super) fn apply(
     c.prepare_cached("UPDATE runs SET error = ?2 WHERE id = ?1 AND error IS NOT ?2")?
         .execute(params![run, error])?;
     if let Some(session) = record.new_session_id.as_deref().filter(|id| is_session_id(id)) {
+        // Runners of version 1 may give a session that goes on another name.
+        c.prepare_cached(
+            "UPDATE runs SET wake = 'fresh' WHERE id = ?1 AND wake = 'resume' AND protocol > 1
+               AND EXISTS (SELECT 1 FROM sessions WHERE lane_id = ?2 AND generation = ?3 AND session_id <> ?4)",
+        )?
+        .execute(params![run, row.lane, row.generation, session])?;
         c.prepare_cached("UPDATE sessions SET session_id = ?2 WHERE lane_id = ?1 AND generation = ?3")?
             .execute(params![row.lane, session, row.generation])?;
     }

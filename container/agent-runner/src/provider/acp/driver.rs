@@ -47,10 +47,10 @@ pub(in crate::provider) struct Acp {
     said: Receiver<FromCli>,
     talk: Talk,
     session: Value,
-    /// Whether a later run can go on with the session.
-    resumes: bool,
-    /// A note that is told once the runner is `ready`.
-    note: Option<String>,
+    /// That the agent does not know its session any more, told once the runner is `ready`.
+    lost: Option<String>,
+    /// What was said before, for that case.
+    summary: String,
     stall: Duration,
     asked: u64,
     alive_again: Deadline,
@@ -95,8 +95,8 @@ impl Acp {
             said,
             talk: Talk::new(rules),
             session: Value::Null,
-            resumes: false,
-            note: None,
+            lost: None,
+            summary: launch.summary.clone(),
             stall,
             asked: 0,
             alive_again: Deadline::after(Duration::ZERO),
@@ -125,7 +125,6 @@ impl Acp {
         let can = &agent["agentCapabilities"];
         let resume = can["sessionCapabilities"].get("resume").is_some_and(|resume| !resume.is_null());
         let load = can["loadSession"] == true;
-        self.resumes = resume || load;
         let mut place = json!({"cwd": host.seat.group, "mcpServers": [server(acp, launch, host)]});
         if !acp.directories.is_empty() && can["sessionCapabilities"]["additionalDirectories"].is_object() {
             place["additionalDirectories"] = json!(acp.directories);
@@ -134,7 +133,7 @@ impl Acp {
             let mut known = place.clone();
             known["sessionId"] = id.as_str().into();
             let method = if resume { "session/resume" } else { "session/load" };
-            let answer = if self.resumes { Some(self.step(method, known)?) } else { None };
+            let answer = if resume || load { Some(self.step(method, known)?) } else { None };
             match answer {
                 Some(Ok(_)) => {
                     self.session = id.as_str().into();
@@ -142,12 +141,12 @@ impl Acp {
                 }
                 Some(Err(error)) if error.is_authentication() => return Err(error.into()),
                 Some(Err(error)) => {
-                    self.note = Some(format!(
+                    self.lost = Some(format!(
                         "the agent does not go on with the session {id} ({error}); a fresh one begins"
                     ));
                 }
                 None => {
-                    self.note =
+                    self.lost =
                         Some(format!("the agent can't go on with the session {id}; a fresh one begins"));
                 }
             }
@@ -343,13 +342,17 @@ impl Acp {
 
 impl Provider for Acp {
     fn run(&mut self, turns: &Turns, host: &Host) -> Result<Leave, ProviderError> {
-        if let Some(note) = self.note.take() {
+        let mut summary = None;
+        if let Some(note) = self.lost.take() {
             host.report(Report::Progress(Some(note)))?;
+            summary = Some(std::mem::take(&mut self.summary));
         }
-        if let Some(session) = self.session.as_str().filter(|_| self.resumes) {
+        // The session of an agent that can't go on with any is named too: then the host knows that there was a conversation.
+        if let Some(session) = self.session.as_str() {
             host.report(Report::Session(session.to_owned()))?;
         }
-        while let Some(turn) = turns.next()? {
+        while let Some(mut turn) = turns.next()? {
+            turn.prompt.insert_str(0, &summary.take().unwrap_or_default());
             match self.prompt(&turn.prompt, host)? {
                 Ok(say) => {
                     host.report(Report::TurnDone { say, batches: turn.batch.into_iter().collect() })?

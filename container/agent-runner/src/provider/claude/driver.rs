@@ -58,6 +58,8 @@ pub(in crate::provider) struct Claude {
     early: VecDeque<Event>,
     /// The session that it should have gone on with and did not know.
     lost: Option<String>,
+    /// What was said before, for an agent that has lost its session.
+    summary: Option<String>,
     /// Where the CLI finds the skills, removed at the end.
     _skills: Option<TempDir>,
 }
@@ -98,6 +100,7 @@ impl Claude {
             inputs,
             early: VecDeque::new(),
             lost: launch.session_id.clone().filter(|id| !ids::is_uuid(id)),
+            summary: Some(launch.summary.clone()),
             _skills: skills,
         };
         match this.come_up()? {
@@ -187,8 +190,15 @@ impl Claude {
         Ok(())
     }
 
+    fn sum_up(&mut self) {
+        if let Some(summary) = self.summary.take() {
+            self.talk.sum_up(summary);
+        }
+    }
+
     fn converse(&mut self, host: &Host, jobs: &Sender<Job>) -> Result<Leave, ProviderError> {
         if let Some(id) = self.lost.take() {
+            self.sum_up();
             host.report(Report::Progress(Some(dropped(&id))))?;
         }
         for event in std::mem::take(&mut self.early) {
@@ -270,6 +280,7 @@ impl Claude {
             Act::Note(line) => eprintln!("{line}"),
             Act::Fresh => {
                 host.report(Report::Progress(Some(dropped("of this run"))))?;
+                self.sum_up();
                 self.fresh(host)?;
             }
             Act::Close => {

@@ -35,6 +35,8 @@ const COMPACTION: u32 = 3;
 pub(super) struct Talk {
     rules: Rules,
     sent: Vec<Sent>,
+    /// What stands in front of the next message.
+    summary: Option<String>,
     state: State,
     waiting: Waiting,
     tools: Tools,
@@ -77,6 +79,7 @@ impl Talk {
         Self {
             rules,
             sent: Vec::new(),
+            summary: None,
             state: State::Idle,
             waiting: Waiting::Answer,
             tools: Tools::default(),
@@ -98,10 +101,19 @@ impl Talk {
         self.turn_as(ids::uuid(), turn)
     }
 
-    fn turn_as(&mut self, uuid: String, turn: Turn) -> Act {
+    fn turn_as(&mut self, uuid: String, mut turn: Turn) -> Act {
+        turn.prompt.insert_str(0, &self.summary.take().unwrap_or_default());
         let line = say::user(&uuid, &turn.prompt);
         self.sent.push(Sent { uuid, turn, taken: false });
         Act::Write(line)
+    }
+
+    /// The agent begins afresh: what was said before stands in front of its first message.
+    pub(super) fn sum_up(&mut self, summary: String) {
+        match self.sent.first_mut() {
+            Some(sent) => sent.turn.prompt.insert_str(0, &summary),
+            None => self.summary = Some(summary),
+        }
     }
 
     /// Returns the lines that give a new process everything that is not handled.

@@ -9,7 +9,7 @@ use super::{
     cli::{Cli, Stage},
     with_both,
 };
-use crate::fixture::{Runner, wait_until};
+use crate::fixture::{Runner, go_on, wait_until};
 
 with_both! {
     turns_are_answered_and_the_session_is_gone_on_with
@@ -69,18 +69,19 @@ fn turns_are_answered_and_the_session_is_gone_on_with(cli: &Cli) {
     stage.home.close();
     assert!(runner.end().success());
     assert_eq!(stage.home.names("ipc/input"), [""; 0]);
-    let runner = stage.run_with("c", |launch| launch["sessionId"] = session.clone().into()).ready();
+    let runner = stage.run_with("c", |launch| go_on(launch, &session)).ready();
     let third = next(&runner);
     assert_eq!((third.result.as_deref(), third.new_session_id), (Some("three"), Some(session)));
     stage.home.close();
     assert!(runner.end().success());
+    assert!(!stage.seen()[2].contains("said before"), "{:?}", stage.seen());
     assert!(stage.requests()[2]["messages"].as_u64() >= Some(4), "{:?}", stage.requests());
 }
 
 fn a_session_that_is_not_known_is_dropped_and_the_message_is_answered(cli: &Cli) {
     for unknown in ["00000000-0000-4000-8000-000000000000", "scripted-7"] {
         let stage = Stage::new(cli, &json!(["hello"]));
-        let runner = stage.run_with("a", |launch| launch["sessionId"] = unknown.into());
+        let runner = stage.run_with("a", |launch| go_on(launch, unknown));
         assert_eq!(runner.record().kind, Kind::Ready);
         let dropped = runner.record();
         assert_eq!(dropped.kind, Kind::Progress);
@@ -89,6 +90,7 @@ fn a_session_that_is_not_known_is_dropped_and_the_message_is_answered(cli: &Cli)
         assert_eq!((record.result.as_deref(), &record.handled[..]), (Some("hello"), &["1".to_owned()][..]));
         assert_ne!(record.new_session_id.unwrap(), unknown);
         assert_eq!(stage.seen().len(), 1);
+        assert!(stage.seen()[0].contains("said before"), "{:?}", stage.seen());
     }
 }
 
