@@ -57,7 +57,7 @@ impl Stop {
                 return Err(Failure::Failed(anyhow!("the daemon has not stopped within {} s", self.wait)));
             }
         }
-        // Whoever waited for the agents is told of those that did not leave.
+        // Agents that did not leave are named.
         let left = if self.agents { context.store()?.active_runs()? } else { Vec::new() };
         if left.is_empty() {
             return show::done(context, "the daemon has stopped");
