@@ -276,7 +276,7 @@ fn without_the_adapters_the_command_that_brings_them_is_named_and_nothing_is_wri
     let said = String::from_utf8_lossy(&add.stderr);
     assert_eq!(add.status.code(), Some(1), "{add:?}");
     assert!(
-        said.contains("no g2-channels beside g2") && said.contains("cargo install --path src/adapters"),
+        said.contains("no g2-channels beside g2") && said.contains("cargo install --path . --locked"),
         "{said}"
     );
     assert!(!newcomer.text("g2.toml").contains("channels.telegram"), "{said}");
