@@ -40,7 +40,7 @@ pub use budget::Budgets;
 pub use channels::{NoSecret, OWN_ADAPTERS, account_in, with_secrets};
 pub use effect::{Takes, takes};
 pub use environment::Environment;
-use environment::{LEVELS, at_home, put_over, unusable};
+use environment::{LEVELS, OVER, at_home, put_over, unusable};
 pub use limits::{Health, Housekeeping, Limits};
 pub use live::{Live, Taken};
 pub use media::Media;
@@ -88,6 +88,8 @@ pub struct Config {
     pub docker_host: Option<String>,
     /// What stood in the files when they were read.
     pub written: Written,
+    /// Names of the environment that win over the files.
+    over: Vec<&'static str>,
     /// What the environment says and can't be used, a sentence each.
     pub unusable: Vec<String>,
 }
@@ -163,12 +165,12 @@ impl Config {
         self
     }
 
-    /// Whether a `g2.toml` of this text could be used.
+    /// Returns what a `g2.toml` of this text says, once it is sure that it could be used.
     ///
     /// # Errors
     /// As [`Config::load`].
-    pub fn check(root: &Path, text: &str) -> Result<(), ConfigError> {
-        Self::of(Path::new("g2.toml"), text, &Environment::default(), &dotenv::text(root)).map(drop)
+    pub fn check(root: &Path, text: &str) -> Result<Self, ConfigError> {
+        Self::of(Path::new("g2.toml"), text, &Environment::default(), &dotenv::text(root))
     }
 
     /// Returns what stands in the files now, once it is sure that it could be used.
@@ -209,9 +211,17 @@ impl Config {
         }
         put_over(&mut file, environment);
         file.gateway.token_file = file.gateway.token_file.map(|path| at_home(path, environment));
+        file.backup.to = file.backup.to.map(|path| at_home(path, environment));
         let zone_source = ZoneSource::new(environment, &file.timezone, zone_in_dotenv);
         let zone_data = zone_source.data();
         let zone = zone_source.zone(&zone_data);
+        // A zone that is none wins over nothing.
+        let is_taken = |variable: &str| {
+            let over = environment.over(variable);
+            over.is_some_and(|over| variable != "TZ" || zone.rejected.iter().all(|(name, _)| *name != over))
+        };
+        let over =
+            OVER.into_iter().map(|(variable, _)| variable).filter(|variable| is_taken(variable)).collect();
         let config = Self {
             assistant_name: file.assistant_name,
             zones: Zones::new(zone_data, &zone),
@@ -237,6 +247,7 @@ impl Config {
             home: environment.get("HOME").map(PathBuf::from).filter(|home| home.is_absolute()),
             docker_host: environment.get("DOCKER_HOST").map(str::to_owned),
             written,
+            over,
             unusable: unusable(environment),
         };
         config.run_settings().check().map_err(|_| ConfigError::Value {
@@ -245,6 +256,18 @@ impl Config {
             why: "it needs network = \"open\": with a key of its own the agent goes to the model by itself",
         })?;
         Ok(config)
+    }
+
+    /// Returns what wins over a setting in `g2.toml`, if anything does: a variable, and where it stands.
+    #[must_use]
+    pub fn wins_over(&self, root: &Path, setting: &str) -> Option<String> {
+        let (variable, _) = OVER.into_iter().find(|(_, name)| *name == setting)?;
+        if self.over.contains(&variable) {
+            return Some(format!("{variable} in the environment"));
+        }
+        let in_dotenv =
+            variable == "ANTHROPIC_BASE_URL" && dotenv::value(&dotenv::text(root), variable).is_some();
+        in_dotenv.then(|| format!("{variable} in .env"))
     }
 
     /// Returns what holds for every group that wants nothing else.
@@ -292,8 +315,9 @@ mod tests {
 
     #[test]
     fn the_models_host_is_v1s_variable_before_the_setting() {
-        let toml = "[gateway]\nupstream = \"https://c\"\ntoken_file = \"~/.claude/.credentials.json\"\n";
+        let toml = "[backup]\nto = \"~/backups\"\n[gateway]\nupstream = \"https://c\"\ntoken_file = \"~/.claude/.credentials.json\"\n";
         let config = with(&[("HOME", "/home/u")], toml).unwrap();
+        assert_eq!(config.backup.to.as_deref(), Some(Path::new("/home/u/backups")));
         assert_eq!(config.gateway.upstream, "https://c");
         assert_eq!(
             config.gateway.token_file.as_deref(),

@@ -150,6 +150,10 @@ fn off_limits(config: &Config, root: &Path) -> Vec<OffLimits> {
     ];
     all.extend(list_path(config).and_then(|list| Some((list.parent()?.to_owned(), "the mount allowlist"))));
     all.extend(config.gateway.token_file.clone().map(|file| (file, "the file of the model's key")));
+    let backups = config.backup.to.as_ref().map(|to| root.join(to));
+    all.extend(
+        backups.filter(|to| to != root && to.starts_with(root)).map(|to| (to, "the folder of the backups")),
+    );
     let own = config.docker_host.as_deref().and_then(|host| host.strip_prefix("unix://"));
     let engines = ENGINES.into_iter().chain(own).map(|path| (PathBuf::from(path), "the container engine"));
     all.extend(engines);

@@ -153,7 +153,9 @@ pub fn without_adapters(account: &Account) -> Option<NotReady> {
         why: format!(
             "the adapters of chat platforms are not installed: there is no {OWN_ADAPTERS} beside g2"
         ),
-        hint: "`cargo install --path src/adapters --locked` in the checkout of g2 brings them".to_owned(),
+        hint:
+            "`cargo install --path . --locked` in the checkout of g2 brings both; they belong into one folder"
+                .to_owned(),
     })
 }
 

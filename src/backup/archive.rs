@@ -3,7 +3,7 @@
 
 use std::{
     fs::File,
-    io::{self, BufReader, Read},
+    io::{self, BufReader, Read, Seek as _},
     path::{Component, Path},
 };
 
@@ -96,12 +96,19 @@ pub(super) struct Held {
 /// # Errors
 /// What an archive of ours never has.
 pub(super) fn scan(archive: &Path) -> Result<Held> {
-    let file = File::open(archive).with_context(|| format!("opening {} failed", archive.display()))?;
-    ensure!(file.metadata()?.is_file(), "{} is no plain file", archive.display());
+    let opening = || format!("opening {} failed", archive.display());
+    // A pipe would be waited for.
+    let is_plain = std::fs::metadata(archive).with_context(opening)?.is_file();
+    ensure!(is_plain, "{} is no plain file", archive.display());
+    let mut file = File::open(archive).with_context(opening)?;
+    if let Some(unpack) = packed_by(&mut file)? {
+        bail!("it is compressed: unpack it first, with `{unpack}`");
+    }
     let mut tar = tar::Archive::new(file);
     let mut held = Held::default();
     for entry in tar.entries_with_seek()?.raw(true) {
-        let entry = entry.context("this is no backup, or it is cut off")?;
+        // The reader's words quote bytes of it.
+        let Ok(entry) = entry else { bail!("this is no backup, or it is cut off") };
         let size = entry.header().size()?;
         held.entries += 1;
         ensure!(held.entries <= MOST_ENTRIES, "it has more than {MOST_ENTRIES} entries");
@@ -115,6 +122,20 @@ pub(super) fn scan(archive: &Path) -> Result<Held> {
         }
     }
     Ok(held)
+}
+
+/// Returns the program that unpacks a compressed file; `None`: it is not compressed as people do it.
+fn packed_by(file: &mut File) -> Result<Option<&'static str>> {
+    let mut head = Vec::new();
+    file.by_ref().take(6).read_to_end(&mut head)?;
+    file.rewind()?;
+    const PACKED: [(&[u8], &str); 4] = [
+        (b"\x1f\x8b", "gunzip"),
+        (b"\x28\xb5\x2f\xfd", "unzstd"),
+        (b"\xfd7zXZ", "unxz"),
+        (b"BZh", "bunzip2"),
+    ];
+    Ok(PACKED.into_iter().find(|(begin, _)| head.starts_with(begin)).map(|(_, program)| program))
 }
 
 /// The name of an entry, for people.
@@ -132,7 +153,7 @@ pub(super) fn read(archive: &Path, keep: &mut dyn FnMut(Part<'_>) -> Result<()>)
     let mut files: Vec<Packed> = Vec::new();
     let mut manifest: Option<Manifest> = None;
     for entry in tar.entries()? {
-        let mut entry = entry?;
+        let mut entry = entry.context("this is no backup, or it is cut off")?;
         let path = String::from_utf8(entry.path_bytes().into_owned()).context("a name in it is not UTF-8")?;
         ensure!(manifest.is_none(), "{path:?} comes after the manifest");
         let mode = entry.header().mode()? & 0o777;

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use anyhow::Context as _;
 use clap::{Args, Subcommand};
+use ipc_handlers::Time;
 use serde_json::{Value, json};
 
 use super::{
@@ -13,10 +14,14 @@ use super::{
     word::{word, wrong},
 };
 use crate::{
-    domain::host::audit::{AuditFault, AuditRow, Chain, Checked, Hash, Origin, read_mark},
+    domain::host::{
+        audit::{AUDIT_DAYS, AuditFault, AuditRow, Chain, Checked, Hash, Origin, read_mark},
+        prune::DAY_MS,
+    },
     ops::OpError,
     root,
     store::{Changes, Store},
+    system::clock,
 };
 
 /// Rows that are read at a time.
@@ -114,7 +119,7 @@ impl List {
 }
 
 fn verify(context: &Context, known: Option<(i64, Hash)>) -> CliResult {
-    let mut checked = check(&context.store()?, &context.root, known)?;
+    let mut checked = check(&context.store()?, &context.root, known, clock::now())?;
     checked.faults.sort_by_key(first);
     let whole = checked.faults.is_empty();
     if context.json {
@@ -149,7 +154,7 @@ fn first(fault: &AuditFault) -> i64 {
 ///
 /// # Errors
 /// The store's; those of `data/changes.log`.
-fn check(store: &Store, root: &Path, known: Option<(i64, Hash)>) -> Result<Checked, Failure> {
+fn check(store: &Store, root: &Path, known: Option<(i64, Hash)>, now: Time) -> Result<Checked, Failure> {
     // What is noted elsewhere is read first: rows that come meanwhile are in the store already.
     let noted = root::noted_changes(&root.join("data")).context("reading data/changes.log")?;
     let mut marks: Vec<(i64, String)> =
@@ -173,6 +178,13 @@ fn check(store: &Store, root: &Path, known: Option<(i64, Hash)>) -> Result<Check
     // The log knows rows that the store does not.
     let newest = marks.map(|(row, _)| row).next_back().unwrap_or(0).max(ends.newest);
     let mut checked = chain.end(newest);
+    // Rows go by themselves when they are very old. One that the log knows as younger went otherwise.
+    let is_young =
+        |line: &&String| written_at(line).is_some_and(|at| now.ms_since(at) < i64::from(AUDIT_DAYS) * DAY_MS);
+    let rows = noted.iter().filter(is_young).filter_map(|line| read_mark(line)).map(|(row, _)| row);
+    if let Some(from) = rows.filter(|row| *row <= ends.before).min() {
+        checked.faults.push(AuditFault::Removed { from, to: ends.before });
+    }
     for row in replaced {
         let is_named = checked.faults.iter().any(|fault| first(fault) == row);
         if !is_named {
@@ -180,6 +192,11 @@ fn check(store: &Store, root: &Path, known: Option<(i64, Hash)>) -> Result<Check
         }
     }
     Ok(checked)
+}
+
+/// When a line of `data/changes.log` was written.
+fn written_at(line: &str) -> Option<Time> {
+    Some(Time::from_jiff(line.split(' ').next()?.parse().ok()?))
 }
 
 /// Visits the rows behind `after` up to `newest`.

@@ -2,7 +2,7 @@
 
 use clap::{Command, CommandFactory as _, builder::StyledStr};
 
-use super::Arguments;
+use super::{Arguments, out, wrap};
 
 /// The groups of `g2 --help` with their commands, in the order in which they are listed. A new command needs a place here.
 const GROUPS: [(&str, &[&str]); 7] = [
@@ -18,9 +18,14 @@ const GROUPS: [(&str, &[&str]); 7] = [
 /// Words that are understood beside those that help shows, as people type them from habit.
 const ALSO: [(&str, &str); 2] = [("list", "ls"), ("remove", "rm")];
 
-/// Returns the whole command line.
+/// Returns the whole command line, with help for the terminal that stdout is.
 pub(super) fn command() -> Command {
-    let command = with_words(Arguments::command());
+    command_for(out::screen().unwrap_or(wrap::WIDEST))
+}
+
+/// Returns the whole command line, with help that is `width` columns wide.
+pub(super) fn command_for(width: usize) -> Command {
+    let command = laid(with_words(Arguments::command()), width);
     let template = format!(
         "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{}{heading}{GLOBAL}:{heading:#}\n{{options}}{{after-help}}",
         groups(&command).ansi(),
@@ -47,6 +52,16 @@ fn groups(command: &Command) -> StyledStr {
     StyledStr::from(text)
 }
 
+/// Lays out what stands below the options of each command.
+fn laid(command: Command, width: usize) -> Command {
+    let after = command.get_after_help().map(|text| wrap::help(&text.to_string(), width));
+    let command = command.mut_subcommands(|sub| laid(sub, width));
+    match after {
+        Some(after) => command.after_help(after),
+        None => command,
+    }
+}
+
 /// Has each command understand the words of habit.
 fn with_words(command: Command) -> Command {
     command.mut_subcommands(|sub| {
@@ -57,6 +72,8 @@ fn with_words(command: Command) -> Command {
 
 #[cfg(test)]
 mod tests {
+    use unicode_width::UnicodeWidthStr as _;
+
     use super::*;
 
     #[test]
@@ -81,6 +98,25 @@ mod tests {
         for line in groups(&command()).to_string().lines() {
             assert!(line.len() <= 80, "{line}");
         }
+    }
+
+    #[test]
+    fn every_help_text_fits_80_columns() {
+        fn look(command: &mut Command) {
+            let text = command.render_help().to_string();
+            for line in text.lines() {
+                // A word that can't be broken is an argument of an example, in quotes.
+                let is_whole = line.starts_with("    '");
+                assert!(line.width() <= 80 || is_whole, "{}: {line}", command.get_name());
+            }
+            // A line that clap had to break again would begin a paragraph with what was left.
+            let own = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            assert!(text.trim_end().ends_with(own.trim_end()), "{}: {own}", command.get_name());
+            command.get_subcommands_mut().for_each(look);
+        }
+        let mut command = command_for(80).term_width(80);
+        command.build();
+        look(&mut command);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::{fs, path::PathBuf};
 
-use super::{CliResult, Context, complete, help, out};
+use super::{CliResult, Context, complete, help, out, wrap};
 use anyhow::Context as _;
 use clap::Args;
 
@@ -48,7 +48,7 @@ impl Man {
         #[expect(clippy::disallowed_methods, reason = "a folder of the person who asks, no container's")]
         fs::create_dir_all(&self.dir).with_context(|| format!("making {}", self.dir.display()))?;
         // Without the commands `help`, each of which would be a page.
-        let command = help::command().disable_help_subcommand(true);
+        let command = help::command_for(wrap::WIDEST).disable_help_subcommand(true);
         clap_mangen::generate_to(command, &self.dir)
             .with_context(|| format!("writing pages into {}", self.dir.display()))?;
         let dir = fs::canonicalize(&self.dir).unwrap_or_else(|_| self.dir.clone());

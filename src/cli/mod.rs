@@ -80,6 +80,7 @@ mod web;
 mod why;
 mod wirings;
 mod word;
+mod wrap;
 
 use colours::Wanted;
 

@@ -33,6 +33,11 @@ pub(super) fn width() -> usize {
     size.map(|size| usize::from(size.ws_col)).filter(|width| *width > 0).unwrap_or(80)
 }
 
+/// Returns how wide the terminal is that stdout is; nothing of a pipe or a file.
+pub(super) fn screen() -> Option<usize> {
+    is_terminal().then(width)
+}
+
 /// Writes text with colours of ours, in which every foreign part is clean already.
 pub(super) fn clean(text: &str) -> CliResult {
     write(text)

@@ -61,6 +61,8 @@ const RUNS: usize = 100;
 const LINES: usize = 200;
 /// How many of the newest lines of the log are listed before it is written.
 const SHOWN: usize = 10;
+/// Below these a setting has a name that its owner made.
+const NAMED_BY_OWNERS: [&str; 3] = ["channels.", "agent.acp.env.", "budget.prices."];
 /// How much of a log is looked at, bytes.
 const MOST: usize = 1 << 20;
 
@@ -203,8 +205,9 @@ fn settings(config: &Config) -> Value {
         .changed()
         .into_iter()
         .map(|(name, value)| {
-            // Accounts are named by their owner.
-            let name = if name.starts_with("channels.") { "channels.…".to_owned() } else { name };
+            // Accounts, variables of agents and models are named by their owner.
+            let above = NAMED_BY_OWNERS.into_iter().find(|above| name.starts_with(above));
+            let name = above.map_or(name, |above| format!("{above}…"));
             let is_plain = value.parse::<f64>().is_ok() || ["true", "false"].contains(&value.as_str());
             (name, if is_plain { json!(value) } else { json!("set") })
         })

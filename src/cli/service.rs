@@ -160,6 +160,36 @@ struct State {
     restarts: u32,
 }
 
+impl State {
+    /// For people.
+    fn told(&self) -> String {
+        let Self { service, unit, active, sub_state, restarts, .. } = self;
+        if !self.installed {
+            return format!(
+                "{service} is not installed; `g2 service install` does it\n\nunit  {} is not there\n\n\
+                 --name names another service, --system the machine's\n",
+                unit.display()
+            );
+        }
+        let pid = self.pid.map(|pid| format!(", process {pid}")).unwrap_or_default();
+        let since = self.since.as_ref().map(|since| format!(", since {since}")).unwrap_or_default();
+        let starts = match (self.starts_by_itself, self.lingers) {
+            (false, _) => "no; `g2 service install` has it start",
+            (true, None | Some(true)) => "with the machine",
+            (true, Some(false)) => "when you log in, until you log out; `loginctl enable-linger` has it stay",
+        };
+        let again = match restarts {
+            0 => "never".to_owned(),
+            1 => "once".to_owned(),
+            more => format!("{more} times"),
+        };
+        format!(
+            "{service} is {active} ({sub_state}){pid}{since}\n\nunit           {}\nstarts itself  {starts}\nstarted again  {again} after a failure\n",
+            unit.display()
+        )
+    }
+}
+
 fn not_a_unit(error: NoUnit) -> OpError {
     OpError::invalid(error.to_string())
 }
@@ -200,7 +230,8 @@ impl Place {
                 .hint("have your own supervisor run `g2 serve`; `g2 service install --print` shows what systemd would do")),
             Manager::User(uid) => {
                 let name = process::user_name(uid).unwrap_or_else(|| uid.to_string());
-                Err(OpError::new(OpCode::Failed, format!("the user {name} has no service manager that answers: {}", said.error))
+                let why = if said.error.is_empty() { String::new() } else { format!(": {}", said.error) };
+                Err(OpError::new(OpCode::Failed, format!("the user {name} has no service manager that answers{why}"))
                     .hint(format!(
                         "su and sudo start none: log in as {name}, or run `sudo loginctl enable-linger {name}` once; --system needs none; without systemd have your own supervisor run `g2 serve`"
                     )))
@@ -302,7 +333,11 @@ impl Service {
             Self::Status { which } => {
                 let place = which.place(context)?;
                 let state = place.state()?;
-                show::object(context, &state)?;
+                if context.json {
+                    out::json(serde_json::to_value(&state).unwrap_or_default())?;
+                } else {
+                    out::text(&state.told())?;
+                }
                 if state.installed && state.active == "active" { Ok(()) } else { Err(Failure::Quiet(1)) }
             }
             Self::Logs { which, follow, lines, since } => {
@@ -442,4 +477,41 @@ pub(super) fn stand(context: &Context) -> setup::Service {
 fn start_by_hand(place: &Place) -> String {
     let user = if place.manager == Manager::Machine { "" } else { "--user " };
     format!("systemctl {user}start {}", place.service)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn people_are_told_whether_it_runs_and_when_it_starts() {
+        let absent = State {
+            service: "g2.service".into(),
+            unit: "/u/g2.service".into(),
+            installed: false,
+            active: String::new(),
+            sub_state: String::new(),
+            pid: None,
+            since: None,
+            starts_by_itself: false,
+            lingers: Some(false),
+            restarts: 0,
+        };
+        assert!(absent.told().starts_with("g2.service is not installed; `g2 service install` does it\n"));
+        let there = State {
+            installed: true,
+            active: "active".into(),
+            sub_state: "running".into(),
+            pid: Some(7),
+            since: Some("Mon".into()),
+            starts_by_itself: true,
+            restarts: 2,
+            ..absent
+        };
+        let told = there.told();
+        assert!(told.starts_with("g2.service is active (running), process 7, since Mon\n"), "{told}");
+        assert!(told.contains("when you log in, until you log out") && told.contains("2 times"), "{told}");
+        let lingers = State { lingers: Some(true), ..there };
+        assert!(lingers.told().contains("starts itself  with the machine\n"));
+    }
 }

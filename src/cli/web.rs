@@ -81,7 +81,7 @@ async fn open(context: &Context) -> CliResult {
         let (why, hint) = match config.web.listen {
             None => (
                 "the page is off".to_owned(),
-                "set `listen = \"127.0.0.1:4747\"` below [web] in g2.toml, and start the daemon anew",
+                "`g2 config set web.listen 127.0.0.1:4747`, then start the daemon anew",
             ),
             Some(at) => (
                 format!("the daemon does not serve the page at {at}"),

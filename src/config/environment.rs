@@ -13,6 +13,28 @@ use super::{File, layers::out_of_range};
 /// The levels that a log has.
 pub(super) const LEVELS: [&str; 6] = ["fatal", "error", "warn", "info", "debug", "trace"];
 
+/// Names of the environment that win over the files, with their settings.
+pub(super) const OVER: [(&str, &str); 10] = [
+    ("ASSISTANT_NAME", "assistant_name"),
+    ("LOG_LEVEL", "log_level"),
+    ("TZ", "timezone"),
+    ("CONTAINER_IMAGE", "sandbox.image"),
+    ("ANTHROPIC_BASE_URL", "gateway.upstream"),
+    ("MAX_CONCURRENT_CONTAINERS", "limits.max_concurrent_containers"),
+    ("MAX_MESSAGES_PER_PROMPT", "limits.max_messages_per_prompt"),
+    ("POLL_INTERVAL", "limits.poll_interval_ms"),
+    ("IDLE_TIMEOUT", "health.idle_ms"),
+    ("CONTAINER_TIMEOUT", "health.container_ms"),
+];
+/// Those of them that are numbers, with the least that each comes to. What is below 0 counts as the least (`true`), or not at all.
+const NUMBERS: [(&str, u64, bool); 5] = [
+    ("MAX_CONCURRENT_CONTAINERS", 1, true),
+    ("MAX_MESSAGES_PER_PROMPT", 1, true),
+    ("POLL_INTERVAL", 10, false),
+    ("IDLE_TIMEOUT", 0, false),
+    ("CONTAINER_TIMEOUT", 0, false),
+];
+
 /// What the process was started with.
 #[derive(Clone, Debug, Default)]
 pub struct Environment(BTreeMap<String, String>);
@@ -34,6 +56,23 @@ impl Environment {
     pub fn get(&self, name: &str) -> Option<&str> {
         self.0.get(name).map(String::as_str).filter(|value| !value.is_empty())
     }
+
+    /// Returns what a name of [`OVER`] comes to; `None`: the files decide.
+    pub(super) fn over(&self, name: &str) -> Option<String> {
+        if NUMBERS.iter().any(|(number, ..)| *number == name) {
+            return self.number(name).map(|number| number.to_string());
+        }
+        self.get(name).map(str::to_owned)
+    }
+
+    fn number(&self, name: &str) -> Option<u64> {
+        let (_, least, negative_counts) = NUMBERS.iter().find(|(number, ..)| *number == name)?;
+        let said = self.get(name).and_then(leading_number)?;
+        match u64::try_from(said) {
+            Ok(said) => Some(said.max(*least)),
+            Err(_) => negative_counts.then_some(*least),
+        }
+    }
 }
 
 /// Puts what v1's environment names say over what the files say.
@@ -47,36 +86,26 @@ pub(super) fn put_over(file: &mut File, environment: &Environment) {
     text("LOG_LEVEL", &mut file.log_level);
     text("CONTAINER_IMAGE", &mut file.sandbox.image);
     text("ANTHROPIC_BASE_URL", &mut file.gateway.upstream);
-    let number = |name: &str| environment.get(name).and_then(leading_number);
-    if let Some(most) = number("MAX_CONCURRENT_CONTAINERS") {
-        let most = usize::try_from(most).ok().and_then(NonZeroUsize::new);
-        file.limits.max_containers = most.unwrap_or(NonZeroUsize::MIN);
+    let count = |name: &str| environment.number(name).map(|most| usize::try_from(most).unwrap_or(usize::MAX));
+    if let Some(most) = count("MAX_CONCURRENT_CONTAINERS").and_then(NonZeroUsize::new) {
+        file.limits.max_containers = most;
     }
-    if let Some(most) = number("MAX_MESSAGES_PER_PROMPT") {
-        file.limits.max_context = usize::try_from(most).unwrap_or(1).max(1);
+    if let Some(most) = count("MAX_MESSAGES_PER_PROMPT") {
+        file.limits.max_context = most;
     }
-    // A value below 0 is reported, and changes nothing.
-    let millis = |name: &str| number(name).and_then(|ms| u64::try_from(ms).ok());
-    if let Some(ms) = millis("POLL_INTERVAL") {
-        file.limits.scan_every = Duration::from_millis(ms.max(10));
+    if let Some(ms) = environment.number("POLL_INTERVAL") {
+        file.limits.scan_every = Duration::from_millis(ms);
     }
-    if let Some(ms) = millis("IDLE_TIMEOUT") {
+    if let Some(ms) = environment.number("IDLE_TIMEOUT") {
         file.health.idle_ms = ms;
     }
-    if let Some(ms) = millis("CONTAINER_TIMEOUT") {
+    if let Some(ms) = environment.number("CONTAINER_TIMEOUT") {
         file.health.container_ms = ms;
     }
 }
 
 /// What of v1's environment names can't be used as it stands.
 pub(super) fn unusable(environment: &Environment) -> Vec<String> {
-    const NUMBERS: [&str; 5] = [
-        "MAX_CONCURRENT_CONTAINERS",
-        "MAX_MESSAGES_PER_PROMPT",
-        "POLL_INTERVAL",
-        "IDLE_TIMEOUT",
-        "CONTAINER_TIMEOUT",
-    ];
     let number = |name: &str| {
         let text = environment.get(name)?;
         let why = match leading_number(text) {
@@ -90,7 +119,7 @@ pub(super) fn unusable(environment: &Environment) -> Vec<String> {
     let level = level.map(|level| {
         format!("LOG_LEVEL in the environment can't be {level:?}: it is one of {}", LEVELS.join(", "))
     });
-    NUMBERS.into_iter().filter_map(number).chain(level).collect()
+    NUMBERS.iter().filter_map(|(name, ..)| number(name)).chain(level).collect()
 }
 
 /// Puts the user's home in the place of a leading `~`.

@@ -75,7 +75,7 @@ const RANGES: [(&str, i64, i64); 58] = [
 
 /// Reads the settings in a user's file; missing settings are at their defaults.
 pub(super) fn read(path: &std::path::Path, text: &str) -> Result<File, ConfigError> {
-    let parse = |error: Error| ConfigError::Parse { path: path.to_owned(), why: error.to_string() };
+    let parse = |error: Error| ConfigError::Parse { path: path.to_owned(), why: words(&error) };
     let mut written = DeTable::parse(text).map_err(parse)?;
     if let Some((at, name, value, allowed)) = bad_number("", written.get_ref()) {
         let line = text[..at].matches('\n').count() + 1;
@@ -88,6 +88,20 @@ pub(super) fn read(path: &std::path::Path, text: &str) -> Result<File, ConfigErr
         error.set_input(Some(text));
         parse(error)
     })
+}
+
+/// Returns the reader's words, and what to do where they do not tell.
+fn words(error: &Error) -> String {
+    let words = error.to_string();
+    let words = words.trim_end();
+    match error.message() {
+        "duplicate key" => {
+            format!(
+                "{words}: it stands twice. Put the lines below the first one, or use `g2 config set`, which does"
+            )
+        }
+        _ => words.to_owned(),
+    }
 }
 
 /// Returns the embedded file with its settings said, not commented.

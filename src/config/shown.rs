@@ -5,7 +5,7 @@ use std::path::Path;
 use ipc_handlers::words;
 use serde::Serialize;
 
-use super::{Environment, Takes, dotenv, layers::defaults, takes, written::flatten};
+use super::{Environment, Takes, dotenv, environment::OVER, layers::defaults, takes, written::flatten};
 
 words! {
     /// Where a setting's value comes from.
@@ -28,20 +28,7 @@ pub struct Setting {
     pub takes: Takes,
 }
 
-/// Names of the environment that win over the file, with their settings.
-const OVER: [(&str, &str); 10] = [
-    ("ASSISTANT_NAME", "assistant_name"),
-    ("LOG_LEVEL", "log_level"),
-    ("TZ", "timezone"),
-    ("CONTAINER_IMAGE", "sandbox.image"),
-    ("ANTHROPIC_BASE_URL", "gateway.upstream"),
-    ("MAX_CONCURRENT_CONTAINERS", "limits.max_concurrent_containers"),
-    ("MAX_MESSAGES_PER_PROMPT", "limits.max_messages_per_prompt"),
-    ("POLL_INTERVAL", "limits.poll_interval_ms"),
-    ("IDLE_TIMEOUT", "health.idle_ms"),
-    ("CONTAINER_TIMEOUT", "health.container_ms"),
-];
-/// Those of them that `.env` may have as well.
+/// Names that win over `g2.toml` in the environment, and in `.env` as well.
 const IN_DOTENV: [&str; 2] = ["TZ", "ANTHROPIC_BASE_URL"];
 
 /// Returns every setting as it holds, by name. The file must be readable as TOML.
@@ -61,7 +48,7 @@ pub fn settings(root: &Path, text: &str, environment: &Environment) -> Result<Ve
         // The setting wins over TZ in `.env`.
         let in_dotenv =
             in_dotenv.filter(|_| variable != "TZ" || held.get(name).is_none_or(|(value, _)| value == "\"\""));
-        let over = environment.get(variable).map(|value| (value.to_owned(), Source::Environment));
+        let over = environment.over(variable).map(|value| (value, Source::Environment));
         if let Some((value, source)) = over.or(in_dotenv.map(|value| (value, Source::Dotenv))) {
             let is_number = held.get(name).is_some_and(|(value, _)| value.parse::<i64>().is_ok());
             let value = if is_number { value } else { toml::Value::String(value).to_string() };
@@ -100,7 +87,8 @@ mod tests {
         )
         .unwrap();
         let text = "log_level = \"warn\"\n[limits]\nkeep_days = 3\n[channels.tg]\ntoken = \"hush\"\ntoken_file = \"x\"\n[agent.acp.env]\nA = \"hush\"\n";
-        let environment = Environment::with(&[("LOG_LEVEL", "debug"), ("POLL_INTERVAL", "500")]);
+        let environment =
+            Environment::with(&[("LOG_LEVEL", "debug"), ("POLL_INTERVAL", "500"), ("IDLE_TIMEOUT", "soon")]);
         let all = settings(dir.path(), text, &environment).unwrap();
         let of =
             |name: &str| all.iter().find(|one| one.name == name).map(|one| (one.value.as_str(), one.source));
@@ -108,6 +96,7 @@ mod tests {
         assert_eq!(of("limits.tasks"), Some(("1000", Source::Default)));
         assert_eq!(of("log_level"), Some(("\"debug\"", Source::Environment)));
         assert_eq!(of("limits.poll_interval_ms"), Some(("500", Source::Environment)));
+        assert_eq!(of("health.idle_ms").map(|(_, source)| source), Some(Source::Default), "it is no number");
         assert_eq!(of("gateway.upstream"), Some(("\"https://b\"", Source::Dotenv)));
         assert_eq!(of("timezone"), Some(("\"UTC\"", Source::Dotenv)));
         assert_eq!(of("channels.tg.token"), Some(("\"…\"", Source::File)));

@@ -69,7 +69,9 @@ impl Fields {
     /// Returns the way back: a path of ours.
     fn back(&self) -> &str {
         Some(self.get("back"))
-            .filter(|back| back.starts_with('/') && !back.starts_with("//") && !back.contains('\\'))
+            .filter(|back| back.starts_with('/') && !back.starts_with("//"))
+            // Browsers take a backslash for a slash, and leave out tabs and ends of lines.
+            .filter(|back| !back.contains(|c: char| c == '\\' || c.is_control()))
             .unwrap_or("/")
     }
 }
@@ -254,6 +256,8 @@ mod tests {
             ("//evil.example", "/"),
             ("https://evil.example", "/"),
             ("/\\evil", "/"),
+            ("/\t/evil.example", "/"),
+            ("/\n/evil.example", "/"),
             ("", "/"),
         ] {
             assert_eq!(Fields(vec![("back".into(), back.into())]).back(), leads);

@@ -98,6 +98,11 @@ fn a_row_that_was_changed_moved_or_removed_is_found_and_named() {
             "DELETE FROM audit WHERE id = (SELECT max(id) FROM audit); UPDATE sqlite_sequence SET seq = seq - 1 WHERE name = 'audit'",
             json!([{"fault": "removed", "from": newest, "to": newest}]),
         ),
+        // A beginning as `prune` leaves one, though nothing is old enough.
+        (
+            "DELETE FROM audit WHERE id < 5; INSERT INTO meta (key, value) SELECT 'audit_anchor', '4 ' || lower(hex(prev)) FROM audit WHERE id = 5",
+            json!([{"fault": "removed", "from": 1, "to": 4}]),
+        ),
     ] {
         store(&root).execute_batch(attack).unwrap();
         let (checked, whole) = verify(&root, &[]);

@@ -68,6 +68,47 @@ fn v1s_environment_names_win_over_the_file() {
     assert_eq!(trigger(&root, &[("ASSISTANT_NAME", "")], "d"), "@Bob");
 }
 
+#[test]
+fn a_setting_that_the_environment_overrides_is_not_told_as_holding() {
+    let root = Root::new("");
+    let _daemon = root.serve_with(&[("LOG_LEVEL", "warn"), ("POLL_INTERVAL", "soon")]);
+    let said = root.g2(&["config", "set", "log_level", "debug"]);
+    assert!(said.contains("LOG_LEVEL in the environment wins") && !said.contains("at once"), "{said}");
+    let said = root.json(&["config", "unset", "log_level"]);
+    assert_eq!(
+        (&said["takes"], &said["overridden_by"]),
+        (&"restart".into(), &"LOG_LEVEL in the environment".into())
+    );
+    // What is no number wins over nothing.
+    let said = root.json(&["config", "set", "limits.poll_interval_ms", "1500"]);
+    assert_eq!((&said["takes"], &said["overridden_by"]), (&"now".into(), &Value::Null));
+    fs::write(root.path().join(".env"), "ANTHROPIC_BASE_URL=https://b\n").unwrap();
+    let said = root.g2(&["config", "set", "gateway.upstream", "https://c"]);
+    assert!(said.contains("ANTHROPIC_BASE_URL in .env wins"), "{said}");
+}
+
+#[test]
+fn a_time_zone_that_is_none_is_not_set() {
+    let root = Root::new("");
+    let refused = root.run(&["config", "set", "timezone", "Europe/Pariss"]);
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert_eq!(refused.status.code(), Some(1), "{said}");
+    assert!(said.contains("did you mean Europe/Paris?"), "{said}");
+    assert!(root.g2(&["config", "set", "timezone", "Europe/Paris"]).contains("timezone is Europe/Paris"));
+}
+
+#[test]
+fn a_section_that_stands_twice_is_told_with_what_to_do() {
+    let root = Root::new("");
+    let text = fs::read_to_string(root.path().join("g2.toml")).unwrap();
+    settings(&root, &format!("{text}\n[limits]\nkeep_days = 3\n"));
+    let said = String::from_utf8_lossy(&root.run(&["config", "check"]).stderr).into_owned();
+    assert!(
+        said.contains("[limits]") && said.contains("stands twice") && said.contains("`g2 config set`"),
+        "{said}"
+    );
+}
+
 /// The offset at which a schedule is read.
 fn offset(root: &Root, tz: Option<&str>) -> Value {
     let mut command = root.command(&[

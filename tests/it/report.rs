@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use crate::support::{Root, wait_for};
 
 /// What is planted in the root, each in another place.
-const PLANTED: [&str; 14] = [
+const PLANTED: [&str; 16] = [
     "wolverine-key",
     "walrus",
     "zebra",
@@ -28,13 +28,16 @@ const PLANTED: [&str; 14] = [
     "narwhal",
     "gibbon",
     "heron",
+    "okapi",
+    "puffin",
 ];
 
 /// A root with secrets, names and texts in every place that holds such.
 fn planted() -> Root {
     let root = Root::new(
         "assistant_name = \"heron\"\n[sandbox]\nkind = \"process\"\n[limits]\nretry_base_ms = 20\npoll_interval_ms = 100\n\
-         min_free_mib = 1\n[channels.\"telegram.walrus\"]\ntoken_file = \"data/secrets/gibbon\"\ncommand = [\"/bin/false\"]\n",
+         min_free_mib = 1\n[channels.\"telegram.walrus\"]\ntoken_file = \"data/secrets/gibbon\"\ncommand = [\"/bin/false\"]\n\
+         [agent.acp.env]\nOKAPI_URL = \"https://okapi\"\n[budget.prices.puffin-2]\ninput = 1.0\noutput = 2.0\n",
     );
     fs::write(root.path().join(".env"), "ANTHROPIC_API_KEY=wolverine-key\nOTHER=marmalade\n").unwrap();
     fs::create_dir_all(root.data("secrets")).unwrap();

@@ -353,6 +353,27 @@ fn nothing_of_an_archive_is_believed() {
 }
 
 #[test]
+fn what_is_no_plain_archive_is_told_apart() {
+    let old = Root::new("");
+    let backup = Backup::of(&old);
+    for (head, unpack) in [(&b"\x1f\x8b\x08\xff\xff"[..], "gunzip"), (b"\x28\xb5\x2f\xfd\xff", "unzstd")] {
+        fs::write(backup.file(), [head, &[0xff; 2000]].concat()).unwrap();
+        let told = backup.refused();
+        assert!(told.contains(&format!("unpack it first, with `{unpack}`")), "{told}");
+    }
+    // What the reader says quotes bytes that are none of a text.
+    fs::write(backup.file(), [0xff; 2000]).unwrap();
+    let told = backup.refused();
+    assert!(told.contains("this is no backup, or it is cut off") && !told.contains('\u{fffd}'), "{told}");
+    // Nobody writes into a pipe.
+    let pipe = old.path().join("pipe");
+    rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, rustix::fs::Mode::RUSR).unwrap();
+    let mut child = old.command(&["restore", "--check", pipe.to_str().unwrap()]).spawn().unwrap();
+    let ended = wait_for("the check to end", || child.try_wait().unwrap());
+    assert_eq!(ended.code(), Some(1));
+}
+
+#[test]
 fn a_store_with_more_than_ours_and_a_newer_one_are_refused() {
     let old = Root::new("");
     for (sql, why) in [

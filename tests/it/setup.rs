@@ -184,6 +184,19 @@ fn a_person_is_asked_step_by_step_and_a_key_that_is_typed_is_not_shown() {
 }
 
 #[test]
+fn without_a_root_nothing_else_is_set_up() {
+    let newcomer = Newcomer::new();
+    let mut terminal = Terminal::open();
+    let mut child = terminal.start(newcomer.setup(&[]));
+    terminal.until("[y] ");
+    terminal.keys("s\n");
+    terminal.until("Missing: root");
+    let ended = wait_for("the set-up to end", || child.try_wait().unwrap());
+    assert_eq!(ended.code(), Some(1));
+    assert!(!newcomer.root().exists());
+}
+
+#[test]
 fn a_terminal_shows_keys_again_after_somebody_gave_up_over_a_secret() {
     let newcomer = Newcomer::new();
     let mut terminal = Terminal::open();
@@ -276,7 +289,7 @@ fn without_the_adapters_the_command_that_brings_them_is_named_and_nothing_is_wri
     let said = String::from_utf8_lossy(&add.stderr);
     assert_eq!(add.status.code(), Some(1), "{add:?}");
     assert!(
-        said.contains("no g2-channels beside g2") && said.contains("cargo install --path src/adapters"),
+        said.contains("no g2-channels beside g2") && said.contains("cargo install --path . --locked"),
         "{said}"
     );
     assert!(!newcomer.text("g2.toml").contains("channels.telegram"), "{said}");

@@ -285,6 +285,10 @@ fn a_member_depends_only_on_allowed_crates() {
     assert!(texts.is_subset(&of_texts), "g2-text depends on {:?}", texts.difference(&of_texts));
     let runner = dependencies("container/agent-runner/Cargo.toml");
     assert!(!runner.contains("g2") && !runner.contains("rusqlite"), "{runner:?}");
+    // The package has them for a program of their own.
+    for (path, text) in files("src", "rs") {
+        assert!(!text.contains("g2_channels"), "{} has adapters in it", path.display());
+    }
     // An async runtime serves tools to other agents; what runs beside ours has threads.
     for (path, text) in files("container/agent-runner/src", "rs") {
         let may = path.ends_with("src/mcp.rs");

@@ -141,7 +141,7 @@ impl Doctor {
         if context.json {
             show::rows(context, &rows, &[])?;
         } else {
-            out::text(&row::table(&rows, &docs()))?;
+            out::text(&row::table(&rows, &docs(), out::screen()))?;
         }
         if rows.iter().any(|row| row.status == Status::Fail) { Err(Failure::Quiet(1)) } else { Ok(()) }
     }
@@ -158,7 +158,11 @@ impl Doctor {
             out::json(serde_json::json!({ "mended": mended, "checks": rows }))?;
         } else {
             let none = if mended.is_empty() { "nothing can be mended here\n" } else { "" };
-            out::text(&format!("{none}{}{}", fix::shown(&mended), row::table(&rows, &docs())))?;
+            out::text(&format!(
+                "{none}{}{}",
+                fix::shown(&mended),
+                row::table(&rows, &docs(), out::screen())
+            ))?;
         }
         if rows.iter().any(|row| row.status == Status::Fail) { Err(Failure::Quiet(1)) } else { Ok(()) }
     }

@@ -4,12 +4,15 @@ use std::borrow::Cow;
 
 use serde::Serialize;
 
-use crate::domain::host::{
-    errors,
-    mend::Mend,
-    pages::page,
-    problems::{Finding, Severity},
-    screen::acts,
+use crate::{
+    cli::wrap::hanging,
+    domain::host::{
+        errors,
+        mend::Mend,
+        pages::page,
+        problems::{Finding, Severity},
+        screen::acts,
+    },
 };
 
 /// How a check came out.
@@ -93,9 +96,12 @@ impl From<&Finding> for Row {
 
 /// Returns the rows for people: aligned, with each fix below its problem.
 ///
-/// `docs`: the folder that holds `docs/`, with a slash at its end; empty if it is not known.
-pub(super) fn table(rows: &[Row], docs: &str) -> String {
+/// `docs`: the folder that holds `docs/`, with a slash at its end; empty if it is not known. On a terminal that is `screen`
+/// columns wide a text goes on below itself.
+pub(super) fn table(rows: &[Row], docs: &str, screen: Option<usize>) -> String {
     let width = rows.iter().map(|row| row.check.len()).max().unwrap_or(0);
+    let hang = " ".repeat(width + 8);
+    let lines = |head: String, words: &str| hanging(&head, words, &hang, screen.unwrap_or(usize::MAX)) + "\n";
     let mut text = String::new();
     for row in rows {
         let status = match row.status {
@@ -103,12 +109,12 @@ pub(super) fn table(rows: &[Row], docs: &str) -> String {
             Status::Warn => "WARN",
             Status::Fail => "FAIL",
         };
-        text.push_str(&format!("{status}  {:width$}  {}\n", row.check, plain(&row.detail)));
+        text.push_str(&lines(format!("{status}  {:width$}  ", row.check), &plain(&row.detail)));
         if let Some(fix) = &row.fix {
-            text.push_str(&format!("      {:width$}  fix: {}\n", "", plain(fix)));
+            text.push_str(&lines(format!("{hang}fix: "), &plain(fix)));
         }
         if let Some(see) = row.see {
-            text.push_str(&format!("      {:width$}  see: {docs}{see}\n", ""));
+            text.push_str(&format!("{hang}see: {docs}{see}\n"));
         }
     }
     let count = |status| rows.iter().filter(|row| row.status == status).count();
@@ -141,10 +147,15 @@ mod tests {
             Row::warn("disk", "a\nb", "tidy up"),
             Row::fail("store", "no", "repair it"),
         ];
-        let text = table(&rows, "/d/");
+        let text = table(&rows, "/d/", None);
         assert!(text.contains("WARN  disk   a b\n             fix: tidy up\n"), "{text}");
         assert!(text.contains("             see: /d/docs/troubleshooting.md#the-machine\n"), "{text}");
+        let narrow = table(&[Row::warn("disk", "a b c d", "tidy up soon")], "", Some(18));
+        assert!(
+            narrow.starts_with("WARN  disk  a b c\n            d\n            fix: tidy\n            up\n"),
+            "{narrow}"
+        );
         assert!(text.ends_with("1 failed, 1 to look at\n"), "{text}");
-        assert!(table(&rows[..1], "").ends_with("all is well\n"));
+        assert!(table(&rows[..1], "", None).ends_with("all is well\n"));
     }
 }

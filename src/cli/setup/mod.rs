@@ -9,7 +9,7 @@ use std::{
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 
-use super::{CliResult, Context, Failure, out};
+use super::{CliResult, Context, Failure, out, wrap::hanging};
 use crate::domain::host::{
     image::ImageKind,
     setup::{self, Act, EngineWish, ImageWish, KeyWish, Next, Question, STEPS, Step, Toggle, Wishes},
@@ -183,6 +183,11 @@ impl Setup {
             Next::Do(act) => act,
             Next::Ask(question) => match ask(step, &question)? {
                 Some(act) => act,
+                // Nothing is anywhere without it.
+                None if step == Step::Root => {
+                    let fix = "`g2 setup` again; --root DIR names another folder".to_owned();
+                    return Ok(behind(step, State::Missing, "left out".to_owned(), Some(fix)));
+                }
                 None => return Ok(behind(step, State::Stands, "left out".to_owned(), None)),
             },
         };
@@ -213,16 +218,29 @@ fn behind(step: Step, state: State, detail: String, fix: Option<String>) -> Behi
 /// A step that is behind us, for people.
 fn shown(at: usize, one: &Behind) -> String {
     let word = if one.state == State::Missing { "MISSING: " } else { "" };
-    let fix = one.fix.as_ref().map(|fix| format!("                fix: {fix}\n")).unwrap_or_default();
-    format!("{}/{}  {:9}  {word}{}\n{fix}", at + 1, STEPS.len(), one.step, one.detail.trim_end())
+    let (hang, width) = (" ".repeat(16), out::screen().unwrap_or(usize::MAX));
+    let lines = |head: &str, words: &str| hanging(head, words, &hang, width) + "\n";
+    let mut text = String::new();
+    for (n, line) in one.detail.trim_end().lines().enumerate() {
+        let head = match n {
+            0 => format!("{}/{}  {:9}  {word}", at + 1, STEPS.len(), one.step),
+            _ => hang.clone(),
+        };
+        text.push_str(&lines(&head, line));
+    }
+    if let Some(fix) = &one.fix {
+        text.push_str(&lines(&format!("{hang}fix: "), fix));
+    }
+    text
 }
 
 fn last_words(missing: Option<&Behind>) -> String {
     match missing {
-        None => "\nAll is set up. `g2 chat` opens a chat, `g2 doctor` checks everything, `g2 --help` lists the rest.\n".to_owned(),
+        None => "\nAll is set up. `g2 chat` opens a chat, `g2 doctor` checks everything,\n`g2 --help` lists the rest.\n".to_owned(),
         Some(one) => {
             let fix = one.fix.as_deref().map(|fix| format!("; {fix}")).unwrap_or_default();
-            format!("\nMissing: {}: {}{fix}\n", one.step, one.detail.trim_end())
+            let words = format!("{}: {}{fix}", one.step, one.detail.trim_end());
+            hanging("\nMissing: ", &words, "  ", out::screen().unwrap_or(usize::MAX)) + "\n"
         }
     }
 }

@@ -32,7 +32,11 @@ pub const BLOCKED: [&str; 21] = [
 ];
 
 /// What the name of a top-level entry of the project must not contain either, for the main group to see it.
-const SECRET: [&str; 8] = ["secret", "password", "id_ecdsa", "id_dsa", ".pem", ".key", ".p12", ".pfx"];
+const SECRET: [&str; 13] = [
+    "secret", "password", "id_ecdsa", "id_dsa", ".pem", ".key", ".p12", ".pfx",
+    // A backup has the texts of all groups in it, and perhaps the keys.
+    "backup", ".tar", ".tgz", ".partial", ".sqlite",
+];
 
 /// Where extra mounts are seen inside.
 pub const EXTRA: &str = "/workspace/extra";

@@ -23,6 +23,8 @@ pub struct Changed {
     /// As it stands in `g2.toml` now; `None`: it has its default.
     pub value: Option<String>,
     pub takes: Takes,
+    /// What wins over `g2.toml`, so that the change does not hold: a variable, and where it stands.
+    pub overridden_by: Option<String>,
 }
 
 impl From<EditError> for OpError {
@@ -54,20 +56,32 @@ async fn write(
     value: Option<String>,
 ) -> Result<Done<Changed>, OpError> {
     let path = world.root.join("g2.toml");
-    Config::check(world.root, text).map_err(|error| OpError::invalid(chain(&error)))?;
+    let config = Config::check(world.root, text).map_err(|error| OpError::invalid(chain(&error)))?;
+    // A start with a zone that is none takes the next one that somebody named. Who sets it is told at once.
+    let zone = config.zone.rejected.first().filter(|(zone, _)| Some(zone) == value.as_ref());
+    if let Some((zone, meant)) = zone.filter(|_| name == "timezone") {
+        let meant = meant.map(|meant| format!("; did you mean {meant}?")).unwrap_or_default();
+        return Err(OpError::invalid(format!("{zone:?} is not a time zone{meant}"))
+            .hint("use a name such as Europe/Paris"));
+    }
     let new = path.with_extension("toml.new");
     let _ = std::fs::remove_file(&new);
     process::write_private(&new, text.as_bytes())
         .and_then(|()| std::fs::rename(&new, &path))
         .map_err(|error| OpError::new(OpCode::Failed, format!("writing {}: {error}", path.display())))?;
     world.keeper.settings().await;
-    let holds = takes(name);
     let is = value.as_ref().map_or_else(|| "has its default".to_owned(), |value| format!("is {value}"));
-    let when = match holds {
-        Takes::Now => "; it holds at once",
-        Takes::NextRun => "; it holds for runs that begin from now on",
-        Takes::Restart => "; a running daemon needs a restart for it",
+    let overridden_by = world.settings.ok().and_then(|config| config.wins_over(world.root, name));
+    // The environment of a daemon is that of its start.
+    let holds = if overridden_by.is_some() { Takes::Restart } else { takes(name) };
+    let when = match (&overridden_by, holds) {
+        (Some(by), _) => {
+            format!(" in g2.toml, which does not hold: {by} wins. Take that away and start the daemon anew")
+        }
+        (None, Takes::Now) => "; it holds at once".to_owned(),
+        (None, Takes::NextRun) => "; it holds for runs that begin from now on".to_owned(),
+        (None, Takes::Restart) => "; a running daemon needs a restart for it".to_owned(),
     };
     let says = format!("{name} {is}{when}");
-    Ok(Done::new(Changed { name: name.to_owned(), value, takes: holds }, says))
+    Ok(Done::new(Changed { name: name.to_owned(), value, takes: holds, overridden_by }, says))
 }

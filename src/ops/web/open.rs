@@ -31,9 +31,8 @@ impl Operation for Args {
 
     async fn run(self, world: &World<'_>, by: &By) -> Result<Done<Ticket>, OpError> {
         if world.settings.is_ok_and(|settings| settings.web.listen.is_none()) {
-            return Err(OpError::refused("the page is off").hint(
-                "set `listen = \"127.0.0.1:4747\"` below [web] in g2.toml, and start the daemon anew",
-            ));
+            return Err(OpError::refused("the page is off")
+                .hint("`g2 config set web.listen 127.0.0.1:4747`, then start the daemon anew"));
         }
         let ticket = process::new_id().map_err(|error| {
             OpError::new(

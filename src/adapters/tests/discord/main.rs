@@ -34,7 +34,7 @@ const EVE: u64 = 101;
 /// The adapter of a bot, which goes on at a place in the history.
 fn start(base: &str, token: &str, cursor: &BTreeMap<String, String>) -> Adapter {
     let account = json!({"instance": "discord", "prefix": "dc", "config": {"token": token}, "cursor": cursor, "upstream": base});
-    Adapter::start(env!("CARGO_BIN_EXE_g2-channels"), account)
+    Adapter::start(env!("CARGO_BIN_EXE_g2-adapters"), account)
 }
 
 /// A Discord, and the adapter connected to it.

@@ -24,7 +24,7 @@ fn start(server: &Synapse, as_whom: &Person, config: &Value) -> Adapter {
     config["token"] = as_whom.token.clone().into();
     config["homeserver"] = server.base().into();
     let account = json!({"instance": "matrix", "prefix": "mx", "config": config});
-    Adapter::start(env!("CARGO_BIN_EXE_g2-channels"), account)
+    Adapter::start(env!("CARGO_BIN_EXE_g2-adapters"), account)
 }
 
 /// A room with a person and the bot in it, and the bot's adapter.

@@ -35,7 +35,7 @@ fn grammy_finds_a_telegram_server() {
 fn does_all(url: &str, hears: &dyn Fn(&str)) {
     let account =
         json!({"instance": "telegram", "prefix": "tg", "config": {"token": TOKEN}, "upstream": url});
-    let mut adapter = Adapter::start(env!("CARGO_BIN_EXE_g2-channels"), account);
+    let mut adapter = Adapter::start(env!("CARGO_BIN_EXE_g2-adapters"), account);
     adapter.ready();
     let chat = &format!("tg:{ADA}");
     suite::does_all(suite::Platform { adapter, chat, hears, forgets: false });

@@ -72,7 +72,7 @@ impl Account {
         cursor: BTreeMap<String, String>,
         home: TempDir,
     ) -> Self {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_g2-channels"));
+        let mut command = Command::new(env!("CARGO_BIN_EXE_g2-adapters"));
         command.arg("telegram").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command.envs(authorities.map(|file| ("SSL_CERT_FILE", file)));
         let mut child = command.spawn().unwrap();

@@ -154,6 +154,11 @@ fn the_project_is_shown_without_what_is_secret_or_somebody_s() {
         (".ENV", FoundKind::File, false),
         ("Server.KEY", FoundKind::File, false),
         ("client-secrets.json", FoundKind::File, false),
+        ("monday.tar", FoundKind::File, false),
+        ("Move.TAR.gz", FoundKind::File, false),
+        ("monday.tar.partial", FoundKind::Folder, false),
+        ("backups", FoundKind::Folder, false),
+        ("g2.sqlite.before-0007", FoundKind::File, false),
         ("keys.md", FoundKind::File, true),
         ("socket", FoundKind::Other, false),
     ] {
