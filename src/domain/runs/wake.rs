@@ -224,7 +224,7 @@ pub fn summary(fresh: &Fresh, zone: &TimeZone) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::runs::{
+    use crate::runs::{
         health::{Readiness, Runner},
         stop::StopThen,
     };
