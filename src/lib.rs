@@ -7,7 +7,6 @@ pub mod backup;
 pub mod channels;
 pub mod cli;
 pub mod config;
-pub mod domain;
 pub mod gateway;
 pub mod ipc;
 pub mod loops;
@@ -17,3 +16,6 @@ pub mod sandbox;
 pub mod store;
 pub mod system;
 pub mod web;
+
+/// Decisions, a crate of their own.
+pub use g2_domain as domain;

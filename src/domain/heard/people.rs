@@ -2,7 +2,7 @@
 
 use ipc_handlers::words;
 
-use crate::domain::{host::screen::hides, platforms::addresses::user_id};
+use crate::{host::screen::hides, platforms::addresses::user_id};
 
 /// The longest id of a user, bytes.
 const LONGEST_ID: usize = 512;

@@ -4,7 +4,7 @@ use ipc_handlers::{Folder, Time, words};
 use serde::Serialize;
 
 use super::prune::DAY_MS;
-use crate::domain::rows::rfc3339;
+use crate::rows::rfc3339;
 
 words! {
     /// What an event is about; the subject is the id of the row that changed.

@@ -4,7 +4,7 @@ use ipc_handlers::{Folder, Time, words};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::domain::rows::{rfc3339, rfc3339_option};
+use crate::rows::{rfc3339, rfc3339_option};
 
 words! {
     /// The kinds of work that are held back.

@@ -9,7 +9,7 @@ use ipc_handlers::{Folder, Time};
 use serde::{Deserialize, Serialize};
 
 use super::{held_back::HeldCount, prune::DAY_MS};
-use crate::domain::{
+use crate::{
     platforms::channels::{Connection, Lamp},
     rows::ChannelState,
     runs::heartbeat::Fault,

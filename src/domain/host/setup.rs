@@ -2,7 +2,7 @@
 //! two times: each step is judged by the facts, so a set-up that was broken off goes on where it stood.
 
 use super::image::ImageKind;
-use crate::domain::runs::run_settings::Provider;
+use crate::runs::run_settings::Provider;
 
 /// A step, in the order in which they are taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

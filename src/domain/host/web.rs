@@ -9,7 +9,7 @@ use ipc_handlers::{Time, words};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::domain::rows::{rfc3339, rfc3339_option};
+use crate::rows::{rfc3339, rfc3339_option};
 
 /// How long a ticket can be used, ms.
 pub const TICKET_MS: i64 = 60_000;

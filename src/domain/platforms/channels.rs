@@ -6,7 +6,7 @@ use ipc_handlers::words;
 use sha2::{Digest as _, Sha256};
 
 use super::{attachments::Attachment, parcels::Takes};
-use crate::domain::{
+use crate::{
     rows::{Delivery, UnknownDeliveries},
     runs::retry,
 };

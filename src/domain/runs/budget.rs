@@ -18,7 +18,7 @@ use ipc_handlers::Time;
 use serde::{Deserialize, Serialize};
 
 use super::usage::Tokens;
-use crate::domain::states::BudgetState;
+use crate::states::BudgetState;
 
 /// The most requests or tokens of a budget: more is a slip.
 pub const MOST_COUNTED: u64 = 1_000_000_000_000;

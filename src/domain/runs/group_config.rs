@@ -10,7 +10,7 @@ use super::{
     mounts::MountRequest,
     run_settings::{Credentials, Egress, Network},
 };
-use crate::domain::heard::bots::Bots;
+use crate::heard::bots::Bots;
 
 /// The shortest and the longest `timeout`, ms: a second and a week.
 const TIMEOUT_MS: std::ops::RangeInclusive<u64> = 1000..=604_800_000;

@@ -8,7 +8,7 @@
 //! the daemon's own death took it away, or the group's budget was used up: that costs no try, twice at most. If something was said, handing
 //! it out again could say it twice: it has failed, and its chat is told so, once.
 
-use crate::domain::{
+use crate::{
     runs::{
         health::{self, Readiness, Runner},
         retry::{self, Retry},

@@ -423,7 +423,7 @@ impl From<Verdict> for EgressState {
 
 fn rfc3339_or_null<S: serde::Serializer>(at: &Option<Time>, to: S) -> Result<S::Ok, S::Error> {
     match at {
-        Some(at) => crate::domain::rows::rfc3339(at, to),
+        Some(at) => crate::rows::rfc3339(at, to),
         None => to.serialize_none(),
     }
 }

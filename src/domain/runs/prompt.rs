@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use ipc_handlers::Time;
 use jiff::tz::TimeZone;
 
-use crate::domain::platforms::attachments::Attachment;
+use crate::platforms::attachments::Attachment;
 
 pub use select::{Limits, Row, Selection, Waking, select};
 

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::group_config::{BadGroupConfig, GroupConfig};
-use crate::domain::rows::Group;
+use crate::rows::Group;
 
 /// Which provider drives the agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -8,7 +8,7 @@
 use ipc_handlers::{Schedule, Time, effect::CatchUp};
 use jiff::tz::TimeZone;
 
-use crate::domain::states::SlotReason;
+use crate::states::SlotReason;
 
 /// How many missed slots are made up for at most.
 pub const MOST_MADE_UP: usize = 24;

@@ -227,7 +227,7 @@ pub fn day(quarter: Time, zone: &TimeZone) -> String {
 /// A refusal, as `g2 runs show` prints it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct RefusalRow {
-    #[serde(serialize_with = "crate::domain::rows::rfc3339")]
+    #[serde(serialize_with = "crate::rows::rfc3339")]
     pub at: Time,
     pub asked: String,
     pub why: String,

@@ -216,7 +216,7 @@ pub fn summary(lines: &[Line], zone: &TimeZone) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::runs::{
+    use crate::runs::{
         health::{Readiness, Runner},
         stop::StopThen,
     };

@@ -287,8 +287,7 @@ fn within(
             .query_row(params![lane, first, oldest], |r| r.get(0))?,
         Some(_) | None => 0,
     };
-    let row =
-        |waking| move |(n, message): (i64, Message)| Row { n, waking, message: PromptMessage::from(message) };
+    let row = |waking| move |(n, message): (i64, Message)| Row { n, waking, message: prompted(message) };
     let mut rows: Vec<Row> = waking.into_iter().map(row(Waking::Wakes)).collect();
     rows.extend(context.into_iter().map(row(Waking::Context)));
     rows.sort_by_key(|row| row.n);
@@ -303,21 +302,20 @@ fn within(
     Ok(Some(Taken { batch: None, content }))
 }
 
-impl From<Message> for PromptMessage {
-    fn from(message: Message) -> Self {
-        let date = message.received_at.to_jiff().strftime("%Y-%m-%d").to_string();
-        let seq = message.seq;
-        let shown =
-            |(n, file): (usize, Attachment)| PromptFile { path: shown_at(&date, seq, n, &file.name), file };
-        Self {
-            files: (1..).zip(message.attachments).map(shown).collect(),
-            sender_name: message.sender_name,
-            text: message.text,
-            at: message.at,
-            reply_to_id: message.reply_to_id,
-            reply_to_text: message.reply_to_text,
-            reply_to_sender: message.reply_to_sender,
-        }
+/// Returns a message as the prompt shows it.
+fn prompted(message: Message) -> PromptMessage {
+    let date = message.received_at.to_jiff().strftime("%Y-%m-%d").to_string();
+    let seq = message.seq;
+    let shown =
+        |(n, file): (usize, Attachment)| PromptFile { path: shown_at(&date, seq, n, &file.name), file };
+    PromptMessage {
+        files: (1..).zip(message.attachments).map(shown).collect(),
+        sender_name: message.sender_name,
+        text: message.text,
+        at: message.at,
+        reply_to_id: message.reply_to_id,
+        reply_to_text: message.reply_to_text,
+        reply_to_sender: message.reply_to_sender,
     }
 }
 

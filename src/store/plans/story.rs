@@ -1,6 +1,6 @@
 //! The story: messages, commands, tasks and texts, from their arrival to their end.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc};
 
 use g2_text::Rendered;
 use ipc_handlers::{
@@ -10,7 +10,7 @@ use ipc_handlers::{
 };
 use rusqlite::Connection;
 
-use super::{super::*, EAR, Heard};
+use super::{super::*, EAR, Heard, growth};
 use crate::domain::{
     heard::{
         access,
@@ -133,7 +133,8 @@ async fn end(store: &Store, run: i64, code: i64, cause: Cause) {
 /// From messages to what is said, with a follow-up, a failure and a second try.
 async fn of_messages(store: &Store) {
     messages(store, &["1", "2", "3"]).await;
-    store.message_by_id("local:main", "1").await.unwrap();
+    store.message_by_id("local:main", "1").await.unwrap().unwrap();
+    assert!(store.message_by_id("local:main", "unknown").await.unwrap().is_none());
     store.run_adopted(1, "me").await.unwrap();
     let lane = store.waiting_lanes_of(&main_folder()).unwrap()[0].lane;
     assert_eq!(store.lanes(&[lane]).unwrap().len(), 1);
@@ -379,11 +380,15 @@ async fn of_starts(store: &Store) {
     assert!(store.approvals(false).await.unwrap().is_empty() && store.who_is_asked().await.unwrap().is_ok());
 }
 
-pub(super) async fn the_story() -> (tempfile::TempDir, Store, BTreeSet<String>) {
+/// Tells the story on a store that has seen so much before.
+pub(super) async fn the_story(history: i64) -> (tempfile::TempDir, Store, BTreeMap<String, i64>) {
     let dir = tempfile::tempdir().unwrap();
     let store = Store::open(&dir.path().join("g2.sqlite")).unwrap();
     let group = NewGroup { folder: main_folder(), name: "Main".into(), is_main: true, trigger: "@G2".into() };
     store.add_group(group, vec![wiring()], NOW).await.unwrap();
+    if history > 0 {
+        growth::history(&Connection::open(store.path()).unwrap(), history);
+    }
     let heard = Heard::default();
     EAR.set(Some(Arc::clone(&heard)));
     let ear = Arc::clone(&heard);

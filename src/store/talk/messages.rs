@@ -142,6 +142,9 @@ pub struct Judged {
     pub refused: Option<Unheeded>,
 }
 
+/// Among how many messages of a chat one is looked for that is called otherwise than the event that brought it.
+const LOOKED_BACK: usize = 500;
+
 impl Store {
     /// Stores an event and one inbox row per wiring of its chat, in one transaction. The same event again changes
     /// nothing.
@@ -266,13 +269,16 @@ impl Store {
         .await
     }
 
-    /// Returns the newest message of a chat with the platform's id `id`.
+    /// Returns the newest message of a chat with the platform's id `id`: an edit is among the newest [`LOOKED_BACK`] of the
+    /// chat, the message itself is found however old it is.
     pub async fn message_by_id(&self, chat: &str, id: &str) -> Result<Option<Message>> {
         let chat = chat.to_owned();
         let id = id.to_owned();
         self.ask(move |c| {
             Ok(c.prepare_cached(&format!(
-                "{MESSAGE} WHERE chat_jid = ?1 AND id = ?2 ORDER BY seq DESC LIMIT 1"
+                "{MESSAGE} WHERE seq = coalesce(
+                   (SELECT max(n.seq) FROM (SELECT seq, id FROM messages WHERE chat_jid = ?1 ORDER BY seq DESC LIMIT {LOOKED_BACK}) n WHERE n.id = ?2),
+                   (SELECT o.seq FROM messages o WHERE o.chat_jid = ?1 AND o.replay_key = ?2 AND o.id = ?2))"
             ))?
             .query_row([chat, id], message_row)
             .optional()?)
@@ -285,7 +291,7 @@ impl Store {
 pub(in crate::store) fn wanted(which: &Which) -> Conditions {
     Conditions::default()
         .with("chat_jid = ?", which.chat.clone())
-        .with("received_at >= ?", which.since.map(|at| at.0))
+        .since(("messages", "seq", "received_at"), which.since)
         .with("received_at < ?", which.until.map(|at| at.0))
         .with(
             "EXISTS (SELECT 1 FROM inbox g JOIN lanes l ON l.id = g.lane_id WHERE g.seq = messages.seq AND l.group_folder = ?)",

@@ -11,6 +11,7 @@ use crate::domain::{
 use crate::store::{
     Result, Store,
     columns::Columns as _,
+    which::from,
     work::{by_hand, tasks},
 };
 
@@ -67,6 +68,12 @@ pub struct Effected {
 
 const ROW: &str = "SELECT claim_id, group_folder, box, name, type, request_id, outcome, at, code, reason";
 
+/// The groups whose commands ever had a request id, one step of the index each; groups that were removed among them.
+const GROUPS_THAT_ASKED: &str = "WITH RECURSIVE asked (g) AS (
+  SELECT (SELECT min(group_folder) FROM receipts INDEXED BY receipts_by_request WHERE request_id IS NOT NULL)
+  UNION ALL SELECT (SELECT min(r.group_folder) FROM receipts r INDEXED BY receipts_by_request WHERE r.request_id IS NOT NULL AND r.group_folder > g)
+    FROM asked WHERE g IS NOT NULL)";
+
 fn ipc_row(r: &Row<'_>, now: Time) -> rusqlite::Result<IpcRow> {
     Ok(IpcRow {
         id: r.get("claim_id")?,
@@ -86,8 +93,13 @@ fn ipc_row(r: &Row<'_>, now: Time) -> rusqlite::Result<IpcRow> {
 impl Store {
     /// Returns settled commands, newest last.
     pub fn ipc_rows(&self, filter: &IpcFilter, now: Time) -> Result<Vec<IpcRow>> {
-        let mut sql = format!("{ROW} FROM receipts WHERE claim_id >= ?1");
         let mut values = vec![Value::from(filter.from)];
+        let mut first = "?1".to_owned();
+        if let Some(since) = filter.since {
+            values.push(since.0.into());
+            first = format!("max(?1, {})", from("receipts", "claim_id", "at", "?2"));
+        }
+        let mut sql = format!("{ROW} FROM receipts WHERE claim_id >= {first}");
         if let Some(group) = &filter.group {
             values.push(group.clone().into());
             sql.push_str(&format!(" AND group_folder = ?{}", values.len()));
@@ -114,15 +126,19 @@ impl Store {
         })
     }
 
-    /// Returns the newest settled commands (at most 20) that are called `what`: by request id, or by file name.
+    /// Returns the newest settled commands (at most 20) that are called `what`: by request id, or where there is none, by
+    /// file name. No index has the names: all commands are looked at.
     pub fn commands_called(&self, what: &str, now: Time) -> Result<Vec<IpcRow>> {
         self.read(|c| {
-            let mut rows = c
-                .prepare_cached(&format!(
-                    "{ROW} FROM receipts WHERE request_id = ?1 OR name = ?1 ORDER BY claim_id DESC LIMIT 20"
-                ))?
-                .query_map([what], |r| ipc_row(r, now))?
-                .collect::<rusqlite::Result<Vec<_>>>()?;
+            let found = |wanted: &str| -> Result<Vec<IpcRow>> {
+                let mut rows = c.prepare_cached(&format!("{wanted} ORDER BY claim_id DESC LIMIT 20"))?;
+                let rows = rows.query_map([what], |r| ipc_row(r, now))?;
+                Ok(rows.collect::<rusqlite::Result<_>>()?)
+            };
+            let mut rows = found(&format!("{GROUPS_THAT_ASKED} {ROW} FROM asked CROSS JOIN receipts INDEXED BY receipts_by_request ON group_folder = g AND request_id = ?1"))?;
+            if rows.is_empty() {
+                rows = found(&format!("{ROW} FROM receipts WHERE name = ?1"))?;
+            }
             rows.reverse();
             Ok(rows)
         })

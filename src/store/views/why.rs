@@ -202,6 +202,7 @@ impl Store {
                 c.prepare_cached(&format!("{MESSAGE} WHERE seq = ?1"))?.query_row([seq], message_row).optional()?;
             let Some(message) = message else { return Ok(None) };
             let received = message.received_at;
+            // The batch of an inbox row is the last one of its lane that begins no later.
             let mut rows = c.prepare_cached(
                 "SELECT l.group_folder, i.verdict, i.rule, i.reason, b.id AS batch, b.state, r.id AS run, r.status, r.error, r.wake, r.fresh_why, b.via, b.handed_at, s.rest_until,
                         EXISTS (SELECT 1 FROM wirings w WHERE w.group_folder = l.group_folder AND w.chat_jid = l.chat_jid) AS wired, l.sticky_at,
@@ -213,7 +214,7 @@ impl Store {
                             coalesce((SELECT o.created_at FROM outbox o WHERE o.run_id = r.id ORDER BY o.id DESC LIMIT 1), 0),
                             coalesce((SELECT x.at FROM receipts x WHERE x.run_id = r.id AND x.outcome = 'applied' ORDER BY x.claim_id DESC LIMIT 1), 0)) AS last_sign
                  FROM inbox i JOIN lanes l ON l.id = i.lane_id LEFT JOIN sessions s ON s.lane_id = l.id
-                 LEFT JOIN batches b ON b.lane_id = i.lane_id AND i.n BETWEEN b.first AND b.last
+                 LEFT JOIN batches b ON b.id = (SELECT x.id FROM batches x WHERE x.lane_id = i.lane_id AND x.first <= i.n ORDER BY x.first DESC LIMIT 1) AND b.last >= i.n
                  LEFT JOIN runs r ON r.id = b.run_id
                  WHERE i.seq = ?1 ORDER BY i.n",
             )?;

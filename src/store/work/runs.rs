@@ -203,13 +203,26 @@ impl Store {
     /// Returns the runs that are wanted, newest last; of a time are those that were at work then.
     pub fn runs_of(&self, which: &Which) -> Result<Vec<Run>> {
         self.read(|c| {
+            // An index has those few that failed, and those under way.
+            let (index, state) = match which.state {
+                Some("failed") => (" INDEXED BY runs_failed", Some("status = 'failed'".to_owned())),
+                Some(state @ ("queued" | "running")) => (
+                    " INDEXED BY runs_one_per_group",
+                    Some(format!("status IN ('queued', 'running') AND status = '{state}'")),
+                ),
+                state => ("", state.map(|state| format!("status = '{state}'"))),
+            };
             let conditions = Conditions::default()
                 .with("group_folder = ?", which.group.as_ref().map(|group| group.to_string()))
                 .with("chat_jid = ?", which.chat.clone())
-                .with("status = ?", which.state.map(str::to_owned))
-                .with("(ended_at IS NULL OR ended_at >= ?)", which.since.map(|at| at.0))
+                .with(
+                    "id IN (SELECT id FROM runs INDEXED BY runs_by_end WHERE ended_at >= ?
+                       UNION ALL SELECT id FROM runs INDEXED BY runs_one_per_group WHERE status IN ('queued', 'running'))",
+                    which.since.map(|at| at.0),
+                )
                 .with("started_at < ?", which.until.map(|at| at.0));
-            which.rows(c, (RUN, "id"), conditions, run_row, |run: &Run| {
+            let conditions = state.iter().fold(conditions, |conditions, state| conditions.is(state));
+            which.rows(c, (&format!("{RUN}{index}"), "id"), conditions, run_row, |run: &Run| {
                 vec![run.group.as_str(), &run.lane, &run.source, run.error.as_deref().unwrap_or_default()]
             })
         })

@@ -3,7 +3,7 @@
 use ipc_handlers::{Folder, effect::IgnoredMessages};
 
 use super::Rights;
-use crate::domain::heard::{
+use crate::heard::{
     access::UnknownSenders,
     engage::{self, Author, ChatKind, Engages},
 };

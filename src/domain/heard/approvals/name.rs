@@ -2,7 +2,7 @@
 
 use ipc_handlers::{Folder, seen::is_seen};
 
-use crate::domain::host::screen::hides;
+use crate::host::screen::hides;
 
 /// The longest name, characters.
 const LONGEST: usize = 64;

@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 
 use super::{Action, ApprovalKind, State};
-use crate::domain::rows::{rfc3339, rfc3339_option};
+use crate::rows::{rfc3339, rfc3339_option};
 
 /// A question to people.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use ipc_handlers::Folder;
 
 use super::{Action, Choice};
-use crate::domain::{heard::engage::ChatKind, host::screen::acts};
+use crate::{heard::engage::ChatKind, host::screen::acts};
 
 /// The most groups that a card offers; the command line takes any.
 const OFFERED: usize = 20;

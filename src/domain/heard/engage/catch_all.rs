@@ -1,6 +1,6 @@
 //! Which patterns take every message: two such wirings of a chat answer everything twice.
 
-use crate::domain::heard::js_regex::Pattern;
+use crate::heard::js_regex::Pattern;
 
 /// What a pattern that takes everything is found in.
 const ANYTHING: [&str; 5] = ["", "a", "Zwei Worte.\n", "1", "\u{1f600}"];

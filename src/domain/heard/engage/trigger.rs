@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::domain::heard::js_regex::trim;
+use crate::heard::js_regex::trim;
 
 /// A trigger: literal, in any case, at the start, followed by a word boundary.
 ///

@@ -123,7 +123,7 @@ mod tests {
         let named = |code: &str| words.contains(&format!("\"{code}\""));
         for (check, ..) in LOOKED_FOR {
             assert!(named(check), "no problem is called {check}");
-            assert!(crate::domain::host::pages::page(check).is_some(), "{check} has no page");
+            assert!(crate::host::pages::page(check).is_some(), "{check} has no page");
         }
         // A code stands alone on its line, or first in its tuple.
         for line in words.lines().map(str::trim) {

@@ -6,7 +6,7 @@ use super::{
     super::screen::acts, Arrived, Failing, Finding, Halted, HeldUp, Problem, Resting, RootFault, Severity,
     TaskTrouble, Unsaid,
 };
-use crate::domain::runs::heartbeat::FILE;
+use crate::runs::heartbeat::FILE;
 
 /// The longest text that is shown of what others wrote, such as the error of a run, characters.
 const LONGEST_QUOTE: usize = 300;

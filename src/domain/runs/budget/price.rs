@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize, Serializer};
 
-use crate::domain::runs::usage::Tokens;
+use crate::runs::usage::Tokens;
 
 /// The highest price of a million tokens: more is a slip.
 const MOST: f64 = 100_000.0;

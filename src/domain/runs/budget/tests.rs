@@ -122,11 +122,7 @@ fn a_day_is_the_user_s_also_where_the_clocks_change() {
     ] {
         let day = Day::of(at(now), &TimeZone::get(zone).unwrap());
         assert_eq!(day, Day { start: at(start), end: at(end) }, "{zone} {now}");
-        assert_eq!(
-            day.start.0 % crate::domain::runs::usage::QUARTER_MS,
-            0,
-            "use is stored by quarters of an hour"
-        );
+        assert_eq!(day.start.0 % crate::runs::usage::QUARTER_MS, 0, "use is stored by quarters of an hour");
         assert!(!day.is_over(at(now)) && day.is_over(day.end) && day.is_over(day.start.plus_ms(-1)));
     }
 }

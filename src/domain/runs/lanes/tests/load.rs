@@ -10,7 +10,7 @@ use std::{
 use proptest::prelude::*;
 
 use super::world::{Container, End, LANES, Mode, ToldRest, World};
-use crate::domain::runs::lanes::{Load, Work};
+use crate::runs::lanes::{Load, Work};
 
 const GROUPS: usize = 300;
 const SECOND: i64 = 1000;

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::world::{End, LANES, Mode, Pipe, Told, ToldRest, World};
-use crate::domain::runs::lanes::{AdoptedState, LaneId, Load, Work};
+use crate::runs::lanes::{AdoptedState, LaneId, Load, Work};
 
 /// Groups in the world.
 const GROUPS: usize = 6;

@@ -3,7 +3,7 @@
 use ipc_handlers::Time;
 
 use super::script::{A_IS_IDLE, play, play_after, play_on};
-use crate::domain::runs::lanes::LONGEST_REST_MS;
+use crate::runs::lanes::LONGEST_REST_MS;
 
 #[test]
 fn a_failed_batch_is_tried_again_when_its_rest_is_over_and_not_earlier() {

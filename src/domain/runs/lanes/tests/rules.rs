@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use ipc_handlers::{Folder, Time};
 
 use super::world::{Container, Group, Mode, Patience, Pipe, Queued, Rows, Source, Turns, World, name};
-use crate::domain::runs::lanes::{Action, Event, LaneId, Load, PIPE_TRIES, PIPES_WHILE_OTHERS_WAIT, Work};
+use crate::runs::lanes::{Action, Event, LaneId, Load, PIPE_TRIES, PIPES_WHILE_OTHERS_WAIT, Work};
 
 impl World {
     /// Tells the machine, does what it says, and judges it.

@@ -1,7 +1,7 @@
 //! Runs: follow-ups, sessions, and how a run is told to leave.
 
 use super::script::{A_IS_BUSY, A_IS_IDLE, play, play_after, play_on};
-use crate::domain::runs::lanes::PIPES_WHILE_OTHERS_WAIT;
+use crate::runs::lanes::PIPES_WHILE_OTHERS_WAIT;
 
 #[test]
 fn after_a_drain_nothing_is_started_piped_or_woken_for() {

@@ -7,9 +7,7 @@ use std::num::NonZeroUsize;
 
 use ipc_handlers::{Folder, Time};
 
-use crate::domain::runs::lanes::{
-    Action, AdoptedState, Event, Holding, LaneId, Lanes, Load, WaitingLane, Work,
-};
+use crate::runs::lanes::{Action, AdoptedState, Event, Holding, LaneId, Lanes, Load, WaitingLane, Work};
 
 /// Lines after which the run of `a1` is busy.
 pub(super) const A_IS_BUSY: &str = "0 waiting a1 -> start a1

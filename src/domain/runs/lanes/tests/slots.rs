@@ -5,7 +5,7 @@ use std::num::NonZeroUsize;
 use ipc_handlers::Time;
 
 use super::script::{A_IS_BUSY, A_IS_IDLE, folder, play, play_after};
-use crate::domain::runs::lanes::{Action, Event, LaneId, Lanes, WaitingLane, Work};
+use crate::runs::lanes::{Action, Event, LaneId, Lanes, WaitingLane, Work};
 
 #[test]
 fn a_group_never_has_two_containers() {

@@ -6,7 +6,7 @@ use std::num::NonZeroUsize;
 use ipc_handlers::{Folder, Time};
 
 use super::script::folder;
-use crate::domain::runs::lanes::{
+use crate::runs::lanes::{
     AdoptedState, Event, Holding, LONGEST_REST_MS, LaneId, Lanes, Load, WaitingLane, Work,
 };
 

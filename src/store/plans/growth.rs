@@ -1,0 +1,58 @@
+//! No statement of the hot path takes longer in a larger store: not by a walk from end to end, and not by one through the
+//! part of an index that one chat, lane or group has. The story is told twice, on stores of two sizes, and SQLite counts the
+//! steps of each statement.
+
+use rusqlite::Connection;
+
+use super::the_story;
+
+/// How many old messages there are, each with its answer, its batch, a command and a run of its own.
+const FEW: i64 = 1_000;
+const MANY: i64 = 4_000;
+
+/// Everything that a chat, a lane and a group have seen before the story begins. The rows have negative ids: those of the
+/// story are the same with them and without.
+pub(super) fn history(c: &Connection, rows: i64) {
+    let numbers =
+        format!("WITH RECURSIVE n (a) AS (VALUES (1) UNION ALL SELECT a + 1 FROM n WHERE a < {rows})");
+    // The story has a day that begins with the epoch.
+    let at = "-a - 1000000000";
+    c.execute_batch(&format!(
+        "BEGIN;
+         INSERT INTO lanes (id, group_folder, chat_jid) VALUES (1, 'main', 'local:main');
+         INSERT INTO runs (id, group_folder, lane_id, chat_jid, kind, source, status, sandbox, generation, created_at, started_at, ended_at)
+           {numbers} SELECT -a, 'main', 1, 'local:main', 'message', 'lane:1', 'succeeded', 'process', 0, {at}, {at}, {at} FROM n;
+         INSERT INTO messages (seq, chat_jid, replay_key, id, sender, sender_name, text, received_at, from_me, bot, mentioned)
+           {numbers} SELECT -a, 'local:main', 'old ' || a, 'old ' || a, 'local:me', 'me', 'x', {at}, 0, 0, 0 FROM n;
+         INSERT INTO inbox (n, lane_id, seq, verdict, rule) {numbers} SELECT -a, 1, -a, 'wake', 'pattern' FROM n;
+         INSERT INTO batches (id, lane_id, run_id, first, last, state, via, outbox_mark, claim_mark, handed_at, ended_at, said_from, said_to)
+           {numbers} SELECT -a, 1, -a, -a, -a, 'done', 'stdin', -a - 1, -a - 1, {at}, {at}, -a - 1, -a FROM n;
+         INSERT INTO outbox (id, chat_jid, text, status, cause, run_id, created_at, sent_at, group_folder, said_key)
+           {numbers} SELECT -a, 'local:main', 'x', 'sent', 'run ' || a, -a, {at}, {at}, 'main', 'old ' || a FROM n;
+         INSERT INTO outbox_parts (outbox_id, part, chat_jid, platform_id, sent_at) {numbers} SELECT -a, 1, 'local:main', 'old ' || a, {at} FROM n;
+         INSERT INTO receipts (claim_id, group_folder, box, name, type, request_id, run_id, origin, digest, outcome, reply, at)
+           {numbers} SELECT -a, 'main', 'tasks', 'old', 'list_tasks', 'old ' || a, -a, CAST(a AS BLOB), x'', 'applied', x'', {at} FROM n;
+         INSERT INTO usage (run_id, group_folder, model, quarter, requests, errors, refused, input_tokens, cache_creation_tokens, cache_read_tokens, output_tokens)
+           {numbers} SELECT -a, 'main', 'm', -a * 900000, 1, 0, 0, 1, 1, 1, 1 FROM n;
+         INSERT INTO slots (id, group_folder, task, first, last, count, outcome, reason, after_run, at)
+           {numbers} SELECT -a, 'main', 'old', {at}, {at}, 1, 'skipped', 'paused', 0, {at} FROM n;
+         DELETE FROM events;
+         UPDATE sqlite_sequence SET seq = 0 WHERE seq < 0;
+         COMMIT;"
+    ))
+    .unwrap();
+}
+
+#[tokio::test]
+async fn no_statement_of_the_hot_path_takes_longer_in_a_larger_store() {
+    let (_small, _, few) = the_story(FEW).await;
+    let (_large, _, many) = the_story(MANY).await;
+    assert!(many.values().any(|steps| *steps > 0), "no steps were counted");
+    // A walk takes several steps a row.
+    let longer: Vec<_> = many
+        .iter()
+        .map(|(sql, steps)| (steps - few.get(sql).copied().unwrap_or(0), sql))
+        .filter(|(more, _)| *more >= MANY - FEW)
+        .collect();
+    assert!(longer.is_empty(), "{longer:#?}");
+}
