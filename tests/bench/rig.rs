@@ -18,6 +18,8 @@ use ipc_handlers::{
 use rusqlite::{Connection, OpenFlags};
 use serde_json::Value;
 
+use crate::commands::PICTURE;
+
 /// However slow the machine is, this is long enough.
 const DEADLINE: Duration = Duration::from_secs(120);
 
@@ -52,7 +54,7 @@ pub(crate) struct Root {
 impl Root {
     pub(crate) fn new(groups: usize) -> Self {
         Self::with(
-            "[sandbox]\nkind = \"process\"\n[limits]\nmin_free_mib = 1\ncommands_per_minute = 4294967295\nmessages_per_minute = 4294967295\narchives = 1000000\n",
+            "[sandbox]\nkind = \"process\"\n[limits]\nmin_free_mib = 1\ncommands_per_minute = 4294967295\nmessages_per_minute = 4294967295\narchives = 1000000\n[media]\nchat_mib_per_hour = 100000\nstore_mib = 100000\n",
             groups,
         )
     }
@@ -88,6 +90,11 @@ impl Root {
                 added.unwrap();
             }
         });
+        for group in &root.groups {
+            let folder = root.path().join("groups").join(group);
+            fs::create_dir_all(&folder).unwrap();
+            fs::write(folder.join(PICTURE), b"\x89PNG\r\n\x1a\n, and a little more").unwrap();
+        }
         root
     }
 
