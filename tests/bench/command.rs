@@ -20,8 +20,9 @@ const WARM: usize = 10;
 
 /// The commands in an order in which each finds what it acts on: a task that was scheduled before, a session that was
 /// archived before.
-const ROUND: [&str; 13] = [
+const ROUND: [&str; 14] = [
     "send_message",
+    "media",
     "schedule_task",
     "update_task",
     "pause_task",

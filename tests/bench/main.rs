@@ -2,7 +2,7 @@
 //!
 //! `cargo bench` takes all of them, `cargo bench -- --quick` fewer samples, `cargo bench -- drain rest` those that are
 //! named. Each figure makes roots of its own under `target/`, drives the real `g2` from outside, and prints rows of one
-//! table. Nothing is asserted here: a figure that is missed reads `no`.
+//! table. Nothing is asserted here: a figure that is missed reads `no`. `G2_BENCH_BUSY=1` keeps one processor busy meanwhile.
 #![expect(
     clippy::disallowed_methods,
     clippy::disallowed_types,
@@ -22,11 +22,13 @@ mod docker;
 mod drain;
 mod growth;
 mod launch;
+mod profile;
 mod rest;
 mod rivals;
 mod tasks;
 
 mod bare;
+mod busy;
 mod client;
 mod commands;
 mod events;
@@ -59,7 +61,8 @@ const LONGEST: Duration = Duration::from_secs(45 * 60);
 type Figure = fn(Effort, &mut Table);
 
 /// All figures, in the order of the table.
-const FIGURES: [(&str, Figure); 10] = [
+const FIGURES: [(&str, Figure); 11] = [
+    ("profile", profile::take),
     ("command", command::take),
     ("drain", drain::take),
     ("launch", launch::take),
@@ -85,6 +88,7 @@ fn main() {
             "--bench" => {}
             channels::ADAPTER => return channels::adapter(),
             rivals::channel::CHANNEL => return rivals::channel::run(),
+            busy::BUSY => return busy::run(),
             rivals::agent::AGENT => return rivals::agent::run(&arguments.next().unwrap()),
             "--quick" => effort = Effort::Quick,
             name if FIGURES.iter().any(|(known, _)| *known == name) => wanted.push(argument),
@@ -103,6 +107,7 @@ fn main() {
     let began = Instant::now();
     let mut table = Table::default();
     println!("{}\n", report::machine());
+    let _busy = busy::Busy::begin();
     for (name, take) in FIGURES {
         if wanted.is_empty() || wanted.iter().any(|one| one == name) {
             take(effort, &mut table);

@@ -74,11 +74,15 @@ fn idle(root: &Root, effort: Effort, most_mib: u64, table: &mut Table) {
     );
 }
 
-/// Waits until a daemon that has just started rests.
-pub(crate) fn settle(daemon: &Daemon) {
-    // What a start leaves for later is done at leisure, some ten seconds with many groups.
+/// Waits until what a start leaves for later is done: at leisure, some ten seconds with many groups.
+pub(crate) fn is_through(daemon: &Daemon) {
     let since = Instant::now();
     while daemon.share(Duration::from_secs(1)) > 0.01 && since.elapsed() < SETTLES {}
+}
+
+/// Waits until a daemon that has just started rests.
+pub(crate) fn settle(daemon: &Daemon) {
+    is_through(daemon);
     // Threads that the start needed leave after ten seconds without work, and within half a minute every idle group's
     // boxes were looked at once more.
     std::thread::sleep(Duration::from_secs(35));

@@ -1,11 +1,10 @@
 //! Roots to measure in, the real daemon on them, and its measures from outside.
 
 use std::{
-    collections::BTreeMap,
     fs::{self, File},
     os::unix::net::UnixDatagram,
     path::{Path, PathBuf},
-    process::{Child, Command, Stdio},
+    process::{Command, Stdio},
     sync::LazyLock,
     time::{Duration, Instant},
 };
@@ -17,6 +16,12 @@ use ipc_handlers::{
 };
 use rusqlite::{Connection, OpenFlags};
 use serde_json::Value;
+
+use crate::commands::PICTURE;
+
+mod daemon;
+
+pub(crate) use daemon::Daemon;
 
 /// However slow the machine is, this is long enough.
 const DEADLINE: Duration = Duration::from_secs(120);
@@ -52,7 +57,7 @@ pub(crate) struct Root {
 impl Root {
     pub(crate) fn new(groups: usize) -> Self {
         Self::with(
-            "[sandbox]\nkind = \"process\"\n[limits]\nmin_free_mib = 1\ncommands_per_minute = 4294967295\nmessages_per_minute = 4294967295\narchives = 1000000\n",
+            "[sandbox]\nkind = \"process\"\n[limits]\nmin_free_mib = 1\ncommands_per_minute = 4294967295\nmessages_per_minute = 4294967295\narchives = 1000000\n[media]\nchat_mib_per_hour = 100000\nstore_mib = 100000\n",
             groups,
         )
     }
@@ -88,6 +93,11 @@ impl Root {
                 added.unwrap();
             }
         });
+        for group in &root.groups {
+            let folder = root.path().join("groups").join(group);
+            fs::create_dir_all(&folder).unwrap();
+            fs::write(folder.join(PICTURE), b"\x89PNG\r\n\x1a\n, and a little more").unwrap();
+        }
         root
     }
 
@@ -114,6 +124,11 @@ impl Root {
         }
         command.stdin(Stdio::null());
         command
+    }
+
+    /// Runs `g2` with these arguments; what it prints is of no interest.
+    pub(crate) fn run(&self, arguments: &[&str]) {
+        assert!(self.command(arguments).stdout(Stdio::null()).status().unwrap().success(), "{arguments:?}");
     }
 
     /// The store, beside a daemon that may be up. What is changed while it is up needs a `changed` on its socket.
@@ -220,81 +235,4 @@ pub(crate) fn logged_at_ms(line: &Value) -> f64 {
 /// Wall-clock time, ms since the epoch: what logs and schedules are compared with.
 pub(crate) fn wall_ms() -> f64 {
     jiff::Timestamp::now().as_microsecond() as f64 / 1e3
-}
-
-/// A `g2 serve`, killed when it is dropped.
-pub(crate) struct Daemon {
-    child: Child,
-    pub(crate) spawned: Instant,
-    /// When it said that it was ready.
-    pub(crate) ready: Instant,
-}
-
-impl Daemon {
-    /// Starts any program that serves; when it is ready is for the caller to find out.
-    pub(crate) fn spawn(command: &mut Command) -> Self {
-        let spawned = Instant::now();
-        Self { child: command.spawn().unwrap(), spawned, ready: spawned }
-    }
-
-    /// Kills it at once.
-    pub(crate) fn kill(mut self) {
-        self.child.kill().unwrap();
-        self.child.wait().unwrap();
-    }
-
-    /// Returns the resident memory, KiB.
-    pub(crate) fn resident_kib(&self) -> u64 {
-        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
-        line.trim().trim_end_matches(" kB").parse().unwrap()
-    }
-
-    /// Returns the processor time that each of its threads has used so far, user and system.
-    pub(crate) fn processor_time(&self) -> BTreeMap<String, Duration> {
-        let threads = fs::read_dir(format!("/proc/{}/task", self.child.id())).unwrap();
-        threads
-            .filter_map(|thread| {
-                let thread = thread.unwrap();
-                // It may have ended by now.
-                let stat = fs::read_to_string(thread.path().join("schedstat")).ok()?;
-                let used = stat.split_whitespace().next()?.parse().ok()?;
-                Some((thread.file_name().into_string().unwrap(), Duration::from_nanos(used)))
-            })
-            .collect()
-    }
-
-    /// Returns the processor time that it has used so far, user and system, that of ended threads too: in steps of 10 ms.
-    pub(crate) fn processor_time_in_all(&self) -> Duration {
-        let stat = fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap();
-        let fields = stat.rsplit_once(") ").unwrap().1.split(' ').skip(11).take(2);
-        let ticks: u64 = fields.map(|field| field.parse::<u64>().unwrap()).sum();
-        Duration::from_millis(ticks * 10)
-    }
-
-    /// Returns the share of a processor that it uses in `window`.
-    pub(crate) fn share(&self, window: Duration) -> f64 {
-        let before = self.processor_time();
-        std::thread::sleep(window);
-        let used: Duration = self
-            .processor_time()
-            .into_iter()
-            .map(|(thread, after)| after.saturating_sub(before.get(&thread).copied().unwrap_or_default()))
-            .sum();
-        used.as_secs_f64() / window.as_secs_f64()
-    }
-
-    /// Asks it to stop, and waits for the end.
-    pub(crate) fn stop(mut self) {
-        let pid = rustix::process::Pid::from_raw(i32::try_from(self.child.id()).unwrap()).unwrap();
-        rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
-        self.child.wait().unwrap();
-    }
-}
-
-impl Drop for Daemon {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
 }
