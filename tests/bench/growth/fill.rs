@@ -2,7 +2,7 @@
 
 use rusqlite::{Connection, params};
 
-use crate::rig::{Root, wall_ms};
+use crate::rig::{Root, wait_until, wall_ms};
 
 /// How many messages a run was given, one by one; each is answered, and the agent gives a command.
 const TURNS: usize = 4;
@@ -12,7 +12,7 @@ pub(super) const OLD_RUNS: usize = 250;
 const OLD: i64 = 400;
 const YOUNG: i64 = 60;
 const DAY_MS: i64 = 86_400_000;
-/// One row of so many is a task, one of so many a slot that did not run.
+/// How many rows come to one task, and to one slot that did not run.
 const ROWS_A_TASK: usize = 200;
 const ROWS_A_SLOT: usize = 100;
 /// The rows that a run leaves: itself, its use of the model, two tools, and five a turn.
@@ -82,9 +82,11 @@ pub(super) fn fill(root: &Root, rows: usize) -> usize {
     let others = root.groups.len() - 1;
     let runs = rows / ROWS_A_RUN;
     let now = wall_ms() as i64;
-    for pragma in ["foreign_keys = OFF", "journal_mode = OFF", "synchronous = OFF", "cache_size = -500000"] {
+    for pragma in ["foreign_keys = OFF", "synchronous = OFF", "cache_size = -500000"] {
         store.execute_batch(&format!("PRAGMA {pragma}")).unwrap();
     }
+    // The store that made the groups may be closing still.
+    wait_until("the store for itself", || store.execute_batch("PRAGMA journal_mode = OFF").is_ok());
     // What is made row by row for a feed that nobody reads, and in the order of rows for indexes of another order, is put back
     // when all rows are there.
     let later = set_aside(&store);
