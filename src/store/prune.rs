@@ -293,14 +293,18 @@ impl Left {
 /// of the ids that would go.
 fn notes(what: History) -> Option<(String, String)> {
     let (table, id) = table(what);
-    let (more, indexes): (&[&str], &[&str]) = match what {
+    let (more, indexes): (&[(&str, &str)], &[&str]) = match what {
         History::Approvals | History::Messages => (&[], &[]),
-        History::Batches | History::Outbox => (&["run_id"], &["run_id"]),
-        History::Receipts => (&["run_id", "token_id"], &["run_id", "CAST(token_id AS INTEGER)"]),
+        History::Batches | History::Outbox => (&[("run_id", "INTEGER")], &["run_id"]),
+        History::Receipts => {
+            (&[("run_id", "INTEGER"), ("token_id", "TEXT")], &["run_id", "CAST(token_id AS INTEGER)"])
+        }
         History::ByHand | History::Runs => return None,
     };
-    let columns: String = more.iter().map(|column| format!(", {column}")).collect();
-    let mut make = format!("CREATE TEMP TABLE left_{table} ({id} INTEGER PRIMARY KEY{columns});");
+    let columns: String = more.iter().map(|(column, _)| format!(", {column}")).collect();
+    // Without its type, the index of a column is not looked into for a value of another type.
+    let typed: String = more.iter().map(|(column, kind)| format!(", {column} {kind}")).collect();
+    let mut make = format!("CREATE TEMP TABLE left_{table} ({id} INTEGER PRIMARY KEY{typed});");
     for (n, of) in indexes.iter().enumerate() {
         make.push_str(&format!("CREATE INDEX temp.left_{table}_{n} ON left_{table} ({of});"));
     }

@@ -66,35 +66,42 @@ fn steps(c: &Connection, sql: &str, values: &[&dyn ToSql]) -> i64 {
     statement.get_status(rusqlite::StatementStatus::VmStep).into()
 }
 
-/// The steps of all looks of a dry run, and of all statements that find and remove, 250 rows at a time.
-fn work(n: i64) -> (i64, i64) {
-    let dir = tempfile::tempdir().unwrap();
-    let store = Store::open(&dir.path().join("g2.sqlite")).unwrap();
-    let at = |ms| Time(ms);
-    let keep = Keep {
-        horizon: crate::domain::host::prune::Horizon {
-            before: at(5),
-            receipts: at(5),
-            denied: at(5),
-            audit: at(5),
-        },
+/// What is older than instant 5 goes.
+fn keep() -> Keep {
+    let at = Time(5);
+    Keep {
+        horizon: crate::domain::host::prune::Horizon { before: at, receipts: at, denied: at, audit: at },
         claimed: Vec::new(),
         origins: Vec::new(),
         working: Vec::new(),
         groups: std::collections::BTreeMap::new(),
-    };
+    }
+}
+
+/// The steps of all looks of a dry run.
+fn dry_work(c: &Connection) -> i64 {
+    let values = Values::of(&keep());
+    let mut dry = 0;
+    for what in History::ALL {
+        dry += steps(c, &search(what, Left::Noted), &values.and(&[&0, &i64::MAX]));
+        if let Some((make, fill)) = notes(what) {
+            c.execute_batch(&make).unwrap();
+            let ids = found(c, &search(what, Left::Noted), &values.and(&[&0, &i64::MAX])).unwrap();
+            dry += steps(c, &fill, &[&serde_json::json!(ids).to_string()]);
+        }
+    }
+    dry
+}
+
+/// The steps of all looks of a dry run, and of all statements that find and remove, 250 rows at a time.
+fn work(n: i64) -> (i64, i64) {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::open(&dir.path().join("g2.sqlite")).unwrap();
+    let keep = keep();
     let c = Connection::open(dir.path().join("g2.sqlite")).unwrap();
     busy_run(&c, n);
     let values = Values::of(&keep);
-    let mut dry = 0;
-    for what in History::ALL {
-        dry += steps(&c, &search(what, Left::Noted), &values.and(&[&0, &i64::MAX]));
-        if let Some((make, fill)) = notes(what) {
-            c.execute_batch(&make).unwrap();
-            let ids = found(&c, &search(what, Left::Noted), &values.and(&[&0, &i64::MAX])).unwrap();
-            dry += steps(&c, &fill, &[&serde_json::json!(ids).to_string()]);
-        }
-    }
+    let dry = dry_work(&c);
     let mut real = 0;
     for what in History::ALL {
         let mut after = 0;
@@ -118,4 +125,26 @@ fn twice_the_messages_of_one_run_are_twice_the_work() {
     let (once, twice) = (work(1000), work(2000));
     assert!(twice.0 * 10 < once.0 * 22, "dry: {once:?} {twice:?}");
     assert!(twice.1 * 10 < once.1 * 22, "{once:?} {twice:?}");
+}
+
+#[test]
+fn a_dry_run_does_not_walk_through_the_rows_that_stay_for_each_row_that_goes() {
+    let (old, young) = (500, 1000);
+    let dir = tempfile::tempdir().unwrap();
+    Store::open(&dir.path().join("g2.sqlite")).unwrap();
+    let c = Connection::open(dir.path().join("g2.sqlite")).unwrap();
+    busy_run(&c, old);
+    let numbers =
+        format!("WITH RECURSIVE n (a) AS (VALUES (1) UNION ALL SELECT a + 1 FROM n WHERE a < {young})");
+    c.execute_batch(&format!(
+        "INSERT INTO runs (id, group_folder, lane_id, chat_jid, kind, source, status, sandbox, generation, created_at, ended_at)
+           VALUES (2, 'g', 1, 'c:1', 'message', 's', 'succeeded', 'x', 0, 9, 9);
+         INSERT INTO batches (lane_id, run_id, first, last, state, via, outbox_mark, claim_mark, handed_at, ended_at)
+           {numbers} SELECT 1, 2, {old} + a, {old} + a, 'done', 'input', 0, 0, 9, 9 FROM n;
+         INSERT INTO outbox (chat_jid, text, status, cause, run_id, created_at, sent_at)
+           {numbers} SELECT 'c:1', 'x', 'sent', 'x', 2, 9, 9 FROM n;",
+    ))
+    .unwrap();
+    let steps = dry_work(&c);
+    assert!(steps < old * young, "{steps}");
 }
