@@ -1,4 +1,5 @@
 //! How agents are woken: their session is resumed, and one that can't be is not in the way of its lane.
+#![expect(clippy::disallowed_methods, reason = "the test reads what its agent wrote down")]
 
 use serde_json::Value;
 
