@@ -130,7 +130,7 @@ Removed:
 
 Examples:
   g2 up  # makes a root, and more
-  g2 groups set main 'a b c d e f g h' x=1";
+  g2 groups set main 'a b c d e f g' x=1";
         let laid = "\
 One two three four five
 six.
@@ -150,7 +150,7 @@ Examples:
   g2 up  # makes a root,
          # and more
   g2 groups set main \\
-    'a b c d e f g h' x=1";
+    'a b c d e f g' x=1";
         assert_eq!(help(text, 25), laid);
         assert_eq!(help(&help(text, 25), 25), laid);
         // A colon at the end of a line within a paragraph makes no heading.
