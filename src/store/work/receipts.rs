@@ -169,7 +169,7 @@ impl Store {
         now: Time,
     ) -> impl Future<Output = Result<Vec<Result<Settled>>>> + Send + use<> {
         let rules = Rules { zones, bounds: self.bounds_now() };
-        self.write(move |c| {
+        self.write_pieces(move |c| {
             let (mut outcomes, mut replies) = (Vec::new(), 0);
             for file in &files {
                 let outcome = in_savepoint(c, |c| settle(c, file, &rules, now));
@@ -180,7 +180,7 @@ impl Store {
                     break;
                 }
             }
-            Ok(outcomes)
+            outcomes
         })
     }
 
