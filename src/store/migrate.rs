@@ -69,6 +69,7 @@ const MIGRATIONS: &[(&str, &str)] = &[
     ("0065_audit", include_str!("../../migrations/0065_audit.sql")),
     ("0066_totals", include_str!("../../migrations/0066_totals.sql")),
     ("0090_usage_sums", include_str!("../../migrations/0090_usage_sums.sql")),
+    ("0092_lighter_receipts", include_str!("../../migrations/0092_lighter_receipts.sql")),
 ];
 
 /// The migration of the program that comes next, which tests play.

@@ -337,6 +337,15 @@ impl Store {
         self.writer.write(work)
     }
 
+    /// Queues `work` that makes its own savepoints; see [`Writer::write_pieces`].
+    fn write_pieces<T, F>(&self, work: F) -> impl Future<Output = Result<T>> + Send + use<T, F>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Connection) -> T + Send + 'static,
+    {
+        self.writer.write_pieces(work)
+    }
+
     /// Reads on a connection of its own, beside the writer: sees everything committed so far. The caller's thread waits for the
     /// disk.
     fn read<T>(&self, work: impl FnOnce(&Connection) -> Result<T>) -> Result<T> {

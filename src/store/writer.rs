@@ -59,12 +59,30 @@ impl Writer {
         T: Send + 'static,
         F: FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
     {
+        self.give(move |connection| in_savepoint(connection, work))
+    }
+
+    /// Runs `work` in the next commit without a savepoint around it: what fails in it is undone by savepoints of its own. One
+    /// around many would keep each page that they change a second time.
+    pub(super) fn write_pieces<T, F>(
+        &self,
+        work: F,
+    ) -> impl Future<Output = Result<T, StoreError>> + Send + use<T, F>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Connection) -> T + Send + 'static,
+    {
+        self.give(move |connection| Ok(work(connection)))
+    }
+
+    fn give<T, F>(&self, work: F) -> impl Future<Output = Result<T, StoreError>> + Send + use<T, F>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
+    {
         let (answer, result) = oneshot::channel();
         let job: Job = Box::new(move |connection| {
-            let outcome = match connection {
-                Some(connection) => in_savepoint(connection, work),
-                None => Err(StoreError::Closed),
-            };
+            let outcome = connection.map_or(Err(StoreError::Closed), work);
             Box::new(move |commit| {
                 let _ = answer.send(commit.and(outcome));
             })

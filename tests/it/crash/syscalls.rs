@@ -255,6 +255,42 @@ fn no_reply_and_no_removal_goes_before_the_synced_commit_of_its_receipt() {
     assert_eq!(judged, Judged { too_early: Vec::new(), replies: COMMANDS, removals: COMMANDS });
 }
 
+/// What the file system keeps of a file beside its bytes, a commit does not wait for; and nothing is written to be undone that
+/// memory can hold.
+#[test]
+fn a_commit_waits_for_the_bytes_of_the_log_and_makes_no_file_beside_it() {
+    if !strace() {
+        return;
+    }
+    let root = Root::new("");
+    let traced = Traced::serve(&root, "fdatasync,fsync,open,openat");
+    for n in 0..20 {
+        root.put_command(
+            "main",
+            "tasks",
+            &format!("{n}.json"),
+            &json!({"type": "schedule_task", "requestId": format!("r{n}"), "prompt": "x", "schedule_type": "interval",
+                    "schedule_value": "3600000", "targetJid": "local:main"}),
+        );
+        root.reply("main", &format!("r{n}"));
+    }
+    let trace = traced.stop(&root);
+    let calls = calls(&trace);
+    let of_the_log = |name: &str| {
+        calls.iter().filter(|call| call.name == name && call.args.contains("g2.sqlite-wal>")).count()
+    };
+    assert!(of_the_log("fdatasync") >= 20, "{trace}");
+    assert_eq!(of_the_log("fsync"), 0);
+    let beside: Vec<&str> = calls
+        .iter()
+        .filter(|call| {
+            call.name.starts_with("open") && call.args.contains("O_EXCL") && call.args.contains("/tmp\"")
+        })
+        .map(|call| call.args.as_str())
+        .collect();
+    assert_eq!(beside, [""; 0]);
+}
+
 /// The renames of a trace from one directory to another, and how many there are within one.
 fn moves(trace: &str) -> (Vec<String>, usize) {
     let by_descriptor = Regex::new(r#"^\d+<([^>]*)>, "[^"]*", \d+<([^>]*)>,"#).unwrap();

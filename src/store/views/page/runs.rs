@@ -72,7 +72,9 @@ impl Store {
                 Ok((r.get("id")?, r.get("chat_jid")?, r.word("outbox", "status")?, r.get("text")?))
             })?;
             let mut asked = c.prepare_cached(
-                "SELECT claim_id, type, outcome, reason FROM receipts INDEXED BY receipts_of_run WHERE run_id = ?1 ORDER BY claim_id LIMIT ?2",
+                "SELECT claim_id, type, outcome, reason FROM receipts
+                 WHERE claim_id IN (SELECT claim_id FROM receipts INDEXED BY receipts_by_run WHERE run_id = ?1 ORDER BY claim_id LIMIT ?2)
+                 ORDER BY claim_id",
             )?;
             let asked = asked.query_map(params![run, MOST], |r| {
                 Ok((r.get("claim_id")?, r.get("type")?, r.get("outcome")?, r.get("reason")?))

@@ -102,6 +102,35 @@ pub(super) fn cancel(c: &Connection, group: &Folder, id: &str) -> Applied {
     Ok(Ok(Outcome::TaskCancelled { task_id: id.to_owned() }))
 }
 
+/// The statement that changes a task, after what `$words` changes of it.
+macro_rules! change {
+    ($words:literal) => {
+        concat!(
+            "UPDATE tasks SET ",
+            $words,
+            "context_mode = coalesce(?7, context_mode), catch_up = coalesce(?8, catch_up), output = coalesce(?9, output),
+             catch_up_window_ms = coalesce(?13, catch_up_window_ms), status = coalesce(?10, status),
+             next_run = coalesce(CASE WHEN ?12 AND ?5 IS NULL AND rest_until IS NOT NULL THEN slot END, ?11, next_run),
+             rest_until = CASE WHEN ?11 IS NULL AND NOT ?12 THEN rest_until END,
+             failures = iif(?12, 0, failures), failures_told = iif(?12, 0, failures_told),
+             paused_for = CASE WHEN ?10 IS NULL THEN paused_for END,
+             next_slot = CASE WHEN ?11 IS NULL OR ?11 = next_run THEN next_slot END, accounted = iif(?11 IS NULL OR ?11 = next_run, accounted, ?14),
+             asked_slot = CASE WHEN ?11 IS NULL THEN asked_slot WHEN ?11 <= ?14 THEN ?11 END,
+             slot = CASE WHEN ?11 IS NULL OR ?11 = next_run THEN slot END, tries = iif(?11 IS NULL OR ?11 = next_run, tries, 0),
+             free_returns = iif(?11 IS NULL OR ?11 = next_run, free_returns, 0), held_up_since = iif(?11 IS NULL OR ?11 = next_run, held_up_since, NULL)
+             WHERE id = ?1 AND group_folder = ?2",
+        )
+    };
+}
+
+/// Changes a task whose prompt, script and schedule stay as they are.
+const CHANGE: &str = change!("");
+/// Changes any task.
+const CHANGE_WITH_WORDS: &str = change!(
+    "prompt = coalesce(?3, prompt), script = CASE WHEN ?4 IS NULL THEN script ELSE nullif(?4, '') END,
+     schedule_type = coalesce(?5, schedule_type), schedule_value = coalesce(?6, schedule_value), "
+);
+
 /// Changes a task. A new `next_run` is a new slot, with all its tries; one that is due already was asked for. If its rest ends,
 /// the occurrence that was put off is due when it was due, unless the schedule is new.
 pub(in crate::store) fn change(
@@ -117,38 +146,24 @@ pub(in crate::store) fn change(
         return Ok(Err(too_long));
     }
     let (_, before) = tasks::sum_of(c, group)?;
-    let changed = c
-        .prepare_cached(
-            "UPDATE tasks SET prompt = coalesce(?3, prompt), script = CASE WHEN ?4 IS NULL THEN script ELSE nullif(?4, '') END,
-               schedule_type = coalesce(?5, schedule_type), schedule_value = coalesce(?6, schedule_value),
-               context_mode = coalesce(?7, context_mode), catch_up = coalesce(?8, catch_up), output = coalesce(?9, output),
-               catch_up_window_ms = coalesce(?13, catch_up_window_ms), status = coalesce(?10, status),
-               next_run = coalesce(CASE WHEN ?12 AND ?5 IS NULL AND rest_until IS NOT NULL THEN slot END, ?11, next_run),
-               rest_until = CASE WHEN ?11 IS NULL AND NOT ?12 THEN rest_until END,
-               failures = iif(?12, 0, failures), failures_told = iif(?12, 0, failures_told),
-               paused_for = CASE WHEN ?10 IS NULL THEN paused_for END,
-               next_slot = CASE WHEN ?11 IS NULL OR ?11 = next_run THEN next_slot END, accounted = iif(?11 IS NULL OR ?11 = next_run, accounted, ?14),
-               asked_slot = CASE WHEN ?11 IS NULL THEN asked_slot WHEN ?11 <= ?14 THEN ?11 END,
-               slot = CASE WHEN ?11 IS NULL OR ?11 = next_run THEN slot END, tries = iif(?11 IS NULL OR ?11 = next_run, tries, 0),
-               free_returns = iif(?11 IS NULL OR ?11 = next_run, free_returns, 0), held_up_since = iif(?11 IS NULL OR ?11 = next_run, held_up_since, NULL)
-             WHERE id = ?1 AND group_folder = ?2",
-        )?
-        .execute(params![
-            id,
-            group.as_str(),
-            change.prompt,
-            change.script,
-            change.schedule.as_ref().map(|schedule| schedule.kind().as_str()),
-            change.schedule.as_ref().map(Schedule::value),
-            change.context_mode.map(ContextMode::as_str),
-            change.catch_up.map(CatchUp::as_str),
-            change.output.map(OutputMode::as_str),
-            change.status.map(TaskStatus::as_str),
-            change.next_run.map(|at| at.0),
-            change.afresh,
-            change.catch_up_window_ms,
-            now.0,
-        ])?;
+    // What stays as it is costs no page of the indexes that hold its length.
+    let words = change.prompt.is_some() || change.script.is_some() || change.schedule.is_some();
+    let changed = c.prepare_cached(if words { CHANGE_WITH_WORDS } else { CHANGE })?.execute(params![
+        id,
+        group.as_str(),
+        change.prompt,
+        change.script,
+        change.schedule.as_ref().map(|schedule| schedule.kind().as_str()),
+        change.schedule.as_ref().map(Schedule::value),
+        change.context_mode.map(ContextMode::as_str),
+        change.catch_up.map(CatchUp::as_str),
+        change.output.map(OutputMode::as_str),
+        change.status.map(TaskStatus::as_str),
+        change.next_run.map(|at| at.0),
+        change.afresh,
+        change.catch_up_window_ms,
+        now.0,
+    ])?;
     if change.afresh {
         failing::forget(c, group, id)?;
     }
