@@ -67,17 +67,17 @@ impl Conditions {
 impl Conditions {
     /// Rows from a time on, of a table with its ids and its times. Ids are given in the order of time: behind a row that is
     /// older by more than a clock may have been set back, nothing is looked at.
-    pub(super) fn since(self, (table, id, at): (&str, &str, &str), since: Option<Time>) -> Self {
-        let behind = from(table, id, at, "?");
+    pub(super) fn since(self, (from_table, id, at): (&str, &str, &str), since: Option<Time>) -> Self {
+        let behind = from(from_table, id, at, "?");
         self.with(&format!("{at} >= ?"), since.map(|at| at.0))
             .with(&format!("{id} > {behind}"), since.map(|at| at.0))
     }
 }
 
-/// The id behind which no row of a table is as young as the instant `since`, a place of a statement.
-pub(super) fn from(table: &str, id: &str, at: &str, since: &str) -> String {
+/// The id behind which no row of a table (`FROM messages`) is as young as the instant `since`, a place of a statement.
+pub(super) fn from(from_table: &str, id: &str, at: &str, since: &str) -> String {
     format!(
-        "coalesce((SELECT past.{id} FROM {table} past WHERE past.{at} < {since} - {DAY_MS} ORDER BY past.{id} DESC LIMIT 1), {})",
+        "coalesce((SELECT past.{id} {from_table} past WHERE past.{at} < {since} - {DAY_MS} ORDER BY past.{id} DESC LIMIT 1), {})",
         i64::MIN
     )
 }

@@ -269,7 +269,7 @@ impl Store {
         .await
     }
 
-    /// Returns the newest message of a chat with the platform's id `id`: an edit is among the newest [`LOOKED_BACK`] of the
+    /// Returns the newest message of a chat with the platform's id `id`: an edit is among the newest `LOOKED_BACK` of the
     /// chat, the message itself is found however old it is.
     pub async fn message_by_id(&self, chat: &str, id: &str) -> Result<Option<Message>> {
         let chat = chat.to_owned();
@@ -291,7 +291,7 @@ impl Store {
 pub(in crate::store) fn wanted(which: &Which) -> Conditions {
     Conditions::default()
         .with("chat_jid = ?", which.chat.clone())
-        .since(("messages", "seq", "received_at"), which.since)
+        .since(("FROM messages", "seq", "received_at"), which.since)
         .with("received_at < ?", which.until.map(|at| at.0))
         .with(
             "EXISTS (SELECT 1 FROM inbox g JOIN lanes l ON l.id = g.lane_id WHERE g.seq = messages.seq AND l.group_folder = ?)",

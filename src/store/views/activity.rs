@@ -50,9 +50,9 @@ impl Store {
         limit: Option<usize>,
     ) -> Result<Vec<Activity>> {
         self.read(|c| {
-            let since_message = from("messages", "seq", "received_at", "?1");
-            let since_text = from("outbox", "id", "created_at", "?1");
-            let since_command = from("receipts", "claim_id", "at", "?1");
+            let since_message = from("FROM messages", "seq", "received_at", "?1");
+            let since_text = from("FROM outbox", "id", "created_at", "?1");
+            let since_command = from("FROM receipts", "claim_id", "at", "?1");
             // A run that began since then is under way, or ended since then.
             let mut newest = c.prepare_cached(&format!(
                 "SELECT * FROM (

@@ -25,7 +25,7 @@ impl Store {
             };
             let conditions = Conditions::default()
                 .with("chat_jid = ?", which.chat.clone())
-                .since(("outbox", "id", "created_at"), which.since)
+                .since(("FROM outbox", "id", "created_at"), which.since)
                 .with("created_at < ?", which.until.map(|at| at.0))
                 .with(
                     "coalesce(group_folder, (SELECT r.group_folder FROM runs r WHERE r.id = run_id)) = ?",

@@ -97,7 +97,7 @@ impl Store {
         let mut first = "?1".to_owned();
         if let Some(since) = filter.since {
             values.push(since.0.into());
-            first = format!("max(?1, {})", from("receipts", "claim_id", "at", "?2"));
+            first = format!("max(?1, {})", from("FROM receipts", "claim_id", "at", "?2"));
         }
         let mut sql = format!("{ROW} FROM receipts WHERE claim_id >= {first}");
         if let Some(group) = &filter.group {
