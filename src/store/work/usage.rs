@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use ipc_handlers::{Folder, Time};
 use jiff::tz::TimeZone;
-use rusqlite::{Connection, Row, params};
+use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
 use super::outside::add_refused;
 use crate::domain::{
@@ -144,13 +144,11 @@ fn summed(
     Ok(rows.collect::<rusqlite::Result<_>>()?)
 }
 
-/// The groups and models that used something, each found by a step along the key.
-const WHO: &str = "WITH RECURSIVE who (g, m) AS (
-   SELECT * FROM (SELECT group_folder, model FROM usage_days ORDER BY group_folder, model LIMIT 1)
-   UNION ALL
-   SELECT (SELECT group_folder FROM usage_days WHERE (group_folder, model) > (g, m) ORDER BY group_folder, model LIMIT 1),
-          (SELECT model FROM usage_days WHERE (group_folder, model) > (g, m) ORDER BY group_folder, model LIMIT 1)
-   FROM who WHERE g IS NOT NULL)";
+/// The next group and model behind a group and a model: a step along the key, however many days they have.
+const NEXT: &str = "SELECT group_folder, model FROM usage_days WHERE (group_folder, model) > (?1, ?2) ORDER BY group_folder, model LIMIT 1";
+/// A group's use of a model in whole days, along the key. No row without use.
+const OF_DAYS: &str =
+    "FROM usage_days WHERE group_folder = ?1 AND model = ?2 AND day >= ?3 AND day < ?4 HAVING count(*) > 0";
 
 /// Adds up what each group used: whole days from their sums, what is before and behind them from its quarters.
 fn of_groups(c: &Connection, (since, until): (i64, i64)) -> Result<Vec<Used>> {
@@ -166,12 +164,22 @@ fn of_groups(c: &Connection, (since, until): (i64, i64)) -> Result<Vec<Used>> {
     };
     add(summed(c, key, (since, first), None, whole_group)?);
     if first < last {
-        let mut rows = c.prepare_cached(&format!(
-            "{WHO} SELECT d.group_folder, d.model, {TOTAL} FROM who CROSS JOIN usage_days d
-             ON d.group_folder = who.g AND d.model = who.m AND d.day >= ?1 AND d.day < ?2 GROUP BY who.g, who.m"
-        ))?;
-        let rows = rows.query_map([first, last], |r| Ok((whole_group(r)?, r.get("model")?, total(r)?)))?;
-        add(rows.collect::<rusqlite::Result<_>>()?);
+        let (mut next, mut sum) =
+            (c.prepare_cached(NEXT)?, c.prepare_cached(&format!("SELECT {TOTAL} {OF_DAYS}"))?);
+        let mut at: Option<(Folder, String)> = None;
+        loop {
+            let behind = at.as_ref().map_or(("", ""), |(group, model)| (group.as_str(), model.as_str()));
+            let found = next
+                .query_row(behind, |r| Ok((r.folder("group_folder")?, r.get::<_, String>("model")?)))
+                .optional()?;
+            let Some((group, model)) = found else { break };
+            let used = sum.query_row(params![group.as_str(), model, first, last], total).optional()?;
+            add(used
+                .map(|total| (Whose::Group { group: group.clone() }, model.clone(), total))
+                .into_iter()
+                .collect());
+            at = Some((group, model));
+        }
     }
     add(summed(c, key, (last.max(first), until), None, whole_group)?);
     Ok(all.into_iter().map(|((whose, model), total)| (whose, model, total)).collect())
@@ -313,25 +321,17 @@ mod tests {
         let c = Connection::open(dir.path().join("g2.sqlite")).unwrap();
         let plan = |sql: &str| -> Vec<String> {
             let mut rows = c.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
-            rows.query_map([1, 2], |r| r.get("detail")).unwrap().map(|step| step.unwrap()).collect()
+            rows.raw_query().mapped(|r| r.get("detail")).map(|step| step.unwrap()).collect()
         };
         let days = plan(
             "SELECT quarter, model FROM usage_quarters WHERE quarter >= ?1 AND quarter < ?2 GROUP BY quarter, model",
         );
         assert_eq!(days, ["SEARCH usage_quarters USING PRIMARY KEY (quarter>? AND quarter<?)"]);
-        let groups = plan(&format!(
-            "{WHO} SELECT {TOTAL} FROM who CROSS JOIN usage_days d ON d.group_folder = who.g AND d.model = who.m AND d.day >= ?1 AND d.day < ?2"
-        ));
-        assert!(
-            groups.iter().any(|step| step
-                .starts_with("SEARCH d USING PRIMARY KEY (group_folder=? AND model=? AND day>? AND day<?)")),
-            "{groups:?}"
-        );
-        assert!(
-            groups.iter().filter(|step| step.contains("usage_days")).all(|step| step.starts_with("SEARCH")
-                || step.contains("COVERING")
-                || step == "SCAN usage_days"),
-            "{groups:?}"
+        assert_eq!(plan(NEXT), ["SEARCH usage_days USING PRIMARY KEY ((group_folder,model)>(?,?))"]);
+        let of_days = plan(&format!("SELECT {TOTAL} {OF_DAYS}"));
+        assert_eq!(
+            of_days,
+            ["SEARCH usage_days USING PRIMARY KEY (group_folder=? AND model=? AND day>? AND day<?)"]
         );
     }
 }
