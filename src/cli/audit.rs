@@ -178,7 +178,7 @@ fn check(store: &Store, root: &Path, known: Option<(i64, Hash)>, now: Time) -> R
     // The log knows rows that the store does not.
     let newest = marks.map(|(row, _)| row).next_back().unwrap_or(0).max(ends.newest);
     let mut checked = chain.end(newest);
-    // Rows go by themselves when they are very old. One that the log knows as younger went otherwise.
+    // Only very old rows are pruned. A row that the log knows as younger was removed by hand.
     let is_young =
         |line: &&String| written_at(line).is_some_and(|at| now.ms_since(at) < i64::from(AUDIT_DAYS) * DAY_MS);
     let rows = noted.iter().filter(is_young).filter_map(|line| read_mark(line)).map(|(row, _)| row);

@@ -74,7 +74,7 @@ fn stage(script: &Value, refuse: &[&str]) -> Option<(Stage, Model)> {
     let env = json!({
         "GEMINI_API_KEY": "placeholder",
         "GOOGLE_GEMINI_BASE_URL": format!("http://127.0.0.1:{}", model.port),
-        // One process, which is the one that we end.
+        // The CLI stays one process, and the runner ends that one.
         "GEMINI_CLI_NO_RELAUNCH": "true",
     });
     let provider = json!({
@@ -104,8 +104,8 @@ fn next(runner: &Runner) -> (Record, String) {
     }
 }
 
-/// Has each session begin in another minute, by its file's name: the agent empties one that it loads in the minute in which it
-/// began.
+/// Moves the beginning of each session to another minute, by its file's name. The agent empties a session that it loads in
+/// the minute of its beginning.
 fn let_time_pass(stage: &Stage) {
     let chats = stage.home.path(format!("{HOME}/tmp/group/chats"));
     for entry in fs::read_dir(chats).unwrap() {
