@@ -28,6 +28,16 @@ fn what_was_published_before_now_is_stamped_before_it_however_late_in_the_millis
 }
 
 #[test]
+fn nobody_looks_for_the_writer_of_a_file_that_has_not_changed_for_a_while() {
+    let (now, second) = (Time(1_000_000), 1_000_000_000);
+    let ctime = |seconds_ago: i64| now.0 * 1_000_000 - seconds_ago * second;
+    assert!(is_young(ctime(0), now) && is_young(ctime(1), now));
+    assert!(!is_young(ctime(2), now) && !is_young(ctime(3600), now));
+    assert!(is_young(ctime(-3600), now), "a clock that was set back tells nothing");
+    assert!(is_young(i64::MAX, now) && !is_young(i64::MIN, now));
+}
+
+#[test]
 fn files_are_taken_in_turn_each_when_nothing_of_it_can_be_outstanding() {
     for (words, first, second) in [
         (vec![], 0, 0),

@@ -38,6 +38,7 @@ impl Worker {
                 let (mut found, mut directories) = (Vec::new(), BTreeSet::new());
                 let (mut more, mut is_whole) = (false, true);
                 let mut until = i64::MAX;
+                let now = clock::now();
                 for in_box in CommandBox::ALL {
                     match boxes.list(in_box, LISTED) {
                         Ok(listing) => {
@@ -51,6 +52,7 @@ impl Worker {
                             found.extend(listing.entries.into_iter().map(|entry| {
                                 // What is no file has no writer that could be waited for.
                                 let open = entry.kind == FileKind::File
+                                    && scan::is_young(entry.ctime, now)
                                     && !matches!(boxes.writer(in_box, &entry), Writer::None);
                                 (in_box, entry, open)
                             }));
