@@ -20,8 +20,11 @@ use tokio_util::sync::CancellationToken;
 use super::{Ask, Boxes};
 use crate::{
     config::Live,
-    domain::host::{errors::chain, feed::EventKind},
-    ipc::{PutError, World},
+    domain::{
+        host::{errors::chain, feed::EventKind},
+        rows::Group,
+    },
+    ipc::{GroupBoxes, PutError, World},
     store::{Follower, News, Store, StoreError},
     system::clock,
 };
@@ -37,19 +40,25 @@ enum Unwritten {
     Put(#[from] PutError),
 }
 
-/// Which of a group's snapshots.
+/// One of a group's snapshots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Shown {
+pub enum List {
     Tasks,
-    All,
+    Groups,
+    Sessions,
 }
 
-/// Which snapshots of a group are not as the store is.
-#[derive(Clone, Copy, Debug)]
-struct Wanted {
-    shown: Shown,
+impl List {
+    /// Every one.
+    pub const ALL: [Self; 3] = [Self::Tasks, Self::Groups, Self::Sessions];
+}
+
+/// When a snapshot that is not as the store is gets written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum When {
+    AtLeisure,
     /// The command that brought it waits for it.
-    at_once: bool,
+    AtOnce,
 }
 
 /// Which snapshots are to be written, and whose turn it is.
@@ -61,8 +70,10 @@ pub struct Snapshots {
     mailboxes: mpsc::UnboundedSender<Ask>,
     /// One writer at a time per group, so that an older state never lands on a newer one.
     turns: Mutex<BTreeMap<Folder, Arc<Mutex<()>>>>,
-    wanted: Mutex<BTreeMap<Folder, Wanted>>,
+    wanted: Mutex<BTreeMap<Folder, BTreeMap<List, When>>>,
     nudge: Notify,
+    /// The groups whose boxes the loop `ipc` was told of, or found at its start.
+    known: Mutex<BTreeSet<Folder>>,
     feed: Mutex<Follower>,
 }
 
@@ -78,6 +89,7 @@ impl Snapshots {
         mailboxes: mpsc::UnboundedSender<Ask>,
     ) -> Result<Self, StoreError> {
         let feed = store.follow_kinds(&FOLLOWED).await?;
+        let known = store.groups().await?.into_iter().map(|group| group.folder).collect();
         Ok(Self {
             config,
             store,
@@ -86,24 +98,28 @@ impl Snapshots {
             turns: Mutex::default(),
             wanted: Mutex::default(),
             nudge: Notify::new(),
+            known: Mutex::new(known),
             feed: Mutex::new(feed),
         })
     }
 
     /// Has snapshots of a group written in a moment.
-    pub fn soon(&self, group: &Folder, shown: Shown) {
-        self.want(group, Wanted { shown, at_once: false });
+    pub fn soon(&self, group: &Folder, lists: &[List]) {
+        self.want(group, lists, When::AtLeisure);
     }
 
-    fn want(&self, group: &Folder, new: Wanted) {
+    fn want(&self, group: &Folder, lists: &[List], when: When) {
         let mut wanted = self.wanted();
-        let known = wanted.entry(group.clone()).or_insert(new);
-        *known = Wanted { shown: new.shown.max(known.shown), at_once: new.at_once || known.at_once };
+        let of_group = wanted.entry(group.clone()).or_default();
+        for list in lists {
+            let known = of_group.entry(*list).or_insert(when);
+            *known = when.max(*known);
+        }
         drop(wanted);
         self.nudge.notify_one();
     }
 
-    fn wanted(&self) -> MutexGuard<'_, BTreeMap<Folder, Wanted>> {
+    fn wanted(&self) -> MutexGuard<'_, BTreeMap<Folder, BTreeMap<List, When>>> {
         self.wanted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -197,7 +213,7 @@ async fn write_soon(snapshots: &Arc<Snapshots>, stop: &CancellationToken) {
         for group in wanted {
             let began = clock::monotonic();
             let at_work = Arc::clone(snapshots);
-            let _ = tokio::task::spawn_blocking(move || at_work.write_wanted(&group)).await;
+            let _ = tokio::task::spawn_blocking(move || at_work.write_wanted(&group, When::AtLeisure)).await;
             let rest = (began.elapsed() * LEISURE).min(LONGEST_REST);
             if !last && !stop.is_cancelled() {
                 tokio::time::sleep(rest).await;
@@ -235,22 +251,22 @@ impl Snapshots {
             let some = news.events.iter().filter(move |event| event.kind == kind);
             some.filter_map(|event| event.group.as_ref()).collect::<BTreeSet<&Folder>>()
         };
-        let made = of(EventKind::Group);
-        if !made.is_empty() {
-            made.iter().for_each(|group| self.lay_out(group));
-        }
-        if news.any(&[EventKind::Group, EventKind::Hold]) {
+        let changed = of(EventKind::Group);
+        let (came_or_went, stayed): (Vec<&Folder>, Vec<&Folder>) =
+            changed.iter().copied().partition(|group| self.lay_out(group));
+        if !came_or_went.is_empty() || news.any(&[EventKind::Hold]) {
             // The answer is not waited for: at the start the loop `ipc` does not run yet.
             let (done, _) = oneshot::channel();
             let _ = self.mailboxes.send(Ask::Groups(done));
         }
+        came_or_went.iter().for_each(|group| self.want(group, &List::ALL, When::AtOnce));
+        // Its zone may be another one.
+        stayed.iter().for_each(|group| self.soon(group, &[List::Tasks]));
         let sessions = of(EventKind::Session);
         sessions.iter().for_each(|group| self.put_out_archives(group));
-        let (now, soon) =
-            (Wanted { shown: Shown::All, at_once: true }, Wanted { shown: Shown::Tasks, at_once: false });
-        made.union(&sessions).for_each(|group| self.want(group, now));
+        sessions.iter().for_each(|group| self.want(group, &[List::Sessions], When::AtOnce));
         let tasks = of(EventKind::Task);
-        tasks.iter().for_each(|group| self.want(group, soon));
+        tasks.iter().for_each(|group| self.soon(group, &[List::Tasks]));
         if !news.any(&[EventKind::Task, EventKind::Group, EventKind::Wiring, EventKind::Chat]) {
             return;
         }
@@ -260,39 +276,50 @@ impl Snapshots {
             None
         });
         let Some(main) = main else { return };
-        if !tasks.is_empty() {
-            self.want(&main, soon);
+        if !tasks.is_empty() || !changed.is_empty() {
+            self.soon(&main, &[List::Tasks]);
         }
         if news.any(&[EventKind::Group, EventKind::Wiring]) {
-            self.want(&main, now);
+            self.want(&main, &[List::Groups], When::AtOnce);
         } else if news.any(&[EventKind::Chat]) {
-            self.soon(&main, Shown::All);
+            self.soon(&main, &[List::Groups]);
         }
     }
 
     /// Has all snapshots of every group written in a moment.
     pub async fn want_all(&self) {
         match self.store.groups().await {
-            Ok(groups) => groups.iter().for_each(|group| self.soon(&group.folder, Shown::All)),
+            Ok(groups) => groups.iter().for_each(|group| self.soon(&group.folder, &List::ALL)),
             Err(error) => {
                 tracing::error!(error = %chain(&error), "reading the groups for their snapshots failed")
             }
         }
     }
 
-    /// Groups that were made have their folder and their boxes before anybody is told of them.
-    fn lay_out(&self, group: &Folder) {
-        match wait(self.store.group(group)) {
-            Ok(None) => return,
-            Ok(Some(_)) => {}
+    /// Lays out a group that was made: it has its folder and its boxes before anybody is told of it. Returns whether the group came
+    /// or went; otherwise something else of it changed.
+    fn lay_out(&self, group: &Folder) -> bool {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        match self.store.has_group(group) {
+            Ok(true) if !known.insert(group.clone()) && self.boxes.open().contains_key(group) => {
+                return false;
+            }
+            Ok(true) => {}
+            Ok(false) => {
+                known.remove(group);
+                return true;
+            }
             Err(error) => {
-                return tracing::error!(group = %group, error = %chain(&error), "reading a group failed");
+                tracing::error!(group = %group, error = %chain(&error), "reading a group failed");
+                return true;
             }
         }
+        drop(known);
         self.boxes.lay_out(group);
         if let Err(error) = self.boxes.of(group) {
             tracing::error!(group = %group, error = %chain(&error), "opening the boxes failed");
         }
+        true
     }
 
     /// Keeps the archive of a group within its bounds. What a crash leaves undone is done after the next change.
@@ -312,51 +339,70 @@ impl Snapshots {
     pub fn write_awaited(&self, asked: &[&Folder]) {
         self.catch_up();
         let mut awaited: BTreeSet<Folder> = asked.iter().copied().cloned().collect();
-        awaited.extend(
-            self.wanted().iter().filter(|(_, wanted)| wanted.at_once).map(|(group, _)| group.clone()),
-        );
-        awaited.iter().for_each(|group| self.write_wanted(group));
+        let waits = |lists: &BTreeMap<List, When>| lists.values().any(|when| *when == When::AtOnce);
+        awaited
+            .extend(self.wanted().iter().filter(|(_, lists)| waits(lists)).map(|(group, _)| group.clone()));
+        let least = |group| if asked.contains(&group) { When::AtLeisure } else { When::AtOnce };
+        awaited.iter().for_each(|group| self.write_wanted(group, least(group)));
     }
 
-    /// Writes the wanted snapshots of a group. If another thread writes them already, waits for it.
-    fn write_wanted(&self, group: &Folder) {
+    /// Writes the wanted snapshots of a group that are at least so urgent. If another thread writes them already, waits for it.
+    fn write_wanted(&self, group: &Folder, least: When) {
         let turn = self.turn(group);
         let _turn = turn.lock().unwrap_or_else(PoisonError::into_inner);
-        let wanted = self.wanted().remove(group);
-        if let Some(Wanted { shown, .. }) = wanted {
-            self.put_or_tell(group, shown);
+        let mut wanted = self.wanted();
+        let Some(of_group) = wanted.get_mut(group) else { return };
+        let lists: Vec<List> =
+            of_group.extract_if(.., |_, when| *when >= least).map(|(list, _)| list).collect();
+        if of_group.is_empty() {
+            wanted.remove(group);
         }
+        drop(wanted);
+        self.put_or_tell(group, &lists);
     }
 
-    /// Writes snapshots of a group. What fails is logged: a command that was applied stays applied.
-    pub async fn write(self: &Arc<Self>, group: &Folder, shown: Shown) {
+    /// Writes all snapshots of a group. What fails is logged: a command that was applied stays applied.
+    pub async fn write(self: &Arc<Self>, group: &Folder) {
         let (at_work, group) = (Arc::clone(self), group.clone());
-        let _ = tokio::task::spawn_blocking(move || at_work.write_now(&group, shown)).await;
+        let writing = move || {
+            let turn = at_work.turn(&group);
+            let _turn = turn.lock().unwrap_or_else(PoisonError::into_inner);
+            at_work.put_or_tell(&group, &List::ALL);
+        };
+        let _ = tokio::task::spawn_blocking(writing).await;
     }
 
-    /// Writes snapshots of a group, on a thread that may block.
-    fn write_now(&self, group: &Folder, shown: Shown) {
-        let turn = self.turn(group);
-        let _turn = turn.lock().unwrap_or_else(PoisonError::into_inner);
-        self.put_or_tell(group, shown);
-    }
-
-    fn put_or_tell(&self, group: &Folder, shown: Shown) {
-        if let Err(error) = self.put_all(group, shown) {
+    fn put_or_tell(&self, group: &Folder, lists: &[List]) {
+        if let Err(error) = self.put_all(group, lists) {
             tracing::error!(group = %group, error = %chain(&error), "writing a snapshot failed");
         }
     }
 
-    fn put_all(&self, group: &Folder, shown: Shown) -> Result<(), Unwritten> {
+    fn put_all(&self, group: &Folder, lists: &[List]) -> Result<(), Unwritten> {
         let Some(row) = wait(self.store.group(group))? else { return Ok(()) };
         let boxes = self.boxes.of(group)?;
-        let scope = (!row.is_main).then_some(group);
+        for list in lists {
+            match list {
+                List::Tasks => self.put_tasks(&boxes, &row)?,
+                List::Groups => self.put_groups(&boxes, &row)?,
+                List::Sessions => {
+                    let history = self.store.session_history(group, LARGEST)?;
+                    let bytes = serde_json::to_vec_pretty(&history).unwrap_or_default();
+                    boxes.write_snapshot("session_history.json", &bytes)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn put_tasks(&self, boxes: &GroupBoxes, of: &Group) -> Result<(), Unwritten> {
+        let scope = (!of.is_main).then_some(&of.folder);
         boxes.write_snapshot_with("current_tasks.json", |file| {
             // Row by row, as many as fit. Main's list has every group's tasks, as many bytes of each.
             let mut json = serde_json::Serializer::pretty(file);
             let mut list = json.serialize_seq(None)?;
             let mut failed = Ok(());
-            let room = if row.is_main { LARGEST_OF_MAIN } else { LARGEST };
+            let room = if of.is_main { LARGEST_OF_MAIN } else { LARGEST };
             let read = self.store.each_shown_task(scope, room, &self.config.now().zones, |task| {
                 failed = list.serialize_element(&task);
                 failed.is_ok()
@@ -365,17 +411,15 @@ impl Snapshots {
             read.map_err(io::Error::other)?;
             Ok(list.end()?)
         })?;
-        if shown == Shown::Tasks {
-            return Ok(());
-        }
+        Ok(())
+    }
+
+    fn put_groups(&self, boxes: &GroupBoxes, of: &Group) -> Result<(), Unwritten> {
         let (groups, more) =
-            if row.is_main { wait(self.store.available_groups(LARGEST))? } else { (Vec::new(), 0) };
+            if of.is_main { wait(self.store.available_groups(LARGEST))? } else { (Vec::new(), 0) };
         let groups =
             AvailableGroups { groups, more: Some(more).filter(|more| *more > 0), last_sync: clock::now() };
         let bytes = serde_json::to_vec_pretty(&groups).unwrap_or_default();
-        boxes.write_snapshot("available_groups.json", &bytes)?;
-        let history = self.store.session_history(group, LARGEST)?;
-        let bytes = serde_json::to_vec_pretty(&history).unwrap_or_default();
-        Ok(boxes.write_snapshot("session_history.json", &bytes)?)
+        Ok(boxes.write_snapshot("available_groups.json", &bytes)?)
     }
 }

@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, pin::Pin, sync::Arc, time::Duration};
 use ipc_handlers::{Code, Command, Folder, Refusal};
 
 use super::{
-    super::snapshots::Shown,
+    super::snapshots::List,
     Mailboxes,
     fault::{Panicked, blocking},
     files::let_go,
@@ -214,7 +214,7 @@ fn show(mail: &Mailboxes, folder: &Folder, answers: &[(Pending, Settled)]) {
         match command {
             Some(Command::RefreshGroups(_)) => {
                 // The list says when it was made.
-                mail.snapshots.soon(folder, Shown::All);
+                mail.snapshots.soon(folder, &[List::Groups]);
                 asked |= settled.receipt.request_id.is_some();
             }
             Some(

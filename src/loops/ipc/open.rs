@@ -11,7 +11,7 @@ use tokio::{sync::mpsc, task::JoinSet, time::Instant};
 use tracing::Instrument as _;
 
 use super::{
-    super::snapshots::Shown,
+    super::snapshots::List,
     Mailboxes, span,
     worker::{HINTS, Job, Worker},
 };
@@ -176,7 +176,7 @@ pub(super) fn reopen(
     let watched = match mail.boxes.of(folder) {
         Ok(boxes) => {
             // They may be new ones: what an agent reads there is not to wait for the next change.
-            mail.snapshots.soon(folder, Shown::All);
+            mail.snapshots.soon(folder, &List::ALL);
             watch_boxes(mail, watch, &boxes)
         }
         Err(error) => {

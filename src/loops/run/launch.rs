@@ -19,7 +19,6 @@ use crate::{
             lanes::Event,
         },
     },
-    loops::snapshots::Shown,
     sandbox::{SandboxError, Spec},
     system::{clock, failpoint},
 };
@@ -96,7 +95,7 @@ impl Watched {
         let (boxes, group) = (Arc::clone(&self.runs.boxes), self.group.clone());
         let renewed = spawn_blocking(move || boxes.renew(&group));
         renewed.await.map_err(|e| world(chain(&e)))?.map_err(|e| world(chain(&e)))?;
-        self.runs.snapshots.write(&self.group, Shown::All).await;
+        self.runs.snapshots.write(&self.group).await;
         let protocol = self.runs.sandbox.protocol(&spec.image).await.map_err(|e| self.not_launched(&e))?;
         tracing::debug!("asking for a container");
         let container = match self.runs.sandbox.create(spec).await {

@@ -1,7 +1,7 @@
 //! Groups by command files: registered, served at once, and never more than they may be.
 #![expect(clippy::disallowed_methods, reason = "tests look at what the daemon leaves on disk")]
 
-use std::fs;
+use std::{fs, os::unix::fs::MetadataExt as _};
 
 use serde_json::{Value, json};
 
@@ -72,6 +72,40 @@ fn the_same_folder_in_a_second_chat_answers_in_both_each_with_its_trigger() {
         (&groups["groups"][0]["jid"], &groups["groups"][0]["isRegistered"]),
         (&json!("tg:-5"), &json!(true))
     );
+}
+
+#[test]
+fn a_change_writes_the_lists_that_show_it_and_no_others() {
+    let root = two_groups();
+    let _daemon = root.serve();
+    // A list is a new file each time.
+    let lists = ["current_tasks.json", "available_groups.json", "session_history.json"];
+    let files = |group: &str| {
+        lists.map(|name| {
+            root.data_json(&format!("ipc/{group}/{name}"));
+            fs::metadata(root.data(&format!("ipc/{group}/{name}"))).unwrap().ino()
+        })
+    };
+    let before = ["main", "family"].map(files);
+    assert_eq!(ask(&root, "main", register("tg:-5", "family"), "r1")["ok"], true);
+    let [main, family] = ["main", "family"].map(files);
+    assert_eq!((main[1] == before[0][1], main[2] == before[0][2]), (false, true));
+    assert_eq!(family[1..], before[1][1..], "it was there before");
+    let keep = json!({"type": "archive_session", "sessionId": "s1", "name": "holiday", "content": "**User**: where to?"});
+    assert_eq!(ask(&root, "family", keep, "r2")["ok"], true);
+    let [main_then, family_then] = ["main", "family"].map(files);
+    assert_eq!((family_then[1] == family[1], family_then[2] == family[2]), (true, false));
+    assert_eq!(main_then[1..], main[1..]);
+    // The words of a schedule are those of the group's zone, which main is shown too.
+    let task = json!({"type": "schedule_task", "prompt": "stretch", "schedule_type": "cron", "schedule_value": "0 9 * * *", "targetJid": "local:family"});
+    assert_eq!(ask(&root, "family", task, "r3")["ok"], true);
+    root.g2(&["groups", "set", "family", "timezone=Asia/Tokyo"]);
+    for group in ["main", "family"] {
+        wait_for("the words of the new zone", || {
+            let tasks = root.data_json(&format!("ipc/{group}/current_tasks.json"));
+            tasks[0]["scheduleInWords"].as_str()?.contains("Asia/Tokyo").then_some(())
+        });
+    }
 }
 
 #[test]
