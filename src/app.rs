@@ -210,6 +210,18 @@ fn bounds_outside(config: &Config) -> OutsideLimits {
     }
 }
 
+/// How long what the start leaves for later may take, before what it needed is let go of.
+const START: Duration = Duration::from_secs(20);
+
+/// Lets go of the memory that the start needed, once, and then waits for the stop.
+async fn let_go_of_the_start(stop: CancellationToken) {
+    if tokio::time::timeout(START, stop.cancelled()).await.is_err() {
+        let code = tokio::task::spawn_blocking(crate::system::memory::let_go_of_the_start).await.unwrap_or(0);
+        tracing::debug!(code, "let go of what only the start needed");
+    }
+    stop.cancelled().await;
+}
+
 impl Daemon {
     /// Starts everything. When this returns the daemon is ready.
     ///
@@ -452,6 +464,7 @@ impl Daemon {
         tasks.spawn(signs::run(store.clone(), Arc::clone(&channels), stop.clone()));
         tasks.spawn(typing::run(store.clone(), channels, stop.clone()));
         tasks.spawn(prune::trim_feed(store.clone(), stop.clone()));
+        tasks.spawn(let_go_of_the_start(stop.clone()));
         let backups = Backups {
             root: root.clone(),
             store: store.clone(),
