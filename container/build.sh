@@ -36,10 +36,10 @@ else
   # other builds.
   target=$(rustc -vV | sed -n 's/^host: //p')
   RUSTFLAGS="-C target-feature=+crt-static" \
-    cargo build --release --locked -p agent-runner --bin g2-agent --target "$target"
+    cargo build --profile dist --locked -p agent-runner --bin g2-agent --target "$target"
   folder=${CARGO_TARGET_DIR:-target}
   cache=$folder/claude-cli
-  cp "$folder/$target/release/g2-agent" "$work/context/"
+  cp "$folder/$target/dist/g2-agent" "$work/context/"
   runner=$("$work/context/g2-agent" --version | cut -d ' ' -f 2)
 fi
 cp "$here/Dockerfile" "$here/claude.sh" "$work/context/"
