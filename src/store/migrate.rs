@@ -70,6 +70,7 @@ const MIGRATIONS: &[(&str, &str)] = &[
     ("0066_totals", include_str!("../../migrations/0066_totals.sql")),
     ("0090_usage_sums", include_str!("../../migrations/0090_usage_sums.sql")),
     ("0092_lighter_receipts", include_str!("../../migrations/0092_lighter_receipts.sql")),
+    ("0093_task_sums", include_str!("../../migrations/0093_task_sums.sql")),
 ];
 
 /// The migration of the program that comes next, which tests play.
@@ -542,6 +543,38 @@ mod tests {
                 .unwrap();
             assert_eq!(newest, (6, "tg:6".into()), "{name}");
         }
+    }
+
+    #[test]
+    fn the_tasks_of_a_store_from_before_they_were_counted_are_counted() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("g2.sqlite");
+        let mut connection = Connection::open(&path).unwrap();
+        connection.pragma_update(None, "foreign_keys", true).unwrap();
+        let sums = MIGRATIONS.iter().position(|(name, _)| name.ends_with("_task_sums")).unwrap();
+        for (_, sql) in &MIGRATIONS[..sums] {
+            connection.execute_batch(sql).unwrap();
+        }
+        connection.pragma_update(None, "user_version", sums).unwrap();
+        connection
+            .execute_batch(
+                "INSERT INTO groups (folder, name, trigger, created_at) VALUES ('a', 'A', '@A', 0), ('b', 'B', '@B', 0), ('c', 'C', '@C', 0);
+                 INSERT INTO tasks (id, group_folder, chat_jid, prompt, script, schedule_type, schedule_value, context_mode, status, created_at)
+                   VALUES ('t', 'a', 'c', 'zwölf', 'exit', 'interval', '60000', 'group', 'active', 1),
+                          ('u', 'a', 'c', 'p', NULL, 'interval', '60000', 'group', 'paused', 1),
+                          ('v', 'b', 'c', 'p', NULL, 'once', '0', 'group', 'completed', 1),
+                          ('w', 'c', 'c', 'p', NULL, 'once', '0', 'group', 'completed', 1);
+                 DELETE FROM groups WHERE folder = 'c';",
+            )
+            .unwrap();
+        migrate(&mut connection, &path).unwrap();
+        drop(connection);
+        let store = crate::store::Store::open(&path).unwrap();
+        let counted = store.counted().unwrap();
+        let tasks: Vec<_> =
+            counted.iter().map(|(group, of)| (group.as_str(), of.tasks, of.task_bytes)).collect();
+        assert_eq!(tasks, [("a", 2, 21), ("b", 1, 2)]);
+        assert_eq!(counted, store.recounted().unwrap());
     }
 
     #[test]

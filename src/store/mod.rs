@@ -52,6 +52,7 @@ pub use meta::Upgrade;
 pub use prune::{Size, shrink};
 pub use restored::{HeldBack, check_foreign, settle_restored};
 pub use search::{Found, Indexer, Stop};
+pub use stored::Counted;
 pub use talk::approvals::{Asking, Decided, How, Names, Pick};
 pub use talk::arrivals::{Arrival, Arrived};
 pub use talk::events::{Follower, News};

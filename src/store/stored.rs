@@ -4,9 +4,20 @@
 use std::collections::BTreeMap;
 
 use ipc_handlers::Folder;
-use rusqlite::{Connection, OptionalExtension};
+use rusqlite::{Connection, OptionalExtension, Row};
 
 use super::{Result, Store, columns::Columns as _};
+
+/// What is counted of a group. A number below zero was counted wrongly.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Counted {
+    /// How much it has put here, bytes.
+    pub bytes: i64,
+    /// How many tasks it has.
+    pub tasks: i64,
+    /// How much it wrote of them, bytes.
+    pub task_bytes: i64,
+}
 
 impl Store {
     /// Returns how many bytes are stored of each group of which something is, also of those that were removed.
@@ -19,24 +30,35 @@ impl Store {
         })
     }
 
+    /// Returns all that is counted of each group of which something is, also of those that were removed.
+    pub fn counted(&self) -> Result<BTreeMap<Folder, Counted>> {
+        self.read(|c| {
+            c.prepare("SELECT group_folder, bytes, tasks, task_bytes FROM stored WHERE bytes <> 0 OR tasks <> 0 OR task_bytes <> 0")?
+                .query_map([], counted)?
+                .collect::<rusqlite::Result<_>>()
+                .map_err(Into::into)
+        })
+    }
+
     /// Counts the same anew, from all rows that there are. What differs was counted wrongly.
-    pub fn recounted(&self) -> Result<BTreeMap<Folder, u64>> {
+    pub fn recounted(&self) -> Result<BTreeMap<Folder, Counted>> {
         self.read(|c| {
             c.prepare(
-                "SELECT group_folder, sum(bytes) AS total FROM (
+                "SELECT group_folder, sum(bytes) AS bytes, sum(tasks) AS tasks, sum(task_bytes) AS task_bytes FROM (
                    SELECT group_folder, 512 + octet_length(name) + coalesce(octet_length(request_id), 0)
                      + coalesce(octet_length(reason), 0) + coalesce(octet_length(hint), 0)
-                     + coalesce(octet_length(reply), 0) AS bytes FROM receipts UNION ALL
-                   SELECT group_folder, 512 + octet_length(text) FROM outbox WHERE group_folder IS NOT NULL UNION ALL
-                   SELECT group_folder, 512 + octet_length(prompt) + coalesce(octet_length(script), 0) FROM tasks UNION ALL
-                   SELECT group_folder, 512 + octet_length(name) + octet_length(content) FROM archives UNION ALL
-                   SELECT group_folder, 512 + result_bytes + files_bytes + coalesce(octet_length(error), 0) FROM runs UNION ALL
-                   SELECT group_folder, 512 FROM slots UNION ALL
-                   SELECT group_folder, 128 + octet_length(name) FROM tools UNION ALL
-                   SELECT group_folder, 512 + size FROM attachments WHERE group_folder IS NOT NULL
+                     + coalesce(octet_length(reply), 0) AS bytes, 0 AS tasks, 0 AS task_bytes FROM receipts UNION ALL
+                   SELECT group_folder, 512 + octet_length(text), 0, 0 FROM outbox WHERE group_folder IS NOT NULL UNION ALL
+                   SELECT group_folder, 512 + octet_length(prompt) + coalesce(octet_length(script), 0), 1,
+                     octet_length(prompt) + coalesce(octet_length(script), 0) + octet_length(schedule_value) FROM tasks UNION ALL
+                   SELECT group_folder, 512 + octet_length(name) + octet_length(content), 0, 0 FROM archives UNION ALL
+                   SELECT group_folder, 512 + result_bytes + files_bytes + coalesce(octet_length(error), 0), 0, 0 FROM runs UNION ALL
+                   SELECT group_folder, 512, 0, 0 FROM slots UNION ALL
+                   SELECT group_folder, 128 + octet_length(name), 0, 0 FROM tools UNION ALL
+                   SELECT group_folder, 512 + size, 0, 0 FROM attachments WHERE group_folder IS NOT NULL
                  ) GROUP BY group_folder",
             )?
-            .query_map([], |r| Ok((r.folder("group_folder")?, r.get("total")?)))?
+            .query_map([], counted)?
             .collect::<rusqlite::Result<_>>()
             .map_err(Into::into)
         })
@@ -48,6 +70,12 @@ impl Store {
     }
 }
 
+fn counted(r: &Row<'_>) -> rusqlite::Result<(Folder, Counted)> {
+    let counted =
+        Counted { bytes: r.get("bytes")?, tasks: r.get("tasks")?, task_bytes: r.get("task_bytes")? };
+    Ok((r.folder("group_folder")?, counted))
+}
+
 /// Returns how many bytes are stored of a group.
 pub(super) fn stored_by(c: &Connection, group: &Folder) -> Result<u64> {
     let bytes: Option<i64> = c
@@ -55,4 +83,14 @@ pub(super) fn stored_by(c: &Connection, group: &Folder) -> Result<u64> {
         .query_row([group.as_str()], |r| r.get(0))
         .optional()?;
     Ok(u64::try_from(bytes.unwrap_or(0)).unwrap_or(0))
+}
+
+/// Returns how many tasks a group has, and how many bytes it wrote of them.
+pub(super) fn tasks_of(c: &Connection, group: &Folder) -> Result<(usize, u64)> {
+    let of: Option<(i64, i64)> = c
+        .prepare_cached("SELECT tasks, task_bytes FROM stored WHERE group_folder = ?1")?
+        .query_row([group.as_str()], |r| Ok((r.get("tasks")?, r.get("task_bytes")?)))
+        .optional()?;
+    let (count, bytes) = of.unwrap_or_default();
+    Ok((usize::try_from(count).unwrap_or(0), u64::try_from(bytes).unwrap_or(0)))
 }

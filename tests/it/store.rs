@@ -53,19 +53,25 @@ async fn world() -> World {
 
 async fn world_in(dir: tempfile::TempDir) -> World {
     let store = Store::open(&dir.path().join("g2.sqlite")).unwrap();
-    for (name, is_main) in [("main", true), ("family", false)] {
-        let group = NewGroup { folder: folder(name), name: name.into(), is_main, trigger: "@G2".into() };
-        let wiring = NewWiring {
-            group: folder(name),
-            chat_jid: format!("local:{name}"),
-            engage_mode: EngageMode::Pattern,
-            engage_pattern: Some(".".into()),
-            sender_scope: SenderScope::All,
-            ignored_message_policy: IgnoredMessages::Drop,
-        };
-        store.add_group(group, vec![wiring], NOW).await.unwrap();
+    for name in ["main", "family"] {
+        add_group(&store, name).await.unwrap();
     }
     World { _dir: dir, store }
+}
+
+/// Makes a group, wired to a chat of its name.
+async fn add_group(store: &Store, name: &str) -> Result<(), StoreError> {
+    let group =
+        NewGroup { folder: folder(name), name: name.into(), is_main: name == "main", trigger: "@G2".into() };
+    let wiring = NewWiring {
+        group: folder(name),
+        chat_jid: format!("local:{name}"),
+        engage_mode: EngageMode::Pattern,
+        engage_pattern: Some(".".into()),
+        sender_scope: SenderScope::All,
+        ignored_message_policy: IgnoredMessages::Drop,
+    };
+    store.add_group(group, vec![wiring], NOW).await
 }
 
 impl World {

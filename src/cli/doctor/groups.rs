@@ -138,7 +138,7 @@ fn archives(subject: &Subject, store: &crate::store::Store) -> Vec<Row> {
 
 /// What each group has in the store, and whether that is counted rightly.
 fn stored(subject: &Subject, store: &crate::store::Store) -> Vec<Row> {
-    let (counted, there) = match store.stored().and_then(|counted| Ok((counted, store.recounted()?))) {
+    let (counted, there) = match store.counted().and_then(|counted| Ok((counted, store.recounted()?))) {
         Ok(both) => both,
         Err(error) => return vec![Row::fail("stored", chain(&error), "see the store's row")],
     };
@@ -146,7 +146,7 @@ fn stored(subject: &Subject, store: &crate::store::Store) -> Vec<Row> {
     let wrong = (subject.daemon.is_none() && counted != there).then(|| {
         Row::warn(
             "stored",
-            "the size of groups in the store is counted wrongly, so limits.stored_mib takes effect too early or too late",
+            "what groups have in the store is counted wrongly, so limits on it and on tasks take effect too early or too late",
             "this is a bug of g2: report it",
         )
     });

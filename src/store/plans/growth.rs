@@ -5,8 +5,14 @@
 use std::collections::BTreeMap;
 
 use rusqlite::Connection;
+use serde_json::json;
 
-use super::the_story;
+use super::{
+    heard_with_writes,
+    story::{NOW, file, main_folder, with_main},
+    the_story,
+};
+use crate::domain::{host::zone::Zones, runs::heartbeat};
 
 /// How many old messages there are, each with its answer, its batch, a command and a run of its own.
 pub(super) const FEW: i64 = 1_000;
@@ -51,6 +57,46 @@ async fn no_statement_of_the_hot_path_takes_longer_in_a_larger_store() {
     let (_large, _, many) = the_story(MANY).await;
     assert!(many.values().any(|steps| *steps > 0), "no steps were counted");
     takes_no_longer(&few, &many);
+}
+
+/// Gives each command that makes, changes or removes a task, of a group that has `others` already; returns the steps of each
+/// statement.
+async fn of_tasks(others: i64) -> BTreeMap<String, i64> {
+    let (_dir, store) = with_main().await;
+    Connection::open(store.path())
+        .unwrap()
+        .execute_batch(&format!(
+            "WITH RECURSIVE n (a) AS (VALUES (1) UNION ALL SELECT a + 1 FROM n WHERE a < {others})
+             INSERT INTO tasks (n, id, group_folder, chat_jid, prompt, schedule_type, schedule_value, context_mode, status, created_at)
+               SELECT -a, 'old ' || a, 'main', 'local:main', 'x', 'once', '0', 'group', 'completed', 0 FROM n;"
+        ))
+        .unwrap();
+    heard_with_writes(&store, async {
+        let commands = [
+            json!({"type": "schedule_task", "taskId": "t", "prompt": "p", "schedule_type": "interval", "schedule_value": "60000"}),
+            json!({"type": "schedule_task", "prompt": "p", "schedule_type": "cron", "schedule_value": "* * * * *"}),
+            json!({"type": "update_task", "taskId": "t", "prompt": "q"}),
+            json!({"type": "pause_task", "taskId": "t"}),
+            json!({"type": "resume_task", "taskId": "t"}),
+            json!({"type": "cancel_task", "taskId": "t"}),
+        ];
+        for (claim, command) in (1..).zip(&commands) {
+            let settled = store.settle(file(claim, command, None), Zones::utc(), NOW).await.unwrap();
+            assert_eq!(settled.receipt.reason, None, "{command}");
+        }
+        for hours in 1..=2 {
+            let clock = Zones::utc().of(None);
+            let text = format!("tasks:\n- name: a\n  interval: {hours}h\n  prompt: look\n");
+            let tasks = heartbeat::read(&text, &clock.zone, NOW).tasks;
+            assert_eq!(store.set_heartbeat(main_folder(), tasks, clock, NOW).await.unwrap().changed, 1);
+        }
+    })
+    .await
+}
+
+#[tokio::test]
+async fn no_command_about_a_task_takes_longer_where_its_group_has_more_tasks() {
+    takes_no_longer(&of_tasks(FEW).await, &of_tasks(MANY).await);
 }
 
 /// Fails for a statement that takes a step for each row more. A walk takes several steps a row.

@@ -10,7 +10,7 @@ use ipc_handlers::{
 };
 use rusqlite::Connection;
 
-use super::{super::*, EAR, Heard, growth};
+use super::{super::*, growth, heard_with_writes};
 use crate::domain::{
     heard::{
         access,
@@ -34,10 +34,10 @@ use crate::domain::{
 
 mod questions;
 
-const NOW: Time = Time(1_800_000_000_000);
+pub(super) const NOW: Time = Time(1_800_000_000_000);
 const LIMITS: HandoverLimits = HandoverLimits { messages: 200, bytes: 256 << 10, context: 1 };
 
-fn main_folder() -> Folder {
+pub(super) fn main_folder() -> Folder {
     Folder::parse("main").unwrap()
 }
 
@@ -90,7 +90,8 @@ async fn messages(store: &Store, keys: &[&str]) {
     store.judge(judged.collect(), NOW).await.unwrap();
 }
 
-fn file(claim: i64, json: &serde_json::Value, run: Option<i64>) -> CommandFile {
+/// A command of main.
+pub(super) fn file(claim: i64, json: &serde_json::Value, run: Option<i64>) -> CommandFile {
     CommandFile {
         claim,
         group: main_folder(),
@@ -380,33 +381,32 @@ async fn of_starts(store: &Store) {
     assert!(store.approvals(false).await.unwrap().is_empty() && store.who_is_asked().await.unwrap().is_ok());
 }
 
-/// Tells the story on a store that has seen so much before.
-pub(super) async fn the_story(history: i64) -> (tempfile::TempDir, Store, BTreeMap<String, i64>) {
+/// A store with a main group that is wired to a chat.
+pub(super) async fn with_main() -> (tempfile::TempDir, Store) {
     let dir = tempfile::tempdir().unwrap();
     let store = Store::open(&dir.path().join("g2.sqlite")).unwrap();
     let group = NewGroup { folder: main_folder(), name: "Main".into(), is_main: true, trigger: "@G2".into() };
     store.add_group(group, vec![wiring()], NOW).await.unwrap();
+    (dir, store)
+}
+
+/// Tells the story on a store that has seen so much before.
+pub(super) async fn the_story(history: i64) -> (tempfile::TempDir, Store, BTreeMap<String, i64>) {
+    let (dir, store) = with_main().await;
     if history > 0 {
         growth::history(&Connection::open(store.path()).unwrap(), history);
     }
-    let heard = Heard::default();
-    EAR.set(Some(Arc::clone(&heard)));
-    let ear = Arc::clone(&heard);
-    let all_ears = move |_: &Connection| {
-        EAR.set(Some(ear));
-        Ok(())
-    };
-    store.write(all_ears).await.unwrap();
-    of_messages(&store).await;
-    of_commands(&store).await;
-    of_tasks(&store).await;
-    of_the_outbox(&store).await;
-    questions::of_questions(&store).await;
-    of_platforms(&store).await;
-    of_the_feed(&store).await;
-    of_budgets(&store).await;
-    of_starts(&store).await;
-    EAR.set(None);
-    let heard = heard.lock().unwrap().clone();
+    let heard = heard_with_writes(&store, async {
+        of_messages(&store).await;
+        of_commands(&store).await;
+        of_tasks(&store).await;
+        of_the_outbox(&store).await;
+        questions::of_questions(&store).await;
+        of_platforms(&store).await;
+        of_the_feed(&store).await;
+        of_budgets(&store).await;
+        of_starts(&store).await;
+    })
+    .await;
     (dir, store, heard)
 }

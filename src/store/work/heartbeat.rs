@@ -16,6 +16,7 @@ use crate::domain::{
 use crate::store::{
     Result, Store,
     columns::Columns as _,
+    stored::tasks_of,
     talk::groups::chats_of,
     work::receipts::{change_task, create_task},
 };
@@ -70,7 +71,7 @@ impl Store {
                 if old.as_ref().is_some_and(|old| same(old) && old.prompt == entry.prompt) {
                     continue;
                 }
-                let (count, bytes) = tasks::sum_of(c, &group)?;
+                let (count, bytes) = tasks_of(c, &group)?;
                 let before = old.as_ref().map_or(0, |old| old.prompt.len() + old.value.len());
                 let more = (entry.prompt.len() + value.len()).saturating_sub(before) as u64;
                 if old.is_none() && count >= limits.count

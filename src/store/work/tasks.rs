@@ -398,14 +398,6 @@ pub(in crate::store) fn in_words(kind: ScheduleKind, value: &str, clock: &Zone) 
     Some(schedule.in_words(&clock.zone, &clock.name)).filter(|words| words.len() <= WORDS_SHOWN)
 }
 
-/// How many tasks a group has, and how many bytes they have together.
-pub(in crate::store) fn sum_of(c: &Connection, group: &Folder) -> Result<(usize, u64)> {
-    Ok(c.prepare_cached(
-        "SELECT count(*) AS count, coalesce(sum(bytes), 0) AS bytes FROM tasks INDEXED BY tasks_by_group WHERE group_folder = ?1",
-    )?
-    .query_row([group.as_str()], |r| Ok((r.get("count")?, r.get("bytes")?)))?)
-}
-
 fn tasks(c: &Connection, group: Option<&Folder>, limit: Option<usize>) -> Result<Vec<Task>> {
     let which = if group.is_some() { "WHERE group_folder = ?1" } else { "WHERE ?1 IS NULL" };
     let mut newest = c.prepare_cached(&format!("{TASK} {which} ORDER BY n DESC LIMIT ?2"))?;

@@ -43,6 +43,22 @@ fn boxes_of_a_wrong_mode_owner_or_kind_are_told() {
 }
 
 #[test]
+fn a_wrong_count_of_what_a_group_has_in_the_store_is_told() {
+    let root = Root::new("");
+    root.g2(&["tasks", "add", "--group", "main", "--every", "1h", "look"]);
+    let told = |detail: &str| {
+        finds(doctor(&root), "stored", if detail.is_empty() { "ok" } else { "warn" }, detail, "")
+    };
+    told("");
+    for wrong in ["bytes = bytes + 1", "tasks = tasks + 1", "task_bytes = task_bytes + 1"] {
+        root.change_store(&format!("UPDATE stored SET {wrong}"));
+        told("is counted wrongly");
+        root.change_store(&format!("UPDATE stored SET {}", wrong.replace("+ 1", "- 1")));
+        told("");
+    }
+}
+
+#[test]
 fn a_group_that_is_wired_to_nothing_is_told() {
     let root = Root::new("");
     root.g2(&["wirings", "remove", "--group", "main", "--chat", "local:main"]);

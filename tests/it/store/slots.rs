@@ -177,7 +177,7 @@ async fn thousands_of_slots_during_a_run_are_one_row_and_the_next_one_keeps_to_t
     assert_eq!(task(&world).next_run, Some(NOW.plus_ms(5_001_000)));
     // What passes after a failure, until the slot is tried again, has a reason of its own.
     world.end(run, End::Exited { code: 1, oom: false }, Cause::Itself).await;
-    assert_eq!(world.store.stored().unwrap(), world.store.recounted().unwrap());
+    assert_eq!(world.store.counted().unwrap(), world.store.recounted().unwrap());
 }
 
 #[tokio::test]

@@ -22,7 +22,10 @@ enum Step {
     Run(usize, usize, i64),
     Prune,
     PutOutArchives,
+    /// The group's `HEARTBEAT.md` has this number of tasks, with prompts of this many letters.
+    Heartbeat(usize, usize, usize),
     RemoveFamily,
+    AddFamily,
     Restart,
 }
 
@@ -31,6 +34,10 @@ enum Asked {
     Say,
     Schedule,
     Update,
+    /// To a schedule that is longer or shorter, without the script.
+    Reschedule,
+    Pause,
+    Resume,
     Cancel,
     List,
     Archive,
@@ -40,14 +47,18 @@ enum Asked {
 }
 
 fn step() -> impl Strategy<Value = Step> {
-    use Asked::{Archive, Cancel, List, Nonsense, Person, Say, Schedule, Update};
-    let asked = prop::sample::select(vec![Say, Schedule, Update, Cancel, List, Archive, Nonsense, Person]);
+    use Asked::{Archive, Cancel, List, Nonsense, Pause, Person, Reschedule, Resume, Say, Schedule, Update};
+    let asked = prop::sample::select(vec![
+        Say, Schedule, Schedule, Update, Reschedule, Pause, Resume, Cancel, List, Archive, Nonsense, Person,
+    ]);
     prop_oneof![
         12 => (0..2_usize, asked, 1..5_000_usize).prop_map(|(who, asked, size)| Step::Ask(who, asked, size)),
         3 => (0..2_usize, 1..5_000_usize, 0..2_i64).prop_map(|(who, size, code)| Step::Run(who, size, code)),
         1 => Just(Step::Prune),
         1 => Just(Step::PutOutArchives),
+        2 => (0..2_usize, 0..4_usize, 1..500_usize).prop_map(|(who, tasks, size)| Step::Heartbeat(who, tasks, size)),
         1 => Just(Step::RemoveFamily),
+        1 => Just(Step::AddFamily),
         1 => Just(Step::Restart),
     ]
 }
@@ -63,6 +74,12 @@ fn asks(asked: Asked, n: usize, size: usize) -> Value {
             "script": "echo", "schedule_type": "interval", "schedule_value": "3600000", "targetJid": "local:family"})
         }
         Asked::Update => json!({"type": "update_task", "taskId": format!("t{}", n % 7), "prompt": text}),
+        Asked::Reschedule => {
+            let value = if size.is_multiple_of(2) { "0 9 1 1 *" } else { "*/5 0,1,2,3,4,5,6,7,8,9 * * *" };
+            json!({"type": "update_task", "taskId": format!("t{}", n % 7), "script": "", "schedule_type": "cron", "schedule_value": value})
+        }
+        Asked::Pause => json!({"type": "pause_task", "taskId": format!("t{}", n % 7)}),
+        Asked::Resume => json!({"type": "resume_task", "taskId": format!("t{}", n % 7)}),
         Asked::Cancel => json!({"type": "cancel_task", "requestId": id, "taskId": format!("t{}", n % 7)}),
         Asked::List => json!({"type": "list_tasks", "requestId": id}),
         Asked::Archive => {
@@ -147,13 +164,25 @@ async fn run(steps: Vec<Step>) {
             Step::PutOutArchives => {
                 world.store.put_out_archives(folder("family"), Some(1), None).await.unwrap();
             }
+            Step::Heartbeat(who, tasks, size) => {
+                let clock = Zones::utc().of(None);
+                let item = |n: usize| {
+                    format!("- name: h{n}\n  interval: {}h\n  prompt: {}\n", size, "ö".repeat(size))
+                };
+                let text = format!("tasks:\n{}", (0..tasks).map(item).collect::<String>());
+                let file = g2::domain::runs::heartbeat::read(&text, &clock.zone, NOW);
+                assert!(file.tasks.len() == tasks, "{:?}", file.faults);
+                world.store.set_heartbeat(folder(groups[who]), file.tasks, clock, NOW).await.unwrap();
+            }
             // Its tasks go with it.
             Step::RemoveFamily => drop(world.store.remove_group(folder("family")).await),
+            // It may be there.
+            Step::AddFamily => drop(add_group(&world.store, "family").await),
             Step::Restart => {
                 world.store = bounded(Store::open(&world._dir.path().join("g2.sqlite")).unwrap());
             }
         }
-        assert_eq!(world.store.stored().unwrap(), world.store.recounted().unwrap(), "after step {n}");
+        assert_eq!(world.store.counted().unwrap(), world.store.recounted().unwrap(), "after step {n}");
     }
 }
 
@@ -161,7 +190,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 16, ..ProptestConfig::default() })]
 
     #[test]
-    fn the_counted_bytes_of_each_group_equal_its_rows(steps in prop::collection::vec(step(), 1..50)) {
+    fn the_counted_bytes_and_tasks_of_each_group_equal_its_rows(steps in prop::collection::vec(step(), 1..50)) {
         tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(run(steps));
     }
 }
@@ -182,7 +211,7 @@ async fn an_answer_that_comes_later_and_a_reply_that_is_let_go_of_are_counted() 
         let refusal = Some(ipc_handlers::Refusal::internal());
         let again = world.store.answered(claim, folder("main"), std::sync::Arc::default(), refusal).await;
         assert_eq!(again.unwrap().unwrap(), answered);
-        assert_eq!(world.store.stored().unwrap(), world.store.recounted().unwrap());
+        assert_eq!(world.store.counted().unwrap(), world.store.recounted().unwrap());
     }
     assert_eq!(world.store.receipt(1).unwrap().unwrap().reply, None, "let go of");
     assert_eq!(world.store.answered(9, folder("main"), std::sync::Arc::default(), None).await.unwrap(), None);

@@ -13,6 +13,7 @@ use crate::domain::{
 };
 use crate::store::{
     Result,
+    stored::tasks_of,
     work::{failing, tasks},
 };
 
@@ -42,7 +43,7 @@ pub(in crate::store) fn create(
     if inserted == 0 {
         return Ok(Err(NotApplied::TaskIdTaken { id: new.id.clone().unwrap_or_default() }));
     }
-    let (count, bytes) = tasks::sum_of(c, &new.group)?;
+    let (count, bytes) = tasks_of(c, &new.group)?;
     if count > limits.count {
         return Ok(Err(NotApplied::TooManyTasks { group: new.group.clone(), most: limits.count }));
     }
@@ -145,7 +146,7 @@ pub(in crate::store) fn change(
     if let Some(too_long) = too_long(change.prompt.as_ref(), change.script.as_ref(), limits) {
         return Ok(Err(too_long));
     }
-    let (_, before) = tasks::sum_of(c, group)?;
+    let (_, before) = tasks_of(c, group)?;
     // What stays as it is costs no page of the indexes that hold its length.
     let words = change.prompt.is_some() || change.script.is_some() || change.schedule.is_some();
     let changed = c.prepare_cached(if words { CHANGE_WITH_WORDS } else { CHANGE })?.execute(params![
@@ -172,7 +173,7 @@ pub(in crate::store) fn change(
         return Ok(Err(NotApplied::TaskGone { id: id.to_owned() }));
     };
     // What is more than it may be already can still be made less.
-    let (_, after) = tasks::sum_of(c, group)?;
+    let (_, after) = tasks_of(c, group)?;
     if after > limits.bytes && after > before {
         return Ok(Err(NotApplied::TasksTooLarge { group: task.group, most: limits.bytes }));
     }
