@@ -71,6 +71,7 @@ const MIGRATIONS: &[(&str, &str)] = &[
     ("0090_usage_sums", include_str!("../../migrations/0090_usage_sums.sql")),
     ("0092_lighter_receipts", include_str!("../../migrations/0092_lighter_receipts.sql")),
     ("0093_task_sums", include_str!("../../migrations/0093_task_sums.sql")),
+    ("0094_media_minutes", include_str!("../../migrations/0094_media_minutes.sql")),
 ];
 
 /// The migration of the program that comes next, which tests play.
@@ -575,6 +576,46 @@ mod tests {
             counted.iter().map(|(group, of)| (group.as_str(), of.tasks, of.task_bytes)).collect();
         assert_eq!(tasks, [("a", 2, 21), ("b", 1, 2)]);
         assert_eq!(counted, store.recounted().unwrap());
+    }
+
+    #[tokio::test]
+    async fn the_files_of_a_chat_s_last_hour_count_in_a_store_from_before_they_were_added_up() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("g2.sqlite");
+        let mut connection = Connection::open(&path).unwrap();
+        let minutes = MIGRATIONS.iter().position(|(name, _)| name.ends_with("_media_minutes")).unwrap();
+        for (_, sql) in &MIGRATIONS[..minutes] {
+            connection.execute_batch(sql).unwrap();
+        }
+        connection.pragma_update(None, "user_version", minutes).unwrap();
+        let file = |chat: &str, n: i64, minute: i64, size: i64| {
+            format!(
+                "INSERT INTO attachments (seq, n, name, kind, type, size, problem, chat_jid, at) VALUES (1, {n}, 'x', 'image', 'image/png', {size}, 'gone', '{chat}', {minute} * 60000 + 59999);"
+            )
+        };
+        let rows = [
+            file("a", 1, 939, 1 << 20),
+            file("a", 2, 940, 5000),
+            file("a", 3, 1000, 1),
+            file("a", 4, 1000, 5000),
+            file("b", 5, 7, 6000),
+        ];
+        connection
+            .execute_batch(&format!("PRAGMA foreign_keys = OFF; {} PRAGMA foreign_keys = ON;", rows.concat()))
+            .unwrap();
+        migrate(&mut connection, &path).unwrap();
+        drop(connection);
+        let store = crate::store::Store::open(&path).unwrap();
+        let at = |minute: i64| ipc_handlers::Time(minute * 60_000);
+        for (chat, minute, bytes) in [
+            ("a", 1000, 5000 + 4096 + 5000),
+            ("a", 1001, 4096 + 5000),
+            ("a", 1061, 0),
+            ("b", 67, 6000),
+            ("b", 68, 0),
+        ] {
+            assert_eq!(store.media_use(chat, at(minute)).await.unwrap().chat_hour, bytes, "{chat} {minute}");
+        }
     }
 
     #[test]

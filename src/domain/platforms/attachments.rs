@@ -15,7 +15,8 @@ pub const MOST_TEXT: usize = 16 << 10;
 const LONGEST_NAME: usize = 255;
 /// The longest part of a file's name in a folder, bytes: the numbers before it have room.
 const LONGEST_SAFE: usize = 120;
-/// As how many bytes a file counts at least, for how much a chat gets in an hour: it takes a block of the disk.
+/// As how many bytes a file counts at least, for how much a chat gets in an hour: it takes a block of the disk. The store's
+/// triggers have the same number (`migrations/0094_media_minutes.sql`).
 pub const BLOCK: u64 = 4096;
 
 /// The SHA-256 of a file's bytes. The file is `data/media/<first two digits>/<all of them>`.
@@ -308,7 +309,7 @@ pub fn kept(files: Vec<Attachment>) -> Vec<Attachment> {
 pub struct MediaLimits {
     /// One file.
     pub largest: u64,
-    /// Of one chat in an hour, both ways together.
+    /// Of one chat in the current minute and the 60 before it, both ways together.
     pub chat_hour: u64,
     /// Of all that are kept.
     pub all: u64,
@@ -355,7 +356,7 @@ impl From<NoMedia> for Refusal {
 /// How many bytes of files there are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MediaUse {
-    /// Of one chat in the last hour.
+    /// Of one chat in the current minute and the 60 before it.
     pub chat_hour: u64,
     /// Of all that are kept.
     pub all: u64,

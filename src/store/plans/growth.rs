@@ -9,10 +9,10 @@ use serde_json::json;
 
 use super::{
     heard_with_writes,
-    story::{NOW, file, main_folder, with_main},
+    story::{NOW, file, inbound, main_folder, with_main},
     the_story,
 };
-use crate::domain::{host::zone::Zones, runs::heartbeat};
+use crate::domain::{host::zone::Zones, platforms::attachments::BLOCK, runs::heartbeat};
 
 /// How many old messages there are, each with its answer, its batch, a command and a run of its own.
 pub(super) const FEW: i64 = 1_000;
@@ -97,6 +97,37 @@ async fn of_tasks(others: i64) -> BTreeMap<String, i64> {
 #[tokio::test]
 async fn no_command_about_a_task_takes_longer_where_its_group_has_more_tasks() {
     takes_no_longer(&of_tasks(FEW).await, &of_tasks(MANY).await);
+}
+
+/// Takes in a file for a chat that had `others` in the hour before, and counts them; returns the steps of each statement.
+async fn of_files(others: i64) -> BTreeMap<String, i64> {
+    let (_dir, store) = with_main().await;
+    let c = Connection::open(store.path()).unwrap();
+    // No more of an hour's minutes have rows, however many files there were.
+    c.execute_batch(&format!(
+        "BEGIN;
+         INSERT INTO outbox (id, chat_jid, text, status, cause, created_at, sent_at, said_key, files)
+           VALUES (-1, 'local:main', 'x', 'sent', 'test', 0, 0, 'old', 1);
+         WITH RECURSIVE n (a) AS (VALUES (1) UNION ALL SELECT a + 1 FROM n WHERE a < {others})
+         INSERT INTO attachments (outbox_id, n, name, kind, type, size, digest, chat_jid, at)
+           SELECT -1, a, 'x', 'image', 'image/png', 1, zeroblob(32), 'local:main', {} + ((a - 1) * 61 / {others}) * 60000 FROM n;
+         COMMIT;",
+        NOW.plus_ms(-3_600_000).0
+    ))
+    .unwrap();
+    heard_with_writes(&store, async {
+        let used = store.media_use("local:main", NOW).await.unwrap();
+        assert_eq!(used.chat_hour, others.unsigned_abs() * BLOCK);
+        let mut inbound = inbound("new");
+        inbound.attachments[0].digest = Some([1; 32]);
+        store.accept(inbound, NOW).await.unwrap();
+    })
+    .await
+}
+
+#[tokio::test]
+async fn no_statement_about_a_file_takes_longer_where_its_chat_had_more_files_in_the_hour() {
+    takes_no_longer(&of_files(FEW).await, &of_files(MANY).await);
 }
 
 /// Fails for a statement that takes a step for each row more. A walk takes several steps a row.

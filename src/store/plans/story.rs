@@ -52,7 +52,8 @@ fn wiring() -> NewWiring {
     }
 }
 
-fn inbound(key: &str) -> Inbound {
+/// A message with a file.
+pub(super) fn inbound(key: &str) -> Inbound {
     Inbound {
         chat_jid: "local:main".into(),
         replay_key: key.into(),

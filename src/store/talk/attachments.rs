@@ -5,13 +5,14 @@ use rusqlite::{Connection, Row, params};
 
 use super::files::{self, FileStep};
 use crate::domain::{
-    platforms::attachments::{Attachment, BLOCK, MediaUse, Todo},
+    platforms::attachments::{Attachment, MediaUse, Todo},
     rows::{Message, OutboxRow},
 };
 use crate::store::{Result, Store, columns::Columns as _, media};
 
-/// For how long a chat's files count, ms.
-const HOUR_MS: i64 = 3_600_000;
+/// For how many minutes before the current one a chat's files count.
+const MINUTES: i64 = 60;
+const MINUTE_MS: i64 = 60_000;
 
 impl Store {
     /// Returns the files beside a message, in the order in which they came.
@@ -44,7 +45,8 @@ impl Store {
         .await
     }
 
-    /// Returns how many bytes of files a chat has had in the last hour, and how many are kept of all.
+    /// Returns how many bytes of files a chat has had in the last hour, which is the current minute and the 60 before it, and how
+    /// many are kept of all.
     ///
     /// # Errors
     /// As every read.
@@ -56,11 +58,10 @@ impl Store {
 
 /// Returns how many bytes of files a chat has had in the last hour, and how many are kept of all.
 pub(in crate::store) fn media_use(c: &Connection, chat: &str, now: Time) -> Result<MediaUse> {
+    // Of a chat there are rows of an hour (`migrations/0094_media_minutes.sql`).
     let chat_hour = c
-        .prepare_cached(
-            "SELECT coalesce(sum(max(size, ?3)), 0) AS bytes FROM attachments INDEXED BY attachments_lately WHERE chat_jid = ?1 AND at > ?2",
-        )?
-        .query_row(params![chat, now.plus_ms(-HOUR_MS).0, BLOCK], |r| r.get("bytes"))?;
+        .prepare_cached("SELECT max(coalesce(sum(bytes), 0), 0) AS bytes FROM media_minutes WHERE chat_jid = ?1 AND minute >= ?2")?
+        .query_row(params![chat, now.0.div_euclid(MINUTE_MS) - MINUTES], |r| r.get("bytes"))?;
     Ok(MediaUse { chat_hour, all: media::bytes(c)? })
 }
 

@@ -1,13 +1,16 @@
 //! Files beside messages, and beside what is said.
 
+use std::collections::BTreeMap;
+
 use ipc_handlers::file::MediaKind;
+use proptest::prelude::*;
 
 use g2::{
     domain::{
         host::prune::{DAY_MS, History, Horizon, Keep},
-        platforms::attachments::{Attachment, MOST},
+        platforms::attachments::{Attachment, BLOCK, MOST, Todo},
     },
-    store::{Accepted, Which},
+    store::{Accepted, FilesWanted, Which},
 };
 
 use super::*;
@@ -109,4 +112,153 @@ async fn files_go_with_the_row_that_they_are_beside() {
         .collect::<rusqlite::Result<_>>()
         .unwrap();
     assert_eq!(left, [last]);
+}
+
+/// What happens to the files of two chats.
+#[derive(Clone, Debug)]
+enum Step {
+    /// Files of these sizes come in, the last one to be fetched, or go out.
+    Come(usize, Vec<u64>),
+    Go(usize, u64),
+    /// A file that was told of is fetched, and has this size.
+    Fetched(u64),
+    /// One message goes, with its files.
+    Remove(usize),
+    /// The clock goes on by this, ms, or is set back.
+    Wait(i64),
+    Restart,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let size = || prop_oneof![0..9_000_u64, 1_000_000..2_000_000_u64];
+    prop_oneof![
+        4 => (0..2_usize, prop::collection::vec(size(), 1..4)).prop_map(|(chat, sizes)| Step::Come(chat, sizes)),
+        2 => (0..2_usize, size()).prop_map(|(chat, size)| Step::Go(chat, size)),
+        2 => size().prop_map(Step::Fetched),
+        1 => (0..20_usize).prop_map(Step::Remove),
+        4 => prop_oneof![0..60_000_i64, 60_000..4_000_000_i64].prop_map(Step::Wait),
+        1 => (-5_000_000..0_i64).prop_map(Step::Wait),
+        1 => Just(Step::Restart),
+    ]
+}
+
+/// A file as it is to be counted.
+struct Counts {
+    chat: usize,
+    /// The message or text that it is beside, negative for a text.
+    beside: i64,
+    minute: i64,
+    size: u64,
+}
+
+/// The files of messages and texts, counted one by one.
+#[derive(Default)]
+struct Model(Vec<Counts>);
+
+impl Model {
+    fn add(&mut self, chat: usize, beside: i64, now: Time, size: u64) {
+        let minute = now.0.div_euclid(60_000);
+        // What is older than an hour is not counted again, whatever the clock shows later.
+        self.0.retain(|file| file.chat != chat || file.minute >= minute - 60);
+        for file in self.0.iter_mut().filter(|file| file.chat == chat) {
+            file.minute = file.minute.min(minute);
+        }
+        self.0.push(Counts { chat, beside, minute, size });
+    }
+
+    fn of(&self, chat: usize, now: Time) -> u64 {
+        let from = now.0.div_euclid(60_000) - 60;
+        let counted = self.0.iter().filter(|file| file.chat == chat && file.minute >= from);
+        counted.map(|file| file.size.max(BLOCK)).sum()
+    }
+}
+
+async fn counts(steps: Vec<Step>) {
+    let mut world = world().await;
+    let chats = ["local:main", CHAT];
+    let (mut model, mut now, mut set_back) = (Model::default(), NOW, false);
+    for (n, step) in steps.into_iter().enumerate() {
+        match step {
+            // What changes after that may count as of another minute than before.
+            Step::Fetched(_) | Step::Remove(_) if set_back => {}
+            Step::Come(chat, sizes) => {
+                let mut attachments: Vec<Attachment> =
+                    sizes.iter().map(|size| Attachment { size: *size, ..file(1) }).collect();
+                if let Some(last) = attachments.last_mut() {
+                    last.digest = None;
+                    last.problem = Some("not fetched yet".into());
+                    last.todo = Some(Todo::Fetch("it".into()));
+                }
+                let inbound = Inbound {
+                    chat_jid: chats[chat].into(),
+                    replay_key: n.to_string(),
+                    sender: "local:me".into(),
+                    attachments,
+                    ..Inbound::default()
+                };
+                let seq = world.store.accept(inbound, now).await.unwrap().seq;
+                world.store.want_files(vec![FilesWanted { seq, held: None }], now).await.unwrap();
+                sizes.iter().for_each(|size| model.add(chat, seq, now, *size));
+            }
+            Step::Go(chat, size) => {
+                let json = serde_json::json!({"type": "media", "chatJid": chats[chat], "filePath": "a", "mediaType": "image"});
+                let mut said = command("main", i64::try_from(n).unwrap() + 1, json.to_string().as_bytes());
+                said.files = Ok(vec![Attachment { size, ..file(1) }]);
+                let settled = world.store.settle(said, Zones::utc(), now).await.unwrap();
+                assert_eq!(settled.receipt.reason, None);
+                let id = world.store.outbox(None, Some(1)).await.unwrap()[0].id;
+                model.add(chat, -id, now, size);
+            }
+            Step::Fetched(size) => {
+                let Some(work) = world.store.file_work(1).await.unwrap().into_iter().next() else { continue };
+                let fetched = Attachment { size, ..file(1) };
+                world.store.file_fetched(work.id, fetched, false).await.unwrap();
+                if let Some(told) = model.0.iter_mut().rfind(|file| file.beside == work.seq) {
+                    told.size = size;
+                }
+            }
+            Step::Remove(nth) => {
+                let beside: BTreeMap<i64, ()> = model.0.iter().map(|file| (file.beside, ())).collect();
+                let Some(row) = beside.into_keys().nth(nth) else { continue };
+                // As pruning does, which has a say of its own in what goes.
+                let raw = rusqlite::Connection::open(world.store.path()).unwrap();
+                raw.execute("DELETE FROM attachments WHERE seq = ?1 OR outbox_id = -?1", [row]).unwrap();
+                model.0.retain(|file| file.beside != row);
+            }
+            Step::Wait(ms) => {
+                now = now.plus_ms(ms);
+                set_back |= ms < 0;
+            }
+            Step::Restart => world.store = Store::open(&world._dir.path().join("g2.sqlite")).unwrap(),
+        }
+        let raw = rusqlite::Connection::open(world.store.path()).unwrap();
+        for (chat, jid) in chats.iter().enumerate() {
+            let used = world.store.media_use(jid, now).await.unwrap().chat_hour;
+            assert_eq!(used, model.of(chat, now), "{jid} after step {n}");
+            let rows: i64 = raw
+                .query_row("SELECT count(*) FROM media_minutes WHERE chat_jid = ?1", [jid], |r| r.get(0))
+                .unwrap();
+            assert!(rows <= 61, "{rows}");
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 16, ..ProptestConfig::default() })]
+
+    #[test]
+    fn the_bytes_that_a_chat_had_in_an_hour_are_those_of_its_files(steps in prop::collection::vec(step(), 1..60)) {
+        tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(counts(steps));
+    }
+}
+
+#[tokio::test]
+async fn a_chat_whose_files_are_removed_has_no_rows_of_their_minutes() {
+    let world = world().await;
+    with_files(&world.store, "a", 2).await;
+    let raw = rusqlite::Connection::open(world.store.path()).unwrap();
+    let rows = || raw.query_row("SELECT count(*) FROM media_minutes", [], |r| r.get::<_, i64>(0)).unwrap();
+    assert_eq!(rows(), 1);
+    raw.execute("DELETE FROM attachments", []).unwrap();
+    assert_eq!(rows(), 0);
 }
