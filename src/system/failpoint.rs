@@ -19,7 +19,9 @@
 //! | `ipc.replied` | the reply is placed |
 //! | `ipc.set_aside` | `done/` or `dead/` is written, the claimed file is still there |
 //! | `media.copied` | a file that is to be sent is copied, and has no name among the kept ones |
+//! | `media.named` | it has its name there, which is not synced |
 //! | `media.kept` | it has its name there, and no row names it |
+//! | `media.known` | a file that is to be sent is kept already, and no row of this message names it |
 //! | `media.shown` | a file of a message is where its group sees it, its prompt is not written |
 //! | `hand.noted` | what a person wants done with a claim is written down, its file is where it was |
 //! | `hand.placed` | the file is in `data/claimed/` under that id |

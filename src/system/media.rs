@@ -4,9 +4,13 @@
 //! A file is copied, never taken as it is: who wrote it may have it open still. The copy is built in `data/media/new/`, is on the
 //! disk before it has its name, and has it before any row names it. While it is in hand ([`InHand`]) it is not removed.
 //!
+//! Of contents that are kept already no copy is built. What this process has not synced, an earlier one may not have synced
+//! either: the file and its name are synced before a row names it again. `media/lasting.rs` knows what needs no more of that.
+//!
 //! | on disk | a restart |
 //! |---|---|
 //! | a file in `new/` | removes it |
+//! | a file with its name, its folder not synced | has the name or not; either is as below |
 //! | a file that no row names | removes it, within seconds |
 //! | a row, and its file | has nothing to do |
 //! | a file that is shown, of a message that has no such file | removes it |
@@ -17,7 +21,7 @@ use std::{
     io,
     ops::ControlFlow,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError, atomic::AtomicU64},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::AtomicU64},
 };
 
 use ipc_handlers::file::FileFault;
@@ -32,13 +36,15 @@ use super::failpoint;
 mod beneath;
 mod built;
 mod laid_out;
+mod lasting;
 mod shown;
 #[cfg(test)]
 mod tests;
 
 use beneath::{each, for_folders, make, open_beneath, unlink};
-use built::Built;
+use built::Contents;
 pub use laid_out::LaidOut;
+use lasting::Lasting;
 
 /// The SHA-256 of a file's bytes.
 type Digest = [u8; 32];
@@ -52,9 +58,15 @@ pub struct Media {
     /// `data/media-of`.
     shown: OwnedFd,
     shown_path: PathBuf,
-    /// Files that somebody has in hand, and how many do.
-    hands: Mutex<BTreeMap<Digest, usize>>,
+    hands: Mutex<Hands>,
     next: AtomicU64,
+}
+
+#[derive(Default)]
+struct Hands {
+    /// Files that somebody has in hand, and how many do.
+    held: BTreeMap<Digest, usize>,
+    lasting: Lasting,
 }
 
 /// A file that is kept, and stays so until this is dropped, whether a row names it or not.
@@ -64,6 +76,8 @@ pub struct InHand {
     pub size: u64,
     /// Its media type, as its first bytes tell.
     pub mime: Option<&'static str>,
+    /// Whether a copy was built: nothing had these contents.
+    pub is_new: bool,
     media: Arc<Media>,
 }
 
@@ -131,12 +145,11 @@ impl Media {
             FileType::RegularFile => {}
             _ => return fault(FileFault::NotAFile),
         }
-        let built = Built::new(self)?;
-        let (digest, mime) = match built.copy(file, size) {
+        let Contents { digest, mime, bytes } = match Contents::of(self, file, size) {
             Err(error) if error.raw_os_error() == Some(Errno::AGAIN.raw_os_error()) => {
                 return fault(FileFault::Unreadable);
             }
-            copied => copied?,
+            read => read?,
         };
         let after = rustix::fs::fstat(file)?;
         let stamp = |stat: &Stat| {
@@ -145,10 +158,17 @@ impl Media {
         let Some(digest) = digest.filter(|_| stamp(&before) == stamp(&after)) else {
             return fault(FileFault::Changed);
         };
+        // From now on it is not removed, if it is there.
+        let mut hand = self.hold(digest, size, mime);
+        if self.lasts(&digest, size)? {
+            failpoint::reach("media.known");
+            return Ok(hand);
+        }
+        let built = bytes.built(self)?;
         failpoint::reach("media.copied");
-        let hand = self.hold(digest, size, mime);
         built.place(&digest)?;
         failpoint::reach("media.kept");
+        hand.is_new = true;
         Ok(hand)
     }
 
@@ -169,9 +189,12 @@ impl Media {
 
     /// Has a kept file in hand: [`Self::forget`] leaves it until the hand is dropped.
     fn hold(self: &Arc<Self>, digest: Digest, size: u64, mime: Option<&'static str>) -> InHand {
-        let mut hands = self.hands.lock().unwrap_or_else(PoisonError::into_inner);
-        *hands.entry(digest).or_default() += 1;
-        InHand { digest, size, mime, media: Arc::clone(self) }
+        *self.hands().held.entry(digest).or_default() += 1;
+        InHand { digest, size, mime, is_new: false, media: Arc::clone(self) }
+    }
+
+    fn hands(&self) -> MutexGuard<'_, Hands> {
+        self.hands.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Opens a kept file for reading.
@@ -192,10 +215,11 @@ impl Media {
         is_named: impl FnOnce() -> Result<bool, E>,
     ) -> Result<bool, E> {
         // Who takes it in hand meanwhile waits, and keeps it anew.
-        let hands = self.hands.lock().unwrap_or_else(PoisonError::into_inner);
-        if hands.contains_key(digest) || is_named()? {
+        let mut hands = self.hands();
+        if hands.held.contains_key(digest) || is_named()? {
             return Ok(false);
         }
+        hands.lasting.forget(digest);
         match rustix::fs::unlinkat(&self.kept, path_of(digest), AtFlags::empty()) {
             Ok(()) => Ok(true),
             Err(Errno::NOENT) => Ok(false),
@@ -223,11 +247,11 @@ impl Media {
 
 impl Drop for InHand {
     fn drop(&mut self) {
-        let mut hands = self.media.hands.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(count) = hands.get_mut(&self.digest) {
+        let mut hands = self.media.hands();
+        if let Some(count) = hands.held.get_mut(&self.digest) {
             *count -= 1;
             if *count == 0 {
-                hands.remove(&self.digest);
+                hands.held.remove(&self.digest);
             }
         }
     }

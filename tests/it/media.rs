@@ -231,7 +231,7 @@ fn a_daemon_that_dies_over_a_file_sends_it_once_and_leaves_nothing_behind() {
     if !fail_points() {
         return;
     }
-    for point in ["media.copied", "media.kept", "ipc.decided", "ipc.committed"] {
+    for point in ["media.copied", "media.named", "media.kept", "ipc.decided", "ipc.committed"] {
         let root = two_groups("");
         fs::write(group(&root, "a.png"), PNG).unwrap();
         let mut command = media("a.png");
@@ -250,6 +250,31 @@ fn a_daemon_that_dies_over_a_file_sends_it_once_and_leaves_nothing_behind() {
             (kept.len() == 1).then_some(())
         });
         assert_eq!(fs::read_dir(root.data("media/new")).unwrap().count(), 0, "{point}");
+    }
+}
+
+#[test]
+fn a_daemon_that_dies_over_a_file_that_is_kept_already_sends_it_once_and_keeps_it_once() {
+    if !fail_points() {
+        return;
+    }
+    for point in ["media.known", "ipc.decided", "ipc.committed"] {
+        let root = two_groups("");
+        fs::write(group(&root, "a.png"), PNG).unwrap();
+        {
+            let daemon = root.serve();
+            assert_eq!(ask(&root, media("a.png"), "r1")["ok"], true);
+            wait_for("it to be sent", || (root.said("local:family").len() == 1).then_some(()));
+            assert_eq!(daemon.terminate(), Some(0));
+        }
+        let mut command = media("a.png");
+        command["requestId"] = "r2".into();
+        die_at(&root, point, || root.put_command("family", "messages", "r2.json", &command));
+        let _daemon = root.serve();
+        assert_eq!(root.reply("family", "r2")["ok"], true, "{point}");
+        wait_for("it to be sent", || (root.said("local:family").len() == 2).then_some(()));
+        assert_eq!(kept(&root).len(), 1, "{point}");
+        assert_eq!(root.rows(&["outbox", "list"]).len(), 2, "{point}");
     }
 }
 

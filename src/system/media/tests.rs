@@ -2,7 +2,7 @@
 
 use std::{fs, io::Read as _};
 
-use super::*;
+use super::{built::Bytes, *};
 
 const MOST: u64 = 1 << 20;
 
@@ -101,10 +101,77 @@ fn a_file_that_grows_or_shrinks_while_it_is_read_is_not_kept() {
     let path = w.spool().join("a");
     for (before, after) in [(10_u64, 11_u64), (10, 9), (200_000, 100_000)] {
         fs::write(&path, vec![b'x'; usize::try_from(after).unwrap()]).unwrap();
-        let built = Built::new(&w.media).unwrap();
-        let (digest, _) = built.copy(&File::open(&path).unwrap(), before).unwrap();
-        assert_eq!(digest, None, "{before} {after}");
+        let contents = Contents::of(&w.media, &File::open(&path).unwrap(), before).unwrap();
+        assert_eq!(contents.digest, None, "{before} {after}");
     }
+}
+
+#[test]
+fn contents_that_are_kept_are_not_built_again() {
+    use std::os::unix::fs::MetadataExt as _;
+    let mut w = world();
+    // In memory at a time, and not.
+    for (size, is_small) in [(1, true), (65_536, true), (65_537, false), (200_000, false)] {
+        let put = || fs::write(w.spool().join("a"), vec![b'x'; size]).unwrap();
+        put();
+        let contents =
+            Contents::of(&w.media, &File::open(w.spool().join("a")).unwrap(), size as u64).unwrap();
+        assert_eq!(matches!(contents.bytes, Bytes::Small(_)), is_small, "{size}");
+        drop(contents);
+        let first = w.take("a").unwrap();
+        let ino = || w.media.read(&first.digest).unwrap().metadata().unwrap().ino();
+        let kept = ino();
+        put();
+        let again = w.take("a").unwrap();
+        assert_eq!((first.is_new, again.is_new, first.digest), (true, false, again.digest), "{size}");
+        assert!(!w.spool().join("a").exists());
+        assert_eq!(ino(), kept);
+    }
+    assert_eq!(w.kept(), 4);
+    assert_eq!(fs::read_dir(w.root.path().join("data/media/new")).unwrap().count(), 0);
+    // By another process, which knows of none.
+    w.media = Media::open(&w.root.path().join("data")).unwrap();
+    fs::write(w.spool().join("a"), "x").unwrap();
+    assert!(!w.take("a").unwrap().is_new);
+}
+
+#[test]
+fn contents_that_are_gone_are_built_again() {
+    let w = world();
+    let take = || {
+        fs::write(w.spool().join("a"), "x").unwrap();
+        w.take("a").unwrap()
+    };
+    let digest = take().digest;
+    assert!(w.media.forget(&digest, || Ok::<_, io::Error>(false)).unwrap());
+    assert!(take().is_new);
+    let path = w.root.path().join("data/media").join(path_of(&digest));
+    // Somebody else removes it, or its folder too.
+    fs::remove_file(&path).unwrap();
+    assert!(take().is_new);
+    fs::remove_dir_all(path.parent().unwrap()).unwrap();
+    assert!(take().is_new && path.exists());
+}
+
+#[test]
+fn a_file_in_hand_is_there_whoever_else_keeps_and_forgets_it() {
+    let w = world();
+    std::thread::scope(|scope| {
+        for name in ["a", "b", "c"] {
+            let (w, path) = (&w, w.spool().join(name));
+            scope.spawn(move || {
+                for _ in 0..200 {
+                    fs::write(&path, "the same").unwrap();
+                    let hand = w.take(name).unwrap();
+                    assert_eq!(w.media.read(&hand.digest).unwrap().metadata().unwrap().len(), 8);
+                    let digest = hand.digest;
+                    drop(hand);
+                    w.media.forget(&digest, || Ok::<_, io::Error>(false)).unwrap();
+                }
+            });
+        }
+    });
+    assert_eq!(w.kept(), 0);
 }
 
 #[test]

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 use super::{
     ledger::Ledger,
-    scene::{all_settled, arm, for_each, names},
+    scene::{all_settled, arm, die_at, for_each, names},
 };
 use crate::support::{Root, skipped, wait_for};
 
@@ -246,4 +246,25 @@ fn an_accepted_message_survives_the_power() {
     super::client::rest(&machine.root, CHAT);
     assert_eq!(machine.root.said(CHAT), ["echo: hello"]);
     assert_eq!(super::client::send(&machine.root, CHAT, "hello"), 1);
+}
+
+#[test]
+fn a_file_that_an_earlier_daemon_named_and_did_not_sync_is_on_the_disk_when_its_text_is() {
+    for_each(&["media.named", "media.kept"], |point| {
+        let Some(mut machine) = Machine::new() else { return };
+        fs::write(machine.root.path().join("groups/main/a.txt"), "what is sent").unwrap();
+        let media = json!({"type": "media", "requestId": "r1", "chatJid": CHAT, "filePath": "a.txt", "mediaType": "document"});
+        die_at(&machine.root, point, || machine.root.put_command("main", "messages", "it.json", &media));
+        let daemon = arm(&machine.root, "ipc.committed:1:pause");
+        wait_for("the commit", || machine.root.path().join("reached").exists().then_some(()));
+        let disk = machine.cut();
+        daemon.kill();
+        machine.boot(disk);
+        let _daemon = machine.root.serve();
+        wait_for("it to be said", || (!machine.root.said(CHAT).is_empty()).then_some(()));
+        let rows = machine.root.rows(&["outbox", "list"]);
+        let hex = rows[0]["attachments"][0]["digest"].as_str().unwrap();
+        let kept = machine.root.data("media").join(&hex[..2]).join(hex);
+        assert_eq!(fs::read_to_string(kept).unwrap(), "what is sent", "{point}");
+    });
 }
