@@ -58,8 +58,12 @@ struct Drained {
 
 pub(crate) fn take(effort: Effort, _: &mut Table) {
     let count = effort.pick(24, 36);
-    let mut costs: Vec<Cost> = commands::names().map(|name| cost(name, 1, count)).collect();
-    costs.push(cost("register_group", MANY, count));
+    let only = std::env::var("G2_BENCH_COMMAND").ok();
+    let names = commands::names().filter(|name| only.as_ref().is_none_or(|only| only == name));
+    let mut costs: Vec<Cost> = names.map(|name| cost(name, 1, count)).collect();
+    if only.is_none() {
+        costs.push(cost("register_group", MANY, count));
+    }
     println!(
         "| command | bytes of it, of its reply | commits | pages | system calls | sleeps of threads | KiB written | processor, µs | of {TOGETHER} that wait: pages | system calls | KiB written |"
     );

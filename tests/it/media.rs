@@ -227,6 +227,28 @@ fn a_chat_gets_no_more_than_its_bytes_an_hour_and_all_are_bounded() {
 }
 
 #[test]
+fn commands_that_wait_together_have_the_room_that_they_have_one_by_one() {
+    for (settings, code) in [("chat_mib_per_hour = 1", "rate_limited"), ("store_mib = 1", "no_room")] {
+        let root = two_groups(&format!("[media]\n{settings}\n"));
+        // Three of the first ones have room, and then a smaller one.
+        let sizes = [300_000, 300_000, 300_000, 300_000, 100_000, 100_000, 20_000];
+        for (n, size) in sizes.into_iter().enumerate() {
+            fs::write(group(&root, &n.to_string()), vec![b'0' + u8::try_from(n).unwrap(); size]).unwrap();
+            let mut command = media(&n.to_string());
+            command["requestId"] = n.to_string().into();
+            root.put_command("family", "messages", &format!("{n}.json"), &command);
+        }
+        let _daemon = root.serve();
+        let codes = (0..sizes.len()).map(|n| root.reply("family", &n.to_string())["error"]["code"].clone());
+        let refused = json!(code);
+        let expected =
+            [Value::Null, Value::Null, Value::Null, refused.clone(), Value::Null, refused, Value::Null];
+        assert_eq!(codes.collect::<Vec<_>>(), expected, "{settings}");
+        assert_eq!(kept(&root).len(), 5, "{settings}");
+    }
+}
+
+#[test]
 fn a_daemon_that_dies_over_a_file_sends_it_once_and_leaves_nothing_behind() {
     if !fail_points() {
         return;

@@ -149,7 +149,7 @@ pub(super) fn answer_all(
     show(mail, folder, &answers);
     let shown_in = began.elapsed();
     answers.iter().for_each(|(pending, settled)| tell(pending, settled));
-    answers.iter_mut().for_each(|(pending, _)| let_go(mail, pending));
+    answers.iter_mut().for_each(|(pending, settled)| let_go(mail, pending, settled));
     let mut rest = Vec::new();
     for (pending, settled) in answers {
         match Asked::of(&pending, &settled) {

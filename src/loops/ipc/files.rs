@@ -1,7 +1,7 @@
 //! The files that go with what a command says: copied out of the group's folder before the transaction that queues them, so
 //! that their bytes are those of now, whatever becomes of the group's own.
 
-use std::path::Path;
+use std::{collections::BTreeMap, path::Path};
 
 use ipc_handlers::{
     Command, Refusal,
@@ -9,13 +9,15 @@ use ipc_handlers::{
 };
 use rustix::io::Errno;
 
-use super::{Mailboxes, read::Pending};
+use super::{Mailboxes, flow::AT_ONCE, read::Pending};
 use crate::{
     domain::{
         host::errors::chain,
         platforms::attachments::{Attachment, BLOCK, MediaUse},
+        states::CommandOutcome,
     },
     ipc::{InsideError, file_inside, is_only_name},
+    store::Settled,
     system::{
         clock,
         media::{InHand, NotKept},
@@ -51,30 +53,132 @@ pub(super) struct Copied {
     pub(super) bytes: usize,
 }
 
-/// Copies the files of a command. `None`: we stop, and the next start does it.
-pub(super) fn copy(mail: &Mailboxes, pending: &Pending, files: &Files) -> Option<Copied> {
+impl Copied {
+    /// How much of what is settled together it is, bytes: those before it wait while files are written.
+    pub(super) fn weight(&self) -> usize {
+        let new = self.hands.iter().filter(|hand| hand.is_new).count();
+        self.bytes + new * (AT_ONCE / NEW_TOGETHER)
+    }
+}
+
+/// How many files that are new are settled together at most.
+const NEW_TOGETHER: usize = 8;
+
+/// What came of copying the files of a command.
+pub(super) enum Copying {
+    Done(Copied),
+    /// There may be no room beside what the commands before it take. It is known once those are settled.
+    Unsure,
+    /// We stop, and the next start does it.
+    Stopped,
+}
+
+/// What the commands of a group take that were read and are not settled yet, at most. Their files are copied already.
+#[derive(Default)]
+pub(super) struct Ahead {
+    read: Takes,
+    /// Those that the store is at work on.
+    settling: Takes,
+    /// How much there was of each chat's files, and how much the group had stored, when it was looked first.
+    seen: BTreeMap<String, (MediaUse, u64)>,
+}
+
+/// How much commands take, bytes.
+#[derive(Default)]
+struct Takes {
+    chats: BTreeMap<String, u64>,
+    files: u64,
+    /// In the store, of the group.
+    stored: u64,
+}
+
+/// How much the rows of one command take in the store at most, beside its own bytes.
+const ROWS: u64 = 8 << 10;
+
+impl Ahead {
+    /// A command was read, and its files are copied.
+    pub(super) fn read(&mut self, pending: &Pending, copied: Option<&Copied>) {
+        let read = &mut self.read;
+        // Its text and its ids stand in several rows.
+        read.stored += ROWS + 4 * pending.kept.len() as u64;
+        let (Some(sends), Some(Copied { files: Ok(_), bytes, .. })) = (&pending.sends, copied) else {
+            return;
+        };
+        let bytes = *bytes as u64;
+        read.stored += bytes;
+        read.files += bytes;
+        *read.chats.entry(sends.chat.clone()).or_default() += bytes;
+    }
+
+    /// What was read is given to the store, which has settled all before it.
+    pub(super) fn given(&mut self) {
+        *self = Self { settling: std::mem::take(&mut self.read), ..Self::default() };
+    }
+
+    /// The store has settled what it was given.
+    pub(super) fn settled(&mut self) {
+        self.settling = Takes::default();
+        self.seen.clear();
+    }
+
+    fn is_none(&self) -> bool {
+        self.read.stored == 0 && self.settling.stored == 0 && self.seen.is_empty()
+    }
+
+    /// Returns how much of files there is with these, and how much of the group is stored.
+    fn with(&self, chat: &str, (used, stored): (MediaUse, u64)) -> (MediaUse, u64) {
+        let mut sum = (used, stored);
+        for takes in [&self.read, &self.settling] {
+            sum.0.chat_hour = sum.0.chat_hour.saturating_add(takes.chats.get(chat).copied().unwrap_or(0));
+            sum.0.all = sum.0.all.saturating_add(takes.files);
+            sum.1 = sum.1.saturating_add(takes.stored);
+        }
+        sum
+    }
+}
+
+/// Why a file is not copied.
+enum NotCopied {
+    Refused(Refusal),
+    /// There is no room for it beside what is ahead.
+    NoRoom(Refusal),
+}
+
+impl From<Refusal> for NotCopied {
+    fn from(refusal: Refusal) -> Self {
+        Self::Refused(refusal)
+    }
+}
+
+/// Copies the files of a command, of which others may be `ahead`.
+pub(super) fn copy(mail: &Mailboxes, pending: &Pending, files: &Files, ahead: &mut Ahead) -> Copying {
     let group = &pending.claimed.folder;
     let mut copied = Copied { files: Ok(Vec::new()), hands: Vec::new(), bytes: 0 };
     let mut rows = Vec::new();
+    let is_sure = ahead.is_none();
     for file in &files.files {
         if mail.stop.is_cancelled() {
-            return None;
+            return Copying::Stopped;
         }
-        match one(mail, pending, files, file, copied.bytes as u64) {
+        match one(mail, pending, files, file, copied.bytes as u64, ahead) {
             Ok(hand) => {
                 copied.bytes += usize::try_from(hand.size.max(BLOCK)).unwrap_or(usize::MAX >> 8);
                 rows.push(Attachment::sent(file, hand.digest, hand.size, hand.mime));
                 copied.hands.push(hand);
             }
-            Err(refusal) => {
+            Err(NotCopied::NoRoom(_)) if !is_sure => {
+                copied.hands.into_iter().for_each(|hand| forget(mail, hand));
+                return Copying::Unsure;
+            }
+            Err(NotCopied::NoRoom(refusal) | NotCopied::Refused(refusal)) => {
                 tracing::info!(%group, file = file.file_path, why = refusal.message, "a file is not sent");
                 copied.files = Err(refusal);
-                return Some(copied);
+                return Copying::Done(copied);
             }
         }
     }
     copied.files = Ok(rows);
-    Some(copied)
+    Copying::Done(copied)
 }
 
 /// Copies one file, `before` bytes of the same message after the others.
@@ -84,7 +188,8 @@ fn one(
     files: &Files,
     file: &Attach,
     before: u64,
-) -> Result<InHand, Refusal> {
+    ahead: &mut Ahead,
+) -> Result<InHand, NotCopied> {
     let group = &pending.claimed.folder;
     let folder = mail.root.join("groups").join(group.as_str());
     let relative = file.relative(&folder.to_string_lossy())?;
@@ -94,17 +199,25 @@ fn one(
     // A platform that takes no files gets a line in the text, and one that was not spoken to yet may take any.
     let there = mail.channels.of(&files.chat).map_or(0, |channel| channel.traits().files.largest);
     if there > 0 && size > there && size <= limits.largest {
-        return Err(FileFault::TooLargeThere { size, most: there }.refusal(file));
+        return Err(FileFault::TooLargeThere { size, most: there }.refusal(file).into());
     }
     // What is certain to be refused is not copied. The transaction that queues it looks again.
     if size <= limits.largest {
-        let (used, stored) = used(mail, pending, &files.chat)?;
+        let seen = match ahead.seen.get(&files.chat) {
+            Some(seen) => *seen,
+            None => {
+                let seen = used(mail, pending, &files.chat)?;
+                ahead.seen.insert(files.chat.clone(), seen);
+                seen
+            }
+        };
+        let (used, stored) = ahead.with(&files.chat, seen);
         let most = mail.config.now().limits.stored_bytes;
         if stored.saturating_add(before + size) > most {
-            return Err(Refusal::no_room(stored, most));
+            return Err(NotCopied::NoRoom(Refusal::no_room(stored, most)));
         }
         if let Some(fault) = limits.fault(used, before + size.max(BLOCK)) {
-            return Err(fault.into());
+            return Err(NotCopied::NoRoom(fault.into()));
         }
     }
     let hand = mail.media.keep(&open, limits.largest).map_err(|error| match error {
@@ -119,7 +232,7 @@ fn one(
         return Ok(hand);
     }
     forget(mail, hand);
-    Err(FileFault::Changed.refusal(file))
+    Err(FileFault::Changed.refusal(file).into())
 }
 
 /// Returns how much of files there is, and how much of the group is stored.
@@ -149,10 +262,14 @@ fn refusal_of(error: &InsideError, file: &Attach) -> Refusal {
     fault.refusal(file)
 }
 
-/// Lets go of the files of commands that are settled: those that no row names are removed. What fails here, the next sweep
+/// Lets go of the files of a command that is settled: those that no row names are removed. What fails here, the next sweep
 /// does.
-pub(super) fn let_go(mail: &Mailboxes, pending: &mut Pending) {
-    std::mem::take(&mut pending.hands).into_iter().for_each(|hand| forget(mail, hand));
+pub(super) fn let_go(mail: &Mailboxes, pending: &mut Pending, settled: &Settled) {
+    let hands = std::mem::take(&mut pending.hands);
+    // What was queued just now is named.
+    if !settled.fresh || settled.receipt.outcome != CommandOutcome::Applied {
+        hands.into_iter().for_each(|hand| forget(mail, hand));
+    }
 }
 
 fn forget(mail: &Mailboxes, hand: InHand) {

@@ -8,7 +8,7 @@ use ipc_handlers::Folder;
 use super::{
     Mailboxes,
     answer::{Finished, Settling, answer_all},
-    files,
+    files::{self, Ahead, Copied, Copying},
     read::{Patience, Pending, Reading, Taken, read},
     transcripts,
 };
@@ -73,6 +73,8 @@ pub(super) struct Flow<'a> {
     slow: Slow,
     read: Vec<Pending>,
     read_bytes: usize,
+    /// What was read or is being settled, counted against the bounds of files.
+    ahead: Ahead,
     settling: Option<Settling>,
     settled: Vec<(Pending, Settled)>,
     settled_bytes: usize,
@@ -90,6 +92,7 @@ impl<'a> Flow<'a> {
             slow,
             read: Vec::new(),
             read_bytes: 0,
+            ahead: Ahead::default(),
             settling: None,
             settled: Vec::new(),
             settled_bytes: 0,
@@ -136,18 +139,21 @@ impl<'a> Flow<'a> {
                         self.read_bytes += AT_ONCE;
                         ready.file.transcripts = said;
                     }
-                    if let Some(sends) = &ready.sends {
-                        let copied = match self.slow {
+                    let mut copied = None;
+                    if ready.sends.is_some() {
+                        copied = match self.slow {
                             Slow::Later => None,
-                            Slow::Now | Slow::Left => files::copy(self.mail, &ready, sends),
+                            Slow::Now | Slow::Left => self.copy(&ready, later + left),
                         };
-                        let Some(copied) = copied else {
+                        if copied.is_none() {
                             self.slow = Slow::Left;
                             self.handled.growing.push(ready.claimed);
                             continue;
-                        };
-                        // The same: how much there is of files is known once those before it are queued.
-                        self.read_bytes += AT_ONCE;
+                        }
+                    }
+                    self.ahead.read(&ready, copied.as_ref());
+                    if let Some(copied) = copied {
+                        self.read_bytes += copied.weight();
                         self.handled.bytes += copied.bytes;
                         ready.file.files = copied.files;
                         ready.hands = copied.hands;
@@ -169,12 +175,25 @@ impl<'a> Flow<'a> {
         }
     }
 
+    /// Copies the files of a command. Where there may be no room for them, those before it are settled first. `None`: we stop.
+    fn copy(&mut self, ready: &Pending, later: usize) -> Option<Copied> {
+        let sends = ready.sends.as_ref()?;
+        loop {
+            match files::copy(self.mail, ready, sends, &mut self.ahead) {
+                Copying::Done(copied) => return Some(copied),
+                Copying::Unsure => self.settle_all(later),
+                Copying::Stopped => return None,
+            }
+        }
+    }
+
     /// Gives what was read to the store, once what went there before is settled; answers that meanwhile.
     fn settle(&mut self, later: usize) {
         failpoint::reach("ipc.read");
         self.wait();
         let mut read = std::mem::take(&mut self.read);
         self.read_bytes = 0;
+        self.ahead.given();
         if !self.handled.waiting.is_empty() {
             self.handled.waiting.append(&mut read);
         } else if !read.is_empty() {
@@ -205,6 +224,7 @@ impl<'a> Flow<'a> {
                 self.handled.waiting.append(&mut later);
             }
         }
+        self.ahead.settled();
     }
 
     fn answer(&mut self, later: usize) {
