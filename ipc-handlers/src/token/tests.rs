@@ -41,6 +41,8 @@ fn a_sealed_command_gives_its_claims_however_it_is_laid_out() {
     let turned =
         format!(r#"{{"token":"{token}","type":"x","a":true,"b":[1,2.5,{{"a":null,"z":"\u00e9\n"}}]}}"#);
     assert_eq!(verify(&KEY, turned.as_bytes()), Some(Ok(claims())));
+    let spelt = turned.replace("token", r"\u0074\u006F\u006b\u0065\u006E");
+    assert_eq!(verify(&KEY, spelt.as_bytes()), Some(Ok(claims())));
 }
 
 #[test]
