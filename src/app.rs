@@ -22,7 +22,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     channels::{Intake, local::Local},
-    config::{Config, Environment, Live},
+    config::{Config, Environment, Live, Standing},
     domain::{host::errors::chain, runs::lanes::Holding, states::SandboxName},
     gateway::{self, Credentials, Gateway, OutsideLimits, Upstream},
     ipc::{self, Claims, HostDirs, Watch},
@@ -346,6 +346,7 @@ impl Daemon {
             machine: Arc::clone(&machine),
             stop: stop.clone(),
             known: Mutex::default(),
+            standing: Standing::default(),
         });
         let keeping = Arc::new(Keeping {
             config: Arc::clone(&config),

@@ -30,6 +30,7 @@ mod media;
 mod sandbox;
 mod shown;
 mod small;
+mod standing;
 mod units;
 mod web;
 mod written;
@@ -48,6 +49,7 @@ pub use sandbox::{Sandbox, SandboxKind};
 pub use shown::{Setting, Source, settings};
 use small::ChatWords;
 pub use small::{Approvals, Backup, Egress, Gateway, Ipc, Outbox};
+pub use standing::Standing;
 pub use web::Web;
 pub use written::Written;
 pub use zones::ZoneSource;
@@ -151,12 +153,7 @@ impl Config {
     /// [`ConfigError`] naming the file, line and setting.
     pub fn load(root: &Path, environment: &Environment) -> Result<Self, ConfigError> {
         let path = root.join("g2.toml");
-        let text = match std::fs::read_to_string(&path) {
-            Ok(text) => text,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
-            Err(source) => return Err(ConfigError::Read { path, source }),
-        };
-        Ok(Self::of(&path, &text, environment, &dotenv::text(root))?.at(root))
+        Ok(Self::of(&path, &text(&path)?, environment, &dotenv::text(root))?.at(root))
     }
 
     /// A relative path is relative to the root, wherever the daemon was started.
@@ -171,14 +168,6 @@ impl Config {
     /// As [`Config::load`].
     pub fn check(root: &Path, text: &str) -> Result<Self, ConfigError> {
         Self::of(Path::new("g2.toml"), text, &Environment::default(), &dotenv::text(root))
-    }
-
-    /// Returns what stands in the files now, once it is sure that it could be used.
-    ///
-    /// # Errors
-    /// As [`Config::load`].
-    pub fn written_now(root: &Path) -> Result<Written, ConfigError> {
-        Ok(Self::load(root, &Environment::default())?.written)
     }
 
     /// Returns the settings of a root without `g2.toml`.
@@ -285,6 +274,15 @@ impl Config {
             pids: self.sandbox.pids,
             ceiling_ms: self.health.ceiling_ms.max(self.health.container_ms),
         }
+    }
+}
+
+/// Reads a `g2.toml`; where there is none all settings are at their defaults.
+fn text(path: &Path) -> Result<String, ConfigError> {
+    match std::fs::read_to_string(path) {
+        Ok(text) => Ok(text),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(String::new()),
+        Err(source) => Err(ConfigError::Read { path: path.to_owned(), source }),
     }
 }
 

@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::Machine;
 use crate::{
-    config::{Config, Live},
+    config::{Config, Live, Standing},
     domain::{
         host::{
             errors::chain,
@@ -71,6 +71,8 @@ pub struct Problems {
     pub stop: CancellationToken,
     /// The problems found at the last look.
     pub known: Mutex<Vec<Problem>>,
+    /// The settings as they stand in the files.
+    pub standing: Standing,
 }
 
 /// Tells the log what appears and what is gone, until the daemon stops.

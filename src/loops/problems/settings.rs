@@ -52,16 +52,13 @@ pub(super) fn sender_list(view: &View<'_>, found: &mut Vec<Problem>) {
 
 /// What was changed since the daemon read its settings.
 pub(super) fn changed(view: &View<'_>, found: &mut Vec<Problem>) {
-    if view.daemon.is_none() {
-        return;
-    }
-    match Config::written_now(view.root) {
-        Ok(now) => {
-            let mut settings = view.config.written.differences(&now);
+    let Some(daemon) = view.daemon else { return };
+    match daemon.standing.differences(view.root, &view.config.written) {
+        Ok(mut settings) => {
             settings.retain(|name| takes(name) == Takes::Restart);
             found.extend((!settings.is_empty()).then_some(Problem::Restart { settings }));
         }
-        Err(error) => found.push(Problem::Settings { why: chain(&error) }),
+        Err(error) => found.push(Problem::Settings { why: chain(&*error) }),
     }
 }
 
