@@ -115,8 +115,14 @@ impl Root {
 
     /// Returns `g2` on this root.
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_g2"));
-        command.arg("--root").arg(self.path()).args(arguments).env_clear().env("TZ", "UTC");
+        self.command_by(&[], arguments)
+    }
+
+    /// Returns `g2` on this root, run by another program, given with its arguments; none: by itself.
+    fn command_by(&self, runner: &[String], arguments: &[&str]) -> Command {
+        let mut words = runner.iter().map(String::as_str).chain([env!("CARGO_BIN_EXE_g2")]);
+        let mut command = Command::new(words.next().unwrap());
+        command.args(words).arg("--root").arg(self.path()).args(arguments).env_clear().env("TZ", "UTC");
         for name in ["PATH", "HOME", "DOCKER_HOST"] {
             if let Some(value) = std::env::var_os(name) {
                 command.env(name, value);
@@ -184,14 +190,20 @@ impl Root {
 
     /// Starts `g2 serve` at a level of logging.
     pub(crate) fn serve_with(&self, level: &str) -> Daemon {
+        self.serve_by(&[], level).expect("the daemon ended before it was ready")
+    }
+
+    /// Starts `g2 serve` by another program, which becomes the daemon's process; given with its arguments. `None`: it ended before
+    /// it was ready.
+    pub(crate) fn serve_by(&self, runner: &[String], level: &str) -> Option<Daemon> {
         let notify = self.path().join("notify.sock");
         let _ = fs::remove_file(&notify);
         let heard = UnixDatagram::bind(&notify).unwrap();
-        heard.set_read_timeout(Some(DEADLINE)).unwrap();
+        heard.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
         let log = File::create(self.path().join("serve.log")).unwrap();
         let spawned = Instant::now();
         let child = self
-            .command(&["--log-format", "json", "serve"])
+            .command_by(runner, &["--log-format", "json", "serve"])
             .env("NOTIFY_SOCKET", &notify)
             .env("LOG_LEVEL", level)
             .stderr(log)
@@ -201,10 +213,14 @@ impl Root {
         let mut daemon = Daemon { child, spawned, ready: spawned };
         let mut buffer = [0; 256];
         loop {
-            let length = heard.recv(&mut buffer).expect("the daemon never got ready");
-            if buffer[..length].starts_with(b"READY=1") {
-                daemon.ready = Instant::now();
-                return daemon;
+            match heard.recv(&mut buffer) {
+                Ok(length) if buffer[..length].starts_with(b"READY=1") => {
+                    daemon.ready = Instant::now();
+                    return Some(daemon);
+                }
+                Ok(_) => {}
+                Err(_) if daemon.child.try_wait().unwrap().is_some() => return None,
+                Err(error) => assert!(spawned.elapsed() < DEADLINE, "the daemon never got ready: {error}"),
             }
         }
     }
