@@ -3,6 +3,10 @@
 /// Whether a character acts on a screen, or turns the text around it: controls, and the invisible ones that format.
 #[must_use]
 pub fn acts(c: char) -> bool {
+    // Most text is of these.
+    if c.is_ascii() {
+        return c.is_ascii_control();
+    }
     c.is_control()
         || matches!(c,
             '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
@@ -16,6 +20,9 @@ pub fn acts(c: char) -> bool {
 /// alike are not told apart.
 #[must_use]
 pub fn hides(c: char) -> bool {
+    if c.is_ascii() {
+        return c.is_ascii_control();
+    }
     acts(c)
         || (c.is_whitespace() && c != ' ')
         || matches!(c,

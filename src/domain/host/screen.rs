@@ -25,6 +25,9 @@ pub fn on_screen(text: &str) -> Cow<'_, str> {
 /// Returns text of one line as it may be said again: what acts on a screen or is not seen is written as an escape.
 #[must_use]
 pub fn escaped(text: &str) -> String {
+    if !text.contains(hides) {
+        return text.to_owned();
+    }
     text.chars().fold(String::with_capacity(text.len()), |mut line, c| {
         if hides(c) {
             line.extend(c.escape_default());
@@ -39,6 +42,9 @@ pub fn escaped(text: &str) -> String {
 /// only, and are escaped there. It says the same.
 #[must_use]
 pub fn escaped_in_json(document: &str) -> String {
+    if !document.contains(hides) {
+        return document.to_owned();
+    }
     document.chars().fold(String::with_capacity(document.len()), |mut line, c| {
         if hides(c) {
             line.extend(c.encode_utf16(&mut [0; 2]).iter().map(|unit| format!("\\u{unit:04x}")));
