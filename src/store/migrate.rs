@@ -72,6 +72,7 @@ const MIGRATIONS: &[(&str, &str)] = &[
     ("0092_lighter_receipts", include_str!("../../migrations/0092_lighter_receipts.sql")),
     ("0093_task_sums", include_str!("../../migrations/0093_task_sums.sql")),
     ("0094_media_minutes", include_str!("../../migrations/0094_media_minutes.sql")),
+    ("0095_lighter_events", include_str!("../../migrations/0095_lighter_events.sql")),
 ];
 
 /// The migration of the program that comes next, which tests play.
@@ -236,6 +237,7 @@ fn parts(c: &Connection) -> Result<BTreeSet<(String, String, String)>, StoreErro
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::host::feed::EventKind;
 
     #[test]
     fn a_newer_schema_is_refused_and_left_alone() {
@@ -544,6 +546,18 @@ mod tests {
                 .unwrap();
             assert_eq!(newest, (6, "tg:6".into()), "{name}");
         }
+    }
+
+    #[test]
+    fn every_kind_of_event_is_taken_and_no_other() {
+        let mut connection = Connection::open_in_memory().unwrap();
+        migrate(&mut connection, Path::new("unused")).unwrap();
+        let tell =
+            |kind: &str| connection.execute("INSERT INTO events (kind, subject) VALUES (?1, '1')", [kind]);
+        for (kind, _) in EventKind::CHOICES {
+            assert_eq!(tell(kind), Ok(1), "{kind}");
+        }
+        assert!(tell("nonsense").is_err());
     }
 
     #[test]
