@@ -133,7 +133,7 @@ fn hits_in(index: &Connection, volume: i64, words: &Words, limit: usize) -> rusq
     }
     sql.push_str(" GROUP BY 1) JOIN seen ON id = session ORDER BY score, archived_at DESC, id DESC LIMIT ");
     sql.push_str(&limit.to_string());
-    let mut found = index.prepare(&sql)?;
+    let mut found = index.prepare_cached(&sql)?;
     let hits = found.query_map(params_from_iter(&asked), |r| {
         let (id, version) = (r.get("id")?, version(r)?);
         Ok(Hit { id, version, volume, row: r.get("best")?, score: r.get("score")? })
@@ -147,12 +147,12 @@ fn snippet(index: &Connection, hit: &Hit, words: &Words) -> rusqlite::Result<Str
     let read = |r: &rusqlite::Row<'_>| r.get::<_, String>("piece");
     let piece = if words.long.is_empty() {
         let sql = format!("SELECT substr(name || text, 1, {SHOWN}) AS piece FROM {said} WHERE rowid = ?1");
-        index.query_row(&sql, [hit.row], read)?
+        index.prepare_cached(&sql)?.query_row([hit.row], read)?
     } else {
         let sql = format!(
             "SELECT snippet({said}, -1, '**', '**', '…', {SHOWN}) AS piece FROM {said} WHERE rowid = ?1 AND {said} MATCH ?2"
         );
-        index.query_row(&sql, params![hit.row, any(words)], read)?
+        index.prepare_cached(&sql)?.query_row(params![hit.row, any(words)], read)?
     };
     // Pieces of one word.
     Ok(in_one(&piece.replace("****", "")).into_owned())
