@@ -225,14 +225,15 @@ fn show(mail: &Mailboxes, folder: &Folder, answers: &[(Pending, Settled)]) {
                 | Command::CancelTask(_)
                 | Command::ClearSession(_)
                 | Command::ResumeSession(_)
-                | Command::ArchiveSession(_)
-                | Command::RegisterGroup(_),
+                | Command::ArchiveSession(_),
             ) => asked |= settled.receipt.request_id.is_some(),
+            // What shows a group that was registered is awaited, whoever had it registered.
             Some(
                 Command::SendMessage(_)
                 | Command::Media(_)
                 | Command::ListTasks(_)
-                | Command::SearchSessions(_),
+                | Command::SearchSessions(_)
+                | Command::RegisterGroup(_),
             )
             | None => {}
         }
