@@ -613,6 +613,8 @@ mod tests {
             file("a", 3, 1000, 1),
             file("a", 4, 1000, 5000),
             file("b", 5, 7, 6000),
+            // What a sender says.
+            (6..18).map(|n| file("c", n, 7, 1 << 60)).collect(),
         ];
         connection
             .execute_batch(&format!("PRAGMA foreign_keys = OFF; {} PRAGMA foreign_keys = ON;", rows.concat()))
@@ -627,6 +629,7 @@ mod tests {
             ("a", 1061, 0),
             ("b", 67, 6000),
             ("b", 68, 0),
+            ("c", 7, 12 << 40),
         ] {
             assert_eq!(store.media_use(chat, at(minute)).await.unwrap().chat_hour, bytes, "{chat} {minute}");
         }

@@ -20,6 +20,8 @@ const LONGEST_WORD: usize = 512;
 const LONGEST_NAME: usize = 128;
 /// The longest text that fetches a file, bytes.
 const LONGEST_FETCH: usize = 2048;
+/// How long a file can be said to be, bytes: a TiB. What is said to be longer counts as that.
+const LARGEST_TOLD: u64 = 1 << 40;
 /// The longest name, type and problem of a file, characters.
 const LONGEST_OF_FILE: usize = 200;
 /// A message that is older than this when it comes late wakes nobody, ms.
@@ -183,7 +185,7 @@ fn attachment(file: &Attached) -> Attachment {
         kind,
         mime: told(&file.mime).unwrap_or_else(|| "application/octet-stream".into()),
         claimed: true,
-        size: file.bytes.unwrap_or(0).min(1 << 60),
+        size: file.bytes.unwrap_or(0).min(LARGEST_TOLD),
         problem: Some(match problem {
             Some(why) => format!("{NOT_FETCHED}: {why}"),
             None => NOT_FETCHED.to_owned(),
