@@ -296,6 +296,17 @@ impl Snapshots {
         }
     }
 
+    /// Whether there is no group of this name. If so, one that comes is laid out and has its boxes opened: what is left of the mailbox
+    /// can be removed.
+    pub fn is_gone(&self, group: &Folder) -> bool {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_gone = matches!(self.store.has_group(group), Ok(false));
+        if is_gone {
+            known.remove(group);
+        }
+        is_gone
+    }
+
     /// Lays out a group that was made: it has its folder and its boxes before anybody is told of it. Returns whether the group came
     /// or went; otherwise something else of it changed.
     fn lay_out(&self, group: &Folder) -> bool {
@@ -421,5 +432,53 @@ impl Snapshots {
             AvailableGroups { groups, more: Some(more).filter(|more| *more > 0), last_sync: clock::now() };
         let bytes = serde_json::to_vec_pretty(&groups).unwrap_or_default();
         Ok(boxes.write_snapshot("available_groups.json", &bytes)?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ipc_handlers::Time;
+
+    use super::*;
+    use crate::{
+        config::{Config, Environment},
+        ipc::HostDirs,
+        store::NewGroup,
+    };
+
+    #[tokio::test]
+    async fn a_group_that_comes_back_is_not_taken_for_one_whose_boxes_stay() {
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path();
+        let store = Store::open(&path.join("g2.sqlite")).unwrap();
+        let config = Config::load(path, &Environment::default()).unwrap();
+        let config = Arc::new(Live::new(path.to_owned(), Environment::default(), config));
+        let dirs = HostDirs::open(path).unwrap();
+        let boxes = Arc::new(Boxes::new(dirs, None, path.to_owned(), None, store.clone()));
+        let (mailboxes, _asked) = mpsc::unbounded_channel();
+        let snapshots = Snapshots::new(config, store.clone(), boxes, mailboxes).await.unwrap();
+        let folder = Folder::parse("team").unwrap();
+        let add = async || {
+            let (folder, name) = (folder.clone(), "Team".to_owned());
+            let group = NewGroup { folder, name, is_main: false, trigger: "@G2".into() };
+            store.add_group(group, Vec::new(), Time(0)).await.unwrap();
+        };
+        add().await;
+        assert_eq!((snapshots.lay_out(&folder), snapshots.lay_out(&folder)), (true, false));
+        assert!(!snapshots.is_gone(&folder));
+        // It goes and comes back before anybody looks: who has an old list of groups keeps its boxes.
+        store.remove_group(folder.clone()).await.unwrap();
+        add().await;
+        assert_eq!((snapshots.lay_out(&folder), snapshots.is_gone(&folder)), (false, false));
+        // Its boxes are given up before it comes back: it has come, though boxes may still be open.
+        store.remove_group(folder.clone()).await.unwrap();
+        assert!(snapshots.is_gone(&folder));
+        add().await;
+        assert_eq!((snapshots.lay_out(&folder), snapshots.lay_out(&folder)), (true, false));
+        // It is gone when somebody looks.
+        store.remove_group(folder.clone()).await.unwrap();
+        assert!(snapshots.lay_out(&folder));
+        add().await;
+        assert!(snapshots.lay_out(&folder));
     }
 }

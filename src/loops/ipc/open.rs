@@ -70,6 +70,10 @@ pub(super) fn open_groups(
     let gone: BTreeSet<Folder> =
         workers.keys().chain(&open).filter(|folder| !groups.contains(*folder)).cloned().collect();
     for folder in gone {
+        // One of this name may have come since.
+        if !mail.snapshots.is_gone(&folder) {
+            continue;
+        }
         workers.remove(&folder);
         if let Err(error) = forget(mail, watch, &folder) {
             tracing::warn!(group = %folder, error = %chain(&error), "removing the boxes failed; the next start does it");
@@ -108,10 +112,12 @@ pub(super) fn open_groups(
 
 /// The group was removed: its boxes are unwatched and go to the trash.
 fn forget(mail: &Mailboxes, watch: &Watch, folder: &Folder) -> Result<(), World> {
+    // Nobody opens what is discarded: the boxes are let go of behind it.
+    let discarded = mail.boxes.dirs.discard_box(folder);
     if let Some(boxes) = mail.boxes.let_go(folder) {
         watch.unwatch(&boxes);
     }
-    mail.boxes.dirs.discard_box(folder)
+    discarded
 }
 
 /// Sees to it that nothing is left of the mailbox of an earlier group of this name, unless there is such a group.
@@ -123,6 +129,7 @@ pub(super) async fn clear(
 ) -> Result<(), World> {
     match mail.store.group(folder).await {
         Ok(None) => {
+            mail.snapshots.is_gone(folder);
             workers.remove(folder);
             if let Err(error) = mail.media.sweep_shown(|group, _| group != folder.as_str()) {
                 tracing::warn!(error = %chain(&error), "files that an earlier group was shown can't be removed yet");
