@@ -54,8 +54,12 @@ pub(super) struct Copied {
 }
 
 impl Copied {
-    /// How much of what is settled together it is, bytes: those before it wait while files are written.
+    /// How much of what is settled together it is, bytes: those before it wait while files are written. One that is refused may have
+    /// been read to its end, and is the last.
     pub(super) fn weight(&self) -> usize {
+        if self.files.is_err() {
+            return AT_ONCE;
+        }
         let new = self.hands.iter().filter(|hand| hand.is_new).count();
         self.bytes + new * (AT_ONCE / NEW_TOGETHER)
     }
