@@ -15,6 +15,12 @@ pub(crate) fn names() -> impl Iterator<Item = &'static str> {
     CATALOGUE.iter().map(|entry| entry.type_name)
 }
 
+/// Returns those of them that `G2_BENCH_ONLY` names, separated by commas; otherwise all.
+pub(crate) fn wanted() -> Vec<&'static str> {
+    let only = std::env::var("G2_BENCH_ONLY").unwrap_or_default();
+    names().filter(|name| only.is_empty() || only.split(',').any(|one| one == *name)).collect()
+}
+
 /// Whether only main may give it.
 pub(crate) fn is_mains(name: &str) -> bool {
     matches!(name, "register_group" | "refresh_groups")

@@ -53,7 +53,7 @@ pub(crate) fn take(effort: Effort, table: &mut Table) {
             }
             How::Arriving => (written, "one thread writes and renames them, another one unlinks them"),
         };
-        for name in commands::names() {
+        for name in commands::wanted() {
             // The short form measures what agents do most.
             let is_usual =
                 matches!(name, "send_message" | "schedule_task" | "list_tasks" | "archive_session");

@@ -93,10 +93,9 @@ impl Cost {
 
 pub(crate) fn take(effort: Effort, _: &mut Table) {
     let count = effort.pick(24, 36);
-    let only = std::env::var("G2_BENCH_ONLY").unwrap_or_default();
-    let is_wanted = |name: &&str| only.is_empty() || only.split(',').any(|one| one == *name);
-    let mut costs: Vec<Cost> = commands::names().filter(is_wanted).map(|name| cost(name, 1, count)).collect();
-    costs.extend(Some("register_group").filter(is_wanted).map(|name| cost(name, MANY, count)));
+    let wanted = commands::wanted();
+    let mut costs: Vec<Cost> = wanted.iter().map(|name| cost(name, 1, count)).collect();
+    costs.extend(wanted.iter().filter(|name| **name == "register_group").map(|name| cost(name, MANY, count)));
     println!(
         "| command | bytes of it, of its reply | commits | pages | system calls | sleeps of threads | KiB written | processor, µs | 1000 instructions | allocations, KiB of them | of {TOGETHER} that wait: pages | system calls | KiB written | 1000 instructions | allocations, KiB of them |"
     );
