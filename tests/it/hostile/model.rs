@@ -87,7 +87,8 @@ impl House {
         let attack = Attack::begin(&self.root, group, self.command(group, word, arguments));
         let beside = self.neighbour();
         let said = attack.end();
-        let more = peak_kib(self.daemon.pid()) - quiet;
+        // What the start needed may have been let go of meanwhile.
+        let more = peak_kib(self.daemon.pid()).saturating_sub(quiet);
         eprintln!("{word} {arguments:?}: alone {alone:?}, beside {beside:?}, {more} KiB more; {said}");
         assert!(said.contains("under way: true"), "{said}");
         assert!(beside.median <= 5 * alone.median + Duration::from_millis(40), "{beside:?} after {alone:?}");
