@@ -227,7 +227,7 @@ fn show(mail: &Mailboxes, folder: &Folder, answers: &[(Pending, Settled)]) {
                 | Command::ResumeSession(_)
                 | Command::ArchiveSession(_),
             ) => asked |= settled.receipt.request_id.is_some(),
-            // What shows a group that was registered is awaited, whoever had it registered.
+            // The list that shows a registered group is awaited in any case.
             Some(
                 Command::SendMessage(_)
                 | Command::Media(_)
