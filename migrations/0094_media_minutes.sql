@@ -9,7 +9,7 @@ CREATE TABLE media_minutes (
   PRIMARY KEY (chat_jid, minute)
 ) STRICT, WITHOUT ROWID;
 
--- How long a file is may be what its sender says: none counts as more than a TiB. Of each chat the rows of the newest 128 minutes
+-- A sender states the size of a file: none counts as more than a TiB. Of each chat the rows of the newest 128 minutes
 -- stay, as a clock that was wrong for a while may have left some of another hour.
 CREATE TRIGGER media_minute AFTER INSERT ON attachments BEGIN
   INSERT INTO media_minutes (chat_jid, minute, bytes) VALUES (new.chat_jid, new.at / 60000, min(max(new.size, 4096), 1 << 40))

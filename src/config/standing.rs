@@ -10,7 +10,7 @@ use super::{
     dotenv::{self, Said},
 };
 
-/// What stands in `g2.toml` and `.env`, for who looks often: it is worked out once for each change of them.
+/// What stands in `g2.toml` and `.env`, for a loop that looks often. It is worked out once for each change.
 #[derive(Debug, Default)]
 pub struct Standing(Mutex<Option<Known>>);
 

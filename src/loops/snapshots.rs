@@ -296,8 +296,8 @@ impl Snapshots {
         }
     }
 
-    /// Whether there is no group of this name. If so, one that comes is laid out and has its boxes opened: what is left of the mailbox
-    /// can be removed.
+    /// Whether there is no group of this name. Its mailbox can be removed then: the next group of this name counts as new, and has its
+    /// boxes opened.
     pub fn is_gone(&self, group: &Folder) -> bool {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let is_gone = matches!(self.store.has_group(group), Ok(false));

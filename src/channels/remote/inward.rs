@@ -20,7 +20,7 @@ const LONGEST_WORD: usize = 512;
 const LONGEST_NAME: usize = 128;
 /// The longest text that fetches a file, bytes.
 const LONGEST_FETCH: usize = 2048;
-/// How long a file can be said to be, bytes: a TiB. What is said to be longer counts as that.
+/// The largest size of a file that a sender can state, bytes. A larger one counts as this.
 const LARGEST_TOLD: u64 = 1 << 40;
 /// The longest name, type and problem of a file, characters.
 const LONGEST_OF_FILE: usize = 200;

@@ -19,8 +19,8 @@ mod tests;
 /// How long an event may be on its way. Events come in the order in which files were published; a look that was faster
 /// could only guess it.
 pub const EVENT_LAG: Duration = Duration::from_secs(1);
-/// How long a file that somebody has open is waited for, from when it was first seen; and for how long a file has to be as it is
-/// so that nobody looks whether it is open. If its writer goes on after that, it waits as one that can't be read yet.
+/// How long a file that somebody has open is waited for, from when it was first seen. A file that has not changed for as long is
+/// taken without a look at its writer. If that writer goes on, a half-written file waits after it was claimed, until it can be read.
 pub const OPEN: Duration = Duration::from_secs(2);
 /// The most files that were told of and are kept behind others; of more, a look has to find the order.
 const KEPT: usize = 4096;
@@ -151,7 +151,7 @@ impl<K: Ord + Clone> Turns<K> {
     }
 }
 
-/// Whether a file is so young that its writer may be at work on it: otherwise it was as it is for [`OPEN`] before `now`.
+/// Whether a file, last changed at the stamp `ctime`, changed within [`OPEN`] before `now`: its writer may still be at work.
 #[must_use]
 pub fn is_young(ctime: i64, now: Time) -> bool {
     ctime > now.0.saturating_mul(1_000_000).saturating_sub(i64::try_from(OPEN.as_nanos()).unwrap_or(i64::MAX))

@@ -54,8 +54,8 @@ pub(super) struct Copied {
 }
 
 impl Copied {
-    /// How much of what is settled together it is, bytes: those before it wait while files are written. One that is refused may have
-    /// been read to its end, and is the last.
+    /// Returns the weight of the command among those that are settled together, bytes. A refused command ends such a batch, as its
+    /// file may have been read to the end.
     pub(super) fn weight(&self) -> usize {
         if self.files.is_err() {
             return AT_ONCE;
