@@ -1,7 +1,7 @@
 //! A real Chromium, driven by its chromedriver over HTTP.
 
 use std::{
-    io::{BufRead as _, BufReader},
+    io::{BufRead as _, BufReader, Read as _},
     path::Path,
     process::{Child, Command, Stdio},
     sync::OnceLock,
@@ -47,25 +47,46 @@ pub(super) struct Browser {
     _profile: tempfile::TempDir,
 }
 
-impl Browser {
-    /// Starts a browser that finds these names on this machine.
-    pub(super) fn start(scripts: Scripts, names: &[&str]) -> Self {
-        let profile = tempfile::tempdir().unwrap();
+/// Starts a driver, and returns the port that it listens at. It takes a free port for IPv4 and wants the same one for
+/// IPv6; it ends where another program has that, so it is started again.
+fn driver() -> (Child, u16) {
+    let mut ends = Vec::new();
+    for _ in 0..5 {
         let mut driver = Command::new(DRIVER)
             .args(["--port=0"])
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
-            .stderr(Stdio::null())
+            .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        let mut said = BufReader::new(driver.stdout.take().unwrap()).lines();
-        let port = said
-            .find_map(|line| {
-                line.ok()?.split_once("successfully on port ")?.1.trim_end_matches('.').parse().ok()
-            })
-            .expect("the driver's port");
-        // It goes on to write there.
-        std::thread::spawn(move || said.for_each(drop));
+        let mut complaints = driver.stderr.take().unwrap();
+        let complaints = std::thread::spawn(move || {
+            let mut text = String::new();
+            let _ = complaints.read_to_string(&mut text);
+            text
+        });
+        let mut said = BufReader::new(driver.stdout.take().unwrap()).lines().map_while(Result::ok);
+        let mut before = Vec::new();
+        for line in said.by_ref() {
+            let port = line.split_once("successfully on port ").map(|(_, port)| port.trim_end_matches('.'));
+            if let Some(port) = port.and_then(|port| port.parse().ok()) {
+                // It goes on to write there.
+                std::thread::spawn(move || said.for_each(drop));
+                return (driver, port);
+            }
+            before.push(line);
+        }
+        let status = driver.wait().unwrap();
+        ends.push(format!("{status}: {} {}", before.join("\n"), complaints.join().unwrap()));
+    }
+    panic!("{DRIVER} does not stay: {}", ends.join("\n"));
+}
+
+impl Browser {
+    /// Starts a browser that finds these names on this machine.
+    pub(super) fn start(scripts: Scripts, names: &[&str]) -> Self {
+        let profile = tempfile::tempdir().unwrap();
+        let (driver, port) = driver();
         let rules: Vec<String> = names.iter().map(|name| format!("MAP {name} 127.0.0.1")).collect();
         let javascript = if scripts == Scripts::On { 1 } else { 2 };
         let options = json!({
