@@ -9,22 +9,21 @@ use crate::{
     rig::{Daemon, Root},
 };
 
-/// Stored messages that a start must not mind.
-const MESSAGES: usize = 100_000;
-
 /// However long it takes until a daemon rests.
 const SETTLES: Duration = Duration::from_secs(30);
 
 pub(crate) fn take(effort: Effort, table: &mut Table) {
-    for (groups, most_mib, most_ms) in [(1, 15, 100), (100, 15, 150), (1_000, 30, 200)] {
+    // A start must not mind the messages that are stored.
+    let sizes = [(1, 100_000, 15, 100), (100, 100_000, 15, 150), (1_000, 1_000_000, 30, 200)];
+    for (groups, messages, most_mib, most_ms) in sizes {
         let root = Root::new(groups);
-        root.fill_with_messages(MESSAGES);
-        starts(&root, effort, most_ms, table);
+        root.fill_with_messages(messages);
+        starts(&root, effort, messages, most_ms, table);
         idle(&root, effort, most_mib, table);
     }
 }
 
-fn starts(root: &Root, effort: Effort, most_ms: u64, table: &mut Table) {
+fn starts(root: &Root, effort: Effort, messages: usize, most_ms: u64, table: &mut Table) {
     // The first one makes the boxes.
     root.serve().stop();
     let mut floor = Floor::new();
@@ -40,7 +39,7 @@ fn starts(root: &Root, effort: Effort, most_ms: u64, table: &mut Table) {
         .collect();
     let (samples, floor) = (Samples::new(taken), Samples::new(floors));
     table.row(
-        format!("start → ready; {} groups, {MESSAGES} messages stored (median, longest)", root.groups.len()),
+        format!("start → ready; {} groups, {messages} messages stored (median, longest)", root.groups.len()),
         format!("{} ms, {} ms", millis(samples.median()), millis(samples.max())),
         format!("{} ms (one durable commit)", millis(floor.median())),
         format!("{:.0} ×", ratio(samples.median(), floor.median())),

@@ -90,6 +90,7 @@ impl World {
             body: Ok(Arc::new(Body::of(json.to_string().as_bytes()))),
             transcripts: Transcripts::new(),
             files: Ok(Vec::new()),
+            found: None,
         };
         let settled = self.post.store.settle(file, Zones::utc(), Time(0)).await.unwrap();
         assert_eq!(settled.receipt.outcome, CommandOutcome::Applied);

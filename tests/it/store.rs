@@ -167,5 +167,6 @@ fn command(group: &str, claim: i64, bytes: &[u8]) -> CommandFile {
         body: Ok(std::sync::Arc::new(Body::of(bytes))),
         transcripts: Transcripts::new(),
         files: Ok(Vec::new()),
+        found: None,
     }
 }

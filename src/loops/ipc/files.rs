@@ -284,3 +284,16 @@ fn forget(mail: &Mailboxes, hand: InHand) {
         tracing::warn!(error = %chain(&error), "a file that nothing names can't be removed yet");
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refused_command_ends_its_batch_and_files_that_are_kept_weigh_their_bytes() {
+        let copied = |files| Copied { files, hands: Vec::new(), bytes: 4096 };
+        assert_eq!(copied(Ok(Vec::new())).weight(), 4096);
+        // Its file may have been read to the end, and those behind it must not be read before it is settled.
+        assert!(copied(Err(Refusal::internal())).weight() >= AT_ONCE);
+    }
+}

@@ -10,7 +10,7 @@ use super::{
     answer::{Finished, Settling, answer_all},
     files::{self, Ahead, Copied, Copying},
     read::{Patience, Pending, Reading, Taken, read},
-    transcripts,
+    searches, transcripts,
 };
 use crate::{ipc::Claimed, store::Settled, system::failpoint};
 
@@ -111,6 +111,16 @@ impl<'a> Flow<'a> {
         &self.handled
     }
 
+    /// Whether no file is under way or waits.
+    fn has_nothing(&self) -> bool {
+        let Handled { growing, waiting, .. } = &self.handled;
+        self.read.is_empty()
+            && self.settling.is_none()
+            && self.settled.is_empty()
+            && growing.is_empty()
+            && waiting.is_empty()
+    }
+
     /// Takes claimed files in, in order. Of the same group `later` more are known to wait behind them.
     pub(super) fn take(&mut self, taken: Vec<Taken>, later: usize) {
         let run = self.mail.store.active_run_of(self.folder).unwrap_or_default();
@@ -123,6 +133,8 @@ impl<'a> Flow<'a> {
                 continue;
             }
             let patience = if taken.age >= WRITER_LIMIT { Patience::None } else { self.patience };
+            // It was claimed just now, and no command of its group is before or behind it.
+            let is_alone = taken.read.is_some() && later + left == 0 && self.has_nothing();
             match read(self.mail, taken, run, patience) {
                 Reading::Ready(mut ready) => {
                     if let Some(archives) = &ready.archives {
@@ -157,6 +169,9 @@ impl<'a> Flow<'a> {
                         self.handled.bytes += copied.bytes;
                         ready.file.files = copied.files;
                         ready.hands = copied.hands;
+                    }
+                    if is_alone {
+                        ready.file.found = searches::at_once(self.mail, &ready).map(Arc::new);
                     }
                     self.read_bytes += ready.kept.len();
                     self.handled.messages += usize::from(ready.is_message);

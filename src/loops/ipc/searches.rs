@@ -1,5 +1,6 @@
-//! Searches: settled like any other command, and answered while later commands go on, one search of a group at a time. A
-//! search changes nothing, so one that a crash left without its answer is made again.
+//! Searches. One that is the only command of its group is made before it is settled, and its answer is committed with it. Any
+//! other is settled like other commands, and answered while later ones go on, one search of a group at a time. A search
+//! changes nothing, so one that a crash left without its answer is made again.
 
 use std::{
     collections::{BTreeMap, VecDeque, btree_map::Entry},
@@ -9,6 +10,7 @@ use std::{
 
 use ipc_handlers::{Command, Envelope, Folder, Refusal, Unsearched, commands::SearchSessions, reply};
 use tokio::{
+    runtime::Handle,
     sync::{Notify, Semaphore},
     task::{self, JoinSet},
 };
@@ -25,7 +27,7 @@ use super::{
 use crate::{
     domain::{host::errors::chain, states::CommandOutcome},
     ipc::Claimed,
-    store::{Receipt, Settled, Stop},
+    store::{Found, Proof, Receipt, Settled, Stop, StoreError},
     system::{clock, failpoint},
 };
 
@@ -35,6 +37,8 @@ const AT_ONCE: usize = 2;
 const WAITS: Duration = Duration::from_secs(2);
 /// How long it looks at most.
 const LOOKS: Duration = Duration::from_secs(3);
+/// How long each of both takes at most before the search is settled; if it takes longer, it is made behind its receipt.
+const SOON: Duration = Duration::from_millis(10);
 /// How long to wait before an answer is tried again; twice as long each time.
 const REST: Duration = Duration::from_secs(1);
 const LONGEST_REST: Duration = Duration::from_secs(60);
@@ -72,10 +76,17 @@ impl Asked {
 }
 
 /// The searches that wait, in order, by group. The first of each may be under way.
-#[derive(Default)]
 pub struct Searches {
     lines: Mutex<BTreeMap<Folder, VecDeque<Arc<Asked>>>>,
     added: Notify,
+    /// One for each that reads the index.
+    places: Semaphore,
+}
+
+impl Default for Searches {
+    fn default() -> Self {
+        Self { lines: Mutex::default(), added: Notify::new(), places: Semaphore::new(AT_ONCE) }
+    }
 }
 
 impl Searches {
@@ -126,7 +137,6 @@ impl Searches {
 /// Answers searches until the daemon stops. Those that are left then stay claimed, and the next start takes them up: a run
 /// that goes on without us has its answer then.
 pub async fn run(mail: Arc<Mailboxes>) {
-    let places = Arc::new(Semaphore::new(AT_ONCE));
     let mut serving = JoinSet::new();
     let mut served: BTreeMap<Folder, task::Id> = BTreeMap::new();
     loop {
@@ -134,7 +144,7 @@ pub async fn run(mail: Arc<Mailboxes>) {
             if let Entry::Vacant(free) = served.entry(folder) {
                 let folder = free.key().clone();
                 let span = span(&folder);
-                let serve = serve(Arc::clone(&mail), folder, Arc::clone(&places));
+                let serve = serve(Arc::clone(&mail), folder);
                 free.insert(serving.spawn(serve.instrument(span)).id());
             }
         }
@@ -157,11 +167,11 @@ pub async fn run(mail: Arc<Mailboxes>) {
 }
 
 /// Answers the searches of one group, one after the other, and returns which group.
-async fn serve(mail: Arc<Mailboxes>, folder: Folder, places: Arc<Semaphore>) -> Folder {
+async fn serve(mail: Arc<Mailboxes>, folder: Folder) -> Folder {
     while let Some(asked) = mail.searches.first(&folder) {
         tokio::select! {
             () = mail.stop.cancelled() => return folder,
-            () = answer(&mail, &folder, &asked, &places) => mail.searches.done(&folder),
+            () = answer(&mail, &folder, &asked) => mail.searches.done(&folder),
         }
     }
     // Nothing that an earlier daemon had claimed is left.
@@ -170,12 +180,12 @@ async fn serve(mail: Arc<Mailboxes>, folder: Folder, places: Arc<Semaphore>) -> 
 }
 
 /// Answers one. It takes one of the places only while it reads the index.
-async fn answer(mail: &Arc<Mailboxes>, folder: &Folder, asked: &Arc<Asked>, places: &Semaphore) {
+async fn answer(mail: &Arc<Mailboxes>, folder: &Folder, asked: &Arc<Asked>) {
     let is_whole = tokio::select! {
         () = mail.stop.cancelled() => false,
         indexed = tokio::time::timeout(WAITS, mail.store.indexed(asked.target())) => matches!(indexed, Ok(Ok(()))),
     };
-    let at_work = places.acquire().await;
+    let at_work = mail.searches.places.acquire().await;
     mail.starts.taking(folder, What::Claims);
     let (of, wanted) = (Arc::clone(mail), Arc::clone(asked));
     let found = blocking(folder, "searching", move || search(&of, &wanted, is_whole)).await;
@@ -238,11 +248,9 @@ async fn keep(
 }
 
 /// Makes a search and returns its reply, or why there is none. On a thread that may block.
-fn search(mail: &Arc<Mailboxes>, asked: &Asked, is_whole: bool) -> Result<Vec<u8>, Refusal> {
-    let (envelope, SearchSessions { query, limit, .. }) = (&asked.envelope, &asked.search);
-    let (began, stop) = (clock::monotonic(), mail.stop.clone());
-    let stop: Stop = Arc::new(move || stop.is_cancelled() || began.elapsed() >= LOOKS);
-    match mail.store.search(asked.target(), query, *limit, is_whole, &stop) {
+fn search(mail: &Mailboxes, asked: &Asked, is_whole: bool) -> Result<Vec<u8>, Refusal> {
+    let envelope = &asked.envelope;
+    match look(mail, asked.target(), &asked.search, is_whole, LOOKS) {
         Ok(found) => {
             let why = |why| if mail.stop.is_cancelled() { Unsearched::NotNow } else { why };
             reply::found(envelope, found.sessions, found.unsearched.map(why))
@@ -257,6 +265,39 @@ fn search(mail: &Arc<Mailboxes>, asked: &Asked, is_whole: bool) -> Result<Vec<u8
             reply::found(envelope, Vec::new(), Some(why))
         }
     }
+}
+
+fn look(
+    mail: &Mailboxes,
+    target: &Folder,
+    wanted: &SearchSessions,
+    is_whole: bool,
+    most: Duration,
+) -> Result<Found, StoreError> {
+    let (began, stop) = (clock::monotonic(), mail.stop.clone());
+    let stop: Stop = Arc::new(move || stop.is_cancelled() || began.elapsed() >= most);
+    mail.store.search(target, &wanted.query, wanted.limit, is_whole, &stop)
+}
+
+/// Makes the search of a command that is to be settled, and returns its reply. `None`: it is none, searches another group, or is
+/// not made soon; it is made behind its receipt then. On a thread that may block.
+pub(super) fn at_once(mail: &Mailboxes, pending: &Pending) -> Option<Vec<u8>> {
+    let (folder, envelope) = (&pending.claimed.folder, pending.file.envelope()?);
+    let Command::SearchSessions(wanted) = &envelope.command else { return None };
+    let is_allowed =
+        wanted.target(folder) == folder && matches!(pending.file.proof, Proof::None | Proof::Claims(_));
+    if !is_allowed || envelope.request_id.is_none() || mail.searches.has(folder) {
+        return None;
+    }
+    let _at_work = mail.searches.places.try_acquire().ok()?;
+    let indexed = async { tokio::time::timeout(SOON, mail.store.indexed(folder)).await };
+    if !matches!(Handle::current().block_on(indexed), Ok(Ok(()))) {
+        return None;
+    }
+    let found = look(mail, folder, wanted, true, SOON).ok().filter(|found| found.unsearched.is_none())?;
+    let reply = reply::found(envelope, found.sessions, None).ok()?;
+    failpoint::reach("ipc.searched");
+    Some(reply)
 }
 
 /// Puts a reply where it is waited for, and the command aside; `is_last`: aside in any case. On a thread that may block.

@@ -242,5 +242,6 @@ pub fn file_of(
         digest,
         transcripts: Transcripts::new(),
         files: Ok(Vec::new()),
+        found: None,
     }
 }

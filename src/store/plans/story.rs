@@ -107,6 +107,7 @@ pub(super) fn file(claim: i64, json: &serde_json::Value, run: Option<i64>) -> Co
         body: Ok(Arc::new(Body::of(json.to_string().as_bytes()))),
         transcripts: Transcripts::new(),
         files: Ok(Vec::new()),
+        found: None,
     }
 }
 

@@ -50,6 +50,8 @@ pub struct CommandFile {
     pub transcripts: Transcripts,
     /// The files that go with what it says, as the host has them, or why one can't be sent.
     pub files: std::result::Result<Vec<Attachment>, Refusal>,
+    /// The reply to its search, if that was made already. It is given only where the command is obeyed.
+    pub found: Option<Arc<Vec<u8>>>,
 }
 
 /// What a command file holds, parsed beside the writer.
@@ -320,6 +322,7 @@ mod tests {
             body: Ok(Arc::new(Body::of(json.to_string().as_bytes()))),
             transcripts: Transcripts::new(),
             files: Ok(Vec::new()),
+            found: None,
             proof: Proof::None,
         }
     }

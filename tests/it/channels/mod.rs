@@ -282,6 +282,7 @@ impl World {
             body: Ok(Arc::new(Body::of(json.to_string().as_bytes()))),
             transcripts: Transcripts::new(),
             files: Ok(Vec::new()),
+            found: None,
         };
         let settled = self.store.settle(file, Zones::utc(), NOW).await.unwrap();
         assert_eq!(settled.receipt.outcome, CommandOutcome::Applied);

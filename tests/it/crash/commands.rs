@@ -7,8 +7,14 @@
 //! | `ipc.linked` | there and claimed | none | decides it once; where it stood is not known |
 //! | `ipc.claimed` `ipc.read` `ipc.decided` | claimed | none | decides it |
 //! | `ipc.committed` `ipc.replied` `ipc.set_aside` | claimed | there | gives the stored reply, decides nothing |
-//! | `ipc.searched`, of a search only | claimed | there, without a reply | searches again |
-//! | `ipc.answered`, of a search only | claimed | there, with its reply | gives the stored reply |
+//!
+//! A search that is the only command of its group is made before its commit, as above, unless the index takes long. Any other
+//! is made behind it:
+//!
+//! | died at | then it lies | receipt | the next daemon |
+//! |---|---|---|---|
+//! | `ipc.committed` `ipc.searched` | claimed | there, without a reply | searches again |
+//! | `ipc.answered` | claimed | there, with its reply | gives the stored reply |
 #![expect(clippy::disallowed_methods, reason = "tests look at what the daemon left")]
 #![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
 
@@ -34,7 +40,7 @@ const STEPS: [&str; 9] = [
     "ipc.set_aside",
 ];
 
-/// Those of a search, whose reply is made after the commit.
+/// Those of a search that is made behind its receipt.
 const STEPS_OF_A_SEARCH: [&str; 11] = [
     "ipc.seen",
     "ipc.in_hand",
@@ -84,7 +90,7 @@ impl Kind {
     }
 
     fn is_search(&self) -> bool {
-        self.steps.contains(&"ipc.searched")
+        self.bytes.windows(15).any(|at| at == b"search_sessions")
     }
 
     fn dies_everywhere(&self) {
@@ -392,7 +398,24 @@ fn resume_session_takes_it_up_once_wherever_the_daemon_died() {
 #[test]
 fn search_sessions_is_answered_once_wherever_the_daemon_died() {
     let json = json!({"type": "search_sessions", "requestId": "r1", "schemaVersion": 1, "query": "before"});
-    let search = Kind::applied("tasks", &json, an_archive, |root| {
+    Kind::applied("tasks", &json, an_archive, |root| {
+        assert_eq!(result(root)["sessions"][0]["name"], "before");
+    })
+    .dies_everywhere();
+}
+
+#[test]
+fn a_search_behind_its_receipt_is_answered_once_wherever_the_daemon_died() {
+    let json = json!({"type": "search_sessions", "requestId": "r1", "schemaVersion": 1, "query": "before",
+                      "targetFolder": "other"});
+    let of_another = |root: &Root| {
+        root.g2(&["groups", "add", "other", "--chat", "local:other"]);
+        let daemon = root.serve();
+        root.ask("local:other", "hello");
+        assert_eq!(daemon.terminate(), Some(0));
+        root.g2(&["sessions", "clear", "other", "--name", "before"]);
+    };
+    let search = Kind::applied("tasks", &json, of_another, |root| {
         assert_eq!(result(root)["sessions"][0]["name"], "before");
     });
     Kind { steps: &STEPS_OF_A_SEARCH, ..search }.dies_everywhere();

@@ -51,3 +51,29 @@ async fn a_request_id_is_answered_once_and_other_bytes_are_a_conflict() {
     assert_eq!(forgotten.receipt.outcome, CommandOutcome::Applied, "remembered for seven days");
     assert_eq!(world.texts("local:main").await, ["a", "b"]);
 }
+
+#[tokio::test]
+async fn what_a_search_found_is_the_answer_of_a_command_that_is_obeyed_and_is_written_down_with_it() {
+    let world = world().await;
+    let found = Some(std::sync::Arc::new(br#"{"ok":true}"#.to_vec()));
+    let search = |group: &str, claim, of: &str| {
+        let json = format!(
+            r#"{{"type":"search_sessions","requestId":"r{claim}","query":"x","targetFolder":"{of}"}}"#
+        );
+        command(group, claim, json.as_bytes())
+    };
+    let at_once = CommandFile { found: found.clone(), ..search("family", 1, "family") };
+    let settled = world.store.settle(at_once.clone(), Zones::utc(), NOW).await.unwrap();
+    assert_eq!(settled.receipt.reply, found.as_deref().cloned());
+    assert_eq!(world.store.settle(at_once, Zones::utc(), NOW).await.unwrap().receipt, settled.receipt);
+    // Refused: it is not shown.
+    let elsewhere = CommandFile { found: found.clone(), ..search("family", 2, "main") };
+    let refused = world.store.settle(elsewhere, Zones::utc(), NOW).await.unwrap().receipt;
+    assert_eq!(refused.code, Some(Code::NotAuthorized));
+    assert_ne!(refused.reply, found.as_deref().cloned());
+    // Settled before without an answer: what is found now would be seen before it is written down.
+    let behind = search("family", 3, "family");
+    assert_eq!(world.store.settle(behind.clone(), Zones::utc(), NOW).await.unwrap().receipt.reply, None);
+    let again = CommandFile { found, ..behind };
+    assert_eq!(world.store.settle(again, Zones::utc(), NOW).await.unwrap().receipt.reply, None);
+}

@@ -170,8 +170,10 @@ fn answered_anew(
     {
         return Ok(None);
     }
+    // What a search finds now would be seen before it is written down.
+    let file = CommandFile { found: None, ..file.clone() };
     let Some(envelope) = file.envelope() else { return Ok(None) };
-    match decide(c, file, envelope, rules, now) {
+    match decide(c, &file, envelope, rules, now) {
         Ok(verdict) => Ok(verdict.reply),
         Err(error) if error.is_worlds_fault() => Err(error),
         Err(_) => Ok(None),
@@ -316,8 +318,10 @@ fn decide(
                 request_id: id.map(|id| id.as_str().to_owned()),
                 outcome: CommandOutcome::Applied,
                 refusal: None,
-                reply: (acted.outcomes != [Outcome::ToSearch])
-                    .then(|| reply::accepted(envelope, &acted.outcomes, &acted.zone)),
+                reply: match acted.outcomes[..] {
+                    [Outcome::ToSearch] => file.found.as_deref().cloned(),
+                    _ => Some(reply::accepted(envelope, &acted.outcomes, &acted.zone)),
+                },
                 replay_of: None,
             })
         }
