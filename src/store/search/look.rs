@@ -1,5 +1,13 @@
 //! Searches the index, one volume of the group after the other. Order and snippets are SQLite's own.
 
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
 use ipc_handlers::{Folder, shown::FoundSession};
 use rusqlite::{Connection, OptionalExtension as _, params, params_from_iter};
 
@@ -14,6 +22,10 @@ use crate::domain::mailbox::search::{Words, in_one};
 const ASKED_EVERY: i32 = 1000;
 /// How many words decide which session fits best: the longest ones.
 const RANKED: usize = 4;
+/// For how many rows of a volume one statement costs no more than a statement for one of them.
+const WALKED: usize = 32;
+/// How many sessions are shown of a search that was stopped.
+const OF_STOPPED: usize = 8;
 /// How much of a text is shown around its words, characters.
 const SHOWN: usize = 64;
 
@@ -42,14 +54,16 @@ impl Index {
         if words.is_everything() {
             return newest(store, group, limit);
         }
-        self.c.progress_handler(ASKED_EVERY, Some(stop.clone()))?;
-        let found = look(&self.c, store, group, &words, limit, &stop);
+        let shows = Arc::new(AtomicBool::new(false));
+        let (is_over, asks) = (stop.clone(), Arc::clone(&shows));
+        self.c.progress_handler(ASKED_EVERY, Some(move || !asks.load(Ordering::Relaxed) && is_over()))?;
+        let found = look(&self.c, store, group, &words, limit, &stop, &shows);
         self.c.progress_handler(0, None::<fn() -> bool>)?;
         found
     }
 }
 
-/// Looks for words, a volume after the other.
+/// Looks for words, a volume after the other. Of a search that is stopped it `shows` what was found, which nothing stops.
 fn look(
     index: &Connection,
     store: &Connection,
@@ -57,6 +71,7 @@ fn look(
     words: &Words,
     limit: usize,
     stop: &dyn Fn() -> bool,
+    shows: &AtomicBool,
 ) -> Result<Vec<FoundSession>> {
     // What is indexed meanwhile changes nothing of it.
     let index = &*index.unchecked_transaction()?;
@@ -78,18 +93,53 @@ fn look(
             "SELECT id, name, session_id, archived_at FROM archives WHERE id = ?1 AND group_folder = ?2 AND revision = ?3 AND archived_at = ?4",
         )
     })?;
-    let mut found = Vec::new();
+    let mut best = Vec::new();
     for hit in hits {
-        if found.len() >= limit {
+        if best.len() >= limit {
             break;
         }
         // It may have been deleted, or archived anew, since.
         let of = params![hit.id, group.as_str(), hit.version.0, hit.version.1];
         let Some(session) = of_store(|| session.query_row(of, session_row).optional())? else { continue };
-        let Some(snippet) = unless_stopped(snippet(index, &hit, words))? else { break };
-        found.push(FoundSession { group: group.clone(), session, snippet });
+        best.push((hit, session));
     }
-    Ok(found)
+    if stop() {
+        best.truncate(OF_STOPPED);
+        shows.store(true, Ordering::Relaxed);
+    }
+    let mut volumes: Vec<i64> = Vec::new();
+    for (hit, _) in &best {
+        if !volumes.contains(&hit.volume) {
+            volumes.push(hit.volume);
+        }
+    }
+    let mut pieces = BTreeMap::new();
+    'volumes: for volume in volumes {
+        let rows: Vec<i64> =
+            best.iter().filter(|(hit, _)| hit.volume == volume).map(|(hit, _)| hit.row).collect();
+        let at_once = if is_dense(index, group, volume, rows.len())? { rows.len() } else { 1 };
+        for some in rows.chunks(at_once) {
+            if unless_stopped(snippets(index, volume, some, words, &mut pieces))?.is_none() {
+                break 'volumes;
+            }
+        }
+    }
+    let shown = |(hit, session): (Hit, _)| {
+        let snippet = pieces.remove(&(hit.volume, hit.row))?;
+        Some(FoundSession { group: group.clone(), session, snippet })
+    };
+    Ok(best.into_iter().filter_map(shown).collect())
+}
+
+/// Whether a volume has few rows for each of those that are wanted: to walk past them costs less then than a statement for each.
+fn is_dense(index: &Connection, group: &Folder, volume: i64, wanted: usize) -> Result<bool> {
+    if wanted == 1 {
+        return Ok(false);
+    }
+    let rows: i64 = index
+        .prepare_cached("SELECT sum(parts) AS rows FROM seen WHERE group_folder = ?1 AND volume = ?2")?
+        .query_row(params![group.as_str(), volume], |r| r.get("rows"))?;
+    Ok(usize::try_from(rows).is_ok_and(|rows| rows <= WALKED * wanted))
 }
 
 /// Returns what SQLite was not told to stop over.
@@ -141,21 +191,37 @@ fn hits_in(index: &Connection, volume: i64, words: &Words, limit: usize) -> rusq
     hits.collect()
 }
 
-/// Returns the piece of a row in which the words are, marked `**so**`; how it begins, where all are too short for the index.
-fn snippet(index: &Connection, hit: &Hit, words: &Words) -> rusqlite::Result<String> {
-    let said = format!("said_{}", hit.volume);
-    let read = |r: &rusqlite::Row<'_>| r.get::<_, String>("piece");
-    let piece = if words.long.is_empty() {
-        let sql = format!("SELECT substr(name || text, 1, {SHOWN}) AS piece FROM {said} WHERE rowid = ?1");
-        index.prepare_cached(&sql)?.query_row([hit.row], read)?
+/// Finds for rows of a volume the piece in which the words are, marked `**so**`; how it begins, where all words are too short for
+/// the index. In one statement, which walks past all rows between them.
+fn snippets(
+    index: &Connection,
+    volume: i64,
+    rows: &[i64],
+    words: &Words,
+    pieces: &mut BTreeMap<(i64, i64), String>,
+) -> rusqlite::Result<()> {
+    let said = format!("said_{volume}");
+    let numbers = rows.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
+    let (wanted, first, last) = (format!("[{numbers}]"), rows.iter().min(), rows.iter().max());
+    let of =
+        format!("FROM {said} WHERE rowid BETWEEN ?1 AND ?2 AND +rowid IN (SELECT value FROM json_each(?3))");
+    let (sql, phrases) = if words.long.is_empty() {
+        (format!("SELECT rowid AS row, substr(name || text, 1, {SHOWN}) AS piece {of}"), None)
     } else {
-        let sql = format!(
-            "SELECT snippet({said}, -1, '**', '**', '…', {SHOWN}) AS piece FROM {said} WHERE rowid = ?1 AND {said} MATCH ?2"
-        );
-        index.prepare_cached(&sql)?.query_row(params![hit.row, any(words)], read)?
+        let piece = format!("snippet({said}, -1, '**', '**', '…', {SHOWN})");
+        (format!("SELECT rowid AS row, {piece} AS piece {of} AND {said} MATCH ?4"), Some(any(words)))
     };
-    // Pieces of one word.
-    Ok(in_one(&piece.replace("****", "")).into_owned())
+    let mut statement = index.prepare_cached(&sql)?;
+    let mut found = match phrases {
+        Some(phrases) => statement.query(params![first, last, wanted, phrases])?,
+        None => statement.query(params![first, last, wanted])?,
+    };
+    while let Some(row) = found.next()? {
+        // Pieces of one word.
+        let piece = row.get::<_, String>("piece")?.replace("****", "");
+        pieces.insert((volume, row.get("row")?), in_one(&piece).into_owned());
+    }
+    Ok(())
 }
 
 /// Returns a word as the index is asked for it: nothing in it is part of the syntax.

@@ -276,6 +276,51 @@ async fn a_group_with_much_to_index_makes_nobody_wait() {
 }
 
 #[tokio::test]
+async fn of_a_search_that_is_stopped_once_it_knows_them_the_best_are_shown() {
+    let all = Archive::new();
+    for n in 0..12 {
+        all.keep("main", &format!("s-{n:02}"), "x", "about trains", n).await;
+    }
+    all.index();
+    let best: Vec<String> =
+        all.search("main", "trains").into_iter().map(|found| found.session.session_id).collect();
+    let (mut stopped, mut asked) = (Vec::new(), 0);
+    loop {
+        let left = std::sync::atomic::AtomicUsize::new(asked);
+        let stop: Stop = Arc::new(move || {
+            left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_err()
+        });
+        let found = all.store.search(&folder("main"), "trains", 10, true, &stop).unwrap();
+        let ids: Vec<String> = found.sessions.iter().map(|one| one.session.session_id.clone()).collect();
+        if found.unsearched.is_none() {
+            assert_eq!(ids, best);
+            break;
+        }
+        assert_eq!(found.unsearched, Some(Unsearched::TooMuch));
+        assert!(best.starts_with(&ids) && found.sessions.iter().all(|one| one.snippet == "about **trains**"));
+        stopped.push(ids.len());
+        asked += 1;
+    }
+    assert_eq!((stopped.first(), stopped.last()), (Some(&0), Some(&8)), "{stopped:?}");
+}
+
+#[tokio::test]
+async fn each_of_a_few_long_sessions_is_shown_where_its_words_are() {
+    let all = Archive::new();
+    for n in 0..3 {
+        let content =
+            format!("{}the harbour {n}{}", "of other things ".repeat(9000), " and more".repeat(9000));
+        all.keep("main", &format!("s-{n}"), "x", &content, n).await;
+    }
+    let found = all.search("main", "harbour");
+    let shown: Vec<String> = found.iter().map(|one| one.session.session_id.clone()).collect();
+    assert_eq!(shown, ["s-2", "s-1", "s-0"]);
+    for (n, one) in found.iter().rev().enumerate() {
+        assert!(one.snippet.contains(&format!("**harbour** {n}")), "{}", one.snippet);
+    }
+}
+
+#[tokio::test]
 async fn a_search_waits_for_what_was_archived_before_it() {
     let all = Archive::new();
     all.keep("main", "s-1", "x", "about trains", 1).await;
