@@ -107,6 +107,8 @@ impl Settling {
                 }
             }
         }
+        // What was found may not be so any more when they are settled: it is searched behind their receipts.
+        again.iter_mut().chain(&mut later).for_each(|pending: &mut Pending| pending.file.found = None);
         failpoint::reach("ipc.committed");
         Finished { settled: answers, again, later }
     }
