@@ -125,6 +125,23 @@ impl GroupBoxes {
         Ok(found)
     }
 
+    /// Whether there is no name at all in the command boxes.
+    ///
+    /// # Errors
+    /// [`World`] when a box can't be read.
+    pub fn are_empty(&self) -> Result<bool, World> {
+        let mut are_empty = true;
+        for b in CommandBox::ALL {
+            let reading = |e| World::new("reading", self.path_of(b.name()).display().to_string(), e);
+            let found = |_: &_, _| {
+                are_empty = false;
+                ControlFlow::Break(())
+            };
+            dir::each_name(&self.held(b.name()).fd, found).map_err(reading)?;
+        }
+        Ok(are_empty)
+    }
+
     /// Goes through a box; returns all of a listing but its entries, of which it tells one by one.
     fn look(&self, b: CommandBox, mut tell: impl FnMut(Entry)) -> Result<Listing, World> {
         let held = &self.held(b.name()).fd;

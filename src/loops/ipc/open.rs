@@ -13,7 +13,7 @@ use tracing::Instrument as _;
 use super::{
     super::snapshots::List,
     Mailboxes, span,
-    worker::{HINTS, Job, Worker},
+    worker::{First, HINTS, Job, Worker},
 };
 use crate::{
     domain::{host::errors::chain, mailbox::scan::Sight},
@@ -79,34 +79,56 @@ pub(super) fn open_groups(
             tracing::warn!(group = %folder, error = %chain(&error), "removing the boxes failed; the next start does it");
         }
     }
-    for folder in groups {
-        if workers.contains_key(&folder) {
-            continue;
-        }
-        let boxes = match mail.boxes.of(&folder) {
+    let new: Vec<Folder> = groups.into_iter().filter(|folder| !workers.contains_key(folder)).collect();
+    let begin = |folder: &Folder, boxes: Result<Arc<GroupBoxes>, World>| {
+        let boxes = match boxes {
             Ok(boxes) => boxes,
             Err(error) => {
                 tracing::error!(group = %folder, error = %chain(&error), "opening the boxes failed");
-                continue;
+                return;
             }
         };
         let watched = watch_boxes(mail, watch, &boxes);
         // The worker's first look comes after this: for what is here now no scan is needed.
         let _ = boxes.changed(crate::system::clock::now());
+        // An event tells of what comes from now on. A look is a change of threads for each group that there is.
+        let first =
+            if watched && matches!(boxes.are_empty(), Ok(true)) { First::Nothing } else { First::Look };
         let (jobs, queue) = mpsc::unbounded_channel();
         let (sender, hints) = hints(HINTS);
         let now = Instant::now();
-        let growing = growing.remove(&folder).unwrap_or_default();
-        running.spawn(
-            Worker::new(
-                Arc::clone(mail),
-                folder.clone(),
-                growing.into_iter().map(|claimed| (claimed, now)).collect(),
-            )
-            .run(hints, queue)
-            .instrument(span(&folder)),
-        );
-        workers.insert(folder, Line { hints: sender, jobs, watched });
+        let growing = growing.remove(folder).unwrap_or_default();
+        let growing = growing.into_iter().map(|claimed| (claimed, now)).collect();
+        let worker = Worker::new(Arc::clone(mail), folder.clone(), growing).run(first, hints, queue);
+        running.spawn(worker.instrument(span(folder)));
+        workers.insert(folder.clone(), Line { hints: sender, jobs, watched });
+    };
+    in_order(&new, |folder| mail.boxes.of(folder), begin);
+}
+
+/// How many groups' boxes are opened one by one. For more a second thread opens boxes while this one has earlier ones
+/// watched, which is to wait for the watcher's thread.
+const FEW: usize = 16;
+
+/// Gives each group to `open`, and then it and what came of that to `begin`, in order.
+fn in_order<T: Send>(
+    groups: &[Folder],
+    open: impl Fn(&Folder) -> T + Sync,
+    mut begin: impl FnMut(&Folder, T),
+) {
+    let is_done = groups.len() > FEW
+        && std::thread::scope(|threads| {
+            let (done, opened) = std::sync::mpsc::sync_channel(FEW);
+            let open = &open;
+            let ahead = move || groups.iter().try_for_each(|folder| done.send(open(folder)));
+            let opener = std::thread::Builder::new().name("boxes".into()).spawn_scoped(threads, ahead);
+            if opener.is_ok() {
+                groups.iter().zip(opened).for_each(|(folder, opened)| begin(folder, opened));
+            }
+            opener.is_ok()
+        });
+    if !is_done {
+        groups.iter().for_each(|folder| begin(folder, open(folder)));
     }
 }
 
@@ -243,6 +265,38 @@ pub(super) fn act_on_identity(
                 reopen(mail, watch, workers, &group);
             }
             Err(error) => tracing::warn!(%group, error = %chain(&error), "looking at the boxes failed"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn groups(count: usize) -> Vec<Folder> {
+        (0..count).map(|n| Folder::parse(&format!("g{n}")).unwrap()).collect()
+    }
+
+    #[test]
+    fn few_and_many_groups_are_begun_in_order_with_what_was_opened() {
+        for count in [0, 1, FEW, FEW + 1, 10 * FEW] {
+            let groups = groups(count);
+            let mut begun = Vec::new();
+            in_order(
+                &groups,
+                |folder| folder.to_string(),
+                |folder, opened| begun.push((folder.clone(), opened)),
+            );
+            assert_eq!(begun, groups.iter().map(|f| (f.clone(), f.to_string())).collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
+    fn a_panic_over_one_of_many_groups_waits_for_nobody() {
+        for at in ["open", "begin"] {
+            let fails = |place: &str, folder: &Folder| assert!(place != at || folder.as_str() != "g3");
+            let all = || in_order(&groups(10 * FEW), |f| fails("open", f), |f, ()| fails("begin", f));
+            assert!(std::panic::catch_unwind(all).is_err(), "{at}");
         }
     }
 }

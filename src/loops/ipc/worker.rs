@@ -40,6 +40,15 @@ pub(super) enum Job {
     Recover(Vec<Claimed>),
 }
 
+/// What a worker begins with, after the files that an earlier daemon had claimed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum First {
+    /// What is in its boxes.
+    Look,
+    /// They were seen to be empty, and are watched.
+    Nothing,
+}
+
 /// The state of one group's worker.
 pub(super) struct Worker {
     mail: Arc<Mailboxes>,
@@ -101,7 +110,12 @@ impl Worker {
         }
     }
 
-    pub(super) async fn run(mut self, mut hints: Hints, mut jobs: mpsc::UnboundedReceiver<Job>) {
+    pub(super) async fn run(
+        mut self,
+        first: First,
+        mut hints: Hints,
+        mut jobs: mpsc::UnboundedReceiver<Job>,
+    ) {
         // What an earlier daemon had claimed is older than what is in the boxes, and that than whatever is told of.
         if self.mail.starts.is_left(&self.folder, What::Claims) {
             let turn = self.mail.starts.turn().await;
@@ -116,7 +130,9 @@ impl Worker {
         } else {
             self.look_again(Patience::Some).await;
         }
-        self.scan(Sight::First, Patience::Some).await;
+        if first == First::Look {
+            self.scan(Sight::First, Patience::Some).await;
+        }
         loop {
             let look_again = if self.growing.is_empty() && !self.turns.anything_waits() {
                 Duration::from_secs(3600)
