@@ -138,6 +138,10 @@ impl<'a> Flow<'a> {
             match read(self.mail, taken, run, patience) {
                 Reading::Ready(mut ready) => {
                     if let Some(archives) = &ready.archives {
+                        if archives.what_there_is() && self.slow != Slow::Later {
+                            // A command before it may take a session up.
+                            self.settle_all(later + left + 1);
+                        }
                         let said = match self.slow {
                             Slow::Later => None,
                             Slow::Now | Slow::Left => transcripts::read(self.mail, &ready, archives),

@@ -30,6 +30,11 @@ impl Archives {
         };
         Some(Self { target: target.clone(), session })
     }
+
+    /// Whether it archives the sessions that there are when it is settled.
+    pub(super) fn what_there_is(&self) -> bool {
+        self.session.is_none()
+    }
 }
 
 /// Reads what a command may archive; what can't be read is archived without. `None`: we stop, and the next start reads it.

@@ -97,6 +97,25 @@ fn an_archive_is_taken_up_again_and_is_no_archive_any_more() {
 }
 
 #[test]
+fn a_session_that_was_taken_up_just_before_it_is_cleared_is_archived_with_its_words() {
+    let root = two_groups();
+    let daemon = root.serve();
+    transcript(&root, "family", "s-1", &said("the trip to Lisbon"));
+    let kept = json!({"type": "archive_session", "sessionId": "s-1", "name": "old"});
+    let id = ask(&root, "family", kept, "r1")["result"]["id"].clone();
+    daemon.terminate();
+    // Both wait at the start, and are taken in together.
+    let resume = json!({"type": "resume_session", "requestId": "r2", "sessionHistoryId": id});
+    root.put_command("family", "tasks", "1.json", &resume);
+    let clear = json!({"type": "clear_session", "requestId": "r3", "name": "new"});
+    root.put_command("family", "tasks", "2.json", &clear);
+    let _daemon = root.serve();
+    assert_eq!(root.reply("family", "r2")["ok"], true);
+    let id = root.reply("family", "r3")["result"]["archivedId"].as_i64().unwrap();
+    assert_eq!(root.json(&["sessions", "show", &id.to_string()])["content"], "**User**: the trip to Lisbon");
+}
+
+#[test]
 fn a_group_that_never_spoke_can_take_up_a_session() {
     let root = two_groups();
     let _daemon = root.serve();
