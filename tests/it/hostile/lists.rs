@@ -89,6 +89,26 @@ fn lists_of_large_tasks_cost_neither_memory_nor_a_neighbour_and_a_restart_goes_o
 const FLOOD: usize = 400;
 
 #[test]
+fn short_lists_before_long_ones_overdraw_the_bytes_of_a_minute_by_a_bound() {
+    let root = super::host::two_groups_with("[limits]\ncommands_mib_per_minute = 2\nmin_free_mib = 1\n");
+    root.serve().terminate();
+    give_heavy_tasks(&root);
+    for n in 0..FLOOD {
+        let behind = if n < 100 { i64::MAX } else { 0 };
+        let list = json!({"type": "list_tasks", "requestId": format!("same-{n:03}"), "after": behind});
+        root.put_command("evil", "tasks", &format!("{n:03}.json"), &list);
+    }
+    let _daemon = root.serve();
+    wait_for("the gate to shut", || root.log().contains("more commands than the limits allow").then_some(()));
+    ask(&root, "good", "beside");
+    let replies = std::fs::read_dir(root.data("ipc/evil/responses")).unwrap();
+    let bytes: u64 = replies.map(|reply| reply.unwrap().metadata().unwrap().len()).sum();
+    println!("{bytes} bytes of replies where 2 MiB a minute are allowed");
+    assert!(bytes >= 2 << 20, "{bytes}");
+    assert!(bytes <= (2 + 40) << 20, "{bytes} bytes were written");
+}
+
+#[test]
 fn lists_beyond_the_bytes_of_a_minute_wait_and_hardly_any_more_are_written() {
     // Two MiB a minute, and 1 MiB a list.
     let root = super::host::two_groups_with("[limits]\ncommands_mib_per_minute = 2\nmin_free_mib = 1\n");

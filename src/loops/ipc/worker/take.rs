@@ -31,6 +31,10 @@ const LEAST: usize = 32;
 
 /// How many lists are claimed before their replies are counted: a command of a few bytes may have a reply of 1 MiB.
 const LISTS: usize = 4;
+/// How many where those before them were short. A group's bytes are overdrawn by at most so many lists at a time.
+const SHORT_LISTS: usize = 32;
+/// How long all that are claimed together may be, going by those before them, bytes.
+const LISTS_BYTES: usize = 1 << 20;
 
 impl Worker {
     /// Claims, reads, settles and answers files; returns how many were claimed.
@@ -164,6 +168,12 @@ impl Worker {
     }
 }
 
+/// Returns how many lists are claimed together after `lists` that had replies of `bytes` in all.
+fn lists_after(lists: usize, bytes: usize) -> usize {
+    let each = bytes / lists.max(1);
+    (LISTS_BYTES / each.max(1)).clamp(LISTS, SHORT_LISTS)
+}
+
 /// The result of taking files in.
 struct TakenIn {
     /// Those that were not looked at, as the world is in the way of what came before, or too much is unsettled.
@@ -189,7 +199,7 @@ fn take_in(
 ) -> TakenIn {
     let mut flow = Flow::new(mail, folder, patience, slow);
     let Open { files: mut open, goes_on, bytes: most } = open;
-    let (mut claimed, mut stuck) = (0, false);
+    let (mut claimed, mut stuck, mut most_lists) = (0, false, LISTS);
     while !stuck
         && open > 0
         && flow.so_far().bytes < most
@@ -206,7 +216,7 @@ fn take_in(
         };
         let (mut taken, mut bytes, mut lists) = (Vec::new(), 0, 0);
         while taken.len() < TOGETHER
-            && lists < LISTS
+            && lists < most_lists
             && bytes < CLAIMED_AT_ONCE
             && open > 0
             && let Some((in_box, name)) = files.next()
@@ -229,9 +239,11 @@ fn take_in(
             failpoint::reach("ipc.claimed");
             claimed += taken.len();
             flow.take(taken, files.len());
-            if lists >= LISTS {
+            if lists >= most_lists {
                 // How long their replies are is known before more are claimed.
+                let before = flow.so_far().bytes;
                 flow.settle_all(files.len());
+                most_lists = lists_after(lists, flow.so_far().bytes.saturating_sub(before));
             }
         }
     }
@@ -239,4 +251,20 @@ fn take_in(
     // Of those that are put out of `done/` at once by the next ones, none is kept there.
     let later = if goes_on && !stuck && !left_slow { files.len() } else { 0 };
     TakenIn { rest: files, claimed, handled: flow.end(later), stuck, left_slow }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn short_lists_are_claimed_many_at_a_time_and_long_ones_few() {
+        assert_eq!(lists_after(4, 4 * 300), SHORT_LISTS);
+        assert_eq!(lists_after(4, 0), SHORT_LISTS, "the store took none of them");
+        assert_eq!(lists_after(32, 32 << 15), SHORT_LISTS);
+        assert_eq!(lists_after(32, 32 << 16), 16);
+        assert_eq!(lists_after(16, 16 << 20), LISTS);
+        assert_eq!(lists_after(4, usize::MAX), LISTS);
+        assert_eq!(lists_after(0, 0), SHORT_LISTS, "none was asked for");
+    }
 }
