@@ -73,6 +73,7 @@ const MIGRATIONS: &[(&str, &str)] = &[
     ("0093_task_sums", include_str!("../../migrations/0093_task_sums.sql")),
     ("0094_media_minutes", include_str!("../../migrations/0094_media_minutes.sql")),
     ("0095_lighter_events", include_str!("../../migrations/0095_lighter_events.sql")),
+    ("0096_lighter_states", include_str!("../../migrations/0096_lighter_states.sql")),
 ];
 
 /// The migration of the program that comes next, which tests play.
@@ -590,6 +591,100 @@ mod tests {
             counted.iter().map(|(group, of)| (group.as_str(), of.tasks, of.task_bytes)).collect();
         assert_eq!(tasks, [("a", 2, 21), ("b", 1, 2)]);
         assert_eq!(counted, store.recounted().unwrap());
+    }
+
+    /// The words that a column may have by its `CHECK`, in a schema of comparisons or of `IN`.
+    fn words(sql: &str, column: &str) -> BTreeSet<String> {
+        let list = regex::Regex::new(&format!(r"\b{column} IN \(([^)]*)\)")).unwrap();
+        let word = regex::Regex::new("'([^']*)'").unwrap();
+        let compared = regex::Regex::new(&format!(r"\b{column} = '([^']*)'")).unwrap();
+        let listed =
+            list.captures_iter(sql).flat_map(|found| word.captures_iter(found.get(1).unwrap().as_str()));
+        listed.chain(compared.captures_iter(sql)).map(|found| found[1].to_owned()).collect()
+    }
+
+    #[test]
+    fn states_that_are_compared_are_the_states_that_were_listed() {
+        const STATES: [(&str, &[&str]); 10] = [
+            ("outbox", &["status"]),
+            ("outbox_open", &["status"]),
+            ("receipts", &["outcome"]),
+            ("attachments", &["kind"]),
+            ("tasks", &["schedule_type", "catch_up", "status"]),
+            ("inbox", &["verdict"]),
+            ("batches", &["state"]),
+            ("batches_open", &["state"]),
+            ("runs", &["kind", "status", "wake", "fresh_why"]),
+            ("sessions", &["fresh_why"]),
+        ];
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("g2.sqlite");
+        let mut connection = Connection::open(&path).unwrap();
+        let states = MIGRATIONS.iter().position(|(name, _)| name.ends_with("_lighter_states")).unwrap();
+        for (_, sql) in &MIGRATIONS[..states] {
+            connection.execute_batch(sql).unwrap();
+        }
+        connection.pragma_update(None, "user_version", states).unwrap();
+        for (n, status) in ["pending", "sending", "sent", "unknown", "failed"].iter().enumerate() {
+            let said = (*status == "sent").then_some(1);
+            connection
+                .execute(
+                    "INSERT INTO outbox (chat_jid, text, cause, status, created_at, sent_at) VALUES (?1, 'x', 'y', ?2, 0, ?3)",
+                    (format!("chat {n}"), status, said),
+                )
+                .unwrap();
+        }
+        let other = Connection::open(&path).unwrap();
+        const OPEN: &str = "SELECT count(*) FROM outbox INDEXED BY outbox_open WHERE";
+        let count = |connection: &Connection, of: &str| -> rusqlite::Result<i64> {
+            connection.query_row(&format!("{OPEN} {of}"), [], |r| r.get(0))
+        };
+        assert_eq!(count(&other, "status IN ('pending', 'sending', 'unknown')"), Ok(3));
+        let sql = |name: &str| -> String {
+            connection
+                .query_row("SELECT sql FROM sqlite_schema WHERE name = ?1", [name], |r| r.get(0))
+                .unwrap()
+        };
+        let before = STATES.map(|(name, _)| sql(name));
+        let long = regex::Regex::new(r"IN \('[^']*',[^',]*'[^']*',").unwrap();
+        migrate(&mut connection, &path).unwrap();
+        let sql = |name: &str| -> String {
+            connection
+                .query_row("SELECT sql FROM sqlite_schema WHERE name = ?1", [name], |r| r.get(0))
+                .unwrap()
+        };
+        for ((name, columns), before) in STATES.into_iter().zip(before) {
+            assert!(long.is_match(&before), "{name}: {before}");
+            let now = sql(name);
+            assert!(!long.is_match(&now), "{name}: {now}");
+            for column in columns {
+                let listed = words(&before, column);
+                assert!(listed.len() > 2, "{name}.{column}: {listed:?}");
+                assert_eq!(words(&now, column), listed, "{name}.{column}");
+            }
+        }
+        // One that was open before, too.
+        for connection in [&connection, &other] {
+            assert_eq!(
+                count(connection, "status = 'pending' OR status = 'sending' OR status = 'unknown'"),
+                Ok(3)
+            );
+            assert_eq!(count(connection, "status = 'sending'"), Ok(1));
+            let sound: String = connection.query_row("PRAGMA integrity_check", [], |r| r.get(0)).unwrap();
+            assert_eq!(sound, "ok");
+            assert_eq!(
+                connection
+                    .execute("UPDATE outbox SET status = 'pending' WHERE status = 'unknown'", [])
+                    .map(drop),
+                Ok(())
+            );
+            assert!(
+                connection
+                    .execute("UPDATE outbox SET status = 'nonsense' WHERE status = 'pending'", [])
+                    .is_err()
+            );
+        }
+        assert_eq!(count(&other, "status = 'pending'"), Ok(2));
     }
 
     #[tokio::test]

@@ -390,7 +390,7 @@ fn is_history(left: Left, what: History, x: &str) -> String {
 /// Whether lane `l` is through with its inbox row `i`. What is behind its cursor was handed over, or left out for good.
 const IS_THROUGH: &str = "(i.verdict = 'ignore' OR i.verdict IN ('wake', 'context') AND i.n <= l.cursor AND NOT EXISTS (
     SELECT 1 FROM batches o INDEXED BY batches_open
-    WHERE o.lane_id = l.id AND o.state IN ('handed', 'claimed', 'returned') AND i.n BETWEEN o.first AND o.last))";
+    WHERE o.lane_id = l.id AND (o.state = 'handed' OR o.state = 'claimed' OR o.state = 'returned') AND i.n BETWEEN o.first AND o.last))";
 
 /// The condition under which the run of row `x`, if it is of one, has ended, and no message is kept that it was given.
 fn its_run_is_through(left: Left, x: &str) -> String {

@@ -72,7 +72,7 @@ pub fn settle_restored(path: &Path, zones: &Zones, now: Time) -> Result<HeldBack
     end_runs(&transaction, now)?;
     hold_messages(&transaction, now)?;
     transaction.execute(
-        "UPDATE outbox SET status = 'failed', held_back = 1, error = ?1, next_try_at = NULL, begun_at = NULL WHERE status IN ('pending', 'sending', 'unknown')",
+        "UPDATE outbox SET status = 'failed', held_back = 1, error = ?1, next_try_at = NULL, begun_at = NULL WHERE (status = 'pending' OR status = 'sending' OR status = 'unknown')",
         [UNSENT],
     )?;
     let passed_over = pass_over(&transaction, zones, now)?;
@@ -116,13 +116,13 @@ fn hold_messages(c: &Connection, now: Time) -> Result<()> {
     };
     hold(
         "verdict = 'wake' AND EXISTS (SELECT 1 FROM batches b WHERE b.lane_id = inbox.lane_id AND inbox.n BETWEEN b.first AND b.last
-           AND b.state IN ('handed', 'claimed', 'returned'))",
+           AND (b.state = 'handed' OR b.state = 'claimed' OR b.state = 'returned'))",
     )?;
     hold("verdict = 'wake' AND n > (SELECT cursor FROM lanes l WHERE l.id = inbox.lane_id)")?;
     hold("verdict IS NULL")?;
     c.execute("DELETE FROM file_holds", [])?;
     c.execute(
-        "UPDATE batches SET state = 'failed', ended_at = ?1, said_from = outbox_mark, said_to = outbox_mark WHERE state IN ('handed', 'claimed', 'returned')",
+        "UPDATE batches SET state = 'failed', ended_at = ?1, said_from = outbox_mark, said_to = outbox_mark WHERE (state = 'handed' OR state = 'claimed' OR state = 'returned')",
         [now.0],
     )?;
     c.execute("UPDATE sessions SET rest_until = NULL WHERE rest_until IS NOT NULL", [])?;

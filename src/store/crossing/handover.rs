@@ -224,7 +224,7 @@ struct Taken {
 /// Takes the lane's oldest returned batch; if there is none, messages after the cursor.
 fn take(c: &Connection, lane: i64, limits: HandoverLimits) -> Result<Option<Taken>> {
     let returned: Option<(i64, i64, i64)> = c
-        .prepare_cached("SELECT id, first, last FROM batches INDEXED BY batches_open WHERE lane_id = ?1 AND state IN ('handed', 'claimed', 'returned') AND state = 'returned' ORDER BY id LIMIT 1")?
+        .prepare_cached("SELECT id, first, last FROM batches INDEXED BY batches_open WHERE lane_id = ?1 AND state = 'returned' ORDER BY id LIMIT 1")?
         .query_row([lane], |r| Ok((r.get("id")?, r.get("first")?, r.get("last")?)))
         .optional()?;
     if let Some((batch, first, last)) = returned {

@@ -74,7 +74,7 @@ impl Store {
                     // What waits behind it need not wait for the end of its rest.
                     c.prepare_cached(
                         "UPDATE sessions SET rest_until = NULL WHERE lane_id = ?1 AND NOT EXISTS (SELECT 1 FROM batches b INDEXED BY batches_open
-                           WHERE b.lane_id = ?1 AND b.state IN ('handed', 'claimed', 'returned') AND b.state = 'returned')",
+                           WHERE b.lane_id = ?1 AND b.state = 'returned')",
                     )?
                     .execute([row.lane])?;
                 }

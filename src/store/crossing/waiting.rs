@@ -38,7 +38,7 @@ impl Store {
                    UNION SELECT i.seq FROM wirings w CROSS JOIN lanes l ON l.group_folder = w.group_folder AND l.chat_jid = w.chat_jid
                      CROSS JOIN inbox i INDEXED BY inbox_waking ON i.lane_id = l.id AND i.n > l.cursor AND i.verdict = 'wake'
                    UNION SELECT i.seq FROM wirings w CROSS JOIN lanes l ON l.group_folder = w.group_folder AND l.chat_jid = w.chat_jid
-                     CROSS JOIN batches b INDEXED BY batches_open ON b.lane_id = l.id AND b.state IN ('handed', 'claimed', 'returned') AND b.state = 'returned'
+                     CROSS JOIN batches b INDEXED BY batches_open ON b.lane_id = l.id AND b.state = 'returned'
                      CROSS JOIN inbox i INDEXED BY inbox_waking ON i.lane_id = l.id AND i.n BETWEEN b.first AND b.last AND i.verdict = 'wake')",
             )?
             .query_row([], |r| r.get(0))?)
@@ -58,10 +58,10 @@ pub(in crate::store) fn waiting(c: &Connection, group: Option<&Folder>) -> Resul
         "{LANE}
          WHERE {whose}
            AND EXISTS (SELECT 1 FROM wirings w WHERE w.group_folder = l.group_folder AND w.chat_jid = l.chat_jid)
-           AND (EXISTS (SELECT 1 FROM batches b INDEXED BY batches_open WHERE b.lane_id = l.id AND b.state IN ('handed', 'claimed', 'returned') AND b.state = 'returned')
+           AND (EXISTS (SELECT 1 FROM batches b INDEXED BY batches_open WHERE b.lane_id = l.id AND b.state = 'returned')
              OR EXISTS (SELECT 1 FROM inbox i INDEXED BY inbox_waking WHERE i.lane_id = l.id AND i.n > l.cursor AND i.verdict = 'wake'))
          ORDER BY coalesce(
-             (SELECT min(b.first) FROM batches b INDEXED BY batches_open WHERE b.lane_id = l.id AND b.state IN ('handed', 'claimed', 'returned') AND b.state = 'returned'),
+             (SELECT min(b.first) FROM batches b INDEXED BY batches_open WHERE b.lane_id = l.id AND b.state = 'returned'),
              (SELECT min(i.n) FROM inbox i INDEXED BY inbox_waking WHERE i.lane_id = l.id AND i.n > l.cursor AND i.verdict = 'wake')), l.id",
     ))?;
     Ok(rows.query_map(params![group.map(Folder::as_str)], waiting_row)?.collect::<rusqlite::Result<_>>()?)

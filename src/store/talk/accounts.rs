@@ -159,7 +159,7 @@ impl Store {
         self.ask(move |c| {
             Ok(c.prepare_cached(
                 "SELECT count(*) AS count, min(o.created_at) AS oldest FROM outbox o INDEXED BY outbox_open JOIN chats c ON c.jid = o.chat_jid
-                 WHERE o.status IN ('pending', 'sending', 'unknown') AND c.channel = ?1",
+                 WHERE (o.status = 'pending' OR o.status = 'sending' OR o.status = 'unknown') AND c.channel = ?1",
             )?
             .query_row([channel], |r| Ok((r.get("count")?, r.time_or_null("oldest")?)))?)
         })
@@ -196,7 +196,7 @@ fn tell_of_wait(c: &Connection, channel: &str, now: Time) -> Result<()> {
     let chats: Vec<(String, String, i64)> = c
         .prepare_cached(
             "SELECT o.chat_jid, o.thread, min(o.created_at) AS oldest FROM outbox o INDEXED BY outbox_open JOIN chats c ON c.jid = o.chat_jid
-             WHERE o.status IN ('pending', 'sending', 'unknown') AND c.channel = ?1
+             WHERE (o.status = 'pending' OR o.status = 'sending' OR o.status = 'unknown') AND c.channel = ?1
              GROUP BY o.chat_jid HAVING oldest <= ?2 AND NOT max(o.cause = ?3)",
         )?
         .query_map(params![channel, now.0 - OLD_MS, WAITED], |r| {

@@ -137,7 +137,7 @@ pub(in crate::store) fn move_chat(c: &Connection, from: &str, to: &str, now: Tim
     c.execute("UPDATE OR IGNORE lanes SET chat_jid = ?2 WHERE chat_jid = ?1", [from, &to])?;
     c.execute("UPDATE users SET dm_chat = ?2 WHERE dm_chat = ?1", [from, &to])?;
     c.execute(
-        "UPDATE outbox SET chat_jid = ?2, next_try_at = NULL WHERE chat_jid = ?1 AND status IN ('pending', 'sending', 'unknown')",
+        "UPDATE outbox SET chat_jid = ?2, next_try_at = NULL WHERE chat_jid = ?1 AND (status = 'pending' OR status = 'sending' OR status = 'unknown')",
         [from, &to],
     )?;
     Ok(())

@@ -85,7 +85,7 @@ pub enum NextDelivery {
 impl Store {
     /// Returns the chats with texts to send. Costs one look into the index for each chat, however many texts it has.
     pub async fn chats_with_outbox(&self) -> Result<Vec<String>> {
-        const OPEN: &str = "SELECT min(chat_jid) FROM outbox INDEXED BY outbox_open WHERE status IN ('pending', 'sending', 'unknown')";
+        const OPEN: &str = "SELECT min(chat_jid) FROM outbox INDEXED BY outbox_open WHERE (status = 'pending' OR status = 'sending' OR status = 'unknown')";
         self.ask(move |c| {
             Ok(c.prepare_cached(&format!(
                 "WITH RECURSIVE open (jid) AS ({OPEN} UNION ALL SELECT ({OPEN} AND chat_jid > jid) FROM open WHERE jid IS NOT NULL)
@@ -241,7 +241,7 @@ impl Store {
                 .prepare_cached(
                     "UPDATE outbox SET status = 'sent', attempts = attempts + 1, sent_at = ?2, next_try_at = NULL, error = NULL, begun_at = NULL
                      WHERE id IN (SELECT id FROM outbox INDEXED BY outbox_open
-                                  WHERE chat_jid = ?1 AND status IN ('pending', 'sending', 'unknown') ORDER BY id LIMIT ?3)",
+                                  WHERE chat_jid = ?1 AND (status = 'pending' OR status = 'sending' OR status = 'unknown') ORDER BY id LIMIT ?3)",
                 )?
                 .execute(params![chat, now.0, at_most(Some(MOST))])?;
             Ok(said == MOST)
@@ -291,7 +291,7 @@ impl Store {
     pub async fn recover_deliveries(&self, idempotent: Vec<String>) -> Result<usize> {
         self.write(move |c| {
             let rows: Vec<(i64, String, bool)> = c
-                .prepare_cached("SELECT id, chat_jid, begun_at IS NOT NULL AS begun FROM outbox INDEXED BY outbox_open WHERE status IN ('pending', 'sending', 'unknown') AND status = 'sending'")?
+                .prepare_cached("SELECT id, chat_jid, begun_at IS NOT NULL AS begun FROM outbox INDEXED BY outbox_open WHERE status = 'sending'")?
                 .query_map([], |r| Ok((r.get("id")?, r.get("chat_jid")?, r.get("begun")?)))?
                 .collect::<rusqlite::Result<_>>()?;
             for (id, chat, begun) in &rows {
@@ -397,7 +397,7 @@ impl Store {
     pub async fn outbox_pending(&self) -> Result<i64> {
         self.ask(move |c| {
             Ok(c.query_row(
-                "SELECT count(*) FROM outbox WHERE status IN ('pending', 'sending', 'unknown')",
+                "SELECT count(*) FROM outbox WHERE (status = 'pending' OR status = 'sending' OR status = 'unknown')",
                 [],
                 |r| r.get(0),
             )?)
@@ -410,7 +410,7 @@ impl Store {
 fn next_delivery(c: &Connection, chat: &str, now: Time) -> Result<NextDelivery> {
     let next = c
         .prepare_cached(&format!(
-            "{DELIVERY} INDEXED BY outbox_open WHERE chat_jid = ?1 AND status IN ('pending', 'sending', 'unknown') ORDER BY id LIMIT 1"
+            "{DELIVERY} INDEXED BY outbox_open WHERE chat_jid = ?1 AND (status = 'pending' OR status = 'sending' OR status = 'unknown') ORDER BY id LIMIT 1"
         ))?
         .query([chat])?
         .next()?

@@ -49,7 +49,7 @@ impl Store {
             let next = c
                 .prepare_cached(
                     "SELECT next_try_at, NOT EXISTS (SELECT 1 FROM runs WHERE runs.id = outbox.run_id AND runs.kind <> 'message') AS for_people
-                     FROM outbox INDEXED BY outbox_open WHERE chat_jid = ?1 AND status IN ('pending', 'sending', 'unknown') ORDER BY id LIMIT 1",
+                     FROM outbox INDEXED BY outbox_open WHERE chat_jid = ?1 AND (status = 'pending' OR status = 'sending' OR status = 'unknown') ORDER BY id LIMIT 1",
                 )?
                 .query_row([chat], |r| Ok((r.time_or_null("next_try_at")?, r.get("for_people")?)))
                 .optional()?;

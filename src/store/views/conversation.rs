@@ -77,8 +77,8 @@ impl Store {
                      EXISTS (SELECT 1 FROM inbox i INDEXED BY inbox_unjudged WHERE i.lane_id = l.id AND i.verdict IS NULL)
                   OR EXISTS (SELECT 1 FROM inbox i INDEXED BY inbox_waking WHERE i.lane_id = l.id AND i.n > l.cursor AND i.verdict = 'wake'
                              AND EXISTS (SELECT 1 FROM wirings w WHERE w.group_folder = l.group_folder AND w.chat_jid = l.chat_jid))
-                  OR EXISTS (SELECT 1 FROM batches b INDEXED BY batches_open WHERE b.lane_id = l.id AND b.state IN ('handed', 'claimed', 'returned'))))
-                 AND NOT EXISTS (SELECT 1 FROM outbox o INDEXED BY outbox_open WHERE o.chat_jid = ?1 AND o.status IN ('pending', 'sending', 'unknown'))",
+                  OR EXISTS (SELECT 1 FROM batches b INDEXED BY batches_open WHERE b.lane_id = l.id AND (b.state = 'handed' OR b.state = 'claimed' OR b.state = 'returned'))))
+                 AND NOT EXISTS (SELECT 1 FROM outbox o INDEXED BY outbox_open WHERE o.chat_jid = ?1 AND (o.status = 'pending' OR o.status = 'sending' OR o.status = 'unknown'))",
             )?
             .query_row([chat], |r| r.get(0))?)
         })

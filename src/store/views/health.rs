@@ -44,7 +44,7 @@ impl Store {
                        UNION ALL SELECT (SELECT i.seq FROM inbox i INDEXED BY inbox_waking WHERE i.lane_id = l.id AND i.n > l.cursor AND i.verdict = 'wake' ORDER BY i.n LIMIT 1)
                          FROM wirings w CROSS JOIN lanes l ON l.group_folder = w.group_folder AND l.chat_jid = w.chat_jid
                        UNION ALL SELECT (SELECT min(i.seq) FROM batches b INDEXED BY batches_open CROSS JOIN inbox i INDEXED BY inbox_waking ON i.lane_id = l.id AND i.n BETWEEN b.first AND b.last AND i.verdict = 'wake'
-                                         WHERE b.lane_id = l.id AND b.state IN ('handed', 'claimed', 'returned') AND b.state = 'returned')
+                                         WHERE b.lane_id = l.id AND b.state = 'returned')
                          FROM wirings w CROSS JOIN lanes l ON l.group_folder = w.group_folder AND l.chat_jid = w.chat_jid
                      ) q CROSS JOIN messages m ON m.seq = q.seq",
                 )?
@@ -151,7 +151,7 @@ fn failed(c: &Connection, now: Time) -> Result<Option<Unsaid>> {
 fn unknown(c: &Connection) -> Result<Option<Unsaid>> {
     let (count, newest): (i64, Option<i64>) = c
         .prepare_cached(
-            "SELECT count(*) AS count, max(id) AS newest FROM outbox INDEXED BY outbox_open WHERE status IN ('pending', 'sending', 'unknown') AND status = 'unknown'",
+            "SELECT count(*) AS count, max(id) AS newest FROM outbox INDEXED BY outbox_open WHERE status = 'unknown'",
         )?
         .query_row([], |r| Ok((r.get("count")?, r.get("newest")?)))?;
     unsaid(c, count, newest)

@@ -38,7 +38,7 @@ impl Store {
         let waits = self.waits(now)?;
         self.read(|c| {
             let (oldest_text, oldest_question) = (
-                "SELECT min(created_at) FROM outbox INDEXED BY outbox_open WHERE status IN ('pending', 'sending', 'unknown')",
+                "SELECT min(created_at) FROM outbox INDEXED BY outbox_open WHERE (status = 'pending' OR status = 'sending' OR status = 'unknown')",
                 "SELECT min(created_at) FROM approvals WHERE state = 'pending'",
             );
             Ok(Figures {
@@ -53,7 +53,7 @@ impl Store {
                     .collect::<rusqlite::Result<_>>()?,
                 outbox: counted(
                     c,
-                    "SELECT status AS what, count(*) AS count FROM outbox INDEXED BY outbox_open WHERE status IN ('pending', 'sending', 'unknown') GROUP BY status",
+                    "SELECT status AS what, count(*) AS count FROM outbox INDEXED BY outbox_open WHERE (status = 'pending' OR status = 'sending' OR status = 'unknown') GROUP BY status",
                 )?,
                 oldest_text: at(c, oldest_text)?,
                 questions: one(c, "SELECT count(*) FROM approvals WHERE state = 'pending'")?,

@@ -17,10 +17,9 @@ impl Store {
             // An index has those few that are not sent.
             let (index, state) = match which.state {
                 Some("failed") => (" INDEXED BY outbox_failed", Some("status = 'failed'".to_owned())),
-                Some(state @ ("pending" | "sending" | "unknown")) => (
-                    " INDEXED BY outbox_open",
-                    Some(format!("status IN ('pending', 'sending', 'unknown') AND status = '{state}'")),
-                ),
+                Some(state @ ("pending" | "sending" | "unknown")) => {
+                    (" INDEXED BY outbox_open", Some(format!("status = '{state}'")))
+                }
                 state => ("", state.map(|state| format!("status = '{state}'"))),
             };
             let conditions = Conditions::default()

@@ -72,14 +72,14 @@ const LANE: &str = "SELECT * FROM (
   SELECT l.id, l.group_folder, l.chat_jid, l.thread, iif(s.rest_until > ?1, s.rest_until, NULL) AS rest_until,
     (SELECT count(*) FROM inbox i INDEXED BY inbox_waking WHERE i.lane_id = l.id AND i.n > l.cursor AND i.verdict = 'wake')
     + (SELECT count(*) FROM batches b INDEXED BY batches_open CROSS JOIN inbox i INDEXED BY inbox_waking ON i.lane_id = l.id AND i.n BETWEEN b.first AND b.last AND i.verdict = 'wake'
-       WHERE b.lane_id = l.id AND b.state IN ('handed', 'claimed', 'returned') AND b.state = 'returned') AS waiting,
+       WHERE b.lane_id = l.id AND b.state = 'returned') AS waiting,
     (SELECT m.received_at FROM messages m WHERE m.seq = (SELECT min(seq) FROM (
        SELECT (SELECT i.seq FROM inbox i INDEXED BY inbox_waking WHERE i.lane_id = l.id AND i.n > l.cursor AND i.verdict = 'wake' ORDER BY i.n LIMIT 1) AS seq
        UNION ALL SELECT (SELECT min(i.seq) FROM batches b INDEXED BY batches_open CROSS JOIN inbox i INDEXED BY inbox_waking ON i.lane_id = l.id AND i.n BETWEEN b.first AND b.last AND i.verdict = 'wake'
-         WHERE b.lane_id = l.id AND b.state IN ('handed', 'claimed', 'returned') AND b.state = 'returned')))) AS since,
+         WHERE b.lane_id = l.id AND b.state = 'returned')))) AS since,
     (SELECT r.id FROM runs r INDEXED BY runs_one_per_group WHERE r.group_folder = l.group_folder AND r.source = 'lane:' || l.id AND r.status IN ('queued', 'running')) AS run,
     (SELECT r.error FROM runs r WHERE r.group_folder = l.group_folder AND r.source = 'lane:' || l.id ORDER BY r.id DESC LIMIT 1) AS error,
-    (SELECT coalesce(max(b.tries), 0) FROM batches b INDEXED BY batches_open WHERE b.lane_id = l.id AND b.state IN ('handed', 'claimed', 'returned')) AS tries,
+    (SELECT coalesce(max(b.tries), 0) FROM batches b INDEXED BY batches_open WHERE b.lane_id = l.id AND (b.state = 'handed' OR b.state = 'claimed' OR b.state = 'returned')) AS tries,
     EXISTS (SELECT 1 FROM wirings w WHERE w.group_folder = l.group_folder AND w.chat_jid = l.chat_jid) AS wired
   FROM lanes l LEFT JOIN sessions s ON s.lane_id = l.id";
 

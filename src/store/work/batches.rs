@@ -22,7 +22,7 @@ impl Store {
         self.read(|c| {
             Ok(c.prepare_cached(
                 "SELECT b.id, s.chat_jid, s.thread FROM batches b INDEXED BY batches_open JOIN sessions s ON s.lane_id = b.lane_id
-                 WHERE b.state IN ('handed', 'claimed', 'returned') AND b.state <> 'returned'",
+                 WHERE (b.state = 'handed' OR b.state = 'claimed')",
             )?
             .query_map([], |r| Ok((r.get("id")?, place_row(r)?)))?
             .collect::<rusqlite::Result<_>>()?)

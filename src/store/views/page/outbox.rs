@@ -51,7 +51,7 @@ impl Store {
         self.ask(move |c| {
             let (index, which) = match wanted {
                 OutboxWanted::All => ("", ""),
-                OutboxWanted::Open => ("INDEXED BY outbox_open", "AND o.status IN ('pending', 'sending', 'unknown')"),
+                OutboxWanted::Open => ("INDEXED BY outbox_open", "AND (o.status = 'pending' OR o.status = 'sending' OR o.status = 'unknown')"),
                 OutboxWanted::Failed => ("INDEXED BY outbox_failed", "AND o.status = 'failed'"),
             };
             // Numbers and times of making grow together.
