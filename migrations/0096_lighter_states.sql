@@ -1,5 +1,5 @@
--- What a row costs whose state is one of three words or more: SQLite builds a table in memory for each such `IN`, at each row and each
--- index over some rows; comparisons need none. What is on disk stays as it is, so no table is made anew.
+-- What a row costs whose state is one of three words or more: SQLite builds a table in memory for each such `IN`, of a column or of
+-- the rows that an index has, whenever a row is written; comparisons need none. What is on disk stays as it is, so no table is made anew.
 PRAGMA writable_schema = ON;
 UPDATE sqlite_schema SET sql = replace(sql,
   'status IN (''pending'', ''sending'', ''sent'', ''unknown'', ''failed'')',

@@ -19,6 +19,7 @@ impl Store {
 
     /// Returns the batches that agents work on, each with the chat and thread of its messages.
     pub fn in_hand(&self) -> Result<Vec<(i64, ChatThread)>> {
+        // In the index's order of words: by it SQLite sees that the index has all of them.
         self.read(|c| {
             Ok(c.prepare_cached(
                 "SELECT b.id, s.chat_jid, s.thread FROM batches b INDEXED BY batches_open JOIN sessions s ON s.lane_id = b.lane_id
