@@ -342,6 +342,23 @@ impl Daemon {
         self.child.borrow_mut().try_wait().unwrap().is_some()
     }
 
+    /// Holds the daemon for as long as the value lives, so that files that are written meanwhile are all there at once.
+    pub(crate) fn hold(&self) -> Held {
+        let pid = rustix::process::Pid::from_raw(i32::try_from(self.pid()).unwrap()).unwrap();
+        rustix::process::kill_process(pid, rustix::process::Signal::STOP).unwrap();
+        let held = Held(pid);
+        // A thread that is in the kernel goes on until it comes out of it.
+        wait_for("each thread to stand still", || {
+            let threads = fs::read_dir(format!("/proc/{}/task", self.pid())).unwrap();
+            let stopped = |thread: fs::DirEntry| {
+                fs::read_to_string(thread.path().join("stat"))
+                    .is_ok_and(|stat| stat.rsplit(") ").next().is_some_and(|state| state.starts_with('T')))
+            };
+            threads.map(Result::unwrap).all(stopped).then_some(())
+        });
+        held
+    }
+
     /// SIGKILL, and waits for the end.
     pub(crate) fn kill(self) {
         let mut child = self.child.borrow_mut();
@@ -365,6 +382,15 @@ impl Daemon {
     /// Waits until it has ended by itself.
     pub(crate) fn wait(self) -> Option<i32> {
         wait_for("the daemon to end", || self.child.borrow_mut().try_wait().unwrap()).code()
+    }
+}
+
+/// A daemon that stands still.
+pub(crate) struct Held(rustix::process::Pid);
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        let _ = rustix::process::kill_process(self.0, rustix::process::Signal::CONT);
     }
 }
 

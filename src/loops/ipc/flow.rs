@@ -10,9 +10,14 @@ use super::{
     answer::{Finished, Settling, answer_all},
     files::{self, Ahead, Copied, Copying},
     read::{Patience, Pending, Reading, Taken, read},
-    searches, transcripts,
+    searches,
+    transcripts::{self, Archives},
 };
-use crate::{ipc::Claimed, store::Settled, system::failpoint};
+use crate::{
+    ipc::Claimed,
+    store::{Settled, Transcripts},
+    system::failpoint,
+};
 
 /// This many are read before they are settled together: a commit writes hardly more pages for twice as many. Not
 /// acknowledged are twice as many, those that are settled and those that are read meanwhile, and what is not answered yet.
@@ -138,13 +143,9 @@ impl<'a> Flow<'a> {
             match read(self.mail, taken, run, patience) {
                 Reading::Ready(mut ready) => {
                     if let Some(archives) = &ready.archives {
-                        if archives.what_there_is() && self.slow != Slow::Later {
-                            // A command before it may take a session up.
-                            self.settle_all(later + left + 1);
-                        }
                         let said = match self.slow {
                             Slow::Later => None,
-                            Slow::Now | Slow::Left => transcripts::read(self.mail, &ready, archives),
+                            Slow::Now | Slow::Left => self.said(&ready, archives, later + left + 1),
                         };
                         let Some(said) = said else {
                             self.slow = Slow::Left;
@@ -192,6 +193,18 @@ impl<'a> Flow<'a> {
                 self.settle(later + left);
             }
         }
+    }
+
+    /// Returns what was said in the sessions that a command archives. `None`: we stop, or the store can't take what is before it.
+    fn said(&mut self, ready: &Pending, archives: &Archives, later: usize) -> Option<Transcripts> {
+        if archives.what_there_is() {
+            // A command before it may take a session up.
+            self.settle_all(later);
+            if !self.handled.waiting.is_empty() {
+                return None;
+            }
+        }
+        transcripts::read(self.mail, ready, archives)
     }
 
     /// Copies the files of a command. Where there may be no room for them, those before it are settled first. `None`: we stop.

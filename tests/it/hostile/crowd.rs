@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use serde_json::json;
 
-use super::scene::{Scene, ask, held};
+use super::scene::{Scene, ask};
 use crate::support::{Root, wait_for};
 
 /// How far the hostile group may be ahead of its neighbour, commands.
@@ -30,7 +30,7 @@ fn twenty_thousand_files_hold_no_neighbour_back_and_take_no_memory() {
     let root = &scene.root;
     let neighbours = 2_000;
     // Nobody is there to take them while they are written.
-    let stopped = held(&scene.daemon);
+    let stopped = scene.daemon.hold();
     scene.attack("many", &[&files.to_string()]);
     for n in 0..neighbours {
         let say = json!({"type": "send_message", "chatJid": "local:good", "text": n.to_string()});

@@ -22,7 +22,7 @@ use rustix::{
 use serde_json::{Value, json};
 
 use super::{
-    scene::{ask, held, peak_kib},
+    scene::{ask, peak_kib},
     untouched::{changing, manifest, of_the_machine},
 };
 use crate::support::{Root, skipped, wait_for};
@@ -336,7 +336,7 @@ fn a_box_that_cannot_be_written_keeps_its_files_until_it_can() {
     let daemon = root.serve();
     let boxed = root.data("ipc/evil/messages");
     let names = drafts(&root, "closed");
-    let stopped = held(&daemon);
+    let stopped = daemon.hold();
     publish(&root, &names);
     // The folder above as well: a box whose flags differ from those of it is set back.
     let folders = [boxed.parent().unwrap(), &boxed].map(|path| File::open(path).unwrap());

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::{
     neighbour::Neighbour,
     place::{Attacker, Place},
-    scene::{ask, held},
+    scene::ask,
 };
 use crate::support::{Root, wait_for};
 
@@ -66,7 +66,7 @@ fn lists_of_large_tasks_cost_neither_memory_nor_a_neighbour_and_a_restart_goes_o
         let shown = std::fs::metadata(root.data("ipc/main/current_tasks.json")).unwrap().len();
         assert!(shown < 8 << 20, "{shown}");
         // Killed while they wait: the next one takes them in as any other.
-        let stopped = held(&daemon);
+        let stopped = daemon.hold();
         want_lists(&attacker, "second");
         daemon.kill();
         drop(stopped);
@@ -97,6 +97,11 @@ fn short_lists_before_long_ones_overdraw_the_bytes_of_a_minute_by_a_bound() {
         let behind = if n < 100 { i64::MAX } else { 0 };
         let list = json!({"type": "list_tasks", "requestId": format!("same-{n:03}"), "after": behind});
         root.put_command("evil", "tasks", &format!("{n:03}.json"), &list);
+        // So long that no more is claimed before it is looked at.
+        if n % 31 == 30 {
+            let long = format!("{}{}", json!({"type": "clear_session"}), " ".repeat(256 << 10));
+            root.put_bytes("evil", "tasks", &format!("{n:03}-long.json"), long.as_bytes());
+        }
     }
     let _daemon = root.serve();
     wait_for("the gate to shut", || root.log().contains("more commands than the limits allow").then_some(()));

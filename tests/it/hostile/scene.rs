@@ -201,28 +201,3 @@ pub(super) fn peak_kib(pid: u32) -> u64 {
     let line = status.lines().find(|line| line.starts_with("VmHWM:")).unwrap();
     line.split_whitespace().nth(1).unwrap().parse().unwrap()
 }
-
-/// Holds the daemon for as long as the value lives, so that files that are written meanwhile are all there at once.
-pub(super) fn held(daemon: &Daemon) -> Held {
-    let pid = rustix::process::Pid::from_raw(i32::try_from(daemon.pid()).unwrap()).unwrap();
-    rustix::process::kill_process(pid, rustix::process::Signal::STOP).unwrap();
-    let held = Held(pid);
-    // A thread that is in the kernel goes on until it comes out of it.
-    wait_for("each thread to stand still", || {
-        let threads = fs::read_dir(format!("/proc/{}/task", daemon.pid())).unwrap();
-        let stopped = |thread: fs::DirEntry| {
-            fs::read_to_string(thread.path().join("stat"))
-                .is_ok_and(|stat| stat.rsplit(") ").next().is_some_and(|state| state.starts_with('T')))
-        };
-        threads.map(Result::unwrap).all(stopped).then_some(())
-    });
-    held
-}
-
-pub(super) struct Held(rustix::process::Pid);
-
-impl Drop for Held {
-    fn drop(&mut self) {
-        let _ = rustix::process::kill_process(self.0, rustix::process::Signal::CONT);
-    }
-}

@@ -116,6 +116,31 @@ fn a_session_that_was_taken_up_just_before_it_is_cleared_is_archived_with_its_wo
 }
 
 #[test]
+fn a_session_that_is_taken_up_once_the_store_can_take_it_is_archived_with_its_words() {
+    let root = two_groups();
+    let daemon = root.serve();
+    transcript(&root, "family", "s-1", &said("the trip to Lisbon"));
+    let kept = json!({"type": "archive_session", "sessionId": "s-1", "name": "old"});
+    let id = ask(&root, "family", kept, "r1")["result"]["id"].clone();
+    // Another program holds the store's lock for longer than a writer waits for it.
+    let other = rusqlite::Connection::open(root.data("g2.sqlite")).unwrap();
+    other.busy_timeout(crate::support::DEADLINE).unwrap();
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    // Both are there before the daemon looks, so they are taken in together.
+    let stopped = daemon.hold();
+    let resume = json!({"type": "resume_session", "requestId": "r2", "sessionHistoryId": id});
+    root.put_command("family", "tasks", "1.json", &resume);
+    let clear = json!({"type": "clear_session", "requestId": "r3", "name": "new"});
+    root.put_command("family", "tasks", "2.json", &clear);
+    drop(stopped);
+    wait_for("the first try", || root.log().contains("the store can't take a command now").then_some(()));
+    other.execute_batch("ROLLBACK").unwrap();
+    assert_eq!(root.reply("family", "r2")["ok"], true);
+    let id = root.reply("family", "r3")["result"]["archivedId"].as_i64().unwrap();
+    assert_eq!(root.json(&["sessions", "show", &id.to_string()])["content"], "**User**: the trip to Lisbon");
+}
+
+#[test]
 fn a_group_that_never_spoke_can_take_up_a_session() {
     let root = two_groups();
     let _daemon = root.serve();

@@ -168,9 +168,9 @@ impl Worker {
     }
 }
 
-/// Returns how many lists are claimed together after `lists` that had replies of `bytes` in all.
+/// Returns how many lists are claimed together after `lists` that came with `bytes` of commands and replies.
 fn lists_after(lists: usize, bytes: usize) -> usize {
-    let each = bytes / lists.max(1);
+    let each = bytes.checked_div(lists).unwrap_or(0);
     (LISTS_BYTES / each.max(1)).clamp(LISTS, SHORT_LISTS)
 }
 
@@ -199,7 +199,9 @@ fn take_in(
 ) -> TakenIn {
     let mut flow = Flow::new(mail, folder, patience, slow);
     let Open { files: mut open, goes_on, bytes: most } = open;
-    let (mut claimed, mut stuck, mut most_lists) = (0, false, LISTS);
+    let (mut claimed, mut stuck) = (0, false);
+    // Lists whose replies are not counted yet, at most how many there may be, and what was counted before they were claimed.
+    let (mut lists, mut most_lists, mut counted) = (0, LISTS, 0);
     while !stuck
         && open > 0
         && flow.so_far().bytes < most
@@ -214,7 +216,7 @@ fn take_in(
             files = Vec::new().into_iter();
             break;
         };
-        let (mut taken, mut bytes, mut lists) = (Vec::new(), 0, 0);
+        let (mut taken, mut bytes) = (Vec::new(), 0);
         while taken.len() < TOGETHER
             && lists < most_lists
             && bytes < CLAIMED_AT_ONCE
@@ -241,9 +243,9 @@ fn take_in(
             flow.take(taken, files.len());
             if lists >= most_lists {
                 // How long their replies are is known before more are claimed.
-                let before = flow.so_far().bytes;
                 flow.settle_all(files.len());
-                most_lists = lists_after(lists, flow.so_far().bytes.saturating_sub(before));
+                most_lists = lists_after(lists, flow.so_far().bytes.saturating_sub(counted));
+                (lists, counted) = (0, flow.so_far().bytes);
             }
         }
     }
@@ -265,6 +267,5 @@ mod tests {
         assert_eq!(lists_after(32, 32 << 16), 16);
         assert_eq!(lists_after(16, 16 << 20), LISTS);
         assert_eq!(lists_after(4, usize::MAX), LISTS);
-        assert_eq!(lists_after(0, 0), SHORT_LISTS, "none was asked for");
     }
 }
