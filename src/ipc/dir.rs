@@ -79,6 +79,11 @@ pub(super) fn write_host_file(at: impl AsFd, path: impl Arg + Copy, bytes: &[u8]
 
 /// Makes the directory if it is not there, and opens it.
 pub(super) fn make_dir(at: impl AsFd, name: impl Arg + Copy, mode: u32) -> Result<OwnedFd> {
+    match open_dir(at.as_fd(), name) {
+        Err(Errno::NOENT) => {}
+        // Nearly all are there: a start opens thousands.
+        opened => return opened,
+    }
     match rustix::fs::mkdirat(at.as_fd(), name, Mode::from_raw_mode(mode)) {
         Ok(()) | Err(Errno::EXIST) => open_dir(at, name),
         Err(other) => Err(other),

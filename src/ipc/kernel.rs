@@ -133,6 +133,9 @@ impl Attributes {
     /// Sets a directory's back to these, where they are not.
     pub(super) fn give_to(&self, directory: impl AsFd) -> Result<()> {
         let Some(is) = Self::of(&directory) else { return Ok(()) };
+        if is == *self {
+            return Ok(());
+        }
         if (is.extended, is.extents, is.project) != (self.extended, self.extents, self.project)
             && let Ok(now) = extended(&directory)
         {

@@ -49,6 +49,8 @@ const WEIGHED: usize = 500_000;
 /// How long after the start groups are weighed first, and how often from then on.
 const WEIGH_FIRST: Duration = Duration::from_secs(60);
 const WEIGH_EVERY: Duration = Duration::from_hours(1);
+/// How often it is noted what groups weigh, while they are weighed: a commit for each of a thousand small ones costs more than they.
+const NOTED_EVERY: Duration = Duration::from_secs(1);
 
 /// Whether rows are removed or counted, and whether a daemon works on the store meanwhile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -259,13 +261,19 @@ pub async fn weigh_groups(store: Store, root: PathBuf, config: Arc<Live>, stop: 
 }
 
 async fn weigh_all(store: &Store, root: &Path) -> Result<(), PruneError> {
+    let (mut weighed, mut first) = (Vec::new(), clock::monotonic());
     for group in store.groups().await? {
         let began = clock::monotonic();
         let (of, path, folder) = (store.clone(), root.to_owned(), group.folder.clone());
         let disk = blocking(move || Ok(weigh_group(&of, &path, &folder)?)).await?;
-        store.weighed(group.folder, disk, clock::now()).await?;
+        weighed.push((group.folder, disk, clock::now()));
+        if first.elapsed() >= NOTED_EVERY {
+            store.weighed(std::mem::take(&mut weighed)).await?;
+            first = clock::monotonic();
+        }
         rest(How::Beside, began).await;
     }
+    store.weighed(weighed).await?;
     Ok(())
 }
 

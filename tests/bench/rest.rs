@@ -73,16 +73,17 @@ fn idle(root: &Root, effort: Effort, most_mib: u64, table: &mut Table) {
     );
 }
 
-/// Waits until what a start leaves for later is done: at leisure, some ten seconds with many groups.
+/// Waits until what a start leaves for later is done: at leisure, some ten seconds with many groups, half a minute where a million rows
+/// are too old.
 pub(crate) fn is_through(daemon: &Daemon) {
     let since = Instant::now();
     while daemon.share(Duration::from_secs(1)) > 0.01 && since.elapsed() < SETTLES {}
 }
 
-/// Waits until a daemon that has just started rests.
+/// Waits until a daemon that has just started rests. Groups are weighed a minute after the start, and each hour from then on.
 pub(crate) fn settle(daemon: &Daemon) {
-    is_through(daemon);
     // Threads that the start needed leave after ten seconds without work, and within half a minute every idle group's
     // boxes were looked at once more.
     std::thread::sleep(Duration::from_secs(35));
+    is_through(daemon);
 }

@@ -89,27 +89,32 @@ impl Store {
         })
     }
 
-    /// Notes what a group takes on the disk. Of a group that is gone by now, nothing is noted.
-    pub async fn weighed(&self, group: Folder, disk: GroupDisk, now: Time) -> Result<()> {
+    /// Notes what groups take on the disk, each with when it was weighed. Of a group that is gone by now, nothing is noted.
+    pub async fn weighed(&self, weighed: Vec<(Folder, GroupDisk, Time)>) -> Result<()> {
+        if weighed.is_empty() {
+            return Ok(());
+        }
         self.write(move |c| {
             let bytes = |bytes: u64| i64::try_from(bytes).unwrap_or(i64::MAX);
-            if !groups::is_known(c, &group)? {
-                return Ok(());
-            }
-            c.prepare_cached(
+            let mut note = c.prepare_cached(
                 "INSERT OR REPLACE INTO group_disk (group_folder, working_folder, sessions, runs, media, mailbox, partial, weighed_at)
                  VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
-            )?
-            .execute(params![
-                group.as_str(),
-                bytes(disk.working_folder),
-                bytes(disk.sessions),
-                bytes(disk.runs),
-                bytes(disk.media),
-                bytes(disk.mailbox),
-                disk.partial,
-                now.0
-            ])?;
+            )?;
+            for (group, disk, at) in &weighed {
+                if !groups::is_known(c, group)? {
+                    continue;
+                }
+                note.execute(params![
+                    group.as_str(),
+                    bytes(disk.working_folder),
+                    bytes(disk.sessions),
+                    bytes(disk.runs),
+                    bytes(disk.media),
+                    bytes(disk.mailbox),
+                    disk.partial,
+                    at.0
+                ])?;
+            }
             Ok(())
         })
         .await
