@@ -37,7 +37,7 @@ struct Taken {
 }
 
 pub(crate) fn take(effort: Effort, table: &mut Table) {
-    let sizes: &[usize] = effort.pick(&[20_000, 200_000], &[100_000, 1_000_000, 10_000_000]);
+    let sizes: &[usize] = effort.pick(&[100_000, 1_000_000], &[100_000, 1_000_000, 10_000_000]);
     let mut columns: Vec<Vec<Taken>> = Vec::new();
     let mut rows = Vec::new();
     for size in sizes {
