@@ -95,7 +95,9 @@ impl Progress {
     /// Notes the sessions that were indexed in a group's turn.
     fn done(&mut self, group: Folder, sessions: &[i64]) {
         if let Some(due) = self.due.get_mut(&group) {
-            due.retain(|session| !sessions.contains(session));
+            for session in sessions {
+                due.remove(session);
+            }
             if due.is_empty() {
                 self.due.remove(&group);
             }
@@ -340,7 +342,7 @@ fn is_shut(error: &StoreError) -> bool {
 
 /// Whether the index is broken, or lacks what it was made with.
 fn is_broken(error: &StoreError) -> bool {
-    let lost = |fault: &Fault| ["seen", "said_"].iter().any(|table| fault.lacks_table(table));
+    let lost = |fault: &Fault| ["seen", "filled", "said_"].iter().any(|table| fault.lacks_table(table));
     matches!(error, StoreError::Sqlite(fault) if fault.is_broken() || lost(fault))
 }
 

@@ -16,12 +16,24 @@ use super::{
 use crate::domain::mailbox::search::apart;
 
 /// What the tables look like; a file of another version is made anew.
-const VERSION: i64 = 1;
+const VERSION: i64 = 2;
 /// `seen` are the sessions that are in the index, with how they were then and how many rows of theirs are there. A session's rows are
-/// in one volume, which is a table of its own, from `id * PARTS` on: its name, then the parts of its text.
+/// in one volume, which is a table of its own, from `id * PARTS` on: its name, then the parts of its text. `filled` says how many rows
+/// each volume has, so that nobody counts them for each session of a group that has thousands.
 const TABLES: &str = "CREATE TABLE seen (id INTEGER PRIMARY KEY, group_folder TEXT NOT NULL, volume INTEGER NOT NULL, revision INTEGER NOT NULL,
       archived_at INTEGER NOT NULL, parts INTEGER NOT NULL, is_whole INTEGER NOT NULL) STRICT;
-    CREATE INDEX seen_by_volume ON seen (group_folder, volume, parts);";
+    CREATE INDEX seen_by_volume ON seen (group_folder, volume);
+    CREATE TABLE filled (group_folder TEXT NOT NULL, volume INTEGER NOT NULL, parts INTEGER NOT NULL, PRIMARY KEY (group_folder, volume)) STRICT,
+      WITHOUT ROWID;
+    CREATE TRIGGER filled_by_new AFTER INSERT ON seen BEGIN
+      INSERT INTO filled VALUES (new.group_folder, new.volume, new.parts) ON CONFLICT DO UPDATE SET parts = parts + excluded.parts;
+    END;
+    CREATE TRIGGER filled_by_parts AFTER UPDATE OF parts ON seen BEGIN
+      UPDATE filled SET parts = parts + new.parts - old.parts WHERE group_folder = new.group_folder AND volume = new.volume;
+    END;
+    CREATE TRIGGER filled_by_gone AFTER DELETE ON seen BEGIN
+      UPDATE filled SET parts = parts - old.parts WHERE group_folder = old.group_folder AND volume = old.volume;
+    END;";
 /// How much of a session is searched, bytes: of a longer one its end.
 const SEARCHED: usize = 1 << 20;
 /// How much of a text is a row, bytes: to show where a word is takes the square of how often it is said in a row.
@@ -163,12 +175,11 @@ fn is_empty(c: &Connection) -> Result<bool> {
 /// Whether it is of this version, with the tables of all volumes.
 fn is_whole(c: &Connection) -> Result<bool> {
     let version: i64 = c.pragma_query_value(None, "user_version", |r| r.get(0))?;
-    let has_seen = "SELECT EXISTS (SELECT 1 FROM sqlite_schema WHERE name = 'seen')";
-    if version != VERSION || !c.query_row(has_seen, [], |r| r.get(0))? {
+    let has_both = "SELECT count(*) = 2 FROM sqlite_schema WHERE name = 'seen' OR name = 'filled'";
+    if version != VERSION || !c.query_row(has_both, [], |r| r.get(0))? {
         return Ok(false);
     }
-    let has_all = "SELECT NOT EXISTS (SELECT 1 FROM (SELECT DISTINCT volume FROM seen)
-                     WHERE 'said_' || volume NOT IN (SELECT name FROM sqlite_schema))";
+    let has_all = "SELECT NOT EXISTS (SELECT 1 FROM filled WHERE 'said_' || volume NOT IN (SELECT name FROM sqlite_schema))";
     Ok(c.query_row(has_all, [], |r| r.get(0))?)
 }
 
@@ -235,7 +246,7 @@ enum Room {
 /// Keeps a group within [`MOST`] rows: its oldest sessions make room for a newer one.
 fn make_room(c: &Connection, group: &str, new: Version, most: usize) -> Result<Room> {
     let rows: i64 = c
-        .prepare_cached("SELECT coalesce(sum(parts), 0) FROM seen WHERE group_folder = ?1")?
+        .prepare_cached("SELECT coalesce(sum(parts), 0) FROM filled WHERE group_folder = ?1")?
         .query_row([group], |r| r.get(0))?;
     if rows < MOST {
         return Ok(Room::Enough);
@@ -261,14 +272,14 @@ fn make_room(c: &Connection, group: &str, new: Version, most: usize) -> Result<R
 fn volume_for(c: &Connection, group: &str) -> Result<i64> {
     let last: Option<(i64, i64)> = c
         .prepare_cached(
-            "SELECT volume, sum(parts) AS parts FROM seen WHERE group_folder = ?1 GROUP BY volume ORDER BY volume DESC LIMIT 1",
+            "SELECT volume, parts FROM filled WHERE group_folder = ?1 ORDER BY volume DESC LIMIT 1",
         )?
         .query_row([group], |r| Ok((r.get("volume")?, r.get("parts")?)))
         .optional()?;
     if let Some((volume, _)) = last.filter(|(_, parts)| *parts < VOLUME) {
         return Ok(volume);
     }
-    let volume: i64 = c.query_row("SELECT coalesce(max(volume), 0) + 1 FROM seen", [], |r| r.get(0))?;
+    let volume: i64 = c.query_row("SELECT coalesce(max(volume), 0) + 1 FROM filled", [], |r| r.get(0))?;
     // Three letters at a time, so that a part of a word is found too, in any script. What is said in a name counts more.
     c.execute_batch(&format!(
         "CREATE VIRTUAL TABLE said_{volume} USING fts5 (name, text, tokenize = 'trigram remove_diacritics 1');
@@ -329,6 +340,8 @@ fn take_out(c: &Connection, id: i64, seen: &Seen, most: usize) -> Result<(usize,
         .prepare_cached("SELECT EXISTS (SELECT 1 FROM seen WHERE group_folder = ?1 AND volume = ?2)")?
         .query_row(params![group, volume], |r| r.get(0))?;
     if !is_used {
+        c.prepare_cached("DELETE FROM filled WHERE group_folder = ?1 AND volume = ?2")?
+            .execute(params![group, volume])?;
         c.execute_batch(&format!("DROP TABLE said_{volume}"))?;
     }
     Ok((rows, true))

@@ -76,7 +76,7 @@ fn look(
     // What is indexed meanwhile changes nothing of it.
     let index = &*index.unchecked_transaction()?;
     let volumes: Vec<i64> = index
-        .prepare_cached("SELECT DISTINCT volume FROM seen WHERE group_folder = ?1 ORDER BY volume DESC")?
+        .prepare_cached("SELECT volume FROM filled WHERE group_folder = ?1 ORDER BY volume DESC")?
         .query_map([group.as_str()], |r| r.get("volume"))?
         .collect::<rusqlite::Result<_>>()?;
     let mut hits = Vec::new();
@@ -137,7 +137,9 @@ fn is_dense(index: &Connection, group: &Folder, volume: i64, wanted: usize) -> R
         return Ok(false);
     }
     let rows: i64 = index
-        .prepare_cached("SELECT sum(parts) AS rows FROM seen WHERE group_folder = ?1 AND volume = ?2")?
+        .prepare_cached(
+            "SELECT coalesce((SELECT parts FROM filled WHERE group_folder = ?1 AND volume = ?2), 0) AS rows",
+        )?
         .query_row(params![group.as_str(), volume], |r| r.get("rows"))?;
     Ok(usize::try_from(rows).is_ok_and(|rows| rows <= WALKED * wanted))
 }

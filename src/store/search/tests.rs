@@ -55,6 +55,9 @@ impl Archive {
 
     fn index(&self) {
         while self.piece() {}
+        let wrong = "SELECT count(*) FROM (SELECT group_folder, volume, sum(parts) AS parts FROM seen GROUP BY group_folder, volume) AS seen
+                       FULL JOIN filled USING (group_folder, volume) WHERE seen.parts IS NOT filled.parts";
+        assert_eq!(self.number(wrong), 0, "each volume has as many rows as is said");
     }
 
     fn search(&self, group: &str, query: &str) -> Vec<FoundSession> {
@@ -160,6 +163,7 @@ async fn what_is_archived_anew_or_deleted_is_found_as_it_is_now_and_leaves_nothi
     all.store.delete_archive(second).await.unwrap();
     all.index();
     assert_eq!(all.number("SELECT count(*) FROM sqlite_schema WHERE name LIKE 'said%'"), 0);
+    assert_eq!(all.number("SELECT count(*) FROM filled"), 0);
     // And with its group.
     all.keep("other", "s-1", "x", "about trains", 1).await;
     assert_eq!(all.found("other", "trains").len(), 1);
