@@ -31,7 +31,7 @@ const LEAST: usize = 32;
 
 /// How many lists are claimed before their replies are counted: a command of a few bytes may have a reply of 1 MiB.
 const LISTS: usize = 4;
-/// How many where those before them were short. A group's bytes are overdrawn by at most so many lists at a time.
+/// How many lists where those before them were short: a group's bytes are overdrawn by at most this many at a time.
 const SHORT_LISTS: usize = 32;
 /// How long all that are claimed together may be, going by those before them, bytes.
 const LISTS_BYTES: usize = 1 << 20;
