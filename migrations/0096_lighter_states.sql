@@ -54,6 +54,6 @@ UPDATE sqlite_schema SET sql = replace(sql,
   'fresh_why = ''not_resumed'' OR fresh_why = ''crash_loop'' OR fresh_why = ''silent'' OR fresh_why = ''unfinished''')
  WHERE type = 'table' AND name = 'sessions';
 PRAGMA writable_schema = RESET;
--- Connections that are open read it anew.
+-- A change of tables makes open connections read the schema anew.
 CREATE TABLE read_anew (n INTEGER) STRICT;
 DROP TABLE read_anew;

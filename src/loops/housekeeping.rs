@@ -49,7 +49,7 @@ const WEIGHED: usize = 500_000;
 /// How long after the start groups are weighed first, and how often from then on.
 const WEIGH_FIRST: Duration = Duration::from_secs(60);
 const WEIGH_EVERY: Duration = Duration::from_hours(1);
-/// How often it is noted what groups weigh, while they are weighed: a commit for each of a thousand small ones costs more than they.
+/// How often weights are noted while groups are weighed: a commit for each small group costs more than weighing it.
 const NOTED_EVERY: Duration = Duration::from_secs(1);
 
 /// Whether rows are removed or counted, and whether a daemon works on the store meanwhile.

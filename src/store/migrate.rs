@@ -662,7 +662,7 @@ mod tests {
                 assert_eq!(words(&now, column), listed, "{name}.{column}");
             }
         }
-        // One that was open before, too.
+        // The connection that changed the schema, and one that was open before.
         for connection in [&connection, &other] {
             assert_eq!(
                 count(connection, "status = 'pending' OR status = 'sending' OR status = 'unknown'"),

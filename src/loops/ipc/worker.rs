@@ -180,6 +180,10 @@ impl Worker {
                 self.hear_the_last(&mut hints).await;
                 self.scan(Sight::First, Patience::None).await;
                 self.look_again(Patience::None).await;
+                // Some may have waited until the store took those before them.
+                if !self.growing.is_empty() {
+                    self.look_again(Patience::None).await;
+                }
             }
             for done in drained {
                 let _ = done.send(());
