@@ -70,8 +70,6 @@ pub use settings::Asks;
 pub use shrink::{Shrunk, shrink};
 pub use version::{check_version, open_store_to_look, other_version};
 
-/// How many hints of file events may wait before they degrade to a scan.
-const HINTS: usize = 16_384;
 /// How long runs that were told to leave have beyond their own grace.
 const RETIRE: Duration = Duration::from_secs(20);
 /// How many mailboxes of groups that are gone a start removes; the next one removes more.
@@ -391,12 +389,9 @@ impl Daemon {
         let left = loops::ipc::recover(&at_mailboxes).await;
         let mailbox_stop = CancellationToken::new();
         let mut mailbox = JoinSet::new();
-        let (hints, hinted) = ipc::hints(HINTS);
-        let watch = Watch::new(hints);
         mailbox.spawn(loops::ipc::run(
             Arc::clone(&at_mailboxes),
-            watch,
-            hinted,
+            Watch::default(),
             asks,
             left,
             mailbox_stop.clone(),

@@ -1,15 +1,20 @@
-//! System calls that have no safe wrapper: file handles, leases, and what a directory's owner can set beside its mode.
+//! System calls that have no safe wrapper: file handles, leases, what a directory's owner can set beside its mode, and
+//! waiting for a descriptor.
 #![expect(
     unsafe_code,
-    reason = "name_to_handle_at, F_SETLEASE and FS_IOC_FSSETXATTR are reached through libc only; this file is their door"
+    reason = "name_to_handle_at, F_SETLEASE and FS_IOC_FSSETXATTR are reached through libc only, and tokio trusts the caller with a descriptor; this file is their door"
 )]
 
-use std::os::fd::{AsFd, AsRawFd as _};
+use std::{
+    io,
+    os::fd::{AsFd, AsRawFd as _, OwnedFd},
+};
 
 use rustix::{
     fs::{IFlags, ioctl_getflags, ioctl_setflags},
     io::{Errno, Result},
 };
+use tokio::io::{Interest, unix::AsyncFd};
 
 /// The kernel's own limit on the size of a file handle, bytes.
 const MAX_HANDLE: usize = libc::MAX_HANDLE_SZ as usize;
@@ -34,6 +39,18 @@ struct Handle {
     bytes: libc::c_uint,
     kind: libc::c_int,
     data: [u8; MAX_HANDLE],
+}
+
+/// Returns a descriptor of which a task can wait until something can be read.
+///
+/// # Errors
+/// When the kernel lets nobody wait for it.
+///
+/// # Panics
+/// Outside a runtime of tokio.
+pub(super) fn awaited(descriptor: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
+    // SAFETY: an `OwnedFd` is the same open descriptor from here until it is dropped, and what is returned owns it.
+    Ok(unsafe { AsyncFd::register_with_interest(descriptor, Interest::READABLE) }?)
 }
 
 /// Returns the file handle of an open file: its kind, then its bytes. Inode and generation, so it is the same after a

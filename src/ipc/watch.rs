@@ -1,25 +1,31 @@
 //! Hints that something waits in a box, from the kernel.
 //!
-//! A hint only ever makes the host look sooner. Hints may be lost (the queue is bounded, a network file system has
+//! A hint only ever makes the host look sooner. Hints may be lost (the kernel's queue is bounded, a network file system has
 //! none) and containers can make any number of them; a look decides which files are claimed.
 
 mod hints;
 
 use std::{
-    collections::HashMap,
-    path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError, RwLock},
+    collections::{HashMap, VecDeque},
+    ffi::OsStr,
+    io,
+    mem::MaybeUninit,
+    os::unix::ffi::OsStrExt as _,
+    path::PathBuf,
 };
 
 use ipc_handlers::Folder;
-use notify::{
-    Config, ErrorKind, Event, EventKind, RecommendedWatcher, RecursiveMode, Watcher as _,
-    event::{AccessKind, AccessMode, ModifyKind, RenameMode},
+use rustix::{
+    fd::OwnedFd,
+    fs::inotify::{self, CreateFlags, ReadFlags, Reader, WatchFlags},
+    io::Errno,
 };
+use tokio::io::unix::AsyncFd;
 
 pub use self::hints::{Hint, HintSender, Hints, hints};
 use super::{
     boxes::GroupBoxes,
+    kernel::awaited,
     names::{CommandBox, is_command_name, without_hand},
 };
 
@@ -34,130 +40,174 @@ pub enum WatchError {
         "watching files can't begin; is fs.inotify.max_user_instances ({instances}) used up? until then boxes are scanned five times a second",
         instances = "128 by default"
     )]
-    NoWatcher(#[source] notify::Error),
+    NoWatcher(#[source] io::Error),
     #[error("watching {path} failed, it is scanned instead")]
     Failed {
         path: PathBuf,
         #[source]
-        source: notify::Error,
+        source: io::Error,
     },
 }
 
-/// One watcher for the command boxes of all groups, so that events of both boxes come in one order.
+/// The bytes of events that are read at a time: at most 512 events.
+const READ: usize = 16 << 10;
+
+/// What the kernel tells of a box: a file that was renamed into it or closed by its writer, and its own end. No event of
+/// reading, making or removing a file: a claim is told of once, by its rename within the box.
+const TOLD: WatchFlags = WatchFlags::MOVED_TO
+    .union(WatchFlags::CLOSE_WRITE)
+    .union(WatchFlags::DELETE_SELF)
+    .union(WatchFlags::MOVE_SELF)
+    .union(WatchFlags::EXCL_UNLINK)
+    .union(WatchFlags::ONLYDIR)
+    .union(WatchFlags::DONT_FOLLOW);
+
+/// One inotify instance for the command boxes of all groups, so that events of both boxes come in one order. Its events are
+/// read by the task that asks for the next hint: no thread stands between.
+///
+/// `notify` lets nobody choose what is told and takes two rounds through a thread of its own for each folder.
 #[derive(Debug)]
 pub struct Watch {
     /// `None`: there is none to be had by now.
-    watcher: Mutex<Option<RecommendedWatcher>>,
+    instance: Option<AsyncFd<OwnedFd>>,
     watched: Watched,
-    sender: HintSender,
+    buffer: Box<[MaybeUninit<u8>]>,
+    /// Read and not taken yet.
+    told: VecDeque<Hint>,
 }
 
-/// Which box each watched folder is.
-type Watched = Arc<RwLock<HashMap<PathBuf, (Folder, CommandBox)>>>;
+/// The kernel's number of a watch.
+type Number = i32;
+
+/// Which box each watch is on.
+#[derive(Debug, Default)]
+struct Watched {
+    boxes: HashMap<Number, (Folder, CommandBox)>,
+    /// A watch stays among them when its box went away: the kernel may still have it.
+    groups: HashMap<Folder, Vec<Number>>,
+}
+
+impl Default for Watch {
+    /// Returns a watch on nothing.
+    fn default() -> Self {
+        Self {
+            instance: None,
+            watched: Watched::default(),
+            buffer: Box::new_uninit_slice(READ),
+            told: VecDeque::new(),
+        }
+    }
+}
 
 impl Watch {
-    /// Returns a watch on nothing that sends its hints to `sender`.
-    #[must_use]
-    pub fn new(sender: HintSender) -> Self {
-        Self { watcher: Mutex::default(), watched: Watched::default(), sender }
-    }
-
-    /// Starts the watcher's thread, which sends hints and never waits for anybody, where there is none.
-    ///
-    /// # Errors
-    /// [`WatchError::NoWatcher`]; worth another try later.
-    pub fn begin(&self) -> Result<(), WatchError> {
-        let mut watcher = self.watcher();
-        if watcher.is_none() {
-            let (known, sender) = (Arc::clone(&self.watched), self.sender.clone());
-            let handler = move |event| translate(&known, event, |hint| sender.send(hint));
-            let config = Config::default().with_follow_symlinks(false);
-            *watcher = Some(RecommendedWatcher::new(handler, config).map_err(WatchError::NoWatcher)?);
+    /// Waits for the next hint; for ever while nothing can be watched. Safe to cancel.
+    pub async fn next(&mut self) -> Hint {
+        let Some(instance) = &self.instance else { return std::future::pending().await };
+        loop {
+            if let Some(hint) = self.told.pop_front() {
+                return hint;
+            }
+            let Ok(mut ready) = instance.readable().await else { return std::future::pending().await };
+            let mut reader = Reader::new(instance, &mut self.buffer);
+            loop {
+                match reader.next() {
+                    Ok(event) => {
+                        let name = event.file_name().map(|name| OsStr::from_bytes(name.to_bytes()));
+                        self.told.extend(self.watched.hint(event.wd(), event.events(), name));
+                    }
+                    Err(Errno::AGAIN) => ready.clear_ready(),
+                    // The next event is waited for: an error that stays keeps nobody busy.
+                    Err(_) => {
+                        self.told.push_back(Hint::Rescan);
+                        ready.clear_ready();
+                    }
+                }
+                if reader.is_buffer_empty() {
+                    break;
+                }
+            }
         }
-        Ok(())
     }
 
-    /// Watches a group's command boxes, and starts the watcher if needed. To repair a lost watch, open the group anew and
-    /// watch it again.
+    /// Watches a group's command boxes, and begins watching if needed. To repair a lost watch, open the group anew and watch
+    /// it again.
     ///
     /// Look into the boxes after this: what came before is not told.
     ///
     /// # Errors
-    /// [`WatchError`]; the group is then not watched at all.
-    pub fn watch_group(&self, boxes: &GroupBoxes) -> Result<(), WatchError> {
-        self.begin()?;
-        self.unwatch(boxes);
-        for b in CommandBox::ALL {
-            let path = boxes.path_of(b.name());
-            self.write_watched().insert(path.clone(), (boxes.folder().clone(), b));
-            let added = self.watcher().as_mut().map(|w| w.watch(&path, RecursiveMode::NonRecursive));
-            if let Some(Err(source)) = added {
-                self.unwatch(boxes);
-                return Err(match source.kind {
-                    ErrorKind::MaxFilesWatch => WatchError::TooManyWatches { path },
-                    _ => WatchError::Failed { path, source },
-                });
+    /// [`WatchError`], worth another try later; the group is then not watched at all.
+    pub fn watch_group(&mut self, boxes: &GroupBoxes) -> Result<(), WatchError> {
+        let numbers = CommandBox::ALL.map(|in_box| {
+            let path = boxes.path_of(in_box.name());
+            let instance = self.begin()?;
+            inotify::add_watch(instance, &path, TOLD).map_err(|error| match error {
+                Errno::NOSPC => WatchError::TooManyWatches { path },
+                _ => WatchError::Failed { path, source: error.into() },
+            })
+        });
+        let watched: Vec<Number> =
+            numbers.iter().filter_map(|number| number.as_ref().ok()).copied().collect();
+        // Of a box that is still the same, the kernel gave the same watch: nothing that it has told of is lost.
+        let before = self.watched.groups.insert(boxes.folder().clone(), watched.clone()).unwrap_or_default();
+        self.end(before.into_iter().filter(|number| !watched.contains(number)));
+        for (in_box, number) in CommandBox::ALL.into_iter().zip(numbers) {
+            match number {
+                Ok(number) => drop(self.watched.boxes.insert(number, (boxes.folder().clone(), in_box))),
+                Err(error) => {
+                    self.unwatch(boxes.folder());
+                    return Err(error);
+                }
             }
         }
         Ok(())
     }
 
     /// Stops watching a group. That it was not watched is no error.
-    pub fn unwatch(&self, boxes: &GroupBoxes) {
-        for b in CommandBox::ALL {
-            let path = boxes.path_of(b.name());
-            if self.write_watched().remove(&path).is_some() {
-                // It went away by itself, or the box did.
-                let _ = self.watcher().as_mut().map(|watcher| watcher.unwatch(&path));
-            }
+    pub fn unwatch(&mut self, group: &Folder) {
+        let numbers = self.watched.groups.remove(group).unwrap_or_default();
+        self.end(numbers);
+    }
+
+    fn begin(&mut self) -> Result<&AsyncFd<OwnedFd>, WatchError> {
+        let instance = match self.instance.take() {
+            Some(instance) => instance,
+            None => inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)
+                .map_err(io::Error::from)
+                .and_then(awaited)
+                .map_err(WatchError::NoWatcher)?,
+        };
+        Ok(self.instance.insert(instance))
+    }
+
+    fn end(&mut self, numbers: impl IntoIterator<Item = Number>) {
+        for number in numbers {
+            self.watched.boxes.remove(&number);
+            // It went away by itself, or the box did.
+            let _ = self.instance.as_ref().map(|instance| inotify::remove_watch(instance, number));
         }
-    }
-
-    fn watcher(&self) -> std::sync::MutexGuard<'_, Option<RecommendedWatcher>> {
-        self.watcher.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn write_watched(&self) -> std::sync::RwLockWriteGuard<'_, HashMap<PathBuf, (Folder, CommandBox)>> {
-        self.watched.write().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Says what an event means for us, if anything.
-fn translate(watched: &Watched, event: notify::Result<Event>, mut tell: impl FnMut(Hint)) {
-    let event = match event {
-        // The kernel's own queue overflowed; such an event has no paths.
-        Ok(event) if event.need_rescan() => return tell(Hint::Rescan),
-        Ok(event) => event,
-        Err(_) => return tell(Hint::Rescan),
-    };
-    let Some(path) = event.paths.first() else { return };
-    let watched = watched.read().unwrap_or_else(PoisonError::into_inner);
-    let hint = match event.kind {
-        // Of a rename within the box there is a third event, `Both`, which says nothing new.
-        EventKind::Modify(ModifyKind::Name(RenameMode::To))
-        | EventKind::Access(AccessKind::Close(AccessMode::Write)) => file_hint(&watched, path),
-        // Of the box itself; of a file in it, it is nothing to us.
-        EventKind::Modify(ModifyKind::Name(RenameMode::From)) | EventKind::Remove(_) => {
-            watched.get(path).map(|(folder, _)| Hint::Lost { folder: folder.clone() })
+impl Watched {
+    /// Says what an event means for us, if anything.
+    fn hint(&mut self, number: Number, events: ReadFlags, name: Option<&OsStr>) -> Option<Hint> {
+        const END: ReadFlags = ReadFlags::DELETE_SELF
+            .union(ReadFlags::MOVE_SELF)
+            .union(ReadFlags::UNMOUNT)
+            .union(ReadFlags::IGNORED);
+        // The kernel's queue was full; such an event is of no box.
+        if events.contains(ReadFlags::QUEUE_OVERFLOW) {
+            return Some(Hint::Rescan);
         }
-        // Our own reads among them, which must not make us read again.
-        EventKind::Any
-        | EventKind::Access(_)
-        | EventKind::Create(_)
-        | EventKind::Modify(_)
-        | EventKind::Other => None,
-    };
-    drop(watched);
-    if let Some(hint) = hint {
-        tell(hint);
+        if events.intersects(END) {
+            let (folder, _) = self.boxes.remove(&number)?;
+            return Some(Hint::Lost { folder });
+        }
+        // What we let go of ourselves is found by a scan: an event for each try would be the cause of the next one.
+        let name = name.filter(|name| is_command_name(name) && without_hand(name) == *name)?;
+        let (folder, in_box) = self.boxes.get(&number)?;
+        Some(Hint::File { folder: folder.clone(), in_box: *in_box, name: name.to_owned() })
     }
-}
-
-fn file_hint(watched: &HashMap<PathBuf, (Folder, CommandBox)>, path: &Path) -> Option<Hint> {
-    // What we let go of ourselves is found by a scan: an event for each try would be the cause of the next one.
-    let name = path.file_name().filter(|name| is_command_name(name) && without_hand(name) == *name)?;
-    let (folder, in_box) = watched.get(path.parent()?)?;
-    Some(Hint::File { folder: folder.clone(), in_box: *in_box, name: name.to_owned() })
 }
 
 #[cfg(test)]

@@ -19,7 +19,7 @@ use crate::{
     channels::Channels,
     config::Live,
     domain::host::{errors::chain, metrics::Latency},
-    ipc::{Claimed, Claims, GroupBoxes, Hint, Hints, Swept, Watch},
+    ipc::{Claimed, Claims, GroupBoxes, Hint, Swept, Watch},
     ops::ipc::ByHand,
     store::Store,
     system::{clock, media::Media},
@@ -94,8 +94,7 @@ const SWEEP: usize = 10_000;
 /// what [`recover()`] returned.
 pub async fn run(
     mail: Arc<Mailboxes>,
-    watch: Watch,
-    mut hints: Hints,
+    mut watch: Watch,
     mut asks: mpsc::UnboundedReceiver<Ask>,
     recovered: Left,
     stop: CancellationToken,
@@ -114,31 +113,18 @@ pub async fn run(
     let (mut every, mut blind) = (each(scan_every), each(BLIND.min(scan_every)));
     let mut again = each(WATCH_AGAIN);
     let known = known_groups(&mail).await;
-    open_groups(&mail, known, &watch, &mut workers, &mut running, &mut growing);
+    open_groups(&mail, known, &mut watch, &mut workers, &mut running, &mut growing);
     let mut sweeping = sweep(&mail);
     loop {
         tokio::select! {
             biased;
             () = stop.cancelled() => break,
-            Some(hint) = hints.recv() => match hint {
-                Hint::File { folder, in_box, name } => {
-                    if let Some(worker) = workers.get(&folder) {
-                        worker.hints.send(Hint::File { folder, in_box, name });
-                    }
-                }
-                Hint::Rescan => rescan_all(&workers),
-                Hint::Lost { folder } => {
-                    tracing::warn!(group = %folder, "a box is watched no more; opening the boxes anew");
-                    reopen(&mail, &watch, &mut workers, &folder);
-                    rescan_all(&workers);
-                }
-            },
             Some(ask) = asks.recv() => match ask {
                 Ask::Groups(done) => {
                     let known = known_groups(&mail).await;
                     // No await from here on: claims of a released group must come before its new files.
                     let changed = mail.held.look_again();
-                    open_groups(&mail, known, &watch, &mut workers, &mut running, &mut growing);
+                    open_groups(&mail, known, &mut watch, &mut workers, &mut running, &mut growing);
                     match changed {
                         Ok(false) => {}
                         Ok(true) => {
@@ -150,12 +136,12 @@ pub async fn run(
                     let _ = done.send(());
                 }
                 Ask::Clear(folder, done) => {
-                    let _ = done.send(clear(&mail, &watch, &mut workers, &folder).await);
+                    let _ = done.send(clear(&mail, &mut watch, &mut workers, &folder).await);
                 }
                 Ask::Drain(folder, done) => {
                     if !workers.contains_key(&folder) {
                         let known = known_groups(&mail).await;
-                        open_groups(&mail, known, &watch, &mut workers, &mut running, &mut growing);
+                        open_groups(&mail, known, &mut watch, &mut workers, &mut running, &mut growing);
                     }
                     if let Some(worker) = workers.get(&folder) {
                         let _ = worker.jobs.send(Job::Drain(done));
@@ -174,10 +160,10 @@ pub async fn run(
                     (every, blind) = (each(scan_every), each(BLIND.min(scan_every)));
                 }
             }
-            _ = again.tick(), if mail.machine.unwatched().is_some() => watch_again(&mail, &watch, &mut workers),
+            _ = again.tick(), if mail.machine.unwatched().is_some() => watch_again(&mail, &mut watch, &mut workers),
             _ = blind.tick(), if mail.machine.unwatched().is_some() => scan_unwatched(&mail, &workers),
             Some(looked) = looking.join_next() => {
-                act_on_identity(&mail, &watch, &mut workers, looked.unwrap_or_default());
+                act_on_identity(&mail, &mut watch, &mut workers, looked.unwrap_or_default());
             }
             _ = every.tick() => {
                 if looking.is_empty() {
@@ -186,7 +172,7 @@ pub async fn run(
                 if !growing.is_empty() {
                     // Of a group whose boxes could not be opened.
                     let known = known_groups(&mail).await;
-                    open_groups(&mail, known, &watch, &mut workers, &mut running, &mut growing);
+                    open_groups(&mail, known, &mut watch, &mut workers, &mut running, &mut growing);
                 }
                 scan_changed(&mail, &workers);
                 // A container may see to it that something is thrown away all the time.
@@ -194,6 +180,20 @@ pub async fn run(
                     sweeping = sweep(&mail);
                 }
             }
+            // Last: a container can see to it that there is always another one.
+            hint = watch.next() => match hint {
+                Hint::File { folder, in_box, name } => {
+                    if let Some(worker) = workers.get(&folder) {
+                        worker.hints.send(Hint::File { folder, in_box, name });
+                    }
+                }
+                Hint::Rescan => rescan_all(&workers),
+                Hint::Lost { folder } => {
+                    tracing::warn!(group = %folder, "a box is watched no more; opening the boxes anew");
+                    reopen(&mail, &mut watch, &mut workers, &folder);
+                    rescan_all(&workers);
+                }
+            },
         }
     }
     drop(workers);

@@ -231,7 +231,8 @@ fn the_twelve_packages_that_were_asked_for_are_direct_and_used() {
         .flat_map(|dir| files(dir, "rs"))
         .map(|(_, text)| text)
         .collect();
-    let manifests: String = ["Cargo.toml", "src/domain/Cargo.toml", "ipc-handlers/Cargo.toml"]
+    let runner = "container/agent-runner/Cargo.toml";
+    let manifests: String = ["Cargo.toml", "src/domain/Cargo.toml", "ipc-handlers/Cargo.toml", runner]
         .iter()
         .map(|m| fs::read_to_string(top().join(m)).unwrap())
         .collect();

@@ -1,4 +1,4 @@
-//! The bounded queue between the watcher's thread and the loop that claims.
+//! What a watch tells, and the bounded queue in which it waits for its group's worker.
 
 use std::{
     ffi::OsString,
@@ -32,14 +32,14 @@ pub fn hints(capacity: usize) -> (HintSender, Hints) {
     (HintSender { sender, lost: Arc::clone(&lost) }, Hints { queue, lost })
 }
 
-/// The watcher's end; never waits.
+/// The end of the loop that watches; never waits.
 #[derive(Clone, Debug)]
 pub struct HintSender {
     sender: mpsc::Sender<Hint>,
     lost: Arc<AtomicBool>,
 }
 
-/// The claiming loop's end.
+/// The end of the worker that claims.
 #[derive(Debug)]
 pub struct Hints {
     queue: mpsc::Receiver<Hint>,
@@ -55,14 +55,14 @@ impl HintSender {
         }
         if let Err(TrySendError::Full(_)) = self.sender.try_send(hint) {
             self.lost.store(true, Ordering::Release);
-            // The loop may have emptied the queue since and gone to sleep without seeing the mark.
+            // The worker may have emptied the queue since and gone to sleep without seeing the mark.
             let _ = self.sender.try_send(Hint::Rescan);
         }
     }
 }
 
 impl Hints {
-    /// Waits for the next hint; `None` when the watch is gone. Safe to cancel.
+    /// Waits for the next hint; `None` when the other end is gone. Safe to cancel.
     pub async fn recv(&mut self) -> Option<Hint> {
         match self.try_recv() {
             Some(hint) => Some(hint),
@@ -74,16 +74,11 @@ impl Hints {
     pub fn try_recv(&mut self) -> Option<Hint> {
         match self.queue.try_recv() {
             Ok(hint) => Some(self.taken(hint)),
-            // Cleared before the loop looks: files of events that were dropped until then are on disk for it to find.
+            // Cleared before the worker looks: files of events that were dropped until then are on disk for it to find.
             Err(TryRecvError::Empty | TryRecvError::Disconnected) => {
                 self.lost.swap(false, Ordering::AcqRel).then_some(Hint::Rescan)
             }
         }
-    }
-
-    #[cfg(test)]
-    pub(super) fn has_lost(&self) -> bool {
-        self.lost.load(Ordering::Acquire)
     }
 
     fn taken(&self, hint: Hint) -> Hint {

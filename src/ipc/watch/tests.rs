@@ -1,28 +1,24 @@
 #![expect(clippy::disallowed_methods, reason = "plays the container, in a temporary folder")]
 
-use std::time::Duration;
-
-use notify::event::{Flag, RemoveKind};
+use std::{os::fd::AsRawFd as _, path::Path, sync::Arc, time::Duration};
 
 use super::*;
-use crate::ipc::HostDirs;
+use crate::ipc::{Claims, HostDirs, names::BoxName};
 
 struct World {
     root: tempfile::TempDir,
     host: Arc<HostDirs>,
     boxes: GroupBoxes,
     watch: Watch,
-    hints: Hints,
 }
 
-fn world(capacity: usize) -> World {
+fn world() -> World {
     let root = tempfile::tempdir().unwrap();
     let host = HostDirs::open(root.path()).unwrap();
     let boxes = GroupBoxes::open(&host, &Folder::parse("main").unwrap(), None).unwrap();
-    let (sender, hints) = hints(capacity);
-    let watch = Watch::new(sender);
+    let mut watch = Watch::default();
     watch.watch_group(&boxes).unwrap();
-    World { root, host, boxes, watch, hints }
+    World { root, host, boxes, watch }
 }
 
 impl World {
@@ -37,7 +33,7 @@ impl World {
     }
 
     async fn next(&mut self) -> Hint {
-        tokio::time::timeout(Duration::from_secs(60), self.hints.recv()).await.expect("a hint").unwrap()
+        tokio::time::timeout(Duration::from_secs(60), self.watch.next()).await.expect("a hint")
     }
 
     fn file(&self, in_box: CommandBox, name: &str) -> Hint {
@@ -47,7 +43,7 @@ impl World {
 
 #[tokio::test]
 async fn a_thousand_renames_over_two_boxes_are_told_in_their_order() {
-    let mut w = world(4_096);
+    let mut w = world();
     let order: Vec<_> = (0..1_000).map(|n| (CommandBox::ALL[(n * n) % 2], format!("{n}.json"))).collect();
     order.iter().for_each(|(b, name)| w.publish(*b, name));
     for (b, name) in &order {
@@ -58,7 +54,7 @@ async fn a_thousand_renames_over_two_boxes_are_told_in_their_order() {
 
 #[tokio::test]
 async fn a_file_written_in_place_is_told_when_its_writer_closes_it_and_our_reads_never() {
-    let mut w = world(64);
+    let mut w = world();
     w.publish(CommandBox::Tasks, "first.json");
     for _ in 0..50 {
         w.boxes.list(CommandBox::Tasks, 10).unwrap();
@@ -72,37 +68,45 @@ async fn a_file_written_in_place_is_told_when_its_writer_closes_it_and_our_reads
 }
 
 #[tokio::test]
-async fn more_than_the_queue_holds_becomes_one_rescan_and_hints_go_on() {
-    let mut w = world(8);
-    (0..200).for_each(|n| w.publish(CommandBox::Tasks, &format!("{n}.json")));
-    let lost = async {
-        while !w.hints.has_lost() {
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
-    };
-    tokio::time::timeout(Duration::from_secs(60), lost).await.expect("the queue overflows");
-    for n in 0..8 {
-        let expected = w.file(CommandBox::Tasks, &format!("{n}.json"));
-        assert_eq!(w.next().await, expected);
+async fn a_claim_is_one_event_and_no_hint() {
+    let mut w = world();
+    w.publish(CommandBox::Tasks, "x.json");
+    let published = w.file(CommandBox::Tasks, "x.json");
+    assert_eq!(w.next().await, published);
+    let claims = Claims::open(&w.host, 1).unwrap();
+    w.boxes.claim(CommandBox::Tasks, OsStr::new("x.json"), &claims).unwrap();
+    let instance = w.watch.instance.as_ref().unwrap();
+    let mut reader = Reader::new(instance, &mut w.watch.buffer);
+    let event = reader.next().unwrap();
+    assert_eq!(event.events(), ReadFlags::MOVED_TO);
+    let name = OsStr::from_bytes(event.file_name().unwrap().to_bytes()).to_owned();
+    assert_ne!(without_hand(&name), name);
+    assert!(matches!(reader.next(), Err(Errno::AGAIN)));
+}
+
+#[tokio::test]
+async fn more_than_the_kernel_keeps_is_one_rescan_after_what_it_kept_and_hints_go_on() {
+    let mut w = world();
+    let kept: usize =
+        std::fs::read_to_string("/proc/sys/fs/inotify/max_queued_events").unwrap().trim().parse().unwrap();
+    let (a, b) = (w.path(CommandBox::Tasks, "a.json"), w.path(CommandBox::Tasks, "b.json"));
+    std::fs::write(&a, "{}").unwrap();
+    // Each is an event, and none is like the one before it.
+    (0..kept)
+        .for_each(|n| if n % 2 == 0 { std::fs::rename(&a, &b) } else { std::fs::rename(&b, &a) }.unwrap());
+    let mut told = 0;
+    while w.next().await != Hint::Rescan {
+        told += 1;
     }
-    assert_eq!(w.next().await, Hint::Rescan);
-    // The watcher may not be through with the 200 yet: whatever it drops ends in a Rescan too.
-    let after = w.file(CommandBox::Tasks, "after.json");
+    assert_eq!(told, kept);
     w.publish(CommandBox::Tasks, "after.json");
-    loop {
-        let hint = w.next().await;
-        if hint == after {
-            break;
-        }
-        if hint == Hint::Rescan {
-            w.publish(CommandBox::Tasks, "after.json");
-        }
-    }
+    let after = w.file(CommandBox::Tasks, "after.json");
+    assert_eq!(w.next().await, after);
 }
 
 #[tokio::test]
 async fn a_box_that_goes_away_is_told_and_watching_again_mends_it() {
-    let mut w = world(64);
+    let mut w = world();
     let tasks = w.boxes.path_of(CommandBox::Tasks.name());
     std::fs::rename(&tasks, w.root.path().join("elsewhere")).unwrap();
     let lost = Hint::Lost { folder: w.boxes.folder().clone() };
@@ -114,24 +118,94 @@ async fn a_box_that_goes_away_is_told_and_watching_again_mends_it() {
     while w.next().await != again {}
 }
 
-#[test]
-fn a_removed_watch_an_overflow_and_an_error_are_told_and_an_open_is_not() {
-    let boxed = PathBuf::from("/data/ipc/main/tasks");
-    let folder = Folder::parse("main").unwrap();
-    let watched = Watched::default();
-    watched.write().unwrap().insert(boxed.clone(), (folder.clone(), CommandBox::Tasks));
-    let told = |event| {
-        let mut hints = Vec::new();
-        translate(&watched, event, |hint| hints.push(hint));
-        hints
+#[tokio::test]
+async fn what_was_told_before_a_group_is_watched_again_is_not_lost() {
+    let mut w = world();
+    w.publish(CommandBox::Tasks, "kept.json");
+    let messages = w.boxes.path_of(CommandBox::Messages.name());
+    std::fs::rename(&messages, w.root.path().join("elsewhere")).unwrap();
+    w.boxes = GroupBoxes::open(&w.host, &Folder::parse("main").unwrap(), None).unwrap();
+    w.watch.watch_group(&w.boxes).unwrap();
+    w.publish(CommandBox::Messages, "new.json");
+    let (kept, new) = (w.file(CommandBox::Tasks, "kept.json"), w.file(CommandBox::Messages, "new.json"));
+    // The box that was replaced is watched no more: its end is of nobody.
+    assert_eq!(w.next().await, kept);
+    assert_eq!(w.next().await, new);
+}
+
+#[tokio::test]
+async fn a_group_that_is_no_more_watched_tells_nothing_and_costs_the_kernel_nothing() {
+    let mut w = world();
+    let watches = |w: &World| {
+        let fd = w.watch.instance.as_ref().unwrap().as_raw_fd();
+        let text = std::fs::read_to_string(Path::new("/proc/self/fdinfo").join(fd.to_string())).unwrap();
+        text.lines().filter(|line| line.starts_with("inotify ")).count()
     };
-    assert_eq!(told(Ok(Event::new(EventKind::Other).set_flag(Flag::Rescan))), [Hint::Rescan]);
-    assert_eq!(told(Err(notify::Error::generic("read"))), [Hint::Rescan]);
-    let removed = Event::new(EventKind::Remove(RemoveKind::Folder)).add_path(boxed.clone());
-    assert_eq!(told(Ok(removed)), [Hint::Lost { folder }]);
-    let opened =
-        Event::new(EventKind::Access(AccessKind::Open(AccessMode::Any))).add_path(boxed.join("x.json"));
-    assert_eq!(told(Ok(opened)), []);
-    let elsewhere = EventKind::Modify(ModifyKind::Name(RenameMode::To));
-    assert_eq!(told(Ok(Event::new(elsewhere).add_path("/elsewhere/x.json".into()))), []);
+    let other = GroupBoxes::open(&w.host, &Folder::parse("other").unwrap(), None).unwrap();
+    w.watch.watch_group(&other).unwrap();
+    assert_eq!(watches(&w), 4);
+    w.publish(CommandBox::Tasks, "x.json");
+    w.watch.unwatch(w.boxes.folder());
+    w.watch.unwatch(w.boxes.folder());
+    assert_eq!(watches(&w), 2);
+    assert!(w.watch.watched.boxes.len() == 2 && w.watch.watched.groups.len() == 1);
+    std::fs::write(other.path_of(BoxName::Tasks).join("y.json"), "{}").unwrap();
+    let theirs =
+        Hint::File { folder: other.folder().clone(), in_box: CommandBox::Tasks, name: "y.json".into() };
+    assert_eq!(w.next().await, theirs);
+}
+
+#[tokio::test]
+async fn a_box_that_can_not_be_watched_leaves_nothing_of_its_group_watched() {
+    let mut w = world();
+    let tasks = w.boxes.path_of(CommandBox::Tasks.name());
+    for bad in ["a link", "a file", "nothing"] {
+        let _ = std::fs::remove_dir(&tasks);
+        let _ = std::fs::remove_file(&tasks);
+        match bad {
+            "a link" => std::os::unix::fs::symlink("/", &tasks).unwrap(),
+            "a file" => std::fs::write(&tasks, "").unwrap(),
+            _ => {}
+        }
+        let refused = w.watch.watch_group(&w.boxes);
+        assert!(matches!(refused, Err(WatchError::Failed { .. })), "{bad}");
+        assert!(w.watch.watched.boxes.is_empty() && w.watch.watched.groups.is_empty(), "{bad}");
+    }
+}
+
+#[tokio::test]
+async fn while_nothing_is_watched_no_hint_comes() {
+    let next = async { Watch::default().next().await };
+    assert!(tokio::time::timeout(Duration::ZERO, next).await.is_err());
+}
+
+#[test]
+fn each_kind_of_event_means_what_it_does_to_a_box() {
+    let folder = Folder::parse("main").unwrap();
+    let told = |number, events: ReadFlags, name: Option<&str>| {
+        let boxes = [(7, (folder.clone(), CommandBox::Tasks))].into();
+        let mut watched = Watched { boxes, groups: HashMap::new() };
+        let hint = watched.hint(number, events, name.map(OsStr::new));
+        (hint, watched.boxes.len())
+    };
+    let lost = Some(Hint::Lost { folder: folder.clone() });
+    let file = |name: &str| {
+        Some(Hint::File { folder: folder.clone(), in_box: CommandBox::Tasks, name: name.into() })
+    };
+    for (number, events, name, hint, left) in [
+        (-1, ReadFlags::QUEUE_OVERFLOW, None, Some(Hint::Rescan), 1),
+        (7, ReadFlags::DELETE_SELF, None, lost.clone(), 0),
+        (7, ReadFlags::MOVE_SELF, None, lost.clone(), 0),
+        (7, ReadFlags::UNMOUNT, None, lost.clone(), 0),
+        (7, ReadFlags::IGNORED, None, lost, 0),
+        (7, ReadFlags::MOVED_TO, Some("x.json"), file("x.json"), 1),
+        (7, ReadFlags::CLOSE_WRITE, Some("x.json"), file("x.json"), 1),
+        (7, ReadFlags::MOVED_TO, Some("x.txt"), None, 1),
+        (7, ReadFlags::MOVED_TO, None, None, 1),
+        // Of a watch that ended.
+        (8, ReadFlags::MOVED_TO, Some("x.json"), None, 1),
+        (8, ReadFlags::IGNORED, None, None, 1),
+    ] {
+        assert_eq!(told(number, events, name), (hint, left), "{number} {events:?} {name:?}");
+    }
 }

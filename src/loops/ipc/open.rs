@@ -61,7 +61,7 @@ pub(super) async fn known_groups(mail: &Mailboxes) -> Option<Known> {
 pub(super) fn open_groups(
     mail: &Arc<Mailboxes>,
     known: Option<Known>,
-    watch: &Watch,
+    watch: &mut Watch,
     workers: &mut BTreeMap<Folder, Line>,
     running: &mut tokio::task::JoinSet<()>,
     growing: &mut BTreeMap<Folder, Vec<Claimed>>,
@@ -133,19 +133,18 @@ fn in_order<T: Send>(
 }
 
 /// The group was removed: its boxes are unwatched and go to the trash.
-fn forget(mail: &Mailboxes, watch: &Watch, folder: &Folder) -> Result<(), World> {
+fn forget(mail: &Mailboxes, watch: &mut Watch, folder: &Folder) -> Result<(), World> {
     // Nobody opens what is discarded: the boxes are let go of behind it.
     let discarded = mail.boxes.dirs.discard_box(folder);
-    if let Some(boxes) = mail.boxes.let_go(folder) {
-        watch.unwatch(&boxes);
-    }
+    mail.boxes.let_go(folder);
+    watch.unwatch(folder);
     discarded
 }
 
 /// Sees to it that nothing is left of the mailbox of an earlier group of this name, unless there is such a group.
 pub(super) async fn clear(
     mail: &Mailboxes,
-    watch: &Watch,
+    watch: &mut Watch,
     workers: &mut BTreeMap<Folder, Line>,
     folder: &Folder,
 ) -> Result<(), World> {
@@ -164,7 +163,7 @@ pub(super) async fn clear(
 }
 
 /// Watches a group's boxes; returns whether events tell of what comes into them. Why they can't is said once, for all groups.
-fn watch_boxes(mail: &Mailboxes, watch: &Watch, boxes: &GroupBoxes) -> bool {
+fn watch_boxes(mail: &Mailboxes, watch: &mut Watch, boxes: &GroupBoxes) -> bool {
     let Err(error) = watch.watch_group(boxes) else { return true };
     let mut why = mail.machine.unwatched();
     if why.is_none() {
@@ -175,7 +174,7 @@ fn watch_boxes(mail: &Mailboxes, watch: &Watch, boxes: &GroupBoxes) -> bool {
 }
 
 /// Tries to watch what could not be watched; what others of this user had used up may be there again.
-pub(super) fn watch_again(mail: &Mailboxes, watch: &Watch, workers: &mut BTreeMap<Folder, Line>) {
+pub(super) fn watch_again(mail: &Mailboxes, watch: &mut Watch, workers: &mut BTreeMap<Folder, Line>) {
     if mail.machine.unwatched().is_none() {
         return;
     }
@@ -197,7 +196,7 @@ pub(super) fn watch_again(mail: &Mailboxes, watch: &Watch, workers: &mut BTreeMa
 
 pub(super) fn reopen(
     mail: &Arc<Mailboxes>,
-    watch: &Watch,
+    watch: &mut Watch,
     workers: &mut BTreeMap<Folder, Line>,
     folder: &Folder,
 ) {
@@ -251,7 +250,7 @@ pub(super) type Looked = (Folder, Result<Identity, World>);
 /// Opens those anew that were replaced.
 pub(super) fn act_on_identity(
     mail: &Arc<Mailboxes>,
-    watch: &Watch,
+    watch: &mut Watch,
     workers: &mut BTreeMap<Folder, Line>,
     looked: Vec<Looked>,
 ) {
