@@ -375,13 +375,11 @@ impl Daemon {
             closing: closing.clone(),
         });
 
-        let groups = store.groups().await?;
-        remove_left_boxes(&boxes.dirs, groups.iter().map(|group| group.folder.clone()).collect());
-        for group in groups {
-            // Made by an answer, or a command, that the last daemon died over.
-            if !ipc::is_laid_out(&root, &group.folder) {
-                boxes.lay_out(&group.folder);
-            }
+        let groups: Vec<_> = store.groups().await?.into_iter().map(|group| group.folder).collect();
+        remove_left_boxes(&boxes.dirs, groups.iter().cloned().collect());
+        // Made by an answer, or a command, that the last daemon died over.
+        for group in ipc::not_laid_out(&root, groups) {
+            boxes.lay_out(&group);
         }
         // What the last daemon committed and did not show is shown before it is answered.
         snapshots.want_all().await;

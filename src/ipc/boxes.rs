@@ -18,7 +18,7 @@ use std::{
 
 use ipc_handlers::{Folder, Time};
 use rustix::{
-    fd::{AsFd as _, OwnedFd},
+    fd::OwnedFd,
     fs::{Mode, Stat},
     io::Errno,
 };
@@ -32,7 +32,7 @@ pub use self::{
 };
 use super::{
     dir,
-    host::{HostDirs, Owner, give_to},
+    host::{HostDirs, Owner, give_to_known},
     kernel::Attributes,
     names::{BoxName, CommandBox, FileKind},
     own::give_folder,
@@ -273,8 +273,8 @@ impl Held {
             }
             other => other?,
         };
-        give_to(fd.as_fd(), owner)?;
         let stat = rustix::fs::fstat(&fd)?;
+        give_to_known(&fd, &stat, owner)?;
         if stat.st_mode & 0o7777 != mode {
             rustix::fs::fchmod(&fd, Mode::from_raw_mode(mode))?;
         }

@@ -356,7 +356,8 @@ pub(super) fn give_to(file: impl rustix::fd::AsFd, owner: Option<Owner>) -> rust
     give_to_known(file, &is, owner)
 }
 
-fn give_to_known(
+/// Gives an open file of which it is known what it `is` to its owner, where it is not theirs already.
+pub(super) fn give_to_known(
     file: impl rustix::fd::AsFd,
     is: &rustix::fs::Stat,
     owner: Option<Owner>,

@@ -31,17 +31,21 @@ const BUILDING: &str = ".CLAUDE.md.new";
 /// Another process never is, as this one has the root's lock.
 static LAYING_OUT: Mutex<()> = Mutex::new(());
 
-/// Whether a group's folder was made, and not only begun: there is something in it.
+/// Returns those of `groups` whose folders were not made, or only begun: there is nothing in them.
 #[must_use]
-pub fn is_laid_out(root: &Path, group: &Folder) -> bool {
-    let path = root.join("groups").join(group.as_str());
-    let Ok(folder) = dir::open_dir(rustix::fs::CWD, &path) else { return false };
-    let mut found = false;
-    let looked = dir::each_name(&folder, |name, _| {
-        found = dir::os(name) != BUILDING;
-        if found { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-    });
-    looked.is_ok() && found
+pub fn not_laid_out(root: &Path, groups: Vec<Folder>) -> Vec<Folder> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let Ok(held) = rustix::fs::open(root.join("groups"), flags, Mode::empty()) else { return groups };
+    let is_laid_out = |group: &Folder| {
+        let Ok(folder) = dir::open_dir(&held, group.as_str()) else { return false };
+        let mut found = false;
+        let looked = dir::each_name(&folder, |name, _| {
+            found = dir::os(name) != BUILDING;
+            if found { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        });
+        looked.is_ok() && found
+    };
+    groups.into_iter().filter(|group| !is_laid_out(group)).collect()
 }
 
 /// Makes a group's folder, with `groups/_template/CLAUDE.md` where there is one, both `owner`'s. What is there already
@@ -85,6 +89,19 @@ pub fn lay_out_group(root: &Path, group: &Folder, owner: Option<Owner>) -> Resul
 #[expect(clippy::disallowed_methods, reason = "tests lay folders out")]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_group_is_laid_out_once_there_is_something_in_its_folder_but_a_memory_in_the_making() {
+        let root = tempfile::tempdir().unwrap();
+        let groups = || ["none", "empty", "begun", "made"].map(|name| Folder::parse(name).unwrap()).to_vec();
+        assert_eq!(not_laid_out(root.path(), groups()), groups());
+        for name in ["empty", "begun", "made"] {
+            std::fs::create_dir_all(root.path().join("groups").join(name)).unwrap();
+        }
+        std::fs::write(root.path().join("groups/begun").join(BUILDING), "").unwrap();
+        std::fs::write(root.path().join("groups/made").join("x"), "").unwrap();
+        assert_eq!(not_laid_out(root.path(), groups()), &groups()[..3]);
+    }
 
     #[test]
     fn a_group_that_several_lay_out_at_once_has_its_whole_memory() {

@@ -28,7 +28,7 @@ pub use boxes::{
 pub use host::{HostDirs, Owner, sync_all};
 pub use inside::{Inside, InsideError, InsideStamp, file_inside, is_only_name, read_inside, stamp_inside};
 pub use kernel::Writer;
-pub use layout::{is_laid_out, lay_out_group};
+pub use layout::{lay_out_group, not_laid_out};
 pub use mailbox::{
     COMMAND_LIMIT, Claimed, Claims, DONE_FILES, HEAD, LeftOver, Origin, OriginKind, Read, ReadError, Source,
     Why,
