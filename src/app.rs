@@ -46,6 +46,7 @@ use crate::{
 
 mod adapters;
 mod alone;
+mod descriptors;
 mod init;
 mod instance;
 mod left;
@@ -62,6 +63,7 @@ use left::{left_behind, set_aside};
 use lock::lock;
 use sandbox::choose_sandbox;
 
+pub use descriptors::make_room_for_files;
 pub use init::{History, check_root, found, init, lay_out_boxes};
 pub use instance::is_alive;
 pub use lock::wait_for_lock;
@@ -226,7 +228,7 @@ impl Daemon {
     /// # Errors
     /// What could not be started, and why. Docker being away is no error: it is waited for.
     pub async fn start(root: PathBuf, config: Config) -> Result<Self> {
-        raise_file_limit();
+        make_room_for_files(&root);
         // Nothing is written to a root that another daemon serves.
         private_dir(&root.join("data"))?;
         let lock = lock(&root).await?;
@@ -574,15 +576,6 @@ impl LeaveAsked {
                 std::future::pending::<()>().await;
             }
         }
-    }
-}
-
-/// Six descriptors a group are held: the usual soft limit is soon reached.
-fn raise_file_limit() {
-    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
-    if current != maximum {
-        let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
     }
 }
 

@@ -429,6 +429,9 @@ pub fn main() -> ExitCode {
         environment,
         log: Log::default(),
     };
+    if matches!(arguments.command, Command::Serve) {
+        app::make_room_for_files(&context.root);
+    }
     context.log = Log::start(&context, arguments.log_format, &arguments.command);
     let runtime = match tokio::runtime::Builder::new_multi_thread()
         .enable_all()
