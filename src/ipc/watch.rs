@@ -104,6 +104,8 @@ impl Watch {
     pub async fn next(&mut self) -> Hint {
         let Some(instance) = &self.instance else { return std::future::pending().await };
         loop {
+            // Containers may see to it that there is always something to read.
+            tokio::task::coop::consume_budget().await;
             if let Some(hint) = self.told.pop_front() {
                 return hint;
             }
@@ -149,7 +151,7 @@ impl Watch {
             numbers.iter().filter_map(|number| number.as_ref().ok()).copied().collect();
         // Of a box that is still the same, the kernel gave the same watch: nothing that it has told of is lost.
         let before = self.watched.groups.insert(boxes.folder().clone(), watched.clone()).unwrap_or_default();
-        self.end(before.into_iter().filter(|number| !watched.contains(number)));
+        self.end(boxes.folder(), before.into_iter().filter(|number| !watched.contains(number)));
         for (in_box, number) in CommandBox::ALL.into_iter().zip(numbers) {
             match number {
                 Ok(number) => drop(self.watched.boxes.insert(number, (boxes.folder().clone(), in_box))),
@@ -165,7 +167,7 @@ impl Watch {
     /// Stops watching a group. That it was not watched is no error.
     pub fn unwatch(&mut self, group: &Folder) {
         let numbers = self.watched.groups.remove(group).unwrap_or_default();
-        self.end(numbers);
+        self.end(group, numbers);
     }
 
     fn begin(&mut self) -> Result<&AsyncFd<OwnedFd>, WatchError> {
@@ -179,8 +181,12 @@ impl Watch {
         Ok(self.instance.insert(instance))
     }
 
-    fn end(&mut self, numbers: impl IntoIterator<Item = Number>) {
+    fn end(&mut self, group: &Folder, numbers: impl IntoIterator<Item = Number>) {
         for number in numbers {
+            // A box that was moved to another group is watched as that group's by now.
+            if self.watched.boxes.get(&number).is_some_and(|(now, _)| now != group) {
+                continue;
+            }
             self.watched.boxes.remove(&number);
             // It went away by itself, or the box did.
             let _ = self.instance.as_ref().map(|instance| inotify::remove_watch(instance, number));

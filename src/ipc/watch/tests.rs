@@ -156,6 +156,26 @@ async fn a_group_that_is_no_more_watched_tells_nothing_and_costs_the_kernel_noth
 }
 
 #[tokio::test]
+async fn a_box_that_is_moved_to_another_group_is_watched_as_that_groups() {
+    let mut w = world();
+    let open = |w: &World, name| GroupBoxes::open(&w.host, &Folder::parse(name).unwrap(), None).unwrap();
+    let other = open(&w, "other");
+    w.watch.watch_group(&other).unwrap();
+    let (ours, theirs) = (w.boxes.path_of(BoxName::Messages), other.path_of(BoxName::Messages));
+    std::fs::rename(&ours, w.root.path().join("elsewhere")).unwrap();
+    std::fs::rename(&theirs, &ours).unwrap();
+    let lost = |folder: &Folder| Hint::Lost { folder: folder.clone() };
+    assert_eq!([w.next().await, w.next().await], [lost(w.boxes.folder()), lost(other.folder())]);
+    for name in ["main", "other"] {
+        let boxes = open(&w, name);
+        w.watch.watch_group(&boxes).unwrap();
+    }
+    w.publish(CommandBox::Messages, "x.json");
+    let told = w.file(CommandBox::Messages, "x.json");
+    assert_eq!(w.next().await, told);
+}
+
+#[tokio::test]
 async fn a_box_that_can_not_be_watched_leaves_nothing_of_its_group_watched() {
     let mut w = world();
     let tasks = w.boxes.path_of(CommandBox::Tasks.name());
