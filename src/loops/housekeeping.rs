@@ -262,11 +262,15 @@ pub async fn weigh_groups(store: Store, root: PathBuf, config: Arc<Live>, stop: 
 
 async fn weigh_all(store: &Store, root: &Path) -> Result<(), PruneError> {
     let (mut weighed, mut first) = (Vec::new(), clock::monotonic());
+    let mut outcome = Ok(());
     for group in store.groups().await? {
         let began = clock::monotonic();
         let (of, path, folder) = (store.clone(), root.to_owned(), group.folder.clone());
-        let disk = blocking(move || Ok(weigh_group(&of, &path, &folder)?)).await?;
-        weighed.push((group.folder, disk, clock::now()));
+        match blocking(move || Ok(weigh_group(&of, &path, &folder)?)).await {
+            Ok(disk) => weighed.push((group.folder, disk, clock::now())),
+            // The others are noted all the same.
+            Err(error) => outcome = Err(error),
+        }
         if first.elapsed() >= NOTED_EVERY {
             store.weighed(std::mem::take(&mut weighed)).await?;
             first = clock::monotonic();
@@ -274,7 +278,7 @@ async fn weigh_all(store: &Store, root: &Path) -> Result<(), PruneError> {
         rest(How::Beside, began).await;
     }
     store.weighed(weighed).await?;
-    Ok(())
+    outcome
 }
 
 /// Returns what a group takes on the disk now. Blocks.
