@@ -85,7 +85,7 @@ fn span(group: &Folder) -> tracing::Span {
 pub const CROWD: usize = 384;
 /// How often the boxes of groups are scanned that no event tells of.
 const BLIND: Duration = Duration::from_millis(200);
-/// How often it is tried to watch them after all.
+/// How often it is tried to open and watch them after all.
 const WATCH_AGAIN: Duration = Duration::from_secs(2);
 /// How many files of the trash are removed at a time.
 const SWEEP: usize = 10_000;
@@ -160,7 +160,9 @@ pub async fn run(
                     (every, blind) = (each(scan_every), each(BLIND.min(scan_every)));
                 }
             }
-            _ = again.tick(), if mail.machine.unwatched().is_some() => watch_again(&mail, &mut watch, &mut workers),
+            _ = again.tick(), if mail.machine.unwatched().is_some() => {
+                watch_again(&mail, &mut watch, &mut workers, &mut running, &mut growing).await;
+            }
             _ = blind.tick(), if mail.machine.unwatched().is_some() => scan_unwatched(&mail, &workers),
             Some(looked) = looking.join_next() => {
                 act_on_identity(&mail, &mut watch, &mut workers, looked.unwrap_or_default());
@@ -168,11 +170,6 @@ pub async fn run(
             _ = every.tick() => {
                 if looking.is_empty() {
                     look_at_identity(&mail, &mut looking, &mut checked);
-                }
-                if !growing.is_empty() {
-                    // Of a group whose boxes could not be opened.
-                    let known = known_groups(&mail).await;
-                    open_groups(&mail, known, &mut watch, &mut workers, &mut running, &mut growing);
                 }
                 scan_changed(&mail, &workers);
                 // A container may see to it that something is thrown away all the time.
@@ -191,7 +188,6 @@ pub async fn run(
                 Hint::Lost { folder } => {
                     tracing::warn!(group = %folder, "a box is watched no more; opening the boxes anew");
                     reopen(&mail, &mut watch, &mut workers, &folder);
-                    rescan_all(&workers);
                 }
             },
         }

@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{
     domain::{host::errors::chain, mailbox::scan::Sight},
-    ipc::{Claimed, GroupBoxes, Hint, HintSender, Identity, Watch, World, hints},
+    ipc::{Claimed, GroupBoxes, Hint, HintSender, Identity, Watch, WatchError, World, hints},
 };
 
 /// How many groups' boxes are compared with those on disk at a time.
@@ -57,7 +57,8 @@ pub(super) async fn known_groups(mail: &Mailboxes) -> Option<Known> {
     }
 }
 
-/// Opens the boxes of every group that has none yet, starts its worker and has it look at what is there already.
+/// Opens the boxes of every group that has none yet, starts its worker and has it look at what is there already. Groups
+/// whose boxes can't be opened are tried again by [`watch_again`].
 pub(super) fn open_groups(
     mail: &Arc<Mailboxes>,
     known: Option<Known>,
@@ -83,12 +84,9 @@ pub(super) fn open_groups(
     let begin = |folder: &Folder, boxes: Result<Arc<GroupBoxes>, World>| {
         let boxes = match boxes {
             Ok(boxes) => boxes,
-            Err(error) => {
-                tracing::error!(group = %folder, error = %chain(&error), "opening the boxes failed");
-                return;
-            }
+            Err(error) => return unopened(mail, folder, &error),
         };
-        let watched = watch_boxes(mail, watch, &boxes);
+        let watched = watch_boxes(mail, watch, &boxes).is_ok();
         // The worker's first look comes after this: for what is here now no scan is needed.
         let _ = boxes.changed(crate::system::clock::now());
         // An event tells of what comes from now on. A look is a change of threads for each group that there is.
@@ -160,59 +158,86 @@ pub(super) async fn clear(
     }
 }
 
-/// Watches a group's boxes; returns whether events tell of what comes into them. Why they can't is said once, for all groups.
-fn watch_boxes(mail: &Mailboxes, watch: &mut Watch, boxes: &GroupBoxes) -> bool {
-    let Err(error) = watch.watch_group(boxes) else { return true };
-    let mut why = mail.machine.unwatched();
-    if why.is_none() {
-        tracing::warn!(group = %boxes.folder(), error = %chain(&error), "boxes can't be watched; that is tried again");
-    }
-    *why = Some(format!("no event tells of some groups' commands: {}", chain(&error)));
-    false
+/// Watches a group's boxes. Why they can't be watched is said once, for all groups.
+fn watch_boxes(mail: &Mailboxes, watch: &mut Watch, boxes: &GroupBoxes) -> Result<(), WatchError> {
+    watch.watch_group(boxes).inspect_err(|error| {
+        let mut why = mail.machine.unwatched();
+        if why.is_none() {
+            tracing::warn!(group = %boxes.folder(), error = %chain(error), "boxes can't be watched; that is tried again");
+        }
+        *why = Some(format!("no event tells of some groups' commands: {}", chain(error)));
+    })
 }
 
-/// Tries to watch what could not be watched; what others of this user had used up may be there again.
-pub(super) fn watch_again(mail: &Mailboxes, watch: &mut Watch, workers: &mut BTreeMap<Folder, Line>) {
-    if mail.machine.unwatched().is_none() {
-        return;
+/// A group's boxes can't be opened. It is said once, for all groups.
+fn unopened(mail: &Mailboxes, group: &Folder, error: &World) {
+    let mut why = mail.machine.unwatched();
+    if why.is_none() {
+        tracing::error!(%group, error = %chain(error), "opening the boxes failed; that is tried again");
     }
-    let open = mail.boxes.open();
+    *why = Some(format!("the mailbox of {group} can't be opened: {}", chain(error)));
+}
+
+/// Tries to open what could not be opened, and to watch what could not be watched: what others of this user had used up may
+/// be there again, and a person may have put a folder right.
+pub(super) async fn watch_again(
+    mail: &Arc<Mailboxes>,
+    watch: &mut Watch,
+    workers: &mut BTreeMap<Folder, Line>,
+    running: &mut tokio::task::JoinSet<()>,
+    growing: &mut BTreeMap<Folder, Vec<Claimed>>,
+) {
+    let Some(known) = known_groups(mail).await else { return };
+    let groups = known.groups.clone();
+    open_groups(mail, Some(known), watch, workers, running, growing);
     for (folder, worker) in workers.iter_mut().filter(|(_, worker)| !worker.watched) {
-        let Some(boxes) = open.get(folder) else { continue };
-        worker.watched = watch_boxes(mail, watch, boxes);
-        if !worker.watched {
-            return;
+        let boxes = match mail.boxes.of(folder) {
+            Ok(boxes) => boxes,
+            Err(error) => {
+                unopened(mail, folder, &error);
+                continue;
+            }
+        };
+        match watch_boxes(mail, watch, &boxes) {
+            Ok(()) => {
+                worker.watched = true;
+                // What came before is not told.
+                worker.hints.send(Hint::Rescan);
+            }
+            // It would be the same for every group.
+            Err(WatchError::TooManyWatches { .. } | WatchError::NoWatcher(_)) => return,
+            Err(WatchError::Failed { .. }) => {}
         }
-        // What came before is not told.
-        worker.hints.send(Hint::Rescan);
     }
-    if workers.values().all(|worker| worker.watched) {
+    if groups.iter().all(|group| workers.get(group).is_some_and(|worker| worker.watched)) {
         *mail.machine.unwatched() = None;
         tracing::info!("the boxes of all groups are watched again");
     }
 }
 
+/// Opens a group's boxes anew, watches them, and has its worker look into them.
 pub(super) fn reopen(
     mail: &Arc<Mailboxes>,
     watch: &mut Watch,
     workers: &mut BTreeMap<Folder, Line>,
     folder: &Folder,
 ) {
+    let Some(worker) = workers.get_mut(folder) else { return };
     mail.boxes.let_go(folder);
     let watched = match mail.boxes.of(folder) {
         Ok(boxes) => {
             // They may be new ones: what an agent reads there is not to wait for the next change.
             mail.snapshots.soon(folder, &List::ALL);
-            watch_boxes(mail, watch, &boxes)
+            watch_boxes(mail, watch, &boxes).is_ok()
         }
         Err(error) => {
-            tracing::error!(group = %folder, error = %chain(&error), "opening the boxes failed");
+            unopened(mail, folder, &error);
             false
         }
     };
-    if let Some(worker) = workers.get_mut(folder) {
-        worker.watched = watched;
-    }
+    worker.watched = watched;
+    // What came before is not told.
+    worker.hints.send(Hint::Rescan);
 }
 
 /// Boxes that somebody removed or replaced are opened and watched anew. Looks at some groups at a time, those that come

@@ -1,5 +1,5 @@
 //! Others of this user have used up the file events: commands are found all the same, and events are taken when they are
-//! there again.
+//! there again. Boxes that can't be opened are opened once they can.
 #![expect(
     clippy::disallowed_methods,
     clippy::disallowed_types,
@@ -62,4 +62,75 @@ fn without_file_events_commands_are_found_soon_and_events_come_back_by_themselve
     let log = root.log();
     assert_eq!(log.matches("boxes can't be watched").count(), 1, "said once: {log}");
     assert!(log.contains("watched again"), "{log}");
+}
+
+/// The regular scan is an hour away: it finds nothing here.
+const RARELY: &str = "[limits]\npoll_interval_ms = 3600000\n";
+
+/// Returns whether people are told of boxes that no event tells of.
+fn is_told(root: &Root) -> bool {
+    let status = root.json(&["status"]);
+    let all = status["problems"].as_array().cloned().unwrap_or_default();
+    all.iter().any(|problem| problem.as_str().is_some_and(|text| text.contains("can't be opened")))
+}
+
+fn ask(root: &Root, request: &str) {
+    let command = json!({"type": "list_tasks", "requestId": request});
+    root.put_command("main", "tasks", &format!("{request}.json"), &command);
+    assert_eq!(root.reply("main", request)["ok"], true);
+}
+
+#[test]
+fn a_box_that_could_not_be_opened_anew_is_watched_once_it_is_put_right() {
+    let root = Root::new(RARELY);
+    let daemon = root.serve();
+    ask(&root, "before");
+    let (messages, away) = (root.data("ipc/main/messages"), root.data("ipc/main/away"));
+    std::fs::rename(&messages, &away).unwrap();
+    std::os::unix::fs::symlink(&away, &messages).unwrap();
+    wait_for("the problem", || is_told(&root).then_some(()));
+    std::fs::remove_file(&messages).unwrap();
+    std::fs::rename(&away, &messages).unwrap();
+    wait_for("its end", || (!is_told(&root)).then_some(()));
+    (0..5).for_each(|n| ask(&root, &format!("after-{n}")));
+    let say = json!({"type": "send_message", "chatJid": "local:main", "text": "in the box that was away"});
+    root.put_command("main", "messages", "x.json", &say);
+    wait_for("the text", || (root.said("local:main").len() == 1).then_some(()));
+    assert_eq!(daemon.terminate(), Some(0));
+}
+
+#[test]
+fn a_mailbox_that_could_not_be_opened_at_the_start_is_opened_once_it_is_put_right() {
+    let root = Root::new(RARELY);
+    root.serve().terminate();
+    let (tasks, away) = (root.data("ipc/main/tasks"), root.data("ipc/main/away"));
+    std::fs::rename(&tasks, &away).unwrap();
+    std::os::unix::fs::symlink(&away, &tasks).unwrap();
+    let daemon = root.serve();
+    wait_for("the problem", || is_told(&root).then_some(()));
+    std::fs::remove_file(&tasks).unwrap();
+    std::fs::rename(&away, &tasks).unwrap();
+    ask(&root, "late");
+    wait_for("the problem's end", || (!is_told(&root)).then_some(()));
+    assert_eq!(daemon.terminate(), Some(0));
+    let log = root.log();
+    assert_eq!(log.matches("opening the boxes failed").count(), 1, "said once: {log}");
+}
+
+#[test]
+fn what_came_into_a_box_before_it_is_seen_to_be_another_one_is_found_then() {
+    let root = Root::new(RARELY);
+    let daemon = root.serve();
+    ask(&root, "before");
+    let tasks = root.data("ipc/main/tasks");
+    // It is held: its end is no event.
+    std::fs::remove_dir(&tasks).unwrap();
+    std::fs::create_dir(&tasks).unwrap();
+    let command = json!({"type": "list_tasks", "requestId": "early"});
+    root.put_command("main", "tasks", "early.json", &command);
+    // A change of the pause begins with a look, and the next one is an hour away.
+    root.g2(&["config", "set", "limits.poll_interval_ms", "3500000"]);
+    assert_eq!(root.reply("main", "early")["ok"], true);
+    ask(&root, "after");
+    assert_eq!(daemon.terminate(), Some(0));
 }

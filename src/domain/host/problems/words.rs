@@ -334,7 +334,7 @@ impl Problem {
                 String::new(),
                 Warn,
                 quote(why),
-                "raise fs.inotify.max_user_instances with sysctl, or end programs that use many; G2 tries again by itself".into(),
+                "put the folder right or raise the limit (by sysctl) that it names; G2 tries again by itself".into(),
             ),
             Channel { channel, refused: true, why, since } => (
                 "channel",
