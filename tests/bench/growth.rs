@@ -216,7 +216,8 @@ fn removal(root: &Root, column: &mut Column) {
     };
     column.add("`g2 prune` of the same 1 000 messages and their runs", took, true);
     column.add("`send_message` → reply beside it (longest)", Samples::new(beside).max(), false);
-    let left: usize =
-        root.look().query_row("SELECT count(*) FROM runs WHERE id <= ?1", [OLD_RUNS], |r| r.get(0)).unwrap();
+    // Main's stay where one of its commands was claimed as the pruning began: its token may name any of them.
+    let of_others = "SELECT count(*) FROM runs WHERE id <= ?1 AND group_folder <> 'main'";
+    let left: usize = root.look().query_row(of_others, [OLD_RUNS], |r| r.get(0)).unwrap();
     assert_eq!(left, 0, "old runs are left");
 }

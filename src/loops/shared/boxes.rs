@@ -82,7 +82,7 @@ impl Boxes {
         let renewed = self.of(group)?.renew()?;
         if !renewed.is_empty() {
             tracing::warn!(%group, ?renewed, "nothing could be put into these boxes; they are made anew");
-            // The watcher tells that they are gone, and has them watched anew.
+            // An event tells that they are gone, and has them watched anew.
             self.let_go(group);
             self.of(group)?;
         }
