@@ -27,45 +27,41 @@ pub fn be_frugal() {
     }
 }
 
-/// Lets go of what only the start needed: free memory of the heap, and the pages of the program's file that were run or read once.
-/// The kernel keeps them in its cache of files, and maps each again where it is needed. Returns how many bytes of files may be
-/// mapped; none where `/proc` can't be read.
+/// Lets go of what only the start needed: free memory of the heap, and the pages of code, and of the program's own constants, that
+/// were needed once. The kernel keeps them in its cache of files, and maps each again where it is needed. Returns how many bytes of
+/// files may be mapped; none where `/proc` can't be read.
 pub fn let_go_of_the_start() -> usize {
     #[cfg(target_env = "gnu")]
     // SAFETY: takes an integer; the heap's own locks are held by the call.
     unsafe {
         libc::malloc_trim(0);
     }
-    let maps = std::fs::read_to_string("/proc/self/smaps").unwrap_or_default();
-    let clean = clean_in(&maps);
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
+    let program = rustix::fs::stat("/proc/self/exe").map_or(0, |stat| stat.st_ino);
+    let clean = clean_in(&maps, program);
     for pages in &clean {
-        // SAFETY: an unwritable mapping of a file of which no page differs from the file: each page is read from it again as it was.
+        // SAFETY: an unwritable mapping of a file. Nothing of it is changed in memory (neither code nor what is before it is
+        // relocated), so each page is read from the file again as it was.
         unsafe { libc::madvise(pages.start as *mut libc::c_void, pages.len(), libc::MADV_DONTNEED) };
     }
     clean.iter().map(ExactSizeIterator::len).sum()
 }
 
-/// Returns where files are mapped to be run or read, of the text of `/proc/PID/smaps`. Not where the process has pages of its own:
-/// the loader has written addresses to some that can only be read since.
-fn clean_in(maps: &str) -> Vec<Range<usize>> {
-    let file = |line: &str| {
+/// Returns where files are mapped as code, and where the beginning of the program's file is (its inode is `program`), of the
+/// text of `/proc/PID/maps`. What else can only be read may have been written before: the loader puts addresses there.
+fn clean_in(maps: &str, program: u64) -> Vec<Range<usize>> {
+    let clean = |line: &str| {
         let mut words = line.split_ascii_whitespace();
-        let (range, rights) = (words.next()?, words.next()?);
-        let file = words.nth(3)?;
+        let (range, rights, offset) = (words.next()?, words.next()?, words.next()?);
+        let inode = words.nth(1)?.parse::<u64>().ok()?;
+        // Private, readable, not writable; of a file, which has a path.
+        let is_of_a_file = words.next()?.starts_with('/');
+        let is_constant = rights == "r--p" && u64::from_str_radix(offset, 16) == Ok(0) && inode == program;
         let (from, to) = range.split_once('-')?;
         let at = |hex| usize::from_str_radix(hex, 16).ok();
-        (matches!(rights, "r-xp" | "r--p") && file.starts_with('/')).then_some(at(from)?..at(to)?)
+        (is_of_a_file && (rights == "r-xp" || is_constant)).then_some(at(from)?..at(to)?)
     };
-    let mut clean = Vec::new();
-    let mut last = None;
-    for line in maps.lines() {
-        match line.split_once(':') {
-            Some(("Anonymous", kib)) if kib.trim() == "0 kB" => clean.extend(last.take()),
-            Some((name, _)) if name.starts_with(char::is_uppercase) => {}
-            _ => last = file(line),
-        }
-    }
-    clean
+    maps.lines().filter_map(clean).collect()
 }
 
 #[cfg(test)]
@@ -73,30 +69,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn clean_is_what_is_mapped_of_files_not_to_be_written_and_has_no_page_of_its_own() {
-        let of = |mapping: &str, own: &str| {
-            clean_in(&format!("{mapping}\nSize: 12 kB\nAnonymous: {own} kB\nVmFlags: rd mr mw me\n"))
-        };
-        let code = "55d000500000-55d001300000 r-xp 00500000 fd:00 12 /usr/bin/g2";
-        let read = "55d000000000-55d000500000 r--p 00000000 fd:00 12 /usr/bin/g2";
-        let both = format!("{read}\nAnonymous: 0 kB\n{code}\nAnonymous: 0 kB\n");
-        assert_eq!(clean_in(&both), [0x55d0_0000_0000..0x55d0_0050_0000, 0x55d0_0050_0000..0x55d0_0130_0000]);
-        assert_eq!((of(code, "4"), of(read, "4")), (vec![], vec![]));
-        for other in [
-            "55d001300000-55d001400000 rw-p 01300000 fd:00 12 /usr/bin/g2",
-            "7f0000000000-7f0000001000 rwxp 00000000 fd:00 13 /usr/lib/odd.so",
-            "7f0000000000-7f0000001000 r--s 00000000 fd:00 13 /root/data/g2.sqlite-shm",
-            "7f0000002000-7f0000003000 r-xp 00000000 00:00 0",
-            "7ffc00000000-7ffc00002000 r-xp 00000000 00:00 0 [vdso]",
-            "nonsense",
-            "",
-        ] {
-            assert!(of(other, "0").is_empty(), "{other}");
-        }
-        assert!(clean_in(code).is_empty(), "it is not known what it has of its own");
-        // What is said of a later mapping is not said of the one before.
-        let later = format!("{code}\n7f0000002000-7f0000003000 r-xp 00000000 00:00 0\nAnonymous: 0 kB\n");
-        assert!(clean_in(&later).is_empty());
+    fn clean_is_code_and_the_beginning_of_the_program_and_nothing_that_the_loader_writes_to() {
+        let maps = "\
+55d000000000-55d000500000 r--p 00000000 fd:00 12 /usr/bin/g2
+55d000500000-55d001300000 r-xp 00500000 fd:00 12 /usr/bin/g2
+55d001300000-55d001310000 r--p 01300000 fd:00 12 /usr/bin/g2
+55d001310000-55d001400000 rw-p 01310000 fd:00 12 /usr/bin/g2
+7f0000000000-7f0000001000 rwxp 00000000 fd:00 13 /usr/lib/odd.so
+7f0000002000-7f0000003000 r-xp 00000000 00:00 0
+7ffc00000000-7ffc00002000 r-xp 00000000 00:00 0 [vdso]
+7f0000003000-7f0000004000 r--p 00000000 fd:00 14 /usr/lib/libc.so.6 (deleted)
+7f0000004000-7f0000005000 r-xp 00001000 fd:00 14 /usr/lib/libc.so.6 (deleted)
+7f0000005000-7f0000006000 r--s 00000000 fd:00 12 /root/data/g2.sqlite-shm
+nonsense
+";
+        let code = [0x55d0_0050_0000..0x55d0_0130_0000, 0x7f00_0000_4000..0x7f00_0000_5000];
+        assert_eq!(clean_in(maps, 0), code);
+        let [code, later] = code;
+        assert_eq!(clean_in(maps, 12), [0x55d0_0000_0000..0x55d0_0050_0000, code, later]);
+        assert!(clean_in("", 12).is_empty());
     }
 
     #[test]
