@@ -272,7 +272,8 @@ async fn weigh_all(store: &Store, root: &Path) -> Result<(), PruneError> {
             Err(error) => outcome = Err(error),
         }
         if first.elapsed() >= NOTED_EVERY {
-            store.weighed(std::mem::take(&mut weighed)).await?;
+            outcome =
+                store.weighed(std::mem::take(&mut weighed)).await.map_err(PruneError::from).and(outcome);
             first = clock::monotonic();
         }
         rest(How::Beside, began).await;
