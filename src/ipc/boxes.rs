@@ -182,7 +182,11 @@ impl GroupBoxes {
     /// [`World`] when a folder can't be looked at.
     pub fn identity(&self, now: Time) -> Result<Identity, World> {
         let group = dir::stat(&self.host.ipc, self.folder.as_str());
-        let is_linked = group.is_ok_and(|stat| self.group.is(&stat));
+        let is_linked = match group {
+            Ok(stat) => self.group.is(&stat),
+            Err(Errno::NOENT | Errno::NOTDIR) => false,
+            Err(e) => return Err(World::new("looking at", self.path.display().to_string(), e)),
+        };
         let model = LazyCell::new(|| Attributes::of(&self.group.fd));
         let mut seen = self.attributes_seen.lock().unwrap_or_else(PoisonError::into_inner);
         for (b, last) in BoxName::ALL.into_iter().zip(seen.iter_mut()) {

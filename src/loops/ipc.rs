@@ -37,7 +37,10 @@ pub mod searches;
 mod transcripts;
 mod worker;
 
-use open::{Line, act_on_identity, clear, known_groups, look_at_identity, open_groups, reopen, watch_again};
+use open::{
+    Line, act_on_identity, clear, known_groups, look_at_identity, open_groups, refuse_gone, reopen,
+    watch_again,
+};
 pub use recover::{Left, recover};
 use worker::Job;
 
@@ -122,6 +125,9 @@ pub async fn run(
             Some(ask) = asks.recv() => match ask {
                 Ask::Groups(done) => {
                     let known = known_groups(&mail).await;
+                    if let Some(known) = &known {
+                        refuse_gone(&mail, known, &mut growing).await;
+                    }
                     // No await from here on: claims of a released group must come before its new files.
                     let changed = mail.held.look_again();
                     open_groups(&mail, known, &mut watch, &mut workers, &mut running, &mut growing);
@@ -136,7 +142,7 @@ pub async fn run(
                     let _ = done.send(());
                 }
                 Ask::Clear(folder, done) => {
-                    let _ = done.send(clear(&mail, &mut watch, &mut workers, &folder).await);
+                    let _ = done.send(clear(&mail, &mut watch, &mut workers, &mut growing, &folder).await);
                 }
                 Ask::Drain(folder, done) => {
                     if !workers.contains_key(&folder) {
@@ -160,10 +166,10 @@ pub async fn run(
                     (every, blind) = (each(scan_every), each(BLIND.min(scan_every)));
                 }
             }
-            _ = again.tick(), if mail.machine.unwatched().is_some() => {
+            _ = again.tick(), if !mail.machine.unwatched().is_empty() => {
                 watch_again(&mail, &mut watch, &mut workers, &mut running, &mut growing).await;
             }
-            _ = blind.tick(), if mail.machine.unwatched().is_some() => scan_unwatched(&mail, &workers),
+            _ = blind.tick(), if !mail.machine.unwatched().is_empty() => scan_unwatched(&mail, &workers),
             Some(looked) = looking.join_next() => {
                 act_on_identity(&mail, &mut watch, &mut workers, looked.unwrap_or_default());
             }

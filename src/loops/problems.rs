@@ -173,11 +173,8 @@ pub async fn gather(view: &View<'_>) -> Vec<Problem> {
         rows::ledger(store, &mut found);
     }
     machine::open_files(view, groups.len(), &mut found);
-    found.extend(
-        view.daemon
-            .and_then(|daemon| daemon.machine.unwatched().clone())
-            .map(|why| Problem::Unwatched { why }),
-    );
+    let unwatched = view.daemon.map(|daemon| daemon.machine.unwatched().clone()).unwrap_or_default();
+    found.extend(unwatched.into_values().map(|why| Problem::Unwatched { why }));
     engine::answers(view, &groups, &mut found).await;
     found
 }

@@ -12,7 +12,9 @@ use tracing::Instrument as _;
 
 use super::{
     super::snapshots::List,
-    Mailboxes, span,
+    Mailboxes,
+    recover::refuse,
+    span,
     worker::{First, HINTS, Job, Worker},
 };
 use crate::{
@@ -51,7 +53,7 @@ pub(super) async fn known_groups(mail: &Mailboxes) -> Option<Known> {
     match mail.store.groups().await {
         Ok(groups) => Some(Known { groups: groups.into_iter().map(|group| group.folder).collect(), open }),
         Err(error) => {
-            tracing::error!(error = %chain(&error), "reading the groups failed");
+            note(mail, None, format!("the groups can't be read: {}", chain(&error)));
             None
         }
     }
@@ -139,13 +141,17 @@ fn forget(mail: &Mailboxes, watch: &mut Watch, folder: &Folder) -> Result<(), Wo
 
 /// Sees to it that nothing is left of the mailbox of an earlier group of this name, unless there is such a group.
 pub(super) async fn clear(
-    mail: &Mailboxes,
+    mail: &Arc<Mailboxes>,
     watch: &mut Watch,
     workers: &mut BTreeMap<Folder, Line>,
+    growing: &mut BTreeMap<Folder, Vec<Claimed>>,
     folder: &Folder,
 ) -> Result<(), World> {
     match mail.store.group(folder).await {
         Ok(None) => {
+            if let Some(claims) = growing.remove(folder) {
+                refuse(mail, folder.clone(), claims).instrument(span(folder)).await;
+            }
             mail.snapshots.is_gone(folder);
             workers.remove(folder);
             if let Err(error) = mail.media.sweep_shown(|group, _| group != folder.as_str()) {
@@ -158,24 +164,40 @@ pub(super) async fn clear(
     }
 }
 
-/// Watches a group's boxes. Why they can't be watched is said once, for all groups.
-fn watch_boxes(mail: &Mailboxes, watch: &mut Watch, boxes: &GroupBoxes) -> Result<(), WatchError> {
-    watch.watch_group(boxes).inspect_err(|error| {
-        let mut why = mail.machine.unwatched();
-        if why.is_none() {
-            tracing::warn!(group = %boxes.folder(), error = %chain(error), "boxes can't be watched; that is tried again");
-        }
-        *why = Some(format!("no event tells of some groups' commands: {}", chain(error)));
-    })
+/// Notes why groups' commands are found late, or not at all; [`watch_again`] is at it. It is logged once.
+fn note(mail: &Mailboxes, of: Option<&Folder>, why: String) {
+    if let Some(before) = mail.machine.unwatched().get_mut(&of.cloned()) {
+        *before = why;
+        return;
+    }
+    tracing::error!(group = of.map(tracing::field::display), "{why}; that is tried again");
+    mail.machine.unwatched().insert(of.cloned(), why);
 }
 
-/// A group's boxes can't be opened. It is said once, for all groups.
-fn unopened(mail: &Mailboxes, group: &Folder, error: &World) {
-    let mut why = mail.machine.unwatched();
-    if why.is_none() {
-        tracing::error!(%group, error = %chain(error), "opening the boxes failed; that is tried again");
+/// Watches a group's boxes.
+fn watch_boxes(mail: &Mailboxes, watch: &mut Watch, boxes: &GroupBoxes) -> Result<(), WatchError> {
+    let group = boxes.folder();
+    let watched = watch.watch_group(boxes);
+    match &watched {
+        Ok(()) => drop(mail.machine.unwatched().remove(&Some(group.clone()))),
+        Err(error) => {
+            let why = format!("no event tells of some groups' commands: {}", chain(error));
+            note(mail, Some(group).filter(|_| !is_shared(error)), why);
+        }
     }
-    *why = Some(format!("the mailbox of {group} can't be opened: {}", chain(error)));
+    watched
+}
+
+/// Whether it would be the same for every group.
+fn is_shared(error: &WatchError) -> bool {
+    match error {
+        WatchError::TooManyWatches { .. } | WatchError::NoWatcher(_) => true,
+        WatchError::Failed { .. } => false,
+    }
+}
+
+fn unopened(mail: &Mailboxes, group: &Folder, error: &World) {
+    note(mail, Some(group), format!("the mailbox of {group} can't be opened: {}", chain(error)));
 }
 
 /// Tries to open what could not be opened, and to watch what could not be watched: what others of this user had used up may
@@ -188,15 +210,17 @@ pub(super) async fn watch_again(
     growing: &mut BTreeMap<Folder, Vec<Claimed>>,
 ) {
     let Some(known) = known_groups(mail).await else { return };
-    let groups = known.groups.clone();
+    refuse_gone(mail, &known, growing).await;
+    mail.machine.unwatched().retain(|of, _| of.as_ref().is_none_or(|group| known.groups.contains(group)));
     open_groups(mail, Some(known), watch, workers, running, growing);
+    let noted: Vec<Folder> = mail.machine.unwatched().keys().flatten().cloned().collect();
+    noted.iter().for_each(|group| reopen(mail, watch, workers, group));
     for (folder, worker) in workers.iter_mut().filter(|(_, worker)| !worker.watched) {
-        let boxes = match mail.boxes.of(folder) {
-            Ok(boxes) => boxes,
-            Err(error) => {
-                unopened(mail, folder, &error);
-                continue;
-            }
+        if noted.contains(folder) {
+            continue;
+        }
+        let Ok(boxes) = mail.boxes.of(folder).inspect_err(|error| unopened(mail, folder, error)) else {
+            continue;
         };
         match watch_boxes(mail, watch, &boxes) {
             Ok(()) => {
@@ -204,18 +228,32 @@ pub(super) async fn watch_again(
                 // What came before is not told.
                 worker.hints.send(Hint::Rescan);
             }
-            // It would be the same for every group.
-            Err(WatchError::TooManyWatches { .. } | WatchError::NoWatcher(_)) => return,
-            Err(WatchError::Failed { .. }) => {}
+            Err(error) if is_shared(&error) => return,
+            Err(_) => {}
         }
     }
-    if groups.iter().all(|group| workers.get(group).is_some_and(|worker| worker.watched)) {
-        *mail.machine.unwatched() = None;
+    let mut unwatched = mail.machine.unwatched();
+    unwatched.remove(&None);
+    if unwatched.is_empty() {
         tracing::info!("the boxes of all groups are watched again");
     }
 }
 
-/// Opens a group's boxes anew, watches them, and has its worker look into them.
+/// Refuses what an earlier daemon had claimed of groups that are gone, as a start does: none of it is a later group's of that
+/// name.
+pub(super) async fn refuse_gone(
+    mail: &Arc<Mailboxes>,
+    known: &Known,
+    growing: &mut BTreeMap<Folder, Vec<Claimed>>,
+) {
+    let gone: Vec<_> = growing.extract_if(.., |folder, _| !known.groups.contains(folder)).collect();
+    for (folder, claims) in gone {
+        let of = span(&folder);
+        refuse(mail, folder, claims).instrument(of).await;
+    }
+}
+
+/// Opens a group's boxes anew, watches them, and has its worker look into them. Those that are held stay when it fails.
 pub(super) fn reopen(
     mail: &Arc<Mailboxes>,
     watch: &mut Watch,
@@ -223,11 +261,12 @@ pub(super) fn reopen(
     folder: &Folder,
 ) {
     let Some(worker) = workers.get_mut(folder) else { return };
-    mail.boxes.let_go(folder);
-    let watched = match mail.boxes.of(folder) {
+    worker.watched = match mail.boxes.anew(folder) {
         Ok(boxes) => {
             // They may be new ones: what an agent reads there is not to wait for the next change.
             mail.snapshots.soon(folder, &List::ALL);
+            // What came before is not told.
+            worker.hints.send(Hint::Rescan);
             watch_boxes(mail, watch, &boxes).is_ok()
         }
         Err(error) => {
@@ -235,9 +274,6 @@ pub(super) fn reopen(
             false
         }
     };
-    worker.watched = watched;
-    // What came before is not told.
-    worker.hints.send(Hint::Rescan);
 }
 
 /// Boxes that somebody removed or replaced are opened and watched anew. Looks at some groups at a time, those that come
@@ -280,13 +316,18 @@ pub(super) fn act_on_identity(
     for (group, found) in looked {
         match found {
             Ok(Identity::Same) => {}
-            // Of a group that is gone meanwhile, nothing is to be made anew.
-            Ok(Identity::Replaced(_)) if !workers.contains_key(&group) => {}
+            // A group that is gone meanwhile, and one that is tried again anyhow.
+            Ok(Identity::Replaced(_)) | Err(_)
+                if !workers.contains_key(&group)
+                    || mail.machine.unwatched().contains_key(&Some(group.clone())) => {}
             Ok(Identity::Replaced(which)) => {
                 tracing::warn!(%group, which = which.as_str(), "a box was replaced; opening the boxes anew");
                 reopen(mail, watch, workers, &group);
             }
-            Err(error) => tracing::warn!(%group, error = %chain(&error), "looking at the boxes failed"),
+            Err(error) => {
+                tracing::warn!(%group, error = %chain(&error), "looking at the boxes failed; opening them anew");
+                reopen(mail, watch, workers, &group);
+            }
         }
     }
 }

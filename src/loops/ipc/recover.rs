@@ -9,7 +9,7 @@ use super::{
     super::starts::What,
     Mailboxes,
     fault::{Panicked, blocking, one_by_one, stranded},
-    flow::{Slow, handle},
+    flow::{Handled, Slow, handle},
     read::{Patience, Taken},
     span,
 };
@@ -55,34 +55,51 @@ async fn recover_group(mail: &Arc<Mailboxes>, folder: Folder, claims: Vec<Claime
     let turn = mail.starts.turn().await;
     mail.starts.taking(&folder, What::Claims);
     // Nobody looks again on behalf of a group that is gone.
-    let gone = matches!(mail.store.group(&folder).await, Ok(None));
-    let patience = if gone { Patience::None } else { Patience::Some };
-    let taken = claims.into_iter().map(|claimed| Taken::before(claimed, Duration::ZERO)).collect();
-    // What is slow is the worker's business: a start waits for no transcript. Of a group that is gone it is refused.
-    let slow = if gone { Slow::Now } else { Slow::Later };
-    let (handling, of) = (Arc::clone(mail), folder.clone());
-    let handled =
-        match blocking(&folder, "taking in", move || handle(&handling, &of, taken, patience, slow)).await {
-            Ok(handled) => handled,
-            Err(Panicked) => {
-                let claims = stranded(mail, &folder, &[]).await;
-                one_by_one(mail, &folder, claims, patience).await
-            }
-        };
+    if matches!(mail.store.group(&folder).await, Ok(None)) {
+        refuse(mail, folder, claims).await;
+        drop(turn);
+        return Vec::new();
+    }
+    // What is slow is the worker's business: a start waits for no transcript.
+    let handled = take_in(mail, &folder, claims, Patience::Some, Slow::Later).await;
     // What the store can't take now, nobody waits for: its worker takes it up again, before what is behind it.
     let mut left: Vec<Claimed> = handled.waiting.into_iter().map(|pending| pending.claimed).collect();
-    if gone && !left.is_empty() {
-        tracing::warn!(
-            commands = left.len(),
-            "commands of a group that is gone can't be settled now; the next start does it"
-        );
-    }
     left.extend(handled.growing);
-    if (left.is_empty() || gone) && !mail.searches.has(&folder) {
+    if left.is_empty() && !mail.searches.has(&folder) {
         mail.starts.taken(&folder, What::Claims);
     } else {
         mail.starts.rests(&folder, What::Claims);
     }
     drop(turn);
-    if gone { Vec::new() } else { left }
+    left
+}
+
+/// Refuses a group's claims of an earlier daemon. The group is gone.
+pub(super) async fn refuse(mail: &Arc<Mailboxes>, folder: Folder, claims: Vec<Claimed>) {
+    let handled = take_in(mail, &folder, claims, Patience::None, Slow::Now).await;
+    if !handled.waiting.is_empty() {
+        tracing::warn!(
+            commands = handled.waiting.len(),
+            "commands of a group that is gone can't be settled now; the next start does it"
+        );
+    }
+    mail.starts.taken(&folder, What::Claims);
+}
+
+async fn take_in(
+    mail: &Arc<Mailboxes>,
+    folder: &Folder,
+    claims: Vec<Claimed>,
+    patience: Patience,
+    slow: Slow,
+) -> Handled {
+    let taken = claims.into_iter().map(|claimed| Taken::before(claimed, Duration::ZERO)).collect();
+    let (handling, of) = (Arc::clone(mail), folder.clone());
+    match blocking(folder, "taking in", move || handle(&handling, &of, taken, patience, slow)).await {
+        Ok(handled) => handled,
+        Err(Panicked) => {
+            let claims = stranded(mail, folder, &[]).await;
+            one_by_one(mail, folder, claims, patience).await
+        }
+    }
 }

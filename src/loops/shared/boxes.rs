@@ -48,13 +48,28 @@ impl Boxes {
         if let Some(boxes) = self.open().get(group) {
             return Ok(Arc::clone(boxes));
         }
+        let opened = self.of_disk(group)?;
+        let mut all = self.open.write().unwrap_or_else(PoisonError::into_inner);
+        Ok(Arc::clone(all.entry(group.clone()).or_insert(opened)))
+    }
+
+    /// Opens the group's boxes anew and returns them; those that are open stay when they can't be.
+    ///
+    /// # Errors
+    /// As [`Boxes::of`].
+    pub fn anew(&self, group: &Folder) -> Result<Arc<GroupBoxes>, World> {
+        let opened = self.of_disk(group)?;
+        let mut all = self.open.write().unwrap_or_else(PoisonError::into_inner);
+        all.insert(group.clone(), Arc::clone(&opened));
+        Ok(opened)
+    }
+
+    fn of_disk(&self, group: &Folder) -> Result<Arc<GroupBoxes>, World> {
         // Of a store that can't be read, nothing is removed either.
         if matches!(self.store.has_group(group), Ok(false)) {
             return Err(World::of_gone(group));
         }
-        let opened = Arc::new(GroupBoxes::open(&self.dirs, group, self.owner_now(group))?);
-        let mut all = self.open.write().unwrap_or_else(PoisonError::into_inner);
-        Ok(Arc::clone(all.entry(group.clone()).or_insert(opened)))
+        Ok(Arc::new(GroupBoxes::open(&self.dirs, group, self.owner_now(group))?))
     }
 
     /// Returns the boxes that are open. While the guard lives none is opened or let go of.

@@ -26,7 +26,7 @@ pub struct Machine {
     pub look_again: Notify,
     obstacle: Mutex<Option<Obstacle>>,
     without_space: Mutex<BTreeMap<Folder, String>>,
-    unwatched: Mutex<Option<String>>,
+    unwatched: Mutex<BTreeMap<Option<Folder>, String>>,
     heartbeats: Mutex<BTreeMap<Folder, Vec<Fault>>>,
 }
 
@@ -78,8 +78,9 @@ impl Machine {
         self.without_space.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns why boxes are polled instead of watched, while that is so.
-    pub fn unwatched(&self) -> MutexGuard<'_, Option<String>> {
+    /// Returns why groups' boxes can't be opened or are polled instead of watched, while that is so: of a group for a reason
+    /// of its own, of no group for what all share.
+    pub fn unwatched(&self) -> MutexGuard<'_, BTreeMap<Option<Folder>, String>> {
         self.unwatched.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -3,11 +3,13 @@
 #![expect(
     clippy::disallowed_methods,
     clippy::disallowed_types,
-    reason = "starts a daemon where the kernel gives no events"
+    reason = "starts a daemon where the kernel gives no events; replaces boxes"
 )]
+#![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
 
-use std::process::Command;
+use std::{io::Write as _, process::Command};
 
+use rustix::fs::{CWD, RenameFlags, renameat_with};
 use serde_json::json;
 
 use crate::support::{Root, skipped, wait_for};
@@ -60,7 +62,7 @@ fn without_file_events_commands_are_found_soon_and_events_come_back_by_themselve
     (0..5).for_each(|n| ask(&format!("seen-{n}")));
     assert_eq!(daemon.terminate(), Some(0));
     let log = root.log();
-    assert_eq!(log.matches("boxes can't be watched").count(), 1, "said once: {log}");
+    assert_eq!(log.matches("that is tried again").count(), 1, "said once: {log}");
     assert!(log.contains("watched again"), "{log}");
 }
 
@@ -80,17 +82,25 @@ fn ask(root: &Root, request: &str) {
     assert_eq!(root.reply("main", request)["ok"], true);
 }
 
+/// Puts a link where a group's box is, which can't be opened then; what is returned puts the box back.
+fn break_box(root: &Root, group: &str, which: &str) -> impl Fn() + use<> {
+    let (in_box, away) =
+        (root.data(&format!("ipc/{group}/{which}")), root.data(&format!("ipc/{group}/away")));
+    std::os::unix::fs::symlink(&away, &away).unwrap();
+    // At once: a box that is not there is made.
+    let exchange = move || renameat_with(CWD, &in_box, CWD, &away, RenameFlags::EXCHANGE).unwrap();
+    exchange();
+    exchange
+}
+
 #[test]
 fn a_box_that_could_not_be_opened_anew_is_watched_once_it_is_put_right() {
     let root = Root::new(RARELY);
     let daemon = root.serve();
     ask(&root, "before");
-    let (messages, away) = (root.data("ipc/main/messages"), root.data("ipc/main/away"));
-    std::fs::rename(&messages, &away).unwrap();
-    std::os::unix::fs::symlink(&away, &messages).unwrap();
+    let mend = break_box(&root, "main", "messages");
     wait_for("the problem", || is_told(&root).then_some(()));
-    std::fs::remove_file(&messages).unwrap();
-    std::fs::rename(&away, &messages).unwrap();
+    mend();
     wait_for("its end", || (!is_told(&root)).then_some(()));
     (0..5).for_each(|n| ask(&root, &format!("after-{n}")));
     let say = json!({"type": "send_message", "chatJid": "local:main", "text": "in the box that was away"});
@@ -103,18 +113,15 @@ fn a_box_that_could_not_be_opened_anew_is_watched_once_it_is_put_right() {
 fn a_mailbox_that_could_not_be_opened_at_the_start_is_opened_once_it_is_put_right() {
     let root = Root::new(RARELY);
     root.serve().terminate();
-    let (tasks, away) = (root.data("ipc/main/tasks"), root.data("ipc/main/away"));
-    std::fs::rename(&tasks, &away).unwrap();
-    std::os::unix::fs::symlink(&away, &tasks).unwrap();
+    let mend = break_box(&root, "main", "tasks");
     let daemon = root.serve();
     wait_for("the problem", || is_told(&root).then_some(()));
-    std::fs::remove_file(&tasks).unwrap();
-    std::fs::rename(&away, &tasks).unwrap();
+    mend();
     ask(&root, "late");
     wait_for("the problem's end", || (!is_told(&root)).then_some(()));
     assert_eq!(daemon.terminate(), Some(0));
     let log = root.log();
-    assert_eq!(log.matches("opening the boxes failed").count(), 1, "said once: {log}");
+    assert_eq!(log.matches("that is tried again").count(), 1, "said once: {log}");
 }
 
 #[test]
@@ -132,5 +139,58 @@ fn what_came_into_a_box_before_it_is_seen_to_be_another_one_is_found_then() {
     root.g2(&["config", "set", "limits.poll_interval_ms", "3500000"]);
     assert_eq!(root.reply("main", "early")["ok"], true);
     ask(&root, "after");
+    assert_eq!(daemon.terminate(), Some(0));
+}
+
+#[test]
+fn each_group_whose_mailbox_can_not_be_opened_is_told_of_and_a_whole_one_goes_on() {
+    let root = Root::new(RARELY);
+    for group in ["two", "three"] {
+        root.g2(&["groups", "add", group, "--chat", &format!("local:{group}")]);
+    }
+    let daemon = root.serve();
+    ask(&root, "before");
+    let mend = ["two", "three"].map(|group| break_box(&root, group, "tasks"));
+    let told = |group: &str| {
+        let status = root.json(&["status"]).to_string();
+        status.contains(&format!("the mailbox of {group} can't be opened"))
+    };
+    wait_for("both problems", || (told("two") && told("three")).then_some(()));
+    ask(&root, "beside");
+    let [two, three] = mend;
+    two();
+    wait_for("the first one's end", || (!told("two")).then_some(()));
+    assert!(told("three"));
+    three();
+    wait_for("the second one's end", || (!told("three")).then_some(()));
+    assert_eq!(daemon.terminate(), Some(0));
+}
+
+#[test]
+fn what_was_claimed_of_a_group_that_is_removed_unopened_is_never_a_later_groups_of_its_name() {
+    let root = Root::new(RARELY);
+    let add = || root.g2(&["groups", "add", "team", "--chat", "local:team"]);
+    add();
+    let daemon = root.serve();
+    // Its writer is not done: it is claimed and waits.
+    let path = root.data("ipc/team/messages/x.part");
+    let say = |text: &str| json!({"type": "send_message", "chatJid": "local:team", "text": text});
+    let whole = say("of the first").to_string();
+    let (most, rest) = whole.split_at(whole.len() - 1);
+    std::fs::write(&path, most).unwrap();
+    let mut writes = std::fs::File::options().append(true).open(&path).unwrap();
+    std::fs::rename(&path, path.with_extension("json")).unwrap();
+    let claimed = || std::fs::read_dir(root.data("claimed")).unwrap().count();
+    wait_for("the claim", || (claimed() == 1).then_some(()));
+    daemon.kill();
+    let _ = break_box(&root, "team", "tasks");
+    let daemon = root.serve();
+    root.g2(&["groups", "remove", "team", "--yes"]);
+    add();
+    writes.write_all(rest.as_bytes()).unwrap();
+    drop(writes);
+    root.put_command("team", "messages", "y.json", &say("of the second"));
+    wait_for("the second", || (!root.said("local:team").is_empty()).then_some(()));
+    assert_eq!((root.said("local:team"), claimed()), (vec!["of the second".to_owned()], 0));
     assert_eq!(daemon.terminate(), Some(0));
 }
