@@ -178,11 +178,14 @@ fn note(mail: &Mailboxes, of: Option<&Folder>, why: String) {
 fn watch_boxes(mail: &Mailboxes, watch: &mut Watch, boxes: &GroupBoxes) -> Result<(), WatchError> {
     let group = boxes.folder();
     let watched = watch.watch_group(boxes);
+    let why = |error| format!("no event tells of some groups' commands: {}", chain(error));
     match &watched {
+        Err(error) if !is_shared(error) => note(mail, Some(group), why(error)),
+        // It is open, whatever was noted of it.
         Ok(()) => drop(mail.machine.unwatched().remove(&Some(group.clone()))),
         Err(error) => {
-            let why = format!("no event tells of some groups' commands: {}", chain(error));
-            note(mail, Some(group).filter(|_| !is_shared(error)), why);
+            mail.machine.unwatched().remove(&Some(group.clone()));
+            note(mail, None, why(error));
         }
     }
     watched
@@ -216,7 +219,7 @@ pub(super) async fn watch_again(
     let noted: Vec<Folder> = mail.machine.unwatched().keys().flatten().cloned().collect();
     noted.iter().for_each(|group| reopen(mail, watch, workers, group));
     for (folder, worker) in workers.iter_mut().filter(|(_, worker)| !worker.watched) {
-        if noted.contains(folder) {
+        if mail.machine.unwatched().contains_key(&Some(folder.clone())) {
             continue;
         }
         let Ok(boxes) = mail.boxes.of(folder).inspect_err(|error| unopened(mail, folder, error)) else {
@@ -265,9 +268,10 @@ pub(super) fn reopen(
         Ok(boxes) => {
             // They may be new ones: what an agent reads there is not to wait for the next change.
             mail.snapshots.soon(folder, &List::ALL);
+            let watched = watch_boxes(mail, watch, &boxes).is_ok();
             // What came before is not told.
             worker.hints.send(Hint::Rescan);
-            watch_boxes(mail, watch, &boxes).is_ok()
+            watched
         }
         Err(error) => {
             unopened(mail, folder, &error);
