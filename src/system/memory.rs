@@ -27,9 +27,9 @@ pub fn be_frugal() {
     }
 }
 
-/// Lets go of what only the start needed: free memory of the heap, and the pages of code, and of the program's own constants, that
-/// were needed once. The kernel keeps them in its cache of files, and maps each again where it is needed. Returns how many bytes of
-/// files may be mapped; none where `/proc` can't be read.
+/// Lets go of what only the start needed: free memory of the heap, and the pages of code that were run once. The kernel keeps code
+/// in its cache of files, and maps it again where it is run. Returns how many bytes of code may be mapped; none where `/proc` can't
+/// be read.
 pub fn let_go_of_the_start() -> usize {
     #[cfg(target_env = "gnu")]
     // SAFETY: takes an integer; the heap's own locks are held by the call.
@@ -37,31 +37,27 @@ pub fn let_go_of_the_start() -> usize {
         libc::malloc_trim(0);
     }
     let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
-    let program = rustix::fs::stat("/proc/self/exe").map_or(0, |stat| stat.st_ino);
-    let clean = clean_in(&maps, program);
-    for pages in &clean {
-        // SAFETY: an unwritable mapping of a file. Nothing of it is changed in memory (neither code nor what is before it is
-        // relocated), so each page is read from the file again as it was.
+    let code = code_in(&maps);
+    for pages in &code {
+        // SAFETY: an executable, unwritable mapping of a file. Nothing of it is changed in memory (code is not relocated), so each
+        // page is read from the file again as it was.
         unsafe { libc::madvise(pages.start as *mut libc::c_void, pages.len(), libc::MADV_DONTNEED) };
     }
-    clean.iter().map(ExactSizeIterator::len).sum()
+    code.iter().map(ExactSizeIterator::len).sum()
 }
 
-/// Returns where files are mapped as code, and where the beginning of the program's file is (its inode is `program`), of the
-/// text of `/proc/PID/maps`. What else can only be read may have been written before: the loader puts addresses there.
-fn clean_in(maps: &str, program: u64) -> Vec<Range<usize>> {
-    let clean = |line: &str| {
+/// Returns where files are mapped as code, of the text of `/proc/PID/maps`.
+fn code_in(maps: &str) -> Vec<Range<usize>> {
+    let code = |line: &str| {
         let mut words = line.split_ascii_whitespace();
-        let (range, rights, offset) = (words.next()?, words.next()?, words.next()?);
-        let inode = words.nth(1)?.parse::<u64>().ok()?;
-        // Private, readable, not writable; of a file, which has a path.
-        let is_of_a_file = words.next()?.starts_with('/');
-        let is_constant = rights == "r--p" && u64::from_str_radix(offset, 16) == Ok(0) && inode == program;
+        let (range, rights) = (words.next()?, words.next()?);
+        // Private, readable, executable, not writable; of a file, which has a path.
+        let file = words.nth(3)?;
         let (from, to) = range.split_once('-')?;
         let at = |hex| usize::from_str_radix(hex, 16).ok();
-        (is_of_a_file && (rights == "r-xp" || is_constant)).then_some(at(from)?..at(to)?)
+        (rights == "r-xp" && file.starts_with('/')).then_some(at(from)?..at(to)?)
     };
-    maps.lines().filter_map(clean).collect()
+    maps.lines().filter_map(code).collect()
 }
 
 #[cfg(test)]
@@ -69,25 +65,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn clean_is_code_and_the_beginning_of_the_program_and_nothing_that_the_loader_writes_to() {
+    fn code_is_what_is_mapped_of_files_to_be_run_and_not_to_be_written() {
         let maps = "\
 55d000000000-55d000500000 r--p 00000000 fd:00 12 /usr/bin/g2
 55d000500000-55d001300000 r-xp 00500000 fd:00 12 /usr/bin/g2
-55d001300000-55d001310000 r--p 01300000 fd:00 12 /usr/bin/g2
-55d001310000-55d001400000 rw-p 01310000 fd:00 12 /usr/bin/g2
+55d001300000-55d001400000 rw-p 01300000 fd:00 12 /usr/bin/g2
 7f0000000000-7f0000001000 rwxp 00000000 fd:00 13 /usr/lib/odd.so
 7f0000002000-7f0000003000 r-xp 00000000 00:00 0
 7ffc00000000-7ffc00002000 r-xp 00000000 00:00 0 [vdso]
-7f0000003000-7f0000004000 r--p 00000000 fd:00 14 /usr/lib/libc.so.6 (deleted)
 7f0000004000-7f0000005000 r-xp 00001000 fd:00 14 /usr/lib/libc.so.6 (deleted)
-7f0000005000-7f0000006000 r--s 00000000 fd:00 12 /root/data/g2.sqlite-shm
 nonsense
 ";
-        let code = [0x55d0_0050_0000..0x55d0_0130_0000, 0x7f00_0000_4000..0x7f00_0000_5000];
-        assert_eq!(clean_in(maps, 0), code);
-        let [code, later] = code;
-        assert_eq!(clean_in(maps, 12), [0x55d0_0000_0000..0x55d0_0050_0000, code, later]);
-        assert!(clean_in("", 12).is_empty());
+        assert_eq!(code_in(maps), [0x55d0_0050_0000..0x55d0_0130_0000, 0x7f00_0000_4000..0x7f00_0000_5000]);
+        assert!(code_in("").is_empty());
     }
 
     #[test]
