@@ -18,7 +18,7 @@ const GROUPS: usize = 100_000;
 /// mailboxes of `root` need.
 ///
 /// To be called while the process has one thread. Of one with more, the kernel waits some 10 ms for all processors each time
-/// when it doubles the table, in the call that opened a file: seven times for 1 000 groups.
+/// when it doubles the table, in the call that opened a file: seven times for 1 000 groups. A second call changes nothing.
 pub fn make_room_for_files(root: &Path) {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     if current != maximum {

@@ -356,7 +356,7 @@ pub(super) fn give_to(file: impl rustix::fd::AsFd, owner: Option<Owner>) -> rust
     give_to_known(file, &is, owner)
 }
 
-/// Gives an open file of which it is known what it `is` to its owner, where it is not theirs already.
+/// As [`give_to`], of a file whose `fstat` is known.
 pub(super) fn give_to_known(
     file: impl rustix::fd::AsFd,
     is: &rustix::fs::Stat,

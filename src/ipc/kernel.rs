@@ -49,7 +49,7 @@ struct Handle {
 /// # Panics
 /// Outside a runtime of tokio.
 pub(super) fn awaited(descriptor: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
-    // SAFETY: an `OwnedFd` is the same open descriptor from here until it is dropped, and what is returned owns it.
+    // SAFETY: the `AsyncFd` owns the `OwnedFd`, which is one open descriptor, always the same, until it is dropped.
     Ok(unsafe { AsyncFd::register_with_interest(descriptor, Interest::READABLE) }?)
 }
 

@@ -53,7 +53,7 @@ pub enum WatchError {
 const READ: usize = 16 << 10;
 
 /// What the kernel tells of a box: a file that was renamed into it or closed by its writer, and its own end. No event of
-/// reading, making or removing a file: a claim is told of once, by its rename within the box.
+/// reading, making or removing a file. Of a claim one event tells: its rename within the box.
 const TOLD: WatchFlags = WatchFlags::MOVED_TO
     .union(WatchFlags::CLOSE_WRITE)
     .union(WatchFlags::DELETE_SELF)
@@ -65,7 +65,7 @@ const TOLD: WatchFlags = WatchFlags::MOVED_TO
 /// One inotify instance for the command boxes of all groups, so that events of both boxes come in one order. Its events are
 /// read by the task that asks for the next hint: no thread stands between.
 ///
-/// `notify` lets nobody choose what is told and takes two rounds through a thread of its own for each folder.
+/// `notify` offers no choice of events, and each folder takes it two rounds through a thread of its own.
 #[derive(Debug)]
 pub struct Watch {
     /// `None`: there is none to be had by now.

@@ -32,6 +32,10 @@ impl World {
         std::fs::rename(building, self.path(b, name)).unwrap();
     }
 
+    fn open(&self, group: &str) -> GroupBoxes {
+        GroupBoxes::open(&self.host, &Folder::parse(group).unwrap(), None).unwrap()
+    }
+
     async fn next(&mut self) -> Hint {
         tokio::time::timeout(Duration::from_secs(60), self.watch.next()).await.expect("a hint")
     }
@@ -111,7 +115,7 @@ async fn a_box_that_goes_away_is_told_and_watching_again_mends_it() {
     std::fs::rename(&tasks, w.root.path().join("elsewhere")).unwrap();
     let lost = Hint::Lost { folder: w.boxes.folder().clone() };
     assert_eq!(w.next().await, lost);
-    w.boxes = GroupBoxes::open(&w.host, &Folder::parse("main").unwrap(), None).unwrap();
+    w.boxes = w.open("main");
     w.watch.watch_group(&w.boxes).unwrap();
     w.publish(CommandBox::Tasks, "again.json");
     let again = w.file(CommandBox::Tasks, "again.json");
@@ -124,7 +128,7 @@ async fn what_was_told_before_a_group_is_watched_again_is_not_lost() {
     w.publish(CommandBox::Tasks, "kept.json");
     let messages = w.boxes.path_of(CommandBox::Messages.name());
     std::fs::rename(&messages, w.root.path().join("elsewhere")).unwrap();
-    w.boxes = GroupBoxes::open(&w.host, &Folder::parse("main").unwrap(), None).unwrap();
+    w.boxes = w.open("main");
     w.watch.watch_group(&w.boxes).unwrap();
     w.publish(CommandBox::Messages, "new.json");
     let (kept, new) = (w.file(CommandBox::Tasks, "kept.json"), w.file(CommandBox::Messages, "new.json"));
@@ -141,7 +145,7 @@ async fn a_group_that_is_no_more_watched_tells_nothing_and_costs_the_kernel_noth
         let text = std::fs::read_to_string(Path::new("/proc/self/fdinfo").join(fd.to_string())).unwrap();
         text.lines().filter(|line| line.starts_with("inotify ")).count()
     };
-    let other = GroupBoxes::open(&w.host, &Folder::parse("other").unwrap(), None).unwrap();
+    let other = w.open("other");
     w.watch.watch_group(&other).unwrap();
     assert_eq!(watches(&w), 4);
     w.publish(CommandBox::Tasks, "x.json");
@@ -158,8 +162,7 @@ async fn a_group_that_is_no_more_watched_tells_nothing_and_costs_the_kernel_noth
 #[tokio::test]
 async fn a_box_that_is_moved_to_another_group_is_watched_as_that_groups() {
     let mut w = world();
-    let open = |w: &World, name| GroupBoxes::open(&w.host, &Folder::parse(name).unwrap(), None).unwrap();
-    let other = open(&w, "other");
+    let other = w.open("other");
     w.watch.watch_group(&other).unwrap();
     let (ours, theirs) = (w.boxes.path_of(BoxName::Messages), other.path_of(BoxName::Messages));
     std::fs::rename(&ours, w.root.path().join("elsewhere")).unwrap();
@@ -167,7 +170,7 @@ async fn a_box_that_is_moved_to_another_group_is_watched_as_that_groups() {
     let lost = |folder: &Folder| Hint::Lost { folder: folder.clone() };
     assert_eq!([w.next().await, w.next().await], [lost(w.boxes.folder()), lost(other.folder())]);
     for name in ["main", "other"] {
-        let boxes = open(&w, name);
+        let boxes = w.open(name);
         w.watch.watch_group(&boxes).unwrap();
     }
     w.publish(CommandBox::Messages, "x.json");

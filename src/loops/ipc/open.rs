@@ -59,8 +59,8 @@ pub(super) async fn known_groups(mail: &Mailboxes) -> Option<Known> {
     }
 }
 
-/// Opens the boxes of every group that has none yet, starts its worker and has it look at what is there already. Groups
-/// whose boxes can't be opened are tried again by [`watch_again`].
+/// Opens the boxes of every group that has none yet and starts its worker, which looks at what is there already.
+/// [`watch_again`] tries those again that can't be opened.
 pub(super) fn open_groups(
     mail: &Arc<Mailboxes>,
     known: Option<Known>,
