@@ -181,6 +181,14 @@ pub(in crate::store) fn note(c: &Connection, claim: i64) -> Result<Option<Note>>
         .optional()?)
 }
 
+/// Returns the highest claim of which a receipt or a decision of a person is known; 0 where there is none.
+pub(in crate::store) fn last_claim(c: &Connection) -> Result<i64> {
+    Ok(c.prepare_cached(
+        "SELECT max(coalesce((SELECT max(claim_id) FROM receipts), 0), coalesce((SELECT max(claim_id) FROM by_hand), 0))",
+    )?
+    .query_row([], |r| r.get(0))?)
+}
+
 pub(in crate::store) fn tried_as(c: &Connection, claim: i64) -> Result<Option<i64>> {
     Ok(c.prepare_cached("SELECT claim_id FROM by_hand WHERE retry_of = ?1")?
         .query_row([claim], |r| r.get(0))

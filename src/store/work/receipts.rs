@@ -12,7 +12,9 @@ use sha2::{Digest as _, Sha256};
 
 use crate::domain::{host::zone::Zones, platforms::attachments::Attachment, states::CommandOutcome};
 use crate::store::{
-    Bounds, Result, Store, StoreError, columns::Columns as _, work::sessions::Transcripts,
+    Bounds, Result, Store, StoreError,
+    columns::Columns as _,
+    work::{by_hand, sessions::Transcripts},
     writer::in_savepoint,
 };
 
@@ -20,9 +22,11 @@ mod act;
 mod effects;
 mod facts;
 mod proof;
+mod recall;
 mod settle;
 
 pub(in crate::store) use effects::{change_task, create_task};
+use recall::Recall;
 use settle::{Verdict, keep, let_go, settle};
 
 /// A claimed file, ready to be decided.
@@ -155,7 +159,7 @@ impl Store {
         now: Time,
     ) -> impl Future<Output = Result<Settled>> + Send + use<> {
         let bounds = self.bounds_now();
-        self.write(move |c| settle(c, &file, &Rules { zones, bounds }, now))
+        self.write(move |c| settle(c, &file, &Rules { zones, bounds }, &mut Recall::default(), now))
     }
 
     /// Decides command files one after the other, a savepoint each, in one commit. Where the world fails for one, none
@@ -172,9 +176,12 @@ impl Store {
     ) -> impl Future<Output = Result<Vec<Result<Settled>>>> + Send + use<> {
         let rules = Rules { zones, bounds: self.bounds_now() };
         self.write_pieces(move |c| {
-            let (mut outcomes, mut replies) = (Vec::new(), 0);
+            let (mut outcomes, mut replies, mut recall) = (Vec::new(), 0, Recall::default());
             for file in &files {
-                let outcome = in_savepoint(c, |c| settle(c, file, &rules, now));
+                let outcome = in_savepoint(c, |c| settle(c, file, &rules, &mut recall, now));
+                if outcome.is_err() {
+                    recall.forget();
+                }
                 replies += outcome.as_ref().map_or(0, |settled| settled.receipt.reply_bytes());
                 let ends = outcome.as_ref().is_err_and(StoreError::is_worlds_fault) || c.is_autocommit();
                 outcomes.push(outcome);
@@ -209,7 +216,8 @@ impl Store {
     ) -> Result<std::result::Result<Vec<Outcome>, Refusal>> {
         let rules = Rules { zones, bounds: self.bounds_now() };
         self.write(move |c| {
-            let acted = act::act(c, &act::Cause::Person(&said), &caller, &command, &rules, now)?;
+            let cause = act::Cause::Person(&said);
+            let acted = act::act(c, &cause, &caller, &command, &rules, &mut Recall::default(), now)?;
             Ok(acted.map(|acted| acted.outcomes))
         })
         .await
@@ -217,13 +225,7 @@ impl Store {
 
     /// Returns the highest claim id that is known of: of any receipt, and of any decision of a person.
     pub fn last_claim(&self) -> Result<i64> {
-        self.read(|c| {
-            Ok(c.query_row(
-                "SELECT max(coalesce((SELECT max(claim_id) FROM receipts), 0), coalesce((SELECT max(claim_id) FROM by_hand), 0))",
-                [],
-                |r| r.get(0),
-            )?)
-        })
+        self.read(by_hand::last_claim)
     }
 
     /// Returns one receipt.
@@ -308,7 +310,10 @@ mod tests {
     use crate::store::NewGroup;
 
     fn file(claim: i64, text: &str) -> CommandFile {
-        let json = serde_json::json!({"type": "send_message", "chatJid": "local:main", "text": text});
+        holding(claim, &serde_json::json!({"type": "send_message", "chatJid": "local:main", "text": text}))
+    }
+
+    fn holding(claim: i64, json: &serde_json::Value) -> CommandFile {
         CommandFile {
             claim,
             group: Folder::parse("main").unwrap(),
@@ -353,6 +358,38 @@ mod tests {
         let said = store.outbox(None, None).await.unwrap();
         let said: Vec<&str> = said.iter().map(|row| row.text.get(..5).unwrap_or(&row.text)).collect();
         assert_eq!(said, ["first", "xxxxx", "third"]);
+    }
+
+    #[tokio::test]
+    async fn a_command_finds_what_one_before_it_in_the_same_commit_changed() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::open(&dir.path().join("g2.sqlite")).unwrap();
+        let folder = Folder::parse("main").unwrap();
+        let group = NewGroup { folder, name: "Main".into(), is_main: true, trigger: "@G2".into() };
+        store.add_group(group, Vec::new(), Time(0)).await.unwrap();
+        let task = serde_json::json!({"type": "schedule_task", "prompt": "x", "schedule_type": "interval", "schedule_value": "1h", "targetJid": "local:new"});
+        let files = [
+            serde_json::json!({"type": "send_message", "chatJid": "local:new", "text": "of a chat that is not known"}),
+            task.clone(),
+            serde_json::json!({"type": "register_group", "jid": "local:new", "name": "New", "folder": "new", "trigger": "@G2"}),
+            task,
+        ];
+        let files = (1..).zip(&files).map(|(claim, json)| holding(claim, json)).collect();
+        let outcomes = store.settle_all(files, Zones::utc(), Time(0)).await.unwrap();
+        let outcomes: Vec<_> =
+            outcomes.into_iter().map(|outcome| outcome.map(|settled| settled.receipt.outcome)).collect();
+        let [Ok(said), Ok(too_early), Ok(registered), Ok(scheduled)] = outcomes.as_slice() else {
+            panic!("{outcomes:?}")
+        };
+        assert_eq!(
+            [said, too_early, registered, scheduled],
+            [
+                &CommandOutcome::Applied,
+                &CommandOutcome::Refused,
+                &CommandOutcome::Applied,
+                &CommandOutcome::Applied
+            ]
+        );
     }
 
     #[tokio::test]

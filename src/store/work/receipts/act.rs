@@ -3,7 +3,12 @@
 use ipc_handlers::{Caller, Command, Outcome, Refusal, Time};
 use rusqlite::Connection;
 
-use super::{CommandFile, Rules, effects::apply, facts::facts};
+use super::{
+    CommandFile, Rules,
+    effects::{apply, refuses_first},
+    facts::facts,
+    recall::Recall,
+};
 use crate::domain::{host::zone::Zone, platforms::attachments::Attachment};
 use crate::store::{Result, work::sessions::Transcripts, writer::execute};
 
@@ -68,26 +73,35 @@ pub(super) fn act(
     caller: &Caller,
     command: &Command,
     rules: &Rules,
+    recall: &mut Recall,
     now: Time,
 ) -> Result<std::result::Result<Acted, Refusal>> {
-    let facts = facts(c, caller, command, &rules.zones, now)?;
+    let facts = facts(c, caller, command, &rules.zones, recall, now)?;
     let effects = match ipc_handlers::decide(caller, command, &facts) {
         Ok(effects) => effects,
         Err(refusal) => return Ok(Err(refusal)),
     };
-    execute(c, "SAVEPOINT effects")?;
     let clock = Zone { name: facts.zone_name, zone: facts.zone };
+    let may_be_undone = effects.len() > 1 || !effects.iter().all(refuses_first);
+    if may_be_undone {
+        execute(c, "SAVEPOINT effects")?;
+    }
     let mut outcomes = Vec::new();
     for effect in &effects {
         match apply(c, cause, caller, effect, rules, &clock, now)? {
             Ok(outcome) => outcomes.push(outcome),
             Err(not_applied) => {
-                execute(c, "ROLLBACK TO effects")?;
-                execute(c, "RELEASE effects")?;
+                if may_be_undone {
+                    execute(c, "ROLLBACK TO effects")?;
+                    execute(c, "RELEASE effects")?;
+                }
                 return Ok(Err(not_applied.into()));
             }
         }
+        recall.after(effect);
     }
-    execute(c, "RELEASE effects")?;
+    if may_be_undone {
+        execute(c, "RELEASE effects")?;
+    }
     Ok(Ok(Acted { outcomes, zone: clock.zone }))
 }

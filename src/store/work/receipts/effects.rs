@@ -17,6 +17,23 @@ pub(in crate::store) use task::{change as change_task, create as create_task};
 /// What one effect came to.
 type Applied = Result<std::result::Result<Outcome, NotApplied>>;
 
+/// Whether an effect that is refused has written nothing.
+pub(super) fn refuses_first(effect: &Effect) -> bool {
+    match effect {
+        Effect::Say { .. }
+        | Effect::ListTasks { .. }
+        | Effect::ListGroups
+        | Effect::SearchSessions { .. }
+        | Effect::ClearSession { .. }
+        | Effect::ResumeSession { .. }
+        | Effect::ArchiveSession { .. } => true,
+        Effect::CreateTask(_)
+        | Effect::ChangeTask { .. }
+        | Effect::CancelTask { .. }
+        | Effect::RegisterGroup(_) => false,
+    }
+}
+
 /// Applies one effect.
 pub(super) fn apply(
     c: &Connection,

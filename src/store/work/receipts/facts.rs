@@ -1,40 +1,29 @@
 //! What is known when a command is decided, read in the transaction that applies its effects.
 
 use ipc_handlers::{
-    Caller, Command, Facts, Folder, RunSeat, Time,
+    Caller, Command, Facts, Folder, Time,
     facts::{ArchiveFacts, ChatFacts, GroupFacts, TaskFacts},
 };
-use rusqlite::{Connection, OptionalExtension};
+use rusqlite::Connection;
 
-use super::effects::within;
+use super::{effects::within, recall::Recall};
 use crate::domain::host::zone::{Zone, Zones};
 use crate::store::{
     Result,
-    talk::{chats, groups},
+    talk::groups,
     work::{sessions, tasks},
 };
-
-pub(super) fn run_seat(c: &Connection, run: i64) -> Result<Option<RunSeat>> {
-    Ok(c.prepare_cached("SELECT lane_id, chat_jid FROM runs WHERE id = ?1")?
-        .query_row([run], |r| Ok((r.get::<_, Option<i64>>("lane_id")?, r.get::<_, String>("chat_jid")?)))
-        .optional()?
-        .and_then(|(lane, chat_jid)| lane.map(|lane| RunSeat { run, lane, chat_jid })))
-}
 
 pub(super) fn facts(
     c: &Connection,
     caller: &Caller,
     command: &Command,
     zones: &Zones,
+    recall: &mut Recall,
     now: Time,
 ) -> Result<Facts> {
     let wants = command.wants(caller);
-    let chat = match wants.chat {
-        Some(jid) if chats::is_known(c, &jid)? => {
-            Some(ChatFacts { groups: groups::groups_of(c, &jid)?, jid })
-        }
-        Some(_) | None => None,
-    };
+    let chat = wants.chat.map(|jid| recall.chat(c, jid)).transpose()?.flatten();
     let tasks = match &wants.task {
         // Another group's are as absent.
         Some((_, Some(other))) if !caller.may_touch(other) => Vec::new(),
@@ -53,9 +42,9 @@ pub(super) fn facts(
             .map(|(group, session_id)| ArchiveFacts { id, group, session_id }),
         None => None,
     };
-    let own_chats = groups::chats_of(c, &caller.group)?;
+    let own_chats = recall.own_chats(c, caller)?;
     let Zone { name: zone_name, zone } =
-        groups::zone_of(c, whose_clock(caller, tasks.first(), chat.as_ref()), zones)?;
+        recall.zone(c, whose_clock(caller, tasks.first(), chat.as_ref()), zones)?;
     Ok(Facts { now, zone, zone_name, chat, own_chats, tasks, group, archive })
 }
 

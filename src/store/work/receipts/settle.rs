@@ -8,8 +8,8 @@ use rusqlite::{Connection, OptionalExtension, params};
 use super::{
     CommandFile, LONG_REPLY, Proof, Receipt, Rules, Settled,
     act::{Cause, act},
-    facts::run_seat,
     proof::run_of_token,
+    recall::Recall,
     receipt,
 };
 use crate::domain::{
@@ -19,7 +19,6 @@ use crate::domain::{
 use crate::store::{
     Result, audit,
     stored::stored_by,
-    talk::groups,
     work::by_hand::{self, Note},
 };
 
@@ -52,9 +51,17 @@ impl Verdict {
     }
 }
 
-pub(super) fn settle(c: &Connection, file: &CommandFile, rules: &Rules, now: Time) -> Result<Settled> {
+pub(super) fn settle(
+    c: &Connection,
+    file: &CommandFile,
+    rules: &Rules,
+    recall: &mut Recall,
+    now: Time,
+) -> Result<Settled> {
     let digest = &file.digest;
-    let known = match receipt(c, "claim_id = ?1", params![file.claim])? {
+    let may_know = recall.may_know(c, file.claim)?;
+    let by_claim = if may_know { receipt(c, "claim_id = ?1", params![file.claim])? } else { None };
+    let known = match by_claim {
         Some(known) => Some(known),
         // The same file, holding the same: one that was rewritten in place since is another command.
         None => receipt(
@@ -65,12 +72,12 @@ pub(super) fn settle(c: &Connection, file: &CommandFile, rules: &Rules, now: Tim
     };
     if let Some(receipt) = known {
         let reply = match &receipt.reply {
-            None => answered_anew(c, file, &receipt, rules, now)?,
+            None => answered_anew(c, file, &receipt, rules, recall, now)?,
             Some(_) => receipt.reply.clone(),
         };
         return Ok(Settled { receipt: Receipt { reply, ..receipt }, fresh: false });
     }
-    let note = by_hand::note(c, file.claim)?;
+    let note = if may_know { by_hand::note(c, file.claim)? } else { None };
     let tried_again = matches!(note, Some(Note::RetryOf(_)));
     // The group's run of now has nothing to do with it.
     let of_nobody = tried_again.then(|| CommandFile { run: None, ..file.clone() });
@@ -104,23 +111,31 @@ pub(super) fn settle(c: &Connection, file: &CommandFile, rules: &Rules, now: Tim
                         replay_of: Some(claim),
                         ..Verdict::refused(None, Some(id), Refusal::request_id_reused(id))
                     },
-                    (None, _, Ok(None), _) => decide(c, file, envelope, rules, now)?,
+                    (None, _, Ok(None), _) => decide(c, file, envelope, rules, recall, now)?,
                     (None, _, Ok(run), _) => {
                         // Its token knows better than whose turn it was when the file was claimed.
                         let file = CommandFile { run, ..file.clone() };
-                        let verdict = decide(c, &file, envelope, rules, now)?;
-                        return kept(c, &file, verdict, rules, now);
+                        let verdict = decide(c, &file, envelope, rules, recall, now)?;
+                        return kept(c, &file, verdict, rules, recall, now);
                     }
                 }
             }
         },
     };
-    kept(c, file, verdict, rules, now)
+    kept(c, file, verdict, rules, recall, now)
 }
 
 /// Writes the receipt, and lets go of long replies of the group that are more than is kept.
-fn kept(c: &Connection, file: &CommandFile, verdict: Verdict, rules: &Rules, now: Time) -> Result<Settled> {
+fn kept(
+    c: &Connection,
+    file: &CommandFile,
+    verdict: Verdict,
+    rules: &Rules,
+    recall: &mut Recall,
+    now: Time,
+) -> Result<Settled> {
     let settled = keep(c, file, verdict, now)?;
+    recall.kept(file.claim);
     if settled.receipt.reply_bytes() >= LONG_REPLY {
         let_go(c, &file.group, rules.bounds.replies)?;
     }
@@ -162,6 +177,7 @@ fn answered_anew(
     file: &CommandFile,
     receipt: &Receipt,
     rules: &Rules,
+    recall: &mut Recall,
     now: Time,
 ) -> Result<Option<Vec<u8>>> {
     if receipt.outcome != CommandOutcome::Applied
@@ -173,7 +189,7 @@ fn answered_anew(
     // What a search finds now would be seen before it is written down.
     let file = CommandFile { found: None, ..file.clone() };
     let Some(envelope) = file.envelope() else { return Ok(None) };
-    match decide(c, &file, envelope, rules, now) {
+    match decide(c, &file, envelope, rules, recall, now) {
         Ok(verdict) => Ok(verdict.reply),
         Err(error) if error.is_worlds_fault() => Err(error),
         Err(_) => Ok(None),
@@ -279,12 +295,13 @@ fn decide(
     file: &CommandFile,
     envelope: &envelope::Envelope,
     rules: &Rules,
+    recall: &mut Recall,
     now: Time,
 ) -> Result<Verdict> {
     let command = &envelope.command;
     let kind = Some(command.type_name().to_owned());
     let id = envelope.request_id.as_ref();
-    let Some(is_main) = groups::is_main(c, &file.group)? else {
+    let Some(is_main) = recall.is_main(c, &file.group)? else {
         let refusal = Refusal::new(
             Code::NotAuthorized,
             format!("group {} is not registered", file.group),
@@ -301,9 +318,9 @@ fn decide(
     let caller = Caller {
         group: file.group.clone(),
         is_main,
-        run: file.run.map(|run| run_seat(c, run)).transpose()?.flatten(),
+        run: file.run.map(|run| recall.seat(c, run)).transpose()?.flatten(),
     };
-    match act(c, &Cause::File(file), &caller, command, rules, now)? {
+    match act(c, &Cause::File(file), &caller, command, rules, recall, now)? {
         Ok(acted) => {
             if command.is_lasting() {
                 let who = match &caller.run {
