@@ -1,6 +1,11 @@
 //! Settled in the store, then answered: snapshots, reply, set aside, and the claimed file's end.
 
-use std::{collections::BTreeSet, pin::Pin, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    pin::Pin,
+    sync::Arc,
+    time::Duration,
+};
 
 use ipc_handlers::{Code, Command, Folder, Refusal};
 
@@ -150,7 +155,7 @@ pub(super) fn answer_all(
     let began = clock::monotonic();
     show(mail, folder, &answers);
     let shown_in = began.elapsed();
-    answers.iter().for_each(|(pending, settled)| tell(pending, settled));
+    tell_all(&answers);
     answers.iter_mut().for_each(|(pending, settled)| let_go(mail, pending, settled));
     let mut rest = Vec::new();
     for (pending, settled) in answers {
@@ -174,14 +179,13 @@ pub(super) fn answer_all(
     let count = answers.len();
     for (n, (mut pending, settled)) in answers.into_iter().enumerate() {
         let receipt = &settled.receipt;
-        let _claim = tracing::error_span!("claim", claim = receipt.claim).entered();
         let aside = if unplaced.contains(&pending.claimed.id) && pending.unanswered < ANSWER_TRIES {
             false
         } else {
             let (bytes, reply) = (pending.kept.as_slice(), receipt.reply.as_deref());
             let kept = set_aside(mail, &pending.claimed, bytes, receipt, reply, later + count - 1 - n);
             if let Err(error) = &kept {
-                tracing::warn!(error = %chain(error), "setting a settled command aside failed; its receipt holds");
+                tracing::warn!(claim = receipt.claim, error = %chain(error), "setting a settled command aside failed; its receipt holds");
             }
             kept.is_ok()
         };
@@ -193,17 +197,49 @@ pub(super) fn answer_all(
     Answered { again, shown_in }
 }
 
+/// If more commands are answered together, the log says of those that were obeyed how many of each kind they are.
+const TOLD_SINGLY: usize = 16;
+
+/// Says in the log what came of commands.
+fn tell_all(answers: &[(Pending, Settled)]) {
+    let mut obeyed: BTreeMap<&str, Obeyed> = BTreeMap::new();
+    for (pending, settled) in answers {
+        let receipt = &settled.receipt;
+        let is_obeyed = settled.fresh && receipt.outcome == CommandOutcome::Applied;
+        if answers.len() <= TOLD_SINGLY || !is_obeyed {
+            tell(pending, settled);
+            continue;
+        }
+        let kind = receipt.kind.as_deref().unwrap_or("-");
+        let of_kind =
+            obeyed.entry(kind).or_insert(Obeyed { count: 0, first: receipt.claim, last: receipt.claim });
+        of_kind.count += 1;
+        of_kind.first = of_kind.first.min(receipt.claim);
+        of_kind.last = of_kind.last.max(receipt.claim);
+    }
+    for (kind, Obeyed { count, first, last }) in obeyed {
+        tracing::info!(kind, outcome = %CommandOutcome::Applied, count, first, last, "commands settled");
+    }
+}
+
+/// Commands of one kind that were obeyed.
+struct Obeyed {
+    count: usize,
+    /// The claims of the first and the last of them.
+    first: i64,
+    last: i64,
+}
+
 fn tell(pending: &Pending, settled: &Settled) {
     let receipt = &settled.receipt;
-    let _claim = tracing::error_span!("claim", claim = receipt.claim).entered();
     tracing::info!(
-        kind = receipt.kind.as_deref().unwrap_or("-"),
+        claim = receipt.claim, kind = receipt.kind.as_deref().unwrap_or("-"),
         outcome = %receipt.outcome, code = receipt.code.map_or("-", Code::as_str), again = !settled.fresh,
         run = pending.file.run.unwrap_or(0), "command settled"
     );
     if receipt.code == Some(Code::NotAuthorized) {
         let reason = receipt.reason.as_deref().unwrap_or_default();
-        tracing::warn!(reason, "a command was not authorized");
+        tracing::warn!(claim = receipt.claim, reason, "a command was not authorized");
     }
 }
 

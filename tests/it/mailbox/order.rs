@@ -142,3 +142,33 @@ fn the_last_files_of_a_dying_container_are_applied_in_order() {
     let expected: Vec<String> = (950..=999).rev().map(|n| n.to_string()).collect();
     assert_eq!(said(&root, 50)[..50], expected);
 }
+
+#[test]
+fn the_log_says_how_many_of_many_commands_were_obeyed_and_names_each_that_was_not() {
+    let root = Root::new("");
+    root.serve().terminate();
+    for n in 0..60 {
+        root.put_command("main", "messages", &format!("{n:02}.json"), &say(&n.to_string()));
+    }
+    let nobody = json!({"type": "cancel_task", "taskId": "nobody"});
+    root.put_command("main", "messages", "60.json", &nobody);
+    let _daemon = root.serve();
+    assert_eq!(said(&root, 60).len(), 60);
+    root.settled_file("main", "60.json");
+    let log = wait_for("the refusal in the log", || {
+        let log = root.log();
+        log.contains("outcome=refused").then_some(log)
+    });
+    let number = |line: &str, of: &str| -> usize {
+        let (_, after) = line.split_once(&format!(" {of}=")).unwrap();
+        after.split(' ').next().unwrap().parse().unwrap()
+    };
+    let together: Vec<&str> = log.lines().filter(|line| line.contains("commands settled")).collect();
+    let one_by_one = log.lines().filter(|line| line.contains("command settled")).count();
+    let counted: usize = together.iter().map(|line| number(line, "count")).sum();
+    assert!(!together.is_empty() && one_by_one >= 1, "{log}");
+    assert_eq!(counted + one_by_one, 61, "{log}");
+    for line in together {
+        assert_eq!(number(line, "last") - number(line, "first") + 1, number(line, "count"), "{line}");
+    }
+}
