@@ -84,20 +84,21 @@ pub(in crate::store) fn append(c: &Connection, entry: Entry) -> Result<(i64, Has
     Ok((id, hash))
 }
 
-/// Appends what an agent changed by a command. Of one that changes much, the first of a day alone are told.
+/// Appends what an agent changed by a command. Of one that changes much, the first of a day alone are told: `false`, and at this
+/// instant no other one is told either.
 pub(in crate::store) fn append_of_agent(
     c: &Connection,
     agent: &Folder,
     who: String,
     what: String,
     now: Time,
-) -> Result<()> {
+) -> Result<bool> {
     let nth: Option<Time> = c
         .prepare_cached("SELECT at FROM audit INDEXED BY audit_agents WHERE agent = ?1 ORDER BY id DESC LIMIT 1 OFFSET ?2")?
         .query_row(params![agent.as_str(), i64::try_from(OF_AGENT).unwrap_or(i64::MAX) - 1], |r| r.time("at"))
         .optional()?;
     if nth.is_some_and(|at| now.ms_since(at) < DAY_MS) {
-        return Ok(());
+        return Ok(false);
     }
     let entry = Entry {
         at: now,
@@ -109,7 +110,8 @@ pub(in crate::store) fn append_of_agent(
         why: None,
         agent: Some(agent.to_string()),
     };
-    append(c, entry).map(drop)
+    append(c, entry)?;
+    Ok(true)
 }
 
 /// Appends what a person changed in a chat.

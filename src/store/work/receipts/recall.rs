@@ -21,6 +21,8 @@ pub(super) struct Recall {
     chat: Last<String, Option<ChatFacts>>,
     own_chats: Last<Folder, Vec<String>>,
     zone: Last<Folder, Zone>,
+    /// The audit has as many changes of it as it keeps of one group in a day.
+    told_enough_of: Option<Folder>,
 }
 
 impl Recall {
@@ -74,6 +76,16 @@ impl Recall {
     /// Returns the zone of a group.
     pub(super) fn zone(&mut self, c: &Connection, group: &Folder, zones: &Zones) -> Result<Zone> {
         self.zone.of(group, || groups::zone_of(c, group, zones))
+    }
+
+    /// Whether the audit may be told what a group changed.
+    pub(super) fn tells_changes_of(&self, group: &Folder) -> bool {
+        self.told_enough_of.as_ref() != Some(group)
+    }
+
+    /// Takes in that the audit is told no more changes of a group.
+    pub(super) fn told_enough_of(&mut self, group: &Folder) {
+        self.told_enough_of = Some(group.clone());
     }
 
     /// Forgets what an effect may have changed.

@@ -322,13 +322,15 @@ fn decide(
     };
     match act(c, &Cause::File(file), &caller, command, rules, recall, now)? {
         Ok(acted) => {
-            if command.is_lasting() {
+            if command.is_lasting() && recall.tells_changes_of(&file.group) {
                 let who = match &caller.run {
                     Some(seat) => format!("agent of {} in run {}", file.group, seat.run),
                     None => format!("agent of {}", file.group),
                 };
                 let what = format!("{}, command {}", command.type_name(), file.claim);
-                audit::append_of_agent(c, &file.group, who, what, now)?;
+                if !audit::append_of_agent(c, &file.group, who, what, now)? {
+                    recall.told_enough_of(&file.group);
+                }
             }
             Ok(Verdict {
                 kind,
