@@ -25,7 +25,7 @@ use crate::{
     config::{Config, Environment, Live, Standing},
     domain::{host::errors::chain, runs::lanes::Holding, states::SandboxName},
     gateway::{self, Credentials, Gateway, OutsideLimits, Upstream},
-    ipc::{self, Claims, HostDirs, Watch},
+    ipc::{self, Claims, HostDirs, LeftBox, Watch},
     loops::{
         self, Allowances, Backups, Boxes, Budgets, Dispatch, Heartbeats, Held, Keeping, Machine, Mailboxes,
         Problems, Runs, Sights, Snapshots, amends, backups,
@@ -146,11 +146,21 @@ pub fn open_store(root: &Path) -> Result<Store> {
 }
 
 /// Removes the mailboxes of groups whose removal the last daemon did not finish.
-fn remove_left_boxes(dirs: &HostDirs, groups: BTreeSet<Folder>) {
-    match dirs.discard_boxes_but(&groups, LEFT_BOXES) {
-        Ok(gone) => gone.iter().for_each(
-            |group| tracing::warn!(group = %group, "the mailbox of a group that is gone is removed"),
-        ),
+fn remove_left_boxes(boxes: &Boxes, groups: &BTreeSet<Folder>) {
+    match boxes.dirs.discard_boxes_but(groups, LEFT_BOXES) {
+        Ok(gone) => {
+            for LeftBox { group, removed } in gone {
+                match removed {
+                    Ok(()) => {
+                        tracing::warn!(%group, "the mailbox of a group that is gone is removed");
+                    }
+                    Err(error) => {
+                        tracing::error!(%group, error = %chain(&error), "the mailbox of a group that is gone can't be removed; no group of that name has one before it is");
+                        boxes.leave(&group);
+                    }
+                }
+            }
+        }
         Err(error) => {
             tracing::error!(error = %chain(&error), "removing the mailboxes of groups that are gone failed");
         }
@@ -378,7 +388,7 @@ impl Daemon {
         });
 
         let groups: Vec<_> = store.groups().await?.into_iter().map(|group| group.folder).collect();
-        remove_left_boxes(&boxes.dirs, groups.iter().cloned().collect());
+        remove_left_boxes(&boxes, &groups.iter().cloned().collect());
         // Made by an answer, or a command, that the last daemon died over.
         for group in ipc::not_laid_out(&root, groups) {
             boxes.lay_out(&group);

@@ -161,6 +161,9 @@ impl Ipc {
                 let found = queue.rows(&context.root, &store).await?;
                 check_group(&store, &found.rows, group.as_deref()).await?;
                 show::rows(context, &rows.of(found.rows), &COLUMNS)?;
+                if let Some(unread) = found.unread.into_iter().next() {
+                    return Err(anyhow::Error::from(unread).into());
+                }
                 match (found.cut, rows.limit) {
                     // Who takes the list for the whole one has to learn that it is not.
                     (Some(cut), None) => Err(anyhow::anyhow!(cut).into()),

@@ -146,7 +146,7 @@ impl Waits {
         let health = store.health(now).ok();
         Self {
             messages_waiting: store.messages_waiting().ok(),
-            files_waiting: looked.is_ok().then_some(files),
+            files_waiting: looked.unread.is_empty().then_some(files),
             last_answer_at: health.as_ref().and_then(|health| health.last_answer_at),
             oldest_waiting_ms: health
                 .as_ref()

@@ -4,7 +4,11 @@
 use std::{collections::BTreeSet, ops::ControlFlow};
 
 use ipc_handlers::Folder;
-use rustix::{fd::OwnedFd, io::Errno};
+use rustix::{
+    fd::OwnedFd,
+    fs::{AtFlags, Mode},
+    io::Errno,
+};
 
 use super::{
     dir,
@@ -13,13 +17,21 @@ use super::{
     world::World,
 };
 
+/// A mailbox whose group is gone.
+#[derive(Debug)]
+pub struct LeftBox {
+    pub group: Folder,
+    /// Whether it is in the trash now, or why not.
+    pub removed: Result<(), World>,
+}
+
 impl HostDirs {
-    /// Moves the mailboxes of all groups but the `known` ones to the trash, at most `most` of them; returns whose. What is no
-    /// mailbox stays: one is a folder with all boxes in it.
+    /// Moves the mailboxes of all groups but the `known` ones to the trash, at most `most` of them; returns them. What is no
+    /// mailbox stays: one is a folder with all boxes in it, or one that can't be opened.
     ///
     /// # Errors
-    /// [`World`] when `data/ipc` can't be read, or a mailbox can't be moved.
-    pub fn discard_boxes_but(&self, known: &BTreeSet<Folder>, most: usize) -> Result<Vec<Folder>, World> {
+    /// [`World`] when `data/ipc` can't be read.
+    pub fn discard_boxes_but(&self, known: &BTreeSet<Folder>, most: usize) -> Result<Vec<LeftBox>, World> {
         let mut left = Vec::new();
         dir::each_name(&self.ipc, |name, _| {
             let group = name.to_str().ok().and_then(|name| Folder::parse(name).ok());
@@ -29,8 +41,8 @@ impl HostDirs {
             if left.len() < most { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
         })
         .map_err(|e| World::new("reading", self.path().join("ipc").display().to_string(), e))?;
-        left.iter().try_for_each(|group| self.discard_box(group))?;
-        Ok(left)
+        let discard = |group| LeftBox { removed: self.discard_box(&group), group };
+        Ok(left.into_iter().map(discard).collect())
     }
 
     /// Moves the folder of a group's mailbox to the trash. Only of a group without a container. That there is none is no error.
@@ -42,7 +54,15 @@ impl HostDirs {
             |e| World::new("removing", self.path().join("ipc").join(group.as_str()).display().to_string(), e);
         match dir::stat(&self.ipc, group.as_str()) {
             Ok(is) if FileKind::of(&is) != FileKind::Directory => Ok(()),
-            Ok(_) => self.discard(&self.ipc, group.as_str()).map_err(failed),
+            Ok(_) => match self.discard(&self.ipc, group.as_str()) {
+                // A folder that its owner may not write to can't get another parent. None but us is beside it.
+                Err(Errno::ACCESS) => {
+                    rustix::fs::chmodat(&self.ipc, group.as_str(), Mode::RWXU, AtFlags::empty())
+                        .and_then(|()| self.discard(&self.ipc, group.as_str()))
+                        .map_err(failed)
+                }
+                discarded => discarded.map_err(failed),
+            },
             Err(Errno::NOENT) => Ok(()),
             Err(other) => Err(failed(other)),
         }
@@ -52,7 +72,9 @@ impl HostDirs {
         let has = |held: &OwnedFd, b: BoxName| {
             dir::stat(held, b.as_str()).is_ok_and(|is| FileKind::of(&is) == FileKind::Directory)
         };
-        dir::open_dir(&self.ipc, group.as_str())
-            .is_ok_and(|held| BoxName::ALL.into_iter().all(|b| has(&held, b)))
+        match dir::open_dir(&self.ipc, group.as_str()) {
+            Ok(held) => BoxName::ALL.into_iter().all(|b| has(&held, b)),
+            Err(error) => error == Errno::ACCESS,
+        }
     }
 }

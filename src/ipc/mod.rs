@@ -29,6 +29,7 @@ pub use host::{HostDirs, Owner, sync_all};
 pub use inside::{Inside, InsideError, InsideStamp, file_inside, is_only_name, read_inside, stamp_inside};
 pub use kernel::Writer;
 pub use layout::{lay_out_group, not_laid_out};
+pub use left::LeftBox;
 pub use mailbox::{
     COMMAND_LIMIT, Claimed, Claims, DONE_FILES, HEAD, LeftOver, Origin, OriginKind, Read, ReadError, Source,
     Why,

@@ -38,7 +38,7 @@ mod transcripts;
 mod worker;
 
 use open::{
-    Line, act_on_identity, clear, known_groups, look_at_identity, open_groups, refuse_gone, reopen,
+    Line, act_on_identity, clear, known_groups, look_at_identity, open_groups, put_off, refuse_gone, reopen,
     watch_again,
 };
 pub use recover::{Left, recover};
@@ -154,8 +154,12 @@ pub async fn run(
                     }
                 }
                 Ask::Settle(claimed, done) => {
-                    if let Some(worker) = workers.get(&claimed.folder) {
-                        let _ = worker.jobs.send(Job::Settle(Box::new(claimed), done));
+                    match workers.get(&claimed.folder) {
+                        Some(worker) => drop(worker.jobs.send(Job::Settle(Box::new(claimed), done))),
+                        None => {
+                            put_off(&mail, claimed, &mut growing).await;
+                            let _ = done.send(());
+                        }
                     }
                 }
             },

@@ -18,7 +18,7 @@ use crate::{
         runs::lanes::{Event, Holding, LaneId, WaitingLane},
     },
     gateway::Gateway,
-    ipc::{Claimed, Claims, GroupBoxes},
+    ipc::{Claimed, Claims, GroupBoxes, peek},
     ops::{self, Answer, By, Keeper, Later, Op, OpCode, OpError, World, ipc::ByHand},
     store::Store,
 };
@@ -105,7 +105,23 @@ impl Keeping {
         if self.mailboxes.send(Ask::Drain(group.clone(), done)).is_ok() {
             let _ = drained.await;
         }
-        Ok(())
+        self.check_settled(group)
+    }
+
+    /// What lies in a group's boxes goes with them: a command that is not settled would be lost.
+    fn check_settled(&self, group: &Folder) -> Result<(), OpError> {
+        // A directory is never settled.
+        let waiting = peek::waiting(&self.root.join("data"), [group], 1).whole()?;
+        let mut left = waiting.seen - waiting.directories;
+        for claimed in self.claims.left_over()?.claims {
+            left += usize::from(claimed.folder == *group && self.store.receipt(claimed.id)?.is_none());
+        }
+        if left == 0 {
+            return Ok(());
+        }
+        Err(OpError::refused(format!("{left} commands of group {group} are not settled")).hint(format!(
+            "see `g2 ipc list --group {group}` and `g2 status`; when they are settled or dropped, remove the group"
+        )))
     }
 
     async fn wait_for_end(&self, group: &Folder) -> Result<(), OpError> {

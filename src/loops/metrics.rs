@@ -91,21 +91,20 @@ fn rows(figures: &Figures) -> Vec<Family> {
 async fn queues(store: &Store, root: &Path, figures: &Figures, now: Time) -> Result<Vec<Family>, StoreError> {
     let groups = store.groups().await?;
     let (mut files, mut oldest_file): (i64, Option<Time>) = (0, None);
-    let looked = peek::each_waiting(&root.join("data"), groups.iter().map(|group| &group.folder), |lying| {
+    let _ = peek::each_waiting(&root.join("data"), groups.iter().map(|group| &group.folder), |lying| {
         if !lying.is_directory {
             files += 1;
             oldest_file = Some(oldest_file.map_or(lying.since, |oldest| oldest.min(lying.since)));
         }
     });
     let texts = figures.outbox.iter().map(|(_, count)| count).sum::<i64>();
-    let mut queues = vec![
+    let queues = [
         ("messages", store.messages_waiting()?, store.health(now)?.oldest_waiting_at),
         ("texts", texts, figures.oldest_text),
         ("questions", figures.questions, figures.oldest_question),
+        // Of boxes that can be read.
+        ("commands", files, oldest_file),
     ];
-    if looked.is_ok() {
-        queues.push(("commands", files, oldest_file));
-    }
     let age = |oldest: Option<Time>| oldest.map_or(0.0, |at| now.ms_since(at).max(0) as f64 / 1_000.0);
     let each = |value: &dyn Fn(i64, Option<Time>) -> f64| {
         queues

@@ -159,7 +159,7 @@ async fn look(store: &Store, data: &Path, horizon: Horizon) -> Result<Keep, Prun
     blocking(move || {
         let mut oldest = BTreeMap::new();
         for group in &groups {
-            match peek::waiting(&data, [group], 1) {
+            match peek::waiting(&data, [group], 1).whole() {
                 Ok(waiting) if !waiting.partial => {
                     let since = waiting.files.first().map(|file| file.since);
                     oldest.extend(since.map(|since| (group.to_string(), Some(since))));

@@ -77,7 +77,7 @@ impl<'a> Alone<'a> {
         let data = self.root.join("data");
         let claimed = self.claimed_of(group)?;
         // A directory is never settled: it goes with the boxes.
-        let waiting = peek::waiting(&data, [group], 1)?;
+        let waiting = peek::waiting(&data, [group], 1).whole()?;
         match waiting.seen - waiting.directories + claimed {
             0 => Ok(()),
             left => Err(OpError::refused(format!("{left} commands of group {group} are not settled yet"))

@@ -48,7 +48,7 @@ pub struct Lying {
 }
 
 /// What waits, as far as was asked for.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Default)]
 pub struct Waiting {
     /// The oldest, in order.
     pub files: Vec<Lying>,
@@ -58,6 +58,8 @@ pub struct Waiting {
     pub directories: usize,
     /// A box holds more names than are looked at.
     pub partial: bool,
+    /// Why boxes could not be read.
+    pub unread: Vec<World>,
 }
 
 impl Waiting {
@@ -66,29 +68,47 @@ impl Waiting {
     pub fn is_cut(&self) -> bool {
         self.partial || self.seen > self.files.len()
     }
+
+    /// Returns it, if every box could be read.
+    ///
+    /// # Errors
+    /// Why the first one could not be.
+    pub fn whole(mut self) -> Result<Self, World> {
+        if self.unread.is_empty() { Ok(self) } else { Err(self.unread.swap_remove(0)) }
+    }
 }
 
-/// Calls `visit` with each command that waits in the boxes of `groups`; returns whether a box holds more names than are
-/// looked at.
-///
-/// # Errors
-/// [`World`] when a box can't be read; one that is not there is empty.
+/// What was not looked at.
+#[derive(Debug, Default)]
+pub struct Missed {
+    /// A box holds more names than are looked at.
+    pub partial: bool,
+    /// Why boxes could not be read.
+    pub unread: Vec<World>,
+}
+
+/// Calls `visit` with each command that waits in the boxes of `groups`, as far as they can be read. A box that is not there is
+/// empty.
 pub fn each_waiting<'a>(
     data: &Path,
     groups: impl IntoIterator<Item = &'a Folder>,
     mut visit: impl FnMut(Lying),
-) -> Result<bool, World> {
-    let mut partial = false;
+) -> Missed {
+    let mut missed = Missed::default();
     for group in groups {
         for in_box in CommandBox::ALL {
-            partial |= look(&box_path(data, group.as_str(), in_box), |held, name| {
+            let looked = look(&box_path(data, group.as_str(), in_box), |held, name| {
                 if let Some(lying) = lying(held, group, in_box, name) {
                     visit(lying);
                 }
-            })?;
+            });
+            match looked {
+                Ok(partial) => missed.partial |= partial,
+                Err(error) => missed.unread.push(error),
+            }
         }
     }
-    Ok(partial)
+    missed
 }
 
 /// Returns the command that waits in this box under this name, however many wait beside it.
@@ -116,18 +136,11 @@ fn lying(held: &OwnedFd, group: &Folder, in_box: CommandBox, name: &OsStr) -> Op
 
 /// Returns the oldest commands that wait in the boxes of `groups`, at most `limit`. Where more wait, the groups with the
 /// most give way, so that no group hides what another one's wait for.
-///
-/// # Errors
-/// [`World`] when a box can't be read; one that is not there is empty.
-pub fn waiting<'a>(
-    data: &Path,
-    groups: impl IntoIterator<Item = &'a Folder>,
-    limit: usize,
-) -> Result<Waiting, World> {
+pub fn waiting<'a>(data: &Path, groups: impl IntoIterator<Item = &'a Folder>, limit: usize) -> Waiting {
     let mut found = Waiting::default();
     let mut oldest: BTreeMap<String, BinaryHeap<Lying>> = BTreeMap::new();
     let mut kept = 0;
-    found.partial = each_waiting(data, groups, |lying| {
+    let missed = each_waiting(data, groups, |lying| {
         found.seen += 1;
         found.directories += usize::from(lying.is_directory);
         oldest.entry(lying.group.clone()).or_default().push(lying);
@@ -136,10 +149,11 @@ pub fn waiting<'a>(
             oldest.values_mut().max_by_key(|of_group| of_group.len()).and_then(BinaryHeap::pop);
             kept -= 1;
         }
-    })?;
+    });
+    (found.partial, found.unread) = (missed.partial, missed.unread);
     found.files = oldest.into_values().flatten().collect();
     found.files.sort();
-    Ok(found)
+    found
 }
 
 /// Returns claimed files that are not settled, in the order of the claims, each with where it says that it came from.

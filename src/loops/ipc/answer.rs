@@ -305,8 +305,13 @@ pub(super) fn put_reply(
     reply: Option<&[u8]>,
 ) -> Placed {
     let (Some(id), Some(reply)) = (&receipt.request_id, reply) else { return Placed::Done };
-    let Ok(boxes) = mail.boxes.of(&claimed.folder) else { return Placed::Done };
-    match boxes.put_reply(id, reply) {
+    let placed = match mail.boxes.of(&claimed.folder) {
+        Ok(boxes) => boxes.put_reply(id, reply),
+        // Nobody reads it.
+        Err(_) if matches!(mail.store.has_group(&claimed.folder), Ok(false)) => return Placed::Done,
+        Err(error) => Err(PutError::World(error)),
+    };
+    match placed {
         Ok(()) => Placed::Done,
         Err(PutError::World(error)) => {
             tracing::warn!(claim = claimed.id, error = %chain(&error), "a reply could not be placed; it is tried again");

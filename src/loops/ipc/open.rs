@@ -70,16 +70,19 @@ pub(super) fn open_groups(
     growing: &mut BTreeMap<Folder, Vec<Claimed>>,
 ) {
     let Some(Known { groups, open }) = known else { return };
-    let gone: BTreeSet<Folder> =
-        workers.keys().chain(&open).filter(|folder| !groups.contains(*folder)).cloned().collect();
+    // Of those that could not be opened, there may be a mailbox all the same.
+    let noted: Vec<Folder> = mail.machine.unwatched().keys().flatten().cloned().collect();
+    let all = workers.keys().chain(&open).chain(&noted);
+    let gone: BTreeSet<Folder> = all.filter(|folder| !groups.contains(*folder)).cloned().collect();
     for folder in gone {
         // One of this name may have come since.
         if !mail.snapshots.is_gone(&folder) {
             continue;
         }
         workers.remove(&folder);
+        mail.machine.unwatched().remove(&Some(folder.clone()));
         if let Err(error) = forget(mail, watch, &folder) {
-            tracing::warn!(group = %folder, error = %chain(&error), "removing the boxes failed; the next start does it");
+            tracing::warn!(group = %folder, error = %chain(&error), "removing the boxes failed; the next start does it, or a group of that name");
         }
     }
     let new: Vec<Folder> = groups.into_iter().filter(|folder| !workers.contains_key(folder)).collect();
@@ -133,7 +136,7 @@ fn in_order<T: Send>(
 /// The group was removed: its boxes are unwatched and go to the trash.
 fn forget(mail: &Mailboxes, watch: &mut Watch, folder: &Folder) -> Result<(), World> {
     // Nobody opens what is discarded: the boxes are let go of behind it.
-    let discarded = mail.boxes.dirs.discard_box(folder);
+    let discarded = mail.boxes.discard(folder);
     mail.boxes.let_go(folder);
     watch.unwatch(folder);
     discarded
@@ -214,7 +217,6 @@ pub(super) async fn watch_again(
 ) {
     let Some(known) = known_groups(mail).await else { return };
     refuse_gone(mail, &known, growing).await;
-    mail.machine.unwatched().retain(|of, _| of.as_ref().is_none_or(|group| known.groups.contains(group)));
     open_groups(mail, Some(known), watch, workers, running, growing);
     let noted: Vec<Folder> = mail.machine.unwatched().keys().flatten().cloned().collect();
     noted.iter().for_each(|group| reopen(mail, watch, workers, group));
@@ -253,6 +255,22 @@ pub(super) async fn refuse_gone(
     for (folder, claims) in gone {
         let of = span(&folder);
         refuse(mail, folder, claims).instrument(of).await;
+    }
+}
+
+/// Leaves a claim, on which a person has decided, to the worker that its group has once its boxes can be opened; it is refused
+/// where the group is gone.
+pub(super) async fn put_off(
+    mail: &Arc<Mailboxes>,
+    claimed: Claimed,
+    growing: &mut BTreeMap<Folder, Vec<Claimed>>,
+) {
+    let of_group = growing.entry(claimed.folder.clone()).or_default();
+    if let Err(at) = of_group.binary_search_by_key(&claimed.id, |known| known.id) {
+        of_group.insert(at, claimed);
+    }
+    if let Some(known) = known_groups(mail).await {
+        refuse_gone(mail, &known, growing).await;
     }
 }
 

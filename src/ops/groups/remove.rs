@@ -69,7 +69,7 @@ async fn remove(world: &World<'_>, folder: &Folder) -> Result<(), OpError> {
 /// Refuses to remove a group with held commands: they would be lost with their box.
 fn check_nothing_is_held(world: &World<'_>, folder: &Folder) -> Result<(), OpError> {
     let held = world.store.holds()?.iter().any(|hold| hold.group == *folder);
-    if held && peek::waiting(&world.root.join("data"), [folder], 1)?.seen > 0 {
+    if held && peek::waiting(&world.root.join("data"), [folder], 1).whole()?.seen > 0 {
         return Err(OpError::refused(format!("commands of group {folder} are held")).hint(format!(
             "release them with `g2 ipc release {folder}` or drop them, then remove the group"
         )));

@@ -55,6 +55,8 @@ pub enum HandError {
     Settled(i64, CommandOutcome),
     #[error("command {0} was applied; trying it again would do it twice")]
     Applied(i64),
+    #[error("command {0} is of group {1}, which is gone; nobody is left who asks for it")]
+    GroupGone(i64, Folder),
     #[error(
         "nothing is kept of command {0} any more; `done/` has the newest 100 of a group, `dead/` the newest 1000"
     )]
@@ -74,6 +76,7 @@ impl From<HandError> for OpError {
             HandError::Directory(_)
             | HandError::Settled(..)
             | HandError::Applied(_)
+            | HandError::GroupGone(..)
             | HandError::NotKept(_)
             | HandError::Cut(_) => OpCode::Refused,
             HandError::Store(error) => return error.into(),
@@ -187,6 +190,10 @@ pub async fn retry(hand: ByHand<'_>, of: i64, now: Time) -> Result<Claimed, Hand
     let file = hand.store.settled_file(of)?.ok_or(HandError::NoSuchCommand(of))?;
     if file.outcome == CommandOutcome::Applied {
         return Err(HandError::Applied(of));
+    }
+    // A later group of that name is another one.
+    if !hand.store.has_group(&file.group)? {
+        return Err(HandError::GroupGone(of, file.group));
     }
     let is_dead = file.outcome == CommandOutcome::Malformed;
     let bytes = root::read_kept_bytes(hand.dirs.path(), &file.group, of, is_dead);

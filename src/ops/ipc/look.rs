@@ -13,7 +13,7 @@ use crate::{
         states::QueueState,
     },
     ipc::{
-        CommandBox,
+        self, CommandBox,
         peek::{self, Lying},
     },
     store::{IpcFilter, Store},
@@ -50,6 +50,15 @@ pub struct Rows {
     pub rows: Vec<IpcRow>,
     /// Says so when more waits than is listed.
     pub cut: Option<String>,
+    /// Why boxes could not be read, of which nothing that waits is listed.
+    pub unread: Vec<ipc::World>,
+}
+
+/// The commands that are not settled.
+struct Opened {
+    open: Vec<Open>,
+    cut: Option<String>,
+    unread: Vec<ipc::World>,
 }
 
 /// A command that is not settled.
@@ -100,10 +109,11 @@ impl Queue {
         // Files move on while we read, so they are looked for where they come from first: none is missed.
         let settled_before = store.last_claim()?;
         let outcome = self.state.map(QueueState::outcome);
-        let (mut open, mut cut) = (Vec::new(), None);
+        let mut opened = Opened { open: Vec::new(), cut: None, unread: Vec::new() };
         if !matches!(outcome, Some(Some(_))) {
-            (open, cut) = self.open(root, store, now).await?;
+            opened = self.open(root, store, now).await?;
         }
+        let Opened { open, cut, unread } = opened;
         let mut rows = Vec::new();
         let settled = !matches!(outcome, Some(None));
         if settled {
@@ -132,7 +142,7 @@ impl Queue {
         if let Some(limit) = self.limit {
             rows.drain(..rows.len().saturating_sub(limit));
         }
-        Ok(Rows { rows, cut })
+        Ok(Rows { rows, cut, unread })
     }
 
     fn is_of_the_time(&self, row: &IpcRow, now: Time) -> bool {
@@ -154,20 +164,20 @@ impl Queue {
         rows.sort_by_key(|row| row.id);
     }
 
-    /// Returns the commands that are not settled.
+    /// Returns the commands that are not settled, of boxes that can be read.
     ///
     /// # Errors
-    /// The store's and the world's.
+    /// The store's, and the world's over claimed files.
     pub async fn open_rows(&self, root: &Path, store: &Store) -> Result<Vec<IpcRow>> {
-        let (open, _) = self.open(root, store, clock::now()).await?;
-        Ok(open.into_iter().map(|open| open.row).collect())
+        let opened = self.open(root, store, clock::now()).await?;
+        Ok(opened.open.into_iter().map(|open| open.row).collect())
     }
 
-    async fn open(&self, root: &Path, store: &Store, now: Time) -> Result<(Vec<Open>, Option<String>)> {
+    async fn open(&self, root: &Path, store: &Store, now: Time) -> Result<Opened> {
         let data = root.join("data");
         let mut groups: Vec<Folder> = store.groups().await?.into_iter().map(|group| group.folder).collect();
         groups.retain(|folder| self.group.as_deref().is_none_or(|group| folder.as_str() == group));
-        let waiting = peek::waiting(&data, &groups, MOST_WAITING)?;
+        let waiting = peek::waiting(&data, &groups, MOST_WAITING);
         let cut = waiting.is_cut().then(|| {
             let more = if waiting.partial { " or more" } else { "" };
             format!(
@@ -191,7 +201,7 @@ impl Queue {
                 Open { lying, row }
             })
             .collect();
-        Ok((open, cut))
+        Ok(Opened { open, cut, unread: waiting.unread })
     }
 }
 
@@ -341,14 +351,14 @@ pub async fn look_for(root: &Path, store: &Store, what: &str) -> Result<Option<F
         .map(look_into)
         .filter(|open| is_file(&open.lying) || open.row.request_id.as_deref() == Some(what))
         .collect();
-    let mut unread = 0;
+    let (mut unread, mut cause) = (0, None);
     if let Some(lying) = file_at(&data, what) {
         found.push(look_into(lying));
     } else {
         let groups: Vec<Folder> = store.groups().await?.into_iter().map(|group| group.folder).collect();
         let may_be_an_id = RequestId::parse(what).is_ok();
         let mut read = 0;
-        let partial = peek::each_waiting(&data, &groups, |lying| {
+        let missed = peek::each_waiting(&data, &groups, |lying| {
             let is_file = is_file(&lying);
             if !is_file && (!may_be_an_id || read >= MOST_SEARCHED) {
                 unread += usize::from(may_be_an_id);
@@ -359,8 +369,10 @@ pub async fn look_for(root: &Path, store: &Store, what: &str) -> Result<Option<F
             if found.len() < SHOWN && (is_file || open.row.request_id.as_deref() == Some(what)) {
                 found.push(open);
             }
-        })?;
-        unread += usize::from(partial);
+        });
+        // Without them, it may be any of those that wait there.
+        cause = missed.unread.into_iter().next();
+        unread += usize::from(missed.partial);
     }
     if found.len() > 1 {
         let place = |open: &Open| format!("{}/{}/{}", open.row.group, open.row.box_name, open.row.name);
@@ -378,6 +390,9 @@ pub async fn look_for(root: &Path, store: &Store, what: &str) -> Result<Option<F
     };
     if let Some(id) = settled.iter().rev().find(named).and_then(|row| row.id) {
         return Ok(Some(Found::Settled(id)));
+    }
+    if let Some(cause) = cause {
+        return Err(cause.into());
     }
     if unread > 0 {
         return Err(OpError::not_found(format!(

@@ -10,7 +10,7 @@
 use std::{io::Write as _, process::Command};
 
 use rustix::fs::{CWD, RenameFlags, renameat_with};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::support::{Root, skipped, wait_for};
 
@@ -166,31 +166,150 @@ fn each_group_whose_mailbox_can_not_be_opened_is_told_of_and_a_whole_one_goes_on
     assert_eq!(daemon.terminate(), Some(0));
 }
 
-#[test]
-fn what_was_claimed_of_a_group_that_is_removed_unopened_is_never_a_later_groups_of_its_name() {
-    let root = Root::new(RARELY);
-    let add = || root.g2(&["groups", "add", "team", "--chat", "local:team"]);
-    add();
+/// Puts a command into the box of a group, claimed by a daemon that is gone before its writer was done; returns what finishes it.
+fn claimed_unfinished(root: &Root, group: &str, command: &Value) -> impl FnOnce() + use<> {
     let daemon = root.serve();
-    // Its writer is not done: it is claimed and waits.
-    let path = root.data("ipc/team/messages/x.part");
-    let say = |text: &str| json!({"type": "send_message", "chatJid": "local:team", "text": text});
-    let whole = say("of the first").to_string();
+    let path = root.data(&format!("ipc/{group}/messages/x.part"));
+    let whole = command.to_string();
     let (most, rest) = whole.split_at(whole.len() - 1);
     std::fs::write(&path, most).unwrap();
     let mut writes = std::fs::File::options().append(true).open(&path).unwrap();
     std::fs::rename(&path, path.with_extension("json")).unwrap();
-    let claimed = || std::fs::read_dir(root.data("claimed")).unwrap().count();
-    wait_for("the claim", || (claimed() == 1).then_some(()));
+    wait_for("the claim", || (claimed(root) == 1).then_some(()));
     daemon.kill();
-    let _ = break_box(&root, "team", "tasks");
+    let rest = rest.to_owned();
+    move || writes.write_all(rest.as_bytes()).unwrap()
+}
+
+fn claimed(root: &Root) -> usize {
+    std::fs::read_dir(root.data("claimed")).unwrap().count()
+}
+
+fn say(text: &str) -> Value {
+    json!({"type": "send_message", "chatJid": "local:team", "text": text})
+}
+
+/// Asks for what is refused; returns what is said of it.
+fn refused(root: &Root, arguments: &[&str]) -> String {
+    let tried = root.run(arguments);
+    assert!(!tried.status.success(), "{tried:?}");
+    String::from_utf8(tried.stderr).unwrap()
+}
+
+fn with_a_team() -> Root {
+    let root = Root::new(RARELY);
+    root.g2(&["groups", "add", "team", "--chat", "local:team"]);
+    root
+}
+
+#[test]
+fn a_group_whose_commands_can_not_be_settled_is_not_removed_and_loses_none() {
+    let root = with_a_team();
+    let finish = claimed_unfinished(&root, "team", &say("claimed"));
+    root.put_command("team", "messages", "y.json", &say("waiting"));
+    let mend = break_box(&root, "team", "tasks");
     let daemon = root.serve();
+    wait_for("the problem", || is_told(&root).then_some(()));
+    let why = refused(&root, &["groups", "remove", "team", "--yes"]);
+    assert!(why.contains("ipc/team/tasks"), "{why}");
+    finish();
+    mend();
+    wait_for("both", || (root.said("local:team").len() == 2).then_some(()));
+    assert_eq!(root.said("local:team"), ["claimed", "waiting"]);
     root.g2(&["groups", "remove", "team", "--yes"]);
-    add();
-    writes.write_all(rest.as_bytes()).unwrap();
-    drop(writes);
-    root.put_command("team", "messages", "y.json", &say("of the second"));
-    wait_for("the second", || (!root.said("local:team").is_empty()).then_some(()));
-    assert_eq!((root.said("local:team"), claimed()), (vec!["of the second".to_owned()], 0));
+    root.g2(&["groups", "add", "team", "--chat", "local:team"]);
+    root.put_command("team", "messages", "z.json", &say("of the second"));
+    wait_for("the second", || (root.said("local:team").len() == 3).then_some(()));
+    assert_eq!(claimed(&root), 0);
     assert_eq!(daemon.terminate(), Some(0));
+}
+
+#[test]
+fn the_reply_to_a_claim_that_is_settled_while_its_box_can_not_be_opened_is_there_once_it_can() {
+    let root = with_a_team();
+    let mut command = say("x");
+    command["requestId"] = "asked".into();
+    let finish = claimed_unfinished(&root, "team", &command);
+    finish();
+    let mend = break_box(&root, "team", "state");
+    let daemon = root.serve();
+    wait_for("the problem", || is_told(&root).then_some(()));
+    wait_for("the receipt", || (root.said("local:team").len() == 1).then_some(()));
+    mend();
+    assert_eq!(root.reply("team", "asked")["ok"], true);
+    wait_for("the claim's end", || (claimed(&root) == 0).then_some(()));
+    assert_eq!(daemon.terminate(), Some(0));
+}
+
+/// Has commands of the team refused, as many as are wanted.
+fn refusals(root: &Root, count: i64) {
+    for n in 1..=count {
+        let foreign = json!({"type": "send_message", "chatJid": "local:main", "text": n.to_string()});
+        root.put_command("team", "messages", &format!("{n}.json"), &foreign);
+        assert_eq!(root.settled_file("team", &format!("{n}.json"))["state"], "refused");
+    }
+}
+
+#[test]
+fn a_command_of_a_group_that_is_gone_is_not_tried_again() {
+    let root = with_a_team();
+    let daemon = root.serve();
+    refusals(&root, 1);
+    root.g2(&["groups", "remove", "team", "--yes"]);
+    let why = refused(&root, &["ipc", "retry", "1"]);
+    assert!(why.contains("group team, which is gone"), "{why}");
+    assert_eq!(claimed(&root), 0);
+    assert_eq!(daemon.terminate(), Some(0));
+}
+
+#[test]
+fn what_a_person_decides_on_a_command_waits_for_the_mailbox_to_be_put_right() {
+    let root = with_a_team();
+    let daemon = root.serve();
+    refusals(&root, 2);
+    assert_eq!(daemon.terminate(), Some(0));
+    let mend = break_box(&root, "team", "tasks");
+    let daemon = root.serve();
+    wait_for("the problem", || is_told(&root).then_some(()));
+    root.g2(&["ipc", "retry", "1"]);
+    root.g2(&["ipc", "retry", "2"]);
+    root.g2(&["ipc", "drop", "4", "--reason", "not now", "--yes"]);
+    assert_eq!(claimed(&root), 2);
+    // The others are listed.
+    root.put_command("main", "messages", "m.json", &json!({"type": "list_tasks"}));
+    let listed = wait_for("the others", || {
+        let listed = root.run(&["ipc", "list"]);
+        String::from_utf8_lossy(&listed.stdout).contains("m.json").then_some(listed)
+    });
+    assert!(!listed.status.success());
+    assert!(String::from_utf8(listed.stderr).unwrap().contains("ipc/team/tasks"));
+    mend();
+    wait_for("both claims' end", || (claimed(&root) == 0).then_some(()));
+    let rows = root.rows(&["ipc", "list", "--group", "team"]);
+    let of = |id: i64| rows.iter().find(|row| row["id"] == id).unwrap().clone();
+    assert_eq!((&of(3)["state"], &of(3)["code"]), (&json!("refused"), &json!("not_authorized")));
+    assert_eq!(of(4)["state"], "refused");
+    assert!(of(4)["reason"].as_str().unwrap().contains("not now"), "{}", of(4));
+    assert_eq!(daemon.terminate(), Some(0));
+}
+
+#[test]
+fn a_later_group_has_nothing_of_an_earlier_one_whose_mailbox_was_never_opened() {
+    let root = with_a_team();
+    root.serve().terminate();
+    let mend = break_box(&root, "team", "responses");
+    std::fs::write(root.data("ipc/team/input/secret.json"), "{}").unwrap();
+    let daemon = root.serve();
+    wait_for("the problem", || is_told(&root).then_some(()));
+    root.g2(&["groups", "remove", "team", "--yes"]);
+    assert!(!is_told(&root), "nobody has such a mailbox any more");
+    // By the command of an agent: nothing is cleared beforehand.
+    let register = json!({"type": "register_group", "jid": "local:team", "name": "Team", "folder": "team", "trigger": "@G2", "requestId": "r"});
+    root.put_command("main", "messages", "r.json", &register);
+    assert_eq!(root.reply("main", "r")["ok"], true);
+    root.put_command("team", "messages", "x.json", &say("of the second"));
+    wait_for("the second", || (root.said("local:team").len() == 1).then_some(()));
+    assert!(!root.data("ipc/team/input/secret.json").exists());
+    assert_eq!(daemon.terminate(), Some(0));
+    drop(mend);
 }
