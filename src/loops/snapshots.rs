@@ -20,10 +20,7 @@ use tokio_util::sync::CancellationToken;
 use super::{Ask, Boxes};
 use crate::{
     config::Live,
-    domain::{
-        host::{errors::chain, feed::EventKind},
-        rows::Group,
-    },
+    domain::host::{errors::chain, feed::EventKind},
     ipc::{GroupBoxes, PutError, World},
     store::{Follower, News, Store, StoreError},
     system::clock,
@@ -271,7 +268,7 @@ impl Snapshots {
             return;
         }
         // Main sees every group's.
-        let main = wait(self.store.main_group()).unwrap_or_else(|error| {
+        let main = self.store.main_group().unwrap_or_else(|error| {
             tracing::error!(error = %chain(&error), "finding main for a snapshot failed");
             None
         });
@@ -390,12 +387,12 @@ impl Snapshots {
     }
 
     fn put_all(&self, group: &Folder, lists: &[List]) -> Result<(), Unwritten> {
-        let Some(row) = wait(self.store.group(group))? else { return Ok(()) };
+        let Some(is_main) = self.store.is_main(group)? else { return Ok(()) };
         let boxes = self.boxes.of(group)?;
         for list in lists {
             match list {
-                List::Tasks => self.put_tasks(&boxes, &row)?,
-                List::Groups => self.put_groups(&boxes, &row)?,
+                List::Tasks => self.put_tasks(&boxes, group, is_main)?,
+                List::Groups => self.put_groups(&boxes, is_main)?,
                 List::Sessions => {
                     let history = self.store.session_history(group, LARGEST)?;
                     let bytes = serde_json::to_vec_pretty(&history).unwrap_or_default();
@@ -406,14 +403,14 @@ impl Snapshots {
         Ok(())
     }
 
-    fn put_tasks(&self, boxes: &GroupBoxes, of: &Group) -> Result<(), Unwritten> {
-        let scope = (!of.is_main).then_some(&of.folder);
+    fn put_tasks(&self, boxes: &GroupBoxes, of: &Folder, is_main: bool) -> Result<(), Unwritten> {
+        let scope = (!is_main).then_some(of);
         boxes.write_snapshot_with("current_tasks.json", |file| {
             // Row by row, as many as fit. Main's list has every group's tasks, as many bytes of each.
             let mut json = serde_json::Serializer::pretty(file);
             let mut list = json.serialize_seq(None)?;
             let mut failed = Ok(());
-            let room = if of.is_main { LARGEST_OF_MAIN } else { LARGEST };
+            let room = if is_main { LARGEST_OF_MAIN } else { LARGEST };
             let read = self.store.each_shown_task(scope, room, &self.config.now().zones, |task| {
                 failed = list.serialize_element(&task);
                 failed.is_ok()
@@ -425,9 +422,8 @@ impl Snapshots {
         Ok(())
     }
 
-    fn put_groups(&self, boxes: &GroupBoxes, of: &Group) -> Result<(), Unwritten> {
-        let (groups, more) =
-            if of.is_main { wait(self.store.available_groups(LARGEST))? } else { (Vec::new(), 0) };
+    fn put_groups(&self, boxes: &GroupBoxes, is_main: bool) -> Result<(), Unwritten> {
+        let (groups, more) = if is_main { self.store.available_groups(LARGEST)? } else { (Vec::new(), 0) };
         let groups =
             AvailableGroups { groups, more: Some(more).filter(|more| *more > 0), last_sync: clock::now() };
         let bytes = serde_json::to_vec_pretty(&groups).unwrap_or_default();

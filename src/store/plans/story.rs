@@ -239,7 +239,8 @@ async fn of_commands(store: &Store) {
     for group in [None, Some(&main_folder())] {
         store.each_shown_task(group, 1 << 20, &Zones::utc(), |_| true).unwrap();
     }
-    store.main_group().await.unwrap();
+    store.main_group().unwrap().unwrap();
+    store.is_main(&main_folder()).unwrap().unwrap();
     let mut indexer = store.indexer().unwrap();
     while indexer.work().unwrap() {}
     for query in ["words", "w", ""] {
@@ -372,7 +373,7 @@ async fn of_starts(store: &Store) {
     store.outbox_pending().await.unwrap();
     store.dead_commands().unwrap();
     store.stale_recoveries(NOW).unwrap();
-    store.available_groups(1 << 20).await.unwrap();
+    store.available_groups(1 << 20).unwrap();
     store.holds().unwrap();
     store.held_messages().await.unwrap();
     assert!(store.stored_by(&main_folder()).unwrap() > 0 && !store.stored().unwrap().is_empty());

@@ -79,16 +79,6 @@ impl Store {
         .await
     }
 
-    /// Returns the folder of the main group, if there is one.
-    pub async fn main_group(&self) -> Result<Option<Folder>> {
-        self.ask(move |c| {
-            Ok(c.prepare_cached("SELECT folder FROM groups WHERE is_main = 1")?
-                .query_row([], |r| r.folder(0))
-                .optional()?)
-        })
-        .await
-    }
-
     /// Returns the chat that was wired to the privileged group first.
     pub async fn chat_of_main(&self) -> Result<Option<String>> {
         self.ask(move |c| {
@@ -216,12 +206,6 @@ impl Store {
             Ok(wirings)
         }).await
     }
-
-    /// Returns the group chats, newest activity first, as many as fit into `room` bytes of JSON, and how many more there
-    /// are.
-    pub async fn available_groups(&self, room: u64) -> Result<(Vec<GroupRow>, usize)> {
-        self.ask(move |c| available(c, room)).await
-    }
 }
 
 /// Changes a group, all of it or nothing; see [`Store::set_group`].
@@ -272,6 +256,13 @@ pub(in crate::store) fn remove(c: &Connection, group: &Folder) -> Result<()> {
 pub(in crate::store) fn is_main(c: &Connection, group: &Folder) -> Result<Option<bool>> {
     Ok(c.prepare_cached("SELECT is_main FROM groups WHERE folder = ?1")?
         .query_row([group.as_str()], |r| r.get(0))
+        .optional()?)
+}
+
+/// Returns the main group.
+pub(in crate::store) fn main(c: &Connection) -> Result<Option<Folder>> {
+    Ok(c.prepare_cached("SELECT folder FROM groups WHERE is_main = 1")?
+        .query_row([], |r| r.folder(0))
         .optional()?)
 }
 
