@@ -38,8 +38,8 @@ mod transcripts;
 mod worker;
 
 use open::{
-    Line, act_on_identity, clear, known_groups, look_at_identity, open_groups, put_off, refuse_gone, reopen,
-    watch_again,
+    Line, act_on_identity, clear, known_groups, look_at_identity, open_groups, put_away, put_off,
+    refuse_gone, reopen, watch_again,
 };
 pub use recover::{Left, recover};
 use worker::Job;
@@ -144,6 +144,14 @@ pub async fn run(
                 Ask::Clear(folder, done) => {
                     let _ = done.send(clear(&mail, &mut watch, &mut workers, &mut growing, &folder).await);
                 }
+                Ask::PutAway(folder, done) => {
+                    let put_away = put_away(&mail, &mut watch, &mut workers, &folder);
+                    if put_away.is_err() {
+                        let known = known_groups(&mail).await;
+                        open_groups(&mail, known, &mut watch, &mut workers, &mut running, &mut growing);
+                    }
+                    let _ = done.send(put_away);
+                }
                 Ask::Drain(folder, done) => {
                     if !workers.contains_key(&folder) {
                         let known = known_groups(&mail).await;
@@ -157,7 +165,7 @@ pub async fn run(
                     match workers.get(&claimed.folder) {
                         Some(worker) => drop(worker.jobs.send(Job::Settle(Box::new(claimed), done))),
                         None => {
-                            put_off(&mail, claimed, &mut growing).await;
+                            put_off(&mail, claimed, &mut growing, &mut aside).await;
                             let _ = done.send(());
                         }
                     }
@@ -245,7 +253,12 @@ fn go_on_with_released(
         claims.retain(|claimed| !matches!(mail.claims.find(claimed.id), Ok(None)));
         match workers.get(&folder) {
             Some(worker) => drop(worker.jobs.send(Job::Recover(claims))),
-            None => left.entry(folder).or_default().extend(claims),
+            None => {
+                let of_group = left.entry(folder).or_default();
+                of_group.extend(claims);
+                of_group.sort_by_key(|claimed| claimed.id);
+                of_group.dedup_by_key(|claimed| claimed.id);
+            }
         }
     }
     mail.machine.look_again.notify_one();

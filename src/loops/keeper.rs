@@ -20,7 +20,7 @@ use crate::{
     gateway::Gateway,
     ipc::{Claimed, Claims, GroupBoxes, peek},
     ops::{self, Answer, By, Keeper, Later, Op, OpCode, OpError, World, ipc::ByHand},
-    store::Store,
+    store::{Note, Store},
 };
 
 /// How many operations run at a time. They may look at many files, and others need threads for that too.
@@ -98,30 +98,35 @@ pub(super) async fn all_done(keeping: &Keeping) {
 }
 
 impl Keeping {
-    async fn empty(&self, group: &Folder) -> Result<(), OpError> {
-        let _ = self.lanes.send(Event::GroupRemoved { group: group.clone() });
+    async fn empty(&self, group: &Folder) -> Result<usize, OpError> {
+        let _ = self.lanes.send(Event::CloseAsked { group: group.clone() });
         self.wait_for_end(group).await?;
         let (done, drained) = oneshot::channel();
-        if self.mailboxes.send(Ask::Drain(group.clone(), done)).is_ok() {
-            let _ = drained.await;
+        if self.mailboxes.send(Ask::Drain(group.clone(), done)).is_ok()
+            && tokio::time::timeout(STOPPING, drained).await.is_err()
+        {
+            return Err(unsettled(group));
         }
-        self.check_settled(group)
+        let unread = self.unread(group)?;
+        let (done, put_away) = oneshot::channel();
+        let _ = self.mailboxes.send(Ask::PutAway(group.clone(), done));
+        match put_away.await {
+            Ok(put_away) => Ok(put_away.map(|()| unread)?),
+            Err(_) => Err(stops()),
+        }
     }
 
-    /// What lies in a group's boxes goes with them: a command that is not settled would be lost.
-    fn check_settled(&self, group: &Folder) -> Result<(), OpError> {
+    /// Counts the commands in a group's boxes, which its limits keep from being settled. What is claimed has to be settled.
+    fn unread(&self, group: &Folder) -> Result<usize, OpError> {
         // A directory is never settled.
         let waiting = peek::waiting(&self.root.join("data"), [group], 1).whole()?;
-        let mut left = waiting.seen - waiting.directories;
-        for claimed in self.claims.left_over()?.claims {
-            left += usize::from(claimed.folder == *group && self.store.receipt(claimed.id)?.is_none());
+        for claimed in self.claims.left_over()?.claims.iter().filter(|claimed| claimed.folder == *group) {
+            let is_dropped = matches!(self.store.note(claimed.id)?, Some(Note::Dropped(_)));
+            if !is_dropped && self.store.receipt(claimed.id)?.is_none() {
+                return Err(unsettled(group));
+            }
         }
-        if left == 0 {
-            return Ok(());
-        }
-        Err(OpError::refused(format!("{left} commands of group {group} are not settled")).hint(format!(
-            "see `g2 ipc list --group {group}` and `g2 status`; when they are settled or dropped, remove the group"
-        )))
+        Ok(waiting.seen - waiting.directories)
     }
 
     async fn wait_for_end(&self, group: &Folder) -> Result<(), OpError> {
@@ -136,6 +141,16 @@ impl Keeping {
         }
         Ok(())
     }
+}
+
+fn unsettled(group: &Folder) -> OpError {
+    OpError::refused(format!("commands of group {group} are claimed and not settled")).hint(format!(
+        "see `g2 ipc list --group {group}` and `g2 status`; when they are settled or dropped, remove the group"
+    ))
+}
+
+fn stops() -> OpError {
+    OpError::new(OpCode::Failed, "the daemon stops").hint("try again when it is up")
 }
 
 impl Keeper for Arc<Keeping> {
@@ -181,9 +196,7 @@ impl Keeper for Arc<Keeping> {
             let _ = self.mailboxes.send(Ask::Clear(group.clone(), done));
             match cleared.await {
                 Ok(cleared) => Ok(cleared?),
-                Err(_) => {
-                    Err(OpError::new(OpCode::Failed, "the daemon stops").hint("try again when it is up"))
-                }
+                Err(_) => Err(stops()),
             }
         })
     }
@@ -209,7 +222,7 @@ impl Keeper for Arc<Keeping> {
         let _ = self.lanes.send(Event::Release { group: group.clone(), reason: Holding::Removal });
     }
 
-    fn empty<'a>(&'a self, group: &'a Folder) -> Later<'a, Result<(), OpError>> {
+    fn empty<'a>(&'a self, group: &'a Folder) -> Later<'a, Result<usize, OpError>> {
         Box::pin(Keeping::empty(self, group))
     }
 
@@ -241,6 +254,11 @@ impl Keeper for Arc<Keeping> {
 async fn changed(keeping: &Keeping, group: Option<Folder>) {
     if let Err(error) = keeping.store.look_at_feed().await {
         tracing::error!(error = %chain(&error), "reading the feed of changes failed; it is read again in a second");
+    }
+    if let Some(group) = &group
+        && matches!(keeping.store.has_group(group), Ok(false))
+    {
+        let _ = keeping.lanes.send(Event::GroupRemoved { group: group.clone() });
     }
     let (done, opened) = oneshot::channel();
     if keeping.mailboxes.send(Ask::Groups(done)).is_ok() {

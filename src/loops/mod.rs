@@ -78,6 +78,9 @@ pub enum Ask {
     /// A group of this name is to be made: remove what is left of the mailbox of an earlier one, unless there is such a group.
     /// Answered when that is done.
     Clear(Folder, oneshot::Sender<Result<(), crate::ipc::World>>),
+    /// A group is about to be removed, and nothing of its commands is to be settled: remove its mailbox. One that can't be removed
+    /// goes on as before. Answered when that is done.
+    PutAway(Folder, oneshot::Sender<Result<(), crate::ipc::World>>),
     /// Settle a claimed file as it is, its writer done or not: a person has decided on it. Answered when that is done.
     Settle(crate::ipc::Claimed, oneshot::Sender<()>),
 }

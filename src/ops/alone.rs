@@ -124,8 +124,11 @@ impl Keeper for Alone<'_> {
 
     fn let_in(&self, _: &Folder) {}
 
-    fn empty<'a>(&'a self, group: &'a Folder) -> Later<'a, Result<(), OpError>> {
-        Box::pin(async move { self.check_empty(group) })
+    fn empty<'a>(&'a self, group: &'a Folder) -> Later<'a, Result<usize, OpError>> {
+        Box::pin(async move {
+            self.check_empty(group)?;
+            self.discard_box(group).map(|()| 0)
+        })
     }
 
     fn boxes(&self, group: &Folder) -> Result<Arc<GroupBoxes>, OpError> {

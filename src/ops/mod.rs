@@ -124,11 +124,12 @@ pub trait Keeper: Send + Sync {
     /// Ends [`Keeper::keep_out`]. For whatever else the group is held, it stays held.
     fn let_in(&self, group: &Folder);
 
-    /// Has a group's run leave, and settles what lies in its boxes.
+    /// Has the run of a group leave that is to be removed, settles what lies in its boxes, and removes them. Returns how many
+    /// commands went with them unread, as the group's limits let no more through.
     ///
     /// # Errors
-    /// The run does not end, or nobody is there who settles what lies there.
-    fn empty<'a>(&'a self, group: &'a Folder) -> Later<'a, Result<(), OpError>>;
+    /// The run does not end, or commands that are claimed can't be settled, or a box can't be read or removed: then it stays.
+    fn empty<'a>(&'a self, group: &'a Folder) -> Later<'a, Result<usize, OpError>>;
 
     /// Returns a group's boxes, opening them where they are not.
     ///

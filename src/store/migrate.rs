@@ -74,6 +74,7 @@ const MIGRATIONS: &[(&str, &str)] = &[
     ("0094_media_minutes", include_str!("../../migrations/0094_media_minutes.sql")),
     ("0095_lighter_events", include_str!("../../migrations/0095_lighter_events.sql")),
     ("0096_lighter_states", include_str!("../../migrations/0096_lighter_states.sql")),
+    ("0097_mailbox_owners", include_str!("../../migrations/0097_mailbox_owners.sql")),
 ];
 
 /// The migration of the program that comes next, which tests play.
@@ -727,6 +728,31 @@ mod tests {
         ] {
             assert_eq!(store.media_use(chat, at(minute)).await.unwrap().chat_hour, bytes, "{chat} {minute}");
         }
+    }
+
+    #[test]
+    fn the_receipts_of_a_group_stay_its_own_and_the_next_one_of_its_name_has_none() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("g2.sqlite");
+        let mut connection = Connection::open(&path).unwrap();
+        let owners = MIGRATIONS.iter().position(|(name, _)| name.ends_with("_mailbox_owners")).unwrap();
+        for (_, sql) in &MIGRATIONS[..owners] {
+            connection.execute_batch(sql).unwrap();
+        }
+        connection.pragma_update(None, "user_version", owners).unwrap();
+        let group = "INSERT INTO groups (folder, name, trigger, created_at) VALUES ('a', 'A', '@A', 0);";
+        connection
+            .execute_batch(&format!(
+                "{group} INSERT INTO receipts (claim_id, group_folder, box, name, origin, digest, outcome, at)
+                   VALUES (7, 'a', 'tasks', 'x.json', x'01', x'02', 'applied', 1);"
+            ))
+            .unwrap();
+        migrate(&mut connection, &path).unwrap();
+        let folder = ipc_handlers::Folder::parse("a").unwrap();
+        let after = |c: &Connection| crate::store::work::by_hand::begun_after(c, &folder).unwrap();
+        assert_eq!(after(&connection), 0);
+        connection.execute_batch(&format!("DELETE FROM groups; {group}")).unwrap();
+        assert_eq!(after(&connection), 7);
     }
 
     #[test]

@@ -168,7 +168,12 @@ pub(super) fn answer_all(
     let mut unplaced = BTreeSet::new();
     for (pending, settled) in &answers {
         let reply = settled.receipt.reply.as_deref();
-        if put_reply(mail, &pending.claimed, &settled.receipt, reply) == Placed::NotNow {
+        // It may be an earlier group's that is answered again.
+        let placed = match settled.fresh || is_asked_for(mail, &pending.claimed) {
+            true => put_reply(mail, &pending.claimed, &settled.receipt, reply),
+            false => Placed::Done,
+        };
+        if placed == Placed::NotNow {
             unplaced.insert(pending.claimed.id);
         }
         if let Some(taken) = pending.file.taken.filter(|_| settled.fresh) {
@@ -296,6 +301,11 @@ pub(super) enum Placed {
     Done,
     /// The world was in the way.
     NotNow,
+}
+
+/// Whether the group that asked is there still. A later group of that name is another one. What can't be read now is seen to be so.
+pub(super) fn is_asked_for(mail: &Mailboxes, claimed: &Claimed) -> bool {
+    mail.store.is_of(claimed.id, &claimed.folder).unwrap_or(true)
 }
 
 pub(super) fn put_reply(

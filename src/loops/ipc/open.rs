@@ -142,6 +142,20 @@ fn forget(mail: &Mailboxes, watch: &mut Watch, folder: &Folder) -> Result<(), Wo
     discarded
 }
 
+/// The mailbox of a group that is about to be removed goes to the trash.
+pub(super) fn put_away(
+    mail: &Mailboxes,
+    watch: &mut Watch,
+    workers: &mut BTreeMap<Folder, Line>,
+    folder: &Folder,
+) -> Result<(), World> {
+    workers.remove(folder);
+    let discarded = mail.boxes.dirs.discard_box(folder);
+    mail.boxes.let_go(folder);
+    watch.unwatch(folder);
+    discarded
+}
+
 /// Sees to it that nothing is left of the mailbox of an earlier group of this name, unless there is such a group.
 pub(super) async fn clear(
     mail: &Arc<Mailboxes>,
@@ -264,8 +278,11 @@ pub(super) async fn put_off(
     mail: &Arc<Mailboxes>,
     claimed: Claimed,
     growing: &mut BTreeMap<Folder, Vec<Claimed>>,
+    aside: &mut BTreeMap<Folder, Vec<Claimed>>,
 ) {
-    let of_group = growing.entry(claimed.folder.clone()).or_default();
+    // What is set aside is not read before its release.
+    let waits = if mail.held.is_aside(&claimed.folder) { aside } else { &mut *growing };
+    let of_group = waits.entry(claimed.folder.clone()).or_default();
     if let Err(at) = of_group.binary_search_by_key(&claimed.id, |known| known.id) {
         of_group.insert(at, claimed);
     }

@@ -19,7 +19,7 @@ use tracing::Instrument as _;
 use super::{
     super::starts::What,
     Mailboxes,
-    answer::{ANSWER_TRIES, Placed, put_reply, set_aside},
+    answer::{ANSWER_TRIES, Placed, is_asked_for, put_reply, set_aside},
     fault::{Panicked, blocking},
     read::Pending,
     span,
@@ -307,7 +307,8 @@ pub(super) fn at_once(mail: &Mailboxes, pending: &Pending) -> Option<Vec<u8>> {
 /// Puts a reply where it is waited for, and the command aside; `is_last`: aside in any case. On a thread that may block.
 fn place(mail: &Mailboxes, asked: &Asked, receipt: &Receipt, is_last: bool) -> Placed {
     let (claimed, reply) = (&asked.claimed, receipt.reply.as_deref());
-    if put_reply(mail, claimed, receipt, reply) == Placed::NotNow && !is_last {
+    // Its group may be gone, and another one have its name.
+    if is_asked_for(mail, claimed) && put_reply(mail, claimed, receipt, reply) == Placed::NotNow && !is_last {
         return Placed::NotNow;
     }
     failpoint::reach("ipc.replied");

@@ -71,9 +71,12 @@ impl Boxes {
         if matches!(self.store.has_group(group), Ok(false)) {
             return Err(World::of_gone(group));
         }
-        if self.left().contains(group) {
-            self.discard(group)?;
+        let mut left = self.left();
+        if left.contains(group) {
+            self.dirs.discard_box(group)?;
+            left.remove(group);
         }
+        drop(left);
         Ok(Arc::new(GroupBoxes::open(&self.dirs, group, self.owner_now(group))?))
     }
 
@@ -83,9 +86,10 @@ impl Boxes {
     /// # Errors
     /// The world's.
     pub fn discard(&self, group: &Folder) -> Result<(), World> {
-        self.leave(group);
+        let mut left = self.left();
+        left.insert(group.clone());
         self.dirs.discard_box(group)?;
-        self.left().remove(group);
+        left.remove(group);
         Ok(())
     }
 

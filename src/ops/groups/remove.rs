@@ -37,23 +37,33 @@ impl Operation for Args {
         // Nothing is started in it meanwhile, whatever waits there.
         world.keeper.keep_out(&folder);
         let removed = remove(world, &folder).await;
+        if removed.is_err() {
+            // It stays, and has a mailbox.
+            world.keeper.changed(Some(&folder)).await?;
+        }
         world.keeper.let_in(&folder);
-        removed?;
+        let unread = match removed? {
+            0 => String::new(),
+            1 => "; 1 command that waited went unread".to_owned(),
+            more => format!("; {more} commands that waited went unread"),
+        };
         let tasks = match tasks {
             0 => String::new(),
             1 => " with 1 task".to_owned(),
             more => format!(" with {more} tasks"),
         };
-        Ok(Done::new(row, format!("group {folder} is removed{tasks}; groups/{folder} stays")))
+        Ok(Done::new(row, format!("group {folder} is removed{tasks}{unread}; groups/{folder} stays")))
     }
 }
 
-async fn remove(world: &World<'_>, folder: &Folder) -> Result<(), OpError> {
+/// Returns how many commands went unread.
+async fn remove(world: &World<'_>, folder: &Folder) -> Result<usize, OpError> {
     let deadline = Instant::now() + AGAIN;
+    let mut unread = 0;
     loop {
         world.group(folder).await?;
         check_nothing_is_held(world, folder)?;
-        world.keeper.empty(folder).await?;
+        unread += world.keeper.empty(folder).await?;
         failpoint::reach("op.group_emptied");
         match world.store.remove_group(folder.clone()).await {
             Ok(()) => break,
@@ -63,13 +73,18 @@ async fn remove(world: &World<'_>, folder: &Folder) -> Result<(), OpError> {
         }
     }
     failpoint::reach("op.group_removed");
-    world.keeper.changed(Some(folder)).await
+    world.keeper.changed(Some(folder)).await?;
+    Ok(unread)
 }
 
 /// Refuses to remove a group with held commands: they would be lost with their box.
 fn check_nothing_is_held(world: &World<'_>, folder: &Folder) -> Result<(), OpError> {
     let held = world.store.holds()?.iter().any(|hold| hold.group == *folder);
-    if held && peek::waiting(&world.root.join("data"), [folder], 1).whole()?.seen > 0 {
+    if !held {
+        return Ok(());
+    }
+    let waiting = peek::waiting(&world.root.join("data"), [folder], 1).whole()?;
+    if waiting.seen > waiting.directories {
         return Err(OpError::refused(format!("commands of group {folder} are held")).hint(format!(
             "release them with `g2 ipc release {folder}` or drop them, then remove the group"
         )));

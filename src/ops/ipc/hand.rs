@@ -192,7 +192,7 @@ pub async fn retry(hand: ByHand<'_>, of: i64, now: Time) -> Result<Claimed, Hand
         return Err(HandError::Applied(of));
     }
     // A later group of that name is another one.
-    if !hand.store.has_group(&file.group)? {
+    if !hand.store.is_of(of, &file.group)? {
         return Err(HandError::GroupGone(of, file.group));
     }
     let is_dead = file.outcome == CommandOutcome::Malformed;

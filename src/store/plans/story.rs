@@ -241,6 +241,7 @@ async fn of_commands(store: &Store) {
     }
     store.main_group().unwrap().unwrap();
     store.is_main(&main_folder()).unwrap().unwrap();
+    assert!(store.is_of(1, &main_folder()).unwrap());
     let mut indexer = store.indexer().unwrap();
     while indexer.work().unwrap() {}
     for query in ["words", "w", ""] {

@@ -15,7 +15,7 @@ pub(super) mod why;
 
 use ipc_handlers::{Folder, shown::GroupRow};
 
-use super::{Result, Store, talk::groups};
+use super::{Result, Store, talk::groups, work::by_hand};
 
 /// Asked in place, by who works with the files of groups on a thread that may wait for the disk.
 impl Store {
@@ -25,6 +25,14 @@ impl Store {
     /// As every read.
     pub fn has_group(&self, group: &Folder) -> Result<bool> {
         self.read(|c| groups::is_known(c, group))
+    }
+
+    /// Whether a claim is one of the group that has this name now. Those of an earlier group of that name are not.
+    ///
+    /// # Errors
+    /// As every read.
+    pub fn is_of(&self, claim: i64, group: &Folder) -> Result<bool> {
+        self.read(|c| Ok(groups::is_known(c, group)? && claim > by_hand::begun_after(c, group)?))
     }
 
     /// Whether a group is the main one; `None`: there is no such group.

@@ -181,6 +181,14 @@ pub(in crate::store) fn note(c: &Connection, claim: i64) -> Result<Option<Note>>
         .optional()?)
 }
 
+/// Returns the last claim of the earlier groups of a group's name; 0 where there were none.
+pub(in crate::store) fn begun_after(c: &Connection, group: &Folder) -> Result<i64> {
+    Ok(c.prepare_cached("SELECT after_claim FROM begins WHERE group_folder = ?1")?
+        .query_row([group.as_str()], |r| r.get(0))
+        .optional()?
+        .unwrap_or(0))
+}
+
 /// Returns the highest claim of which a receipt or a decision of a person is known; 0 where there is none.
 pub(in crate::store) fn last_claim(c: &Connection) -> Result<i64> {
     Ok(c.prepare_cached(

@@ -313,3 +313,67 @@ fn a_later_group_has_nothing_of_an_earlier_one_whose_mailbox_was_never_opened() 
     assert_eq!(daemon.terminate(), Some(0));
     drop(mend);
 }
+
+fn renew_team(root: &Root) {
+    root.g2(&["groups", "remove", "team", "--yes"]);
+    root.g2(&["groups", "add", "team", "--chat", "local:team"]);
+}
+
+#[test]
+fn what_an_earlier_group_asked_for_is_no_answer_to_a_later_one_of_its_name() {
+    let root = with_a_team();
+    let daemon = root.serve();
+    let schedule = json!({"type": "schedule_task", "taskId": "t", "prompt": "p", "schedule_type": "interval",
+        "schedule_value": "3600000", "requestId": "same"});
+    root.put_command("team", "tasks", "1.json", &schedule);
+    assert_eq!(root.reply("team", "same")["ok"], true);
+    renew_team(&root);
+    assert!(root.rows(&["tasks", "list"]).is_empty());
+    root.put_command("team", "tasks", "2.json", &schedule);
+    assert_eq!(root.reply("team", "same")["ok"], true);
+    assert_eq!(root.rows(&["tasks", "list"]).len(), 1, "it is done for this one");
+    assert_eq!(daemon.terminate(), Some(0));
+}
+
+#[test]
+fn a_command_of_an_earlier_group_is_not_tried_again_for_a_later_one_of_its_name() {
+    let root = with_a_team();
+    let daemon = root.serve();
+    refusals(&root, 1);
+    renew_team(&root);
+    let why = refused(&root, &["ipc", "retry", "1"]);
+    assert!(why.contains("group team, which is gone"), "{why}");
+    // Its own can be.
+    refusals(&root, 2);
+    root.g2(&["ipc", "retry", "3"]);
+    assert_eq!(daemon.terminate(), Some(0));
+}
+
+#[test]
+fn commands_that_a_groups_limits_keep_waiting_do_not_keep_it() {
+    let root = Root::new("[limits]\npoll_interval_ms = 3600000\ncommands_per_minute = 3\n");
+    root.g2(&["groups", "add", "team", "--chat", "local:team"]);
+    let daemon = root.serve();
+    for n in 0..10 {
+        root.put_command("team", "messages", &format!("{n}.json"), &say(&n.to_string()));
+    }
+    wait_for("the first ones", || (root.said("local:team").len() >= 3).then_some(()));
+    let told = root.g2(&["groups", "remove", "team", "--yes"]);
+    assert!(told.contains("commands that waited went unread"), "{told}");
+    assert!(!root.data("ipc/team").exists());
+    assert_eq!(daemon.terminate(), Some(0));
+}
+
+#[test]
+fn a_removal_that_is_refused_changes_nothing_for_the_messages_that_wait() {
+    let root = with_a_team();
+    root.g2(&["config", "set", "limits.min_free_mib", "100000000"]);
+    let daemon = root.serve();
+    root.send("local:team", "@G2 hello");
+    let mend = break_box(&root, "team", "tasks");
+    refused(&root, &["groups", "remove", "team", "--yes"]);
+    mend();
+    root.g2(&["config", "set", "limits.min_free_mib", "1"]);
+    wait_for("the answer", || (!root.said("local:team").is_empty()).then_some(()));
+    assert_eq!(daemon.terminate(), Some(0));
+}

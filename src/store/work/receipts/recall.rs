@@ -17,6 +17,7 @@ pub(super) struct Recall {
     /// No receipt and no decision of a person is about a later claim.
     newest: Option<i64>,
     is_main: Last<Folder, Option<bool>>,
+    begun_after: Last<Folder, i64>,
     seat: Last<i64, Option<RunSeat>>,
     chat: Last<String, Option<ChatFacts>>,
     own_chats: Last<Folder, Vec<String>>,
@@ -44,6 +45,11 @@ impl Recall {
     /// Returns whether a group is the main one; `None`: there is no such group.
     pub(super) fn is_main(&mut self, c: &Connection, group: &Folder) -> Result<Option<bool>> {
         self.is_main.of(group, || groups::is_main(c, group))
+    }
+
+    /// Returns the last claim of the earlier groups of a group's name.
+    pub(super) fn begun_after(&mut self, c: &Connection, group: &Folder) -> Result<i64> {
+        self.begun_after.of(group, || by_hand::begun_after(c, group))
     }
 
     /// Returns the place of a run; `None`: it has none.

@@ -258,11 +258,12 @@ fn rejection(rejected: Rejected) -> Verdict {
 }
 
 /// The same `requestId` again: the first reply for the same bytes, a conflict for others. Returns the first one with
-/// its digest. A fault of ours is no answer, nor is one that a person has tried again since.
+/// its digest. What an earlier group of that name asked for is no answer, nor is a fault of ours, nor is one that a person has tried again since.
 fn first_of(c: &Connection, group: &Folder, id: &RequestId, now: Time) -> Result<Option<(i64, Vec<u8>)>> {
     let since = now.0.saturating_sub(REMEMBERED_MS);
     Ok(c.prepare_cached(
             "SELECT claim_id, digest FROM receipts WHERE group_folder = ?1 AND request_id = ?2 AND at >= ?3 AND replay_of IS NULL AND code IS NOT 'internal'
+               AND claim_id > coalesce((SELECT after_claim FROM begins WHERE group_folder = ?1), 0)
                AND NOT EXISTS (SELECT 1 FROM by_hand b JOIN receipts n ON n.claim_id = b.claim_id WHERE b.retry_of = receipts.claim_id)
              ORDER BY claim_id LIMIT 1",
         )?
@@ -301,7 +302,12 @@ fn decide(
     let command = &envelope.command;
     let kind = Some(command.type_name().to_owned());
     let id = envelope.request_id.as_ref();
-    let Some(is_main) = recall.is_main(c, &file.group)? else {
+    let is_main = match recall.is_main(c, &file.group)? {
+        // An earlier group of that name is another one.
+        Some(is_main) if file.claim > recall.begun_after(c, &file.group)? => Some(is_main),
+        Some(_) | None => None,
+    };
+    let Some(is_main) = is_main else {
         let refusal = Refusal::new(
             Code::NotAuthorized,
             format!("group {} is not registered", file.group),
