@@ -210,7 +210,13 @@ impl HostDirs {
                     self.discarded.store(true, Ordering::Relaxed);
                     return Ok(());
                 }
-                Err(Errno::NOENT) => return Ok(()),
+                // It is gone, or the trash is.
+                Err(Errno::NOENT) => {
+                    return match dir::stat(at, name) {
+                        Err(Errno::NOENT) => Ok(()),
+                        Ok(_) | Err(_) => Err(Errno::NOENT),
+                    };
+                }
                 Err(other) => return Err(other),
             }
         }

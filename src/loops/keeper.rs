@@ -108,11 +108,29 @@ impl Keeping {
             return Err(unsettled(group));
         }
         let unread = self.unread(group)?;
+        if unread == 0 {
+            self.put_away(group).await?;
+        }
+        Ok(unread)
+    }
+
+    /// Removes the mailbox of a group that is about to be removed, with nothing in it that waits. What was claimed meanwhile is left to
+    /// who settles it once the group is gone, or has a mailbox again.
+    async fn put_away(&self, group: &Folder) -> Result<(), OpError> {
         let (done, put_away) = oneshot::channel();
         let _ = self.mailboxes.send(Ask::PutAway(group.clone(), done));
-        match put_away.await {
-            Ok(put_away) => Ok(put_away.map(|()| unread)?),
-            Err(_) => Err(stops()),
+        let ended = put_away.await.map_err(|_| stops())??;
+        let _ = tokio::time::timeout(STOPPING, ended).await;
+        for claimed in self.undecided(group)? {
+            self.have_settled(claimed).await;
+        }
+        Ok(())
+    }
+
+    async fn have_settled(&self, claimed: Claimed) {
+        let (done, settled) = oneshot::channel();
+        if self.mailboxes.send(Ask::Settle(claimed, done)).is_ok() {
+            let _ = settled.await;
         }
     }
 
@@ -120,13 +138,25 @@ impl Keeping {
     fn unread(&self, group: &Folder) -> Result<usize, OpError> {
         // A directory is never settled.
         let waiting = peek::waiting(&self.root.join("data"), [group], 1).whole()?;
-        for claimed in self.claims.left_over()?.claims.iter().filter(|claimed| claimed.folder == *group) {
-            let is_dropped = matches!(self.store.note(claimed.id)?, Some(Note::Dropped(_)));
-            if !is_dropped && self.store.receipt(claimed.id)?.is_none() {
+        for claimed in self.undecided(group)? {
+            if !matches!(self.store.note(claimed.id)?, Some(Note::Dropped(_))) {
                 return Err(unsettled(group));
             }
         }
         Ok(waiting.seen - waiting.directories)
+    }
+
+    /// Returns the claims of a group that have no receipt.
+    fn undecided(&self, group: &Folder) -> Result<Vec<Claimed>, OpError> {
+        let mut claims = self.claims.left_over()?.claims;
+        claims.retain(|claimed| claimed.folder == *group);
+        let mut undecided = Vec::new();
+        for claimed in claims {
+            if self.store.receipt(claimed.id)?.is_none() {
+                undecided.push(claimed);
+            }
+        }
+        Ok(undecided)
     }
 
     async fn wait_for_end(&self, group: &Folder) -> Result<(), OpError> {
@@ -236,10 +266,7 @@ impl Keeper for Arc<Keeping> {
 
     fn settle(&self, claimed: Claimed) -> Later<'_, Option<Claimed>> {
         Box::pin(async move {
-            let (done, settled) = oneshot::channel();
-            if self.mailboxes.send(Ask::Settle(claimed, done)).is_ok() {
-                let _ = settled.await;
-            }
+            self.have_settled(claimed).await;
             None
         })
     }

@@ -79,8 +79,8 @@ pub enum Ask {
     /// Answered when that is done.
     Clear(Folder, oneshot::Sender<Result<(), crate::ipc::World>>),
     /// A group is about to be removed, and nothing of its commands is to be settled: remove its mailbox. One that can't be removed
-    /// goes on as before. Answered when that is done.
-    PutAway(Folder, oneshot::Sender<Result<(), crate::ipc::World>>),
+    /// goes on as before. Answered when that is done, with what is closed once nothing of it is claimed any more.
+    PutAway(Folder, oneshot::Sender<Result<oneshot::Receiver<()>, crate::ipc::World>>),
     /// Settle a claimed file as it is, its writer done or not: a person has decided on it. Answered when that is done.
     Settle(crate::ipc::Claimed, oneshot::Sender<()>),
 }

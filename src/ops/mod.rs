@@ -124,8 +124,8 @@ pub trait Keeper: Send + Sync {
     /// Ends [`Keeper::keep_out`]. For whatever else the group is held, it stays held.
     fn let_in(&self, group: &Folder);
 
-    /// Has the run of a group leave that is to be removed, settles what lies in its boxes, and removes them. Returns how many
-    /// commands went with them unread, as the group's limits let no more through.
+    /// Has the run of a group leave that is to be removed, settles what lies in its boxes, and removes them if nothing
+    /// waits there. Returns how many commands do, as the group's limits let no more through: they go with it, unread.
     ///
     /// # Errors
     /// The run does not end, or commands that are claimed can't be settled, or a box can't be read or removed: then it stays.

@@ -168,8 +168,9 @@ pub(super) fn answer_all(
     let mut unplaced = BTreeSet::new();
     for (pending, settled) in &answers {
         let reply = settled.receipt.reply.as_deref();
-        // It may be an earlier group's that is answered again.
-        let placed = match settled.fresh || is_asked_for(mail, &pending.claimed) {
+        // It may be an earlier group's: no later one of its name asked, and none of its commands is obeyed now.
+        let is_new = settled.fresh && settled.receipt.outcome == CommandOutcome::Applied;
+        let placed = match is_new || is_asked_for(mail, &pending.claimed) {
             true => put_reply(mail, &pending.claimed, &settled.receipt, reply),
             false => Placed::Done,
         };

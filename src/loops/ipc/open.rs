@@ -7,7 +7,11 @@ use std::{
 };
 
 use ipc_handlers::Folder;
-use tokio::{sync::mpsc, task::JoinSet, time::Instant};
+use tokio::{
+    sync::{mpsc, oneshot},
+    task::JoinSet,
+    time::Instant,
+};
 use tracing::Instrument as _;
 
 use super::{
@@ -31,6 +35,8 @@ pub(super) struct Line {
     pub(super) jobs: mpsc::UnboundedSender<Job>,
     /// Whether events tell of what comes into its boxes.
     pub(super) watched: bool,
+    /// Closed when it has ended.
+    ended: oneshot::Receiver<()>,
 }
 
 impl Line {
@@ -103,8 +109,13 @@ pub(super) fn open_groups(
         let growing = growing.remove(folder).unwrap_or_default();
         let growing = growing.into_iter().map(|claimed| (claimed, now)).collect();
         let worker = Worker::new(Arc::clone(mail), folder.clone(), growing).run(first, hints, queue);
-        running.spawn(worker.instrument(span(folder)));
-        workers.insert(folder.clone(), Line { hints: sender, jobs, watched });
+        let (at_work, ended) = oneshot::channel();
+        let work = async move {
+            worker.await;
+            drop(at_work);
+        };
+        running.spawn(work.instrument(span(folder)));
+        workers.insert(folder.clone(), Line { hints: sender, jobs, watched, ended });
     };
     in_order(&new, |folder| mail.boxes.of(folder), begin);
 }
@@ -142,18 +153,19 @@ fn forget(mail: &Mailboxes, watch: &mut Watch, folder: &Folder) -> Result<(), Wo
     discarded
 }
 
-/// The mailbox of a group that is about to be removed goes to the trash.
+/// The mailbox of a group that is about to be removed goes to the trash. What is returned is closed once its worker has ended, and
+/// claims nothing any more.
 pub(super) fn put_away(
     mail: &Mailboxes,
     watch: &mut Watch,
     workers: &mut BTreeMap<Folder, Line>,
     folder: &Folder,
-) -> Result<(), World> {
-    workers.remove(folder);
+) -> Result<oneshot::Receiver<()>, World> {
     let discarded = mail.boxes.dirs.discard_box(folder);
+    let ended = workers.remove(folder).map_or_else(|| oneshot::channel().1, |worker| worker.ended);
     mail.boxes.let_go(folder);
     watch.unwatch(folder);
-    discarded
+    discarded.map(|()| ended)
 }
 
 /// Sees to it that nothing is left of the mailbox of an earlier group of this name, unless there is such a group.
@@ -166,7 +178,11 @@ pub(super) async fn clear(
 ) -> Result<(), World> {
     match mail.store.group(folder).await {
         Ok(None) => {
-            if let Some(claims) = growing.remove(folder) {
+            let mut claims = growing.remove(folder).unwrap_or_default();
+            claims.extend(undecided(mail, folder));
+            claims.sort_by_key(|claimed| claimed.id);
+            claims.dedup_by_key(|claimed| claimed.id);
+            if !claims.is_empty() {
                 refuse(mail, folder.clone(), claims).instrument(span(folder)).await;
             }
             mail.snapshots.is_gone(folder);
@@ -179,6 +195,13 @@ pub(super) async fn clear(
         // It is not made: who makes it is told why.
         Ok(Some(_)) | Err(_) => Ok(()),
     }
+}
+
+/// Returns the claims of a group that have no receipt; what can't be read now is the next start's.
+fn undecided(mail: &Mailboxes, folder: &Folder) -> Vec<Claimed> {
+    let mut claims = mail.claims.left_over().map(|left| left.claims).unwrap_or_default();
+    claims.retain(|claimed| claimed.folder == *folder && matches!(mail.store.receipt(claimed.id), Ok(None)));
+    claims
 }
 
 /// Notes why groups' commands are found late, or not at all; [`watch_again`] is at it. It is logged once.

@@ -377,3 +377,37 @@ fn a_removal_that_is_refused_changes_nothing_for_the_messages_that_wait() {
     wait_for("the answer", || (!root.said("local:team").is_empty()).then_some(()));
     assert_eq!(daemon.terminate(), Some(0));
 }
+
+#[test]
+fn what_is_left_claimed_of_a_group_that_is_gone_is_refused_before_a_later_one_has_its_name() {
+    let root = with_a_team();
+    let daemon = root.serve();
+    root.g2(&["groups", "remove", "team", "--yes"]);
+    let mut left = say("of the first");
+    left["requestId"] = "old".into();
+    std::fs::write(root.data("claimed/77-team.json"), left.to_string()).unwrap();
+    root.g2(&["groups", "add", "team", "--chat", "local:team"]);
+    assert_eq!(claimed(&root), 0);
+    let rows = root.rows(&["ipc", "list", "--group", "team"]);
+    assert_eq!((&rows[0]["id"], &rows[0]["state"]), (&json!(77), &json!("refused")));
+    // The next claim comes after this one, which the daemon had not given.
+    assert_eq!(daemon.terminate(), Some(0));
+    let daemon = root.serve();
+    root.put_command("team", "messages", "x.json", &say("of the second"));
+    wait_for("the second", || (root.said("local:team").len() == 1).then_some(()));
+    assert_eq!(root.said("local:team"), ["of the second"]);
+    assert!(!root.data("ipc/team/responses/old.json").exists(), "it did not ask");
+    assert_eq!(daemon.terminate(), Some(0));
+}
+
+#[test]
+fn a_group_whose_mailbox_can_not_be_removed_stays_and_goes_on() {
+    let root = with_a_team();
+    let daemon = root.serve();
+    std::fs::remove_dir_all(root.data("tmp/trash")).unwrap();
+    let why = refused(&root, &["groups", "remove", "team", "--yes"]);
+    assert!(why.contains("ipc/team"), "{why}");
+    root.put_command("team", "messages", "x.json", &say("still here"));
+    wait_for("the text", || (root.said("local:team").len() == 1).then_some(()));
+    assert_eq!(daemon.terminate(), Some(0));
+}
