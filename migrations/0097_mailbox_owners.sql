@@ -1,5 +1,5 @@
--- Whose a command is where several groups had one name after each other: those with a claim up to this one are an earlier group's.
--- A row stays when its group is gone; the next group of that name has it.
+-- A group can have the name of an earlier one. Commands with a claim up to `after_claim` are the earlier group's.
+-- A row stays when its group is gone; the next group of that name changes it.
 CREATE TABLE begins (
   group_folder TEXT PRIMARY KEY,
   after_claim  INTEGER NOT NULL CHECK (after_claim >= 0)

@@ -92,9 +92,9 @@ The main group can't be removed.
 
 The agent leaves and the commands of the group are settled first. If some that are claimed can't be
 settled, the group is not removed. Those that its limits keep waiting go unread, and are counted.
-An agent that does not leave is stopped after health.close_grace_ms (30 s). Wirings, tasks, members and mailbox of the group
-are removed. These stay: groups/FOLDER, data/sessions/FOLDER and archived sessions. A group that
-is added again under the same folder has them again.
+An agent that does not leave is stopped after health.close_grace_ms (30 s). Wirings, tasks,
+members and mailbox of the group are removed. These stay: groups/FOLDER, data/sessions/FOLDER and
+archived sessions. A group that is added again under the same folder has them again.
 
 Examples:
   g2 groups remove family --yes";

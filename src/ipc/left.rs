@@ -55,7 +55,7 @@ impl HostDirs {
         match dir::stat(&self.ipc, group.as_str()) {
             Ok(is) if FileKind::of(&is) != FileKind::Directory => Ok(()),
             Ok(_) => match self.discard(&self.ipc, group.as_str()) {
-                // A folder that its owner may not write to can't get another parent. None but us is beside it.
+                // A folder that its owner may not write to can't get another parent. Nobody but us writes beside it.
                 Err(Errno::ACCESS) => {
                     rustix::fs::chmodat(&self.ipc, group.as_str(), Mode::RWXU, AtFlags::empty())
                         .and_then(|()| self.discard(&self.ipc, group.as_str()))

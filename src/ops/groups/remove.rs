@@ -59,19 +59,19 @@ impl Operation for Args {
 /// Returns how many commands went unread.
 async fn remove(world: &World<'_>, folder: &Folder) -> Result<usize, OpError> {
     let deadline = Instant::now() + AGAIN;
-    let mut unread = 0;
-    loop {
+    let unread = loop {
         world.group(folder).await?;
         check_nothing_is_held(world, folder)?;
-        unread += world.keeper.empty(folder).await?;
+        // What waits is counted anew each time.
+        let unread = world.keeper.empty(folder).await?;
         failpoint::reach("op.group_emptied");
         match world.store.remove_group(folder.clone()).await {
-            Ok(()) => break,
+            Ok(()) => break unread,
             // A message came in meanwhile and began another run.
             Err(StoreError::Refused(_)) if world.keeper.is_serving() && Instant::now() < deadline => {}
             Err(error) => return Err(error.into()),
         }
-    }
+    };
     failpoint::reach("op.group_removed");
     world.keeper.changed(Some(folder)).await?;
     Ok(unread)
