@@ -58,6 +58,8 @@ pub(super) struct Search {
     /// The file is another one, or somebody waits for what the feed has by now.
     renewed: Notify,
     idle: Mutex<Vec<Index>>,
+    /// Held while the file is opened or removed: of two threads that find it broken, one makes it anew.
+    renewing: Mutex<()>,
     /// Why the index could not be opened at the last try.
     fault: Mutex<Option<String>>,
 }
@@ -115,6 +117,7 @@ impl Search {
             moved: watch::Sender::new(()),
             renewed: Notify::new(),
             idle: Mutex::default(),
+            renewing: Mutex::default(),
             fault: Mutex::default(),
         }
     }
@@ -127,36 +130,56 @@ impl Search {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn renewing(&self) -> MutexGuard<'_, ()> {
+        self.renewing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn fault(&self) -> MutexGuard<'_, Option<String>> {
         self.fault.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Works on the index; on a new one, once more, where it turns out to be broken.
     fn with<T>(&self, mut work: impl FnMut(&mut Index) -> Result<T>) -> Result<T> {
-        let mut attempt = || {
-            let opened = self.open();
-            *self.fault() = opened.as_ref().err().filter(|error| is_shut(error)).map(|error| chain(error));
-            let mut index = opened?;
-            let outcome = work(&mut index)?;
-            let mut idle = self.idle();
-            if idle.len() < HELD {
-                idle.push(index);
+        match self.attempt(&mut work) {
+            Err((file, error)) if is_broken(&error) && self.path.is_some() => {
+                self.give_up(file, &error)?;
+                self.attempt(&mut work).map_err(|(_, error)| error)
             }
-            Ok(outcome)
-        };
-        match attempt() {
-            Err(error) if is_broken(&error) && self.path.is_some() => {
-                tracing::warn!(error = %chain(&error), "the index of archived sessions is broken and made anew");
-                self.idle().clear();
-                self.path.as_deref().map_or(Ok(()), file::remove)?;
-                // The next file may get the number of this one, within one tick of the file system's clock.
-                let mut progress = self.progress();
-                (progress.file, progress.reached) = (None, None);
-                drop(progress);
-                attempt()
-            }
-            outcome => outcome,
+            outcome => outcome.map_err(|(_, error)| error),
         }
+    }
+
+    /// Works on the index. An error is said with the file that it is about.
+    fn attempt<T>(
+        &self,
+        work: &mut impl FnMut(&mut Index) -> Result<T>,
+    ) -> std::result::Result<T, (FileId, StoreError)> {
+        let lies = file::id(self.path.as_deref());
+        let opened = self.open();
+        *self.fault() = opened.as_ref().err().filter(|error| is_shut(error)).map(|error| chain(error));
+        let mut index = opened.map_err(|error| (lies, error))?;
+        let outcome = work(&mut index).map_err(|error| (index.file, error))?;
+        let mut idle = self.idle();
+        if idle.len() < HELD {
+            idle.push(index);
+        }
+        Ok(outcome)
+    }
+
+    /// Removes a broken file, unless another one lies there by now.
+    fn give_up(&self, file: FileId, error: &StoreError) -> Result<()> {
+        let Some(path) = self.path.as_deref() else { return Ok(()) };
+        let _renewing = self.renewing();
+        self.idle().retain(|index| index.file != file);
+        if file::id(Some(path)) != file {
+            return Ok(());
+        }
+        tracing::warn!(error = %chain(error), "the index of archived sessions is broken and made anew");
+        file::remove(path)?;
+        // The next file may get the number of this one, within one tick of the file system's clock.
+        let mut progress = self.progress();
+        (progress.file, progress.reached) = (None, None);
+        Ok(())
     }
 
     /// Returns a connection to the file that lies there now, which may be another one than a moment ago.
@@ -164,7 +187,10 @@ impl Search {
         let idle = self.idle().pop();
         let index = match idle.filter(|index| index.file == file::id(self.path.as_deref())) {
             Some(index) => index,
-            None => Index::open(self.path.as_deref())?,
+            None => {
+                let _renewing = self.renewing();
+                Index::open(self.path.as_deref())?
+            }
         };
         let mut progress = self.progress();
         if progress.file != index.file {

@@ -7,7 +7,7 @@ use std::{
 };
 
 use ipc_handlers::Folder;
-use rusqlite::{Connection, OptionalExtension as _, Row, params};
+use rusqlite::{Connection, OptionalExtension as _, Row, config::DbConfig, params};
 
 use super::{
     super::{Result, StoreError, columns::Columns as _},
@@ -47,6 +47,8 @@ const PARTS: i64 = 1 << PART_BITS;
 const _: () = assert!(4 * SEARCHED / (PART - OVERLAP - 8) + 2 < PARTS as usize);
 /// How many rows a group has: 128 MiB of text, the newest. A session may be put in whole beyond it.
 const MOST: i64 = if cfg!(test) { 8192 } else { (128 << 20) / PART as i64 };
+/// How often a file is opened that was replaced meanwhile.
+const OPENED_AT_MOST: usize = 5;
 /// When a volume of a group is full, rows: no statement can be stopped before it is through with one.
 const VOLUME: i64 = 2048;
 
@@ -94,28 +96,21 @@ impl Index {
 
     /// Opens a file, making it where it is missing. `None`: it is no index of this version with all its tables.
     fn open_file(path: &Path) -> Result<Option<Self>> {
-        if is_cut(path) {
-            return Ok(None);
+        for _ in 0..OPENED_AT_MOST {
+            if is_cut(path) {
+                return Ok(None);
+            }
+            make(path)?;
+            let lies = lying(path);
+            let c = connect(path)?;
+            let is_whole = is_whole(&c)?;
+            // Another process may have made it anew meanwhile: this connection is to a file that nobody finds any more.
+            if lying(path) == lies {
+                return Ok(is_whole.then(|| Self { c, file: id(Some(path)) }));
+            }
         }
-        make(path)?;
-        let c = Connection::open(path)?;
-        c.busy_timeout(std::time::Duration::from_secs(5))?;
-        c.pragma_update(None, "journal_mode", "WAL")?;
-        // What a power cut takes is indexed anew.
-        c.pragma_update(None, "synchronous", "NORMAL")?;
-        c.pragma_update(None, "journal_size_limit", super::super::LOG_BYTES)?;
-        c.set_db_config(rusqlite::config::DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
-        if is_empty(&c)? {
-            in_one(&c, || {
-                // Unless somebody else has made it meanwhile.
-                if is_empty(&c)? {
-                    c.execute_batch(TABLES)?;
-                    c.pragma_update(None, "user_version", VERSION)?;
-                }
-                Ok(())
-            })?;
-        }
-        Ok(is_whole(&c)?.then(|| Self { c, file: id(Some(path)) }))
+        let odd = std::io::Error::other("another process makes it anew again and again");
+        Err(StoreError::Index { path: path.to_owned(), error: odd })
     }
 
     /// Compares the index with the store: returns the sessions that are not in it as they are now, or not any more.
@@ -165,6 +160,30 @@ impl Index {
         })?;
         Ok(done)
     }
+}
+
+/// Opens a file that is there, and makes its tables where it has none.
+fn connect(path: &Path) -> Result<Connection> {
+    let c = Connection::open(path)?;
+    c.busy_timeout(std::time::Duration::from_secs(5))?;
+    c.pragma_update(None, "journal_mode", "WAL")?;
+    // What a power cut takes is indexed anew.
+    c.pragma_update(None, "synchronous", "NORMAL")?;
+    c.pragma_update(None, "journal_size_limit", super::super::LOG_BYTES)?;
+    c.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
+    // The last connection to a file that was replaced would remove the log of the new one: SQLite does that by name.
+    c.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
+    if is_empty(&c)? {
+        in_one(&c, || {
+            // Unless somebody else has made it meanwhile.
+            if is_empty(&c)? {
+                c.execute_batch(TABLES)?;
+                c.pragma_update(None, "user_version", VERSION)?;
+            }
+            Ok(())
+        })?;
+    }
+    Ok(c)
 }
 
 /// Whether nothing was made in it yet.
@@ -373,19 +392,33 @@ fn in_one<T>(c: &Connection, work: impl FnOnce() -> Result<T>) -> Result<T> {
     outcome
 }
 
-/// Makes the file where it is missing, so that only its owner can read it.
+/// Makes the file where it is missing, so that only its owner can read it. One that is there is not opened: to close it would
+/// end SQLite's locks on it.
 fn make(path: &Path) -> Result<()> {
     use std::os::unix::fs::OpenOptionsExt as _;
-    let made = std::fs::OpenOptions::new().create(true).append(true).mode(0o600).open(path);
-    made.map(drop).map_err(|error| StoreError::Index { path: path.to_owned(), error })
+    match std::fs::OpenOptions::new().create_new(true).write(true).mode(0o600).open(path) {
+        Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
+            Err(StoreError::Index { path: path.to_owned(), error })
+        }
+        Ok(_) | Err(_) => Ok(()),
+    }
 }
 
 #[expect(clippy::disallowed_methods, reason = "looks at the index, beside the store")]
 pub(super) fn id(path: Option<&Path>) -> FileId {
-    use std::os::unix::fs::MetadataExt as _;
     // One that was cut to nothing is no index any more, even while it is open somewhere.
-    let is = std::fs::metadata(path?).ok().filter(|is| is.len() > 0)?;
-    Some((is.dev(), is.ino(), is.created().ok()))
+    std::fs::metadata(path?).ok().filter(|is| is.len() > 0).map(|is| which(&is))
+}
+
+/// Which file lies there, be it empty.
+#[expect(clippy::disallowed_methods, reason = "looks at the index, beside the store")]
+fn lying(path: &Path) -> FileId {
+    std::fs::metadata(path).ok().map(|is| which(&is))
+}
+
+fn which(is: &std::fs::Metadata) -> (u64, u64, Option<SystemTime>) {
+    use std::os::unix::fs::MetadataExt as _;
+    (is.dev(), is.ino(), is.created().ok())
 }
 
 /// Removes the file.

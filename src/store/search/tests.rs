@@ -235,6 +235,53 @@ async fn an_index_that_is_broken_removed_or_of_another_version_is_made_anew() {
 }
 
 #[tokio::test]
+async fn of_two_who_find_it_broken_one_makes_it_anew() {
+    let all = Archive::new();
+    all.keep("main", "s-1", "x", "about trains", 1).await;
+    assert_eq!(all.found("main", "trains"), ["s-1"]);
+    let spoil = || rusqlite::Connection::open(all.file()).unwrap().execute_batch("DROP TABLE seen").unwrap();
+    let count = |index: &mut Index| {
+        let all = index.c.query_row("SELECT count(*) FROM seen", [], |r| r.get::<_, i64>(0));
+        Ok((all?, index.file))
+    };
+    spoil();
+    let mut made = None;
+    let now = all.store.search.with(|index| {
+        let outcome = count(index);
+        // Another thread finds it broken too, and is first.
+        made = made.or_else(|| Some(all.store.search.with(count).unwrap()));
+        outcome
+    });
+    assert_eq!(now.unwrap(), made.unwrap(), "what the first one made stays");
+    assert_eq!(all.found("main", "trains"), ["s-1"]);
+}
+
+#[tokio::test]
+async fn a_connection_is_to_the_file_that_it_says() {
+    let all = Archive::new();
+    all.keep("main", "s-1", "x", "about trains", 1).await;
+    assert_eq!(all.found("main", "trains"), ["s-1"]);
+    let search = &all.store.search;
+    for round in 0..40 {
+        rusqlite::Connection::open(all.file()).unwrap().execute_batch("DROP TABLE seen").unwrap();
+        let together = std::sync::Barrier::new(4);
+        std::thread::scope(|threads| {
+            for _ in 0..4 {
+                threads.spawn(|| {
+                    together.wait();
+                    search.with(|index| Ok(index.c.execute_batch("SELECT count(*) FROM seen")?)).unwrap();
+                });
+            }
+        });
+        assert_eq!(all.found("main", "trains"), ["s-1"], "round {round}");
+        for index in search.idle().iter() {
+            let seen = index.c.query_row("SELECT count(*) FROM seen", [], |r| r.get::<_, i64>(0)).unwrap();
+            assert_eq!((seen, index.file), (1, file::id(Some(&all.file()))), "round {round}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_session_that_can_not_be_read_is_left_out_alone() {
     let all = Archive::new();
     for session in ["s-1", "s-2", "s-3"] {
