@@ -1,9 +1,12 @@
 //! The one thread that writes. Work that waits is committed together, a savepoint each, so that one failing piece
 //! doesn't sink its neighbours and a durable commit is shared by everybody who waits for one.
 
-use std::sync::{
-    Arc,
-    mpsc::{self, RecvTimeoutError},
+use std::{
+    sync::{
+        Arc,
+        mpsc::{self, RecvTimeoutError},
+    },
+    time::{Duration, Instant},
 };
 
 use rusqlite::Connection;
@@ -18,9 +21,26 @@ use crate::{
 /// How many pieces of work share one commit at most.
 const BATCH: usize = 512;
 
-/// Work to do on the writer's connection; returns what to do once the commit is known.
-/// Without a connection (the transaction could not begin) it does nothing.
-type Job = Box<dyn FnOnce(Option<&Connection>) -> Done + Send>;
+/// How long the readers of the feed wait at most for a caller that wakes them itself.
+const CALLERS_TURN: Duration = Duration::from_millis(3);
+
+/// Work to do on the writer's connection.
+struct Job {
+    work: Work,
+    wakes: Wakes,
+}
+
+/// Who wakes the readers of the feed after a commit.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Wakes {
+    /// The writer.
+    Writer,
+    /// The caller, once it has done what is more urgent; after [`CALLERS_TURN`] the writer.
+    Caller,
+}
+
+/// Returns what to do once the commit is known. Without a connection (the transaction could not begin) it does nothing.
+type Work = Box<dyn FnOnce(Option<&Connection>) -> Done + Send>;
 type Done = Box<dyn FnOnce(Result<(), StoreError>) + Send>;
 
 /// A handle to the writer thread. The thread ends, after what waits, when the last handle is dropped.
@@ -59,11 +79,11 @@ impl Writer {
         T: Send + 'static,
         F: FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
     {
-        self.give(move |connection| in_savepoint(connection, work))
+        self.give(Wakes::Writer, move |connection| in_savepoint(connection, work))
     }
 
     /// Runs `work` in the next commit without a savepoint around it: what fails in it is undone by savepoints of its own. One
-    /// around many would keep each page that they change a second time.
+    /// around many would keep each page that they change a second time. The caller wakes the readers of the feed.
     pub(super) fn write_pieces<T, F>(
         &self,
         work: F,
@@ -72,22 +92,26 @@ impl Writer {
         T: Send + 'static,
         F: FnOnce(&Connection) -> T + Send + 'static,
     {
-        self.give(move |connection| Ok(work(connection)))
+        self.give(Wakes::Caller, move |connection| Ok(work(connection)))
     }
 
-    fn give<T, F>(&self, work: F) -> impl Future<Output = Result<T, StoreError>> + Send + use<T, F>
+    fn give<T, F>(
+        &self,
+        wakes: Wakes,
+        work: F,
+    ) -> impl Future<Output = Result<T, StoreError>> + Send + use<T, F>
     where
         T: Send + 'static,
         F: FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
     {
         let (answer, result) = oneshot::channel();
-        let job: Job = Box::new(move |connection| {
+        let work: Work = Box::new(move |connection| {
             let outcome = connection.map_or(Err(StoreError::Closed), work);
             Box::new(move |commit| {
                 let _ = answer.send(commit.and(outcome));
             })
         });
-        let sent = self.jobs.send(job);
+        let sent = self.jobs.send(Job { work, wakes });
         async move {
             sent.map_err(|_| StoreError::Closed)?;
             result.await.map_err(|_| StoreError::Closed)?
@@ -120,15 +144,27 @@ pub(super) fn execute(connection: &Connection, sql: &'static str) -> rusqlite::R
 fn run(connection: &Connection, waiting: &mpsc::Receiver<Job>, feed: &Feed, times: &Latency) {
     let mut others = data_version(connection);
     feed.learn_newest(connection);
+    // Since when readers wait for a caller to wake them.
+    let mut waits: Option<Instant> = None;
     loop {
-        match waiting.recv_timeout(feed.look_every()) {
-            Ok(first) => {
-                if commit(connection, first, waiting, feed, times) {
-                    continue;
-                }
-            }
+        let rest = waits.map(|since| CALLERS_TURN.saturating_sub(since.elapsed()));
+        let received = waiting.recv_timeout(rest.unwrap_or_else(|| feed.look_every()));
+        let mut looks = rest.is_none();
+        match received {
+            Ok(first) => match commit(connection, first, waiting, feed, times) {
+                Committed::Nothing => {}
+                Committed::Woken => (waits, looks) = (None, false),
+                Committed::Waits => (waits, looks) = (waits.or_else(|| Some(clock::monotonic())), false),
+            },
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return,
+        }
+        if waits.is_some_and(|since| since.elapsed() >= CALLERS_TURN) {
+            waits = None;
+            feed.wake();
+        }
+        if !looks {
+            continue;
         }
         // Another process committed; only this number tells us.
         let now = data_version(connection);
@@ -140,39 +176,54 @@ fn run(connection: &Connection, waiting: &mpsc::Receiver<Job>, feed: &Feed, time
     }
 }
 
+/// What came of a commit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Committed {
+    /// Nothing was written.
+    Nothing,
+    /// The readers of the feed were woken.
+    Woken,
+    /// They wait for the caller.
+    Waits,
+}
+
 /// What changes when another connection commits; `None` when it can't be read.
 fn data_version(connection: &Connection) -> Option<i64> {
     connection.prepare_cached("PRAGMA data_version").ok()?.query_row([], |r| r.get(0)).ok()
 }
 
-/// Commits waiting work together, puts its events into the feed, answers the callers, then rings the bell. In that order, so
-/// that a caller who knows of its change finds it in the feed, and goes on before the readers of the feed do. Returns whether
-/// something was written.
+/// Commits waiting work together, puts its events into the feed, answers the callers, then wakes the readers of the feed, unless
+/// all callers do so themselves. In that order, so that a caller who knows of its change finds it in the feed, and goes on before
+/// those readers do.
 fn commit(
     connection: &Connection,
     first: Job,
     waiting: &mpsc::Receiver<Job>,
     feed: &Feed,
     times: &Latency,
-) -> bool {
+) -> Committed {
     let began = clock::monotonic();
     // A transaction that can't begin, or ends by itself (disk full, I/O error), fails everything in it: the
     // callers know how to try again.
     if let Err(error) = execute(connection, "BEGIN IMMEDIATE") {
-        first(None)(Err(error.into()));
-        return false;
+        (first.work)(None)(Err(error.into()));
+        return Committed::Nothing;
     }
     let before = connection.total_changes();
-    let mut done = vec![first(Some(connection))];
+    let mut wakes = first.wakes;
+    let mut done = vec![(first.work)(Some(connection))];
     // A full disk or an I/O error can end the transaction in the middle: what came before is gone with it.
     while done.len() < BATCH && !connection.is_autocommit() {
         let Ok(next) = waiting.try_recv() else { break };
-        done.push(next(Some(connection)));
+        if next.wakes == Wakes::Writer {
+            wakes = Wakes::Writer;
+        }
+        done.push((next.work)(Some(connection)));
     }
     if connection.is_autocommit() {
         let lost = || StoreError::RolledBack;
         done.into_iter().for_each(|tell| tell(Err(lost())));
-        return false;
+        return Committed::Nothing;
     }
     let changed = connection.total_changes() != before;
     failpoint::reach("feed.written");
@@ -184,7 +235,6 @@ fn commit(
                 feed.learn(connection);
             }
             done.into_iter().for_each(|tell| tell(Ok(())));
-            feed.wake();
         }
         Err(error) => {
             let _ = connection.execute_batch("ROLLBACK");
@@ -192,12 +242,58 @@ fn commit(
             done.into_iter().for_each(|tell| tell(Err(StoreError::Commit(fault.clone()))));
         }
     }
-    changed
+    match (wakes, changed) {
+        (Wakes::Caller, true) => Committed::Waits,
+        (_, true) => {
+            feed.wake();
+            Committed::Woken
+        }
+        (_, false) => Committed::Nothing,
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn readers_of_the_feed_wait_for_a_caller_that_wakes_them_itself_and_not_for_long() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = crate::store::Store::open(&dir.path().join("g2.sqlite")).unwrap();
+        let connection = Connection::open(dir.path().join("g2.sqlite")).unwrap();
+        let feed = Feed::new();
+        feed.learn_newest(&connection);
+        let (jobs, waiting) = mpsc::channel::<Job>();
+        let commit_of = |wakes: &[Wakes]| {
+            let job = |wakes: &Wakes| Job {
+                wakes: *wakes,
+                work: Box::new(|c| {
+                    c.unwrap()
+                        .execute("INSERT INTO events (at, kind, subject) VALUES (0, 'task', 't')", [])
+                        .unwrap();
+                    Box::new(|commit| commit.unwrap())
+                }),
+            };
+            wakes[1..].iter().for_each(|wakes| jobs.send(job(wakes)).unwrap());
+            commit(&connection, job(&wakes[0]), &waiting, &feed, &Latency::default())
+        };
+        assert_eq!(commit_of(&[Wakes::Caller, Wakes::Caller]), Committed::Waits);
+        assert_eq!(commit_of(&[Wakes::Writer]), Committed::Woken);
+        assert_eq!(commit_of(&[Wakes::Caller, Wakes::Writer]), Committed::Woken);
+        // Nobody wakes them, and the writer does.
+        let mut follower = store.follow().await.unwrap();
+        let written = store.write_pieces(|c| {
+            c.execute("INSERT INTO events (at, kind, subject) VALUES (0, 'task', 'late')", []).map(drop)
+        });
+        written.await.unwrap().unwrap();
+        assert!(follower.next().await.events.iter().any(|event| event.subject == "late"));
+        let mut bell = store.bell();
+        let queued = store.write_pieces(|c| {
+            c.execute("INSERT INTO events (at, kind, subject) VALUES (0, 'task', 't')", []).map(drop)
+        });
+        bell.changed().await.unwrap();
+        queued.await.unwrap().unwrap();
+    }
 
     #[tokio::test]
     async fn what_shared_a_transaction_that_sqlite_ended_is_told_so_and_the_next_is_a_new_one() {

@@ -157,12 +157,19 @@ impl Feed {
 
     /// Wakes the readers that there is news for since the last time, and has the others pass it over.
     pub(in crate::store) fn wake(&self) {
-        let newest = *self.bell.borrow();
-        let fresh = Kinds(self.fresh.swap(0, Ordering::SeqCst));
-        if fresh == Kinds(0) {
+        if self.fresh.load(Ordering::SeqCst) == 0 {
             return;
         }
         let mut readers = self.readers();
+        // Both at once: news between them would be passed over by who was only just woken for it.
+        let (mut newest, mut fresh) = (0, Kinds(0));
+        self.bell.send_if_modified(|known| {
+            (newest, fresh) = (*known, Kinds(self.fresh.swap(0, Ordering::SeqCst)));
+            false
+        });
+        if fresh == Kinds(0) {
+            return;
+        }
         let told = std::mem::replace(&mut readers.told, newest);
         for reader in readers.all.values_mut() {
             if reader.kinds.meets(fresh) {
@@ -397,6 +404,11 @@ impl Store {
         Follower { store: self.clone(), id, kinds, wake }
     }
 
+    /// Wakes those who follow the feed for what [`Store::settle_all`] settled; a few milliseconds later they are woken in any case.
+    pub fn wake_readers(&self) {
+        self.feed.wake();
+    }
+
     /// Returns a bell that rings after each commit with events, with the newest one's number.
     #[must_use]
     pub fn bell(&self) -> watch::Receiver<i64> {
@@ -493,4 +505,58 @@ fn event_row(r: &Row<'_>) -> rusqlite::Result<FeedEvent> {
         chat: r.get("chat_jid")?,
         subject: r.get("subject")?,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt as _;
+
+    use super::*;
+
+    #[test]
+    fn who_is_woken_by_several_at_once_is_told_each_event_of_its_kinds_once() {
+        const EVENTS: i64 = 50_000;
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::open(&dir.path().join("g2.sqlite")).unwrap();
+        let feed = Arc::clone(&store.feed);
+        let kind_of = |seq| if seq % 2 == 0 { EventKind::Session } else { EventKind::Task };
+        let mut reader = store.follow_kinds_from(&[EventKind::Session], 0);
+        let is_over = AtomicBool::new(false);
+        let read = |_: &Feed, cursor: i64, newest: i64| {
+            let event = |seq| FeedEvent {
+                seq,
+                at: Time(0),
+                kind: kind_of(seq),
+                group: None,
+                chat: None,
+                subject: String::new(),
+            };
+            Ok(((cursor + 1..=newest).map(|seq| Arc::new(event(seq))).collect(), false))
+        };
+        let told = std::thread::scope(|threads| {
+            for _ in 0..2 {
+                threads.spawn(|| {
+                    while !is_over.load(Ordering::SeqCst) {
+                        feed.wake();
+                    }
+                });
+            }
+            let reading = threads.spawn(|| {
+                let mut told = Vec::new();
+                while told.last() != Some(&EVENTS) {
+                    if reader.wake.notified().now_or_never().is_some() {
+                        told.extend(reader.look_by(read).unwrap().events.iter().map(|event| event.seq));
+                    }
+                }
+                told
+            });
+            for seq in 1..=EVENTS {
+                feed.note(seq, Kinds::of([kind_of(seq)]));
+            }
+            let told = reading.join().unwrap();
+            is_over.store(true, Ordering::SeqCst);
+            told
+        });
+        assert_eq!(told, (2..=EVENTS).step_by(2).collect::<Vec<_>>());
+    }
 }

@@ -164,7 +164,8 @@ impl Store {
 
     /// Decides command files one after the other, a savepoint each, in one commit. Where the world fails for one, none
     /// after it is tried, so that order is kept: those outcomes are missing. So are those after which the replies have
-    /// `REPLIES_AT_ONCE` bytes: neither memory nor the writer has more of them at a time.
+    /// `REPLIES_AT_ONCE` bytes: neither memory nor the writer has more of them at a time. Who follows the feed is woken by
+    /// [`Store::wake_readers`], when the replies are placed.
     ///
     /// # Errors
     /// When the commit failed: then nothing of them is decided.
