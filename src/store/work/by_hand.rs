@@ -189,6 +189,13 @@ pub(in crate::store) fn begun_after(c: &Connection, group: &Folder) -> Result<i6
         .unwrap_or(0))
 }
 
+/// Takes in that the claims up to this one are of earlier groups of a group's name.
+pub(in crate::store) fn begin_after(c: &Connection, group: &Folder, claim: i64) -> Result<()> {
+    c.prepare_cached("UPDATE begins SET after_claim = ?2 WHERE group_folder = ?1 AND after_claim < ?2")?
+        .execute(params![group.as_str(), claim])?;
+    Ok(())
+}
+
 /// Returns the highest claim of which a receipt or a decision of a person is known; 0 where there is none.
 pub(in crate::store) fn last_claim(c: &Connection) -> Result<i64> {
     Ok(c.prepare_cached(

@@ -394,6 +394,26 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn what_was_claimed_before_a_group_was_registered_is_an_earlier_groups() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::open(&dir.path().join("g2.sqlite")).unwrap();
+        let folder = Folder::parse("main").unwrap();
+        let group = NewGroup { folder, name: "Main".into(), is_main: true, trigger: "@G2".into() };
+        store.add_group(group, Vec::new(), Time(0)).await.unwrap();
+        let register = serde_json::json!({"type": "register_group", "jid": "local:team", "name": "Team", "folder": "team", "trigger": "@G2"});
+        let text = serde_json::json!({"type": "send_message", "chatJid": "local:team", "text": "hello"});
+        let of_team = |claim| CommandFile { group: Folder::parse("team").unwrap(), ..holding(claim, &text) };
+        // Registered twice: the group that is there goes on with what it asked for.
+        let files = vec![holding(9, &register), of_team(8), of_team(10), holding(11, &register), of_team(12)];
+        let settled = store.settle_all(files, Zones::utc(), Time(0)).await.unwrap();
+        let told: Vec<_> = settled.into_iter().map(|one| one.unwrap().receipt.reason).collect();
+        let earlier = "an earlier group of the name team asked for it, and is gone".to_owned();
+        assert_eq!(told, [None, Some(earlier), None, None, None]);
+        let again = store.settle(of_team(10), Zones::utc(), Time(0)).await.unwrap();
+        assert!(!again.fresh);
+    }
+
+    #[tokio::test]
     async fn a_message_writes_no_page_that_nobody_needs() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("g2.sqlite");

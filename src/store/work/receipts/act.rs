@@ -21,6 +21,14 @@ pub(super) enum Cause<'a> {
 }
 
 impl Cause<'_> {
+    /// The claim of the command; a person's has none.
+    pub(super) fn claim(&self) -> Option<i64> {
+        match self {
+            Self::File(file) => Some(file.claim),
+            Self::Person(_) => None,
+        }
+    }
+
     /// The run that asks, for what is said meanwhile.
     pub(super) fn run(&self) -> Option<i64> {
         match self {

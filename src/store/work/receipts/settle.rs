@@ -302,19 +302,17 @@ fn decide(
     let command = &envelope.command;
     let kind = Some(command.type_name().to_owned());
     let id = envelope.request_id.as_ref();
-    let is_main = match recall.is_main(c, &file.group)? {
-        // An earlier group of that name is another one.
-        Some(is_main) if file.claim > recall.begun_after(c, &file.group)? => Some(is_main),
-        Some(_) | None => None,
+    let refused = |why: String, mend: &str| {
+        Ok(Verdict::refused(kind.clone(), id, Refusal::new(Code::NotAuthorized, why, mend)))
     };
-    let Some(is_main) = is_main else {
-        let refusal = Refusal::new(
-            Code::NotAuthorized,
-            format!("group {} is not registered", file.group),
-            "register it with `g2 groups add`",
-        );
-        return Ok(Verdict::refused(kind, id, refusal));
+    let group = &file.group;
+    let Some(is_main) = recall.is_main(c, group)? else {
+        return refused(format!("group {group} is not registered"), "register it with `g2 groups add`");
     };
+    if file.claim <= recall.begun_after(c, group)? {
+        let why = format!("an earlier group of the name {group} asked for it, and is gone");
+        return refused(why, "have the group that has this name now ask for it");
+    }
     if command.needs_room() {
         let stored = stored_by(c, &file.group)?;
         if stored >= rules.bounds.stored {

@@ -9,16 +9,16 @@ use crate::store::{
         groups,
         register::{self, Registered},
     },
-    work::sessions,
+    work::{by_hand, sessions},
 };
 
 /// Makes the group, or changes it, and wires it to the chat. Where it was there already, its live run leaves, so that the
-/// next one has the new settings.
-pub(super) fn register(c: &Connection, made: &Registration, now: Time) -> Applied {
+/// next one has the new settings. A new group begins after the `claim` that makes it: what was claimed before is an earlier group's.
+pub(super) fn register(c: &Connection, made: &Registration, claim: Option<i64>, now: Time) -> Applied {
     match register::register(c, made, now)? {
         Err(not_applied) => return Ok(Err(not_applied)),
         Ok(Registered::Changed) => sessions::renew(c, &made.folder)?,
-        Ok(Registered::Added) => {}
+        Ok(Registered::Added) => by_hand::begin_after(c, &made.folder, claim.unwrap_or(0))?,
     }
     Ok(Ok(Outcome::Registered { folder: made.folder.clone(), jid: made.chat_jid.clone() }))
 }
