@@ -146,9 +146,20 @@ pub(super) fn read_at_most(file: &File, limit: u64) -> std::io::Result<Vec<u8>> 
 
 /// The same of a file that most likely has `expected` bytes.
 pub(super) fn read_expecting(file: &File, expected: u64, limit: u64) -> std::io::Result<Vec<u8>> {
-    let mut bytes = Vec::with_capacity(usize::try_from(expected.min(limit)).unwrap_or(0));
-    file.take(limit).read_to_end(&mut bytes)?;
+    let (expected, most) = (as_length(expected.min(limit)), as_length(limit));
+    let mut bytes = Vec::with_capacity(expected.saturating_add(1).min(most));
+    rustix::io::retry_on_intr(|| rustix::io::read(file, rustix::buffer::spare_capacity(&mut bytes)))?;
+    // There was room for more.
+    if bytes.len() == expected && expected < most {
+        return Ok(bytes);
+    }
+    bytes.truncate(most);
+    file.take(limit.saturating_sub(bytes.len() as u64)).read_to_end(&mut bytes)?;
     Ok(bytes)
+}
+
+fn as_length(bytes: u64) -> usize {
+    usize::try_from(bytes).unwrap_or(usize::MAX)
 }
 
 /// The name as the standard library has it.

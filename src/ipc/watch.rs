@@ -12,6 +12,7 @@ use std::{
     mem::MaybeUninit,
     os::unix::ffi::OsStrExt as _,
     path::PathBuf,
+    time::Duration,
 };
 
 use ipc_handlers::Folder;
@@ -20,7 +21,7 @@ use rustix::{
     fs::inotify::{self, CreateFlags, ReadFlags, Reader, WatchFlags},
     io::Errno,
 };
-use tokio::io::unix::AsyncFd;
+use tokio::{io::unix::AsyncFd, time::Instant};
 
 pub use self::hints::{Hint, HintSender, Hints, hints};
 use super::{
@@ -51,6 +52,12 @@ pub enum WatchError {
 
 /// The bytes of events that are read at a time: at most 512 events.
 const READ: usize = 16 << 10;
+/// The bytes of the longest event, with a name of 255 bytes.
+const LONGEST: usize = 16 + 256;
+/// After so many reads of which none told anything, there is a rest before each: the claims of a group that has much to say make
+/// an event each.
+const IDLE_READS: u32 = 16;
+const REST: Duration = Duration::from_millis(1);
 
 /// What the kernel tells of a box: a file that was renamed into it or closed by its writer, and its own end. No event of
 /// reading, making or removing a file. Of a claim one event tells: its rename within the box.
@@ -74,6 +81,9 @@ pub struct Watch {
     buffer: Box<[MaybeUninit<u8>]>,
     /// Read and not taken yet.
     told: VecDeque<Hint>,
+    /// How many reads in a row told nothing.
+    idle: u32,
+    rests_until: Option<Instant>,
 }
 
 /// The kernel's number of a watch.
@@ -95,6 +105,8 @@ impl Default for Watch {
             watched: Watched::default(),
             buffer: Box::new_uninit_slice(READ),
             told: VecDeque::new(),
+            idle: 0,
+            rests_until: None,
         }
     }
 }
@@ -109,11 +121,16 @@ impl Watch {
             if let Some(hint) = self.told.pop_front() {
                 return hint;
             }
+            if let Some(rests_until) = self.rests_until {
+                tokio::time::sleep_until(rests_until).await;
+            }
             let Ok(mut ready) = instance.readable().await else { return std::future::pending().await };
             let mut reader = Reader::new(instance, &mut self.buffer);
+            let mut events = 0;
             loop {
                 match reader.next() {
                     Ok(event) => {
+                        events += 1;
                         let name = event.file_name().map(|name| OsStr::from_bytes(name.to_bytes()));
                         self.told.extend(self.watched.hint(event.wd(), event.events(), name));
                     }
@@ -128,6 +145,12 @@ impl Watch {
                     break;
                 }
             }
+            // There was room for one more: what comes from now on makes it readable anew.
+            if (events + 1) * LONGEST <= READ {
+                ready.clear_ready();
+            }
+            self.idle = if self.told.is_empty() { self.idle.saturating_add(1) } else { 0 };
+            self.rests_until = (self.idle >= IDLE_READS).then(|| Instant::now() + REST);
         }
     }
 

@@ -2,6 +2,8 @@
 
 use std::{os::fd::AsRawFd as _, path::Path, sync::Arc, time::Duration};
 
+use futures_util::FutureExt as _;
+
 use super::*;
 use crate::ipc::{Claims, HostDirs, names::BoxName};
 
@@ -86,6 +88,26 @@ async fn a_claim_is_one_event_and_no_hint() {
     let name = OsStr::from_bytes(event.file_name().unwrap().to_bytes()).to_owned();
     assert_ne!(without_hand(&name), name);
     assert!(matches!(reader.next(), Err(Errno::AGAIN)));
+}
+
+#[tokio::test]
+async fn what_tells_nothing_is_read_many_at_a_time_and_delays_nothing_else() {
+    let mut w = world();
+    for n in 0..IDLE_READS {
+        assert!(w.watch.rests_until.is_none());
+        std::fs::write(w.path(CommandBox::Tasks, &format!("{n}.txt")), "no command").unwrap();
+        while w.watch.idle <= n {
+            assert_eq!(w.watch.next().now_or_never(), None);
+            tokio::task::yield_now().await;
+        }
+    }
+    assert!(w.watch.rests_until.is_some());
+    for name in ["a.json", "b.json"] {
+        w.publish(CommandBox::Tasks, name);
+        let told = w.file(CommandBox::Tasks, name);
+        assert_eq!(w.next().await, told);
+        assert!(w.watch.rests_until.is_none(), "something was told");
+    }
 }
 
 #[tokio::test]
