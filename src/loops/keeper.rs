@@ -292,7 +292,10 @@ async fn changed(keeping: &Keeping, group: Option<Folder>) {
         let _ = opened.await;
     }
     let at_work = Arc::clone(&keeping.snapshots);
-    let written = spawn_blocking(move || at_work.write_awaited(group.as_ref().as_slice()));
+    let written = spawn_blocking(move || {
+        at_work.write_awaited(group.as_ref().as_slice());
+        at_work.write_rest();
+    });
     if let Err(fault) = written.await {
         tracing::error!(fault = %chain(&fault), "our own fault: following the feed of changes failed");
     }

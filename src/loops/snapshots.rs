@@ -100,7 +100,7 @@ impl Snapshots {
         })
     }
 
-    /// Has snapshots of a group written in a moment.
+    /// Has snapshots of a group written at the next [`Snapshots::write_rest`], unless somebody waits for them before.
     pub fn soon(&self, group: &Folder, lists: &[List]) {
         self.want(group, lists, When::AtLeisure);
     }
@@ -112,8 +112,13 @@ impl Snapshots {
             let known = of_group.entry(*list).or_insert(when);
             *known = when.max(*known);
         }
-        drop(wanted);
-        self.nudge.notify_one();
+    }
+
+    /// Has the snapshots that are still wanted written in a moment, by the loop.
+    pub fn write_rest(&self) {
+        if !self.wanted().is_empty() {
+            self.nudge.notify_one();
+        }
     }
 
     fn wanted(&self) -> MutexGuard<'_, BTreeMap<Folder, BTreeMap<List, When>>> {
@@ -179,7 +184,9 @@ async fn follow(snapshots: &Arc<Snapshots>, stop: &CancellationToken) {
     };
     loop {
         let at_work = Arc::clone(snapshots);
-        match tokio::task::spawn_blocking(move || at_work.catch_up()).await {
+        let caught_up = tokio::task::spawn_blocking(move || at_work.catch_up()).await;
+        snapshots.write_rest();
+        match caught_up {
             Ok(CaughtUp::Whole) => tokio::time::sleep(GATHER).await,
             Ok(CaughtUp::Unread) => {
                 tokio::select! {
@@ -291,6 +298,7 @@ impl Snapshots {
                 tracing::error!(error = %chain(&error), "reading the groups for their snapshots failed")
             }
         }
+        self.write_rest();
     }
 
     /// Whether there is no group of this name. Its mailbox can be removed then: the next group of this name counts as new, and has its
@@ -343,7 +351,7 @@ impl Snapshots {
     }
 
     /// Writes the snapshots that somebody waits for, and those of `asked` where they are not as the store is, before it returns.
-    /// On a thread that may block.
+    /// The loop is left alone meanwhile: it would write the same ones. On a thread that may block.
     pub fn write_awaited(&self, asked: &[&Folder]) {
         self.catch_up();
         let mut awaited: BTreeSet<Folder> = asked.iter().copied().cloned().collect();

@@ -182,6 +182,7 @@ pub(super) fn answer_all(
         }
         failpoint::reach("ipc.replied");
     }
+    mail.snapshots.write_rest();
     mail.store.wake_readers();
     let count = answers.len();
     for (n, (mut pending, settled)) in answers.into_iter().enumerate() {

@@ -326,6 +326,7 @@ pub(super) fn reopen(
         Ok(boxes) => {
             // They may be new ones: what an agent reads there is not to wait for the next change.
             mail.snapshots.soon(folder, &List::ALL);
+            mail.snapshots.write_rest();
             let watched = watch_boxes(mail, watch, &boxes).is_ok();
             // What came before is not told.
             worker.hints.send(Hint::Rescan);
