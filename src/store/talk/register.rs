@@ -12,8 +12,10 @@ use crate::store::{
 /// What a registration changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::store) enum Registered {
-    /// A group that is new, or has one more chat.
-    Added,
+    /// The group is new.
+    Made,
+    /// A group that was there has one more chat.
+    Wired,
     /// The settings of one that was there: its live run has those of before.
     Changed,
 }
@@ -73,8 +75,11 @@ pub(in crate::store) fn register(
         approvals::wired(c, &made.chat_jid, folder, now)?;
     }
     groups::wiring_changed(c, folder, &made.chat_jid)?;
-    let changed = known && (wired || made.config.is_some());
-    Ok(Ok(if changed { Registered::Changed } else { Registered::Added }))
+    Ok(Ok(match known {
+        false => Registered::Made,
+        true if wired || made.config.is_some() => Registered::Changed,
+        true => Registered::Wired,
+    }))
 }
 
 /// A group's settings with those that an agent asks for, as they are stored.

@@ -403,12 +403,22 @@ mod tests {
         let register = serde_json::json!({"type": "register_group", "jid": "local:team", "name": "Team", "folder": "team", "trigger": "@G2"});
         let text = serde_json::json!({"type": "send_message", "chatJid": "local:team", "text": "hello"});
         let of_team = |claim| CommandFile { group: Folder::parse("team").unwrap(), ..holding(claim, &text) };
-        // Registered twice: the group that is there goes on with what it asked for.
-        let files = vec![holding(9, &register), of_team(8), of_team(10), holding(11, &register), of_team(12)];
+        let mut second = register.clone();
+        second["jid"] = "local:second".into();
+        // A group that is there and is registered again, or for one more chat, goes on with what it asked for.
+        let files = vec![
+            holding(9, &register),
+            of_team(8),
+            of_team(11),
+            holding(12, &register),
+            of_team(10),
+            holding(14, &second),
+            of_team(13),
+        ];
         let settled = store.settle_all(files, Zones::utc(), Time(0)).await.unwrap();
         let told: Vec<_> = settled.into_iter().map(|one| one.unwrap().receipt.reason).collect();
         let earlier = "an earlier group of the name team asked for it, and is gone".to_owned();
-        assert_eq!(told, [None, Some(earlier), None, None, None]);
+        assert_eq!(told, [None, Some(earlier), None, None, None, None, None]);
         let again = store.settle(of_team(10), Zones::utc(), Time(0)).await.unwrap();
         assert!(!again.fresh);
     }

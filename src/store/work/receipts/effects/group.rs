@@ -18,7 +18,8 @@ pub(super) fn register(c: &Connection, made: &Registration, claim: Option<i64>, 
     match register::register(c, made, now)? {
         Err(not_applied) => return Ok(Err(not_applied)),
         Ok(Registered::Changed) => sessions::renew(c, &made.folder)?,
-        Ok(Registered::Added) => by_hand::begin_after(c, &made.folder, claim.unwrap_or(0))?,
+        Ok(Registered::Wired) => {}
+        Ok(Registered::Made) => by_hand::begin_after(c, &made.folder, claim.unwrap_or(0))?,
     }
     Ok(Ok(Outcome::Registered { folder: made.folder.clone(), jid: made.chat_jid.clone() }))
 }
