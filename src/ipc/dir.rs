@@ -146,14 +146,17 @@ pub(super) fn read_at_most(file: &File, limit: u64) -> std::io::Result<Vec<u8>> 
 
 /// The same of a file that most likely has `expected` bytes.
 pub(super) fn read_expecting(file: &File, expected: u64, limit: u64) -> std::io::Result<Vec<u8>> {
-    let (expected, most) = (as_length(expected.min(limit)), as_length(limit));
-    let mut bytes = Vec::with_capacity(expected.saturating_add(1).min(most));
-    rustix::io::retry_on_intr(|| rustix::io::read(file, rustix::buffer::spare_capacity(&mut bytes)))?;
-    // There was room for more.
-    if bytes.len() == expected && expected < most {
-        return Ok(bytes);
+    let (expected, most) = (as_length(expected), as_length(limit));
+    let mut bytes = Vec::new();
+    if (1..most).contains(&expected) {
+        bytes.reserve_exact(expected + 1);
+        rustix::io::retry_on_intr(|| rustix::io::read(file, rustix::buffer::spare_capacity(&mut bytes)))?;
+        // It ended there: there was room for more.
+        if bytes.len() == expected {
+            return Ok(bytes);
+        }
+        bytes.truncate(most);
     }
-    bytes.truncate(most);
     file.take(limit.saturating_sub(bytes.len() as u64)).read_to_end(&mut bytes)?;
     Ok(bytes)
 }

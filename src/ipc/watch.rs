@@ -54,8 +54,8 @@ pub enum WatchError {
 const READ: usize = 16 << 10;
 /// The bytes of the longest event, with a name of 255 bytes.
 const LONGEST: usize = 16 + 256;
-/// After so many reads of which none told anything, there is a rest before each: the claims of a group that has much to say make
-/// an event each.
+/// After this many reads in a row that told nothing there is a rest before the next: each claim is an event, which tells nothing.
+/// After a read that left some events there is none.
 const IDLE_READS: u32 = 16;
 const REST: Duration = Duration::from_millis(1);
 
@@ -146,10 +146,11 @@ impl Watch {
                 }
             }
             // There was room for one more: what comes from now on makes it readable anew.
-            if (events + 1) * LONGEST <= READ {
+            let is_all = (events + 1) * LONGEST <= READ;
+            if is_all {
                 ready.clear_ready();
             }
-            self.idle = if self.told.is_empty() { self.idle.saturating_add(1) } else { 0 };
+            self.idle = if is_all && self.told.is_empty() { self.idle.saturating_add(1) } else { 0 };
             self.rests_until = (self.idle >= IDLE_READS).then(|| Instant::now() + REST);
         }
     }

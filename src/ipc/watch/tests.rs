@@ -91,7 +91,7 @@ async fn a_claim_is_one_event_and_no_hint() {
 }
 
 #[tokio::test]
-async fn what_tells_nothing_is_read_many_at_a_time_and_delays_nothing_else() {
+async fn what_tells_nothing_again_and_again_is_read_after_a_rest_and_delays_nothing_else() {
     let mut w = world();
     for n in 0..IDLE_READS {
         assert!(w.watch.rests_until.is_none());
@@ -107,6 +107,24 @@ async fn what_tells_nothing_is_read_many_at_a_time_and_delays_nothing_else() {
         let told = w.file(CommandBox::Tasks, name);
         assert_eq!(w.next().await, told);
         assert!(w.watch.rests_until.is_none(), "something was told");
+    }
+}
+
+#[tokio::test]
+async fn while_events_are_left_to_read_there_is_no_rest() {
+    let mut w = world();
+    let long = |n: usize| format!("{n:0>251}.txt");
+    // None is like the one before it.
+    (0..8_000).for_each(|n| std::fs::write(w.path(CommandBox::Tasks, &long(n % 2)), "").unwrap());
+    w.publish(CommandBox::Tasks, "a.json");
+    let told = w.file(CommandBox::Tasks, "a.json");
+    loop {
+        let next = w.watch.next().now_or_never();
+        assert_eq!(w.watch.rests_until, None);
+        if let Some(next) = next {
+            break assert_eq!(next, told);
+        }
+        tokio::task::yield_now().await;
     }
 }
 
