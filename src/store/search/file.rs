@@ -106,7 +106,7 @@ impl Index {
             let is_whole = is_whole(&c)?;
             // Another process may have made it anew meanwhile: this connection is to a file that nobody finds any more.
             if lying(path) == lies {
-                return Ok(is_whole.then(|| Self { c, file: id(Some(path)) }));
+                return Ok(is_whole.then_some(Self { c, file: lies }));
             }
         }
         let odd = std::io::Error::other("another process makes it anew again and again");
@@ -166,13 +166,14 @@ impl Index {
 fn connect(path: &Path) -> Result<Connection> {
     let c = Connection::open(path)?;
     c.busy_timeout(std::time::Duration::from_secs(5))?;
+    // SQLite removes the log, by its name, when the last connection is closed. If another file comes between its look at the file and
+    // that, it is the other one's.
+    c.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
     c.pragma_update(None, "journal_mode", "WAL")?;
     // What a power cut takes is indexed anew.
     c.pragma_update(None, "synchronous", "NORMAL")?;
     c.pragma_update(None, "journal_size_limit", super::super::LOG_BYTES)?;
     c.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
-    // The last connection to a file that was replaced would remove the log of the new one: SQLite does that by name.
-    c.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
     if is_empty(&c)? {
         in_one(&c, || {
             // Unless somebody else has made it meanwhile.
