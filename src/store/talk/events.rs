@@ -1,5 +1,5 @@
 //! The feed of changes. Triggers write it (`migrations/0021_events.sql`), in the transaction of the change itself; a bell is rung
-//! after each commit that wrote some, and when another process committed. Readers go on from the last event they have
+//! after each commit that wrote some, or when its commands are answered, and when another process committed. Readers go on from the last event they have
 //! read: catching up after a crash is the same as going on.
 
 use std::{
@@ -155,13 +155,23 @@ impl Feed {
         });
     }
 
+    /// Whether there is news that nobody was woken for yet.
+    pub(in crate::store) fn has_news(&self) -> bool {
+        self.fresh.load(Ordering::SeqCst) != 0
+    }
+
+    /// Returns a bell that rings when readers are woken, with the newest event's number.
+    pub(in crate::store) fn bell(&self) -> watch::Receiver<i64> {
+        self.bell.subscribe()
+    }
+
     /// Wakes the readers that there is news for since the last time, and has the others pass it over.
     pub(in crate::store) fn wake(&self) {
-        if self.fresh.load(Ordering::SeqCst) == 0 {
+        if !self.has_news() {
             return;
         }
         let mut readers = self.readers();
-        // Both at once: news between them would be passed over by who was only just woken for it.
+        // Both at once: a reader that was just woken, and has not read yet, would pass over news that comes between.
         let (mut newest, mut fresh) = (0, Kinds(0));
         self.bell.send_if_modified(|known| {
             (newest, fresh) = (*known, Kinds(self.fresh.swap(0, Ordering::SeqCst)));
@@ -409,10 +419,10 @@ impl Store {
         self.feed.wake();
     }
 
-    /// Returns a bell that rings after each commit with events, with the newest one's number.
+    /// Returns a bell that rings when those who follow the feed are woken, with the newest event's number.
     #[must_use]
     pub fn bell(&self) -> watch::Receiver<i64> {
-        self.feed.bell.subscribe()
+        self.feed.bell()
     }
 
     /// Returns at most `limit` events after the event `cursor`, in order.
@@ -521,7 +531,7 @@ mod tests {
         let feed = Arc::clone(&store.feed);
         let kind_of = |seq| if seq % 2 == 0 { EventKind::Session } else { EventKind::Task };
         let mut reader = store.follow_kinds_from(&[EventKind::Session], 0);
-        let is_over = AtomicBool::new(false);
+        let (is_over, is_told) = (AtomicBool::new(false), AtomicBool::new(false));
         let read = |_: &Feed, cursor: i64, newest: i64| {
             let event = |seq| FeedEvent {
                 seq,
@@ -534,28 +544,32 @@ mod tests {
             Ok(((cursor + 1..=newest).map(|seq| Arc::new(event(seq))).collect(), false))
         };
         let told = std::thread::scope(|threads| {
-            for _ in 0..2 {
+            let waking = [0; 2].map(|_| {
                 threads.spawn(|| {
                     while !is_over.load(Ordering::SeqCst) {
                         feed.wake();
                     }
-                });
-            }
+                })
+            });
             let reading = threads.spawn(|| {
                 let mut told = Vec::new();
-                while told.last() != Some(&EVENTS) {
-                    if reader.wake.notified().now_or_never().is_some() {
-                        told.extend(reader.look_by(read).unwrap().events.iter().map(|event| event.seq));
+                loop {
+                    let is_last = is_told.load(Ordering::SeqCst);
+                    match reader.wake.notified().now_or_never() {
+                        Some(()) => {
+                            told.extend(reader.look_by(read).unwrap().events.iter().map(|event| event.seq));
+                        }
+                        None if is_last => break told,
+                        None => std::thread::yield_now(),
                     }
                 }
-                told
             });
-            for seq in 1..=EVENTS {
-                feed.note(seq, Kinds::of([kind_of(seq)]));
-            }
-            let told = reading.join().unwrap();
+            (1..=EVENTS).for_each(|seq| feed.note(seq, Kinds::of([kind_of(seq)])));
             is_over.store(true, Ordering::SeqCst);
-            told
+            waking.into_iter().for_each(|waking| waking.join().unwrap());
+            feed.wake();
+            is_told.store(true, Ordering::SeqCst);
+            reading.join().unwrap()
         });
         assert_eq!(told, (2..=EVENTS).step_by(2).collect::<Vec<_>>());
     }
