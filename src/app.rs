@@ -370,6 +370,7 @@ impl Daemon {
             mailboxes: mailboxes.clone(),
             settings: of_settings.clone(),
             places: Keeping::places(),
+            removing: Mutex::default(),
         });
         let owner = instance::owner(&instance);
         let desk = Arc::new(Desk {

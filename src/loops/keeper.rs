@@ -1,6 +1,11 @@
 //! What operations have the daemon's loops do: look again, have a run leave, settle what lies in a group's boxes.
 
-use std::{path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeSet,
+    path::PathBuf,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
 
 use ipc_handlers::Folder;
 use tokio::{
@@ -50,6 +55,8 @@ pub struct Keeping {
     pub settings: mpsc::UnboundedSender<oneshot::Sender<Reread>>,
     /// A place for each operation that may run now.
     pub places: Semaphore,
+    /// The groups that are being removed.
+    pub removing: Mutex<BTreeSet<Folder>>,
 }
 
 impl Keeping {
@@ -125,6 +132,10 @@ impl Keeping {
             self.have_settled(claimed).await;
         }
         Ok(())
+    }
+
+    fn removing(&self) -> MutexGuard<'_, BTreeSet<Folder>> {
+        self.removing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     async fn have_settled(&self, claimed: Claimed) {
@@ -244,11 +255,17 @@ impl Keeper for Arc<Keeping> {
         let _ = self.lanes.send(Event::StopAsked { group: group.clone(), run });
     }
 
-    fn keep_out(&self, group: &Folder) {
+    fn keep_out(&self, group: &Folder) -> Result<(), OpError> {
+        if !self.removing().insert(group.clone()) {
+            return Err(OpError::refused(format!("group {group} is being removed"))
+                .hint(format!("in a moment, `g2 groups show {group}` says whether it is gone")));
+        }
         let _ = self.lanes.send(Event::Hold { group: group.clone(), reason: Holding::Removal });
+        Ok(())
     }
 
     fn let_in(&self, group: &Folder) {
+        self.removing().remove(group);
         let _ = self.lanes.send(Event::Release { group: group.clone(), reason: Holding::Removal });
     }
 

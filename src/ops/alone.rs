@@ -120,7 +120,9 @@ impl Keeper for Alone<'_> {
 
     fn stop_run(&self, _: &Folder, _: i64) {}
 
-    fn keep_out(&self, _: &Folder) {}
+    fn keep_out(&self, _: &Folder) -> Result<(), OpError> {
+        Ok(())
+    }
 
     fn let_in(&self, _: &Folder) {}
 

@@ -118,8 +118,11 @@ pub trait Keeper: Send + Sync {
     /// Tells that a person wants a group's run of this number ended; how is on its row.
     fn stop_run(&self, group: &Folder, run: i64);
 
-    /// Has nothing started in a group until [`Keeper::let_in`].
-    fn keep_out(&self, group: &Folder);
+    /// Has nothing started in a group until [`Keeper::let_in`], as it is being removed.
+    ///
+    /// # Errors
+    /// Refused, when another removal of it is under way.
+    fn keep_out(&self, group: &Folder) -> Result<(), OpError>;
 
     /// Ends [`Keeper::keep_out`]. For whatever else the group is held, it stays held.
     fn let_in(&self, group: &Folder);

@@ -35,7 +35,7 @@ impl Operation for Args {
         }
         let tasks = world.store.tasks(Some(&folder), None)?.len();
         // Nothing is started in it meanwhile, whatever waits there.
-        world.keeper.keep_out(&folder);
+        world.keeper.keep_out(&folder)?;
         let removed = remove(world, &folder).await;
         if removed.is_err() {
             // It stays, and has a mailbox; the next start makes one that can't be made now.

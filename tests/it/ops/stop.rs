@@ -30,6 +30,9 @@ fn an_operation_under_way_is_done_at_an_orderly_stop_and_no_new_one_is_begun() {
     // Its agent does not leave before it is made to.
     let remove = begin(&root, &["groups", "remove", "family", "--yes"]);
     wait_for("the run to be asked to leave", || root.data("ipc/family/input/_close").exists().then_some(()));
+    let again = root.run(&["groups", "remove", "family", "--yes"]);
+    let why = String::from_utf8(again.stderr).unwrap();
+    assert!(again.status.code() == Some(1) && why.contains("group family is being removed"), "{why}");
     let mut other = Socket::connect(&root);
     ask_to_stop(&daemon);
     wait_for("the stop", || root.log().contains("INFO stopping").then_some(()));
