@@ -54,8 +54,8 @@ pub enum WatchError {
 const READ: usize = 16 << 10;
 /// The bytes of the longest event, with a name of 255 bytes.
 const LONGEST: usize = 16 + 256;
-/// After this many reads in a row that told nothing there is a rest before the next: each claim is an event, which tells nothing.
-/// After a read that left some events there is none.
+/// After this many reads in a row that told nothing, a rest comes before the next read: each claim makes an event that tells
+/// nothing. While events are left to read there is no rest.
 const IDLE_READS: u32 = 16;
 const REST: Duration = Duration::from_millis(1);
 

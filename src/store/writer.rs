@@ -35,7 +35,7 @@ struct Job {
 enum Wakes {
     /// The writer.
     Writer,
-    /// The caller, once it has done what is more urgent; after [`CALLERS_TURN`] the writer.
+    /// The caller, after its more urgent work. If it has not done so after [`CALLERS_TURN`], the writer does.
     Caller,
 }
 
@@ -150,7 +150,7 @@ fn run(connection: &Connection, waiting: &mpsc::Receiver<Job>, feed: &Feed, time
         let rest = waits.map(|since| CALLERS_TURN.saturating_sub(since.elapsed()));
         let received = waiting.recv_timeout(rest.unwrap_or_else(|| feed.look_every()));
         let mut looks = rest.is_none();
-        // The caller has woken them: what is committed now begins a wait of its own.
+        // If the caller has woken them, the next commit begins a wait of its own.
         waits = waits.filter(|_| feed.has_news());
         match received {
             Ok(first) => match commit(connection, first, waiting, feed, times) {

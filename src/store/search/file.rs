@@ -47,7 +47,7 @@ const PARTS: i64 = 1 << PART_BITS;
 const _: () = assert!(4 * SEARCHED / (PART - OVERLAP - 8) + 2 < PARTS as usize);
 /// How many rows a group has: 128 MiB of text, the newest. A session may be put in whole beyond it.
 const MOST: i64 = if cfg!(test) { 8192 } else { (128 << 20) / PART as i64 };
-/// How often a file is opened that was replaced meanwhile.
+/// If a file is replaced while it is opened, it is opened again, this many times in all.
 const OPENED_AT_MOST: usize = 5;
 /// When a volume of a group is full, rows: no statement can be stopped before it is through with one.
 const VOLUME: i64 = 2048;
@@ -166,8 +166,8 @@ impl Index {
 fn connect(path: &Path) -> Result<Connection> {
     let c = Connection::open(path)?;
     c.busy_timeout(std::time::Duration::from_secs(5))?;
-    // SQLite removes the log, by its name, when the last connection is closed. If another file comes between its look at the file and
-    // that, it is the other one's.
+    // SQLite removes the log by name when the last connection is closed. If the file is replaced at that moment, the log of the new
+    // file would go.
     c.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
     c.pragma_update(None, "journal_mode", "WAL")?;
     // What a power cut takes is indexed anew.
@@ -393,8 +393,7 @@ fn in_one<T>(c: &Connection, work: impl FnOnce() -> Result<T>) -> Result<T> {
     outcome
 }
 
-/// Makes the file where it is missing, so that only its owner can read it. One that is there is not opened: to close it would
-/// end SQLite's locks on it.
+/// Makes the file, which its owner alone can read. A file that is there is not opened: its closing would end SQLite's locks on it.
 fn make(path: &Path) -> Result<()> {
     use std::os::unix::fs::OpenOptionsExt as _;
     match std::fs::OpenOptions::new().create_new(true).write(true).mode(0o600).open(path) {

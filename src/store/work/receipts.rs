@@ -333,13 +333,18 @@ mod tests {
         }
     }
 
-    #[tokio::test]
-    async fn a_command_that_the_world_is_in_the_way_of_is_not_overtaken_by_those_after_it() {
+    async fn with_main() -> (tempfile::TempDir, Store) {
         let dir = tempfile::tempdir().unwrap();
         let store = Store::open(&dir.path().join("g2.sqlite")).unwrap();
         let folder = Folder::parse("main").unwrap();
         let group = NewGroup { folder, name: "Main".into(), is_main: true, trigger: "@G2".into() };
         store.add_group(group, Vec::new(), Time(0)).await.unwrap();
+        (dir, store)
+    }
+
+    #[tokio::test]
+    async fn a_command_that_the_world_is_in_the_way_of_is_not_overtaken_by_those_after_it() {
+        let (_dir, store) = with_main().await;
         let grow = |pages: i64| {
             store.write(move |c| {
                 let at: i64 = c.query_row("PRAGMA page_count", [], |r| r.get(0))?;
@@ -363,11 +368,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_command_finds_what_one_before_it_in_the_same_commit_changed() {
-        let dir = tempfile::tempdir().unwrap();
-        let store = Store::open(&dir.path().join("g2.sqlite")).unwrap();
-        let folder = Folder::parse("main").unwrap();
-        let group = NewGroup { folder, name: "Main".into(), is_main: true, trigger: "@G2".into() };
-        store.add_group(group, Vec::new(), Time(0)).await.unwrap();
+        let (_dir, store) = with_main().await;
         let task = serde_json::json!({"type": "schedule_task", "prompt": "x", "schedule_type": "interval", "schedule_value": "1h", "targetJid": "local:new"});
         let files = [
             serde_json::json!({"type": "send_message", "chatJid": "local:new", "text": "of a chat that is not known"}),
@@ -395,11 +396,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_was_claimed_before_a_group_was_registered_is_an_earlier_groups() {
-        let dir = tempfile::tempdir().unwrap();
-        let store = Store::open(&dir.path().join("g2.sqlite")).unwrap();
-        let folder = Folder::parse("main").unwrap();
-        let group = NewGroup { folder, name: "Main".into(), is_main: true, trigger: "@G2".into() };
-        store.add_group(group, Vec::new(), Time(0)).await.unwrap();
+        let (_dir, store) = with_main().await;
         let register = serde_json::json!({"type": "register_group", "jid": "local:team", "name": "Team", "folder": "team", "trigger": "@G2"});
         let text = serde_json::json!({"type": "send_message", "chatJid": "local:team", "text": "hello"});
         let of_team = |claim| CommandFile { group: Folder::parse("team").unwrap(), ..holding(claim, &text) };
@@ -425,13 +422,8 @@ mod tests {
 
     #[tokio::test]
     async fn a_message_writes_no_page_that_nobody_needs() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("g2.sqlite");
-        let store = Store::open(&path).unwrap();
-        let folder = Folder::parse("main").unwrap();
-        let group = NewGroup { folder, name: "Main".into(), is_main: true, trigger: "@G2".into() };
-        store.add_group(group, Vec::new(), Time(0)).await.unwrap();
-        let beside = Connection::open(&path).unwrap();
+        let (dir, store) = with_main().await;
+        let beside = Connection::open(dir.path().join("g2.sqlite")).unwrap();
         // The log of writes begins anew after a look, so that the next look counts the pages since this one.
         let pages = || -> i64 { beside.query_row("PRAGMA wal_checkpoint", [], |r| r.get("log")).unwrap() };
         let mut fewest = i64::MAX;

@@ -311,7 +311,7 @@ fn decide(
     };
     if file.claim <= recall.begun_after(c, group)? {
         let why = format!("an earlier group of the name {group} asked for it, and is gone");
-        return refused(why, "have the group that has this name now ask for it");
+        return refused(why, "if it is still wanted, the group that has this name now asks for it");
     }
     if command.needs_room() {
         let stored = stored_by(c, &file.group)?;
