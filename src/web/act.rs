@@ -57,6 +57,10 @@ const OFFERED: [Offered; 26] = [
     ("wirings.add", &[("group", Is::Text), ("chat", Is::Text)], "g2 wirings add --group {group} --chat {chat}"),
 ];
 
+/// How the page names the field of an argument: this, then the argument. A field that is called `id` hides the form's own id from
+/// scripts, and every refresh then makes the form anew, with all that is typed there.
+pub(super) const ARGUMENT: &str = "arg-";
+
 /// The fields of a form that comes from the page: its token is right.
 pub(super) struct Fields(Vec<(String, String)>);
 
@@ -64,6 +68,12 @@ impl Fields {
     /// Returns what stands in a field; empty: nothing, or there is none.
     pub(super) fn get(&self, name: &str) -> &str {
         self.0.iter().find(|(field, _)| field == name).map_or("", |(_, value)| value)
+    }
+
+    /// Returns an argument of an operation; a script may leave out what the page's own forms put before its name.
+    fn argument(&self, name: &str) -> &str {
+        let is_it = |field: &str| field.strip_prefix(ARGUMENT).unwrap_or(field) == name;
+        self.0.iter().find(|(field, _)| is_it(field)).map_or("", |(_, value)| value)
     }
 
     /// Returns the way back: a path of ours.
@@ -155,7 +165,7 @@ pub(super) async fn perform(
     Path(name): Path<String>,
     fields: Fields,
 ) -> Result<Response<Body>, Failed> {
-    let read = read(&name, |name| fields.get(name).to_owned())
+    let read = read(&name, |name| fields.argument(name).to_owned())
         .ok_or_else(|| Failed::not_found("the page does not offer this operation"))?;
     let (done, command) = match read {
         Ok((op, command)) => (web.desk.perform(visitor.by(), op).await, Some(command)),

@@ -64,8 +64,8 @@ pub(in crate::web) async fn show(view: View, Query(wanted): Query<Wanted>) -> Re
             div.acts {
                 @if is_held(&group) { (act(&view, "ipc.release", &[("what", &group)], &format!("Release {group}"))) }
                 @else {
-                    (form(&view, "ipc.hold", &[("what", &group)], &html! {
-                        label { span.hidden { "Reason" } input name="reason" placeholder="Reason" maxlength="200"; }
+                    (form(&view, "ipc.hold", &[("what", &group)], "reason", &html! {
+                        label { span.hidden { "Reason" } input name="arg-reason" placeholder="Reason" maxlength="200"; }
                         button { "Hold all commands of " (group) }
                     }))
                 }

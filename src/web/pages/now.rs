@@ -98,13 +98,13 @@ pub(super) fn card(view: &View, question: &Approval, groups: &[(Folder, String)]
             }
             div.acts {
                 @if is_about_a_chat(question) {
-                    (form(view, "approvals.approve", &[("id", &id)], &html! {
+                    (form(view, "approvals.approve", &[("id", &id)], "group", &html! {
                         label { span.hidden { "Group for chat " (line(&question.chat_jid, 60)) }
-                            select name="group" { @for (folder, name) in groups { option value=(folder) { (line(name, 40)) } } } }
+                            select name="arg-group" { @for (folder, name) in groups { option value=(folder) { (line(name, 40)) } } } }
                         button { "Connect" }
                     }))
-                    (form(view, "approvals.approve", &[("id", &id)], &html! {
-                        label { span.hidden { "Name of a new group" } input name="new" required maxlength="64" placeholder="New group"; }
+                    (form(view, "approvals.approve", &[("id", &id)], "new", &html! {
+                        label { span.hidden { "Name of a new group" } input name="arg-new" required maxlength="64" placeholder="New group"; }
                         button { "Make and connect" }
                     }))
                     (act(view, "approvals.deny", &[("id", &id)], "Ignore"))

@@ -50,8 +50,8 @@ pub(in crate::web) async fn show(view: View) -> Result<Response<Body>, Failed> {
                         td { (line(&user.member_of.join(", "), 120)) }
                         td { (user.dm_chat.as_deref().map(|chat| line(chat, 40)).unwrap_or_default()) }
                         td { div.acts {
-                            (form(&view, "users.role", &[("id", &user.id)], &html! {
-                                label { span.hidden { "Role of " (line(&user.id, 60)) } select name="role" { @for role in ["admin", "owner", "none"] { option value=(role) { (role) } } } }
+                            (form(&view, "users.role", &[("id", &user.id)], "role", &html! {
+                                label { span.hidden { "Role of " (line(&user.id, 60)) } select name="arg-role" { @for role in ["admin", "owner", "none"] { option value=(role) { (role) } } } }
                                 button { "Give role" }
                             }))
                             (reveal(&view, "users.remove", &[("id", &user.id)], "Remove", "Remove them"))
@@ -59,9 +59,9 @@ pub(in crate::web) async fn show(view: View) -> Result<Response<Body>, Failed> {
                     } } }
                 } }
             }
-            (form(&view, "users.add", &[], &html! {
-                label { span.hidden { "User id" } input name="id" required placeholder="tg:12345" maxlength="200"; }
-                label { span.hidden { "Name" } input name="name" placeholder="Name" maxlength="100"; }
+            (form(&view, "users.add", &[], "id", &html! {
+                label { span.hidden { "User id" } input name="arg-id" required placeholder="tg:12345" maxlength="200"; }
+                label { span.hidden { "Name" } input name="arg-name" placeholder="Name" maxlength="100"; }
                 button { "Add a user" }
             }))
         }

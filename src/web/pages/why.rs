@@ -62,8 +62,8 @@ pub(in crate::web) async fn show(view: View, Path(seq): Path<i64>) -> Result<Res
                         @if let Some(next) = &wiring.next { p.dim { (shown(next)) } }
                     }
                     @if wiring.waited_for.is_some() && wiring.run.is_none() {
-                        (form(&view, "messages.skip", &[("seq", &number), ("group", &wiring.group)], &html! {
-                            label { span.hidden { "Reason" } input name="reason" required placeholder="Reason" maxlength="200"; }
+                        (form(&view, "messages.skip", &[("seq", &number), ("group", &wiring.group)], "reason", &html! {
+                            label { span.hidden { "Reason" } input name="arg-reason" required placeholder="Reason" maxlength="200"; }
                             button { "Pass it over" }
                         }))
                     }

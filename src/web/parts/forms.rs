@@ -3,11 +3,12 @@
 
 use maud::{Markup, html};
 
-use crate::web::{Visitor, layout::View};
+use super::encoded;
+use crate::web::{Visitor, act::ARGUMENT, layout::View};
 
 /// A button that asks for an operation, with its arguments.
 pub(in crate::web) fn act(view: &View, operation: &str, arguments: &[(&str, &str)], label: &str) -> Markup {
-    form(view, operation, arguments, &html! { button { (label) } })
+    form(view, operation, arguments, "", &html! { button { (label) } })
 }
 
 /// The same for what can't be taken back: it is shown only after a first click.
@@ -21,23 +22,29 @@ pub(in crate::web) fn reveal(
     html! {
         details.sure {
             summary { (label) "…" }
-            (form(view, operation, arguments, &html! { button.danger { (sure) } }))
+            (form(view, operation, arguments, "", &html! { button.danger { (sure) } }))
         }
     }
 }
 
-/// A form that asks for an operation, with what people fill in.
+/// A form that asks for an operation, with what people fill in; `asks`: the argument that it asks them for, or nothing. A
+/// page that is refreshed keeps the forms that it had, by their ids: what is half typed or half pressed stays, and a button
+/// never becomes another's.
 pub(in crate::web) fn form(
     view: &View,
     operation: &str,
     arguments: &[(&str, &str)],
+    asks: &str,
     rest: &Markup,
 ) -> Markup {
     let path = format!("/do/{operation}");
+    let id = arguments
+        .iter()
+        .fold(format!("{operation}/{asks}"), |id, (name, value)| format!("{id}/{name}={}", encoded(value)));
     html! {
-        form.act method="post" action=(path) hx-post=(path) hx-target="#main" hx-swap="outerMorph" {
+        form.act id=(id) method="post" action=(path) hx-post=(path) hx-target="#main" hx-swap="outerMorph" data-clear[!asks.is_empty()] {
             (hidden(view))
-            @for (name, value) in arguments { input type="hidden" name=(name) value=(value); }
+            @for (name, value) in arguments { input type="hidden" name={ (ARGUMENT) (name) } value=(value); }
             (rest)
         }
     }

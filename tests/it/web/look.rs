@@ -181,6 +181,9 @@ fn each_page_keeps_the_policy_and_shuts_nobody_out_in_both_themes_and_on_a_phone
                 1,
                 "{name}"
             );
+            // A form that shares its id is made anew at each refresh.
+            let ids = "return [...document.querySelectorAll('[id]')].map((one) => one.getAttribute('id')).filter((id, at, all) => all.indexOf(id) !== at)";
+            assert_eq!(browser.run(ids), serde_json::json!([]), "{name} {theme} {width}");
             if let Some(axe) = &axe {
                 let faults = faults(&browser, axe);
                 assert!(faults.is_empty(), "{name} {theme} {width}: {faults:#?}");

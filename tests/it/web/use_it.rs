@@ -72,6 +72,42 @@ fn a_question_is_answered_by_its_button_and_what_waited_is_answered() {
 }
 
 #[test]
+fn what_is_half_typed_or_half_pressed_stays_when_the_page_is_refreshed() {
+    if !has_browser() {
+        return;
+    }
+    let paged = Paged::new("");
+    paged.root.g2(&["users", "add", "tg:1", "--name", "Ann"]);
+    let _daemon = paged.serve();
+    let browser = inside(&paged, Scripts::On, &[]);
+    browser.open(&format!("{}/people", paged.origin()));
+    browser.until("the page to be live", "return document.body.dataset.live === 'on'");
+    browser.run(
+        "window.forms = [...document.querySelectorAll('form.act')];
+         document.querySelector('form[action=\"/do/users.add\"] input[name=arg-id]').value = 'tg:7';
+         document.querySelector('form[action=\"/do/users.add\"] input[name=arg-name]').focus()",
+    );
+    browser.keys("Bo");
+    paged.root.g2(&["users", "add", "tg:2", "--name", "Cid"]);
+    browser.sees("Cid");
+    assert_eq!(browser.run("return forms.length > 2 && forms.every((form) => form.isConnected)"), true);
+    // One who is removed elsewhere takes their forms with them: no other one's has their place.
+    paged.root.g2(&["users", "remove", "tg:1"]);
+    browser.until("Ann to go", "return !document.body.innerText.includes('Ann')");
+    assert_eq!(
+        browser.run("return forms.filter((form) => form.isConnected).map((form) => form.getAttribute('id'))"),
+        serde_json::json!(["users.role/role/id=local%3Ame", "users.remove//id=local%3Ame", "users.add/id"])
+    );
+    browser.keys("b");
+    browser.keys(ENTER);
+    browser.sees("g2 users add tg:7 --name Bob");
+    assert_eq!(
+        browser.run("return ['arg-id', 'arg-name'].map((name) => document.querySelector(`form[action='/do/users.add'] [name=${name}]`).value)"),
+        serde_json::json!(["", ""])
+    );
+}
+
+#[test]
 fn a_page_is_right_again_after_the_daemon_was_killed() {
     if !has_browser() {
         return;
