@@ -362,6 +362,11 @@ impl Snapshots {
         awaited.iter().for_each(|group| self.write_wanted(group, least(group)));
     }
 
+    /// Writes those snapshots of a group that no reply goes before. Those that another thread writes are there, too, when it returns.
+    pub fn write_at_once(&self, group: &Folder) {
+        self.write_wanted(group, When::AtOnce);
+    }
+
     /// Writes the wanted snapshots of a group that are at least so urgent. If another thread writes them already, waits for it.
     fn write_wanted(&self, group: &Folder, least: When) {
         let turn = self.turn(group);

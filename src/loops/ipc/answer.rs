@@ -253,7 +253,7 @@ fn tell(pending: &Pending, settled: &Settled) {
 
 /// Brings what the commands of a group changed to where it is looked at: before the reply, where somebody waits for it.
 fn show(mail: &Mailboxes, folder: &Folder, answers: &[(Pending, Settled)]) {
-    let mut asked = false;
+    let (mut asked, mut registered) = (false, false);
     for (pending, settled) in answers {
         let applied = settled.receipt.outcome == CommandOutcome::Applied;
         let command = pending.file.envelope().map(|envelope| &envelope.command).filter(|_| applied);
@@ -273,20 +273,25 @@ fn show(mail: &Mailboxes, folder: &Folder, answers: &[(Pending, Settled)]) {
                 | Command::ResumeSession(_)
                 | Command::ArchiveSession(_),
             ) => asked |= settled.receipt.request_id.is_some(),
-            // The list that shows a registered group is awaited in any case.
+            Some(Command::RegisterGroup(_)) => registered |= settled.receipt.request_id.is_some(),
             Some(
                 Command::SendMessage(_)
                 | Command::Media(_)
                 | Command::ListTasks(_)
-                | Command::SearchSessions(_)
-                | Command::RegisterGroup(_),
+                | Command::SearchSessions(_),
             )
             | None => {}
         }
     }
     let own = asked.then_some(folder);
     // It takes in what all groups changed.
-    tracing::error_span!(parent: None, "snapshots").in_scope(|| mail.snapshots.write_awaited(own.as_slice()));
+    tracing::error_span!(parent: None, "snapshots").in_scope(|| {
+        mail.snapshots.write_awaited(own.as_slice());
+        // The list that shows a registered group is written in any case; another thread may be at it.
+        if registered && !asked {
+            mail.snapshots.write_at_once(folder);
+        }
+    });
 }
 
 /// What came of answering.
