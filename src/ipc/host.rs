@@ -210,11 +210,11 @@ impl HostDirs {
                     self.discarded.store(true, Ordering::Relaxed);
                     return Ok(());
                 }
-                // It is gone, or the trash is.
+                // It is gone, or the trash is. A container may have removed it, and put another one there since.
                 Err(Errno::NOENT) => {
-                    return match dir::stat(at, name) {
-                        Err(Errno::NOENT) => Ok(()),
-                        Ok(_) | Err(_) => Err(Errno::NOENT),
+                    return match rustix::fs::fstat(&self.trash)?.st_nlink {
+                        0 => Err(Errno::NOENT),
+                        _ => Ok(()),
                     };
                 }
                 Err(other) => return Err(other),
