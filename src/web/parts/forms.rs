@@ -20,16 +20,22 @@ pub(in crate::web) fn reveal(
     sure: &str,
 ) -> Markup {
     html! {
-        details.sure {
+        details.sure id={ "sure/" (id(operation, "", arguments)) } {
             summary { (label) "…" }
             (form(view, operation, arguments, "", &html! { button.danger { (sure) } }))
         }
     }
 }
 
-/// A form that asks for an operation, with what people fill in; `asks`: the argument that it asks them for, or nothing. A
-/// page that is refreshed keeps the forms that it had, by their ids: what is half typed or half pressed stays, and a button
-/// never becomes another's.
+/// The id of a form. A page that is refreshed keeps the forms that it had, by their ids: what is half typed or half pressed stays,
+/// and a button never becomes another's.
+fn id(operation: &str, asks: &str, arguments: &[(&str, &str)]) -> String {
+    arguments
+        .iter()
+        .fold(format!("{operation}/{asks}"), |id, (name, value)| format!("{id}/{name}={}", encoded(value)))
+}
+
+/// A form that asks for an operation, with what people fill in; `asks`: the argument that it asks them for, or nothing.
 pub(in crate::web) fn form(
     view: &View,
     operation: &str,
@@ -38,11 +44,8 @@ pub(in crate::web) fn form(
     rest: &Markup,
 ) -> Markup {
     let path = format!("/do/{operation}");
-    let id = arguments
-        .iter()
-        .fold(format!("{operation}/{asks}"), |id, (name, value)| format!("{id}/{name}={}", encoded(value)));
     html! {
-        form.act id=(id) method="post" action=(path) hx-post=(path) hx-target="#main" hx-swap="outerMorph" data-clear[!asks.is_empty()] {
+        form.act id=(id(operation, asks, arguments)) method="post" action=(path) hx-post=(path) hx-target="#main" hx-swap="outerMorph" data-clear[!asks.is_empty()] {
             (hidden(view))
             @for (name, value) in arguments { input type="hidden" name={ (ARGUMENT) (name) } value=(value); }
             (rest)

@@ -91,9 +91,27 @@ fn what_is_half_typed_or_half_pressed_stays_when_the_page_is_refreshed() {
     paged.root.g2(&["users", "add", "tg:2", "--name", "Cid"]);
     browser.sees("Cid");
     assert_eq!(browser.run("return forms.length > 2 && forms.every((form) => form.isConnected)"), true);
-    // One who is removed elsewhere takes their forms with them: no other one's has their place.
-    paged.root.g2(&["users", "remove", "tg:1"]);
-    browser.until("Ann to go", "return !document.body.innerText.includes('Ann')");
+    // One who is removed elsewhere takes their forms with them: no other one's has their place, nor is it open as theirs was.
+    let opened = browser.run(
+        "const ann = [...document.querySelectorAll('tr')].find((row) => row.innerText.includes('Ann'));
+         ann.querySelector('details').open = true;
+         return document.querySelectorAll('details[open]').length",
+    );
+    assert_eq!(opened, 1);
+    // The page hears of both at once.
+    let mut socket = crate::support::Socket::connect(&paged.root);
+    for (name, args) in [
+        ("users.remove", serde_json::json!({"id": "tg:1"})),
+        ("users.add", serde_json::json!({"id": "tg:3", "name": "Dan"})),
+    ] {
+        let told = socket.call(&serde_json::json!({"op": "op", "do": {"name": name, "args": args}}));
+        assert_eq!(told["is"], "op_done", "{told}");
+    }
+    browser.until(
+        "Dan in Ann's place",
+        "return !document.body.innerText.includes('Ann') && document.body.innerText.includes('Dan')",
+    );
+    assert_eq!(browser.run("return document.querySelectorAll('details[open]').length"), 0);
     assert_eq!(
         browser.run("return forms.filter((form) => form.isConnected).map((form) => form.getAttribute('id'))"),
         serde_json::json!(["users.role/role/id=local%3Ame", "users.remove//id=local%3Ame", "users.add/id"])
