@@ -145,8 +145,8 @@ pub fn open_store(root: &Path) -> Result<Store> {
     Ok(Store::open(&path)?)
 }
 
-/// Removes the mailboxes of groups whose removal the last daemon did not finish.
-fn remove_left_boxes(boxes: &Boxes, groups: &BTreeSet<Folder>) {
+/// Removes the mailboxes of groups that are gone.
+async fn remove_left_boxes(boxes: &Boxes, store: &Store, groups: &BTreeSet<Folder>) {
     match boxes.dirs.discard_boxes_but(groups, LEFT_BOXES) {
         Ok(gone) => {
             for LeftBox { group, removed } in gone {
@@ -155,8 +155,10 @@ fn remove_left_boxes(boxes: &Boxes, groups: &BTreeSet<Folder>) {
                         tracing::warn!(%group, "the mailbox of a group that is gone is removed");
                     }
                     Err(error) => {
-                        tracing::error!(%group, error = %chain(&error), "the mailbox of a group that is gone can't be removed; no group of that name has one before it is");
-                        boxes.leave(&group);
+                        tracing::error!(%group, error = %chain(&error), "the mailbox of a group that is gone can't be removed; no group of that name is made before it is");
+                        if let Err(error) = store.leave(group.clone()).await {
+                            tracing::error!(%group, error = %chain(&error), "storing that failed");
+                        }
                     }
                 }
             }
@@ -389,7 +391,7 @@ impl Daemon {
         });
 
         let groups: Vec<_> = store.groups().await?.into_iter().map(|group| group.folder).collect();
-        remove_left_boxes(&boxes, &groups.iter().cloned().collect());
+        remove_left_boxes(&boxes, &store, &groups.iter().cloned().collect()).await;
         // Made by an answer, or a command, that the last daemon died over.
         for group in ipc::not_laid_out(&root, groups) {
             boxes.lay_out(&group);
@@ -413,6 +415,7 @@ impl Daemon {
         if mailboxes.send(loops::Ask::Groups(done)).is_ok() {
             let _ = opened.await;
         }
+        loops::finish_removals(&desk.keeping).await;
         let recovered = reconcile::recover(&runs, &held).await;
         mailbox.spawn(loops::ipc::searches::run(at_mailboxes));
         mailbox.spawn(loops::search::run(store.clone(), Arc::clone(&machine), mailbox_stop.clone()));

@@ -147,6 +147,11 @@ pub enum NotApplied {
         /// Which.
         why: String,
     },
+    /// An earlier group of the name was removed, and its mailbox is still there.
+    NameLeaves {
+        /// Its folder.
+        group: Folder,
+    },
     /// The group's settings can't be such, or are not an agent's to choose.
     BadContainerConfig {
         /// The entries with faults.
@@ -228,6 +233,13 @@ impl From<NotApplied> for Refusal {
                 Code::Conflict,
                 format!("register_group: {why}"),
                 "give its folder to have the same agent in another chat, or another name",
+            ),
+            NotApplied::NameLeaves { group } => Self::new(
+                Code::Conflict,
+                format!(
+                    "register_group: an earlier group {group} is being removed: its mailbox is still there"
+                ),
+                "try again in a moment; if that does not help, the operator can do it with `g2 groups add`",
             ),
             NotApplied::BadContainerConfig { why } => Self::new(
                 Code::InvalidField,

@@ -38,8 +38,8 @@ mod transcripts;
 mod worker;
 
 use open::{
-    Line, act_on_identity, clear, known_groups, look_at_identity, open_groups, put_away, put_off,
-    refuse_gone, reopen, watch_again,
+    Line, act_on_identity, known_groups, look_at_identity, open_groups, put_away, put_off, refuse_gone,
+    reopen, watch_again,
 };
 pub use recover::{Left, recover};
 use worker::Job;
@@ -141,16 +141,8 @@ pub async fn run(
                     }
                     let _ = done.send(());
                 }
-                Ask::Clear(folder, done) => {
-                    let _ = done.send(clear(&mail, &mut watch, &mut workers, &mut growing, &folder).await);
-                }
                 Ask::PutAway(folder, done) => {
-                    let put_away = put_away(&mail, &mut watch, &mut workers, &folder);
-                    if put_away.is_err() {
-                        let known = known_groups(&mail).await;
-                        open_groups(&mail, known, &mut watch, &mut workers, &mut running, &mut growing);
-                    }
-                    let _ = done.send(put_away);
+                    let _ = done.send(put_away(&mail, &mut watch, &mut workers, &folder));
                 }
                 Ask::Drain(folder, done) => {
                     if !workers.contains_key(&folder) {

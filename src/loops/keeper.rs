@@ -12,7 +12,7 @@ use tokio::{
     runtime::Handle,
     sync::{Semaphore, mpsc, oneshot},
     task::spawn_blocking,
-    time::{Instant, timeout_at},
+    time::{Instant, timeout, timeout_at},
 };
 
 use super::{Ask, Boxes, Snapshots};
@@ -99,39 +99,59 @@ pub(super) async fn perform(keeping: &Arc<Keeping>, by: By, op: Op) -> Result<An
 /// Waits until the operations are through that were asked for before; for some seconds at most.
 pub(super) async fn all_done(keeping: &Keeping) {
     // Each has a place, and they are given in the order in which they are asked for.
-    if tokio::time::timeout(ENDING, keeping.places.acquire_many(AT_A_TIME)).await.is_err() {
+    if timeout(ENDING, keeping.places.acquire_many(AT_A_TIME)).await.is_err() {
         tracing::warn!("an operation under way is not waited for any longer");
     }
 }
 
+/// At a start: finishes the removals of groups that the last daemon did not.
+pub async fn finish_removals(keeping: &Arc<Keeping>) {
+    let leaving = match keeping.store.leaving().await {
+        Ok(leaving) => leaving,
+        Err(error) => {
+            return tracing::error!(error = %chain(&error), "reading which groups were being removed failed; the next start does it");
+        }
+    };
+    for group in leaving {
+        if let Err(error) = keeping.put_away(&group).await {
+            tracing::error!(%group, error = %chain(&error), "a group was removed, and something is left of it; no group of that name is made before it is gone");
+        }
+    }
+}
+
 impl Keeping {
-    async fn empty(&self, group: &Folder) -> Result<usize, OpError> {
+    async fn empty(&self, group: &Folder) -> Result<(), OpError> {
         let _ = self.lanes.send(Event::CloseAsked { group: group.clone() });
         self.wait_for_end(group).await?;
         let (done, drained) = oneshot::channel();
         if self.mailboxes.send(Ask::Drain(group.clone(), done)).is_ok()
-            && tokio::time::timeout(STOPPING, drained).await.is_err()
+            && timeout(STOPPING, drained).await.is_err()
         {
             return Err(unsettled(group));
         }
-        let unread = self.unread(group)?;
-        if unread == 0 {
-            self.put_away(group).await?;
-        }
-        Ok(unread)
+        // What can't be read can't be counted later.
+        self.unread(group)?;
+        self.check_settled(group)
     }
 
-    /// Removes the mailbox of a group that is about to be removed, with nothing in it that waits. What was claimed meanwhile is left to
-    /// who settles it once the group is gone, or has a mailbox again.
-    async fn put_away(&self, group: &Folder) -> Result<(), OpError> {
+    /// Has nothing be left of a group that was removed, and then frees its name. Returns how many commands went unread.
+    async fn put_away(&self, group: &Folder) -> Result<usize, OpError> {
         let (done, put_away) = oneshot::channel();
         let _ = self.mailboxes.send(Ask::PutAway(group.clone(), done));
-        let ended = put_away.await.map_err(|_| stops())??;
-        let _ = tokio::time::timeout(STOPPING, ended).await;
+        let ended = put_away.await.map_err(|_| stops())?;
+        if timeout(STOPPING, ended).await.is_err() {
+            return Err(unsettled(group));
+        }
+        let unread = self.unread(group).unwrap_or_default();
+        self.boxes.dirs.discard_box(group)?;
         for claimed in self.undecided(group)? {
             self.have_settled(claimed).await;
         }
-        Ok(())
+        if !self.undecided(group)?.is_empty() {
+            return Err(unsettled(group));
+        }
+        self.store.has_left(group.clone()).await?;
+        Ok(unread)
     }
 
     fn removing(&self) -> MutexGuard<'_, BTreeSet<Folder>> {
@@ -145,16 +165,21 @@ impl Keeping {
         }
     }
 
-    /// Counts the commands in a group's boxes, which its limits keep from being settled. What is claimed has to be settled.
+    /// Counts the commands in a group's boxes, which its limits keep from being settled.
     fn unread(&self, group: &Folder) -> Result<usize, OpError> {
         // A directory is never settled.
         let waiting = peek::waiting(&self.root.join("data"), [group], 1).whole()?;
+        Ok(waiting.seen - waiting.directories)
+    }
+
+    /// What was claimed of a group has to be settled, or dropped.
+    fn check_settled(&self, group: &Folder) -> Result<(), OpError> {
         for claimed in self.undecided(group)? {
             if !matches!(self.store.note(claimed.id)?, Some(Note::Dropped(_))) {
                 return Err(unsettled(group));
             }
         }
-        Ok(waiting.seen - waiting.directories)
+        Ok(())
     }
 
     /// Returns the claims of a group that have no receipt.
@@ -188,6 +213,11 @@ fn unsettled(group: &Folder) -> OpError {
     OpError::refused(format!("commands of group {group} are claimed and not settled")).hint(format!(
         "see `g2 ipc list --group {group}` and `g2 status`; when they are settled or dropped, remove the group"
     ))
+}
+
+fn being_removed(group: &Folder) -> OpError {
+    OpError::refused(format!("group {group} is being removed"))
+        .hint(format!("in a moment, `g2 groups show {group}` says whether it is gone"))
 }
 
 fn stops() -> OpError {
@@ -233,11 +263,12 @@ impl Keeper for Arc<Keeping> {
 
     fn clear<'a>(&'a self, group: &'a Folder) -> Later<'a, Result<(), OpError>> {
         Box::pin(async move {
-            let (done, cleared) = oneshot::channel();
-            let _ = self.mailboxes.send(Ask::Clear(group.clone(), done));
-            match cleared.await {
-                Ok(cleared) => Ok(cleared?),
-                Err(_) => Err(stops()),
+            if self.removing().contains(group) {
+                return Err(being_removed(group));
+            }
+            match self.store.has_group(group)? {
+                true => Ok(()),
+                false => Keeping::put_away(self, group).await.map(drop),
             }
         })
     }
@@ -257,8 +288,7 @@ impl Keeper for Arc<Keeping> {
 
     fn keep_out(&self, group: &Folder) -> Result<(), OpError> {
         if !self.removing().insert(group.clone()) {
-            return Err(OpError::refused(format!("group {group} is being removed"))
-                .hint(format!("in a moment, `g2 groups show {group}` says whether it is gone")));
+            return Err(being_removed(group));
         }
         let _ = self.lanes.send(Event::Hold { group: group.clone(), reason: Holding::Removal });
         Ok(())
@@ -269,8 +299,12 @@ impl Keeper for Arc<Keeping> {
         let _ = self.lanes.send(Event::Release { group: group.clone(), reason: Holding::Removal });
     }
 
-    fn empty<'a>(&'a self, group: &'a Folder) -> Later<'a, Result<usize, OpError>> {
+    fn empty<'a>(&'a self, group: &'a Folder) -> Later<'a, Result<(), OpError>> {
         Box::pin(Keeping::empty(self, group))
+    }
+
+    fn put_away<'a>(&'a self, group: &'a Folder) -> Later<'a, Result<usize, OpError>> {
+        Box::pin(Keeping::put_away(self, group))
     }
 
     fn boxes(&self, group: &Folder) -> Result<Arc<GroupBoxes>, OpError> {

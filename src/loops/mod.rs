@@ -35,7 +35,7 @@ pub use budgets::Budgets;
 pub use dispatch::Dispatch;
 pub use heartbeat::Heartbeats;
 pub use ipc::Mailboxes;
-pub use keeper::{Keeping, Reread};
+pub use keeper::{Keeping, Reread, finish_removals};
 pub use problems::Problems;
 pub use run::Runs;
 pub use shared::{Allowances, Boxes, EndsHow, Held, Machine, Obstacle, Sight, Sights};
@@ -72,15 +72,12 @@ pub mod usage;
 pub enum Ask {
     /// Settle everything that lies in a group's boxes; its container is dead. Answered when that is done.
     Drain(Folder, oneshot::Sender<()>),
-    /// Groups were added or removed, or something was held or released: open and watch the boxes of new groups, remove those of
+    /// Groups were added or removed, or something was held or released: open and watch the boxes of new groups, let go of those of
     /// groups that are gone, claim nothing that is held, and look at boxes that were released. Answered when that is done.
     Groups(oneshot::Sender<()>),
-    /// A group of this name is to be made: remove what is left of the mailbox of an earlier one, unless there is such a group.
-    /// Answered when that is done.
-    Clear(Folder, oneshot::Sender<Result<(), crate::ipc::World>>),
-    /// A group is about to be removed, and nothing of its commands is to be settled: remove its mailbox. One that can't be removed
-    /// goes on as before. Answered when that is done, with what is closed once nothing of it is claimed any more.
-    PutAway(Folder, oneshot::Sender<Result<oneshot::Receiver<()>, crate::ipc::World>>),
+    /// A group was removed: claim nothing of it any more, and let go of its boxes. Answered with what is closed once all that was
+    /// claimed of it is dealt with.
+    PutAway(Folder, oneshot::Sender<oneshot::Receiver<()>>),
     /// Settle a claimed file as it is, its writer done or not: a person has decided on it. Answered when that is done.
     Settle(crate::ipc::Claimed, oneshot::Sender<()>),
 }

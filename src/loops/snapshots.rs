@@ -469,6 +469,7 @@ mod tests {
         let folder = Folder::parse("team").unwrap();
         let add = async || {
             let (folder, name) = (folder.clone(), "Team".to_owned());
+            store.has_left(folder.clone()).await.unwrap();
             let group = NewGroup { folder, name, is_main: false, trigger: "@G2".into() };
             store.add_group(group, Vec::new(), Time(0)).await.unwrap();
         };

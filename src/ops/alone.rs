@@ -40,11 +40,10 @@ impl<'a> Alone<'a> {
     }
 
     async fn lay_out(&self, group: Option<&Folder>) -> Result<(), OpError> {
-        let Some(group) = group else { return Ok(()) };
-        if self.store.group(group).await?.is_some() {
-            return self.boxes(group).map(drop);
+        match group {
+            Some(group) if self.store.has_group(group)? => self.boxes(group).map(drop),
+            Some(_) | None => Ok(()),
         }
-        self.discard_box(group)
     }
 
     /// Removes the mailbox of a group that is gone.
@@ -54,12 +53,17 @@ impl<'a> Alone<'a> {
         Ok(())
     }
 
+    async fn put_away(&self, group: &Folder) -> Result<(), OpError> {
+        self.discard_box(group)?;
+        Ok(self.store.has_left(group.clone()).await?)
+    }
+
     async fn clear(&self, group: &Folder) -> Result<(), OpError> {
         if self.store.group(group).await?.is_some() {
             return Ok(());
         }
         match self.claimed_of(group)? {
-            0 => self.discard_box(group),
+            0 => self.put_away(group).await,
             left => {
                 let text = format!("{left} commands of an earlier group {group} are not settled yet");
                 Err(OpError::refused(text).hint("start the daemon with `g2 serve`, which settles them"))
@@ -126,11 +130,12 @@ impl Keeper for Alone<'_> {
 
     fn let_in(&self, _: &Folder) {}
 
-    fn empty<'a>(&'a self, group: &'a Folder) -> Later<'a, Result<usize, OpError>> {
-        Box::pin(async move {
-            self.check_empty(group)?;
-            self.discard_box(group).map(|()| 0)
-        })
+    fn empty<'a>(&'a self, group: &'a Folder) -> Later<'a, Result<(), OpError>> {
+        Box::pin(async move { self.check_empty(group) })
+    }
+
+    fn put_away<'a>(&'a self, group: &'a Folder) -> Later<'a, Result<usize, OpError>> {
+        Box::pin(async move { Alone::put_away(self, group).await.map(|()| 0) })
     }
 
     fn boxes(&self, group: &Folder) -> Result<Arc<GroupBoxes>, OpError> {

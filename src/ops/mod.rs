@@ -127,12 +127,17 @@ pub trait Keeper: Send + Sync {
     /// Ends [`Keeper::keep_out`]. For whatever else the group is held, it stays held.
     fn let_in(&self, group: &Folder);
 
-    /// Has the run of a group leave that is to be removed, settles what lies in its boxes, and removes them if nothing
-    /// waits there. Returns how many commands do, as the group's limits let no more through: they go with it, unread.
+    /// Has the run of a group leave that is to be removed, and settles what lies in its boxes, as far as the group's limits let it.
     ///
     /// # Errors
-    /// The run does not end, or commands that are claimed can't be settled, or a box can't be read or removed: then it stays.
-    fn empty<'a>(&'a self, group: &'a Folder) -> Later<'a, Result<usize, OpError>>;
+    /// The run does not end, or commands that are claimed can't be settled, or a box can't be read: then it stays.
+    fn empty<'a>(&'a self, group: &'a Folder) -> Later<'a, Result<(), OpError>>;
+
+    /// Has the mailbox of a group that was removed go, and frees its name. Returns how many commands went unread.
+    ///
+    /// # Errors
+    /// The world's; its commands are not settled. The next start does it, and no group of that name is made before.
+    fn put_away<'a>(&'a self, group: &'a Folder) -> Later<'a, Result<usize, OpError>>;
 
     /// Returns a group's boxes, opening them where they are not.
     ///

@@ -75,6 +75,7 @@ const MIGRATIONS: &[(&str, &str)] = &[
     ("0095_lighter_events", include_str!("../../migrations/0095_lighter_events.sql")),
     ("0096_lighter_states", include_str!("../../migrations/0096_lighter_states.sql")),
     ("0097_mailbox_owners", include_str!("../../migrations/0097_mailbox_owners.sql")),
+    ("0098_leaving", include_str!("../../migrations/0098_leaving.sql")),
 ];
 
 /// The migration of the program that comes next, which tests play.
@@ -753,6 +754,26 @@ mod tests {
         assert_eq!(after(&connection), 0);
         connection.execute_batch(&format!("DELETE FROM groups; {group}")).unwrap();
         assert_eq!(after(&connection), 7);
+    }
+
+    #[test]
+    fn no_group_of_an_older_store_is_being_removed() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("g2.sqlite");
+        let mut connection = Connection::open(&path).unwrap();
+        let leaving = MIGRATIONS.iter().position(|(name, _)| name.ends_with("_leaving")).unwrap();
+        for (_, sql) in &MIGRATIONS[..leaving] {
+            connection.execute_batch(sql).unwrap();
+        }
+        connection.pragma_update(None, "user_version", leaving).unwrap();
+        let group = "INSERT INTO groups (folder, name, trigger, created_at) VALUES ('a', 'A', '@A', 0);";
+        connection.execute_batch(group).unwrap();
+        migrate(&mut connection, &path).unwrap();
+        let folder = ipc_handlers::Folder::parse("a").unwrap();
+        let leaves = |c: &Connection| crate::store::talk::groups::leaves(c, &folder).unwrap();
+        assert!(!leaves(&connection));
+        crate::store::talk::groups::remove(&connection, &folder).unwrap();
+        assert!(leaves(&connection));
     }
 
     #[test]

@@ -46,9 +46,10 @@ impl Line {
     }
 }
 
-/// The groups that there are, and those whose boxes were open before these were read.
+/// The groups that there are, those whose removal is under way, and those whose boxes were open before these were read.
 pub(super) struct Known {
     groups: BTreeSet<Folder>,
+    leaving: BTreeSet<Folder>,
     open: BTreeSet<Folder>,
 }
 
@@ -56,9 +57,14 @@ pub(super) struct Known {
 pub(super) async fn known_groups(mail: &Mailboxes) -> Option<Known> {
     // Boxes are opened of groups that there are: one that is made while these are read is not taken for one that is gone.
     let open = mail.boxes.open().keys().cloned().collect();
-    match mail.store.groups().await {
-        Ok(groups) => Some(Known { groups: groups.into_iter().map(|group| group.folder).collect(), open }),
-        Err(error) => {
+    // Those that are there come first: one that is removed meanwhile is among those that leave, too.
+    let groups = mail.store.groups().await;
+    match (groups, mail.store.leaving().await) {
+        (Ok(groups), Ok(leaving)) => {
+            let groups = groups.into_iter().map(|group| group.folder).collect();
+            Some(Known { groups, leaving, open })
+        }
+        (Err(error), _) | (_, Err(error)) => {
             note(mail, None, format!("the groups can't be read: {}", chain(&error)));
             None
         }
@@ -75,21 +81,19 @@ pub(super) fn open_groups(
     running: &mut tokio::task::JoinSet<()>,
     growing: &mut BTreeMap<Folder, Vec<Claimed>>,
 ) {
-    let Some(Known { groups, open }) = known else { return };
+    let Some(Known { groups, leaving, open }) = known else { return };
     // Of those that could not be opened, there may be a mailbox all the same.
     let noted: Vec<Folder> = mail.machine.unwatched().keys().flatten().cloned().collect();
     let all = workers.keys().chain(&open).chain(&noted);
-    let gone: BTreeSet<Folder> = all.filter(|folder| !groups.contains(*folder)).cloned().collect();
+    // Who removes a group puts its mailbox away.
+    let gone = all.filter(|folder| !groups.contains(*folder) && !leaving.contains(*folder));
+    let gone: BTreeSet<Folder> = gone.cloned().collect();
     for folder in gone {
         // One of this name may have come since.
         if !mail.snapshots.is_gone(&folder) {
             continue;
         }
-        workers.remove(&folder);
-        mail.machine.unwatched().remove(&Some(folder.clone()));
-        if let Err(error) = forget(mail, watch, &folder) {
-            tracing::warn!(group = %folder, error = %chain(&error), "removing the boxes failed; the next start does it, or a group of that name");
-        }
+        drop(put_away(mail, watch, workers, &folder));
     }
     let new: Vec<Folder> = groups.into_iter().filter(|folder| !workers.contains_key(folder)).collect();
     let begin = |folder: &Folder, boxes: Result<Arc<GroupBoxes>, World>| {
@@ -144,64 +148,24 @@ fn in_order<T: Send>(
     });
 }
 
-/// The group was removed: its boxes are unwatched and go to the trash.
-fn forget(mail: &Mailboxes, watch: &mut Watch, folder: &Folder) -> Result<(), World> {
-    // Nobody opens what is discarded: the boxes are let go of behind it.
-    let discarded = mail.boxes.discard(folder);
-    mail.boxes.let_go(folder);
-    watch.unwatch(folder);
-    discarded
-}
-
-/// The mailbox of a group that is about to be removed goes to the trash. What is returned is closed once its worker has ended, and
-/// claims nothing any more.
+/// Lets go of the boxes of a group that was removed. What is returned is closed once its worker has ended, and claims nothing any
+/// more.
 pub(super) fn put_away(
     mail: &Mailboxes,
     watch: &mut Watch,
     workers: &mut BTreeMap<Folder, Line>,
     folder: &Folder,
-) -> Result<oneshot::Receiver<()>, World> {
-    let discarded = mail.boxes.dirs.discard_box(folder);
+) -> oneshot::Receiver<()> {
+    // The next group of this name counts as new.
+    mail.snapshots.is_gone(folder);
     let ended = workers.remove(folder).map_or_else(|| oneshot::channel().1, |worker| worker.ended);
+    mail.machine.unwatched().remove(&Some(folder.clone()));
     mail.boxes.let_go(folder);
     watch.unwatch(folder);
-    discarded.map(|()| ended)
-}
-
-/// Sees to it that nothing is left of the mailbox of an earlier group of this name, unless there is such a group.
-pub(super) async fn clear(
-    mail: &Arc<Mailboxes>,
-    watch: &mut Watch,
-    workers: &mut BTreeMap<Folder, Line>,
-    growing: &mut BTreeMap<Folder, Vec<Claimed>>,
-    folder: &Folder,
-) -> Result<(), World> {
-    match mail.store.group(folder).await {
-        Ok(None) => {
-            let mut claims = growing.remove(folder).unwrap_or_default();
-            claims.extend(undecided(mail, folder));
-            claims.sort_by_key(|claimed| claimed.id);
-            claims.dedup_by_key(|claimed| claimed.id);
-            if !claims.is_empty() {
-                refuse(mail, folder.clone(), claims).instrument(span(folder)).await;
-            }
-            mail.snapshots.is_gone(folder);
-            workers.remove(folder);
-            if let Err(error) = mail.media.sweep_shown(|group, _| group != folder.as_str()) {
-                tracing::warn!(error = %chain(&error), "files that an earlier group was shown can't be removed yet");
-            }
-            forget(mail, watch, folder)
-        }
-        // It is not made: who makes it is told why.
-        Ok(Some(_)) | Err(_) => Ok(()),
+    if let Err(error) = mail.media.sweep_shown(|group, _| group != folder.as_str()) {
+        tracing::warn!(group = %folder, error = %chain(&error), "files that a group was shown can't be removed yet");
     }
-}
-
-/// Returns the claims of a group that have no receipt; what can't be read now is the next start's.
-fn undecided(mail: &Mailboxes, folder: &Folder) -> Vec<Claimed> {
-    let mut claims = mail.claims.left_over().map(|left| left.claims).unwrap_or_default();
-    claims.retain(|claimed| claimed.folder == *folder && matches!(mail.store.receipt(claimed.id), Ok(None)));
-    claims
+    ended
 }
 
 /// Notes why groups' commands are found late, or not at all; [`watch_again`] is at it. It is logged once.

@@ -1,9 +1,9 @@
 //! The boxes of all groups, held open, and the users that they belong to.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeMap,
     path::PathBuf,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard},
+    sync::{Arc, PoisonError, RwLock, RwLockReadGuard},
 };
 
 use ipc_handlers::Folder;
@@ -24,8 +24,6 @@ pub struct Boxes {
     uid_base: Option<u32>,
     store: Store,
     open: RwLock<BTreeMap<Folder, Arc<GroupBoxes>>>,
-    /// What stands where these groups' mailboxes belong is of earlier groups, and could not be removed.
-    left: Mutex<BTreeSet<Folder>>,
 }
 
 impl Boxes {
@@ -38,7 +36,7 @@ impl Boxes {
         uid_base: Option<u32>,
         store: Store,
     ) -> Self {
-        Self { dirs, agent, root, uid_base, store, open: RwLock::default(), left: Mutex::default() }
+        Self { dirs, agent, root, uid_base, store, open: RwLock::default() }
     }
 
     /// Returns the group's boxes, opening them when they are not yet. A group that is gone has none: work that is
@@ -71,35 +69,7 @@ impl Boxes {
         if matches!(self.store.has_group(group), Ok(false)) {
             return Err(World::of_gone(group));
         }
-        let mut left = self.left();
-        if left.contains(group) {
-            self.dirs.discard_box(group)?;
-            left.remove(group);
-        }
-        drop(left);
         Ok(Arc::new(GroupBoxes::open(&self.dirs, group, self.owner_now(group))?))
-    }
-
-    /// Removes the mailbox of a group that is gone. If that fails, no later group of that name has what lies in it: it is removed
-    /// before boxes of that name are opened.
-    ///
-    /// # Errors
-    /// The world's.
-    pub fn discard(&self, group: &Folder) -> Result<(), World> {
-        let mut left = self.left();
-        left.insert(group.clone());
-        self.dirs.discard_box(group)?;
-        left.remove(group);
-        Ok(())
-    }
-
-    /// Takes in that what stands where a group's mailbox belongs is of an earlier group.
-    pub fn leave(&self, group: &Folder) {
-        self.left().insert(group.clone());
-    }
-
-    fn left(&self) -> MutexGuard<'_, BTreeSet<Folder>> {
-        self.left.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns the boxes that are open. While the guard lives none is opened or let go of.
@@ -151,40 +121,5 @@ impl Boxes {
         let number = self.store.group_uid(group)?.number;
         let uid = number.and_then(|number| base.checked_add(number)).filter(|uid| *uid < u32::MAX);
         Ok(Some(uid.map_or(agent, |uid| (uid, uid))))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    #![expect(clippy::disallowed_methods, reason = "tests write and look at files")]
-
-    use ipc_handlers::Time;
-
-    use super::*;
-    use crate::store::NewGroup;
-
-    #[tokio::test]
-    async fn what_an_earlier_group_left_is_removed_before_boxes_of_its_name_are_opened() {
-        let root = tempfile::tempdir().unwrap();
-        let data = root.path().join("data");
-        std::fs::create_dir(&data).unwrap();
-        let store = Store::open(&data.join("g2.sqlite")).unwrap();
-        let team = Folder::parse("team").unwrap();
-        let group =
-            NewGroup { folder: team.clone(), name: "Team".into(), is_main: false, trigger: "@G2".into() };
-        store.add_group(group, Vec::new(), Time(0)).await.unwrap();
-        let boxes = Boxes::new(HostDirs::open(&data).unwrap(), None, root.path().to_owned(), None, store);
-        boxes.of(&team).unwrap();
-        let old = data.join("ipc/team/messages/old.json");
-        std::fs::write(&old, "{}").unwrap();
-        boxes.let_go(&team);
-        boxes.leave(&team);
-        boxes.of(&team).unwrap();
-        assert!(!old.exists());
-        // From now on what lies there is this group's.
-        std::fs::write(&old, "{}").unwrap();
-        boxes.let_go(&team);
-        boxes.of(&team).unwrap();
-        assert!(old.exists());
     }
 }

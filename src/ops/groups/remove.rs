@@ -1,5 +1,5 @@
-//! Removing a group: its run leaves, its boxes are emptied, then its rows and its boxes go. Its folder under `groups/`
-//! stays, and so does what the agent keeps of its sessions.
+//! Removing a group: its run leaves, its boxes are emptied, its rows go, then its mailbox. Its name is taken until all that is
+//! done. Its folder under `groups/` stays, and so does what the agent keeps of its sessions.
 
 use std::time::Duration;
 
@@ -35,46 +35,68 @@ impl Operation for Args {
         }
         let tasks = world.store.tasks(Some(&folder), None)?.len();
         // Nothing is started in it meanwhile, whatever waits there.
-        world.keeper.keep_out(&folder)?;
+        let kept_out = KeptOut::new(world, &folder)?;
         let removed = remove(world, &folder).await;
-        if removed.is_err() {
-            // It stays, and has a mailbox; the next start makes one that can't be made now.
-            let _ = world.keeper.changed(Some(&folder)).await;
-        }
-        world.keeper.let_in(&folder);
-        let unread = match removed? {
-            0 => String::new(),
-            1 => "; 1 command that waited went unread".to_owned(),
-            more => format!("; {more} commands that waited went unread"),
+        let seen = world.keeper.changed(Some(&folder)).await;
+        removed?;
+        let put_away = world.keeper.put_away(&folder).await;
+        drop(kept_out);
+        seen?;
+        let (unread, left) = match put_away {
+            Ok(0) => (String::new(), None),
+            Ok(1) => ("; 1 command that waited went unread".to_owned(), None),
+            Ok(more) => (format!("; {more} commands that waited went unread"), None),
+            Err(error) => (String::new(), Some(still_there(&folder, &error))),
         };
         let tasks = match tasks {
             0 => String::new(),
             1 => " with 1 task".to_owned(),
             more => format!(" with {more} tasks"),
         };
-        Ok(Done::new(row, format!("group {folder} is removed{tasks}{unread}; groups/{folder} stays")))
+        let says = format!("group {folder} is removed{tasks}{unread}; groups/{folder} stays");
+        Ok(Done::new(row, says).noting(left))
     }
 }
 
-/// Returns how many commands went unread.
-async fn remove(world: &World<'_>, folder: &Folder) -> Result<usize, OpError> {
+/// A group in which nothing is started until this is dropped.
+struct KeptOut<'a>(&'a World<'a>, &'a Folder);
+
+impl<'a> KeptOut<'a> {
+    fn new(world: &'a World<'_>, folder: &'a Folder) -> Result<Self, OpError> {
+        world.keeper.keep_out(folder)?;
+        Ok(Self(world, folder))
+    }
+}
+
+impl Drop for KeptOut<'_> {
+    fn drop(&mut self) {
+        self.0.keeper.let_in(self.1);
+    }
+}
+
+/// What is said of a mailbox that did not go with its group.
+fn still_there(folder: &Folder, error: &OpError) -> String {
+    format!(
+        "its mailbox is still there: {error}; it goes when the daemon starts next, or with `g2 groups add {folder} …`"
+    )
+}
+
+async fn remove(world: &World<'_>, folder: &Folder) -> Result<(), OpError> {
     let deadline = Instant::now() + AGAIN;
-    let unread = loop {
+    loop {
         world.group(folder).await?;
         check_nothing_is_held(world, folder)?;
-        // What waits is counted anew each time.
-        let unread = world.keeper.empty(folder).await?;
+        world.keeper.empty(folder).await?;
         failpoint::reach("op.group_emptied");
         match world.store.remove_group(folder.clone()).await {
-            Ok(()) => break unread,
+            Ok(()) => break,
             // A message came in meanwhile and began another run.
             Err(StoreError::Refused(_)) if world.keeper.is_serving() && Instant::now() < deadline => {}
             Err(error) => return Err(error.into()),
         }
-    };
+    }
     failpoint::reach("op.group_removed");
-    world.keeper.changed(Some(folder)).await?;
-    Ok(unread)
+    Ok(())
 }
 
 /// Refuses to remove a group with held commands: they would be lost with their box.

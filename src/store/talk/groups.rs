@@ -1,5 +1,7 @@
 //! Groups, chats and wirings.
 
+use std::collections::BTreeSet;
+
 use ipc_handlers::{
     Folder, Time, Word,
     effect::{EngageMode, IgnoredMessages, SenderScope},
@@ -75,6 +77,29 @@ impl Store {
                     .collect::<rusqlite::Result<_>>()?;
             }
             Ok(groups)
+        })
+        .await
+    }
+
+    /// Returns the groups that were removed and whose mailbox may still be there. No group of such a name is made.
+    pub async fn leaving(&self) -> Result<BTreeSet<Folder>> {
+        self.ask(|c| {
+            let mut leaving = c.prepare_cached("SELECT group_folder FROM leaving")?;
+            Ok(leaving.query_map([], |r| r.folder(0))?.collect::<rusqlite::Result<_>>()?)
+        })
+        .await
+    }
+
+    /// Takes in that something stands where the mailbox of a group belongs that is not there, and that it can't be removed now.
+    pub async fn leave(&self, group: Folder) -> Result<()> {
+        self.write(move |c| if is_known(c, &group)? { Ok(()) } else { leave(c, &group) }).await
+    }
+
+    /// Takes in that nothing is left of a group that was removed: its name is free.
+    pub async fn has_left(&self, group: Folder) -> Result<()> {
+        self.write(move |c| {
+            c.execute("DELETE FROM leaving WHERE group_folder = ?1", [group.as_str()])?;
+            Ok(())
         })
         .await
     }
@@ -244,12 +269,23 @@ pub(in crate::store) fn set(c: &Connection, group: &Folder, settings: &[(String,
     Ok(())
 }
 
-/// Removes a group with all that is only its own.
+/// Removes a group with all that is only its own. Its name stays taken until its mailbox is gone.
 pub(in crate::store) fn remove(c: &Connection, group: &Folder) -> Result<()> {
     match c.execute("DELETE FROM groups WHERE folder = ?1", [group.as_str()])? {
         0 => Err(StoreError::NotFound { what: "group", id: group.to_string() }),
-        _ => Ok(()),
+        _ => leave(c, group),
     }
+}
+
+fn leave(c: &Connection, group: &Folder) -> Result<()> {
+    c.execute("INSERT INTO leaving (group_folder) VALUES (?1) ON CONFLICT DO NOTHING", [group.as_str()])?;
+    Ok(())
+}
+
+/// Whether a group was removed and its mailbox is still there.
+pub(in crate::store) fn leaves(c: &Connection, group: &Folder) -> Result<bool> {
+    Ok(c.prepare_cached("SELECT EXISTS (SELECT 1 FROM leaving WHERE group_folder = ?1)")?
+        .query_row([group.as_str()], |r| r.get(0))?)
 }
 
 /// Returns whether a group is the privileged one; `None`: there is no such group.
@@ -425,6 +461,12 @@ pub(in crate::store) fn insert_group(c: &Connection, group: &NewGroup, now: Time
     if known {
         return Err(StoreError::Refused(format!(
             "group {0} exists already; wire another chat to it with `g2 wirings add --group {0} --chat JID`",
+            group.folder
+        )));
+    }
+    if leaves(c, &group.folder)? {
+        return Err(StoreError::Refused(format!(
+            "an earlier group {} is being removed: its mailbox is still there; try again in a moment",
             group.folder
         )));
     }

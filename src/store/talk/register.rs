@@ -50,6 +50,9 @@ pub(in crate::store) fn register(
         return Ok(Err(NotApplied::NameTaken { why: bad.to_string() }));
     }
     if !known {
+        if groups::leaves(c, folder)? {
+            return Ok(Err(NotApplied::NameLeaves { group: folder.clone() }));
+        }
         c.prepare_cached(
             "INSERT INTO groups (folder, name, is_main, trigger, config, created_at) VALUES (?1, ?2, 0, ?3, coalesce(?4, '{}'), ?5)",
         )?

@@ -421,6 +421,31 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn no_group_is_registered_while_an_earlier_one_of_its_name_is_being_removed() {
+        let (_dir, store) = with_main().await;
+        let register = serde_json::json!({"type": "register_group", "jid": "local:team", "name": "Team", "folder": "team", "trigger": "@G2"});
+        let team = || Folder::parse("team").unwrap();
+        let settle = async |claim| {
+            let settled = store.settle(holding(claim, &register), Zones::utc(), Time(0)).await.unwrap();
+            (settled.receipt.outcome, settled.receipt.reason.unwrap_or_default())
+        };
+        assert_eq!(settle(1).await, (CommandOutcome::Applied, String::new()));
+        store.remove_group(team()).await.unwrap();
+        let (outcome, why) = settle(2).await;
+        assert_eq!(outcome, CommandOutcome::Refused);
+        assert!(why.contains("an earlier group team is being removed"), "{why}");
+        // Nor does a person make one, and what is there already is not being removed.
+        let group = NewGroup { folder: team(), name: "Team".into(), is_main: false, trigger: "@G2".into() };
+        let told = store.add_group(group, Vec::new(), Time(0)).await.unwrap_err().to_string();
+        assert!(told.contains("an earlier group team is being removed"), "{told}");
+        assert_eq!(store.leaving().await.unwrap(), [team()].into());
+        store.has_left(team()).await.unwrap();
+        assert_eq!(settle(3).await, (CommandOutcome::Applied, String::new()));
+        store.leave(team()).await.unwrap();
+        assert!(store.leaving().await.unwrap().is_empty(), "it is there");
+    }
+
+    #[tokio::test]
     async fn a_message_writes_no_page_that_nobody_needs() {
         let (dir, store) = with_main().await;
         let beside = Connection::open(dir.path().join("g2.sqlite")).unwrap();

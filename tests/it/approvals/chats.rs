@@ -216,6 +216,20 @@ async fn a_group_that_is_gone_cannot_be_chosen_and_the_question_stays() {
 }
 
 #[tokio::test]
+async fn no_group_is_made_of_a_name_that_is_being_removed() {
+    let world = World::new().await;
+    world.hear(NEW, BOB, "@G2 hello").await;
+    world.store.remove_group(folder("family")).await.unwrap();
+    let decided = world.pick(1, Pick::New("Family".into()), OWNER).await;
+    assert_eq!(decided.how, How::Not);
+    assert!(decided.says.contains("an earlier group family is being removed"), "{}", decided.says);
+    assert_eq!(world.open().await.len(), 1);
+    world.store.has_left(folder("family")).await.unwrap();
+    assert_eq!(world.pick(1, Pick::New("Family".into()), OWNER).await.how, How::Done);
+    assert_eq!(world.woken("family", NEW), ["@G2 hello"]);
+}
+
+#[tokio::test]
 async fn a_group_s_admin_may_only_connect_a_chat_to_that_group() {
     let world = World::new().await;
     world.role("tg:ada", Role::Admin, Some("family")).await;

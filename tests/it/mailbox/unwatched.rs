@@ -401,13 +401,31 @@ fn what_is_left_claimed_of_a_group_that_is_gone_is_refused_before_a_later_one_ha
 }
 
 #[test]
-fn a_group_whose_mailbox_can_not_be_removed_stays_and_goes_on() {
+fn a_group_whose_mailbox_can_not_be_removed_is_gone_and_its_name_is_taken_until_it_is() {
     let root = with_a_team();
     let daemon = root.serve();
     std::fs::remove_dir_all(root.data("tmp/trash")).unwrap();
-    let why = refused(&root, &["groups", "remove", "team", "--yes"]);
+    let removed = root.run(&["groups", "remove", "team", "--yes"]);
+    let told = [removed.stdout, removed.stderr].map(|text| String::from_utf8(text).unwrap()).concat();
+    assert!(removed.status.success() && told.contains("its mailbox is still there"), "{told}");
+    assert!(root.data("ipc/team").exists());
+    root.put_command("team", "messages", "x.json", &say("of nobody"));
+    // By the command of an agent, and by hand.
+    let register = |id: &str| {
+        let made = json!({"type": "register_group", "jid": "local:team", "name": "Team", "folder": "team", "trigger": "@G2", "requestId": id});
+        root.put_command("main", "messages", &format!("{id}.json"), &made);
+        root.reply("main", id)
+    };
+    let told = register("early");
+    assert_eq!((&told["ok"], &told["error"]["code"]), (&json!(false), &json!("conflict")), "{told}");
+    let why = refused(&root, &["groups", "add", "team", "--chat", "local:team"]);
     assert!(why.contains("ipc/team"), "{why}");
-    root.put_command("team", "messages", "x.json", &say("still here"));
-    wait_for("the text", || (root.said("local:team").len() == 1).then_some(()));
+    assert_eq!(daemon.terminate(), Some(0));
+    let daemon = root.serve();
+    assert!(!root.data("ipc/team").exists());
+    assert_eq!(register("late")["ok"], true);
+    root.put_command("team", "messages", "y.json", &say("of the second"));
+    wait_for("the second", || (root.said("local:team").len() == 1).then_some(()));
+    assert_eq!(root.said("local:team"), ["of the second"]);
     assert_eq!(daemon.terminate(), Some(0));
 }

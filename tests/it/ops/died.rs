@@ -57,8 +57,8 @@ fn a_group_whose_removal_died_is_removed_by_the_repeat_or_gone() {
             root.g2(&ADD);
             die(&root, step, up, &REMOVE);
             if gone {
-                assert!(!root.data("ipc/family").exists(), "the mailbox goes first");
-                leave_a_mailbox(&root, "family");
+                assert!(root.data("ipc/family").exists(), "the mailbox goes last");
+                root.put_command("family", "messages", "left.json", &say("of the one that is gone"));
             }
             let daemon = root.serve();
             assert_eq!(root.data("ipc/family").exists(), !gone, "{step}");

@@ -175,7 +175,10 @@ async fn run(steps: Vec<Step>) {
                 world.store.set_heartbeat(folder(groups[who]), file.tasks, clock, NOW).await.unwrap();
             }
             // Its tasks go with it.
-            Step::RemoveFamily => drop(world.store.remove_group(folder("family")).await),
+            Step::RemoveFamily => {
+                drop(world.store.remove_group(folder("family")).await);
+                world.store.has_left(folder("family")).await.unwrap();
+            }
             // It may be there.
             Step::AddFamily => drop(add_group(&world.store, "family").await),
             Step::Restart => {

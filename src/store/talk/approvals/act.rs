@@ -22,7 +22,7 @@ use crate::domain::heard::{
 use crate::store::{
     NewGroup, Result,
     talk::{
-        groups::{insert_group, names, wire_by_default},
+        groups::{insert_group, leaves, names, wire_by_default},
         messages::replay,
         people,
     },
@@ -129,6 +129,13 @@ impl Answer<'_> {
             Ok(made) => made,
             Err(bad) => return Ok(Decided::of(How::Not, bad_name(&bad))),
         };
+        if leaves(self.c, &folder)? {
+            let says = format!(
+                "an earlier group {folder} is being removed; try again in a moment: question #{} stays open",
+                self.approval.id
+            );
+            return Ok(Decided::of(How::Not, says));
+        }
         let group =
             NewGroup { folder: folder.clone(), name, is_main: false, trigger: self.asking.trigger.clone() };
         insert_group(self.c, &group, self.now)?;
