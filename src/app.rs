@@ -373,6 +373,7 @@ impl Daemon {
             settings: of_settings.clone(),
             places: Keeping::places(),
             removing: Mutex::default(),
+            unfinished: Notify::default(),
         });
         let owner = instance::owner(&instance);
         let desk = Arc::new(Desk {
@@ -416,6 +417,7 @@ impl Daemon {
             let _ = opened.await;
         }
         loops::finish_removals(&desk.keeping).await;
+        mailbox.spawn(loops::finish_removals_later(Arc::clone(&desk.keeping), mailbox_stop.clone()));
         let recovered = reconcile::recover(&runs, &held).await;
         mailbox.spawn(loops::ipc::searches::run(at_mailboxes));
         mailbox.spawn(loops::search::run(store.clone(), Arc::clone(&machine), mailbox_stop.clone()));

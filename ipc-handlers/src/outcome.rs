@@ -147,7 +147,7 @@ pub enum NotApplied {
         /// Which.
         why: String,
     },
-    /// An earlier group of the name was removed, and its mailbox is still there.
+    /// An earlier group of the name was removed, and is not gone yet.
     NameLeaves {
         /// Its folder.
         group: Folder,
@@ -236,10 +236,8 @@ impl From<NotApplied> for Refusal {
             ),
             NotApplied::NameLeaves { group } => Self::new(
                 Code::Conflict,
-                format!(
-                    "register_group: an earlier group {group} is being removed: its mailbox is still there"
-                ),
-                "try again in a moment; if that does not help, the operator can do it with `g2 groups add`",
+                format!("register_group: an earlier group {group} is being removed, and not gone yet"),
+                "try again in a minute, or give another folder",
             ),
             NotApplied::BadContainerConfig { why } => Self::new(
                 Code::InvalidField,

@@ -104,6 +104,7 @@ pub async fn run(
 ) {
     let mut workers: BTreeMap<Folder, Line> = BTreeMap::new();
     let mut running = tokio::task::JoinSet::new();
+    let mut ending: BTreeMap<Folder, CancellationToken> = BTreeMap::new();
     let mut growing: BTreeMap<Folder, Vec<Claimed>> = BTreeMap::new();
     let Left { growing: unsettled, mut aside } = recovered;
     for claimed in unsettled {
@@ -142,7 +143,13 @@ pub async fn run(
                     let _ = done.send(());
                 }
                 Ask::PutAway(folder, done) => {
-                    let _ = done.send(put_away(&mail, &mut watch, &mut workers, &folder));
+                    ending.retain(|_, ended| !ended.is_cancelled());
+                    if let Some(ended) = put_away(&mail, &mut watch, &mut workers, &folder) {
+                        ending.insert(folder.clone(), ended);
+                    }
+                    // Of one that is put away a second time, the worker may still be at work.
+                    let ended = ending.get(&folder).cloned();
+                    let _ = done.send(ended.unwrap_or_else(has_ended));
                 }
                 Ask::Drain(folder, done) => {
                     if !workers.contains_key(&folder) {
@@ -204,6 +211,13 @@ pub async fn run(
     }
     drop(workers);
     while running.join_next().await.is_some() {}
+}
+
+/// What is said of a worker that is not there.
+fn has_ended() -> CancellationToken {
+    let ended = CancellationToken::new();
+    ended.cancel();
+    ended
 }
 
 /// Ticks at once and then with this pause, however late the tick before was taken.

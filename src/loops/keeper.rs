@@ -10,10 +10,11 @@ use std::{
 use ipc_handlers::Folder;
 use tokio::{
     runtime::Handle,
-    sync::{Semaphore, mpsc, oneshot},
+    sync::{Notify, Semaphore, mpsc, oneshot},
     task::spawn_blocking,
     time::{Instant, timeout, timeout_at},
 };
+use tokio_util::sync::CancellationToken;
 
 use super::{Ask, Boxes, Snapshots};
 use crate::{
@@ -26,6 +27,7 @@ use crate::{
     ipc::{Claimed, Claims, GroupBoxes, peek},
     ops::{self, Answer, By, Keeper, Later, Op, OpCode, OpError, World, ipc::ByHand},
     store::{Note, Store},
+    system::failpoint,
 };
 
 /// How many operations run at a time. They may look at many files, and others need threads for that too.
@@ -57,6 +59,8 @@ pub struct Keeping {
     pub places: Semaphore,
     /// The groups that are being removed.
     pub removing: Mutex<BTreeSet<Folder>>,
+    /// A removal could not be finished.
+    pub unfinished: Notify,
 }
 
 impl Keeping {
@@ -104,17 +108,34 @@ pub(super) async fn all_done(keeping: &Keeping) {
     }
 }
 
-/// At a start: finishes the removals of groups that the last daemon did not.
+/// How long after a removal that could not be finished it is tried again.
+const FINISH_AGAIN: Duration = Duration::from_mins(1);
+
+/// Until `stop`: finishes the removals of groups that could not be finished.
+pub async fn finish_removals_later(keeping: Arc<Keeping>, stop: CancellationToken) {
+    let later = async {
+        loop {
+            keeping.unfinished.notified().await;
+            tokio::time::sleep(FINISH_AGAIN).await;
+            finish_removals(&keeping).await;
+        }
+    };
+    let _ = stop.run_until_cancelled(later).await;
+}
+
+/// Finishes the removals of groups that were begun and that nobody is at.
 pub async fn finish_removals(keeping: &Arc<Keeping>) {
     let leaving = match keeping.store.leaving().await {
         Ok(leaving) => leaving,
         Err(error) => {
-            return tracing::error!(error = %chain(&error), "reading which groups were being removed failed; the next start does it");
+            keeping.unfinished.notify_one();
+            return tracing::error!(error = %chain(&error), "reading which groups were being removed failed; that is tried again");
         }
     };
     for group in leaving {
+        let Ok(_turn) = keeping.begin_removal(&group) else { continue };
         if let Err(error) = keeping.put_away(&group).await {
-            tracing::error!(%group, error = %chain(&error), "a group was removed, and something is left of it; no group of that name is made before it is gone");
+            tracing::error!(%group, error = %chain(&error), "something is left of a group that was removed; that is tried again, and no group of that name is made before");
         }
     }
 }
@@ -134,13 +155,18 @@ impl Keeping {
         self.check_settled(group)
     }
 
-    /// Has nothing be left of a group that was removed, and then frees its name. Returns how many commands went unread.
+    /// Has nothing be left of a group that was removed, and then frees its name. Returns how many commands went unread. Only for who
+    /// removes it.
     async fn put_away(&self, group: &Folder) -> Result<usize, OpError> {
+        self.try_to_put_away(group).await.inspect_err(|_| self.unfinished.notify_one())
+    }
+
+    async fn try_to_put_away(&self, group: &Folder) -> Result<usize, OpError> {
         let (done, put_away) = oneshot::channel();
         let _ = self.mailboxes.send(Ask::PutAway(group.clone(), done));
         let ended = put_away.await.map_err(|_| stops())?;
-        if timeout(STOPPING, ended).await.is_err() {
-            return Err(unsettled(group));
+        if timeout(STOPPING, ended.cancelled()).await.is_err() {
+            return Err(not_gone(group));
         }
         let unread = self.unread(group).unwrap_or_default();
         self.boxes.dirs.discard_box(group)?;
@@ -148,10 +174,20 @@ impl Keeping {
             self.have_settled(claimed).await;
         }
         if !self.undecided(group)?.is_empty() {
-            return Err(unsettled(group));
+            return Err(not_gone(group));
         }
+        failpoint::reach("op.group_put_away");
         self.store.has_left(group.clone()).await?;
         Ok(unread)
+    }
+
+    /// Begins to remove a group, or what is left of it; at most one does at a time.
+    fn begin_removal<'a>(&'a self, group: &'a Folder) -> Result<Removing<'a>, OpError> {
+        if !self.removing().insert(group.clone()) {
+            return Err(OpError::refused(format!("group {group} is being removed"))
+                .hint(format!("in a moment, `g2 groups show {group}` says whether it is gone")));
+        }
+        Ok(Removing(self, group))
     }
 
     fn removing(&self) -> MutexGuard<'_, BTreeSet<Folder>> {
@@ -215,13 +251,22 @@ fn unsettled(group: &Folder) -> OpError {
     ))
 }
 
-fn being_removed(group: &Folder) -> OpError {
-    OpError::refused(format!("group {group} is being removed"))
-        .hint(format!("in a moment, `g2 groups show {group}` says whether it is gone"))
+fn not_gone(group: &Folder) -> OpError {
+    OpError::refused(format!("commands of an earlier group {group} are claimed and not settled"))
+        .hint("that is tried again each minute; the daemon's log says what is in the way")
 }
 
 fn stops() -> OpError {
     OpError::new(OpCode::Failed, "the daemon stops").hint("try again when it is up")
+}
+
+/// A group that is being removed, until this is dropped.
+struct Removing<'a>(&'a Keeping, &'a Folder);
+
+impl Drop for Removing<'_> {
+    fn drop(&mut self) {
+        self.0.removing().remove(self.1);
+    }
 }
 
 impl Keeper for Arc<Keeping> {
@@ -263,12 +308,14 @@ impl Keeper for Arc<Keeping> {
 
     fn clear<'a>(&'a self, group: &'a Folder) -> Later<'a, Result<(), OpError>> {
         Box::pin(async move {
-            if self.removing().contains(group) {
-                return Err(being_removed(group));
+            if self.store.has_group(group)? {
+                return Ok(());
             }
-            match self.store.has_group(group)? {
-                true => Ok(()),
-                false => Keeping::put_away(self, group).await.map(drop),
+            let _turn = self.begin_removal(group)?;
+            // From now on nobody makes a group of this name, which may have been made since.
+            match self.store.leave(group.clone()).await? {
+                true => Keeping::put_away(self, group).await.map(drop),
+                false => Ok(()),
             }
         })
     }
@@ -287,9 +334,8 @@ impl Keeper for Arc<Keeping> {
     }
 
     fn keep_out(&self, group: &Folder) -> Result<(), OpError> {
-        if !self.removing().insert(group.clone()) {
-            return Err(being_removed(group));
-        }
+        // Until it is let in.
+        std::mem::forget(self.begin_removal(group)?);
         let _ = self.lanes.send(Event::Hold { group: group.clone(), reason: Holding::Removal });
         Ok(())
     }

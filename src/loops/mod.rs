@@ -29,13 +29,14 @@
 
 use ipc_handlers::Folder;
 use tokio::sync::oneshot;
+use tokio_util::sync::CancellationToken;
 
 pub use backups::Backups;
 pub use budgets::Budgets;
 pub use dispatch::Dispatch;
 pub use heartbeat::Heartbeats;
 pub use ipc::Mailboxes;
-pub use keeper::{Keeping, Reread, finish_removals};
+pub use keeper::{Keeping, Reread, finish_removals, finish_removals_later};
 pub use problems::Problems;
 pub use run::Runs;
 pub use shared::{Allowances, Boxes, EndsHow, Held, Machine, Obstacle, Sight, Sights};
@@ -75,9 +76,9 @@ pub enum Ask {
     /// Groups were added or removed, or something was held or released: open and watch the boxes of new groups, let go of those of
     /// groups that are gone, claim nothing that is held, and look at boxes that were released. Answered when that is done.
     Groups(oneshot::Sender<()>),
-    /// A group was removed: claim nothing of it any more, and let go of its boxes. Answered with what is closed once all that was
-    /// claimed of it is dealt with.
-    PutAway(Folder, oneshot::Sender<oneshot::Receiver<()>>),
+    /// A group was removed: claim nothing of it any more, and let go of its boxes. Answered with what is cancelled once its worker
+    /// has ended.
+    PutAway(Folder, oneshot::Sender<CancellationToken>),
     /// Settle a claimed file as it is, its writer done or not: a person has decided on it. Answered when that is done.
     Settle(crate::ipc::Claimed, oneshot::Sender<()>),
 }

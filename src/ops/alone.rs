@@ -11,6 +11,7 @@ use super::{Keeper, Later, OpError, ipc::ByHand};
 use crate::{
     ipc::{Claimed, Claims, GroupBoxes, HostDirs, Owner, Swept, peek},
     store::{Store, StoreError},
+    system::failpoint,
 };
 
 /// The keeper of a root whose lock we hold.
@@ -55,6 +56,7 @@ impl<'a> Alone<'a> {
 
     async fn put_away(&self, group: &Folder) -> Result<(), OpError> {
         self.discard_box(group)?;
+        failpoint::reach("op.group_put_away");
         Ok(self.store.has_left(group.clone()).await?)
     }
 

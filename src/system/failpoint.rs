@@ -32,6 +32,7 @@
 //! | `op.group_laid_out` | it has its folder, and no boxes |
 //! | `op.group_emptied` | the run of a group that is removed has left, and its commands are settled |
 //! | `op.group_removed` | its rows are gone, its mailbox is there, and its name is taken |
+//! | `op.group_put_away` | its mailbox is gone, too, and its name is taken |
 //! | `feed.written` | changes and their events are written, not committed |
 //! | `feed.committed` | they are committed, the bell is not rung |
 //! | `message.stored` | message and inbox rows are committed |

@@ -7,11 +7,8 @@ use std::{
 };
 
 use ipc_handlers::Folder;
-use tokio::{
-    sync::{mpsc, oneshot},
-    task::JoinSet,
-    time::Instant,
-};
+use tokio::{sync::mpsc, task::JoinSet, time::Instant};
+use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
 
 use super::{
@@ -35,8 +32,8 @@ pub(super) struct Line {
     pub(super) jobs: mpsc::UnboundedSender<Job>,
     /// Whether events tell of what comes into its boxes.
     pub(super) watched: bool,
-    /// Closed when it has ended.
-    ended: oneshot::Receiver<()>,
+    /// Cancelled when it has ended.
+    ended: CancellationToken,
 }
 
 impl Line {
@@ -113,7 +110,8 @@ pub(super) fn open_groups(
         let growing = growing.remove(folder).unwrap_or_default();
         let growing = growing.into_iter().map(|claimed| (claimed, now)).collect();
         let worker = Worker::new(Arc::clone(mail), folder.clone(), growing).run(first, hints, queue);
-        let (at_work, ended) = oneshot::channel();
+        let ended = CancellationToken::new();
+        let at_work = ended.clone().drop_guard();
         let work = async move {
             worker.await;
             drop(at_work);
@@ -148,17 +146,17 @@ fn in_order<T: Send>(
     });
 }
 
-/// Lets go of the boxes of a group that was removed. What is returned is closed once its worker has ended, and claims nothing any
-/// more.
+/// Lets go of the boxes of a group that was removed. What is returned is cancelled once its worker, if it has one, has ended and
+/// claims nothing any more.
 pub(super) fn put_away(
     mail: &Mailboxes,
     watch: &mut Watch,
     workers: &mut BTreeMap<Folder, Line>,
     folder: &Folder,
-) -> oneshot::Receiver<()> {
+) -> Option<CancellationToken> {
     // The next group of this name counts as new.
     mail.snapshots.is_gone(folder);
-    let ended = workers.remove(folder).map_or_else(|| oneshot::channel().1, |worker| worker.ended);
+    let ended = workers.remove(folder).map(|worker| worker.ended);
     mail.machine.unwatched().remove(&Some(folder.clone()));
     mail.boxes.let_go(folder);
     watch.unwatch(folder);

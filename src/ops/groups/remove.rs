@@ -74,10 +74,11 @@ impl Drop for KeptOut<'_> {
     }
 }
 
-/// What is said of a mailbox that did not go with its group.
+/// What is said of what did not go with its group.
 fn still_there(folder: &Folder, error: &OpError) -> String {
+    let why = &error.message;
     format!(
-        "its mailbox is still there: {error}; it goes when the daemon starts next, or with `g2 groups add {folder} …`"
+        "something is left of it, which the daemon tries again to remove; until then no group is called {folder}: {why}"
     )
 }
 

@@ -90,9 +90,16 @@ impl Store {
         .await
     }
 
-    /// Takes in that something stands where the mailbox of a group belongs that is not there, and that it can't be removed now.
-    pub async fn leave(&self, group: Folder) -> Result<()> {
-        self.write(move |c| if is_known(c, &group)? { Ok(()) } else { leave(c, &group) }).await
+    /// Has no group of this name be made until [`Store::has_left`]; returns `false` where there is one.
+    pub async fn leave(&self, group: Folder) -> Result<bool> {
+        self.write(move |c| {
+            let is_free = !is_known(c, &group)?;
+            if is_free {
+                leave(c, &group)?;
+            }
+            Ok(is_free)
+        })
+        .await
     }
 
     /// Takes in that nothing is left of a group that was removed: its name is free.
@@ -466,7 +473,7 @@ pub(in crate::store) fn insert_group(c: &Connection, group: &NewGroup, now: Time
     }
     if leaves(c, &group.folder)? {
         return Err(StoreError::Refused(format!(
-            "an earlier group {} is being removed: its mailbox is still there; try again in a moment",
+            "an earlier group {} is being removed, which the daemon finishes; try again in a minute",
             group.folder
         )));
     }

@@ -441,8 +441,8 @@ mod tests {
         assert_eq!(store.leaving().await.unwrap(), [team()].into());
         store.has_left(team()).await.unwrap();
         assert_eq!(settle(3).await, (CommandOutcome::Applied, String::new()));
-        store.leave(team()).await.unwrap();
-        assert!(store.leaving().await.unwrap().is_empty(), "it is there");
+        assert!(!store.leave(team()).await.unwrap(), "it is there");
+        assert!(store.leaving().await.unwrap().is_empty());
     }
 
     #[tokio::test]

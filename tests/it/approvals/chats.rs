@@ -222,7 +222,7 @@ async fn no_group_is_made_of_a_name_that_is_being_removed() {
     world.store.remove_group(folder("family")).await.unwrap();
     let decided = world.pick(1, Pick::New("Family".into()), OWNER).await;
     assert_eq!(decided.how, How::Not);
-    assert!(decided.says.contains("an earlier group family is being removed"), "{}", decided.says);
+    assert!(decided.says.contains("An earlier group family is being removed"), "{}", decided.says);
     assert_eq!(world.open().await.len(), 1);
     world.store.has_left(folder("family")).await.unwrap();
     assert_eq!(world.pick(1, Pick::New("Family".into()), OWNER).await.how, How::Done);

@@ -51,14 +51,20 @@ fn a_group_whose_making_died_is_made_by_the_next_start() {
 
 #[test]
 fn a_group_whose_removal_died_is_removed_by_the_repeat_or_gone() {
-    for (step, gone) in [("op.group_emptied", false), ("op.group_removed", true)] {
+    for (step, gone) in [("op.group_emptied", false), ("op.group_removed", true), ("op.group_put_away", true)]
+    {
         for up in [false, true] {
             let root = Root::new("");
             root.g2(&ADD);
             die(&root, step, up, &REMOVE);
             if gone {
-                assert!(root.data("ipc/family").exists(), "the mailbox goes last");
-                root.put_command("family", "messages", "left.json", &say("of the one that is gone"));
+                let mailbox = root.data("ipc/family");
+                assert_eq!(mailbox.exists(), step == "op.group_removed", "the mailbox goes last");
+                if mailbox.exists() {
+                    root.put_command("family", "messages", "left.json", &say("of the one that is gone"));
+                }
+                let claimed = root.data("claimed/77-family.json");
+                fs::write(claimed, say("of the one that is gone, too").to_string()).unwrap();
             }
             let daemon = root.serve();
             assert_eq!(root.data("ipc/family").exists(), !gone, "{step}");
@@ -68,10 +74,17 @@ fn a_group_whose_removal_died_is_removed_by_the_repeat_or_gone() {
                 "{step}"
             );
             assert_eq!(root.run(&REMOVE).status.code(), Some(i32::from(gone)), "{step}");
-            // It can come again, and answers.
-            root.g2(&ADD);
+            // It can come again, by an agent that clears nothing, and answers.
+            let made = serde_json::json!({"type": "register_group", "requestId": "again", "jid": "local:family", "name": "Family",
+                "folder": "family", "trigger": "@G2", "requiresTrigger": false});
+            root.put_command("main", "messages", "again.json", &made);
+            assert_eq!(root.reply("main", "again")["ok"], true, "{step}");
             assert_eq!(root.ask("local:family", "hello"), "echo: hello\n", "{step}");
-            assert_eq!(root.rows(&["ipc", "list", "--group", "family"]), [] as [Value; 0], "{step}");
+            let settled = root.rows(&["ipc", "list", "--group", "family"]);
+            let settled: Vec<_> =
+                settled.iter().map(|row| (row["id"].clone(), row["state"].clone())).collect();
+            let refused = (Value::from(77), Value::from("refused"));
+            assert_eq!(settled, Vec::from_iter(gone.then_some(refused)), "{step}");
             daemon.terminate();
         }
     }

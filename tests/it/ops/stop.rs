@@ -21,7 +21,7 @@ fn ask_to_stop(daemon: &Daemon) {
 #[test]
 fn an_operation_under_way_is_done_at_an_orderly_stop_and_no_new_one_is_begun() {
     let root = Root::new("");
-    root.close_gate("[health]\nclose_grace_ms = 4000\n");
+    root.close_gate("[health]\nclose_grace_ms = 2500\n");
     root.g2(&["groups", "add", "family", "--chat", "local:family"]);
     let daemon = root.serve();
     root.send("local:family", "hello");

@@ -131,7 +131,7 @@ impl Answer<'_> {
         };
         if leaves(self.c, &folder)? {
             let says = format!(
-                "an earlier group {folder} is being removed; try again in a moment: question #{} stays open",
+                "An earlier group {folder} is being removed; try again in a minute. Question #{} stays open.",
                 self.approval.id
             );
             return Ok(Decided::of(How::Not, says));
