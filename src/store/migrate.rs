@@ -242,6 +242,15 @@ mod tests {
     use super::*;
     use crate::domain::host::feed::EventKind;
 
+    /// Makes the schema that was there before the migration whose name ends so.
+    fn apply_before(connection: &Connection, migration: &str) {
+        let applied = MIGRATIONS.iter().position(|(name, _)| name.ends_with(migration)).unwrap();
+        for (_, sql) in &MIGRATIONS[..applied] {
+            connection.execute_batch(sql).unwrap();
+        }
+        connection.pragma_update(None, "user_version", applied).unwrap();
+    }
+
     #[test]
     fn a_newer_schema_is_refused_and_left_alone() {
         let dir = tempfile::tempdir().unwrap();
@@ -352,11 +361,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("g2.sqlite");
         let mut connection = Connection::open(&path).unwrap();
-        let told = MIGRATIONS.iter().position(|(name, _)| name.ends_with("_told")).unwrap();
-        for (_, sql) in &MIGRATIONS[..told] {
-            connection.execute_batch(sql).unwrap();
-        }
-        connection.pragma_update(None, "user_version", told).unwrap();
+        apply_before(&connection, "_told");
         let said = |id: i64, at: i64| {
             format!(
                 "INSERT INTO outbox (id, chat_jid, text, status, cause, run_id, created_at) VALUES ({id}, 'c', 't', 'pending', 'run 1 record {id}', 1, {at});"
@@ -388,11 +393,7 @@ mod tests {
         let path = dir.path().join("g2.sqlite");
         let mut connection = Connection::open(&path).unwrap();
         connection.pragma_update(None, "foreign_keys", true).unwrap();
-        let decisions = MIGRATIONS.iter().position(|(name, _)| name.ends_with("_decisions")).unwrap();
-        for (_, sql) in &MIGRATIONS[..decisions] {
-            connection.execute_batch(sql).unwrap();
-        }
-        connection.pragma_update(None, "user_version", decisions).unwrap();
+        apply_before(&connection, "_decisions");
         let asked = |id: i64, kind: &str, state: &str, decision: &str| {
             let decided_at = if state == "pending" { "NULL" } else { "2" };
             format!(
@@ -462,11 +463,7 @@ mod tests {
         let path = dir.path().join("g2.sqlite");
         let mut connection = Connection::open(&path).unwrap();
         connection.pragma_update(None, "foreign_keys", true).unwrap();
-        let halves = MIGRATIONS.iter().position(|(name, _)| name.ends_with("_halves")).unwrap();
-        for (_, sql) in &MIGRATIONS[..halves] {
-            connection.execute_batch(sql).unwrap();
-        }
-        connection.pragma_update(None, "user_version", halves).unwrap();
+        apply_before(&connection, "_halves");
         connection
             .execute_batch(
                 "INSERT INTO groups (folder, name, trigger, created_at) VALUES ('a', 'A', '@A', 0);
@@ -569,11 +566,7 @@ mod tests {
         let path = dir.path().join("g2.sqlite");
         let mut connection = Connection::open(&path).unwrap();
         connection.pragma_update(None, "foreign_keys", true).unwrap();
-        let sums = MIGRATIONS.iter().position(|(name, _)| name.ends_with("_task_sums")).unwrap();
-        for (_, sql) in &MIGRATIONS[..sums] {
-            connection.execute_batch(sql).unwrap();
-        }
-        connection.pragma_update(None, "user_version", sums).unwrap();
+        apply_before(&connection, "_task_sums");
         connection
             .execute_batch(
                 "INSERT INTO groups (folder, name, trigger, created_at) VALUES ('a', 'A', '@A', 0), ('b', 'B', '@B', 0), ('c', 'C', '@C', 0);
@@ -621,11 +614,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("g2.sqlite");
         let mut connection = Connection::open(&path).unwrap();
-        let states = MIGRATIONS.iter().position(|(name, _)| name.ends_with("_lighter_states")).unwrap();
-        for (_, sql) in &MIGRATIONS[..states] {
-            connection.execute_batch(sql).unwrap();
-        }
-        connection.pragma_update(None, "user_version", states).unwrap();
+        apply_before(&connection, "_lighter_states");
         for (n, status) in ["pending", "sending", "sent", "unknown", "failed"].iter().enumerate() {
             let said = (*status == "sent").then_some(1);
             connection
@@ -693,11 +682,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("g2.sqlite");
         let mut connection = Connection::open(&path).unwrap();
-        let minutes = MIGRATIONS.iter().position(|(name, _)| name.ends_with("_media_minutes")).unwrap();
-        for (_, sql) in &MIGRATIONS[..minutes] {
-            connection.execute_batch(sql).unwrap();
-        }
-        connection.pragma_update(None, "user_version", minutes).unwrap();
+        apply_before(&connection, "_media_minutes");
         let file = |chat: &str, n: i64, minute: i64, size: i64| {
             format!(
                 "INSERT INTO attachments (seq, n, name, kind, type, size, problem, chat_jid, at) VALUES (1, {n}, 'x', 'image', 'image/png', {size}, 'gone', '{chat}', {minute} * 60000 + 59999);"
@@ -736,11 +721,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("g2.sqlite");
         let mut connection = Connection::open(&path).unwrap();
-        let owners = MIGRATIONS.iter().position(|(name, _)| name.ends_with("_mailbox_owners")).unwrap();
-        for (_, sql) in &MIGRATIONS[..owners] {
-            connection.execute_batch(sql).unwrap();
-        }
-        connection.pragma_update(None, "user_version", owners).unwrap();
+        apply_before(&connection, "_mailbox_owners");
         let group = "INSERT INTO groups (folder, name, trigger, created_at) VALUES ('a', 'A', '@A', 0);";
         connection
             .execute_batch(&format!(
@@ -761,11 +742,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("g2.sqlite");
         let mut connection = Connection::open(&path).unwrap();
-        let leaving = MIGRATIONS.iter().position(|(name, _)| name.ends_with("_leaving")).unwrap();
-        for (_, sql) in &MIGRATIONS[..leaving] {
-            connection.execute_batch(sql).unwrap();
-        }
-        connection.pragma_update(None, "user_version", leaving).unwrap();
+        apply_before(&connection, "_leaving");
         let group = "INSERT INTO groups (folder, name, trigger, created_at) VALUES ('a', 'A', '@A', 0);";
         connection.execute_batch(group).unwrap();
         migrate(&mut connection, &path).unwrap();
