@@ -36,6 +36,8 @@ const AT_A_TIME: u32 = 8;
 const ENDING: Duration = Duration::from_secs(5);
 /// How long a run may take to be stopped, once its grace for leaving is over.
 const STOPPING: Duration = Duration::from_secs(20);
+/// How long after a removal that could not be finished it is tried again.
+const FINISH_AGAIN: Duration = Duration::from_mins(1);
 
 /// What became of the settings. If they can't be used, those of before hold.
 pub type Reread = Result<Taken, ConfigError>;
@@ -108,9 +110,6 @@ pub(super) async fn all_done(keeping: &Keeping) {
     }
 }
 
-/// How long after a removal that could not be finished it is tried again.
-const FINISH_AGAIN: Duration = Duration::from_mins(1);
-
 /// Until `stop`: finishes the removals of groups that could not be finished.
 pub async fn finish_removals_later(keeping: Arc<Keeping>, stop: CancellationToken) {
     let later = async {
@@ -133,9 +132,11 @@ pub async fn finish_removals(keeping: &Arc<Keeping>) {
         }
     };
     for group in leaving {
-        let Ok(_turn) = keeping.begin_removal(&group) else { continue };
-        if let Err(error) = keeping.put_away(&group).await {
-            tracing::error!(%group, error = %chain(&error), "something is left of a group that was removed; that is tried again, and no group of that name is made before");
+        let keeping = Arc::clone(keeping);
+        // It moves files, which a container elsewhere may hold up.
+        let work = move || Handle::current().block_on(keeping.finish_removal(&group));
+        if let Err(fault) = spawn_blocking(work).await {
+            tracing::error!(fault = %chain(&fault), "our own fault: finishing the removal of a group failed");
         }
     }
 }
@@ -153,6 +154,16 @@ impl Keeping {
         // What can't be read can't be counted later.
         self.unread(group)?;
         self.check_settled(group)
+    }
+
+    async fn finish_removal(&self, group: &Folder) {
+        let Ok(_turn) = self.begin_removal(group) else { return };
+        match self.put_away(group).await {
+            Ok(_) => tracing::info!(%group, "nothing is left of a group that was removed; its name is free"),
+            Err(error) => {
+                tracing::error!(%group, error = %chain(&error), "something is left of a group that was removed; that is tried again, and no group of that name is made before");
+            }
+        }
     }
 
     /// Has nothing be left of a group that was removed, and then frees its name. Returns how many commands went unread. Only for who
