@@ -147,7 +147,7 @@ pub async fn run(
                     if let Some(ended) = put_away(&mail, &mut watch, &mut workers, &folder) {
                         ending.insert(folder.clone(), ended);
                     }
-                    // Of one that is put away a second time, the worker may still be at work.
+                    // An earlier try may have put it away, and its worker may still be at work.
                     let ended = ending.get(&folder).cloned();
                     let _ = done.send(ended.unwrap_or_else(has_ended));
                 }
@@ -213,7 +213,7 @@ pub async fn run(
     while running.join_next().await.is_some() {}
 }
 
-/// What is said of a worker that is not there.
+/// The end of a worker that was never begun: it has come.
 fn has_ended() -> CancellationToken {
     let ended = CancellationToken::new();
     ended.cancel();

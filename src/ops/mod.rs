@@ -136,7 +136,8 @@ pub trait Keeper: Send + Sync {
     /// Has the mailbox of a group that was removed go, and frees its name. Returns how many commands went unread.
     ///
     /// # Errors
-    /// The world's; its commands are not settled. The next start does it, and no group of that name is made before.
+    /// The world's; its commands are not settled. The daemon tries again, each minute and at its start, and no group of that name
+    /// is made before.
     fn put_away<'a>(&'a self, group: &'a Folder) -> Later<'a, Result<usize, OpError>>;
 
     /// Returns a group's boxes, opening them where they are not.

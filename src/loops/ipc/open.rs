@@ -54,7 +54,7 @@ pub(super) struct Known {
 pub(super) async fn known_groups(mail: &Mailboxes) -> Option<Known> {
     // Boxes are opened of groups that there are: one that is made while these are read is not taken for one that is gone.
     let open = mail.boxes.open().keys().cloned().collect();
-    // Those that are there come first: one that is removed meanwhile is among those that leave, too.
+    // Groups are read first: a group that is removed between the two reads is in both, and not taken for one that is gone.
     let groups = mail.store.groups().await;
     match (groups, mail.store.leaving().await) {
         (Ok(groups), Ok(leaving)) => {
@@ -146,8 +146,8 @@ fn in_order<T: Send>(
     });
 }
 
-/// Lets go of the boxes of a group that was removed. What is returned is cancelled once its worker, if it has one, has ended and
-/// claims nothing any more.
+/// Lets go of the boxes of a group that was removed, and of its worker. The token is cancelled once the worker has ended and claims
+/// nothing any more; `None`: it had none.
 pub(super) fn put_away(
     mail: &Mailboxes,
     watch: &mut Watch,
