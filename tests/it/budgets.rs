@@ -5,9 +5,6 @@
 //! | `budget.written` | nothing of it | looks, writes it down, says it once |
 //! | `budget.noted` | how the budget stands, and what is said of it | holds the group, says nothing again |
 #![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
-#![expect(clippy::disallowed_methods, reason = "tests play the user")]
-
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value, json};
 
@@ -18,24 +15,10 @@ use crate::{
         host::{Host, message},
         scene::ask,
     },
-    support::{Root, fail_points, wait_for},
+    support::{Root, fail_points, noon, wait_for},
 };
 
 const CHAT: &str = "local:main";
-
-/// A zone in which it is about noon: no test here goes on over midnight.
-pub(crate) fn noon() -> String {
-    let hour = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs() / 3600 % 24;
-    let ahead = 12 - i64::try_from(hour).unwrap();
-    // Its signs are the other way round.
-    if ahead >= 0 { format!("Etc/GMT-{ahead}") } else { format!("Etc/GMT+{}", -ahead) }
-}
-
-/// The rows of a command in that zone.
-fn rows(root: &Root, zone: &str, arguments: &[&str]) -> Vec<Value> {
-    let output = root.command(&[&["--json"], arguments].concat()).env("TZ", zone).output().unwrap();
-    serde_json::from_slice(&output.stdout).unwrap_or_else(|e| panic!("{e}: {output:?}"))
-}
 
 /// What was said to main's chat of budgets, by its cause.
 fn told(root: &Root) -> Vec<String> {
@@ -95,7 +78,7 @@ fn requests_beyond_the_budget_are_refused_and_the_work_waits_until_there_is_more
     let seq = root.send(CHAT, "and now?");
     assert!(out(&root, seq).contains("5 of 5 requests"));
     wait_for("the chat to be told", || (told(&root) == [NEARLY, USED_UP]).then_some(()));
-    let usage = rows(&root, &zone, &["usage", "--budgets"]);
+    let usage = root.rows_in(&zone, &["usage", "--budgets"]);
     let shares: Vec<_> =
         usage.iter().map(|row| (&row["part"], &row["used"], &row["percent"], &row["state"])).collect();
     // Ten tokens in, three of a cache, seven out, five times.

@@ -12,7 +12,7 @@ use std::{
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
-use crate::support::{Root, wait_for};
+use crate::support::{Root, hourly, wait_for};
 
 /// SIGKILL.
 const KILLED: i32 = 9;
@@ -223,7 +223,7 @@ fn tasks_go_on_with_their_next_time_whatever_they_make_up_for() {
             "hi",
         ]);
     };
-    add("hourly", ["--cron", "0 * * * *"]);
+    add("hourly", ["--cron", &hourly()]);
     add("once", ["--at", "2099-01-01T00:00:00"]);
     add("later", ["--at", "2099-01-01T00:00:00"]);
     old.change_store("UPDATE tasks SET next_run = 1767225600000 WHERE id IN ('hourly', 'once')");

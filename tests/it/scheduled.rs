@@ -4,7 +4,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Root, Socket, wait_for};
+use crate::support::{Root, Socket, hourly, wait_for};
 
 /// Schedules a task; the fields of `more` go on top.
 fn schedule(root: &Root, id: &str, kind: &str, value: &str, more: &Value) {
@@ -381,11 +381,12 @@ fn a_long_result_is_kept_whole_beside_the_store_even_if_the_daemon_dies_in_betwe
 #[test]
 fn hundreds_of_missed_tasks_are_passed_over_and_a_person_is_answered() {
     let root = Root::new("");
-    root.change_store(
+    root.change_store(&format!(
         "WITH RECURSIVE n (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < 300)
          INSERT INTO tasks (id, group_folder, chat_jid, prompt, schedule_type, schedule_value, context_mode, catch_up, status, next_run, created_at)
-         SELECT 't' || n, 'main', 'local:main', 'p', 'cron', '0 * * * *', 'isolated', 'skip', 'active', 1700000000000, 0 FROM n",
-    );
+         SELECT 't' || n, 'main', 'local:main', 'p', 'cron', '{}', 'isolated', 'skip', 'active', 1700000000000, 0 FROM n",
+        hourly()
+    ));
     let _daemon = root.serve();
     assert_eq!(root.ask("local:main", "hello"), "echo: hello\n");
     let coming = |task: &Value| task["next_run"].as_str() > Some("2026");

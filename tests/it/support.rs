@@ -47,6 +47,24 @@ fn written() -> Vec<Option<(u64, SystemTime)>> {
     WRITTEN.with_borrow(|paths| paths.iter().map(stamp).collect())
 }
 
+/// Minutes since the epoch.
+fn minutes() -> u64 {
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs() / 60
+}
+
+/// Returns a zone in which it is about noon: nothing in it goes on over midnight.
+pub(crate) fn noon() -> String {
+    let hour = minutes() / 60 % 24;
+    let ahead = 12 - i64::try_from(hour).unwrap();
+    // Its signs are the other way round.
+    if ahead >= 0 { format!("Etc/GMT-{ahead}") } else { format!("Etc/GMT+{}", -ahead) }
+}
+
+/// Returns a cron expression of each hour, next due in 20 minutes: never while a test goes on.
+pub(crate) fn hourly() -> String {
+    format!("{} * * * *", (minutes() + 20) % 60)
+}
+
 /// Waits until `level` gives a value; fails with `what` after [`DEADLINE`]. It follows what is committed and logged: where
 /// nothing is, the level is seldom looked at, as a look may start a program.
 pub(crate) fn wait_for<T>(what: &str, mut level: impl FnMut() -> Option<T>) -> T {
@@ -149,6 +167,12 @@ impl Root {
     /// Returns the rows of a list command.
     pub(crate) fn rows(&self, arguments: &[&str]) -> Vec<Value> {
         self.json(arguments).as_array().unwrap().clone()
+    }
+
+    /// Returns the rows of a list command that is called in a zone.
+    pub(crate) fn rows_in(&self, zone: &str, arguments: &[&str]) -> Vec<Value> {
+        let output = self.command(&[&["--json"], arguments].concat()).env("TZ", zone).output().unwrap();
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|e| panic!("g2 {arguments:?}: {e}: {output:?}"))
     }
 
     /// Returns the texts that were said to a chat, in order.

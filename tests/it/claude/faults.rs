@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 
 use super::house::{CHAT, House, conversation, told, until_go};
-use crate::{budgets::noon, support::run_docker};
+use crate::support::{noon, run_docker};
 
 /// How each run ended, the first one first.
 fn errors(house: &House) -> Vec<String> {

@@ -1,7 +1,7 @@
 //! What people see on a terminal of 80 columns, and what a pipe gets of the same.
 
 use super::*;
-use crate::support::Terminal;
+use crate::support::{Terminal, noon};
 
 /// Runs a command on a terminal of this width; returns what it shows.
 fn shown(root: &Root, width: u16, arguments: &[&str]) -> String {
@@ -126,7 +126,8 @@ fn colours_are_on_a_terminal_unless_somebody_says_otherwise() {
 fn rows_are_found_by_state_time_group_and_text() {
     let root = lived_in();
     root.g2(&["groups", "add", "family", "--chat", "local:family"]);
-    let count = |arguments: &[&str]| root.rows(arguments).len();
+    let zone = noon();
+    let count = |arguments: &[&str]| root.rows_in(&zone, arguments).len();
     for (arguments, rows) in [
         (&["messages", "list", "--grep", "HELLO"][..], 1),
         (&["messages", "list", "--grep", "nothing like it"], 0),
@@ -157,7 +158,7 @@ fn rows_are_found_by_state_time_group_and_text() {
         (&["channels", "list", "--state", "failing"], 0),
         (&["dropped", "list", "--group", "main"], 0),
     ] {
-        assert_eq!(count(arguments), rows, "{arguments:?}: {:#?}", root.rows(arguments));
+        assert_eq!(count(arguments), rows, "{arguments:?}: {:#?}", root.rows_in(&zone, arguments));
     }
     for wrong in [&["messages", "list", "--since", "soon"][..], &["runs", "list", "--until", "25:00"]] {
         assert!(refused(&root, wrong, 1).contains("is no time"), "{wrong:?}");

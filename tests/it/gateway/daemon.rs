@@ -10,7 +10,7 @@ use std::{
 use serde_json::{Value, json};
 
 use super::{
-    super::support::{Daemon, Root, wait_for},
+    super::support::{Daemon, Root, noon, wait_for},
     host::{Host, message, response},
     scene::{Agent, KEY, ask},
 };
@@ -52,7 +52,7 @@ fn the_use_of_the_model_is_shown_by_run_group_model_and_day() {
     let models: Vec<_> =
         root.rows(&["usage", "--by", "model"]).iter().map(|row| row["model"].clone()).collect();
     assert_eq!(models, [Value::Null, "claude-x".into()]);
-    assert_eq!(root.rows(&["usage", "--by", "day"]).len(), 1);
+    assert_eq!(root.rows_in(&noon(), &["usage", "--by", "day"]).len(), 1);
     assert!(root.rows(&["usage", "--since", "2999-01-01T00:00:00Z"]).is_empty());
     root.g2(&["groups", "add", "other", "--chat", "local:other"]);
     assert!(root.rows(&["usage", "--group", "other"]).is_empty());

@@ -8,7 +8,7 @@ use crate::{
         host::{Host, message},
         scene::ask,
     },
-    support::{Root, wait_for},
+    support::{Root, noon, wait_for},
 };
 
 fn set(root: &Root, name: &str, value: &str) {
@@ -55,7 +55,7 @@ fn a_changed_setting_holds_at_once_for_whoever_was_handed_it_at_the_start() {
 fn a_lowered_budget_stops_the_next_request() {
     let host = Host::always(message("claude-x", 10, 7));
     let root = Root::new(AWAKE);
-    let (_daemon, socket) = awake(&root, &[("ANTHROPIC_BASE_URL", &*host.url())]);
+    let (_daemon, socket) = awake(&root, &[("ANTHROPIC_BASE_URL", &*host.url()), ("TZ", &noon())]);
     assert_eq!(ask(&socket, "{}").status, 200);
     set(&root, "budget.requests", "1");
     wait_for("the budget to hold", || (ask(&socket, "{}").status == 402).then_some(()));
