@@ -91,9 +91,7 @@ impl InsideStamp {
 /// Returns the stamp of what stands at `name` in `folder`, whatever it is; `None`: nothing does, or it can't be seen.
 #[must_use]
 pub fn stamp_inside(folder: &Path, name: &str) -> Option<InsideStamp> {
-    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let held = rustix::fs::open(folder, flags, Mode::empty()).ok()?;
-    let stat = dir::stat(&held, name).ok()?;
+    let stat = dir::stat(rustix::fs::CWD, folder.join(name)).ok()?;
     Some(InsideStamp { ino: stat.st_ino, changed: (stat.st_ctime, stat.st_ctime_nsec) })
 }
 

@@ -21,7 +21,7 @@ use crate::{
         runs::lanes::{Event, Holding},
     },
     ipc::{BoxName, Weight, weigh},
-    store::Store,
+    store::{Store, StoreError},
     system::clock,
 };
 
@@ -79,7 +79,7 @@ impl Watched {
         let free_now = disk.all_free();
         let room = disk::space(&disk);
         // Without the sizes in the store nobody is stopped, and nobody released.
-        let Some(stored) = stored(ground).await else { return room };
+        let Some(stored) = stored(ground) else { return room };
         self.look_at_the_store(ground, &stored, &disk).await;
         tracing::debug!(free = free_now.bytes, ?room, "the disk was looked at");
         match room {
@@ -224,19 +224,9 @@ enum Whom {
 const HOW: &str = "`g2 prune` removes what is only history, `g2 tasks remove` tasks; `limits.stored_mib` is how much is kept of a group";
 
 /// Returns what each group has in the store; `None`: it can't be read, which is logged.
-async fn stored(ground: &Ground) -> Option<BTreeMap<Folder, u64>> {
-    let known = ground.store.groups().await.and_then(|groups| Ok((groups, ground.store.stored()?)));
-    match known {
-        Ok((groups, mut stored)) => {
-            // Of those that were removed nobody writes.
-            stored.retain(|group, _| groups.iter().any(|known| known.folder == *group));
-            Some(stored)
-        }
-        Err(error) => {
-            tracing::warn!(error = %chain(&error), "reading the size of groups in the store failed; it is read again in some seconds");
-            None
-        }
-    }
+fn stored(ground: &Ground) -> Option<BTreeMap<Folder, u64>> {
+    let log = |error: &StoreError| tracing::warn!(error = %chain(error), "reading the size of groups in the store failed; it is read again in some seconds");
+    ground.store.stored().inspect_err(log).ok()
 }
 
 impl Watched {

@@ -137,7 +137,7 @@ const SHORT: [(&str, &str, &str); 40] = [
     ("FROM groups ORDER BY is_main DESC, folder", "SCAN groups", "the groups, named on a card, once a question"),
     ("SELECT folder, name FROM groups ORDER BY folder", "SCAN groups", "the groups, where a new one is made"),
     ("FROM roles r", "SCAN r", "who may decide, once a question and for `status`"),
-    ("FROM stored WHERE bytes > 0", "SCAN stored", "a row a group, for the watch over the disk and `status`"),
+    ("FROM stored JOIN groups", "SCAN stored", "a row a group, for the watch over the disk and `status`"),
     ("FROM signs", "SCAN signs", "at most 256 rows, at the start"),
     ("FROM amends", "SCAN m", "few rows, of questions that are open or just closed"),
     ("FROM holds", "SCAN holds", "what people hold"),

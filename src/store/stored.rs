@@ -20,10 +20,12 @@ pub struct Counted {
 }
 
 impl Store {
-    /// Returns how many bytes are stored of each group of which something is, also of those that were removed.
+    /// Returns how many bytes are stored of each group of which something is.
     pub fn stored(&self) -> Result<BTreeMap<Folder, u64>> {
         self.read(|c| {
-            c.prepare_cached("SELECT group_folder, bytes FROM stored WHERE bytes > 0")?
+            let all =
+                "SELECT group_folder, bytes FROM stored JOIN groups ON folder = group_folder WHERE bytes > 0";
+            c.prepare_cached(all)?
                 .query_map([], |r| Ok((r.folder("group_folder")?, r.get("bytes")?)))?
                 .collect::<rusqlite::Result<_>>()
                 .map_err(Into::into)

@@ -185,7 +185,17 @@ async fn run(steps: Vec<Step>) {
                 world.store = bounded(Store::open(&world._dir.path().join("g2.sqlite")).unwrap());
             }
         }
-        assert_eq!(world.store.counted().unwrap(), world.store.recounted().unwrap(), "after step {n}");
+        let counted = world.store.counted().unwrap();
+        assert_eq!(counted, world.store.recounted().unwrap(), "after step {n}");
+        // Of a group that was removed, nothing holds anybody up.
+        let there = world.store.groups().await.unwrap();
+        let of_groups =
+            there.iter().filter_map(|group| Some((&group.folder, counted.get(&group.folder)?.bytes)));
+        let of_groups: std::collections::BTreeMap<_, _> = of_groups
+            .filter(|(_, bytes)| *bytes > 0)
+            .map(|(group, bytes)| (group.clone(), bytes as u64))
+            .collect();
+        assert_eq!(world.store.stored().unwrap(), of_groups, "after step {n}");
     }
 }
 
