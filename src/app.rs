@@ -368,6 +368,7 @@ impl Daemon {
             claims,
             snapshots: Arc::clone(&snapshots),
             gateway: Arc::clone(&gateway),
+            machine: Arc::clone(&machine),
             lanes: lanes.clone(),
             mailboxes: mailboxes.clone(),
             settings: of_settings.clone(),

@@ -16,7 +16,7 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{Ask, Boxes, Snapshots};
+use super::{Ask, Boxes, Machine, Snapshots};
 use crate::{
     config::{ConfigError, Live, Taken},
     domain::{
@@ -36,8 +36,8 @@ const AT_A_TIME: u32 = 8;
 const ENDING: Duration = Duration::from_secs(5);
 /// How long a run may take to be stopped, once its grace for leaving is over.
 const STOPPING: Duration = Duration::from_secs(20);
-/// How long after a removal that could not be finished it is tried again.
-const FINISH_AGAIN: Duration = Duration::from_mins(1);
+/// How long after a removal it is tried again if it is not finished, in times of `limits.retry_base_ms`: a minute by default.
+const FINISH_AGAIN: u64 = 12;
 
 /// What became of the settings. If they can't be used, those of before hold.
 pub type Reread = Result<Taken, ConfigError>;
@@ -51,6 +51,7 @@ pub struct Keeping {
     pub claims: Arc<Claims>,
     pub snapshots: Arc<Snapshots>,
     pub gateway: Arc<Gateway>,
+    pub machine: Arc<Machine>,
     /// News for the lanes.
     pub lanes: mpsc::UnboundedSender<Event>,
     /// Requests to the loop `ipc`.
@@ -61,7 +62,7 @@ pub struct Keeping {
     pub places: Semaphore,
     /// The groups that are being removed.
     pub removing: Mutex<BTreeSet<Folder>>,
-    /// A removal could not be finished.
+    /// A removal may not be finished.
     pub unfinished: Notify,
 }
 
@@ -110,12 +111,13 @@ pub(super) async fn all_done(keeping: &Keeping) {
     }
 }
 
-/// Until `stop`: finishes the removals of groups that could not be finished.
+/// Until `stop`: finishes the removals of groups that are not finished.
 pub async fn finish_removals_later(keeping: Arc<Keeping>, stop: CancellationToken) {
     let later = async {
         loop {
             keeping.unfinished.notified().await;
-            tokio::time::sleep(FINISH_AGAIN).await;
+            let base = keeping.config.now().limits.retry_base_ms.unsigned_abs();
+            tokio::time::sleep(Duration::from_millis(base * FINISH_AGAIN)).await;
             finish_removals(&keeping).await;
         }
     };
@@ -169,7 +171,12 @@ impl Keeping {
     /// Has nothing be left of a group that was removed, and then frees its name. Returns how many commands went unread. Only for who
     /// removes it.
     async fn put_away(&self, group: &Folder) -> Result<usize, OpError> {
-        self.try_to_put_away(group).await.inspect_err(|_| self.unfinished.notify_one())
+        let tried = self.try_to_put_away(group).await;
+        match &tried {
+            Ok(_) => drop(self.machine.remains().remove(group)),
+            Err(error) => drop(self.machine.remains().insert(group.clone(), chain(error))),
+        }
+        tried
     }
 
     async fn try_to_put_away(&self, group: &Folder) -> Result<usize, OpError> {
@@ -199,6 +206,12 @@ impl Keeping {
                 .hint(format!("in a moment, `g2 groups show {group}` says whether it is gone")));
         }
         Ok(Removing(self, group))
+    }
+
+    /// Lets somebody else try. Something may be left, also after our own fault.
+    fn has_tried_to_remove(&self, group: &Folder) {
+        self.removing().remove(group);
+        self.unfinished.notify_one();
     }
 
     fn removing(&self) -> MutexGuard<'_, BTreeSet<Folder>> {
@@ -276,7 +289,7 @@ struct Removing<'a>(&'a Keeping, &'a Folder);
 
 impl Drop for Removing<'_> {
     fn drop(&mut self) {
-        self.0.removing().remove(self.1);
+        self.0.has_tried_to_remove(self.1);
     }
 }
 
@@ -352,7 +365,7 @@ impl Keeper for Arc<Keeping> {
     }
 
     fn let_in(&self, group: &Folder) {
-        self.removing().remove(group);
+        self.has_tried_to_remove(group);
         let _ = self.lanes.send(Event::Release { group: group.clone(), reason: Holding::Removal });
     }
 

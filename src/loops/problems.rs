@@ -175,6 +175,8 @@ pub async fn gather(view: &View<'_>) -> Vec<Problem> {
     machine::open_files(view, groups.len(), &mut found);
     let unwatched = view.daemon.map(|daemon| daemon.machine.unwatched().clone()).unwrap_or_default();
     found.extend(unwatched.into_values().map(|why| Problem::Unwatched { why }));
+    let remains = view.daemon.map(|daemon| daemon.machine.remains().clone()).unwrap_or_default();
+    found.extend(remains.into_iter().map(|(group, why)| Problem::Remains { group, why }));
     engine::answers(view, &groups, &mut found).await;
     found
 }

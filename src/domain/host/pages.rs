@@ -20,9 +20,8 @@ pub fn page(check: &str) -> Option<&'static str> {
         "disk" | "inodes" | "open_files" | "inotify" | "file_events" | "file_system" | "file_handles" => {
             "docs/troubleshooting.md#the-machine"
         }
-        "main_group" | "group_folder" | "group_settings" | "boxes" | "wirings" | "script" => {
-            "docs/troubleshooting.md#groups"
-        }
+        "main_group" | "group_folder" | "group_settings" | "group_remains" | "boxes" | "wirings"
+        | "script" => "docs/troubleshooting.md#groups",
         "backup" | "held_back" => "docs/backup.md#backups",
         "time_zone" | "zone_data" => "docs/tasks.md#when",
         "archives" | "media" => "docs/media.md#removal",

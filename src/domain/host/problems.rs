@@ -186,6 +186,8 @@ pub enum Problem {
     Stored { group: Folder, bytes: u64, most: u64, left: u64, held_up: HeldUp },
     /// The daemon died again and again over commands or output of a group, and set the group aside.
     Aside { group: Folder, why: String, since: Time },
+    /// A group was removed, and something is left of it.
+    Remains { group: Folder, why: String },
     /// The kernel gives no file events, so boxes are polled.
     Unwatched { why: String },
     /// The index of archived sessions can't be used, so nobody can search them.

@@ -1,5 +1,5 @@
 //! The machine as the daemon last saw it: whether anything can be launched, which groups are stopped for want of space,
-//! whether file events come, and what of the groups' own files can't be taken.
+//! whether file events come, what of the groups' own files can't be taken, and what can't be removed.
 
 use std::{
     collections::BTreeMap,
@@ -28,6 +28,7 @@ pub struct Machine {
     without_space: Mutex<BTreeMap<Folder, String>>,
     unwatched: Mutex<BTreeMap<Option<Folder>, String>>,
     heartbeats: Mutex<BTreeMap<Folder, Vec<Fault>>>,
+    remains: Mutex<BTreeMap<Folder, String>>,
 }
 
 /// Why nothing is launched.
@@ -59,6 +60,7 @@ impl Machine {
             without_space: Mutex::default(),
             unwatched: Mutex::default(),
             heartbeats: Mutex::default(),
+            remains: Mutex::default(),
         }
     }
 
@@ -87,6 +89,11 @@ impl Machine {
     /// Returns the groups of whose `HEARTBEAT.md` something can't be taken, each with what.
     pub fn heartbeats(&self) -> MutexGuard<'_, BTreeMap<Folder, Vec<Fault>>> {
         self.heartbeats.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the groups that were removed and of which something is left, each with why.
+    pub fn remains(&self) -> MutexGuard<'_, BTreeMap<Folder, String>> {
+        self.remains.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns the disk as it is now, but for the pages that are free inside of the store.

@@ -9,7 +9,7 @@ use std::{fs, os::unix::process::ExitStatusExt as _};
 
 use serde_json::Value;
 
-use crate::support::Root;
+use crate::support::{Root, fail_points, skipped, wait_for};
 
 const ADD: [&str; 6] = ["--json", "groups", "add", "family", "--chat", "local:family"];
 const REMOVE: [&str; 5] = ["--json", "groups", "remove", "family", "--yes"];
@@ -88,6 +88,45 @@ fn a_group_whose_removal_died_is_removed_by_the_repeat_or_gone() {
             daemon.terminate();
         }
     }
+}
+
+#[test]
+fn a_removal_that_our_own_fault_broke_off_is_finished_without_a_start() {
+    if !fail_points() {
+        return;
+    }
+    let root = Root::new("");
+    root.g2(&ADD);
+    let _daemon = root.serve_with(&[("G2_FAILPOINT", "op.group_put_away:1:panic")]);
+    assert_eq!(root.run(&REMOVE).status.code(), Some(1));
+    wait_for("the name to be free", || root.run(&ADD).status.success().then_some(()));
+    assert_eq!(root.ask("local:family", "hello"), "echo: hello\n");
+}
+
+#[test]
+fn something_that_is_left_of_a_removed_group_is_told_and_gone_once_it_can_be_removed() {
+    let root = Root::new("");
+    root.g2(&ADD);
+    let _daemon = root.serve();
+    let mailbox = root.data("ipc/family");
+    let flags = rustix::mount::MountFlags::empty();
+    // A folder that something is mounted in can't be removed.
+    if rustix::mount::mount("tmpfs", &mailbox, "tmpfs", flags, None::<&std::ffi::CStr>).is_err() {
+        return skipped("nothing can be mounted here");
+    }
+    let told = root.run(&REMOVE);
+    let told = String::from_utf8_lossy(&told.stderr).into_owned();
+    let problem = || {
+        let rows = root.json(&["status"])["problems"].clone();
+        let is_it = |row: &&Value| row.as_str().is_some_and(|said| said.contains("group family was removed"));
+        rows.as_array().unwrap().iter().find(is_it).cloned()
+    };
+    assert!(problem().is_some(), "{told}");
+    assert!(!root.run(&ADD).status.success());
+    rustix::mount::unmount(&mailbox, rustix::mount::UnmountFlags::empty()).unwrap();
+    wait_for("the name to be free", || root.run(&ADD).status.success().then_some(()));
+    assert_eq!(problem(), None);
+    assert_eq!(root.ask("local:family", "hello"), "echo: hello\n");
 }
 
 /// Lays a mailbox out for a group that is not there, with a command in it.

@@ -7,9 +7,9 @@ use super::{Failing, Finding, HeldUp, Problem, Resting};
 use Problem::{
     AnswersTwice, Aside, Backup, Channel, Disk, Engine, GivenUp, GroupFolder, GroupSettings, Heartbeat, Held,
     HeldBack, Index, Inodes, MainGroups, ManyQuestions, MountList, NoImage, NoKey, NoModelKey, NoSettings,
-    NobodyIsAsked, NotSaid, OpenFiles, OtherClaude, Pattern, Restart, Rests, Root, RunsFail, Script, Secrets,
-    SenderList, Settings, StoreClosed, Stored, TaskHalted, Unreadable, Unsandboxed, Unusable, Unwatched,
-    Upstream, Zone,
+    NobodyIsAsked, NotSaid, OpenFiles, OtherClaude, Pattern, Remains, Restart, Rests, Root, RunsFail, Script,
+    Secrets, SenderList, Settings, StoreClosed, Stored, TaskHalted, Unreadable, Unsandboxed, Unusable,
+    Unwatched, Upstream, Zone,
 };
 
 /// A rest from here on is no pause between two attempts, ms.
@@ -77,6 +77,7 @@ impl Problem {
             | Restart { .. }
             | Settings { .. }
             | Unwatched { .. }
+            | Remains { .. }
             | Index { .. }
             | Channel { .. }
             | Unreadable { .. } => false,
@@ -114,6 +115,7 @@ impl Problem {
                 | Settings { .. }
                 | Zone { .. }
                 | Unwatched { .. }
+                | Remains { .. }
                 | Index { .. }
                 | Unreadable { .. },
             ) => false,

@@ -14,9 +14,9 @@ const LONGEST_QUOTE: usize = 300;
 use Problem::{
     AnswersTwice, Aside, Backup, Channel, Disk, Engine, GivenUp, GroupFolder, GroupSettings, Heartbeat, Held,
     HeldBack, Index, Inodes, MainGroups, ManyQuestions, MountList, NoImage, NoKey, NoModelKey, NoSettings,
-    NobodyIsAsked, NotSaid, OpenFiles, OtherClaude, Pattern, Restart, Rests, Root, RunsFail, Script, Secrets,
-    SenderList, Settings, StoreClosed, Stored, TaskHalted, Unreadable, Unsandboxed, Unusable, Unwatched,
-    Upstream, Zone,
+    NobodyIsAsked, NotSaid, OpenFiles, OtherClaude, Pattern, Remains, Restart, Rests, Root, RunsFail, Script,
+    Secrets, SenderList, Settings, StoreClosed, Stored, TaskHalted, Unreadable, Unsandboxed, Unusable,
+    Unwatched, Upstream, Zone,
 };
 
 impl Problem {
@@ -307,6 +307,13 @@ impl Problem {
                 format!(
                     "`g2 ipc list --group {group}` shows its commands, `g2 ipc drop ID` discards one, `g2 ipc release {group}` lets the group go on"
                 ),
+            ),
+            Remains { group, why } => (
+                "group_remains",
+                group.to_string(),
+                Warn,
+                format!("group {group} was removed, and something is left of it: {}", quote(why)),
+                "put right what it names; G2 tries again each minute, and makes no group of that name before".into(),
             ),
             Restart { settings } => (
                 "settings",
