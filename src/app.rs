@@ -353,6 +353,7 @@ impl Daemon {
         let problems = Arc::new(Problems {
             config: Arc::clone(&config),
             root: root.clone(),
+            held: crate::root::HeldParts::of(&root),
             store: store.clone(),
             sandbox: kind,
             machine: Arc::clone(&machine),

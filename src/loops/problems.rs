@@ -22,6 +22,7 @@ use crate::{
         },
         states::SandboxName,
     },
+    root::HeldParts,
     store::Store,
 };
 
@@ -65,6 +66,7 @@ pub struct View<'a> {
 pub struct Problems {
     pub config: Arc<Live>,
     pub root: PathBuf,
+    pub held: HeldParts,
     pub store: Store,
     pub sandbox: SandboxName,
     pub machine: Arc<Machine>,
@@ -137,9 +139,11 @@ pub async fn look(view: &View<'_>) -> Vec<Finding> {
 /// Looks at everything, and leaves nothing out.
 pub async fn gather(view: &View<'_>) -> Vec<Problem> {
     let mut found = Vec::new();
-    let root = crate::root::fault(view.root);
+    let replaced =
+        |daemon: &Problems| Some(RootFault::Replaced { path: daemon.held.replaced()?.display().to_string() });
+    let root = crate::root::fault(view.root).or_else(|| view.daemon.and_then(replaced));
     // A fault of the root says already why its store can't be opened.
-    if matches!(root, None | Some(RootFault::ReadOnly { .. })) {
+    if matches!(root, None | Some(RootFault::ReadOnly { .. } | RootFault::Replaced { .. })) {
         found.extend(view.closed.clone().map(|why| Problem::StoreClosed { why }));
     }
     found.extend(root.map(Problem::Root));

@@ -207,8 +207,9 @@ pub(in crate::cli) async fn look(context: &Context, image: Option<String>) -> Ve
         }
     };
     let are_the_daemons = can_be_read && !problems.iter().any(is_of_settings);
-    // The checks of the settings and of the root have said why.
-    problems.retain(|problem| (can_be_read || !is_of_settings(problem)) && problem.code != "root");
+    // The checks of the settings and of the root have said why. Of a part of the root, the daemon alone knows.
+    let is_said = |problem: &Finding| problem.code == "root" && problem.about.is_empty();
+    problems.retain(|problem| (can_be_read || !is_of_settings(problem)) && !is_said(problem));
     let subject = Subject { root, data, config, are_the_daemons, daemon, store, groups, problems };
     rows.extend(
         subject.problems.iter().map(|problem| sandbox::buildable(Row::from(problem), problem, &subject)),

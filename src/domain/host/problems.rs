@@ -225,6 +225,8 @@ pub enum RootFault {
     Restoring { root: String },
     /// A file lies where a folder belongs.
     NoFolder { root: String, path: String },
+    /// A part that the daemon holds open was moved away, or replaced.
+    Replaced { path: String },
     /// It can't be written; `path` is the first part that can't.
     Unwritable { root: String, path: String, why: String },
     /// The file system is read-only.

@@ -27,7 +27,7 @@ impl Problem {
         let (code, about, severity, text, fix) = match self {
             Root(fault) => {
                 let (text, fix) = fault.words();
-                ("root", String::new(), Fail, text, fix)
+                ("root", fault.about(), Fail, text, fix)
             }
             StoreClosed { why } => (
                 "store",
@@ -442,6 +442,11 @@ impl Problem {
 }
 
 impl RootFault {
+    /// The part that the daemon alone knows of; otherwise the whole root.
+    fn about(&self) -> String {
+        if let Self::Replaced { path } = self { path.clone() } else { String::new() }
+    }
+
     /// Returns the problem in words, and its fix.
     fn words(&self) -> (String, String) {
         let owner = |root: &String| {
@@ -468,6 +473,12 @@ impl RootFault {
             Self::NoFolder { root, path } => {
                 (format!("{path} is not a folder"), format!("move it away and run `g2 --root {root} init`"))
             }
+            Self::Replaced { path } => (
+                format!(
+                    "{path} was moved away or replaced; the daemon goes on with the old one, which others do not see"
+                ),
+                "put the old one back, or stop g2 and start it again".into(),
+            ),
             Self::Unwritable { root, path, why } => (format!("{path} can't be written: {why}"), owner(root)),
             Self::ReadOnly { path, why } => (
                 format!("{path} can't be written: {why}"),
