@@ -13,7 +13,7 @@ use crate::domain::{
     heard::words::Words,
     host::zone::{ZoneChoice, Zones},
     platforms::accounts::Account,
-    runs::run_settings::{NoSuchValue, RunSettings},
+    runs::run_settings::{IMAGE_NAMES, NoSuchValue, RunSettings, may_be_an_image},
 };
 
 mod agent;
@@ -239,6 +239,13 @@ impl Config {
             over,
             unusable: unusable(environment),
         };
+        if !may_be_an_image(&config.sandbox.image) {
+            return Err(ConfigError::Value {
+                name: "sandbox.image",
+                value: config.sandbox.image,
+                why: IMAGE_NAMES,
+            });
+        }
         config.run_settings().check().map_err(|_| ConfigError::Value {
             name: "sandbox.credentials",
             value: "stdin".into(),
@@ -326,6 +333,21 @@ mod tests {
         let config = Config::of(Path::new("g2.toml"), toml, &Environment::default(), dotenv).unwrap();
         assert_eq!(config.gateway.upstream, "https://b");
         assert!(!format!("{config:?}").contains("sk-secret"));
+    }
+
+    #[test]
+    fn an_image_that_docker_could_not_know_is_refused_wherever_it_is_named() {
+        for name in ["a b", "x;y", "-v", "x\ny", "ä"] {
+            for said in
+                [with(&[], &format!("[sandbox]\nimage = {name:?}\n")), with(&[("CONTAINER_IMAGE", name)], "")]
+            {
+                let error = said.unwrap_err().to_string();
+                assert!(error.contains("sandbox.image") && error.contains("g2-agent:latest"), "{error}");
+            }
+        }
+        for name in ["x", "ghcr.io:443/a/b_c:1.0-x", "x@sha256:0a"] {
+            assert_eq!(with(&[("CONTAINER_IMAGE", name)], "").unwrap().sandbox.image, name);
+        }
     }
 
     #[test]

@@ -303,6 +303,7 @@ fn a_refusal_says_on_stderr_how_to_fix_the_mistake() {
         (&["groups", "set", "main", "trigger"], "KEY=VALUE"),
         (&["groups", "set", "main", "trigger="], "can't be empty"),
         (&["groups", "set", "main", "provider=oracle"], "scripted"),
+        (&["groups", "set", "main", "image=a b"], "g2-agent:latest"),
         (&["groups", "set", "main", "timezone=Europe/Pari"], "Europe/Paris"),
         (&["groups", "set", "main", "network=closed"], "allowlist"),
         (&["groups", "set", "main", "credentials=stdin"], "network = \"open\""),

@@ -13,7 +13,7 @@ use crate::{
         rows::Group,
         runs::{
             group_config::{BadGroupConfig, COLUMNS, KEYS},
-            run_settings::Provider,
+            run_settings::{IMAGE_NAMES, Provider, may_be_an_image},
         },
     },
     system::clock,
@@ -77,6 +77,9 @@ fn check(key: &str, value: &str) -> Result<(), OpError> {
         ("provider", name) if !name.is_empty() => Provider::parse(name)
             .map(drop)
             .map_err(|why| OpError::invalid(format!("provider can't be {name:?}: {why}"))),
+        ("image", name) if !may_be_an_image(name) => {
+            Err(OpError::invalid(format!("image can't be {name:?}: {IMAGE_NAMES}")))
+        }
         _ => Ok(()),
     }
 }
