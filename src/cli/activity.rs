@@ -13,8 +13,9 @@ use crate::system::clock;
 
 pub(super) const EXPLAINED: &str = "\
 Kinds: asked (a message woke an agent), began and ended (a run, with its use of the model and its
-error), tool (that an agent began to use; the newest 1000 of a run), command (of an agent), said (a
-text for a chat). Without --since, of the last day.
+error), tool (that an agent began to use; the newest 1000 of a run), command (of an agent), refused
+(a place outside, the last time that it was asked for), said (a text for a chat). Without --since,
+of the last day.
 
 Examples:
   g2 activity

@@ -1,5 +1,5 @@
 //! What happened for a group or for all, on one time line: asked, said, runs with their use of the model, tools, commands,
-//! errors.
+//! places that were refused, errors.
 
 use ipc_handlers::{Folder, Time, words};
 use rusqlite::params;
@@ -23,6 +23,8 @@ words! {
         Tool = "tool",
         /// A command of an agent was settled.
         Command = "command",
+        /// An agent asked for a place outside in vain, the last time.
+        Refused = "refused",
     }
 }
 
@@ -73,6 +75,9 @@ impl Store {
                    SELECT t.at, 'tool', t.group_folder, r.chat_jid, t.run_id, t.name, t.n FROM tools t JOIN runs r ON r.id = t.run_id WHERE t.at >= ?1
                    UNION ALL
                    SELECT x.at, 'command', x.group_folder, NULL, x.run_id, coalesce(x.type, '-') || ' ' || x.outcome || coalesce(': ' || substr(x.reason, 1, ?4), ''), x.claim_id FROM receipts x WHERE x.at >= ?1 AND x.claim_id > {since_command}
+                   UNION ALL
+                   SELECT e.at, 'refused', e.group_folder, r.chat_jid, e.run_id, e.place || ': ' || e.why || iif(e.times = 1, '', ' (' || e.times || ' times)'), e.run_id
+                     FROM egress_refusals e LEFT JOIN runs r ON r.id = e.run_id WHERE e.at >= ?1
                  ) WHERE (?2 IS NULL OR of_group = ?2) AND at < ?5 ORDER BY at DESC, what DESC, n DESC LIMIT ?3",
             ))?;
             let rows = newest.query_map(

@@ -333,6 +333,9 @@ fn a_container_reaches_what_is_allowed_through_the_gateway_and_has_no_other_way_
     assert_eq!((&row["run"], &row["why"], &row["times"]), (&run, &"not allowed".into(), &1.into()));
     let shown = root.json(&["runs", "show", &run.to_string()]);
     assert!(shown.to_string().contains("later.example:443"), "{shown}");
+    let happened = root.rows(&["activity", "main", "--grep", "later.example"]);
+    assert_eq!(happened[0]["text"], "later.example:443: not allowed", "{happened:?}");
+    assert_eq!((&happened[0]["what"], &happened[0]["run"]), (&Value::from("refused"), &run));
     root.g2(&["egress", "allow", "later.example:443", "--group", "main"]);
     assert_eq!(through("later.example:443"), "heard hello");
     assert!(refused("later.example:443").is_none());
