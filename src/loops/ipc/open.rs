@@ -109,14 +109,9 @@ pub(super) fn open_groups(
         let now = Instant::now();
         let growing = growing.remove(folder).unwrap_or_default();
         let growing = growing.into_iter().map(|claimed| (claimed, now)).collect();
-        let worker = Worker::new(Arc::clone(mail), folder.clone(), growing).run(first, hints, queue);
         let ended = CancellationToken::new();
-        let at_work = ended.clone().drop_guard();
-        let work = async move {
-            worker.await;
-            drop(at_work);
-        };
-        running.spawn(work.instrument(span(folder)));
+        let worker = Worker::new(Arc::clone(mail), folder.clone(), growing, ended.clone().drop_guard());
+        running.spawn(worker.run(first, hints, queue).instrument(span(folder)));
         workers.insert(folder.clone(), Line { hints: sender, jobs, watched, ended });
     };
     in_order(&new, |folder| mail.boxes.of(folder), begin);

@@ -8,6 +8,7 @@ use tokio::{
     task::spawn_blocking,
     time::Instant,
 };
+use tokio_util::sync::DropGuard;
 
 use super::{
     super::starts::What,
@@ -65,6 +66,8 @@ pub(super) struct Worker {
     told_of: BTreeSet<(CommandBox, OsString)>,
     /// How much may be taken.
     gate: Gate,
+    /// Cancels what says that it has ended.
+    _at_work: DropGuard,
 }
 
 /// What a worker has been told since it last looked.
@@ -97,7 +100,13 @@ impl News {
 
 impl Worker {
     /// A worker that has not looked yet, with the files that an earlier daemon had claimed.
-    pub(super) fn new(mail: Arc<Mailboxes>, folder: Folder, growing: Vec<(Claimed, Instant)>) -> Self {
+    /// `at_work` is dropped when it has ended.
+    pub(super) fn new(
+        mail: Arc<Mailboxes>,
+        folder: Folder,
+        growing: Vec<(Claimed, Instant)>,
+        at_work: DropGuard,
+    ) -> Self {
         Self {
             mail,
             folder,
@@ -107,15 +116,25 @@ impl Worker {
             began: Instant::now(),
             told_of: BTreeSet::new(),
             gate: Gate::default(),
+            _at_work: at_work,
         }
     }
 
+    /// Works until nobody can tell it anything any more. Of a worker that waits, as most do, little is kept in memory: the state of
+    /// its work is made when there is some.
     pub(super) async fn run(
         mut self,
         first: First,
         mut hints: Hints,
         mut jobs: mpsc::UnboundedReceiver<Job>,
     ) {
+        Box::pin(self.begin(first)).await;
+        while let Some(news) = self.news(&mut hints, &mut jobs).await {
+            Box::pin(self.act(news, &mut hints)).await;
+        }
+    }
+
+    async fn begin(&mut self, first: First) {
         // What an earlier daemon had claimed is older than what is in the boxes, and that than whatever is told of.
         if self.mail.starts.is_left(&self.folder, What::Claims) {
             let turn = self.mail.starts.turn().await;
@@ -133,61 +152,67 @@ impl Worker {
         if first == First::Look {
             self.scan(Sight::First, Patience::Some).await;
         }
-        loop {
-            let look_again = if self.growing.is_empty() && !self.turns.anything_waits() {
-                Duration::from_secs(3600)
-            } else {
-                LOOK_AGAIN
-            };
-            let mut news = News::default();
-            tokio::select! {
-                hint = hints.recv() => match hint { Some(hint) => news.hint(hint), None => return },
-                job = jobs.recv() => match job { Some(job) => news.job(job), None => return },
-                () = tokio::time::sleep(look_again) => {
-                    news.scan = self.turns.anything_waits().then_some(Sight::Second);
-                }
-                () = shut_until(self.gate.shut_until()) => {}
+    }
+
+    /// Waits until there may be something to do. `None`: nothing comes any more.
+    async fn news(&self, hints: &mut Hints, jobs: &mut mpsc::UnboundedReceiver<Job>) -> Option<News> {
+        let look_again = if self.growing.is_empty() && !self.turns.anything_waits() {
+            Duration::from_secs(3600)
+        } else {
+            LOOK_AGAIN
+        };
+        let mut news = News::default();
+        tokio::select! {
+            hint = hints.recv() => news.hint(hint?),
+            job = jobs.recv() => news.job(job?),
+            () = tokio::time::sleep(look_again) => {
+                news.scan = self.turns.anything_waits().then_some(Sight::Second);
             }
-            while let Ok(job) = jobs.try_recv() {
-                news.job(job);
+            () = shut_until(self.gate.shut_until()) => {}
+        }
+        while let Ok(job) = jobs.try_recv() {
+            news.job(job);
+        }
+        // What was told of goes first, whatever a scan would find.
+        while news.scan != Some(Sight::First)
+            && news.files.len() < HINTS
+            && let Some(hint) = hints.try_recv()
+        {
+            news.hint(hint);
+        }
+        Some(news)
+    }
+
+    async fn act(&mut self, mut news: News, hints: &mut Hints) {
+        self.mind_the_gate(&mut news).await;
+        let News { files, scan, drained, by_hand, recovered } = news;
+        for (claimed, done) in by_hand {
+            self.settle_by_hand(claimed).await;
+            let _ = done.send(());
+        }
+        if !recovered.is_empty() {
+            let now = Instant::now();
+            self.growing.extend(recovered.into_iter().map(|claimed| (claimed, now)));
+            self.look_again(Patience::Some).await;
+        }
+        self.take_told(files).await;
+        if drained.is_empty() {
+            if let Some(sight) = scan {
+                self.scan(sight, Patience::Some).await;
+                self.take_told(Vec::new()).await;
             }
-            // What was told of goes first, whatever a scan would find.
-            while news.scan != Some(Sight::First)
-                && news.files.len() < HINTS
-                && let Some(hint) = hints.try_recv()
-            {
-                news.hint(hint);
-            }
-            self.mind_the_gate(&mut news).await;
-            let News { files, scan, drained, by_hand, recovered } = news;
-            for (claimed, done) in by_hand {
-                self.settle_by_hand(claimed).await;
-                let _ = done.send(());
-            }
-            if !recovered.is_empty() {
-                let now = Instant::now();
-                self.growing.extend(recovered.into_iter().map(|claimed| (claimed, now)));
-                self.look_again(Patience::Some).await;
-            }
-            self.take_told(files).await;
-            if drained.is_empty() {
-                if let Some(sight) = scan {
-                    self.scan(sight, Patience::Some).await;
-                    self.take_told(Vec::new()).await;
-                }
-                self.look_again(Patience::Some).await;
-            } else {
-                self.hear_the_last(&mut hints).await;
-                self.scan(Sight::First, Patience::None).await;
+            self.look_again(Patience::Some).await;
+        } else {
+            self.hear_the_last(hints).await;
+            self.scan(Sight::First, Patience::None).await;
+            self.look_again(Patience::None).await;
+            // Some may have waited until the store took those before them.
+            if !self.growing.is_empty() {
                 self.look_again(Patience::None).await;
-                // Some may have waited until the store took those before them.
-                if !self.growing.is_empty() {
-                    self.look_again(Patience::None).await;
-                }
             }
-            for done in drained {
-                let _ = done.send(());
-            }
+        }
+        for done in drained {
+            let _ = done.send(());
         }
     }
 
