@@ -9,6 +9,7 @@ use std::{
 };
 
 use super::{File, layers::out_of_range};
+use crate::domain::runs::run_settings::{IMAGE_NAMES, may_be_an_image};
 
 /// The levels that a log has.
 pub(super) const LEVELS: [&str; 6] = ["fatal", "error", "warn", "info", "debug", "trace"];
@@ -62,7 +63,7 @@ impl Environment {
         if NUMBERS.iter().any(|(number, ..)| *number == name) {
             return self.number(name).map(|number| number.to_string());
         }
-        self.get(name).map(str::to_owned)
+        self.get(name).filter(|text| name != "CONTAINER_IMAGE" || may_be_an_image(text)).map(str::to_owned)
     }
 
     fn number(&self, name: &str) -> Option<u64> {
@@ -84,7 +85,9 @@ pub(super) fn put_over(file: &mut File, environment: &Environment) {
     };
     text("ASSISTANT_NAME", &mut file.assistant_name);
     text("LOG_LEVEL", &mut file.log_level);
-    text("CONTAINER_IMAGE", &mut file.sandbox.image);
+    if let Some(image) = environment.over("CONTAINER_IMAGE") {
+        file.sandbox.image = image;
+    }
     text("ANTHROPIC_BASE_URL", &mut file.gateway.upstream);
     let count = |name: &str| environment.number(name).map(|most| usize::try_from(most).unwrap_or(usize::MAX));
     if let Some(most) = count("MAX_CONCURRENT_CONTAINERS").and_then(NonZeroUsize::new) {
@@ -119,7 +122,13 @@ pub(super) fn unusable(environment: &Environment) -> Vec<String> {
     let level = level.map(|level| {
         format!("LOG_LEVEL in the environment can't be {level:?}: it is one of {}", LEVELS.join(", "))
     });
-    NUMBERS.iter().filter_map(|(name, ..)| number(name)).chain(level).collect()
+    let image = environment.get("CONTAINER_IMAGE").filter(|image| !may_be_an_image(image));
+    let image = image.map(|image| {
+        format!(
+            "CONTAINER_IMAGE in the environment can't be {image:?}: {IMAGE_NAMES}; the setting is used instead"
+        )
+    });
+    NUMBERS.iter().filter_map(|(name, ..)| number(name)).chain(level).chain(image).collect()
 }
 
 /// Puts the user's home in the place of a leading `~`.

@@ -10,7 +10,7 @@
 
 use std::{collections::BTreeMap, path::PathBuf, sync::Arc, time::Duration};
 
-use ipc_handlers::{Folder, Time};
+use ipc_handlers::Folder;
 use tokio::sync::{Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
 
@@ -279,26 +279,26 @@ fn rescan_all(workers: &BTreeMap<Folder, Line>) {
 
 /// Has the workers scan whose boxes have changed.
 fn scan_changed(mail: &Mailboxes, workers: &BTreeMap<Folder, Line>) {
-    let (open, now) = (mail.boxes.open(), clock::now());
+    let open = mail.boxes.open();
     for (folder, worker) in workers {
         // What can't be looked at now is opened again by the scan.
-        if open.get(folder).is_none_or(|boxes| has_changed(boxes, now) != Some(false)) {
+        if open.get(folder).is_none_or(|boxes| has_changed(boxes) != Some(false)) {
             let _ = worker.jobs.send(Job::Scan(worker.sight()));
         }
     }
 }
 
 /// Whether something may have come into a group's boxes since the last look; `None` where they can't be looked at.
-fn has_changed(boxes: &GroupBoxes, now: Time) -> Option<bool> {
-    Some(!boxes.changed(now).ok()?.is_empty())
+fn has_changed(boxes: &GroupBoxes) -> Option<bool> {
+    Some(!boxes.changed(clock::now()).ok()?.is_empty())
 }
 
 /// Has the workers scan whose boxes have changed without an event telling of it.
 fn scan_unwatched(mail: &Mailboxes, workers: &BTreeMap<Folder, Line>) {
-    let (open, now) = (mail.boxes.open(), clock::now());
+    let open = mail.boxes.open();
     for (folder, worker) in workers.iter().filter(|(_, worker)| !worker.watched) {
         // What can't be looked at is opened again by the scan of all.
-        if open.get(folder).is_some_and(|boxes| has_changed(boxes, now) == Some(true)) {
+        if open.get(folder).is_some_and(|boxes| has_changed(boxes) == Some(true)) {
             let _ = worker.jobs.send(Job::Scan(worker.sight()));
         }
     }

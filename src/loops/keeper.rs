@@ -36,8 +36,11 @@ const AT_A_TIME: u32 = 8;
 const ENDING: Duration = Duration::from_secs(5);
 /// How long a run may take to be stopped, once its grace for leaving is over.
 const STOPPING: Duration = Duration::from_secs(20);
-/// How long after a removal it is tried again if it is not finished, in times of `limits.retry_base_ms`: a minute by default.
+/// How long after a removal it is tried again if it is not finished, in times of `limits.retry_base_ms`; a minute by default, and at
+/// most.
 const FINISH_AGAIN: u64 = 12;
+/// The bounds of that.
+const FINISH_BOUNDS: (Duration, Duration) = (Duration::from_millis(200), Duration::from_mins(1));
 
 /// What became of the settings. If they can't be used, those of before hold.
 pub type Reread = Result<Taken, ConfigError>;
@@ -117,7 +120,8 @@ pub async fn finish_removals_later(keeping: Arc<Keeping>, stop: CancellationToke
         loop {
             keeping.unfinished.notified().await;
             let base = keeping.config.now().limits.retry_base_ms.unsigned_abs();
-            tokio::time::sleep(Duration::from_millis(base * FINISH_AGAIN)).await;
+            let pause = Duration::from_millis(base.saturating_mul(FINISH_AGAIN));
+            tokio::time::sleep(pause.clamp(FINISH_BOUNDS.0, FINISH_BOUNDS.1)).await;
             finish_removals(&keeping).await;
         }
     };
@@ -210,6 +214,10 @@ impl Keeping {
 
     /// Lets somebody else try. Something may be left, also after our own fault.
     fn has_tried_to_remove(&self, group: &Folder) {
+        if std::thread::panicking() {
+            let why = "our own fault; the daemon's log says more".to_owned();
+            self.machine.remains().insert(group.clone(), why);
+        }
         self.removing().remove(group);
         self.unfinished.notify_one();
     }

@@ -1,16 +1,17 @@
-//! The parts of a root that a daemon holds open.
+//! The folders of a root that a daemon holds open.
 
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, CWD, statat};
 
-/// What is held open, below the root. Whatever else there is, is found by its name each time.
-const PARTS: [&str; 6] = ["data/ipc", "data/claimed", "data/done", "data/dead", "data/tmp", "data/g2.sqlite"];
+/// Those that are held open, below the root. Other folders are found by their names each time.
+const PARTS: [&str; 7] =
+    ["data/ipc", "data/claimed", "data/done", "data/dead", "data/tmp", "data/media", "data/media-of"];
 
 /// Device and inode.
 type Which = (u64, u64);
 
-/// The parts that a daemon holds open, as they were at its start.
+/// The folders that a daemon holds open, as they were at its start.
 pub struct HeldParts(Vec<(PathBuf, Option<Which>)>);
 
 impl HeldParts {

@@ -186,7 +186,7 @@ pub enum Problem {
     Stored { group: Folder, bytes: u64, most: u64, left: u64, held_up: HeldUp },
     /// The daemon died again and again over commands or output of a group, and set the group aside.
     Aside { group: Folder, why: String, since: Time },
-    /// A group was removed, and something is left of it.
+    /// Something is left of an earlier group.
     Remains { group: Folder, why: String },
     /// The kernel gives no file events, so boxes are polled.
     Unwatched { why: String },
@@ -225,7 +225,7 @@ pub enum RootFault {
     Restoring { root: String },
     /// A file lies where a folder belongs.
     NoFolder { root: String, path: String },
-    /// A part that the daemon holds open was moved away, or replaced.
+    /// A folder that the daemon holds open was moved away, or replaced.
     Replaced { path: String },
     /// It can't be written; `path` is the first part that can't.
     Unwritable { root: String, path: String, why: String },

@@ -21,7 +21,7 @@ pub const IMAGE_NAMES: &str = "use the name of an image, such as g2-agent:latest
 /// Whether a text has only letters that names of images have, as Docker reads them. An empty one names none.
 #[must_use]
 pub fn may_be_an_image(name: &str) -> bool {
-    !name.starts_with('-') && name.chars().all(|c| c.is_ascii_alphanumeric() || "._-/:@".contains(c))
+    !name.starts_with('-') && name.chars().all(|c| c.is_ascii_alphanumeric() || "._-+/:@[]".contains(c))
 }
 
 /// What a container can reach.

@@ -76,7 +76,7 @@ impl Store {
                    UNION ALL
                    SELECT x.at, 'command', x.group_folder, NULL, x.run_id, coalesce(x.type, '-') || ' ' || x.outcome || coalesce(': ' || substr(x.reason, 1, ?4), ''), x.claim_id FROM receipts x WHERE x.at >= ?1 AND x.claim_id > {since_command}
                    UNION ALL
-                   SELECT e.at, 'refused', e.group_folder, r.chat_jid, e.run_id, e.place || ': ' || e.why || iif(e.times = 1, '', ' (' || e.times || ' times)'), e.run_id
+                   SELECT e.at, 'refused', e.group_folder, r.chat_jid, e.run_id, e.place || ': ' || e.why || iif(e.times = 1, '', ' (' || e.times || ' times so far)'), e.run_id
                      FROM egress_refusals e LEFT JOIN runs r ON r.id = e.run_id WHERE e.at >= ?1
                  ) WHERE (?2 IS NULL OR of_group = ?2) AND at < ?5 ORDER BY at DESC, what DESC, n DESC LIMIT ?3",
             ))?;

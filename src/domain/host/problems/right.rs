@@ -40,7 +40,7 @@ const LOOKED_FOR: [(&str, About, &str); 40] = {
         ("lane_rests", Store, "no conversation rests after a failure"),
         ("given_up", Store, "no message of the last day was given up"),
         ("set_aside", Store, "no group is set aside"),
-        ("group_remains", World, "nothing is left of groups that were removed"),
+        ("group_remains", World, "nothing is left of earlier groups"),
         ("stored", Store, "no group has too much in the store"),
         ("heartbeat", Store, "the tasks of each HEARTBEAT.md can be taken"),
         ("time_zone", World, "the time zone is known"),

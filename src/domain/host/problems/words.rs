@@ -312,7 +312,7 @@ impl Problem {
                 "group_remains",
                 group.to_string(),
                 Warn,
-                format!("group {group} was removed, and something is left of it: {}", quote(why)),
+                format!("something is left of an earlier group {group}: {}", quote(why)),
                 "put right what it names; G2 tries again each minute, and makes no group of that name before".into(),
             ),
             Restart { settings } => (
