@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn an_image_that_docker_could_not_know_is_refused_wherever_it_is_named() {
+    fn a_name_that_no_image_can_have_is_refused_in_the_file_and_told_of_the_environment() {
         for name in ["a b", "x;y", "-v", "x\ny", "ä"] {
             let error = with(&[], &format!("[sandbox]\nimage = {name:?}\n")).unwrap_err().to_string();
             assert!(error.contains("sandbox.image") && error.contains("g2-agent:latest"), "{error}");
@@ -344,7 +344,7 @@ mod tests {
             assert_eq!(config.sandbox.image, "g2-agent:latest");
             assert!(config.unusable[0].starts_with("CONTAINER_IMAGE"), "{:?}", config.unusable);
         }
-        for name in ["x", "ghcr.io:443/a/b_c:1.0-x", "x@sha256:0a"] {
+        for name in ["x", "ghcr.io:443/a/b_c:1.0-x", "x@sha256:0a", "[fd00::1]:5000/x"] {
             assert_eq!(with(&[("CONTAINER_IMAGE", name)], "").unwrap().sandbox.image, name);
         }
     }

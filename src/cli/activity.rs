@@ -14,8 +14,8 @@ use crate::system::clock;
 pub(super) const EXPLAINED: &str = "\
 Kinds: asked (a message woke an agent), began and ended (a run, with its use of the model and its
 error), tool (that an agent began to use; the newest 1000 of a run), command (of an agent), refused
-(a place outside, the last time that it was asked for, until a rule is about it), said (a text for a
-chat). Without --since, of the last day.
+(a place outside, at the last time that it was asked for; a rule about it ends that), said (a text
+for a chat). Without --since, of the last day.
 
 Examples:
   g2 activity

@@ -36,10 +36,9 @@ const AT_A_TIME: u32 = 8;
 const ENDING: Duration = Duration::from_secs(5);
 /// How long a run may take to be stopped, once its grace for leaving is over.
 const STOPPING: Duration = Duration::from_secs(20);
-/// How long after a removal it is tried again if it is not finished, in times of `limits.retry_base_ms`; a minute by default, and at
-/// most.
+/// A removal that is not finished is tried again after this many times `limits.retry_base_ms`: a minute by default.
 const FINISH_AGAIN: u64 = 12;
-/// The bounds of that.
+/// The shortest and the longest pause before that.
 const FINISH_BOUNDS: (Duration, Duration) = (Duration::from_millis(200), Duration::from_mins(1));
 
 /// What became of the settings. If they can't be used, those of before hold.
@@ -137,6 +136,8 @@ pub async fn finish_removals(keeping: &Arc<Keeping>) {
             return tracing::error!(error = %chain(&error), "reading which groups were being removed failed; that is tried again");
         }
     };
+    // Our own fault may have come before the rows of the group went.
+    keeping.machine.remains().retain(|group, _| leaving.contains(group));
     for group in leaving {
         let keeping = Arc::clone(keeping);
         // It moves files, which a container elsewhere may hold up.

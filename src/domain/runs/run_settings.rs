@@ -18,7 +18,8 @@ pub enum Provider {
 /// The names that an image can have, in words.
 pub const IMAGE_NAMES: &str = "use the name of an image, such as g2-agent:latest";
 
-/// Whether a text has only letters that names of images have, as Docker reads them. An empty one names none.
+/// Whether a text has no letter that a name of an image can't have, by Docker's rules. An empty text passes: that an image is missing
+/// is told where one is needed.
 #[must_use]
 pub fn may_be_an_image(name: &str) -> bool {
     !name.starts_with('-') && name.chars().all(|c| c.is_ascii_alphanumeric() || "._-+/:@[]".contains(c))

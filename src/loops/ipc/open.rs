@@ -54,7 +54,7 @@ pub(super) struct Known {
 pub(super) async fn known_groups(mail: &Mailboxes) -> Option<Known> {
     // Boxes are opened of groups that there are: one that is made while these are read is not taken for one that is gone.
     let open = mail.boxes.open().keys().cloned().collect();
-    // Groups are read first: a group that is removed between the two reads is in both, and not taken for one that is gone.
+    // Groups are read before those that leave. A group that is removed in between is in both lists, so it does not count as gone.
     let groups = mail.store.groups().await;
     match (groups, mail.store.leaving().await) {
         (Ok(groups), Ok(leaving)) => {

@@ -66,7 +66,7 @@ pub(super) struct Worker {
     told_of: BTreeSet<(CommandBox, OsString)>,
     /// How much may be taken.
     gate: Gate,
-    /// Cancels what says that it has ended.
+    /// Cancels, as the worker is dropped, the token that tells of its end.
     _at_work: DropGuard,
 }
 
@@ -99,8 +99,7 @@ impl News {
 }
 
 impl Worker {
-    /// A worker that has not looked yet, with the files that an earlier daemon had claimed.
-    /// `at_work` is dropped when it has ended.
+    /// A worker that has not looked yet, with the files that an earlier daemon had claimed. It drops `at_work` at its end.
     pub(super) fn new(
         mail: Arc<Mailboxes>,
         folder: Folder,
@@ -120,8 +119,8 @@ impl Worker {
         }
     }
 
-    /// Works until nobody can tell it anything any more. Of a worker that waits, as most do, little is kept in memory: the state of
-    /// its work is made when there is some.
+    /// Works until nobody can tell it anything any more. Most workers wait, so the state of the work is boxed: a worker that waits
+    /// takes little memory.
     pub(super) async fn run(
         mut self,
         first: First,
