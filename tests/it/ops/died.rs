@@ -108,6 +108,20 @@ fn a_removal_that_our_own_fault_broke_off_is_finished_without_a_start() {
 }
 
 #[test]
+fn a_removal_that_our_own_fault_broke_off_before_anything_went_leaves_no_problem() {
+    if !fail_points() {
+        return;
+    }
+    let root = Root::new("");
+    root.g2(&ADD);
+    let _daemon = root.serve_with(&[("G2_FAILPOINT", "op.group_emptied:1:panic")]);
+    assert_eq!(root.run(&REMOVE).status.code(), Some(1));
+    wait_for("no problem", || (root.json(&["status"])["state"] == "healthy").then_some(()));
+    assert_eq!(root.ask("local:family", "hello"), "echo: hello\n");
+    root.g2(&REMOVE);
+}
+
+#[test]
 fn something_that_is_left_of_a_removed_group_is_told_and_gone_once_it_can_be_removed() {
     let root = Root::new("");
     root.g2(&ADD);
