@@ -135,14 +135,27 @@ fn remove_old_indexes(root: &Path) {
 /// Opens the root's store, making `data/` where needed.
 ///
 /// # Errors
-/// What could not be opened, and why.
+/// What could not be opened, and why; the log beside it belongs to another store.
 pub fn open_store(root: &Path) -> Result<Store> {
+    if crate::root::standing(root) == crate::root::Standing::LogOfAnother {
+        return Err(init::log_of_another(root).into());
+    }
     let data = root.join("data");
     fs::create_dir_all(&data).with_context(|| format!("making {}", data.display()))?;
     let path = data.join("g2.sqlite");
     // Its log and its index are made as it is.
     crate::root::make_private_file(&path, b"").with_context(|| format!("making {}", path.display()))?;
     Ok(Store::open(&path)?)
+}
+
+/// Opens the root's store for the holder of its lock, which may write to it.
+///
+/// # Errors
+/// As [`open_store`].
+fn open_store_under(lock: &File, root: &Path) -> Result<Store> {
+    let store = open_store(root)?;
+    lock::note_store(lock, root)?;
+    Ok(store)
 }
 
 /// Removes the mailboxes of groups that are gone.
@@ -246,7 +259,7 @@ impl Daemon {
         let lock = lock(&root).await?;
         adapters::kill_left(&root).await;
         init(&root, &config).await?;
-        let store = open_store(&root)?;
+        let store = open_store_under(&lock, &root)?;
         remove_old_indexes(&root);
         let instance = instance::of(&root, &store).await?;
         let sandbox = choose_sandbox(&root, &config, &store).await?;
@@ -541,6 +554,9 @@ impl Daemon {
         self.mailbox_stop.cancel();
         while self.mailbox.join_next().await.is_some() {}
         self.starts.end();
+        if let Err(error) = self.store.empty_log().await {
+            tracing::warn!(error = %chain(&error), "the store's log could not be emptied; the next start reads it");
+        }
         // A socket that is there without a daemon tells of one that ended otherwise.
         if let Err(error) = crate::system::socket::remove_stale_socket(&socket_path(&self.root)) {
             tracing::warn!(error = %chain(&error), "removing data/g2.sock failed");

@@ -7,10 +7,11 @@ use anyhow::Result;
 use super::{
     asking, bounds, box_owner,
     lock::{Lock, try_lock},
-    open_store,
+    open_store_under,
 };
 use crate::{
     config::Config,
+    domain::host::errors::chain,
     ops::{Alone, Answer, By, Op, OpError, World, perform},
 };
 
@@ -27,16 +28,20 @@ pub enum Tried {
 /// # Errors
 /// The lock or the store can't be opened; nothing is done then.
 pub async fn perform_alone(root: &Path, settings: Result<&Config, &str>, by: &By, op: Op) -> Result<Tried> {
-    let _lock = match try_lock(root, Lock::Change)? {
+    let lock = match try_lock(root, Lock::Change)? {
         Ok(lock) => lock,
         Err(holder) => return Ok(Tried::Busy(holder.serves(root))),
     };
-    let mut store = open_store(root)?;
+    let mut store = open_store_under(&lock, root)?;
     if let Ok(config) = settings {
         store = store.asking(asking(config)).bounded(bounds(config));
     }
     let box_owner = box_owner();
     let keeper = Alone::new(root, &store, box_owner);
     let world = World { root, settings, store: &store, box_owner, keeper: &keeper };
-    Ok(Tried::Performed(perform(&world, by, op).await))
+    let outcome = perform(&world, by, op).await;
+    if let Err(error) = store.empty_log().await {
+        tracing::debug!(error = %chain(&error), "the store's log could not be emptied; the next program reads it");
+    }
+    Ok(Tried::Performed(outcome))
 }

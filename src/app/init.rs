@@ -8,10 +8,10 @@ use ipc_handlers::{
     effect::{EngageMode, IgnoredMessages, SenderScope},
 };
 
-use super::{box_owner, check_version, lock, open_store, private_dir};
+use super::{box_owner, check_version, lock, open_store, open_store_under, private_dir};
 use crate::{
     config::{self, Config},
-    domain::host::errors::chain,
+    domain::host::{errors::chain, problems::RootFault},
     ops::{Alone, Keeper as _, OpError},
     root::{RESTORING, Standing, keep_private, make_private_file, standing},
     store::{NewGroup, NewWiring},
@@ -50,6 +50,7 @@ pub async fn found(root: &Path, config: &Config, history: History) -> Result<()>
         // Not under a daemon of another version.
         (Standing::Root, _) => check_version(root)?,
         (Standing::Restoring, _) => return Err(restoring(root).into()),
+        (Standing::LogOfAnother, _) => return Err(log_of_another(root).into()),
         (Standing::Nothing, _) => {}
     }
     init(root, config).await
@@ -61,8 +62,8 @@ pub async fn found(root: &Path, config: &Config, history: History) -> Result<()>
 /// # Errors
 /// When a folder can't be made or given away.
 pub async fn lay_out_boxes(root: &Path) -> Result<()> {
-    let Ok(_lock) = lock(root).await else { return Ok(()) };
-    let store = open_store(root)?;
+    let Ok(lock) = lock(root).await else { return Ok(()) };
+    let store = open_store_under(&lock, root)?;
     let keeper = Alone::new(root, &store, box_owner());
     for group in store.groups().await? {
         let made = keeper.boxes(&group.folder);
@@ -80,6 +81,7 @@ pub fn check_root(root: &Path) -> Result<()> {
         Standing::Root => check_version(root),
         Standing::Nothing => Err(no_root(root).into()),
         Standing::Restoring => Err(restoring(root).into()),
+        Standing::LogOfAnother => Err(log_of_another(root).into()),
         Standing::WithoutStore { trace } => Err(without_store(root, &trace)),
     }
 }
@@ -92,6 +94,12 @@ fn no_root(root: &Path) -> OpError {
 fn restoring(root: &Path) -> OpError {
     OpError::refused(format!("a restore into {} has not ended", root.display()))
         .hint("wait until it ends; if it was killed, `g2 restore FILE` begins anew")
+}
+
+/// The refusal to open a store beside the log of another.
+pub(super) fn log_of_another(root: &Path) -> OpError {
+    let (why, fix) = RootFault::LogOfAnother { root: root.display().to_string() }.words();
+    OpError::refused(why).hint(fix)
 }
 
 fn without_store(root: &Path, trace: &Path) -> anyhow::Error {

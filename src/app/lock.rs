@@ -11,6 +11,7 @@ use std::{
 use anyhow::{Context as _, Result, bail};
 
 use super::version::VERSION;
+use crate::root::{Pair, noted_pair};
 
 /// How often a lock that somebody holds is tried again: a look at it from outside holds it for an instant.
 const LOCK_TRIES: u32 = 5;
@@ -28,14 +29,19 @@ pub(super) enum Lock {
     Change,
 }
 
-/// Who holds the root's lock, as the file says.
+/// Who holds the root's lock, as the file's first line says.
 #[derive(Debug)]
 pub(super) struct Holder(String);
 
 impl Holder {
+    fn of(mut text: String) -> Self {
+        text.truncate(text.lines().next().map_or(0, str::len));
+        Self(text)
+    }
+
     /// Returns who wrote down last that they hold it, alive or not.
     pub(super) fn noted(root: &Path) -> Option<Self> {
-        fs::read_to_string(root.join("data/lock")).ok().map(Self)
+        fs::read_to_string(root.join("data/lock")).ok().map(Self::of)
     }
 
     /// Whether it is one operation, which ends soon.
@@ -74,7 +80,7 @@ pub(super) fn try_lock(root: &Path, purpose: Lock) -> Result<std::result::Result
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
-                return Ok(Err(Holder(fs::read_to_string(&path).unwrap_or_default())));
+                return Ok(Err(Holder::of(fs::read_to_string(&path).unwrap_or_default())));
             }
             Err(TryLockError::Error(error)) => {
                 return Err(error).with_context(|| format!("locking {}", path.display()));
@@ -87,12 +93,27 @@ pub(super) fn try_lock(root: &Path, purpose: Lock) -> Result<std::result::Result
             if purpose == Lock::Change {
                 text.push_str(CHANGE);
             }
-            file.set_len(0)
-                .and_then(|()| file.write_all_at(format!("{text}\n").as_bytes(), 0))
-                .with_context(|| format!("writing {}", path.display()))?;
+            let noted = fs::read_to_string(&path).ok().as_deref().and_then(noted_pair);
+            write(&file, &text, noted).with_context(|| format!("writing {}", path.display()))?;
             return Ok(Ok(file));
         }
     }
+}
+
+/// Notes in the held lock which log belongs to the store. To be called while the store is open: its log is there then.
+pub(super) fn note_store(lock: &File, root: &Path) -> Result<()> {
+    let path = root.join("data/lock");
+    let text = fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()))?;
+    write(lock, text.lines().next().unwrap_or_default(), Pair::of(root))
+        .with_context(|| format!("writing {}", path.display()))
+}
+
+fn write(lock: &File, holder: &str, pair: Option<Pair>) -> std::io::Result<()> {
+    let pair = pair.map_or_else(String::new, |pair| format!("{pair}\n"));
+    let text = format!("{holder}\n{pair}");
+    // A full disk has room for it: what was there is written over.
+    lock.write_all_at(text.as_bytes(), 0)?;
+    lock.set_len(text.len() as u64)
 }
 
 /// Takes the root's lock, to serve it or to lay it out. A change that is under way is waited for.

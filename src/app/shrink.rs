@@ -4,7 +4,7 @@ use std::path::Path;
 
 use anyhow::Result;
 
-use super::lock;
+use super::lock::{self, note_store};
 use crate::{
     domain::host::prune::is_worth_shrinking,
     store::{self, Store},
@@ -31,11 +31,12 @@ pub async fn shrink(root: &Path, store: &Store) -> Result<Shrunk> {
     if !is_worth_shrinking(size.bytes, size.free) {
         return Ok(Shrunk::NotWorthIt);
     }
-    let Ok(_lock) = lock(root).await else { return Ok(Shrunk::Served) };
+    let Ok(held) = lock::lock(root).await else { return Ok(Shrunk::Served) };
     let wanted = 2 * (size.bytes - size.free);
     if crate::system::disk::free_bytes(&root.join("data")).is_some_and(|free| free < wanted) {
         return Ok(Shrunk::NoSpace(wanted));
     }
+    note_store(&held, root)?;
     let path = store.path().to_owned();
     tokio::task::spawn_blocking(move || store::shrink(&path)).await??;
     Ok(Shrunk::Done)

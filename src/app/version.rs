@@ -5,11 +5,13 @@ use std::path::Path;
 use anyhow::Result;
 
 use super::{
+    init::log_of_another,
     lock::{Holder, Lock, try_lock},
-    open_store,
+    open_store, open_store_under,
 };
 use crate::{
     ops::OpError,
+    root::{Standing, standing},
     store::{self, Schema, Store, StoreError},
 };
 
@@ -33,7 +35,7 @@ pub fn open_store_to_look(root: &Path) -> Result<Store> {
     match look(root)? {
         Found::AsOurs => open_store(root),
         Found::Older => match try_lock(root, Lock::Change)? {
-            Ok(_lock) => open_store(root),
+            Ok(lock) => open_store_under(&lock, root),
             Err(holder) => {
                 Err(differs(root, &holder, store::schema_of(&root.join("data/g2.sqlite"))?).into())
             }
@@ -61,6 +63,9 @@ enum Found {
 
 fn look(root: &Path) -> Result<Found> {
     let path = root.join("data/g2.sqlite");
+    if standing(root) == Standing::LogOfAnother {
+        return Err(log_of_another(root).into());
+    }
     // Opening tells why it can't be read.
     let Ok(schema) = store::schema_of(&path) else { return Ok(Found::AsOurs) };
     if schema.found == schema.known || schema.found == 0 {

@@ -25,7 +25,11 @@ use ipc_handlers::Time;
 use rustix::{fs::FlockOperation, io::Errno};
 use serde::Serialize;
 
-use crate::{domain::rows::rfc3339, store, system::failpoint};
+use crate::{
+    domain::{host::problems::RootFault, rows::rfc3339},
+    store,
+    system::failpoint,
+};
 
 mod archive;
 mod pack;
@@ -78,6 +82,10 @@ pub fn save(root: &Path, file: &Path, with_secrets: bool, now: Time) -> Result<S
         );
     }
     let file = folder.join(name);
+    if let Some(fault @ RootFault::LogOfAnother { .. }) = crate::root::fault(root) {
+        let (why, fix) = fault.words();
+        bail!("{why}: {fix}");
+    }
     let workshop = Workshop::open(&file)?;
     let opened = pack::open(root, with_secrets).context("opening the root's own files failed")?;
     let copy = workshop.at("g2.sqlite");

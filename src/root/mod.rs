@@ -18,6 +18,7 @@ mod folders;
 mod held;
 mod kept;
 mod key;
+mod pair;
 mod private;
 mod runs;
 mod settings;
@@ -33,6 +34,7 @@ pub use folders::{make_agent_folders, make_folder, make_group_folder, read_scrip
 pub use held::HeldParts;
 pub use kept::{read_kept_bytes, read_kept_command};
 pub use key::token_key;
+pub use pair::{Pair, noted_pair};
 pub use private::{keep_private, make_private, make_private_file, open_mode, open_to_others};
 pub use runs::{
     folders_of_runs, put_result, read_run_log, read_run_log_end, read_run_prompt, remove_files_of_run,
@@ -84,6 +86,8 @@ pub enum Standing {
     Restoring,
     /// Files that belong to a store, such as `trace`, but no store: it was lost, or its disk is not mounted.
     WithoutStore { trace: PathBuf },
+    /// The store was replaced, and the log of the earlier one lies beside it.
+    LogOfAnother,
 }
 
 /// The folder in a root in which a restore makes it.
@@ -95,6 +99,7 @@ pub fn standing(root: &Path) -> Standing {
     let data = root.join("data");
     match std::fs::metadata(data.join("g2.sqlite")) {
         // One without a byte was never written to.
+        Ok(_) if pair::is_log_of_another(root) => return Standing::LogOfAnother,
         Ok(meta) if meta.len() > 0 => return Standing::Root,
         Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => return Standing::Root,
         Ok(_) | Err(_) => {}
@@ -142,6 +147,7 @@ pub fn fault(root: &Path) -> Option<RootFault> {
             return Some(RootFault::WithoutStore { root: shown, trace: name(trace) });
         }
         Standing::Restoring => return Some(RootFault::Restoring { root: shown }),
+        Standing::LogOfAnother => return Some(RootFault::LogOfAnother { root: shown }),
         Standing::Nothing if parts.is_empty() => parts.push("the contents of data/g2.sqlite"),
         Standing::Nothing | Standing::Root => {}
     }

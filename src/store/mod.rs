@@ -118,6 +118,9 @@ pub enum StoreError {
         #[source]
         error: std::io::Error,
     },
+    /// SQLite would read the other file with the log of this one.
+    #[error("the store at {path} was moved away or replaced while it was in use; put the old file back")]
+    Replaced { path: PathBuf },
     #[error("keeping a copy of the store as it is, at {path}, failed; nothing was changed")]
     KeptCopy {
         path: PathBuf,
@@ -178,7 +181,11 @@ impl StoreError {
     pub fn is_worlds_fault(&self) -> bool {
         match self {
             Self::Sqlite(fault) | Self::Read(fault) => fault.may_pass(),
-            Self::Commit(_) | Self::RolledBack | Self::Closed | Self::Index { .. } => true,
+            Self::Commit(_)
+            | Self::RolledBack
+            | Self::Closed
+            | Self::Index { .. }
+            | Self::Replaced { .. } => true,
             Self::Open { .. }
             | Self::Newer { .. }
             | Self::Older { .. }
@@ -271,7 +278,8 @@ impl Store {
         }
     }
 
-    fn of(connection: Connection, place: StoreFile) -> Result<Self> {
+    fn of(connection: Connection, mut place: StoreFile) -> Result<Self> {
+        place.keep_to_it();
         let path = place.path().to_owned();
         let feed = Arc::new(events::Feed::new());
         Ok(Self {
@@ -283,6 +291,17 @@ impl Store {
             asking: Arc::default(),
             bounds: Arc::new(RwLock::new(Bounds::NONE)),
         })
+    }
+
+    /// Has all of the log written into the store's one file. To be called at the end: somebody may copy that file alone then, or
+    /// put another in its place.
+    ///
+    /// # Errors
+    /// The store's. Readers that are in the way for longer than a second are no error.
+    pub async fn empty_log(&self) -> Result<()> {
+        let readers = Arc::clone(&self.readers);
+        let emptied = tokio::task::spawn_blocking(move || readers.place().empty_log());
+        emptied.await.map_err(|_| StoreError::Closed)?
     }
 
     /// Whether it lies on a read-only file system.

@@ -1,7 +1,10 @@
 //! Where a store's file lies, and how it is opened there to be read. On a file system that nobody writes to, SQLite can't
 //! make the index of the store's log; so it is done without.
 
-use std::path::{Path, PathBuf};
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use rusqlite::{Connection, OpenFlags};
 use rustix::{
@@ -12,12 +15,17 @@ use tempfile::TempDir;
 
 use super::{Result, StoreError};
 
+/// How long readers are waited for before the log is emptied.
+const LOG_WAIT: Duration = Duration::from_secs(1);
+
 /// Where a store is read.
 pub(super) struct StoreFile {
     path: PathBuf,
     /// How SQLite is told of it.
     name: String,
     is_read_only: bool,
+    /// Device and inode of the file once it is in use; every connection must lead to it.
+    in_use: Option<(u64, u64)>,
     /// Removed when the store is closed.
     _copy: Option<TempDir>,
 }
@@ -32,6 +40,7 @@ impl StoreFile {
             path: path.to_owned(),
             name: path.to_string_lossy().into_owned(),
             is_read_only,
+            in_use: None,
             _copy: None,
         };
         if access(path, Access::WRITE_OK) != Err(Errno::ROFS) {
@@ -67,8 +76,43 @@ impl StoreFile {
         self.is_read_only
     }
 
+    /// To be called once a connection to it is open: no other file is opened in its place from then on.
+    pub(super) fn keep_to_it(&mut self) {
+        self.in_use = which(&self.path);
+    }
+
+    /// Has all of the log written into the store, so that the one file has everything. Waits for readers at most a second; what they
+    /// hold up stays in the log.
+    ///
+    /// # Errors
+    /// As [`Self::connect`].
+    pub(super) fn empty_log(&self) -> Result<()> {
+        if self.is_read_only {
+            return Ok(());
+        }
+        self.check()?;
+        let open =
+            |error: rusqlite::Error| StoreError::Open { path: self.path.clone(), source: error.into() };
+        let connection = Connection::open(&self.path).map_err(open)?;
+        connection.busy_timeout(LOG_WAIT)?;
+        connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?;
+        Ok(())
+    }
+
+    /// Whether the file in use is the one that stands there.
+    fn check(&self) -> Result<()> {
+        if self.in_use.is_some() && which(&self.path) != self.in_use {
+            return Err(StoreError::Replaced { path: self.path.clone() });
+        }
+        Ok(())
+    }
+
     /// Opens a connection that only reads.
+    ///
+    /// # Errors
+    /// [`StoreError::Replaced`], besides what SQLite can't do.
     pub(super) fn connect(&self) -> Result<Connection> {
+        self.check()?;
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
             | OpenFlags::SQLITE_OPEN_NO_MUTEX
             | if self.name.starts_with("file:") { OpenFlags::SQLITE_OPEN_URI } else { OpenFlags::empty() };
@@ -82,7 +126,39 @@ fn copy_file(from: &Path, to: &Path) -> std::io::Result<()> {
     std::fs::copy(from, to).map(drop)
 }
 
+/// The file that stands there; `None`: nothing, or it can't be seen.
+#[expect(clippy::disallowed_methods, reason = "looks at the store's own file, which no container can write")]
+fn which(path: &Path) -> Option<(u64, u64)> {
+    use std::os::unix::fs::MetadataExt as _;
+    std::fs::metadata(path).ok().map(|meta| (meta.dev(), meta.ino()))
+}
+
 /// A path as it stands in an address.
 fn escaped(path: &Path) -> String {
     path.to_string_lossy().replace('%', "%25").replace('?', "%3f").replace('#', "%23")
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::store::{Store, StoreError};
+
+    #[tokio::test]
+    async fn a_file_that_came_into_the_place_of_the_store_in_use_is_not_opened() {
+        let dir = tempfile::tempdir().unwrap();
+        let (path, aside) = (dir.path().join("g2.sqlite"), dir.path().join("aside"));
+        let store = Store::open(&path).unwrap();
+        std::fs::rename(&path, &aside).unwrap();
+        for is_there in [false, true] {
+            if is_there {
+                std::fs::copy(&aside, &path).unwrap();
+            }
+            for outcome in [store.counts().map(drop), store.empty_log().await] {
+                assert!(matches!(outcome, Err(StoreError::Replaced { .. })), "{outcome:?}");
+            }
+        }
+        std::fs::rename(&aside, &path).unwrap();
+        store.empty_log().await.unwrap();
+        assert!(store.counts().is_ok());
+        assert_eq!(std::fs::metadata(dir.path().join("g2.sqlite-wal")).unwrap().len(), 0);
+    }
 }

@@ -9,5 +9,6 @@
 mod live;
 mod private;
 mod reached;
+mod replaced;
 mod settings;
 mod standing;

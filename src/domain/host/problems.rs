@@ -223,6 +223,8 @@ pub enum RootFault {
     WithoutStore { root: String, trace: String },
     /// A restore was begun there and has not ended.
     Restoring { root: String },
+    /// The store was replaced, and the log of the earlier one lies beside it.
+    LogOfAnother { root: String },
     /// A file lies where a folder belongs.
     NoFolder { root: String, path: String },
     /// A folder that the daemon holds open was moved away, or replaced.

@@ -448,7 +448,8 @@ impl RootFault {
     }
 
     /// Returns the problem in words, and its fix.
-    fn words(&self) -> (String, String) {
+    #[must_use]
+    pub fn words(&self) -> (String, String) {
         let owner = |root: &String| {
             format!(
                 "run g2 as the user that owns it, or make your user the owner: `chown -R \"$USER\" {root}`"
@@ -469,6 +470,12 @@ impl RootFault {
             Self::Restoring { root } => (
                 format!("a restore into {root} has not ended"),
                 format!("wait until it ends; if it was killed, `g2 --root {root} restore FILE` begins anew"),
+            ),
+            Self::LogOfAnother { root } => (
+                format!(
+                    "{root}/data/g2.sqlite was replaced: the log beside it, g2.sqlite-wal, belongs to the earlier file and has what was stored last"
+                ),
+                "put the earlier file back; without it stop g2 and move g2.sqlite-wal and g2.sqlite-shm away, and what only they have is lost".into(),
             ),
             Self::NoFolder { root, path } => {
                 (format!("{path} is not a folder"), format!("move it away and run `g2 --root {root} init`"))
