@@ -22,6 +22,8 @@ use crate::domain::mailbox::search::{Words, in_one};
 const ASKED_EVERY: i32 = 1000;
 /// How many words decide which session fits best: the longest ones.
 const RANKED: usize = 4;
+/// How many rows a volume has at most of which each is looked at once: the piece that is shown is taken while the row is found.
+const FEW: usize = 64;
 /// For how many rows of a volume one statement costs no more than a statement for one of them.
 const WALKED: usize = 32;
 /// How many sessions are shown of a search that was stopped.
@@ -38,6 +40,15 @@ struct Hit {
     row: i64,
     /// The less, the better.
     score: f64,
+    /// What is shown of that row; `None`: it is not read yet.
+    piece: Option<String>,
+}
+
+/// A volume of a group, and how many rows it has.
+#[derive(Clone, Copy)]
+struct Volume {
+    number: i64,
+    rows: usize,
 }
 
 impl Index {
@@ -75,12 +86,12 @@ fn look(
 ) -> Result<Vec<FoundSession>> {
     // What is indexed meanwhile changes nothing of it.
     let index = &*index.unchecked_transaction()?;
-    let volumes: Vec<i64> = index
-        .prepare_cached("SELECT volume FROM filled WHERE group_folder = ?1 ORDER BY volume DESC")?
-        .query_map([group.as_str()], |r| r.get("volume"))?
+    let volumes: Vec<Volume> = index
+        .prepare_cached("SELECT volume, parts FROM filled WHERE group_folder = ?1 ORDER BY volume DESC")?
+        .query_map([group.as_str()], |r| Ok(Volume { number: r.get("volume")?, rows: r.get("parts")? }))?
         .collect::<rusqlite::Result<_>>()?;
     let mut hits = Vec::new();
-    for volume in volumes {
+    for volume in &volumes {
         match unless_stopped(hits_in(index, volume, words, limit))? {
             Some(some) if !stop() => hits.extend(some),
             Some(_) | None => break,
@@ -107,41 +118,27 @@ fn look(
         best.truncate(OF_STOPPED);
         shows.store(true, Ordering::Relaxed);
     }
-    let mut volumes: Vec<i64> = Vec::new();
-    for (hit, _) in &best {
-        if !volumes.contains(&hit.volume) {
-            volumes.push(hit.volume);
-        }
-    }
     let mut pieces = BTreeMap::new();
     'volumes: for volume in volumes {
-        let rows: Vec<i64> =
-            best.iter().filter(|(hit, _)| hit.volume == volume).map(|(hit, _)| hit.row).collect();
-        let at_once = if is_dense(index, group, volume, rows.len())? { rows.len() } else { 1 };
+        let in_it = best.iter().filter(|(hit, _)| hit.volume == volume.number && hit.piece.is_none());
+        let rows: Vec<i64> = in_it.map(|(hit, _)| hit.row).collect();
+        let at_once = if is_dense(volume, rows.len()) { rows.len() } else { 1 };
         for some in rows.chunks(at_once) {
-            if unless_stopped(snippets(index, volume, some, words, &mut pieces))?.is_none() {
+            if unless_stopped(snippets(index, volume.number, some, words, &mut pieces))?.is_none() {
                 break 'volumes;
             }
         }
     }
     let shown = |(hit, session): (Hit, _)| {
-        let snippet = pieces.remove(&(hit.volume, hit.row))?;
+        let snippet = hit.piece.or_else(|| pieces.remove(&(hit.volume, hit.row)))?;
         Some(FoundSession { group: group.clone(), session, snippet })
     };
     Ok(best.into_iter().filter_map(shown).collect())
 }
 
 /// Whether a volume has few rows for each of those that are wanted: to walk past them costs less then than a statement for each.
-fn is_dense(index: &Connection, group: &Folder, volume: i64, wanted: usize) -> Result<bool> {
-    if wanted == 1 {
-        return Ok(false);
-    }
-    let rows: i64 = index
-        .prepare_cached(
-            "SELECT coalesce((SELECT parts FROM filled WHERE group_folder = ?1 AND volume = ?2), 0) AS rows",
-        )?
-        .query_row(params![group.as_str(), volume], |r| r.get("rows"))?;
-    Ok(usize::try_from(rows).is_ok_and(|rows| rows <= WALKED * wanted))
+fn is_dense(volume: Volume, wanted: usize) -> bool {
+    wanted > 1 && volume.rows <= WALKED * wanted
 }
 
 /// Returns what SQLite was not told to stop over.
@@ -153,8 +150,10 @@ fn unless_stopped<T>(outcome: rusqlite::Result<T>) -> Result<Option<T>> {
 }
 
 /// Finds the sessions of a volume in which all words occur, at most `limit`, each by the row of it that fits best.
-fn hits_in(index: &Connection, volume: i64, words: &Words, limit: usize) -> rusqlite::Result<Vec<Hit>> {
-    let said = format!("said_{volume}");
+fn hits_in(index: &Connection, volume: &Volume, words: &Words, limit: usize) -> rusqlite::Result<Vec<Hit>> {
+    let (number, shows) = (volume.number, volume.rows <= FEW);
+    let said = format!("said_{number}");
+    let piece = if shows { piece(&said, words) } else { "NULL".into() };
     let session = format!("rowid >> {PART_BITS}");
     let is_short = "instr(lower(name || ' ' || text), ?) > 0";
     let is_long = format!("{said} MATCH ?");
@@ -171,8 +170,9 @@ fn hits_in(index: &Connection, volume: i64, words: &Words, limit: usize) -> rusq
         }
     };
     let mut sql = format!(
-        "SELECT id, revision, archived_at, best, score FROM (
-           SELECT {session} AS session, rowid AS best, min({score}) AS score FROM {said} WHERE {first}"
+        "SELECT id, revision, archived_at, best, score, piece FROM (
+           SELECT session, best, min(score) AS score, piece FROM (
+             SELECT {session} AS session, rowid AS best, {score} AS score, {piece} AS piece FROM {said} WHERE {first}"
     );
     let all = phrases
         .map(|word| (is_long.as_str(), word))
@@ -183,12 +183,14 @@ fn hits_in(index: &Connection, volume: i64, words: &Words, limit: usize) -> rusq
             asked.push(word);
         }
     }
-    sql.push_str(" GROUP BY 1) JOIN seen ON id = session ORDER BY score, archived_at DESC, id DESC LIMIT ");
+    // With a limit of its own the innermost question stays one: a piece can only be taken where the words are looked up.
+    sql.push_str(" LIMIT -1) GROUP BY session) JOIN seen ON id = session ORDER BY score, archived_at DESC, id DESC LIMIT ");
     sql.push_str(&limit.to_string());
     let mut found = index.prepare_cached(&sql)?;
     let hits = found.query_map(params_from_iter(&asked), |r| {
-        let (id, version) = (r.get("id")?, version(r)?);
-        Ok(Hit { id, version, volume, row: r.get("best")?, score: r.get("score")? })
+        let (id, version, piece) = (r.get("id")?, version(r)?, r.get::<_, Option<String>>("piece")?);
+        let piece = piece.as_deref().map(shown);
+        Ok(Hit { id, version, volume: number, row: r.get("best")?, score: r.get("score")?, piece })
     })?;
     hits.collect()
 }
@@ -207,10 +209,10 @@ fn snippets(
     let (wanted, first, last) = (format!("[{numbers}]"), rows.iter().min(), rows.iter().max());
     let of =
         format!("FROM {said} WHERE rowid BETWEEN ?1 AND ?2 AND +rowid IN (SELECT value FROM json_each(?3))");
+    let piece = piece(&said, words);
     let (sql, phrases) = if words.long.is_empty() {
-        (format!("SELECT rowid AS row, substr(name || text, 1, {SHOWN}) AS piece {of}"), None)
+        (format!("SELECT rowid AS row, {piece} AS piece {of}"), None)
     } else {
-        let piece = format!("snippet({said}, -1, '**', '**', '…', {SHOWN})");
         (format!("SELECT rowid AS row, {piece} AS piece {of} AND {said} MATCH ?4"), Some(any(words)))
     };
     let mut statement = index.prepare_cached(&sql)?;
@@ -219,11 +221,24 @@ fn snippets(
         None => statement.query(params![first, last, wanted])?,
     };
     while let Some(row) = found.next()? {
-        // Pieces of one word.
-        let piece = row.get::<_, String>("piece")?.replace("****", "");
-        pieces.insert((volume, row.get("row")?), in_one(&piece).into_owned());
+        pieces.insert((volume, row.get("row")?), shown(&row.get::<_, String>("piece")?));
     }
     Ok(())
+}
+
+/// Returns the SQL for what is shown of a row of `said`.
+fn piece(said: &str, words: &Words) -> String {
+    if words.long.is_empty() {
+        format!("substr(name || text, 1, {SHOWN})")
+    } else {
+        format!("snippet({said}, -1, '**', '**', '…', {SHOWN})")
+    }
+}
+
+/// Returns a piece as people see it.
+fn shown(piece: &str) -> String {
+    // Pieces of one word.
+    in_one(&piece.replace("****", "")).into_owned()
 }
 
 /// Returns a word as the index is asked for it: nothing in it is part of the syntax.

@@ -352,7 +352,9 @@ async fn of_a_search_that_is_stopped_once_it_knows_them_the_best_are_shown() {
         stopped.push(ids.len());
         asked += 1;
     }
-    assert_eq!((stopped.first(), stopped.last()), (Some(&0), Some(&8)), "{stopped:?}");
+    // How often it is asked varies: SQLite goes on counting where the last search left off.
+    assert_eq!(stopped.first(), Some(&0), "{stopped:?}");
+    assert!(stopped.contains(&8) && stopped.iter().all(|shown| [0, 8].contains(shown)), "{stopped:?}");
 }
 
 #[tokio::test]
