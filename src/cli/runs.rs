@@ -12,7 +12,9 @@ use super::{
     CliResult, Context, Failure, attach,
     client::perform,
     filter::{Rows, Span, check_group},
-    out, show, speaker,
+    out,
+    show::{self, Sheet},
+    speaker,
     word::word,
 };
 use crate::{
@@ -28,6 +30,8 @@ use crate::{
     ops::{missing, runs::stop},
     store::Which,
 };
+
+mod told;
 
 const EXAMPLES: &str = "\
 Of a run the first 1 MiB of output is kept.
@@ -202,9 +206,8 @@ impl Runs {
                 if context.json {
                     return show::object(context, &shown);
                 }
-                let black_box = shown.black_box.take();
-                show::object(context, &shown)?;
-                match black_box {
+                told::told(&Sheet::stdout(context), &shown).into_iter().try_for_each(out::line)?;
+                match shown.black_box.take() {
                     Some(black_box) => {
                         out::line("black_box:")?;
                         show::object(context, &black_box)
