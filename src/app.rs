@@ -154,7 +154,7 @@ pub fn open_store(root: &Path) -> Result<Store> {
 /// As [`open_store`].
 fn open_store_under(lock: &File, root: &Path) -> Result<Store> {
     let store = open_store(root)?;
-    lock::note_store(lock, root)?;
+    lock::note_store(lock, root);
     Ok(store)
 }
 

@@ -11,7 +11,10 @@ use std::{
 use anyhow::{Context as _, Result, bail};
 
 use super::version::VERSION;
-use crate::root::{Pair, noted_pair};
+use crate::{
+    domain::host::errors::chain,
+    root::{Pair, noted_pair},
+};
 
 /// How often a lock that somebody holds is tried again: a look at it from outside holds it for an instant.
 const LOCK_TRIES: u32 = 5;
@@ -100,18 +103,20 @@ pub(super) fn try_lock(root: &Path, purpose: Lock) -> Result<std::result::Result
     }
 }
 
-/// Notes in the held lock which log belongs to the store. To be called while the store is open: its log is there then.
-pub(super) fn note_store(lock: &File, root: &Path) -> Result<()> {
+/// Notes in the held lock which log belongs to the store. To be called while the store is open: its log is there then. Without
+/// the note nobody notices that the store is replaced, which is no reason not to serve it.
+pub(super) fn note_store(lock: &File, root: &Path) {
     let path = root.join("data/lock");
-    let text = fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()))?;
-    write(lock, text.lines().next().unwrap_or_default(), Pair::of(root))
-        .with_context(|| format!("writing {}", path.display()))
+    let holder = fs::read_to_string(&path).map(|text| text.lines().next().unwrap_or_default().to_owned());
+    if let Err(error) = holder.and_then(|holder| write(lock, &holder, Pair::of(root))) {
+        tracing::warn!(path = %path.display(), error = %chain(&error), "which log belongs to the store can't be noted");
+    }
 }
 
 fn write(lock: &File, holder: &str, pair: Option<Pair>) -> std::io::Result<()> {
     let pair = pair.map_or_else(String::new, |pair| format!("{pair}\n"));
     let text = format!("{holder}\n{pair}");
-    // A full disk has room for it: what was there is written over.
+    // Written over what was there: most file systems have room for that on a full disk.
     lock.write_all_at(text.as_bytes(), 0)?;
     lock.set_len(text.len() as u64)
 }

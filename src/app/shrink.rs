@@ -36,7 +36,9 @@ pub async fn shrink(root: &Path, store: &Store) -> Result<Shrunk> {
     if crate::system::disk::free_bytes(&root.join("data")).is_some_and(|free| free < wanted) {
         return Ok(Shrunk::NoSpace(wanted));
     }
-    note_store(&held, root)?;
+    // It is still the file that lies there.
+    store.empty_log().await?;
+    note_store(&held, root);
     let path = store.path().to_owned();
     tokio::task::spawn_blocking(move || store::shrink(&path)).await??;
     Ok(Shrunk::Done)

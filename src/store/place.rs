@@ -78,7 +78,7 @@ impl StoreFile {
 
     /// To be called once a connection to it is open: no other file is opened in its place from then on.
     pub(super) fn keep_to_it(&mut self) {
-        self.in_use = which(&self.path);
+        self.in_use = which(&self.path).ok();
     }
 
     /// Has all of the log written into the store, so that the one file has everything. Waits for readers at most a second; what they
@@ -101,10 +101,13 @@ impl StoreFile {
 
     /// Whether the file in use is the one that stands there.
     fn check(&self) -> Result<()> {
-        if self.in_use.is_some() && which(&self.path) != self.in_use {
-            return Err(StoreError::Replaced { path: self.path.clone() });
-        }
-        Ok(())
+        let Some(in_use) = self.in_use else { return Ok(()) };
+        let is_other = match which(&self.path) {
+            Ok(there) => there != in_use,
+            // Opening it tells of any other obstacle.
+            Err(error) => error.kind() == std::io::ErrorKind::NotFound,
+        };
+        if is_other { Err(StoreError::Replaced { path: self.path.clone() }) } else { Ok(()) }
     }
 
     /// Opens a connection that only reads.
@@ -126,11 +129,11 @@ fn copy_file(from: &Path, to: &Path) -> std::io::Result<()> {
     std::fs::copy(from, to).map(drop)
 }
 
-/// The file that stands there; `None`: nothing, or it can't be seen.
+/// Device and inode of the file that stands there.
 #[expect(clippy::disallowed_methods, reason = "looks at the store's own file, which no container can write")]
-fn which(path: &Path) -> Option<(u64, u64)> {
+fn which(path: &Path) -> std::io::Result<(u64, u64)> {
     use std::os::unix::fs::MetadataExt as _;
-    std::fs::metadata(path).ok().map(|meta| (meta.dev(), meta.ino()))
+    std::fs::metadata(path).map(|meta| (meta.dev(), meta.ino()))
 }
 
 /// A path as it stands in an address.

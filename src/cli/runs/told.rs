@@ -3,16 +3,14 @@
 use ipc_handlers::Time;
 
 use super::Shown;
-use crate::{
-    cli::show::{self, Sheet},
-    domain::states::RunKind,
-};
+use crate::{cli::show::Sheet, domain::states::RunKind};
 
 /// Returns a run as lines, each a word and what it says.
 pub(super) fn told(sheet: &Sheet, shown: &Shown) -> Vec<String> {
     let Shown { run, used, refusals, black_box: _ } = shown;
-    let text = |text: &str| show::cell(&text.into());
-    let time = |at: Option<Time>| at.map_or_else(|| "not yet".into(), |at| sheet.time(at));
+    let text = |text: &str| sheet.cell("", &text.into());
+    let none = if run.ended_at.is_some() { "none" } else { "none yet" };
+    let time = |at: Option<Time>| at.map_or_else(|| none.to_owned(), |at| sheet.time(at));
     let of = match run.kind {
         RunKind::Message => "messages",
         RunKind::Task => "a task",
@@ -31,7 +29,7 @@ pub(super) fn told(sheet: &Sheet, shown: &Shown) -> Vec<String> {
     if let Some(error) = &run.error {
         rows.push(("error", text(error)));
     }
-    let container = run.container.as_deref().map_or_else(|| "none yet".into(), text);
+    let container = run.container.as_deref().map_or_else(|| none.to_owned(), text);
     rows.push(("container", format!("{container}, sandbox {}", run.sandbox.as_str())));
     let shows = if run.records == 1 { "shows it" } else { "shows them" };
     rows.push(("output", format!("{}; `g2 runs logs {}` {shows}", counted(run.records, "record"), run.id)));
