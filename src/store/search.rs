@@ -211,6 +211,15 @@ impl Store {
         known.or_else(|| self.search.path.as_deref().and_then(file::obstacle))
     }
 
+    /// Whether an [`Indexer`] has taken in all that is archived of a group by now. On a thread that may block.
+    ///
+    /// # Errors
+    /// When the newest event can't be read.
+    pub fn is_indexed(&self, group: &Folder) -> Result<bool> {
+        let event = self.read(newest)?;
+        Ok(self.search.progress().has_all(group, event))
+    }
+
     /// Waits until an [`Indexer`] has taken in all that is archived of a group by now. Safe to cancel.
     ///
     /// # Errors

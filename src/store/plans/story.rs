@@ -246,6 +246,7 @@ async fn of_commands(store: &Store) {
     while indexer.work().unwrap() {}
     for query in ["words", "w", ""] {
         store.indexed(&main_folder()).await.unwrap();
+        assert!(store.is_indexed(&main_folder()).unwrap());
         store.search(&main_folder(), query, 1, true, &(Arc::new(|| false) as Stop)).unwrap();
     }
     store.chat_of_main().await.unwrap();

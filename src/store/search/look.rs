@@ -118,8 +118,16 @@ fn look(
         best.truncate(OF_STOPPED);
         shows.store(true, Ordering::Relaxed);
     }
+    // What a stop leaves out is of what fits least.
+    let mut with_the_best: Vec<Volume> = Vec::new();
+    for (hit, _) in best.iter().filter(|(hit, _)| hit.piece.is_none()) {
+        let volume = volumes.iter().find(|volume| volume.number == hit.volume);
+        if let Some(volume) = volume.filter(|_| with_the_best.iter().all(|one| one.number != hit.volume)) {
+            with_the_best.push(*volume);
+        }
+    }
     let mut pieces = BTreeMap::new();
-    'volumes: for volume in volumes {
+    'volumes: for volume in with_the_best {
         let in_it = best.iter().filter(|(hit, _)| hit.volume == volume.number && hit.piece.is_none());
         let rows: Vec<i64> = in_it.map(|(hit, _)| hit.row).collect();
         let at_once = if is_dense(volume, rows.len()) { rows.len() } else { 1 };
