@@ -280,9 +280,13 @@ fn rescan_all(workers: &BTreeMap<Folder, Line>) {
 /// Has the workers scan whose boxes have changed.
 fn scan_changed(mail: &Mailboxes, workers: &BTreeMap<Folder, Line>) {
     let open = mail.boxes.open();
+    // Both are in the order of the folders: looking up each of a thousand groups would cost as much as the look itself.
+    let mut opened = open.iter().peekable();
     for (folder, worker) in workers {
+        while opened.next_if(|(other, _)| *other < folder).is_some() {}
+        let boxes = opened.next_if(|(other, _)| *other == folder);
         // What can't be looked at now is opened again by the scan.
-        if open.get(folder).is_none_or(|boxes| has_changed(boxes) != Some(false)) {
+        if boxes.is_none_or(|(_, boxes)| has_changed(boxes) != Some(false)) {
             let _ = worker.jobs.send(Job::Scan(worker.sight()));
         }
     }

@@ -24,6 +24,9 @@ use crate::{
 /// However far off the next task is, the clocks are looked at this often: they may have been set.
 const LONGEST_SLEEP_MS: i64 = 60_000;
 
+/// How often the zone's data are looked at, at most: tasks may change all the time.
+const ZONES_EVERY: Duration = Duration::from_secs(1);
+
 /// The clocks by which tasks run.
 pub struct Watched {
     store: Store,
@@ -33,6 +36,9 @@ pub struct Watched {
     /// As they were when they were looked at last.
     stamp: String,
     reading: Reading,
+    /// When the zone and its rules were looked at last, and whether that was left out since.
+    zones_looked: Option<Instant>,
+    owes_zones: bool,
     /// Where the steady clock began to count.
     began: Instant,
     /// What changed, while the times of tasks are still to be found anew.
@@ -50,8 +56,19 @@ impl Watched {
         let stamp = source.stamp(&zone);
         let reading = Reading { clock: clock::now(), steady_ms: 0 };
         let owed = store.clocks_changed(&zone, &stamp, reading.clock)?;
-        let mut watched =
-            Self { store, config, zones, source, stamp, reading, began: clock::monotonic(), owed };
+        let began = clock::monotonic();
+        let mut watched = Self {
+            store,
+            config,
+            zones,
+            source,
+            stamp,
+            reading,
+            zones_looked: None,
+            owes_zones: false,
+            began,
+            owed,
+        };
         watched.find_anew().await?;
         Ok(watched)
     }
@@ -78,6 +95,12 @@ impl Watched {
         let zone = self.zones.of(None).name;
         let wanted = self.config.now().zone_source.clone();
         let is_set = wanted != self.source;
+        let now = clock::monotonic();
+        if !is_set && self.zones_looked.is_some_and(|last| now.duration_since(last) < ZONES_EVERY) {
+            self.owes_zones = true;
+            return;
+        }
+        (self.zones_looked, self.owes_zones) = (Some(now), false);
         self.source = wanted;
         let (source, named) = (self.source.clone(), zone.clone());
         let stamp = spawn_blocking(move || source.stamp(&named)).await.unwrap_or_else(|_| self.stamp.clone());
@@ -141,7 +164,11 @@ pub async fn run(mut watched: Watched, due: Arc<Notify>, stop: CancellationToken
                 1000
             }
         };
-        let sleep = tokio::time::sleep(Duration::from_millis(sleep_ms.unsigned_abs()));
+        let mut sleep = Duration::from_millis(sleep_ms.unsigned_abs());
+        if watched.owes_zones {
+            sleep = sleep.min(ZONES_EVERY);
+        }
+        let sleep = tokio::time::sleep(sleep);
         tokio::select! {
             () = stop.cancelled() => return,
             _ = feed.next() => {}

@@ -293,9 +293,10 @@ pub(super) fn at_once(mail: &Mailboxes, pending: &Pending) -> Option<Vec<u8>> {
     if Words::of(&wanted.query).is_everything() {
         return None;
     }
-    let indexed = async { tokio::time::timeout(SOON, mail.store.indexed(folder)).await };
-    if !matches!(Handle::current().block_on(indexed), Ok(Ok(()))) {
-        return None;
+    // Mostly there is nothing to wait for.
+    if !mail.store.is_indexed(folder).ok()? {
+        let indexed = async { tokio::time::timeout(SOON, mail.store.indexed(folder)).await };
+        Handle::current().block_on(indexed).ok()?.ok()?;
     }
     let _at_work = mail.searches.places.try_acquire().ok()?;
     let found = look(mail, folder, wanted, true, SOON).ok().filter(|found| found.unsearched.is_none())?;
