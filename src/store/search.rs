@@ -217,7 +217,19 @@ impl Store {
     /// When the newest event can't be read.
     pub fn is_indexed(&self, group: &Folder) -> Result<bool> {
         let event = self.read(newest)?;
-        Ok(self.search.progress().has_all(group, event))
+        Ok(self.has_taken_in(group, event))
+    }
+
+    /// Whether an [`Indexer`] has taken in all that is archived of a group up to an event. Events that are nothing to it wake none.
+    fn has_taken_in(&self, group: &Folder, event: i64) -> bool {
+        let mut progress = self.search.progress();
+        if let Some(reached) = progress.reached
+            && reached < event
+            && self.feed.is_without(&FOLLOWED, reached, event)
+        {
+            progress.reached = Some(event);
+        }
+        progress.has_all(group, event)
     }
 
     /// Waits until an [`Indexer`] has taken in all that is archived of a group by now. Safe to cancel.
@@ -228,7 +240,7 @@ impl Store {
         let event = self.newest_event().await?;
         let mut moved = self.search.moved.subscribe();
         let mut ask = tokio::time::interval(ASK_AGAIN);
-        while !self.search.progress().has_all(group, event) {
+        while !self.has_taken_in(group, event) {
             tokio::select! {
                 // The newest event may be of a kind that wakes no indexer.
                 _ = ask.tick() => self.search.renewed.notify_one(),

@@ -386,6 +386,29 @@ async fn a_search_waits_for_what_was_archived_before_it() {
 }
 
 #[tokio::test]
+async fn what_is_nothing_to_the_index_keeps_no_search_waiting() {
+    let all = Archive::new();
+    let (main, other) = (folder("main"), folder("other"));
+    all.keep("main", "s-1", "x", "about trains", 1).await;
+    all.index();
+    for n in 0..3 {
+        all.store
+            .write(move |c| {
+                c.execute("INSERT INTO events (at, kind, subject) VALUES (0, 'task', ?1)", [n])
+                    .map_err(Into::into)
+            })
+            .await
+            .unwrap();
+        assert!(all.store.is_indexed(&main).unwrap(), "the indexer has not looked since");
+    }
+    all.keep("main", "s-2", "x", "about planes", 1).await;
+    assert!(!all.store.is_indexed(&main).unwrap());
+    assert!(!all.store.is_indexed(&other).unwrap(), "nobody knows yet whose it is");
+    all.index();
+    assert!(all.store.is_indexed(&main).unwrap() && all.store.is_indexed(&other).unwrap());
+}
+
+#[tokio::test]
 async fn events_that_are_gone_unread_are_made_up_for() {
     let all = Archive::new();
     let first = all.keep("main", "s-1", "x", "about trains", 1).await;

@@ -192,6 +192,13 @@ impl Feed {
         self.bell.send_modify(|_| {});
     }
 
+    /// Whether none of the events after `cursor`, up to `newest`, is of these kinds, as far as is known without reading.
+    pub(in crate::store) fn is_without(&self, kinds: &[EventKind], cursor: i64, newest: i64) -> bool {
+        self.recent.try_lock().is_ok_and(|recent| {
+            recent.has_all(cursor, newest) && recent.of(cursor).all(|event| !kinds.contains(&event.kind))
+        })
+    }
+
     /// Reads what comes after `cursor`, unless it is known by now; whether something before it was removed unread.
     pub(in crate::store) fn read(
         &self,
@@ -215,16 +222,21 @@ impl Feed {
 }
 
 impl Recent {
+    /// Whether all events after `cursor`, up to `newest`, are in memory.
+    fn has_all(&self, cursor: i64, newest: i64) -> bool {
+        let last = self.events.back().map_or(self.after, |last| Some(last.seq));
+        self.after.is_some_and(|from| from <= cursor) && last.is_some_and(|last| last >= newest)
+    }
+
+    /// Returns the events in memory after `cursor`.
+    fn of(&self, cursor: i64) -> impl Iterator<Item = &Arc<FeedEvent>> {
+        let first = self.events.partition_point(|event| event.seq <= cursor);
+        self.events.range(first..)
+    }
+
     /// Returns the events after `cursor`; `None`: not all of them up to `newest` are in memory.
     fn after(&self, cursor: i64, newest: i64) -> Option<Vec<Arc<FeedEvent>>> {
-        let all = self.after.is_some_and(|from| from <= cursor)
-            && self
-                .events
-                .back()
-                .map_or(self.after, |last| Some(last.seq))
-                .is_some_and(|last| last >= newest);
-        let first = self.events.partition_point(|event| event.seq <= cursor);
-        all.then(|| self.events.range(first..).take(AT_ONCE).cloned().collect())
+        self.has_all(cursor, newest).then(|| self.of(cursor).take(AT_ONCE).cloned().collect())
     }
 
     /// Takes events in that were read after `cursor`.
