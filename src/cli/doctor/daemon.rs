@@ -87,7 +87,7 @@ fn judge(lock: &Lock, socket: &Socket, root: &Path) -> Vec<Row> {
                 "the daemon (process {}) does not hold data/lock: the file was replaced, and a second daemon could start",
                 status.pid
             ),
-            "restart the daemon, and never remove data/lock",
+            "restart the daemon, and never remove data/lock while g2 runs",
         ),
         (Lock::Free, Socket::Absent | Socket::Stale | Socket::Mute(_)) => Row::ok("lock", "nobody holds it"),
         (Lock::Held(pid), _) => Row::ok("lock", format!("held by {}", holder(pid))),
