@@ -212,8 +212,12 @@ impl Feed {
         }
         let (events, oldest) = (events_after(c, cursor, AT_ONCE)?, oldest(c)?);
         let events: Vec<_> = events.into_iter().map(Arc::new).collect();
-        recent.learn(cursor, &events);
-        Ok((events, oldest.is_none_or(|(first, _)| first > cursor.saturating_add(1))))
+        let missed = oldest.is_none_or(|(first, _)| first > cursor.saturating_add(1));
+        // What was removed unread each reader has to find out.
+        if !missed {
+            recent.learn(cursor, &events);
+        }
+        Ok((events, missed))
     }
 
     fn readers(&self) -> MutexGuard<'_, Readers> {
@@ -534,6 +538,27 @@ mod tests {
     use futures_util::FutureExt as _;
 
     use super::*;
+
+    #[tokio::test]
+    async fn each_reader_is_told_that_events_were_removed_before_it_read_them() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("g2.sqlite");
+        let store = Store::open(&path).unwrap();
+        let (mut one, mut other) = (store.follow_from(0), store.follow_from(0));
+        let elsewhere = Connection::open(&path).unwrap();
+        for n in 0..6 {
+            let add = "INSERT INTO events (at, kind, subject) VALUES (0, 'session', ?1)";
+            elsewhere.execute(add, [n]).unwrap();
+        }
+        elsewhere.execute("DELETE FROM events WHERE seq <= 2", []).unwrap();
+        store.feed.know(6);
+        for reader in [&mut one, &mut other] {
+            let news = reader.look().await.unwrap();
+            assert!(news.missed, "{news:?}");
+            assert_eq!(news.events.iter().map(|event| event.seq).collect::<Vec<_>>(), [3, 4, 5, 6]);
+        }
+        assert!(!store.feed.is_without(&[EventKind::Group], 0, 6), "nobody knows what was removed");
+    }
 
     #[test]
     fn who_is_woken_by_several_at_once_is_told_each_event_of_its_kinds_once() {
