@@ -142,6 +142,7 @@ fn escaped(path: &Path) -> String {
 }
 
 #[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "a test plays the user, who moves files")]
 mod tests {
     use crate::store::{Store, StoreError};
 

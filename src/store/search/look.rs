@@ -118,7 +118,7 @@ fn look(
         best.truncate(OF_STOPPED);
         shows.store(true, Ordering::Relaxed);
     }
-    // What a stop leaves out is of what fits least.
+    // In the order of their best hits: what a stop leaves out is mostly of what fits less.
     let mut with_the_best: Vec<Volume> = Vec::new();
     for (hit, _) in best.iter().filter(|(hit, _)| hit.piece.is_none()) {
         let volume = volumes.iter().find(|volume| volume.number == hit.volume);
