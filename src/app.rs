@@ -137,9 +137,7 @@ fn remove_old_indexes(root: &Path) {
 /// # Errors
 /// What could not be opened, and why; the log beside it belongs to another store.
 pub fn open_store(root: &Path) -> Result<Store> {
-    if crate::root::standing(root) == crate::root::Standing::LogOfAnother {
-        return Err(init::log_of_another(root).into());
-    }
+    init::check_log(root)?;
     let data = root.join("data");
     fs::create_dir_all(&data).with_context(|| format!("making {}", data.display()))?;
     let path = data.join("g2.sqlite");

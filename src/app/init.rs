@@ -96,8 +96,12 @@ fn restoring(root: &Path) -> OpError {
         .hint("wait until it ends; if it was killed, `g2 restore FILE` begins anew")
 }
 
-/// The refusal to open a store beside the log of another.
-pub(super) fn log_of_another(root: &Path) -> OpError {
+/// Refuses a root whose store lies beside the log of another.
+pub(super) fn check_log(root: &Path) -> Result<(), OpError> {
+    if standing(root) == Standing::LogOfAnother { Err(log_of_another(root)) } else { Ok(()) }
+}
+
+fn log_of_another(root: &Path) -> OpError {
     let (why, fix) = RootFault::LogOfAnother { root: root.display().to_string() }.words();
     OpError::refused(why).hint(fix)
 }

@@ -5,13 +5,12 @@ use std::path::Path;
 use anyhow::Result;
 
 use super::{
-    init::log_of_another,
+    init::check_log,
     lock::{Holder, Lock, try_lock},
     open_store, open_store_under,
 };
 use crate::{
     ops::OpError,
-    root::{Standing, standing},
     store::{self, Schema, Store, StoreError},
 };
 
@@ -63,9 +62,7 @@ enum Found {
 
 fn look(root: &Path) -> Result<Found> {
     let path = root.join("data/g2.sqlite");
-    if standing(root) == Standing::LogOfAnother {
-        return Err(log_of_another(root).into());
-    }
+    check_log(root)?;
     // Opening tells why it can't be read.
     let Ok(schema) = store::schema_of(&path) else { return Ok(Found::AsOurs) };
     if schema.found == schema.known || schema.found == 0 {

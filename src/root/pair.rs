@@ -1,6 +1,7 @@
 //! Which log belongs to the store. SQLite finds a log by its name alone: beside another store's file it would write the one's
 //! pages into the other, or remove the log of a store that is in use. So each holder of the root's lock notes the two
-//! files in `data/lock`, by inode and by when they were made: a new file may get the inode of one that was removed.
+//! files in `data/lock`, each by its inode and its time of birth. The inode alone is not enough: a new file may get that of
+//! a removed one.
 //!
 //! | the files, beside the note | then |
 //! |---|---|
@@ -15,7 +16,7 @@ use std::{
     time::UNIX_EPOCH,
 };
 
-/// A file, by its inode and when it was made, ns since 1970; 0 where the file system does not say.
+/// A file: its inode and its time of birth, ns since 1970; 0 where the file system does not say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct FileId {
     inode: u64,

@@ -99,7 +99,7 @@ impl StoreFile {
         Ok(())
     }
 
-    /// Whether the file in use is the one that stands there.
+    /// Refuses another file in the place of the one in use.
     fn check(&self) -> Result<()> {
         let Some(in_use) = self.in_use else { return Ok(()) };
         let is_other = match which(&self.path) {

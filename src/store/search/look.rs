@@ -22,7 +22,7 @@ use crate::domain::mailbox::search::{Words, in_one};
 const ASKED_EVERY: i32 = 1000;
 /// How many words decide which session fits best: the longest ones.
 const RANKED: usize = 4;
-/// How many rows a volume has at most of which each is looked at once: the piece that is shown is taken while the row is found.
+/// In a volume of at most this many rows the piece that is shown is read while its row is found.
 const FEW: usize = 64;
 /// For how many rows of a volume one statement costs no more than a statement for one of them.
 const WALKED: usize = 32;
@@ -40,7 +40,7 @@ struct Hit {
     row: i64,
     /// The less, the better.
     score: f64,
-    /// What is shown of that row; `None`: it is not read yet.
+    /// The piece of that row that is shown; `None`: not read yet.
     piece: Option<String>,
 }
 
@@ -86,13 +86,13 @@ fn look(
 ) -> Result<Vec<FoundSession>> {
     // What is indexed meanwhile changes nothing of it.
     let index = &*index.unchecked_transaction()?;
-    let volumes: Vec<Volume> = index
+    let mut volumes: Vec<Volume> = index
         .prepare_cached("SELECT volume, parts FROM filled WHERE group_folder = ?1 ORDER BY volume DESC")?
         .query_map([group.as_str()], |r| Ok(Volume { number: r.get("volume")?, rows: r.get("parts")? }))?
         .collect::<rusqlite::Result<_>>()?;
     let mut hits = Vec::new();
     for volume in &volumes {
-        match unless_stopped(hits_in(index, volume, words, limit))? {
+        match unless_stopped(hits_in(index, *volume, words, limit))? {
             Some(some) if !stop() => hits.extend(some),
             Some(_) | None => break,
         }
@@ -119,15 +119,11 @@ fn look(
         shows.store(true, Ordering::Relaxed);
     }
     // In the order of their best hits: what a stop leaves out is mostly of what fits less.
-    let mut with_the_best: Vec<Volume> = Vec::new();
-    for (hit, _) in best.iter().filter(|(hit, _)| hit.piece.is_none()) {
-        let volume = volumes.iter().find(|volume| volume.number == hit.volume);
-        if let Some(volume) = volume.filter(|_| with_the_best.iter().all(|one| one.number != hit.volume)) {
-            with_the_best.push(*volume);
-        }
-    }
+    volumes.sort_by_cached_key(|volume| {
+        best.iter().position(|(hit, _)| hit.volume == volume.number).unwrap_or(usize::MAX)
+    });
     let mut pieces = BTreeMap::new();
-    'volumes: for volume in with_the_best {
+    'volumes: for volume in volumes {
         let in_it = best.iter().filter(|(hit, _)| hit.volume == volume.number && hit.piece.is_none());
         let rows: Vec<i64> = in_it.map(|(hit, _)| hit.row).collect();
         let at_once = if is_dense(volume, rows.len()) { rows.len() } else { 1 };
@@ -158,7 +154,7 @@ fn unless_stopped<T>(outcome: rusqlite::Result<T>) -> Result<Option<T>> {
 }
 
 /// Finds the sessions of a volume in which all words occur, at most `limit`, each by the row of it that fits best.
-fn hits_in(index: &Connection, volume: &Volume, words: &Words, limit: usize) -> rusqlite::Result<Vec<Hit>> {
+fn hits_in(index: &Connection, volume: Volume, words: &Words, limit: usize) -> rusqlite::Result<Vec<Hit>> {
     let (number, shows) = (volume.number, volume.rows <= FEW);
     let said = format!("said_{number}");
     let piece = if shows { piece(&said, words) } else { "NULL".into() };
@@ -234,7 +230,7 @@ fn snippets(
     Ok(())
 }
 
-/// Returns the SQL for what is shown of a row of `said`.
+/// Returns the SQL expression for the piece that is shown of a row of `said`.
 fn piece(said: &str, words: &Words) -> String {
     if words.long.is_empty() {
         format!("substr(name || text, 1, {SHOWN})")

@@ -10,6 +10,7 @@ fn refusal(root: &Root, arguments: &[&str]) -> String {
     // One that is not refused serves for ever.
     let mut command = Command::new("timeout");
     command.args(["60", env!("CARGO_BIN_EXE_g2"), "--root"]).arg(root.path()).args(arguments);
+    command.env_clear().env("PATH", "/usr/bin:/bin").env("TZ", "UTC");
     let output = command.output().unwrap();
     assert_ne!(output.status.code(), Some(0), "{arguments:?}: {output:?}");
     String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
@@ -125,7 +126,7 @@ fn a_root_that_is_copied_or_whose_store_is_replaced_in_order_is_served() {
         .unwrap();
     assert!(copied.status.success(), "{copied:?}");
     assert!(String::from_utf8_lossy(&copied.stdout).contains("before"), "{copied:?}");
-    // Behind an orderly stop the store's one file has everything, and behind a change without a daemon too.
+    // After an orderly stop, and after a change without a daemon, the store's one file has everything.
     let daemon = root.serve();
     assert_eq!(daemon.terminate(), Some(0));
     assert!(!has_log(&root), "an orderly stop empties the log");

@@ -475,7 +475,7 @@ impl RootFault {
                 format!(
                     "{root}/data/g2.sqlite was replaced: the log beside it, g2.sqlite-wal, belongs to the earlier file and has what was stored last"
                 ),
-                "put the earlier file back with mv; if it had to be copied, and was copied after every g2 had ended, remove data/lock; if it is lost, end every g2, move g2.sqlite-wal and g2.sqlite-shm away, and lose what only they have".into(),
+                "put the earlier file back with mv; if this is a copy of it that was made after every g2 had ended, remove data/lock; if it is lost, end every g2, then move g2.sqlite-wal and g2.sqlite-shm away: what only they hold is lost".into(),
             ),
             Self::NoFolder { root, path } => {
                 (format!("{path} is not a folder"), format!("move it away and run `g2 --root {root} init`"))
