@@ -3,10 +3,11 @@
 
 use std::collections::BTreeMap;
 
-use ipc_handlers::Folder;
+use ipc_handlers::{Folder, Time};
 use rusqlite::{Connection, OptionalExtension, Row};
 
-use super::{Result, Store, columns::Columns as _};
+use super::{Result, Store, columns::Columns as _, talk::attachments::media_use};
+use crate::domain::platforms::attachments::MediaUse;
 
 /// What is counted of a group. A number below zero was counted wrongly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,6 +70,12 @@ impl Store {
     /// Returns how many bytes are stored of a group.
     pub fn stored_by(&self, group: &Folder) -> Result<u64> {
         self.read(|c| stored_by(c, group))
+    }
+
+    /// Returns how much of files there is, and how many bytes are stored of a group: files that it sends to a chat are measured by
+    /// both. It is read in place, by the thread that takes their command in.
+    pub fn room_taken(&self, group: &Folder, chat: &str, now: Time) -> Result<(MediaUse, u64)> {
+        self.read(|c| Ok((media_use(c, chat, now)?, stored_by(c, group)?)))
     }
 }
 

@@ -241,9 +241,7 @@ fn one(
 
 /// Returns how much of files there is, and how much of the group is stored.
 fn used(mail: &Mailboxes, pending: &Pending, chat: &str) -> Result<(MediaUse, u64), Refusal> {
-    let used = tokio::runtime::Handle::current().block_on(mail.store.media_use(chat, clock::now()));
-    let stored = mail.store.stored_by(&pending.claimed.folder);
-    used.and_then(|used| Ok((used, stored?))).map_err(|error| {
+    mail.store.room_taken(&pending.claimed.folder, chat, clock::now()).map_err(|error| {
         tracing::error!(error = %chain(&error), "the room for files can't be read");
         Refusal::internal()
     })

@@ -338,6 +338,7 @@ async fn of_the_outbox(store: &Store) {
     assert!(store.attachments_said(first.id).await.unwrap().is_empty());
     assert_eq!(store.attachments(1).await.unwrap().len(), 1);
     assert_eq!(store.media_use("local:main", NOW).await.unwrap().all, 1);
+    assert_eq!(store.room_taken(&main_folder(), "local:main", NOW).unwrap().0.all, 1);
     assert!(store.names_file(&[0; 32]).unwrap());
     store.more_ids(first.id, vec!["p1b".into()]).await.unwrap();
     assert_eq!(store.said_as("local:main", "p1").await.unwrap(), Some(first.id));
