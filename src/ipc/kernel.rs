@@ -5,16 +5,16 @@
     reason = "name_to_handle_at, F_SETLEASE and FS_IOC_FSSETXATTR are reached through libc only, and tokio trusts the caller with a descriptor; this file is their door"
 )]
 
-use std::{
-    io,
-    os::fd::{AsFd, AsRawFd as _, OwnedFd},
-};
+use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
 
 use rustix::{
     fs::{IFlags, ioctl_getflags, ioctl_setflags},
     io::{Errno, Result},
 };
-use tokio::io::{Interest, unix::AsyncFd};
+use tokio::io::{
+    Interest,
+    unix::{AsyncFd, AsyncFdRegisterError},
+};
 
 /// The kernel's own limit on the size of a file handle, bytes.
 const MAX_HANDLE: usize = libc::MAX_HANDLE_SZ as usize;
@@ -44,13 +44,15 @@ struct Handle {
 /// Returns a descriptor of which a task can wait until something can be read.
 ///
 /// # Errors
-/// When the kernel lets nobody wait for it.
+/// When the kernel lets nobody wait for it: the descriptor, with why.
 ///
 /// # Panics
 /// Outside a runtime of tokio.
-pub(super) fn awaited(descriptor: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
-    // SAFETY: the `AsyncFd` owns the `OwnedFd`, which is one open descriptor, always the same, until it is dropped.
-    Ok(unsafe { AsyncFd::register_with_interest(descriptor, Interest::READABLE) }?)
+pub(super) fn awaited(
+    descriptor: OwnedFd,
+) -> std::result::Result<AsyncFd<OwnedFd>, AsyncFdRegisterError<OwnedFd>> {
+    // SAFETY: the `AsyncFd` owns the `OwnedFd`, which is one open descriptor, always the same, until it is dropped or taken out.
+    unsafe { AsyncFd::register_with_interest(descriptor, Interest::READABLE) }
 }
 
 /// Returns the file handle of an open file: its kind, then its bytes. Inode and generation, so it is the same after a

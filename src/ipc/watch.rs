@@ -17,7 +17,7 @@ use std::{
 
 use ipc_handlers::Folder;
 use rustix::{
-    fd::OwnedFd,
+    fd::{AsFd, BorrowedFd, OwnedFd},
     fs::inotify::{self, CreateFlags, ReadFlags, Reader, WatchFlags},
     io::Errno,
 };
@@ -54,8 +54,8 @@ pub enum WatchError {
 const READ: usize = 16 << 10;
 /// The bytes of the longest event, with a name of 255 bytes.
 const LONGEST: usize = 16 + 256;
-/// After this many reads in a row that told nothing, a rest comes before the next read: each claim makes an event that tells
-/// nothing. While events are left to read there is no rest.
+/// After this many reads in a row that told nothing, a rest comes before each further read, until one finds no event or tells
+/// something: each claim makes an event that tells nothing. While events are left to read there is no rest.
 const IDLE_READS: u32 = 16;
 const REST: Duration = Duration::from_millis(1);
 
@@ -76,14 +76,53 @@ const TOLD: WatchFlags = WatchFlags::MOVED_TO
 #[derive(Debug)]
 pub struct Watch {
     /// `None`: there is none to be had by now.
-    instance: Option<AsyncFd<OwnedFd>>,
+    instance: Option<Instance>,
     watched: Watched,
     buffer: Box<[MaybeUninit<u8>]>,
     /// Read and not taken yet.
     told: VecDeque<Hint>,
     /// How many reads in a row told nothing.
     idle: u32,
-    rests_until: Option<Instant>,
+}
+
+/// An inotify instance.
+#[derive(Debug)]
+enum Instance {
+    /// Its events wake the task that waits for them.
+    Awaited(AsyncFd<OwnedFd>),
+    /// Its events wake nobody: to wake a thread for each costs more than the claim that makes it.
+    Rests { instance: OwnedFd, until: Instant },
+}
+
+impl Instance {
+    /// Has its events wake nobody for a while.
+    fn rest(self) -> Self {
+        let until = Instant::now() + REST;
+        match self {
+            Self::Awaited(instance) => Self::Rests { instance: instance.into_inner(), until },
+            Self::Rests { instance, .. } => Self::Rests { instance, until },
+        }
+    }
+
+    /// Has its events wake who waits for them, those that are there already too. While the kernel does not take it up, it rests.
+    fn wait(self) -> Self {
+        match self {
+            Self::Awaited(_) => self,
+            Self::Rests { instance, .. } => match awaited(instance) {
+                Ok(instance) => Self::Awaited(instance),
+                Err(error) => Self::Rests { instance: error.into_parts().0, until: Instant::now() + REST },
+            },
+        }
+    }
+}
+
+impl AsFd for Instance {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Awaited(instance) => instance.as_fd(),
+            Self::Rests { instance, .. } => instance.as_fd(),
+        }
+    }
 }
 
 /// The kernel's number of a watch.
@@ -106,7 +145,6 @@ impl Default for Watch {
             buffer: Box::new_uninit_slice(READ),
             told: VecDeque::new(),
             idle: 0,
-            rests_until: None,
         }
     }
 }
@@ -114,44 +152,33 @@ impl Default for Watch {
 impl Watch {
     /// Waits for the next hint; for ever while nothing can be watched. Safe to cancel.
     pub async fn next(&mut self) -> Hint {
-        let Some(instance) = &self.instance else { return std::future::pending().await };
         loop {
             // Containers may see to it that there is always something to read.
             tokio::task::coop::consume_budget().await;
             if let Some(hint) = self.told.pop_front() {
                 return hint;
             }
-            if let Some(rests_until) = self.rests_until {
-                tokio::time::sleep_until(rests_until).await;
-            }
-            let Ok(mut ready) = instance.readable().await else { return std::future::pending().await };
-            let mut reader = Reader::new(instance, &mut self.buffer);
-            let mut events = 0;
-            loop {
-                match reader.next() {
-                    Ok(event) => {
-                        events += 1;
-                        let name = event.file_name().map(|name| OsStr::from_bytes(name.to_bytes()));
-                        self.told.extend(self.watched.hint(event.wd(), event.events(), name));
-                    }
-                    Err(Errno::AGAIN) => ready.clear_ready(),
-                    // The next event is waited for: an error that stays keeps nobody busy.
-                    Err(_) => {
-                        self.told.push_back(Hint::Rescan);
+            let events = match &self.instance {
+                None => return std::future::pending().await,
+                Some(Instance::Awaited(instance)) => {
+                    let Ok(mut ready) = instance.readable().await else {
+                        return std::future::pending().await;
+                    };
+                    let events = read(instance, &mut self.buffer, &mut self.watched, &mut self.told);
+                    if !events.more {
                         ready.clear_ready();
                     }
+                    events
                 }
-                if reader.is_buffer_empty() {
-                    break;
+                Some(Instance::Rests { instance, until }) => {
+                    tokio::time::sleep_until(*until).await;
+                    read(instance, &mut self.buffer, &mut self.watched, &mut self.told)
                 }
-            }
-            // There was room for one more: what comes from now on makes it readable anew.
-            let is_all = (events + 1) * LONGEST <= READ;
-            if is_all {
-                ready.clear_ready();
-            }
-            self.idle = if is_all && self.told.is_empty() { self.idle.saturating_add(1) } else { 0 };
-            self.rests_until = (self.idle >= IDLE_READS).then(|| Instant::now() + REST);
+            };
+            let tells_nothing = events.count > 0 && !events.more && self.told.is_empty();
+            self.idle = if tells_nothing { self.idle.saturating_add(1) } else { 0 };
+            let rests = self.idle >= IDLE_READS;
+            self.instance = self.instance.take().map(|it| if rests { it.rest() } else { it.wait() });
         }
     }
 
@@ -194,12 +221,13 @@ impl Watch {
         self.end(group, numbers);
     }
 
-    fn begin(&mut self) -> Result<&AsyncFd<OwnedFd>, WatchError> {
+    fn begin(&mut self) -> Result<&Instance, WatchError> {
         let instance = match self.instance.take() {
             Some(instance) => instance,
             None => inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)
                 .map_err(io::Error::from)
-                .and_then(awaited)
+                .and_then(|instance| Ok(awaited(instance)?))
+                .map(Instance::Awaited)
                 .map_err(WatchError::NoWatcher)?,
         };
         Ok(self.instance.insert(instance))
@@ -214,6 +242,43 @@ impl Watch {
             self.watched.boxes.remove(&number);
             // It went away by itself, or the box did.
             let _ = self.instance.as_ref().map(|instance| inotify::remove_watch(instance, number));
+        }
+    }
+}
+
+/// What a read found.
+struct Events {
+    count: usize,
+    /// There may be more to read.
+    more: bool,
+}
+
+/// Reads as many events as there is room for, and says what they mean.
+fn read(
+    instance: impl AsFd,
+    buffer: &mut [MaybeUninit<u8>],
+    watched: &mut Watched,
+    told: &mut VecDeque<Hint>,
+) -> Events {
+    let mut reader = Reader::new(instance, buffer);
+    let mut count = 0;
+    loop {
+        match reader.next() {
+            Ok(event) => {
+                count += 1;
+                let name = event.file_name().map(|name| OsStr::from_bytes(name.to_bytes()));
+                told.extend(watched.hint(event.wd(), event.events(), name));
+            }
+            Err(Errno::AGAIN) => return Events { count, more: false },
+            // The next event is waited for: an error that stays keeps nobody busy.
+            Err(_) => {
+                told.push_back(Hint::Rescan);
+                return Events { count, more: false };
+            }
+        }
+        if reader.is_buffer_empty() {
+            // There was room for one more: what comes from now on makes it readable anew.
+            return Events { count, more: (count + 1) * LONGEST > READ };
         }
     }
 }

@@ -42,6 +42,10 @@ impl World {
         tokio::time::timeout(Duration::from_secs(60), self.watch.next()).await.expect("a hint")
     }
 
+    fn rests(&self) -> bool {
+        matches!(self.watch.instance, Some(Instance::Rests { .. }))
+    }
+
     fn file(&self, in_box: CommandBox, name: &str) -> Hint {
         Hint::File { folder: self.boxes.folder().clone(), in_box, name: name.into() }
     }
@@ -94,20 +98,59 @@ async fn a_claim_is_one_event_and_no_hint() {
 async fn what_tells_nothing_again_and_again_is_read_after_a_rest_and_delays_nothing_else() {
     let mut w = world();
     for n in 0..IDLE_READS {
-        assert!(w.watch.rests_until.is_none());
+        assert!(!w.rests());
         std::fs::write(w.path(CommandBox::Tasks, &format!("{n}.txt")), "no command").unwrap();
         while w.watch.idle <= n {
             assert_eq!(w.watch.next().now_or_never(), None);
             tokio::task::yield_now().await;
         }
     }
-    assert!(w.watch.rests_until.is_some());
+    assert!(w.rests());
     for name in ["a.json", "b.json"] {
         w.publish(CommandBox::Tasks, name);
         let told = w.file(CommandBox::Tasks, name);
         assert_eq!(w.next().await, told);
-        assert!(w.watch.rests_until.is_none(), "something was told");
+        assert!(!w.rests(), "something was told");
     }
+}
+
+#[tokio::test]
+async fn after_a_rest_in_which_nothing_came_the_next_event_wakes_at_once() {
+    let mut w = world();
+    w.watch.instance = w.watch.instance.take().map(Instance::rest);
+    // What tells nothing is read after a rest, and after one more.
+    std::fs::write(w.path(CommandBox::Tasks, "x.txt"), "no command").unwrap();
+    w.watch.idle = IDLE_READS;
+    let read = w.watch.idle + 1;
+    while w.watch.idle < read {
+        assert_eq!(w.watch.next().now_or_never(), None);
+        tokio::task::yield_now().await;
+    }
+    assert!(w.rests());
+    while w.rests() {
+        assert_eq!(w.watch.next().now_or_never(), None);
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(w.watch.idle, 0);
+    w.publish(CommandBox::Tasks, "a.json");
+    let told = w.file(CommandBox::Tasks, "a.json");
+    assert_eq!(w.next().await, told);
+}
+
+#[tokio::test]
+async fn a_group_is_watched_and_let_go_of_while_its_events_wake_nobody() {
+    let mut w = world();
+    let other = w.open("other");
+    w.watch.instance = w.watch.instance.take().map(Instance::rest);
+    w.watch.watch_group(&other).unwrap();
+    w.watch.unwatch(w.boxes.folder());
+    assert!(w.rests());
+    w.publish(CommandBox::Tasks, "nobody.json");
+    let here = other.path_of(BoxName::Tasks).join("a.json");
+    std::fs::write(&here, "{}").unwrap();
+    let told =
+        Hint::File { folder: other.folder().clone(), in_box: CommandBox::Tasks, name: "a.json".into() };
+    assert_eq!(w.next().await, told);
 }
 
 #[tokio::test]
@@ -120,7 +163,7 @@ async fn while_events_are_left_to_read_there_is_no_rest() {
     let told = w.file(CommandBox::Tasks, "a.json");
     loop {
         let next = w.watch.next().now_or_never();
-        assert_eq!(w.watch.rests_until, None);
+        assert!(!w.rests());
         if let Some(next) = next {
             break assert_eq!(next, told);
         }
@@ -181,7 +224,7 @@ async fn what_was_told_before_a_group_is_watched_again_is_not_lost() {
 async fn a_group_that_is_no_more_watched_tells_nothing_and_costs_the_kernel_nothing() {
     let mut w = world();
     let watches = |w: &World| {
-        let fd = w.watch.instance.as_ref().unwrap().as_raw_fd();
+        let fd = w.watch.instance.as_ref().unwrap().as_fd().as_raw_fd();
         let text = std::fs::read_to_string(Path::new("/proc/self/fdinfo").join(fd.to_string())).unwrap();
         text.lines().filter(|line| line.starts_with("inotify ")).count()
     };
