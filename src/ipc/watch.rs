@@ -55,7 +55,8 @@ const READ: usize = 16 << 10;
 /// The bytes of the longest event, with a name of 255 bytes.
 const LONGEST: usize = 16 + 256;
 /// After this many reads in a row that told nothing, a rest comes before each further read, until one finds no event or tells
-/// something: each claim makes an event that tells nothing. While events are left to read there is no rest.
+/// something: each claim makes an event that tells nothing. While events are left to read there is no rest. A read that finds no
+/// event counts only after a rest: of two events that come fast the second has been read by then.
 const IDLE_READS: u32 = 16;
 const REST: Duration = Duration::from_millis(1);
 
@@ -90,7 +91,7 @@ pub struct Watch {
 enum Instance {
     /// Its events wake the task that waits for them.
     Awaited(AsyncFd<OwnedFd>),
-    /// Its events wake nobody: to wake a thread for each costs more than the claim that makes it.
+    /// Its events wake nobody: to wake a thread for each costs as much as the claim that makes it.
     Rests { instance: OwnedFd, until: Instant },
 }
 
@@ -104,14 +105,11 @@ impl Instance {
         }
     }
 
-    /// Has its events wake who waits for them, those that are there already too. While the kernel does not take it up, it rests.
-    fn wait(self) -> Self {
+    /// Has its events wake who waits for them, those that are there already too. `None`: the kernel lets nobody wait.
+    fn wait(self) -> Option<Self> {
         match self {
-            Self::Awaited(_) => self,
-            Self::Rests { instance, .. } => match awaited(instance) {
-                Ok(instance) => Self::Awaited(instance),
-                Err(error) => Self::Rests { instance: error.into_parts().0, until: Instant::now() + REST },
-            },
+            Self::Awaited(_) => Some(self),
+            Self::Rests { instance, .. } => awaited(instance).ok().map(Self::Awaited),
         }
     }
 }
@@ -175,10 +173,23 @@ impl Watch {
                     read(instance, &mut self.buffer, &mut self.watched, &mut self.told)
                 }
             };
-            let tells_nothing = events.count > 0 && !events.more && self.told.is_empty();
-            self.idle = if tells_nothing { self.idle.saturating_add(1) } else { 0 };
-            let rests = self.idle >= IDLE_READS;
-            self.instance = self.instance.take().map(|it| if rests { it.rest() } else { it.wait() });
+            let rests = matches!(self.instance, Some(Instance::Rests { .. }));
+            if !self.told.is_empty() || events.count == 0 && rests {
+                self.idle = 0;
+            } else if events.count > 0 && !events.more {
+                self.idle = self.idle.saturating_add(1);
+            }
+            if events.more {
+                continue;
+            }
+            let instance = self.instance.take();
+            self.instance = match self.idle >= IDLE_READS {
+                true => instance.map(Instance::rest),
+                false => instance.and_then(Instance::wait),
+            };
+            if self.instance.is_none() {
+                self.lose_all();
+            }
         }
     }
 
@@ -231,6 +242,12 @@ impl Watch {
                 .map_err(WatchError::NoWatcher)?,
         };
         Ok(self.instance.insert(instance))
+    }
+
+    /// Tells of each group that it is watched no more.
+    fn lose_all(&mut self) {
+        let watched = std::mem::take(&mut self.watched);
+        self.told.extend(watched.groups.into_keys().map(|folder| Hint::Lost { folder }));
     }
 
     fn end(&mut self, group: &Folder, numbers: impl IntoIterator<Item = Number>) {

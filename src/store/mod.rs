@@ -373,7 +373,7 @@ impl Store {
     }
 
     /// Reads as [`Store::read`] does, on a thread of the store's own, so that no worker of the runtime waits for the disk. All
-    /// reads of talk go this way.
+    /// reads of talk alone go this way.
     fn ask<T, F>(&self, work: F) -> impl Future<Output = Result<T>> + Send + use<T, F>
     where
         T: Send + 'static,

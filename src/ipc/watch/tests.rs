@@ -1,6 +1,6 @@
 #![expect(clippy::disallowed_methods, reason = "plays the container, in a temporary folder")]
 
-use std::{os::fd::AsRawFd as _, path::Path, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, os::fd::AsRawFd as _, path::Path, sync::Arc, time::Duration};
 
 use futures_util::FutureExt as _;
 
@@ -44,6 +44,22 @@ impl World {
 
     fn rests(&self) -> bool {
         matches!(self.watch.instance, Some(Instance::Rests { .. }))
+    }
+
+    fn rest(&mut self) {
+        self.watch.instance = self.watch.instance.take().map(Instance::rest);
+        self.watch.idle = IDLE_READS;
+    }
+
+    /// Has it read what tells nothing until this holds.
+    async fn until(&mut self, holds: impl Fn(&Self) -> bool) {
+        let reads = async {
+            while !holds(self) {
+                assert_eq!(self.watch.next().now_or_never(), None);
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(60), reads).await.expect("it holds some time");
     }
 
     fn file(&self, in_box: CommandBox, name: &str) -> Hint {
@@ -100,10 +116,7 @@ async fn what_tells_nothing_again_and_again_is_read_after_a_rest_and_delays_noth
     for n in 0..IDLE_READS {
         assert!(!w.rests());
         std::fs::write(w.path(CommandBox::Tasks, &format!("{n}.txt")), "no command").unwrap();
-        while w.watch.idle <= n {
-            assert_eq!(w.watch.next().now_or_never(), None);
-            tokio::task::yield_now().await;
-        }
+        w.until(|w| w.watch.idle > n).await;
     }
     assert!(w.rests());
     for name in ["a.json", "b.json"] {
@@ -117,21 +130,49 @@ async fn what_tells_nothing_again_and_again_is_read_after_a_rest_and_delays_noth
 #[tokio::test]
 async fn after_a_rest_in_which_nothing_came_the_next_event_wakes_at_once() {
     let mut w = world();
-    w.watch.instance = w.watch.instance.take().map(Instance::rest);
-    // What tells nothing is read after a rest, and after one more.
-    std::fs::write(w.path(CommandBox::Tasks, "x.txt"), "no command").unwrap();
-    w.watch.idle = IDLE_READS;
-    let read = w.watch.idle + 1;
-    while w.watch.idle < read {
-        assert_eq!(w.watch.next().now_or_never(), None);
-        tokio::task::yield_now().await;
-    }
-    assert!(w.rests());
-    while w.rests() {
-        assert_eq!(w.watch.next().now_or_never(), None);
-        tokio::task::yield_now().await;
-    }
+    w.rest();
+    w.publish(CommandBox::Tasks, "x.txt");
+    w.until(|w| w.watch.idle > IDLE_READS).await;
+    assert!(w.rests(), "its event told nothing");
+    w.until(|w| !w.rests()).await;
+    assert!(matches!(w.watch.instance, Some(Instance::Awaited(_))));
     assert_eq!(w.watch.idle, 0);
+    w.publish(CommandBox::Tasks, "a.json");
+    let told = w.file(CommandBox::Tasks, "a.json");
+    assert_eq!(w.next().await, told);
+}
+
+#[tokio::test]
+async fn a_read_that_finds_nothing_ends_no_row_of_those_that_told_nothing() {
+    let mut w = world();
+    w.watch.idle = 5;
+    let Some(Instance::Awaited(instance)) = &w.watch.instance else { panic!() };
+    // One event, whatever other tests do meanwhile.
+    std::fs::create_dir(w.root.path().join("x")).unwrap();
+    std::fs::rename(w.root.path().join("x"), w.path(CommandBox::Tasks, "x.txt")).unwrap();
+    // Read by somebody else, after the kernel woke us.
+    drop(instance.readable().await.unwrap());
+    while Reader::new(instance, &mut w.watch.buffer).next().is_ok() {}
+    assert_eq!(w.watch.next().now_or_never(), None);
+    assert_eq!(w.watch.idle, 5);
+}
+
+#[tokio::test]
+async fn when_the_kernel_lets_nobody_wait_any_more_each_group_is_told_of_and_can_be_watched_anew() {
+    let mut w = world();
+    let other = w.open("other");
+    w.watch.watch_group(&other).unwrap();
+    // Nobody can wait for a file. It has no events either.
+    std::fs::write(w.root.path().join("file"), "").unwrap();
+    let file = std::fs::File::open(w.root.path().join("file")).unwrap();
+    w.watch.instance = Some(Instance::Rests { instance: file.into(), until: Instant::now() });
+    assert_eq!(w.next().await, Hint::Rescan);
+    let lost = BTreeSet::from([w.next().await, w.next().await].map(|hint| match hint {
+        Hint::Lost { folder } => folder.to_string(),
+        other => panic!("{other:?}"),
+    }));
+    assert_eq!(lost, BTreeSet::from(["main".to_owned(), "other".to_owned()]));
+    w.watch.watch_group(&w.boxes).unwrap();
     w.publish(CommandBox::Tasks, "a.json");
     let told = w.file(CommandBox::Tasks, "a.json");
     assert_eq!(w.next().await, told);
@@ -141,7 +182,7 @@ async fn after_a_rest_in_which_nothing_came_the_next_event_wakes_at_once() {
 async fn a_group_is_watched_and_let_go_of_while_its_events_wake_nobody() {
     let mut w = world();
     let other = w.open("other");
-    w.watch.instance = w.watch.instance.take().map(Instance::rest);
+    w.rest();
     w.watch.watch_group(&other).unwrap();
     w.watch.unwatch(w.boxes.folder());
     assert!(w.rests());
@@ -155,40 +196,58 @@ async fn a_group_is_watched_and_let_go_of_while_its_events_wake_nobody() {
 
 #[tokio::test]
 async fn while_events_are_left_to_read_there_is_no_rest() {
-    let mut w = world();
-    let long = |n: usize| format!("{n:0>251}.txt");
-    // None is like the one before it.
-    (0..8_000).for_each(|n| std::fs::write(w.path(CommandBox::Tasks, &long(n % 2)), "").unwrap());
-    w.publish(CommandBox::Tasks, "a.json");
-    let told = w.file(CommandBox::Tasks, "a.json");
-    loop {
-        let next = w.watch.next().now_or_never();
-        assert!(!w.rests());
-        if let Some(next) = next {
-            break assert_eq!(next, told);
+    for rests in [false, true] {
+        let mut w = world();
+        let long = |n: usize| format!("{n:0>251}.txt");
+        // None is like the one before it.
+        (0..8_000).for_each(|n| std::fs::write(w.path(CommandBox::Tasks, &long(n % 2)), "").unwrap());
+        w.publish(CommandBox::Tasks, "a.json");
+        let told = w.file(CommandBox::Tasks, "a.json");
+        if rests {
+            w.rest();
         }
-        tokio::task::yield_now().await;
+        let until = |w: &World| match &w.watch.instance {
+            Some(Instance::Rests { until, .. }) => Some(*until),
+            Some(Instance::Awaited(_)) | None => None,
+        };
+        let first = until(&w);
+        loop {
+            if let Some(next) = w.watch.next().now_or_never() {
+                break assert_eq!(next, told);
+            }
+            assert_eq!(until(&w), first);
+            tokio::task::yield_now().await;
+        }
     }
 }
 
 #[tokio::test]
 async fn more_than_the_kernel_keeps_is_one_rescan_after_what_it_kept_and_hints_go_on() {
-    let mut w = world();
-    let kept: usize =
-        std::fs::read_to_string("/proc/sys/fs/inotify/max_queued_events").unwrap().trim().parse().unwrap();
-    let (a, b) = (w.path(CommandBox::Tasks, "a.json"), w.path(CommandBox::Tasks, "b.json"));
-    std::fs::write(&a, "{}").unwrap();
-    // Each is an event, and none is like the one before it.
-    (0..kept)
-        .for_each(|n| if n % 2 == 0 { std::fs::rename(&a, &b) } else { std::fs::rename(&b, &a) }.unwrap());
-    let mut told = 0;
-    while w.next().await != Hint::Rescan {
-        told += 1;
+    for rests in [false, true] {
+        let mut w = world();
+        let kept: usize = std::fs::read_to_string("/proc/sys/fs/inotify/max_queued_events")
+            .unwrap()
+            .trim()
+            .parse()
+            .unwrap();
+        let (a, b) = (w.path(CommandBox::Tasks, "a.json"), w.path(CommandBox::Tasks, "b.json"));
+        std::fs::write(&a, "{}").unwrap();
+        // Each is an event, and none is like the one before it.
+        (0..kept).for_each(|n| {
+            if n % 2 == 0 { std::fs::rename(&a, &b) } else { std::fs::rename(&b, &a) }.unwrap()
+        });
+        if rests {
+            w.rest();
+        }
+        let mut told = 0;
+        while w.next().await != Hint::Rescan {
+            told += 1;
+        }
+        assert_eq!(told, kept);
+        w.publish(CommandBox::Tasks, "after.json");
+        let after = w.file(CommandBox::Tasks, "after.json");
+        assert_eq!(w.next().await, after);
     }
-    assert_eq!(told, kept);
-    w.publish(CommandBox::Tasks, "after.json");
-    let after = w.file(CommandBox::Tasks, "after.json");
-    assert_eq!(w.next().await, after);
 }
 
 #[tokio::test]
