@@ -46,7 +46,7 @@ pub(crate) fn run() {
             }
             "send" => {
                 let text = |name: &str| order[name].as_str().unwrap_or_default().to_owned();
-                hub.tell(&Heard::Said { chat: text("chat"), text: text("text") });
+                hub.tell(&Heard::Said { chat: text("chat"), text: text("text"), key: Some(text("key")) });
                 say(&json!({"is": "done", "r": order["r"], "ids": [order["key"]]}));
             }
             "amend" => say(&json!({"is": "done", "r": order["r"]})),

@@ -1,6 +1,7 @@
 //! Where everything of a scene reports to: the platform's channel within a host, and the stand-ins of agents.
 
 use std::{
+    collections::HashSet,
     io::{BufRead as _, BufReader, Write as _},
     os::unix::net::{UnixListener, UnixStream},
     path::Path,
@@ -21,8 +22,13 @@ pub(crate) enum Heard {
     Channel,
     /// The host has stored a message.
     Took { id: String },
-    /// The host says a text.
-    Said { chat: String, text: String },
+    /// The host says a text, by a `key` if it gives one.
+    Said {
+        chat: String,
+        text: String,
+        #[serde(default)]
+        key: Option<String>,
+    },
     /// An agent was started, and has its prompt.
     Asked,
     /// A live agent was given more.
@@ -49,10 +55,11 @@ impl Hub {
         let (tell, heard) = mpsc::channel();
         let channel = Arc::new(Mutex::new(None));
         let of_channel = Arc::clone(&channel);
+        let keys = Arc::new(Mutex::new(HashSet::new()));
         std::thread::spawn(move || {
             for stream in listener.incoming().map_while(Result::ok) {
-                let (tell, channel) = (tell.clone(), Arc::clone(&of_channel));
-                std::thread::spawn(move || read(stream, &tell, &channel));
+                let (tell, channel, keys) = (tell.clone(), Arc::clone(&of_channel), Arc::clone(&keys));
+                std::thread::spawn(move || read(stream, &tell, &channel, &keys));
             }
         });
         Self { heard, channel }
@@ -91,14 +98,22 @@ impl Hub {
     }
 }
 
-fn read(stream: UnixStream, tell: &Sender<(Instant, Heard)>, channel: &Mutex<Option<UnixStream>>) {
+fn read(
+    stream: UnixStream,
+    tell: &Sender<(Instant, Heard)>,
+    channel: &Mutex<Option<UnixStream>>,
+    keys: &Mutex<HashSet<String>>,
+) {
     let Ok(writing) = stream.try_clone() else { return };
     let mut writing = Some(writing);
     for line in BufReader::new(stream).lines().map_while(Result::ok) {
         let now = Instant::now();
         let Ok(heard) = serde_json::from_str(&line) else { continue };
-        if matches!(heard, Heard::Channel) {
-            *channel.lock().unwrap() = writing.take();
+        match &heard {
+            Heard::Channel => *channel.lock().unwrap() = writing.take(),
+            // The channel says that its platform takes a text once by a key, and so it does.
+            Heard::Said { key: Some(key), .. } if !keys.lock().unwrap().insert(key.clone()) => continue,
+            _ => {}
         }
         if tell.send((now, heard)).is_err() {
             return;
