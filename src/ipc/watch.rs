@@ -29,7 +29,6 @@ use super::{
     kernel::awaited,
     names::{CommandBox, is_command_name, without_hand},
 };
-
 /// Why a box is not watched. The scan finds what comes, only later.
 #[derive(Debug, thiserror::Error)]
 pub enum WatchError {
@@ -150,6 +149,8 @@ impl Default for Watch {
 impl Watch {
     /// Waits for the next hint; for ever while nothing can be watched. Safe to cancel.
     pub async fn next(&mut self) -> Hint {
+        // There may be more to read than the last read took.
+        let mut more = false;
         loop {
             // Containers may see to it that there is always something to read.
             tokio::task::coop::consume_budget().await;
@@ -173,13 +174,14 @@ impl Watch {
                     read(instance, &mut self.buffer, &mut self.watched, &mut self.told)
                 }
             };
-            let rests = matches!(self.instance, Some(Instance::Rests { .. }));
-            if !self.told.is_empty() || events.count == 0 && rests {
+            let after_a_rest = !more && matches!(self.instance, Some(Instance::Rests { .. }));
+            more = events.more;
+            if !self.told.is_empty() || events.count == 0 && after_a_rest {
                 self.idle = 0;
-            } else if events.count > 0 && !events.more {
+            } else if events.count > 0 && !more {
                 self.idle = self.idle.saturating_add(1);
             }
-            if events.more {
+            if more {
                 continue;
             }
             let instance = self.instance.take();

@@ -20,7 +20,7 @@ pub enum Hint {
     File { folder: Folder, in_box: CommandBox, name: OsString },
     /// Hints were lost: look into every box.
     Rescan,
-    /// A watched box was removed or renamed, and the watch with it.
+    /// A watched box was removed or renamed, and the watch with it; or the kernel lets nobody wait for its events any more.
     Lost { folder: Folder },
 }
 
