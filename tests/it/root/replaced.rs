@@ -89,9 +89,12 @@ fn no_store_is_opened_beside_the_log_that_a_killed_daemon_left_of_another() {
     fs::copy(root.data("kept.sqlite"), &copy).unwrap();
     assert!(refusal(&root, &["serve"]).contains(REPLACED));
     fs::remove_file(root.data("lock")).unwrap();
+    let kept_log = bytes(&log);
     assert_eq!(root.said("local:main"), ["echo: before", "echo: again"]);
-    // Put back, it is as it was.
+    // Put back with its log, which the copy may have taken in by now, it is as it was.
     fs::rename(root.data("kept.sqlite"), &copy).unwrap();
+    fs::write(&log, kept_log).unwrap();
+    let _ = fs::remove_file(root.data("g2.sqlite-shm"));
     assert_eq!(root.said("local:main"), ["echo: before", "echo: again"]);
     let daemon = root.serve();
     assert_eq!(root.ask("local:main", "once more"), "echo: once more\n");
