@@ -29,6 +29,7 @@ use super::{
     kernel::awaited,
     names::{CommandBox, is_command_name, without_hand},
 };
+
 /// Why a box is not watched. The scan finds what comes, only later.
 #[derive(Debug, thiserror::Error)]
 pub enum WatchError {

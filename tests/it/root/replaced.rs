@@ -91,7 +91,7 @@ fn no_store_is_opened_beside_the_log_that_a_killed_daemon_left_of_another() {
     fs::remove_file(root.data("lock")).unwrap();
     let kept_log = bytes(&log);
     assert_eq!(root.said("local:main"), ["echo: before", "echo: again"]);
-    // Put back with its log, which the copy may have taken in by now, it is as it was.
+    // Who reads may write the log into the store as it ends. Put back with its log, the store is as it was.
     fs::rename(root.data("kept.sqlite"), &copy).unwrap();
     fs::write(&log, kept_log).unwrap();
     let _ = fs::remove_file(root.data("g2.sqlite-shm"));
