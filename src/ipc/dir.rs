@@ -7,13 +7,14 @@ use std::{
     ffi::{CStr, OsStr},
     fs::File,
     io::{Read as _, Write as _},
+    mem::MaybeUninit,
     ops::ControlFlow,
     os::unix::ffi::OsStrExt as _,
 };
 
 use rustix::{
     fd::{AsFd, AsRawFd as _, OwnedFd},
-    fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, RenameFlags, ResolveFlags, Stat},
+    fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, RawDir, RenameFlags, ResolveFlags, Stat},
     io::{Errno, Result},
     path::Arg,
 };
@@ -93,6 +94,14 @@ pub(super) fn make_dir(at: impl AsFd, name: impl Arg + Copy, mode: u32) -> Resul
 /// `lstat` relative to `at`.
 pub(super) fn stat(at: impl AsFd, path: impl Arg) -> Result<Stat> {
     rustix::fs::statat(at, path, AtFlags::SYMLINK_NOFOLLOW)
+}
+
+/// Waits until each rename in the folder that has begun is done: the kernel lists a folder behind them. At most a few names are
+/// read, from where the descriptor stands.
+pub(super) fn wait_for_renames(folder: impl AsFd) -> Result<()> {
+    // Room for the longest name.
+    let mut names = [MaybeUninit::uninit(); 512];
+    RawDir::new(folder, &mut names).next().transpose().map(drop)
 }
 
 /// Unlinks a file that is no directory; a file that is gone already is no error.

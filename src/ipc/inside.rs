@@ -8,7 +8,7 @@ use std::{
 };
 
 use rustix::{
-    fs::{Mode, OFlags},
+    fs::{Mode, OFlags, Stat},
     io::Errno,
 };
 
@@ -58,19 +58,28 @@ pub fn file_inside(folder: &Path, relative: &Path) -> Result<File, InsideError> 
     open_inside(folder, relative).map(|(file, _)| file)
 }
 
-/// Whether `relative` is the one name of an open file, in one look: then the file is inside of the folder, whatever names it had
-/// when it was opened.
+/// Whether `relative` is the one name of an open file: then the file is inside of the folder, whatever names it had when it was
+/// opened.
+///
+/// A rename that puts another file in its place drops the link before it changes the name: until it is done, the name leads to a
+/// file that has one link, and that one elsewhere. Listing a folder waits for such a rename, and a later one changes the time of
+/// the file.
 #[must_use]
 pub fn is_only_name(folder: &Path, relative: &Path, file: &File) -> bool {
+    only_name(folder, relative, file).unwrap_or(false)
+}
+
+fn only_name(folder: &Path, relative: &Path, file: &File) -> Result<bool, Errno> {
+    let Some(name) = relative.file_name() else { return Ok(false) };
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let (Some(name), Ok(held)) = (relative.file_name(), rustix::fs::open(folder, flags, Mode::empty()))
-    else {
-        return false;
-    };
+    let held = rustix::fs::open(folder, flags, Mode::empty())?;
     let parent = relative.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let named = dir::open_dir(&held, parent).and_then(|parent| dir::stat(&parent, name));
-    let (Ok(named), Ok(is)) = (named, rustix::fs::fstat(file)) else { return false };
-    named.st_nlink == 1 && (named.st_dev, named.st_ino) == (is.st_dev, is.st_ino)
+    let parent = dir::open_dir(&held, parent)?;
+    let is = rustix::fs::fstat(file)?;
+    dir::wait_for_renames(&parent)?;
+    let named = dir::stat(&parent, name)?;
+    let stamp = |stat: &Stat| (stat.st_dev, stat.st_ino, stat.st_nlink, stat.st_ctime, stat.st_ctime_nsec);
+    Ok(named.st_nlink == 1 && stamp(&named) == stamp(&is))
 }
 
 /// What changes when a file does. It is the kernel's: nobody can set it.
@@ -192,6 +201,33 @@ mod tests {
         assert_eq!(given(&long(5), true), [2]);
         assert_eq!(given(b"\n\n\n\n\n\n", false), [0; 4], "until it breaks off");
         assert_eq!(given(b"", true), [] as [usize; 0]);
+    }
+
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "plays the agent")]
+    fn the_only_name_of_a_file_is_told_from_others() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name);
+        let is = |name: &str, file: &File| is_only_name(dir.path(), Path::new(name), file);
+        std::fs::create_dir(at("d")).unwrap();
+        for name in ["a", "d/b", "other"] {
+            std::fs::write(at(name), name).unwrap();
+        }
+        let (a, b) = (File::open(at("a")).unwrap(), File::open(at("d/b")).unwrap());
+        assert!(is("a", &a) && is("d/b", &b));
+        assert!(
+            !is("other", &a) && !is("absent", &a) && !is("d/absent", &b) && !is("a/b", &a) && !is("..", &a)
+        );
+        std::os::unix::fs::symlink("a", at("link")).unwrap();
+        std::os::unix::fs::symlink("d", at("e")).unwrap();
+        assert!(!is("link", &a) && !is("e/b", &b));
+        std::fs::hard_link(at("a"), at("second")).unwrap();
+        assert!(!is("a", &a) && !is("second", &a));
+        std::fs::rename(at("other"), at("a")).unwrap();
+        assert!(!is("a", &a), "another file has the name");
+        assert!(is("second", &a));
+        std::fs::remove_file(at("second")).unwrap();
+        assert!(!is("second", &a));
     }
 
     #[test]
