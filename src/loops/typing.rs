@@ -123,13 +123,14 @@ async fn show(mut told: mpsc::Receiver<Change>, channels: &Channels) -> Infallib
         }
         let next = begun + typing.next_look().unwrap_or(begun.elapsed() + Duration::from_secs(3600));
         tokio::select! {
-            // However soon a turn is over, it was shown.
+            // However soon a turn is over, it was shown: a call is made before the next change may end it.
+            biased;
+            never = poll_fn(|cx| calls.poll(cx)) => match never {},
             Some((batch, place)) = told.recv() => match place {
                 Some(place) => drop(in_hand.insert(batch, place)),
                 None => drop(in_hand.remove(&batch)),
             },
             () = tokio::time::sleep_until(next) => {}
-            never = poll_fn(|cx| calls.poll(cx)) => match never {},
         }
     }
 }
@@ -202,6 +203,29 @@ mod tests {
             expect("the end, though its begin hangs", "dead:a", "", false).await;
             rests(4).await;
             expect("the last of two at work for one chat", "local:b", "7", false).await;
+        };
+        tokio::select! {
+            () = test => {}
+            never = show(changes, &channels) => match never {},
+        }
+    }
+
+    #[tokio::test]
+    async fn a_turn_that_is_over_before_it_is_looked_at_was_shown() {
+        let (told, mut heard) = mpsc::unbounded_channel();
+        let channels =
+            Channels::new(vec![
+                Box::new(Told { platform: Platform::named("local"), hangs: false, told }) as Box<dyn Channel>
+            ]);
+        let (tell, changes) = mpsc::channel(64);
+        for batch in 0..32 {
+            tell.send((batch, Some(place("local:a", "")))).await.unwrap();
+            tell.send((batch, None)).await.unwrap();
+        }
+        let test = async {
+            for n in 0..64 {
+                assert_eq!(heard.recv().await.unwrap().2, n % 2 == 0, "{n}");
+            }
         };
         tokio::select! {
             () = test => {}
