@@ -3,23 +3,29 @@
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
-    sync::{Arc, Mutex, OnceLock, PoisonError, mpsc},
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, mpsc},
+    time::{Duration, Instant},
 };
 
 use rusqlite::Connection;
 use tokio::sync::oneshot;
 
 use super::{Result, StoreError, place::StoreFile, prepare};
+use crate::system::{clock, memory};
 
-/// How many reading connections stay open, and how many threads read talk.
+/// How many reading connections stay open while they are used, and how many threads read talk.
 const READERS: usize = 4;
+/// How many stay open at rest. Each has the whole schema in memory, half a MiB.
+const AT_REST: usize = 2;
+/// How long one of the others stays open that nobody reads with.
+const UNUSED: Duration = Duration::from_secs(10);
 
 type Job = Box<dyn FnOnce() + Send>;
 
 /// Reads the store.
 pub(super) struct Readers {
     place: StoreFile,
-    idle: Mutex<Vec<Connection>>,
+    idle: Mutex<Idle<Connection>>,
     /// The threads begin with the first question, and end when nobody can ask any more.
     jobs: OnceLock<mpsc::Sender<Job>>,
 }
@@ -39,7 +45,7 @@ impl Readers {
 
     /// Reads on an idle connection, or on a new one. The caller waits for the disk.
     pub(super) fn read<T>(&self, work: impl FnOnce(&Connection) -> Result<T>) -> Result<T> {
-        let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let idle = self.idle().take();
         let connection = match idle {
             Some(connection) => connection,
             None => {
@@ -49,11 +55,17 @@ impl Readers {
             }
         };
         let outcome = work(&connection);
-        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-        if idle.len() < READERS {
-            idle.push(connection);
+        let back = self.idle().put(connection, clock::monotonic());
+        // Nobody waits while one is closed.
+        if let Back::Unused(unused) = back {
+            drop(unused);
+            memory::give_back();
         }
         outcome
+    }
+
+    fn idle(&self) -> MutexGuard<'_, Idle<Connection>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Reads on a thread of the store's own.
@@ -106,11 +118,78 @@ impl Readers {
     }
 }
 
+/// What becomes of a connection that is taken back.
+#[derive(Debug, PartialEq, Eq)]
+enum Back<T> {
+    Kept,
+    /// There are enough without it: it is to be closed.
+    TooMany(T),
+    /// It is kept, and this one is to be closed, which nobody has read with for long.
+    Unused(T),
+}
+
+/// Connections that nobody reads with, and since when: the last one that was used is the next one.
+struct Idle<T>(Vec<(T, Instant)>);
+
+impl<T> Default for Idle<T> {
+    fn default() -> Self {
+        Self(Vec::new())
+    }
+}
+
+impl<T> Idle<T> {
+    fn take(&mut self) -> Option<T> {
+        self.0.pop().map(|(connection, _)| connection)
+    }
+
+    /// Takes one back at `now`.
+    fn put(&mut self, connection: T, now: Instant) -> Back<T> {
+        if self.0.len() >= READERS {
+            return Back::TooMany(connection);
+        }
+        self.0.push((connection, now));
+        let is_unused = |since: Instant| now.saturating_duration_since(since) >= UNUSED;
+        match self.0.first() {
+            Some((_, since)) if self.0.len() > AT_REST && is_unused(*since) => {
+                Back::Unused(self.0.remove(0).0)
+            }
+            Some(_) | None => Back::Kept,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
+    use super::*;
     use crate::store::Store;
+
+    #[test]
+    fn connections_beyond_two_are_closed_once_nobody_reads_with_them() {
+        let begin = clock::monotonic();
+        let at = |ms: u64| begin + Duration::from_millis(ms);
+        let mut idle = Idle::default();
+        assert_eq!(idle.take(), None);
+        for n in 0..READERS {
+            assert_eq!(idle.put(n, begin), Back::Kept);
+        }
+        assert_eq!(idle.put(READERS, begin), Back::TooMany(READERS));
+        // One at a time, so the last two are used.
+        for ms in [1, 9_999] {
+            let (last, before) = (idle.take().unwrap(), idle.take().unwrap());
+            assert_eq!((last, before), (3, 2));
+            assert_eq!((idle.put(before, at(ms)), idle.put(last, at(ms))), (Back::Kept, Back::Kept));
+        }
+        let last = idle.take().unwrap();
+        assert_eq!(idle.put(last, at(10_000)), Back::Unused(0));
+        let last = idle.take().unwrap();
+        assert_eq!(idle.put(last, at(10_000)), Back::Unused(1));
+        // However long.
+        for hour in 1..9 {
+            let last = idle.take().unwrap();
+            assert_eq!((last, idle.put(last, at(hour * 3_600_000))), (3, Back::Kept));
+        }
+        assert_eq!((idle.take(), idle.take(), idle.take()), (Some(3), Some(2), None));
+    }
 
     #[test]
     fn talk_is_read_while_every_thread_that_may_block_waits_for_it() {

@@ -27,15 +27,20 @@ pub fn be_frugal() {
     }
 }
 
-/// Lets go of what only the start needed: free memory of the heap, and the pages of code that were run once. The kernel keeps code
-/// in its cache of files, and maps it again where it is run. Returns how many bytes of code may be mapped; none where `/proc` can't
-/// be read.
-pub fn let_go_of_the_start() -> usize {
+/// Gives free memory of the heap back to the system. Who asks for memory meanwhile may wait, some milliseconds.
+pub fn give_back() {
     #[cfg(target_env = "gnu")]
     // SAFETY: takes an integer; the heap's own locks are held by the call.
     unsafe {
         libc::malloc_trim(0);
     }
+}
+
+/// Lets go of what only the start needed: free memory of the heap, and the pages of code that were run once. The kernel keeps code
+/// in its cache of files, and maps it again where it is run. Returns how many bytes of code may be mapped; none where `/proc` can't
+/// be read.
+pub fn let_go_of_the_start() -> usize {
+    give_back();
     let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
     let code = code_in(&maps);
     for pages in &code {
