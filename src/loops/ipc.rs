@@ -136,7 +136,7 @@ pub async fn run(
                         Ok(false) => {}
                         Ok(true) => {
                             go_on_with_released(&mail, &workers, &mut aside, &mut growing);
-                            rescan_all(&workers);
+                            rescan_all(&mut workers);
                         }
                         Err(error) => tracing::error!(error = %chain(&error), "reading what is held failed"),
                     }
@@ -157,12 +157,12 @@ pub async fn run(
                         open_groups(&mail, known, &mut watch, &mut workers, &mut running, &mut growing);
                     }
                     if let Some(worker) = workers.get(&folder) {
-                        let _ = worker.jobs.send(Job::Drain(done));
+                        worker.give(Job::Drain(done));
                     }
                 }
                 Ask::Settle(claimed, done) => {
                     match workers.get(&claimed.folder) {
-                        Some(worker) => drop(worker.jobs.send(Job::Settle(Box::new(claimed), done))),
+                        Some(worker) => worker.give(Job::Settle(Box::new(claimed), done)),
                         None => {
                             put_off(&mail, claimed, &mut growing, &mut aside).await;
                             let _ = done.send(());
@@ -197,11 +197,11 @@ pub async fn run(
             // Last: a container can see to it that there is always another one.
             hint = watch.next() => match hint {
                 Hint::File { folder, in_box, name } => {
-                    if let Some(worker) = workers.get(&folder) {
+                    if let Some(worker) = workers.get_mut(&folder) {
                         worker.hints.send(Hint::File { folder, in_box, name });
                     }
                 }
-                Hint::Rescan => rescan_all(&workers),
+                Hint::Rescan => rescan_all(&mut workers),
                 Hint::Lost { folder } => {
                     tracing::warn!(group = %folder, "a box is watched no more; opening the boxes anew");
                     reopen(&mail, &mut watch, &mut workers, &folder);
@@ -258,7 +258,7 @@ fn go_on_with_released(
         // Some may have been dropped meanwhile.
         claims.retain(|claimed| !matches!(mail.claims.find(claimed.id), Ok(None)));
         match workers.get(&folder) {
-            Some(worker) => drop(worker.jobs.send(Job::Recover(claims))),
+            Some(worker) => worker.give(Job::Recover(claims)),
             None => {
                 let of_group = left.entry(folder).or_default();
                 of_group.extend(claims);
@@ -271,8 +271,8 @@ fn go_on_with_released(
 }
 
 /// Hints were lost: every worker scans its boxes, after the hints before the loss and before those after it.
-fn rescan_all(workers: &BTreeMap<Folder, Line>) {
-    for worker in workers.values() {
+fn rescan_all(workers: &mut BTreeMap<Folder, Line>) {
+    for worker in workers.values_mut() {
         worker.hints.send(Hint::Rescan);
     }
 }
@@ -287,7 +287,7 @@ fn scan_changed(mail: &Mailboxes, workers: &BTreeMap<Folder, Line>) {
         let boxes = opened.next_if(|(other, _)| *other == folder);
         // What can't be looked at now is opened again by the scan.
         if boxes.is_none_or(|(_, boxes)| has_changed(boxes) != Some(false)) {
-            let _ = worker.jobs.send(Job::Scan(worker.sight()));
+            worker.give(Job::Scan(worker.sight()));
         }
     }
 }
@@ -303,7 +303,7 @@ fn scan_unwatched(mail: &Mailboxes, workers: &BTreeMap<Folder, Line>) {
     for (folder, worker) in workers.iter().filter(|(_, worker)| !worker.watched) {
         // What can't be looked at is opened again by the scan of all.
         if open.get(folder).is_some_and(|boxes| has_changed(boxes) == Some(true)) {
-            let _ = worker.jobs.send(Job::Scan(worker.sight()));
+            worker.give(Job::Scan(worker.sight()));
         }
     }
 }

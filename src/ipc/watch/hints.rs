@@ -8,8 +8,8 @@ use std::{
     },
 };
 
+use futures_channel::mpsc;
 use ipc_handlers::Folder;
-use tokio::sync::mpsc::{self, error::TryRecvError, error::TrySendError};
 
 use crate::ipc::names::CommandBox;
 
@@ -27,13 +27,14 @@ pub enum Hint {
 /// Returns the two ends of a queue of at most `capacity` hints.
 #[must_use]
 pub fn hints(capacity: usize) -> (HintSender, Hints) {
-    let (sender, queue) = mpsc::channel(capacity.max(1));
+    // Each sender has one place more.
+    let (sender, queue) = mpsc::channel(capacity.saturating_sub(1));
     let lost = Arc::new(AtomicBool::new(false));
     (HintSender { sender, lost: Arc::clone(&lost) }, Hints { queue, lost })
 }
 
 /// The end of the loop that watches; never waits.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct HintSender {
     sender: mpsc::Sender<Hint>,
     lost: Arc<AtomicBool>,
@@ -49,11 +50,11 @@ pub struct Hints {
 impl HintSender {
     /// Queues a hint. When the queue is full, it and every later one is dropped until a single
     /// [`Hint::Rescan`] in their place was taken: passing some of them on would put later files before earlier ones.
-    pub fn send(&self, hint: Hint) {
+    pub fn send(&mut self, hint: Hint) {
         if self.lost.load(Ordering::Acquire) {
             return;
         }
-        if let Err(TrySendError::Full(_)) = self.sender.try_send(hint) {
+        if self.sender.try_send(hint).is_err_and(|error| error.is_full()) {
             self.lost.store(true, Ordering::Release);
             // The worker may have emptied the queue since and gone to sleep without seeing the mark.
             let _ = self.sender.try_send(Hint::Rescan);
@@ -66,7 +67,7 @@ impl Hints {
     pub async fn recv(&mut self) -> Option<Hint> {
         match self.try_recv() {
             Some(hint) => Some(hint),
-            None => self.queue.recv().await.map(|hint| self.taken(hint)),
+            None => self.queue.recv().await.ok().map(|hint| self.taken(hint)),
         }
     }
 
@@ -75,9 +76,7 @@ impl Hints {
         match self.queue.try_recv() {
             Ok(hint) => Some(self.taken(hint)),
             // Cleared before the worker looks: files of events that were dropped until then are on disk for it to find.
-            Err(TryRecvError::Empty | TryRecvError::Disconnected) => {
-                self.lost.swap(false, Ordering::AcqRel).then_some(Hint::Rescan)
-            }
+            Err(_) => self.lost.swap(false, Ordering::AcqRel).then_some(Hint::Rescan),
         }
     }
 
@@ -100,7 +99,7 @@ mod tests {
 
     #[test]
     fn a_full_queue_becomes_one_rescan_after_what_it_held() {
-        let (sender, mut hints) = hints(3);
+        let (mut sender, mut hints) = hints(3);
         (0..1_000).for_each(|n| sender.send(file(n)));
         for n in 0..3 {
             assert_eq!(hints.try_recv(), Some(file(n)));
@@ -115,7 +114,7 @@ mod tests {
     #[tokio::test]
     async fn nothing_is_lost_without_a_rescan_whatever_the_two_ends_do_at_once() {
         for _ in 0..200 {
-            let (sender, mut hints) = hints(1);
+            let (mut sender, mut hints) = hints(1);
             let sends = std::thread::spawn(move || (0..50).for_each(|n| sender.send(file(n))));
             let mut last = None;
             let mut rescans_after_last = false;

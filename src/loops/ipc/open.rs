@@ -6,8 +6,9 @@ use std::{
     sync::Arc,
 };
 
+use futures_channel::mpsc;
 use ipc_handlers::Folder;
-use tokio::{sync::mpsc, task::JoinSet, time::Instant};
+use tokio::{task::JoinSet, time::Instant};
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
 
@@ -29,7 +30,7 @@ const IDENTITIES: usize = 64;
 /// How one group's worker is reached.
 pub(super) struct Line {
     pub(super) hints: HintSender,
-    pub(super) jobs: mpsc::UnboundedSender<Job>,
+    jobs: mpsc::UnboundedSender<Job>,
     /// Whether events tell of what comes into its boxes.
     pub(super) watched: bool,
     /// Cancelled when it has ended.
@@ -37,6 +38,11 @@ pub(super) struct Line {
 }
 
 impl Line {
+    /// Gives the worker something to do; at its end there is none who does it.
+    pub(super) fn give(&self, job: Job) {
+        let _ = self.jobs.unbounded_send(job);
+    }
+
     /// What a scan may take: without events there is nothing to wait for.
     pub(super) fn sight(&self) -> Sight {
         if self.watched { Sight::Second } else { Sight::First }
@@ -104,7 +110,7 @@ pub(super) fn open_groups(
         // An event tells of what comes from now on. A look is a change of threads for each group that there is.
         let first =
             if watched && matches!(boxes.are_empty(), Ok(true)) { First::Nothing } else { First::Look };
-        let (jobs, queue) = mpsc::unbounded_channel();
+        let (jobs, queue) = mpsc::unbounded();
         let (sender, hints) = hints(HINTS);
         let now = Instant::now();
         let growing = growing.remove(folder).unwrap_or_default();

@@ -2,12 +2,9 @@
 
 use std::{collections::BTreeSet, ffi::OsString, sync::Arc, time::Duration};
 
+use futures_channel::mpsc;
 use ipc_handlers::Folder;
-use tokio::{
-    sync::{mpsc, oneshot},
-    task::spawn_blocking,
-    time::Instant,
-};
+use tokio::{sync::oneshot, task::spawn_blocking, time::Instant};
 use tokio_util::sync::DropGuard;
 
 use super::{
@@ -119,17 +116,20 @@ impl Worker {
         }
     }
 
-    /// Works until nobody can tell it anything any more. Most workers wait, so the state of the work is boxed: a worker that waits
-    /// takes little memory.
-    pub(super) async fn run(
+    /// Works until nobody can tell it anything any more. Most workers wait, so the state of the work is boxed, and a worker is not
+    /// moved within its future, where it would have room twice: one that waits takes little memory.
+    #[expect(clippy::manual_async_fn, reason = "what an `async fn` is given has room twice in its future")]
+    pub(super) fn run(
         mut self,
         first: First,
         mut hints: Hints,
         mut jobs: mpsc::UnboundedReceiver<Job>,
-    ) {
-        Box::pin(self.begin(first)).await;
-        while let Some(news) = self.news(&mut hints, &mut jobs).await {
-            Box::pin(self.act(news, &mut hints)).await;
+    ) -> impl Future<Output = ()> + Send {
+        async move {
+            Box::pin(self.begin(first)).await;
+            while let Some(news) = self.news(&mut hints, &mut jobs).await {
+                Box::pin(self.act(news, &mut hints)).await;
+            }
         }
     }
 
@@ -163,7 +163,7 @@ impl Worker {
         let mut news = News::default();
         tokio::select! {
             hint = hints.recv() => news.hint(hint?),
-            job = jobs.recv() => news.job(job?),
+            job = jobs.recv() => news.job(job.ok()?),
             () = tokio::time::sleep(look_again) => {
                 news.scan = self.turns.anything_waits().then_some(Sight::Second);
             }
