@@ -96,12 +96,15 @@ pub(super) fn stat(at: impl AsFd, path: impl Arg) -> Result<Stat> {
     rustix::fs::statat(at, path, AtFlags::SYMLINK_NOFOLLOW)
 }
 
-/// Waits until each rename in the folder that has begun is done: the kernel lists a folder behind them. At most a few names are
-/// read, from where the descriptor stands.
+/// Waits until each rename and removal in the folder that has begun is done: the kernel lists a folder behind them. At most a few
+/// names are returned to it, from where the descriptor stands.
 pub(super) fn wait_for_renames(folder: impl AsFd) -> Result<()> {
-    // Room for the longest name.
     let mut names = [MaybeUninit::uninit(); 512];
-    RawDir::new(folder, &mut names).next().transpose().map(drop)
+    match RawDir::new(folder, &mut names).next() {
+        // A name that is too long for it was listed all the same.
+        None | Some(Ok(_) | Err(Errno::INVAL)) => Ok(()),
+        Some(Err(error)) => Err(error),
+    }
 }
 
 /// Unlinks a file that is no directory; a file that is gone already is no error.

@@ -58,19 +58,23 @@ pub fn file_inside(folder: &Path, relative: &Path) -> Result<File, InsideError> 
     open_inside(folder, relative).map(|(file, _)| file)
 }
 
+/// How often a file is looked at again that changes while it is looked at.
+const LOOKS: usize = 4;
+
 /// Whether `relative` is the one name of an open file: then the file is inside of the folder, whatever names it had when it was
-/// opened.
+/// opened. A file that changes all the time is told `false` of.
 ///
-/// A rename that puts another file in its place drops the link before it changes the name: until it is done, the name leads to a
-/// file that has one link, and that one elsewhere. Listing a folder waits for such a rename, and a later one changes the time of
-/// the file.
+/// To put another file in its place, or to remove it, the kernel drops the link before the name: for a moment the name leads to a
+/// file that seems to have no other. Listing a folder waits until that is done, and whatever is begun later changes the file's
+/// time (within one tick of the clock, 10 ms at most, it does so since Linux 6.13 only).
 #[must_use]
 pub fn is_only_name(folder: &Path, relative: &Path, file: &File) -> bool {
-    only_name(folder, relative, file).unwrap_or(false)
+    (0..LOOKS).find_map(|_| only_name(folder, relative, file).unwrap_or(Some(false))).unwrap_or(false)
 }
 
-fn only_name(folder: &Path, relative: &Path, file: &File) -> Result<bool, Errno> {
-    let Some(name) = relative.file_name() else { return Ok(false) };
+/// `None`: the file changed meanwhile.
+fn only_name(folder: &Path, relative: &Path, file: &File) -> Result<Option<bool>, Errno> {
+    let Some(name) = relative.file_name() else { return Ok(Some(false)) };
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let held = rustix::fs::open(folder, flags, Mode::empty())?;
     let parent = relative.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -78,8 +82,11 @@ fn only_name(folder: &Path, relative: &Path, file: &File) -> Result<bool, Errno>
     let is = rustix::fs::fstat(file)?;
     dir::wait_for_renames(&parent)?;
     let named = dir::stat(&parent, name)?;
-    let stamp = |stat: &Stat| (stat.st_dev, stat.st_ino, stat.st_nlink, stat.st_ctime, stat.st_ctime_nsec);
-    Ok(named.st_nlink == 1 && stamp(&named) == stamp(&is))
+    if (named.st_dev, named.st_ino) != (is.st_dev, is.st_ino) || named.st_nlink != 1 {
+        return Ok(Some(false));
+    }
+    let stamp = |stat: &Stat| (stat.st_nlink, stat.st_ctime, stat.st_ctime_nsec);
+    Ok((stamp(&named) == stamp(&is)).then_some(true))
 }
 
 /// What changes when a file does. It is the kernel's: nobody can set it.
