@@ -13,11 +13,11 @@ use tokio::sync::oneshot;
 use super::{Result, StoreError, place::StoreFile, prepare};
 use crate::system::{clock, memory};
 
-/// How many reading connections stay open while they are used, and how many threads read talk.
+/// How many connections are kept that nobody reads with, and how many threads read talk.
 const READERS: usize = 4;
-/// How many stay open at rest. Each has the whole schema in memory, half a MiB.
+/// How many are kept at rest. Each has the whole schema in memory, half a MiB.
 const AT_REST: usize = 2;
-/// How long one of the others stays open that nobody reads with.
+/// How long one of the others is kept. The next read that ends has it closed.
 const UNUSED: Duration = Duration::from_secs(10);
 
 type Job = Box<dyn FnOnce() + Send>;
@@ -55,13 +55,23 @@ impl Readers {
             }
         };
         let outcome = work(&connection);
-        let back = self.idle().put(connection, clock::monotonic());
-        // Nobody waits while one is closed.
-        if let Back::Unused(unused) = back {
-            drop(unused);
-            memory::give_back();
+        if let Back::Unused(unused) = self.idle().put(connection, clock::monotonic()) {
+            self.close(unused);
         }
         outcome
+    }
+
+    /// Closes a connection, and gives back what it had. Nobody who reads waits for that where there are threads for it.
+    fn close(&self, unused: Connection) {
+        let close = || {
+            drop(unused);
+            memory::give_back();
+        };
+        match self.jobs.get() {
+            // They end with the store alone.
+            Some(jobs) => drop(jobs.send(Box::new(close))),
+            None => close(),
+        }
     }
 
     fn idle(&self) -> MutexGuard<'_, Idle<Connection>> {
