@@ -123,7 +123,7 @@ async fn show(mut told: mpsc::Receiver<Change>, channels: &Channels) -> Infallib
         }
         let next = begun + typing.next_look().unwrap_or(begun.elapsed() + Duration::from_secs(3600));
         tokio::select! {
-            // However soon a turn is over, it was shown: a call is made before the next change may end it.
+            // However soon a turn is over, its begin is called: a call is looked at once before the next change may end it.
             biased;
             never = poll_fn(|cx| calls.poll(cx)) => match never {},
             Some((batch, place)) = told.recv() => match place {
