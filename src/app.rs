@@ -239,8 +239,9 @@ const START: Duration = Duration::from_secs(20);
 /// Lets go of the memory that the start needed, once, and then waits for the stop.
 async fn let_go_of_the_start(stop: CancellationToken) {
     if tokio::time::timeout(START, stop.cancelled()).await.is_err() {
-        let code = tokio::task::spawn_blocking(crate::system::memory::let_go_of_the_start).await.unwrap_or(0);
-        tracing::debug!(code, "let go of what only the start needed");
+        let bytes =
+            tokio::task::spawn_blocking(crate::system::memory::let_go_of_the_start).await.unwrap_or(0);
+        tracing::debug!(bytes, "let go of what only the start needed");
     }
     stop.cancelled().await;
 }
