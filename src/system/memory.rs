@@ -40,9 +40,10 @@ pub fn give_back() {
 /// once. The kernel keeps them in its cache of files, and maps them again where they are used. Returns how many bytes of them may
 /// be mapped; none where `/proc` can't be read.
 pub fn let_go_of_the_start() -> usize {
-    give_back();
     let maps = std::fs::read_to_string("/proc/self/smaps").unwrap_or_default();
     let unchanged = unchanged_in(&maps);
+    drop(maps);
+    give_back();
     for pages in &unchanged {
         // SAFETY: an unwritable mapping of a file. No page of it was changed in memory, so each is read from the file again as it was.
         unsafe { libc::madvise(pages.start as *mut libc::c_void, pages.len(), libc::MADV_DONTNEED) };
@@ -53,24 +54,21 @@ pub fn let_go_of_the_start() -> usize {
 /// Returns where files are mapped that can't be written to and of which no page was changed in memory, of the text of
 /// `/proc/PID/smaps`.
 fn unchanged_in(maps: &str) -> Vec<Range<usize>> {
-    let mut found: Vec<Range<usize>> = Vec::new();
-    // Whether the last one that was found is the one whose figures follow.
-    let mut is_last = false;
+    let mut found = Vec::new();
+    // The one whose figures follow, and whether none of its pages in memory is the process's own.
+    let (mut file, mut is_unchanged) = (None, false);
     for line in maps.lines() {
         let mut words = line.split_ascii_whitespace();
         match (words.next(), words.next()) {
-            // Pages of the process's own, in memory or not.
-            (Some("Anonymous:" | "Swap:"), Some(kib)) if is_last && kib != "0" => {
-                found.pop();
-                is_last = false;
-            }
+            (Some("Anonymous:"), Some(kib)) => is_unchanged = kib == "0",
+            // Where a kernel does not tell both, nothing is found.
+            (Some("Swap:"), Some(kib)) => found.extend(file.take().filter(|_| is_unchanged && kib == "0")),
             (Some(name), _) if name.ends_with(':') => {}
             (Some(range), Some(rights)) => {
                 // Private, readable, not writable; of a file, which has a path.
                 let is_file = words.nth(3).is_some_and(|path| path.starts_with('/'));
-                let range = pages(range).filter(|_| is_file && matches!(rights, "r-xp" | "r--p"));
-                is_last = range.is_some();
-                found.extend(range);
+                file = pages(range).filter(|_| is_file && matches!(rights, "r-xp" | "r--p"));
+                is_unchanged = false;
             }
             _ => {}
         }
@@ -115,6 +113,12 @@ Swap:                  0 kB
 Anonymous:             0 kB
 Swap:                  4 kB
 7f0000006000-7f0000007000 r--s 00002000 fd:00 15 /shared
+Anonymous:             0 kB
+Swap:                  0 kB
+7f0000007000-7f0000008000 r--p 00002000 fd:00 15 /not-told-of
+Swap:                  0 kB
+7f0000008000-7f0000009000 r--p 00002000 fd:00 15 /told-of-by-half
+Anonymous:             0 kB
 nonsense
 ";
         let expected = [
