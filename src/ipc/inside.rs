@@ -58,15 +58,15 @@ pub fn file_inside(folder: &Path, relative: &Path) -> Result<File, InsideError> 
     open_inside(folder, relative).map(|(file, _)| file)
 }
 
-/// How often a file is looked at again that changes while it is looked at.
+/// A file that changes during each look gets at most this number of looks.
 const LOOKS: usize = 4;
 
 /// Whether `relative` is the one name of an open file: then the file is inside of the folder, whatever names it had when it was
-/// opened. A file that changes all the time is told `false` of.
+/// opened. `false` also for a file that changes during each look.
 ///
 /// To put another file in its place, or to remove it, the kernel drops the link before the name: for a moment the name leads to a
-/// file that seems to have no other. Listing a folder waits until that is done, and whatever is begun later changes the file's
-/// time (within one tick of the clock, 10 ms at most, it does so since Linux 6.13 only).
+/// file that seems to have no other. Listing a folder waits until that is done. A change that begins later changes the file's
+/// time. Before Linux 6.13 it does not where both fall into one tick of the clock, at most 10 ms.
 #[must_use]
 pub fn is_only_name(folder: &Path, relative: &Path, file: &File) -> bool {
     (0..LOOKS).find_map(|_| only_name(folder, relative, file).unwrap_or(Some(false))).unwrap_or(false)

@@ -138,7 +138,7 @@ enum Back<T> {
     Unused(T),
 }
 
-/// Connections that nobody reads with, and since when: the last one that was used is the next one.
+/// Connections that nobody reads with, each with the time since when. The one that was used last is taken first.
 struct Idle<T>(Vec<(T, Instant)>);
 
 impl<T> Default for Idle<T> {

@@ -116,9 +116,9 @@ impl Worker {
         }
     }
 
-    /// Works until nobody can tell it anything any more. Most workers wait, so the state of the work is boxed, and a worker is not
-    /// moved within its future, where it would have room twice: one that waits takes little memory.
-    #[expect(clippy::manual_async_fn, reason = "what an `async fn` is given has room twice in its future")]
+    /// Works until nobody can tell it anything any more. Most workers wait, and one that waits takes little memory: the state of the
+    /// work is boxed, and the future holds the worker once.
+    #[expect(clippy::manual_async_fn, reason = "the future of an `async fn` holds its arguments twice")]
     pub(super) fn run(
         mut self,
         first: First,
