@@ -33,12 +33,32 @@ pub enum Writer {
     Unknown,
 }
 
-/// `struct file_handle` with room for the bytes that follow it.
+/// The handle of a file: `struct file_handle` with room for the bytes that follow it.
 #[repr(C)]
-struct Handle {
-    bytes: libc::c_uint,
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Handle {
+    length: libc::c_uint,
     kind: libc::c_int,
     data: [u8; MAX_HANDLE],
+}
+
+impl Handle {
+    /// The layout of its bytes, which the file system chose.
+    pub(super) fn kind(&self) -> i32 {
+        self.kind
+    }
+
+    pub(super) fn bytes(&self) -> &[u8] {
+        let length = usize::try_from(self.length).unwrap_or(MAX_HANDLE);
+        &self.data[..length.min(MAX_HANDLE)]
+    }
+
+    #[cfg(test)]
+    pub(super) fn new(kind: i32, bytes: &[u8]) -> Self {
+        let mut data = [0; MAX_HANDLE];
+        data[..bytes.len()].copy_from_slice(bytes);
+        Self { length: u32::try_from(bytes.len()).unwrap(), kind, data }
+    }
 }
 
 /// Returns a descriptor of which a task can wait until something can be read.
@@ -55,13 +75,13 @@ pub(super) fn awaited(
     unsafe { AsyncFd::register_with_interest(descriptor, Interest::READABLE) }
 }
 
-/// Returns the file handle of an open file: its kind, then its bytes. Inode and generation, so it is the same after a
-/// rename and after a reboot, and another once the inode is used again. `None` where the file system has none.
-pub(super) fn file_handle(file: impl AsFd) -> Option<Vec<u8>> {
-    let mut handle = Handle { bytes: libc::MAX_HANDLE_SZ as libc::c_uint, kind: 0, data: [0; MAX_HANDLE] };
+/// Returns the file handle of an open file. Inode and generation, so it is the same after a rename and after a reboot, and
+/// another once the inode is used again. `None` where the file system has none.
+pub(super) fn file_handle(file: impl AsFd) -> Option<Handle> {
+    let mut handle = Handle { length: libc::MAX_HANDLE_SZ as libc::c_uint, kind: 0, data: [0; MAX_HANDLE] };
     let mut mount: libc::c_int = 0;
     // SAFETY: the path is an empty C string (AT_EMPTY_PATH: the descriptor itself, which is borrowed and so open);
-    // `handle` has the layout of `struct file_handle` followed by the MAX_HANDLE bytes that `bytes` promises, and the
+    // `handle` has the layout of `struct file_handle` followed by the MAX_HANDLE bytes that `length` promises, and the
     // kernel writes within them; `mount` is a valid place for one int. Nothing is kept after the call.
     let done = unsafe {
         libc::name_to_handle_at(
@@ -72,13 +92,7 @@ pub(super) fn file_handle(file: impl AsFd) -> Option<Vec<u8>> {
             libc::AT_EMPTY_PATH,
         )
     };
-    if done != 0 {
-        return None;
-    }
-    let length = usize::try_from(handle.bytes).ok().filter(|n| *n <= MAX_HANDLE)?;
-    let mut id = handle.kind.to_le_bytes().to_vec();
-    id.extend_from_slice(&handle.data[..length]);
-    Some(id)
+    (done == 0).then_some(handle)
 }
 
 /// Asks whether anybody has the file open for writing, by taking a read lease for an instant.
@@ -215,7 +229,7 @@ mod tests {
         };
         rustix::fs::rename(folder.path().join("a"), folder.path().join("b")).unwrap();
         let again = File::options().read(true).open(folder.path().join("b")).unwrap();
-        assert_eq!(file_handle(&again), Some(before.clone()));
+        assert_eq!(file_handle(&again), Some(before));
         drop((first, again));
         rustix::fs::unlink(folder.path().join("b")).unwrap();
         // The inode number is likely to be used again at once; the generation tells the two apart.

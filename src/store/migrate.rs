@@ -76,6 +76,7 @@ const MIGRATIONS: &[(&str, &str)] = &[
     ("0096_lighter_states", include_str!("../../migrations/0096_lighter_states.sql")),
     ("0097_mailbox_owners", include_str!("../../migrations/0097_mailbox_owners.sql")),
     ("0098_leaving", include_str!("../../migrations/0098_leaving.sql")),
+    ("0099_origin_order", include_str!("../../migrations/0099_origin_order.sql")),
 ];
 
 /// The migration of the program that comes next, which tests play.
@@ -751,6 +752,52 @@ mod tests {
         assert!(!leaves(&connection));
         crate::store::talk::groups::remove(&connection, &folder).unwrap();
         assert!(leaves(&connection));
+    }
+
+    #[test]
+    fn files_of_an_older_store_are_known_by_the_origins_of_now() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("g2.sqlite");
+        let mut connection = Connection::open(&path).unwrap();
+        apply_before(&connection, "_origin_order");
+        let receipts = [
+            (1, "68010000000403020109080706"),
+            (200_001, "68010000000403020109080706"),
+            (200_002, "688100000008070605040302010a0b0c0d"),
+            (200_003, "680100000000000a0000000000"),
+            // Of another kind, of another length, without a handle.
+            (200_004, "684d0000000403020109080706"),
+            (200_005, "680100000004030201"),
+            (200_006, "770403020109080706"),
+            (300_000, "68810000000807060504030201ffffffff"),
+        ];
+        for (claim, origin) in receipts {
+            connection
+                .execute_batch(&format!(
+                    "INSERT INTO receipts (claim_id, group_folder, box, name, origin, digest, outcome, at)
+                     VALUES ({claim}, 'main', 'messages', 'a.json', x'{origin}', x'{claim:06}', 'applied', 1);"
+                ))
+                .unwrap();
+        }
+        migrate(&mut connection, &path).unwrap();
+        let now: Vec<(i64, String)> = connection
+            .prepare("SELECT claim_id, lower(hex(origin)) AS origin FROM receipts WHERE typeof(origin) = 'blob' ORDER BY claim_id")
+            .unwrap()
+            .query_map([], |r| Ok((r.get("claim_id")?, r.get("origin")?)))
+            .unwrap()
+            .collect::<rusqlite::Result<_>>()
+            .unwrap();
+        let expected = [
+            (1, "690102030409080706"),
+            (200_001, "690102030409080706"),
+            (200_002, "6a01020304050607080a0b0c0d"),
+            (200_003, "69000a000000000000"),
+            (200_004, "684d0000000403020109080706"),
+            (200_005, "680100000004030201"),
+            (200_006, "770403020109080706"),
+            (300_000, "6a0102030405060708ffffffff"),
+        ];
+        assert_eq!(now, expected.map(|(claim, origin)| (claim, origin.to_owned())));
     }
 
     #[test]

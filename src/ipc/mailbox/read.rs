@@ -8,7 +8,12 @@ use rustix::{
 };
 
 use super::{Claimed, Claims};
-use crate::ipc::{dir, kernel, names::FileKind, world::World};
+use crate::ipc::{
+    dir,
+    kernel::{self, Handle},
+    names::FileKind,
+    world::World,
+};
 
 /// The largest command file, bytes.
 pub const COMMAND_LIMIT: u64 = 1_048_576;
@@ -122,12 +127,28 @@ impl Claims {
 
 /// Returns which file this is.
 pub(in crate::ipc) fn origin(file: &File) -> rustix::io::Result<Origin> {
-    if let Some(handle) = kernel::file_handle(file) {
-        let mut key = vec![b'h'];
-        key.extend(handle);
-        return Ok(Origin { key, kind: OriginKind::Handle });
+    match kernel::file_handle(file) {
+        Some(handle) => Ok(Origin { key: key_of(&handle), kind: OriginKind::Handle }),
+        None => weak_origin(file),
     }
-    weak_origin(file)
+}
+
+/// The key of a file handle. Where its layout is known it begins with the inode, highest byte first: files that were made one
+/// after the other are neighbours among receipts, and many of them share a page there.
+fn key_of(handle: &Handle) -> Vec<u8> {
+    match (handle.kind(), handle.bytes()) {
+        // An inode of 32 bits and its generation: ext4, XFS with small inodes.
+        (1, &[a, b, c, d, w, x, y, z]) => {
+            let [a, b, c, d] = u32::from_ne_bytes([a, b, c, d]).to_be_bytes();
+            vec![b'i', a, b, c, d, w, x, y, z]
+        }
+        // An inode of 64 bits and its generation: XFS.
+        (0x81, &[a, b, c, d, e, f, g, h, w, x, y, z]) => {
+            let [a, b, c, d, e, f, g, h] = u64::from_ne_bytes([a, b, c, d, e, f, g, h]).to_be_bytes();
+            vec![b'j', a, b, c, d, e, f, g, h, w, x, y, z]
+        }
+        (kind, bytes) => [b"h", &kind.to_le_bytes()[..], bytes].concat(),
+    }
 }
 
 fn weak_origin(file: &File) -> rustix::io::Result<Origin> {
@@ -190,6 +211,27 @@ mod tests {
         assert_eq!(w.claims.read(&again).unwrap().origin, before);
         assert_ne!(w.claims.read(&w.claimed(3, b"{}")).unwrap().origin, before);
         assert!(matches!(w.claims.read(&first), Err(ReadError::Gone)));
+    }
+
+    #[test]
+    fn keys_of_inodes_that_follow_each_other_do_so_too_and_no_two_files_share_one() {
+        let small = |inode: u32, generation: u32| {
+            key_of(&Handle::new(1, &[inode.to_ne_bytes(), generation.to_ne_bytes()].concat()))
+        };
+        let large = |inode: u64, generation: u32| {
+            key_of(&Handle::new(0x81, &[&inode.to_ne_bytes()[..], &generation.to_ne_bytes()].concat()))
+        };
+        let inodes = [0, 1, 255, 256, 257, 65_535, 65_536, u32::MAX];
+        assert!(inodes.map(|inode| small(inode, 9)).is_sorted());
+        assert!(inodes.map(|inode| large(u64::from(inode) << 20, 9)).is_sorted());
+        assert_eq!(small(0x0102_0304, 0), [b'i', 1, 2, 3, 4, 0, 0, 0, 0]);
+        assert_eq!(large(0x0102_0304_0506_0708, 0), [b'j', 1, 2, 3, 4, 5, 6, 7, 8, 0, 0, 0, 0]);
+        // Of another kind, or length: as it is.
+        assert_eq!(key_of(&Handle::new(0x4d, &[1, 2])), [b'h', 0x4d, 0, 0, 0, 1, 2]);
+        assert_eq!(key_of(&Handle::new(1, &[1, 2])), [b'h', 1, 0, 0, 0, 1, 2]);
+        assert_eq!(key_of(&Handle::new(1, &[7; 12])), [&[b'h', 1, 0, 0, 0][..], &[7; 12]].concat());
+        assert_ne!(small(7, 1), small(7, 2));
+        assert_ne!(small(7, 1), large(7, 1));
     }
 
     #[test]
