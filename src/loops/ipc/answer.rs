@@ -3,11 +3,16 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     pin::Pin,
-    sync::Arc,
+    sync::{
+        Arc,
+        mpsc::{self, SendError},
+    },
+    thread::JoinHandle,
     time::Duration,
 };
 
 use ipc_handlers::{Code, Command, Folder, Refusal};
+use tokio::runtime::Handle;
 
 use super::{
     super::snapshots::List,
@@ -27,6 +32,14 @@ use crate::{
 /// How often a settled command is answered before that is left to the next start.
 pub(super) const ANSWER_TRIES: u32 = 12;
 
+/// Whether files that the store could not take are settled.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Caught {
+    Up,
+    /// The daemon stops first. They stay claimed, and nothing younger of their group may go before them.
+    Stopped,
+}
+
 /// Settles files that the store could not take, until it can: they stay claimed meanwhile.
 ///
 /// # Errors
@@ -35,12 +48,12 @@ pub(super) async fn settle_again(
     mail: &Arc<Mailboxes>,
     folder: &Folder,
     waiting: Vec<Pending>,
-) -> Result<(), Panicked> {
+) -> Result<Caught, Panicked> {
     let mut waiting = waiting;
     let mut rest = Duration::from_secs(1);
     while !waiting.is_empty() {
         tokio::select! {
-            () = mail.stop.cancelled() => return Ok(()),
+            () = mail.stop.cancelled() => return Ok(Caught::Stopped),
             () = tokio::time::sleep(rest) => {}
         }
         rest = (rest * 2).min(Duration::from_secs(10));
@@ -48,7 +61,7 @@ pub(super) async fn settle_again(
         let again = move || settle_in_order(&mail, &of, waiting);
         waiting = blocking(folder, "settling again", again).await?;
     }
-    Ok(())
+    Ok(Caught::Up)
 }
 
 /// Settles and answers files; returns those that have to wait.
@@ -90,7 +103,7 @@ impl Settling {
 
     /// Waits until they are settled, as far as the store came. On a thread that may block.
     pub(super) fn finish(self, mail: &Mailboxes) -> Finished {
-        let runtime = tokio::runtime::Handle::current();
+        let runtime = Handle::current();
         let settling = runtime.block_on(self.outcomes);
         let mut outcomes = settling.unwrap_or_else(|error| vec![Err(error)]).into_iter();
         let (mut answers, mut again, mut later) = (Vec::new(), Vec::new(), Vec::new());
@@ -203,6 +216,56 @@ pub(super) fn answer_all(
         }
     }
     Answered { again, shown_in }
+}
+
+/// Settled files that are answered on a thread of their own. Who lets go of it waits for that thread: no file is answered by two.
+///
+/// It is no thread of the runtime: of those there are a few, and each of them may be one that waits here.
+pub(super) struct Answering(Option<JoinHandle<Answered>>);
+
+impl Answering {
+    /// Answers as [`answer_all`] does.
+    ///
+    /// # Errors
+    /// No thread is to be had: the files, unanswered.
+    pub(super) fn begin(
+        mail: &Arc<Mailboxes>,
+        folder: &Folder,
+        answers: Vec<(Pending, Settled)>,
+        later: usize,
+    ) -> Result<Self, Vec<(Pending, Settled)>> {
+        let (mail, folder) = (Arc::clone(mail), folder.clone());
+        let (runtime, span) = (Handle::current(), tracing::Span::current());
+        // What could not be handed over comes back.
+        let (hand, theirs) = mpsc::channel();
+        let answer = move || {
+            let _runtime = runtime.enter();
+            let answers = theirs.recv().unwrap_or_default();
+            span.in_scope(|| answer_all(&mail, &folder, answers, later))
+        };
+        match std::thread::Builder::new().name("answers".into()).spawn(answer) {
+            Ok(thread) => match hand.send(answers) {
+                Ok(()) => Ok(Self(Some(thread))),
+                Err(SendError(answers)) => Err(answers),
+            },
+            Err(_) => Err(answers),
+        }
+    }
+
+    /// Waits until they are answered. On a thread that may block.
+    ///
+    /// # Panics
+    /// Where answering did.
+    pub(super) fn finish(mut self) -> Option<Answered> {
+        Some(self.0.take()?.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+    }
+}
+
+impl Drop for Answering {
+    fn drop(&mut self) {
+        // What panics here does so beside a panic that is told of.
+        drop(self.0.take().map(JoinHandle::join));
+    }
 }
 
 /// If more commands are answered together, the log says of those that were obeyed how many of each kind they are.

@@ -1,5 +1,5 @@
 //! A group's claimed files on their way to their answers: while the store is at work on some, those before them are
-//! answered and those behind them are read. On a thread that may block.
+//! answered and those behind them are claimed and read. On threads that may block.
 
 use std::{sync::Arc, time::Duration};
 
@@ -7,7 +7,7 @@ use ipc_handlers::Folder;
 
 use super::{
     Mailboxes,
-    answer::{Finished, Settling, answer_all},
+    answer::{Answered, Answering, Finished, Settling, answer_all},
     files::{self, Ahead, Copied, Copying},
     read::{Patience, Pending, Reading, Taken, read},
     searches,
@@ -20,7 +20,7 @@ use crate::{
 };
 
 /// This many are read before they are settled together: a commit writes hardly more pages for twice as many. Not
-/// acknowledged are twice as many, those that are settled and those that are read meanwhile, and what is not answered yet.
+/// acknowledged are three times as many (some are read, some settled and some answered), and what waits for an answer.
 pub(super) const TOGETHER: usize = 128;
 /// Or so much, bytes: a group's files are in memory one or two at a time where they are large, and all at once where
 /// they are small.
@@ -31,6 +31,8 @@ pub(super) const CLAIMED_AT_ONCE: usize = 1 << 18;
 const SHOWN_IN: Duration = Duration::from_micros(50);
 /// The most settled ones that wait to be answered together.
 const UNANSWERED: usize = 1024;
+/// This many are answered on a thread of their own: for fewer it would take longer to change threads.
+const BESIDE: usize = 32;
 /// How long one is given whose writer still has it open.
 const WRITER_LIMIT: Duration = Duration::from_secs(60);
 
@@ -47,6 +49,8 @@ pub(super) struct Handled {
     pub(super) messages: usize,
     /// How large commands and replies were, bytes.
     pub(super) bytes: usize,
+    /// Slow work was left for later, with the files behind it.
+    pub(super) left: bool,
 }
 
 impl Handled {
@@ -57,6 +61,7 @@ impl Handled {
         self.waiting.extend(later.waiting);
         self.messages += later.messages;
         self.bytes += later.bytes;
+        self.left |= later.left;
     }
 }
 
@@ -85,6 +90,7 @@ pub(super) struct Flow<'a> {
     settled_bytes: usize,
     /// How many are answered at a time.
     answered_together: usize,
+    answering: Option<Answering>,
     handled: Handled,
 }
 
@@ -102,6 +108,7 @@ impl<'a> Flow<'a> {
             settled: Vec::new(),
             settled_bytes: 0,
             answered_together: 1,
+            answering: None,
             handled: Handled::default(),
         }
     }
@@ -122,6 +129,7 @@ impl<'a> Flow<'a> {
         self.read.is_empty()
             && self.settling.is_none()
             && self.settled.is_empty()
+            && self.answering.is_none()
             && growing.is_empty()
             && waiting.is_empty()
     }
@@ -237,9 +245,11 @@ impl<'a> Flow<'a> {
         }
     }
 
+    /// Waits for the store, and for the answers before.
     fn wait(&mut self) {
         while let Some(settling) = self.settling.take() {
             let Finished { settled, again, mut later } = settling.finish(self.mail);
+            self.wait_for_answers();
             let replied: usize = settled.iter().map(|(_, settled)| settled.receipt.reply_bytes()).sum();
             self.handled.bytes += replied;
             self.settled_bytes +=
@@ -257,17 +267,36 @@ impl<'a> Flow<'a> {
                 self.handled.waiting.append(&mut later);
             }
         }
+        self.wait_for_answers();
         self.ahead.settled();
     }
 
+    /// Answers what is settled; beside what comes next, if the store is at work on that already.
     fn answer(&mut self, later: usize) {
-        let settled = std::mem::take(&mut self.settled);
+        self.wait_for_answers();
+        let mut settled = std::mem::take(&mut self.settled);
         self.settled_bytes = 0;
         let later = later + self.settling.as_ref().map_or(0, Settling::len);
+        if self.settling.is_some() && settled.len() >= BESIDE {
+            match Answering::begin(self.mail, self.folder, settled, later) {
+                Ok(answering) => return self.answering = Some(answering),
+                Err(unanswered) => settled = unanswered,
+            }
+        }
         let answered = answer_all(self.mail, self.folder, settled, later);
-        let worth = answered.shown_in.as_micros() / SHOWN_IN.as_micros();
+        self.answered(answered);
+    }
+
+    fn wait_for_answers(&mut self) {
+        if let Some(answered) = self.answering.take().and_then(Answering::finish) {
+            self.answered(answered);
+        }
+    }
+
+    fn answered(&mut self, Answered { again, shown_in }: Answered) {
+        let worth = shown_in.as_micros() / SHOWN_IN.as_micros();
         self.answered_together = usize::try_from(worth).unwrap_or(UNANSWERED).clamp(1, UNANSWERED);
-        self.handled.waiting.extend(answered.again);
+        self.handled.waiting.extend(again);
     }
 
     /// Settles all that was read. Of the same group `later` more are known to wait behind it.
@@ -281,6 +310,7 @@ impl<'a> Flow<'a> {
         self.settle(later);
         self.wait();
         self.answer(later);
+        self.handled.left = self.has_left();
         self.handled
     }
 }

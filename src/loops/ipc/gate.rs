@@ -50,8 +50,8 @@ enum Shut {
 /// How much may be taken.
 pub(super) struct Open {
     pub(super) files: usize,
-    /// The limits allow more at once after these: only as many searches as that may wait.
-    pub(super) goes_on: bool,
+    /// How many of them may be searches, which wait for their answers.
+    pub(super) searches: usize,
     /// With their replies. The last one may have more.
     pub(super) bytes: usize,
 }
@@ -69,13 +69,13 @@ impl Gate {
         let searches = mail.searches.places(folder);
         // Which of them are messages is known when they are read.
         let limit = commands.min(messages.max(TOGETHER));
-        let open = if free && admission == Admission::Open { limit.min(searches) } else { 0 };
+        let open = if free && admission == Admission::Open && searches > 0 { limit } else { 0 };
         if open == 0 {
             let why = if admission == Admission::Open { Shut::Limits } else { Shut::NoSpace(admission) };
             self.shut();
             self.say(mail, why, unsettled, now);
         }
-        Open { files: open, goes_on: limit > searches, bytes }
+        Open { files: open, searches, bytes }
     }
 
     /// Says why it is shut, once a minute.
@@ -111,16 +111,6 @@ impl Gate {
         self.shut_until = Some(Instant::now() + REST);
     }
 
-    /// Notes what was taken.
-    pub(super) fn took(&self, mail: &Mailboxes, folder: &Folder, files: usize, handled: &Handled) {
-        let now = clock::now();
-        mail.allowances.of(folder, |left| {
-            left.commands.take(files, now);
-            left.messages.take(handled.messages, now);
-            left.bytes.take(handled.bytes, now);
-        });
-    }
-
     /// Returns until when it is shut.
     pub(super) fn shut_until(&self) -> Option<Instant> {
         self.shut_until
@@ -129,6 +119,32 @@ impl Gate {
     /// What waits may be looked at again.
     pub(super) fn open(&mut self) {
         self.shut_until = None;
+    }
+}
+
+/// What was taken of a group's limits.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Used {
+    pub(super) files: usize,
+    messages: usize,
+    bytes: usize,
+}
+
+impl Used {
+    /// What `files` files took that were claimed, and are `handled` so far.
+    pub(super) fn by(files: usize, handled: &Handled) -> Self {
+        Self { files, messages: handled.messages, bytes: handled.bytes }
+    }
+
+    /// Counts it against the limits of this minute, but for what was `counted` before. Returns all that is counted.
+    pub(super) fn count(self, mail: &Mailboxes, folder: &Folder, counted: Self) -> Self {
+        let now = clock::now();
+        mail.allowances.of(folder, |left| {
+            left.commands.take(self.files - counted.files, now);
+            left.messages.take(self.messages - counted.messages, now);
+            left.bytes.take(self.bytes - counted.bytes, now);
+        });
+        self
     }
 }
 

@@ -1,12 +1,17 @@
 //! Claimed files, read once into memory.
 
-use std::{os::unix::ffi::OsStrExt as _, sync::Arc, time::Duration};
+use std::{
+    os::unix::ffi::OsStrExt as _,
+    sync::{Arc, LazyLock},
+    time::Duration,
+};
 
 use ipc_handlers::{
     Command, Fault,
     refusal::{Code, Refusal},
     token,
 };
+use regex::bytes::Regex;
 
 use super::{Mailboxes, files::Files, transcripts::Archives};
 use crate::{
@@ -74,6 +79,23 @@ pub(super) enum Patience {
     None,
 }
 
+/// What a command asks for, as far as that is bounded before it is settled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Asks {
+    /// A list: its reply may be far longer than the command.
+    List,
+    /// A search: it waits for its answer after it is settled.
+    Search,
+    /// Anything else.
+    Nothing,
+}
+
+/// What the bytes of a command have that asks for a list or a search.
+static BOUNDED: LazyLock<Regex> = LazyLock::new(|| {
+    #[expect(clippy::expect_used, reason = "a pattern of our own, which a test compiles")]
+    Regex::new(r"list_tasks|refresh_groups|search_sessions|\\u").expect("it is valid")
+});
+
 /// A claimed file that is to be read.
 pub(super) struct Taken {
     pub(super) claimed: Claimed,
@@ -91,17 +113,19 @@ impl Taken {
         Self { claimed, refusal: None, age, read: None }
     }
 
-    /// Whether it asks for a list, whose reply may be far longer than the command.
-    pub(super) fn wants_a_list(&self) -> bool {
-        let Some(Ok(Read { bytes, .. })) = &self.read else { return false };
+    /// What it asks for of what is bounded before it is settled.
+    pub(super) fn asks(&self) -> Asks {
+        let Some(Ok(Read { bytes, .. })) = &self.read else { return Asks::Nothing };
         // Nearly all others are known by a look at their bytes: names of commands have letters only, or escapes of them.
-        let has = |word: &[u8]| bytes.windows(word.len()).any(|at| at == word);
-        if !(has(b"list_tasks") || has(b"refresh_groups") || has(br"\u")) {
-            return false;
+        if !BOUNDED.is_match(bytes) {
+            return Asks::Nothing;
         }
         let body = Body::of(bytes);
-        let command = body.envelope().ok().map(|envelope| &envelope.command);
-        matches!(command, Some(Command::ListTasks(_) | Command::RefreshGroups(_)))
+        match body.envelope().ok().map(|envelope| &envelope.command) {
+            Some(Command::ListTasks(_) | Command::RefreshGroups(_)) => Asks::List,
+            Some(Command::SearchSessions(_)) => Asks::Search,
+            _ => Asks::Nothing,
+        }
     }
 
     /// How much of it is in memory, bytes.
@@ -248,4 +272,47 @@ pub(super) fn read(mail: &Mailboxes, taken: Taken, run: Option<i64>, patience: P
         hands,
         unanswered: 0,
     }))
+}
+
+#[cfg(test)]
+mod tests {
+    use ipc_handlers::Folder;
+
+    use super::*;
+    use crate::ipc::{Origin, OriginKind};
+
+    fn asks(json: &str) -> Asks {
+        let (folder, path) = (Folder::parse("main").unwrap(), std::path::Path::new("x").into());
+        let claimed = Claimed { id: 1, folder, source: None, path, written: None, taken: None };
+        let origin = Origin { key: Vec::new(), kind: OriginKind::Handle };
+        let read = Some(Ok(Read { bytes: json.as_bytes().to_vec(), origin }));
+        Taken { read, ..Taken::before(claimed, Duration::ZERO) }.asks()
+    }
+
+    #[test]
+    fn lists_and_searches_are_known_however_they_are_spelled_and_nothing_is_taken_for_one() {
+        for list in [
+            r#"{"type": "list_tasks"}"#,
+            r#"{"type": "refresh_groups"}"#,
+            r#"{"type": "\u006cist_tasks"}"#,
+            r#"{"ty\u0070e": "refresh_groups", "requestId": "a"}"#,
+        ] {
+            assert_eq!(asks(list), Asks::List, "{list}");
+        }
+        for search in [
+            r#"{"type": "search_sessions", "schemaVersion": 1, "query": "list_tasks"}"#,
+            r#"{"type": "search\u005fsessions", "schemaVersion": 1, "query": "a"}"#,
+        ] {
+            assert_eq!(asks(search), Asks::Search, "{search}");
+        }
+        for other in [
+            r#"{"type": "send_message", "chatJid": "local:main", "text": "list_tasks, search_sessions"}"#,
+            r#"{"type": "send_message", "chatJid": "local:main", "text": "\u0061"}"#,
+            r#"{"type": "List_tasks"}"#,
+            "list_tasks",
+            "",
+        ] {
+            assert_eq!(asks(other), Asks::Nothing, "{other}");
+        }
+    }
 }

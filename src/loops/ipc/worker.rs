@@ -63,6 +63,8 @@ pub(super) struct Worker {
     told_of: BTreeSet<(CommandBox, OsString)>,
     /// How much may be taken.
     gate: Gate,
+    /// Claimed files were left to the next start, as the daemon stops: nothing younger goes before them.
+    ended: bool,
     /// Cancels, as the worker is dropped, the token that tells of its end.
     _at_work: DropGuard,
 }
@@ -112,6 +114,7 @@ impl Worker {
             began: Instant::now(),
             told_of: BTreeSet::new(),
             gate: Gate::default(),
+            ended: false,
             _at_work: at_work,
         }
     }
@@ -205,10 +208,6 @@ impl Worker {
             self.hear_the_last(hints).await;
             self.scan(Sight::First, Patience::None).await;
             self.look_again(Patience::None).await;
-            // Some may have waited until the store took those before them.
-            if !self.growing.is_empty() {
-                self.look_again(Patience::None).await;
-            }
         }
         for done in drained {
             let _ = done.send(());

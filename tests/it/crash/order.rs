@@ -11,7 +11,7 @@ use super::{
     ledger::Ledger,
     scene::{all_settled, die_at, for_each, names},
 };
-use crate::support::Root;
+use crate::support::{DEADLINE, Root, wait_for};
 
 const CHAT: &str = "local:main";
 
@@ -54,6 +54,120 @@ fn files_found_together_are_applied_once_and_in_order_wherever_the_daemon_died_a
         assert_eq!(rows.len(), FILES + 3, "{point}");
         assert_eq!(outbox(&root), texts(FILES + 3), "{point}");
     });
+}
+
+#[test]
+fn of_many_files_each_is_applied_once_and_in_order_wherever_the_daemon_died_while_some_were_answered() {
+    // Three times as many as are settled together: some are answered while others are settled, and others claimed.
+    const FILES: usize = 384;
+    let points = [
+        "ipc.reading/main:380",
+        "ipc.read:3",
+        "ipc.decided:300",
+        "ipc.committed:2",
+        "ipc.replied:100",
+        "ipc.set_aside:100",
+    ];
+    for_each(&points, |point| {
+        let root = Root::new("");
+        root.serve().kill();
+        (0..FILES).for_each(|n| put(&root, n));
+        die_at(&root, point, || {});
+        (FILES..FILES + 3).for_each(|n| put(&root, n));
+        let _daemon = root.serve();
+        all_settled(&root);
+        let rows = root.rows(&["outbox", "list", "--limit", "1000"]);
+        let said: Vec<&str> = rows.iter().map(|row| row["text"].as_str().unwrap()).collect();
+        assert_eq!(said, texts(FILES + 3), "{point}");
+    });
+}
+
+#[test]
+fn claims_of_more_groups_than_there_are_threads_are_all_answered_at_a_start() {
+    const GROUPS: usize = 40;
+    // More than are settled together, so that some are answered while others are settled.
+    const EACH: usize = 140;
+    let root = Root::new("");
+    let group = |n: usize| format!("g{n:02}");
+    for n in 0..GROUPS {
+        root.g2(&["groups", "add", &group(n), "--chat", &format!("local:{}", group(n))]);
+    }
+    root.serve().terminate();
+    for n in 0..GROUPS * EACH {
+        let group = group(n % GROUPS);
+        let say = json!({"type": "send_message", "chatJid": format!("local:{group}"), "text": format!("text {}", n / GROUPS)});
+        fs::write(root.data("claimed").join(format!("{}-{group}.json", n + 1)), say.to_string()).unwrap();
+    }
+    let daemon = root.serve();
+    wait_for("each claim to be answered", || names(&root, "claimed").is_empty().then_some(()));
+    for n in [0, GROUPS - 1] {
+        let rows =
+            root.rows(&["outbox", "list", "--chat", &format!("local:{}", group(n)), "--limit", "1000"]);
+        let said: Vec<&str> = rows.iter().map(|row| row["text"].as_str().unwrap()).collect();
+        assert_eq!(said, texts(EACH));
+    }
+    assert_eq!(daemon.terminate(), Some(0));
+}
+
+#[test]
+fn nothing_goes_before_what_the_store_could_not_take_until_the_daemon_stopped() {
+    // More than are settled together, twice: the last ones are not claimed when the first ones fail.
+    const FILES: usize = 400;
+    let root = Root::new("");
+    let daemon = root.serve();
+    // Another program holds the store's lock for longer than a writer waits for it.
+    let other = rusqlite::Connection::open(root.data("g2.sqlite")).unwrap();
+    other.busy_timeout(DEADLINE).unwrap();
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let stopped = daemon.hold();
+    (0..FILES).for_each(|n| put(&root, n));
+    drop(stopped);
+    wait_for("the first try", || root.log().contains("the store can't take a command now").then_some(()));
+    let pid = rustix::process::Pid::from_raw(i32::try_from(daemon.pid()).unwrap()).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+    wait_for("it to stop", || root.log().contains("stopping; a second signal").then_some(()));
+    other.execute_batch("ROLLBACK").unwrap();
+    assert_eq!(daemon.wait(), Some(0));
+    let before = outbox(&root).len();
+    assert_eq!(outbox(&root), texts(before), "what was applied as it stopped");
+    let _daemon = root.serve();
+    all_settled(&root);
+    let rows = root.rows(&["outbox", "list", "--limit", "1000"]);
+    let said: Vec<&str> = rows.iter().map(|row| row["text"].as_str().unwrap()).collect();
+    assert_eq!(said, texts(FILES));
+}
+
+#[test]
+fn nothing_goes_before_slow_work_that_waited_for_what_the_store_could_not_take() {
+    const FILES: usize = 300;
+    let root = Root::new("");
+    let daemon = root.serve();
+    let other = rusqlite::Connection::open(root.data("g2.sqlite")).unwrap();
+    other.busy_timeout(DEADLINE).unwrap();
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let stopped = daemon.hold();
+    for n in 0..FILES {
+        // Each takes a transcript of the sessions that there are, so it waits for what is before it.
+        let json = match n {
+            0 | 2 => json!({"type": "clear_session", "name": format!("kept {n}")}),
+            _ => json!({"type": "send_message", "chatJid": CHAT, "text": format!("text {n}")}),
+        };
+        root.put_command("main", "tasks", &format!("{n:05}.json"), &json);
+    }
+    drop(stopped);
+    wait_for("the first try", || root.log().contains("the store can't take a command now").then_some(()));
+    other.execute_batch("ROLLBACK").unwrap();
+    assert_eq!(all_settled(&root).len(), FILES);
+    assert_eq!(daemon.terminate(), Some(0));
+    let settled: Vec<i64> = other
+        .prepare("SELECT CAST(subject AS INTEGER) AS claim FROM events WHERE kind = 'command' ORDER BY seq")
+        .unwrap()
+        .query_map([], |row| row.get("claim"))
+        .unwrap()
+        .collect::<rusqlite::Result<_>>()
+        .unwrap();
+    assert_eq!(settled.len(), FILES);
+    assert!(settled.is_sorted(), "{settled:?}");
 }
 
 #[test]

@@ -234,6 +234,43 @@ fn work_that_panics_once_loses_no_command_and_says_each_once_in_order() {
 }
 
 #[test]
+fn work_on_many_that_panics_while_others_of_them_are_answered_loses_none_and_says_each_once_in_order() {
+    if !fail_points() {
+        return;
+    }
+    // Enough that some are answered on a thread of their own, while the next ones are claimed and others settled.
+    let texts: Vec<String> = (1_000..1_400).map(|n| n.to_string()).collect();
+    for armed in
+        ["ipc.reading/evil:390", "ipc.read:3", "ipc.committed:2", "ipc.replied:40", "ipc.set_aside:140"]
+    {
+        let root = two_groups();
+        root.serve().terminate();
+        put_says(&root, &texts);
+        let daemon = root.serve_with(&[("G2_FAILPOINT", &format!("{armed}:panic"))]);
+        wait_for("nothing to be claimed or in its box", || {
+            let left = root.rows(&["ipc", "list", "--group", "evil", "--state", "waiting"]);
+            (left.is_empty() && claimed(&root).is_empty()).then_some(())
+        });
+        wait_for("all of it to be said", || {
+            let rows = root.rows(&["outbox", "list", "--chat", "local:evil", "--limit", "1000"]);
+            rows.iter().all(|row| row["status"] == "sent").then_some(())
+        });
+        let rows = root.rows(&["outbox", "list", "--chat", "local:evil", "--limit", "1000"]);
+        assert_eq!(
+            rows.iter().map(|row| row["text"].as_str().unwrap()).collect::<Vec<_>>(),
+            texts,
+            "{armed}"
+        );
+        assert!(
+            root.log().contains("our own fault: work on a group's commands panicked"),
+            "{armed}: {}",
+            root.log()
+        );
+        assert_eq!(daemon.terminate(), Some(0), "{armed}");
+    }
+}
+
+#[test]
 fn a_command_over_which_work_panics_each_time_is_refused_as_our_own_fault_and_others_go_on() {
     if !fail_points() {
         return;

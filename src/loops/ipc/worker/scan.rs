@@ -26,7 +26,7 @@ impl Worker {
         let sight = self.turns.sight(sight);
         let begun = scan::stamp_after(clock::now());
         loop {
-            if self.mail.held.group(&self.folder) {
+            if self.ended || self.mail.held.group(&self.folder) {
                 self.turns.forget();
                 return;
             }

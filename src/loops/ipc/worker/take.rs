@@ -8,11 +8,11 @@ use tokio::{runtime::Handle, time::Instant};
 use super::{
     super::{
         Mailboxes,
-        answer::settle_again,
-        fault::{blocking, one_by_one, stranded},
+        answer::{Caught, settle_again},
+        fault::{Panicked, blocking, one_by_one, stranded},
         flow::{CLAIMED_AT_ONCE, Flow, Handled, Slow, TOGETHER, handle},
-        gate::{self, Open},
-        read::{Patience, Taken, claim},
+        gate::{self, Open, Used},
+        read::{Asks, Patience, Pending, Taken, claim},
     },
     Worker,
 };
@@ -29,6 +29,11 @@ const FEW: usize = 8;
 /// How many places in the crowd a group takes at least: a dozen files at once keep the disk busy.
 const LEAST: usize = 32;
 
+/// How many files a group takes in for its places in the crowd while others may wait for them.
+const TURN: usize = 1024;
+/// The same while nobody waits. Each turn begins and ends with nothing under way: the processors rest, and the disk.
+const LONG_TURN: usize = 4096;
+
 /// How many lists are claimed before their replies are counted: a command of a few bytes may have a reply of 1 MiB.
 const LISTS: usize = 4;
 /// How many lists where those before them were short: a group's bytes are overdrawn by at most this many at a time.
@@ -41,7 +46,7 @@ impl Worker {
     pub(super) async fn take(&mut self, files: Vec<(CommandBox, OsString)>, patience: Patience) -> usize {
         let mut count = 0;
         let mut files = files.into_iter();
-        while files.len() > 0 {
+        while files.len() > 0 && !self.ended {
             let open = self.gate.opens_for(&self.mail, &self.folder, self.unsettled);
             if open.files == 0 {
                 return count;
@@ -50,26 +55,24 @@ impl Worker {
             let places = self.mail.crowd.acquire_many(u32::try_from(wanted).unwrap_or(0)).await;
             let (mail, folder) = (Arc::clone(&self.mail), self.folder.clone());
             let room = mail.config.now().limits.waiting_bytes.saturating_sub(self.unsettled);
-            // One thread from the claim to the answer: each change of threads would cost more than the work.
+            // One thread from the claim to the answer of few files: each change of threads would cost more than the work.
             let slow = if wanted == 0 { Slow::Now } else { Slow::Later };
             let taking = move || take_in(&mail, &folder, files, open, room, patience, slow);
             let taken_in = blocking(&self.folder, "taking in", taking).await;
             drop(places);
-            let Ok(TakenIn { rest, claimed, handled, stuck, left_slow }) = taken_in else {
+            let Ok(TakenIn { rest, claimed, handled, stuck }) = taken_in else {
                 self.after_a_panic(patience).await;
                 return count;
             };
             files = rest;
             count += claimed;
-            self.gate.took(&self.mail, &self.folder, claimed, &handled);
             self.unsettled += handled.unsettled;
             let now = Instant::now();
             self.growing.extend(handled.growing.into_iter().map(|claimed| (claimed, now)));
-            if settle_again(&self.mail, &self.folder, handled.waiting).await.is_err() {
-                self.after_a_panic(patience).await;
+            if !self.settle_rest(handled.waiting, patience).await {
                 return count;
             }
-            if left_slow {
+            if handled.left {
                 // Without a place in the crowd: others who take in many do not wait for them.
                 self.look_again(patience).await;
             }
@@ -81,12 +84,36 @@ impl Worker {
         count
     }
 
-    /// Looks at files again that were not whole.
+    /// Settles what the store could not take; returns whether what comes behind it may be taken in.
+    async fn settle_rest(&mut self, waiting: Vec<Pending>, patience: Patience) -> bool {
+        match settle_again(&self.mail, &self.folder, waiting).await {
+            Ok(Caught::Up) => true,
+            Ok(Caught::Stopped) => {
+                self.ended = true;
+                false
+            }
+            Err(Panicked) => {
+                self.after_a_panic(patience).await;
+                false
+            }
+        }
+    }
+
+    /// Looks at files again that were not whole, or slow.
     pub(super) async fn look_again(&mut self, patience: Patience) {
+        // What is slow may have waited until the store took those before it.
+        while self.look_once(patience).await {}
+    }
+
+    /// Looks at files again; returns whether slow ones were left, which nothing hinders any more.
+    async fn look_once(&mut self, patience: Patience) -> bool {
+        if self.ended {
+            return false;
+        }
         let growing = std::mem::take(&mut self.growing);
         if growing.is_empty() {
             self.unsettled = 0;
-            return;
+            return false;
         }
         let now = Instant::now();
         let since: BTreeMap<i64, Instant> = growing.iter().map(|(claimed, at)| (claimed.id, *at)).collect();
@@ -96,38 +123,46 @@ impl Worker {
         let (mail, folder) = (Arc::clone(&self.mail), self.folder.clone());
         let work = move || handle(&mail, &folder, taken, patience, Slow::Now);
         let Ok(handled) = blocking(&self.folder, "looking again", work).await else {
-            return self.after_a_panic(patience).await;
+            self.after_a_panic(patience).await;
+            return false;
         };
-        self.gate.took(&self.mail, &self.folder, 0, &handled);
+        Used::by(0, &handled).count(&self.mail, &self.folder, Used::default());
         self.unsettled += handled.unsettled;
         self.growing.extend(handled.growing.into_iter().map(|claimed| {
             let at = since.get(&claimed.id).copied().unwrap_or(now);
             (claimed, at)
         }));
-        if settle_again(&self.mail, &self.folder, handled.waiting).await.is_err() {
-            self.after_a_panic(patience).await;
+        if !self.settle_rest(handled.waiting, patience).await || !handled.left {
+            return false;
         }
+        self.ended |= self.mail.stop.is_cancelled();
+        !self.ended
     }
 
     /// Takes up the files of work that panicked. The boxes are looked at a little later.
     pub(super) async fn after_a_panic(&mut self, patience: Patience) {
         self.gate.shut();
-        if self.mail.stop.is_cancelled() || self.mail.held.is_aside(&self.folder) {
+        self.ended |= self.mail.stop.is_cancelled();
+        if self.ended || self.mail.held.is_aside(&self.folder) {
             return;
         }
         let kept: Vec<i64> = self.growing.iter().map(|(claimed, _)| claimed.id).collect();
         let claims = stranded(&self.mail, &self.folder, &kept).await;
         let handled = one_by_one(&self.mail, &self.folder, claims, patience).await;
-        self.gate.took(&self.mail, &self.folder, 0, &handled);
+        Used::by(0, &handled).count(&self.mail, &self.folder, Used::default());
         self.unsettled += handled.unsettled;
         let now = Instant::now();
         self.growing.extend(handled.growing.into_iter().map(|claimed| (claimed, now)));
         // What panics here once more is the next start's.
-        let _ = settle_again(&self.mail, &self.folder, handled.waiting).await;
+        let caught = settle_again(&self.mail, &self.folder, handled.waiting).await;
+        self.ended |= matches!(caught, Ok(Caught::Stopped));
     }
 
     /// Settles a claimed file now: a person has decided on it.
     pub(super) async fn settle_by_hand(&mut self, claimed: Claimed) {
+        if self.ended {
+            return;
+        }
         let Some(claimed) = self.drop_unread(claimed).await else { return };
         let known = self.growing.iter().position(|(growing, _)| growing.id == claimed.id);
         let claimed = known.map_or(claimed, |at| self.growing.swap_remove(at).0);
@@ -137,13 +172,11 @@ impl Worker {
         let Ok(handled) = blocking(&self.folder, "settling by hand", work).await else {
             return self.after_a_panic(Patience::None).await;
         };
-        self.gate.took(&self.mail, &self.folder, 0, &handled);
+        Used::by(0, &handled).count(&self.mail, &self.folder, Used::default());
         self.unsettled += handled.unsettled;
         let now = Instant::now();
         self.growing.extend(handled.growing.into_iter().map(|claimed| (claimed, now)));
-        if settle_again(&self.mail, &self.folder, handled.waiting).await.is_err() {
-            self.after_a_panic(Patience::None).await;
-        }
+        self.settle_rest(handled.waiting, Patience::None).await;
     }
 }
 
@@ -182,8 +215,6 @@ struct TakenIn {
     handled: Handled,
     /// One could not be claimed: younger files must not go before it.
     stuck: bool,
-    /// Slow work was left for later, with the files behind it.
-    left_slow: bool,
 }
 
 /// Claims at most as many files as the gate is `open` for, while the disk has space for their effects and files that can't be
@@ -198,18 +229,21 @@ fn take_in(
     slow: Slow,
 ) -> TakenIn {
     let mut flow = Flow::new(mail, folder, patience, slow);
-    let Open { files: mut open, goes_on, bytes: most } = open;
+    let Open { files: mut open, mut searches, bytes: most } = open;
     let (mut claimed, mut stuck) = (0, false);
     // Lists whose replies are not counted yet, at most how many there may be, and what was counted before they were claimed.
-    let (mut lists, mut most_lists, mut counted) = (0, LISTS, 0);
+    let (mut lists, mut most_lists, mut before_lists) = (0, LISTS, 0);
+    let mut used = Used::default();
     while !stuck
         && open > 0
         && flow.so_far().bytes < most
         && files.len() > 0
         && flow.so_far().unsettled < room
         && flow.so_far().waiting.is_empty()
+        && searches > 0
         && (claimed == 0 || gate::admission(mail, folder) == Admission::Open)
         && !flow.has_left()
+        && claimed < if mail.crowd.available_permits() < LEAST { TURN } else { LONG_TURN }
     {
         failpoint::reach("ipc.seen");
         let Ok(boxes) = mail.boxes.of(folder) else {
@@ -221,6 +255,7 @@ fn take_in(
             && lists < most_lists
             && bytes < CLAIMED_AT_ONCE
             && open > 0
+            && searches > 0
             && let Some((in_box, name)) = files.next()
         {
             open -= 1;
@@ -228,7 +263,11 @@ fn take_in(
                 Ok(None) => {}
                 Ok(Some(file)) => {
                     bytes += file.bytes();
-                    lists += usize::from(file.wants_a_list());
+                    match file.asks() {
+                        Asks::List => lists += 1,
+                        Asks::Search => searches -= 1,
+                        Asks::Nothing => {}
+                    }
                     taken.push(file);
                 }
                 Err(_) => {
@@ -240,19 +279,28 @@ fn take_in(
         if !taken.is_empty() {
             failpoint::reach("ipc.claimed");
             claimed += taken.len();
-            flow.take(taken, files.len());
+            flow.take(taken, files.len().min(open));
             if lists >= most_lists {
                 // How long their replies are is known before more are claimed.
-                flow.settle_all(files.len());
-                most_lists = lists_after(lists, flow.so_far().bytes.saturating_sub(counted));
-                (lists, counted) = (0, flow.so_far().bytes);
+                flow.settle_all(files.len().min(open));
+                most_lists = lists_after(lists, flow.so_far().bytes.saturating_sub(before_lists));
+                (lists, before_lists) = (0, flow.so_far().bytes);
             }
+            used = Used::by(claimed, flow.so_far()).count(mail, folder, used);
         }
     }
-    let left_slow = flow.has_left();
     // Of those that are put out of `done/` at once by the next ones, none is kept there.
-    let later = if goes_on && !stuck && !left_slow { files.len() } else { 0 };
-    TakenIn { rest: files, claimed, handled: flow.end(later), stuck, left_slow }
+    let goes_on = files.len() > 0
+        && !stuck
+        && !flow.has_left()
+        && searches > 0
+        && flow.so_far().bytes < most
+        && flow.so_far().unsettled < room
+        && gate::admission(mail, folder) == Admission::Open;
+    let later = if goes_on { files.len().min(open) } else { 0 };
+    let handled = flow.end(later);
+    Used::by(claimed, &handled).count(mail, folder, used);
+    TakenIn { rest: files, claimed, handled, stuck }
 }
 
 #[cfg(test)]
