@@ -57,7 +57,8 @@ pub(super) async fn one_by_one(
 ) -> Handled {
     let mut all = Handled::default();
     for claimed in claims {
-        if !all.waiting.is_empty() {
+        if all.left || !all.waiting.is_empty() {
+            all.left = true;
             all.growing.push(claimed);
             continue;
         }

@@ -63,6 +63,8 @@ pub(super) struct Worker {
     told_of: BTreeSet<(CommandBox, OsString)>,
     /// How much may be taken.
     gate: Gate,
+    /// Some of `growing` are whole, and are taken in before anything younger is.
+    left: bool,
     /// Claimed files were left to the next start, as the daemon stops: nothing younger goes before them.
     ended: bool,
     /// Cancels, as the worker is dropped, the token that tells of its end.
@@ -114,6 +116,7 @@ impl Worker {
             began: Instant::now(),
             told_of: BTreeSet::new(),
             gate: Gate::default(),
+            left: false,
             ended: false,
             _at_work: at_work,
         }
@@ -209,7 +212,8 @@ impl Worker {
             self.scan(Sight::First, Patience::None).await;
             self.look_again(Patience::None).await;
         }
-        for done in drained {
+        // Where files were left to the next start, nobody is told that they are settled.
+        for done in drained.into_iter().filter(|_| !self.ended) {
             let _ = done.send(());
         }
     }
@@ -227,7 +231,7 @@ impl Worker {
         let for_space = self.gate.waits_for_space();
         self.gate.open();
         // A refusal is written down, too.
-        if for_space {
+        if for_space || self.ended {
             return;
         }
         let (mail, folder) = (Arc::clone(&self.mail), self.folder.clone());
@@ -242,7 +246,7 @@ impl Worker {
     /// Takes what a dead container's last events tell of, if it has left anything.
     async fn hear_the_last(&mut self, hints: &mut Hints) {
         let until = Instant::now() + LAST_EVENTS;
-        while self.anything_waits().await {
+        while !self.ended && Instant::now() < until && self.anything_waits().await {
             let Ok(Some(hint)) = tokio::time::timeout_at(until, hints.recv()).await else { return };
             let mut news = News::default();
             news.hint(hint);

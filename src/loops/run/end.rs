@@ -35,8 +35,12 @@ impl Watched {
         runs.gateway.close(self.run).await;
         // Whatever the agent asked for before it died is done before its batches are judged.
         let (done, drained) = oneshot::channel();
-        if runs.mailboxes.send(Ask::Drain(self.group.clone(), done)).is_ok() {
-            let _ = drained.await;
+        if runs.mailboxes.send(Ask::Drain(self.group.clone(), done)).is_ok()
+            && drained.await.is_err()
+            && runs.stop.is_cancelled()
+        {
+            // Some of it was left to the next daemon.
+            return None;
         }
         let input = self.claim_back().await;
         failpoint::reach("run.ending");

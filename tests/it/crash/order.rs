@@ -9,7 +9,7 @@ use serde_json::json;
 use super::{
     client::{rest, send, tell},
     ledger::Ledger,
-    scene::{all_settled, die_at, for_each, names},
+    scene::{all_settled, arm, die_at, for_each, names},
 };
 use crate::support::{DEADLINE, Root, wait_for};
 
@@ -76,9 +76,7 @@ fn of_many_files_each_is_applied_once_and_in_order_wherever_the_daemon_died_whil
         (FILES..FILES + 3).for_each(|n| put(&root, n));
         let _daemon = root.serve();
         all_settled(&root);
-        let rows = root.rows(&["outbox", "list", "--limit", "1000"]);
-        let said: Vec<&str> = rows.iter().map(|row| row["text"].as_str().unwrap()).collect();
-        assert_eq!(said, texts(FILES + 3), "{point}");
+        assert_eq!(outbox(&root), texts(FILES + 3), "{point}");
     });
 }
 
@@ -128,13 +126,11 @@ fn nothing_goes_before_what_the_store_could_not_take_until_the_daemon_stopped() 
     wait_for("it to stop", || root.log().contains("stopping; a second signal").then_some(()));
     other.execute_batch("ROLLBACK").unwrap();
     assert_eq!(daemon.wait(), Some(0));
-    let before = outbox(&root).len();
-    assert_eq!(outbox(&root), texts(before), "what was applied as it stopped");
+    let before = outbox(&root);
+    assert_eq!(before, texts(before.len()), "what was applied as it stopped");
     let _daemon = root.serve();
     all_settled(&root);
-    let rows = root.rows(&["outbox", "list", "--limit", "1000"]);
-    let said: Vec<&str> = rows.iter().map(|row| row["text"].as_str().unwrap()).collect();
-    assert_eq!(said, texts(FILES));
+    assert_eq!(outbox(&root), texts(FILES));
 }
 
 #[test]
@@ -159,15 +155,41 @@ fn nothing_goes_before_slow_work_that_waited_for_what_the_store_could_not_take()
     other.execute_batch("ROLLBACK").unwrap();
     assert_eq!(all_settled(&root).len(), FILES);
     assert_eq!(daemon.terminate(), Some(0));
-    let settled: Vec<i64> = other
+    assert_in_order(&other, FILES);
+}
+
+/// The claims were settled in the order of their ids.
+fn assert_in_order(store: &rusqlite::Connection, count: usize) {
+    let settled: Vec<i64> = store
         .prepare("SELECT CAST(subject AS INTEGER) AS claim FROM events WHERE kind = 'command' ORDER BY seq")
         .unwrap()
         .query_map([], |row| row.get("claim"))
         .unwrap()
         .collect::<rusqlite::Result<_>>()
         .unwrap();
-    assert_eq!(settled.len(), FILES);
+    assert_eq!(settled.len(), count);
     assert!(settled.is_sorted(), "{settled:?}");
+}
+
+#[test]
+fn nothing_goes_before_what_a_panic_left_behind_a_file_that_the_store_could_not_take() {
+    const FILES: usize = 300;
+    let root = Root::new("");
+    root.serve().terminate();
+    let other = rusqlite::Connection::open(root.data("g2.sqlite")).unwrap();
+    other.busy_timeout(DEADLINE).unwrap();
+    let daemon = arm(&root, "ipc.claimed:1:panic");
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let stopped = daemon.hold();
+    (0..FILES).for_each(|n| put(&root, n));
+    drop(stopped);
+    wait_for("the first try", || root.log().contains("the store can't take a command now").then_some(()));
+    assert!(root.log().contains("our own fault: work on a group's commands panicked"), "{}", root.log());
+    other.execute_batch("ROLLBACK").unwrap();
+    assert_eq!(all_settled(&root).len(), FILES);
+    assert_in_order(&other, FILES);
+    assert_eq!(outbox(&root), texts(FILES));
+    assert_eq!(daemon.terminate(), Some(0));
 }
 
 #[test]

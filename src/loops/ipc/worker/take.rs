@@ -46,7 +46,13 @@ impl Worker {
     pub(super) async fn take(&mut self, files: Vec<(CommandBox, OsString)>, patience: Patience) -> usize {
         let mut count = 0;
         let mut files = files.into_iter();
-        while files.len() > 0 && !self.ended {
+        while files.len() > 0 {
+            if self.left {
+                self.look_again(patience).await;
+            }
+            if self.left || self.ended {
+                return count;
+            }
             let open = self.gate.opens_for(&self.mail, &self.folder, self.unsettled);
             if open.files == 0 {
                 return count;
@@ -69,10 +75,11 @@ impl Worker {
             self.unsettled += handled.unsettled;
             let now = Instant::now();
             self.growing.extend(handled.growing.into_iter().map(|claimed| (claimed, now)));
+            self.left |= handled.left;
             if !self.settle_rest(handled.waiting, patience).await {
                 return count;
             }
-            if handled.left {
+            if self.left {
                 // Without a place in the crowd: others who take in many do not wait for them.
                 self.look_again(patience).await;
             }
@@ -105,11 +112,12 @@ impl Worker {
         while self.look_once(patience).await {}
     }
 
-    /// Looks at files again; returns whether slow ones were left, which nothing hinders any more.
+    /// Looks at files again; returns whether some were left that nothing hinders any more.
     async fn look_once(&mut self, patience: Patience) -> bool {
         if self.ended {
             return false;
         }
+        self.left = false;
         let growing = std::mem::take(&mut self.growing);
         if growing.is_empty() {
             self.unsettled = 0;
@@ -124,7 +132,7 @@ impl Worker {
         let work = move || handle(&mail, &folder, taken, patience, Slow::Now);
         let Ok(handled) = blocking(&self.folder, "looking again", work).await else {
             self.after_a_panic(patience).await;
-            return false;
+            return self.left && !self.ended;
         };
         Used::by(0, &handled).count(&self.mail, &self.folder, Used::default());
         self.unsettled += handled.unsettled;
@@ -132,11 +140,10 @@ impl Worker {
             let at = since.get(&claimed.id).copied().unwrap_or(now);
             (claimed, at)
         }));
-        if !self.settle_rest(handled.waiting, patience).await || !handled.left {
-            return false;
-        }
-        self.ended |= self.mail.stop.is_cancelled();
-        !self.ended
+        self.left |= handled.left;
+        self.settle_rest(handled.waiting, patience).await;
+        self.ended |= self.left && self.mail.stop.is_cancelled();
+        self.left && !self.ended
     }
 
     /// Takes up the files of work that panicked. The boxes are looked at a little later.
@@ -153,9 +160,10 @@ impl Worker {
         self.unsettled += handled.unsettled;
         let now = Instant::now();
         self.growing.extend(handled.growing.into_iter().map(|claimed| (claimed, now)));
+        self.left |= handled.left;
         // What panics here once more is the next start's.
-        let caught = settle_again(&self.mail, &self.folder, handled.waiting).await;
-        self.ended |= matches!(caught, Ok(Caught::Stopped));
+        let _ = settle_again(&self.mail, &self.folder, handled.waiting).await;
+        self.ended |= self.mail.stop.is_cancelled();
     }
 
     /// Settles a claimed file now: a person has decided on it.
@@ -165,7 +173,7 @@ impl Worker {
         }
         let Some(claimed) = self.drop_unread(claimed).await else { return };
         let known = self.growing.iter().position(|(growing, _)| growing.id == claimed.id);
-        let claimed = known.map_or(claimed, |at| self.growing.swap_remove(at).0);
+        let claimed = known.map_or(claimed, |at| self.growing.remove(at).0);
         let taken = vec![Taken::before(claimed, Duration::ZERO)];
         let (mail, folder) = (Arc::clone(&self.mail), self.folder.clone());
         let work = move || handle(&mail, &folder, taken, Patience::None, Slow::Now);
@@ -176,6 +184,8 @@ impl Worker {
         self.unsettled += handled.unsettled;
         let now = Instant::now();
         self.growing.extend(handled.growing.into_iter().map(|claimed| (claimed, now)));
+        self.growing.sort_by_key(|(claimed, _)| claimed.id);
+        self.left |= handled.left;
         self.settle_rest(handled.waiting, Patience::None).await;
     }
 }
