@@ -39,7 +39,7 @@ impl Watched {
             && drained.await.is_err()
             && runs.stop.is_cancelled()
         {
-            // Some of it was left to the next daemon.
+            // Some of it was left to the next daemon, which judges by what comes of it.
             return None;
         }
         let input = self.claim_back().await;

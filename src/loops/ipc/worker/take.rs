@@ -118,11 +118,13 @@ impl Worker {
             return false;
         }
         self.left = false;
-        let growing = std::mem::take(&mut self.growing);
+        let mut growing = std::mem::take(&mut self.growing);
         if growing.is_empty() {
             self.unsettled = 0;
             return false;
         }
+        // They may have come here in several ways.
+        growing.sort_by_key(|(claimed, _)| claimed.id);
         let now = Instant::now();
         let since: BTreeMap<i64, Instant> = growing.iter().map(|(claimed, at)| (claimed.id, *at)).collect();
         self.unsettled = 0;
@@ -184,7 +186,6 @@ impl Worker {
         self.unsettled += handled.unsettled;
         let now = Instant::now();
         self.growing.extend(handled.growing.into_iter().map(|claimed| (claimed, now)));
-        self.growing.sort_by_key(|(claimed, _)| claimed.id);
         self.left |= handled.left;
         self.settle_rest(handled.waiting, Patience::None).await;
     }
