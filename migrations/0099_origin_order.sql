@@ -1,6 +1,6 @@
 -- The origin of a file on ext4 and XFS begins with its inode, highest byte first: files that are made one after the other are
--- neighbours in the index of receipts by origin. All rows are rewritten (a million takes some five seconds): a file that a power
--- cut put back may wait in a box that is held, and is known by its row then.
+-- neighbours in the index of receipts by origin. A file that a power cut puts back is known by its row, and may
+-- wait for weeks in a box that is held, so all rows are rewritten. A million takes some five seconds.
 UPDATE receipts SET origin = CAST(x'69'
     || substr(origin, 9, 1) || substr(origin, 8, 1) || substr(origin, 7, 1) || substr(origin, 6, 1)
     || substr(origin, 10) AS BLOB)

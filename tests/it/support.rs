@@ -184,6 +184,14 @@ impl Root {
             .collect()
     }
 
+    /// Holds the store's lock, as another program may, for longer than a writer waits for it: until `ROLLBACK`.
+    pub(crate) fn lock_store(&self) -> rusqlite::Connection {
+        let other = rusqlite::Connection::open(self.data("g2.sqlite")).unwrap();
+        other.busy_timeout(DEADLINE).unwrap();
+        other.execute_batch("BEGIN IMMEDIATE").unwrap();
+        other
+    }
+
     /// Gives main's wiring a pattern that the command line refuses, as an older program has stored it.
     pub(crate) fn store_pattern(&self, pattern: &str) {
         let store = rusqlite::Connection::open(self.data("g2.sqlite")).unwrap();

@@ -218,9 +218,9 @@ pub(super) fn answer_all(
     Answered { again, shown_in }
 }
 
-/// Settled files that are answered on a thread of their own. Who lets go of it waits for that thread: no file is answered by two.
+/// Settled files that a thread of their own answers. To drop it waits for that thread, so no two threads answer one file.
 ///
-/// It is no thread of the runtime: of those there are a few, and each of them may be one that waits here.
+/// The thread is not one of the runtime's, of which at most 32 may block: all of them may be waiting here.
 pub(super) struct Answering(Option<JoinHandle<Answered>>);
 
 impl Answering {
@@ -263,7 +263,7 @@ impl Answering {
 
 impl Drop for Answering {
     fn drop(&mut self) {
-        // What panics here does so beside a panic that is told of.
+        // It is dropped unfinished by a panic only, which is told. A second one, of the answers, is not.
         drop(self.0.take().map(JoinHandle::join));
     }
 }

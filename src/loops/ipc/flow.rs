@@ -271,7 +271,7 @@ impl<'a> Flow<'a> {
         self.ahead.settled();
     }
 
-    /// Answers what is settled; beside what comes next, if the store is at work on that already.
+    /// Answers the settled files. Where they are many and the store is at work on the next ones, another thread does it.
     fn answer(&mut self, later: usize) {
         self.wait_for_answers();
         let mut settled = std::mem::take(&mut self.settled);

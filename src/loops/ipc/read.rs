@@ -79,7 +79,7 @@ pub(super) enum Patience {
     None,
 }
 
-/// What a command asks for, as far as that is bounded before it is settled.
+/// Whether a command asks for a list or a search. Both are counted as they are claimed, before they are settled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Asks {
     /// A list: its reply may be far longer than the command.
@@ -90,8 +90,8 @@ pub(super) enum Asks {
     Nothing,
 }
 
-/// What the bytes of a command have that asks for a list or a search.
-static BOUNDED: LazyLock<Regex> = LazyLock::new(|| {
+/// Matches the bytes of each command that asks for a list or a search, and of few others.
+static LIST_OR_SEARCH: LazyLock<Regex> = LazyLock::new(|| {
     #[expect(clippy::expect_used, reason = "a pattern of our own, which a test compiles")]
     Regex::new(r"list_tasks|refresh_groups|search_sessions|\\u").expect("it is valid")
 });
@@ -113,11 +113,11 @@ impl Taken {
         Self { claimed, refusal: None, age, read: None }
     }
 
-    /// What it asks for of what is bounded before it is settled.
+    /// Returns whether it asks for a list or a search.
     pub(super) fn asks(&self) -> Asks {
         let Some(Ok(Read { bytes, .. })) = &self.read else { return Asks::Nothing };
         // Nearly all others are known by a look at their bytes: names of commands have letters only, or escapes of them.
-        if !BOUNDED.is_match(bytes) {
+        if !LIST_OR_SEARCH.is_match(bytes) {
             return Asks::Nothing;
         }
         let body = Body::of(bytes);

@@ -11,7 +11,7 @@ use super::{
     ledger::Ledger,
     scene::{all_settled, arm, die_at, for_each, names},
 };
-use crate::support::{DEADLINE, Root, wait_for};
+use crate::support::{Root, wait_for};
 
 const CHAT: &str = "local:main";
 
@@ -113,10 +113,7 @@ fn nothing_goes_before_what_the_store_could_not_take_until_the_daemon_stopped() 
     const FILES: usize = 400;
     let root = Root::new("");
     let daemon = root.serve();
-    // Another program holds the store's lock for longer than a writer waits for it.
-    let other = rusqlite::Connection::open(root.data("g2.sqlite")).unwrap();
-    other.busy_timeout(DEADLINE).unwrap();
-    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let other = root.lock_store();
     let stopped = daemon.hold();
     (0..FILES).for_each(|n| put(&root, n));
     drop(stopped);
@@ -138,9 +135,7 @@ fn nothing_goes_before_slow_work_that_waited_for_what_the_store_could_not_take()
     const FILES: usize = 300;
     let root = Root::new("");
     let daemon = root.serve();
-    let other = rusqlite::Connection::open(root.data("g2.sqlite")).unwrap();
-    other.busy_timeout(DEADLINE).unwrap();
-    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let other = root.lock_store();
     let stopped = daemon.hold();
     for n in 0..FILES {
         // Each takes a transcript of the sessions that there are, so it waits for what is before it.
@@ -176,10 +171,8 @@ fn nothing_goes_before_what_a_panic_left_behind_a_file_that_the_store_could_not_
     const FILES: usize = 300;
     let root = Root::new("");
     root.serve().terminate();
-    let other = rusqlite::Connection::open(root.data("g2.sqlite")).unwrap();
-    other.busy_timeout(DEADLINE).unwrap();
     let daemon = arm(&root, "ipc.claimed:1:panic");
-    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let other = root.lock_store();
     let stopped = daemon.hold();
     (0..FILES).for_each(|n| put(&root, n));
     drop(stopped);

@@ -24,10 +24,7 @@ fn the_end_of_a_run_is_written_down_as_soon_as_the_store_takes_it() {
         let has_it = root.rows(&["runs", "list"]).first().is_some_and(|run| run["records"] == 1);
         has_it.then(|| workers(&root)).filter(|workers| workers.len() == 1)
     })[0];
-    // Another program holds the store's lock for longer than a writer waits for it.
-    let other = rusqlite::Connection::open(root.data("g2.sqlite")).unwrap();
-    other.busy_timeout(crate::support::DEADLINE).unwrap();
-    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let other = root.lock_store();
     let agent = rustix::process::Pid::from_raw(i32::try_from(agent).unwrap()).unwrap();
     rustix::process::kill_process(agent, rustix::process::Signal::KILL).unwrap();
     logged(&root, "the end of a run can't be written down");

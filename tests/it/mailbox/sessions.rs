@@ -122,10 +122,7 @@ fn a_session_that_is_taken_up_once_the_store_can_take_it_is_archived_with_its_wo
     transcript(&root, "family", "s-1", &said("the trip to Lisbon"));
     let kept = json!({"type": "archive_session", "sessionId": "s-1", "name": "old"});
     let id = ask(&root, "family", kept, "r1")["result"]["id"].clone();
-    // Another program holds the store's lock for longer than a writer waits for it.
-    let other = rusqlite::Connection::open(root.data("g2.sqlite")).unwrap();
-    other.busy_timeout(crate::support::DEADLINE).unwrap();
-    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let other = root.lock_store();
     // Both are there before the daemon looks, so they are taken in together.
     let stopped = daemon.hold();
     let resume = json!({"type": "resume_session", "requestId": "r2", "sessionHistoryId": id});

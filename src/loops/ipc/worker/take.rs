@@ -245,15 +245,16 @@ fn take_in(
     // Lists whose replies are not counted yet, at most how many there may be, and what was counted before they were claimed.
     let (mut lists, mut most_lists, mut before_lists) = (0, LISTS, 0);
     let mut used = Used::default();
+    let has_room = |flow: &Flow<'_>| {
+        let Handled { bytes, unsettled, waiting, .. } = flow.so_far();
+        *bytes < most && *unsettled < room && waiting.is_empty() && !flow.has_left()
+    };
     while !stuck
         && open > 0
-        && flow.so_far().bytes < most
-        && files.len() > 0
-        && flow.so_far().unsettled < room
-        && flow.so_far().waiting.is_empty()
         && searches > 0
+        && files.len() > 0
+        && has_room(&flow)
         && (claimed == 0 || gate::admission(mail, folder) == Admission::Open)
-        && !flow.has_left()
         && claimed < if mail.crowd.available_permits() < LEAST { TURN } else { LONG_TURN }
     {
         failpoint::reach("ipc.seen");
@@ -303,10 +304,8 @@ fn take_in(
     // Of those that are put out of `done/` at once by the next ones, none is kept there.
     let goes_on = files.len() > 0
         && !stuck
-        && !flow.has_left()
         && searches > 0
-        && flow.so_far().bytes < most
-        && flow.so_far().unsettled < room
+        && has_room(&flow)
         && gate::admission(mail, folder) == Admission::Open;
     let later = if goes_on { files.len().min(open) } else { 0 };
     let handled = flow.end(later);
