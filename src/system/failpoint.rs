@@ -2,7 +2,7 @@
 //! there is nothing here.
 //!
 //! `G2_FAILPOINT=NAME[:NTH[:pause|panic]]` ends the process with SIGKILL (or, with `pause`, stops it for good there, or,
-//! with `panic`, has the task panic) when the place is reached for the NTH time, or each time where NTH is 0; `G2_FAILPOINT_FILE` gets the name, so that a test knows it was.
+//! with `panic`, has the task panic) when the place is reached for the NTH time, or each time where NTH is 0. `1+3` means the first and the third time. `G2_FAILPOINT_FILE` gets the name, so that a test knows it was.
 //!
 //! | name | the step before it is done |
 //! |---|---|
@@ -138,7 +138,8 @@ mod armed {
 
     struct Armed {
         name: String,
-        nth: u64,
+        /// The times that count; none: each.
+        nth: Vec<u64>,
         then: Then,
         file: Option<String>,
     }
@@ -155,7 +156,11 @@ mod armed {
         let mut parts = text.split(':');
         Some(Armed {
             name: parts.next()?.to_owned(),
-            nth: parts.next().and_then(|n| n.parse().ok()).unwrap_or(1),
+            nth: match parts.next() {
+                Some("0") => Vec::new(),
+                Some(times) => times.split('+').filter_map(|n| n.parse().ok()).collect(),
+                None => vec![1],
+            },
             then: match parts.next() {
                 Some("pause") => Then::Pause,
                 Some("panic") => Then::Panic,
@@ -174,7 +179,8 @@ mod armed {
 
     pub(super) fn reach(name: &str) {
         let Some(armed) = ARMED.as_ref().filter(|armed| armed.name == name) else { return };
-        if REACHED.fetch_add(1, Ordering::SeqCst) + 1 != armed.nth && armed.nth != 0 {
+        let nth = REACHED.fetch_add(1, Ordering::SeqCst) + 1;
+        if !armed.nth.is_empty() && !armed.nth.contains(&nth) {
             return;
         }
         if let Some(file) = &armed.file {

@@ -31,6 +31,11 @@ use crate::{
 
 /// How often a settled command is answered before that is left to the next start.
 pub(super) const ANSWER_TRIES: u32 = 12;
+/// How long one waits before something is tried again for the first time, where the world is in the way. Then twice as long
+/// each time.
+pub(super) const REST: Duration = Duration::from_secs(1);
+/// The longest of these waits.
+pub(super) const LONGEST_REST: Duration = Duration::from_secs(10);
 
 /// Whether files that the store could not take are settled.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -50,13 +55,13 @@ pub(super) async fn settle_again(
     waiting: Vec<Pending>,
 ) -> Result<Caught, Panicked> {
     let mut waiting = waiting;
-    let mut rest = Duration::from_secs(1);
+    let mut rest = REST;
     while !waiting.is_empty() {
         tokio::select! {
             () = mail.stop.cancelled() => return Ok(Caught::Stopped),
             () = tokio::time::sleep(rest) => {}
         }
-        rest = (rest * 2).min(Duration::from_secs(10));
+        rest = (rest * 2).min(LONGEST_REST);
         let (mail, of) = (Arc::clone(mail), folder.clone());
         let again = move || settle_in_order(&mail, &of, waiting);
         waiting = blocking(folder, "settling again", again).await?;
@@ -119,8 +124,10 @@ impl Settling {
                 }
                 Some(Err(error)) => {
                     tracing::error!(claim = pending.claimed.id, error = %chain(&error), "our own fault: a command could not be decided");
-                    if let Some(settled) = runtime.block_on(record_our_fault(mail, &pending)) {
-                        answers.push((pending, settled));
+                    match runtime.block_on(record_our_fault(mail, &pending)) {
+                        Ok(settled) => answers.push((pending, settled)),
+                        Err(error) if error.is_worlds_fault() => again.push(pending),
+                        Err(_) => {}
                     }
                 }
             }
@@ -142,14 +149,14 @@ pub(super) struct Finished {
 }
 
 /// Writes down that a command met a fault of ours, so that it is answered and not tried for ever.
-pub(super) async fn record_our_fault(mail: &Mailboxes, pending: &Pending) -> Option<Settled> {
-    match mail.store.refuse(pending.file.clone(), Refusal::internal(), clock::now()).await {
-        Ok(settled) => Some(settled),
-        Err(error) => {
-            tracing::error!(claim = pending.claimed.id, error = %chain(&error), "the receipt could not be written either; the file stays claimed");
-            None
-        }
-    }
+///
+/// # Errors
+/// It could not be written, which is told; the file stays claimed.
+pub(super) async fn record_our_fault(mail: &Mailboxes, pending: &Pending) -> Result<Settled, StoreError> {
+    let refused = mail.store.refuse(pending.file.clone(), Refusal::internal(), clock::now()).await;
+    refused.inspect_err(|error| {
+        tracing::error!(claim = pending.claimed.id, error = %chain(error), "the receipt could not be written either; the file stays claimed");
+    })
 }
 
 /// Snapshots, replies, `done/` and `dead/`, and at last the claimed files' end. Searches are answered beside.

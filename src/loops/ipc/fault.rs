@@ -8,7 +8,7 @@ use tokio::{runtime::Handle, task::spawn_blocking};
 
 use super::{
     Mailboxes,
-    answer::{answer_all, record_our_fault},
+    answer::{LONGEST_REST, REST, answer_all, record_our_fault},
     flow::{Handled, Slow, handle},
     read::{Patience, Pending, Taken},
 };
@@ -35,14 +35,20 @@ pub(super) async fn blocking<T: Send + 'static>(
 /// Returns the claimed files of a group that nobody works on any more: all but those that are `kept` somewhere, oldest first.
 pub(super) async fn stranded(mail: &Arc<Mailboxes>, folder: &Folder, kept: &[i64]) -> Vec<Claimed> {
     let kept: BTreeSet<i64> = kept.iter().copied().collect();
-    let looking = Arc::clone(mail);
-    let found = match spawn_blocking(move || looking.claims.left_over()).await {
-        Ok(Ok(found)) => found.claims,
-        Ok(Err(error)) => {
-            tracing::error!(error = %chain(&error), "reading data/claimed failed; what lies there waits for the next start");
-            Vec::new()
+    let mut rest = REST;
+    let found = loop {
+        let looking = Arc::clone(mail);
+        match spawn_blocking(move || looking.claims.left_over()).await {
+            Ok(Ok(found)) => break found.claims,
+            Ok(Err(error)) => {
+                tracing::error!(error = %chain(&error), "reading data/claimed failed; it is tried again");
+            }
+            Err(_) => return Vec::new(),
         }
-        Err(_) => Vec::new(),
+        tokio::select! {
+            () = mail.stop.cancelled() => return Vec::new(),
+            () = tokio::time::sleep(rest) => rest = (rest * 2).min(LONGEST_REST),
+        }
     };
     found.into_iter().filter(|claimed| claimed.folder == *folder && !kept.contains(&claimed.id)).collect()
 }
@@ -68,20 +74,21 @@ pub(super) async fn one_by_one(
         match blocking(folder, "one command", work).await {
             Ok(handled) => all.add(handled),
             Err(Panicked) if mail.stop.is_cancelled() => break,
-            Err(Panicked) => refuse(mail, folder, claimed).await,
+            Err(Panicked) => all.waiting.extend(refuse(mail, folder, claimed).await),
         }
     }
     all
 }
 
-/// Refuses a command unread: reading or deciding it is what panics.
-async fn refuse(mail: &Arc<Mailboxes>, folder: &Folder, claimed: Claimed) {
+/// Refuses a command unread: reading or deciding it is what panics. Returns it where the store can't take the refusal now.
+async fn refuse(mail: &Arc<Mailboxes>, folder: &Folder, claimed: Claimed) -> Option<Pending> {
     let (working, of) = (Arc::clone(mail), folder.clone());
     let work = move || {
-        let Some(pending) = Pending::refused(&working, claimed, Refusal::internal()) else { return };
-        if let Some(settled) = Handle::current().block_on(record_our_fault(&working, &pending)) {
-            let _unanswered = answer_all(&working, &of, vec![(pending, settled)], 0);
+        let pending = Pending::refused(&working, claimed, Refusal::internal())?;
+        match Handle::current().block_on(record_our_fault(&working, &pending)) {
+            Ok(settled) => answer_all(&working, &of, vec![(pending, settled)], 0).again.pop(),
+            Err(error) => error.is_worlds_fault().then_some(pending),
         }
     };
-    let _ = blocking(folder, "refusing one command", work).await;
+    blocking(folder, "refusing one command", work).await.ok().flatten()
 }

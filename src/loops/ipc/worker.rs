@@ -24,6 +24,8 @@ mod take;
 
 /// How often one that is being written is looked at again.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
+/// When what a dead container left is looked for again, if something was in the way each time, ms.
+const DRAIN_AGAIN: [u64; 4] = [100, 200, 400, 800];
 /// How long an event of a container that is dead may be on its way: its last ones were sent before we were told.
 const LAST_EVENTS: Duration = Duration::from_millis(50);
 
@@ -67,6 +69,8 @@ pub(super) struct Worker {
     left: bool,
     /// Claimed files were left to the next start, as the daemon stops: nothing younger goes before them.
     ended: bool,
+    /// Something was in the way of a look: files may be left that could be taken.
+    missed: bool,
     /// Cancels, as the worker is dropped, the token that tells of its end.
     _at_work: DropGuard,
 }
@@ -118,6 +122,7 @@ impl Worker {
             gate: Gate::default(),
             left: false,
             ended: false,
+            missed: false,
             _at_work: at_work,
         }
     }
@@ -209,8 +214,7 @@ impl Worker {
             self.look_again(Patience::Some).await;
         } else {
             self.hear_the_last(hints).await;
-            self.scan(Sight::First, Patience::None).await;
-            self.look_again(Patience::None).await;
+            self.drain().await;
         }
         // Where files were left to the next start, nobody is told that they are settled.
         for done in drained.into_iter().filter(|_| !self.ended) {
@@ -241,6 +245,27 @@ impl Worker {
         };
         let now = Instant::now();
         self.growing.extend(unread.into_iter().map(|claimed| (claimed, now)));
+    }
+
+    /// Takes what a dead container left, as far as it may be taken. Where something is in the way, it is tried a few times.
+    async fn drain(&mut self) {
+        let mut pauses = DRAIN_AGAIN.into_iter().map(Duration::from_millis);
+        loop {
+            self.missed = false;
+            self.scan(Sight::First, Patience::None).await;
+            self.look_again(Patience::None).await;
+            if !self.missed || self.ended {
+                return;
+            }
+            let Some(pause) = pauses.next() else { break };
+            tokio::select! {
+                () = self.mail.stop.cancelled() => return self.ended = true,
+                () = tokio::time::sleep(pause) => {}
+            }
+        }
+        tracing::error!(
+            "commands that a run left may not all be taken before it is judged: something is in the way each time"
+        );
     }
 
     /// Takes what a dead container's last events tell of, if it has left anything.

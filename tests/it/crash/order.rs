@@ -11,7 +11,7 @@ use super::{
     ledger::Ledger,
     scene::{all_settled, arm, die_at, for_each, names},
 };
-use crate::support::{Root, wait_for};
+use crate::support::{Daemon, Root, wait_for};
 
 const CHAT: &str = "local:main";
 
@@ -166,22 +166,44 @@ fn assert_in_order(store: &rusqlite::Connection, count: usize) {
     assert!(settled.is_sorted(), "{settled:?}");
 }
 
-#[test]
-fn nothing_goes_before_what_a_panic_left_behind_a_file_that_the_store_could_not_take() {
+/// Panics at `point`, where nothing was settled as the store was locked, are overtaken by nothing. The store is free after
+/// `panics` of them.
+fn panics_while_the_store_is_locked(point: &str, panics: usize) -> (Root, Daemon) {
     const FILES: usize = 300;
     let root = Root::new("");
     root.serve().terminate();
-    let daemon = arm(&root, "ipc.claimed:1:panic");
+    let daemon = arm(&root, point);
     let other = root.lock_store();
     let stopped = daemon.hold();
     (0..FILES).for_each(|n| put(&root, n));
     drop(stopped);
-    wait_for("the first try", || root.log().contains("the store can't take a command now").then_some(()));
-    assert!(root.log().contains("our own fault: work on a group's commands panicked"), "{}", root.log());
+    let reached = root.path().join("reached");
+    for n in 0..panics {
+        wait_for(&format!("panic {n}"), || fs::remove_file(&reached).ok());
+    }
+    wait_for("the store to be tried", || root.log().contains("database is locked").then_some(()));
     other.execute_batch("ROLLBACK").unwrap();
-    assert_eq!(all_settled(&root).len(), FILES);
+    assert_eq!(all_settled(&root).len(), FILES, "{point}");
     assert_in_order(&other, FILES);
-    assert_eq!(outbox(&root), texts(FILES));
+    (root, daemon)
+}
+
+#[test]
+fn nothing_goes_before_what_panics_left_behind_a_file_that_the_store_could_not_take() {
+    // As they are taken in; again as the first one is tried once more.
+    for (point, panics) in [("ipc.claimed:1:panic", 1), ("ipc.committed:1+3:panic", 2)] {
+        let (root, daemon) = panics_while_the_store_is_locked(point, panics);
+        assert_eq!(outbox(&root), texts(300), "{point}");
+        assert_eq!(daemon.terminate(), Some(0));
+    }
+}
+
+#[test]
+fn nothing_goes_before_a_refusal_of_ours_that_the_store_could_not_take() {
+    let (root, daemon) = panics_while_the_store_is_locked("ipc.reading/main:1+2:panic", 1);
+    // The first one was read twice, and then refused unread.
+    assert_eq!(outbox(&root), texts(300)[1..]);
+    assert_eq!(root.json(&["status"])["dead"], 1);
     assert_eq!(daemon.terminate(), Some(0));
 }
 

@@ -122,3 +122,26 @@ fn a_file_that_no_event_tells_of_is_found_in_every_idle_group_when_it_is_its_tur
         wait_for("it to be found", || (root.said(&chat) == ["unheard"]).then_some(()));
     }
 }
+
+#[test]
+fn what_waits_when_a_group_is_removed_is_settled_even_if_the_first_look_at_its_box_fails() {
+    if !fail_points() {
+        return;
+    }
+    let root = Root::new("[limits]\npoll_interval_ms = 3600000\nmin_free_mib = 1\n");
+    root.g2(&["groups", "add", "team", "--chat", "local:team"]);
+    // Lays the boxes out: what was seen to be empty is not listed at a start.
+    root.serve().terminate();
+    let _daemon = root.serve_with(&[("G2_FAILPOINT", "ipc.listing/team:1:panic")]);
+    let in_box = root.data("ipc/team/messages");
+    let say = |text: &str| json!({"type": "send_message", "chatJid": "local:team", "text": text});
+    // Its box is watched from here on.
+    root.put_command("team", "messages", "a.json", &say("a"));
+    wait_for("the first one", || (root.said("local:team") == ["a"]).then_some(()));
+    root.put_command("team", "messages", "x.part", &say("my last words"));
+    // No event tells of a second name.
+    fs::hard_link(in_box.join("x.part"), in_box.join("x.json")).unwrap();
+    let gone = root.g2(&["groups", "remove", "team", "--yes"]);
+    assert!(root.log().contains("work on a group's commands panicked"), "{}", root.log());
+    assert!(gone.contains("group team is removed") && !gone.contains("unread"), "{gone}");
+}

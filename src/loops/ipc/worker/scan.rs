@@ -30,7 +30,7 @@ impl Worker {
                 self.turns.forget();
                 return;
             }
-            let Ok(boxes) = self.mail.boxes.of(&self.folder) else { return };
+            let Ok(boxes) = self.mail.boxes.of(&self.folder) else { return self.missed = true };
             // Of what is published while the boxes are read, a later file may be seen and an earlier one not.
             let complete_until = scan::stamp_after(clock::now().plus_ms(-CLOCK_TICK_MS - 1));
             let listed = blocking(&self.folder, "listing", move || {
@@ -69,7 +69,11 @@ impl Worker {
             })
             .await;
             // What changed in the boxes is told once: without a look of our own, nobody would look at them again.
-            let Ok((found, directories, more, is_whole)) = listed else { return self.gate.shut() };
+            let Ok((found, directories, more, is_whole)) = listed else {
+                self.missed = true;
+                return self.gate.shut();
+            };
+            self.missed |= !is_whole;
             if !is_whole && patience == Patience::Some {
                 // The other box may have older files.
                 return self.gate.shut();

@@ -84,6 +84,7 @@ impl Worker {
                 self.look_again(patience).await;
             }
             if stuck {
+                self.missed = true;
                 self.gate.shut();
                 return count;
             }
@@ -150,21 +151,26 @@ impl Worker {
 
     /// Takes up the files of work that panicked. The boxes are looked at a little later.
     pub(super) async fn after_a_panic(&mut self, patience: Patience) {
+        self.missed = true;
         self.gate.shut();
-        self.ended |= self.mail.stop.is_cancelled();
-        if self.ended || self.mail.held.is_aside(&self.folder) {
-            return;
+        loop {
+            self.ended |= self.mail.stop.is_cancelled();
+            if self.ended || self.mail.held.is_aside(&self.folder) {
+                return;
+            }
+            let kept: Vec<i64> = self.growing.iter().map(|(claimed, _)| claimed.id).collect();
+            let claims = stranded(&self.mail, &self.folder, &kept).await;
+            let handled = one_by_one(&self.mail, &self.folder, claims, patience).await;
+            Used::by(0, &handled).count(&self.mail, &self.folder, Used::default());
+            self.unsettled += handled.unsettled;
+            let now = Instant::now();
+            self.growing.extend(handled.growing.into_iter().map(|claimed| (claimed, now)));
+            self.left |= handled.left;
+            // It rests before each try, so what panics again and again keeps nobody busy.
+            if settle_again(&self.mail, &self.folder, handled.waiting).await.is_ok() {
+                break;
+            }
         }
-        let kept: Vec<i64> = self.growing.iter().map(|(claimed, _)| claimed.id).collect();
-        let claims = stranded(&self.mail, &self.folder, &kept).await;
-        let handled = one_by_one(&self.mail, &self.folder, claims, patience).await;
-        Used::by(0, &handled).count(&self.mail, &self.folder, Used::default());
-        self.unsettled += handled.unsettled;
-        let now = Instant::now();
-        self.growing.extend(handled.growing.into_iter().map(|claimed| (claimed, now)));
-        self.left |= handled.left;
-        // What panics here once more is the next start's.
-        let _ = settle_again(&self.mail, &self.folder, handled.waiting).await;
         self.ended |= self.mail.stop.is_cancelled();
     }
 
