@@ -2,7 +2,8 @@
 //!
 //! Events name files in the order in which those were published, and a named file is taken at once. A look knows
 //! that order only by stamps and names, and sees files while they are still being published. So it takes them strictly in
-//! turn; what it can't be sure of yet waits, with all that is younger. And while a file waits of which no event will
+//! turn; what it can't be sure of yet waits, with all that is younger. A file whose writer is still at work is taken like
+//! any other: it waits after it was claimed, until it can be read. And while a file waits of which no event will
 //! ever tell, whatever is told of waits behind it.
 
 use std::{
@@ -19,9 +20,6 @@ mod tests;
 /// How long an event may be on its way. Events come in the order in which files were published; a look that was faster
 /// could only guess it.
 pub const EVENT_LAG: Duration = Duration::from_secs(1);
-/// How long a file that somebody has open is waited for, from when it was first seen. A file that has not changed for as long is
-/// taken without a look at its writer. If that writer goes on, a half-written file waits after it was claimed, until it can be read.
-pub const OPEN: Duration = Duration::from_secs(2);
 /// The most files that were told of and are kept behind others; of more, a look has to find the order.
 const KEPT: usize = 4096;
 
@@ -54,8 +52,6 @@ pub struct Found<K> {
     pub key: K,
     /// When it was published, at the latest: nanoseconds since the epoch.
     pub ctime: i64,
-    /// Somebody may still write to it.
-    pub open: bool,
 }
 
 /// What a look comes to.
@@ -128,13 +124,13 @@ impl<K: Ord + Clone> Turns<K> {
         let is_first = look.sight == Sight::First;
         let mut turn = Turn { take: Vec::new(), too_new: false };
         let (mut seen, mut untold) = (BTreeMap::new(), BTreeSet::new());
-        for Found { key, ctime, open } in found {
+        for Found { key, ctime } in found {
             let since = self.seen.get(&key).copied().unwrap_or(look.now);
             let age = look.now.saturating_sub(since);
             let of_before = is_first && ctime < look.begun;
             let complete = is_first && ctime < look.complete_until;
             turn.too_new |= of_before && !complete && age < EVENT_LAG;
-            if seen.is_empty() && (age >= OPEN || !open && (complete || age >= EVENT_LAG)) {
+            if seen.is_empty() && (complete || age >= EVENT_LAG) {
                 turn.take.push(key);
                 continue;
             }
@@ -149,12 +145,6 @@ impl<K: Ord + Clone> Turns<K> {
         (self.seen, self.untold) = (seen, untold);
         turn
     }
-}
-
-/// Whether a file, last changed at the stamp `ctime`, changed within [`OPEN`] before `now`: its writer may still be at work.
-#[must_use]
-pub fn is_young(ctime: i64, now: Time) -> bool {
-    ctime > now.0.saturating_mul(1_000_000).saturating_sub(i64::try_from(OPEN.as_nanos()).unwrap_or(i64::MAX))
 }
 
 /// Returns a stamp, in nanoseconds, that is above that of every file published before `now`, which counts whole

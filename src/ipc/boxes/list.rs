@@ -12,7 +12,6 @@ use rustix::fs::Stat;
 use super::GroupBoxes;
 use crate::ipc::{
     dir,
-    kernel::{self, Writer},
     names::{CommandBox, FileKind, is_command_name, without_hand},
     world::World,
 };
@@ -174,20 +173,5 @@ impl GroupBoxes {
         .map_err(reading)?;
         found.directories.sort();
         Ok(found)
-    }
-
-    /// Asks whether the file that was listed is still open for writing somewhere.
-    #[must_use]
-    pub fn writer(&self, b: CommandBox, entry: &Entry) -> Writer {
-        let held = &self.held(b.name()).fd;
-        // Looked at first, as opening a device or a FIFO can itself do something.
-        let same = |stat: &Stat| FileKind::of(stat) == FileKind::File && stat.st_ino == entry.ino;
-        if !dir::stat(held, entry.name.as_os_str()).is_ok_and(|s| same(&s)) {
-            return Writer::Unknown;
-        }
-        match dir::open_to_read(held, entry.name.as_os_str()) {
-            Ok(file) if rustix::fs::fstat(&file).is_ok_and(|s| same(&s)) => kernel::writer(&file),
-            Ok(_) | Err(_) => Writer::Unknown,
-        }
     }
 }

@@ -61,7 +61,6 @@ fn no_link_is_followed_when_it_is_claimed() {
         symlink(&target, w.at(BoxName::Tasks, "x.json")).unwrap();
         let listed = w.boxes.list(CommandBox::Tasks, 10).unwrap();
         assert_eq!(listed.entries[0].kind, FileKind::Link);
-        assert_eq!(w.boxes.writer(CommandBox::Tasks, &listed.entries[0]), Writer::Unknown);
         match w.claim("x.json") {
             Err(ClaimError::NotAFile { claimed, kind: FileKind::Link }) => {
                 w.claims.settle_dead(&claimed, b"", &why()).unwrap();
@@ -113,9 +112,6 @@ fn a_fifo_a_socket_and_a_device_are_taken_out_unread_without_waiting() {
         hostile.push(("zero.json", FileKind::CharDevice));
     }
     for (name, is) in hostile {
-        let listed = w.boxes.list(CommandBox::Tasks, 10).unwrap();
-        let entry = listed.entries.iter().find(|e| e.name == name).unwrap();
-        assert_eq!(w.boxes.writer(CommandBox::Tasks, entry), Writer::Unknown);
         match w.claim(name) {
             Err(ClaimError::NotAFile { kind, .. }) => assert_eq!(kind, is),
             other => panic!("{name}: {other:?}"),
@@ -354,22 +350,6 @@ fn a_change_in_a_command_box_is_told_until_no_other_can_hide_behind_it() {
     assert_eq!(w.boxes.changed(stamp()).unwrap(), [CommandBox::Tasks]);
     assert_eq!(w.boxes.changed(later).unwrap(), [CommandBox::Tasks]);
     assert_eq!(w.boxes.changed(later).unwrap(), []);
-}
-
-#[test]
-fn a_listed_file_with_a_writer_is_told_from_one_without() {
-    let w = world();
-    let writes = File::create(w.at(BoxName::Tasks, "x.json")).unwrap();
-    let entry = w.boxes.list(CommandBox::Tasks, 1).unwrap().entries.remove(0);
-    assert_eq!(w.boxes.writer(CommandBox::Tasks, &entry), Writer::Holds);
-    drop(writes);
-    // A process that is just being started beside us may hold a copy of the descriptor for a moment.
-    while w.boxes.writer(CommandBox::Tasks, &entry) == Writer::Holds {
-        std::thread::yield_now();
-    }
-    assert_eq!(w.boxes.writer(CommandBox::Tasks, &entry), Writer::None);
-    fs::rename(w.at(BoxName::Tasks, "x.json"), w.at(BoxName::Tasks, "y.json")).unwrap();
-    assert_eq!(w.boxes.writer(CommandBox::Tasks, &entry), Writer::Unknown);
 }
 
 #[test]

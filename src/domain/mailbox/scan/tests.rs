@@ -12,7 +12,7 @@ fn turn(words: &[&str], sight: Sight) -> usize {
         let (ms, flags) = word.split_once(' ').unwrap_or((word, ""));
         turns.seen.insert(n, now - Duration::from_millis(ms.parse().unwrap()));
         let ctime = i64::try_from(n).unwrap() + if flags.contains("new") { 1_000 } else { 0 };
-        found.push(Found { key: n, ctime, open: flags.contains("open") });
+        found.push(Found { key: n, ctime });
     }
     let look = Look { sight, more: false, begun: 2_000, complete_until: 1_000, now };
     let take = turns.look(look, found).take;
@@ -28,16 +28,6 @@ fn what_was_published_before_now_is_stamped_before_it_however_late_in_the_millis
 }
 
 #[test]
-fn nobody_looks_for_the_writer_of_a_file_that_has_not_changed_for_a_while() {
-    let (now, second) = (Time(1_000_000), 1_000_000_000);
-    let ctime = |seconds_ago: i64| now.0 * 1_000_000 - seconds_ago * second;
-    assert!(is_young(ctime(0), now) && is_young(ctime(1), now));
-    assert!(!is_young(ctime(2), now) && !is_young(ctime(3600), now));
-    assert!(is_young(ctime(-3600), now), "a clock that was set back tells nothing");
-    assert!(is_young(i64::MAX, now) && !is_young(i64::MIN, now));
-}
-
-#[test]
 fn files_are_taken_in_turn_each_when_nothing_of_it_can_be_outstanding() {
     for (words, first, second) in [
         (vec![], 0, 0),
@@ -45,15 +35,10 @@ fn files_are_taken_in_turn_each_when_nothing_of_it_can_be_outstanding() {
         (vec!["0 new"], 0, 0),
         (vec!["999", "1000"], 2, 0),
         (vec!["1000", "1000"], 2, 2),
-        // Open: nobody younger goes before it, and it has an end.
-        (vec!["1999 open", "1999"], 0, 0),
-        (vec!["0 open", "0"], 0, 0),
-        (vec!["2000 open", "1000"], 2, 2),
-        (vec!["2000 open", "1999 open", "1999"], 1, 1),
+        (vec!["1000", "999"], 2, 1),
         // An older file that the last listing missed, however long the younger one is known by now.
         (vec!["0 new", "60000"], 0, 0),
         (vec!["1000", "60000"], 2, 2),
-        (vec!["1000 open", "60000"], 0, 0),
     ] {
         assert_eq!(turn(&words, Sight::First), first, "{words:?}");
         assert_eq!(turn(&words, Sight::Second), second, "{words:?}");
@@ -65,22 +50,27 @@ fn look(sight: Sight, ms: u64, more: bool) -> Look {
     Look { sight, more, begun: stamp, complete_until: stamp, now: Duration::from_millis(ms) }
 }
 
-fn file(key: u32, open: bool) -> Found<u32> {
-    Found { key, ctime: i64::from(key) * MS, open }
+/// A first look that may have missed files.
+fn unsure(ms: u64, more: bool) -> Look {
+    Look { complete_until: 0, ..look(Sight::First, ms, more) }
+}
+
+fn file(key: u32) -> Found<u32> {
+    Found { key, ctime: i64::from(key) * MS }
 }
 
 #[test]
 fn what_is_told_of_waits_behind_files_that_nobody_will_tell_of() {
     let mut turns = Turns::default();
     assert_eq!(turns.told(vec![7]), [7], "nothing else is known");
-    assert_eq!(turns.look(look(Sight::First, 100, false), vec![file(1, true), file(2, false)]).take, NONE);
+    assert_eq!(turns.look(unsure(100, false), vec![file(1), file(2)]).take, NONE);
     assert_eq!(turns.told(vec![101, 100]), NONE);
     // Seen as well, in the order of the names; that of the events counts.
-    let found = || vec![file(1, true), file(2, false), file(100, false), file(101, false)];
-    assert_eq!(turns.look(look(Sight::Second, 1_200, false), found()).take, NONE);
+    let found = || vec![file(1), file(2), file(100), file(101)];
+    assert_eq!(turns.look(look(Sight::Second, 1_000, false), found()).take, NONE);
     assert!(turns.anything_waits());
     assert_eq!(turns.told(vec![102]), NONE);
-    assert_eq!(turns.look(look(Sight::Second, 2_100, false), found()).take, [1, 2]);
+    assert_eq!(turns.look(look(Sight::Second, 1_100, false), found()).take, [1, 2]);
     assert_eq!(turns.told(vec![]), [101, 100, 102]);
     assert_eq!(turns.told(vec![103]), [103]);
 }
@@ -88,34 +78,31 @@ fn what_is_told_of_waits_behind_files_that_nobody_will_tell_of() {
 #[test]
 fn a_file_that_an_event_may_still_tell_of_keeps_nothing_back() {
     let mut turns = Turns::default();
-    assert_eq!(turns.look(look(Sight::Second, 100, false), vec![file(1, true)]).take, NONE);
+    assert_eq!(turns.look(look(Sight::Second, 100, false), vec![file(1)]).take, NONE);
     assert_eq!(turns.told(vec![2]), [2]);
     // Published after the look was asked for.
-    assert_eq!(turns.look(look(Sight::First, 100, false), vec![file(200, false)]).take, NONE);
+    assert_eq!(turns.look(look(Sight::First, 100, false), vec![file(200)]).take, NONE);
     assert_eq!(turns.told(vec![3]), [3]);
 }
 
 #[test]
 fn of_too_many_that_were_told_of_a_look_finds_the_order() {
     let mut turns = Turns::default();
-    let _ = turns.look(look(Sight::First, 100, false), vec![file(1, true)]);
+    let _ = turns.look(unsure(100, false), vec![file(1)]);
     let told: Vec<u32> = (0..=4_096).collect();
     assert_eq!(turns.told(told), NONE);
     assert_eq!(turns.sight(Sight::Second), Sight::First);
     assert_eq!(turns.told, NONE);
-    assert_eq!(
-        turns.look(look(Sight::First, 2_100, false), vec![file(1, true), file(200, false)]).take,
-        [1, 200]
-    );
+    assert_eq!(turns.look(look(Sight::First, 2_100, false), vec![file(1), file(200)]).take, [1, 200]);
     assert_eq!(turns.told(vec![5]), [5]);
 }
 
 #[test]
 fn a_first_look_that_could_not_go_on_to_the_end_is_made_again() {
     let mut turns = Turns::default();
-    let _ = turns.look(look(Sight::First, 100, true), vec![file(1, true)]);
+    let _ = turns.look(unsure(100, true), vec![file(1)]);
     assert_eq!(turns.sight(Sight::Second), Sight::First);
-    let turn = turns.look(look(Sight::First, 2_100, true), vec![file(1, true)]);
+    let turn = turns.look(look(Sight::First, 2_100, true), vec![file(1)]);
     assert_eq!((turn.take, turns.sight(Sight::Second)), (vec![1], Sight::Second));
 }
 
@@ -133,9 +120,8 @@ mod order {
 
     #[derive(Clone, Debug)]
     enum Op {
-        /// `after` ms after the last, a file is published that somebody has open for a while yet. An event tells of it
-        /// after a while, or is lost.
-        Publish { after: u64, open: u64, told: Option<u64> },
+        /// `after` ms after the last, a file is published. An event tells of it after a while, or is lost.
+        Publish { after: u64, told: Option<u64> },
         /// These ms go by.
         Pass(u64),
         /// The daemon dies, and its successor begins with a look.
@@ -143,10 +129,9 @@ mod order {
     }
 
     fn op() -> impl Strategy<Value = Op> {
-        let open = prop_oneof![4 => Just(0_u64), 1 => 1_u64..5_000];
         let told = prop_oneof![4 => (0_u64..800).prop_map(Some), 1 => Just(None)];
         prop_oneof![
-            8 => (1_u64..200, open, told).prop_map(|(after, open, told)| Op::Publish { after, open, told }),
+            8 => (1_u64..200, told).prop_map(|(after, told)| Op::Publish { after, told }),
             2 => (1_u64..3_000).prop_map(Op::Pass),
             1 => Just(Op::Restart),
         ]
@@ -154,8 +139,8 @@ mod order {
 
     struct World {
         now: u64,
-        /// Until when each file is open; its key is when it was published.
-        files: BTreeMap<u64, u64>,
+        /// When each file was published.
+        files: BTreeSet<u64>,
         /// What will be told, and when: of a file, or that something was lost.
         events: VecDeque<(u64, Option<u64>)>,
         turns: Turns<u64>,
@@ -169,7 +154,7 @@ mod order {
         fn take(&mut self, keys: Vec<u64>) -> usize {
             let before = self.taken.len();
             // A missing file was taken already.
-            self.taken.extend(keys.into_iter().filter(|key| self.files.remove(key).is_some()));
+            self.taken.extend(keys.into_iter().filter(|key| self.files.remove(key)));
             self.taken.len() - before
         }
 
@@ -185,9 +170,7 @@ mod order {
             loop {
                 let complete_until = self.now.saturating_sub(TICK);
                 let found = self.files.iter().take(self.listed);
-                let found = found
-                    .map(|(at, open)| Found { key: *at, ctime: stamp(*at), open: *open > self.now })
-                    .collect();
+                let found = found.map(|at| Found { key: *at, ctime: stamp(*at) }).collect();
                 let more = self.files.len() > self.listed;
                 let look = Look {
                     sight,
@@ -235,9 +218,9 @@ mod order {
 
         fn act(&mut self, op: Op) {
             match op {
-                Op::Publish { after, open, told } => {
+                Op::Publish { after, told } => {
                     self.pass(self.now + after);
-                    self.files.insert(self.now, self.now + open);
+                    self.files.insert(self.now);
                     // Events come in the order of what they tell; of all that is lost at a time there is one.
                     let last = self.events.back().copied();
                     let at = (self.now + told.unwrap_or(0)).max(last.map_or(0, |(at, _)| at));
@@ -265,7 +248,7 @@ mod order {
             ops in proptest::collection::vec(op(), 1..60), listed in 1_usize..8,
         ) {
             let mut world = World {
-                now: 1_000, files: BTreeMap::new(), events: VecDeque::new(), turns: Turns::default(), taken: Vec::new(),
+                now: 1_000, files: BTreeSet::new(), events: VecDeque::new(), turns: Turns::default(), taken: Vec::new(),
                 next_scan: 1_000, listed,
             };
             let published = ops.iter().filter(|op| matches!(op, Op::Publish { .. })).count();

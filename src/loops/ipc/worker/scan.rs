@@ -11,7 +11,7 @@ use crate::{
         host::errors::chain,
         mailbox::scan::{self, Found, Look, Sight},
     },
-    ipc::{CommandBox, Entry, FileKind, Writer},
+    ipc::{CommandBox, Entry},
     system::{clock, failpoint},
 };
 
@@ -38,7 +38,6 @@ impl Worker {
                 let (mut found, mut directories) = (Vec::new(), BTreeSet::new());
                 let (mut more, mut is_whole) = (false, true);
                 let mut until = i64::MAX;
-                let now = clock::now();
                 for in_box in CommandBox::ALL {
                     match boxes.list(in_box, LISTED) {
                         Ok(listing) => {
@@ -49,13 +48,7 @@ impl Worker {
                             }
                             directories
                                 .extend(listing.directories.into_iter().map(|entry| (in_box, entry.name)));
-                            found.extend(listing.entries.into_iter().map(|entry| {
-                                // What is no file has no writer that could be waited for.
-                                let open = entry.kind == FileKind::File
-                                    && scan::is_young(entry.ctime, now)
-                                    && !matches!(boxes.writer(in_box, &entry), Writer::None);
-                                (in_box, entry, open)
-                            }));
+                            found.extend(listing.entries.into_iter().map(|entry| (in_box, entry)));
                         }
                         Err(error) => {
                             is_whole = false;
@@ -63,7 +56,7 @@ impl Worker {
                         }
                     }
                 }
-                found.retain(|(_, entry, _)| entry.ctime <= until);
+                found.retain(|(_, entry)| entry.ctime <= until);
                 found.sort_by(|a, b| a.1.cmp(&b.1));
                 (found, directories, more, is_whole)
             })
@@ -112,13 +105,12 @@ impl Worker {
         self.told_of = directories;
     }
 
-    fn without_held(&self, found: Vec<(CommandBox, Entry, bool)>) -> Vec<Found<(CommandBox, OsString)>> {
+    fn without_held(&self, found: Vec<(CommandBox, Entry)>) -> Vec<Found<(CommandBox, OsString)>> {
         let holds = self.mail.held.now();
         let is_held = |in_box: CommandBox, entry: &Entry| {
             holds.file(&self.folder, in_box.as_str(), entry.name.as_bytes())
         };
-        let left = found.into_iter().filter(|(in_box, entry, _)| !is_held(*in_box, entry));
-        left.map(|(in_box, entry, open)| Found { key: (in_box, entry.name), ctime: entry.ctime, open })
-            .collect()
+        let left = found.into_iter().filter(|(in_box, entry)| !is_held(*in_box, entry));
+        left.map(|(in_box, entry)| Found { key: (in_box, entry.name), ctime: entry.ctime }).collect()
     }
 }
