@@ -118,6 +118,8 @@ pub async fn run(
     let mut again = each(WATCH_AGAIN);
     let known = known_groups(&mail).await;
     open_groups(&mail, known, &mut watch, &mut workers, &mut running, &mut growing);
+    // All boxes were just looked at.
+    every.reset();
     let mut sweeping = sweep(&mail);
     loop {
         tokio::select! {
