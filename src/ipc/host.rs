@@ -97,7 +97,7 @@ impl HostDirs {
 
     /// Builds a file of mode 0644 in `tmp/`; it is gone again unless [`Built::place`] puts it somewhere.
     pub(super) fn build(&self, bytes: &[u8], owner: Option<Owner>) -> Result<Built<'_>, World> {
-        self.build_as(bytes, 0o644, owner)
+        self.build_as(bytes, SHOWN_MODE, owner)
     }
 
     /// Like [`HostDirs::build`], of another mode.
@@ -105,17 +105,14 @@ impl HostDirs {
         self.build_file(mode, owner, |file| file.write_all(bytes))
     }
 
-    /// Like [`HostDirs::build`], of what `fill` writes piece by piece.
-    pub(super) fn build_with(
+    /// Takes what `fill` writes piece by piece: into a file like [`HostDirs::build`] does, unless it is short.
+    pub(super) fn draft(
         &self,
-        owner: Option<Owner>,
         fill: impl FnOnce(&mut dyn io::Write) -> io::Result<()>,
-    ) -> Result<Built<'_>, World> {
-        self.build_file(0o644, owner, |file| {
-            let mut pieces = io::BufWriter::with_capacity(64 << 10, file);
-            fill(&mut pieces)?;
-            pieces.flush()
-        })
+    ) -> Result<Draft<'_>, World> {
+        let failed = |e: io::Error| World::new("writing", "a file in data/tmp", e);
+        let mut pieces = Pieces { host: self, held: Vec::new(), file: None };
+        fill(&mut pieces).and_then(|()| pieces.finish()).map_err(failed)
     }
 
     fn build_file(
@@ -127,17 +124,20 @@ impl HostDirs {
         let failed = |doing| move |e: io::Error| World::new(doing, "a file in data/tmp", e);
         let mut built = self.begin(mode, owner).map_err(|e| failed("making")(e.into()))?;
         fill(&mut built.file).map_err(failed("writing"))?;
-        // The mode is what it was made with, unless our mask took something away.
-        let stat = rustix::fs::fstat(&built.file).map_err(|e| failed("writing")(e.into()))?;
-        if stat.st_mode & 0o7777 != mode {
-            rustix::fs::fchmod(&built.file, Mode::from_raw_mode(mode))
-                .map_err(|e| failed("writing")(e.into()))?;
-        }
         Ok(built)
     }
 
     fn begin(&self, mode: u32, owner: Option<Owner>) -> rustix::io::Result<Built<'_>> {
         let mode = Mode::from_raw_mode(mode);
+        let built = self.create(mode, owner)?;
+        // The mode is what it was made with, unless our mask took something away.
+        if Mode::from_raw_mode(rustix::fs::fstat(&built.file)?.st_mode) != mode {
+            rustix::fs::fchmod(&built.file, mode)?;
+        }
+        Ok(built)
+    }
+
+    fn create(&self, mode: Mode, owner: Option<Owner>) -> rustix::io::Result<Built<'_>> {
         if self.links {
             let file = dir::create_unnamed(&self.tmp, mode)?;
             return Ok(Built { host: self, file, owner, name: None });
@@ -286,6 +286,58 @@ pub fn sync_all(data: &Path) -> Result<(), World> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let held = rustix::fs::open(data, flags, Mode::empty()).map_err(failed)?;
     rustix::fs::syncfs(&held).map_err(failed)
+}
+
+/// The mode of a file that a container reads.
+pub(super) const SHOWN_MODE: u32 = 0o644;
+/// How much is held in memory before a file is made for it, and how much of it is written at a time, bytes.
+const PIECE: usize = 64 << 10;
+
+/// What was written piece by piece.
+pub(super) enum Draft<'a> {
+    Short(Vec<u8>),
+    Long(Built<'a>),
+}
+
+/// Takes bytes; a file is made for them once they are more than [`PIECE`].
+struct Pieces<'a> {
+    host: &'a HostDirs,
+    held: Vec<u8>,
+    file: Option<Built<'a>>,
+}
+
+impl<'a> Pieces<'a> {
+    fn write_out(&mut self) -> io::Result<()> {
+        if self.file.is_none() {
+            self.file = Some(self.host.begin(SHOWN_MODE, None)?);
+        }
+        if let Some(built) = &mut self.file {
+            built.file.write_all(&self.held)?;
+        }
+        self.held.clear();
+        Ok(())
+    }
+
+    fn finish(mut self) -> io::Result<Draft<'a>> {
+        if self.file.is_some() {
+            self.write_out()?;
+        }
+        Ok(self.file.map_or(Draft::Short(self.held), Draft::Long))
+    }
+}
+
+impl io::Write for Pieces<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.held.len() + bytes.len() > PIECE {
+            self.write_out()?;
+        }
+        self.held.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 /// A file that waits to be put into its place, and is gone when it never is.

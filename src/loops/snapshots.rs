@@ -1,7 +1,7 @@
 //! The files in which an agent reads the state of things: `current_tasks.json`, `available_groups.json`,
 //! `session_history.json`, as v1 wrote them. Written atomically, each from a state that was read after its turn came.
 //!
-//! What changed is read from the feed; at the start every group's are written. What somebody waits for is written at once; the
+//! What changed is read from the feed; at the start every group's are written, unless they are as they were. What somebody waits for is written at once; the
 //! rest [`soon`](Snapshots::soon), once for all changes until then: a list that many commands change is not written for each. However much there is to show, none is larger than
 //! `LARGEST`, or main's list of tasks than `LARGEST_OF_MAIN`.
 
@@ -42,6 +42,8 @@ enum Unwritten {
 pub enum List {
     Tasks,
     Groups,
+    /// The groups, written anew even where they are as they were: the list says when that was.
+    GroupsAnew,
     Sessions,
 }
 
@@ -405,7 +407,9 @@ impl Snapshots {
         for list in lists {
             match list {
                 List::Tasks => self.put_tasks(&boxes, group, is_main)?,
-                List::Groups => self.put_groups(&boxes, is_main)?,
+                List::Groups | List::GroupsAnew => {
+                    self.put_groups(&boxes, is_main, *list == List::GroupsAnew)?
+                }
                 List::Sessions => {
                     let history = self.store.session_history(group, LARGEST)?;
                     let bytes = serde_json::to_vec_pretty(&history).unwrap_or_default();
@@ -435,13 +439,23 @@ impl Snapshots {
         Ok(())
     }
 
-    fn put_groups(&self, boxes: &GroupBoxes, is_main: bool) -> Result<(), Unwritten> {
+    fn put_groups(&self, boxes: &GroupBoxes, is_main: bool, anew: bool) -> Result<(), Unwritten> {
         let (groups, more) = if is_main { self.store.available_groups(LARGEST)? } else { (Vec::new(), 0) };
         let groups =
             AvailableGroups { groups, more: Some(more).filter(|more| *more > 0), last_sync: clock::now() };
         let bytes = serde_json::to_vec_pretty(&groups).unwrap_or_default();
-        Ok(boxes.write_snapshot("available_groups.json", &bytes)?)
+        let will_do = |there: &[u8]| !anew && show_the_same(there, &bytes);
+        Ok(boxes.write_snapshot_unless("available_groups.json", &bytes, will_do)?)
     }
+}
+
+/// How a list of groups ends: with when it was written.
+const WRITTEN: &str = "\"0000-00-00T00:00:00.000Z\"\n}";
+
+/// Whether two lists of groups of one length differ in when they were written at most.
+fn show_the_same(list: &[u8], other: &[u8]) -> bool {
+    let shown = |list: &[u8]| list.len().checked_sub(WRITTEN.len());
+    shown(list).is_some_and(|end| list.get(..end) == other.get(..end))
 }
 
 #[cfg(test)]
@@ -454,6 +468,18 @@ mod tests {
         ipc::HostDirs,
         store::NewGroup,
     };
+
+    #[test]
+    fn lists_show_the_same_whenever_they_were_written() {
+        let list = |more, at| {
+            let list = AvailableGroups { groups: Vec::new(), more, last_sync: Time(at) };
+            serde_json::to_vec_pretty(&list).unwrap()
+        };
+        assert!(show_the_same(&list(None, 0), &list(None, 1_795_323_677_189)));
+        assert!(!show_the_same(&list(Some(1), 0), &list(Some(2), 0)));
+        assert!(!show_the_same(&list(Some(1), 0), &list(None, 0)));
+        assert!(!show_the_same(b"", &list(None, 0)) && !show_the_same(b"", b""));
+    }
 
     #[tokio::test]
     async fn a_group_that_comes_back_is_not_taken_for_one_whose_boxes_stay() {

@@ -1,5 +1,7 @@
 //! What the host puts where a container can see it: replies, follow-ups, the wish to close, snapshots.
 
+use std::fs::File;
+
 use rustix::{fd::OwnedFd, io::Errno};
 
 use ipc_handlers::wire::CLOSE_FILE;
@@ -7,7 +9,7 @@ use ipc_handlers::wire::CLOSE_FILE;
 use super::GroupBoxes;
 use crate::ipc::{
     dir,
-    host::Built,
+    host::{Built, Draft, SHOWN_MODE},
     names::{BoxName, FileKind, is_batch_id, is_request_id},
     world::World,
 };
@@ -25,6 +27,12 @@ pub enum PutError {
     InTheWay(String),
     #[error(transparent)]
     World(#[from] World),
+}
+
+/// Checks that a name is like `current_tasks.json`.
+fn check_snapshot_name(name: &str) -> Result<(), PutError> {
+    let stem = name.strip_suffix(".json").unwrap_or_default();
+    if is_request_id(stem.as_bytes()) { Ok(()) } else { Err(PutError::BadName(name.to_owned())) }
 }
 
 impl GroupBoxes {
@@ -77,19 +85,34 @@ impl GroupBoxes {
             .map_err(|e| self.world(BoxName::Input, e))
     }
 
-    /// Puts a snapshot at `data/ipc/<folder>/<name>`, where the container can read it and nobody but us can write.
+    /// Puts a snapshot at `data/ipc/<folder>/<name>`, where the container can read it and nobody but us can write. A file
+    /// that has these bytes already stays.
     ///
     /// # Errors
     /// [`PutError`]; `BadName` unless the name is like `current_tasks.json`.
     pub fn write_snapshot(&self, name: &str, bytes: &[u8]) -> Result<(), PutError> {
-        let stem = name.strip_suffix(".json").unwrap_or_default();
-        if !is_request_id(stem.as_bytes()) {
-            return Err(PutError::BadName(name.to_owned()));
+        self.write_snapshot_unless(name, bytes, |there| there == bytes)
+    }
+
+    /// Like [`GroupBoxes::write_snapshot`]; a file stays that is as long and that `will_do`, by its bytes.
+    ///
+    /// # Errors
+    /// [`PutError`]
+    pub fn write_snapshot_unless(
+        &self,
+        name: &str,
+        bytes: &[u8],
+        will_do: impl FnOnce(&[u8]) -> bool,
+    ) -> Result<(), PutError> {
+        check_snapshot_name(name)?;
+        if self.snapshot_of_length(name, bytes.len()).is_some_and(|there| will_do(&there)) {
+            return Ok(());
         }
         self.place_built(self.host.build(bytes, None)?, &self.group.fd, name)
     }
 
-    /// Like [`GroupBoxes::write_snapshot`], of what `fill` writes: as long as it likes, without being in memory.
+    /// Like [`GroupBoxes::write_snapshot`], of what `fill` writes: as long as it likes, without being in memory. One of more
+    /// than 64 KiB is written whatever is there.
     ///
     /// # Errors
     /// [`PutError`]; when `fill` fails the file is left as it was.
@@ -98,11 +121,27 @@ impl GroupBoxes {
         name: &str,
         fill: impl FnOnce(&mut dyn std::io::Write) -> std::io::Result<()>,
     ) -> Result<(), PutError> {
-        let stem = name.strip_suffix(".json").unwrap_or_default();
-        if !is_request_id(stem.as_bytes()) {
-            return Err(PutError::BadName(name.to_owned()));
+        check_snapshot_name(name)?;
+        match self.host.draft(fill)? {
+            Draft::Short(bytes) => self.write_snapshot(name, &bytes),
+            Draft::Long(built) => self.place_built(built, &self.group.fd, name),
         }
-        self.place_built(self.host.build_with(None, fill)?, &self.group.fd, name)
+    }
+
+    /// Reads the snapshot that is there, if it is a file of this length as we make them.
+    fn snapshot_of_length(&self, name: &str, length: usize) -> Option<Vec<u8>> {
+        let at = &self.group.fd;
+        let stat = dir::stat(at, name).ok()?;
+        let is_ours = FileKind::of(&stat) == FileKind::File
+            && stat.st_mode & 0o7777 == SHOWN_MODE
+            && stat.st_uid == rustix::process::geteuid().as_raw()
+            && stat.st_nlink == 1
+            && u64::try_from(stat.st_size).ok()? == length as u64;
+        if !is_ours {
+            return None;
+        }
+        let file = File::from(dir::open_to_read(at, name).ok()?);
+        dir::read_expecting(&file, length as u64, length as u64 + 1).ok()
     }
 
     fn put(&self, b: BoxName, name: &str, bytes: &[u8]) -> Result<(), PutError> {

@@ -330,7 +330,7 @@ fn show(mail: &Mailboxes, folder: &Folder, answers: &[(Pending, Settled)]) {
         match command {
             Some(Command::RefreshGroups(_)) => {
                 // The list says when it was made.
-                mail.snapshots.soon(folder, &[List::Groups]);
+                mail.snapshots.soon(folder, &[List::GroupsAnew]);
                 asked |= settled.receipt.request_id.is_some();
             }
             Some(

@@ -30,6 +30,57 @@ fn boxes_belong_to_the_container_and_the_folders_above_them_do_not() {
     assert!(!w.root.path().join("ipc/v1").exists());
 }
 
+#[test]
+fn a_snapshot_stays_where_it_is_as_it_would_be_written_and_is_replaced_where_it_is_not() {
+    let w = world();
+    let at = w.boxes.path().join("current_tasks.json");
+    let file = || fs::metadata(&at).unwrap().ino();
+    let write = |bytes: &[u8]| w.boxes.write_snapshot("current_tasks.json", bytes).unwrap();
+    let fill = |bytes: &[u8]| {
+        w.boxes
+            .write_snapshot_with("current_tasks.json", |file| {
+                bytes.chunks(7).try_for_each(|some| file.write_all(some))
+            })
+            .unwrap();
+        assert!(fs::read(&at).unwrap() == bytes);
+    };
+    write(b"[1]");
+    // It is kept open, so that its number is not used again.
+    let first = (File::open(&at).unwrap(), file());
+    write(b"[1]");
+    fill(b"[1]");
+    assert_eq!(file(), first.1);
+    let mut seen = vec![first];
+    let mut is_new = |why: &str| {
+        assert!(seen.iter().all(|(_, ino)| *ino != file()), "{why}");
+        let meta = fs::symlink_metadata(&at).unwrap();
+        assert_eq!(
+            (meta.is_file(), meta.permissions().mode() & 0o7777, meta.nlink()),
+            (true, 0o644, 1),
+            "{why}"
+        );
+        seen.push((File::open(&at).unwrap(), file()));
+    };
+    write(b"[2]");
+    is_new("other bytes");
+    fill(b"[22]");
+    is_new("another length");
+    fs::set_permissions(&at, fs::Permissions::from_mode(0o666)).unwrap();
+    write(b"[22]");
+    is_new("others could write to it");
+    fs::hard_link(&at, w.root.path().join("second")).unwrap();
+    write(b"[22]");
+    is_new("it has a second name");
+    fs::rename(&at, w.root.path().join("aside.json")).unwrap();
+    symlink(w.root.path().join("aside.json"), &at).unwrap();
+    fill(b"[22]");
+    is_new("a link");
+    for long in [64 << 10, (64 << 10) + 1, 300_000] {
+        fill(&vec![b'x'; long]);
+        is_new("long ones");
+    }
+}
+
 /// A small file system of its own, unmounted at the end.
 struct Mounted(tempfile::TempDir);
 

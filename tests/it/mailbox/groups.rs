@@ -207,3 +207,41 @@ fn refresh_groups_shows_the_chats_to_main_only() {
         "not_authorized"
     );
 }
+
+#[test]
+fn lists_that_are_as_they_were_are_not_written_again_at_a_start_and_are_when_somebody_asks() {
+    let root = Root::new("");
+    root.g2(&["groups", "add", "family", "--chat", "local:family"]);
+    let shown = ["current_tasks.json", "available_groups.json", "session_history.json"];
+    let files = || {
+        ["main", "family"].map(|group| {
+            shown.map(|list| {
+                let file = fs::File::open(root.data(&format!("ipc/{group}/{list}"))).ok()?;
+                let ino = file.metadata().unwrap().ino();
+                // It is kept open, so that its number is not used again.
+                Some((file, ino))
+            })
+        })
+    };
+    let daemon = root.serve();
+    wait_for("every list", || files().as_flattened().iter().all(Option::is_some).then_some(()));
+    daemon.terminate();
+    let before = files();
+    // The last one that is looked at.
+    fs::write(root.data("ipc/main/session_history.json"), "[1]").unwrap();
+    let _daemon = root.serve();
+    wait_for("what is not as the store is", || {
+        (root.data_json("ipc/main/session_history.json") == json!([])).then_some(())
+    });
+    let inos = |files: &[[Option<(fs::File, u64)>; 3]; 2]| {
+        files.each_ref().map(|group| group.each_ref().map(|file| file.as_ref().unwrap().1))
+    };
+    let (was, is) = (inos(&before), inos(&files()));
+    assert_eq!((was[1], was[0][0], was[0][1]), (is[1], is[0][0], is[0][1]));
+    assert_ne!(was[0][2], is[0][2]);
+    let written = || root.data_json("ipc/main/available_groups.json")["lastSync"].clone();
+    let at = written();
+    root.put_command("main", "tasks", "a.json", &json!({"type": "refresh_groups", "requestId": "a"}));
+    assert_eq!(root.reply("main", "a")["ok"], true);
+    assert_ne!(written(), at);
+}
