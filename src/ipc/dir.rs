@@ -14,7 +14,7 @@ use std::{
 
 use rustix::{
     fd::{AsFd, AsRawFd as _, OwnedFd},
-    fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, RawDir, RenameFlags, ResolveFlags, Stat},
+    fs::{AtFlags, CWD, FileType, Mode, OFlags, RawDir, RenameFlags, ResolveFlags, Stat},
     io::{Errno, Result},
     path::Arg,
 };
@@ -133,6 +133,9 @@ pub(super) fn rename_new(
     }
 }
 
+/// How much of a directory is read at a time, bytes: most boxes at once.
+const NAMES: usize = 8 << 10;
+
 /// Calls `visit` with each name but `.` and `..`, in the directory's own order, until it breaks off.
 ///
 /// Opens the directory anew, so that two readers of one held descriptor never share a position.
@@ -140,9 +143,15 @@ pub(super) fn each_name(
     at: impl AsFd,
     mut visit: impl FnMut(&CStr, FileType) -> ControlFlow<()>,
 ) -> Result<()> {
-    let mut names = Dir::new(open_dir(at, c".")?)?;
-    while let Some(entry) = names.read() {
-        let entry = entry?;
+    let mut names = [MaybeUninit::uninit(); NAMES];
+    let mut names = RawDir::new(open_dir(at, c".")?, &mut names);
+    while let Some(entry) = names.next() {
+        let entry = match entry {
+            Err(Errno::INTR) => continue,
+            // It was removed meanwhile.
+            Err(Errno::NOENT) => break,
+            entry => entry?,
+        };
         let name = entry.file_name();
         if name != c"." && name != c".." && visit(name, entry.file_type()).is_break() {
             break;

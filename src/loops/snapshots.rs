@@ -60,6 +60,14 @@ enum When {
     AtOnce,
 }
 
+/// Which snapshots are to be written.
+#[derive(Default)]
+struct Wanted {
+    lists: BTreeMap<Folder, BTreeMap<List, When>>,
+    /// The groups of which somebody waits for some: at a start every group's are wanted, and each answer looks for these.
+    awaited: BTreeSet<Folder>,
+}
+
 /// Which snapshots are to be written, and whose turn it is.
 pub struct Snapshots {
     config: Arc<Live>,
@@ -69,7 +77,7 @@ pub struct Snapshots {
     mailboxes: mpsc::UnboundedSender<Ask>,
     /// One writer at a time per group, so that an older state never lands on a newer one.
     turns: Mutex<BTreeMap<Folder, Arc<Mutex<()>>>>,
-    wanted: Mutex<BTreeMap<Folder, BTreeMap<List, When>>>,
+    wanted: Mutex<Wanted>,
     nudge: Notify,
     /// The groups whose boxes the loop `ipc` was told of, or found at its start.
     known: Mutex<BTreeSet<Folder>>,
@@ -109,7 +117,10 @@ impl Snapshots {
 
     fn want(&self, group: &Folder, lists: &[List], when: When) {
         let mut wanted = self.wanted();
-        let of_group = wanted.entry(group.clone()).or_default();
+        if when == When::AtOnce {
+            wanted.awaited.insert(group.clone());
+        }
+        let of_group = wanted.lists.entry(group.clone()).or_default();
         for list in lists {
             let known = of_group.entry(*list).or_insert(when);
             *known = when.max(*known);
@@ -118,12 +129,12 @@ impl Snapshots {
 
     /// Has the snapshots that are still wanted written in a moment, by the loop.
     pub fn write_rest(&self) {
-        if !self.wanted().is_empty() {
+        if !self.wanted().lists.is_empty() {
             self.nudge.notify_one();
         }
     }
 
-    fn wanted(&self) -> MutexGuard<'_, BTreeMap<Folder, BTreeMap<List, When>>> {
+    fn wanted(&self) -> MutexGuard<'_, Wanted> {
         self.wanted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -215,7 +226,7 @@ async fn write_soon(snapshots: &Arc<Snapshots>, stop: &CancellationToken) {
             () = stop.cancelled() => {}
         }
         let last = stop.is_cancelled();
-        let wanted: Vec<Folder> = snapshots.wanted().keys().cloned().collect();
+        let wanted: Vec<Folder> = snapshots.wanted().lists.keys().cloned().collect();
         for group in wanted {
             let began = clock::monotonic();
             let at_work = Arc::clone(snapshots);
@@ -357,9 +368,7 @@ impl Snapshots {
     pub fn write_awaited(&self, asked: &[&Folder]) {
         self.catch_up();
         let mut awaited: BTreeSet<Folder> = asked.iter().copied().cloned().collect();
-        let waits = |lists: &BTreeMap<List, When>| lists.values().any(|when| *when == When::AtOnce);
-        awaited
-            .extend(self.wanted().iter().filter(|(_, lists)| waits(lists)).map(|(group, _)| group.clone()));
+        awaited.extend(self.wanted().awaited.iter().cloned());
         let least = |group| if asked.contains(&group) { When::AtLeisure } else { When::AtOnce };
         awaited.iter().for_each(|group| self.write_wanted(group, least(group)));
     }
@@ -374,12 +383,13 @@ impl Snapshots {
         let turn = self.turn(group);
         let _turn = turn.lock().unwrap_or_else(PoisonError::into_inner);
         let mut wanted = self.wanted();
-        let Some(of_group) = wanted.get_mut(group) else { return };
+        let Some(of_group) = wanted.lists.get_mut(group) else { return };
         let lists: Vec<List> =
             of_group.extract_if(.., |_, when| *when >= least).map(|(list, _)| list).collect();
         if of_group.is_empty() {
-            wanted.remove(group);
+            wanted.lists.remove(group);
         }
+        wanted.awaited.remove(group);
         drop(wanted);
         self.put_or_tell(group, &lists);
     }
