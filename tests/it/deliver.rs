@@ -88,6 +88,7 @@ impl World {
             proof: Proof::None,
             digest: digest(json.to_string().as_bytes()),
             body: Ok(Arc::new(Body::of(json.to_string().as_bytes()))),
+            refused: None,
             transcripts: Transcripts::new(),
             files: Ok(Vec::new()),
             found: None,

@@ -165,6 +165,7 @@ fn command(group: &str, claim: i64, bytes: &[u8]) -> CommandFile {
         proof: g2::store::Proof::None,
         digest: digest(bytes),
         body: Ok(std::sync::Arc::new(Body::of(bytes))),
+        refused: None,
         transcripts: Transcripts::new(),
         files: Ok(Vec::new()),
         found: None,

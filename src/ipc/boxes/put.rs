@@ -94,7 +94,7 @@ impl GroupBoxes {
         self.write_snapshot_unless(name, bytes, |there| there == bytes)
     }
 
-    /// Like [`GroupBoxes::write_snapshot`]; a file stays that is as long and that `will_do`, by its bytes.
+    /// Like [`GroupBoxes::write_snapshot`]. A file of the same length stays if `will_do` says so of its bytes.
     ///
     /// # Errors
     /// [`PutError`]

@@ -126,7 +126,9 @@ impl Settling {
                     tracing::error!(claim = pending.claimed.id, error = %chain(&error), "our own fault: a command could not be decided");
                     match runtime.block_on(record_our_fault(mail, &pending)) {
                         Ok(settled) => answers.push((pending, settled)),
-                        Err(error) if error.is_worlds_fault() => again.push(pending),
+                        Err(error) if error.is_worlds_fault() => {
+                            again.push(pending.refused_for(Refusal::internal()));
+                        }
                         Err(_) => {}
                     }
                 }

@@ -87,7 +87,7 @@ async fn refuse(mail: &Arc<Mailboxes>, folder: &Folder, claimed: Claimed) -> Opt
         let pending = Pending::refused(&working, claimed, Refusal::internal())?;
         match Handle::current().block_on(record_our_fault(&working, &pending)) {
             Ok(settled) => answer_all(&working, &of, vec![(pending, settled)], 0).again.pop(),
-            Err(error) => error.is_worlds_fault().then_some(pending),
+            Err(error) => error.is_worlds_fault().then(|| pending.refused_for(Refusal::internal())),
         }
     };
     blocking(folder, "refusing one command", work).await.ok().flatten()

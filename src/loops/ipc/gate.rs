@@ -164,44 +164,57 @@ pub(super) fn admission(mail: &Mailboxes, folder: &Folder) -> Admission {
     }
 }
 
-/// Refuses the newest of what waits beyond the most that may; returns what was claimed and can't be read yet. On a thread
-/// that may block.
-pub(super) fn refuse_excess(mail: &Arc<Mailboxes>, folder: &Folder) -> Vec<Claimed> {
-    let mut unread = Vec::new();
+/// What was claimed to be refused, and is not.
+#[derive(Default)]
+pub(super) struct Unrefused {
+    /// It can't be read yet.
+    pub(super) unread: Vec<Claimed>,
+    /// The store can't take the refusals now.
+    pub(super) waiting: Vec<Pending>,
+}
+
+/// Refuses the newest of what waits beyond the most that may. On a thread that may block.
+pub(super) fn refuse_excess(mail: &Arc<Mailboxes>, folder: &Folder) -> Unrefused {
+    let mut left = Unrefused::default();
     // What a person holds is not looked at.
     if mail.held.group(folder) {
-        return unread;
+        return left;
     }
-    let Ok(boxes) = mail.boxes.of(folder) else { return unread };
+    let Ok(boxes) = mail.boxes.of(folder) else { return left };
     let mut excess = excess_of(mail, &boxes).into_iter().peekable();
+    let mut stuck = false;
     // Of these no more are in memory at a time than of those that are settled.
-    while excess.peek().is_some() {
+    while !stuck && left.waiting.is_empty() && excess.peek().is_some() {
         let mut some = Vec::new();
         let mut bytes = 0;
         while some.len() < TOGETHER
             && bytes < AT_ONCE
             && let Some((in_box, name)) = excess.next()
         {
-            let Ok(claimed) = claim(mail, &boxes, in_box, &name) else { return unread };
-            let Some(taken) = claimed else { continue };
+            let taken = match claim(mail, &boxes, in_box, &name) {
+                Ok(Some(taken)) => taken,
+                Ok(None) => continue,
+                Err(_) => {
+                    stuck = true;
+                    break;
+                }
+            };
             match read(mail, taken, None, Patience::None) {
                 Reading::Ready(pending) => {
                     bytes += pending.kept.len();
                     some.push(*pending);
                 }
-                Reading::NotYet(claimed, _) => unread.push(claimed),
+                Reading::NotYet(claimed, _) => left.unread.push(claimed),
                 Reading::Nothing => {}
             }
         }
-        if !refuse(mail, folder, some) {
-            return unread;
-        }
+        left.waiting = refuse(mail, folder, some);
     }
-    unread
+    left
 }
 
-/// Returns the newest files that are more than may wait, as many as are refused at a time: no more of them are in memory,
-/// however many there are.
+/// Returns the newest files that are more than may wait, oldest first, as many as are refused at a time: no more of them are in
+/// memory, however many there are.
 fn excess_of(mail: &Mailboxes, boxes: &GroupBoxes) -> Vec<(CommandBox, OsString)> {
     let most = mail.config.now().limits.waiting_files;
     let newest =
@@ -214,6 +227,7 @@ fn excess_of(mail: &Mailboxes, boxes: &GroupBoxes) -> Vec<(CommandBox, OsString)
         .collect();
     excess.sort_by(|a, b| b.cmp(a));
     excess.truncate(count.saturating_sub(most).min(REFUSED));
+    excess.reverse();
     if excess.is_empty() {
         return Vec::new();
     }
@@ -228,24 +242,25 @@ fn excess_of(mail: &Mailboxes, boxes: &GroupBoxes) -> Vec<(CommandBox, OsString)
     excess.into_iter().map(|(entry, in_box)| (in_box, entry.name)).collect()
 }
 
-/// Refuses these, committed together, and answers them; returns whether the store could take it.
-fn refuse(mail: &Arc<Mailboxes>, folder: &Folder, pending: Vec<Pending>) -> bool {
+/// Refuses these, committed together, and answers them; returns those that the store can't take now.
+fn refuse(mail: &Arc<Mailboxes>, folder: &Folder, pending: Vec<Pending>) -> Vec<Pending> {
     let now = clock::now();
     let most = mail.config.now().limits.waiting_files;
     let refused = pending.iter().map(|p| mail.store.refuse(p.file.clone(), Refusal::rate_limited(most), now));
     let outcomes = tokio::runtime::Handle::current().block_on(join_all(refused));
-    let mut answers = Vec::new();
-    let mut all = true;
+    let (mut answers, mut waiting) = (Vec::new(), Vec::new());
     for (pending, outcome) in pending.into_iter().zip(outcomes) {
         match outcome {
             Ok(settled) => answers.push((pending, settled)),
-            // It stays claimed: the next start decides it.
             Err(error) => {
-                all = false;
                 tracing::error!(error = %chain(&error), "a refusal can't be written down");
+                // Of a fault of ours the next start decides.
+                if error.is_worlds_fault() {
+                    waiting.push(pending.refused_for(Refusal::rate_limited(most)));
+                }
             }
         }
     }
     let _unanswered = answer_all(mail, folder, answers, 0);
-    all
+    waiting
 }

@@ -71,6 +71,14 @@ impl Pending {
     }
 }
 
+impl Pending {
+    /// The same, refused whatever it asks for.
+    pub(super) fn refused_for(mut self, refusal: Refusal) -> Self {
+        self.file.refused = Some(refusal);
+        self
+    }
+}
+
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Patience {
     /// A writer may not be done: look again later.
@@ -211,10 +219,12 @@ pub(super) fn read(mail: &Mailboxes, taken: Taken, run: Option<i64>, patience: P
                 let body = Body::of(&read.bytes);
                 let malformed = body.envelope().is_err_and(|rejected| rejected.fault == Fault::Malformed);
                 let writer = || mail.claims.writer(&claimed);
-                if malformed
-                    && patience == Patience::Some
-                    && (age < HALF_WRITTEN || matches!(writer(), Writer::Holds))
-                {
+                let may_be_at_work = || match writer() {
+                    Writer::Holds => true,
+                    Writer::Unknown => age < 2 * HALF_WRITTEN,
+                    Writer::None => false,
+                };
+                if malformed && patience == Patience::Some && (age < HALF_WRITTEN || may_be_at_work()) {
                     return Reading::NotYet(claimed, read.bytes.len() as u64);
                 }
                 if read.origin.kind == crate::ipc::OriginKind::Weak

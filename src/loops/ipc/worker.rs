@@ -11,7 +11,7 @@ use super::{
     super::starts::What,
     Mailboxes,
     fault::blocking,
-    gate::{self, Gate},
+    gate::{self, Gate, Unrefused},
     read::Patience,
 };
 use crate::{
@@ -24,7 +24,7 @@ mod take;
 
 /// How often one that is being written is looked at again.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
-/// When what a dead container left is looked for again, if something was in the way each time, ms.
+/// The pauses between looks at what a dead container left, while something is in the way, ms.
 const DRAIN_AGAIN: [u64; 4] = [100, 200, 400, 800];
 /// How long an event of a container that is dead may be on its way: its last ones were sent before we were told.
 const LAST_EVENTS: Duration = Duration::from_millis(50);
@@ -71,6 +71,10 @@ pub(super) struct Worker {
     ended: bool,
     /// Something was in the way of a look: files may be left that could be taken.
     missed: bool,
+    /// What a dead container left is looked for the last time: if one box can't be listed, the other's files are taken.
+    is_last_try: bool,
+    /// When files that could not be read may be looked at again.
+    rested: Instant,
     /// Cancels, as the worker is dropped, the token that tells of its end.
     _at_work: DropGuard,
 }
@@ -123,6 +127,8 @@ impl Worker {
             left: false,
             ended: false,
             missed: false,
+            is_last_try: false,
+            rested: Instant::now(),
             _at_work: at_work,
         }
     }
@@ -205,13 +211,14 @@ impl Worker {
             self.growing.extend(recovered.into_iter().map(|claimed| (claimed, now)));
             self.look_again(Patience::Some).await;
         }
+        // Who writes one file after the other is done with those before the one that was told of.
+        self.look_again(Patience::Some).await;
         self.take_told(files).await;
         if drained.is_empty() {
             if let Some(sight) = scan {
                 self.scan(sight, Patience::Some).await;
                 self.take_told(Vec::new()).await;
             }
-            self.look_again(Patience::Some).await;
         } else {
             self.hear_the_last(hints).await;
             self.drain().await;
@@ -240,11 +247,14 @@ impl Worker {
         }
         let (mail, folder) = (Arc::clone(&self.mail), self.folder.clone());
         let work = move || gate::refuse_excess(&mail, &folder);
-        let Ok(unread) = blocking(&self.folder, "refusing what is too much", work).await else {
+        let Ok(Unrefused { unread, waiting }) =
+            blocking(&self.folder, "refusing what is too much", work).await
+        else {
             return self.after_a_panic(Patience::Some).await;
         };
         let now = Instant::now();
         self.growing.extend(unread.into_iter().map(|claimed| (claimed, now)));
+        self.settle_rest(waiting, Patience::Some).await;
     }
 
     /// Takes what a dead container left, as far as it may be taken. Where something is in the way, it is tried a few times.
@@ -252,19 +262,23 @@ impl Worker {
         let mut pauses = DRAIN_AGAIN.into_iter().map(Duration::from_millis);
         loop {
             self.missed = false;
+            let pause = pauses.next();
+            self.is_last_try = pause.is_none();
+            self.look_again(Patience::None).await;
             self.scan(Sight::First, Patience::None).await;
             self.look_again(Patience::None).await;
-            if !self.missed || self.ended {
+            // What could not be read is left of what was claimed.
+            if !self.missed && self.growing.is_empty() || self.ended {
                 return;
             }
-            let Some(pause) = pauses.next() else { break };
+            let Some(pause) = pause else { break };
             tokio::select! {
                 () = self.mail.stop.cancelled() => return self.ended = true,
                 () = tokio::time::sleep(pause) => {}
             }
         }
         tracing::error!(
-            "commands that a run left may not all be taken before it is judged: something is in the way each time"
+            "not all commands of a group could be settled in time, before its run is judged or it is removed: something is in the way"
         );
     }
 
@@ -278,6 +292,7 @@ impl Worker {
             while let Some(hint) = hints.try_recv() {
                 news.hint(hint);
             }
+            self.look_again(Patience::None).await;
             self.take_told(news.files).await;
         }
     }

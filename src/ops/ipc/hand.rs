@@ -246,6 +246,7 @@ pub fn file_of(
         taken: claimed.taken,
         proof: Proof::None,
         body,
+        refused: None,
         digest,
         transcripts: Transcripts::new(),
         files: Ok(Vec::new()),

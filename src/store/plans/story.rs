@@ -105,6 +105,7 @@ pub(super) fn file(claim: i64, json: &serde_json::Value, run: Option<i64>) -> Co
         proof: Proof::None,
         digest: digest(json.to_string().as_bytes()),
         body: Ok(Arc::new(Body::of(json.to_string().as_bytes()))),
+        refused: None,
         transcripts: Transcripts::new(),
         files: Ok(Vec::new()),
         found: None,

@@ -27,7 +27,7 @@ mod settle;
 
 pub(in crate::store) use effects::{change_task, create_task};
 use recall::Recall;
-use settle::{Verdict, keep, let_go, settle};
+use settle::{keep, let_go, refused, settle};
 
 /// A claimed file, ready to be decided.
 #[derive(Clone, Debug)]
@@ -48,6 +48,8 @@ pub struct CommandFile {
     pub proof: Proof,
     /// What it holds, or why that could not be a command.
     pub body: std::result::Result<Arc<Body>, Refusal>,
+    /// It is refused for this, whatever it asks for.
+    pub refused: Option<Refusal>,
     /// What tells a repeated command from a changed one, by [`digest`]; empty where not all of it was read.
     pub digest: Vec<u8>,
     /// What was said in the sessions that it may archive.
@@ -197,13 +199,7 @@ impl Store {
     /// Writes down that a command was refused for a reason that lies outside it, so that it is answered and not tried
     /// for ever.
     pub async fn refuse(&self, file: CommandFile, refusal: Refusal, now: Time) -> Result<Settled> {
-        self.write(move |c| {
-            let envelope = file.envelope();
-            let kind = envelope.map(|e| e.command.type_name().to_owned());
-            let id = envelope.and_then(|e| e.request_id.as_ref());
-            keep(c, &file, Verdict::refused(kind, id, refusal), now)
-        })
-        .await
+        self.write(move |c| keep(c, &file, refused(&file, refusal), now)).await
     }
 
     /// Does a command that came without a file, as if `caller` had asked. Returns the outcomes, or why it is refused.
@@ -326,6 +322,7 @@ mod tests {
             taken: None,
             digest: digest(json.to_string().as_bytes()),
             body: Ok(Arc::new(Body::of(json.to_string().as_bytes()))),
+            refused: None,
             transcripts: Transcripts::new(),
             files: Ok(Vec::new()),
             found: None,

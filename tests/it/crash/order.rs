@@ -203,7 +203,8 @@ fn nothing_goes_before_a_refusal_of_ours_that_the_store_could_not_take() {
     let (root, daemon) = panics_while_the_store_is_locked("ipc.reading/main:1+2:panic", 1);
     // The first one was read twice, and then refused unread.
     assert_eq!(outbox(&root), texts(300)[1..]);
-    assert_eq!(root.json(&["status"])["dead"], 1);
+    let rows = root.rows(&["ipc", "list", "--state", "refused"]);
+    assert_eq!((rows.len(), &rows[0]["code"]), (1, &json!("internal")), "{rows:?}");
     assert_eq!(daemon.terminate(), Some(0));
 }
 
@@ -328,6 +329,31 @@ fn more_messages_than_a_batch_takes_are_all_answered_in_order() {
     let _daemon = root.serve();
     rest(&root, CHAT);
     assert_eq!(root.said(CHAT), expected);
+}
+
+#[test]
+fn a_file_that_was_claimed_half_written_goes_before_the_next_one_of_its_writer() {
+    const FILES: usize = 10;
+    let root = Root::new("");
+    root.serve().kill();
+    for n in (0..FILES).step_by(2) {
+        let json = json!({"type": "send_message", "chatJid": CHAT, "text": format!("text {n}")}).to_string();
+        let (first, second) = json.split_at(json.len() / 2);
+        let mut file = fs::File::create(root.data(&format!("ipc/main/messages/{n:05}.json"))).unwrap();
+        file.write_all(first.as_bytes()).unwrap();
+        // The first look at the boxes finds it.
+        let daemon = root.serve();
+        wait_for("the claim", || (names(&root, "claimed").len() == 1).then_some(()));
+        let stopped = daemon.hold();
+        file.write_all(second.as_bytes()).unwrap();
+        drop(file);
+        put(&root, n + 1);
+        drop(stopped);
+        all_settled(&root);
+        daemon.kill();
+    }
+    let _daemon = root.serve();
+    assert_eq!(outbox(&root), texts(FILES));
 }
 
 #[test]

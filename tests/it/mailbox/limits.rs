@@ -72,6 +72,9 @@ fn far_too_many_are_refused_the_newest_of_them() {
         let [applied, refused, waiting] = states(&root, ["applied", "refused", "waiting"]);
         (applied >= 1 && refused == 14 && applied + waiting == 6).then_some(())
     });
+    let refused = root.rows(&["ipc", "list", "--state", "refused"]);
+    let names: Vec<&str> = refused.iter().map(|row| row["name"].as_str().unwrap()).collect();
+    assert!(names.is_sorted(), "they were refused in the order in which they came: {names:?}");
     // A command that makes little of it is not refused at all, and the oldest keep their place.
     assert_eq!(root.rows(&["ipc", "list", "--state", "applied"])[0]["name"], "00000.json");
 }

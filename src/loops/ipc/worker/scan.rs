@@ -67,11 +67,13 @@ impl Worker {
                 return self.gate.shut();
             };
             self.missed |= !is_whole;
-            if !is_whole && patience == Patience::Some {
+            if !is_whole && (patience == Patience::Some || !self.is_last_try) {
                 // The other box may have older files.
                 return self.gate.shut();
             }
             self.tell_of(directories);
+            // What was found may be the next file of a writer who is done with those that were claimed before.
+            self.look_again(patience).await;
             let found = self.without_held(found);
             let look = Look { sight, more, begun, complete_until, now: self.began.elapsed() };
             let (take, too_new) = match patience {

@@ -34,6 +34,11 @@ const TURN: usize = 1024;
 /// The same while nobody waits. Each turn begins and ends with nothing under way: the processors rest, and the disk.
 const LONG_TURN: usize = 4096;
 
+/// After a look that nothing came of, files that could not be read rest this many times as long as it took.
+const LEISURE: u32 = 9;
+/// But no longer than this.
+const LONGEST_LEISURE: Duration = Duration::from_secs(2);
+
 /// How many lists are claimed before their replies are counted: a command of a few bytes may have a reply of 1 MiB.
 const LISTS: usize = 4;
 /// How many lists where those before them were short: a group's bytes are overdrawn by at most this many at a time.
@@ -93,7 +98,7 @@ impl Worker {
     }
 
     /// Settles what the store could not take; returns whether what comes behind it may be taken in.
-    async fn settle_rest(&mut self, waiting: Vec<Pending>, patience: Patience) -> bool {
+    pub(super) async fn settle_rest(&mut self, waiting: Vec<Pending>, patience: Patience) -> bool {
         match settle_again(&self.mail, &self.folder, waiting).await {
             Ok(Caught::Up) => true,
             Ok(Caught::Stopped) => {
@@ -109,6 +114,16 @@ impl Worker {
 
     /// Looks at files again that were not whole, or slow.
     pub(super) async fn look_again(&mut self, patience: Patience) {
+        if self.growing.is_empty() && !self.left {
+            self.unsettled = 0;
+            return;
+        }
+        if patience == Patience::Some && !self.left {
+            tokio::select! {
+                () = self.mail.stop.cancelled() => {}
+                () = tokio::time::sleep_until(self.rested) => {}
+            }
+        }
         // What is slow may have waited until the store took those before it.
         while self.look_once(patience).await {}
     }
@@ -131,12 +146,16 @@ impl Worker {
         self.unsettled = 0;
         let taken: Vec<_> =
             growing.into_iter().map(|(claimed, at)| Taken::before(claimed, now.duration_since(at))).collect();
-        let (mail, folder) = (Arc::clone(&self.mail), self.folder.clone());
+        let (mail, folder, count) = (Arc::clone(&self.mail), self.folder.clone(), taken.len());
         let work = move || handle(&mail, &folder, taken, patience, Slow::Now);
         let Ok(handled) = blocking(&self.folder, "looking again", work).await else {
             self.after_a_panic(patience).await;
             return self.left && !self.ended;
         };
+        if handled.growing.len() == count && !handled.left {
+            // Nothing came of it. Who keeps many half-written files open has them read for a tenth of the time at most.
+            self.rested = Instant::now() + (now.elapsed() * LEISURE).min(LONGEST_LEISURE);
+        }
         Used::by(0, &handled).count(&self.mail, &self.folder, Used::default());
         self.unsettled += handled.unsettled;
         self.growing.extend(handled.growing.into_iter().map(|claimed| {
@@ -265,7 +284,7 @@ fn take_in(
     {
         failpoint::reach("ipc.seen");
         let Ok(boxes) = mail.boxes.of(folder) else {
-            files = Vec::new().into_iter();
+            stuck = true;
             break;
         };
         let (mut taken, mut bytes) = (Vec::new(), 0);

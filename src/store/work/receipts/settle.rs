@@ -84,6 +84,7 @@ pub(super) fn settle(
     let file = of_nobody.as_ref().unwrap_or(file);
     let verdict = match &file.body {
         _ if let Some(Note::Dropped(reason)) = &note => dropped(file, reason),
+        _ if let Some(refusal) = &file.refused => refused(file, refusal.clone()),
         Err(refusal) => {
             Verdict { outcome: CommandOutcome::Malformed, ..Verdict::refused(None, None, refusal.clone()) }
         }
@@ -198,13 +199,18 @@ fn answered_anew(
 
 /// A person set it aside, whatever it asks for.
 fn dropped(file: &CommandFile, reason: &str) -> Verdict {
+    refused(file, Refusal::dropped(reason))
+}
+
+/// The refusal of a file, whatever it asks for.
+pub(super) fn refused(file: &CommandFile, refusal: Refusal) -> Verdict {
     let parsed = file.body.as_ref().ok().map(|body| body.envelope());
     let (kind, id) = match parsed {
         Some(Ok(envelope)) => (Some(envelope.command.type_name().to_owned()), envelope.request_id.as_ref()),
         Some(Err(rejected)) => (rejected.type_name.clone(), rejected.request_id.as_ref()),
         None => (None, None),
     };
-    Verdict::refused(kind, id, Refusal::dropped(reason))
+    Verdict::refused(kind, id, refusal)
 }
 
 /// The token's id, also of one that was refused for its run's or its group's sake.
