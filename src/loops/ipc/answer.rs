@@ -70,7 +70,7 @@ pub(super) async fn settle_again(
 }
 
 /// Settles and answers files; returns those that have to wait.
-fn settle_in_order(mail: &Mailboxes, folder: &Folder, mut waiting: Vec<Pending>) -> Vec<Pending> {
+pub(super) fn settle_in_order(mail: &Mailboxes, folder: &Folder, mut waiting: Vec<Pending>) -> Vec<Pending> {
     let mut again = Vec::new();
     while !waiting.is_empty() && again.is_empty() {
         let finished = Settling::begin(mail, waiting).finish(mail);

@@ -34,7 +34,7 @@ const UNANSWERED: usize = 1024;
 /// This many are answered on a thread of their own: for fewer it would take longer to change threads.
 const BESIDE: usize = 32;
 /// How long one is given whose writer still has it open.
-const WRITER_LIMIT: Duration = Duration::from_secs(60);
+pub(super) const WRITER_LIMIT: Duration = Duration::from_secs(60);
 
 /// What is left of files that were handled.
 #[derive(Default)]

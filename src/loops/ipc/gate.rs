@@ -4,27 +4,25 @@
 
 use std::{ffi::OsString, os::unix::ffi::OsStrExt as _, sync::Arc, time::Duration};
 
-use futures_util::future::join_all;
 use ipc_handlers::{Folder, Refusal, Time};
 use tokio::time::Instant;
 
 use super::{
     Mailboxes,
-    answer::answer_all,
+    answer::settle_in_order,
     flow::{AT_ONCE, Handled, TOGETHER},
     read::{Patience, Pending, Reading, claim, read},
 };
 use crate::{
-    domain::host::{
-        disk::{self, Admission},
-        errors::chain,
-    },
+    domain::host::disk::{self, Admission},
     ipc::{Claimed, CommandBox, GroupBoxes},
     system::clock,
 };
 
 /// How long a gate stays shut before the boxes are looked at again.
 const REST: Duration = Duration::from_secs(1);
+/// After this many that could not be claimed, no more are refused for now.
+const FAILED: usize = 8;
 /// How many files are refused at a time.
 const REFUSED: usize = 4096;
 
@@ -182,21 +180,22 @@ pub(super) fn refuse_excess(mail: &Arc<Mailboxes>, folder: &Folder) -> Unrefused
     }
     let Ok(boxes) = mail.boxes.of(folder) else { return left };
     let mut excess = excess_of(mail, &boxes).into_iter().peekable();
-    let mut stuck = false;
+    let mut failed = 0;
     // Of these no more are in memory at a time than of those that are settled.
-    while !stuck && left.waiting.is_empty() && excess.peek().is_some() {
+    while failed < FAILED && left.waiting.is_empty() && excess.peek().is_some() {
         let mut some = Vec::new();
         let mut bytes = 0;
         while some.len() < TOGETHER
             && bytes < AT_ONCE
+            && failed < FAILED
             && let Some((in_box, name)) = excess.next()
         {
             let taken = match claim(mail, &boxes, in_box, &name) {
                 Ok(Some(taken)) => taken,
                 Ok(None) => continue,
                 Err(_) => {
-                    stuck = true;
-                    break;
+                    failed += 1;
+                    continue;
                 }
             };
             match read(mail, taken, None, Patience::None) {
@@ -242,25 +241,9 @@ fn excess_of(mail: &Mailboxes, boxes: &GroupBoxes) -> Vec<(CommandBox, OsString)
     excess.into_iter().map(|(entry, in_box)| (in_box, entry.name)).collect()
 }
 
-/// Refuses these, committed together, and answers them; returns those that the store can't take now.
-fn refuse(mail: &Arc<Mailboxes>, folder: &Folder, pending: Vec<Pending>) -> Vec<Pending> {
-    let now = clock::now();
-    let most = mail.config.now().limits.waiting_files;
-    let refused = pending.iter().map(|p| mail.store.refuse(p.file.clone(), Refusal::rate_limited(most), now));
-    let outcomes = tokio::runtime::Handle::current().block_on(join_all(refused));
-    let (mut answers, mut waiting) = (Vec::new(), Vec::new());
-    for (pending, outcome) in pending.into_iter().zip(outcomes) {
-        match outcome {
-            Ok(settled) => answers.push((pending, settled)),
-            Err(error) => {
-                tracing::error!(error = %chain(&error), "a refusal can't be written down");
-                // Of a fault of ours the next start decides.
-                if error.is_worlds_fault() {
-                    waiting.push(pending.refused_for(Refusal::rate_limited(most)));
-                }
-            }
-        }
-    }
-    let _unanswered = answer_all(mail, folder, answers, 0);
-    waiting
+/// Refuses these, committed together, and answers them; returns those that have to wait.
+fn refuse(mail: &Mailboxes, folder: &Folder, pending: Vec<Pending>) -> Vec<Pending> {
+    let refusal = Refusal::rate_limited(mail.config.now().limits.waiting_files);
+    let refused = pending.into_iter().map(|one| one.refused_for(refusal.clone())).collect();
+    settle_in_order(mail, folder, refused)
 }

@@ -11,6 +11,7 @@ use super::{
     super::starts::What,
     Mailboxes,
     fault::blocking,
+    flow::WRITER_LIMIT,
     gate::{self, Gate, Unrefused},
     read::Patience,
 };
@@ -175,7 +176,7 @@ impl Worker {
         let look_again = if self.growing.is_empty() && !self.turns.anything_waits() {
             Duration::from_secs(3600)
         } else {
-            LOOK_AGAIN
+            LOOK_AGAIN.max(self.rested.duration_since(Instant::now()))
         };
         let mut news = News::default();
         tokio::select! {
@@ -212,7 +213,7 @@ impl Worker {
             self.look_again(Patience::Some).await;
         }
         // Who writes one file after the other is done with those before the one that was told of.
-        self.look_again(Patience::Some).await;
+        self.look_again(if drained.is_empty() { Patience::Some } else { Patience::None }).await;
         self.take_told(files).await;
         if drained.is_empty() {
             if let Some(sight) = scan {
@@ -267,8 +268,9 @@ impl Worker {
             self.look_again(Patience::None).await;
             self.scan(Sight::First, Patience::None).await;
             self.look_again(Patience::None).await;
-            // What could not be read is left of what was claimed.
-            if !self.missed && self.growing.is_empty() || self.ended {
+            // What could not be read is left of what was claimed. What can't be read for long has no end.
+            let is_unread = self.growing.iter().any(|(_, at)| at.elapsed() < WRITER_LIMIT);
+            if !(self.missed || is_unread) || self.ended {
                 return;
             }
             let Some(pause) = pause else { break };
@@ -299,6 +301,10 @@ impl Worker {
 
     /// Takes these files, of which events have told, unless others go before them.
     async fn take_told(&mut self, files: Vec<(CommandBox, OsString)>) {
+        if self.gate.shut_until().is_some() {
+            // Older files wait. The next scan takes all of them, in order.
+            return self.turns.forget();
+        }
         let take = self.turns.told(files);
         self.take(take, Patience::Some).await;
     }

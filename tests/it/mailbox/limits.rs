@@ -78,3 +78,22 @@ fn far_too_many_are_refused_the_newest_of_them() {
     // A command that makes little of it is not refused at all, and the oldest keep their place.
     assert_eq!(root.rows(&["ipc", "list", "--state", "applied"])[0]["name"], "00000.json");
 }
+
+#[test]
+fn what_is_too_much_is_refused_once_the_store_can_take_it_and_nothing_of_it_is_applied() {
+    let root = Root::new(&format!("{FAST}commands_per_minute = 1\nwaiting_files = 5\n"));
+    let daemon = root.serve();
+    root.put_command("main", "tasks", "first.json", &json!({"type": "list_tasks", "requestId": "r0"}));
+    assert_eq!(root.reply("main", "r0")["ok"], true);
+    // None of those that follow is taken within this minute.
+    let other = root.lock_store();
+    put(&root, 12, &json!({"type": "list_tasks"}));
+    let is_waited = || root.log().contains("the store can't take a command now").then_some(());
+    wait_for("the refusals to wait", is_waited);
+    other.execute_batch("ROLLBACK").unwrap();
+    wait_for("the excess to be refused", || (states(&root, ["refused"]) == [7]).then_some(()));
+    let refused = root.rows(&["ipc", "list", "--state", "refused"]);
+    assert!(refused.iter().all(|row| row["code"] == "rate_limited"), "{refused:?}");
+    assert_eq!(states(&root, ["applied", "waiting", "claimed"]), [1, 5, 0]);
+    assert_eq!(daemon.terminate(), Some(0));
+}

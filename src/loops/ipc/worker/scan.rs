@@ -72,10 +72,11 @@ impl Worker {
                 return self.gate.shut();
             }
             self.tell_of(directories);
+            let now = self.began.elapsed();
             // What was found may be the next file of a writer who is done with those that were claimed before.
             self.look_again(patience).await;
             let found = self.without_held(found);
-            let look = Look { sight, more, begun, complete_until, now: self.began.elapsed() };
+            let look = Look { sight, more, begun, complete_until, now };
             let (take, too_new) = match patience {
                 Patience::Some => {
                     let turn = self.turns.look(look, found);

@@ -34,9 +34,9 @@ const TURN: usize = 1024;
 /// The same while nobody waits. Each turn begins and ends with nothing under way: the processors rest, and the disk.
 const LONG_TURN: usize = 4096;
 
-/// After a look that nothing came of, files that could not be read rest this many times as long as it took.
+/// Files that could not be read rest this many times as long as it took to try, before they are looked at again.
 const LEISURE: u32 = 9;
-/// But no longer than this.
+/// The longest of these rests.
 const LONGEST_LEISURE: Duration = Duration::from_secs(2);
 
 /// How many lists are claimed before their replies are counted: a command of a few bytes may have a reply of 1 MiB.
@@ -147,14 +147,18 @@ impl Worker {
         let taken: Vec<_> =
             growing.into_iter().map(|(claimed, at)| Taken::before(claimed, now.duration_since(at))).collect();
         let (mail, folder, count) = (Arc::clone(&self.mail), self.folder.clone(), taken.len());
-        let work = move || handle(&mail, &folder, taken, patience, Slow::Now);
-        let Ok(handled) = blocking(&self.folder, "looking again", work).await else {
+        let work = move || {
+            let began = clock::monotonic();
+            (handle(&mail, &folder, taken, patience, Slow::Now), began.elapsed())
+        };
+        let Ok((handled, took)) = blocking(&self.folder, "looking again", work).await else {
             self.after_a_panic(patience).await;
             return self.left && !self.ended;
         };
-        if handled.growing.len() == count && !handled.left {
-            // Nothing came of it. Who keeps many half-written files open has them read for a tenth of the time at most.
-            self.rested = Instant::now() + (now.elapsed() * LEISURE).min(LONGEST_LEISURE);
+        if !handled.left {
+            // Who keeps many half-written files open has them read a tenth of the time.
+            let of_unread = took.mul_f64(handled.growing.len() as f64 / count as f64);
+            self.rested = Instant::now() + (of_unread * LEISURE).min(LONGEST_LEISURE);
         }
         Used::by(0, &handled).count(&self.mail, &self.folder, Used::default());
         self.unsettled += handled.unsettled;
