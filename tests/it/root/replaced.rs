@@ -18,7 +18,15 @@ fn refusal(root: &Root, arguments: &[&str]) -> String {
 
 /// A copy of the store comes into its place; the store itself is kept.
 fn replace(root: &Root) {
+    copy(root);
+    put_copy(root);
+}
+
+fn copy(root: &Root) {
     fs::copy(root.data("g2.sqlite"), root.data("copy.sqlite")).unwrap();
+}
+
+fn put_copy(root: &Root) {
     fs::rename(root.data("g2.sqlite"), root.data("kept.sqlite")).unwrap();
     fs::rename(root.data("copy.sqlite"), root.data("g2.sqlite")).unwrap();
 }
@@ -69,6 +77,11 @@ fn a_store_that_is_replaced_under_the_daemon_is_opened_by_nobody_and_nothing_is_
 #[test]
 fn no_store_is_opened_beside_the_log_that_a_killed_daemon_left_of_another() {
     let root = Root::new("");
+    // A store is whole without its log only once all of that is written into it.
+    let store = rusqlite::Connection::open(root.data("g2.sqlite")).unwrap();
+    store.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).unwrap();
+    drop(store);
+    copy(&root);
     let daemon = root.serve();
     assert_eq!(root.ask("local:main", "before"), "echo: before\n");
     daemon.kill();
@@ -77,7 +90,7 @@ fn no_store_is_opened_beside_the_log_that_a_killed_daemon_left_of_another() {
     let daemon = root.serve();
     assert_eq!(root.ask("local:main", "again"), "echo: again\n");
     daemon.kill();
-    replace(&root);
+    put_copy(&root);
     for arguments in [&["serve"][..], &["up"], &["messages", "list"], &["doctor"], &["status"], &["init"]] {
         let said = refusal(&root, arguments);
         assert!(said.contains(REPLACED), "{arguments:?}: {said}");
