@@ -1,9 +1,10 @@
 //! The files in which an agent reads the state of things: `current_tasks.json`, `available_groups.json`,
 //! `session_history.json`, as v1 wrote them. Written atomically, each from a state that was read after its turn came.
 //!
-//! What changed is read from the feed; at the start every group's are written, unless they are as they were. What somebody waits for is written at once; the
-//! rest [`soon`](Snapshots::soon), once for all changes until then: a list that many commands change is not written for each. However much there is to show, none is larger than
-//! `LARGEST`, or main's list of tasks than `LARGEST_OF_MAIN`.
+//! The feed tells what changed; at the start every group's are wanted. A file that is as it would be written stays. What
+//! somebody waits for is written at once. The rest is written [`soon`](Snapshots::soon), once for all changes until then: a
+//! list that many commands change is not written for each. None is larger than `LARGEST`, or main's list of tasks than
+//! `LARGEST_OF_MAIN`.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

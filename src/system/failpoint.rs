@@ -2,7 +2,8 @@
 //! there is nothing here.
 //!
 //! `G2_FAILPOINT=NAME[:NTH[:pause|panic]]` ends the process with SIGKILL (or, with `pause`, stops it for good there, or,
-//! with `panic`, has the task panic) when the place is reached for the NTH time, or each time where NTH is 0. `1+3` means the first and the third time. `G2_FAILPOINT_FILE` gets the name, so that a test knows it was.
+//! with `panic`, has the task panic) when the place is reached for the NTH time, or each time where NTH is 0. `1+3` means
+//! the first and the third time. `G2_FAILPOINT_FILE` gets the name, so that a test knows it was.
 //!
 //! | name | the step before it is done |
 //! |---|---|

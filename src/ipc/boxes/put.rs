@@ -111,8 +111,8 @@ impl GroupBoxes {
         self.place_built(self.host.build(bytes, None)?, &self.group.fd, name)
     }
 
-    /// Like [`GroupBoxes::write_snapshot`], of what `fill` writes: as long as it likes, without being in memory. One of more
-    /// than 64 KiB is written whatever is there.
+    /// Like [`GroupBoxes::write_snapshot`], of what `fill` writes. At most 64 KiB of it are in memory; a longer one replaces
+    /// the file even if that has the same bytes.
     ///
     /// # Errors
     /// [`PutError`]; when `fill` fails the file is left as it was.

@@ -212,7 +212,7 @@ impl Worker {
             self.growing.extend(recovered.into_iter().map(|claimed| (claimed, now)));
             self.look_again(Patience::Some).await;
         }
-        // Who writes one file after the other is done with those before the one that was told of.
+        // A writer that makes one file after the other has finished the earlier ones by now.
         self.look_again(if drained.is_empty() { Patience::Some } else { Patience::None }).await;
         self.take_told(files).await;
         if drained.is_empty() {
@@ -248,8 +248,7 @@ impl Worker {
         }
         let (mail, folder) = (Arc::clone(&self.mail), self.folder.clone());
         let work = move || gate::refuse_excess(&mail, &folder);
-        let Ok(Unrefused { unread, waiting }) =
-            blocking(&self.folder, "refusing what is too much", work).await
+        let Ok(Unrefused { unread, waiting }) = blocking(&self.folder, "refusing the excess", work).await
         else {
             return self.after_a_panic(Patience::Some).await;
         };
@@ -268,7 +267,7 @@ impl Worker {
             self.look_again(Patience::None).await;
             self.scan(Sight::First, Patience::None).await;
             self.look_again(Patience::None).await;
-            // What could not be read is left of what was claimed. What can't be read for long has no end.
+            // Claimed files that are still there could not be read. After a minute nobody waits for one any more.
             let is_unread = self.growing.iter().any(|(_, at)| at.elapsed() < WRITER_LIMIT);
             if !(self.missed || is_unread) || self.ended {
                 return;
@@ -280,7 +279,7 @@ impl Worker {
             }
         }
         tracing::error!(
-            "not all commands of a group could be settled in time, before its run is judged or it is removed: something is in the way"
+            "something is in the way: some commands of this group are not settled before its run is judged, or before it is removed"
         );
     }
 

@@ -48,7 +48,7 @@ pub struct CommandFile {
     pub proof: Proof,
     /// What it holds, or why that could not be a command.
     pub body: std::result::Result<Arc<Body>, Refusal>,
-    /// It is refused for this, whatever it asks for.
+    /// Why it is refused, whatever it asks for.
     pub refused: Option<Refusal>,
     /// What tells a repeated command from a changed one, by [`digest`]; empty where not all of it was read.
     pub digest: Vec<u8>,

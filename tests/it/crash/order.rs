@@ -166,8 +166,7 @@ fn assert_in_order(store: &rusqlite::Connection, count: usize) {
     assert!(settled.is_sorted(), "{settled:?}");
 }
 
-/// Panics at `point`, where nothing was settled as the store was locked, are overtaken by nothing. The store is free after
-/// `panics` of them.
+/// Has a daemon panic at `point` while the store is locked, which is free after `panics` panics; all is settled in order then.
 fn panics_while_the_store_is_locked(point: &str, panics: usize) -> (Root, Daemon) {
     const FILES: usize = 300;
     let root = Root::new("");

@@ -73,7 +73,7 @@ impl Worker {
             }
             self.tell_of(directories);
             let now = self.began.elapsed();
-            // What was found may be the next file of a writer who is done with those that were claimed before.
+            // A writer that makes one file after the other finished those that are claimed before it made what was found.
             self.look_again(patience).await;
             let found = self.without_held(found);
             let look = Look { sight, more, begun, complete_until, now };

@@ -114,11 +114,7 @@ impl Worker {
 
     /// Looks at files again that were not whole, or slow.
     pub(super) async fn look_again(&mut self, patience: Patience) {
-        if self.growing.is_empty() && !self.left {
-            self.unsettled = 0;
-            return;
-        }
-        if patience == Patience::Some && !self.left {
+        if patience == Patience::Some && !self.left && !self.growing.is_empty() {
             tokio::select! {
                 () = self.mail.stop.cancelled() => {}
                 () = tokio::time::sleep_until(self.rested) => {}
@@ -156,7 +152,7 @@ impl Worker {
             return self.left && !self.ended;
         };
         if !handled.left {
-            // Who keeps many half-written files open has them read a tenth of the time.
+            // A container that keeps many half-written files open must not have them read all the time.
             let of_unread = took.mul_f64(handled.growing.len() as f64 / count as f64);
             self.rested = Instant::now() + (of_unread * LEISURE).min(LONGEST_LEISURE);
         }
