@@ -1,13 +1,18 @@
 //! What the machine can do: file events, and durable commits on the disk that the roots are on.
 
 use std::{
-    fs,
+    fs::{self, File},
+    io::{Read as _, Write as _},
     path::Path,
     sync::mpsc,
     time::{Duration, Instant},
 };
 
 use rusqlite::{Connection, params};
+use rustix::{
+    fs::{AtFlags, Mode, OFlags, linkat, openat, renameat, unlinkat},
+    time::{ClockId, clock_gettime},
+};
 
 use crate::{events::Events, rig};
 
@@ -54,31 +59,107 @@ impl Floor {
     }
 }
 
-/// Files per second that one thread can take in: moved out of their folder, read, written down 64 to a durable commit,
-/// removed.
-pub(crate) fn drained_per_second(files: usize, bytes: &[u8]) -> f64 {
+/// What one thread does with files.
+pub(crate) struct Rate {
+    pub(crate) per_second: f64,
+    /// What one file took of a processor's time, µs.
+    pub(crate) cost_us: f64,
+}
+
+/// Files that one thread takes in, from as many folders: moved out of theirs, read, written down 64 to a durable commit, removed.
+pub(crate) fn drained(files: usize, folders: usize, bytes: &[u8]) -> Rate {
     let dir = rig::temporary();
     let store = store(&dir.path().join("floor.sqlite"));
-    let [from, to] = ["from", "to"].map(|name| dir.path().join(name));
-    fs::create_dir(&from).unwrap();
+    let to = dir.path().join("to");
     fs::create_dir(&to).unwrap();
+    let from = |n: usize| dir.path().join(format!("from-{}", n % folders));
+    (0..folders).for_each(|n| fs::create_dir(from(n)).unwrap());
     for n in 0..files {
-        fs::write(from.join(n.to_string()), bytes).unwrap();
+        fs::write(from(n).join(n.to_string()), bytes).unwrap();
     }
-    let before = Instant::now();
-    for some in (0..files as u64).collect::<Vec<_>>().chunks(64) {
-        store.execute_batch("BEGIN IMMEDIATE").unwrap();
-        for n in some {
-            fs::rename(from.join(n.to_string()), to.join(n.to_string())).unwrap();
-            assert!(!fs::read(to.join(n.to_string())).unwrap().is_empty());
-            insert(&store, *n);
+    rate(files, || {
+        for some in (0..files).collect::<Vec<_>>().chunks(64) {
+            store.execute_batch("BEGIN IMMEDIATE").unwrap();
+            for n in some {
+                fs::rename(from(*n).join(n.to_string()), to.join(n.to_string())).unwrap();
+                assert!(!fs::read(to.join(n.to_string())).unwrap().is_empty());
+                insert(&store, *n as u64);
+            }
+            store.execute_batch("COMMIT").unwrap();
+            for n in some {
+                fs::remove_file(to.join(n.to_string())).unwrap();
+            }
         }
-        store.execute_batch("COMMIT").unwrap();
-        for n in some {
-            fs::remove_file(to.join(n.to_string())).unwrap();
-        }
+    })
+}
+
+/// The same with the calls that a command can't do without, and nothing else: taken out of a folder that its writer can change
+/// (renamed there, linked out of it, that name removed), answered there if it `wants` a reply, and of the newest 100 of each folder a
+/// copy and the reply kept.
+pub(crate) fn called(files: usize, folders: usize, bytes: &[u8], wants: bool) -> Rate {
+    const KEPT: usize = 100;
+    let dir = rig::temporary();
+    let store = store(&dir.path().join("floor.sqlite"));
+    let open = |name: &str| {
+        let path = dir.path().join(name);
+        fs::create_dir(&path).unwrap();
+        File::open(path).unwrap()
+    };
+    let (claimed, made) = (open("claimed"), open("made"));
+    let boxes: Vec<[File; 3]> =
+        (0..folders).map(|n| ["box", "responses", "done"].map(|name| open(&format!("{name}-{n}")))).collect();
+    for n in 0..files {
+        fs::write(dir.path().join(format!("box-{}/{n}", n % folders)), bytes).unwrap();
     }
-    files as f64 / before.elapsed().as_secs_f64()
+    let write = |at: &File, name: &str| {
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::CLOEXEC;
+        File::from(openat(at, name, flags, Mode::from_raw_mode(0o600)).unwrap()).write_all(bytes).unwrap();
+    };
+    let none = AtFlags::empty();
+    rate(files, || {
+        for some in (0..files).collect::<Vec<_>>().chunks(64) {
+            store.execute_batch("BEGIN IMMEDIATE").unwrap();
+            for n in some {
+                let [from, ..] = &boxes[n % folders];
+                let (name, hand) = (n.to_string(), format!(".{n}"));
+                renameat(from, &name, from, &hand).unwrap();
+                linkat(from, &hand, &claimed, &name, none).unwrap();
+                unlinkat(from, &hand, none).unwrap();
+                let file = openat(&claimed, &name, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).unwrap();
+                let mut read = Vec::with_capacity(4096);
+                File::from(file).read_to_end(&mut read).unwrap();
+                assert_eq!(read, bytes);
+                insert(&store, *n as u64);
+            }
+            store.execute_batch("COMMIT").unwrap();
+            for n in some {
+                let [_, responses, done] = &boxes[n % folders];
+                let name = n.to_string();
+                if wants {
+                    write(&made, &name);
+                    linkat(&made, &name, responses, format!(".{n}"), none).unwrap();
+                    unlinkat(&made, &name, none).unwrap();
+                    renameat(responses, format!(".{n}"), responses, &name).unwrap();
+                }
+                if n / folders + KEPT >= files / folders {
+                    write(done, &name);
+                    write(done, &format!("{n}.reply"));
+                }
+                unlinkat(&claimed, &name, none).unwrap();
+            }
+        }
+    })
+}
+
+fn rate(files: usize, act: impl FnOnce()) -> Rate {
+    let used = || {
+        let used = clock_gettime(ClockId::ThreadCPUTime);
+        Duration::new(used.tv_sec.unsigned_abs(), u32::try_from(used.tv_nsec).unwrap())
+    };
+    let (before, used_before) = (Instant::now(), used());
+    act();
+    let each = |all: Duration| all.as_secs_f64() / files as f64;
+    Rate { per_second: each(before.elapsed()).recip(), cost_us: each(used() - used_before) * 1e6 }
 }
 
 /// Files per second that one thread can write and rename into its place, while another one removes them.
