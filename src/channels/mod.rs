@@ -18,7 +18,7 @@ use ipc_handlers::Time;
 
 use crate::domain::platforms::{
     addresses::{Platform, user_id},
-    channels::{Change, Found, Outcome, Part, SentTwice, Traits, Unsent},
+    channels::{Change, Found, Outcome, Part, Traits, Unsent},
     chats::ChatInfo,
 };
 
@@ -196,8 +196,7 @@ impl Channels {
     #[must_use]
     pub fn that_know_our_ids(&self) -> Vec<String> {
         let all = self.kept().into_iter().map(|kept| kept.channel);
-        let known = all
-            .filter(|channel| matches!(channel.traits().sent_twice, SentTwice::Key { window_ms: None, .. }));
+        let known = all.filter(|channel| channel.traits().knows_our_ids());
         known.map(|channel| channel.platform().channel.clone().into_owned()).collect()
     }
 

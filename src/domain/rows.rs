@@ -473,6 +473,9 @@ pub struct Delivery {
     /// Whether a person waits for it: it goes before what tasks say.
     #[serde(skip)]
     pub for_people: bool,
+    /// Whether an earlier try had cut it into parts.
+    #[serde(skip)]
+    pub is_laid: bool,
     /// What it can be answered with, for channels that have buttons; the text says the same.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub buttons: Vec<Button>,

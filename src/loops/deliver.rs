@@ -32,7 +32,7 @@ use crate::{
         },
         rows::{Delivery, UnknownDeliveries},
     },
-    store::{NextDelivery, NextToSay, OutboxPart, Store, StoreError},
+    store::{NextDelivery, OutboxPart, Store, StoreError},
     system::{clock, failpoint},
 };
 
@@ -109,13 +109,9 @@ pub async fn run(post: Post, is_recovered: bool) {
                 Ok(chats) => {
                     look = false;
                     for chat in chats {
-                        let post = &post;
                         if let Entry::Vacant(free) = busy.entry(chat) {
-                            let (wake, chat) = (Arc::<Notify>::default(), free.key().clone());
-                            let span = tracing::error_span!("chat", chat);
-                            let emptying = empty(post.clone(), chat, Arc::clone(&wake));
-                            workers.spawn(emptying.instrument(span));
-                            free.insert(wake);
+                            let chat = free.key().clone();
+                            free.insert(begin(&post, chat, &mut workers));
                         }
                     }
                 }
@@ -127,10 +123,16 @@ pub async fn run(post: Post, is_recovered: bool) {
         tokio::select! {
             () = post.stop.cancelled() => break,
             news = feed.next() => {
-                for chat in news.events.iter().filter_map(|event| event.chat.as_deref()) {
-                    match busy.get(chat) {
-                        Some(wake) => wake.notify_one(),
-                        None => look = true,
+                // A text that comes alone is said at once. Of many a look finds those that are not said by now.
+                let is_alone = news.events.len() == 1;
+                for chat in news.events.iter().filter_map(|event| event.chat.clone()) {
+                    match busy.entry(chat) {
+                        Entry::Occupied(busy) => busy.get().notify_one(),
+                        Entry::Vacant(free) if is_alone => {
+                            let chat = free.key().clone();
+                            free.insert(begin(&post, chat, &mut workers));
+                        }
+                        Entry::Vacant(_) => look = true,
                     }
                 }
                 look |= news.missed;
@@ -148,10 +150,19 @@ pub async fn run(post: Post, is_recovered: bool) {
     while workers.join_next().await.is_some() {}
 }
 
+/// Starts a chat's worker; returns what wakes it while it rests.
+fn begin(post: &Post, chat: String, workers: &mut JoinSet<String>) -> Arc<Notify> {
+    let wake = Arc::<Notify>::default();
+    let span = tracing::error_span!("chat", chat);
+    workers.spawn(empty(post.clone(), chat, Arc::clone(&wake)).instrument(span));
+    wake
+}
+
 /// Says everything that a chat has to say; returns the chat when there is nothing more.
 async fn empty(post: Post, chat: String, wake: Arc<Notify>) -> String {
+    let mut mark = Mark::Soon;
     while !post.stop.is_cancelled() {
-        let next = match turn(&post, &chat).await {
+        let next = match turn(&post, &chat, mark).await {
             Ok(None) => continue,
             Ok(Some(next)) => Ok(next),
             Err(error) => Err(error),
@@ -159,7 +170,10 @@ async fn empty(post: Post, chat: String, wake: Arc<Notify>) -> String {
         match next {
             Ok(NextDelivery::Now(delivery)) => {
                 failpoint::reach("deliver.sending");
-                if let Err(error) = say(&post, &delivery).await {
+                let said = say(&post, &delivery).await;
+                // What can't be written down is not sent again and again.
+                mark = if said.is_ok() { Mark::Soon } else { Mark::First };
+                if let Err(error) = said {
                     tracing::error!(error = %chain(&error), outbox = delivery.id, "recording a delivery failed; it is looked at again");
                     pause(&post, &wake, 1000).await;
                 }
@@ -177,8 +191,17 @@ async fn empty(post: Post, chat: String, wake: Arc<Notify>) -> String {
     chat
 }
 
+/// How a row is marked as being sent.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Mark {
+    /// Before it is sent.
+    First,
+    /// While it is sent, where the platform always knows our ids: if the mark is lost, the text is sent again and shown once.
+    Soon,
+}
+
 /// Takes what is said next to a chat, once its platform may be sent something; `None`: we stop, or it is to be asked again.
-async fn turn(post: &Post, chat: &str) -> Result<Option<NextDelivery>, StoreError> {
+async fn turn(post: &Post, chat: &str, mark: Mark) -> Result<Option<NextDelivery>, StoreError> {
     let channel = post.channels.of(chat);
     if channel.as_deref().is_some_and(Channel::reads_the_store) {
         failpoint::reach("deliver.saying");
@@ -190,17 +213,32 @@ async fn turn(post: &Post, chat: &str) -> Result<Option<NextDelivery>, StoreErro
         return post.store.begin_delivery(chat, clock::now()).await.map(Some);
     };
     // Nothing is marked before: a text that waits for its turn has certainly not arrived.
-    let for_people = match post.store.next_to_say(chat, clock::now()).await? {
-        NextToSay::Now { for_people } => for_people,
-        NextToSay::NotBefore(at) => return Ok(Some(NextDelivery::NotBefore(at))),
-        NextToSay::Nothing => return Ok(Some(NextDelivery::Nothing)),
+    let found = match post.store.next_delivery(chat, clock::now()).await? {
+        NextDelivery::Now(delivery) => delivery,
+        later => return Ok(Some(later)),
     };
-    tokio::select! {
+    let mut turn = channel.turn(chat, found.for_people);
+    let at_once = tokio::select! {
+        biased;
         () = post.stop.cancelled() => return Ok(None),
-        () = channel.turn(chat, for_people) => {}
+        () = &mut turn => true,
+        () = std::future::ready(()) => false,
+    };
+    if at_once && mark == Mark::Soon && channel.traits().knows_our_ids() && found.growth.is_none() {
+        let is_marked = post.store.mark_delivery(found.id, chat, clock::now()).await?;
+        // If it is not, a person gave it up, or its chat moved.
+        return Ok(is_marked.then_some(NextDelivery::Now(found)));
     }
-    let next = post.store.begin_delivery(chat, clock::now()).await?;
-    Ok(Some(match next {
+    // The text may be long, and so may the wait.
+    let for_people = found.for_people;
+    drop(found);
+    if !at_once {
+        tokio::select! {
+            () = post.stop.cancelled() => return Ok(None),
+            () = turn => {}
+        }
+    }
+    Ok(Some(match post.store.begin_delivery(chat, clock::now()).await? {
         NextDelivery::Now(delivery) => NextDelivery::Now(Delivery { for_people, ..delivery }),
         other => other,
     }))
@@ -287,6 +325,15 @@ async fn send_all(
 ) -> Result<Sent, StoreError> {
     let sent_twice = channel.traits().sent_twice;
     let count = parts.len();
+    // The platform has all of it, and the row does not say so.
+    if delivery.growth.is_none()
+        && let Some(known) = parts.iter().map(|part| part.platform_id.clone()).collect::<Option<Vec<_>>>()
+        && let Some(last) = known.into_iter().next_back()
+    {
+        let n = u32::try_from(count).unwrap_or(u32::MAX);
+        post.store.delivered(delivery.id, n, last, clock::now()).await?;
+        return Ok(Sent::Ended);
+    }
     for (n, part) in (1..).zip(parts) {
         // An earlier try, or an earlier daemon, had it sent.
         if part.platform_id.is_some() {
@@ -472,8 +519,7 @@ async fn parts_of(
 ) -> Result<Vec<OutboxPart>, StoreError> {
     let whole = OutboxPart { text: None, files: None, platform_id: None };
     let Traits { text: limit, files, .. } = channel.traits();
-    // A try that costs nothing is not counted.
-    if delivery.attempts > 0 || limit.is_some() {
+    if delivery.is_laid {
         let known = post.store.parts_of(delivery.id).await?;
         if !known.is_empty() {
             return Ok(known);

@@ -64,7 +64,6 @@ pub use talk::outbox::{NextDelivery, OutboxPart};
 pub use talk::restored::{HeldThen, HeldWhich};
 pub use views::activity::{Activity, Happened};
 pub use views::attached::{SeenOfRun, Step};
-pub use views::channels::NextToSay;
 pub use views::conversation::Conversation;
 pub use views::health::Health;
 pub use views::metrics::Figures;
@@ -355,6 +354,15 @@ impl Store {
         F: FnOnce(&Connection) -> Result<T> + Send + 'static,
     {
         self.writer.write(work)
+    }
+
+    /// Queues `work` and does not wait for its commit; see [`Writer::write_early`].
+    fn write_early<T, F>(&self, work: F) -> impl Future<Output = Result<T>> + Send + use<T, F>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Connection) -> Result<T> + Send + 'static,
+    {
+        self.writer.write_early(work)
     }
 
     /// Queues `work` that makes its own savepoints; see [`Writer::write_pieces`].

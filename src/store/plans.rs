@@ -72,7 +72,7 @@ fn hear(event: TraceEvent<'_>) {
 const NOT_HOT: [(&str, &[&str]); 12] = [
     ("an adapter: its events are stored as messages and marks are, and all else is read by a primary key, at its start, or once a second", &[
         "arrive", "set_lights", "note_start", "note_out", "want_start", "forget_channel", "connection_of", "cursor_of", "newest_ids", "unsent",
-        "next_to_say", "part_begins",
+        "part_begins",
     ]),
     ("a message with files that its platform keeps: rows of these files alone", &["want_files", "file_work", "file_fetched", "file_missing", "file_read", "file_again"]),
     ("the end of a daemon, or of one change without one", &["empty_log"]),

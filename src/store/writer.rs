@@ -14,7 +14,10 @@ use tokio::sync::oneshot;
 
 use super::{Fault, StoreError, talk::events::Feed};
 use crate::{
-    domain::host::metrics::{Histogram, Latency},
+    domain::host::{
+        errors::chain,
+        metrics::{Histogram, Latency},
+    },
     system::{clock, failpoint},
 };
 
@@ -80,6 +83,37 @@ impl Writer {
         F: FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
     {
         self.give(Wakes::Writer, move |connection| in_savepoint(connection, work))
+    }
+
+    /// Runs `work` in a savepoint of the next commit and returns its value while that commit is made. If the commit fails, only the
+    /// log says so: for changes that may be lost.
+    pub(super) fn write_early<T, F>(
+        &self,
+        work: F,
+    ) -> impl Future<Output = Result<T, StoreError>> + Send + use<T, F>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
+    {
+        let (answer, result) = oneshot::channel();
+        let work: Work = Box::new(move |connection| {
+            let Some(connection) = connection else {
+                return Box::new(move |commit| {
+                    let _ = answer.send(commit.and(Err(StoreError::Closed)));
+                });
+            };
+            let _ = answer.send(in_savepoint(connection, work));
+            Box::new(|commit| {
+                if let Err(error) = commit {
+                    tracing::warn!(error = %chain(&error), "a change that was acted on could not be committed; it may be made again");
+                }
+            })
+        });
+        let sent = self.jobs.send(Job { work, wakes: Wakes::Writer });
+        async move {
+            sent.map_err(|_| StoreError::Closed)?;
+            result.await.map_err(|_| StoreError::Closed)?
+        }
     }
 
     /// Runs `work` in the next commit without a savepoint around it: what fails in it is undone by savepoints of its own. One
@@ -194,7 +228,7 @@ fn data_version(connection: &Connection) -> Option<i64> {
     connection.prepare_cached("PRAGMA data_version").ok()?.query_row([], |r| r.get(0)).ok()
 }
 
-/// Commits waiting work together, puts its events into the feed, answers the callers, then wakes the readers of the feed, unless
+/// Commits waiting work together, puts its events into the feed, answers the callers who wait for it, then wakes the readers of the feed, unless
 /// all callers do so themselves. In that order, so that a caller who knows of its change finds it in the feed, and goes on before
 /// those readers do.
 fn commit(
@@ -298,6 +332,61 @@ mod tests {
         });
         bell.changed().await.unwrap();
         queued.await.unwrap().unwrap();
+    }
+
+    #[tokio::test]
+    async fn an_early_answer_comes_before_the_commit_and_a_piece_that_fails_takes_nothing_with_it() {
+        let connection = Connection::open_in_memory().unwrap();
+        connection.execute_batch("CREATE TABLE t (n INTEGER)").unwrap();
+        let writer = Writer::start(connection, Arc::new(Feed::new())).unwrap();
+        let insert = |n: i64| {
+            move |c: &Connection| c.execute("INSERT INTO t VALUES (?1)", [n]).map_err(StoreError::from)
+        };
+        let (begun, has_begun) = mpsc::channel::<()>();
+        let (hold, held) = mpsc::channel::<()>();
+        let first = writer.write(move |c| {
+            let _ = has_begun.recv();
+            insert(1)(c)
+        });
+        let early = writer.write_early(insert(2));
+        let refused = writer.write_early::<usize, _>(move |c| {
+            insert(3)(c)?;
+            Err(StoreError::Closed)
+        });
+        // It keeps the commit from being made until the early answer is here.
+        let last = writer.write(move |c| {
+            let _ = held.recv();
+            insert(4)(c)
+        });
+        begun.send(()).unwrap();
+        assert_eq!(early.await.unwrap(), 1);
+        assert!(matches!(refused.await, Err(StoreError::Closed)));
+        hold.send(()).unwrap();
+        assert_eq!((first.await.unwrap(), last.await.unwrap()), (1, 1));
+        let kept: Vec<i64> = writer
+            .write(|c| {
+                let mut rows = c.prepare("SELECT n FROM t ORDER BY n")?;
+                Ok(rows.query_map([], |r| r.get(0))?.collect::<rusqlite::Result<_>>()?)
+            })
+            .await
+            .unwrap();
+        assert_eq!(kept, [1, 2, 4]);
+        // It was answered, and lost with the transaction that SQLite ended.
+        let (hold, held) = mpsc::channel::<()>();
+        let first = writer.write(move |c| {
+            let _ = held.recv();
+            insert(5)(c)
+        });
+        let early = writer.write_early(insert(6));
+        let ends = writer.write(|c| Ok(c.execute_batch("ROLLBACK")?));
+        hold.send(()).unwrap();
+        assert_eq!(early.await.unwrap(), 1);
+        assert!(matches!(
+            (first.await, ends.await),
+            (Err(StoreError::RolledBack), Err(StoreError::RolledBack))
+        ));
+        let count = writer.write(|c| Ok(c.query_row("SELECT count(*) FROM t", [], |r| r.get::<_, i64>(0))?));
+        assert_eq!(count.await.unwrap(), 3);
     }
 
     #[tokio::test]

@@ -60,7 +60,7 @@
 //! | `deliver.said` | they are |
 //! | `deliver.laid` | a row with files is divided into parts, none is sent |
 //! | `deliver.spooled` | the files of a part are laid out for the adapter, it is not told |
-//! | `deliver.sending` | an outbox row is marked `sending` |
+//! | `deliver.sending` | an outbox row is marked `sending`, or that is being committed |
 //! | `deliver.sent` | the channel has it, the row says `sending` |
 //! | `run.black_box` | what is known of a run that is ended against its will is written, it lives |
 //! | `stop.retiring` | every run is asked to leave, as the daemon stops with its agents |

@@ -29,6 +29,14 @@ pub struct Traits {
     pub files: Takes,
 }
 
+impl Traits {
+    /// Whether it recognises our keys, however late. Then a text that is sent twice is shown once.
+    #[must_use]
+    pub fn knows_our_ids(&self) -> bool {
+        matches!(self.sent_twice, SentTwice::Key { window_ms: None, .. })
+    }
+}
+
 /// Returns a text as the messages that a platform takes. Marks mean something only in `markdown`, as agents write it: what the
 /// host says may hold names that strangers chose.
 #[must_use]

@@ -328,6 +328,8 @@ async fn of_the_feed(store: &Store) {
 
 async fn of_the_outbox(store: &Store) {
     assert_eq!(store.chats_with_outbox().await.unwrap(), ["local:main"]);
+    let NextDelivery::Now(first) = store.next_delivery("local:main", NOW).await.unwrap() else { panic!() };
+    assert!(store.mark_delivery(first.id, "local:main", NOW).await.unwrap());
     let NextDelivery::Now(first) = store.begin_delivery("local:main", NOW).await.unwrap() else { panic!() };
     let text = |text: &str| Rendered { text: text.to_owned(), ..Rendered::default() };
     let part = |words: &str| OutboxPart { text: Some(text(words)), files: None, platform_id: None };

@@ -108,7 +108,22 @@ impl Store {
     /// Takes the oldest open row of a chat and marks it `sending`, so that a crash from here on is known about.
     pub async fn begin_delivery(&self, chat: &str, now: Time) -> Result<NextDelivery> {
         let chat = chat.to_owned();
-        self.write(move |c| next_delivery(c, &chat, now)).await
+        self.write(move |c| {
+            let next = next_delivery(c, &chat, now)?;
+            if let NextDelivery::Now(delivery) = &next {
+                mark(c, delivery.id, &chat, now)?;
+            }
+            Ok(next)
+        })
+        .await
+    }
+
+    /// Marks a row of a chat as [`Store::begin_delivery`] does, and returns while that is committed; whether the row is still
+    /// to be said there. If that commit fails, or the daemon dies in it, the row is not marked. For platforms that always know
+    /// our ids.
+    pub async fn mark_delivery(&self, id: i64, chat: &str, now: Time) -> Result<bool> {
+        let chat = chat.to_owned();
+        self.write_early(move |c| mark(c, id, &chat, now)).await
     }
 
     /// Returns the parts into which a row was cut, in order, with the platform's ids of those that it has. A row that was sent
@@ -226,7 +241,7 @@ impl Store {
         .await
     }
 
-    /// The platform has the last part.
+    /// The platform has the last part. A row whose mark was lost, or that a person gave up since, is said all the same.
     pub async fn delivered(&self, id: i64, part: u32, platform_id: String, now: Time) -> Result<()> {
         self.write(move |c| delivered(c, id, part, &platform_id, now)).await
     }
@@ -250,7 +265,7 @@ impl Store {
     }
 
     /// Notes that the platform did not take a part. If the text is given up, its question, if any, ends without an answer.
-    /// `in_doubt`: since when it may have arrived all the same.
+    /// `in_doubt`: since when it may have arrived all the same. A row that a person gave up since stays so.
     pub async fn delivery_failed(
         &self,
         id: i64,
@@ -267,11 +282,13 @@ impl Store {
                 Then::GiveUp => (DeliveryStatus::Failed, None, true),
             };
             let again = again.map(|ms| now.plus_ms(ms).0);
-            c.prepare_cached(
-                "UPDATE outbox SET status = ?2, error = ?3, next_try_at = ?4, attempts = attempts - ?5, begun_at = ?6 WHERE id = ?1",
-            )?
-            .execute(params![id, status.as_str(), error, again, !counts, in_doubt.map(|since| since.0)])?;
-            if then == Then::GiveUp {
+            let noted = c
+                .prepare_cached(
+                    "UPDATE outbox SET status = ?2, error = ?3, next_try_at = ?4, attempts = attempts + (status <> 'sending') - ?5, begun_at = ?6
+                     WHERE id = ?1 AND (status = 'pending' OR status = 'sending' OR status = 'unknown')",
+                )?
+                .execute(params![id, status.as_str(), error, again, !counts, in_doubt.map(|since| since.0)])?;
+            if noted > 0 && then == Then::GiveUp {
                 approvals::wording_failed(c, id, &error, now)?;
             }
             Ok(())
@@ -406,8 +423,8 @@ impl Store {
     }
 }
 
-/// Takes the oldest open row of a chat and marks it.
-fn next_delivery(c: &Connection, chat: &str, now: Time) -> Result<NextDelivery> {
+/// Returns the oldest open row of a chat.
+pub(in crate::store) fn next_delivery(c: &Connection, chat: &str, now: Time) -> Result<NextDelivery> {
     let next = c
         .prepare_cached(&format!(
             "{DELIVERY} INDEXED BY outbox_open WHERE chat_jid = ?1 AND (status = 'pending' OR status = 'sending' OR status = 'unknown') ORDER BY id LIMIT 1"
@@ -422,14 +439,23 @@ fn next_delivery(c: &Connection, chat: &str, now: Time) -> Result<NextDelivery> 
     if let Some(at) = next_try_at.map(Time).filter(rests) {
         return Ok(NextDelivery::NotBefore(at));
     }
-    c.prepare_cached(
-        "UPDATE outbox SET status = 'sending', attempts = attempts + 1, next_try_at = NULL, begun_at = coalesce(begun_at, iif(growth IS NULL, ?2, NULL)) WHERE id = ?1",
-    )?
-    .execute([delivery.id, now.0])?;
     Ok(NextDelivery::Now(delivery))
 }
 
-const DELIVERY: &str = "SELECT id, chat_jid, thread, text, sender, reply_to, attempts, next_try_at, begun_at, buttons, files, group_folder IS NOT NULL AS is_markdown, growth FROM outbox";
+/// Marks an open row of a chat as being sent; whether it is one.
+fn mark(c: &Connection, id: i64, chat: &str, now: Time) -> Result<bool> {
+    let marked = c
+        .prepare_cached(
+            "UPDATE outbox SET status = 'sending', attempts = attempts + 1, next_try_at = NULL, begun_at = coalesce(begun_at, iif(growth IS NULL, ?3, NULL))
+             WHERE id = ?1 AND chat_jid = ?2 AND (status = 'pending' OR status = 'sending' OR status = 'unknown')",
+        )?
+        .execute(params![id, chat, now.0])?;
+    Ok(marked > 0)
+}
+
+const DELIVERY: &str = "SELECT id, chat_jid, thread, text, sender, reply_to, attempts, next_try_at, begun_at, buttons, files, group_folder IS NOT NULL AS is_markdown, growth,
+   EXISTS (SELECT 1 FROM outbox_parts WHERE outbox_id = outbox.id) AS is_laid
+ FROM outbox";
 
 fn delivery_row(c: &Connection, r: &Row<'_>) -> Result<Delivery> {
     Ok(Delivery {
@@ -452,6 +478,7 @@ fn delivery_row(c: &Connection, r: &Row<'_>) -> Result<Delivery> {
         },
         in_doubt_since: r.time_or_null("begun_at")?,
         for_people: false,
+        is_laid: r.get("is_laid")?,
     })
 }
 
@@ -497,7 +524,8 @@ fn part_sent(c: &Connection, id: i64, part: u32, platform_id: &str, now: Time) -
 fn delivered(c: &Connection, id: i64, part: u32, platform_id: &str, now: Time) -> Result<()> {
     part_sent(c, id, part, platform_id, now)?;
     c.prepare_cached(
-        "UPDATE outbox SET status = 'sent', sent_at = ?2, error = NULL, begun_at = NULL WHERE id = ?1 AND status = 'sending'",
+        "UPDATE outbox SET status = 'sent', attempts = attempts + (status <> 'sending'), sent_at = ?2, next_try_at = NULL, error = NULL, begun_at = NULL
+         WHERE id = ?1 AND status <> 'sent'",
     )?
     .execute(params![id, now.0])?;
     Ok(())

@@ -4,24 +4,9 @@ use ipc_handlers::Time;
 use rusqlite::OptionalExtension;
 
 use crate::{
-    domain::{
-        platforms::{channels::LONGEST_WAIT_MS, signs::Sign},
-        runs::retry::{self, Rest},
-    },
-    store::{Result, Store, columns::Columns as _},
+    domain::platforms::signs::Sign,
+    store::{NextDelivery, Result, Store, talk::outbox::next_delivery},
 };
-
-/// The next text for a chat, before it is taken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NextToSay {
-    /// `for_people`: it is no task's.
-    Now {
-        for_people: bool,
-    },
-    /// The oldest row rests until then; later rows wait behind it.
-    NotBefore(Time),
-    Nothing,
-}
 
 impl Store {
     /// Returns the reaction that the newest message of a batch is to have, where its group wants one.
@@ -42,20 +27,19 @@ impl Store {
         .await
     }
 
-    /// Returns what is to be said next to a chat. Nothing is marked.
-    pub async fn next_to_say(&self, chat: &str, now: Time) -> Result<NextToSay> {
+    /// Returns the oldest open row of a chat, and whether a person waits for it. Nothing is marked.
+    pub async fn next_delivery(&self, chat: &str, now: Time) -> Result<NextDelivery> {
         let chat = chat.to_owned();
         self.ask(move |c| {
-            let next = c
-                .prepare_cached(
-                    "SELECT next_try_at, NOT EXISTS (SELECT 1 FROM runs WHERE runs.id = outbox.run_id AND runs.kind <> 'message') AS for_people
-                     FROM outbox INDEXED BY outbox_open WHERE chat_jid = ?1 AND (status = 'pending' OR status = 'sending' OR status = 'unknown') ORDER BY id LIMIT 1",
-                )?
-                .query_row([chat], |r| Ok((r.time_or_null("next_try_at")?, r.get("for_people")?)))
-                .optional()?;
-            let Some((next_try_at, for_people)) = next else { return Ok(NextToSay::Nothing) };
-            let rests = |at: &Time| retry::rest(*at, now, LONGEST_WAIT_MS) != Rest::Over;
-            Ok(next_try_at.filter(rests).map_or(NextToSay::Now { for_people }, NextToSay::NotBefore))
+            let mut next = next_delivery(c, &chat, now)?;
+            if let NextDelivery::Now(delivery) = &mut next {
+                delivery.for_people = c
+                    .prepare_cached(
+                        "SELECT NOT EXISTS (SELECT 1 FROM outbox o JOIN runs r ON r.id = o.run_id WHERE o.id = ?1 AND r.kind <> 'message') AS for_people",
+                    )?
+                    .query_row([delivery.id], |r| r.get("for_people"))?;
+            }
+            Ok(next)
         })
         .await
     }

@@ -79,6 +79,69 @@ async fn a_platform_that_calls_a_text_by_its_row_is_known_by_that_and_one_by_ano
 }
 
 #[tokio::test]
+async fn a_row_that_was_looked_at_is_marked_once_it_is_certain_that_nobody_gave_it_up() {
+    use g2::domain::states::DeliveryStatus::{Failed, Pending, Sending, Sent};
+    let world = world().await;
+    let store = &world.store;
+    let stands = async |id| {
+        let row = store.outbox_row(id).await.unwrap().unwrap();
+        (row.status, row.attempts)
+    };
+    let next = async || match store.next_delivery(CHAT, NOW).await.unwrap() {
+        NextDelivery::Now(row) => row.id,
+        other => panic!("{other:?}"),
+    };
+    store.tell(CHAT.into(), "one".into(), "test".into(), NOW).await.unwrap();
+    let id = next().await;
+    assert_eq!(stands(id).await, (Pending, 0), "looked at, not marked");
+    assert!(!store.mark_delivery(id, "local:main", NOW).await.unwrap(), "it is another chat's");
+    assert!(store.mark_delivery(id, CHAT, NOW).await.unwrap());
+    // What is written next is written behind the mark.
+    assert!(store.drop_outbox(id, "given up", NOW).await.is_err());
+    assert_eq!(stands(id).await, (Sending, 1));
+    store.delivered(id, 1, "p1".into(), NOW).await.unwrap();
+    assert_eq!(stands(id).await, (Sent, 1));
+    assert!(!store.mark_delivery(id, CHAT, NOW).await.unwrap(), "it is said");
+    store.tell(CHAT.into(), "two".into(), "test".into(), NOW).await.unwrap();
+    let id = next().await;
+    store.drop_outbox(id, "given up", NOW).await.unwrap();
+    assert!(!store.mark_delivery(id, CHAT, NOW).await.unwrap());
+    assert_eq!(stands(id).await, (Failed, 0));
+}
+
+#[tokio::test]
+async fn a_row_whose_mark_was_lost_is_said_and_its_tries_are_counted() {
+    use g2::domain::states::DeliveryStatus::{Failed, Pending, Sent};
+    let world = world().await;
+    let store = &world.store;
+    let stands = async |id| {
+        let row = store.outbox_row(id).await.unwrap().unwrap();
+        (row.status, row.attempts)
+    };
+    let again = |counts| Then::Again { after_ms: 0, counts };
+    store.tell(CHAT.into(), "one".into(), "test".into(), NOW).await.unwrap();
+    let NextDelivery::Now(row) = store.next_delivery(CHAT, NOW).await.unwrap() else { panic!() };
+    let id = row.id;
+    store.delivery_failed(id, "busy", again(false), None, NOW).await.unwrap();
+    assert_eq!(stands(id).await, (Pending, 0));
+    store.delivery_failed(id, "away", again(true), None, NOW).await.unwrap();
+    store.delivery_failed(id, "busy", again(false), None, NOW).await.unwrap();
+    assert_eq!(stands(id).await, (Pending, 1));
+    store.delivered(id, 1, "p1".into(), NOW).await.unwrap();
+    assert_eq!(stands(id).await, (Sent, 2));
+    assert_eq!(store.next_delivery(CHAT, NOW).await.unwrap(), NextDelivery::Nothing);
+    // A person gave it up meanwhile.
+    store.tell(CHAT.into(), "two".into(), "test".into(), NOW).await.unwrap();
+    let NextDelivery::Now(row) = store.next_delivery(CHAT, NOW).await.unwrap() else { panic!() };
+    let id = row.id;
+    store.drop_outbox(id, "given up", NOW).await.unwrap();
+    store.delivery_failed(id, "away", again(true), None, NOW).await.unwrap();
+    assert_eq!(stands(id).await, (Failed, 0), "it is not sent again");
+    store.delivered(id, 1, "p2".into(), NOW).await.unwrap();
+    assert_eq!(stands(id).await, (Sent, 1), "it had arrived all the same");
+}
+
+#[tokio::test]
 async fn what_was_said_is_read_in_pieces_of_bounded_rows_and_bytes() {
     let world = world().await;
     let store = &world.store;
