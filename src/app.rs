@@ -414,7 +414,7 @@ impl Daemon {
         // What the last daemon committed and did not show is shown before it is answered.
         snapshots.want_all().await;
         // What was claimed before goes first: order within a group is that of the claims.
-        let left = loops::ipc::recover(&at_mailboxes).await;
+        let left = loops::ipc::recover(&at_mailboxes).await?;
         let mailbox_stop = CancellationToken::new();
         let mut mailbox = JoinSet::new();
         mailbox.spawn(loops::ipc::run(

@@ -13,10 +13,9 @@ use super::{
     read::{Patience, Taken},
     span,
 };
-use crate::{domain::host::errors::chain, ipc::Claimed};
+use crate::ipc::{Claimed, World};
 
 /// Claims of an earlier daemon that are not settled yet.
-#[derive(Default)]
 pub struct Left {
     /// Files whose writer may not be done, and slow ones: [`super::run`] goes on with them.
     pub(super) growing: Vec<Claimed>,
@@ -26,14 +25,11 @@ pub struct Left {
 
 /// At start, before anything is launched and a box is looked at: goes on with what an earlier daemon had claimed, in the
 /// order of the claims; of groups that are set aside with nothing. Returns what could not be settled yet.
-pub async fn recover(mail: &Arc<Mailboxes>) -> Left {
-    let found = match mail.claims.left_over() {
-        Ok(found) => found,
-        Err(error) => {
-            tracing::error!(error = %chain(&error), "reading data/claimed failed");
-            return Left::default();
-        }
-    };
+///
+/// # Errors
+/// [`World`] when `data/claimed` can't be read: a claim goes before the files in the boxes.
+pub async fn recover(mail: &Arc<Mailboxes>) -> Result<Left, World> {
+    let found = mail.claims.left_over()?;
     for name in found.strange {
         tracing::warn!(name, "something in data/claimed is no claim of ours; it is left alone");
     }
@@ -48,7 +44,7 @@ pub async fn recover(mail: &Arc<Mailboxes>) -> Left {
         recover_group(mail, folder, claims).instrument(of)
     });
     let growing: Vec<Vec<Claimed>> = futures_util::future::join_all(groups).await;
-    Left { growing: growing.into_iter().flatten().collect(), aside }
+    Ok(Left { growing: growing.into_iter().flatten().collect(), aside })
 }
 
 async fn recover_group(mail: &Arc<Mailboxes>, folder: Folder, claims: Vec<Claimed>) -> Vec<Claimed> {
