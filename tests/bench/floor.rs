@@ -3,6 +3,7 @@
 use std::{
     fs::{self, File},
     io::{Read as _, Write as _},
+    os::fd::AsRawFd as _,
     path::Path,
     sync::mpsc,
     time::{Duration, Instant},
@@ -10,7 +11,7 @@ use std::{
 
 use rusqlite::{Connection, params};
 use rustix::{
-    fs::{AtFlags, Mode, OFlags, linkat, openat, renameat, unlinkat},
+    fs::{AtFlags, CWD, Mode, OFlags, linkat, openat, renameat, unlinkat},
     time::{ClockId, clock_gettime},
 };
 
@@ -136,9 +137,12 @@ pub(crate) fn called(files: usize, folders: usize, bytes: &[u8], wants: bool) ->
                 let [_, responses, done] = &boxes[n % folders];
                 let name = n.to_string();
                 if wants {
-                    write(&made, &name);
-                    linkat(&made, &name, responses, format!(".{n}"), none).unwrap();
-                    unlinkat(&made, &name, none).unwrap();
+                    let flags = OFlags::RDWR | OFlags::TMPFILE | OFlags::CLOEXEC;
+                    let mut reply =
+                        File::from(openat(&made, c".", flags, Mode::from_raw_mode(0o600)).unwrap());
+                    reply.write_all(bytes).unwrap();
+                    let reply = format!("/proc/self/fd/{}", reply.as_raw_fd());
+                    linkat(CWD, reply, responses, format!(".{n}"), AtFlags::SYMLINK_FOLLOW).unwrap();
                     renameat(responses, format!(".{n}"), responses, &name).unwrap();
                 }
                 if n / folders + KEPT >= files / folders {
