@@ -3,7 +3,10 @@
 
 use std::{
     borrow::Cow,
-    collections::{BTreeMap, btree_map::Entry},
+    collections::{
+        BTreeMap,
+        btree_map::{Entry, VacantEntry},
+    },
     sync::Arc,
     time::Duration,
 };
@@ -110,8 +113,7 @@ pub async fn run(post: Post, is_recovered: bool) {
                     look = false;
                     for chat in chats {
                         if let Entry::Vacant(free) = busy.entry(chat) {
-                            let chat = free.key().clone();
-                            free.insert(begin(&post, chat, &mut workers));
+                            begin(&post, free, &mut workers);
                         }
                     }
                 }
@@ -128,10 +130,7 @@ pub async fn run(post: Post, is_recovered: bool) {
                 for chat in news.events.iter().filter_map(|event| event.chat.clone()) {
                     match busy.entry(chat) {
                         Entry::Occupied(busy) => busy.get().notify_one(),
-                        Entry::Vacant(free) if is_alone => {
-                            let chat = free.key().clone();
-                            free.insert(begin(&post, chat, &mut workers));
-                        }
+                        Entry::Vacant(free) if is_alone => begin(&post, free, &mut workers),
                         Entry::Vacant(_) => look = true,
                     }
                 }
@@ -150,12 +149,12 @@ pub async fn run(post: Post, is_recovered: bool) {
     while workers.join_next().await.is_some() {}
 }
 
-/// Starts a chat's worker; returns what wakes it while it rests.
-fn begin(post: &Post, chat: String, workers: &mut JoinSet<String>) -> Arc<Notify> {
-    let wake = Arc::<Notify>::default();
+/// Starts the worker of a chat that has none.
+fn begin(post: &Post, free: VacantEntry<'_, String, Arc<Notify>>, workers: &mut JoinSet<String>) {
+    let (chat, wake) = (free.key().clone(), Arc::<Notify>::default());
     let span = tracing::error_span!("chat", chat);
     workers.spawn(empty(post.clone(), chat, Arc::clone(&wake)).instrument(span));
-    wake
+    free.insert(wake);
 }
 
 /// Says everything that a chat has to say; returns the chat when there is nothing more.
@@ -171,7 +170,7 @@ async fn empty(post: Post, chat: String, wake: Arc<Notify>) -> String {
             Ok(NextDelivery::Now(delivery)) => {
                 failpoint::reach("deliver.sending");
                 let said = say(&post, &delivery).await;
-                // What can't be written down is not sent again and again.
+                // While the disk takes nothing, a text is not sent again and again.
                 mark = if said.is_ok() { Mark::Soon } else { Mark::First };
                 if let Err(error) = said {
                     tracing::error!(error = %chain(&error), outbox = delivery.id, "recording a delivery failed; it is looked at again");
@@ -325,15 +324,6 @@ async fn send_all(
 ) -> Result<Sent, StoreError> {
     let sent_twice = channel.traits().sent_twice;
     let count = parts.len();
-    // The platform has all of it, and the row does not say so.
-    if delivery.growth.is_none()
-        && let Some(known) = parts.iter().map(|part| part.platform_id.clone()).collect::<Option<Vec<_>>>()
-        && let Some(last) = known.into_iter().next_back()
-    {
-        let n = u32::try_from(count).unwrap_or(u32::MAX);
-        post.store.delivered(delivery.id, n, last, clock::now()).await?;
-        return Ok(Sent::Ended);
-    }
     for (n, part) in (1..).zip(parts) {
         // An earlier try, or an earlier daemon, had it sent.
         if part.platform_id.is_some() {

@@ -85,8 +85,8 @@ impl Writer {
         self.give(Wakes::Writer, move |connection| in_savepoint(connection, work))
     }
 
-    /// Runs `work` in a savepoint of the next commit and returns its value while that commit is made. If the commit fails, only the
-    /// log says so: for changes that may be lost.
+    /// Runs `work` in a savepoint of the next commit and returns its value before that commit. For changes that may be lost: if the
+    /// commit fails, only the log says so.
     pub(super) fn write_early<T, F>(
         &self,
         work: F,
@@ -109,11 +109,7 @@ impl Writer {
                 }
             })
         });
-        let sent = self.jobs.send(Job { work, wakes: Wakes::Writer });
-        async move {
-            sent.map_err(|_| StoreError::Closed)?;
-            result.await.map_err(|_| StoreError::Closed)?
-        }
+        self.queue(work, Wakes::Writer, result)
     }
 
     /// Runs `work` in the next commit without a savepoint around it: what fails in it is undone by savepoints of its own. One
@@ -145,10 +141,23 @@ impl Writer {
                 let _ = answer.send(commit.and(outcome));
             })
         });
+        self.queue(work, wakes, result)
+    }
+
+    /// Queues work at once, and returns what it answers.
+    fn queue<T>(
+        &self,
+        work: Work,
+        wakes: Wakes,
+        answer: oneshot::Receiver<Result<T, StoreError>>,
+    ) -> impl Future<Output = Result<T, StoreError>> + Send + use<T>
+    where
+        T: Send + 'static,
+    {
         let sent = self.jobs.send(Job { work, wakes });
         async move {
             sent.map_err(|_| StoreError::Closed)?;
-            result.await.map_err(|_| StoreError::Closed)?
+            answer.await.map_err(|_| StoreError::Closed)?
         }
     }
 }
