@@ -1,9 +1,9 @@
 //! The files in which an agent reads the state of things: `current_tasks.json`, `available_groups.json`,
 //! `session_history.json`, as v1 wrote them. Written atomically, each from a state that was read after its turn came.
 //!
-//! The feed tells what changed; at the start every group's are wanted. A file that is as it would be written stays. What
-//! somebody waits for is written at once. The rest is written [`soon`](Snapshots::soon), once for all changes until then: a
-//! list that many commands change is not written for each. None is larger than `LARGEST`, or main's list of tasks than
+//! The feed tells what changed; at the start every group's are wanted. A file stays if it would be written
+//! with the same bytes. A list that somebody waits for is written at once. The others are written [`soon`](Snapshots::soon),
+//! once for all changes until then: a list that many commands change is not written for each. None is larger than `LARGEST`, or main's list of tasks than
 //! `LARGEST_OF_MAIN`.
 
 use std::{

@@ -356,7 +356,7 @@ impl Store {
         self.writer.write(work)
     }
 
-    /// Queues `work` and does not wait for its commit; see [`Writer::write_early`].
+    /// Queues `work`, which answers before its commit; see [`Writer::write_early`].
     fn write_early<T, F>(&self, work: F) -> impl Future<Output = Result<T>> + Send + use<T, F>
     where
         T: Send + 'static,

@@ -2,8 +2,8 @@
 //!
 //! Events name files in the order in which those were published, and a named file is taken at once. A look knows
 //! that order only by stamps and names, and sees files while they are still being published. So it takes them strictly in
-//! turn; what it can't be sure of yet waits, with all that is younger. While a file waits of which no event will ever tell,
-//! all that is told of waits behind it.
+//! turn; what it can't be sure of yet waits, with all that is younger. Some files wait though no event will tell of them.
+//! Files that an event tells of wait behind these.
 //!
 //! A file whose writer is still at work is taken like any other. If it is half written, it waits once it is claimed, and is
 //! read again before younger files are taken.

@@ -118,8 +118,8 @@ impl Store {
         .await
     }
 
-    /// Marks a row of a chat as [`Store::begin_delivery`] does, and returns while that is committed; whether the row is still
-    /// to be said there. If that commit fails, or the daemon dies in it, the row is not marked. For platforms that always know
+    /// Marks a row of a chat as [`Store::begin_delivery`] does, and says whether it is still to be said there. The answer comes
+    /// before the commit: if that fails, or the daemon dies in it, the row is not marked. Only for platforms that always know
     /// our ids.
     pub async fn mark_delivery(&self, id: i64, chat: &str, now: Time) -> Result<bool> {
         let chat = chat.to_owned();

@@ -96,7 +96,7 @@ async fn a_row_that_was_looked_at_is_marked_once_it_is_certain_that_nobody_gave_
     assert_eq!(stands(id).await, (Pending, 0), "looked at, not marked");
     assert!(!store.mark_delivery(id, "local:main", NOW).await.unwrap(), "it is another chat's");
     assert!(store.mark_delivery(id, CHAT, NOW).await.unwrap());
-    // What is written next is written behind the mark.
+    // The drop is written behind the mark.
     assert!(store.drop_outbox(id, "given up", NOW).await.is_err());
     assert_eq!(stands(id).await, (Sending, 1));
     store.delivered(id, 1, "p1".into(), NOW).await.unwrap();
