@@ -35,6 +35,11 @@ impl Fault {
         self.code() == Some(ErrorCode::DiskFull) || self.is_extended(ffi::SQLITE_IOERR_SHMSIZE)
     }
 
+    /// Whether another program holds the lock of the store.
+    pub(super) fn is_locked(&self) -> bool {
+        self.code() == Some(ErrorCode::DatabaseBusy)
+    }
+
     /// Whether the work was told to stop.
     pub(super) fn is_interrupted(&self) -> bool {
         self.code() == Some(ErrorCode::OperationInterrupted)

@@ -6,6 +6,7 @@ use ipc_handlers::Time;
 use serde::Deserialize;
 
 use super::{Result, Store};
+use crate::system::failpoint;
 
 /// How a newer program has changed the schema.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -37,6 +38,22 @@ impl Store {
     /// Returns the last change of the schema by a newer program; `None`: there was none.
     pub fn upgrade(&self) -> Result<Option<Upgrade>> {
         Ok(self.meta("upgraded")?.and_then(|text| serde_json::from_str(&text).ok()))
+    }
+
+    /// Makes a change that nobody sees, and returns once it is durable: changes are stored.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn beat(&self, now: Time) -> Result<()> {
+        self.write(move |c| {
+            c.prepare_cached(
+                "INSERT INTO meta (key, value) VALUES ('beat', ?1) ON CONFLICT (key) DO UPDATE SET value = ?1",
+            )?
+            .execute([now.to_string()])?;
+            failpoint::reach("store.beat");
+            Ok(())
+        })
+        .await
     }
 
     /// Writes a fact.

@@ -11,7 +11,11 @@ use std::{
 
 use rusqlite::Connection;
 
-use crate::domain::{host::metrics::Histogram, platforms::attachments::MediaLimits, runs::tasks::TaskLimits};
+use crate::domain::{
+    host::{metrics::Histogram, writing::HeldUp},
+    platforms::attachments::MediaLimits,
+    runs::tasks::TaskLimits,
+};
 
 mod audit;
 mod backup;
@@ -91,7 +95,7 @@ use place::StoreFile;
 use readers::Readers;
 use talk::events;
 use work::sessions;
-use writer::Writer;
+use writer::{Next, Writer};
 
 /// To which size the store's log shrinks once its pages are in the store, bytes.
 const LOG_BYTES: i64 = 16 << 20;
@@ -137,8 +141,12 @@ pub enum StoreError {
     RolledBack,
     #[error("starting the store's writer failed")]
     Thread(std::io::Error),
+    /// Nobody writes any more: the process ends.
     #[error("the store is closed")]
     Closed,
+    /// Our own fault: the work of the method at `place`, of which nothing is left.
+    #[error("our own fault: a piece of work on the store panicked ({place}: {why})")]
+    Panicked { place: &'static std::panic::Location<'static>, why: String },
     /// Of the store itself, where it is read for the index of archived sessions.
     #[error("reading the store failed")]
     Read(#[source] Fault),
@@ -168,6 +176,13 @@ pub fn is_disk_full(error: &(dyn std::error::Error + 'static)) -> bool {
     causes.any(|cause| cause.downcast_ref().is_some_and(Fault::is_disk_full))
 }
 
+/// Whether an error, or a cause of it, is that another program holds the lock of the store.
+#[must_use]
+pub fn is_locked(error: &(dyn std::error::Error + 'static)) -> bool {
+    let mut causes = std::iter::successors(Some(error), |error| error.source());
+    causes.any(|cause| cause.downcast_ref().is_some_and(Fault::is_locked))
+}
+
 impl From<rusqlite::Error> for StoreError {
     fn from(error: rusqlite::Error) -> Self {
         Self::Sqlite(error.into())
@@ -180,11 +195,7 @@ impl StoreError {
     pub fn is_worlds_fault(&self) -> bool {
         match self {
             Self::Sqlite(fault) | Self::Read(fault) => fault.may_pass(),
-            Self::Commit(_)
-            | Self::RolledBack
-            | Self::Closed
-            | Self::Index { .. }
-            | Self::Replaced { .. } => true,
+            Self::Commit(_) | Self::RolledBack | Self::Index { .. } | Self::Replaced { .. } => true,
             Self::Open { .. }
             | Self::Newer { .. }
             | Self::Older { .. }
@@ -192,6 +203,8 @@ impl StoreError {
             | Self::KeptCopy { .. }
             | Self::Migration { .. }
             | Self::Thread(_)
+            | Self::Closed
+            | Self::Panicked { .. }
             | Self::Refused(_)
             | Self::NotFound { .. } => false,
         }
@@ -347,7 +360,14 @@ impl Store {
         self.writer.commits()
     }
 
+    /// Returns what keeps changes from being stored. `None`: nothing, or not for long.
+    #[must_use]
+    pub fn held_up(&self) -> Option<HeldUp> {
+        self.writer.held_up()
+    }
+
     /// Queues `work` for the next commit; see [`Writer::write`].
+    #[track_caller]
     fn write<T, F>(&self, work: F) -> impl Future<Output = Result<T>> + Send + use<T, F>
     where
         T: Send + 'static,
@@ -357,6 +377,7 @@ impl Store {
     }
 
     /// Queues `work`, which answers before its commit; see [`Writer::write_early`].
+    #[track_caller]
     fn write_early<T, F>(&self, work: F) -> impl Future<Output = Result<T>> + Send + use<T, F>
     where
         T: Send + 'static,
@@ -365,13 +386,19 @@ impl Store {
         self.writer.write_early(work)
     }
 
-    /// Queues `work` that makes its own savepoints; see [`Writer::write_pieces`].
-    fn write_pieces<T, F>(&self, work: F) -> impl Future<Output = Result<T>> + Send + use<T, F>
+    /// Queues `work` for one piece after the other; see [`Writer::write_pieces`].
+    #[track_caller]
+    fn write_pieces<P, T, F>(
+        &self,
+        pieces: Vec<P>,
+        work: F,
+    ) -> impl Future<Output = Result<Vec<Result<T>>>> + Send + use<P, T, F>
     where
+        P: Send + 'static,
         T: Send + 'static,
-        F: FnOnce(&Connection) -> T + Send + 'static,
+        F: FnMut(&Connection, P) -> Result<(T, Next)> + Send + 'static,
     {
-        self.writer.write_pieces(work)
+        self.writer.write_pieces(pieces, work)
     }
 
     /// Reads on a connection of its own, beside the writer: sees everything committed so far. The caller's thread waits for the
@@ -458,6 +485,14 @@ mod tests {
     }
 
     #[test]
+    fn a_fault_of_ours_is_not_waited_for() {
+        let place = std::panic::Location::caller();
+        for ours in [StoreError::Closed, StoreError::Panicked { place, why: String::new() }] {
+            assert!(!ours.is_worlds_fault(), "{ours}");
+        }
+    }
+
+    #[test]
     fn that_there_is_no_room_is_known_however_sqlite_says_it() {
         let of = Fault::of;
         // Full; no room for the index of its log; another fault of the disk.
@@ -467,5 +502,7 @@ mod tests {
         }
         assert!(is_disk_full(&StoreError::Commit(of(13))) && !is_disk_full(&StoreError::Commit(of(266))));
         assert!(!is_disk_full(&StoreError::Closed));
+        // Busy.
+        assert!(is_locked(&StoreError::Sqlite(of(5))) && !is_locked(&StoreError::Sqlite(of(13))));
     }
 }

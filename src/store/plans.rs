@@ -69,18 +69,19 @@ fn hear(event: TraceEvent<'_>) {
 
 /// Who calls methods that do not run for each message, command or task.
 #[rustfmt::skip]
-const NOT_HOT: [(&str, &[&str]); 12] = [
+const NOT_HOT: [(&str, &[&str]); 13] = [
     ("an adapter: its events are stored as messages and marks are, and all else is read by a primary key, at its start, or once a second", &[
         "arrive", "set_lights", "note_start", "note_out", "want_start", "forget_channel", "connection_of", "cursor_of", "newest_ids", "unsent",
         "part_begins",
     ]),
     ("a message with files that its platform keeps: rows of these files alone", &["want_files", "file_work", "file_fetched", "file_missing", "file_read", "file_again"]),
     ("the end of a daemon, or of one change without one", &["empty_log"]),
+    ("a service manager's watchdog: a row by its primary key", &["beat"]),
     ("the start", &["open", "meta", "upgrade", "set_meta", "clocks_changed", "budget_rows"]),
     ("the clocks, when they change", &["note_clocks", "read_clocks"]),
     ("a change of HEARTBEAT.md, at most one in some seconds; and the start", &["set_heartbeat", "groups_with_heartbeat"]),
     ("the sweep of files at the start and each hour, a row of an index each; `doctor`", &["has_file", "media_bytes"]),
-    ("anybody, without SQL", &["wake_readers", "index_fault", "path", "asking", "bounded", "renew", "media_limits", "is_read_only", "follow_from", "follow_kinds_from", "watch_others_every"]),
+    ("anybody, without SQL", &["wake_readers", "held_up", "index_fault", "path", "asking", "bounded", "renew", "media_limits", "is_read_only", "follow_from", "follow_kinds_from", "watch_others_every"]),
     ("pruning, beside everybody else; its plans are looked at in prune/tests.rs", &[
         "history", "newest", "next_history", "remove_history", "dropped_until", "remove_dropped", "marks_until", "remove_marks", "slots_until", "remove_slots", "audit_until", "remove_audit", "runs_gone", "was_given", "size",
         "needed_sessions", "runs_with_files", "runs_without_files", "bytes_of_runs", "weighed", "largest_groups",

@@ -1,9 +1,13 @@
-//! The one thread that writes. Work that waits is committed together, a savepoint each, so that one failing piece
-//! doesn't sink its neighbours and a durable commit is shared by everybody who waits for one.
+//! The one thread that writes. Work that waits is committed together, a savepoint each, so that one piece that fails or
+//! panics doesn't sink its neighbours and a durable commit is shared by everybody who waits for one.
+//!
+//! A panic outside of a piece (in a commit, or in the feed) leaves nobody who writes: it ends the process, before anybody is
+//! answered. The next start finds what the last commit left.
 
 use std::{
+    panic::{AssertUnwindSafe, Location, catch_unwind},
     sync::{
-        Arc,
+        Arc, Mutex, MutexGuard, PoisonError,
         mpsc::{self, RecvTimeoutError},
     },
     time::{Duration, Instant},
@@ -17,9 +21,15 @@ use crate::{
     domain::host::{
         errors::chain,
         metrics::{Histogram, Latency},
+        writing::{HeldUp, Obstacle, Writing},
     },
-    system::{clock, failpoint},
+    system::{clock, failpoint, process},
 };
+
+mod piece;
+
+pub(super) use piece::execute;
+use piece::{in_savepoint, said};
 
 /// How many pieces of work share one commit at most.
 const BATCH: usize = 512;
@@ -42,6 +52,12 @@ enum Wakes {
     Caller,
 }
 
+/// Whether the piece behind one goes into the same commit.
+pub(super) enum Next {
+    Goes,
+    Waits,
+}
+
 /// Returns what to do once the commit is known. Without a connection (the transaction could not begin) it does nothing.
 type Work = Box<dyn FnOnce(Option<&Connection>) -> Done + Send>;
 type Done = Box<dyn FnOnce(Result<(), StoreError>) + Send>;
@@ -50,30 +66,67 @@ type Done = Box<dyn FnOnce(Result<(), StoreError>) + Send>;
 #[derive(Clone)]
 pub(super) struct Writer {
     jobs: mpsc::Sender<Job>,
+    told: Arc<Told>,
+}
+
+/// What the thread tells of itself.
+#[derive(Default)]
+struct Told {
     /// How long commits took.
-    commits: Arc<Latency>,
+    commits: Latency,
+    writing: Mutex<Writing>,
+}
+
+impl Told {
+    fn writing(&self) -> MutexGuard<'_, Writing> {
+        self.writing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn has_failed(&self, why: &StoreError) {
+        let by = match why {
+            _ if super::is_disk_full(why) => Obstacle::NoRoom,
+            _ if super::is_locked(why) => Obstacle::Lock,
+            _ => Obstacle::Fault(chain(why)),
+        };
+        self.writing().has_failed(by, clock::now());
+    }
 }
 
 impl Writer {
     pub(super) fn start(connection: Connection, feed: Arc<Feed>) -> Result<Self, StoreError> {
         let (jobs, waiting) = mpsc::channel();
-        let commits = Arc::<Latency>::default();
-        let times = Arc::clone(&commits);
-        std::thread::Builder::new()
-            .name("store-writer".into())
-            .spawn(move || run(&connection, &waiting, &feed, &times))
-            .map_err(StoreError::Thread)?;
-        Ok(Self { jobs, commits })
+        let told = Arc::<Told>::default();
+        let tells = Arc::clone(&told);
+        let work = move || {
+            let work = AssertUnwindSafe(|| run(&connection, &waiting, &feed, &tells));
+            if let Err(panic) = catch_unwind(work) {
+                process::end_as_broken(|| {
+                    tracing::error!(
+                        why = said(&*panic),
+                        "our own fault: the store's writer panicked, so this process ends; the next one goes on from the last commit"
+                    );
+                });
+            }
+        };
+        std::thread::Builder::new().name("store-writer".into()).spawn(work).map_err(StoreError::Thread)?;
+        Ok(Self { jobs, told })
     }
 
     /// Returns how long commits took so far.
     pub(super) fn commits(&self) -> Histogram {
-        self.commits.so_far()
+        self.told.commits.so_far()
+    }
+
+    /// Returns what keeps changes from being stored.
+    pub(super) fn held_up(&self) -> Option<HeldUp> {
+        self.told.writing().held_up(clock::now())
     }
 
     /// Runs `work` in a savepoint of the next commit and returns its value once that commit is durable.
     ///
-    /// The work is queued when this is called, not when the future is first polled: order of calls is order of effects.
+    /// The work is queued when this is called, not when the future is first polled: order of calls is order of effects. Work that
+    /// panics is undone, and answered by [`StoreError::Panicked`].
+    #[track_caller]
     pub(super) fn write<T, F>(
         &self,
         work: F,
@@ -82,11 +135,13 @@ impl Writer {
         T: Send + 'static,
         F: FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
     {
-        self.give(Wakes::Writer, move |connection| in_savepoint(connection, work))
+        let place = Location::caller();
+        self.give(Wakes::Writer, move |connection| in_savepoint(connection, place, work))
     }
 
     /// Runs `work` in a savepoint of the next commit and returns its value before that commit. For changes that may be lost: if the
     /// commit fails, only the log says so.
+    #[track_caller]
     pub(super) fn write_early<T, F>(
         &self,
         work: F,
@@ -95,14 +150,14 @@ impl Writer {
         T: Send + 'static,
         F: FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
     {
-        let (answer, result) = oneshot::channel();
+        let place = Location::caller();
+        let (answer, result) = Answer::new();
         let work: Work = Box::new(move |connection| {
             let Some(connection) = connection else {
-                return Box::new(move |commit| {
-                    let _ = answer.send(commit.and(Err(StoreError::Closed)));
-                });
+                return Box::new(move |commit| answer.send(commit.and(Err(StoreError::Closed))));
             };
-            let _ = answer.send(in_savepoint(connection, work));
+            let outcome = in_savepoint(connection, place, work);
+            tell(move || answer.send(outcome));
             Box::new(|commit| {
                 if let Err(error) = commit {
                     tracing::warn!(error = %chain(&error), "a change that was acted on could not be committed; it may be made again");
@@ -112,17 +167,38 @@ impl Writer {
         self.queue(work, Wakes::Writer, result)
     }
 
-    /// Runs `work` in the next commit without a savepoint around it: what fails in it is undone by savepoints of its own. One
-    /// around many would keep each page that they change a second time. The caller wakes the readers of the feed.
-    pub(super) fn write_pieces<T, F>(
+    /// Runs `work` for one piece after the other in the next commit, a savepoint each, and returns what became of them in order. One
+    /// savepoint around many would keep each page that they change a second time. Where the world fails for one, or its work says
+    /// so, those behind it are not tried: their outcomes are missing. The caller wakes the readers of the feed.
+    #[track_caller]
+    pub(super) fn write_pieces<P, T, F>(
         &self,
-        work: F,
-    ) -> impl Future<Output = Result<T, StoreError>> + Send + use<T, F>
+        pieces: Vec<P>,
+        mut work: F,
+    ) -> impl Future<Output = Result<Vec<Result<T, StoreError>>, StoreError>> + Send + use<P, T, F>
     where
+        P: Send + 'static,
         T: Send + 'static,
-        F: FnOnce(&Connection) -> T + Send + 'static,
+        F: FnMut(&Connection, P) -> Result<(T, Next), StoreError> + Send + 'static,
     {
-        self.give(Wakes::Caller, move |connection| Ok(work(connection)))
+        let place = Location::caller();
+        // All that callers do is done within a savepoint: nothing of a piece that panics can be left.
+        self.give(Wakes::Caller, move |connection| {
+            let mut outcomes = Vec::new();
+            for piece in pieces {
+                let (outcome, next) = match in_savepoint(connection, place, |c| work(c, piece)) {
+                    Ok((value, next)) => (Ok(value), next),
+                    Err(error) if error.is_worlds_fault() => (Err(error), Next::Waits),
+                    Err(error) => (Err(error), Next::Goes),
+                };
+                outcomes.push(outcome);
+                match next {
+                    Next::Goes if !connection.is_autocommit() => {}
+                    Next::Goes | Next::Waits => break,
+                }
+            }
+            Ok(outcomes)
+        })
     }
 
     fn give<T, F>(
@@ -134,11 +210,15 @@ impl Writer {
         T: Send + 'static,
         F: FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
     {
-        let (answer, result) = oneshot::channel();
+        let (answer, result) = Answer::new();
         let work: Work = Box::new(move |connection| {
             let outcome = connection.map_or(Err(StoreError::Closed), work);
             Box::new(move |commit| {
-                let _ = answer.send(commit.and(outcome));
+                answer.send(match outcome {
+                    // Whatever became of the rest: it would do so again.
+                    Err(panicked @ StoreError::Panicked { .. }) => Err(panicked),
+                    outcome => commit.and(outcome),
+                });
             })
         });
         self.queue(work, wakes, result)
@@ -162,29 +242,42 @@ impl Writer {
     }
 }
 
-pub(super) fn in_savepoint<T>(
-    connection: &Connection,
-    work: impl FnOnce(&Connection) -> Result<T, StoreError>,
-) -> Result<T, StoreError> {
-    execute(connection, "SAVEPOINT piece")?;
-    let outcome = work(connection);
-    if outcome.is_err() {
-        // The transaction is gone, and every savepoint with it: what comes next would be committed by itself.
-        if connection.is_autocommit() {
-            return outcome;
-        }
-        execute(connection, "ROLLBACK TO piece")?;
+/// Where a caller waits. While the writer itself panics nobody is answered: the process ends, and what a caller would take for a
+/// failure may have been committed.
+struct Answer<T>(Option<oneshot::Sender<Result<T, StoreError>>>);
+
+impl<T> Answer<T> {
+    fn new() -> (Self, oneshot::Receiver<Result<T, StoreError>>) {
+        let (sender, receiver) = oneshot::channel();
+        (Self(Some(sender)), receiver)
     }
-    execute(connection, "RELEASE piece")?;
-    outcome
+
+    fn send(mut self, outcome: Result<T, StoreError>) {
+        if let Some(sender) = self.0.take() {
+            let _ = sender.send(outcome);
+        }
+    }
 }
 
-/// Executes a statement without values, parsed once.
-pub(super) fn execute(connection: &Connection, sql: &'static str) -> rusqlite::Result<()> {
-    connection.prepare_cached(sql)?.execute([]).map(drop)
+impl<T> Drop for Answer<T> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            std::mem::forget(self.0.take());
+        }
+    }
 }
 
-fn run(connection: &Connection, waiting: &mpsc::Receiver<Job>, feed: &Feed, times: &Latency) {
+/// Tells a caller what came of its work. If waking it panics, the others are told all the same.
+fn tell(answering: impl FnOnce()) {
+    if let Err(panic) = catch_unwind(AssertUnwindSafe(answering)) {
+        tracing::error!(
+            why = said(&*panic),
+            "our own fault: telling what came of work on the store panicked"
+        );
+    }
+}
+
+fn run(connection: &Connection, waiting: &mpsc::Receiver<Job>, feed: &Feed, tells: &Told) {
     let mut others = data_version(connection);
     feed.learn_newest(connection);
     // Since when readers wait for a caller to wake them.
@@ -196,7 +289,7 @@ fn run(connection: &Connection, waiting: &mpsc::Receiver<Job>, feed: &Feed, time
         // If the caller has woken them, the next commit begins a wait of its own.
         waits = waits.filter(|_| feed.has_news());
         match received {
-            Ok(first) => match commit(connection, first, waiting, feed, times) {
+            Ok(first) => match commit(connection, first, waiting, feed, tells) {
                 Committed::Nothing => {}
                 Committed::Woken => (waits, looks) = (None, false),
                 Committed::Waits => (waits, looks) = (waits.or_else(|| Some(clock::monotonic())), false),
@@ -245,15 +338,20 @@ fn commit(
     first: Job,
     waiting: &mpsc::Receiver<Job>,
     feed: &Feed,
-    times: &Latency,
+    tells: &Told,
 ) -> Committed {
     let began = clock::monotonic();
+    tells.writing().begins(clock::now());
     // A transaction that can't begin, or ends by itself (disk full, I/O error), fails everything in it: the
     // callers know how to try again.
     if let Err(error) = execute(connection, "BEGIN IMMEDIATE") {
-        (first.work)(None)(Err(error.into()));
+        let error = StoreError::from(error);
+        tells.has_failed(&error);
+        let done = (first.work)(None);
+        tell(|| done(Err(error)));
         return Committed::Nothing;
     }
+    tells.writing().has_lock();
     let before = connection.total_changes();
     let mut wakes = first.wakes;
     let mut done = vec![(first.work)(Some(connection))];
@@ -266,25 +364,27 @@ fn commit(
         done.push((next.work)(Some(connection)));
     }
     if connection.is_autocommit() {
-        let lost = || StoreError::RolledBack;
-        done.into_iter().for_each(|tell| tell(Err(lost())));
+        tells.has_failed(&StoreError::RolledBack);
+        done.into_iter().for_each(|done| tell(|| done(Err(StoreError::RolledBack))));
         return Committed::Nothing;
     }
     let changed = connection.total_changes() != before;
     failpoint::reach("feed.written");
     match execute(connection, "COMMIT") {
         Ok(()) => {
+            tells.writing().is_done();
             if changed {
-                times.took(began.elapsed());
+                tells.commits.took(began.elapsed());
                 failpoint::reach("feed.committed");
                 feed.learn(connection);
             }
-            done.into_iter().for_each(|tell| tell(Ok(())));
+            done.into_iter().for_each(|done| tell(|| done(Ok(()))));
         }
         Err(error) => {
             let _ = connection.execute_batch("ROLLBACK");
             let fault = Fault::from(error);
-            done.into_iter().for_each(|tell| tell(Err(StoreError::Commit(fault.clone()))));
+            tells.has_failed(&StoreError::Commit(fault.clone()));
+            done.into_iter().for_each(|done| tell(|| done(Err(StoreError::Commit(fault.clone())))));
         }
     }
     match (wakes, changed) {
@@ -298,134 +398,4 @@ fn commit(
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[tokio::test]
-    async fn readers_of_the_feed_wait_for_a_caller_that_wakes_them_itself_and_not_for_long() {
-        let dir = tempfile::tempdir().unwrap();
-        let store = crate::store::Store::open(&dir.path().join("g2.sqlite")).unwrap();
-        let connection = Connection::open(dir.path().join("g2.sqlite")).unwrap();
-        let feed = Feed::new();
-        feed.learn_newest(&connection);
-        feed.wake();
-        let mut woken = feed.bell();
-        let mut is_woken = || {
-            let is_woken = woken.has_changed().unwrap();
-            woken.mark_unchanged();
-            is_woken
-        };
-        let (jobs, waiting) = mpsc::channel::<Job>();
-        let commit_of = |wakes: &[Wakes]| {
-            let job = |wakes: &Wakes| Job {
-                wakes: *wakes,
-                work: Box::new(|c| {
-                    c.unwrap()
-                        .execute("INSERT INTO events (at, kind, subject) VALUES (0, 'task', 't')", [])
-                        .unwrap();
-                    Box::new(|commit| commit.unwrap())
-                }),
-            };
-            wakes[1..].iter().for_each(|wakes| jobs.send(job(wakes)).unwrap());
-            commit(&connection, job(&wakes[0]), &waiting, &feed, &Latency::default())
-        };
-        assert_eq!((commit_of(&[Wakes::Caller, Wakes::Caller]), is_woken()), (Committed::Waits, false));
-        feed.wake();
-        assert!(is_woken());
-        assert_eq!((commit_of(&[Wakes::Writer]), is_woken()), (Committed::Woken, true));
-        assert_eq!((commit_of(&[Wakes::Caller, Wakes::Writer]), is_woken()), (Committed::Woken, true));
-        // Nobody wakes them, and the writer does.
-        let mut bell = store.bell();
-        let queued = store.write_pieces(|c| {
-            c.execute("INSERT INTO events (at, kind, subject) VALUES (0, 'task', 't')", []).map(drop)
-        });
-        bell.changed().await.unwrap();
-        queued.await.unwrap().unwrap();
-    }
-
-    #[tokio::test]
-    async fn an_early_answer_comes_before_the_commit_and_a_piece_that_fails_takes_nothing_with_it() {
-        let connection = Connection::open_in_memory().unwrap();
-        connection.execute_batch("CREATE TABLE t (n INTEGER)").unwrap();
-        let writer = Writer::start(connection, Arc::new(Feed::new())).unwrap();
-        let insert = |n: i64| {
-            move |c: &Connection| c.execute("INSERT INTO t VALUES (?1)", [n]).map_err(StoreError::from)
-        };
-        let (begun, has_begun) = mpsc::channel::<()>();
-        let (hold, held) = mpsc::channel::<()>();
-        let first = writer.write(move |c| {
-            let _ = has_begun.recv();
-            insert(1)(c)
-        });
-        let early = writer.write_early(insert(2));
-        let refused = writer.write_early::<usize, _>(move |c| {
-            insert(3)(c)?;
-            Err(StoreError::Closed)
-        });
-        // It keeps the commit from being made until the early answer is here.
-        let last = writer.write(move |c| {
-            let _ = held.recv();
-            insert(4)(c)
-        });
-        begun.send(()).unwrap();
-        assert_eq!(early.await.unwrap(), 1);
-        assert!(matches!(refused.await, Err(StoreError::Closed)));
-        hold.send(()).unwrap();
-        assert_eq!((first.await.unwrap(), last.await.unwrap()), (1, 1));
-        let kept: Vec<i64> = writer
-            .write(|c| {
-                let mut rows = c.prepare("SELECT n FROM t ORDER BY n")?;
-                Ok(rows.query_map([], |r| r.get(0))?.collect::<rusqlite::Result<_>>()?)
-            })
-            .await
-            .unwrap();
-        assert_eq!(kept, [1, 2, 4]);
-        // It was answered, and lost with the transaction that SQLite ended.
-        let (hold, held) = mpsc::channel::<()>();
-        let first = writer.write(move |c| {
-            let _ = held.recv();
-            insert(5)(c)
-        });
-        let early = writer.write_early(insert(6));
-        let ends = writer.write(|c| Ok(c.execute_batch("ROLLBACK")?));
-        hold.send(()).unwrap();
-        assert_eq!(early.await.unwrap(), 1);
-        assert!(matches!(
-            (first.await, ends.await),
-            (Err(StoreError::RolledBack), Err(StoreError::RolledBack))
-        ));
-        let count = writer.write(|c| Ok(c.query_row("SELECT count(*) FROM t", [], |r| r.get::<_, i64>(0))?));
-        assert_eq!(count.await.unwrap(), 3);
-    }
-
-    #[tokio::test]
-    async fn what_shared_a_transaction_that_sqlite_ended_is_told_so_and_the_next_is_a_new_one() {
-        let connection = Connection::open_in_memory().unwrap();
-        connection.execute_batch("CREATE TABLE t (n INTEGER)").unwrap();
-        let writer = Writer::start(connection, Arc::new(Feed::new())).unwrap();
-        let (hold, held) = mpsc::channel::<()>();
-        // While the first piece is at work, the others come to wait for the same commit.
-        let first = writer.write(move |c| {
-            let _ = held.recv();
-            c.execute("INSERT INTO t VALUES (1)", []).map_err(Into::into)
-        });
-        let second = writer.write(|c| {
-            // As a full disk or an I/O error does in the middle of it.
-            c.execute_batch("ROLLBACK")?;
-            Ok(())
-        });
-        let third = writer.write(|c| c.execute("INSERT INTO t VALUES (3)", []).map_err(Into::into));
-        hold.send(()).unwrap();
-        assert!(matches!(first.await, Err(StoreError::RolledBack)), "what came before is gone with it");
-        assert!(matches!(second.await, Err(StoreError::RolledBack)));
-        assert_eq!(third.await.unwrap(), 1, "what comes after is in a transaction of its own");
-        let kept: Vec<i64> = writer
-            .write(|c| {
-                let mut rows = c.prepare("SELECT n FROM t")?;
-                Ok(rows.query_map([], |r| r.get(0))?.collect::<rusqlite::Result<_>>()?)
-            })
-            .await
-            .unwrap();
-        assert_eq!(kept, [3]);
-    }
-}
+mod tests;

@@ -16,6 +16,7 @@
 //! | `ipc.transcript/GROUP` | the command is read, and the transcript that it archives is not |
 //! | `ipc.read` | its bytes are in memory |
 //! | `ipc.decided` | receipt and effects are written, not committed |
+//! | `ipc.decided/GROUP` | the same for a command of this group, unless it is refused for a fault of ours |
 //! | `ipc.committed` | they are committed |
 //! | `ipc.replied` | the reply is placed |
 //! | `ipc.set_aside` | `done/` or `dead/` is written, the claimed file is still there |
@@ -94,6 +95,7 @@
 //! | `restore.synced` | it is on the disk |
 //! | `restore.moved` | everything but `data/` has its place |
 //! | `restore.placed` | `data/` has its place, the folder in which it was made is there |
+//! | `store.beat` | what shows that changes are stored is written, not committed |
 //! | `store.copied` | a copy of an older store is made and checked, and has no name |
 //! | `store.migrated` | one migration is committed |
 //! | `run.ended` | the run's end is committed, its container not removed |

@@ -13,6 +13,13 @@ pub fn give_way() {
     let _ = rustix::process::setpriority_process(None, 19);
 }
 
+/// Ends this process with 1, at once, after `tell`: by our own fault it can't go on, and another one can.
+pub fn end_as_broken(tell: impl FnOnce()) -> ! {
+    // A log that can't be written does not keep it alive.
+    let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(tell));
+    std::process::exit(1)
+}
+
 /// Returns a new random id: 32 hexadecimal digits.
 ///
 /// # Errors

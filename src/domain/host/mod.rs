@@ -23,4 +23,5 @@ pub mod setup;
 pub mod times;
 pub mod unit;
 pub mod web;
+pub mod writing;
 pub mod zone;

@@ -5,7 +5,7 @@
 use std::{
     collections::{BTreeMap, VecDeque},
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, Mutex, MutexGuard, PoisonError, TryLockError,
         atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
     },
     time::Duration,
@@ -114,7 +114,7 @@ impl Feed {
                 // What was removed before it was known of, each reader has to find out; and where one is just reading, it
                 // reads on by itself.
                 let whole = events.first().is_none_or(|first| first.seq == known.saturating_add(1));
-                if whole && let Ok(mut recent) = self.recent.try_lock() {
+                if whole && let Some(mut recent) = self.try_recent() {
                     recent.learn(known, &events);
                 }
                 let kinds = Kinds::of(events.iter().map(|event| event.kind));
@@ -194,7 +194,7 @@ impl Feed {
 
     /// Whether none of the events after `cursor`, up to `newest`, is of these kinds, as far as is known without reading.
     pub(in crate::store) fn is_without(&self, kinds: &[EventKind], cursor: i64, newest: i64) -> bool {
-        self.recent.try_lock().is_ok_and(|recent| {
+        self.try_recent().is_some_and(|recent| {
             recent.has_all(cursor, newest) && recent.of(cursor).all(|event| !kinds.contains(&event.kind))
         })
     }
@@ -218,6 +218,15 @@ impl Feed {
             recent.learn(cursor, &events);
         }
         Ok((events, missed))
+    }
+
+    /// Returns the newest events; `None`: somebody is at them. A reader that panicked over them has left nothing half done.
+    fn try_recent(&self) -> Option<MutexGuard<'_, Recent>> {
+        match self.recent.try_lock() {
+            Ok(recent) => Some(recent),
+            Err(TryLockError::Poisoned(recent)) => Some(recent.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
     }
 
     fn readers(&self) -> MutexGuard<'_, Readers> {
@@ -333,8 +342,7 @@ impl Follower {
         loop {
             let Some((cursor, newest)) = self.unread() else { return Ok(News::default()) };
             // Where somebody is just reading it, it is waited for on a thread that may wait.
-            let known =
-                self.store.feed.recent.try_lock().ok().and_then(|recent| recent.after(cursor, newest));
+            let known = self.store.feed.try_recent().and_then(|recent| recent.after(cursor, newest));
             let (events, missed) = match known {
                 Some(events) => (events, false),
                 None => {
@@ -558,6 +566,27 @@ mod tests {
             assert_eq!(news.events.iter().map(|event| event.seq).collect::<Vec<_>>(), [3, 4, 5, 6]);
         }
         assert!(!store.feed.is_without(&[EventKind::Group], 0, 6), "nobody knows what was removed");
+    }
+
+    #[test]
+    fn a_reader_that_panicked_over_the_newest_events_keeps_them_from_nobody() {
+        let feed = Arc::new(Feed::new());
+        let broken = Arc::clone(&feed);
+        let reads = std::thread::spawn(move || {
+            let _recent = broken.recent.lock().unwrap();
+            panic!("as wanted");
+        });
+        assert!(reads.join().is_err());
+        let event = FeedEvent {
+            seq: 1,
+            at: Time(0),
+            kind: EventKind::Task,
+            group: None,
+            chat: None,
+            subject: String::new(),
+        };
+        feed.try_recent().unwrap().learn(0, &[Arc::new(event)]);
+        assert!(feed.is_without(&[EventKind::Group], 0, 1) && !feed.is_without(&[EventKind::Task], 0, 1));
     }
 
     #[test]

@@ -12,10 +12,10 @@ use sha2::{Digest as _, Sha256};
 
 use crate::domain::{host::zone::Zones, platforms::attachments::Attachment, states::CommandOutcome};
 use crate::store::{
-    Bounds, Result, Store, StoreError,
+    Bounds, Result, Store,
     columns::Columns as _,
     work::{by_hand, sessions::Transcripts},
-    writer::in_savepoint,
+    writer::Next,
 };
 
 mod act;
@@ -178,21 +178,14 @@ impl Store {
         now: Time,
     ) -> impl Future<Output = Result<Vec<Result<Settled>>>> + Send + use<> {
         let rules = Rules { zones, bounds: self.bounds_now() };
-        self.write_pieces(move |c| {
-            let (mut outcomes, mut replies, mut recall) = (Vec::new(), 0, Recall::default());
-            for file in &files {
-                let outcome = in_savepoint(c, |c| settle(c, file, &rules, &mut recall, now));
-                if outcome.is_err() {
-                    recall.forget();
-                }
-                replies += outcome.as_ref().map_or(0, |settled| settled.receipt.reply_bytes());
-                let ends = outcome.as_ref().is_err_and(StoreError::is_worlds_fault) || c.is_autocommit();
-                outcomes.push(outcome);
-                if ends || replies >= REPLIES_AT_ONCE {
-                    break;
-                }
-            }
-            outcomes
+        let (mut replies, mut recall) = (0, Recall::default());
+        self.write_pieces(files, move |c, file| {
+            // What was read for one that fails, or panics, is not known for the next one.
+            let mut known = std::mem::take(&mut recall);
+            let settled = settle(c, &file, &rules, &mut known, now)?;
+            recall = known;
+            replies += settled.receipt.reply_bytes();
+            Ok((settled, if replies >= REPLIES_AT_ONCE { Next::Waits } else { Next::Goes }))
         })
     }
 

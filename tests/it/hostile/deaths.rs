@@ -46,17 +46,24 @@ fn a_command_that_kills_the_daemon_is_set_aside_at_the_third_start_and_others_go
     if !fail_points() {
         return;
     }
+    for place in ["ipc.reading/evil", "ipc.decided/evil"] {
+        is_set_aside_at_the_third_start(place);
+    }
+}
+
+/// A command of evil kills each daemon that comes to `place` with it.
+fn is_set_aside_at_the_third_start(place: &str) {
     let root = two_groups();
     root.serve().terminate();
     // It dies with commands of both in hand; of those only one is the death of it.
     root.put_command("good", "tasks", "good.json", &json!({"type": "list_tasks", "requestId": "before"}));
     root.put_command("evil", "messages", "bomb.json", &say("once"));
-    dies(&root, "ipc.reading/evil");
+    dies(&root, place);
     assert!(claimed(&root).iter().any(|name| name.ends_with("-evil.json")));
     for _ in 0..2 {
-        dies(&root, "ipc.reading/evil");
+        dies(&root, place);
     }
-    let daemon = root.serve_with(&[("G2_FAILPOINT", "ipc.reading/evil")]);
+    let daemon = root.serve_with(&[("G2_FAILPOINT", place)]);
     assert_eq!(root.reply("good", "before")["ok"], true);
     ask(&root, "good", "after");
     assert_named(&root);
@@ -65,7 +72,7 @@ fn a_command_that_kills_the_daemon_is_set_aside_at_the_third_start_and_others_go
     root.put_command("evil", "messages", "later.json", &say("later"));
     ask(&root, "good", "beside");
     daemon.kill();
-    let daemon = root.serve_with(&[("G2_FAILPOINT", "ipc.reading/evil")]);
+    let daemon = root.serve_with(&[("G2_FAILPOINT", place)]);
     ask(&root, "good", "again");
     assert_named(&root);
     assert_eq!(claimed(&root).len(), 1);
@@ -275,23 +282,92 @@ fn a_command_over_which_work_panics_each_time_is_refused_as_our_own_fault_and_ot
     if !fail_points() {
         return;
     }
+    for (point, says) in [
+        ("ipc.reading/evil", "our own fault: work on a group's commands panicked"),
+        ("ipc.decided/evil", "our own fault: a piece of work on the store panicked"),
+    ] {
+        is_refused_as_our_own_fault(&format!("{point}:0:panic"), says);
+    }
+}
+
+fn is_refused_as_our_own_fault(armed: &str, says: &str) {
     let root = two_groups();
     root.serve().terminate();
     put_says(&root, &["one".into(), "two".into()]);
-    let daemon = root.serve_with(&[("G2_FAILPOINT", "ipc.reading/evil:0:panic")]);
+    let daemon = root.serve_with(&[("G2_FAILPOINT", armed)]);
     ask(&root, "good", "beside");
     let rows = wait_for("both to be refused", || {
         let rows = root.rows(&["ipc", "list", "--group", "evil"]);
         rows.iter().all(|row| row["state"] == "refused").then_some(rows)
     });
     assert_eq!(rows.iter().map(|row| row["code"].as_str().unwrap()).collect::<Vec<_>>(), ["internal"; 2]);
-    assert!(root.log().contains("our own fault: work on a group's commands panicked"), "{}", root.log());
+    assert!(root.log().contains(says), "{}", root.log());
     assert_eq!(claimed(&root), [] as [&str; 0]);
     // Its bytes are kept: a daemon without the fault can be told to do it.
     assert_eq!(daemon.terminate(), Some(0));
     let _daemon = root.serve();
     root.g2(&["ipc", "retry", &rows[0]["id"].to_string()]);
     wait_for("it to be said", || (root.said("local:evil") == ["one"]).then_some(()));
+}
+
+#[test]
+fn a_command_whose_decision_panics_is_refused_alone_and_all_others_of_its_commit_are_done() {
+    if !fail_points() {
+        return;
+    }
+    let texts: Vec<String> = (100..300).map(|n| n.to_string()).collect();
+    for nth in [1, 7, 100] {
+        let root = two_groups();
+        root.serve().terminate();
+        put_says(&root, &texts);
+        let daemon = root.serve_with(&[("G2_FAILPOINT", &format!("ipc.decided/evil:{nth}:panic"))]);
+        let mut others = texts.clone();
+        let refused = others.remove(nth - 1);
+        wait_for("all others to be said, in order", || {
+            let rows = root.rows(&["outbox", "list", "--chat", "local:evil", "--limit", "1000"]);
+            let sent = rows.iter().filter(|row| row["status"] == "sent");
+            sent.map(|row| row["text"].as_str().unwrap()).eq(&others).then_some(())
+        });
+        ask(&root, "good", "beside");
+        let rows = root.rows(&["ipc", "list", "--group", "evil", "--state", "refused"]);
+        let told: Vec<_> = rows.iter().map(|row| (&row["name"], &row["code"])).collect();
+        assert_eq!(told, [(&json!(format!("{refused}.json")), &json!("internal"))]);
+        assert!(root.log().contains("src/store/work/receipts.rs:"), "where: {}", root.log());
+        wait_for("nothing to stay claimed", || claimed(&root).is_empty().then_some(()));
+        assert_eq!(daemon.terminate(), Some(0));
+    }
+}
+
+#[test]
+fn a_writer_of_the_store_that_panics_ends_the_daemon_and_the_next_one_goes_on() {
+    if !fail_points() {
+        return;
+    }
+    // As it starts, and once it is up.
+    for armed in ["feed.written:1", "feed.committed:3", "feed.written:9", "feed.committed:10"] {
+        let root = two_groups();
+        root.serve().terminate();
+        put_says(&root, &["one".into(), "two".into()]);
+        let daemon = root.spawn(&[("G2_FAILPOINT", &format!("{armed}:panic"))]);
+        let mut more = 0;
+        let ended = wait_for("the daemon to end", || {
+            more += 1;
+            put_says(&root, &[format!("more-{more}")]);
+            daemon.has_ended().then_some(())
+        });
+        assert_eq!((ended, daemon.wait()), ((), Some(1)), "{armed}");
+        assert!(root.log().contains("our own fault: the store's writer panicked"), "{armed}: {}", root.log());
+        let _daemon = root.serve();
+        let all: Vec<String> =
+            ["one".into(), "two".into()].into_iter().chain((1..=more).map(|n| format!("more-{n}"))).collect();
+        wait_for("each to be said once", || {
+            let rows = root.rows(&["outbox", "list", "--chat", "local:evil", "--limit", "1000"]);
+            let mut said: Vec<&str> = rows.iter().map(|row| row["text"].as_str().unwrap()).collect();
+            let mut all: Vec<&str> = all.iter().map(String::as_str).collect();
+            (said.sort_unstable(), all.sort_unstable());
+            (said == all && rows.iter().all(|row| row["status"] == "sent")).then_some(())
+        });
+    }
 }
 
 #[test]

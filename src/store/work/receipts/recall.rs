@@ -111,8 +111,8 @@ impl Recall {
         }
     }
 
-    /// Forgets all, as after a rollback.
-    pub(super) fn forget(&mut self) {
+    /// Forgets all.
+    fn forget(&mut self) {
         *self = Self::default();
     }
 }

@@ -136,6 +136,7 @@ fn kept(
     now: Time,
 ) -> Result<Settled> {
     let settled = keep(c, file, verdict, now)?;
+    crate::system::failpoint::reach_of("ipc.decided", file.group.as_str());
     recall.kept(file.claim);
     if settled.receipt.reply_bytes() >= LONG_REPLY {
         let_go(c, &file.group, rules.bounds.replies)?;
