@@ -24,7 +24,7 @@ use crate::{
         Answer, OpCode, OpError,
         channels::{add, remove, restart, table::Table},
     },
-    store::Store,
+    store::{Store, StoreError},
 };
 
 /// How long the first start of an adapter may take.
@@ -201,7 +201,7 @@ impl Row {
 }
 
 /// Returns how every channel stands.
-pub(super) async fn rows(config: &Config, store: &Store) -> Result<Vec<Row>, Failure> {
+pub(super) async fn rows(config: &Config, store: &Store) -> Result<Vec<Row>, StoreError> {
     let mut rows = Vec::new();
     for name in NAMES {
         let state = store.connection_of(name).await?;

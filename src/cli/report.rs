@@ -229,7 +229,7 @@ async fn daemon(context: &Context) -> Value {
         Ok(status) => json!({
             "state": status.state.as_str(), "version": status.version, "since": status.since, "sandbox": status.sandbox,
             "groups": status.groups, "running": status.running, "waiting": status.waiting,
-            "outbox_pending": status.outbox_pending, "dead": status.dead, "held": status.held.len(),
+            "outbox_pending": status.outbox_pending, "dead": status.dead, "held": status.held.as_ref().map(Vec::len),
             "has_obstacle": status.obstacle.is_some(),
             "problems": status.findings.iter().map(|finding| &finding.code).collect::<Vec<_>>(),
         }),

@@ -27,10 +27,10 @@ use crate::{
     ipc::peek,
     loops::{
         control::{Health, Status},
-        problems::{self, View},
+        problems::{self, View, known},
     },
     ops::ipc::shown,
-    store::{Store, Upgrade},
+    store::{Store, StoreError, Upgrade},
     system::{clock, disk},
 };
 
@@ -41,7 +41,9 @@ use page::{Facts, page};
 pub(super) const FIELDS: &str = "\
 Exit codes: 0 healthy, 1 degraded, 3 not running or not answering.
 
-Work that waits (fields marked * are null while the daemon is down):
+A number that can't be read is null, and one of the problems says so.
+
+Work that waits (fields marked * are null while the daemon is down too):
   waiting *            lanes (a group, a chat and a thread) in which a message waits for the
                        agent
   messages_waiting     messages that no agent was given yet, or that came back after a failure
@@ -134,19 +136,23 @@ struct Down {
 }
 
 impl Waits {
-    async fn of(context: &Context) -> Self {
-        let Ok(store) = context.store() else { return Self::default() };
-        let groups = store.groups().await.unwrap_or_default();
+    /// Reads all that it can, and returns what it can't. That the store can't be opened is told elsewhere.
+    async fn of(context: &Context) -> (Self, Vec<Problem>) {
+        let Ok(store) = context.store() else { return (Self::default(), Vec::new()) };
+        let mut unread = Vec::new();
+        let groups = known(&mut unread, "the groups", store.groups().await);
+        let is_known = groups.is_some();
+        let groups = groups.unwrap_or_default();
         let mut files = 0;
         let data = context.root.join("data");
         let looked = peek::each_waiting(&data, groups.iter().map(|group| &group.folder), |lying| {
             files += usize::from(!lying.is_directory);
         });
         let now = clock::now();
-        let health = store.health(now).ok();
-        Self {
-            messages_waiting: store.messages_waiting().ok(),
-            files_waiting: looked.unread.is_empty().then_some(files),
+        let health = known(&mut unread, "the messages", store.health(now));
+        let waits = Self {
+            messages_waiting: known(&mut unread, "the messages", store.messages_waiting()),
+            files_waiting: (is_known && looked.unread.is_empty()).then_some(files),
             last_answer_at: health.as_ref().and_then(|health| health.last_answer_at),
             oldest_waiting_ms: health
                 .as_ref()
@@ -154,11 +160,16 @@ impl Waits {
                 .map(|at| now.ms_since(at).max(0)),
             failed_24h: health.as_ref().map(|health| health.failed_24h),
             given_up_24h: health.as_ref().map(|health| health.given_up_24h),
-            waits: store.waiters(MOST_WAITERS, now).unwrap_or_default(),
-            disk: largest(&store),
-            channels: channels_of(context, &store).await,
-            upgraded: store.upgrade().ok().flatten().map(|upgrade| told(&upgrade, now)).unwrap_or_default(),
-        }
+            waits: known(&mut unread, "who waits", store.waiters(MOST_WAITERS, now)).unwrap_or_default(),
+            disk: known(&mut unread, "what groups take on the disk", largest(&store)).unwrap_or_default(),
+            channels: known(&mut unread, "the channels", channels_of(context, &store).await)
+                .unwrap_or_default(),
+            upgraded: known(&mut unread, "the last upgrade", store.upgrade())
+                .flatten()
+                .map(|upgrade| told(&upgrade, now))
+                .unwrap_or_default(),
+        };
+        (waits, unread)
     }
 }
 
@@ -172,17 +183,19 @@ fn told(upgrade: &Upgrade, now: Time) -> Vec<String> {
 }
 
 /// Returns the groups that take most on the disk; those that take next to nothing are left out.
-fn largest(store: &Store) -> Vec<Weighed> {
-    let rows = store.largest_groups(MOST_WEIGHED).unwrap_or_default();
+fn largest(store: &Store) -> Result<Vec<Weighed>, StoreError> {
+    let rows = store.largest_groups(MOST_WEIGHED)?;
     let weighed = rows.into_iter().filter(|(_, disk, _)| disk.all() >= WORTH_A_LINE);
-    weighed.map(|(group, disk, weighed_at)| Weighed { group, weighed_at, disk: Disk::of(&disk) }).collect()
+    Ok(weighed
+        .map(|(group, disk, weighed_at)| Weighed { group, weighed_at, disk: Disk::of(&disk) })
+        .collect())
 }
 
-/// Returns how every channel stands; none where the settings or the store can't be read, which is told elsewhere.
-async fn channels_of(context: &Context, store: &Store) -> Vec<channels::Row> {
+/// Returns how every channel stands; none where the settings can't be read, which is told elsewhere.
+async fn channels_of(context: &Context, store: &Store) -> Result<Vec<channels::Row>, StoreError> {
     match context.config() {
-        Ok(config) => channels::rows(&config, store).await.unwrap_or_default(),
-        Err(_) => Vec::new(),
+        Ok(config) => channels::rows(&config, store).await,
+        Err(_) => Ok(Vec::new()),
     }
 }
 
@@ -214,12 +227,22 @@ impl StatusCommand {
 async fn run(context: &Context) -> CliResult {
     let (state, problem) = match Client::status(&context.root).await {
         Ok(status) => {
-            let mut shown = Shown {
-                status: *status,
-                program: env!("CARGO_PKG_VERSION"),
-                waits: Waits::of(context).await,
-            };
-            if let Err(why) = app::check_version(&context.root) {
+            let (waits, mut unread) = Waits::of(context).await;
+            let version = app::check_version(&context.root);
+            if version.is_ok()
+                && let Err(why) = context.store()
+            {
+                unread.push(Problem::Unreadable { what: "the store", why: why.to_string() });
+            }
+            let mut shown = Shown { status: *status, program: env!("CARGO_PKG_VERSION"), waits };
+            for finding in sort_out(unread) {
+                if !shown.status.findings.contains(&finding) {
+                    shown.status.problems.push(finding.text.clone());
+                    shown.status.findings.push(finding);
+                    shown.status.state = Health::Degraded;
+                }
+            }
+            if let Err(why) = version {
                 shown.status.problems.push(why.to_string());
                 shown.status.state = Health::Degraded;
             }
@@ -233,7 +256,9 @@ async fn run(context: &Context) -> CliResult {
     };
     let held = context.store().ok().and_then(|store| store.holds().ok());
     let held: Option<Vec<String>> = held.map(|holds| holds.iter().map(shown).collect());
-    let found = look(context).await;
+    let (waits, unread) = Waits::of(context).await;
+    let mut found = look(context).await;
+    found.extend(unread);
     let first = found.iter().any(Problem::keeps_from_starting);
     let problem = problem.unwrap_or_else(|| {
         let first = if first { " after you fix the problem below that keeps it from starting" } else { "" };
@@ -248,7 +273,7 @@ async fn run(context: &Context) -> CliResult {
             "groups": null, "running": null, "waiting": null, "outbox_pending": null, "dead": null,
             "stale_recoveries_24h": null, "approvals_pending": null, "page": null, "held": held, "problems": problems, "findings": findings,
         }),
-        waits: Waits::of(context).await,
+        waits,
     };
     print(context, &status, &status.waits, &findings)?;
     Err(Failure::Quiet(3))

@@ -20,20 +20,19 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{Keeping, Machine, Problems, Sight, Sights, keeper, metrics};
+use super::{Keeping, Machine, Problems, Sight, Sights, keeper, metrics, problems};
 use crate::{
     channels::local::{self, Local},
     domain::{
-        heard::approvals,
         host::{
             audit::Origin,
             errors::chain,
             metrics::{Latency, text as metrics_text},
-            problems::Finding,
+            problems::{Finding, sort_out},
         },
         states::SandboxName,
     },
-    ops::{self, Answer, By, Op, OpError},
+    ops::{Answer, By, Op, OpError},
     store::Store,
     system::{clock, process},
 };
@@ -111,7 +110,7 @@ words! {
     }
 }
 
-/// How the daemon is.
+/// How the daemon is. A number that can't be read is `None`, and one of the problems says so.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Status {
     pub state: Health,
@@ -119,17 +118,17 @@ pub struct Status {
     pub pid: u32,
     pub version: String,
     pub since: String,
-    pub groups: usize,
+    pub groups: Option<usize>,
     /// Runs under way.
-    pub running: usize,
+    pub running: Option<usize>,
     /// Conversations (a group, a chat and a thread of it) in which something waits to be given to an agent.
-    pub waiting: usize,
-    pub outbox_pending: i64,
-    pub dead: i64,
-    pub stale_recoveries_24h: i64,
+    pub waiting: Option<usize>,
+    pub outbox_pending: Option<i64>,
+    pub dead: Option<i64>,
+    pub stale_recoveries_24h: Option<i64>,
     /// Questions that wait for an answer; see `g2 approvals list`.
     #[serde(default)]
-    pub approvals_pending: usize,
+    pub approvals_pending: Option<usize>,
     /// `docker` or `process`.
     pub sandbox: SandboxName,
     /// The address of the operator's page; `None`: it is off, or can't be served.
@@ -139,7 +138,7 @@ pub struct Status {
     pub obstacle: Option<String>,
     /// What is held: groups, and files as `GROUP/BOX/NAME`.
     #[serde(default)]
-    pub held: Vec<String>,
+    pub held: Option<Vec<String>>,
     pub problems: Vec<String>,
     /// The same, with what each is called, what it is about and how to mend it.
     #[serde(default)]
@@ -449,39 +448,33 @@ pub async fn metrics(desk: &Desk) -> Result<String, crate::store::StoreError> {
 
 /// Returns how the daemon is.
 async fn status(desk: &Desk) -> Status {
-    let findings = desk.problems.look().await;
-    let mut problems: Vec<String> = findings.iter().map(|finding| finding.text.clone()).collect();
-    let mut count = |what: &str, value: Result<i64, crate::store::StoreError>| match value {
-        Ok(n) => n,
-        Err(error) => {
-            problems.push(format!("{what} can't be read: {}", chain(&error)));
-            0
+    let mut findings = desk.problems.look().await;
+    let (counts, unread) = problems::count(&desk.store, clock::now()).await;
+    // The look may have been just in time.
+    for finding in sort_out(unread) {
+        if !findings.contains(&finding) {
+            findings.push(finding);
         }
-    };
-    let day = clock::now().plus_ms(-24 * 3_600_000);
-    let outbox_pending = count("the outbox", desk.store.outbox_pending().await);
-    let dead = count("the receipts", desk.store.dead_commands());
-    let stale = count("the runs", desk.store.stale_recoveries(day).map(|(count, _)| count));
-    let open = desk.store.approvals(false).await.unwrap_or_default();
-    let approvals_pending =
-        open.iter().filter(|approval| approval.state == approvals::State::Pending).count();
+    }
+    findings.sort_by_key(|finding| finding.severity);
+    let problems: Vec<String> = findings.iter().map(|finding| finding.text.clone()).collect();
     Status {
         state: if problems.is_empty() { Health::Healthy } else { Health::Degraded },
         instance: desk.instance.clone(),
         pid: std::process::id(),
         version: env!("CARGO_PKG_VERSION").into(),
         since: desk.since.to_string(),
-        groups: desk.store.groups().await.map_or(0, |g| g.len()),
-        running: desk.store.active_runs().map_or(0, |r| r.len()),
-        waiting: desk.store.waiting_lanes().map_or(0, |w| w.len()),
-        outbox_pending,
-        dead,
-        stale_recoveries_24h: stale,
-        approvals_pending,
+        groups: counts.groups,
+        running: counts.running,
+        waiting: counts.waiting,
+        outbox_pending: counts.outbox_pending,
+        dead: counts.dead,
+        stale_recoveries_24h: counts.stale_recoveries_24h,
+        approvals_pending: counts.approvals_pending,
         sandbox: desk.problems.sandbox,
         page: desk.page.get(),
         obstacle: desk.machine.obstacle().map(|obstacle| obstacle.to_string()),
-        held: desk.store.holds().unwrap_or_default().iter().map(ops::ipc::shown).collect(),
+        held: counts.held,
         problems,
         findings,
     }

@@ -24,14 +24,17 @@ use crate::{
     },
     root::HeldParts,
     store::Store,
+    system::clock,
 };
 
+mod counts;
 mod engine;
 mod groups;
 mod machine;
 mod rows;
 mod settings;
 
+pub use counts::{count, known};
 pub use engine::look_at_image;
 pub use groups::{remedy, scripts_set};
 pub use machine::wanted_files;
@@ -101,10 +104,13 @@ pub async fn run(problems: Arc<Problems>) {
 }
 
 impl Problems {
-    /// Returns what the last look found.
+    /// Returns what the last look found, and whether changes can be stored now: nothing else brings about a look then.
     #[must_use]
     pub fn last(&self) -> Vec<Finding> {
-        sort_out(self.known.lock().unwrap_or_else(PoisonError::into_inner).clone())
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        known.retain(|problem| !matches!(problem, Problem::StoreWaits(_)));
+        known.extend(self.store.held_up().map(Problem::StoreWaits));
+        sort_out(known)
     }
 
     /// Looks for problems, and logs those that are new or gone since the last look.
@@ -157,13 +163,13 @@ pub async fn gather(view: &View<'_>) -> Vec<Problem> {
     settings::environment(view, &mut found);
     let mut groups = Vec::new();
     if let Some(store) = view.store {
-        match store.groups().await {
-            Ok(all) => groups = all,
-            Err(error) => found.push(Problem::Unreadable { what: "the groups", why: chain(&error) }),
+        found.extend(store.held_up().map(Problem::StoreWaits));
+        if let Some(all) = known(&mut found, "the groups", store.groups().await) {
+            groups = all;
+            groups::launchable(view, &groups, &mut found);
+            groups::scripts(view, &groups, &mut found);
+            groups::heartbeats(view, &groups, &mut found);
         }
-        groups::launchable(view, &groups, &mut found);
-        groups::scripts(view, &groups, &mut found);
-        groups::heartbeats(view, &groups, &mut found);
         rows::backup(view, store, &mut found);
         rows::held_back(store, &mut found).await;
         rows::hearing(store, &mut found).await;
@@ -175,6 +181,7 @@ pub async fn gather(view: &View<'_>) -> Vec<Problem> {
             why,
         }));
         rows::ledger(store, &mut found);
+        found.extend(count(store, clock::now()).await.1);
     }
     machine::open_files(view, groups.len(), &mut found);
     let unwatched = view.daemon.map(|daemon| daemon.machine.unwatched().clone()).unwrap_or_default();

@@ -6,6 +6,8 @@ use serde_json::{Value, json};
 
 use crate::support::{Root, wait_for};
 
+mod store;
+
 /// The codes of what `status` finds, worst first, and its exit code.
 fn found(root: &Root) -> (Vec<String>, Option<i32>) {
     let status = root.json(&["status"]);

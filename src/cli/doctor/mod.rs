@@ -10,7 +10,10 @@ use clap::Args;
 use super::{CliResult, Context, Failure, confirm::Yes, image, out, show};
 use crate::{
     config::{Config, ConfigError},
-    domain::{host::problems::Finding, rows::Group},
+    domain::{
+        host::problems::{Finding, sort_out},
+        rows::Group,
+    },
     loops::{
         control,
         problems::{self, View},
@@ -195,12 +198,16 @@ pub(in crate::cli) async fn look(context: &Context, image: Option<String>) -> Ve
     rows.extend(found);
     let (found, daemon) = daemon::check(&root).await;
     rows.extend(found);
-    let groups = match &store {
-        Some(store) => store.groups().await.unwrap_or_default(),
-        None => Vec::new(),
-    };
+    let (mut groups, mut unread) = (Vec::new(), Vec::new());
+    if let Some(store) = &store {
+        groups = problems::known(&mut unread, "the groups", store.groups().await).unwrap_or_default();
+    }
     let mut problems = match &daemon {
-        Some(daemon) => daemon.findings.clone(),
+        Some(daemon) => {
+            let of_daemon = daemon.findings.iter().cloned();
+            let ours = sort_out(unread).into_iter().filter(|one| !daemon.findings.contains(one));
+            of_daemon.chain(ours).collect()
+        }
         None => {
             let store = store.as_ref();
             problems::look(&View { config: &config, root: &root, store, closed: None, daemon: None }).await

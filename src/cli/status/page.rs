@@ -130,7 +130,12 @@ fn waiting(facts: &Facts<'_>) -> String {
         some("approvals_pending").map(|n| and_command(&counted(n, "question"), n, "g2 approvals list")),
     ];
     let parts: Vec<String> = parts.into_iter().flatten().collect();
-    if parts.is_empty() { "nothing".into() } else { parts.join("; ") }
+    let is_known = ["messages_waiting", "files_waiting"].iter().all(|name| facts.number(name).is_some());
+    match parts.is_empty() {
+        true if is_known => "nothing".into(),
+        true => "not known".into(),
+        false => parts.join("; "),
+    }
 }
 
 /// Who waits for what.
@@ -189,7 +194,7 @@ mod tests {
         let status = json!({
             "state": "healthy", "since": "2026-11-23T08:50:00.000Z", "version": "1.0.0", "program": "1.1.0", "pid": 12, "sandbox": "docker",
             "groups": 3, "running": 0, "dead": 0, "problems": [], "held": [], "waits": [], "failed_24h": 0, "given_up_24h": 1,
-            "last_answer_at": "2026-11-23T11:57:00.000Z", "messages_waiting": 0,
+            "last_answer_at": "2026-11-23T11:57:00.000Z", "messages_waiting": 0, "files_waiting": 0,
         });
         assert_eq!(
             shown(&status, &[]),

@@ -70,13 +70,15 @@ fn headline(view: &View, screen: &Screen, colours: bool) -> Line<'static> {
         1 => ", 1 problem (`g2 status`)".into(),
         n => format!(", {n} problems (`g2 status`)"),
     };
+    let or_unknown = |count: Option<i64>| count.map_or_else(|| "?".to_owned(), |n| n.to_string());
+    let of_many = |count: Option<usize>| or_unknown(count.and_then(|n| i64::try_from(n).ok()));
     let rest = format!(
         ": up for {}, {} at work, {} waiting, {} to send, {} to approve{problems}",
         up.unwrap_or_else(|| "?".into()),
-        status.running,
-        status.waiting,
-        status.outbox_pending,
-        status.approvals_pending
+        of_many(status.running),
+        of_many(status.waiting),
+        or_unknown(status.outbox_pending),
+        of_many(status.approvals_pending)
     );
     let state = Span::styled(
         format!("g2 is {}", status.state.as_str()),

@@ -4,7 +4,7 @@
 #[must_use]
 pub fn page(check: &str) -> Option<&'static str> {
     Some(match check {
-        "root" | "settings" | "store" | "stored" | "secrets" | "search_index" => {
+        "root" | "settings" | "store" | "store_writer" | "stored" | "secrets" | "search_index" => {
             "docs/troubleshooting.md#root-and-store"
         }
         "lock" | "socket" | "holds" | "stale_runs" | "runs" | "commands" => {

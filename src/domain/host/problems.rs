@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use ipc_handlers::{Folder, Time};
 use serde::{Deserialize, Serialize};
 
-use super::{held_back::HeldCount, prune::DAY_MS};
+use super::{held_back::HeldCount, prune::DAY_MS, writing};
 use crate::{
     platforms::channels::{Connection, Lamp},
     rows::ChannelState,
@@ -126,6 +126,8 @@ pub enum Problem {
     Root(RootFault),
     /// The store can't be opened.
     StoreClosed { why: String },
+    /// Changes can't be stored, so all work waits.
+    StoreWaits(writing::HeldUp),
     /// The settings can't be used, and there is no daemon that goes on with those of its start.
     NoSettings { why: String },
     /// Agents would run without any sandbox, which the settings do not allow. `what` would run so.

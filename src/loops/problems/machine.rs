@@ -1,6 +1,6 @@
 //! The machine: disk space and open files.
 
-use super::View;
+use super::{View, known};
 use crate::{
     domain::host::{
         disk::{self, Admission, Disk, Space},
@@ -23,7 +23,8 @@ pub(super) fn disk(view: &View<'_>, found: &mut Vec<Problem>) {
     let (free_inodes, inodes) = crate::system::disk::inodes(&data);
     let wanted = view.config.limits.min_free_bytes;
     let path = data.display().to_string();
-    let inside = view.store.and_then(|store| store.size().ok()).map_or(0, |size| size.free);
+    let size = view.store.map(|store| known(found, "the size of the store", store.size()));
+    let inside = size.flatten().map_or(0, |size| size.free);
     let disk = Disk { free, inside, wanted, free_inodes, all_inodes: inodes };
     if disk::space(&Disk { free_inodes: 0, all_inodes: 0, ..disk }) != Space::Enough {
         let stopped = view

@@ -2,14 +2,17 @@
 
 use ipc_handlers::Folder;
 
-use super::{Failing, Finding, HeldUp, Problem, Resting};
+use super::{
+    super::writing::{HeldUp, Obstacle},
+    Failing, Finding, Problem, Resting,
+};
 
 use Problem::{
     AnswersTwice, Aside, Backup, Channel, Disk, Engine, GivenUp, GroupFolder, GroupSettings, Heartbeat, Held,
     HeldBack, Index, Inodes, MainGroups, ManyQuestions, MountList, NoImage, NoKey, NoModelKey, NoSettings,
     NobodyIsAsked, NotSaid, OpenFiles, OtherClaude, Pattern, Remains, Restart, Rests, Root, RunsFail, Script,
-    Secrets, SenderList, Settings, StoreClosed, Stored, TaskHalted, Unreadable, Unsandboxed, Unusable,
-    Unwatched, Upstream, Zone,
+    Secrets, SenderList, Settings, StoreClosed, StoreWaits, Stored, TaskHalted, Unreadable, Unsandboxed,
+    Unusable, Unwatched, Upstream, Zone,
 };
 
 /// A rest from here on is no pause between two attempts, ms.
@@ -19,7 +22,8 @@ impl Problem {
     /// Whether `other` only follows from this one, and needs no fix of its own.
     fn explains(&self, other: &Self) -> bool {
         match (self, other) {
-            (Engine { .. }, NoImage { .. } | OtherClaude { .. }) => true,
+            (Engine { .. }, NoImage { .. } | OtherClaude { .. })
+            | (Disk { .. }, StoreWaits(HeldUp { by: Obstacle::NoRoom, .. })) => true,
             (
                 RunsFail(Failing { task: None, group, .. }),
                 RunsFail(Failing { group: of, task: Some(_), .. }),
@@ -47,9 +51,10 @@ impl Problem {
             GroupSettings { group: of, .. } | GroupFolder { group: of, .. } | Aside { group: of, .. } => {
                 of == group
             }
-            Stored { group: of, held_up, .. } => of == group && *held_up == HeldUp::Stopped,
+            Stored { group: of, held_up, .. } => of == group && *held_up == super::HeldUp::Stopped,
             Root(_)
             | StoreClosed { .. }
+            | StoreWaits(_)
             | NoSettings { .. }
             | Unsandboxed { .. }
             | Upstream { .. }
@@ -104,6 +109,7 @@ impl Problem {
                 Unreadable { .. },
                 Disk { .. }
                 | Inodes { .. }
+                | StoreWaits(_)
                 | Engine { .. }
                 | Root(_)
                 | Upstream { .. }

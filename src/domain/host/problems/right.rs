@@ -3,11 +3,12 @@
 use super::Finding;
 
 /// Each kind of problem that is looked for, and how it reads where there is none. `About` says what it is read from.
-const LOOKED_FOR: [(&str, About, &str); 40] = {
+const LOOKED_FOR: [(&str, About, &str); 41] = {
     use About::{Engine, Room, Settings, Store, World};
     [
         ("root", World, "the root is whole, and can be written"),
         ("store", World, "the store can be read and written"),
+        ("store_writer", World, "nothing keeps changes from being stored"),
         ("settings", Settings, "the settings can be used, and none waits for a restart"),
         ("sandbox", World, "no agent runs without a sandbox that the settings ask for"),
         ("secrets", World, "nobody else can read files of secrets"),

@@ -3,7 +3,7 @@ use ipc_handlers::Folder;
 use super::{super::screen::acts, causes::in_order, *};
 use Problem::{
     Disk, Engine, GroupFolder, GroupSettings, Held, Inodes, NoImage, NoKey, NoModelKey, Rests, RunsFail,
-    Unreadable, Zone,
+    StoreWaits, Unreadable, Zone,
 };
 
 fn held(count: usize) -> Problem {
@@ -151,6 +151,14 @@ fn a_cause_is_named_once_and_what_follows_from_it_is_not() {
         (vec![GroupFolder { group: main(), path: path.clone() }], &["group_folder"]),
     ] {
         let found = sort_out([cause, follows()].concat());
+        assert_eq!(found.iter().map(|f| &*f.code).collect::<Vec<_>>(), codes, "{found:#?}");
+    }
+    // A disk without room is one problem; the lock that another program holds is another one.
+    let waits = |by| StoreWaits(writing::HeldUp { since: now, by });
+    for (by, codes) in
+        [(writing::Obstacle::NoRoom, &["disk"][..]), (writing::Obstacle::Lock, &["disk", "store_writer"])]
+    {
+        let found = sort_out(vec![disk(vec![]), waits(by)]);
         assert_eq!(found.iter().map(|f| &*f.code).collect::<Vec<_>>(), codes, "{found:#?}");
     }
     // A task's failures are its own.

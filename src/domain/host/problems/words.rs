@@ -3,8 +3,8 @@
 use ipc_handlers::Folder;
 
 use super::{
-    super::screen::acts, Arrived, Failing, Finding, Halted, HeldUp, Problem, Resting, RootFault, Severity,
-    TaskTrouble, Unsaid,
+    super::{screen::acts, writing},
+    Arrived, Failing, Finding, Halted, HeldUp, Problem, Resting, RootFault, Severity, TaskTrouble, Unsaid,
 };
 use crate::runs::heartbeat::FILE;
 
@@ -15,8 +15,8 @@ use Problem::{
     AnswersTwice, Aside, Backup, Channel, Disk, Engine, GivenUp, GroupFolder, GroupSettings, Heartbeat, Held,
     HeldBack, Index, Inodes, MainGroups, ManyQuestions, MountList, NoImage, NoKey, NoModelKey, NoSettings,
     NobodyIsAsked, NotSaid, OpenFiles, OtherClaude, Pattern, Remains, Restart, Rests, Root, RunsFail, Script,
-    Secrets, SenderList, Settings, StoreClosed, Stored, TaskHalted, Unreadable, Unsandboxed, Unusable,
-    Unwatched, Upstream, Zone,
+    Secrets, SenderList, Settings, StoreClosed, StoreWaits, Stored, TaskHalted, Unreadable, Unsandboxed,
+    Unusable, Unwatched, Upstream, Zone,
 };
 
 impl Problem {
@@ -36,6 +36,10 @@ impl Problem {
                 format!("the store can't be opened: {}", quote(why)),
                 "`g2 doctor` says more; restore a backup if the store is damaged, install the newer g2 if that wrote it".into(),
             ),
+            StoreWaits(held_up) => {
+                let (text, fix) = held_up.words();
+                ("store_writer", String::new(), Fail, text, fix)
+            }
             NoSettings { why } => (
                 "settings",
                 String::new(),
@@ -438,6 +442,34 @@ impl Problem {
             ),
         };
         Finding { code: code.into(), about: quote(&about), severity, text, fix: quote(&fix) }
+    }
+}
+
+impl writing::HeldUp {
+    fn words(&self) -> (String, String) {
+        use writing::Obstacle::{Fault, Lock, NoRoom, Slow};
+        let since = self.since;
+        let (text, fix) = match &self.by {
+            Lock => (
+                format!(
+                    "another program holds the lock of the store (data/g2.sqlite), at least since {since}"
+                ),
+                "end that program, or what it does with the store: a `sqlite3` shell, a backup tool (`fuser -v data/g2.sqlite` names those that have it open)",
+            ),
+            NoRoom => (
+                format!("the disk has had no room for changes of the store since {since}"),
+                "free some space",
+            ),
+            Fault(why) => (
+                format!("every change of the store has failed since {since}: {}", quote(why)),
+                "look at its disk (`journalctl -k`); G2 tries again by itself",
+            ),
+            Slow => (
+                format!("the store has been at one change since {since}"),
+                "look at its disk (`journalctl -k`), then at the log; a daemon that stays so is better started again",
+            ),
+        };
+        (format!("{text}; commands and messages wait, and none is lost"), fix.into())
     }
 }
 
