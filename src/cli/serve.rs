@@ -15,7 +15,8 @@ use crate::{
     config::Taken,
     domain::host::errors::chain,
     loops::control::Leave,
-    store::Store,
+    store::{Store, is_disk_full, is_locked},
+    system::clock,
 };
 
 /// Runs the daemon until a signal asks it to stop; a second signal ends it at once.
@@ -53,8 +54,13 @@ pub(super) async fn serve(context: &Context) -> CliResult {
     tracing::info!("stopped");
     match failed {
         None => Ok(()),
-        Some(why) => Err(Failure::Failed(anyhow::anyhow!("our own fault: {why}; see the log"))),
+        Some(why) => Err(broken(&why)),
     }
+}
+
+/// A daemon failed, for this reason.
+pub(super) fn broken(why: &str) -> Failure {
+    Failure::Failed(anyhow::anyhow!("our own fault: {why}; see the log"))
 }
 
 pub(super) const EXAMPLES: &str = "\
@@ -199,15 +205,25 @@ fn tell_manager(state: NotifyState<'_>) {
     }
 }
 
-/// Tells the service manager's watchdog that we live, as long as the store answers: a daemon that can't read its store
-/// is better started again.
+/// Tells the service manager's watchdog that we live, as long as changes are stored: a daemon that can't store any is better
+/// started again. While another program holds the store's lock, or its disk is full, that would help nobody.
 async fn watch_over(store: Store) {
     let Some(every) = sd_notify::watchdog_enabled() else { return };
-    let mut tick = tokio::time::interval((every / 2).max(Duration::from_millis(10)));
+    // A disk that is slow for as long as one of these is not missed.
+    let mut tick = tokio::time::interval((every / 3).max(Duration::from_millis(10)));
     tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    let is_held_up = || store.held_up().is_some_and(|held_up| held_up.by.outlives_us());
     loop {
         tick.tick().await;
-        if store.outbox_pending().await.is_ok() {
+        let mut beat = std::pin::pin!(store.beat(clock::now()));
+        let stored = loop {
+            tokio::select! {
+                stored = &mut beat => break stored,
+                // Others wait before it.
+                _ = tick.tick() => if is_held_up() { tell_manager(NotifyState::Watchdog) },
+            }
+        };
+        if stored.map_or_else(|error| is_locked(&error) || is_disk_full(&error), |()| true) {
             tell_manager(NotifyState::Watchdog);
         }
     }

@@ -5,7 +5,7 @@ use clap::Args;
 use super::{
     CliResult, Context, Failure,
     client::Client,
-    serve::{Signals, stop},
+    serve::{Signals, broken, stop},
     speaker,
     talk::Talk,
 };
@@ -38,18 +38,24 @@ impl Up {
         if standing(&context.root) != Standing::Nothing {
             app::check_root(&context.root)?;
         }
-        let daemon = tokio::select! {
+        let mut daemon = tokio::select! {
             started = Daemon::start(context.root.clone(), context.config()?) => started?,
             () = signals.next() => return Ok(()),
         };
         signals.lead_to(&daemon);
         let about = about(context, daemon.sandbox.as_str()).await?;
         let mut asked = daemon.leave_asked();
+        let log = context.log.follow(daemon.config.follow());
         let outcome = tokio::select! {
             _ = asked.wait() => Ok(()),
             outcome = self.talk(context, about) => outcome,
-            () = context.log.follow(daemon.config.follow()) => Ok(()),
+            () = log => Ok(()),
             () = signals.next() => Ok(()),
+            why = daemon.has_failed() => {
+                // Agents are left to the next start: what would have them leave may be what has failed.
+                stop(&mut signals, daemon.stop()).await;
+                return Err(broken(&why));
+            }
         };
         // Nobody is left to talk to the agents: none stays behind, not even one in a container that would outlive us.
         stop(&mut signals, daemon.retire()).await;

@@ -17,7 +17,7 @@ use std::{
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
-use crate::support::{DEADLINE, Daemon, Docked, Root, docker, wait_for};
+use crate::support::{DEADLINE, Daemon, Docked, Root, docker, fail_points, wait_for};
 
 fn signal(pid: u32, signal: Signal) {
     kill_process(Pid::from_raw(i32::try_from(pid).unwrap()).unwrap(), signal).unwrap();
@@ -59,6 +59,55 @@ fn the_manager_hears_that_we_are_ready_once_the_socket_answers_then_that_we_live
     signal(daemon.pid(), Signal::TERM);
     while manager.hear() != "STOPPING=1" {}
     assert_eq!(daemon.wait(), Some(0));
+}
+
+/// Has the store's writer stand still with a change in hand.
+#[test]
+fn a_daemon_whose_store_takes_no_change_any_more_is_not_told_to_live() {
+    if !fail_points() {
+        return;
+    }
+    let root = Root::new("");
+    let manager = Manager::of(&root);
+    let daemon = root.spawn(&[
+        ("NOTIFY_SOCKET", &manager.1),
+        ("WATCHDOG_USEC", "200000"),
+        ("G2_FAILPOINT", "store.beat:3:pause"),
+    ]);
+    // It answers all the while, and says what is the matter.
+    let status = wait_for("status to name it", || {
+        let status = root.json(&["status"]);
+        (status["findings"][0]["code"] == "store_writer").then_some(status)
+    });
+    assert_eq!(status["state"], "degraded", "{status}");
+    signal(daemon.pid(), Signal::TERM);
+    let mut heard = Vec::new();
+    while heard.last().is_none_or(|last| last != "STOPPING=1") {
+        heard.push(manager.hear());
+    }
+    assert_eq!(heard, ["READY=1", "WATCHDOG=1", "WATCHDOG=1", "STOPPING=1"]);
+    daemon.kill();
+}
+
+#[test]
+fn a_daemon_that_waits_for_another_program_to_unlock_the_store_is_told_to_live() {
+    let root = Root::new("");
+    let manager = Manager::of(&root);
+    let daemon = root.spawn(&[("NOTIFY_SOCKET", &manager.1), ("WATCHDOG_USEC", "200000")]);
+    assert_eq!(manager.hear(), "READY=1");
+    let other = root.lock_store();
+    wait_for("status to name it", || {
+        (root.json(&["status"])["findings"][0]["code"] == "store_writer").then_some(())
+    });
+    // What came before was said before.
+    manager.0.set_nonblocking(true).unwrap();
+    while manager.0.recv(&mut [0; 1000]).is_ok() {}
+    manager.0.set_nonblocking(false).unwrap();
+    for _ in 0..3 {
+        assert_eq!(manager.hear(), "WATCHDOG=1");
+    }
+    other.execute_batch("ROLLBACK").unwrap();
+    assert_eq!(daemon.terminate(), Some(0));
 }
 
 #[test]
@@ -200,8 +249,19 @@ fn a_message_that_waited_for_the_engine_is_answered_when_it_comes() {
 
 /// `g2 up`, or another command that reads lines, fed by a pipe.
 fn fed(root: &Root, command: &[&str], lines: &str) -> (Option<i32>, String, String) {
+    fed_with(root, command, lines, &[])
+}
+
+/// The same, with more in its environment.
+fn fed_with(
+    root: &Root,
+    command: &[&str],
+    lines: &str,
+    environment: &[(&str, &str)],
+) -> (Option<i32>, String, String) {
     let mut child: Child = root
         .command(command)
+        .envs(environment.iter().copied())
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -227,6 +287,22 @@ fn up_answers_each_line_on_stdout_and_ends() {
     assert_eq!(texts, ["one", "two", "three"]);
     let active = root.rows(&["runs", "list"]).iter().filter(|run| run["ended_at"].is_null()).count();
     assert_eq!(active, 0);
+}
+
+#[test]
+fn up_ends_with_an_error_when_a_loop_of_the_daemon_in_it_has_failed() {
+    if !fail_points() {
+        return;
+    }
+    let root = Root::new("");
+    let (code, said, log) =
+        fed_with(&root, &["up"], "hello\n", &[("G2_FAILPOINT", "message.judged:1:panic")]);
+    assert_eq!((code, said.as_str()), (Some(1), ""), "{log}");
+    assert!(log.contains("our own fault: a loop failed"), "{log}");
+    // The next one answers what was left.
+    let daemon = root.serve();
+    wait_for("the answer", || (root.said("local:main") == ["echo: hello"]).then_some(()));
+    assert_eq!(daemon.terminate(), Some(0));
 }
 
 #[test]
