@@ -5,6 +5,7 @@
 #   container/build.sh --offline [IMAGE]   a small Debian and Claude Code, without a registry: needs root, debootstrap, npm
 #   container/build.sh --bare [IMAGE]      the runner alone, for the built-in scripted agent
 #
+# The small Debian comes from the address in G2_DEBIAN_MIRROR, otherwise from the mirror of this machine's own apt.
 # IMAGE is g2-agent:latest unless it is said. Needs cargo and Docker. `g2 image build` runs this file, too: it lays the
 # runner beside it, in agent/, and then no cargo is needed.
 set -eu
@@ -12,7 +13,7 @@ set -eu
 kind=full
 case ${1:-} in
   --offline | --bare) kind=${1#--} && shift ;;
-  -*) sed -n '2,9s/^# \{0,1\}//p' "$0" && exit 2 ;;
+  -*) sed -n '2,10s/^# \{0,1\}//p' "$0" && exit 2 ;;
 esac
 image=${1:-g2-agent:latest}
 here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
@@ -54,11 +55,9 @@ debian() {
     say "a small Debian with Claude Code $claude: as the last time ($base)"
     return
   fi
-  say "Claude Code $claude, from the npm registry"
+  mirror=$("$here/mirror.sh" "$suite")
+  say "Claude Code $claude, by npm"
   "$here/claude.sh" "$cache/$claude" >&2
-  mirror=$(apt-get indextargets --format '$(ORIGIN) $(CODENAME) $(REPO_URI)' 2>/dev/null |
-    sed -n "s/^Debian $suite //p" | head -n 1)
-  mirror=${mirror:-http://deb.debian.org/debian}
   say "a small Debian ($suite), from $mirror: this takes about a minute"
   # A folder of its own: the work folder is closed to others, and the image's root must not be.
   root=$work/root

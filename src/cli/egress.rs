@@ -22,7 +22,7 @@ refused, and listed by `g2 egress list`. Addresses of this machine and of its ne
 reached.
 
 Examples:
-  g2 egress allow registry.npmjs.org --group main
+  g2 egress allow api.example.com --group main
   g2 egress list --group main";
 
 const LISTED: &str = "\
@@ -41,8 +41,8 @@ HOST or HOST:PORT is a name or an address; without a port, ports 80 and 443. *.H
 names below HOST, and not for HOST. A rule holds at once, also for a live run.
 
 Examples:
-  g2 egress allow registry.npmjs.org --group main
-  g2 egress allow '*.github.com:443' --group main";
+  g2 egress allow api.example.com --group main
+  g2 egress allow '*.example.org:443' --group main";
 
 const DENIED: &str = "\
 HOST or HOST:PORT is a name or an address; without a port, all ports. *.HOST stands for all names
@@ -57,7 +57,7 @@ Afterwards the host is treated as if there was no such rule of the group. Open c
 other rule allows are closed.
 
 Examples:
-  g2 egress remove '*.github.com:443' --group main";
+  g2 egress remove '*.example.org:443' --group main";
 
 #[derive(Debug, Subcommand)]
 #[command(after_help = EXPLAINED)]

@@ -23,9 +23,10 @@ mod daemon;
 pub use daemon::build_daemon;
 
 /// The script, and the files that it reads.
-const FILES: [(&str, &str); 3] = [
+const FILES: [(&str, &str); 4] = [
     ("build.sh", include_str!("../../container/build.sh")),
     ("claude.sh", include_str!("../../container/claude.sh")),
+    ("mirror.sh", include_str!("../../container/mirror.sh")),
     ("Dockerfile", include_str!("../../container/Dockerfile")),
 ];
 /// The largest file that may be a runner, bytes.

@@ -141,3 +141,51 @@ fn a_build_that_fails_says_so_and_leaves_nothing() {
     left.sort();
     assert_eq!(left, ["g2", "tools"]);
 }
+
+#[test]
+fn debian_comes_from_the_mirror_that_this_machine_s_apt_names() {
+    if Command::new("apt-get").arg("--version").output().is_err() {
+        eprintln!("skipped: there is no apt here");
+        return;
+    }
+    let place = tempfile::tempdir().unwrap();
+    let at = |name: &str| place.path().join(name);
+    fs::create_dir_all(at("parts")).unwrap();
+    fs::create_dir_all(at("lists/partial")).unwrap();
+    let settings = [
+        ("Dir::Etc::sourcelist", "list"),
+        ("Dir::Etc::sourceparts", "parts"),
+        ("Dir::State::lists", "lists"),
+    ];
+    let settings = settings.map(|(name, file)| format!("{name} \"{}\";\n", at(file).display()));
+    fs::write(at("apt.conf"), settings.concat()).unwrap();
+    fs::write(at("mirrors"), "https://one.example.org/debian\nhttps://two.example.org/debian\tpriority:2\n")
+        .unwrap();
+    let mirror = |list: &str, parts: &str, set: Option<&str>| {
+        fs::write(at("list"), list).unwrap();
+        fs::write(at("parts/own.sources"), parts).unwrap();
+        let mut script = Command::new(concat!(env!("CARGO_MANIFEST_DIR"), "/container/mirror.sh"));
+        script.arg("bookworm").env("APT_CONFIG", at("apt.conf")).env_remove("G2_DEBIAN_MIRROR");
+        let said = script.envs(set.map(|set| ("G2_DEBIAN_MIRROR", set))).output().unwrap();
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap().trim().to_owned();
+        said.status.success().then(|| text(said.stdout)).ok_or_else(|| text(said.stderr))
+    };
+    let of_list = format!("deb mirror+file:{} bookworm main\n", at("mirrors").display());
+    let of_others = "deb https://apt.example.com/linux/debian bookworm stable\n";
+    let parts = "Types: deb\nURIs: http://parts.example.org/debian\nSuites: bookworm bookworm-updates\nComponents: main\n";
+    for (list, parts, set, named) in [
+        (
+            "deb [arch=amd64] http://list.example.org/debian bookworm main\n",
+            "",
+            None,
+            "http://list.example.org/debian",
+        ),
+        (of_others, parts, None, "http://parts.example.org/debian"),
+        (&of_list, "", None, "https://one.example.org/debian"),
+        (&of_list, parts, Some("http://set.example.org/"), "http://set.example.org/"),
+    ] {
+        assert_eq!(mirror(list, parts, set).as_deref(), Ok(named), "{list}{parts}");
+    }
+    let none = mirror(of_others, "", None).unwrap_err();
+    assert!(none.contains("set G2_DEBIAN_MIRROR to the address of one"), "{none}");
+}

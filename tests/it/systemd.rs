@@ -254,12 +254,13 @@ fn systemd_image() -> Option<&'static str> {
     }
     if run_docker(&["image", "ls", "--quiet", IMAGE]).trim().is_empty() {
         let work = tempfile::tempdir().unwrap();
-        let mirror = "apt-get indextargets --format '$(ORIGIN) $(CODENAME) $(REPO_URI)' 2>/dev/null | sed -n 's/^Debian bookworm //p' | head -n 1";
+        let mirror = Path::new(env!("CARGO_MANIFEST_DIR")).join("container/mirror.sh");
         let made = Command::new("sh")
             .arg("-c")
             .arg(format!(
-                "mirror=$({mirror}); debootstrap --force-check-gpg --variant=minbase --include=systemd,systemd-sysv,dbus,dbus-user-session,libpam-systemd bookworm '{0}/root' \"${{mirror:-http://deb.debian.org/debian}}\" && tar -C '{0}/root' -c . | docker import - {IMAGE}; done=$?; rm -rf --one-file-system '{0}/root'; exit $done",
-                work.path().display()
+                "mirror=$('{1}' bookworm) || exit; debootstrap --force-check-gpg --variant=minbase --include=systemd,systemd-sysv,dbus,dbus-user-session,libpam-systemd bookworm '{0}/root' \"$mirror\" && tar -C '{0}/root' -c . | docker import - {IMAGE}; done=$?; rm -rf --one-file-system '{0}/root'; exit $done",
+                work.path().display(),
+                mirror.display()
             ))
             .stdout(Stdio::null())
             .status();

@@ -210,6 +210,45 @@ fn foreign_text_reaches_a_terminal_by_three_doors_only() {
     }
 }
 
+/// Users and machines have mirrors of their own: the repository names none, not even as an example.
+#[test]
+fn no_host_of_a_package_registry_is_named() {
+    // In pieces, so that this file names none.
+    let hosts = [
+        ["npm", "js.org"],
+        ["yarn", "pkg.com"],
+        ["crates", ".io"],
+        ["py", "pi.org"],
+        ["python", "hosted.org"],
+        ["ruby", "gems.org"],
+        ["deb.", "debian.org"],
+        ["archive.", "ubuntu.com"],
+        ["proxy.", "golang.org"],
+    ]
+    .map(|pieces| pieces.concat());
+    let mut folders = vec![top().to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            let name = path.file_name().unwrap().to_str().unwrap();
+            if path.is_dir() {
+                if !["target", ".git", "node_modules"].contains(&name) {
+                    folders.push(path);
+                }
+                continue;
+            }
+            // What cargo writes.
+            if name == "Cargo.lock" {
+                continue;
+            }
+            let Ok(text) = fs::read_to_string(&path) else { continue };
+            for host in &hosts {
+                assert!(!text.contains(host), "{} names {host}", path.display());
+            }
+        }
+    }
+}
+
 #[test]
 fn lints_are_expected_with_a_reason_and_never_allowed() {
     let allow = Regex::new(r"#!?\[allow\(").unwrap();

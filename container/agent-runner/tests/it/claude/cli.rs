@@ -72,7 +72,7 @@ fn build() -> PathBuf {
     path
 }
 
-/// Installs the native program from the npm registry, once, below `target/`.
+/// Installs the native program by npm, once, below `target/`.
 fn install() -> Result<(PathBuf, String), String> {
     if let Some(path) = env::var_os("G2_CLAUDE") {
         let output = Command::new(&path).arg("--version").output().map_err(|e| e.to_string())?;
