@@ -121,7 +121,7 @@ impl Trial {
                         self.wrong.push(LineError::TooLong.to_string());
                         return Err(Silence::Ended);
                     }
-                    Some(Err(LineError::Unreadable(why))) => self.wrong.push(why),
+                    Some(Err(LineError::Unreadable { why, .. })) => self.wrong.push(why),
                     None => match self.stdout.read(&mut buffer).await {
                         Ok(0) | Err(_) => return Err(Silence::Ended),
                         Ok(read) => self.lines.push(&buffer[..read]),

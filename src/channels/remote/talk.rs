@@ -2,7 +2,9 @@
 
 use std::io;
 
-use channel_protocol::{Down, Light, LineError, Lines, MOST_OPEN, State, Up, VERSION, line};
+use channel_protocol::{
+    Down, Event, EventKind, Light, LineError, Lines, MOST_OPEN, State, Up, VERSION, line,
+};
 use tokio::{
     io::AsyncReadExt as _,
     process::ChildStdout,
@@ -99,7 +101,7 @@ impl Talk<'_> {
                         heard = Instant::now();
                         self.hear(up).await
                     }
-                    Err(LineError::Unreadable(why)) => {
+                    Err(LineError::Unreadable { why, event }) => {
                         self.unreadable += 1;
                         if self.unreadable <= SHOWN {
                             tracing::warn!(
@@ -108,7 +110,14 @@ impl Talk<'_> {
                                 "a line of an adapter can't be read; it is passed over"
                             );
                         }
-                        None
+                        // Its adapter waits for the answer, and tells nothing more after 64 of them.
+                        match event {
+                            Some(n) => {
+                                let nothing = Event { n, kind: EventKind::Nothing, ..Event::default() };
+                                self.tell(n, Told::Event(Box::new(nothing))).await
+                            }
+                            None => None,
+                        }
                     }
                     Err(LineError::TooLong) => Some(Ended::Failed(LineError::TooLong.to_string())),
                 };

@@ -5,10 +5,12 @@
 //! The adapter's standard error is its log. The end of its standard input is the order to leave.
 
 mod down;
+mod json;
 mod lines;
 mod up;
 
 pub use down::{Amend, Button, Down, Fetch, File, Hint, LookFor, Send, Span, Start, Style};
+pub use json::{mended, read_json};
 pub use lines::{LONGEST_LINE, LineError, Lines, line, schema};
 pub use up::{
     Attached, Buttons, Can, Chat, ChatKind, Done, Event, EventKind, Format, Found, From, Hello, Kind, Light,

@@ -1,10 +1,10 @@
 //! Lines of the protocol, within bounds.
 
 use schemars::generate::SchemaSettings;
-use serde::{Serialize, de::DeserializeOwned};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
-use super::{Down, Up};
+use super::{Down, Up, json::read_json};
 
 /// The longest line, bytes, without its end.
 pub const LONGEST_LINE: usize = 1 << 20;
@@ -14,8 +14,25 @@ pub const LONGEST_LINE: usize = 1 << 20;
 pub enum LineError {
     #[error("a line is longer than {LONGEST_LINE} bytes")]
     TooLong,
-    #[error("a line is not of the protocol: {0}")]
-    Unreadable(String),
+    #[error("a line is not of the protocol: {why}")]
+    Unreadable {
+        why: String,
+        /// The number of the event that it tells, where that can be read: it is to be answered nevertheless.
+        event: Option<u64>,
+    },
+}
+
+/// What of an event can be read in any case.
+#[derive(Deserialize)]
+struct Numbered {
+    is: String,
+    n: u64,
+}
+
+impl Numbered {
+    fn event(self) -> Option<u64> {
+        matches!(&self.is[..], "event" | "chat_moved").then_some(self.n)
+    }
 }
 
 /// Writes a line, with its end. `None`: it would be longer than [`LONGEST_LINE`].
@@ -61,8 +78,11 @@ impl Lines {
                 return Some(Err(LineError::TooLong));
             }
             if !line.trim_ascii().is_empty() {
-                let read = serde_json::from_slice(line);
-                return Some(read.map_err(|error| LineError::Unreadable(error.to_string())));
+                let read = read_json(line);
+                return Some(read.map_err(|error| LineError::Unreadable {
+                    why: error.to_string(),
+                    event: read_json::<Numbered>(line).ok().and_then(Numbered::event),
+                }));
             }
         }
     }
@@ -106,12 +126,29 @@ mod tests {
                 &found[..],
                 [
                     Ok(Up::Pong { r: 1 }),
-                    Err(LineError::Unreadable(_)),
+                    Err(LineError::Unreadable { event: None, .. }),
                     Ok(Up::Unknown),
                     Ok(Up::Pong { r: 2 })
                 ]
             ));
         }
+    }
+
+    #[test]
+    fn an_event_that_can_not_be_read_has_its_number_and_half_a_character_spoils_none() {
+        let mut lines = Lines::default();
+        lines.push(b"{\"is\":\"event\",\"n\":3,\"text\":7}\n{\"is\":\"pong\",\"r\":\"x\",\"n\":4}\n");
+        lines.push(b"{\"is\":\"event\",\"n\":5,\"text\":\"a\\ud800b\"}\n");
+        let read = all(&mut lines);
+        let [
+            Err(LineError::Unreadable { event: Some(3), .. }),
+            Err(LineError::Unreadable { event: None, .. }),
+            Ok(Up::Event(event)),
+        ] = &read[..]
+        else {
+            panic!("{read:?}")
+        };
+        assert_eq!(event.text, "a\u{fffd}b");
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use channel_protocol::{NotSent, Scope};
+use channel_protocol::{NotSent, Scope, read_json};
 use hyper::{Method, StatusCode, body::Bytes};
 use serde::Deserialize;
 use serde_json::Value;
@@ -20,8 +20,8 @@ const FILES: [&str; 2] = ["https://cdn.discordapp.com/", "https://media.discorda
 const WITHIN: Duration = Duration::from_secs(30);
 /// How long a file may take.
 const FILE_WITHIN: Duration = Duration::from_secs(180);
-/// The longest answer, bytes. A hundred messages have less.
-const MOST: usize = 8 << 20;
+/// The longest answer, bytes. A hundred messages have less, even if all are emoji, each written as twelve bytes.
+const MOST: usize = 32 << 20;
 
 /// One bot's way to Discord.
 #[derive(Clone)]
@@ -224,7 +224,7 @@ fn read(answer: &Answer) -> Result<Value, ApiError> {
     if answer.body.is_empty() {
         return Ok(Value::Null);
     }
-    serde_json::from_slice(&answer.body).map_err(|error| ApiError::Unreadable(error.to_string()))
+    read_json(&answer.body).map_err(|error| ApiError::Unreadable(error.to_string()))
 }
 
 fn refusal(answer: &Answer) -> ApiError {

@@ -1,6 +1,6 @@
 //! The connection by which Discord tells what happens. Twilight keeps it: heartbeats, resumes and new sessions.
 
-use channel_protocol::{Light, State};
+use channel_protocol::{Light, State, mended};
 use futures_util::StreamExt as _;
 use tokio::sync::mpsc;
 use twilight_gateway::{
@@ -93,7 +93,7 @@ pub(super) async fn listen(
         let next = shard.next().await;
         let late = shard.state() == ShardState::Resuming;
         let news = match next {
-            Some(Ok(Message::Text(line))) => match read(&line) {
+            Some(Ok(Message::Text(line))) => match read(&line).or_else(|_| read(&mended(line.as_bytes()))) {
                 Ok(Some(told)) => {
                     let Some(mark) = Mark::of(&shard) else { continue };
                     News::Told { told, mark, late }

@@ -8,7 +8,7 @@ use std::{
     },
 };
 
-use channel_protocol::{Event, Hello, MOST_OPEN, Pair, State, Up, VERSION, line};
+use channel_protocol::{Event, EventKind, Hello, MOST_OPEN, Pair, State, Up, VERSION, line};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 
 /// The host is gone, or wants us to leave.
@@ -51,8 +51,7 @@ impl Host {
     /// # Errors
     /// The host is gone.
     pub async fn tell(&self, up: &Up) -> Result<(), Gone> {
-        // A line that is too long is an event with a text of a megabyte; platforms have none.
-        let Some(line) = line(up) else { return Ok(()) };
+        let Some(line) = written(up) else { return Ok(()) };
         self.shared.out.send(line).await.map_err(|_| Gone)
     }
 
@@ -86,7 +85,7 @@ impl Host {
     /// # Errors
     /// The host is gone.
     pub async fn begin(&self, event: Event) -> Result<Stored, Gone> {
-        let (key, press) = (event.key.clone(), event.kind == channel_protocol::EventKind::Press);
+        let (key, press) = (event.key.clone(), event.kind == EventKind::Press);
         self.open(|n| {
             if press {
                 let mut presses = lock(&self.shared.presses);
@@ -162,6 +161,40 @@ impl Stored {
     }
 }
 
+/// Writes a line. An event that is too long for one is told without what it says, so that the host answers it, and keeps its place.
+fn written(up: &Up) -> Option<Vec<u8>> {
+    if let Some(line) = line(up) {
+        return Some(line);
+    }
+    eprintln!("the platform told something that is longer than a line may be; it is passed over");
+    let nothing = |n, cursor| Event { n, cursor, kind: EventKind::Nothing, ..Event::default() };
+    match up {
+        Up::Event(event) => line(&Up::Event(Box::new(nothing(event.n, event.cursor.clone())))),
+        Up::ChatMoved { n, .. } => line(&Up::Event(Box::new(nothing(*n, Default::default())))),
+        _ => None,
+    }
+}
+
 fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
     of.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    #[test]
+    fn an_event_that_no_line_holds_is_answered_all_the_same_and_keeps_its_place() {
+        let cursor = BTreeMap::from([("updates".to_owned(), "7".to_owned())]);
+        let long =
+            Event { n: 3, cursor, text: "x".repeat(channel_protocol::LONGEST_LINE), ..Event::default() };
+        let told = |up: &Up| serde_json::from_slice::<Up>(&written(up).unwrap()).unwrap();
+        let Up::Event(event) = told(&Up::Event(Box::new(long.clone()))) else { panic!() };
+        assert_eq!((event.n, event.kind, &event.cursor), (3, EventKind::Nothing, &long.cursor));
+        let moved = Up::ChatMoved { n: 4, from: long.text.clone(), to: String::new() };
+        assert!(matches!(told(&moved), Up::Event(event) if event.n == 4 && event.kind == EventKind::Nothing));
+        assert_eq!(written(&Up::State(State { why: long.text, ..State::default() })), None);
+    }
 }

@@ -163,7 +163,7 @@ async fn order(input: &mut (impl AsyncRead + Unpin), lines: &mut Lines) -> Resul
     loop {
         match lines.next_line() {
             Some(Ok(order)) => return Ok(Some(order)),
-            Some(Err(channel_protocol::LineError::Unreadable(why))) => {
+            Some(Err(channel_protocol::LineError::Unreadable { why, .. })) => {
                 eprintln!("a line of the host's: {why}")
             }
             Some(Err(error)) => return Err(error.to_string()),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use channel_protocol::{NotSent, Scope};
+use channel_protocol::{NotSent, Scope, read_json};
 use hyper::{Method, StatusCode, body::Bytes};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -233,7 +233,7 @@ fn read(answer: &Answer) -> Result<Value, ApiError> {
     if !answer.status.is_success() {
         return Err(refusal(answer));
     }
-    serde_json::from_slice(&answer.body).map_err(|error| ApiError::Unreadable(error.to_string()))
+    read_json(&answer.body).map_err(|error| ApiError::Unreadable(error.to_string()))
 }
 
 fn refusal(answer: &Answer) -> ApiError {

@@ -29,6 +29,8 @@ pub(super) struct Sync {
     /// What people are called in a room.
     names: HashMap<(String, String), String>,
     state: State,
+    /// The last answer did not come, perhaps because it was too long: less is asked for at once, and the rest by pages.
+    failed: bool,
 }
 
 /// Why a step failed.
@@ -51,7 +53,15 @@ impl From<ApiError> for Failed {
 
 impl Sync {
     pub(super) fn new(api: Api, reader: Reader, since: Option<String>, invites_from: Vec<String>) -> Self {
-        Self { api, reader, since, invites_from, names: HashMap::new(), state: State::default() }
+        Self {
+            api,
+            reader,
+            since,
+            invites_from,
+            names: HashMap::new(),
+            state: State::default(),
+            failed: false,
+        }
     }
 
     /// Tells what comes in until the host is gone.
@@ -59,7 +69,7 @@ impl Sync {
         let mut rest = Rest::default();
         loop {
             match self.step(host).await {
-                Ok(()) => rest = Rest::default(),
+                Ok(()) => (rest, self.failed) = (Rest::default(), false),
                 Err(Failed::Gone) => return Ended::Left,
                 Err(Failed::Api(error)) if error.is_locked_out() => {
                     let hint = "get a new token, or log in again";
@@ -67,6 +77,7 @@ impl Sync {
                     return Ended::Failed(error.to_string());
                 }
                 Err(Failed::Api(error)) => {
+                    self.failed = true;
                     if self.stand(host, Light::Waiting, error.to_string(), "").await.is_err() {
                         return Ended::Left;
                     }
@@ -90,7 +101,7 @@ impl Sync {
         let filter = json!({
             "presence": {"types": []}, "account_data": {"types": []},
             "room": {
-                "timeline": {"limit": if self.since.is_none() { 1 } else { 50 }},
+                "timeline": {"limit": if self.since.is_none() || self.failed { 1 } else { 50 }},
                 "state": {"lazy_load_members": true, "types": ["m.room.name", "m.room.member"]},
                 "ephemeral": {"types": []}, "account_data": {"types": []},
             },
@@ -170,7 +181,14 @@ impl Sync {
         {
             let mut missed = Vec::new();
             while missed.len() < MOST_MISSED && !(new && came_now(&missed)) {
-                let page = self.api.back(room, &from, self.since.as_deref()).await?;
+                let page = match self.api.back(room, &from, self.since.as_deref()).await {
+                    // One room must not keep all others waiting.
+                    Err(error @ ApiError::Refused { .. }) if !error.is_busy() && !error.is_locked_out() => {
+                        eprintln!("{room}: what was missed there can't be read: {error}");
+                        break;
+                    }
+                    page => page?,
+                };
                 missed.extend_from_slice(array(&page["chunk"]));
                 match page["end"].as_str() {
                     Some(end) if end != from && !array(&page["chunk"]).is_empty() => from = end.to_owned(),

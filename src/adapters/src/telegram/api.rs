@@ -6,6 +6,7 @@ use std::{
     time::Duration,
 };
 
+use channel_protocol::read_json;
 use http_body_util::{BodyExt as _, Limited};
 use hyper::{Method, Request, Response, StatusCode, Uri, body::Incoming, header};
 use jiff::{Timestamp, fmt::rfc2822};
@@ -158,7 +159,7 @@ fn is_token(token: &str) -> bool {
 }
 
 fn result(status: StatusCode, body: &[u8]) -> Result<Value, Fault> {
-    let Ok(Value::Object(mut answer)) = serde_json::from_slice(body) else {
+    let Ok(Value::Object(mut answer)) = read_json(body) else {
         let told = Told {
             error_code: status.as_u16(),
             description: "no answer of the Bot API".into(),
@@ -211,6 +212,8 @@ mod tests {
             panic!()
         };
         assert_eq!((told.error_code, told.parameters.retry_after), (429, Some(3)));
+        let half = of(200, r#"{"ok":true,"result":[{"text":"a\ud800"},{"text":"b"}]}"#);
+        assert_eq!(half, Ok(serde_json::json!([{"text": "a\u{fffd}"}, {"text": "b"}])));
         assert!(matches!(of(502, "<html>"), Err(Fault::NoAnswer(_))));
         assert!(matches!(of(200, "<html>"), Err(Fault::NoAnswer(_))));
         assert!(matches!(of(403, "<html>"), Err(Fault::NoAnswer(_))));

@@ -23,7 +23,7 @@ mod write;
 
 use std::{
     collections::VecDeque,
-    sync::{Arc, Mutex, OnceLock, PoisonError},
+    sync::{Arc, Mutex, OnceLock, PoisonError, atomic::AtomicU64},
 };
 
 use channel_protocol::{Amend, Fetch, Hint, Light, Send, Start, State};
@@ -46,6 +46,8 @@ pub struct Telegram {
     presses: Mutex<VecDeque<(String, String)>>,
     /// The chat that has to wait, and until when.
     busy: Mutex<Option<(String, Instant)>>,
+    /// How many updates could not be read.
+    passed_over: AtomicU64,
 }
 
 /// Takes up an account. It is reached for in `run`, so that the host is heard meanwhile.
@@ -66,6 +68,7 @@ pub async fn connect(start: Start, host: Host) -> Result<Arc<Telegram>, String> 
             us: OnceLock::new(),
             presses: Mutex::default(),
             busy: Mutex::default(),
+            passed_over: AtomicU64::new(0),
         })),
         Err(why) => {
             let why = why.to_string();

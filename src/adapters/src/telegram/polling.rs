@@ -1,6 +1,11 @@
 //! The way in: one long poll at a time. The lights say how it goes.
 
-use std::{fs, path::Path, sync::PoisonError, time::Duration};
+use std::{
+    fs,
+    path::Path,
+    sync::{PoisonError, atomic::Ordering},
+    time::Duration,
+};
 
 use channel_protocol::{
     Buttons, Can, Event, EventKind, Format, Hello, Light, Media, Myself, Pace, SentTwice, State, TextLimit,
@@ -26,6 +31,17 @@ const SETTLES: usize = 3;
 const MOST_CONFLICTS: u32 = 3;
 /// How many presses wait for an answer.
 const MOST_PRESSES: usize = 256;
+/// How many updates that can't be read are named in the log; of further ones each thousandth.
+const SHOWN: u64 = 10;
+
+/// What a poll brought.
+enum Taken {
+    Nothing,
+    /// Updates, of which the last one has this number.
+    Upto(i64),
+    /// No updates, or none that has a number.
+    Unnumbered,
+}
 
 impl Telegram {
     pub(super) async fn live(&self) -> Result<Ended, Gone> {
@@ -94,7 +110,7 @@ impl Telegram {
                     if !hold.is_zero() {
                         conflicts = 0;
                     }
-                    (rest, hold) = (Rest::default(), POLL);
+                    hold = POLL;
                     if std::mem::take(&mut was_away) {
                         us.since = answer.at.or(us.since);
                     }
@@ -104,8 +120,11 @@ impl Telegram {
                             State { transport: Light::Ok, inbound: Light::Ok, outbound, ..State::default() };
                     })
                     .await?;
-                    if let Some(last) = self.take(&us, answer.result).await? {
-                        offset = Some(last + 1);
+                    match self.take(&us, answer.result).await? {
+                        Taken::Upto(last) => (offset, rest) = (Some(last.saturating_add(1)), Rest::default()),
+                        Taken::Nothing => rest = Rest::default(),
+                        // The next answer would be the same.
+                        Taken::Unnumbered => rest.wait(None).await,
                     }
                     if std::mem::take(&mut is_first) {
                         self.set_commands().await;
@@ -149,17 +168,21 @@ impl Telegram {
         Ok(answer)
     }
 
-    /// Tells what came in, and returns the last update's id once all of it is stored.
-    async fn take(&self, us: &Us, updates: Value) -> Result<Option<i64>, Gone> {
-        let Value::Array(updates) = updates else { return Ok(None) };
+    /// Tells what came in, each update by itself, and returns once all of it is stored.
+    async fn take(&self, us: &Us, updates: Value) -> Result<Taken, Gone> {
+        let Value::Array(updates) = updates else { return Ok(Taken::Unnumbered) };
         let (mut last, mut items) = (None, Vec::new());
+        let none_came = updates.is_empty();
         for update in updates {
-            let Some(id) = update.get("update_id").and_then(Value::as_i64) else { continue };
+            let Some(id) = update.get("update_id").and_then(Value::as_i64) else {
+                self.pass_over("an update without a number");
+                continue;
+            };
             last = Some(id);
             items.extend(match serde_json::from_value::<wire::Update>(update) {
                 Ok(update) => us.read(update),
-                Err(error) => {
-                    eprintln!("update {id} can't be read: line {} column {}", error.line(), error.column());
+                Err(_) => {
+                    self.pass_over(&format!("update {id}"));
                     us.read(wire::Update { update_id: id, ..wire::Update::default() })
                 }
             });
@@ -179,7 +202,19 @@ impl Telegram {
         for event in stored {
             event.wait().await?;
         }
-        Ok(last)
+        Ok(match last {
+            Some(last) => Taken::Upto(last),
+            None if none_came => Taken::Nothing,
+            None => Taken::Unnumbered,
+        })
+    }
+
+    /// Says that something can't be read, as long as that is rare.
+    fn pass_over(&self, what: &str) {
+        let count = self.passed_over.fetch_add(1, Ordering::Relaxed) + 1;
+        if count <= SHOWN || count.is_multiple_of(1000) {
+            eprintln!("{what} can't be read and is passed over; it is number {count} since the start");
+        }
     }
 
     fn keep_press(&self, event: &Event, query: String) {

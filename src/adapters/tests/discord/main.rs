@@ -164,6 +164,21 @@ fn after_an_outage_without_a_session_everything_is_told_late_whole_and_in_order(
 }
 
 #[test]
+fn half_a_character_spoils_no_other_message_whichever_way_it_comes() {
+    let (fake, mut adapter) = connected();
+    let half = |n: u32| format!("half {} of {n}", g2_fakes::HALF);
+    fake.say(GENERAL, ADA, &half(1));
+    let event = adapter.next_event();
+    assert_eq!(event.text, "half \u{fffd} of 1");
+    adapter.kill();
+    fake.forget_sessions();
+    fake.say(GENERAL, ADA, &half(2));
+    fake.say(GENERAL, ADA, "after");
+    let mut adapter = adapter.again(&event.cursor);
+    assert_eq!(texts(&adapter.events(2)), ["half \u{fffd} of 2", "after"]);
+}
+
+#[test]
 fn what_is_newer_than_its_id_says_is_asked_for_too() {
     let (fake, mut adapter) = connected();
     fake.world().step = 1000;

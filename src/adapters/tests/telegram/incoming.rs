@@ -146,6 +146,22 @@ fn an_update_that_makes_no_sense_is_passed_over_with_its_cursor() {
 }
 
 #[test]
+fn half_a_character_in_an_update_spoils_none() {
+    let fake = Fake::start();
+    for text in ["before", &format!("half {HALF} of one"), "after"] {
+        fake.text(GROUP, text);
+    }
+    let mut account = Account::start(&fake);
+    account.hello();
+    for text in ["before", "half \u{fffd} of one", "after"] {
+        let event = account.told();
+        assert_eq!(event.text, text);
+        account.took(&event);
+    }
+    assert_eq!(fake.wait("getUpdates", 2)["offset"], 845_120_004);
+}
+
+#[test]
 fn what_was_written_while_the_program_was_away_is_late() {
     let fake = Fake::start();
     fake.text(GROUP, "before");

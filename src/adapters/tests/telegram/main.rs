@@ -27,7 +27,10 @@ use std::{
 };
 
 use channel_protocol::{Done, Event, EventKind, Hello, Light, State, Up};
-use g2_fakes::telegram::{ADA, FORUM, Fake, GROUP, TOKEN};
+use g2_fakes::{
+    HALF,
+    telegram::{ADA, FORUM, Fake, GROUP, TOKEN},
+};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 

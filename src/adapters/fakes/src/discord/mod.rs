@@ -351,7 +351,7 @@ impl Fake {
         }
         let (status, body) = match answer {
             Ok(Value::Null) => (204, String::new()),
-            Ok(body) => (200, body.to_string()),
+            Ok(body) => (200, crate::on_the_wire(&body)),
             Err(Refused(status, body)) => (status, body.to_string()),
         };
         let mut answer = Response::builder().status(status);

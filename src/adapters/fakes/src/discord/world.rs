@@ -373,7 +373,7 @@ impl World {
 
 impl Session {
     pub fn tell(&mut self, name: &str, data: &Value) {
-        let line = json!({"op": 0, "s": self.lines.len() + 1, "t": name, "d": data}).to_string();
+        let line = crate::on_the_wire(&json!({"op": 0, "s": self.lines.len() + 1, "t": name, "d": data}));
         if let Some(connection) = &self.connection {
             let _ = connection.send(Write::Line(line.clone()));
         }

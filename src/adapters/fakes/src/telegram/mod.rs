@@ -115,7 +115,7 @@ impl Server {
             return Err("cut after the body was read");
         }
         Ok(match answer {
-            Ok(result) => self.json(200, &json!({"ok": true, "result": result})),
+            Ok(result) => self.json(200, &crate::on_the_wire(&json!({"ok": true, "result": result}))),
             Err(no) => self.refuse(&no),
         })
     }
@@ -170,7 +170,7 @@ impl Server {
         self.json(no.code, &body)
     }
 
-    fn json(&self, status: u16, body: &Value) -> Response<Full<Bytes>> {
+    fn json(&self, status: u16, body: &impl ToString) -> Response<Full<Bytes>> {
         let now = jiff::Timestamp::from_second(self.world.lock().unwrap().now).unwrap();
         let date = jiff::fmt::rfc2822::DateTimePrinter::new().timestamp_to_rfc9110_string(&now).unwrap();
         Response::builder()
