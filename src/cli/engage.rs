@@ -149,7 +149,7 @@ fn explained(rules: &mut Rules, row: Unjudged, listed: Listed) -> Row {
         standing: row.standing,
         listed,
         policy: row.unknown_senders,
-        sticky: row.sticky,
+        sticky: row.sticky == engage::Sticky::Yes,
         problem: decision.problem.map(|problem| problem.to_string()),
         group: row.group.map(|group| group.to_string()).unwrap_or_default(),
         sender: row.sender,

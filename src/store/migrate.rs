@@ -77,6 +77,7 @@ const MIGRATIONS: &[(&str, &str)] = &[
     ("0097_mailbox_owners", include_str!("../../migrations/0097_mailbox_owners.sql")),
     ("0098_leaving", include_str!("../../migrations/0098_leaving.sql")),
     ("0099_origin_order", include_str!("../../migrations/0099_origin_order.sql")),
+    ("0107_lines_and_origins", include_str!("../../migrations/0107_lines_and_origins.sql")),
 ];
 
 /// The migration of the program that comes next, which tests play.
@@ -587,6 +588,35 @@ mod tests {
             counted.iter().map(|(group, of)| (group.as_str(), of.tasks, of.task_bytes)).collect();
         assert_eq!(tasks, [("a", 2, 21), ("b", 1, 2)]);
         assert_eq!(counted, store.recounted().unwrap());
+    }
+
+    #[test]
+    fn marks_of_main_lines_go_and_those_of_threads_and_of_direct_chats_stay() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("g2.sqlite");
+        let mut connection = Connection::open(&path).unwrap();
+        connection.pragma_update(None, "foreign_keys", true).unwrap();
+        apply_before(&connection, "_lines_and_origins");
+        connection
+            .execute_batch(
+                "INSERT INTO groups (folder, name, trigger, created_at) VALUES ('a', 'A', '@A', 0);
+                 INSERT INTO chats (jid, channel, name, kind, created_at) VALUES ('dc:1', 'discord', 'c', 'group', 1),
+                   ('tg:-1', 'telegram', 'c', 'group', 1), ('tg.work:-1', 'telegram.work', 'c', 'group', 1), ('tg:1', 'telegram', 'c', 'direct', 1);
+                 INSERT INTO lanes (group_folder, chat_jid, thread, sticky_at) VALUES ('a', 'dc:1', '', 5), ('a', 'dc:1', '1', 5),
+                   ('a', 'tg:-1', '', 5), ('a', 'tg:-1', '1', 5), ('a', 'tg:-1', '42', 5), ('a', 'tg.work:-1', '1', 5), ('a', 'tg:1', '', 5);
+                 INSERT INTO messages (chat_jid, replay_key, id, thread, sender, sender_name, text, received_at, from_me, bot, mentioned)
+                   VALUES ('tg:1', 'k', 'k', '', 'tg:1', 'x', 'x', 1, 0, 0, 0);",
+            )
+            .unwrap();
+        migrate(&mut connection, &path).unwrap();
+        let marks: Vec<String> = connection
+            .prepare("SELECT chat_jid || ' ' || thread AS place FROM lanes WHERE sticky_at IS NOT NULL ORDER BY id")
+            .unwrap()
+            .query_map([], |r| r.get("place"))
+            .unwrap()
+            .collect::<rusqlite::Result<_>>()
+            .unwrap();
+        assert_eq!(marks, ["dc:1 1", "tg:-1 42", "tg:1 "]);
     }
 
     /// The words that a column may have by its `CHECK`, in a schema of comparisons or of `IN`.

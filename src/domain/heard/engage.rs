@@ -15,7 +15,7 @@ use ipc_handlers::{
 
 use crate::{
     heard::js_regex::{Pattern, PatternError, TooMuchWork},
-    platforms::chats,
+    platforms::{addresses::is_main_line, chats},
 };
 
 /// When a wiring engages, with its pattern where the mode is `pattern`.
@@ -25,7 +25,7 @@ pub enum Engages {
     Pattern(String),
     /// When the agent is addressed: the channel says so, or the text begins with the group's trigger.
     Mention,
-    /// As `Mention`, and afterwards in the same thread.
+    /// As `Mention`; in a thread afterwards on every message.
     MentionSticky,
 }
 
@@ -86,11 +86,25 @@ pub enum Mentioned {
     No,
 }
 
-/// Whether the lane is marked as one where the agent has been addressed before.
+/// Whether the agent was addressed before in the thread of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sticky {
     Yes,
     No,
+    /// It is a group's main line, which is no thread: what was said there before does not count.
+    MainLine,
+}
+
+impl Sticky {
+    /// Reads a lane's mark. A chat with one person counts as a thread.
+    #[must_use]
+    pub fn of(kind: chats::ChatKind, jid: &str, thread: &str, is_marked: bool) -> Self {
+        match kind {
+            chats::ChatKind::Group if is_main_line(jid, thread) => Self::MainLine,
+            chats::ChatKind::Group | chats::ChatKind::Direct if is_marked => Self::Yes,
+            chats::ChatKind::Group | chats::ChatKind::Direct => Self::No,
+        }
+    }
 }
 
 /// What a wiring does with a message, and why.
@@ -269,7 +283,11 @@ impl Listener {
                 "the agent was not mentioned, the text does not begin with the trigger {trigger}, and the agent was \
                  not addressed in this thread before"
             )),
-            (Stays::No, Sticky::Yes | Sticky::No) => self.not_engaged(&format!(
+            (Stays::Yes, Sticky::MainLine) => self.not_engaged(&format!(
+                "the agent was not mentioned, the text does not begin with the trigger {trigger}, and outside of a \
+                 thread each message has to address the agent"
+            )),
+            (Stays::No, Sticky::Yes | Sticky::No | Sticky::MainLine) => self.not_engaged(&format!(
                 "the agent was not mentioned and the text does not begin with the trigger {trigger}"
             )),
         }
@@ -333,7 +351,18 @@ pub fn default_for(chat: ChatKind) -> (Engages, IgnoredMessages) {
         ChatKind::ThreadedGroup => Engages::MentionSticky,
         ChatKind::Group => Engages::Mention,
     };
-    (mode, IgnoredMessages::Drop)
+    let ignored = kept_beside(&mode);
+    (mode, ignored)
+}
+
+/// Returns what becomes of the messages that do not engage a wiring, where nobody said so: an agent that waits for a mention reads
+/// along.
+#[must_use]
+pub fn kept_beside(mode: &Engages) -> IgnoredMessages {
+    match mode {
+        Engages::Pattern(_) => IgnoredMessages::Drop,
+        Engages::Mention | Engages::MentionSticky => IgnoredMessages::Accumulate,
+    }
 }
 
 impl Verdict {

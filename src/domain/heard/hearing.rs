@@ -36,8 +36,8 @@ pub struct Asked<'a> {
     pub came: Time,
     /// Whether it was written long before it came.
     pub late: bool,
-    /// Whether the lane is marked as one whose agent was addressed before.
-    pub sticky: bool,
+    /// Whether the agent was addressed before in its thread.
+    pub sticky: Sticky,
     /// The question that it waited for, and that was answered so that this group hears it.
     pub approved: Option<i64>,
     /// Whether the channel says who it is from.
@@ -97,7 +97,7 @@ impl Rules {
                 (false, true, Bots::Heard) | (false, false, _) => Author::Person,
             },
             mentioned: if asked.mentioned { Mentioned::Yes } else { Mentioned::No },
-            sticky: if asked.sticky { Sticky::Yes } else { Sticky::No },
+            sticky: asked.sticky,
         });
         let verdict = no_loop(too_late(as_promised(verdict, asked.approved), asked), asked);
         let speaker = Speaker { standing: asked.standing, named: asked.named, listed: asked.listed };
@@ -106,7 +106,7 @@ impl Rules {
         Decision {
             sticks: wired.mode == EngageMode::MentionSticky
                 && heard.outcome == EngageVerdict::Wake
-                && !asked.sticky,
+                && asked.sticky == Sticky::No,
             outcome: heard.outcome,
             rule: heard.rule,
             reason: heard.reason,

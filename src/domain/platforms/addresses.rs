@@ -10,6 +10,8 @@ pub struct Platform {
     /// The channel's name: `telegram`, or `telegram.work` of another account.
     pub channel: Cow<'static, str>,
     form: Form,
+    /// The thread that is a group's main line, beside the one without a name; empty: there is none.
+    main_line: &'static str,
 }
 
 /// Where an address says whose it is.
@@ -32,12 +34,14 @@ pub const LOCAL: Platform = Platform::prefixed("local", "local", |_| true);
 const WHATSAPP: Platform = Platform {
     channel: Cow::Borrowed("whatsapp"),
     form: Form::Suffixes { suffixes: &["@g.us", "@s.whatsapp.net"], direct: "@s.whatsapp.net" },
+    main_line: "",
 };
 
 /// Every platform whose addresses begin with something other than its name, or show more than whose they are.
 static KNOWN: [Platform; 5] = [
     LOCAL,
-    Platform::prefixed("telegram", "tg", digits),
+    // The topic General of a forum.
+    Platform::prefixed("telegram", "tg", digits).with_main_line("1"),
     Platform::prefixed("discord", "dc", |_| false),
     Platform::prefixed("matrix", "mx", |_| false),
     WHATSAPP,
@@ -57,7 +61,16 @@ impl Platform {
     }
 
     const fn prefixed(channel: &'static str, prefix: &'static str, direct: fn(&str) -> bool) -> Self {
-        Self { channel: Cow::Borrowed(channel), form: Form::Prefix { prefix: Cow::Borrowed(prefix), direct } }
+        Self {
+            channel: Cow::Borrowed(channel),
+            form: Form::Prefix { prefix: Cow::Borrowed(prefix), direct },
+            main_line: "",
+        }
+    }
+
+    const fn with_main_line(mut self, thread: &'static str) -> Self {
+        self.main_line = thread;
+        self
     }
 
     /// The account that is called so in the settings: `telegram`, `telegram.work`.
@@ -69,7 +82,9 @@ impl Platform {
             Some(Form::Prefix { prefix, direct }) => (format!("{prefix}{own}"), *direct),
             Some(Form::Suffixes { .. }) | None => (name.to_owned(), (|_| false) as fn(&str) -> bool),
         };
-        Self { channel: Cow::Owned(name.to_owned()), form: Form::Prefix { prefix: prefix.into(), direct } }
+        let main_line = known.map_or("", |platform| platform.main_line);
+        let form = Form::Prefix { prefix: prefix.into(), direct };
+        Self { channel: Cow::Owned(name.to_owned()), form, main_line }
     }
 
     /// Returns what its addresses begin with, without the colon; empty where they begin with nothing.
@@ -126,6 +141,12 @@ pub fn kind_of(jid: &str) -> ChatKind {
         Form::Suffixes { direct, .. } => jid.ends_with(direct),
     });
     if direct { ChatKind::Direct } else { ChatKind::Group }
+}
+
+/// Whether a thread of a group is its main line, where everybody writes who opens no thread.
+#[must_use]
+pub fn is_main_line(jid: &str, thread: &str) -> bool {
+    thread.is_empty() || platform_of(jid).is_some_and(|platform| platform.main_line == thread)
 }
 
 /// Returns a sender's id as users are named: with the prefix of the platform's people, unless it has that one. A handle with

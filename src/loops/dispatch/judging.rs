@@ -14,7 +14,7 @@ use crate::{
     domain::heard::{
         access::Standing,
         bots::Turn,
-        engage::{EngageVerdict, Rule},
+        engage::{EngageVerdict, Rule, Sticky},
         hearing::Rules,
         words::Word,
     },
@@ -178,7 +178,9 @@ impl Dispatch {
                 if held.contains(&row.lane) {
                     continue;
                 }
-                row.sticky |= stuck.contains(&row.lane);
+                if stuck.contains(&row.lane) {
+                    row.sticky = Sticky::Yes;
+                }
                 let of_bots = row.bot.then(|| (row.group.clone(), row.chat_jid.clone()));
                 let before = of_bots.as_ref().and_then(|chat| turns.get(chat)).into_iter().flatten();
                 row.turns.extend(before.map(|(sender, at)| Turn { at: *at, own: *sender == row.sender }));

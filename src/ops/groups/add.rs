@@ -1,9 +1,6 @@
 //! Adding a group.
 
-use ipc_handlers::{
-    Folder,
-    effect::{IgnoredMessages, SenderScope},
-};
+use ipc_handlers::{Folder, effect::SenderScope};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tokio::sync::Mutex;
@@ -15,7 +12,7 @@ use super::super::{
 };
 use crate::{
     domain::{
-        heard::engage::Engages,
+        heard::engage::{Engages, kept_beside},
         rows::{Chat, Group},
     },
     ipc,
@@ -78,11 +75,8 @@ impl Operation for Args {
 /// How a new group engages in its chat: as the main group on every message, otherwise as fits the kind of the chat.
 fn wiring_for(folder: &Folder, chat: &Jid, main: bool, known: Option<&Chat>) -> NewWiring {
     let mode = if main { Engages::Pattern(".".into()) } else { default_mode(chat, known) };
+    let ignored = kept_beside(&mode);
     let (engage_mode, engage_pattern) = mode.columns();
-    let ignored = match engage_pattern {
-        Some(_) => IgnoredMessages::Drop,
-        None => IgnoredMessages::Accumulate,
-    };
     NewWiring {
         group: folder.clone(),
         chat_jid: chat.to_string(),

@@ -11,7 +11,7 @@ use crate::domain::{
     heard::{
         access::{Listed, Standing, Unheeded, UnknownSenders},
         bots::{self, Bots, Turn},
-        engage::{EngageVerdict, Rule},
+        engage::{EngageVerdict, Rule, Sticky},
         hearing::{Asked, Wired},
     },
     platforms::{
@@ -69,8 +69,8 @@ pub struct Unjudged {
     pub standing: Standing,
     /// The chat's policy for senders that the group does not know.
     pub unknown_senders: UnknownSenders,
-    /// Whether the lane's agent was addressed before, where that is enough.
-    pub sticky: bool,
+    /// Whether the agent was addressed before in its thread.
+    pub sticky: Sticky,
     /// The question that it waited for, if the answer was that the group hears it.
     pub approved: Option<i64>,
     /// `None`: the row's folder is no valid name. Other rows are judged all the same.
@@ -159,7 +159,7 @@ impl Store {
             let mut rows = c.prepare_cached(&format!(
                 "SELECT i.n, i.lane_id, l.group_folder, coalesce(w.trigger, g.trigger) AS trigger,
                         w.engage_mode, w.engage_pattern, w.ignored_message_policy, m.text, m.mentioned, m.from_me, m.bot, m.late, m.files, m.received_at, g.config ->> '$.bots' AS bots,
-                        i.seq, m.chat_jid, m.sender, m.sender_name, c.unknown_sender_policy, w.sender_scope, l.sticky_at IS NOT NULL AS sticky,
+                        i.seq, m.chat_jid, m.sender, m.sender_name, c.unknown_sender_policy, w.sender_scope, c.kind, l.thread, l.sticky_at IS NOT NULL AS marked,
                         {YES_TO} AS approved
                  FROM inbox i JOIN lanes l ON l.id = i.lane_id JOIN groups g ON g.folder = l.group_folder
                  JOIN messages m ON m.seq = i.seq JOIN chats c ON c.jid = m.chat_jid
@@ -179,7 +179,7 @@ impl Store {
                 "SELECT 0 AS n, coalesce(l.id, 0) AS lane_id, w.group_folder,
                         coalesce(w.trigger, g.trigger) AS trigger, w.engage_mode, w.engage_pattern, w.ignored_message_policy,
                         ?2 AS text, ?3 AS mentioned, ?4 AS from_me, ?5 AS bot, 0 AS late, 0 AS files, ?9 AS seq, ?10 AS received_at, g.config ->> '$.bots' AS bots, c.jid AS chat_jid, ?6 AS sender, ?7 AS sender_name,
-                        c.unknown_sender_policy, w.sender_scope, l.sticky_at IS NOT NULL AS sticky, NULL AS approved
+                        c.unknown_sender_policy, w.sender_scope, c.kind, ?8 AS thread, l.sticky_at IS NOT NULL AS marked, NULL AS approved
                  FROM wirings w JOIN groups g ON g.folder = w.group_folder JOIN chats c ON c.jid = w.chat_jid
                  LEFT JOIN lanes l ON l.group_folder = w.group_folder AND l.chat_jid = w.chat_jid AND l.thread = ?8
                  WHERE w.chat_jid = ?1 ORDER BY w.id",
@@ -423,6 +423,8 @@ fn unjudged_row(c: &Connection, r: &Row<'_>) -> rusqlite::Result<Unjudged> {
     }
     let (chat, bot, bots): (String, bool, _) =
         (r.get("chat_jid")?, r.get("bot")?, r.word_or_null("groups", "bots")?.unwrap_or_default());
+    let sticky =
+        Sticky::of(r.word("chats", "kind")?, &chat, &r.get::<_, String>("thread")?, r.get("marked")?);
     let turns = match &group {
         Some(group) if bot && bots == Bots::Heard => turns_of(c, group, &chat, &sender, seq)?,
         Some(_) | None => Vec::new(),
@@ -450,7 +452,7 @@ fn unjudged_row(c: &Connection, r: &Row<'_>) -> rusqlite::Result<Unjudged> {
         sender_name: r.get("sender_name")?,
         unknown_senders: r.word("chats", "unknown_sender_policy")?,
         sender_scope: r.word_or_null("wirings", "sender_scope")?,
-        sticky: r.get("sticky")?,
+        sticky,
         approved: r.get("approved")?,
         standing,
     })

@@ -16,6 +16,7 @@
 //! | a message that is kept as context makes a thread sticky | `sticky::chatter_that_is_kept_makes_no_thread_sticky` |
 //! | a mention that is refused makes it sticky | `sticky::a_mention_by_somebody_who_is_not_heard_makes_no_thread_sticky` |
 //! | one thread's mark is another's | `sticky::a_mark_is_one_thread_s` |
+//! | a mention in a channel has the agent answer every later line of it | `sticky::the_main_line_of_a_group_is_no_thread` |
 //! | a mark never ends | `sticky::a_mark_ends_by_hand_with_the_session_and_with_the_wiring_s_mode` |
 //! | direct chats are never sticky | `sticky::a_direct_chat_keeps_a_mark_as_a_group_does` |
 //! | a stranger's chatter reaches the prompt | `people::messages_of_strangers_are_no_context_unless_they_are_heard` |

@@ -67,6 +67,24 @@ fn a_mark_is_one_thread_s() {
 }
 
 #[test]
+fn the_main_line_of_a_group_is_no_thread() {
+    let root = sticky("drop");
+    root.g2(&["chats", "set", "local:crowd", "kind=group"]);
+    let _daemon = root.serve();
+    assert_eq!(rule(&root, "", "me", "@Ann hello"), "trigger");
+    assert_eq!(rule(&root, "", "me", "between us"), "none");
+    assert!(marks(&root).is_empty());
+    let reason = root.rows(&["engage", "explain", "--chat", "local:crowd", "and now?"])[0]["reason"].clone();
+    assert!(
+        reason.as_str().unwrap().contains("outside of a thread each message has to address the agent"),
+        "{reason}"
+    );
+    assert_eq!(rule(&root, "a", "me", "@Ann here"), "trigger");
+    assert_eq!(rule(&root, "a", "me", "and here?"), "sticky");
+    assert_eq!(marks(&root), ["a"]);
+}
+
+#[test]
 fn messages_that_come_at_once_are_judged_in_their_order() {
     let root = sticky("drop");
     let store = g2::store::Store::open(&root.data("g2.sqlite")).unwrap();

@@ -6,6 +6,7 @@
 //! | `accounts` | accounts that come and go while the daemon runs |
 //! | `files` | files both ways |
 //! | `growing` | answers that grow in place |
+//! | `meant` | whom a message is for |
 //! | `talk` | what people do, and what they are answered, on each platform |
 //! | `kills` | kills of the daemon, the adapters and the homeserver at any moment |
 //! | `outage` | what is written while nobody listens; an account that is turned away |
@@ -27,6 +28,7 @@ mod accounts;
 mod files;
 mod growing;
 mod kills;
+mod meant;
 mod outage;
 mod talk;
 

@@ -95,6 +95,7 @@ fn each_mode_engages_by_its_own_rules() {
     use {EngageVerdict::*, Engages::*, IgnoredMessages::*};
     let mentioned = Heard { mentioned: Mentioned::Yes, ..says("hello") };
     let sticky = Heard { sticky: Sticky::Yes, ..says("hello") };
+    let in_main_line = Heard { sticky: Sticky::MainLine, ..says("hello") };
     for (mode, heard, outcome, by) in [
         (Mention, mentioned, Wake, Rule::Mention),
         (Mention, says("@andy hi"), Wake, Rule::Trigger),
@@ -104,6 +105,8 @@ fn each_mode_engages_by_its_own_rules() {
         (MentionSticky, says("@andy hi"), Wake, Rule::Trigger),
         (MentionSticky, sticky, Wake, Rule::Sticky),
         (MentionSticky, says("hello"), Ignore, Rule::None),
+        (MentionSticky, in_main_line, Ignore, Rule::None),
+        (MentionSticky, Heard { mentioned: Mentioned::Yes, ..in_main_line }, Wake, Rule::Mention),
         (Pattern(".".to_owned()), says(""), Wake, Rule::Pattern),
         (Pattern(".".to_owned()), says("\n"), Wake, Rule::Pattern),
         (Pattern("^deploy\\b".to_owned()), says("deploy it"), Wake, Rule::Pattern),
@@ -151,12 +154,34 @@ fn a_message_that_takes_a_pattern_too_long_is_held_and_reported() {
 
 #[test]
 fn a_chat_that_nobody_set_up_listens_as_its_kind_does() {
-    for (chat, mode) in [
-        (ChatKind::Direct, Engages::Pattern(".".to_owned())),
-        (ChatKind::ThreadedGroup, Engages::MentionSticky),
-        (ChatKind::Group, Engages::Mention),
+    for (chat, listens) in [
+        (ChatKind::Direct, (Engages::Pattern(".".to_owned()), IgnoredMessages::Drop)),
+        (ChatKind::ThreadedGroup, (Engages::MentionSticky, IgnoredMessages::Accumulate)),
+        (ChatKind::Group, (Engages::Mention, IgnoredMessages::Accumulate)),
     ] {
-        assert_eq!(default_for(chat), (mode, IgnoredMessages::Drop), "{chat:?}");
+        assert_eq!(default_for(chat), listens, "{chat:?}");
+    }
+}
+
+#[test]
+fn a_mark_counts_in_threads_and_with_one_person_and_in_no_main_line() {
+    use chats::ChatKind::{Direct, Group};
+    for (kind, jid, thread, of_marked, of_others) in [
+        (Group, "dc:1", "", Sticky::MainLine, Sticky::MainLine),
+        (Group, "dc:1", "9", Sticky::Yes, Sticky::No),
+        (Group, "dc:1", "1", Sticky::Yes, Sticky::No),
+        (Group, "tg:-5", "", Sticky::MainLine, Sticky::MainLine),
+        (Group, "tg:-5", "1", Sticky::MainLine, Sticky::MainLine),
+        (Group, "tg.work:-5", "1", Sticky::MainLine, Sticky::MainLine),
+        (Group, "tg:-5", "42", Sticky::Yes, Sticky::No),
+        (Group, "mx:!r:example.org", "", Sticky::MainLine, Sticky::MainLine),
+        (Group, "mx:!r:example.org", "$t", Sticky::Yes, Sticky::No),
+        (Group, "local:crowd", "", Sticky::MainLine, Sticky::MainLine),
+        (Direct, "local:main", "", Sticky::Yes, Sticky::No),
+        (Direct, "tg:5", "", Sticky::Yes, Sticky::No),
+    ] {
+        let of = |is_marked| Sticky::of(kind, jid, thread, is_marked);
+        assert_eq!((of(true), of(false)), (of_marked, of_others), "{jid} {thread:?}");
     }
 }
 

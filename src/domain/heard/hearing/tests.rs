@@ -19,7 +19,7 @@ const ASKED: Asked<'_> = Asked {
     turns: &[],
     came: Time(3_600_000),
     late: false,
-    sticky: false,
+    sticky: Sticky::No,
     approved: None,
     named: true,
     standing: Standing::Unknown,
@@ -140,7 +140,14 @@ fn a_mention_that_is_heard_makes_the_lane_sticky_and_nothing_else_does() {
         ("chatter", asked, EngageVerdict::Ignore, false),
         ("a mention", mention, EngageVerdict::Wake, true),
         ("the trigger", Asked { text: "@g2 hi", ..asked }, EngageVerdict::Wake, true),
-        ("in a lane that is sticky", Asked { sticky: true, ..asked }, EngageVerdict::Wake, false),
+        ("in a lane that is sticky", Asked { sticky: Sticky::Yes, ..asked }, EngageVerdict::Wake, false),
+        ("chatter in a main line", Asked { sticky: Sticky::MainLine, ..asked }, EngageVerdict::Ignore, false),
+        (
+            "a mention in a main line",
+            Asked { sticky: Sticky::MainLine, ..mention },
+            EngageVerdict::Wake,
+            false,
+        ),
         ("a mention by a stranger", stranger, EngageVerdict::Ignore, false),
         ("a mention by a bot", Asked { bot: true, ..mention }, EngageVerdict::Ignore, false),
         ("our own mention", Asked { from_me: true, ..mention }, EngageVerdict::Ignore, false),
@@ -174,7 +181,8 @@ fn a_mention_that_is_heard_makes_the_lane_sticky_and_nothing_else_does() {
 
 #[test]
 fn a_lane_that_is_sticky_hears_no_stranger() {
-    let asked = Asked { wired: Some(STICKY), sticky: true, unknown_senders: UnknownSenders::Strict, ..ASKED };
+    let asked =
+        Asked { wired: Some(STICKY), sticky: Sticky::Yes, unknown_senders: UnknownSenders::Strict, ..ASKED };
     let decision = decide(asked);
     assert_eq!((decision.outcome, decision.rule), (EngageVerdict::Ignore, Rule::UnknownSender));
 }
