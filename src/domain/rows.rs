@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize, Serializer};
 
 use super::{
-    heard::access::UnknownSenders,
+    heard::{access::UnknownSenders, origin::Origin},
     host::metrics::WaitCause,
     platforms::{
         attachments::Attachment,
@@ -362,6 +362,7 @@ pub struct Inbound {
     pub sender: String,
     pub sender_name: String,
     pub text: String,
+    pub origin: Origin,
     pub at: Option<Time>,
     pub from_me: bool,
     pub bot: bool,

@@ -617,6 +617,8 @@ mod tests {
             .collect::<rusqlite::Result<_>>()
             .unwrap();
         assert_eq!(marks, ["dc:1 1", "tg:-1 42", "tg:1 "]);
+        let origin = |word: &str| connection.execute("UPDATE messages SET origin = ?1", [word]);
+        assert!(origin("forwarded").is_ok() && origin("edited").is_ok() && origin("written").is_err());
     }
 
     /// The words that a column may have by its `CHECK`, in a schema of comparisons or of `IN`.

@@ -4,6 +4,7 @@ use channel_protocol::{Attached, Chat, ChatKind as Kind, Event, EventKind, Kind 
 use ipc_handlers::{Time, file::MediaKind};
 
 use crate::{
+    domain::heard::origin::Origin,
     domain::platforms::{
         addresses::Platform,
         attachments::{Attachment, MOST, NOT_FETCHED, Todo, name_of},
@@ -141,6 +142,11 @@ fn message(
         sender,
         sender_name,
         text: event.text.clone(),
+        origin: match (event.kind, &event.forwarded_from) {
+            (EventKind::Edit, _) => Origin::Edited,
+            (_, Some(_)) => Origin::Forwarded,
+            (_, None) => Origin::Written,
+        },
         at: at.or(Some(now)),
         from_me: event.from.myself,
         bot: event.from.bot,
@@ -237,7 +243,10 @@ mod tests {
         assert!(inbound(Event { mention: Mention::Me, ..event() }).mentioned);
         assert!(!inbound(Event { mention: Mention::All, ..event() }).mentioned);
         let edit = inbound(Event { kind: EventKind::Edit, of: "6".into(), id: String::new(), ..event() });
-        assert_eq!((edit.id.as_str(), edit.replay_key.as_str()), ("6", "u1"));
+        assert_eq!((edit.id.as_str(), edit.replay_key.as_str(), edit.origin), ("6", "u1", Origin::Edited));
+        // A platform need not say from whom it is.
+        let forwarded = inbound(Event { forwarded_from: Some(String::new()), ..event() });
+        assert_eq!((plain.origin, forwarded.origin), (Origin::Written, Origin::Forwarded));
         for chat in ["tg.work:-5", "local:main", "tg:", "", "tg:\u{7}"] {
             assert!(
                 matches!(read(Event { chat: chat.into(), ..event() }), Err(BadEvent::Chat(_))),

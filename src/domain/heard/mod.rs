@@ -6,6 +6,7 @@ pub mod bots;
 pub mod engage;
 pub mod hearing;
 pub mod js_regex;
+pub mod origin;
 pub mod people;
 pub mod sender_list;
 pub mod words;

@@ -172,8 +172,16 @@ impl Dispatch {
             for mut row in rows {
                 // A word does not wait for files of messages before it.
                 if let Some(word) = self.word_of(&row) {
-                    judged.extend(self.obey(&row, word).await);
-                    continue;
+                    let Some(why) = row.origin.no_command() else {
+                        judged.extend(self.obey(&row, word).await);
+                        continue;
+                    };
+                    if let Err(error) = self.runs.store.tell_no_command(row.n, why, clock::now()).await {
+                        tracing::error!(error = %chain(&error), "telling that a message is no command failed; it is tried again");
+                        self.to_judge = true;
+                        tokio::time::sleep(Duration::from_secs(1)).await;
+                        continue;
+                    }
                 }
                 if held.contains(&row.lane) {
                     continue;

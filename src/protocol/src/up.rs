@@ -326,6 +326,8 @@ pub struct Event {
     pub mention: Mention,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reply_to: Option<ReplyTo>,
+    /// The author of a text that was forwarded; empty: the platform does not say who it is. Such a text answers no question, and
+    /// is no command. Absent: its sender wrote it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub forwarded_from: Option<String>,
     /// The id of the album that it is a piece of.
@@ -356,6 +358,7 @@ pub struct Event {
 pub enum EventKind {
     #[default]
     Message,
+    /// A text of before was changed. It answers no question, and is no command.
     Edit,
     Delete,
     Reaction,

@@ -35,7 +35,7 @@ mod decide;
 mod end;
 mod senders;
 
-pub(in crate::store) use answer::{answer, read_reply};
+pub(in crate::store) use answer::{Reply, answer, pass_over, read_reply};
 pub(in crate::store) use contact::{Contact, first_contact};
 pub(in crate::store) use decide::click;
 pub use decide::{Decided, How, Pick};

@@ -13,6 +13,7 @@ use crate::domain::{
         bots::{self, Bots, Turn},
         engage::{EngageVerdict, Rule, Sticky},
         hearing::{Asked, Wired},
+        origin::Origin,
     },
     platforms::{
         addresses::user_id,
@@ -82,6 +83,7 @@ pub struct Unjudged {
     pub sender_scope: Option<SenderScope>,
     pub ignored_message_policy: Option<IgnoredMessages>,
     pub text: String,
+    pub origin: Origin,
     pub mentioned: bool,
     pub from_me: bool,
     pub bot: bool,
@@ -158,7 +160,7 @@ impl Store {
         self.ask(move |c| {
             let mut rows = c.prepare_cached(&format!(
                 "SELECT i.n, i.lane_id, l.group_folder, coalesce(w.trigger, g.trigger) AS trigger,
-                        w.engage_mode, w.engage_pattern, w.ignored_message_policy, m.text, m.mentioned, m.from_me, m.bot, m.late, m.files, m.received_at, g.config ->> '$.bots' AS bots,
+                        w.engage_mode, w.engage_pattern, w.ignored_message_policy, m.text, m.mentioned, m.from_me, m.bot, m.late, m.files, m.origin, m.received_at, g.config ->> '$.bots' AS bots,
                         i.seq, m.chat_jid, m.sender, m.sender_name, c.unknown_sender_policy, w.sender_scope, c.kind, l.thread, l.sticky_at IS NOT NULL AS marked,
                         {YES_TO} AS approved
                  FROM inbox i JOIN lanes l ON l.id = i.lane_id JOIN groups g ON g.folder = l.group_folder
@@ -178,7 +180,7 @@ impl Store {
             let mut rows = c.prepare_cached(
                 "SELECT 0 AS n, coalesce(l.id, 0) AS lane_id, w.group_folder,
                         coalesce(w.trigger, g.trigger) AS trigger, w.engage_mode, w.engage_pattern, w.ignored_message_policy,
-                        ?2 AS text, ?3 AS mentioned, ?4 AS from_me, ?5 AS bot, 0 AS late, 0 AS files, ?9 AS seq, ?10 AS received_at, g.config ->> '$.bots' AS bots, c.jid AS chat_jid, ?6 AS sender, ?7 AS sender_name,
+                        ?2 AS text, ?3 AS mentioned, ?4 AS from_me, ?5 AS bot, 0 AS late, 0 AS files, NULL AS origin, ?9 AS seq, ?10 AS received_at, g.config ->> '$.bots' AS bots, c.jid AS chat_jid, ?6 AS sender, ?7 AS sender_name,
                         c.unknown_sender_policy, w.sender_scope, c.kind, ?8 AS thread, l.sticky_at IS NOT NULL AS marked, NULL AS approved
                  FROM wirings w JOIN groups g ON g.folder = w.group_folder JOIN chats c ON c.jid = w.chat_jid
                  LEFT JOIN lanes l ON l.group_folder = w.group_folder AND l.chat_jid = w.chat_jid AND l.thread = ?8
@@ -251,6 +253,15 @@ impl Store {
             }
             all.said |= approvals::ask_about_senders(c, &asking, unheard, now)?;
             Ok(all)
+        })
+        .await
+    }
+
+    /// Tells the chat of an inbox row why its message is no command, once a message.
+    pub async fn tell_no_command(&self, n: i64, why: &'static str, now: Time) -> Result<()> {
+        self.write(move |c| {
+            let (chat, thread, seq) = place_of(c, n)?;
+            tell_once(c, &chat, &thread, why, &format!("notice: message {seq}"), NO_COMMAND_MS, now).map(drop)
         })
         .await
     }
@@ -336,16 +347,19 @@ pub(in crate::store) fn accept(
     }
     // Nothing that answers a question is a prompt as well.
     let reply = approvals::read_reply(c, &inbound, now)?;
+    let no_answer = reply.as_ref().and_then(approvals::Reply::question).zip(inbound.origin.no_answer());
+    let reply = reply.filter(|_| no_answer.is_none());
     let came = inbound.attachments.len();
     let files = kept(std::mem::take(&mut inbound.attachments));
     c.prepare_cached(
-        "INSERT INTO messages (chat_jid, replay_key, id, thread, sender, sender_name, text, at, received_at, from_me, bot, mentioned, reply_to_id, reply_to_text, reply_to_sender, late, files)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)",
+        "INSERT INTO messages (chat_jid, replay_key, id, thread, sender, sender_name, text, at, received_at, from_me, bot, mentioned, reply_to_id, reply_to_text, reply_to_sender, late, files, origin)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18)",
     )?
     .execute(params![
         inbound.chat_jid, inbound.replay_key, inbound.id, inbound.thread, inbound.sender, inbound.sender_name,
         inbound.text, inbound.at.map(|t| t.0), now.0, inbound.from_me, inbound.bot, inbound.mentioned,
-        inbound.reply_to_id, inbound.reply_to_text, inbound.reply_to_sender, inbound.late, files.len()
+        inbound.reply_to_id, inbound.reply_to_text, inbound.reply_to_sender, inbound.late, files.len(),
+        Some(inbound.origin).filter(|origin| *origin != Origin::Written).map(Origin::as_str)
     ])?;
     let seq = c.last_insert_rowid();
     attachments::add(c, Beside::Message(seq), &inbound.chat_jid, &files, now)?;
@@ -354,7 +368,7 @@ pub(in crate::store) fn accept(
         .query_map([&inbound.chat_jid], |r| r.get(0))?
         .collect::<rusqlite::Result<_>>()?;
     let mut accepted = Accepted { seq, ..Accepted::default() };
-    if groups.is_empty() && reply.is_none() {
+    if groups.is_empty() && reply.is_none() && no_answer.is_none() {
         match approvals::first_contact(c, asking, &inbound, seq, now)? {
             Contact::Nothing => {}
             Contact::Wired(group) => {
@@ -387,6 +401,11 @@ pub(in crate::store) fn accept(
         accepted.said = true;
         accepted.note = Some(replied.note);
         accepted.made = replied.made;
+    }
+    if let Some((question, why)) = no_answer {
+        approvals::pass_over(c, question, &inbound, why, seq, now)?;
+        accepted.said = true;
+        accepted.note = Some(format!("it does not answer question {question}: {why}"));
     }
     restored::hold_if_before(c, seq, inbound.at)?;
     if files.len() < came {
@@ -438,6 +457,7 @@ fn unjudged_row(c: &Connection, r: &Row<'_>) -> rusqlite::Result<Unjudged> {
         engage_pattern: r.get("engage_pattern")?,
         ignored_message_policy: r.word_or_null("wirings", "ignored_message_policy")?,
         text,
+        origin: r.word_or_null("messages", "origin")?.unwrap_or_default(),
         pending,
         mentioned: r.get("mentioned")?,
         from_me: r.get("from_me")?,
@@ -480,13 +500,20 @@ fn turns_of(
 
 /// Tells a chat that a bot is no longer answered, once in [`bots::TOLD_EVERY_MS`].
 fn tell_of_loop(c: &Connection, n: i64, now: Time) -> Result<bool> {
-    let (chat, thread): (String, String) = c
-        .prepare_cached(
-            "SELECT m.chat_jid, m.thread FROM inbox i JOIN messages m ON m.seq = i.seq WHERE i.n = ?1",
-        )?
-        .query_row([n], |r| Ok((r.get("chat_jid")?, r.get("thread")?)))?;
+    let (chat, thread, _) = place_of(c, n)?;
     tell_once(c, &chat, &thread, bots::TOLD, BOT_CAUSE, bots::TOLD_EVERY_MS, now)
 }
+
+/// Returns where the message of an inbox row was written, and its number.
+fn place_of(c: &Connection, n: i64) -> Result<(String, String, i64)> {
+    Ok(c.prepare_cached(
+        "SELECT m.chat_jid, m.thread, m.seq FROM inbox i JOIN messages m ON m.seq = i.seq WHERE i.n = ?1",
+    )?
+    .query_row([n], |r| Ok((r.get("chat_jid")?, r.get("thread")?, r.get("seq")?)))?)
+}
+
+/// Each group that hears a message is asked about it within that time, ms.
+const NO_COMMAND_MS: i64 = 3_600_000;
 
 const BOT_CAUSE: &str = "notice: a bot that answers";
 

@@ -2,6 +2,7 @@
 
 use g2::domain::heard::approvals::State;
 use g2::domain::heard::engage::Rule;
+use g2::domain::heard::origin::Origin;
 use g2::{
     domain::heard::people::Role,
     store::{How, Pick},
@@ -35,6 +36,35 @@ async fn a_text_that_is_no_answer_is_a_prompt_and_the_card_stays() {
     }
     assert_eq!(world.open().await.len(), 1);
     assert_eq!(world.woken("main", DESK).len(), 6);
+}
+
+#[tokio::test]
+async fn what_is_forwarded_or_edited_answers_nothing_and_its_sender_is_told() {
+    for (origin, told) in [
+        (Origin::Forwarded, "A forwarded message answers no"),
+        (Origin::Edited, "An edited message answers no"),
+    ] {
+        for text in ["1", "allow", "#1 1"] {
+            let world = World::new().await;
+            world.stranger(BOB, "hello").await;
+            let seq = world.hear_as(DESK, OWNER, text, |event| event.origin = origin).await;
+            assert_eq!(world.open().await.len(), 1, "{origin} {text:?}");
+            assert_eq!(world.woken("main", DESK), [text], "{origin}: it is a text as any other");
+            let said = world.say_all(DESK).await;
+            assert!(said.len() == 1 && said[0].text.starts_with(told), "{said:?}");
+            let done = world.store.approval(1).await.unwrap().unwrap().1;
+            assert!(
+                done.iter().any(|event| event.what == "passed over" && event.message == Some(seq)),
+                "{done:?}"
+            );
+            // The answer that its sender writes then is one, even a number alone.
+            world.hear(DESK, OWNER, "1").await;
+            assert!(world.open().await.is_empty(), "{origin} {text:?}");
+            // Afterwards there is nothing that it could answer.
+            world.hear_as(DESK, OWNER, "1", |event| event.origin = origin).await;
+            assert!(world.say_all(DESK).await.iter().all(|said| !said.text.starts_with(told)));
+        }
+    }
 }
 
 #[tokio::test]

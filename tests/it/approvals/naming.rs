@@ -27,6 +27,22 @@ async fn folders(world: &World) -> Vec<String> {
 }
 
 #[tokio::test]
+async fn a_name_that_is_forwarded_is_none() {
+    let world = asked().await;
+    let before = folders(&world).await;
+    world
+        .hear_as(DESK, OWNER, "Chess Club", |event| {
+            event.origin = g2::domain::heard::origin::Origin::Forwarded
+        })
+        .await;
+    assert_eq!(folders(&world).await, before);
+    let said = world.say_all(DESK).await;
+    assert!(said[0].text.starts_with("A forwarded message answers no question"), "{said:?}");
+    world.hear(DESK, OWNER, "Chess Club").await;
+    assert_eq!(folders(&world).await.len(), before.len() + 1);
+}
+
+#[tokio::test]
 async fn the_next_text_is_the_name_and_waiting_messages_are_answered() {
     let world = asked().await;
     let accepted = world.accept(DESK, OWNER, " Chess Club ").await;

@@ -1,8 +1,26 @@
-//! Whom a message is for.
+//! Whom a message is for, and whose words it is.
 
 use super::*;
 
 impl Town {
+    /// Ada forwards what somebody else wrote. Returns whether the platform says that it is forwarded.
+    fn forwards(&self, text: &str) -> bool {
+        match self {
+            Self::Telegram(fake) => {
+                let eve = json!({"id": 777, "is_bot": false, "first_name": "Eve"});
+                let origin = json!({"type": "user", "date": 1, "sender_user": eve});
+                fake.message(telegram::GROUP, json!({"text": text, "forward_origin": origin}));
+            }
+            Self::Discord(fake) => {
+                let more = json!({"message_reference": {"type": 1, "message_id": "1", "channel_id": "1"},
+                    "message_snapshots": [{"message": {"content": text, "type": 0}}]});
+                fake.world().say(GENERAL, ADA, "", &more);
+            }
+            Self::Matrix { .. } => return false,
+        }
+        true
+    }
+
     /// Ada shows a picture, and says nothing.
     fn shows(&self, name: &str) {
         match self {
@@ -132,5 +150,84 @@ fn a_chat_that_was_wired_by_an_answer_reads_along() {
         let run = home.root.why(seq)["wirings"][0]["run"].as_i64().unwrap();
         let prompt = home.root.prompt(run);
         assert!(prompt.contains("[image: ") && prompt.contains("/media"), "{}: {prompt}", town.channel());
+    }
+}
+
+#[test]
+fn what_is_forwarded_or_edited_answers_no_question() {
+    for town in Town::all("forwards") {
+        let home = Home::engaged(&town, "", "mention");
+        home.root.g2(&["users", "add", &town.ada(), "--dm", &town.chat()]);
+        // The only one who may be asked.
+        home.root.g2(&["users", "role", &town.ada(), "owner"]);
+        home.root.g2(&["users", "role", "local:me", "none"]);
+        home.root.g2(&["wirings", "add", "--group", "main", "--chat", "local:club", "--engage", "pattern"]);
+        home.root.g2(&["chats", "set", "local:club", "policy=request_approval"]);
+        let _daemon = home.serve(&town);
+        home.root.g2(&["send", "--chat", "local:club", "--as", "eve", "let me in"]);
+        town.until_it_says("question #1");
+        let card = town.said().into_iter().find(|said| said.text.contains("question #1")).unwrap();
+        if town.forwards("#1 1") {
+            town.until_it_says("A forwarded message answers no question");
+            assert_eq!(home.questions(), ["pending"], "{}", town.channel());
+        }
+        let old = town.says("an old message");
+        town.edits(&old, "#1 1");
+        town.until_it_says("An edited message answers no question");
+        assert_eq!(home.questions(), ["pending"], "{}", town.channel());
+        // Both are texts like any other, and both are told of once.
+        let kept = home.column("SELECT text FROM messages WHERE text = '#1 1'").len();
+        let told = town.texts().iter().filter(|text| text.contains("answers no question")).count();
+        assert_eq!(kept, told, "{}: {:?}", town.channel(), town.texts());
+        town.replies(&card.id, "1");
+        wait_for("the answer", || (home.questions() == ["approved"]).then_some(()));
+    }
+}
+
+#[test]
+fn what_is_forwarded_or_edited_is_no_command() {
+    for town in Town::all("forwarded-words") {
+        let home = Home::engaged(&town, "", "mention");
+        home.root.g2(&["users", "add", &town.ada()]);
+        home.root.g2(&["users", "role", &town.ada(), "owner"]);
+        home.root.script(None, &json!([{"when": {"contains": "work"}, "do": [{"hang": true}]}]));
+        let _daemon = home.serve(&town);
+        town.names("work");
+        let run = wait_for("its run", || {
+            home.root.rows(&["runs", "list"]).into_iter().find(|run| run["status"] == "running")
+        });
+        let old = town.says("an old message");
+        town.edits(&old, "/stop");
+        town.until_it_says("An edited message is no command");
+        if town.forwards("/stop") {
+            town.until_it_says("A forwarded message is no command");
+        }
+        let status = || home.root.json(&["runs", "show", &run["id"].to_string()])["status"].clone();
+        assert_eq!(status(), "running", "{}", town.channel());
+        town.says("/stop");
+        wait_for("its end", || (status() == "cancelled").then_some(()));
+    }
+}
+
+#[test]
+fn a_text_with_half_a_character_arrives_and_the_account_goes_on() {
+    let half = g2_fakes::HALF;
+    for town in [Town::telegram(0), Town::discord(30)] {
+        let home = Home::new(&town, "");
+        {
+            let _daemon = home.serve(&town);
+            town.says("one");
+            town.until_it_says("one");
+            town.says(&format!("two {half} halves"));
+            town.says("three");
+            town.until_it_says("three");
+            town.until_it_says("two \u{fffd} halves");
+        }
+        // What was written while nobody listened, too.
+        town.says(&format!("four {half}"));
+        town.says("five");
+        let _daemon = home.serve(&town);
+        town.until_it_says("four \u{fffd}");
+        town.until_it_says("five");
     }
 }

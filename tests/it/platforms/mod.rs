@@ -6,7 +6,7 @@
 //! | `accounts` | accounts that come and go while the daemon runs |
 //! | `files` | files both ways |
 //! | `growing` | answers that grow in place |
-//! | `meant` | whom a message is for |
+//! | `meant` | whom a message is for, and whose words it is |
 //! | `talk` | what people do, and what they are answered, on each platform |
 //! | `kills` | kills of the daemon, the adapters and the homeserver at any moment |
 //! | `outage` | what is written while nobody listens; an account that is turned away |

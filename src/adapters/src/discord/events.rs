@@ -256,7 +256,8 @@ impl Message {
             text: of.text(),
             mention: self.mention(me),
             reply_to: self.reply_to(me),
-            forwarded_from: forwarded.map(|_| "another channel".into()),
+            forwarded_from: (self.message_reference.r#type == 1 || forwarded.is_some())
+                .then(|| "another channel".into()),
             attachments: of.files(),
             ..Event::default()
         }

@@ -40,6 +40,16 @@ pub(in crate::store) enum Reply {
     Cancel(i64),
 }
 
+impl Reply {
+    /// Returns the open question that it would answer.
+    pub(in crate::store) const fn question(&self) -> Option<i64> {
+        match self {
+            Self::Choice { id, .. } | Self::Name { id, .. } | Self::Cancel(id) => Some(*id),
+            Self::Late(_) => None,
+        }
+    }
+}
+
 /// What came of it.
 pub(in crate::store) struct Replied {
     /// A sentence for people.
@@ -99,6 +109,26 @@ pub(in crate::store) fn read_reply(c: &Connection, inbound: &Inbound, now: Time)
     })
 }
 
+/// Tells the sender of a message something about its question.
+fn tell(c: &Connection, inbound: &Inbound, text: &str, now: Time) -> Result<()> {
+    let (chat_jid, thread) = (&inbound.chat_jid, &inbound.thread);
+    say(c, &Say { chat_jid, thread, text, cause: "notice: approvals", ..Say::default() }, now).map(drop)
+}
+
+/// Leaves a question as it is, and tells why a message does not answer it. The message is no talk either: a plain number after it
+/// is an answer.
+pub(in crate::store) fn pass_over(
+    c: &Connection,
+    question: i64,
+    inbound: &Inbound,
+    why: &str,
+    seq: i64,
+    now: Time,
+) -> Result<()> {
+    tell(c, inbound, why, now)?;
+    note(c, question, &inbound.sender, "passed over", why, Some(seq), now)
+}
+
 /// Does what a message says that was read as an answer; `seq` is its number.
 pub(in crate::store) fn answer(
     c: &Connection,
@@ -109,22 +139,12 @@ pub(in crate::store) fn answer(
     now: Time,
 ) -> Result<Replied> {
     let by = &inbound.sender;
-    let tell = |says: &str| -> Result<()> {
-        let about = Say {
-            chat_jid: &inbound.chat_jid,
-            thread: &inbound.thread,
-            text: says,
-            cause: "notice: approvals",
-            ..Say::default()
-        };
-        say(c, &about, now).map(drop)
-    };
     match reply {
         Reply::Choice { id, choice } => {
             let decided = decide(c, asking, id, &Pick::Choice(choice), by, Some(seq), now)?;
             audited(c, id, by, &decided, now)?;
             if decided.how != How::Done {
-                tell(&decided.says)?;
+                tell(c, inbound, &decided.says, now)?;
             }
             Ok(replied(id, decided))
         }
@@ -133,7 +153,7 @@ pub(in crate::store) fn answer(
                 Some(approval) => late(c, &approval)?,
                 None => format!("there is no question {id}"),
             };
-            tell(&says)?;
+            tell(c, inbound, &says, now)?;
             Ok(Replied { note: format!("it came too late: {says}"), made: None })
         }
         Reply::Name { id, text } => {
