@@ -172,6 +172,8 @@ struct Watched {
     seen: u64,
     /// The number of the last record that an earlier daemon had applied.
     known: u64,
+    /// How much of its output an earlier daemon had taken in up to `seen`, and is still to be passed over, bytes.
+    passed_over: u64,
     /// What was read of its output and is not applied yet: the next piece is read when all of it is.
     heard: VecDeque<Parsed>,
     /// What of it may not be applied yet waits until then.
@@ -286,6 +288,7 @@ impl Watched {
             container: None,
             seen: 0,
             known: 0,
+            passed_over: 0,
             heard: VecDeque::new(),
             heard_again: now,
             turn: None,

@@ -124,6 +124,12 @@ impl Parser {
         }
     }
 
+    /// Whether no record and no marker has begun that is not ended: what follows can be read without what came before.
+    #[must_use]
+    pub fn is_between(&self) -> bool {
+        matches!(self.place, Position::Outside) && self.matcher.is_idle()
+    }
+
     /// Says what an output that ends here leaves behind.
     #[must_use]
     pub fn end(self) -> Option<Parsed> {

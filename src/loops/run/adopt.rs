@@ -6,7 +6,8 @@ use ipc_handlers::wire;
 use tokio::{sync::mpsc, task::spawn_blocking, time::Instant};
 
 use super::{
-    Order, STALE, Speaks, Watched, Watching, document::prompt_of, model::looks, prepare::Unprepared,
+    Order, STALE, Speaks, Watched, Watching, document::prompt_of, log::RunLog, model::looks,
+    prepare::Unprepared,
 };
 use crate::{
     domain::{
@@ -54,8 +55,16 @@ impl Watched {
         {
             tracing::warn!(error = %chain(&error), "an adopted run can't reach hosts outside");
         }
-        self.seen = 0;
+        (self.passed_over, self.seen) = self.log.pass_over();
         self.known = active.last_seq;
+        if self.passed_over > 0 {
+            tracing::info!(bytes = self.passed_over, "output that was taken in before is passed over");
+        }
+        if self.seen > self.known {
+            // Another store than the one that was written then: all of it is read again.
+            self.log = RunLog::open(&runs.run_dir(self.run));
+            (self.passed_over, self.seen) = (0, 0);
+        }
         if let Some((settings, _)) = settings {
             self.ceiling_ms = settings.ceiling_ms;
         }

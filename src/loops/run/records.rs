@@ -53,7 +53,7 @@ impl Watched {
                 self.heard_without_number();
                 continue;
             }
-            // The output is always read from its beginning: each record is the one after the last.
+            // Of the output nothing is left out: each record is the one after the last.
             let next = self.seen.saturating_add(1);
             let n = record.seq.unwrap_or(next);
             if n != next {

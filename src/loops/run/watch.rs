@@ -104,18 +104,20 @@ impl Watched {
                 }
                 chunk = output.next(), if output_open && self.heard.is_empty() && waits.is_none() => match chunk {
                     Some(Ok(Chunk::Stdout(bytes))) => {
-                        self.log.append(&bytes);
+                        let bytes = self.new_of(&bytes);
+                        self.log.append(bytes);
                         self.gathered.read(bytes.len());
                         if taken_in.is_some() && parser.holds() + bytes.len() >= LONG {
                             runs.starts.taking(&self.group, What::Output);
                         }
-                        read(&mut parser, &bytes, &mut self.heard);
+                        read(&mut parser, bytes, &mut self.heard);
                         taken_in = taken_in.map(|_| until.min(Instant::now() + QUIET));
                         // What is there already is read to its end, however slowly.
                         last_came = Instant::now();
                     }
                     Some(Ok(Chunk::Stderr(bytes))) => {
-                        self.log.append(&bytes);
+                        let bytes = self.new_of(&bytes);
+                        self.log.append(bytes);
                         self.gathered.read(bytes.len());
                         last_came = Instant::now();
                     }
@@ -216,6 +218,9 @@ impl Watched {
                 }
                 last_came = Instant::now();
             }
+            if verdict.is_none() && self.heard.is_empty() && parser.is_between() {
+                self.log.note_taken_in(self.seen);
+            }
             if let Some(since) = dead_since
                 && self.heard.is_empty()
                 && waits.is_none()
@@ -236,6 +241,13 @@ impl Watched {
             None => Cause::Itself,
         };
         Watching::Ended((end, verdict.unwrap_or(asked)))
+    }
+
+    /// Returns what of a piece of output no earlier daemon has taken in.
+    fn new_of<'a>(&mut self, bytes: &'a [u8]) -> &'a [u8] {
+        let old = usize::try_from(self.passed_over).map_or(bytes.len(), |old| old.min(bytes.len()));
+        self.passed_over -= old as u64;
+        &bytes[old..]
     }
 
     /// A person wants it ended: in order, or now.

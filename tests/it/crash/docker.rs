@@ -151,6 +151,33 @@ fn a_turn_survives_its_daemon_at_every_record_and_is_said_once() {
 }
 
 #[test]
+fn what_a_container_wrote_is_kept_once_and_taken_in_once_however_often_its_daemon_dies() {
+    let Some(root) = House::new("") else { return };
+    let long = "a line of an answer\n".repeat(30_000);
+    root.script(None, &json!([{"do": [{"say": "one"}, {"say": long}, {"say": long}]}]));
+    let kept = || fs::read_to_string(root.data("runs/1/container.log")).unwrap();
+    die_at(&root, "run.record:2", || tell(&root, CHAT, "count"));
+    for n in 1..=2 {
+        let daemon = root.serve();
+        rest(&root, CHAT);
+        send(&root, CHAT, &format!("again {n}"));
+        rest(&root, CHAT);
+        daemon.kill();
+    }
+    let begins = "---G2_OUTPUT_START---";
+    let said = docker(&["logs", &root.container()]);
+    let whole: String = said.chars().take(1 << 20).collect();
+    assert_eq!(kept().matches(begins).count(), whole.matches(begins).count(), "each record once");
+    let passed = "output that was taken in before is passed over";
+    assert!(root.log().contains(passed), "{}", root.log());
+    let _daemon = root.serve();
+    send(&root, CHAT, "last");
+    rest(&root, CHAT);
+    assert_eq!(runs(&root), ["running"], "adopted each time");
+    assert_eq!(root.said(CHAT).iter().filter(|text| *text == "one").count(), 4);
+}
+
+#[test]
 fn a_long_answer_is_said_once_whichever_part_its_daemon_dies_behind() {
     for_each(&["run.part:1", "run.part:2"], |point| {
         let Some(root) = House::new("") else { return };
