@@ -171,6 +171,8 @@ pub enum Unsearched {
     NoIndex,
     /// It was given up before it was through.
     TooMuch,
+    /// Of so much only the newest is indexed.
+    Old,
 }
 
 impl From<Unsearched> for Refusal {
@@ -195,6 +197,11 @@ impl From<Unsearched> for Refusal {
                 Code::TooLarge,
                 "so much of what was said fits that the search was given up",
                 "look for longer words, or for more of them",
+            ),
+            Unsearched::Old => Self::new(
+                Code::TooLarge,
+                "so much was said that only the newest 64 MiB of it can be searched",
+                "look into older sessions one by one, or delete some that nobody needs",
             ),
         }
     }
@@ -384,6 +391,7 @@ mod tests {
         assert_eq!(Refusal::from(Unsearched::NotNow).code, Code::RateLimited);
         assert_eq!(Refusal::from(Unsearched::NoIndex).code, Code::Internal);
         assert_eq!(Refusal::from(Unsearched::TooMuch).code, Code::TooLarge);
+        assert_eq!(Refusal::from(Unsearched::Old).code, Code::TooLarge);
         let group = crate::Folder::parse("a").unwrap();
         assert_eq!(code(NotApplied::GroupGone { group }), Code::NotFound);
     }

@@ -73,6 +73,8 @@ struct Progress {
     due: BTreeMap<Folder, BTreeSet<i64>>,
     /// Whose turn was last.
     last: Option<Folder>,
+    /// What the index takes on the disk for each group, bytes.
+    weights: BTreeMap<Folder, u64>,
     /// The file that this is about.
     file: FileId,
 }
@@ -232,6 +234,16 @@ impl Store {
         progress.has_all(group, event)
     }
 
+    /// Returns what the index takes on the disk for each group, bytes, as far as an [`Indexer`] of this process has looked.
+    pub(super) fn index_weights(&self) -> BTreeMap<Folder, u64> {
+        self.search.progress().weights.clone()
+    }
+
+    /// Returns the same of one group.
+    pub(super) fn index_weight_of(&self, group: &Folder) -> u64 {
+        self.search.progress().weights.get(group).copied().unwrap_or(0)
+    }
+
     /// Waits until an [`Indexer`] has taken in all that is archived of a group by now. Safe to cancel.
     ///
     /// # Errors
@@ -278,7 +290,8 @@ impl Store {
             let sessions = self.read(|c| index.look(c, group, query, limit, asked))?;
             let unsearched = match stopped.load(Ordering::Relaxed) {
                 true => Some(Unsearched::TooMuch),
-                false => (!is_whole).then_some(Unsearched::NotIndexed),
+                false if !is_whole => Some(Unsearched::NotIndexed),
+                false => self.read(|c| index.lacks_old(c, group))?.then_some(Unsearched::Old),
             };
             Ok(Found { sessions, unsearched })
         })
@@ -325,11 +338,11 @@ impl Indexer {
                 }
             }
             if search.progress().reached.is_none() {
-                let due = self.store.read(|c| index.due(c))?;
+                let (due, weights) = (self.store.read(|c| index.due(c))?, index.weights()?);
                 let mut progress = search.progress();
                 // Unless the file is another one by now.
                 if progress.file == index.file {
-                    progress.due = due;
+                    (progress.due, progress.weights) = (due, weights);
                     progress.reached = Some(self.feed.cursor());
                 }
             }
@@ -351,7 +364,9 @@ impl Indexer {
                 })?,
                 done => done?,
             };
+            let weight = index.weight_of(&group)?;
             let mut progress = search.progress();
+            progress.weights.insert(group.clone(), weight);
             progress.done(group, &newest[..done]);
             search.moved.send_replace(());
             Ok(!progress.due.is_empty())

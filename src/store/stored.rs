@@ -1,12 +1,13 @@
-//! How much each group has put into the store, and into the files of its runs, by its commands and records. Triggers keep it, in the transaction that
-//! writes (`migrations/0012_stored.sql`), so that whatever writes or removes a row is counted.
+//! How much each group has put into the store, into the files of its runs, and into the index of what was said, by its commands and
+//! records. Triggers count rows and files, in the transaction that writes (`migrations/0012_stored.sql`), so that whatever writes or
+//! removes a row is counted. The index is counted by whoever keeps it.
 
 use std::collections::BTreeMap;
 
 use ipc_handlers::{Folder, Time};
 use rusqlite::{Connection, OptionalExtension, Row};
 
-use super::{Result, Store, columns::Columns as _, talk::attachments::media_use};
+use super::{Result, Store, StoreError, columns::Columns as _, talk::attachments::media_use};
 use crate::domain::platforms::attachments::MediaUse;
 
 /// What is counted of a group. A number below zero was counted wrongly.
@@ -23,14 +24,18 @@ pub struct Counted {
 impl Store {
     /// Returns how many bytes are stored of each group of which something is.
     pub fn stored(&self) -> Result<BTreeMap<Folder, u64>> {
-        self.read(|c| {
+        let mut stored: BTreeMap<Folder, u64> = self.read(|c| {
             let all =
                 "SELECT group_folder, bytes FROM stored JOIN groups ON folder = group_folder WHERE bytes > 0";
             c.prepare_cached(all)?
                 .query_map([], |r| Ok((r.folder("group_folder")?, r.get("bytes")?)))?
                 .collect::<rusqlite::Result<_>>()
-                .map_err(Into::into)
-        })
+                .map_err(StoreError::from)
+        })?;
+        for (group, bytes) in self.index_weights() {
+            stored.entry(group).and_modify(|stored| *stored = stored.saturating_add(bytes));
+        }
+        Ok(stored)
     }
 
     /// Returns all that is counted of each group of which something is, also of those that were removed.
@@ -69,13 +74,14 @@ impl Store {
 
     /// Returns how many bytes are stored of a group.
     pub fn stored_by(&self, group: &Folder) -> Result<u64> {
-        self.read(|c| stored_by(c, group))
+        Ok(self.read(|c| stored_by(c, group))?.saturating_add(self.index_weight_of(group)))
     }
 
     /// Returns how much of files there is, and how many bytes are stored of a group: files that it sends to a chat are measured by
     /// both. It is read in place, by the thread that takes their command in.
     pub fn room_taken(&self, group: &Folder, chat: &str, now: Time) -> Result<(MediaUse, u64)> {
-        self.read(|c| Ok((media_use(c, chat, now)?, stored_by(c, group)?)))
+        let (media, stored) = self.read(|c| Ok((media_use(c, chat, now)?, stored_by(c, group)?)))?;
+        Ok((media, stored.saturating_add(self.index_weight_of(group))))
     }
 }
 

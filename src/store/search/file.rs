@@ -45,8 +45,11 @@ pub(super) const PART_BITS: u32 = 12;
 const PARTS: i64 = 1 << PART_BITS;
 // With its letters and their accents apart a text is four times as long at most.
 const _: () = assert!(4 * SEARCHED / (PART - OVERLAP - 8) + 2 < PARTS as usize);
-/// How many rows a group has: 128 MiB of text, the newest. A session may be put in whole beyond it.
-const MOST: i64 = if cfg!(test) { 8192 } else { (128 << 20) / PART as i64 };
+/// How many rows a group has: 64 MiB of text, the newest. A session may be put in whole beyond it.
+const MOST: i64 = if cfg!(test) { 8192 } else { (64 << 20) / PART as i64 };
+/// What a row takes in the file, bytes: its text, and where in it each three letters are. Text of few letters takes less, random
+/// text a little more.
+const ROW: u64 = 16 << 10;
 /// If a file is replaced while it is opened, it is opened again, this many times in all.
 const OPENED_AT_MOST: usize = 5;
 /// When a volume of a group is full, rows: no statement can be stopped before it is through with one.
@@ -142,6 +145,37 @@ impl Index {
             due.entry(group).or_default().insert(id);
         }
         Ok(due)
+    }
+
+    /// Returns what the index takes on the disk for each group of which it has something, bytes.
+    pub(super) fn weights(&self) -> Result<BTreeMap<Folder, u64>> {
+        Ok(self
+            .c
+            .prepare_cached("SELECT group_folder, sum(parts) AS parts FROM filled GROUP BY group_folder")?
+            .query_map([], |r| Ok((r.folder("group_folder")?, weight(r.get("parts")?))))?
+            .collect::<rusqlite::Result<_>>()?)
+    }
+
+    /// Returns the same of one group.
+    pub(super) fn weight_of(&self, group: &Folder) -> Result<u64> {
+        rows_of(&self.c, group.as_str()).map(weight)
+    }
+
+    /// Whether old sessions of a group are not in the index, as it would be too large.
+    pub(super) fn lacks_old(&self, store: &Connection, group: &Folder) -> Result<bool> {
+        if rows_of(&self.c, group.as_str())? + PARTS <= MOST {
+            return Ok(false);
+        }
+        let seen: i64 = self
+            .c
+            .prepare_cached("SELECT count(*) FROM seen WHERE group_folder = ?1")?
+            .query_row([group.as_str()], |r| r.get(0))?;
+        let archived: i64 = of_store(|| {
+            store
+                .prepare_cached("SELECT count(*) FROM archives WHERE group_folder = ?1")?
+                .query_row([group.as_str()], |r| r.get(0))
+        })?;
+        Ok(seen < archived)
     }
 
     /// Makes the index of sessions agree with the store, in this order, until about `bytes` are indexed. Returns how many
@@ -265,10 +299,7 @@ enum Room {
 
 /// Keeps a group within [`MOST`] rows: its oldest sessions make room for a newer one.
 fn make_room(c: &Connection, group: &str, new: Version, most: usize) -> Result<Room> {
-    let rows: i64 = c
-        .prepare_cached("SELECT coalesce(sum(parts), 0) FROM filled WHERE group_folder = ?1")?
-        .query_row([group], |r| r.get(0))?;
-    if rows < MOST {
+    if rows_of(c, group)? < MOST {
         return Ok(Room::Enough);
     }
     let oldest = c
@@ -286,6 +317,17 @@ fn make_room(c: &Connection, group: &str, new: Version, most: usize) -> Result<R
         }
         Some(_) | None => Ok(Room::None),
     }
+}
+
+/// Returns how many rows a group has.
+fn rows_of(c: &Connection, group: &str) -> Result<i64> {
+    Ok(c.prepare_cached("SELECT coalesce(sum(parts), 0) FROM filled WHERE group_folder = ?1")?
+        .query_row([group], |r| r.get(0))?)
+}
+
+/// Returns what this many rows take, bytes.
+fn weight(rows: i64) -> u64 {
+    u64::try_from(rows).unwrap_or(0).saturating_mul(ROW)
 }
 
 /// Returns the volume that a session is put into: its group's last one, unless that is full.
