@@ -14,6 +14,7 @@
 )]
 
 use std::{
+    collections::BTreeMap,
     fs::{self, DirBuilder, File},
     io,
     os::unix::fs::{DirBuilderExt as _, MetadataExt as _},
@@ -26,21 +27,32 @@ use rustix::{fs::FlockOperation, io::Errno};
 use serde::Serialize;
 
 use crate::{
-    domain::{host::problems::RootFault, rows::rfc3339},
+    domain::{
+        host::{
+            backups::{Fit, allowance, fit},
+            problems::RootFault,
+        },
+        rows::rfc3339,
+    },
     store,
-    system::failpoint,
+    system::{disk::free_bytes, failpoint},
 };
 
 mod archive;
+mod holes;
 mod pack;
 mod restore;
 mod shelf;
+mod weigh;
 
 pub use archive::{Contents, contents};
-use archive::{FOLDERS, SECRET_FOLDERS};
+use archive::{FOLDERS, SECRET_FOLDERS, is_of_group};
 use pack::Packing;
 pub use restore::{Restored, restore};
 pub use shelf::{Shelved, put_on_shelf};
+
+/// Room that is left free where a backup is written, bytes; on the root's own disk what G2 works with, too.
+const SPARE: u64 = 16 << 20;
 
 /// The files of the folder in which an archive is made.
 const PARTS: [&str; 3] = ["g2.sqlite", "g2.sqlite-journal", "archive"];
@@ -58,13 +70,38 @@ pub struct Saved {
     /// What no copy could be made of, with the reason: at most 100 of them.
     pub left_out: Vec<String>,
     pub left_out_count: u64,
+    /// Folders of groups that there was no room for, largest first.
+    pub without: Vec<String>,
+}
+
+/// What a backup is made of, and when.
+#[derive(Clone, Copy, Debug)]
+pub struct Wanted<'a> {
+    pub root: &'a Path,
+    pub with_secrets: bool,
+    /// Room that stays free on the root's own disk, bytes.
+    pub min_free: u64,
+    pub now: Time,
+}
+
+/// What is done if the folders of some groups are too large for the room that there is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Lacking {
+    Refused,
+    /// They are left out, and the file is called so that this shows.
+    LeftOut,
 }
 
 /// Writes the root into the new file `file`, beside a daemon or without one, and reads it back.
 ///
 /// # Errors
 /// What went wrong; then there is no such file.
-pub fn save(root: &Path, file: &Path, with_secrets: bool, now: Time) -> Result<Saved> {
+pub fn save(wanted: Wanted<'_>, file: &Path) -> Result<Saved> {
+    write(wanted, file, Lacking::Refused)
+}
+
+fn write(wanted: Wanted<'_>, file: &Path, lacking: Lacking) -> Result<Saved> {
+    let Wanted { root, with_secrets, min_free: _, now } = wanted;
     let file = std::path::absolute(file)?;
     let (Some(folder), Some(name)) = (file.parent(), file.file_name()) else {
         bail!("{} names no file", file.display());
@@ -87,12 +124,23 @@ pub fn save(root: &Path, file: &Path, with_secrets: bool, now: Time) -> Result<S
         bail!("{why}: {fix}");
     }
     let workshop = Workshop::open(&file)?;
+    let Plan { weighed, needs, without } = plan(wanted, &folder)?;
+    if let (Lacking::Refused, Some(largest)) = (lacking, without.first()) {
+        bail!(
+            "{} has room for {} MiB, and the backup needs {} MiB, {} MiB of them for {largest}: make room there, remove what is large in {largest}, or name a folder on another disk",
+            folder.display(),
+            room(wanted, &folder) >> 20,
+            needs.div_ceil(1 << 20),
+            weighed.get(largest).copied().unwrap_or(0) >> 20
+        );
+    }
+    let file = if without.is_empty() { file } else { shelf::in_part(&file) };
     let opened = pack::open(root, with_secrets).context("opening the root's own files failed")?;
     let copy = workshop.at("g2.sqlite");
     store::copy_to(&root.join("data/g2.sqlite"), &copy).context("copying the store failed")?;
     failpoint::reach("backup.copied");
     let archive = workshop.at("archive");
-    let mut packing = Packing::new(&archive, &workshop.path, with_secrets, now)?;
+    let mut packing = Packing::new(&archive, weighed, without, with_secrets, now)?;
     packing.pack(root, &copy, opened).context("writing the archive failed")?;
     let manifest = packing.finish().context("writing the archive failed")?;
     failpoint::reach("backup.archived");
@@ -112,7 +160,59 @@ pub fn save(root: &Path, file: &Path, with_secrets: bool, now: Time) -> Result<S
         bytes,
         left_out: manifest.left_out,
         left_out_count: manifest.left_out_count,
+        without: manifest.without,
     })
+}
+
+/// What a backup will have.
+struct Plan {
+    /// How much each part needs, bytes.
+    weighed: BTreeMap<String, u64>,
+    /// How much all of it needs, bytes.
+    needs: u64,
+    /// Folders of groups that there is no room for, largest first.
+    without: Vec<String>,
+}
+
+/// Weighs the root, and decides what of it a backup in `folder` has room for.
+fn plan(wanted: Wanted<'_>, folder: &Path) -> Result<Plan> {
+    let Wanted { root, with_secrets, .. } = wanted;
+    let weighed = weigh::weigh(root, with_secrets).context("weighing the root failed")?;
+    let room = room(wanted, folder);
+    let size = |file: &str| fs::metadata(root.join(file)).map_or(0, |meta| meta.len());
+    // The store is copied, and the copy packed; what its log holds is in the copy.
+    let store = 2 * (size(archive::STORE) + size(&format!("{}-wal", archive::STORE)));
+    let files: u64 = archive::FILES.iter().chain(&archive::SECRET_FILES).map(|file| size(file)).sum();
+    let (groups, own): (Vec<_>, Vec<_>) = weighed.iter().partition(|(part, _)| is_of_group(part));
+    let own = own.iter().map(|(_, bytes)| allowance(**bytes)).fold(store + files, u64::saturating_add);
+    let needs = groups.iter().map(|(_, bytes)| allowance(**bytes)).fold(own, u64::saturating_add);
+    let without = match fit(room, own, groups.iter().map(|(part, bytes)| (part.as_str(), **bytes))) {
+        Fit::All => Vec::new(),
+        Fit::Without(parts) => parts,
+        Fit::TooMuch { wanted } => bail!(
+            "{} has room for {} MiB, and the backup needs {} MiB, even without any group's folder: make room there, or name a folder on another disk",
+            folder.display(),
+            room >> 20,
+            wanted.div_ceil(1 << 20)
+        ),
+    };
+    Ok(Plan { weighed, needs, without })
+}
+
+/// Whether a backup in `to` would have the folders of all groups.
+///
+/// # Errors
+/// What can't be looked at; or there is no room at all.
+pub fn has_room(wanted: Wanted<'_>, to: &Path) -> Result<bool> {
+    Ok(plan(wanted, to)?.without.is_empty())
+}
+
+/// Returns how much a backup in `folder` may take, bytes.
+fn room(wanted: Wanted<'_>, folder: &Path) -> u64 {
+    let device = |path: &Path| fs::metadata(path).ok().map(|meta| meta.dev());
+    let is_ours = device(folder) == device(&wanted.root.join("data"));
+    let spare = if is_ours { SPARE.saturating_add(wanted.min_free) } else { SPARE };
+    free_bytes(folder).unwrap_or(u64::MAX).saturating_sub(spare)
 }
 
 /// The folder in which an archive is made. One process works in it.

@@ -16,7 +16,7 @@
 
 use std::{
     fs::{self, DirBuilder, File, OpenOptions, Permissions},
-    io,
+    io::{self, Read, Seek as _},
     os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _, chown},
     path::{Path, PathBuf},
 };
@@ -26,7 +26,10 @@ use ipc_handlers::Time;
 use rustix::{fs::FlockOperation, io::Errno};
 use serde::Serialize;
 
-use super::archive::{self, Manifest, Part, STORE};
+use super::{
+    archive::{self, Manifest, Part, STORE},
+    holes::Pieces,
+};
 use crate::{
     config::{Config, Environment},
     domain::host::{
@@ -57,6 +60,8 @@ pub struct Restored {
     pub held: HeldCount,
     /// Tasks whose times until now are passed over.
     pub passed_over: Vec<PassedOver>,
+    /// Folders of groups that the backup lacks.
+    pub without: Vec<String>,
 }
 
 /// Makes a root of a backup, in an empty or missing folder.
@@ -82,6 +87,7 @@ pub async fn restore(file: &Path, root: &Path, environment: &Environment, now: T
         Config::defaults(environment)
     })?;
     let settled = store::settle_restored(&path, &config.zones, now)?;
+    Store::open(&path)?.rehearse_start().await.context("the store in the archive can't be served")?;
     failpoint::reach("restore.held");
     if let Some((path, error)) = keep_private(&stage.path).into_iter().next() {
         return Err(error).with_context(|| format!("closing {} to other users failed", path.display()));
@@ -95,6 +101,7 @@ pub async fn restore(file: &Path, root: &Path, environment: &Environment, now: T
         files: manifest.files.len(),
         held: settled.held,
         passed_over: settled.passed_over,
+        without: manifest.without,
     })
 }
 
@@ -109,6 +116,15 @@ fn check_room(root: &Path, bytes: u64) -> Result<()> {
         wanted >> 20
     );
     Ok(())
+}
+
+/// Writes the pieces of a file, and leaves holes between them.
+fn put_pieces(file: &mut File, bytes: &mut dyn Read, pieces: &Pieces) -> io::Result<()> {
+    for (at, length) in &pieces.list {
+        file.seek(io::SeekFrom::Start(*at))?;
+        io::copy(&mut (&mut *bytes).take(*length), file)?;
+    }
+    file.set_len(pieces.size)
 }
 
 /// A folder that was made: its path, and the mode and the owner that it gets at the end.
@@ -182,7 +198,7 @@ impl Stage {
         let gives_away = own_ids().0 == 0;
         let mut folders: Vec<Folder> = Vec::new();
         let manifest = archive::read(file, &mut |part| {
-            let (Part::Folder { path, .. } | Part::File { path, .. }) = &part;
+            let (Part::Folder { path, .. } | Part::File { path, .. } | Part::Link { path, .. }) = &part;
             let path = *path;
             let at = self.at(path);
             let is_given_away = gives_away && OF_AGENTS.iter().any(|of| path.starts_with(of));
@@ -196,10 +212,17 @@ impl Stage {
                     fs::create_dir_all(&at).with_context(|| format!("making {path:?} failed"))?;
                     folders.push((at, mode, owner_of(owner)));
                 }
-                Part::File { mode, owner, bytes, .. } => {
+                // Its first name was made of this archive a moment ago, in the same part of the root.
+                Part::Link { first, .. } => fs::hard_link(self.at(first), &at)
+                    .with_context(|| format!("making {path:?}, another name of {first:?}, failed"))?,
+                Part::File { mode, owner, bytes, pieces, .. } => {
                     let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&at);
                     let mut made = made.with_context(|| format!("making {path:?} failed"))?;
-                    io::copy(bytes, &mut made).with_context(|| format!("writing {path:?} failed"))?;
+                    match pieces {
+                        None => io::copy(bytes, &mut made).map(drop),
+                        Some(pieces) => put_pieces(&mut made, bytes, &pieces),
+                    }
+                    .with_context(|| format!("writing {path:?} failed"))?;
                     if let Some((user, group)) = owner_of(owner) {
                         rustix::fs::fchown(
                             &made,

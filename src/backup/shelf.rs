@@ -10,10 +10,10 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, ensure};
-use ipc_handlers::Time;
 use serde::Serialize;
 
-use super::{Saved, Workshop, save};
+use super::{Lacking, Saved, Wanted, Workshop, write};
+use crate::domain::host::backups::{Whole, surplus};
 
 /// A backup in a folder of backups.
 #[derive(Debug, Serialize)]
@@ -26,27 +26,40 @@ pub struct Shelved {
 
 /// How a file is called after its time, behind the name of its root.
 const TIME: &str = "%Y-%m-%dT%H-%M-%SZ";
+/// How the name of a backup ends that has all of a root, and of one that lacks folders of groups.
+const WHOLE: &str = ".tar";
+const IN_PART: &str = "-part.tar";
 
-/// Writes a backup into the folder `to`, under a name with its time. Once it is there, whole, the oldest backups of this root
-/// in that folder are removed, so that `keep` stay.
+/// Writes a backup into the folder `to`, under a name with its time. Once it is there, the oldest backups of this root in that
+/// folder are removed, so that `keep` stay. Folders of groups that there is no room for are left out of it; the newest backup
+/// that has all of them stays.
 ///
 /// # Errors
 /// What went wrong. Without a new backup no older one is removed.
-pub fn put_on_shelf(root: &Path, to: &Path, keep: usize, with_secrets: bool, now: Time) -> Result<Shelved> {
+pub fn put_on_shelf(wanted: Wanted<'_>, to: &Path, keep: usize) -> Result<Shelved> {
     ensure!(keep > 0, "at least 1 backup is kept");
-    let name = name_of(root);
+    let name = name_of(wanted.root);
     fs::create_dir_all(to).with_context(|| format!("making {} failed", to.display()))?;
     sweep(to, &name)?;
-    let file = to.join(format!("{name}-{}.tar", now.to_jiff().strftime(TIME)));
-    let saved = save(root, &file, with_secrets, now)?;
-    let mut kept = on_shelf(to, &name, ".tar")?;
+    let file = to.join(format!("{name}-{}{WHOLE}", wanted.now.to_jiff().strftime(TIME)));
+    let saved = write(wanted, &file, Lacking::LeftOut)?;
+    let mut kept: Vec<(PathBuf, Whole)> = Vec::new();
+    for (end, whole) in [(WHOLE, Whole::Yes), (IN_PART, Whole::No)] {
+        kept.extend(on_shelf(to, &name, end)?.into_iter().map(|file| (file, whole)));
+    }
+    kept.sort_by(|a, b| a.0.cmp(&b.0));
     let mut removed = Vec::new();
-    let too_many = kept.len().saturating_sub(keep);
-    for old in kept.drain(..too_many).filter(|old| *old != saved.file) {
+    for old in surplus(kept, keep).into_iter().filter(|old| *old != saved.file) {
         fs::remove_file(&old).with_context(|| format!("removing the old backup {} failed", old.display()))?;
         removed.push(old);
     }
     Ok(Shelved { saved, removed })
+}
+
+/// Returns how a backup is called that lacks folders of groups.
+pub(super) fn in_part(file: &Path) -> PathBuf {
+    let name = file.file_name().unwrap_or_default().to_string_lossy();
+    file.with_file_name(format!("{}{IN_PART}", name.strip_suffix(WHOLE).unwrap_or(&name)))
 }
 
 /// The name of a root in those of its backups.
@@ -84,7 +97,7 @@ fn is_called(file: &str, name: &str, end: &str) -> bool {
 
 /// Removes what backups left that were killed; one that is being written is left alone.
 fn sweep(to: &Path, name: &str) -> Result<()> {
-    for left in on_shelf(to, name, ".tar.partial")? {
+    for left in on_shelf(to, name, &format!("{WHOLE}.partial"))? {
         let file = left.with_extension("");
         // It empties and removes the folder at its end.
         drop(Workshop::open(&file));
@@ -101,6 +114,7 @@ mod tests {
         for (file, is_one) in [
             ("g2-2026-01-02T03-04-05Z.tar", true),
             ("g2-2026-01-02T03-04-05Z.tar.gz", false),
+            ("g2-2026-01-02T03-04-05Z-part.tar", false),
             ("g2-2026-13-02T03-04-05Z.tar", false),
             ("g2-old-2026-01-02T03-04-05Z.tar", false),
             ("g2-.tar", false),
@@ -108,6 +122,10 @@ mod tests {
         ] {
             assert_eq!(is_called(file, "g2", ".tar"), is_one, "{file}");
         }
+        assert_eq!(
+            in_part(Path::new("/x/g2-2026-01-02T03-04-05Z.tar")),
+            Path::new("/x/g2-2026-01-02T03-04-05Z-part.tar")
+        );
         assert_eq!(name_of(Path::new("/srv/my root")), "my_root");
         assert_eq!(name_of(Path::new("/")), "g2");
     }

@@ -9,7 +9,8 @@ use ipc_handlers::Time;
 use super::{CliResult, Context, out};
 use crate::{
     app,
-    backup::{self, Shelved},
+    backup::{self, Shelved, Wanted},
+    domain::host::screen::escaped,
     system::clock,
 };
 
@@ -17,6 +18,10 @@ pub(super) const EXPLAINED: &str = "\
 In the file: the store as it stood at one instant, the groups' folders, the agents' sessions,
 files that people and agents sent, results of tasks, g2.toml and the list of changes. Files that
 agents write meanwhile are as they were when they were read.
+
+A file with several names is in it once, and a hole takes no room. The root is weighed first: with
+too little room, nothing is written, and the output names the largest folder. With --to, folders of
+groups that do not fit are left out, the file ends with -part.tar, and the newest whole backup stays.
 
 Not in it: .env, tokens of accounts and the state of their adapters, without --with-secrets;
 commands in mailboxes; logs of runs; links, pipes and files that can't be read. The output names
@@ -53,7 +58,8 @@ impl Backup {
     pub(super) async fn run(self, context: &Context) -> CliResult {
         app::check_root(&context.root)?;
         let (root, now) = (context.root.clone(), clock::now());
-        let saved = tokio::task::spawn_blocking(move || self.save(&root, now))
+        let min_free = context.config().map_or(0, |config| config.limits.min_free_bytes);
+        let saved = tokio::task::spawn_blocking(move || self.save(&root, min_free, now))
             .await
             .context("the backup broke off")??;
         if context.json {
@@ -66,8 +72,14 @@ impl Backup {
             saved.files,
             saved.bytes.div_ceil(1024)
         ))?;
+        for part in &saved.without {
+            out::line(format!(
+                "without {}: there is no room for it; remove what is large in it, or make room",
+                escaped(part)
+            ))?;
+        }
         for left_out in &saved.left_out {
-            out::line(format!("left out: {left_out}"))?;
+            out::line(format!("left out: {}", escaped(left_out)))?;
         }
         let more = saved.left_out_count - saved.left_out.len() as u64;
         if more > 0 {
@@ -82,13 +94,12 @@ impl Backup {
         Ok(())
     }
 
-    fn save(self, root: &Path, now: Time) -> anyhow::Result<Shelved> {
+    fn save(self, root: &Path, min_free: u64, now: Time) -> anyhow::Result<Shelved> {
+        let wanted = Wanted { root, with_secrets: self.with_secrets, min_free, now };
         match (self.to, self.keep, self.file) {
-            (Some(to), Some(keep), _) => {
-                backup::put_on_shelf(root, &to, keep as usize, self.with_secrets, now)
-            }
+            (Some(to), Some(keep), _) => backup::put_on_shelf(wanted, &to, keep as usize),
             (_, _, file) => {
-                let saved = backup::save(root, &file.unwrap_or_default(), self.with_secrets, now)?;
+                let saved = backup::save(wanted, &file.unwrap_or_default())?;
                 Ok(Shelved { saved, removed: Vec::new() })
             }
         }

@@ -5,7 +5,11 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::{CliResult, Context, out};
-use crate::{backup, domain::rows::rfc3339_option, system::clock};
+use crate::{
+    backup,
+    domain::{host::screen::escaped, rows::rfc3339_option},
+    system::clock,
+};
 
 pub(super) const EXPLAINED: &str = "\
 The root must be an empty folder or a new one; name it with --root. Each file is compared with
@@ -58,11 +62,16 @@ impl Restore {
         }
         if self.list {
             for file in &contents.files {
-                out::line(format!("{:>12}  {}", file.size, file.path))?;
+                out::line(format!("{:>12}  {}", file.size, escaped(&file.path)))?;
             }
-            contents.left_out.iter().try_for_each(|left_out| out::line(format!("left out: {left_out}")))?;
+            let left_out = contents.left_out.iter().map(|left_out| escaped(left_out));
+            left_out.into_iter().try_for_each(|left_out| out::line(format!("left out: {left_out}")))?;
         }
-        let bytes: u64 = contents.files.iter().map(|file| file.size).sum();
+        for part in &contents.without {
+            out::line(format!("without {}: there was no room for it", escaped(part)))?;
+        }
+        let once = contents.files.iter().filter(|file| file.same_as.is_none());
+        let bytes: u64 = once.map(|file| file.size).fold(0, u64::saturating_add);
         out::line(format!(
             "{} is right: {} files, {} KiB, made {} by {}, {} secrets",
             self.file.display(),
@@ -85,6 +94,12 @@ impl Restore {
             restored.files,
             restored.made_at
         ))?;
+        for part in &restored.without {
+            out::line(format!(
+                "without {}: there was no room for it; an older backup may have it",
+                escaped(part)
+            ))?;
+        }
         if !restored.held.is_none() {
             out::line(format!("held back: {}; `g2 restored list` shows them", restored.held.words()))?;
         }

@@ -3,6 +3,7 @@
 use std::{
     fs::File,
     io,
+    ops::ControlFlow,
     path::{Path, PathBuf},
 };
 
@@ -16,11 +17,13 @@ use super::{dir, names::FileKind};
 /// How deep is looked; each folder on the way is held open meanwhile.
 const DEEPEST: usize = 256;
 
-/// How many names are looked at.
+/// How many names are looked at below each name of the folder itself, and how many bytes their paths have together.
 const NAMES: usize = 1_000_000;
+const NAME_BYTES: usize = 128 << 20;
 
-/// A file of more bytes than this that takes less than an eighth of them on the disk is mostly a hole.
-const HOLE: u64 = 64 << 20;
+/// A file of at least this many bytes that takes less than an eighth of them on the disk is mostly a hole. Not every file system
+/// can have one so large.
+const HOLE: u64 = 1 << 40;
 
 /// What stands at a name.
 pub enum Met {
@@ -31,25 +34,31 @@ pub enum Met {
     LeftOut(&'static str),
 }
 
-/// Calls `visit` with each name below `folder`, folders before their contents, until it fails. No link is followed, no mount is
-/// crossed, nothing waits. What is gone when it is looked at was never there.
+/// Calls `visit` with each name below `folder`, folders before their contents, until it fails. A folder over which it breaks off is
+/// not looked into. No link is followed, no mount is crossed, nothing waits. What is gone when it is looked at was never there.
+/// Each name of `folder` itself has bounds of its own, so that what is below one takes nothing from another.
 ///
 /// # Errors
 /// What `visit` returns; or `folder` itself can't be opened.
-pub fn each_below(folder: &Path, visit: &mut dyn FnMut(&Path, Met) -> io::Result<()>) -> io::Result<()> {
+pub fn each_below(
+    folder: &Path,
+    visit: &mut dyn FnMut(&Path, Met) -> io::Result<ControlFlow<()>>,
+) -> io::Result<()> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
     let top = match rustix::fs::open(folder, flags, Mode::empty()) {
         Err(Errno::NOENT) => return Ok(()),
         other => Dir::new(other?)?,
     };
-    let mut left = NAMES;
+    let (mut left, mut bytes_left) = (NAMES, NAME_BYTES);
     // Down by descriptors alone, each opened from its parent's.
     let mut way = vec![(top, PathBuf::new())];
-    while let Some((here, at)) = way.last_mut() {
+    loop {
+        let is_top = way.len() == 1;
+        let Some((here, at)) = way.last_mut() else { return Ok(()) };
         let entry = match here.read() {
             Some(Ok(entry)) => entry,
             Some(Err(_)) => {
-                visit(at, Met::LeftOut("a folder that can't be read to its end"))?;
+                let _ = visit(at, Met::LeftOut("a folder that can't be read to its end"))?;
                 way.pop();
                 continue;
             }
@@ -63,34 +72,40 @@ pub fn each_below(folder: &Path, visit: &mut dyn FnMut(&Path, Met) -> io::Result
             continue;
         }
         let Ok(shown) = name.to_str() else {
-            visit(&at.join(&*name.to_string_lossy()), Met::LeftOut("its name is not UTF-8"))?;
+            let _ = visit(&at.join(&*name.to_string_lossy()), Met::LeftOut("its name is not UTF-8"))?;
             continue;
         };
         let path = at.join(shown);
-        if left == 0 {
-            return visit(&path, Met::LeftOut("more than 1000000 names"));
-        }
-        left -= 1;
         let held = here.fd()?;
-        match look(held, name) {
-            Ok(None) => {
-                let opened = dir::open_dir(held, name).and_then(Dir::new);
-                match opened {
-                    Ok(_) if way.len() > DEEPEST => visit(&path, Met::LeftOut("folders deeper than 256"))?,
-                    Ok(folder) => {
-                        visit(&path, Met::Folder)?;
+        if is_top {
+            (left, bytes_left) = (NAMES, NAME_BYTES);
+        }
+        let length = path.as_os_str().len();
+        if left == 0 || length > bytes_left {
+            let why = if left == 0 { "more than 1000000 names" } else { "more than 128 MiB of names" };
+            let _ = visit(&path, Met::LeftOut(why))?;
+            way.truncate(1);
+            continue;
+        }
+        (left, bytes_left) = (left - 1, bytes_left - length);
+        let met = match look(held, name) {
+            Ok(None) => match dir::open_dir(held, name).and_then(Dir::new) {
+                Ok(_) if way.len() > DEEPEST => Met::LeftOut("folders deeper than 256"),
+                Ok(folder) => {
+                    if visit(&path, Met::Folder)?.is_continue() {
                         way.push((folder, path));
                     }
-                    Err(Errno::NOENT) => {}
-                    Err(_) => visit(&path, Met::LeftOut("a folder that can't be read"))?,
+                    continue;
                 }
-            }
-            Ok(Some(met)) => visit(&path, met)?,
-            Err(Errno::NOENT) => {}
-            Err(_) => visit(&path, Met::LeftOut("it can't be read"))?,
-        }
+                Err(Errno::NOENT) => continue,
+                Err(_) => Met::LeftOut("a folder that can't be read"),
+            },
+            Ok(Some(met)) => met,
+            Err(Errno::NOENT) => continue,
+            Err(_) => Met::LeftOut("it can't be read"),
+        };
+        let _ = visit(&path, met)?;
     }
-    Ok(())
 }
 
 /// Returns what stands at a name; `None`: a folder.
@@ -108,6 +123,6 @@ fn look(held: rustix::fd::BorrowedFd<'_>, name: &std::ffi::CStr) -> rustix::io::
     }
     let size = u64::try_from(stat.st_size).unwrap_or(0);
     let takes = u64::try_from(stat.st_blocks).unwrap_or(0).saturating_mul(512);
-    let is_hole = size > HOLE && takes < size / 8;
+    let is_hole = size >= HOLE && takes < size / 8;
     Ok(Some(if is_hole { Met::LeftOut("mostly a hole") } else { Met::File(File::from(file)) }))
 }

@@ -14,10 +14,10 @@ use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    backup::{Shelved, put_on_shelf},
+    backup::{Shelved, Wanted, has_room, put_on_shelf},
     config::{Backup, Live},
     domain::host::{
-        backups::{Due, Past, due},
+        backups::{AGAIN_MS, Due, Past, due},
         errors::chain,
     },
     store::{Result, Store},
@@ -31,6 +31,9 @@ const LOOK_AGAIN: Duration = Duration::from_secs(60);
 pub(super) const DONE: &str = "backup_done";
 /// When the last one failed since, and why: an instant in ms, a blank, a sentence.
 pub(super) const FAILED: &str = "backup_failed";
+
+/// Folders of groups that the last one lacks, for want of room: an instant in ms at which there was none, then a line for each folder.
+const LACKS: &str = "backup_lacks";
 
 /// What is backed up.
 pub struct Backups {
@@ -70,42 +73,75 @@ impl Backups {
             self.store.set_meta(DONE, &now.0.to_string()).await?;
         }
         match due(settings.at, &self.config.now().zones.of(None).zone, past, now) {
-            Due::NotBefore(at) => Ok(Duration::from_millis(at.ms_since(now).max(0).unsigned_abs())),
-            Due::Now => {
-                let made = self.make(self.root.join(to), &settings, now).await;
-                match made {
-                    None => {}
-                    Some(Ok(shelved)) => {
-                        tracing::info!(file = %shelved.saved.file.display(), bytes = shelved.saved.bytes, removed = shelved.removed.len(), "a backup is made");
-                        failpoint::reach("backup.unnoted");
-                        self.store.set_meta(DONE, &now.0.to_string()).await?;
-                        self.store.set_meta(FAILED, "").await?;
-                    }
-                    Some(Err(error)) => {
-                        let why = chain(error.as_ref());
-                        tracing::error!(error = %why, "the daily backup failed; it is tried again in an hour");
-                        self.store.set_meta(FAILED, &format!("{} {why}", now.0)).await?;
-                    }
+            Due::NotBefore(at) => {
+                if self.could_be_whole(self.root.join(to), &settings, now).await? {
+                    self.make(self.root.join(to), &settings, now).await?;
                 }
+                Ok(Duration::from_millis(at.ms_since(now).max(0).unsigned_abs()))
+            }
+            Due::Now => {
+                self.make(self.root.join(to), &settings, now).await?;
                 Ok(Duration::ZERO)
             }
         }
     }
 
-    /// Makes one, on a thread that gives way to everybody. `None`: the daemon stops.
-    async fn make(&self, to: PathBuf, settings: &Backup, now: Time) -> Option<anyhow::Result<Shelved>> {
+    /// Whether the last one lacks something that there is room for by now. It is looked for each hour.
+    async fn could_be_whole(&self, to: PathBuf, settings: &Backup, now: Time) -> Result<bool> {
+        let Some((looked, parts)) = lacks(&self.store)? else { return Ok(false) };
+        if now.ms_since(looked) < AGAIN_MS && now >= looked {
+            return Ok(false);
+        }
+        self.store.set_meta(LACKS, &format!("{}\n{}", now.0, parts.join("\n"))).await?;
+        let work = move |wanted: Wanted<'_>| has_room(wanted, &to);
+        Ok(self.work(settings, now, work).await.is_some_and(|has_room| has_room.unwrap_or(false)))
+    }
+
+    /// Makes a backup, and writes down what became of it.
+    async fn make(&self, to: PathBuf, settings: &Backup, now: Time) -> Result<()> {
+        let keep = settings.keep;
+        let made = self.work(settings, now, move |wanted| put_on_shelf(wanted, &to, keep)).await;
+        match made {
+            // What it leaves is removed by the next one.
+            None => {}
+            Some(Ok(Shelved { saved, removed })) => {
+                tracing::info!(file = %saved.file.display(), bytes = saved.bytes, removed = removed.len(), "a backup is made");
+                failpoint::reach("backup.unnoted");
+                let lacks = match saved.without.join("\n") {
+                    none if none.is_empty() => none,
+                    parts => format!("{}\n{parts}", now.0),
+                };
+                self.store.set_meta(LACKS, &lacks).await?;
+                self.store.set_meta(DONE, &now.0.to_string()).await?;
+                self.store.set_meta(FAILED, "").await?;
+            }
+            Some(Err(error)) => {
+                let why = chain(error.as_ref());
+                tracing::error!(error = %why, "the daily backup failed; it is tried again in an hour");
+                self.store.set_meta(FAILED, &format!("{} {why}", now.0)).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Works on a thread that gives way to everybody. `None`: the daemon stops.
+    async fn work<T: Send + 'static>(
+        &self,
+        settings: &Backup,
+        now: Time,
+        work: impl FnOnce(Wanted<'_>) -> anyhow::Result<T> + Send + 'static,
+    ) -> Option<anyhow::Result<T>> {
         let (done, made) = oneshot::channel();
-        let (root, keep, with_secrets) = (self.root.clone(), settings.keep, settings.with_secrets);
+        let (root, with_secrets) = (self.root.clone(), settings.with_secrets);
+        let min_free = self.config.now().limits.min_free_bytes;
         let work = move || {
             process::give_way();
-            let made = put_on_shelf(&root, &to, keep, with_secrets, now);
-            let _ = done.send(made);
+            let _ = done.send(work(Wanted { root: &root, with_secrets, min_free, now }));
         };
         if let Err(error) = std::thread::Builder::new().name("backup".into()).spawn(work) {
             return Some(Err(error).context("starting a thread failed"));
         }
         tokio::select! {
-            // What it leaves is removed by the next one.
             () = self.stop.cancelled() => None,
             made = made => Some(made.unwrap_or_else(|_| Err(anyhow!("a fault of our own, see the log")))),
         }
@@ -124,4 +160,12 @@ fn past(store: &Store) -> Result<Past> {
 pub(super) fn failure(store: &Store) -> Result<Option<String>> {
     let failed = store.meta(FAILED)?;
     Ok(failed.and_then(|text| text.split_once(' ').map(|(_, why)| why.to_owned())))
+}
+
+/// Folders of groups that the last daily backup lacks, and when there was no room for them; `None`: it has all.
+pub(super) fn lacks(store: &Store) -> Result<Option<(Time, Vec<String>)>> {
+    let lacks = store.meta(LACKS)?.unwrap_or_default();
+    let mut lines = lacks.split('\n');
+    let at = lines.next().and_then(|ms| ms.parse().ok()).map(Time);
+    Ok(at.map(|at| (at, lines.map(str::to_owned).collect())))
 }

@@ -13,7 +13,7 @@ use crate::domain::{
     },
 };
 use crate::store::{
-    Result, StoreError,
+    Result, Store, StoreError,
     columns::Columns as _,
     crossing::said::says_no_more,
     migrate,
@@ -60,6 +60,28 @@ pub fn check_foreign(path: &Path) -> Result<()> {
     Ok(())
 }
 
+impl Store {
+    /// Reads what a daemon reads at its start, for somebody who wants to know that it could.
+    ///
+    /// # Errors
+    /// What can't be read.
+    pub async fn rehearse_start(&self) -> Result<()> {
+        for group in self.groups().await? {
+            self.rules_outside(&group.folder, &[])?;
+        }
+        self.wirings().await?;
+        self.chats(None).await?;
+        self.approvals(true).await?;
+        self.connections().await?;
+        self.holds()?;
+        self.active_runs()?;
+        self.waiting_lanes()?;
+        self.last_claim()?;
+        self.stored()?;
+        Ok(())
+    }
+}
+
 /// Makes the store at `path`, which nobody serves and which has the newest schema, that of a new root.
 ///
 /// # Errors
@@ -69,6 +91,7 @@ pub fn settle_restored(path: &Path, zones: &Zones, now: Time) -> Result<HeldBack
     let mut connection = Connection::open(path).map_err(failed)?;
     connection.pragma_update(None, "foreign_keys", true)?;
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    check_folders(&transaction)?;
     end_runs(&transaction, now)?;
     hold_messages(&transaction, now)?;
     transaction.execute(
@@ -89,6 +112,28 @@ pub fn settle_restored(path: &Path, zones: &Zones, now: Time) -> Result<HeldBack
     )?;
     transaction.commit()?;
     Ok(HeldBack { held, passed_over })
+}
+
+/// Refuses a store in which a group's folder is none: paths are made of it.
+fn check_folders(c: &Connection) -> Result<()> {
+    let columns: Vec<(String, String)> = c
+        .prepare(
+            "SELECT m.name AS of, p.name AS is FROM sqlite_schema AS m JOIN pragma_table_info(m.name) AS p
+             WHERE m.type = 'table' AND (p.name = 'folder' OR p.name LIKE '%group_folder') ORDER BY m.name, p.name",
+        )?
+        .query_map([], |r| Ok((r.get("of")?, r.get("is")?)))?
+        .collect::<rusqlite::Result<_>>()?;
+    for (table, column) in columns {
+        let sql = format!("SELECT DISTINCT {column} FROM {table} WHERE {column} <> ''");
+        let folders: Vec<String> =
+            c.prepare(&sql)?.query_map([], |r| r.get(0))?.collect::<rusqlite::Result<_>>()?;
+        if let Some(why) = folders.iter().find_map(|folder| Folder::parse(folder).err()) {
+            return Err(StoreError::Refused(format!(
+                "the store in the archive is none of ours: {table}.{column} names no group; {why}"
+            )));
+        }
+    }
+    Ok(())
 }
 
 /// Ends the runs that were under way: their containers are elsewhere, or gone.

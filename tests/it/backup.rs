@@ -1,5 +1,9 @@
 //! `g2 backup`: beside a daemon at work, refused, dead at each step.
-#![expect(clippy::disallowed_methods, reason = "a test looks at what was left")]
+#![expect(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "a test mounts a disk, and looks at what was left"
+)]
 #![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
 
 use std::{
@@ -9,12 +13,12 @@ use std::{
         process::ExitStatusExt as _,
     },
     path::{Path, PathBuf},
-    process::Stdio,
+    process::{Command, Stdio},
 };
 
 use serde_json::Value;
 
-use crate::support::{Root, wait_for};
+use crate::support::{Root, skipped, wait_for};
 
 /// SIGKILL.
 const KILLED: i32 = 9;
@@ -135,6 +139,134 @@ fn links_pipes_and_holes_of_an_agent_are_left_out_and_named() {
     let manifest: Value =
         serde_json::from_slice(&fs::read(unpacked(&file).path().join("manifest.json")).unwrap()).unwrap();
     assert_eq!(manifest["left_out_count"], 4);
+}
+
+/// A small disk for backups; it is unmounted with it.
+struct Disk(tempfile::TempDir);
+
+impl Disk {
+    /// `None`: this machine mounts none.
+    fn of(mib: u64) -> Option<Self> {
+        let at = tempfile::tempdir().unwrap();
+        let (image, to) = (at.path().join("image"), at.path().join("to"));
+        fs::File::create(&image).unwrap().set_len(mib << 20).unwrap();
+        fs::create_dir(&to).unwrap();
+        let run = |words: &[&str]| {
+            let done = Command::new(words[0]).args(&words[1..]).output();
+            done.map_err(|error| error.to_string()).and_then(|done| {
+                let why = String::from_utf8_lossy(&done.stderr).into_owned();
+                done.status.success().then_some(()).ok_or(why)
+            })
+        };
+        let made = run(&["mkfs.ext4", "-q", "-m", "0", text(&image)])
+            .and_then(|()| run(&["mount", "-o", "loop", text(&image), text(&to)]));
+        match made {
+            Ok(()) => Some(Self(at)),
+            Err(why) => {
+                skipped(&why);
+                None
+            }
+        }
+    }
+
+    fn path(&self) -> PathBuf {
+        self.0.path().join("to")
+    }
+
+    fn backups(&self) -> Vec<String> {
+        names(&self.path()).into_iter().filter(|name| name.ends_with(".tar")).collect()
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg(self.path()).status();
+    }
+}
+
+#[test]
+fn a_group_that_does_not_fit_is_named_and_costs_no_other_its_backup() {
+    let Some(disk) = Disk::of(96) else { return };
+    let to = disk.path();
+    let root = Root::new("");
+    root.g2(&["groups", "add", "evil", "--chat", "local:evil"]);
+    let filler = root.path().join("groups/evil/filler");
+    let shelf = ["backup", "--to", text(&to), "--keep", "1"];
+    // As if it was made on an earlier day: two of one second have one name.
+    let name = root.path().file_name().unwrap().to_str().unwrap().to_owned();
+    let aged = |day: u32| {
+        let [made] = <[String; 1]>::try_from(disk.backups()).unwrap();
+        fs::rename(to.join(made), to.join(format!("{name}-2020-01-0{day}T00-00-00Z.tar"))).unwrap();
+        disk.backups()
+    };
+    root.g2(&shelf);
+    let first = aged(1);
+    // What is one file under many names, or mostly holes, does not count.
+    fs::write(&filler, vec![7; 8 << 20]).unwrap();
+    for n in 0..200 {
+        fs::hard_link(&filler, root.path().join(format!("groups/evil/{n}"))).unwrap();
+    }
+    let saved = root.json(&shelf);
+    assert_eq!((&saved["without"], saved["removed"].as_array().unwrap().len()), (&serde_json::json!([]), 1));
+    assert_ne!(disk.backups(), first);
+    let whole = aged(2);
+
+    fs::write(root.path().join("groups/evil/more"), vec![7; 100 << 20]).unwrap();
+    fs::write(root.path().join("groups/main/note.txt"), "kept").unwrap();
+    let why = refused(&root, &to.join("mine.tar"));
+    assert!(why.contains("MiB of them for groups/evil"), "{why}");
+    assert_eq!(disk.backups(), whole, "nothing is left of it");
+    let saved = root.json(&shelf);
+    assert_eq!(saved["without"], serde_json::json!(["groups/evil"]));
+    let part = saved["file"].as_str().unwrap();
+    assert!(part.ends_with("-part.tar"), "{part}");
+    assert_eq!(disk.backups().len(), 2, "the newest whole one stays: {:?}", disk.backups());
+    let restored = Root::empty();
+    let told = restored.g2(&["restore", part]);
+    assert!(told.contains("without groups/evil: there was no room for it"), "{told}");
+    assert!(!restored.path().join("groups/evil").exists());
+    assert_eq!(fs::read_to_string(restored.path().join("groups/main/note.txt")).unwrap(), "kept");
+
+    root.settings(&format!("[backup]\nto = \"{}\"\nkeep = 1\n", text(&to)));
+    root.change_store("INSERT INTO meta (key, value) VALUES ('backup_done', '0')");
+    let _daemon = root.serve();
+    let problem = || {
+        let problems = root.json(&["status"])["problems"].clone();
+        problems.as_array().unwrap().iter().find(|problem| problem["code"] == "backup_lacks").cloned()
+    };
+    let found = wait_for("the problem", problem);
+    assert_eq!(found["about"], "evil", "{found}");
+    // Once there is room, a whole one is made within an hour.
+    fs::remove_file(root.path().join("groups/evil/more")).unwrap();
+    root.change_store("UPDATE meta SET value = '0' || char(10) || 'groups/evil' WHERE key = 'backup_lacks'");
+    root.g2(&["config", "set", "backup.keep", "2"]);
+    wait_for("the problem to be gone", || problem().is_none().then_some(()));
+    assert!(disk.backups().iter().any(|name| !name.contains("-part") && !whole.contains(name)));
+}
+
+#[test]
+fn each_group_has_as_many_names_as_it_likes_and_one_that_has_too_many_costs_no_other_its_files() {
+    let root = Root::new("");
+    let (_folder, file) = place();
+    root.g2(&["groups", "add", "evil", "--chat", "local:evil"]);
+    // Paths of more than 128 MiB in all, by deep folders of long names.
+    let mut deep = root.path().join("groups/evil");
+    for _ in 0..15 {
+        deep.push("d".repeat(250));
+    }
+    fs::create_dir_all(&deep).unwrap();
+    let first = deep.join("0");
+    fs::write(&first, "x").unwrap();
+    for n in 1..34_000 {
+        fs::hard_link(&first, deep.join(n.to_string())).unwrap();
+    }
+    for group in ["main", "evil"] {
+        fs::write(root.path().join(format!("groups/{group}/note.txt")), "kept").unwrap();
+    }
+    let saved = root.json(&["backup", text(&file)]);
+    let left_out = saved["left_out"].to_string();
+    assert!(left_out.contains("groups/evil/") && !left_out.contains("groups/main"), "{left_out:.300}");
+    assert!(packed(&file).contains(&"groups/main/note.txt".to_owned()));
 }
 
 #[test]

@@ -1,11 +1,18 @@
 //! `g2 restore`: nothing is done twice, nothing of a bad archive is believed, dead at each step.
-#![expect(clippy::disallowed_methods, reason = "a test plays the user and looks at what was left")]
+#![expect(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "a test plays the user and looks at what was left"
+)]
 #![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
 
 use std::{
     fs,
     io::Read as _,
-    os::unix::{fs::MetadataExt as _, process::ExitStatusExt as _},
+    os::unix::{
+        fs::{FileExt as _, MetadataExt as _},
+        process::ExitStatusExt as _,
+    },
     path::{Path, PathBuf},
 };
 
@@ -64,14 +71,19 @@ impl Backup {
             let mut header = tar::Header::new_gnu();
             header.set_entry_type(entry.kind);
             header.set_mode(0o644);
-            header.set_size(entry.bytes.len() as u64);
+            let is_link = entry.kind == tar::EntryType::Link;
+            let bytes: &[u8] = if is_link { &[] } else { &entry.bytes };
+            header.set_size(bytes.len() as u64);
             // As an attacker writes it: no check of the name.
             header.as_gnu_mut().unwrap().name[..entry.path.len()].copy_from_slice(entry.path.as_bytes());
             if entry.kind == tar::EntryType::Symlink {
                 header.set_link_name("/etc/passwd").unwrap();
             }
+            if is_link {
+                header.as_gnu_mut().unwrap().linkname[..entry.bytes.len()].copy_from_slice(&entry.bytes);
+            }
             header.set_cksum();
-            builder.append(&header, entry.bytes.as_slice()).unwrap();
+            builder.append(&header, bytes).unwrap();
         }
         builder.finish().unwrap();
     }
@@ -299,9 +311,20 @@ fn a_root_that_holds_something_is_left_as_it_is() {
 fn nothing_of_an_archive_is_believed() {
     let old = Root::new("");
     let link = Entry { path: "groups/main/link".into(), kind: tar::EntryType::Symlink, bytes: Vec::new() };
-    let hard = Entry { kind: tar::EntryType::Link, ..link.clone() };
-    let fifo = Entry { kind: tar::EntryType::Fifo, ..link.clone() };
+    let hard = |to: &str| Entry { kind: tar::EntryType::Link, bytes: to.into(), ..link.clone() };
+    let header =
+        Entry { path: "x".into(), kind: tar::EntryType::XHeader, bytes: "22 path=../../../evil\n".into() };
     type Change<'a> = Box<dyn Fn(&mut Vec<Entry>) + 'a>;
+    type Say = fn(&mut Value);
+    let saying = |say: Say| -> Change<'_> {
+        Box::new(move |entries: &mut Vec<Entry>| {
+            let manifest = entries.last_mut().unwrap();
+            let mut said: Value = serde_json::from_slice(&manifest.bytes).unwrap();
+            say(&mut said);
+            manifest.bytes = serde_json::to_vec(&said).unwrap();
+        })
+    };
+    let fifo = Entry { kind: tar::EntryType::Fifo, ..link.clone() };
     let with = |entry: Entry| -> Change<'_> {
         Box::new(move |entries: &mut Vec<Entry>| {
             entries.insert(1, entry.clone());
@@ -309,8 +332,13 @@ fn nothing_of_an_archive_is_believed() {
         })
     };
     let cases: Vec<(Change<'_>, &str)> = vec![
+        (with(hard("data/g2.sqlite")), "another name of no file of its part"),
+        (with(hard("g2.toml")), "another name of no file of its part"),
+        (with(hard("/etc/passwd")), "another name of no file of its part"),
+        (with(hard("../../etc/passwd")), "another name of no file of its part"),
+        (with(hard("groups/main/link")), "another name of no file of its part"),
+        (with(header), "is none of a backup's"),
         (with(link), "which no backup has"),
-        (with(hard), "which no backup has"),
         (with(fifo), "which no backup has"),
         (with(Entry::file("groups/../../evil", b"x")), "is no part of a root"),
         (with(Entry::file("/tmp/evil", b"x")), "is no part of a root"),
@@ -328,15 +356,12 @@ fn nothing_of_an_archive_is_believed() {
             }),
             "does not begin with the store",
         ),
+        (saying(|said| said["version"] = 3.into()), "its format is version 3"),
         (
-            Box::new(|entries| {
-                let manifest = entries.last_mut().unwrap();
-                let mut said: Value = serde_json::from_slice(&manifest.bytes).unwrap();
-                said["version"] = 2.into();
-                manifest.bytes = serde_json::to_vec(&said).unwrap();
-            }),
-            "its format is version 2",
+            saying(|said| said["made_at"] = "\u{1b}[2Jnow".into()),
+            "does not say when it was made, but \"\\u{1b}[2Jnow",
         ),
+        (saying(|said| said["made_by"] = "g2\nall is well".into()), "which program wrote it, but \"g2\\nall"),
     ];
     for (change, why) in cases {
         let backup = Backup::of(&old);
@@ -350,6 +375,64 @@ fn nothing_of_an_archive_is_believed() {
     backup.refused();
     fs::write(backup.file(), "no archive").unwrap();
     backup.refused();
+}
+
+#[test]
+fn files_with_several_names_and_with_holes_come_back_as_they_were() {
+    let old = Root::new("");
+    let at = |root: &Root, name: &str| root.path().join("groups/main").join(name);
+    let bytes: Vec<u8> = (0..1_000_000_u32).flat_map(u32::to_le_bytes).collect();
+    fs::write(at(&old, "big"), &bytes).unwrap();
+    let deep = format!("{}/{}", "d".repeat(120), "n".repeat(120));
+    fs::create_dir(at(&old, &"d".repeat(120))).unwrap();
+    for n in 0..400 {
+        fs::hard_link(at(&old, "big"), at(&old, &format!("again {n}"))).unwrap();
+    }
+    fs::hard_link(at(&old, "big"), at(&old, &deep)).unwrap();
+    // The same file in the folder of another group is there by the owner's hand, and becomes one of its own.
+    fs::create_dir_all(old.path().join("groups/other")).unwrap();
+    fs::hard_link(at(&old, "big"), old.path().join("groups/other/big")).unwrap();
+    let holed = fs::File::create(at(&old, "holes")).unwrap();
+    holed.set_len(3 << 30).unwrap();
+    for place in [0_u64, 70_000, 1 << 30, (3 << 30) - 5] {
+        holed.write_all_at(b"piece", place).unwrap();
+    }
+    fs::hard_link(at(&old, "holes"), at(&old, "holes too")).unwrap();
+    fs::File::create(at(&old, "nothing")).unwrap().set_len(50 << 20).unwrap();
+    let backup = Backup::of(&old);
+    let size = fs::metadata(backup.file()).unwrap().len();
+    assert!(size < 12 << 20, "{size}");
+
+    let (root, _) = backup.restored();
+    assert!(fs::read(at(&root, "big")).unwrap() == bytes);
+    let inode = |root: &Root, name: &str| fs::metadata(at(root, name)).unwrap().ino();
+    for name in [&deep, "again 0", "again 399"] {
+        assert_eq!(inode(&root, name), inode(&root, "big"), "{name}");
+    }
+    assert_eq!(fs::metadata(at(&root, "big")).unwrap().nlink(), 402);
+    assert!(fs::read(root.path().join("groups/other/big")).unwrap() == bytes);
+    assert_eq!(fs::metadata(root.path().join("groups/other/big")).unwrap().nlink(), 1);
+    let is = |file: &fs::File, place: u64| {
+        let mut bytes = [1; 7];
+        file.read_exact_at(&mut bytes, place).unwrap();
+        bytes
+    };
+    let again = fs::File::open(at(&root, "holes")).unwrap();
+    for place in [0, 69_999, 1 << 30, (2 << 30) + 3, (3 << 30) - 7] {
+        assert_eq!(is(&again, place), is(&holed, place), "{place}");
+    }
+    let meta = again.metadata().unwrap();
+    assert!(meta.len() == 3 << 30 && meta.blocks() < 1000, "{} {}", meta.len(), meta.blocks());
+    assert_eq!(inode(&root, "holes too"), inode(&root, "holes"));
+    assert_eq!(fs::metadata(at(&root, "nothing")).unwrap().len(), 50 << 20);
+    // Any other program that reads such archives reads it, too.
+    let out = tempfile::tempdir().unwrap();
+    let tar =
+        std::process::Command::new("tar").arg("-xSf").arg(backup.file()).arg("-C").arg(out.path()).status();
+    assert!(tar.unwrap().success());
+    let by_tar = fs::File::open(out.path().join("groups/main/holes")).unwrap();
+    assert_eq!(is(&by_tar, (3 << 30) - 7), is(&holed, (3 << 30) - 7));
+    assert_eq!(fs::metadata(out.path().join("groups/main").join(&deep)).unwrap().nlink(), 402);
 }
 
 #[test]
@@ -384,6 +467,18 @@ fn a_store_with_more_than_ours_and_a_newer_one_are_refused() {
         ("CREATE VIEW evil AS SELECT 1", "none of ours: view evil"),
         ("DROP INDEX outbox_once", "none of ours: index outbox_once"),
         ("PRAGMA user_version = 9999", "install the newer g2"),
+        (
+            "PRAGMA foreign_keys = OFF; UPDATE groups SET folder = '../../../X'",
+            "groups.folder names no group; folder name \"../../../X\" is not allowed",
+        ),
+        (
+            "PRAGMA foreign_keys = OFF; UPDATE wirings SET group_folder = 'a/b'",
+            "wirings.group_folder names no group",
+        ),
+        (
+            "PRAGMA ignore_check_constraints = ON; UPDATE chats SET kind = 'odd'",
+            "the store in the archive is damaged",
+        ),
     ] {
         let backup = Backup::of(&old);
         backup.rewrite(|entries| {

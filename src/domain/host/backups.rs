@@ -68,6 +68,62 @@ pub fn due(at: TimeOfDay, zone: &TimeZone, past: Past, now: Time) -> Due {
     }
 }
 
+/// Returns how much of an archive a part of a root may take that was weighed a moment ago, bytes: containers go on writing.
+#[must_use]
+pub fn allowance(weighed: u64) -> u64 {
+    weighed.saturating_add(weighed / 8).saturating_add(1 << 20)
+}
+
+/// What can be in a backup.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Fit {
+    /// All of the root.
+    All,
+    /// All but these folders of groups.
+    Without(Vec<String>),
+    /// It needs so much room, bytes, even without any folder of a group.
+    TooMuch { wanted: u64 },
+}
+
+/// Decides what of a root can be in a backup that may take `room`. The store and what else is the root's own takes `own`. Of the
+/// groups' folders the largest are left out, as many as need be: one group's excess costs no other its backup.
+#[must_use]
+pub fn fit<'a>(room: u64, own: u64, folders: impl IntoIterator<Item = (&'a str, u64)>) -> Fit {
+    let mut folders: Vec<(&str, u64)> =
+        folders.into_iter().map(|(name, bytes)| (name, allowance(bytes))).collect();
+    folders.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(b.0)));
+    let mut wanted = folders.iter().fold(own, |sum, (_, bytes)| sum.saturating_add(*bytes));
+    if own > room {
+        return Fit::TooMuch { wanted: own };
+    }
+    let mut without = Vec::new();
+    for (name, bytes) in folders {
+        if wanted <= room {
+            break;
+        }
+        wanted -= bytes;
+        without.push(name.to_owned());
+    }
+    if without.is_empty() { Fit::All } else { Fit::Without(without) }
+}
+
+/// Decides which backups of a shelf are removed, of all that it has, the oldest first, so that `keep` stay. The newest whole one stays in
+/// any case: newer ones may lack what it has.
+#[must_use]
+pub fn surplus<T>(shelf: Vec<(T, Whole)>, keep: usize) -> Vec<T> {
+    let newest_whole = shelf.iter().rposition(|(_, whole)| *whole == Whole::Yes);
+    let too_many = shelf.len().saturating_sub(keep);
+    let old = shelf.into_iter().enumerate().take(too_many);
+    old.filter(|(n, _)| Some(*n) != newest_whole).map(|(_, (file, _))| file).collect()
+}
+
+/// Whether a backup has the folders of all groups.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Whole {
+    Yes,
+    No,
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -131,6 +187,35 @@ mod tests {
             Due::NotBefore(time("2026-03-29T01:30:00Z"))
         );
         assert_eq!(due(at, &zone, past, time("2026-03-29T02:00:00Z")), Due::Now);
+    }
+
+    #[test]
+    fn the_largest_folders_are_left_out_and_no_more_than_need_be() {
+        const MIB: u64 = 1 << 20;
+        let folders = [("groups/a", 8 * MIB), ("groups/evil", 800 * MIB), ("groups/b", 80 * MIB)];
+        let without = |names: &[&str]| Fit::Without(names.iter().map(|name| (*name).to_owned()).collect());
+        for (room, expected) in [
+            (2000 * MIB, Fit::All),
+            (500 * MIB, without(&["groups/evil"])),
+            (60 * MIB, without(&["groups/evil", "groups/b"])),
+            (20 * MIB, without(&["groups/evil", "groups/b", "groups/a"])),
+            (9 * MIB, Fit::TooMuch { wanted: 10 * MIB }),
+        ] {
+            assert_eq!(fit(room, 10 * MIB, folders), expected, "{room}");
+        }
+        assert_eq!(fit(u64::MAX, u64::MAX, []), Fit::All);
+    }
+
+    #[test]
+    fn the_newest_whole_backup_stays_however_many_follow_that_are_not() {
+        use Whole::{No, Yes};
+        let gone = |shelf: &[Whole], keep| {
+            surplus(shelf.iter().enumerate().map(|(n, whole)| (n, *whole)).collect(), keep)
+        };
+        assert_eq!(gone(&[Yes, Yes, Yes], 2), [0]);
+        assert_eq!(gone(&[Yes, Yes, No, No, No], 2), [0, 2]);
+        assert_eq!(gone(&[No, No], 1), [0]);
+        assert_eq!(gone(&[Yes], 3), [] as [usize; 0]);
     }
 
     proptest! {

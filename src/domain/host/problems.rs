@@ -204,6 +204,10 @@ pub enum Problem {
     TaskHalted(TaskTrouble),
     /// The last daily backup failed.
     Backup { why: String },
+    /// An account tells of more chats that nobody uses than are kept.
+    ManyChats { channel: String },
+    /// The last daily backup has no copy of this folder of a group, for want of room.
+    BackupLacks { folder: String },
     /// A restore held back texts and messages, and nobody has decided about them.
     HeldBack { held: HeldCount },
     /// Messages were given up within the last 24 hours.

@@ -40,6 +40,13 @@ pub(super) fn backup(view: &View<'_>, store: &Store, found: &mut Vec<Problem>) {
         Ok(why) => found.extend(why.map(|why| Problem::Backup { why })),
         Err(error) => found.push(Problem::Unreadable { what: "the last backup", why: chain(&error) }),
     }
+    match backups::lacks(store) {
+        Ok(lacks) => {
+            let folders = lacks.into_iter().flat_map(|(_, folders)| folders);
+            found.extend(folders.map(|folder| Problem::BackupLacks { folder }));
+        }
+        Err(error) => found.push(Problem::Unreadable { what: "the last backup", why: chain(&error) }),
+    }
 }
 
 /// What a restore held back.

@@ -3,7 +3,7 @@
 use super::Finding;
 
 /// Each kind of problem that is looked for, and how it reads where there is none. `About` says what it is read from.
-const LOOKED_FOR: [(&str, About, &str); 41] = {
+const LOOKED_FOR: [(&str, About, &str); 43] = {
     use About::{Engine, Room, Settings, Store, World};
     [
         ("root", World, "the root is whole, and can be written"),
@@ -47,6 +47,8 @@ const LOOKED_FOR: [(&str, About, &str); 41] = {
         ("time_zone", World, "the time zone is known"),
         ("held_back", Store, "a restore holds nothing back"),
         ("backup", Store, "the last daily backup went well, if there is one"),
+        ("backup_lacks", Store, "no group's folder is missing in the last daily backup"),
+        ("many_chats", Store, "no account tells of more chats than are kept"),
     ]
 };
 

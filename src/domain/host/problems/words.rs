@@ -12,11 +12,7 @@ use crate::runs::heartbeat::FILE;
 const LONGEST_QUOTE: usize = 300;
 
 use Problem::{
-    AnswersTwice, Aside, Backup, Channel, Disk, Engine, GivenUp, GroupFolder, GroupSettings, Heartbeat, Held,
-    HeldBack, Index, Inodes, MainGroups, ManyQuestions, MountList, NoImage, NoKey, NoModelKey, NoSettings,
-    NobodyIsAsked, NotSaid, OpenFiles, OtherClaude, Pattern, Remains, Restart, Rests, Root, RunsFail, Script,
-    Secrets, SenderList, Settings, StoreClosed, StoreWaits, Stored, TaskHalted, Unreadable, Unsandboxed,
-    Unusable, Unwatched, Upstream, Zone,
+    AnswersTwice, Aside, Backup, BackupLacks, Channel, Disk, Engine, GivenUp, GroupFolder, GroupSettings, Heartbeat, Held, HeldBack, Index, Inodes, MainGroups, ManyChats, ManyQuestions, MountList, NoImage, NoKey, NoModelKey, NoSettings, NobodyIsAsked, NotSaid, OpenFiles, OtherClaude, Pattern, Remains, Restart, Rests, Root, RunsFail, Script, Secrets, SenderList, Settings, StoreClosed, StoreWaits, Stored, TaskHalted, Unreadable, Unsandboxed, Unusable, Unwatched, Upstream, Zone,
 };
 
 impl Problem {
@@ -254,6 +250,20 @@ impl Problem {
                 Fail,
                 format!("the daily backup failed: {}", quote(why)),
                 "correct it, or the setting backup.to; it is tried again each hour".into(),
+            ),
+            ManyChats { channel } => (
+                "many_chats",
+                channel.clone(),
+                Warn,
+                format!("the adapter of account {channel} tells of more chats that nobody uses than the 5000 that are kept; new ones are known once somebody writes there"),
+                "have its bot leave chats that it has no use for; chats that nobody used for a week make room. If the bot is in few chats, the adapter is at fault".into(),
+            ),
+            BackupLacks { folder } => (
+                "backup_lacks",
+                folder.rsplit('/').next().unwrap_or(folder).to_owned(),
+                Fail,
+                format!("the newest daily backup has no copy of {folder}: it is too large for the room in backup.to"),
+                format!("remove what is large in {folder}, or make room in the folder backup.to; within an hour a backup with all folders is made"),
             ),
             HeldBack { held } => (
                 "held_back",
