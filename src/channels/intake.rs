@@ -124,6 +124,14 @@ impl Intake {
         self.store.set_connection(channel.to_owned(), state, why, clock::now()).await
     }
 
+    /// Notes for people that an account tells of more chats that nobody uses than are kept.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn too_many_chats(&self, channel: &str) -> Result<(), StoreError> {
+        self.store.note_too_many_chats(channel, clock::now()).await
+    }
+
     /// Takes in what an adapter tells, together with where it goes on after it.
     ///
     /// # Errors
@@ -147,7 +155,7 @@ impl Intake {
                 accepted.made.is_some()
             }
             Arrived::Pressed(decided) => decided.made.is_some(),
-            Arrived::Stored => false,
+            Arrived::NewChat | Arrived::TooManyChats | Arrived::Stored => false,
         };
         if made {
             failpoint::reach("approval.made");

@@ -175,6 +175,7 @@ pub async fn gather(view: &View<'_>) -> Vec<Problem> {
         rows::hearing(store, &mut found).await;
         rows::questions(store, &mut found).await;
         rows::connections(view, store, &mut found).await;
+        rows::chats(store, &mut found);
         rows::aside(store, &mut found);
         found.extend(store.index_fault().map(|why| Problem::Index {
             path: view.root.join("data/search.sqlite").display().to_string(),

@@ -58,7 +58,7 @@ pub use restored::{HeldBack, check_foreign, settle_restored};
 pub use search::{Found, Indexer, Stop};
 pub use stored::Counted;
 pub use talk::approvals::{Asking, Decided, How, Names, Pick};
-pub use talk::arrivals::{Arrival, Arrived};
+pub use talk::arrivals::{Arrival, Arrived, UnknownChat};
 pub use talk::events::{Follower, News};
 pub use talk::files::{FileRead, FileStep, FileWork, FilesWanted};
 pub use talk::groups::{NewGroup, NewWiring};

@@ -3,19 +3,23 @@
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use channel_protocol::{Down, Event, line};
-use tokio::sync::{mpsc, watch};
+use tokio::{
+    sync::{mpsc, watch},
+    time::Instant,
+};
 
 use super::{Intake, inward, talk::SHOWN, wire::Wire};
 use crate::{
     domain::{
         host::errors::chain,
+        mailbox::bucket::Bucket,
         platforms::{
             addresses::Platform,
             attachments::{Attachment, Todo},
         },
         rows::Inbound,
     },
-    store::{Arrival, Arrived},
+    store::{Arrival, Arrived, UnknownChat},
     system::{
         clock, failpoint,
         media::{InHand, Media},
@@ -32,6 +36,51 @@ pub(super) enum Told {
     Chat(channel_protocol::Chat),
 }
 
+/// How often facts about chats may be told in a minute.
+const FACTS_A_MINUTE: u32 = 10_000;
+/// After how many new chats their number is looked at again.
+const COUNTED_EVERY: u32 = 256;
+/// How long no new chat is taken in where there are too many.
+const FULL: Duration = Duration::from_secs(60);
+
+/// Bounds of the facts about chats that an adapter tells, in one life.
+struct Facts {
+    left: Bucket,
+    new_chats: u32,
+    /// When there were too many chats.
+    full: Option<Instant>,
+    is_said: bool,
+}
+
+impl Facts {
+    fn new() -> Self {
+        Self { left: Bucket::new(FACTS_A_MINUTE, clock::now()), new_chats: 0, full: None, is_said: false }
+    }
+
+    fn may_be_told(&mut self) -> bool {
+        let now = clock::now();
+        let may = self.left.available(now) > 0;
+        if may {
+            self.left.take(1, now);
+        }
+        may
+    }
+
+    fn unknown(&self) -> UnknownChat {
+        match self.full {
+            Some(at) if at.elapsed() < FULL => UnknownChat::PassedOver,
+            Some(_) => UnknownChat::Counted,
+            None if self.new_chats.is_multiple_of(COUNTED_EVERY) => UnknownChat::Counted,
+            None => UnknownChat::Taken,
+        }
+    }
+
+    /// Whether the log is still to be told.
+    fn say_once(&mut self) -> bool {
+        !std::mem::replace(&mut self.is_said, true)
+    }
+}
+
 /// Stores what is told, one after the other.
 pub(super) struct Storing {
     pub(super) platform: Platform,
@@ -45,6 +94,7 @@ pub(super) struct Storing {
 impl Storing {
     pub(super) async fn run(self, mut told: mpsc::Receiver<Told>) {
         let mut unusable = 0_u32;
+        let mut facts = Facts::new();
         while let Some(what) = told.recv().await {
             let (n, press, cursor, arrival) = match what {
                 Told::Event(event) => {
@@ -58,10 +108,19 @@ impl Storing {
                         .map(|_| Arrival::Moved { from: from.clone(), to: to.clone() });
                     (Some(n), false, Default::default(), both)
                 }
+                Told::Chat(_) if !facts.may_be_told() => {
+                    if facts.say_once() {
+                        tracing::warn!(channel = %self.platform.channel, "an adapter tells of chats more often than 10000 times a minute; the rest is passed over");
+                    }
+                    continue;
+                }
                 Told::Chat(chat) => {
                     let info = inward::info(&chat);
-                    let known = inward::chat(&self.platform, &chat.chat)
-                        .map(|jid| Arrival::Chat { jid: jid.to_owned(), info });
+                    let known = inward::chat(&self.platform, &chat.chat).map(|jid| Arrival::Chat {
+                        jid: jid.to_owned(),
+                        info,
+                        unknown: facts.unknown(),
+                    });
                     (None, false, Default::default(), known)
                 }
             };
@@ -96,6 +155,19 @@ impl Storing {
                     }
                 }
             };
+            match arrived {
+                Some(Arrived::NewChat) => facts.new_chats = facts.new_chats.wrapping_add(1),
+                Some(Arrived::TooManyChats) => {
+                    facts.full = Some(Instant::now());
+                    if let Err(error) = self.intake.too_many_chats(&self.platform.channel).await {
+                        tracing::error!(channel = %self.platform.channel, error = %chain(&error), "noting that an account tells of too many chats failed");
+                    }
+                    if facts.say_once() {
+                        tracing::warn!(channel = %self.platform.channel, "an adapter told of more chats that nobody uses than are kept; further ones are passed over");
+                    }
+                }
+                Some(Arrived::Message(_) | Arrived::Pressed(_) | Arrived::Stored) | None => {}
+            }
             let Some(n) = n else { continue };
             failpoint::reach("channel.stored");
             let told = match arrived {

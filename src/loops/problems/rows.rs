@@ -124,6 +124,17 @@ pub(super) async fn connections(view: &View<'_>, store: &Store, found: &mut Vec<
     }
 }
 
+/// How long an account that told of too many chats is a problem after it did so last, ms. It may do so once a minute.
+const TOLD_LATELY_MS: i64 = 600_000;
+
+/// Accounts that tell of more chats than are kept.
+pub(super) fn chats(store: &Store, found: &mut Vec<Problem>) {
+    match store.too_many_chats(clock::now().plus_ms(-TOLD_LATELY_MS)) {
+        Ok(channels) => found.extend(channels.into_iter().map(|channel| Problem::ManyChats { channel })),
+        Err(error) => found.push(Problem::Unreadable { what: "the chats", why: chain(&error) }),
+    }
+}
+
 /// What failed, rests, was given up or could not be said.
 pub(super) fn ledger(store: &Store, found: &mut Vec<Problem>) {
     let now = clock::now();

@@ -14,7 +14,7 @@ use crate::{
         talk::{
             accounts::advance,
             approvals::click,
-            chats::{ensure_chat, learn, move_chat, put_mark},
+            chats::{ensure_chat, has_room, is_known, learn, move_chat, put_mark},
             messages::accept,
         },
     },
@@ -37,14 +37,29 @@ pub enum Arrival {
     Chat {
         jid: String,
         info: ChatInfo,
+        unknown: UnknownChat,
     },
     /// Nothing that is stored, but where the adapter goes on.
     Nothing,
 }
 
+/// What is done with facts about a chat that is not known yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UnknownChat {
+    /// It is known from now on.
+    Taken,
+    /// The same, unless the account has told of too many that nobody uses.
+    Counted,
+    PassedOver,
+}
+
 /// What came of it.
 #[derive(Clone, Debug)]
 pub enum Arrived {
+    /// A chat is known from now on.
+    NewChat,
+    /// The account has told of too many chats that nobody uses.
+    TooManyChats,
     Message(Accepted),
     /// What the person is told who pressed the button.
     Pressed(Decided),
@@ -79,10 +94,18 @@ impl Store {
                     move_chat(c, &from, &to, now)?;
                     Arrived::Stored
                 }
-                Arrival::Chat { jid, info } => {
+                Arrival::Chat { jid, info, unknown } => {
+                    let arrived = match unknown {
+                        _ if is_known(c, &jid)? => Arrived::Stored,
+                        UnknownChat::PassedOver => return Ok(Arrived::Stored),
+                        UnknownChat::Counted if !has_room(c, &channel, now)? => {
+                            return Ok(Arrived::TooManyChats);
+                        }
+                        UnknownChat::Counted | UnknownChat::Taken => Arrived::NewChat,
+                    };
                     ensure_chat(c, &jid, now)?;
                     learn(c, &jid, &info)?;
-                    Arrived::Stored
+                    arrived
                 }
                 Arrival::Nothing => Arrived::Stored,
             })

@@ -42,6 +42,23 @@ impl Store {
         .await
     }
 
+    /// Notes that an account tells of more chats that nobody uses than are kept.
+    pub async fn note_too_many_chats(&self, channel: &str, now: Time) -> Result<()> {
+        self.set_meta(&format!("{TOO_MANY}{channel}"), &now.0.to_string()).await
+    }
+
+    /// Returns the accounts that did so since an instant.
+    pub fn too_many_chats(&self, since: Time) -> Result<Vec<String>> {
+        self.read(|c| {
+            Ok(c.prepare_cached(
+                "SELECT substr(key, length(?1) + 1) AS channel FROM meta
+                 WHERE key >= ?1 AND key < ?1 || char(1114111) AND CAST(value AS INTEGER) >= ?2 ORDER BY key",
+            )?
+            .query_map(params![TOO_MANY, since.0], |r| r.get("channel"))?
+            .collect::<rusqlite::Result<_>>()?)
+        })
+    }
+
     /// Stores what somebody did to a message afterwards; the same event again changes nothing. Returns whether it is new.
     pub async fn mark_message(&self, mark: Mark, now: Time) -> Result<bool> {
         self.write(move |c| put_mark(c, mark, now)).await
@@ -185,6 +202,41 @@ pub(in crate::store) fn is_known(c: &Connection, jid: &str) -> Result<bool> {
         .query_row([jid], |r| r.get(0))?)
 }
 
+/// How the key of a note begins that an account told of too many chats.
+const TOO_MANY: &str = "too_many_chats:";
+/// How many chats an account may have told of that nobody uses: no group was ever wired to them, and nobody wrote there.
+pub(in crate::store) const MOST_UNUSED: i64 = if cfg!(test) { 20 } else { 5_000 };
+/// How old such a chat is before it makes room for newer ones, ms.
+const UNUSED_MS: i64 = 7 * 86_400_000;
+
+/// Chats of an account that nothing refers to.
+const UNUSED: &str = "channel = ?1 AND wired_before = 0 AND alias_of IS NULL
+    AND NOT EXISTS (SELECT 1 FROM messages WHERE chat_jid = jid)
+    AND NOT EXISTS (SELECT 1 FROM message_marks WHERE chat_jid = jid)
+    AND NOT EXISTS (SELECT 1 FROM dropped WHERE chat_jid = jid)
+    AND jid NOT IN (SELECT chat_jid FROM wirings)
+    AND jid NOT IN (SELECT chat_jid FROM lanes)
+    AND jid NOT IN (SELECT chat_jid FROM outbox)
+    AND jid NOT IN (SELECT chat_jid FROM approvals WHERE chat_jid IS NOT NULL)
+    AND jid NOT IN (SELECT chat_jid FROM approval_messages WHERE chat_jid IS NOT NULL)
+    AND jid NOT IN (SELECT dm_chat FROM users WHERE dm_chat IS NOT NULL)
+    AND jid NOT IN (SELECT alias_of FROM chats WHERE alias_of IS NOT NULL)";
+
+/// Whether an account may tell of more chats. If it may not, old ones that nobody uses go first. All of its chats are looked at.
+pub(in crate::store) fn has_room(c: &Connection, channel: &str, now: Time) -> Result<bool> {
+    let unused = || -> rusqlite::Result<i64> {
+        c.prepare_cached(&format!("SELECT count(*) FROM chats WHERE {UNUSED}"))?
+            .query_row([channel], |r| r.get(0))
+    };
+    if unused()? < MOST_UNUSED {
+        return Ok(true);
+    }
+    let gone = c
+        .prepare_cached(&format!("DELETE FROM chats WHERE {UNUSED} AND created_at < ?2"))?
+        .execute(params![channel, now.0 - UNUSED_MS])?;
+    Ok(gone > 0 && unused()? < MOST_UNUSED)
+}
+
 /// Makes the chat's row when it is new. The channel is the JID's prefix, and the kind what the JID shows.
 pub(in crate::store) fn ensure_chat(c: &Connection, jid: &str, now: Time) -> Result<()> {
     let channel = channel_of(jid);
@@ -205,4 +257,66 @@ pub(in crate::store) fn learn(c: &Connection, jid: &str, info: &ChatInfo) -> Res
     )?
     .execute(params![jid, info.name, info.kind.as_str(), info.threaded, info.members])?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::store::{Arrival, Arrived, UnknownChat};
+
+    const DAY: i64 = 86_400_000;
+
+    async fn told(store: &Store, n: i64, unknown: UnknownChat, now: i64) -> Arrived {
+        let info =
+            ChatInfo { name: format!("chat {n}"), kind: ChatKind::Group, threaded: false, members: None };
+        let arrival = Arrival::Chat { jid: format!("tg:{n}"), info, unknown };
+        store.arrive("tg", BTreeMap::new(), arrival, Time(now)).await.unwrap()
+    }
+
+    #[tokio::test]
+    async fn an_account_can_tell_of_so_many_chats_that_nobody_uses_and_old_ones_make_room() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::open(&dir.path().join("g2.sqlite")).unwrap();
+        let know = async |n, now| told(&store, n, UnknownChat::Counted, now).await;
+        for n in 0..MOST_UNUSED {
+            assert!(matches!(know(n, n).await, Arrived::NewChat), "{n}");
+        }
+        let count = async || i64::try_from(store.chats(None).await.unwrap().len()).unwrap();
+        assert!(matches!(know(100, 100).await, Arrived::TooManyChats));
+        assert!(matches!(know(3, 100).await, Arrived::Stored), "it is known");
+        assert!(matches!(told(&store, 101, UnknownChat::PassedOver, 100).await, Arrived::Stored));
+        assert_eq!(count().await, MOST_UNUSED);
+        let events = store.newest_event().await.unwrap();
+        know(3, 200).await;
+        assert_eq!(store.newest_event().await.unwrap(), events, "the same facts again are no change");
+        // Chats of another account count for that one.
+        let info = ChatInfo { name: String::new(), kind: ChatKind::Group, threaded: false, members: None };
+        let other = Arrival::Chat { jid: "dc:1".into(), info, unknown: UnknownChat::Counted };
+        assert!(matches!(
+            store.arrive("dc", BTreeMap::new(), other, Time(100)).await.unwrap(),
+            Arrived::NewChat
+        ));
+        // Somebody has written in one of them.
+        let mark = Mark {
+            chat_jid: "tg:0".into(),
+            replay_key: "k".into(),
+            message_id: "m".into(),
+            kind: MarkKind::Reaction,
+            sender: "tg:1".into(),
+            reaction: "x".into(),
+        };
+        assert!(store.mark_message(mark, Time(100)).await.unwrap());
+        assert!(matches!(know(100, 100).await, Arrived::NewChat));
+        assert!(matches!(know(102, 7 * DAY).await, Arrived::TooManyChats), "none is old");
+        assert!(matches!(know(102, 7 * DAY + 50).await, Arrived::NewChat));
+        let left: Vec<String> = store.chats(None).await.unwrap().into_iter().map(|chat| chat.jid).collect();
+        assert_eq!(left, ["tg:0", "tg:100", "dc:1", "tg:102"]);
+
+        assert_eq!(store.too_many_chats(Time(0)).unwrap(), [""; 0]);
+        store.note_too_many_chats("tg", Time(500)).await.unwrap();
+        assert_eq!(store.too_many_chats(Time(500)).unwrap(), ["tg"]);
+        assert_eq!(store.too_many_chats(Time(501)).unwrap(), [""; 0]);
+    }
 }
