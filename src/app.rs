@@ -28,7 +28,7 @@ use crate::{
     ipc::{self, Claims, HostDirs, LeftBox, Watch},
     loops::{
         self, Allowances, Backups, Boxes, Budgets, Dispatch, Heartbeats, Held, Keeping, Machine, Mailboxes,
-        Problems, Runs, Sights, Snapshots, amends, backups,
+        Problems, Runs, Sights, Snapshots, Troubles, amends, backups,
         control::{self, Desk, Leave},
         deliver::{self, Post},
         housekeeping,
@@ -285,10 +285,12 @@ impl Daemon {
             expired => drop(expired?),
         }
         let stop = CancellationToken::new();
+        let troubles = Arc::<Troubles>::default();
         let post = Post {
             store: store.clone(),
             channels: Arc::clone(&channels),
             unknown: config.outbox.on_unknown,
+            troubles: Arc::clone(&troubles),
             stop: stop.clone(),
         };
         let is_post_recovered = post.recover().await?;
@@ -314,7 +316,7 @@ impl Daemon {
         let (sandbox, gateway) = (Arc::from(sandbox), Arc::new(gateway));
         let held = Arc::new(Held::read(store.clone())?);
         let allowances = Arc::new(Allowances::new(Arc::clone(&config)));
-        let machine = Arc::new(Machine::new(root.join("data"), Arc::clone(&config), store.clone()));
+        let machine = Arc::new(Machine::new(root.join("data"), Arc::clone(&config), store.clone(), troubles));
         let uid_base = started.sandbox.uid_base;
         let boxes = Arc::new(Boxes::new(dirs, box_owner(), root.clone(), uid_base, store.clone()));
         let (of_snapshots, of_boxes) = (Arc::clone(&config), Arc::clone(&boxes));

@@ -16,10 +16,13 @@ use tokio_util::sync::CancellationToken;
 
 use ipc_handlers::Time;
 
-use crate::domain::platforms::{
-    addresses::{Platform, user_id},
-    channels::{Change, Found, Outcome, Part, Traits, Unsent},
-    chats::ChatInfo,
+use crate::{
+    domain::platforms::{
+        addresses::{Platform, user_id},
+        channels::{Change, Found, Outcome, Part, Traits, Unsent},
+        chats::ChatInfo,
+    },
+    system::panics::caught,
 };
 
 mod intake;
@@ -223,11 +226,13 @@ impl Channels {
 async fn run_one(kept: Kept, intake: Intake) {
     // It is over however this ends.
     let _over = kept.over.clone().drop_guard();
-    kept.channel.run(intake, kept.stop.clone()).await;
+    let ended = caught(kept.channel.run(intake, kept.stop.clone())).await;
+    let why = ended.err().unwrap_or_else(|| "it ended by itself".to_owned());
     if !kept.stop.is_cancelled() {
         tracing::error!(
             channel = %kept.channel.platform().channel,
-            "our own fault: a channel ended by itself"
+            why,
+            "our own fault: a channel ended; nothing is heard or said there until a restart"
         );
     }
 }

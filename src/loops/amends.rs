@@ -7,7 +7,7 @@
 //! | the row, the platform not asked, or nobody knows | changes it; the same change twice is one |
 //! | no row | has nothing to do |
 
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, convert::Infallible, sync::Arc, time::Duration};
 
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -21,7 +21,7 @@ use crate::{
         states::DeliveryStatus,
     },
     store::{Store, StoreError},
-    system::failpoint,
+    system::{failpoint, panics::caught},
 };
 
 /// How many cards are looked after at a time.
@@ -37,33 +37,51 @@ const TRIES: u32 = 8;
 pub async fn run(store: Store, channels: Arc<Channels>, stop: CancellationToken) {
     tokio::select! {
         () = stop.cancelled() => {}
-        ended = follow(&store, &channels) => if let Err(error) = ended {
-            tracing::error!(error = %chain(&error), "reading closed questions failed; their cards stay as they are until a restart");
-        },
+        never = follow(&store, &channels) => match never {},
     }
 }
 
-async fn follow(store: &Store, channels: &Arc<Channels>) -> Result<(), StoreError> {
-    let mut feed = store.follow_kinds(&[EventKind::Question]).await?;
+async fn follow(store: &Store, channels: &Arc<Channels>) -> Infallible {
+    let mut feed = store.follow_kinds(&[EventKind::Question]).await;
     let (mut known, mut at_work) = (BTreeSet::new(), JoinSet::new());
+    let mut is_unread = false;
     loop {
-        for outbox in store.amends(MOST).await? {
-            if known.insert(outbox) {
-                let (store, channels) = (store.clone(), Arc::clone(channels));
-                at_work.spawn(async move {
-                    if let Err(error) = look_after(&store, &channels, outbox).await {
-                        tracing::warn!(outbox, error = %chain(&error), "the card of a closed question can't be looked after");
-                        tokio::time::sleep(REST).await;
-                    }
-                    outbox
-                });
+        match store.amends(MOST).await {
+            Ok(cards) => {
+                is_unread = false;
+                for outbox in cards.into_iter().filter(|outbox| known.insert(*outbox)) {
+                    at_work.spawn(look_after_one(store.clone(), Arc::clone(channels), outbox));
+                }
+            }
+            // Said once, however long the world is in the way.
+            Err(error) => {
+                if !std::mem::replace(&mut is_unread, true) {
+                    tracing::error!(error = %chain(&error), "reading closed questions failed, so their cards stay as they are; it is tried again");
+                }
             }
         }
         tokio::select! {
             _ = feed.next() => {}
             Some(done) = at_work.join_next() => drop(done.map(|outbox| known.remove(&outbox))),
+            () = tokio::time::sleep(REST), if is_unread => {}
         }
     }
+}
+
+/// Looks after a card, and returns it. If something is in the way it is looked for again; a card over which we panic is given up.
+async fn look_after_one(store: Store, channels: Arc<Channels>, outbox: i64) -> i64 {
+    let failed = match caught(look_after(&store, &channels, outbox)).await {
+        Ok(done) => done,
+        Err(fault) => {
+            tracing::error!(outbox, fault, "our own fault: the card of a closed question stays as it is");
+            store.drop_amend(outbox).await
+        }
+    };
+    if let Err(error) = failed {
+        tracing::warn!(outbox, error = %chain(&error), "the card of a closed question can't be looked after now; it is tried again");
+        tokio::time::sleep(REST).await;
+    }
+    outbox
 }
 
 /// How it goes on with a card.

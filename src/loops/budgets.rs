@@ -100,12 +100,7 @@ impl Budgets {
 
     /// Runs until the daemon stops.
     pub async fn run(mut self, stop: CancellationToken) {
-        let mut feed = match self.store.follow_kinds(&KINDS).await {
-            Ok(feed) => feed,
-            Err(error) => {
-                return tracing::error!(error = %chain(&error), "reading the feed of changes failed; no budget is looked at");
-            }
-        };
+        let mut feed = self.store.follow_kinds(&KINDS).await;
         let mut changed = self.live.follow();
         // What happened before it was followed.
         let mut all = true;
@@ -115,7 +110,9 @@ impl Budgets {
             all = !is_done;
             let now = clock::now();
             let next = self.known.values().map(|known| known.again.ms_since(now)).min();
-            let sleep = next.unwrap_or(LONGEST_SLEEP_MS).clamp(0, LONGEST_SLEEP_MS).unsigned_abs();
+            let sleep =
+                next.unwrap_or(LONGEST_SLEEP_MS).clamp(0, if all { AGAIN_MS } else { LONGEST_SLEEP_MS });
+            let sleep = sleep.unsigned_abs();
             tokio::select! {
                 () = stop.cancelled() => return,
                 _ = changed.changed() => all = true,
@@ -143,7 +140,7 @@ impl Budgets {
         let groups = match self.store.groups().await {
             Ok(groups) => groups,
             Err(error) => {
-                tracing::error!(error = %chain(&error), "reading the groups failed; their budgets are looked at again in a minute");
+                tracing::error!(error = %chain(&error), "reading the groups failed; their budgets are looked at again in a second");
                 return false;
             }
         };

@@ -20,6 +20,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
 
+use super::{Trouble, Troubles};
 use crate::{
     channels::{Channel, Channels},
     domain::{
@@ -36,7 +37,7 @@ use crate::{
         rows::{Delivery, UnknownDeliveries},
     },
     store::{NextDelivery, OutboxPart, Store, StoreError},
-    system::{clock, failpoint},
+    system::{clock, failpoint, panics::caught},
 };
 
 /// If a platform does not answer in this time, nobody knows whether it has the text.
@@ -49,6 +50,13 @@ const SLOWEST: u64 = 100;
 /// A text that is longer is cut beside the workers, bytes.
 const LONG: usize = 64 << 10;
 
+/// The rest after the first fault of our own. It doubles so often at most.
+const FAULT_REST: Duration = Duration::from_secs(1);
+const FAULT_DOUBLINGS: u32 = 7;
+
+/// The chats that have something to say can't be read.
+const UNREAD: Trouble = Trouble::Unread("the outbox");
+
 /// The parts of the daemon that this loop needs.
 #[derive(Clone)]
 pub struct Post {
@@ -56,6 +64,8 @@ pub struct Post {
     pub channels: Arc<Channels>,
     /// How a text is treated that may have arrived, on a platform that does not recognise our ids.
     pub unknown: UnknownDeliveries,
+    /// What can't be said just now.
+    pub troubles: Arc<Troubles>,
     pub stop: CancellationToken,
 }
 
@@ -88,20 +98,12 @@ pub async fn run(post: Post, is_recovered: bool) {
             () = post.stop.cancelled() => return,
             () = tokio::time::sleep(RECOVER_AGAIN) => {}
         }
-        is_recovered = match post.recover().await {
-            Ok(recovered) => recovered,
-            Err(error) => {
-                tracing::error!(error = %chain(&error), "our own fault: what an earlier daemon was sending can't be looked at; nothing is said until a restart");
-                return post.stop.cancelled().await;
-            }
-        };
+        is_recovered = post.recover().await.unwrap_or_else(|error| {
+            tracing::error!(error = %chain(&error), "what an earlier daemon was sending can't be looked at, so nothing is said; it is tried again");
+            false
+        });
     }
-    let mut feed = match post.store.follow_kinds(&[EventKind::Say, EventKind::Unsaid]).await {
-        Ok(feed) => feed,
-        Err(error) => {
-            return tracing::error!(error = %chain(&error), "reading the feed of changes failed; nothing is said");
-        }
-    };
+    let mut feed = post.store.follow_kinds(&[EventKind::Say, EventKind::Unsaid]).await;
     let mut workers = JoinSet::new();
     // Each chat at work, with what wakes it while it rests.
     let mut busy: BTreeMap<String, Arc<Notify>> = BTreeMap::new();
@@ -111,6 +113,7 @@ pub async fn run(post: Post, is_recovered: bool) {
             match post.store.chats_with_outbox().await {
                 Ok(chats) => {
                     look = false;
+                    post.troubles.is_over(&UNREAD);
                     for chat in chats {
                         if let Entry::Vacant(free) = busy.entry(chat) {
                             begin(&post, free, &mut workers);
@@ -118,7 +121,9 @@ pub async fn run(post: Post, is_recovered: bool) {
                     }
                 }
                 Err(error) => {
-                    tracing::error!(error = %chain(&error), "reading the outbox failed; it is read again in a second");
+                    if post.troubles.note(UNREAD, chain(&error)) {
+                        tracing::error!(error = %chain(&error), "reading the outbox failed; it is read again each second");
+                    }
                 }
             }
         }
@@ -139,6 +144,7 @@ pub async fn run(post: Post, is_recovered: bool) {
             () = tokio::time::sleep(Duration::from_secs(1)), if look => {}
             Some(done) = workers.join_next() => {
                 // The workers saw nothing more; rows that came in between are seen by this look, one for all of them.
+                // None of them panics: a worker sees to its own faults.
                 for chat in std::iter::once(done).chain(std::iter::from_fn(|| workers.try_join_next())).flatten() {
                     busy.remove(&chat);
                 }
@@ -157,37 +163,84 @@ fn begin(post: &Post, free: VacantEntry<'_, String, Arc<Notify>>, workers: &mut 
     free.insert(wake);
 }
 
-/// Says everything that a chat has to say; returns the chat when there is nothing more.
+/// A row that is being said: its number, and how often it was tried before.
+type InHand = (i64, u32);
+
+/// Says everything that a chat has to say; returns the chat when there is nothing more. Work that panics begins anew after a
+/// rest. The row that was in hand then counts as one that may have arrived, so it is given up as any that fails so often.
 async fn empty(post: Post, chat: String, wake: Arc<Notify>) -> String {
+    let (mut in_hand, mut faults) = (None, 0_u32);
+    while let Err(fault) = caught(say_all(&post, &chat, &wake, &mut in_hand, &mut faults)).await {
+        faults = faults.saturating_add(1);
+        let outbox = in_hand.map(|(id, _)| id);
+        tracing::error!(
+            fault,
+            outbox,
+            faults,
+            "our own fault: saying something to a chat failed; it is tried again"
+        );
+        post.troubles.note(Trouble::Chat(chat.clone()), fault);
+        let rest = FAULT_REST * 2_u32.saturating_pow(faults.min(FAULT_DOUBLINGS) - 1);
+        tokio::select! {
+            () = post.stop.cancelled() => break,
+            () = tokio::time::sleep(rest) => {}
+        }
+    }
+    post.troubles.is_over(&Trouble::Chat(chat.clone()));
+    chat
+}
+
+/// Writes down that a fault of ours came over a row: it may have arrived, or not.
+async fn not_said(post: &Post, chat: &str, (id, tries): InHand) -> Result<(), StoreError> {
+    let sent_twice = post.channels.of(chat).map_or(SentTwice::Never, |channel| channel.traits().sent_twice);
+    let unsent = Unsent::Unknown("a fault of our own came over it; the log says more".into());
+    let (then, now) = (after(&unsent, tries, sent_twice, post.unknown), clock::now());
+    post.store.delivery_failed(id, &unsent.to_string(), then, Some(now), now).await
+}
+
+/// Says everything that a chat has to say. `in_hand` is the row that is being said, or was when this panicked; `faults` counts
+/// panics since a row was said.
+async fn say_all(post: &Post, chat: &str, wake: &Notify, in_hand: &mut Option<InHand>, faults: &mut u32) {
     let mut mark = Mark::Soon;
     while !post.stop.is_cancelled() {
-        let next = match turn(&post, &chat, mark).await {
+        if let Some(row) = *in_hand {
+            if let Err(error) = not_said(post, chat, row).await {
+                tracing::error!(error = %chain(&error), outbox = row.0, "recording that a text may have arrived failed; it is tried again");
+                pause(post, wake, 1000).await;
+                continue;
+            }
+            *in_hand = None;
+        }
+        let next = match turn(post, chat, mark).await {
             Ok(None) => continue,
             Ok(Some(next)) => Ok(next),
             Err(error) => Err(error),
         };
         match next {
             Ok(NextDelivery::Now(delivery)) => {
+                *in_hand = Some((delivery.id, delivery.attempts));
                 failpoint::reach("deliver.sending");
-                let said = say(&post, &delivery).await;
+                let said = say(post, &delivery).await;
+                *in_hand = None;
                 // While the disk takes nothing, a text is not sent again and again.
                 mark = if said.is_ok() { Mark::Soon } else { Mark::First };
                 if let Err(error) = said {
                     tracing::error!(error = %chain(&error), outbox = delivery.id, "recording a delivery failed; it is looked at again");
-                    pause(&post, &wake, 1000).await;
+                    pause(post, wake, 1000).await;
+                } else if std::mem::take(faults) > 0 {
+                    post.troubles.is_over(&Trouble::Chat(chat.to_owned()));
                 }
             }
             Ok(NextDelivery::NotBefore(at)) => {
-                pause(&post, &wake, at.ms_since(clock::now()).clamp(1, 60_000).unsigned_abs()).await;
+                pause(post, wake, at.ms_since(clock::now()).clamp(1, 60_000).unsigned_abs()).await;
             }
-            Ok(NextDelivery::Nothing) => return chat,
+            Ok(NextDelivery::Nothing) => return,
             Err(error) => {
                 tracing::error!(error = %chain(&error), "reading a chat's outbox failed; looking again in a second");
-                pause(&post, &wake, 1000).await;
+                pause(post, wake, 1000).await;
             }
         }
     }
-    chat
 }
 
 /// How a row is marked as being sent.

@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
 
 use super::{
-    Runs,
+    Runs, Trouble,
     run::{self, Beginning, Order},
 };
 use crate::{
@@ -49,6 +49,9 @@ const EXPIRE: Duration = Duration::from_secs(3600);
 const LONGEST_SLEEP: Duration = Duration::from_secs(60);
 /// How long a lane rests when its work could not be handed over because the world failed, ms.
 const WORLD_REST_MS: i64 = 1000;
+
+/// What could not be read for this loop.
+const UNREAD: Trouble = Trouble::Unread("the work that waits");
 
 /// How many tasks are started, or found to have passed, before the loop looks at the news again.
 const TASKS_AT_ONCE: usize = 16;
@@ -152,12 +155,7 @@ impl Dispatch {
         mut news: mpsc::UnboundedReceiver<Event>,
         mut adoptions: mpsc::UnboundedReceiver<Adoption>,
     ) {
-        let mut feed = match self.runs.store.follow_kinds(&[EventKind::Inbox, EventKind::Cleared]).await {
-            Ok(feed) => feed,
-            Err(error) => {
-                return tracing::error!(error = %chain(&error), "reading the feed of changes failed; nothing is started");
-            }
-        };
+        let mut feed = self.runs.store.follow_kinds(&[EventKind::Inbox, EventKind::Cleared]).await;
         self.look_for_waiting();
         let mut retiring = false;
         let mut hourly = tokio::time::interval(EXPIRE);
@@ -213,17 +211,32 @@ impl Dispatch {
         let mut lanes: Vec<i64> = news.events.iter().filter_map(|event| cleared(event)).collect();
         if news.missed {
             self.look_for_due_tasks();
-            let active = self.runs.store.active_runs().unwrap_or_default();
-            lanes.extend(active.iter().filter_map(|run| run.lane));
+            lanes.extend(self.lanes_at_work());
         }
-        match self.runs.store.lanes(&lanes) {
+        self.tell_cleared(&lanes);
+    }
+
+    /// Returns the lanes of runs: any of their sessions may have been cleared.
+    fn lanes_at_work(&mut self) -> Vec<i64> {
+        match self.runs.store.active_runs() {
+            Ok(active) => active.iter().filter_map(|run| run.lane).collect(),
+            Err(error) => {
+                self.owe(Unread::Sessions, &error);
+                Vec::new()
+            }
+        }
+    }
+
+    /// Tells how the sessions of lanes stand that may have been cleared.
+    fn tell_cleared(&mut self, lanes: &[i64]) {
+        match self.runs.store.lanes(lanes) {
             Ok(lanes) => {
                 for lane in lanes {
                     let (id, generation) = (LaneId(lane.lane), lane.generation);
                     self.tell(Event::SessionCleared { group: lane.group, lane: id, generation });
                 }
             }
-            Err(error) => tracing::error!(error = %chain(&error), "reading the sessions of lanes failed"),
+            Err(error) => lanes.iter().for_each(|lane| self.owe(Unread::Session(*lane), &error)),
         }
     }
 
@@ -240,20 +253,38 @@ impl Dispatch {
         }
     }
 
-    /// Notes what could not be read.
+    /// Notes what could not be read. It is logged once, however long it lasts.
     fn owe(&mut self, unread: Unread, error: &store::StoreError) {
-        tracing::error!(error = %chain(error), ?unread, "reading what is to be done failed; it is read again in a second");
+        if self.runs.machine.troubles.note(UNREAD, chain(error)) {
+            tracing::error!(error = %chain(error), ?unread, "reading what is to be done failed; it is read again each second");
+        }
+        // It is not judged again at once.
+        self.to_judge &= unread != Unread::Inbox;
         self.owed.add(unread, Instant::now());
     }
 
     /// Reads again what could not be read.
     fn read_again(&mut self) {
+        let mut sessions = Vec::new();
         for unread in self.owed.take() {
             match unread {
+                Unread::Inbox => self.to_judge = true,
                 Unread::Waiting => self.look_for_waiting(),
                 Unread::Due => self.look_for_due_tasks(),
+                Unread::Session(lane) => sessions.push(lane),
+                Unread::Sessions => sessions.extend(self.lanes_at_work()),
                 Unread::Idle(group) => self.hear(Event::Idle { group }),
+                Unread::Abandoned(group, run) => self.take_over(group, run),
             }
+        }
+        self.tell_cleared(&sessions);
+        self.has_read();
+    }
+
+    /// Nothing is owed any more.
+    fn has_read(&self) {
+        if self.owed.at().is_none() && !self.to_judge {
+            self.runs.machine.troubles.is_over(&UNREAD);
         }
     }
 
@@ -279,9 +310,13 @@ impl Dispatch {
             Event::Ended { group, waiting } => {
                 self.live.remove(group);
                 // A rest may have been ended since the end was written down.
-                let now = self.runs.store.waiting_lanes_of(group).ok();
-                let waiting =
-                    now.map_or_else(|| waiting.clone(), |now| now.iter().map(WaitingLane::from).collect());
+                let waiting = match self.runs.store.waiting_lanes_of(group) {
+                    Ok(now) => now.iter().map(WaitingLane::from).collect(),
+                    Err(error) => {
+                        self.owe(Unread::Waiting, &error);
+                        waiting.clone()
+                    }
+                };
                 return self.ended(group.clone(), waiting);
             }
             _ => {}
@@ -462,7 +497,8 @@ impl Dispatch {
         self.supervised.insert(task.id(), (group, run));
     }
 
-    /// A supervisor that failed leaves its run to another, which ends it: a group must not stay as it is for ever.
+    /// A supervisor that failed leaves its run to another, which ends it: a group must not stay as it is for ever. That one may
+    /// fail as well, so each begins after a rest.
     fn check_supervisor(&mut self, ended: Result<(task::Id, ()), task::JoinError>) {
         let (id, fault) = match ended {
             Ok((id, ())) => (id, None),
@@ -471,6 +507,11 @@ impl Dispatch {
         let Some((group, run)) = self.supervised.remove(&id) else { return };
         let Some(fault) = fault else { return };
         tracing::error!(group = %group, run, fault = %chain(&fault), "our own fault: a run's supervisor failed; the run is ended");
+        self.owed.add(Unread::Abandoned(group, run), Instant::now());
+    }
+
+    /// Ends a run over which nobody watches any more.
+    fn take_over(&mut self, group: Folder, run: i64) {
         match self.runs.store.active_run(run) {
             Ok(Some(active)) => self.supervise(group, run, Beginning::Abandoned(Box::new(active))),
             Ok(None) => {
@@ -478,9 +519,7 @@ impl Dispatch {
                 self.live.remove(&group);
                 self.tell(Event::Ended { group, waiting });
             }
-            Err(error) => {
-                tracing::error!(run, error = %chain(&error), "reading a run failed; the next start ends it")
-            }
+            Err(error) => self.owe(Unread::Abandoned(group, run), &error),
         }
     }
 }

@@ -69,12 +69,7 @@ pub struct Files {
 /// Runs until the daemon stops. What is under way then is begun anew by the next one.
 pub async fn run(files: Arc<Files>) {
     hook::clean(&files.work);
-    let mut feed = match files.store.follow_kinds(&[EventKind::Inbox]).await {
-        Ok(feed) => feed,
-        Err(error) => {
-            return tracing::error!(error = %chain(&error), "reading the feed of changes failed; no file is fetched");
-        }
-    };
+    let mut feed = files.store.follow_kinds(&[EventKind::Inbox]).await;
     let mut workers = JoinSet::new();
     let mut busy = BTreeMap::new();
     loop {

@@ -59,14 +59,22 @@ fn tell(group: &Folder, fault: &Fault) {
 /// Looks at the files until the daemon stops.
 pub async fn run(heartbeats: Heartbeats, stop: CancellationToken) {
     let mut seen = BTreeMap::new();
-    match heartbeats.store.groups_with_heartbeat() {
-        Ok(groups) => {
-            // A file that went while the daemon was down takes its tasks along.
-            seen.extend(groups.into_iter().map(|group| (group, Seen { stamp: None, told: Vec::new() })));
-        }
-        Err(error) => tracing::error!(error = %chain(&error), "reading which groups have a {FILE} failed"),
-    }
+    let mut is_unread = true;
     loop {
+        if is_unread {
+            match heartbeats.store.groups_with_heartbeat() {
+                Ok(groups) => {
+                    is_unread = false;
+                    // A file that went while the daemon was down takes its tasks along.
+                    for group in groups {
+                        seen.entry(group).or_insert(Seen { stamp: None, told: Vec::new() });
+                    }
+                }
+                Err(error) => {
+                    tracing::error!(error = %chain(&error), "reading which groups have a {FILE} failed; it is read again");
+                }
+            }
+        }
         for (group, stamp) in heartbeats.look().await {
             let is_new = match seen.get(&group) {
                 Some(Seen { stamp: known, .. }) => *known != Some(stamp),

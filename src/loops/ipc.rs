@@ -14,7 +14,7 @@ use ipc_handlers::Folder;
 use tokio::sync::{Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
 
-use super::{Allowances, Ask, Boxes, Held, Machine, snapshots::Snapshots, starts::Starts};
+use super::{Allowances, Ask, Boxes, Drained, Held, Machine, snapshots::Snapshots, starts::Starts};
 use crate::{
     channels::Channels,
     config::Live,
@@ -158,8 +158,9 @@ pub async fn run(
                         let known = known_groups(&mail).await;
                         open_groups(&mail, known, &mut watch, &mut workers, &mut running, &mut growing);
                     }
-                    if let Some(worker) = workers.get(&folder) {
-                        worker.give(Job::Drain(done));
+                    match workers.get(&folder) {
+                        Some(worker) => worker.give(Job::Drain(done)),
+                        None => drop(done.send(undrained(&mail, &folder).await)),
                     }
                 }
                 Ask::Settle(claimed, done) => {
@@ -183,6 +184,10 @@ pub async fn run(
                 watch_again(&mail, &mut watch, &mut workers, &mut running, &mut growing).await;
             }
             _ = blind.tick(), if !mail.machine.unwatched().is_empty() => scan_unwatched(&mail, &workers),
+            // A worker sees to its own faults.
+            Some(Err(fault)) = running.join_next() => {
+                tracing::error!(fault = %chain(&fault), "our own fault: a group's commands are not taken in until a restart");
+            }
             Some(looked) = looking.join_next() => {
                 act_on_identity(&mail, &mut watch, &mut workers, looked.unwrap_or_default());
             }
@@ -213,6 +218,15 @@ pub async fn run(
     }
     drop(workers);
     while running.join_next().await.is_some() {}
+}
+
+/// What comes of a drain of a group that has no worker.
+async fn undrained(mail: &Mailboxes, folder: &Folder) -> Drained {
+    if matches!(mail.store.group(folder).await, Ok(None)) {
+        return Drained::Done;
+    }
+    let why = mail.machine.unwatched().get(&Some(folder.clone())).cloned();
+    Drained::Unopened(why.unwrap_or_else(|| "the groups can't be read".to_owned()))
 }
 
 /// The end of a worker that was never begun: it has come.

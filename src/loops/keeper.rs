@@ -154,7 +154,7 @@ impl Keeping {
         self.wait_for_end(group).await?;
         let (done, drained) = oneshot::channel();
         if self.mailboxes.send(Ask::Drain(group.clone(), done)).is_ok()
-            && timeout(STOPPING, drained).await.is_err()
+            && !matches!(timeout(STOPPING, drained).await, Ok(Ok(_)))
         {
             return Err(unsettled(group));
         }
@@ -267,7 +267,7 @@ impl Keeping {
     async fn wait_for_end(&self, group: &Folder) -> Result<(), OpError> {
         let deadline =
             Instant::now() + Duration::from_millis(self.config.now().health.close_grace_ms) + STOPPING;
-        let mut feed = self.store.follow_kinds(&[EventKind::Run]).await?;
+        let mut feed = self.store.follow_kinds(&[EventKind::Run]).await;
         while let Some(run) = self.store.active_run_of(group)? {
             if timeout_at(deadline, feed.next()).await.is_err() {
                 let still = format!("group {group} is still there: its run {run} does not end");

@@ -39,7 +39,7 @@ pub use ipc::Mailboxes;
 pub use keeper::{Keeping, Reread, finish_removals, finish_removals_later};
 pub use problems::Problems;
 pub use run::Runs;
-pub use shared::{Allowances, Boxes, EndsHow, Held, Machine, Obstacle, Sight, Sights};
+pub use shared::{Allowances, Boxes, EndsHow, Held, Machine, Obstacle, Sight, Sights, Trouble, Troubles};
 pub use snapshots::Snapshots;
 
 pub mod amends;
@@ -69,10 +69,19 @@ pub mod starts;
 pub mod typing;
 pub mod usage;
 
+/// What came of a drain. No answer: it was cut short, by a fault of our own or the daemon's stop, and is to be asked for anew.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Drained {
+    /// What lay there is settled, as far as it can be.
+    Done,
+    /// The boxes can't be opened, so nothing was looked at; why.
+    Unopened(String),
+}
+
 /// What others may ask of the loop `ipc`.
 pub enum Ask {
-    /// Settle everything that lies in a group's boxes; its container is dead. Answered when that is done.
-    Drain(Folder, oneshot::Sender<()>),
+    /// Settle everything that lies in a group's boxes; its container is dead.
+    Drain(Folder, oneshot::Sender<Drained>),
     /// Groups were added or removed, or something was held or released: open and watch the boxes of new groups, let go of those of
     /// groups that are gone, claim nothing that is held, and look at boxes that were released. Answered when that is done.
     Groups(oneshot::Sender<()>),

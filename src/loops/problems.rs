@@ -82,12 +82,7 @@ pub struct Problems {
 
 /// Tells the log what appears and what is gone, until the daemon stops.
 pub async fn run(problems: Arc<Problems>) {
-    let mut feed = match problems.store.follow_kinds(&FINISHED).await {
-        Ok(feed) => feed,
-        Err(error) => {
-            return tracing::error!(error = %chain(&error), "reading the feed of changes failed; problems are not looked for");
-        }
-    };
+    let mut feed = problems.store.follow_kinds(&FINISHED).await;
     loop {
         let _ = problems.look().await;
         let looked = Instant::now();
@@ -189,6 +184,7 @@ pub async fn gather(view: &View<'_>) -> Vec<Problem> {
     found.extend(unwatched.into_values().map(|why| Problem::Unwatched { why }));
     let remains = view.daemon.map(|daemon| daemon.machine.remains().clone()).unwrap_or_default();
     found.extend(remains.into_iter().map(|(group, why)| Problem::Remains { group, why }));
+    found.extend(view.daemon.map(|daemon| daemon.machine.troubles.problems()).unwrap_or_default());
     engine::answers(view, &groups, &mut found).await;
     found
 }

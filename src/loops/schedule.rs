@@ -144,12 +144,7 @@ impl Watched {
 
 /// Tells by `due` that tasks may be due, until the daemon stops.
 pub async fn run(mut watched: Watched, due: Arc<Notify>, stop: CancellationToken) {
-    let mut feed = match watched.store.follow_kinds(&[EventKind::Task]).await {
-        Ok(feed) => feed,
-        Err(error) => {
-            return tracing::error!(error = %chain(&error), "reading the feed of changes failed; no task is started");
-        }
-    };
+    let mut feed = watched.store.follow_kinds(&[EventKind::Task]).await;
     let mut changed = watched.config.follow();
     loop {
         if let Err(error) = watched.look().await {

@@ -11,29 +11,40 @@ use crate::{
         disk::{self, Space},
         errors::chain,
     },
-    store::{Indexer, Store},
+    store::{Indexer, Store, StoreError},
 };
 
 /// How long it rests where the world is in the way.
 const REST: Duration = Duration::from_secs(1);
+/// How long it rests before it is begun anew: if the store can't be read, and after a fault of our own.
+const AGAIN: Duration = Duration::from_secs(5);
+const ANEW: Duration = Duration::from_secs(60);
 /// How much less of a processor it gets than others, where they want all of it.
 const NICE: i32 = 5;
 
 /// Follows the feed, and indexes what was archived, until `stop`.
 pub async fn run(store: Store, machine: Arc<Machine>, stop: CancellationToken) {
-    let indexing = spawn_blocking(move || {
-        // Of this thread, which ends with the daemon.
-        let _ = rustix::process::setpriority_process(None, NICE);
-        match store.indexer() {
-            Ok(indexer) => index(indexer, &machine, &stop),
-            Err(error) => {
-                tracing::error!(error = %chain(&error), "what is archived is not indexed; a restart tries again");
-                Handle::current().block_on(stop.cancelled());
+    while !stop.is_cancelled() {
+        let (store, machine, stopping) = (store.clone(), Arc::clone(&machine), stop.clone());
+        let indexing = spawn_blocking(move || {
+            let indexer = store.indexer()?;
+            // Of this thread, which ends with the daemon.
+            let _ = rustix::process::setpriority_process(None, NICE);
+            index(indexer, &machine, &stopping);
+            Ok::<(), StoreError>(())
+        });
+        let rest = match indexing.await {
+            Ok(Ok(())) => return,
+            Ok(Err(error)) => {
+                tracing::error!(error = %chain(&error), "what is archived is not indexed; it is tried again");
+                AGAIN
             }
-        }
-    });
-    if let Err(fault) = indexing.await {
-        tracing::error!(fault = %chain(&fault), "our own fault: indexing what is archived failed");
+            Err(fault) => {
+                tracing::error!(fault = %chain(&fault), "our own fault: indexing what is archived failed; it is begun anew");
+                ANEW
+            }
+        };
+        let _stopped = tokio::time::timeout(rest, stop.cancelled()).await;
     }
 }
 

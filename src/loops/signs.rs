@@ -1,7 +1,7 @@
 //! Puts a reaction to the newest message that an agent has in hand, where its group wants that (`seen`), and takes it away once
 //! the agent has finished with it. Best effort: nothing waits for it, and nothing fails by it.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, convert::Infallible, sync::Arc, time::Duration};
 
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -16,6 +16,7 @@ use crate::{
         },
     },
     store::{Store, StoreError},
+    system::panics::caught,
 };
 
 /// How long a platform may take.
@@ -27,36 +28,59 @@ const REST: Duration = Duration::from_secs(2);
 pub async fn run(store: Store, channels: Arc<Channels>, stop: CancellationToken) {
     tokio::select! {
         () = stop.cancelled() => {}
-        ended = follow(&store, &channels) => if let Err(error) = ended {
-            tracing::error!(error = %chain(&error), "reading what agents have in hand failed; no reactions are put");
-        },
+        never = follow(&store, &channels) => match never {},
     }
 }
 
-async fn follow(store: &Store, channels: &Arc<Channels>) -> Result<(), StoreError> {
-    let mut feed = store.follow_kinds(&[EventKind::Handed, EventKind::Finished]).await?;
+async fn follow(store: &Store, channels: &Arc<Channels>) -> Infallible {
+    let mut feed = store.follow_kinds(&[EventKind::Handed, EventKind::Finished]).await;
     let mut at_work: JoinSet<i64> = JoinSet::new();
     // Each batch that is looked after, with what says that it is finished with.
     let mut known: BTreeMap<i64, CancellationToken> = BTreeMap::new();
-    for (batch, sign) in store.signs().await? {
+    // Said once, however long the world is in the way.
+    let mut is_unread = false;
+    let failed = |error: StoreError, is_unread: &mut bool| {
+        if !std::mem::replace(is_unread, true) {
+            tracing::error!(error = %chain(&error), "reading what agents have in hand failed, so no reactions are put or taken away; it is tried again");
+        }
+    };
+    let left = loop {
+        match store.signs().await {
+            Ok(left) => break left,
+            Err(error) => failed(error, &mut is_unread),
+        }
+        tokio::time::sleep(REST).await;
+    };
+    for (batch, sign) in left {
         let (store, channels, over) = (store.clone(), Arc::clone(channels), CancellationToken::new());
         known.insert(batch, over.clone());
         at_work.spawn(async move {
             over.cancelled().await;
-            take_away(&store, &channels, batch, &sign).await;
+            if let Err(fault) = caught(take_away(&store, &channels, batch, &sign)).await {
+                tracing::error!(batch, fault, "our own fault: a reaction stays until a restart");
+            }
             batch
         });
     }
     let mut missed = true;
     loop {
         if missed {
-            let now: Vec<i64> = store.in_hand()?.into_iter().map(|(batch, _)| batch).collect();
-            known.iter().filter(|(batch, _)| !now.contains(batch)).for_each(|(_, over)| over.cancel());
-            now.iter().for_each(|batch| begin(store, channels, *batch, &mut known, &mut at_work));
+            match store.in_hand() {
+                Ok(now) => {
+                    (missed, is_unread) = (false, false);
+                    let now: Vec<i64> = now.into_iter().map(|(batch, _)| batch).collect();
+                    known
+                        .iter()
+                        .filter(|(batch, _)| !now.contains(batch))
+                        .for_each(|(_, over)| over.cancel());
+                    now.iter().for_each(|batch| begin(store, channels, *batch, &mut known, &mut at_work));
+                }
+                Err(error) => failed(error, &mut is_unread),
+            }
         }
         tokio::select! {
             news = feed.next() => {
-                missed = news.missed;
+                missed |= news.missed;
                 for event in &news.events {
                     let Ok(batch) = event.subject.parse() else { continue };
                     if event.kind == EventKind::Handed {
@@ -66,12 +90,8 @@ async fn follow(store: &Store, channels: &Arc<Channels>) -> Result<(), StoreErro
                     }
                 }
             }
-            Some(done) = at_work.join_next() => {
-                missed = false;
-                if let Ok(batch) = done {
-                    known.remove(&batch);
-                }
-            }
+            Some(done) = at_work.join_next() => drop(done.map(|batch| known.remove(&batch))),
+            () = tokio::time::sleep(REST), if missed => {}
         }
     }
 }
@@ -90,10 +110,22 @@ fn begin(
     let (store, channels, over) = (store.clone(), Arc::clone(channels), CancellationToken::new());
     known.insert(batch, over.clone());
     at_work.spawn(async move {
-        if let Err(error) = look_after(&store, &channels, batch, &over).await {
-            tracing::warn!(batch, error = %chain(&error), "a reaction can't be written down, and is not put");
+        loop {
+            match caught(look_after(&store, &channels, batch, &over)).await {
+                Ok(Ok(())) => return batch,
+                Ok(Err(error)) => {
+                    tracing::warn!(batch, error = %chain(&error), "a reaction can't be written down, and is not put; it is tried again");
+                }
+                Err(fault) => {
+                    tracing::error!(batch, fault, "our own fault: a reaction is not put, or stays until a restart");
+                    return batch;
+                }
+            }
+            tokio::select! {
+                () = over.cancelled() => return batch,
+                () = tokio::time::sleep(REST) => {}
+            }
         }
-        batch
     });
 }
 
@@ -114,8 +146,11 @@ async fn look_after(
     match tokio::time::timeout(PATIENCE, put).await {
         Ok(Ok(ids)) => {
             if let Some(id) = ids.into_iter().next().filter(|id| !id.is_empty()) {
-                store.name_sign(batch, id.clone()).await?;
-                sign.sign_id = Some(id);
+                sign.sign_id = Some(id.clone());
+                // It is there: it is taken away by what is known of it here.
+                if let Err(error) = store.name_sign(batch, id).await {
+                    tracing::warn!(batch, error = %chain(&error), "the platform's id of a reaction can't be written down");
+                }
             }
         }
         Ok(Err(error)) => tracing::debug!(batch, error = %chain(&error), "a reaction could not be put"),

@@ -96,7 +96,7 @@ impl Snapshots {
         boxes: Arc<Boxes>,
         mailboxes: mpsc::UnboundedSender<Ask>,
     ) -> Result<Self, StoreError> {
-        let feed = store.follow_kinds(&FOLLOWED).await?;
+        let feed = store.follow_kinds(&FOLLOWED).await;
         let known = store.groups().await?.into_iter().map(|group| group.folder).collect();
         Ok(Self {
             config,
@@ -190,12 +190,7 @@ pub async fn run(snapshots: Arc<Snapshots>, stop: CancellationToken) {
 /// Follows the feed for changes that no answer to a command has taken in.
 async fn follow(snapshots: &Arc<Snapshots>, stop: &CancellationToken) {
     // Two readers: this one only waits, the other is shared with the answers to commands.
-    let mut bell = match snapshots.store.follow_kinds(&FOLLOWED).await {
-        Ok(bell) => bell,
-        Err(error) => {
-            return tracing::error!(error = %chain(&error), "reading the feed of changes failed; no snapshot is written");
-        }
-    };
+    let mut bell = snapshots.store.follow_kinds(&FOLLOWED).await;
     loop {
         let at_work = Arc::clone(snapshots);
         let caught_up = tokio::task::spawn_blocking(move || at_work.catch_up()).await;

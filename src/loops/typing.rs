@@ -20,7 +20,7 @@ use crate::{
         host::{errors::chain, feed::EventKind},
         platforms::typing::{ChatThread, RENEW, Signal, Typing},
     },
-    store::{News, Store, StoreError},
+    store::{News, Store},
 };
 
 /// Runs until the daemon stops. What is shown then expires, or the next daemon goes on with it.
@@ -33,6 +33,9 @@ pub async fn run(store: Store, channels: Arc<Channels>, stop: CancellationToken)
     }
 }
 
+/// The rest before the store is read again that could not be.
+const READ_AGAIN: Duration = Duration::from_secs(2);
+
 /// How many changes wait to be shown at most.
 const TOLD: usize = 64;
 
@@ -41,41 +44,36 @@ type Change = (i64, Option<ChatThread>);
 
 /// Tells each batch that is handed over, and each that is finished, in the order of the feed.
 async fn follow(store: &Store, tell: mpsc::Sender<Change>) {
-    let failed = |error: StoreError| {
-        tracing::error!(error = %chain(&error), "reading what agents have in hand failed; it is not shown in chats");
-    };
-    let Ok(mut feed) = store.follow_kinds(&[EventKind::Handed, EventKind::Finished]).await.map_err(failed)
-    else {
-        return std::future::pending().await;
-    };
+    let mut feed = store.follow_kinds(&[EventKind::Handed, EventKind::Finished]).await;
     let mut known: BTreeMap<i64, ChatThread> = BTreeMap::new();
     let mut missed = true;
     loop {
         let mut changes: Vec<Change> = Vec::new();
         if missed {
-            let now: BTreeMap<i64, ChatThread> = store
-                .in_hand()
-                .unwrap_or_else(|error| {
-                    failed(error);
-                    Vec::new()
-                })
-                .into_iter()
-                .collect();
+            let now: BTreeMap<i64, ChatThread> = match store.in_hand() {
+                Ok(now) => now.into_iter().collect(),
+                Err(error) => {
+                    tracing::error!(error = %chain(&error), "reading what agents have in hand failed, so it is not shown in chats; it is read again");
+                    tokio::time::sleep(READ_AGAIN).await;
+                    continue;
+                }
+            };
             changes.extend(known.keys().filter(|batch| !now.contains_key(batch)).map(|batch| (*batch, None)));
             changes.extend(now.into_iter().map(|(batch, place)| (batch, Some(place))));
         }
         let news = if missed { News::default() } else { feed.next().await };
+        missed = news.missed;
         for event in &news.events {
             let Ok(batch) = event.subject.parse() else { continue };
             if event.kind == EventKind::Finished {
                 changes.push((batch, None));
-            } else if event.kind == EventKind::Handed
-                && let Ok(Some(place)) = store.place_of_batch(batch)
-            {
-                changes.push((batch, Some(place)));
+            } else if event.kind == EventKind::Handed {
+                match store.place_of_batch(batch) {
+                    Ok(place) => changes.extend(place.map(|place| (batch, Some(place)))),
+                    Err(_) => missed = true,
+                }
             }
         }
-        missed = news.missed;
         for change in changes {
             match &change {
                 (batch, Some(place)) => drop(known.insert(*batch, place.clone())),

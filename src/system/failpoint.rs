@@ -9,6 +9,7 @@
 //! |---|---|
 //! | `ipc.seen` | a file is in its box, and known of |
 //! | `ipc.listing/GROUP` | the boxes of this group are scanned, none of them is listed |
+//! | `ipc.draining/GROUP` | the last commands of a run of this group are looked for, none is taken |
 //! | `ipc.in_hand` | a file of a box (a command, a follow-up that is claimed back) has a name that the host gave it |
 //! | `ipc.linked` | it has that name still, and one out of reach of its container |
 //! | `ipc.claimed` | it is in `data/claimed/` |

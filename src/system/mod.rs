@@ -12,6 +12,7 @@ pub mod leftovers;
 pub mod manager;
 pub mod media;
 pub mod memory;
+pub mod panics;
 pub mod process;
 pub mod processes;
 pub mod socket;

@@ -3,7 +3,10 @@
 
 use g2::domain::states::CommandOutcome;
 use g2::domain::states::DeliveryStatus;
-use std::sync::{Arc, Mutex};
+use std::sync::{
+    Arc, Mutex,
+    atomic::{AtomicI32, Ordering},
+};
 
 use futures_util::future::BoxFuture;
 use g2::{
@@ -27,7 +30,11 @@ use tokio::sync::Semaphore;
 struct Fake {
     heard: Arc<Mutex<Vec<String>>>,
     slow: Arc<Semaphore>,
+    /// How often the text [`FAULT`] has a panic come over it.
+    faults: AtomicI32,
 }
+
+const FAULT: &str = "a fault";
 
 impl Channel for Fake {
     fn platform(&self) -> &Platform {
@@ -41,6 +48,9 @@ impl Channel for Fake {
 
     fn send<'a>(&'a self, part: Part<'a>) -> BoxFuture<'a, Outcome> {
         Box::pin(async move {
+            if part.text.text == FAULT && self.faults.fetch_sub(1, Ordering::Relaxed) > 0 {
+                panic!("a fault of our own");
+            }
             if part.of.chat_jid == "fake:slow" {
                 self.slow.acquire().await.unwrap().forget();
             }
@@ -66,9 +76,15 @@ impl World {
         let group = NewGroup { folder, name: "Main".into(), is_main: true, trigger: "@G2".into() };
         store.add_group(group, Vec::new(), Time(0)).await.unwrap();
         let (heard, slow) = (Arc::default(), Arc::new(Semaphore::new(0)));
-        let fake = Fake { heard: Arc::clone(&heard), slow: Arc::clone(&slow) };
+        let fake = Fake { heard: Arc::clone(&heard), slow: Arc::clone(&slow), faults: AtomicI32::new(1) };
         let channels = Arc::new(Channels::new(vec![Box::new(fake)]));
-        let post = Post { store, channels, unknown: UnknownDeliveries::Resend, stop: Default::default() };
+        let post = Post {
+            store,
+            channels,
+            unknown: UnknownDeliveries::Resend,
+            troubles: Default::default(),
+            stop: Default::default(),
+        };
         Self { _dir: dir, post, heard, slow, claims: 0 }
     }
 
@@ -123,6 +139,20 @@ impl World {
             .map(str::to_owned)
             .collect()
     }
+}
+
+#[tokio::test]
+async fn a_text_over_which_we_panic_is_said_in_its_turn_after_a_rest() {
+    let mut world = World::new().await;
+    for text in ["first", FAULT, "last"] {
+        world.say("fake:a", text).await;
+    }
+    let delivering = tokio::spawn(deliver::run(world.post.clone(), true));
+    world.said("fake:a", 3).await;
+    assert_eq!(world.heard("fake:a "), ["first", FAULT, "last"]);
+    assert_eq!(world.post.troubles.problems(), []);
+    world.post.stop.cancel();
+    delivering.await.unwrap();
 }
 
 #[tokio::test]

@@ -20,7 +20,7 @@ use crate::{
         },
     },
     store::Store,
-    system::{clock, process},
+    system::{clock, panics::caught, process},
 };
 
 /// How often it is looked whether a person wants an adapter started anew.
@@ -74,7 +74,10 @@ impl Remote {
             let began = Instant::now();
             let ended = match &ready {
                 Ok(ready) => tokio::select! {
-                    ended = life::live(self, intake, ready, stop) => ended,
+                    ended = caught(life::live(self, intake, ready, stop)) => ended.unwrap_or_else(|fault| {
+                        tracing::error!(channel = self.name(), fault, "our own fault: the work with an adapter failed");
+                        Ended::Failed("a fault of our own came over it; the log says more".into())
+                    }),
                     () = self.wanted(store, seen) => Ended::Wanted,
                 },
                 Err(error) => Ended::Refused { why: error.why.clone(), hint: error.hint.clone() },

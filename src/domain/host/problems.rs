@@ -188,6 +188,10 @@ pub enum Problem {
     Stored { group: Folder, bytes: u64, most: u64, left: u64, held_up: HeldUp },
     /// The daemon died again and again over commands or output of a group, and set the group aside.
     Aside { group: Folder, why: String, since: Time },
+    /// A fault of our own keeps texts from a chat.
+    Mute { chat: String, why: String },
+    /// A fault of our own keeps a group's commands from being settled.
+    Unsettled { group: Folder, why: String },
     /// Something is left of an earlier group.
     Remains { group: Folder, why: String },
     /// The kernel gives no file events, so boxes are polled.

@@ -1,13 +1,11 @@
 //! Judges what came in: what each wiring makes of each message, written down with what follows from it.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    time::Duration,
-};
+use std::collections::{BTreeMap, BTreeSet};
 
 use ipc_handlers::{Time, file::MediaKind};
+use tokio::time::Instant;
 
-use super::{Dispatch, Event, LaneId, WaitingLane, chain};
+use super::{Dispatch, Event, LaneId, Unread, WaitingLane, chain};
 use crate::{
     allowlists::senders::{self, Senders},
     config::Config,
@@ -85,16 +83,22 @@ impl Judging {
 }
 
 impl Dispatch {
-    /// An owner's word ends the rest of its lane. What fails here leaves the rest as it is.
-    async fn end_rest(&mut self, lane: &mut store::WaitingLane) {
+    /// An owner's word ends the rest of its lane.
+    async fn end_rest(&mut self, lane: &mut store::WaitingLane) -> store::Result<()> {
         if lane.rest_until.is_some() {
-            if let Err(error) = self.runs.store.wake_lane(lane.lane).await {
-                return tracing::error!(error = %chain(&error), "ending a rest failed");
-            }
+            self.runs.store.wake_lane(lane.lane).await?;
             failpoint::reach("lane.woken");
             lane.rest_until = None;
         }
         self.tell(Event::Woken { group: lane.group.clone(), lane: LaneId(lane.lane) });
+        Ok(())
+    }
+
+    /// What came in is looked at again a little later. Until then everything else goes on.
+    fn judge_later(&mut self, error: &store::StoreError, failed: &str) {
+        tracing::error!(error = %chain(error), "{failed} failed; messages are judged a little later");
+        self.to_judge = false;
+        self.owed.add(Unread::Inbox, Instant::now());
     }
 
     /// Returns the word that a message consists of, where its sender may say it and the chat is its group's.
@@ -104,16 +108,14 @@ impl Dispatch {
         self.runs.config.now().words.of(&row.text, row.standing).filter(|_| is_said)
     }
 
-    /// Does what a word asks for, and returns how its message is judged; `None`: the store failed, and it is judged again.
+    /// Does what a word asks for, and returns how its message is judged; `None`: the store failed, and it is judged later.
     async fn obey(&mut self, row: &Unjudged, word: Word) -> Option<Judged> {
         let group = row.group.clone()?;
         let spoken = Spoken { lane: row.lane, seq: row.seq, by: row.sender.clone() };
         let done = match self.runs.store.heard_word(spoken, word, clock::now()).await {
             Ok(done) => done,
             Err(error) => {
-                tracing::error!(error = %chain(&error), "doing what a word in a chat asks for failed; it is tried again");
-                self.to_judge = true;
-                tokio::time::sleep(Duration::from_secs(1)).await;
+                self.judge_later(&error, "doing what a word in a chat asks for");
                 return None;
             }
         };
@@ -148,18 +150,20 @@ impl Dispatch {
         rules.would_wake(&row.asked(senders.list().listed(&row.chat_jid, &row.sender)))
     }
 
+    /// Judges what came in. What can't be judged now is looked at again a little later.
     pub(super) async fn judge_all(&mut self) {
         loop {
             let rows = match self.runs.store.unjudged(JUDGE).await {
                 Ok(rows) => rows,
-                Err(error) => return tracing::error!(error = %chain(&error), "reading the inbox failed"),
+                Err(error) => return self.owe(Unread::Inbox, &error),
             };
+            self.has_read();
             if rows.is_empty() {
                 return;
             }
             self.judging.look_at_senders(&self.runs.config.now());
             let more = rows.len() == JUDGE;
-            let mut judged = Vec::new();
+            let (mut judged, mut is_left) = (Vec::new(), false);
             let mut wakes = Vec::new();
             // Lanes in which an owner has written to the agent.
             let mut by_owner = BTreeSet::new();
@@ -173,13 +177,17 @@ impl Dispatch {
                 // A word does not wait for files of messages before it.
                 if let Some(word) = self.word_of(&row) {
                     let Some(why) = row.origin.no_command() else {
-                        judged.extend(self.obey(&row, word).await);
+                        match self.obey(&row, word).await {
+                            Some(done) => judged.push(done),
+                            None => is_left = true,
+                        }
                         continue;
                     };
                     if let Err(error) = self.runs.store.tell_no_command(row.n, why, clock::now()).await {
-                        tracing::error!(error = %chain(&error), "telling that a message is no command failed; it is tried again");
-                        self.to_judge = true;
-                        tokio::time::sleep(Duration::from_secs(1)).await;
+                        self.judge_later(&error, "telling that a message is no command");
+                        is_left = true;
+                        // What comes after it waits, too.
+                        held.insert(row.lane);
                         continue;
                     }
                 }
@@ -226,26 +234,21 @@ impl Dispatch {
                 // Where no more files are wanted, the row is judged without them.
                 self.to_judge = true;
                 if let Err(error) = self.runs.store.want_files(wanted, clock::now().plus_ms(HOLD_MS)).await {
-                    tracing::error!(error = %chain(&error), "asking for files failed; looking again in a second");
-                    tokio::time::sleep(Duration::from_secs(1)).await;
-                    return;
+                    return self.judge_later(&error, "asking for files");
                 }
                 failpoint::reach("message.held");
             }
             // Read before they are judged: a row that was judged is not looked at again.
             let mut woken = match self.runs.store.lanes(&wakes) {
                 Ok(woken) => woken,
-                Err(error) => {
-                    tracing::error!(error = %chain(&error), "reading lanes failed; looking again in a second");
-                    tokio::time::sleep(Duration::from_secs(1)).await;
-                    self.to_judge = true;
-                    return;
-                }
+                Err(error) => return self.owe(Unread::Inbox, &error),
             };
             // Before they are judged, too: if we die in between, the rest is over all the same.
             for lane in &mut woken {
-                if by_owner.contains(&lane.lane) {
-                    self.end_rest(lane).await;
+                if by_owner.contains(&lane.lane)
+                    && let Err(error) = self.end_rest(lane).await
+                {
+                    return self.judge_later(&error, "ending a rest");
                 }
             }
             match self.runs.store.judge(judged, clock::now()).await {
@@ -254,17 +257,14 @@ impl Dispatch {
                     self.to_judge |= again;
                 }
                 Err(error) => {
-                    tracing::error!(error = %chain(&error), "writing judgements failed; looking again in a second");
-                    tokio::time::sleep(Duration::from_secs(1)).await;
-                    self.to_judge = true;
-                    return;
+                    return self.judge_later(&error, "writing judgements");
                 }
             }
             for lane in woken {
                 let waiting = WaitingLane::from(&lane);
                 self.tell(Event::Waiting { group: lane.group, waiting });
             }
-            if !more {
+            if !more || is_left {
                 return;
             }
         }

@@ -1,4 +1,4 @@
-//! What could not be read of the store, and is read again: all of it together once a second, until it can be.
+//! What could not be read of the store, or done, and is looked at again: all of it together once a second, until it can be.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -11,12 +11,20 @@ const AGAIN: Duration = Duration::from_secs(1);
 /// What could not be read.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Unread {
+    /// What came in and is not judged.
+    Inbox,
     /// In which lanes something waits.
     Waiting,
     /// Which tasks are due.
     Due,
+    /// How the session of this lane stands, which was cleared.
+    Session(i64),
+    /// How the sessions of all runs stand, as any of them may have been cleared.
+    Sessions,
     /// Whether the run of this group is idle, as its supervisor says.
     Idle(Folder),
+    /// What is left to do of this run of a group, as its supervisor failed.
+    Abandoned(Folder, i64),
 }
 
 /// What is to be read again, each once.

@@ -8,8 +8,9 @@ use tokio::{sync::oneshot, task::spawn_blocking, time::Instant};
 use tokio_util::sync::DropGuard;
 
 use super::{
-    super::starts::What,
+    super::{Drained, Trouble, starts::What},
     Mailboxes,
+    answer::{LONGEST_REST, REST},
     fault::blocking,
     flow::WRITER_LIMIT,
     gate::{self, Gate, Unrefused},
@@ -18,6 +19,7 @@ use super::{
 use crate::{
     domain::mailbox::scan::{Sight, Turns},
     ipc::{Claimed, CommandBox, Hint, Hints},
+    system::{failpoint, panics::caught},
 };
 
 mod scan;
@@ -35,7 +37,7 @@ pub(super) const HINTS: usize = 4096;
 
 pub(super) enum Job {
     Scan(Sight),
-    Drain(oneshot::Sender<()>),
+    Drain(oneshot::Sender<Drained>),
     Settle(Box<Claimed>, oneshot::Sender<()>),
     /// These were claimed by an earlier daemon, and may be taken in now.
     Recover(Vec<Claimed>),
@@ -48,6 +50,15 @@ pub(super) enum First {
     Look,
     /// They were seen to be empty, and are watched.
     Nothing,
+}
+
+/// What a worker does next.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Next {
+    Begin(First),
+    /// Its work panicked.
+    Anew,
+    Work,
 }
 
 /// The state of one group's worker.
@@ -85,7 +96,7 @@ pub(super) struct Worker {
 struct News {
     files: Vec<(CommandBox, OsString)>,
     scan: Option<Sight>,
-    drained: Vec<oneshot::Sender<()>>,
+    drained: Vec<oneshot::Sender<Drained>>,
     by_hand: Vec<(Claimed, oneshot::Sender<()>)>,
     recovered: Vec<Claimed>,
 }
@@ -134,8 +145,9 @@ impl Worker {
         }
     }
 
-    /// Works until nobody can tell it anything any more. Most workers wait, and one that waits takes little memory: the state of the
-    /// work is boxed, and the future holds the worker once.
+    /// Works until nobody can tell it anything any more. Work that panics begins anew after a rest, with the claimed files that
+    /// nobody works on any more; drains that it was at get no answer. Most workers wait, and one that waits takes little
+    /// memory: the state of the work is boxed, and the future holds the worker once.
     #[expect(clippy::manual_async_fn, reason = "the future of an `async fn` holds its arguments twice")]
     pub(super) fn run(
         mut self,
@@ -144,11 +156,62 @@ impl Worker {
         mut jobs: mpsc::UnboundedReceiver<Job>,
     ) -> impl Future<Output = ()> + Send {
         async move {
-            Box::pin(self.begin(first)).await;
-            while let Some(news) = self.news(&mut hints, &mut jobs).await {
-                Box::pin(self.act(news, &mut hints)).await;
+            let (mut next, mut rest) = (Next::Begin(first), REST);
+            loop {
+                match caught(self.go_on(next, &mut hints, &mut jobs)).await {
+                    Ok(Some(())) => (next, rest) = (self.is_well(next), REST),
+                    Ok(None) => return,
+                    Err(fault) => {
+                        tracing::error!(
+                            fault,
+                            "our own fault: the work on a group's commands failed; it begins anew"
+                        );
+                        self.mail.machine.troubles.note(Trouble::Commands(self.folder.clone()), fault);
+                        next = Next::Anew;
+                        tokio::select! {
+                            () = self.mail.stop.cancelled() => {}
+                            () = tokio::time::sleep(rest) => rest = (rest * 2).min(LONGEST_REST),
+                        }
+                    }
+                }
             }
         }
+    }
+
+    /// Does one piece of work; `None`: there is none, and nothing comes any more.
+    async fn go_on(
+        &mut self,
+        next: Next,
+        hints: &mut Hints,
+        jobs: &mut mpsc::UnboundedReceiver<Job>,
+    ) -> Option<()> {
+        match next {
+            Next::Begin(first) => Box::pin(self.begin(first)).await,
+            Next::Anew => Box::pin(self.begin_anew()).await,
+            Next::Work => {
+                let news = self.news(hints, jobs).await?;
+                Box::pin(self.act(news, hints)).await;
+            }
+        }
+        Some(())
+    }
+
+    /// A piece of work is done. What comes next is told by others.
+    fn is_well(&self, done: Next) -> Next {
+        if done == Next::Anew {
+            self.mail.machine.troubles.is_over(&Trouble::Commands(self.folder.clone()));
+        }
+        Next::Work
+    }
+
+    /// Takes up what earlier work that panicked had in hand, and looks at everything.
+    async fn begin_anew(&mut self) {
+        self.after_a_panic(Patience::Some).await;
+        if !self.mail.searches.has(&self.folder) {
+            self.mail.starts.taken(&self.folder, What::Claims);
+        }
+        self.gate.open();
+        self.scan(Sight::First, Patience::Some).await;
     }
 
     async fn begin(&mut self, first: First) {
@@ -221,12 +284,13 @@ impl Worker {
                 self.take_told(Vec::new()).await;
             }
         } else {
+            failpoint::reach_of("ipc.draining", self.folder.as_str());
             self.hear_the_last(hints).await;
             self.drain().await;
         }
         // Where files were left to the next start, nobody is told that they are settled.
         for done in drained.into_iter().filter(|_| !self.ended) {
-            let _ = done.send(());
+            let _ = done.send(Drained::Done);
         }
     }
 

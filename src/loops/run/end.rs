@@ -9,7 +9,7 @@ use super::{ASK_AGAIN, Ending, RunLog, Runs, Watched, span};
 use crate::{
     domain::{host::errors::chain, runs::lanes::WaitingLane},
     ipc::InputState,
-    loops::Ask,
+    loops::{Ask, Drained},
     sandbox::SandboxError,
     store::{ActiveRun, EndOfRun, LeftInput, StoreError},
     system::{clock, failpoint},
@@ -17,6 +17,9 @@ use crate::{
 
 /// How long a killed container may take to be dead.
 const DYING: Duration = Duration::from_secs(10);
+/// The rest before commands that a run left are asked for anew, and how often boxes are tried that can't be opened.
+const DRAIN_AGAIN: Duration = Duration::from_millis(500);
+const UNOPENED_TRIES: u32 = 10;
 /// The longest pause between two attempts to write an end down: it is tried soon after a full disk has room again.
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
@@ -33,13 +36,9 @@ impl Watched {
             return None;
         }
         runs.gateway.close(self.run).await;
-        // Whatever the agent asked for before it died is done before its batches are judged.
-        let (done, drained) = oneshot::channel();
-        if runs.mailboxes.send(Ask::Drain(self.group.clone(), done)).is_ok()
-            && drained.await.is_err()
-            && runs.stop.is_cancelled()
-        {
-            // Some of it was left to the next daemon, which judges by what comes of it.
+        // Whatever the agent asked for before it died is done before its batches are judged. What is left of it the next daemon
+        // does, which judges by what comes of it.
+        if !self.drain().await {
             return None;
         }
         let input = self.claim_back().await;
@@ -87,6 +86,41 @@ impl Watched {
             let _ = spawn_blocking(move || boxes.forget_inputs(&kept)).await;
         }
         Some(waiting)
+    }
+
+    /// Has all commands settled that the agent left; whether that was done before the daemon stops. A drain that was cut short is
+    /// asked for anew. Boxes that can't be opened are tried a few times.
+    async fn drain(&self) -> bool {
+        let (runs, mut tries) = (&self.runs, 0);
+        loop {
+            let (done, drained) = oneshot::channel();
+            if runs.mailboxes.send(Ask::Drain(self.group.clone(), done)).is_err() {
+                return false;
+            }
+            match drained.await {
+                Ok(Drained::Done) => return true,
+                Ok(Drained::Unopened(why)) => {
+                    tries += 1;
+                    if tries >= UNOPENED_TRIES {
+                        tracing::error!(
+                            why,
+                            "the run is judged without the commands in its group's boxes, which can't be opened"
+                        );
+                        return true;
+                    }
+                }
+                Err(_) if runs.stop.is_cancelled() => return false,
+                Err(_) => {
+                    tracing::warn!(
+                        "commands that a run left are not all settled; that is asked for anew before it is judged"
+                    );
+                }
+            }
+            tokio::select! {
+                () = runs.stop.cancelled() => return false,
+                () = tokio::time::sleep(DRAIN_AGAIN) => {}
+            }
+        }
     }
 
     /// Kills the container until the engine says that it is dead; whether it did before the daemon stops.

@@ -10,6 +10,7 @@ use std::{
 use ipc_handlers::Folder;
 use tokio::sync::Notify;
 
+use super::Troubles;
 use crate::{
     config::Live,
     domain::{host::disk::Disk, runs::heartbeat::Fault},
@@ -22,6 +23,8 @@ pub struct Machine {
     data: PathBuf,
     config: Arc<Live>,
     store: Store,
+    /// Work of the daemon's own that is tried again.
+    pub troubles: Arc<Troubles>,
     /// Asks for a look now whether launching is possible.
     pub look_again: Notify,
     obstacle: Mutex<Option<Obstacle>>,
@@ -50,11 +53,12 @@ impl std::fmt::Display for Obstacle {
 impl Machine {
     /// Nothing is in the way yet.
     #[must_use]
-    pub fn new(data: PathBuf, config: Arc<Live>, store: Store) -> Self {
+    pub fn new(data: PathBuf, config: Arc<Live>, store: Store, troubles: Arc<Troubles>) -> Self {
         Self {
             data,
             config,
             store,
+            troubles,
             look_again: Notify::new(),
             obstacle: Mutex::default(),
             without_space: Mutex::default(),

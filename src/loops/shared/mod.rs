@@ -5,9 +5,11 @@ mod boxes;
 mod held;
 mod machine;
 mod sights;
+mod troubles;
 
 pub use allowances::Allowances;
 pub use boxes::Boxes;
 pub use held::Held;
 pub use machine::{Machine, Obstacle};
 pub use sights::{EndsHow, Sight, Sights};
+pub use troubles::{Trouble, Troubles};

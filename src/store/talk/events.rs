@@ -407,13 +407,15 @@ impl Store {
         Ok(self.follow_from(self.newest_event().await?))
     }
 
-    /// Follows the events of these kinds from now on, as [`Store::follow`] does all. Others wake nobody.
-    ///
-    /// # Errors
-    /// When the newest event can't be read.
-    pub async fn follow_kinds(&self, kinds: &[EventKind]) -> Result<Follower> {
-        let newest = self.newest_event().await?;
-        Ok(self.follow_kinds_from(kinds, newest))
+    /// Follows the events of these kinds from now on, as [`Store::follow`] does all. Others wake nobody. Where the newest event
+    /// can't be read, those after the last known one are told, too.
+    pub async fn follow_kinds(&self, kinds: &[EventKind]) -> Follower {
+        let newest = self.newest_event().await.unwrap_or_else(|error| {
+            let known = *self.feed.bell.borrow();
+            tracing::warn!(error = %chain(&error), known, "reading the newest event failed; the feed is followed from the last known one");
+            known
+        });
+        self.follow_kinds_from(kinds, newest)
     }
 
     /// Follows the feed from the event after `cursor` on.

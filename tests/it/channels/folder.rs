@@ -119,3 +119,26 @@ fn a_daemon_that_dies_anywhere_takes_each_message_in_once_and_answers_it_once() 
         assert_eq!(answers, ["echo: 1", "echo: 2"], "{place}");
     }
 }
+
+#[test]
+fn a_fault_of_ours_over_an_event_has_it_told_again_and_ends_no_daemon() {
+    if !fail_points() {
+        return;
+    }
+    for place in ["channel.told:1:panic", "channel.stored:1:panic"] {
+        let root = root_with(
+            "[limits]\nretry_base_ms = 20\npoll_interval_ms = 100\nmin_free_mib = 1\nbatch_messages = 1\n",
+        );
+        let reached = root.path().join("reached");
+        let file = reached.display().to_string();
+        write(&root, "1");
+        let daemon = root.serve_with(&[("G2_FAILPOINT", place), ("G2_FAILPOINT_FILE", &file)]);
+        wait_for(place, || Path::new(&reached).exists().then_some(()));
+        write(&root, "2");
+        wait_for("both to be answered", || (said(&root).len() == 2 || daemon.has_ended()).then_some(()));
+        assert!(!daemon.has_ended(), "{place}");
+        let came = root.rows(&["messages", "list", "--chat", "folder:chess"]);
+        let texts: Vec<&str> = came.iter().map(|row| row["text"].as_str().unwrap()).collect();
+        assert_eq!(texts, ["1", "2"], "{place}");
+    }
+}

@@ -218,6 +218,7 @@ impl World {
             store: store.clone(),
             channels: Arc::clone(&channels),
             unknown: self.unknown,
+            troubles: Default::default(),
             stop: stop.clone(),
         };
         self.loops.spawn(deliver::run(post, true));

@@ -108,7 +108,7 @@ async fn each_reader_is_told_each_change_once_and_in_order_wherever_it_begins_an
 #[tokio::test]
 async fn a_reader_of_some_kinds_sleeps_through_the_others_and_keeps_nothing_from_being_removed() {
     let world = world().await;
-    let mut says = world.store.follow_kinds(&[EventKind::Say]).await.unwrap();
+    let mut says = world.store.follow_kinds(&[EventKind::Say]).await;
     let mut next = Box::pin(says.next());
     assert!(futures_util::poll!(&mut next).is_pending());
     world.message("local:main", "1", "hello", EngageVerdict::Ignore).await;
@@ -216,4 +216,18 @@ async fn a_reader_that_is_slower_than_the_bound_is_told_that_it_missed_some() {
     assert!(news.missed && news.any(&[EventKind::Task]) && news.in_chat("local:other"));
     assert_eq!(news.events.iter().map(|event| event.subject.as_str()).collect::<Vec<_>>(), ["d"]);
     assert!(!slow.look().await.unwrap().missed);
+}
+
+#[tokio::test]
+async fn a_reader_that_could_not_read_where_the_feed_ends_is_told_all_that_comes() {
+    let world = world().await;
+    world.message("local:main", "1", "hello", EngageVerdict::Ignore).await;
+    let other = rusqlite::Connection::open(world._dir.path().join("g2.sqlite")).unwrap();
+    other.execute_batch("PRAGMA legacy_alter_table = ON; ALTER TABLE events RENAME TO events_away").unwrap();
+    let mut feed = world.store.follow_kinds(&[EventKind::Say]).await;
+    assert!(world.store.newest_event().await.is_err());
+    other.execute_batch("ALTER TABLE events_away RENAME TO events").unwrap();
+    world.store.tell("local:main".into(), "hi".into(), "test".into(), NOW).await.unwrap();
+    let news = tokio::time::timeout(DEADLINE, feed.next()).await.unwrap();
+    assert!(news.any(&[EventKind::Say]), "{news:?}");
 }

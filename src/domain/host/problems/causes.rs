@@ -8,7 +8,7 @@ use super::{
 };
 
 use Problem::{
-    AnswersTwice, Aside, Backup, BackupLacks, Channel, Disk, Engine, GivenUp, GroupFolder, GroupSettings, Heartbeat, Held, HeldBack, Index, Inodes, MainGroups, ManyChats, ManyQuestions, MountList, NoImage, NoKey, NoModelKey, NoSettings, NobodyIsAsked, NotSaid, OpenFiles, OtherClaude, Pattern, Remains, Restart, Rests, Root, RunsFail, Script, Secrets, SenderList, Settings, StoreClosed, StoreWaits, Stored, TaskHalted, Unreadable, Unsandboxed, Unusable, Unwatched, Upstream, Zone,
+    AnswersTwice, Aside, Backup, BackupLacks, Channel, Disk, Engine, GivenUp, GroupFolder, GroupSettings, Heartbeat, Held, HeldBack, Index, Inodes, MainGroups, ManyChats, ManyQuestions, MountList, Mute, NoImage, NoKey, NoModelKey, NoSettings, NobodyIsAsked, NotSaid, OpenFiles, OtherClaude, Pattern, Remains, Restart, Rests, Root, RunsFail, Script, Secrets, SenderList, Settings, StoreClosed, StoreWaits, Stored, TaskHalted, Unreadable, Unsandboxed, Unsettled, Unusable, Unwatched, Upstream, Zone,
 };
 
 /// A rest from here on is no pause between two attempts, ms.
@@ -81,6 +81,8 @@ impl Problem {
             | Settings { .. }
             | Unwatched { .. }
             | Remains { .. }
+            | Mute { .. }
+            | Unsettled { .. }
             | Index { .. }
             | Channel { .. }
             | Unreadable { .. } => false,
@@ -120,6 +122,8 @@ impl Problem {
                 | Zone { .. }
                 | Unwatched { .. }
                 | Remains { .. }
+                | Mute { .. }
+                | Unsettled { .. }
                 | Index { .. }
                 | Unreadable { .. },
             ) => false,

@@ -12,7 +12,7 @@ use crate::runs::heartbeat::FILE;
 const LONGEST_QUOTE: usize = 300;
 
 use Problem::{
-    AnswersTwice, Aside, Backup, BackupLacks, Channel, Disk, Engine, GivenUp, GroupFolder, GroupSettings, Heartbeat, Held, HeldBack, Index, Inodes, MainGroups, ManyChats, ManyQuestions, MountList, NoImage, NoKey, NoModelKey, NoSettings, NobodyIsAsked, NotSaid, OpenFiles, OtherClaude, Pattern, Remains, Restart, Rests, Root, RunsFail, Script, Secrets, SenderList, Settings, StoreClosed, StoreWaits, Stored, TaskHalted, Unreadable, Unsandboxed, Unusable, Unwatched, Upstream, Zone,
+    AnswersTwice, Aside, Backup, BackupLacks, Channel, Disk, Engine, GivenUp, GroupFolder, GroupSettings, Heartbeat, Held, HeldBack, Index, Inodes, MainGroups, ManyChats, ManyQuestions, MountList, Mute, NoImage, NoKey, NoModelKey, NoSettings, NobodyIsAsked, NotSaid, OpenFiles, OtherClaude, Pattern, Remains, Restart, Rests, Root, RunsFail, Script, Secrets, SenderList, Settings, StoreClosed, StoreWaits, Stored, TaskHalted, Unreadable, Unsandboxed, Unsettled, Unusable, Unwatched, Upstream, Zone,
 };
 
 impl Problem {
@@ -321,6 +321,20 @@ impl Problem {
                 format!(
                     "`g2 ipc list --group {group}` shows its commands, `g2 ipc drop ID` discards one, `g2 ipc release {group}` lets the group go on"
                 ),
+            ),
+            Mute { chat, why } => (
+                "our_fault",
+                chat.clone(),
+                Fail,
+                format!("a fault of g2's own keeps texts from {chat}: {}", quote(why)),
+                "g2 tries again by itself; the log says more, and `g2 report` makes a report of the bug".into(),
+            ),
+            Unsettled { group, why } => (
+                "our_fault",
+                group.to_string(),
+                Fail,
+                format!("a fault of g2's own keeps commands of group {group} from being settled: {}", quote(why)),
+                "g2 tries again by itself; the log says more, and `g2 report` makes a report of the bug".into(),
             ),
             Remains { group, why } => (
                 "group_remains",

@@ -1,0 +1,95 @@
+//! Faults of our own: work that panics begins anew, the log and `status` name it, and nothing is lost by it.
+
+use serde_json::{Value, json};
+
+use crate::support::{Root, fail_points, wait_for};
+
+const CHAT: &str = "local:main";
+
+#[test]
+fn a_fault_over_what_is_said_to_a_chat_leaves_no_chat_mute() {
+    if !fail_points() {
+        return;
+    }
+    let root = Root::new("");
+    let _daemon = root.serve_with(&[("G2_FAILPOINT", "deliver.saying:1:panic")]);
+    assert_eq!(root.ask(CHAT, "hello").trim(), "echo: hello");
+    assert!(root.log().contains("our own fault: saying something to a chat failed"), "{}", root.log());
+    assert_eq!(root.json(&["status"])["state"], "healthy");
+}
+
+#[test]
+fn status_names_a_chat_that_a_fault_of_ours_keeps_mute() {
+    if !fail_points() {
+        return;
+    }
+    let root = Root::new("");
+    let daemon = root.serve_with(&[("G2_FAILPOINT", "deliver.saying:0:panic")]);
+    root.send(CHAT, "hello");
+    let finding = wait_for("status to name it", || {
+        let status = root.json(&["status"]);
+        status["findings"].as_array()?.iter().find(|finding| finding["code"] == "our_fault").cloned()
+    });
+    assert_eq!((&finding["about"], &finding["severity"]), (&json!(CHAT), &json!("fail")), "{finding}");
+    daemon.kill();
+    let _daemon = root.serve();
+    wait_for("it to be said", || (root.said(CHAT) == ["echo: hello"]).then_some(()));
+}
+
+/// A root whose agent says a word and leaves.
+fn leaving() -> Root {
+    let root = Root::new("");
+    root.script(None, &json!([{"do": [{"say": "bye"}, {"exit": 0}]}]));
+    root
+}
+
+/// Whether `status` says that a fault of ours is in the way of main's commands.
+fn names_main(root: &Root) -> bool {
+    let status = root.json(&["status"]);
+    let names = |finding: &Value| finding["code"] == "our_fault" && finding["about"] == "main";
+    status["findings"].as_array().unwrap().iter().any(names)
+}
+
+fn reply_to_list(root: &Root, name: &str) {
+    root.put_command(
+        "main",
+        "tasks",
+        &format!("{name}.json"),
+        &json!({"type": "list_tasks", "requestId": name}),
+    );
+    assert_eq!(root.reply("main", name)["ok"], true);
+}
+
+#[test]
+fn a_fault_over_the_last_commands_of_a_run_has_them_drained_anew_before_it_is_judged() {
+    if !fail_points() {
+        return;
+    }
+    let root = leaving();
+    let _daemon = root.serve_with(&[("G2_FAILPOINT", "ipc.draining/main:1:panic")]);
+    root.send(CHAT, "hello");
+    wait_for("the run to be judged", || {
+        root.rows(&["runs", "list"]).first()?["ended_at"].is_string().then_some(())
+    });
+    let log = root.log();
+    assert!(log.contains("our own fault: the work on a group's commands failed"), "{log}");
+    assert!(log.contains("that is asked for anew before it is judged"), "{log}");
+    reply_to_list(&root, "after");
+    assert!(!names_main(&root));
+}
+
+#[test]
+fn a_run_whose_last_commands_cannot_be_settled_by_a_fault_of_ours_is_not_judged_and_its_group_is_named() {
+    if !fail_points() {
+        return;
+    }
+    let root = leaving();
+    let _daemon = root.serve_with(&[("G2_FAILPOINT", "ipc.draining/main:0:panic")]);
+    root.send(CHAT, "hello");
+    let again = "that is asked for anew before it is judged";
+    wait_for("some tries", || (root.log().matches(again).count() > 1).then_some(()));
+    assert_eq!(root.rows(&["runs", "list"])[0]["status"], "running");
+    wait_for("status to name the group", || names_main(&root).then_some(()));
+    // What comes meanwhile is settled.
+    reply_to_list(&root, "beside");
+}

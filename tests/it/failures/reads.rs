@@ -1,0 +1,86 @@
+//! Reads of the store that fail for a while: what was to be done is done as soon as they work again, with nobody's help. Until
+//! then `status` says so.
+
+use serde_json::{Value, json};
+
+use g2::{loops::amends, store::Store};
+
+use crate::support::{DEADLINE, Root, wait_for};
+
+/// Changes the schema from outside, so that some reads fail and all writes go on, or changes it back.
+fn change(root: &Root, sql: &str) {
+    let store = rusqlite::Connection::open(root.data("g2.sqlite")).unwrap();
+    store.busy_timeout(DEADLINE).unwrap();
+    // What refers to a table goes on to name it.
+    store.execute_batch("PRAGMA legacy_alter_table = ON").unwrap();
+    store.execute_batch(sql).unwrap();
+}
+
+/// The problem that names this, if `status` has it.
+fn problem(root: &Root, words: &str) -> Option<Value> {
+    let findings = root.json(&["status"])["findings"].as_array().cloned().unwrap_or_default();
+    findings.into_iter().find(|finding| finding["text"].as_str().is_some_and(|text| text.contains(words)))
+}
+
+#[test]
+fn messages_that_could_not_be_read_are_judged_without_another_one_and_status_says_that_they_wait() {
+    let root = Root::new("");
+    let _daemon = root.serve();
+    root.ask("local:main", "before");
+    change(&root, "DROP INDEX file_holds_by_lane");
+    root.send("local:main", "hello");
+    wait_for("status to say so", || problem(&root, "the work that waits can't be read"));
+    change(&root, "CREATE INDEX file_holds_by_lane ON file_holds (lane_id, n)");
+    wait_for("the answer", || (root.said("local:main") == ["echo: before", "echo: hello"]).then_some(()));
+    assert_eq!(root.json(&["status"])["state"], "healthy");
+    // However often it was tried.
+    assert_eq!(root.log().matches("reading what is to be done failed").count(), 1, "{}", root.log());
+}
+
+#[test]
+fn reactions_that_cannot_be_read_end_no_daemon_and_are_taken_away_later() {
+    let root = Root::new("");
+    // A reaction to a message that no agent has in hand any more, on a platform that is gone.
+    root.change_store("INSERT INTO signs (batch, chat_jid, message_id, sign) VALUES (1, 'gone:x', '1', '+')");
+    change(&root, "ALTER TABLE signs RENAME TO signs_away");
+    let daemon = root.serve();
+    let words = "no reactions are put or taken away";
+    wait_for(words, || (root.log().contains(words) || daemon.has_ended()).then_some(()));
+    assert_eq!(root.ask("local:main", "hello").trim(), "echo: hello");
+    assert!(!daemon.has_ended());
+    change(&root, "ALTER TABLE signs_away RENAME TO signs");
+    let store = rusqlite::Connection::open(root.data("g2.sqlite")).unwrap();
+    wait_for("the reaction to be looked after", || {
+        let left: i64 = store.query_row("SELECT count(*) FROM signs", [], |row| row.get(0)).unwrap();
+        (left == 0).then_some(())
+    });
+}
+
+#[tokio::test]
+async fn a_card_that_cannot_be_read_is_looked_after_later() {
+    let root = Root::new("");
+    // The card of a closed question, which was never said: there is nothing to change.
+    change(
+        &root,
+        "INSERT INTO outbox (chat_jid, text, status, cause, created_at) VALUES ('local:main', 'card', 'failed', 'test', 0);
+         INSERT INTO approvals (kind, chat_jid, sender, sender_name, state, approver, card_chat, options, created_at, expires_at, decided_at)
+         VALUES ('sender', 'local:main', 'tg:1', 'one', 'expired', 'local:me', 'local:main', '[]', 0, 0, 0);
+         INSERT INTO amends (outbox_id, approval_id) SELECT max(o.id), max(a.id) FROM outbox o, approvals a;
+         ALTER TABLE amends RENAME TO amends_away",
+    );
+    let store = Store::open(&root.data("g2.sqlite")).unwrap();
+    let running = tokio::spawn(amends::run(store.clone(), Default::default(), Default::default()));
+    // Its reads come in between.
+    for _ in 0..64 {
+        assert!(store.amends(1).await.is_err());
+    }
+    change(&root, "ALTER TABLE amends_away RENAME TO amends");
+    let looked_after = async {
+        while !store.amends(1).await.unwrap().is_empty() {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(DEADLINE, looked_after).await.unwrap();
+    assert!(!running.is_finished());
+    running.abort();
+}
