@@ -305,7 +305,8 @@ impl Dispatch {
             }
             Event::StopAsked { group, run } => match self.live.get(group) {
                 Some(live) if live.run == *run => drop(live.orders.send(Order::Stop)),
-                Some(_) | None => return,
+                // It may be one that nobody owns.
+                Some(_) | None => return self.runs.machine.look_again.notify_one(),
             },
             Event::Ended { group, waiting } => {
                 self.live.remove(group);

@@ -11,7 +11,7 @@ use std::{
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::Machine;
+use super::{Machine, Obstacle};
 use crate::{
     config::{Config, Live, Standing},
     domain::{
@@ -172,6 +172,7 @@ pub async fn gather(view: &View<'_>) -> Vec<Problem> {
         rows::connections(view, store, &mut found).await;
         rows::chats(store, &mut found);
         rows::aside(store, &mut found);
+        rows::unowned(store, &mut found);
         found.extend(store.index_fault().map(|why| Problem::Index {
             path: view.root.join("data/search.sqlite").display().to_string(),
             why,
@@ -185,6 +186,9 @@ pub async fn gather(view: &View<'_>) -> Vec<Problem> {
     let remains = view.daemon.map(|daemon| daemon.machine.remains().clone()).unwrap_or_default();
     found.extend(remains.into_iter().map(|(group, why)| Problem::Remains { group, why }));
     found.extend(view.daemon.map(|daemon| daemon.machine.troubles.problems()).unwrap_or_default());
+    if let Some(Obstacle::RunsUnread(why)) = view.daemon.and_then(|daemon| daemon.machine.obstacle()) {
+        found.push(Problem::Unreadable { what: "the work of an earlier daemon", why });
+    }
     engine::answers(view, &groups, &mut found).await;
     found
 }

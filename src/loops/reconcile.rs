@@ -8,11 +8,13 @@
 //! | `queued` or `running` | `created` | removed by force, as above |
 //! | `running` | running or exited | adopted: its output is read again from the start, known records are skipped |
 //! | `running` | nothing | failed, "recovered stale active run" |
+//! | `running`, of Docker, without an owner | nothing | stays: nobody can tell whether it is over, so its group waits until a person stops it |
 //! | `running`, of the `process` sandbox | – | it died with its daemon: failed, returned |
 //! | nothing active | a container of our label | removed |
 //!
 //! An engine that does not answer is not an empty engine: groups with an active run wait, the rest goes on. The same holds
-//! for runs whose end can't be written down, as the disk is full: that goes on beside everything else.
+//! for runs whose end can't be written down, as the disk is full: that goes on beside everything else. While the runs on
+//! record can't be read, nothing is launched.
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
@@ -34,11 +36,22 @@ use crate::{
         runs::lanes::{Event, Holding, WaitingLane},
     },
     sandbox::{Found, State},
-    store::ActiveRun,
+    store::{ActiveRun, StoreError},
+    system::{clock, panics::caught},
 };
 
 /// How often an engine that is away is asked again.
 const ASK_AGAIN: Duration = Duration::from_secs(5);
+
+/// How soon the store is read again that could not be.
+const READ_AGAIN: Duration = Duration::from_secs(1);
+/// The rests before an end is tried again that failed by a fault of our own.
+const END_AGAIN: Duration = Duration::from_secs(1);
+const LONGEST_END_AGAIN: Duration = Duration::from_secs(60);
+
+/// Why a person decides on a run that nobody owns.
+const NOBODY_KNOWS: &str =
+    "the engine has no container of it, and nobody knows whose it was; `g2 runs stop` ends it";
 
 /// How long a start waits for ends to be written down.
 const ENDING: Duration = Duration::from_secs(30);
@@ -55,8 +68,12 @@ pub struct Recovered {
 /// Runs of an earlier daemon whose groups wait.
 #[derive(Default)]
 pub struct Waiting {
+    /// The runs on record could not be read.
+    is_unread: bool,
     /// Runs of which nobody can tell yet whether they live, and those of groups that are set aside.
     unknown: Vec<ActiveRun>,
+    /// Runs that a person decides on.
+    unowned: Vec<ActiveRun>,
     ends: Ends,
 }
 
@@ -64,7 +81,7 @@ impl Waiting {
     /// Returns the groups that wait, and why.
     #[must_use]
     pub fn groups(&self, held: &Held) -> Vec<(Folder, Holding)> {
-        let unknown = self.unknown.iter().map(|run| {
+        let unknown = self.unknown.iter().chain(&self.unowned).map(|run| {
             let reason = if held.is_aside(&run.group) { Holding::SetAside } else { Holding::Unknown };
             (run.group.clone(), reason)
         });
@@ -85,7 +102,12 @@ impl Ends {
         self.of.insert(run.group.clone());
         let runs = Arc::clone(runs);
         self.under_way.spawn(async move {
-            run::end_without_container(&runs, &run, ending).await;
+            let mut rest = END_AGAIN;
+            while let Err(fault) = caught(run::end_without_container(&runs, &run, ending.clone())).await {
+                tracing::error!(run = run.id, group = %run.group, fault, "our own fault: a run can't be ended, and its group waits; it is tried again");
+                tokio::time::sleep(rest).await;
+                rest = (rest * 2).min(LONGEST_END_AGAIN);
+            }
             runs.starts.taken(&run.group, What::Output);
             run.group
         });
@@ -94,14 +116,10 @@ impl Ends {
     /// Waits for the next end, and returns whose run that was. `None`: none is under way. Safe to cancel.
     async fn next(&mut self) -> Option<Folder> {
         loop {
-            match self.under_way.join_next().await? {
-                Ok(group) => {
-                    self.of.remove(&group);
-                    return Some(group);
-                }
-                Err(fault) => {
-                    tracing::error!(fault = %chain(&fault), "our own fault: a run can't be ended; its group waits for a restart");
-                }
+            // Each sees to its own faults.
+            if let Ok(group) = self.under_way.join_next().await? {
+                self.of.remove(&group);
+                return Some(group);
             }
         }
     }
@@ -126,24 +144,23 @@ pub async fn recover(runs: &Arc<Runs>, held: &Held) -> Recovered {
     let active = match runs.store.active_runs() {
         Ok(active) => active,
         Err(error) => {
-            tracing::error!(error = %chain(&error), "reading the active runs failed");
-            return Recovered::default();
+            tracing::error!(error = %chain(&error), "the runs of an earlier daemon can't be read; nothing is launched until they can");
+            runs.machine.set_obstacle(Some(unread(&error)));
+            return Recovered {
+                waiting: Waiting { is_unread: true, ..Waiting::default() },
+                ..Recovered::default()
+            };
         }
     };
-    let (here, gone): (Vec<_>, Vec<_>) =
-        active.into_iter().partition(|run| run.sandbox == runs.sandbox.kind() && runs.sandbox.survives_us());
     let mut ends = Ends::default();
-    for run in gone {
-        tracing::warn!(run = run.id, group = %run.group, "a run died with its daemon");
-        // Its container's id goes on the row before it is started.
-        let ending = if run.container.is_some() { STALE } else { NEVER_STARTED };
-        ends.begin(runs, run, ending);
-    }
+    let (here, mut unowned) = end_gone(runs, active, &mut ends);
     let (adopted, unknown) = match runs.sandbox.list(&runs.instance).await {
         Ok(found) => {
             let (aside, here) = without_aside(held, here);
             without_owner(&aside, "its group is set aside");
-            (sort_out(runs, here, &aside, found, &mut ends).await, aside)
+            let sorted = sort_out(runs, here, &aside, found, &mut ends).await;
+            unowned.extend(sorted.unowned);
+            (sorted.adopted, aside)
         }
         Err(error) => {
             without_owner(&here, &format!("the engine does not answer: {}", chain(&error)));
@@ -151,20 +168,47 @@ pub async fn recover(runs: &Arc<Runs>, held: &Held) -> Recovered {
             (Vec::new(), here)
         }
     };
+    without_owner(&unowned, NOBODY_KNOWS);
     ends.wait(runs).await;
-    Recovered { adopted, waiting: Waiting { unknown, ends } }
+    Recovered { adopted, waiting: Waiting { is_unread: false, unknown, unowned, ends } }
 }
 
-/// Names runs over which nobody watches. The work of their sources waits.
+fn unread(error: &StoreError) -> Obstacle {
+    Obstacle::RunsUnread(format!("the runs of an earlier daemon can't be read: {}", chain(error)))
+}
+
+/// Ends the runs that died with their daemon. Returns those that may live, and those without an owner that can't be looked for.
+fn end_gone(runs: &Arc<Runs>, active: Vec<ActiveRun>, ends: &mut Ends) -> (Vec<ActiveRun>, Vec<ActiveRun>) {
+    let (here, gone): (Vec<_>, Vec<_>) =
+        active.into_iter().partition(|run| run.sandbox == runs.sandbox.kind() && runs.sandbox.survives_us());
+    let (unowned, gone): (Vec<_>, Vec<_>) = gone.into_iter().partition(ActiveRun::is_unowned);
+    for run in gone {
+        tracing::warn!(run = run.id, group = %run.group, "a run died with its daemon");
+        // Its container's id goes on the row before it is started.
+        let ending = if run.container.is_some() { STALE } else { NEVER_STARTED };
+        ends.begin(runs, run, ending);
+    }
+    (here, unowned)
+}
+
+/// Names runs over which nobody watches, with their age. The work of their sources waits.
 fn without_owner(runs: &[ActiveRun], why: &str) {
     for run in runs {
-        tracing::warn!(run = run.id, group = %run.group, source = run.source, why, "a run has no owner; its group waits for it");
+        let minutes = clock::now().ms_since(run.created).max(0) / 60_000;
+        tracing::warn!(run = run.id, group = %run.group, source = run.source, begun = %run.created, minutes, why, "a run has no owner; its group waits for it");
     }
 }
 
 /// Parts runs into those of groups that are set aside, which nobody looks into, and the others.
 fn without_aside(held: &Held, runs: Vec<ActiveRun>) -> (Vec<ActiveRun>, Vec<ActiveRun>) {
     runs.into_iter().partition(|run| held.is_aside(&run.group))
+}
+
+/// What became of runs that may live.
+#[derive(Default)]
+struct Sorted {
+    adopted: Vec<Adoption>,
+    unowned: Vec<ActiveRun>,
 }
 
 /// Compares the runs on record with what the engine has. What is of the runs `aside` is left alone.
@@ -174,8 +218,8 @@ async fn sort_out(
     aside: &[ActiveRun],
     found: Vec<Found>,
     ends: &mut Ends,
-) -> Vec<Adoption> {
-    let mut adopted = Vec::new();
+) -> Sorted {
+    let mut sorted = Sorted::default();
     let mut found = found;
     found.retain(|container| aside.iter().all(|run| run.id != container.run));
     for mut run in active {
@@ -191,17 +235,22 @@ async fn sort_out(
                     run.container = Some(container.id);
                 }
                 let state = run.life.adopted();
-                adopted.push(Adoption { run, state });
+                sorted.adopted.push(Adoption { run, state });
             }
             Some(container) => {
                 remove(runs, &container).await;
                 ends.begin(runs, run, NEVER_STARTED);
             }
+            None if run.is_unowned() => sorted.unowned.push(run),
             None if run.container.is_none() => ends.begin(runs, run, NEVER_STARTED),
             None => ends.begin(runs, run, STALE),
         }
     }
     for leftover in found {
+        // One that was launched meanwhile is none.
+        if !matches!(runs.store.active_run(leftover.run), Ok(None)) {
+            continue;
+        }
         tracing::info!(
             container = leftover.name,
             run = leftover.run,
@@ -209,7 +258,26 @@ async fn sort_out(
         );
         remove(runs, &leftover).await;
     }
-    adopted
+    sorted
+}
+
+/// Looks at runs that a person decides on, and ends those that are to be stopped. Returns the others.
+fn look_at_unowned(
+    runs: &Arc<Runs>,
+    unowned: Vec<ActiveRun>,
+    ends: &mut Ends,
+    unreleased: &mut BTreeSet<Folder>,
+) -> Vec<ActiveRun> {
+    let mut left = Vec::new();
+    for run in unowned {
+        match runs.store.active_run(run.id) {
+            // How it ends is on its row.
+            Ok(Some(now)) if now.stop.is_some() => ends.begin(runs, now, STALE),
+            Ok(Some(_)) | Err(_) => left.push(run),
+            Ok(None) => release(runs, run.group, unreleased),
+        }
+    }
+    left
 }
 
 /// Removes a container. One that stays is removed by the next start.
@@ -227,7 +295,8 @@ pub async fn run(
     waiting: Waiting,
     adoptions: mpsc::UnboundedSender<Adoption>,
 ) {
-    let Waiting { mut unknown, mut ends } = waiting;
+    let Waiting { mut is_unread, mut unknown, mut unowned, mut ends } = waiting;
+    let mut unreleased = BTreeSet::new();
     let mut paused = false;
     let ground = Arc::new(disk::Ground {
         config: Arc::clone(&runs.config),
@@ -238,12 +307,30 @@ pub async fn run(
     });
     let mut disk = disk::Watched::default();
     loop {
-        let obstacle = match disk.look(&ground).await {
+        let mut obstacle = match disk.look(&ground).await {
             Space::Enough => engine_away(&runs).await.map(Obstacle::Engine),
             Space::Low { .. } | Space::Short { .. } => {
                 Some(Obstacle::NoSpace(no_space(&runs, disk.is_filled_unseen())))
             }
         };
+        if is_unread {
+            match runs.store.active_runs() {
+                Ok(active) => {
+                    is_unread = false;
+                    // Before anything is launched.
+                    for run in &active {
+                        let _ = runs
+                            .lanes
+                            .send(Event::Hold { group: run.group.clone(), reason: Holding::Unknown });
+                    }
+                    let (here, nobodys) = end_gone(&runs, active, &mut ends);
+                    without_owner(&nobodys, NOBODY_KNOWS);
+                    unknown.extend(here);
+                    unowned.extend(nobodys);
+                }
+                Err(error) => obstacle = Some(unread(&error)),
+            }
+        }
         match (&obstacle, paused) {
             (Some(why), false) => tracing::warn!(%why, "nothing is launched until this is mended"),
             (None, true) => tracing::info!("launching goes on"),
@@ -253,6 +340,10 @@ pub async fn run(
         let _ = runs.lanes.send(if obstacle.is_some() { Event::Pause } else { Event::Resume });
         paused = obstacle.is_some();
         runs.machine.set_obstacle(obstacle);
+        for group in std::mem::take(&mut unreleased) {
+            release(&runs, group, &mut unreleased);
+        }
+        unowned = look_at_unowned(&runs, unowned, &mut ends, &mut unreleased);
         let (aside, known) = without_aside(&held, std::mem::take(&mut unknown));
         let found =
             if known.is_empty() || paused { None } else { runs.sandbox.list(&runs.instance).await.ok() };
@@ -260,35 +351,45 @@ pub async fn run(
             None => unknown = [known, aside].concat(),
             Some(found) => {
                 let groups: Vec<Folder> = known.iter().map(|run| run.group.clone()).collect();
-                for adoption in sort_out(&runs, known, &aside, found, &mut ends).await {
+                let sorted = sort_out(&runs, known, &aside, found, &mut ends).await;
+                for adoption in sorted.adopted {
                     let _ = adoptions.send(adoption);
                 }
                 unknown = aside;
-                // Of the others the runs are to be ended first.
-                for group in groups.into_iter().filter(|group| !ends.of.contains(group)) {
-                    release(&runs, group);
+                without_owner(&sorted.unowned, NOBODY_KNOWS);
+                unowned.extend(sorted.unowned);
+                // Of the others the runs are to be ended first, or a person decides.
+                let waits =
+                    |group: &Folder| ends.of.contains(group) || unowned.iter().any(|run| run.group == *group);
+                for group in groups.into_iter().filter(|group| !waits(group)) {
+                    release(&runs, group, &mut unreleased);
                 }
             }
         }
-        let rest = tokio::time::sleep(ASK_AGAIN);
+        let rest =
+            tokio::time::sleep(if is_unread || !unreleased.is_empty() { READ_AGAIN } else { ASK_AGAIN });
         tokio::pin!(rest);
         loop {
             tokio::select! {
                 () = runs.stop.cancelled() => return,
                 () = runs.machine.look_again.notified() => break,
-                Some(group) = ends.next() => release(&runs, group),
+                Some(group) = ends.next() => release(&runs, group, &mut unreleased),
                 () = &mut rest => break,
             }
         }
     }
 }
 
-/// A group's state is known: what waits in its lanes goes on.
-fn release(runs: &Runs, group: Folder) {
-    let waiting = runs.store.waiting_lanes_of(&group).unwrap_or_else(|error| {
-        tracing::error!(group = %group, error = %chain(&error), "reading what waits failed");
-        Vec::new()
-    });
+/// A group's state is known: what waits in its lanes goes on. While that can't be read, the group is `unreleased`.
+fn release(runs: &Runs, group: Folder, unreleased: &mut BTreeSet<Folder>) {
+    let waiting = match runs.store.waiting_lanes_of(&group) {
+        Ok(waiting) => waiting,
+        Err(error) => {
+            tracing::error!(group = %group, error = %chain(&error), "reading what waits in a group failed; it is read again");
+            unreleased.insert(group);
+            return;
+        }
+    };
     for lane in &waiting {
         let waiting = WaitingLane::from(lane);
         let _ = runs.lanes.send(Event::Waiting { group: group.clone(), waiting });

@@ -199,6 +199,8 @@ struct Watched {
     /// What it was handed and has not finished, with when it took it; `None`: it has not been seen to.
     in_hand: BTreeMap<String, Option<Instant>>,
     heartbeat: Option<Stamp>,
+    /// Since when its boxes can't be opened.
+    unopened: Option<Instant>,
     /// When its heartbeat was seen to change last.
     beaten: Option<Instant>,
     /// Why it was asked to leave.
@@ -306,6 +308,7 @@ impl Watched {
             tool_changed: now,
             in_hand: BTreeMap::new(),
             heartbeat: None,
+            unopened: None,
             beaten: None,
             asked_why: None,
             ready_limit: Duration::from_millis(runs.config.now().health.startup_ms),

@@ -117,8 +117,10 @@ enum Daemon {
 
 /// Decides on runs that have not ended. `lives` tells whether their owner does.
 fn runs(active: &[ActiveRun], daemon: Daemon, lives: impl Fn(&str) -> bool) -> Vec<Row> {
+    // One that nobody owns is a problem of the list.
     let bad: Vec<Row> = active
         .iter()
+        .filter(|run| !run.is_unowned())
         .filter_map(|run| {
             let detail = match run.owner.as_deref() {
                 None => format!("run {} of group {} ({}) has no daemon, and the group waits for its end", run.id, run.group, run.source),
@@ -168,6 +170,7 @@ mod tests {
             handled: false,
             protocol: None,
             last_seq: 0,
+            created: ipc_handlers::Time(0),
             stop: None,
             open: Vec::new(),
         }

@@ -188,6 +188,8 @@ pub enum Problem {
     Stored { group: Folder, bytes: u64, most: u64, left: u64, held_up: HeldUp },
     /// The daemon died again and again over commands or output of a group, and set the group aside.
     Aside { group: Folder, why: String, since: Time },
+    /// A run that nobody owns may still be at work, so its group waits for a person.
+    Unowned { group: Folder, run: i64, source: String, begun: Time },
     /// A fault of our own keeps texts from a chat.
     Mute { chat: String, why: String },
     /// A fault of our own keeps a group's commands from being settled.

@@ -15,7 +15,7 @@ use crate::{
         },
         rows::Wiring,
     },
-    store::Store,
+    store::{ActiveRun, Store},
     system::clock,
 };
 
@@ -28,6 +28,21 @@ pub(super) fn aside(store: &Store, found: &mut Vec<Problem>) {
             since: hold.at,
         })),
         Err(error) => found.push(Problem::Unreadable { what: "the holds", why: chain(&error) }),
+    }
+}
+
+/// Runs that nobody owns. One whose container is found has an owner once the daemon has adopted it.
+pub(super) fn unowned(store: &Store, found: &mut Vec<Problem>) {
+    match store.active_runs() {
+        Ok(active) => {
+            found.extend(active.into_iter().filter(ActiveRun::is_unowned).map(|run| Problem::Unowned {
+                group: run.group,
+                run: run.id,
+                source: run.source,
+                begun: run.created,
+            }));
+        }
+        Err(error) => found.push(Problem::Unreadable { what: "the runs", why: chain(&error) }),
     }
 }
 

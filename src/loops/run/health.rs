@@ -17,6 +17,7 @@ use crate::{
             work::AtWork,
         },
     },
+    ipc::World,
     loops::{EndsHow, Sight},
     system::clock,
 };
@@ -25,6 +26,19 @@ use crate::{
 const CLOSE_AGAIN: Duration = Duration::from_secs(2);
 
 impl Watched {
+    /// Judges a run whose boxes can't be opened: nothing is seen of what it does, and it can't be asked to leave, so it is ended
+    /// after the time in which it has to take what it was handed.
+    async fn without_boxes(&mut self, container: &str, error: &World) -> Option<Cause> {
+        let since = *self.unopened.get_or_insert_with(Instant::now);
+        if since.elapsed() < Duration::from_millis(self.runs.config.now().health.claim_ms) {
+            return None;
+        }
+        let reason = format!("could not be looked after, as its boxes can't be opened: {}", chain(error));
+        self.keep_black_box(container, &reason).await;
+        self.kill(container).await;
+        Some(Cause::Unwell { reason })
+    }
+
     /// One look at the run's health.
     pub(super) async fn look_after(&mut self, container: &str) -> Option<Cause> {
         if self.leaving.asked().is_some_and(|asked| asked.last.is_none_or(|at| at.elapsed() >= CLOSE_AGAIN)) {
@@ -37,7 +51,11 @@ impl Watched {
             self.kill(container).await;
             return Some(Cause::NoSpace { reason });
         }
-        let boxes = self.runs.boxes.of(&self.group).ok()?;
+        let boxes = match self.runs.boxes.of(&self.group) {
+            Ok(boxes) => boxes,
+            Err(error) => return self.without_boxes(container, &error).await,
+        };
+        self.unopened = None;
         let stamp = boxes.heartbeat();
         // Before it is known to be ready no stamp counts, nor is one remembered: it may be that of its first work.
         if self.is_up() && stamp.is_some() && stamp != self.heartbeat {

@@ -41,11 +41,13 @@ pub enum Obstacle {
     NoSpace(String),
     /// The engine does not answer.
     Engine(String),
+    /// The runs of an earlier daemon can't be read, and one of them may be at work.
+    RunsUnread(String),
 }
 
 impl std::fmt::Display for Obstacle {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let (Self::NoSpace(why) | Self::Engine(why)) = self;
+        let (Self::NoSpace(why) | Self::Engine(why) | Self::RunsUnread(why)) = self;
         f.write_str(why)
     }
 }

@@ -52,6 +52,7 @@ pub struct ActiveRun {
     pub handled: bool,
     pub protocol: Option<u32>,
     pub last_seq: u64,
+    pub created: Time,
     /// A person wants it ended.
     pub stop: Option<Stop>,
     /// Batches it was handed and has not finished, with how they came to it.
@@ -63,6 +64,16 @@ impl ActiveRun {
     #[must_use]
     pub fn task(&self) -> Option<&str> {
         self.source.strip_prefix("task:")
+    }
+
+    /// Whether nobody can tell, without its container, that it is over: nobody is known who started it, so it blocks its source
+    /// until a person stops it. A run without a container never began, and a child process ended with its daemon.
+    #[must_use]
+    pub fn is_unowned(&self) -> bool {
+        self.owner.is_none()
+            && self.container.is_some()
+            && self.sandbox == SandboxName::Docker
+            && self.stop.is_none()
     }
 }
 
@@ -292,7 +303,7 @@ pub(in crate::store) fn run_row(r: &Row<'_>) -> rusqlite::Result<Run> {
     })
 }
 
-const ACTIVE: &str = "SELECT id, group_folder, lane_id, kind, source, generation, status, owner, sandbox, container, started_at IS NOT NULL AS started, ready_at IS NOT NULL AS ready, closing_at IS NOT NULL AS closing, deferred, handled_at IS NOT NULL AS handled, protocol, last_seq, stop_by, stop_when, stop_then,
+const ACTIVE: &str = "SELECT id, group_folder, lane_id, kind, source, generation, status, owner, sandbox, container, started_at IS NOT NULL AS started, ready_at IS NOT NULL AS ready, closing_at IS NOT NULL AS closing, deferred, handled_at IS NOT NULL AS handled, protocol, last_seq, created_at, stop_by, stop_when, stop_then,
   EXISTS (SELECT 1 FROM batches b WHERE b.run_id = runs.id AND b.state IN ('handed', 'claimed')) AS in_hand FROM runs";
 
 fn active_row(r: &Row<'_>) -> rusqlite::Result<ActiveRun> {
@@ -313,6 +324,7 @@ fn active_row(r: &Row<'_>) -> rusqlite::Result<ActiveRun> {
         handled: handled && !deferred,
         protocol: r.get("protocol")?,
         last_seq: u64::try_from(r.get::<_, i64>("last_seq")?).unwrap_or(0),
+        created: Time(r.get("created_at")?),
         stop: stop::stop_row(r)?,
         open: Vec::new(),
     })

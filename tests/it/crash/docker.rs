@@ -390,3 +390,83 @@ fn a_daemon_that_stops_between_two_containers_leaves_none_over() {
     rest(&root, CHAT);
     assert_eq!((root.containers().len(), root.said(CHAT)), (1, vec!["echo: hello".to_owned()]));
 }
+
+/// A root whose agent has a message in hand and does nothing, and its container; the daemon is dead.
+fn hanging(toml: &str) -> Option<(House, String)> {
+    let root = House::new(toml)?;
+    root.script(None, &json!([{"do": [{"hang": true}]}]));
+    let daemon = root.serve();
+    tell(&root, CHAT, "hello");
+    wait_for("the agent to have it in hand", || {
+        let ready = "SELECT count(*) FROM runs WHERE ready_at IS NOT NULL";
+        (Ledger::of_the_living(&root).number(ready) == 1).then_some(())
+    });
+    daemon.kill();
+    let container = root.container();
+    Some((root, container))
+}
+
+fn finding(root: &Root, code: &str) -> Option<Value> {
+    let status = root.json(&["status"]);
+    status["findings"].as_array()?.iter().find(|finding| finding["code"] == code).cloned()
+}
+
+#[test]
+fn a_run_that_nobody_owns_and_whose_container_is_gone_blocks_its_group_until_a_person_stops_it() {
+    let Some((root, container)) = hanging("") else { return };
+    docker(&["rm", "--force", "--volumes", &container]);
+    root.change_store("UPDATE runs SET owner = NULL, created_at = created_at - 7200000");
+    fs::write(root.path().join("script-all.json"), r#"[{"do": [{"say": "here I am"}]}]"#).unwrap();
+    for _ in 0..2 {
+        let daemon = root.serve();
+        let named = finding(&root, "unowned_run").unwrap();
+        assert!(named["text"].as_str().unwrap().contains("run 1 of group main (lane:"), "{named}");
+        assert!(named["fix"].as_str().unwrap().contains("g2 runs stop 1 --retry"), "{named}");
+        let doctor = root.rows(&["doctor"]);
+        assert!(
+            doctor.iter().any(|row| row["check"] == "unowned_run" && row["status"] == "fail"),
+            "{doctor:?}"
+        );
+        assert!(
+            root.log().contains("a run has no owner") && root.log().contains("minutes=12"),
+            "{}",
+            root.log()
+        );
+        assert_eq!(runs(&root), ["running"]);
+        daemon.kill();
+    }
+    let _daemon = root.serve();
+    root.g2(&["runs", "stop", "1", "--retry"]);
+    wait_for("the answer", || root.said(CHAT).contains(&"here I am".to_owned()).then_some(()));
+    assert_eq!(runs(&root), ["cancelled", "running"]);
+    assert_eq!(finding(&root, "unowned_run"), None);
+}
+
+#[test]
+fn a_run_that_nobody_owns_is_adopted_where_its_container_lives() {
+    let Some((root, container)) = hanging("") else { return };
+    root.change_store("UPDATE runs SET owner = NULL");
+    let _daemon = root.serve();
+    wait_for("it to have an owner", || {
+        let owned = "SELECT count(*) FROM runs WHERE owner IS NOT NULL AND ended_at IS NULL";
+        (Ledger::of_the_living(&root).number(owned) == 1).then_some(())
+    });
+    assert_eq!((root.container(), finding(&root, "unowned_run")), (container, None));
+}
+
+#[test]
+fn a_run_whose_boxes_cannot_be_opened_is_ended_and_status_names_the_mailbox() {
+    let Some((root, _)) = hanging("[health]\nclaim_ms = 300\n") else { return };
+    let boxes = root.data("ipc/main");
+    fs::rename(&boxes, root.path().join("away")).unwrap();
+    fs::write(&boxes, "in the way").unwrap();
+    let _daemon = root.serve();
+    let error = wait_for("its end", || {
+        let runs = root.rows(&["runs", "list"]);
+        let run = runs.first().filter(|run| run["ended_at"].is_string())?;
+        Some(run["error"].as_str().unwrap_or_default().to_owned())
+    });
+    assert!(error.contains("its boxes can't be opened"), "{error}");
+    let named = finding(&root, "file_events").unwrap();
+    assert!(named["text"].as_str().unwrap().contains("the mailbox of main can't be opened"), "{named}");
+}

@@ -38,6 +38,35 @@ fn messages_that_could_not_be_read_are_judged_without_another_one_and_status_say
 }
 
 #[test]
+fn a_start_that_cannot_read_the_runs_launches_nothing_and_recovers_them_when_it_can() {
+    let root = Root::new("");
+    root.g2(&["groups", "add", "other", "--chat", "local:other"]);
+    root.script(None, &json!([{"do": [{"hang": true}]}]));
+    let daemon = root.serve();
+    root.send("local:main", "hello");
+    wait_for("the agent to have it in hand", || {
+        (root.rows(&["runs", "list"]).first()?["records"].as_i64()? > 0).then_some(())
+    });
+    daemon.kill();
+    std::fs::write(root.path().join("script-all.json"), r#"[{"do": [{"say": "here I am"}]}]"#).unwrap();
+    change(&root, "ALTER TABLE runs RENAME COLUMN stop_by TO stopped_by");
+    let _daemon = root.serve();
+    let beside = root.send("local:other", "hello");
+    root.judged(beside);
+    let obstacle = root.json(&["status"])["obstacle"].as_str().unwrap_or_default().to_owned();
+    assert!(obstacle.contains("the runs of an earlier daemon can't be read"), "{obstacle}");
+    assert!(problem(&root, "the work of an earlier daemon can't be read").is_some());
+    let runs = root.rows(&["runs", "list"]);
+    assert_eq!((runs.len(), &runs[0]["status"]), (1, &json!("running")), "{runs:?}");
+    change(&root, "ALTER TABLE runs RENAME COLUMN stopped_by TO stop_by");
+    for chat in ["local:main", "local:other"] {
+        wait_for(chat, || (root.said(chat) == ["here I am"]).then_some(()));
+    }
+    assert_eq!(root.rows(&["runs", "list"])[0]["error"], "recovered stale active run");
+    wait_for("the obstacle to be gone", || root.json(&["status"])["obstacle"].is_null().then_some(()));
+}
+
+#[test]
 fn reactions_that_cannot_be_read_end_no_daemon_and_are_taken_away_later() {
     let root = Root::new("");
     // A reaction to a message that no agent has in hand any more, on a platform that is gone.
