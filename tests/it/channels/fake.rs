@@ -2,7 +2,7 @@
 #![expect(clippy::disallowed_types, reason = "a test starts the platform")]
 
 use std::{
-    path::{Path, PathBuf},
+    path::PathBuf,
     process::{Child, Command, Stdio},
     sync::atomic::{AtomicU64, Ordering},
     time::Duration,
@@ -28,8 +28,8 @@ use ipc_handlers::Time;
 use tokio::{
     io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines},
     net::{
-        UnixStream,
-        unix::{OwnedReadHalf, OwnedWriteHalf},
+        TcpStream,
+        tcp::{OwnedReadHalf, OwnedWriteHalf},
     },
     sync::Mutex,
 };
@@ -50,19 +50,24 @@ impl Server {
     pub(super) fn start() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let mut command = Command::new(program("fake_platform.rs", Linkage::Dynamic));
-        let process = command.arg(dir.path().join("socket")).stdin(Stdio::piped()).spawn().unwrap();
+        let process = command.arg(dir.path().join("address")).stdin(Stdio::piped()).spawn().unwrap();
         let this = Self { process, dir };
-        wait_for("the platform's socket", || this.path().exists().then_some(()));
+        wait_for("the platform's address", || this.path().exists().then_some(()));
         this
     }
 
-    pub(super) fn path(&self) -> PathBuf {
-        self.dir.path().join("socket")
+    fn path(&self) -> PathBuf {
+        self.dir.path().join("address")
+    }
+
+    /// Where it listens.
+    pub(super) fn address(&self) -> String {
+        std::fs::read_to_string(self.path()).unwrap()
     }
 
     /// Asks it for something, beside its channel.
     pub(super) async fn ask(&self, request: &[&str]) -> Vec<String> {
-        let mut line = Wire::connect(&self.path()).await.unwrap();
+        let mut line = Wire::connect(&self.address()).await.unwrap();
         line.call(0, request).await.unwrap()
     }
 }
@@ -87,8 +92,10 @@ enum Broken {
 }
 
 impl Wire {
-    async fn connect(path: &Path) -> std::io::Result<Self> {
-        let (input, out) = UnixStream::connect(path).await?.into_split();
+    async fn connect(address: &str) -> std::io::Result<Self> {
+        let stream = TcpStream::connect(address).await?;
+        stream.set_nodelay(true)?;
+        let (input, out) = stream.into_split();
         Ok(Self { lines: BufReader::new(input).lines(), out })
     }
 
@@ -117,7 +124,7 @@ impl std::fmt::Debug for Broken {
 }
 
 pub(super) struct Fake {
-    path: PathBuf,
+    address: String,
     sent_twice: SentTwice,
     wire: Mutex<Option<Wire>>,
     calls: AtomicU64,
@@ -125,7 +132,7 @@ pub(super) struct Fake {
 
 impl Fake {
     pub(super) fn new(server: &Server, sent_twice: SentTwice) -> Self {
-        Self { path: server.path(), sent_twice, wire: Mutex::default(), calls: AtomicU64::new(1) }
+        Self { address: server.address(), sent_twice, wire: Mutex::default(), calls: AtomicU64::new(1) }
     }
 
     async fn call(&self, request: &[&str]) -> Result<Vec<String>, Unsent> {
@@ -134,7 +141,7 @@ impl Fake {
         // What is dropped in the middle leaves nothing that the next call could take for its answer.
         let mut line = match wire.take() {
             Some(line) => line,
-            None => Wire::connect(&self.path).await.map_err(|error| Unsent::again(error.to_string()))?,
+            None => Wire::connect(&self.address).await.map_err(|error| Unsent::again(error.to_string()))?,
         };
         match line.call(n, request).await {
             Ok(answer) => {
@@ -211,7 +218,7 @@ impl Channel for Fake {
             let mut offset = 0_u64;
             let say = async |state, why| drop(intake.connection("fake", state, why).await);
             loop {
-                let Ok(mut wire) = Wire::connect(&self.path).await else {
+                let Ok(mut wire) = Wire::connect(&self.address).await else {
                     say(Connection::Offline, Some("nobody listens".into())).await;
                     tokio::time::sleep(Duration::from_millis(10)).await;
                     continue;

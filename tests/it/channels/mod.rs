@@ -95,7 +95,7 @@ impl Rig {
         let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/bridge_adapter.py");
         let home = tempfile::tempdir().unwrap();
         let config = serde_json::json!({
-            "socket": server.path(), "sent_twice": sent_twice, "misbehave": misbehave,
+            "address": server.address(), "sent_twice": sent_twice, "misbehave": misbehave,
             "store": home.path().join("store"), "token": "s3cret",
         });
         std::fs::write(home.path().join("store"), "private").unwrap();
