@@ -400,6 +400,7 @@ impl Daemon {
             local,
             sights,
             page: control::PageAddress::default(),
+            notes: root.join(adapters::CHILDREN),
             leave,
             instance,
             since,

@@ -1,14 +1,16 @@
 //! The daemon's socket, `data/g2.sock`: messages of local chats come in by it, what is said to them goes out, and the
-//! command line asks. One JSON object a line, both ways; only this user and root are heard.
+//! command line asks. One JSON object a line, both ways; only this user and root are heard, and of their programs none that the
+//! daemon has shut in: the walls keep those away, and if a wall falls, they are known here.
 
 use std::{
-    path::Path,
+    path::{Path, PathBuf},
     sync::{Arc, OnceLock},
     time::Duration,
 };
 
 use futures_util::FutureExt as _;
 use ipc_handlers::{Time, words};
+use rustix::process::Pid;
 use serde::{Deserialize, Serialize};
 use tokio::{
     net::{
@@ -34,7 +36,11 @@ use crate::{
     },
     ops::{Answer, By, Op, OpError},
     store::Store,
-    system::{clock, process},
+    system::{
+        clock,
+        leftovers::{Notes, Whose},
+        process,
+    },
 };
 
 mod crowd;
@@ -185,6 +191,8 @@ pub struct Desk {
     pub instance: String,
     /// When the daemon was started.
     pub since: Time,
+    /// Where the programs that are shut in are noted.
+    pub notes: PathBuf,
     /// How long commands took.
     pub commands: Arc<Latency>,
     /// Nothing new is begun.
@@ -284,13 +292,36 @@ async fn serve(desk: Arc<Desk>, stream: UnixStream, closed: CancellationToken) {
             return tracing::warn!(error = %chain(&error), "a client without credentials was turned away");
         }
     };
+    let asks = stream.peer_cred().ok().and_then(|peer| peer.pid()).and_then(Pid::from_raw);
     let (input, out) = stream.into_split();
     let chats = local::Session::new(&desk.local, &desk.store);
-    let client = Client { desk, out, chats, user };
-    if let Err(error) = client.run(Lines::new(input, LONGEST_LINE), closed).await
+    let mut client = Client { desk, out, chats, user };
+    let mut lines = Lines::new(input, LONGEST_LINE);
+    // One without a number is in a container that this daemon was not started in, or this daemon is in one.
+    if let Some(pid) = asks
+        && let Some(message) = no_client(&client.desk.notes, pid)
+    {
+        tracing::warn!(pid = pid.as_raw_nonzero(), "a client was turned away: {message}");
+        // Who finds the connection closed before it has asked reads no answer.
+        let _ = tokio::time::timeout(LONGEST_SILENCE, lines.next()).await;
+        let _ = client.tell(&Response::Error { message: message.into() }).await;
+        return;
+    }
+    if let Err(error) = client.run(lines, closed).await
         && error.kind() == std::io::ErrorKind::TimedOut
     {
         tracing::info!("a client that took nothing of what it was told was let go of");
+    }
+}
+
+/// Returns why a program is not heard.
+fn no_client(notes: &Path, pid: Pid) -> Option<&'static str> {
+    match Notes(notes).has(pid) {
+        Whose::Nobodys => None,
+        Whose::Noted => Some("adapters and hooks may not ask the daemon for anything; nothing was done"),
+        Whose::Gone => Some(
+            "the program that asked has ended, so nobody knows whose it was; nothing was done. Read the answer before you end",
+        ),
     }
 }
 

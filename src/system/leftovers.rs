@@ -89,6 +89,15 @@ impl Note {
     }
 }
 
+/// Whether a process is of a program that is shut in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Whose {
+    Noted,
+    Nobodys,
+    /// It has ended.
+    Gone,
+}
+
 /// The folder in which groups of programs that are shut in are noted, `data/children`: a file each, by the leader's number. The
 /// leader writes it before it becomes the program, so nothing that a program starts is without one.
 #[derive(Clone, Copy, Debug)]
@@ -112,6 +121,20 @@ impl Notes<'_> {
         let own = rustix::process::getpid();
         // Nobody reads it while we live, and half a note is none.
         fs::write(self.of(own), serde_json::to_vec(&Note::on(own)?)?)
+    }
+
+    /// Returns whether a process is in a group that is noted. One that is shut in can't leave its group.
+    #[must_use]
+    pub fn has(self, pid: Pid) -> Whose {
+        match processes::one(pid.as_raw_nonzero().get()) {
+            // What is left of one that ended does not tell who shares its connection.
+            Some(process) if !process.zombie => {
+                let noted = Pid::from_raw(process.group).is_some_and(|group| self.of(group).exists());
+                // A note may be older than a group of the same number.
+                if noted && is_shut_in(process.pid) { Whose::Noted } else { Whose::Nobodys }
+            }
+            Some(_) | None => Whose::Gone,
+        }
     }
 
     /// Forgets a group that was killed.
