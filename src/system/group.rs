@@ -37,6 +37,12 @@ impl Group {
         Ok(Self { child, end, leader: Some(leader), notes })
     }
 
+    /// Returns the leader's number, and so the group's; `None`: it is reaped.
+    #[must_use]
+    pub fn id(&self) -> Option<Pid> {
+        self.leader
+    }
+
     /// Waits until the leader has ended by itself, kills what it leaves behind, and reaps it.
     ///
     /// # Errors

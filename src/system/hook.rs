@@ -13,6 +13,7 @@ use std::{
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 
 use super::{
+    bounds::{self, BOUNDS, Over},
     confine::{Confined, Reach},
     media::Media,
 };
@@ -43,6 +44,8 @@ pub struct Hook<'a> {
 pub enum Unread {
     #[error("the hook took more than {} s", .0.as_secs())]
     Slow(Duration),
+    #[error("the hook was ended: {0}")]
+    TooMuch(#[from] Over),
     #[error("the hook ended with {0}")]
     Ended(ExitStatus),
     #[error("the hook said nothing")]
@@ -86,17 +89,20 @@ impl Hook<'_> {
             notes: self.notes,
             command: &command,
             home: &self.work,
+            spool: None,
             reads: self.reads,
             writes: &[],
             reach: self.reach,
         };
         // It is dropped, and ends, before its folder is removed.
-        let mut group = hook.start(Stdio::null())?;
+        let mut group = hook.start(Stdio::null(), Stdio::piped())?;
+        let leader = group.id().ok_or_else(|| io::Error::other("the hook has no id"))?;
         let (stdout, stderr) = (group.child.stdout.take(), group.child.stderr.take());
         let all =
             async { tokio::join!(most_of(stdout, MOST_SAID), most_of(stderr, MOST_LOG), group.ended()) };
-        let Ok((said, log, status)) = tokio::time::timeout(self.within, all).await else {
-            return Err(Unread::Slow(self.within));
+        let (said, log, status) = tokio::select! {
+            all = tokio::time::timeout(self.within, all) => all.map_err(|_| Unread::Slow(self.within))?,
+            over = bounds::exceeded(leader, vec![self.work.clone()], BOUNDS) => return Err(over.into()),
         };
         let log = String::from_utf8_lossy(&log.0);
         if !log.trim().is_empty() {

@@ -1,5 +1,6 @@
 //! The machine beneath: its clock, disks, memory and processes, and files by their contents. Nothing here knows of groups or stores.
 
+pub mod bounds;
 pub mod clock;
 pub mod confine;
 pub mod control_group;

@@ -11,6 +11,8 @@ pub struct Process {
     pub group: i32,
     /// Clock ticks since the boot.
     pub started: u64,
+    /// It and its other threads.
+    pub threads: u64,
     /// Dead, and not reaped.
     pub zombie: bool,
 }
@@ -37,6 +39,7 @@ fn parse(stat: &str) -> Option<Process> {
     Some(Process {
         pid: pid.parse().ok()?,
         group: fields.get(2)?.parse().ok()?,
+        threads: fields.get(17)?.parse().ok()?,
         started: fields.get(19)?.parse().ok()?,
         zombie: matches!(*fields.first()?, "Z" | "X"),
     })
@@ -51,6 +54,7 @@ mod tests {
         let stat = "42 (a) S (b) S 1 40 40 0 -1 4194304 1 0 0 0 0 0 0 0 20 0 1 0 777 1000 1\n";
         let process = parse(stat).unwrap();
         assert_eq!((process.pid, process.group, process.started, process.zombie), (42, 40, 777, false));
+        assert_eq!(process.threads, 1);
         assert!(parse(&stat.replace(") S 1", ") Z 1")).unwrap().zombie);
         assert!(parse("").is_none());
     }

@@ -8,6 +8,7 @@ use std::{
     time::Duration,
 };
 
+use rustix::process::Pid;
 use tokio::{
     io::{AsyncRead, AsyncReadExt as _},
     process::{ChildStdin, ChildStdout},
@@ -18,6 +19,7 @@ use super::{Ground, pace::Share};
 use crate::{
     domain::platforms::accounts::Account,
     system::{
+        bounds::{self, BOUNDS, Over},
         confine::{Confined, Reach},
         group::Group,
     },
@@ -69,6 +71,17 @@ impl Folders {
         Ok(())
     }
 
+    /// Returns why an adapter is not to be started: what it keeps has become too much.
+    pub(super) fn too_large(&self) -> Option<Over> {
+        bounds::too_large(std::slice::from_ref(&self.state), BOUNDS)
+    }
+
+    /// Returns once a process group and these folders are beyond the bounds of an adapter; `None`: it has ended already.
+    pub(super) async fn exceeded(&self, group: Option<Pid>) -> Over {
+        let Some(group) = group else { return std::future::pending().await };
+        bounds::exceeded(group, vec![self.state.clone(), self.spool.clone()], BOUNDS).await
+    }
+
     /// Writes down what a person needs to link the account, for this user only.
     pub(super) fn keep_pair(&self, text: &[u8]) -> io::Result<()> {
         let _ = std::fs::remove_file(&self.pair);
@@ -88,18 +101,17 @@ pub(super) struct Pipes {
 /// Starts an adapter, shut in and in a process group of its own. It is given no secret and nothing of our environment.
 pub(super) fn start(ground: &Ground, account: &Account, folders: &Folders) -> io::Result<(Running, Pipes)> {
     folders.make()?;
-    let mut writes = account.writes.clone();
-    writes.push(folders.spool.clone());
     let adapter = Confined {
         by: &ground.program,
         notes: &ground.notes,
         command: &account.command,
         home: &folders.state,
+        spool: Some(&folders.spool),
         reads: &account.reads,
-        writes: &writes,
+        writes: &account.writes,
         reach: Reach::Network,
     };
-    let mut group = adapter.start(Stdio::piped())?;
+    let mut group = adapter.start(Stdio::piped(), Stdio::piped())?;
     let child = &mut group.child;
     let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
     let running = Running(group);
@@ -111,6 +123,11 @@ pub(super) fn start(ground: &Ground, account: &Account, folders: &Folders) -> io
 }
 
 impl Running {
+    /// Returns its process group, while there is one.
+    pub(super) fn group(&self) -> Option<Pid> {
+        self.0.id()
+    }
+
     /// Waits until it has ended by itself; returns how, in words.
     pub(super) async fn ended(&mut self) -> String {
         match self.0.ended().await {

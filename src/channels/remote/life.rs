@@ -52,6 +52,12 @@ pub(super) async fn live(remote: &Remote, intake: &Intake, ready: &Ready, stop: 
         Ok(start) => start,
         Err(why) => return why,
     };
+    if let Some(over) = folders.too_large() {
+        let state = folders.state.display();
+        let hint =
+            format!("remove from {state} what the adapter can do without, then `g2 channels restart {name}`");
+        return Ended::Refused { why: format!("the adapter keeps too much: {over}"), hint };
+    }
     let began = child::start(&remote.ground, &ready.account, &folders);
     let (mut running, Pipes { stdin, stdout }) = match began {
         Ok(began) => began,
@@ -103,9 +109,11 @@ pub(super) async fn live(remote: &Remote, intake: &Intake, ready: &Ready, stop: 
     let _ = wire.lines.try_send(start);
     let ended = {
         let listening = talk.listen(stdout);
+        let exceeded = folders.exceeded(running.group());
         tokio::pin!(listening);
         tokio::select! {
             ended = &mut listening => ended,
+            over = exceeded => Ended::Failed(format!("the adapter was ended: {over}")),
             how = over(&mut running) => Ended::Failed(how),
             () = stop.cancelled() => {
                 remote.wire.send_replace(None);

@@ -63,11 +63,9 @@ fn word(path: &Path) -> Result<String, NoUnit> {
 const PLAIN: &str = "\
 NoNewPrivileges=yes
 LockPersonality=yes
-RestrictNamespaces=yes
 RestrictRealtime=yes
 RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6 AF_NETLINK
 SystemCallArchitectures=native
-SystemCallFilter=@system-service landlock_create_ruleset landlock_add_rule landlock_restrict_self
 SystemCallErrorNumber=EPERM
 ";
 
@@ -89,10 +87,19 @@ impl Unit {
         matches!(&self.scope, Scope::System { user } if user == "root")
     }
 
-    /// What root needs to keep boxes for agents of other users; nobody else needs any of it.
+    /// The namespaces and calls that it needs: root shuts each adapter into a file system of its own.
+    fn calls(&self) -> &'static str {
+        if self.is_root() {
+            "RestrictNamespaces=mnt ipc\nSystemCallFilter=@system-service landlock_create_ruleset landlock_add_rule landlock_restrict_self mount umount2 pivot_root\n"
+        } else {
+            "RestrictNamespaces=yes\nSystemCallFilter=@system-service landlock_create_ruleset landlock_add_rule landlock_restrict_self\n"
+        }
+    }
+
+    /// What root needs to keep boxes for agents of other users, and to shut adapters in; nobody else needs any of it.
     fn rights(&self) -> &'static str {
         if self.is_root() {
-            "CapabilityBoundingSet=CAP_CHOWN CAP_DAC_OVERRIDE CAP_DAC_READ_SEARCH CAP_FOWNER CAP_KILL CAP_SETGID CAP_SETUID\n"
+            "CapabilityBoundingSet=CAP_CHOWN CAP_DAC_OVERRIDE CAP_DAC_READ_SEARCH CAP_FOWNER CAP_KILL CAP_SETGID CAP_SETPCAP CAP_SETUID CAP_SYS_ADMIN\n"
         } else {
             "CapabilityBoundingSet=\n"
         }
@@ -114,6 +121,7 @@ impl Unit {
                 "multi-user.target",
             ),
         };
+        let calls = self.calls();
         let walls = match self.walls {
             Walls::WithoutNamespaces => String::new(),
             Walls::All => {
@@ -138,7 +146,7 @@ impl Unit {
              KillMode=mixed\n\
              TimeoutStopSec=90\n\
              UMask=0077\n\
-             {user}{PLAIN}{walls}\n\
+             {user}{PLAIN}{calls}{walls}\n\
              [Install]\n\
              WantedBy={target}\n"
         ))
@@ -186,6 +194,24 @@ mod tests {
         assert!(system.contains("\nUser=me\n") && system.contains("WantedBy=multi-user.target"), "{system}");
         let user = unit(Scope::User, "/home/me/g2").text().unwrap();
         assert!(!user.contains("User=me") && user.contains("WantedBy=default.target"), "{user}");
+    }
+
+    #[test]
+    fn a_daemon_that_is_root_may_mount_for_its_adapters_and_no_other() {
+        let text = |scope| unit(scope, "/srv/g2").text().unwrap();
+        let root = text(Scope::System { user: "root".into() });
+        for other in [text(Scope::System { user: "me".into() }), text(Scope::User)] {
+            for (line, right) in [
+                ("RestrictNamespaces=mnt ipc\n", "RestrictNamespaces=yes\n"),
+                (" pivot_root\n", "landlock_restrict_self\n"),
+                (" CAP_SYS_ADMIN\n", "CapabilityBoundingSet=\n"),
+            ] {
+                assert!(
+                    root.contains(line) && !other.contains(line) && other.contains(right),
+                    "{root}{other}"
+                );
+            }
+        }
     }
 
     #[test]

@@ -28,7 +28,7 @@ impl Drop for LaidOut {
 
 impl Media {
     /// Lays a copy of a kept file at `relative` below `folder`, where nothing has that name; others may write there, so nothing
-    /// below the folder is followed. It is gone again when what is returned is dropped.
+    /// below the folder is followed. It belongs to the folder's owner, who may be another user than we are. It is gone again when what is returned is dropped.
     ///
     /// # Errors
     /// The operating system's.
@@ -38,6 +38,11 @@ impl Media {
         let folder = rustix::fs::open(folder, flags, Mode::empty())?;
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC | OFlags::NOFOLLOW;
         let made = rustix::fs::openat2(&folder, relative, flags, Mode::from_raw_mode(0o400), BENEATH)?;
+        let (to, us) = (rustix::fs::fstat(&folder)?, rustix::fs::fstat(&made)?);
+        if (to.st_uid, to.st_gid) != (us.st_uid, us.st_gid) {
+            let (user, group) = (rustix::fs::Uid::from_raw(to.st_uid), rustix::fs::Gid::from_raw(to.st_gid));
+            rustix::fs::fchown(&made, Some(user), Some(group))?;
+        }
         let laid = LaidOut { folder, relative: relative.to_owned() };
         io::copy(&mut from, &mut File::from(made))?;
         Ok(laid)

@@ -45,6 +45,7 @@ mod left;
 mod neighbours;
 mod outward;
 mod trials;
+mod walls;
 
 use fake::{Fake, Server};
 
