@@ -15,7 +15,13 @@ use tokio::{
 };
 
 use super::remote::Ready;
-use crate::{domain::platforms::addresses::Platform, system::group::Group};
+use crate::{
+    domain::platforms::{accounts::Account, addresses::Platform},
+    system::{
+        confine::{Confined, Reach},
+        group::Group,
+    },
+};
 
 /// How long an answer may take.
 const ANSWER: Duration = Duration::from_secs(10);
@@ -59,7 +65,8 @@ enum Silence {
 }
 
 impl Trial {
-    fn begin(command: &[String]) -> io::Result<Self> {
+    /// `settings`: those of an account, whose adapter is shut in as the daemon does it; `None`: it has this user's rights.
+    fn begin(command: &[String], settings: Option<&Account>) -> io::Result<Self> {
         let folder = tempfile::tempdir()?;
         for part in ["spool/in", "spool/out", "state"] {
             std::fs::DirBuilder::new().recursive(true).create(folder.path().join(part))?;
@@ -67,9 +74,25 @@ impl Trial {
         let log = std::fs::OpenOptions::new().create(true).append(true).open(folder.path().join("log"))?;
         let (program, arguments) =
             command.split_first().ok_or_else(|| io::Error::other("there is no program"))?;
-        let mut command = Command::new(program);
-        command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(log);
-        let mut group = Group::start(&mut command, folder.path().join("notes"))?;
+        let below = |part: &str| folder.path().join(part);
+        let mut group = match settings {
+            Some(account) => Confined {
+                by: &std::env::current_exe()?,
+                notes: &below("notes"),
+                command,
+                home: &below("state"),
+                spool: Some(&below("spool")),
+                reads: &account.reads,
+                writes: &account.writes,
+                reach: Reach::Network,
+            }
+            .start(Stdio::piped(), log.into())?,
+            None => {
+                let mut command = Command::new(program);
+                command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(log);
+                Group::start(&mut command, below("notes"))?
+            }
+        };
         let (stdin, stdout) = (group.child.stdin.take(), group.child.stdout.take());
         let stdout = stdout.ok_or_else(|| io::Error::other("it has no output"))?;
         Ok(Self {
@@ -205,7 +228,7 @@ impl Trial {
 /// Why it did not, in a sentence for people.
 pub async fn greet(ready: &Ready, within: Duration) -> Result<Hello, NotLetIn> {
     let no = |why: String| NotLetIn(why);
-    let mut trial = Trial::begin(&ready.account.command).map_err(|error| {
+    let mut trial = Trial::begin(&ready.account.command, Some(&ready.account)).map_err(|error| {
         no(format!("the adapter {} can't be started: {error}", ready.account.command.join(" ")))
     })?;
     let start = trial.start(VERSION, &ready.account.name, &ready.config, ready.account.upstream.as_deref());
@@ -263,7 +286,7 @@ pub async fn run(
     };
     let upstream = upstream.as_deref();
 
-    let mut trial = Trial::begin(command)?;
+    let mut trial = Trial::begin(command, None)?;
     let start = trial.start(VERSION, "trial", &config, upstream);
     let mut text = serde_json::to_value(Down::Start(Box::new(start)))?;
     text["a_field_of_later"] = Value::from(1);
@@ -394,7 +417,7 @@ pub async fn run(
     let _ = log.and_then(|file| io::Read::read_to_string(&mut io::Read::take(file, LONGEST_LOG), &mut text));
     rule("log: never has the secret", !text.contains(&secret), "it stands there");
 
-    let mut trial = Trial::begin(command)?;
+    let mut trial = Trial::begin(command, None)?;
     let start = trial.start(VERSION, "trial", &config, upstream);
     trial.say(&Down::Start(Box::new(start))).await;
     let again = trial.hello().await.is_some();
@@ -403,7 +426,7 @@ pub async fn run(
     let left = trial.end(LEAVE).await;
     rule("input: leaves within 5 s of its end", left.is_some(), "it did not exit");
 
-    let mut trial = Trial::begin(command)?;
+    let mut trial = Trial::begin(command, None)?;
     let start = trial.start(VERSION + 1, "trial", &config, upstream);
     trial.say(&Down::Start(Box::new(start))).await;
     let heard = timeout(LEAVE, async {
