@@ -28,7 +28,7 @@ use crate::{
 const APPROVED: &str = "\
 Examples:
   g2 approvals approve 3
-  g2 approvals approve 4 --group main
+  g2 approvals approve 4 --group family
   g2 approvals approve 5 --new Chess";
 
 const DENIED: &str = "\

@@ -338,7 +338,7 @@ pub(super) async fn add(context: &Context, args: add::Args, no_check: bool) -> R
     let prefix = answer.row["prefix"].as_str().unwrap_or_default().to_owned();
     answer.says = format!("{}{who}", answer.says);
     answer.notes.push(format!(
-        "write to the bot, and answer the question about the new chat (`g2 approvals list`); or wire a chat yourself: g2 wirings add --group main --chat {prefix}:ID"
+        "write to the bot, and answer the question about the new chat (`g2 approvals list`); or make a group for a chat yourself: g2 groups add family --chat {prefix}:ID"
     ));
     Ok(answer)
 }

@@ -17,7 +17,7 @@ use crate::ops::{
 
 const EXAMPLES: &str = "\
 Examples:
-  g2 members add --group main local:bob";
+  g2 members add --group work local:bob";
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Members {
@@ -40,7 +40,7 @@ pub(super) enum Members {
         user: UserId,
     },
     /// Make a person a stranger to a group again
-    #[command(after_help = "Examples:\n  g2 members remove --group main local:bob")]
+    #[command(after_help = "Examples:\n  g2 members remove --group work local:bob")]
     Remove {
         /// Group, by its folder
         #[arg(long, value_name = "GROUP")]

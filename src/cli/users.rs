@@ -20,7 +20,7 @@ Agents hear owners and admins without a membership. Owners and admins also answe
 strangers and new chats.
 
 Examples:
-  g2 users role local:ada admin --group main
+  g2 users role local:ada admin --group work
   g2 users role local:ada none";
 
 #[derive(Debug, Subcommand)]

@@ -18,8 +18,8 @@ use crate::ops::{OpError, args::Jid, wirings};
 
 const ADDED: &str = "\
 Examples:
-  g2 wirings add --group main --chat local:team --engage mention
-  g2 wirings add --group main --chat local:alerts --pattern \"^(error|down)\" --ignored accumulate";
+  g2 wirings add --group work --chat local:team --engage mention
+  g2 wirings add --group work --chat local:alerts --pattern \"^(error|down)\" --ignored accumulate";
 
 const SETTINGS: &str = "\
 Keys:
@@ -69,7 +69,7 @@ pub(super) enum Wirings {
         thread: Option<String>,
     },
     /// Remove a wiring
-    #[command(after_help = "Examples:\n  g2 wirings remove --group main --chat local:team")]
+    #[command(after_help = "Examples:\n  g2 wirings remove --group work --chat local:team")]
     Remove {
         #[command(flatten)]
         which: Which,

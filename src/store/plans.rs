@@ -138,7 +138,7 @@ const SHORT: [(&str, &str, &str); 40] = [
     ("FROM approvals INDEXED BY approvals_open_by_end", "SCAN approvals USING INDEX", "the questions that are open"),
     ("FROM approvals WHERE state = 'pending'", "SCAN approvals USING COVERING INDEX approvals_open_by_row", "the questions that are open, of which there are few"),
     ("FROM groups LIMIT 2", "SCAN groups", "two rows"),
-    ("FROM groups ORDER BY is_main DESC, folder", "SCAN groups", "the groups, named on a card, once a question"),
+    ("SELECT folder, name, is_main FROM groups ORDER BY folder", "SCAN groups", "the groups, named on a card, once a question"),
     ("SELECT folder, name FROM groups ORDER BY folder", "SCAN groups", "the groups, where a new one is made"),
     ("FROM roles r", "SCAN r", "who may decide, once a question and for `status`"),
     ("FROM stored JOIN groups", "SCAN stored", "a row a group, for the watch over the disk and `status`"),

@@ -66,10 +66,7 @@ pub(in crate::web) async fn show(
     let transcript = store.transcript(&chat, before, PIECE).await?;
     let mut questions = store.approvals(false).await?;
     questions.retain(|question| question.card_chat == chat && question.state == QuestionState::Pending);
-    let groups = match questions.is_empty() {
-        true => Vec::new(),
-        false => store.groups().await?.into_iter().map(|group| (group.folder, group.name)).collect(),
-    };
+    let groups = now::offered(&view, &questions).await?;
     let active = match store.active_run_of(&folder)? {
         Some(run) => store.active_run(run)?,
         None => None,

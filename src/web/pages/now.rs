@@ -1,12 +1,14 @@
 //! Now: what needs a person, what is at work, what waits, how the channels stand.
 
 use axum::{body::Body, http::Response};
-use ipc_handlers::Folder;
 use maud::{Markup, html};
 
 use crate::{
     domain::{
-        heard::approvals::{Approval, ApprovalKind, State},
+        heard::approvals::{
+            Approval, ApprovalKind, State,
+            wording::{Groups, OF_MAIN},
+        },
         host::problems::Finding,
         rows::{ChannelState, Waiter},
     },
@@ -27,8 +29,7 @@ pub(in crate::web) async fn show(view: View) -> Result<Response<Body>, Failed> {
     let findings = view.web.desk.problems.last();
     let mut questions = store.approvals(false).await?;
     questions.retain(|question| question.state == State::Pending);
-    let groups = if questions.iter().any(is_about_a_chat) { store.groups().await? } else { Vec::new() };
-    let names: Vec<(Folder, String)> = groups.into_iter().map(|group| (group.folder, group.name)).collect();
+    let groups = offered(&view, &questions).await?;
     let holds = store.holds()?;
     let runs = store.active_runs()?;
     let sights = view.web.desk.sights.all();
@@ -41,7 +42,7 @@ pub(in crate::web) async fn show(view: View) -> Result<Response<Body>, Failed> {
             @if findings.is_empty() && questions.is_empty() && holds.is_empty() {
                 p.none { "Nothing. No problem is known, and no question is open." }
             }
-            @for question in questions.iter().take(MOST) { (card(&view, question, &names)) }
+            @for question in questions.iter().take(MOST) { (card(&view, question, &groups)) }
             @if questions.len() > MOST {
                 p { a href="/people" { "All " (questions.len()) " questions" } }
             }
@@ -84,15 +85,27 @@ fn is_about_a_chat(question: &Approval) -> bool {
     question.kind == ApprovalKind::Channel
 }
 
+/// Returns the groups that questions may be about; without a question none is looked for.
+pub(super) async fn offered(view: &View, questions: &[Approval]) -> Result<Groups, Failed> {
+    if questions.is_empty() {
+        return Ok(Groups::default());
+    }
+    let groups = view.web.desk.store.groups().await?.into_iter();
+    Ok(groups.map(|group| (group.folder, group.name, group.is_main)).collect())
+}
+
 /// A question with its answers.
-pub(super) fn card(view: &View, question: &Approval, groups: &[(Folder, String)]) -> Markup {
+pub(super) fn card(view: &View, question: &Approval, groups: &Groups) -> Markup {
     let id = question.id.to_string();
+    let is_asked = |folder: &str| question.groups.iter().any(|asked| asked == folder);
+    let main =
+        groups.main.as_ref().filter(|(folder, _)| is_asked(folder.as_str())).map(|(_, name)| line(name, 40));
     html! {
         article.card {
             p {
                 strong { (line(&question.sender_name, 60)) } " " span.dim { (line(&question.sender, 60)) }
                 @match question.kind {
-                    ApprovalKind::Sender => { " writes in " code { (line(&question.chat_jid, 60)) } ". Is " @if question.groups.is_empty() { "the agent" } @else { (question.groups.join(", ")) } " to hear them?" }
+                    ApprovalKind::Sender => { " writes in " code { (line(&question.chat_jid, 60)) } ". Is " @if question.groups.is_empty() { "the agent" } @else { (question.groups.join(", ")) } " to hear them?" @if let Some(main) = main { " Careful: " (main) " " (OF_MAIN) "." } }
                     ApprovalKind::Channel => { " writes in " code { (line(&question.chat_jid, 60)) } ", which no group listens to. Connect it?" }
                 }
             }
@@ -100,7 +113,12 @@ pub(super) fn card(view: &View, question: &Approval, groups: &[(Folder, String)]
                 @if is_about_a_chat(question) {
                     (form(view, "approvals.approve", &[("id", &id)], "group", &html! {
                         label { span.hidden { "Group for chat " (line(&question.chat_jid, 60)) }
-                            select name="arg-group" { @for (folder, name) in groups { option value=(folder) { (line(name, 40)) } } } }
+                            // Nobody is given to an agent that nobody chose, least of all to main.
+                            select name="arg-group" required {
+                                option value="" { "Choose a group" }
+                                @for (folder, name) in &groups.others { option value=(folder) { (line(name, 40)) } }
+                                @if let Some((folder, name)) = &groups.main { option value=(folder) { (line(name, 40)) " (" (OF_MAIN) ")" } }
+                            } }
                         button { "Connect" }
                     }))
                     (form(view, "approvals.approve", &[("id", &id)], "new", &html! {

@@ -3,7 +3,7 @@
 use axum::{body::Body, http::Response};
 use maud::html;
 
-use super::now::card;
+use super::now::{card, offered};
 use crate::{
     domain::heard::approvals::State,
     store::Which,
@@ -25,10 +25,7 @@ pub(in crate::web) async fn show(view: View) -> Result<Response<Body>, Failed> {
     answered.retain(|question| question.decided_at.is_some());
     let users = store.newest_users(Some(MOST)).await?;
     let dropped = store.dropped(Some(MOST)).await?;
-    let groups: Vec<_> = match open.is_empty() {
-        true => Vec::new(),
-        false => store.groups().await?.into_iter().map(|group| (group.folder, group.name)).collect(),
-    };
+    let groups = offered(&view, &open).await?;
     let body = html! {
         section {
             h2 { "Questions" }

@@ -20,7 +20,8 @@ async fn a_mention_in_an_unknown_group_asks_and_chatter_there_does_not() {
     let seq = world.hear(NEW, BOB, "@G2 hello").await;
     let open = world.open().await;
     assert_eq!((open.len(), open[0].kind.as_str(), open[0].approver.as_str()), (1, "channel", OWNER));
-    assert_eq!(open[0].options, ["Connect to main", "Connect to family", "Create a new agent", "Ignore"]);
+    let main = "Connect to main (can act in every chat)";
+    assert_eq!(open[0].options, ["Connect to family", "Create a new agent", "Ignore", main]);
     assert_eq!(open[0].messages, [seq]);
     let said = world.say_all(DESK).await;
     assert!(said[0].text.contains("a group that no agent is connected to"), "{}", said[0].text);
@@ -211,11 +212,11 @@ async fn a_group_that_is_gone_cannot_be_chosen_and_the_question_stays() {
     let world = World::new().await;
     world.hear(NEW, BOB, "@G2 hello").await;
     world.store.remove_group(folder("family")).await.unwrap();
-    let decided = world.pick(1, Pick::Choice(1), OWNER).await;
+    let decided = world.pick(1, Pick::Choice(0), OWNER).await;
     assert_eq!(decided.how, How::Not);
     assert!(decided.says.contains("there is no group family any more"), "{}", decided.says);
     assert_eq!((world.open().await.len(), world.wirings_of(NEW).await.len()), (1, 0));
-    assert_eq!(world.pick(1, Pick::Choice(0), OWNER).await.how, How::Done);
+    assert_eq!(world.pick(1, Pick::Choice(3), OWNER).await.how, How::Done);
     assert_eq!(world.woken("main", NEW), ["@G2 hello"]);
 }
 

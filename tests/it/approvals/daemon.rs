@@ -107,7 +107,7 @@ fn an_unknown_chat_becomes_an_agent_of_its_own_by_two_words_of_the_owner() {
     assert!(told.contains("it waits for the answer to question 1"), "{told}");
     assert!(root.why(1)["answer"].as_str().unwrap().contains("question 1 waits for local:me"));
     said(&root, "local:main", "New direct chat (question #1)");
-    root.send("local:main", "3");
+    root.send("local:main", "2");
     said(&root, "local:main", "What is the new agent to be called?");
     root.send("local:main", "Chess Club");
     assert_eq!(said(&root, "local:chess", "echo: who wins?"), ["echo: who wins?"]);

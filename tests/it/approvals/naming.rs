@@ -16,7 +16,7 @@ async fn asked() -> World {
     let world = World::new().await;
     world.hear(NEW, BOB, "@G2 hello").await;
     world.say_all(DESK).await;
-    world.hear(DESK, OWNER, "3").await;
+    world.hear(DESK, OWNER, "2").await;
     let said = world.say_all(DESK).await;
     assert!(said[0].text.starts_with("What is the new agent to be called?"), "{said:?}");
     world
@@ -112,14 +112,14 @@ async fn cancel_leaves_the_question_open() {
     world.say_all(DESK).await;
     world.hear(DESK, OWNER, "Chess").await;
     assert_eq!(world.woken("main", DESK), ["Chess"], "no name is waited for");
-    world.hear(DESK, OWNER, "1").await;
+    world.hear(DESK, OWNER, "4").await;
     assert_eq!(world.woken("main", NEW), ["@G2 hello"], "the card works on");
 }
 
 #[tokio::test]
 async fn another_choice_takes_the_place_of_a_name() {
     let world = asked().await;
-    world.hear(DESK, OWNER, "2").await;
+    world.hear(DESK, OWNER, "1").await;
     assert_eq!((world.woken("family", NEW).len(), folders(&world).await.len()), (1, 2));
 }
 
@@ -150,7 +150,7 @@ async fn a_name_is_waited_for_ten_minutes_and_not_before_it_was_asked_for_nor_on
     let world = World::new().await;
     world.hear(NEW, BOB, "@G2 hello").await;
     world.say_all(DESK).await;
-    world.hear(DESK, OWNER, "3").await;
+    world.hear(DESK, OWNER, "2").await;
     world.hear(DESK, OWNER, "by the way").await;
     assert_eq!((folders(&world).await.len(), world.woken("main", DESK)), (2, vec!["by the way".to_owned()]));
 }

@@ -97,7 +97,7 @@ fn a_new_agent_is_made_once_and_whole_wherever_the_daemon_died() {
         die_at(&root, point, || {
             tell(&root, "local:chess", "bob", "who wins?");
             if card(&root, "New direct chat") {
-                tell(&root, "local:main", "me", "2");
+                tell(&root, "local:main", "me", "1");
                 if card(&root, "What is") {
                     tell(&root, "local:main", "me", "Chess");
                 }
@@ -106,7 +106,7 @@ fn a_new_agent_is_made_once_and_whole_wherever_the_daemon_died() {
         let _daemon = root.serve();
         said(&root, "local:main", "New direct chat");
         if !about(&root).contains(&"What".to_owned()) {
-            root.send("local:main", "2");
+            root.send("local:main", "1");
         }
         said(&root, "local:main", "What is");
         if state(&root) == "pending" {

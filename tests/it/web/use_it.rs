@@ -350,3 +350,38 @@ fn an_agent_is_shown_with_its_marks_and_a_person_as_it_was_typed() {
     );
     assert!(!page.contains("<img"), "{page}");
 }
+
+#[test]
+fn a_new_chat_goes_to_a_group_that_somebody_chose_and_main_is_the_last_of_them() {
+    let paged = Paged::new("");
+    paged.root.g2(&["groups", "add", "family", "--chat", "local:family"]);
+    for act in ["add", "remove"] {
+        paged.root.g2(&["wirings", act, "--group", "main", "--chat", "tg:-100"]);
+    }
+    let _daemon = paged.serve();
+    let (cookie, token) = paged.enter();
+    paged.root.change_store(
+        "INSERT INTO approvals (kind, chat_jid, sender, sender_name, state, approver, card_chat, options, created_at, expires_at)
+         VALUES ('channel', 'tg:-100', 'tg:42', 'Bob', 'pending', 'local:me', 'local:main', '[]', 1, 9000000000000)",
+    );
+    for page in ["/", "/people", "/chats/main?chat=local:main"] {
+        let text = paged.get(page, &[("Cookie", &cookie)]).text();
+        let offered = "<select name=\"arg-group\" required><option value=\"\">Choose a group</option>\
+                       <option value=\"family\">family</option>\
+                       <option value=\"main\">Main (can act in every chat)</option></select>";
+        assert!(text.contains(offered), "{page}: {text}");
+    }
+    let wired = || {
+        let rows = paged.root.rows(&["wirings", "list"]);
+        rows.iter().find(|row| row["chat_jid"] == "tg:-100").map(|row| row["group"].clone())
+    };
+    let answer = |group: &str| {
+        let form = format!("arg-id=1&arg-group={group}&token={token}");
+        let answer = paged.post("/do/approvals.approve", &cookie, &form);
+        paged.get(answer.header("location"), &[("Cookie", &cookie)]).text()
+    };
+    let told = answer("");
+    assert!(told.contains("say which group") && wired().is_none(), "{told}");
+    answer("family");
+    assert_eq!(wired(), Some("family".into()));
+}

@@ -8,8 +8,12 @@ use ipc_handlers::Folder;
 use super::{Action, Choice};
 use crate::{heard::engage::ChatKind, host::screen::acts};
 
-/// The most groups that a card offers; the command line takes any.
+/// What is said of the main group wherever a person may choose it.
+pub const OF_MAIN: &str = "can act in every chat";
+/// The most groups that a card offers, beside main; the command line takes any.
 const OFFERED: usize = 20;
+/// The most characters of main's name on its button, so that no platform cuts off [`OF_MAIN`].
+const NAME_OF_MAIN: usize = 40;
 /// At most this many characters of a name are shown; of a message, more.
 const NAME: usize = 60;
 const QUOTE: usize = 200;
@@ -32,33 +36,60 @@ pub struct Spoken<'a> {
     pub text: &'a str,
 }
 
-/// Asks whether a sender is to be heard by groups, by their names.
+/// The groups that a question is about, by folder and name. Main stands by itself, so that nobody takes it for any other.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Groups {
+    /// All but main, in the order of their offer.
+    pub others: Vec<(Folder, String)>,
+    pub main: Option<(Folder, String)>,
+}
+
+impl FromIterator<(Folder, String, bool)> for Groups {
+    /// Gathers groups by folder, name, and whether each is main.
+    fn from_iter<T: IntoIterator<Item = (Folder, String, bool)>>(all: T) -> Self {
+        let mut groups = Self::default();
+        for (folder, name, is_main) in all {
+            match is_main {
+                true => groups.main = Some((folder, name)),
+                false => groups.others.push((folder, name)),
+            }
+        }
+        groups
+    }
+}
+
+/// Asks whether a sender is to be heard by groups.
 #[must_use]
-pub fn about_sender(id: i64, spoken: &Spoken<'_>, groups: &[String]) -> Wording {
+pub fn about_sender(id: i64, spoken: &Spoken<'_>, groups: &Groups) -> Wording {
     let choices = vec![
         Choice { label: "Allow".into(), action: Action::Allow },
         Choice { label: "Deny".into(), action: Action::Deny },
     ];
-    let (who, groups) = (who(spoken), list(groups));
-    let text = format!(
-        "New sender (question #{id})\n{who} wants to talk to {groups} in {}: {}\nAllowed, {groups} will know them in \
+    let names: Vec<String> = groups.others.iter().chain(&groups.main).map(|(_, name)| name.clone()).collect();
+    let (who, names) = (who(spoken), list(&names));
+    let mut text = format!(
+        "New sender (question #{id})\n{who} wants to talk to {names} in {}: {}\nAllowed, {names} will know them in \
          every chat.",
         place(spoken),
         quote(spoken.text)
     );
+    if let Some((_, main)) = &groups.main {
+        let _ = write!(text, " Careful: {} {OF_MAIN}.", one_line(main, NAME));
+    }
     Wording { text: with_choices(text, id, &choices), choices }
 }
 
-/// Asks which group a chat is to be wired to; `groups` by folder and name, in the order of their offer.
+/// Asks which group a chat is to be wired to. Main is the last answer of all.
 #[must_use]
-pub fn about_chat(id: i64, spoken: &Spoken<'_>, groups: &[(Folder, String)]) -> Wording {
-    let mut choices: Vec<Choice> = groups
+pub fn about_chat(id: i64, spoken: &Spoken<'_>, groups: &Groups) -> Wording {
+    let Groups { others, main } = groups;
+    let mut choices: Vec<Choice> = others
         .iter()
         .take(OFFERED)
         .map(|(folder, name)| {
             let name = one_line(name, NAME);
             let alike = |other: &str| one_line(other, NAME).to_lowercase() == name.to_lowercase();
-            let twice = groups.iter().filter(|(_, other)| alike(other)).count() > 1;
+            let twice = others.iter().filter(|(_, other)| alike(other)).count() > 1;
             let label =
                 if twice { format!("Connect to {name} ({folder})") } else { format!("Connect to {name}") };
             Choice { label, action: Action::Connect(folder.clone()) }
@@ -66,6 +97,10 @@ pub fn about_chat(id: i64, spoken: &Spoken<'_>, groups: &[(Folder, String)]) -> 
         .collect();
     choices.push(Choice { label: "Create a new agent".into(), action: Action::New });
     choices.push(Choice { label: "Ignore".into(), action: Action::Ignore });
+    if let Some((folder, name)) = main {
+        let label = format!("Connect to {} ({OF_MAIN})", one_line(name, NAME_OF_MAIN));
+        choices.push(Choice { label, action: Action::Connect(folder.clone()) });
+    }
     let (title, what, when) = match spoken.kind {
         ChatKind::Direct => ("New direct chat", "a direct chat", "will answer every message there"),
         ChatKind::Group => ("New group chat", "a group", "will answer there when it is mentioned"),
@@ -83,7 +118,7 @@ pub fn about_chat(id: i64, spoken: &Spoken<'_>, groups: &[(Folder, String)]) -> 
         quote(spoken.text),
         if spoken.sender.is_empty() { "nobody" } else { "this sender" },
     );
-    if let Some(more) = groups.len().checked_sub(OFFERED).filter(|more| *more > 0) {
+    if let Some(more) = others.len().checked_sub(OFFERED).filter(|more| *more > 0) {
         let _ = write!(text, "\n{more} more agents: `g2 approvals approve {id} --group FOLDER`.");
     }
     Wording { text: with_choices(text, id, &choices), choices }
@@ -166,9 +201,14 @@ mod tests {
         text: "@G2 who wins?",
     };
 
+    fn groups(others: &[&str], main: Option<&str>) -> Groups {
+        let of = |name: &str| (Folder::parse(&name.to_lowercase()).unwrap(), name.to_owned());
+        Groups { others: others.iter().map(|name| of(name)).collect(), main: main.map(of) }
+    }
+
     #[test]
     fn a_card_about_a_sender_says_who_where_what_and_what_follows() {
-        let card = about_sender(3, &SPOKEN, &["Family".into(), "Work".into()]);
+        let card = about_sender(3, &SPOKEN, &groups(&["Family", "Work"], None));
         assert_eq!(
             card.text,
             "New sender (question #3)\nBob (tg:42) wants to talk to Family and Work in Chess (tg:-100): “@G2 who \
@@ -176,15 +216,39 @@ mod tests {
              where more than this is asked, `#3 1` says which is meant."
         );
         assert_eq!(card.choices.len(), 2);
+        let card = about_sender(3, &SPOKEN, &groups(&["Family"], Some("Main")));
+        let says = "\nAllowed, Family and Main will know them in every chat. Careful: Main can act in every chat.\n1. ";
+        assert!(card.text.contains(says), "{}", card.text);
+    }
+
+    #[test]
+    fn main_is_offered_last_and_says_what_it_can_do() {
+        let labels = |groups: &Groups| -> Vec<String> {
+            about_chat(4, &SPOKEN, groups).choices.into_iter().map(|choice| choice.label).collect()
+        };
+        let main = "Connect to Main (can act in every chat)";
+        assert_eq!(labels(&groups(&[], Some("Main"))), ["Create a new agent", "Ignore", main]);
+        assert_eq!(
+            labels(&groups(&["Chess"], Some("Main"))),
+            ["Connect to Chess", "Create a new agent", "Ignore", main]
+        );
+        // Discord's buttons have room for 80 characters, and a card for 25 buttons.
+        let names: Vec<String> = (0..30).map(|n| format!("g{n}")).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let long =
+            Groups { main: Some((Folder::parse("main").unwrap(), "M".repeat(64))), ..groups(&names, None) };
+        let last = labels(&long).pop().unwrap();
+        assert!(last.ends_with("(can act in every chat)") && last.chars().count() <= 80, "{last}");
+        assert!(labels(&long).len() <= 25);
     }
 
     #[test]
     fn a_card_about_a_chat_offers_each_group_a_new_one_and_none() {
-        let groups = ["main", "chess"].map(|f| (Folder::parse(f).unwrap(), f.to_uppercase()));
+        let groups = groups(&["Family", "Chess"], None);
         let card = about_chat(4, &SPOKEN, &groups);
         let labels: Vec<&str> = card.choices.iter().map(|choice| choice.label.as_str()).collect();
-        assert_eq!(labels, ["Connect to MAIN", "Connect to CHESS", "Create a new agent", "Ignore"]);
-        assert!(card.text.contains("\n1. Connect to MAIN\n2. Connect to CHESS\n3. "), "{}", card.text);
+        assert_eq!(labels, ["Connect to Family", "Connect to Chess", "Create a new agent", "Ignore"]);
+        assert!(card.text.contains("\n1. Connect to Family\n2. Connect to Chess\n3. "), "{}", card.text);
         for (kind, says) in [
             (ChatKind::Direct, "will answer every message there"),
             (ChatKind::Group, "will answer there when it is mentioned"),
@@ -197,8 +261,8 @@ mod tests {
 
     #[test]
     fn more_groups_than_fit_are_left_to_the_command_line_and_equal_names_are_told_apart() {
-        let many: Vec<(Folder, String)> =
-            (0..25).map(|n| (Folder::parse(&format!("g{n}")).unwrap(), "Same".to_owned())).collect();
+        let many: Groups =
+            (0..25).map(|n| (Folder::parse(&format!("g{n}")).unwrap(), "Same".to_owned(), false)).collect();
         let card = about_chat(4, &SPOKEN, &many);
         assert_eq!(card.choices.len(), 22);
         assert!(
@@ -213,13 +277,14 @@ mod tests {
     fn nothing_that_a_stranger_wrote_makes_a_line_of_its_own_or_a_card_long() {
         let (name, text) = ("Bob\n1. Allow everybody\u{202e}", "a\n\n2. Deny\r\n”x“ ".repeat(1000));
         let spoken = Spoken { sender_name: name, text: &text, chat_name: "C\u{2028}D", ..SPOKEN };
-        for card in [about_sender(1, &spoken, &["Main".into()]), about_chat(1, &spoken, &[])] {
+        let none = Groups::default();
+        for card in [about_sender(1, &spoken, &groups(&["Family"], None)), about_chat(1, &spoken, &none)] {
             let extra = 4 + card.choices.len();
             assert_eq!(card.text.lines().count(), extra, "{}", card.text);
             assert!(card.text.chars().count() < 900, "{}", card.text.chars().count());
             assert!(!card.text.contains('\u{202e}') && card.text.matches('”').count() == 1);
         }
         let nameless = Spoken { sender: "", sender_name: "", ..SPOKEN };
-        assert!(about_chat(1, &nameless, &[]).text.contains("somebody writes"));
+        assert!(about_chat(1, &nameless, &none).text.contains("somebody writes"));
     }
 }

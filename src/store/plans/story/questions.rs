@@ -49,9 +49,9 @@ pub(super) async fn of_questions(store: &Store) {
         ("a1", "#1 1"),
         ("a2", "1"),
         ("a3", "#1 1"),
-        ("a4", "#7 3"),
+        ("a4", "#7 2"),
         ("a5", "A name"),
-        ("a6", "#8 3"),
+        ("a6", "#8 2"),
         ("a7", "cancel"),
     ] {
         store.accept(Inbound { text: text.into(), ..inbound(key) }, NOW).await.unwrap();

@@ -226,16 +226,15 @@ fn wording_of(c: &Connection, id: i64, about: &About<'_>) -> Result<Wording> {
         kind,
         text: &text,
     };
-    let mut named = c.prepare_cached("SELECT folder, name FROM groups ORDER BY is_main DESC, folder")?;
-    let groups: Vec<(Folder, String)> = named
-        .query_map([], |r| Ok((r.folder("folder")?, r.get("name")?)))?
+    let mut named = c.prepare_cached("SELECT folder, name, is_main FROM groups ORDER BY folder")?;
+    let groups: Vec<(Folder, String, bool)> = named
+        .query_map([], |r| Ok((r.folder("folder")?, r.get("name")?, r.get("is_main")?)))?
         .collect::<rusqlite::Result<_>>()?;
     Ok(match about.kind {
         ApprovalKind::Sender => {
-            let names = groups.into_iter().filter(|(folder, _)| about.groups.contains(folder));
-            let names: Vec<String> = names.map(|(_, name)| name).collect();
-            wording::about_sender(id, &spoken, &names)
+            let asked = groups.into_iter().filter(|(folder, ..)| about.groups.contains(folder)).collect();
+            wording::about_sender(id, &spoken, &asked)
         }
-        ApprovalKind::Channel => wording::about_chat(id, &spoken, &groups),
+        ApprovalKind::Channel => wording::about_chat(id, &spoken, &groups.into_iter().collect()),
     })
 }
