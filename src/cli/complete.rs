@@ -80,6 +80,7 @@ enum Kind {
     Question,
     Command,
     User,
+    Token,
 }
 
 impl Kind {
@@ -99,6 +100,7 @@ impl Kind {
             ("approvals", _, "id") => Self::Question,
             ("users", _, "id") | ("members", _, "user") => Self::User,
             ("channels", _, "name") => Self::Channel,
+            ("web", "revoke", "name") => Self::Token,
             ("messages" | "why", _, "seq") => Self::Message,
             ("ipc", "hold" | "release", "what") => Self::Group,
             ("ipc", _, "what") => Self::Command,
@@ -210,6 +212,10 @@ async fn names(kind: Kind, store: &Store, config: impl Fn() -> Option<Config>) -
             let users = store.newest_users(Some(MOST)).await?;
             users.into_iter().map(|user| (user.id, user.name)).collect()
         }
+        Kind::Token => {
+            let tokens = store.web_tokens()?.into_iter();
+            tokens.map(|token| (token.name, token.purpose.to_string())).collect()
+        }
         Kind::Channel => {
             let accounts = config().map(|config| config.channels).unwrap_or_default();
             accounts.into_iter().map(|account| (account.name, String::new())).collect()
@@ -237,6 +243,8 @@ mod tests {
             ("ipc hold", "what", Some(Kind::Group)),
             ("ipc retry", "what", Some(Kind::Command)),
             ("channels show", "name", Some(Kind::Channel)),
+            ("web tokens revoke", "name", Some(Kind::Token)),
+            ("web tokens add", "name", None),
             ("channels add", "name", None),
             ("send", "text", None),
         ] {

@@ -6,11 +6,14 @@ use super::{
     CliResult, Context,
     client::{Client, perform},
     out, show,
+    word::word,
 };
 use crate::{
+    domain::host::web::Purpose,
     ops::{
         OpError,
-        web::{open, revoke},
+        args::TokenName,
+        web::{add_token, open, revoke, revoke_token},
     },
     system::clock,
 };
@@ -26,6 +29,20 @@ Examples:
   g2 web sessions revoke 3
   g2 web sessions revoke --all";
 
+const TOKEN_ADDED: &str = "\
+The token is printed once, and is nowhere to be read afterwards.
+
+Purposes:
+  metrics  reads the figures at /metrics, and nothing else
+  operate  reads them, and asks at /api/op for operations that keep the work going: run, pause, resume, stop, retry,
+           hold, release, give up, restart. It makes, connects and removes nothing, and changes no setting
+
+`g2 ops schema` names the operations that a token may ask for.
+
+Examples:
+  (umask 077; g2 web tokens add prometheus --purpose metrics > prometheus.token)
+  g2 web tokens add ci --purpose operate";
+
 #[derive(Debug, Subcommand)]
 pub(super) enum Web {
     /// Print an address that lets a browser in at the page
@@ -34,6 +51,9 @@ pub(super) enum Web {
     /// Sessions of the page: list, end
     #[command(subcommand)]
     Sessions(Sessions),
+    /// Tokens of programs, each for one purpose: make, list, end
+    #[command(subcommand)]
+    Tokens(Tokens),
 }
 
 #[derive(Debug, Subcommand)]
@@ -53,6 +73,30 @@ pub(super) enum Sessions {
     },
 }
 
+#[derive(Debug, Subcommand)]
+pub(super) enum Tokens {
+    /// Make a token for a program
+    #[command(after_help = TOKEN_ADDED)]
+    Add {
+        /// Name for the token: a-z, 0-9, `.`, `-`, `_`
+        name: TokenName,
+        /// What the token is good for
+        #[arg(long, value_parser = word::<Purpose>())]
+        purpose: Purpose,
+    },
+    /// List tokens: purpose, author, and when each was used last, to within 10 minutes
+    #[command(
+        after_help = "The token `web.token` is the one in data/web.token.\n\nExamples:\n  g2 web tokens list"
+    )]
+    List,
+    /// End a token at once: its program is let in no more
+    #[command(after_help = "Examples:\n  g2 web tokens revoke ci")]
+    Revoke {
+        /// Name of the token, as `g2 web tokens list` shows it
+        name: String,
+    },
+}
+
 impl Web {
     pub(super) async fn run(self, context: &Context) -> CliResult {
         match self {
@@ -68,7 +112,27 @@ impl Web {
             Self::Sessions(Sessions::Revoke { id, all: _ }) => {
                 show::answer(context, &perform(context, revoke::Args { id }).await?)
             }
+            Self::Tokens(Tokens::Add { name, purpose }) => add(context, name, purpose).await,
+            Self::Tokens(Tokens::List) => {
+                let rows = context.store()?.web_tokens()?;
+                show::rows(context, &rows, &["name", "purpose", "made_by", "made_at", "used_at"])
+            }
+            Self::Tokens(Tokens::Revoke { name }) => {
+                show::answer(context, &perform(context, revoke_token::Args { name }).await?)
+            }
         }
+    }
+}
+
+/// Prints a new token alone, so that it can be led into a file; what else is to be said goes to stderr.
+async fn add(context: &Context, name: TokenName, purpose: Purpose) -> CliResult {
+    let answer = perform(context, add_token::Args { name, purpose }).await?;
+    for note in &answer.notes {
+        out::tell(note);
+    }
+    match context.json {
+        true => out::json(answer.row),
+        false => out::line(answer.row["token"].as_str().unwrap_or_default()),
     }
 }
 

@@ -31,6 +31,8 @@ pub enum BadArgument {
     NoPrompt,
     #[error("a task's id has 1 to 128 visible characters: {0:?}")]
     TaskId(String),
+    #[error("a token's name has 1 to 40 characters out of a-z, 0-9, `.`, `-` and `_`: {0:?}")]
+    TokenName(String),
     #[error("the name is empty; leave `--as` out to speak as yourself")]
     NoSpeaker,
     #[error(transparent)]
@@ -129,6 +131,17 @@ checked! {
     }
 }
 
+checked! {
+    /// The name of a token for programs.
+    TokenName, |text| {
+        let plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b"._-".contains(&b);
+        match (1..=40).contains(&text.len()) && text.bytes().all(plain) {
+            true => Ok(()),
+            false => Err(BadArgument::TokenName(text.chars().take(60).collect())),
+        }
+    }
+}
+
 impl Jid {
     /// Says that a chat is on a platform that this program does not reach, where that is so. Accounts may have come since it was
     /// started, so the settings are read as they are now.
@@ -158,6 +171,17 @@ mod tests {
         for bad in ["", " ", "a\nb", "a\u{202e}b", "\u{1b}[2J", &"é".repeat(129), &"x".repeat(5_000)] {
             let refused = bad.parse::<TaskId>().unwrap_err().to_string();
             assert!(refused.starts_with("a task's id has 1 to 128") && refused.len() < 400, "{refused}");
+        }
+    }
+
+    #[test]
+    fn a_tokens_name_is_short_and_plain() {
+        for good in ["prometheus", "a", "web.token", "ci_2-x", &"x".repeat(40)] {
+            assert!(good.parse::<TokenName>().is_ok(), "{good}");
+        }
+        for bad in ["", "A", "a b", "é", "a/b", "a\n", &"x".repeat(41), &"x".repeat(5_000)] {
+            let refused = bad.parse::<TokenName>().unwrap_err().to_string();
+            assert!(refused.len() < 200, "{refused}");
         }
     }
 

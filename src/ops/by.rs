@@ -2,11 +2,26 @@
 
 use std::fmt;
 
-use ipc_handlers::{Caller, Folder};
+use ipc_handlers::{Caller, Folder, words};
 
-use crate::domain::host::{audit::Origin, screen::acts};
+use crate::domain::host::{audit::Origin, screen::acts, web::Purpose};
 
 use super::{Op, OpCode, OpError, audit::quoted};
+
+words! {
+    /// Who may ask for an operation beside the owner, as `operations!` says for each.
+    pub enum Asker: "caller" {
+        /// A session of the operator's page.
+        Page = "page",
+        /// A program by a token for operating. None of these operations makes, changes, connects or removes anything, takes words
+        /// for an agent, or names a program, a path or a secret: who takes such a token gets no further by it.
+        Token = "token",
+        /// An agent, as it may by its mailbox.
+        Agent = "agent",
+        /// A person in a chat, who answers questions as themselves; the store knows who may.
+        Person = "person",
+    }
+}
 
 /// Who asks.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,11 +36,10 @@ pub enum By {
         /// By what they ask.
         from: Origin,
     },
-    /// Somebody at the operator's page, who was let in by its ticket.
-    Page {
-        /// The number of their session; `None`: a script, by its token.
-        session: Option<i64>,
-    },
+    /// Somebody at the operator's page, who was let in by its ticket, by the number of their session.
+    Page { session: i64 },
+    /// A program at the page, by its token.
+    Token { name: String, purpose: Purpose },
     /// An agent.
     Agent(Caller),
     /// A person in a chat, by their user id.
@@ -46,7 +60,7 @@ impl By {
     pub fn origin(&self) -> Origin {
         match self {
             Self::Owner { from, .. } => *from,
-            Self::Page { .. } => Origin::Page,
+            Self::Page { .. } | Self::Token { .. } => Origin::Page,
             Self::Agent(_) => Origin::Agent,
             Self::Person { .. } => Origin::Chat,
         }
@@ -56,7 +70,7 @@ impl By {
     pub(super) fn agent(&self) -> Option<&Folder> {
         match self {
             Self::Agent(caller) => Some(&caller.group),
-            Self::Owner { .. } | Self::Page { .. } | Self::Person { .. } => None,
+            Self::Owner { .. } | Self::Page { .. } | Self::Token { .. } | Self::Person { .. } => None,
         }
     }
 
@@ -65,13 +79,21 @@ impl By {
     /// # Errors
     /// [`OpCode::NotAuthorized`].
     pub fn may(&self, op: &Op) -> Result<(), OpError> {
-        let may = match self {
-            Self::Owner { .. } => true,
-            Self::Page { .. } => is_for_the_page(op),
-            Self::Agent(_) => is_for_agents(op),
-            Self::Person { .. } => is_for_people(op),
+        let asker = match self {
+            Self::Owner { .. } => return Ok(()),
+            Self::Page { .. } => Asker::Page,
+            Self::Token { purpose: Purpose::Operate, .. } => Asker::Token,
+            Self::Token { purpose: Purpose::Metrics, .. } => return Err(self.may_not_operate()),
+            Self::Agent(_) => Asker::Agent,
+            Self::Person { .. } => Asker::Person,
         };
-        if may { Ok(()) } else { Err(self.may_not(op.name())) }
+        match op.asked_by().contains(&asker) {
+            true => Ok(()),
+            false if asker == Asker::Token => Err(self
+                .may_not(op.name())
+                .hint("no token is good for it: use `g2` or data/g2.sock; `g2 ops schema` lists what a token may ask for")),
+            false => Err(self.may_not(op.name())),
+        }
     }
 
     /// Returns as whom a command of agents is done for `group`: the owner has main's rights, and no agent has another's.
@@ -80,7 +102,7 @@ impl By {
     /// [`OpCode::NotAuthorized`].
     pub(super) fn caller(&self, group: &Folder) -> Result<Caller, OpError> {
         match self {
-            Self::Owner { .. } | Self::Page { .. } => {
+            Self::Owner { .. } | Self::Page { .. } | Self::Token { .. } => {
                 Ok(Caller { group: group.clone(), is_main: true, run: None })
             }
             Self::Agent(caller) if caller.group == *group => Ok(caller.clone()),
@@ -94,34 +116,14 @@ impl By {
         self.to_string().chars().filter(|c| !acts(*c)).take(50).collect()
     }
 
+    /// Says that a token which is there to read figures does nothing, and what would.
+    pub(crate) fn may_not_operate(&self) -> OpError {
+        self.may_not("any operation").hint("make another token: `g2 web tokens add NAME --purpose operate`")
+    }
+
     fn may_not(&self, what: &str) -> OpError {
         OpError::new(OpCode::NotAuthorized, format!("{self} may not ask for {what}"))
     }
-}
-
-/// Whether the page may ask for it: all but a ticket, so that a session does not outlive its end by others.
-fn is_for_the_page(op: &Op) -> bool {
-    !matches!(op, Op::WebOpen(_))
-}
-
-/// Whether agents may ask for it, as they may by their mailbox.
-fn is_for_agents(op: &Op) -> bool {
-    matches!(
-        op,
-        Op::TasksAdd(_)
-            | Op::TasksUpdate(_)
-            | Op::TasksPause(_)
-            | Op::TasksResume(_)
-            | Op::TasksCancel(_)
-            | Op::SessionsArchive(_)
-            | Op::SessionsResume(_)
-            | Op::SessionsClear(_)
-    )
-}
-
-/// Whether people may ask for it in a chat: they answer questions, as themselves, and the store knows who may.
-fn is_for_people(op: &Op) -> bool {
-    matches!(op, Op::ApprovalsApprove(_) | Op::ApprovalsDeny(_) | Op::ApprovalsDenyMany(_))
 }
 
 impl fmt::Display for By {
@@ -137,8 +139,8 @@ impl fmt::Display for By {
                     None => Ok(()),
                 }
             }
-            Self::Page { session: Some(session) } => write!(f, "page in session {session}"),
-            Self::Page { session: None } => write!(f, "script at the page"),
+            Self::Page { session } => write!(f, "page in session {session}"),
+            Self::Token { name, purpose } => write!(f, "token {name} (for {purpose})"),
             Self::Agent(Caller { group, run, is_main: _ }) => match run {
                 Some(seat) => write!(f, "agent of {group} in run {}", seat.run),
                 None => write!(f, "agent of {group}"),
@@ -166,19 +168,27 @@ mod tests {
         let agent = By::Agent(Caller { group: folder("a"), is_main: false, run: None });
         let main = By::Agent(Caller { group: folder("main"), is_main: true, run: None });
         let person = By::Person { user: "tg:1".into(), chat: "tg:-2".into() };
-        let page = By::Page { session: Some(3) };
-        for (op, args, on_page, agents, people) in [
-            ("tasks.pause", json!({"id": "t"}), true, true, false),
-            ("tasks.run", json!({"id": "t"}), true, false, false),
-            ("groups.remove", json!({"folder": "a"}), true, false, false),
-            ("approvals.deny", json!({"id": 1}), true, false, true),
-            ("web.revoke", json!({"id": 1}), true, false, false),
-            ("web.open", json!({}), false, false, false),
+        let page = By::Page { session: 3 };
+        let token = |purpose| By::Token { name: "t".into(), purpose };
+        let (figures, operates) = (token(Purpose::Metrics), token(Purpose::Operate));
+        for (op, args, on_page, by_token, agents, people) in [
+            ("tasks.pause", json!({"id": "t"}), true, true, true, false),
+            ("tasks.run", json!({"id": "t"}), true, true, false, false),
+            ("groups.remove", json!({"folder": "a"}), false, false, false, false),
+            ("approvals.deny", json!({"id": 1}), true, false, false, true),
+            ("web.revoke", json!({"id": 1}), true, false, false, false),
+            ("web.open", json!({}), false, false, false, false),
         ] {
             let op = Op::read(json!({"name": op, "args": args})).unwrap();
-            for (by, may) in
-                [(&owner, true), (&page, on_page), (&agent, agents), (&main, agents), (&person, people)]
-            {
+            for (by, may) in [
+                (&owner, true),
+                (&page, on_page),
+                (&operates, by_token),
+                (&figures, false),
+                (&agent, agents),
+                (&main, agents),
+                (&person, people),
+            ] {
                 assert_eq!(by.may(&op).is_ok(), may, "{by} {op:?}");
             }
         }
@@ -191,11 +201,11 @@ mod tests {
         for by in [&agent, &person] {
             assert_eq!(group_of(by).unwrap_err().code, OpCode::NotAuthorized);
         }
-        let said = [owner, page, By::Page { session: None }, agent, person].map(|by| by.to_string());
+        let said = [owner, page, operates, agent, person].map(|by| by.to_string());
         let expected = [
             "uid 0 (root) for 'a b'",
             "page in session 3",
-            "script at the page",
+            "token t (for operate)",
             "agent of a",
             "tg:1 in tg:-2",
         ];

@@ -3,20 +3,25 @@
 use schemars::{JsonSchema, SchemaGenerator, generate::SchemaSettings};
 use serde_json::{Map, Value, json};
 
-use super::{Answer, OpError, each_described};
+use super::{Answer, Asker, OpError, each_described};
 
 /// What a program has to know of one operation.
 pub(super) struct Described {
     name: &'static str,
     doc: &'static str,
+    asked_by: &'static [Asker],
     args: fn(&mut SchemaGenerator) -> Value,
     row: fn(&mut SchemaGenerator) -> Value,
 }
 
 impl Described {
-    pub(super) fn of<A: JsonSchema, R: JsonSchema>(name: &'static str, doc: &'static str) -> Self {
+    pub(super) fn of<A: JsonSchema, R: JsonSchema>(
+        name: &'static str,
+        doc: &'static str,
+        asked_by: &'static [Asker],
+    ) -> Self {
         // All arguments are called `Args`: each stands where it is used.
-        Self { name, doc, args: |generator| A::json_schema(generator).to_value(), row: of::<R> }
+        Self { name, doc, asked_by, args: |generator| A::json_schema(generator).to_value(), row: of::<R> }
     }
 }
 
@@ -25,7 +30,7 @@ fn of<T: JsonSchema>(generator: &mut SchemaGenerator) -> Value {
 }
 
 /// Returns one document: what a program writes to `data/g2.sock` to have an operation done (`request`), every operation with
-/// its arguments and its row (`operations`), and what it is answered (`done`, `refused`). Types are under `$defs`.
+/// its arguments, its row and who may ask for it beside the owner (`operations`), and what it is answered (`done`, `refused`). Types are under `$defs`.
 #[must_use]
 pub fn schema() -> Value {
     // Arguments are read, the rest is written: different fields may be left out.
@@ -33,13 +38,16 @@ pub fn schema() -> Value {
     let mut written = SchemaSettings::draft2020_12().for_serialize().into_generator();
     let mut operations = Map::new();
     let mut requests = Vec::new();
-    each_described(|Described { name, doc, args, row }| {
+    each_described(|Described { name, doc, asked_by, args, row }| {
         let (args, row) = (args(&mut read), row(&mut written));
         requests.push(json!({
             "properties": {"name": {"const": name}, "args": {"$ref": format!("#/operations/{name}/args")}},
             "required": ["name", "args"],
         }));
-        operations.insert(name.to_owned(), json!({"description": doc.trim(), "args": args, "row": row}));
+        operations.insert(
+            name.to_owned(),
+            json!({"description": doc.trim(), "asked_by": asked_by, "args": args, "row": row}),
+        );
     });
     let (answer, error) = (of::<Answer>(&mut written), of::<OpError>(&mut written));
     let mut defs = Map::new();

@@ -43,7 +43,7 @@ pub use runs::{
 pub use settings::put_variable;
 pub use starts::{read_starts, write_starts};
 pub use typed::{append_typed, read_typed};
-pub use web::web_token;
+pub use web::{remove_web_token, web_token};
 
 /// Where everything lies: the root, found as the design says.
 ///

@@ -77,6 +77,7 @@ const MIGRATIONS: &[(&str, &str)] = &[
     ("0097_mailbox_owners", include_str!("../../migrations/0097_mailbox_owners.sql")),
     ("0098_leaving", include_str!("../../migrations/0098_leaving.sql")),
     ("0099_origin_order", include_str!("../../migrations/0099_origin_order.sql")),
+    ("0102_web_tokens", include_str!("../../migrations/0102_web_tokens.sql")),
     ("0107_lines_and_origins", include_str!("../../migrations/0107_lines_and_origins.sql")),
 ];
 
@@ -830,6 +831,29 @@ mod tests {
             (300_000, "6a0102030405060708ffffffff"),
         ];
         assert_eq!(now, expected.map(|(claim, origin)| (claim, origin.to_owned())));
+    }
+
+    #[test]
+    fn the_sessions_of_a_store_from_before_there_were_tokens_stay_and_no_token_is_let_in() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("g2.sqlite");
+        let mut connection = Connection::open(&path).unwrap();
+        apply_before(&connection, "_web_tokens");
+        connection
+            .execute(
+                "INSERT INTO web_sessions (opened_by, ticket, made_at, ends_at) VALUES ('me', ?1, 1, 2)",
+                [[0_u8; 32]],
+            )
+            .unwrap();
+        migrate(&mut connection, &path).unwrap();
+        let count = |table: &str| -> i64 {
+            connection.query_row(&format!("SELECT count(*) FROM {table}"), [], |r| r.get(0)).unwrap()
+        };
+        assert_eq!((count("web_sessions"), count("web_tokens")), (1, 0));
+        for (purpose, digest) in [("all", vec![0_u8; 32]), ("metrics", vec![0; 31])] {
+            let odd = "INSERT INTO web_tokens (name, purpose, digest, made_by, made_at) VALUES ('t', ?1, ?2, 'me', 1)";
+            assert!(connection.execute(odd, rusqlite::params![purpose, digest]).is_err(), "{purpose}");
+        }
     }
 
     #[test]

@@ -99,6 +99,9 @@ pub fn settle_restored(path: &Path, zones: &Zones, now: Time) -> Result<HeldBack
         [UNSENT],
     )?;
     let passed_over = pass_over(&transaction, zones, now)?;
+    // One that was ended since the backup was made would be let in again.
+    transaction.execute("DELETE FROM web_sessions", [])?;
+    transaction.execute("DELETE FROM web_tokens", [])?;
     // It is another instance, wherever it lies, and adopts nothing.
     transaction.execute("DELETE FROM meta WHERE key IN ('instance', 'place')", [])?;
     transaction.execute(

@@ -29,6 +29,14 @@ pub fn new_id() -> std::io::Result<String> {
     Ok(text.trim().replace('-', ""))
 }
 
+/// Returns a new secret that nobody guesses: 64 hexadecimal digits.
+///
+/// # Errors
+/// The kernel gives none.
+pub fn new_secret() -> std::io::Result<String> {
+    Ok([new_id()?, new_id()?].concat())
+}
+
 /// Writes a file that only this user can read; it must not be there.
 ///
 /// # Errors

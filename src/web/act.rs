@@ -70,7 +70,7 @@ impl Fields {
         self.0.iter().find(|(field, _)| field == name).map_or("", |(_, value)| value)
     }
 
-    /// Returns an argument of an operation; a script may leave out what the page's own forms put before its name.
+    /// Returns an argument of an operation; what the page's own forms put before its name may be left out.
     fn argument(&self, name: &str) -> &str {
         let is_it = |field: &str| field.strip_prefix(ARGUMENT).unwrap_or(field) == name;
         self.0.iter().find(|(field, _)| is_it(field)).map_or("", |(_, value)| value)
@@ -98,8 +98,7 @@ impl FromRequest<Arc<Web>> for Fields {
             .map_err(|wrong| (wrong.status(), wrong.body_text()))?;
         let fields = Self(fields);
         let is_right = match visitor {
-            Some(Visitor::Person { forms, .. }) => said.as_deref().unwrap_or(fields.get("token")) == forms,
-            Some(Visitor::Script) => true,
+            Some(Visitor { forms, .. }) => said.as_deref().unwrap_or(fields.get("token")) == forms,
             None => false,
         };
         match is_right {
@@ -183,7 +182,7 @@ pub(super) async fn perform(
 
 /// Leads back to the page that a form came from, which says what came of it.
 pub(super) fn back(web: &Web, visitor: &Visitor, fields: &Fields, outcome: Outcome) -> Response<Body> {
-    let n = web.said.keep(visitor.session(), outcome);
+    let n = web.said.keep(visitor.session.id, outcome);
     let back = fields.back();
     let joint = if back.contains('?') { '&' } else { '?' };
     Redirect::to(&format!("{back}{joint}said={n}")).into_response()
@@ -196,9 +195,10 @@ pub(super) fn back_quietly(fields: &Fields) -> Response<Body> {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::HashMap;
+    use std::collections::{BTreeSet, HashMap};
 
     use super::*;
+    use crate::ops::Asker;
 
     fn field(values: &[(&str, &str)]) -> impl Fn(&str) -> String {
         let values: HashMap<String, String> =
@@ -241,6 +241,13 @@ mod tests {
             assert!(typed.starts_with("g2 ") && !typed.contains(['{', '}', '?']), "{typed}");
         }
         assert!(read("groups.remove", field(&fits)).is_none());
+    }
+
+    #[test]
+    fn the_page_may_ask_for_what_it_offers_and_for_nothing_else() {
+        let allowed = Op::ASKED_BY.iter().filter(|(_, by)| by.contains(&Asker::Page)).map(|(name, _)| *name);
+        let offered: BTreeSet<&str> = OFFERED.iter().map(|(name, ..)| *name).collect();
+        assert_eq!(allowed.collect::<BTreeSet<_>>(), offered);
     }
 
     #[test]

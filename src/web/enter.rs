@@ -68,7 +68,7 @@ pub(super) async fn enter(web: &Web, ticket: &str, headers: &HeaderMap) -> Respo
 pub(super) fn visitor(web: &Web, headers: &HeaderMap, now: Time) -> Option<Visitor> {
     let cookie = cookie(headers)?;
     match web.desk.store.web_session(cookie, now) {
-        Ok(session) => session.map(|session| Visitor::Person { session, forms: forms_token(cookie) }),
+        Ok(session) => session.map(|session| Visitor { session, forms: forms_token(cookie) }),
         Err(error) => {
             tracing::warn!(error = %chain(&error), "a session of the operator's page can't be looked up");
             None
@@ -82,11 +82,9 @@ pub(super) async fn leave(
     Extension(visitor): Extension<Visitor>,
     _: Fields,
 ) -> Response<Body> {
-    if let Some(id) = visitor.session() {
-        let op = Op::from(revoke::Args { id: Some(id) });
-        if let Err(error) = web.desk.perform(visitor.by(), op).await {
-            return failed(&error.to_string());
-        }
+    let op = Op::from(revoke::Args { id: Some(visitor.session.id) });
+    if let Err(error) = web.desk.perform(visitor.by(), op).await {
+        return failed(&error.to_string());
     }
     let mut response = closed();
     *response.status_mut() = StatusCode::OK;

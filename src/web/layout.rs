@@ -163,7 +163,7 @@ impl FromRequestParts<Arc<Web>> for View {
         let newest = web.desk.store.newest_event().await?;
         let (here, said) = without_outcome(&parts.uri);
         Ok(Self {
-            outcome: said.and_then(|n| web.said.get(visitor.session(), n)),
+            outcome: said.and_then(|n| web.said.get(visitor.session.id, n)),
             version: live::version(web, newest),
             now: clock::now(),
             zone: web.config.now().zones.of(None).zone,
@@ -253,11 +253,9 @@ impl View {
                         }
                         div.foot {
                             a href="/sessions" { "Sessions" }
-                            @if let Visitor::Person { forms, .. } = &self.visitor {
-                                form method="post" action="/leave" {
-                                    input type="hidden" name="token" value=(forms);
-                                    button.link { "Sign out" }
-                                }
+                            form method="post" action="/leave" {
+                                input type="hidden" name="token" value=(self.visitor.forms);
+                                button.link { "Sign out" }
                             }
                         }
                     }

@@ -27,7 +27,7 @@ use crate::{
 
 /// Time between two messages, at least: so a stream has at most four a second.
 const APART: Duration = Duration::from_millis(250);
-/// How often a stream without news shows that it is there, and looks whether its session still is.
+/// How often a stream without news shows that it is there. Before each message it looks whether its session still is.
 const PING: Duration = Duration::from_secs(15);
 /// Streams of a session at once, at most; browsers have no more than 6 connections to a server.
 const OF_A_SESSION: usize = 12;
@@ -36,13 +36,13 @@ const MOST: usize = 64;
 
 /// How many streams there are, of each session.
 #[derive(Clone, Default)]
-pub(super) struct Streams(Arc<Mutex<BTreeMap<Option<i64>, usize>>>);
+pub(super) struct Streams(Arc<Mutex<BTreeMap<i64, usize>>>);
 
 /// A stream that counts, until it is dropped.
-struct Counted(Streams, Option<i64>);
+struct Counted(Streams, i64);
 
 impl Streams {
-    fn begin(&self, session: Option<i64>) -> Option<Counted> {
+    fn begin(&self, session: i64) -> Option<Counted> {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let of_all: usize = all.values().sum();
         let of_it = all.entry(session).or_default();
@@ -111,7 +111,7 @@ pub(super) async fn stream(
     let Some(place) = Place::from_name(&wanted.of) else {
         return StatusCode::NOT_FOUND.into_response();
     };
-    let Some(counted) = web.streams.begin(visitor.session()) else {
+    let Some(counted) = web.streams.begin(visitor.session.id) else {
         let text = "too many pages follow what changes; close some\n";
         return (StatusCode::SERVICE_UNAVAILABLE, [(header::RETRY_AFTER, "10")], text).into_response();
     };
@@ -149,10 +149,10 @@ impl Stream {
         let closing = self.web.desk.closing.clone();
         tokio::select! {
             () = closing.cancelled() => None,
-            news = timeout(PING, self.news()) => match news {
-                Ok(message) => Some(message),
-                Err(_) => self.is_welcome().then(|| Bytes::from_static(b": still here\n\n")),
-            },
+            news = timeout(PING, self.news()) => {
+                let message = news.unwrap_or_else(|_| Bytes::from_static(b": still here\n\n"));
+                self.is_welcome().then_some(message)
+            }
         }
     }
 
@@ -174,9 +174,8 @@ impl Stream {
 
     /// Whether its session has not ended.
     fn is_welcome(&self) -> bool {
-        let Some(id) = self.visitor.session() else { return true };
         let sessions = self.web.desk.store.web_sessions(clock::now());
-        sessions.is_ok_and(|sessions| sessions.iter().any(|session| session.id == id))
+        sessions.is_ok_and(|sessions| sessions.iter().any(|session| session.id == self.visitor.session.id))
     }
 }
 
@@ -277,16 +276,16 @@ mod tests {
     #[test]
     fn no_session_takes_the_streams_of_others_and_each_that_ends_leaves_room() {
         let streams = Streams::default();
-        let mut held: Vec<Counted> = (0..OF_A_SESSION).filter_map(|_| streams.begin(Some(1))).collect();
+        let mut held: Vec<Counted> = (0..OF_A_SESSION).filter_map(|_| streams.begin(1)).collect();
         assert_eq!(held.len(), OF_A_SESSION);
-        assert!(streams.begin(Some(1)).is_none());
-        assert!(streams.begin(Some(2)).is_some());
+        assert!(streams.begin(1).is_none());
+        assert!(streams.begin(2).is_some());
         held.pop();
-        assert!(streams.begin(Some(1)).is_some());
+        assert!(streams.begin(1).is_some());
         drop(held);
         assert!(streams.0.lock().unwrap().is_empty());
         let all: Vec<_> =
-            (0..10).flat_map(|n| (0..7).filter_map(|_| streams.begin(Some(n))).collect::<Vec<_>>()).collect();
+            (0..10).flat_map(|n| (0..7).filter_map(|_| streams.begin(n)).collect::<Vec<_>>()).collect();
         assert_eq!(all.len(), MOST);
     }
 }

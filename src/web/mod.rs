@@ -32,32 +32,20 @@ struct Web {
     media: Arc<Media>,
     root: PathBuf,
     door: Door,
-    /// The token for scripts, as its digest.
-    token: Vec<u8>,
+    tokens: scripts::Tokens,
     said: said::Said,
     streams: live::Streams,
 }
 
-/// Who asks.
+/// Somebody at a browser who was let in, with the token that their forms carry.
 #[derive(Clone)]
-enum Visitor {
-    /// Somebody at a browser, with the token that their forms carry.
-    Person {
-        session: WebSession,
-        forms: String,
-    },
-    Script,
+struct Visitor {
+    session: WebSession,
+    forms: String,
 }
 
 impl Visitor {
     fn by(&self) -> By {
-        By::Page { session: self.session() }
-    }
-
-    fn session(&self) -> Option<i64> {
-        match self {
-            Self::Person { session, .. } => Some(session.id),
-            Self::Script => None,
-        }
+        By::Page { session: self.session.id }
     }
 }

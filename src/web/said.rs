@@ -14,7 +14,7 @@ pub(super) struct Said(Mutex<(u64, VecDeque<Kept>)>);
 
 struct Kept {
     n: u64,
-    session: Option<i64>,
+    session: i64,
     outcome: Outcome,
 }
 
@@ -29,7 +29,7 @@ pub(super) struct Outcome {
 
 impl Said {
     /// Keeps an outcome for a session; returns its number.
-    pub(super) fn keep(&self, session: Option<i64>, outcome: Outcome) -> u64 {
+    pub(super) fn keep(&self, session: i64, outcome: Outcome) -> u64 {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         kept.0 += 1;
         let n = kept.0;
@@ -41,7 +41,7 @@ impl Said {
     }
 
     /// Returns an outcome to the session that it is for.
-    pub(super) fn get(&self, session: Option<i64>, n: u64) -> Option<Outcome> {
+    pub(super) fn get(&self, session: i64, n: u64) -> Option<Outcome> {
         let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         kept.1.iter().find(|kept| kept.n == n && kept.session == session).map(|kept| kept.outcome.clone())
     }
@@ -55,12 +55,12 @@ mod tests {
     fn an_outcome_is_shown_to_its_session_alone_and_few_are_kept() {
         let said = Said::default();
         let outcome = Outcome { done: true, says: "done".into(), command: None };
-        let n = said.keep(Some(1), outcome.clone());
-        assert_eq!(said.get(Some(1), n), Some(outcome.clone()));
-        assert_eq!(said.get(Some(2), n), None);
+        let n = said.keep(1, outcome.clone());
+        assert_eq!(said.get(1, n), Some(outcome.clone()));
+        assert_eq!(said.get(2, n), None);
         for _ in 0..KEPT {
-            let _ = said.keep(None, outcome.clone());
+            let _ = said.keep(3, outcome.clone());
         }
-        assert_eq!(said.get(Some(1), n), None);
+        assert_eq!(said.get(1, n), None);
     }
 }

@@ -6,7 +6,7 @@ use axum::{
     Router,
     body::Body,
     extract::DefaultBodyLimit,
-    http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, header},
+    http::{HeaderName, HeaderValue, Method, Request, Response, StatusCode, header},
     response::IntoResponse as _,
     routing::{get, post},
 };
@@ -20,7 +20,7 @@ use tokio::{
 use tower_service::Service as _;
 
 use super::{
-    Visitor, Web, act, assets,
+    Web, act, assets,
     crowd::{Crowd, Guest},
     enter, live, pages,
     patience::Patient,
@@ -34,7 +34,7 @@ use crate::{
         web::{Door, Knock, Turned},
     },
     loops::control::Desk,
-    store::digest,
+    store::Store,
     system::{clock, media::Media},
 };
 
@@ -64,7 +64,7 @@ pub async fn run(desk: Arc<Desk>, config: Arc<Live>, media: Arc<Media>, root: Pa
     };
     let Some((web, listener)) = begun else { return };
     tracing::info!(address = web.door.address(), "the operator's page is up; `g2 web open` lets somebody in");
-    let router = routes(&web);
+    let routers = Routers { page: routes(&web), scripts: scripts::routes(&web) };
     let crowd = Arc::<Crowd>::default();
     let mut connections = JoinSet::new();
     loop {
@@ -73,7 +73,7 @@ pub async fn run(desk: Arc<Desk>, config: Arc<Live>, media: Arc<Media>, root: Pa
             accepted = listener.accept() => match accepted {
                 Ok((stream, _)) => {
                     if let Some(guest) = crowd.enter() {
-                        connections.spawn(connection(Arc::clone(&web), router.clone(), stream, guest));
+                        connections.spawn(connection(Arc::clone(&web), routers.clone(), stream, guest));
                     }
                 }
                 Err(error) => {
@@ -100,13 +100,13 @@ async fn begin(
 ) -> (Arc<Web>, TcpListener) {
     let mut told = None;
     loop {
-        match ready(&root, listen).await {
-            Ok((listener, token, at)) => {
+        match ready(&root, &desk.store, listen).await {
+            Ok((listener, at)) => {
                 let door = Door::new(at, config.now().web.host.as_deref());
                 desk.page.set(door.address());
-                let (token, said, streams) =
-                    (digest(token.as_bytes()), Said::default(), live::Streams::default());
-                return (Arc::new(Web { desk, config, media, root, door, token, said, streams }), listener);
+                let (tokens, said, streams) =
+                    (scripts::Tokens::default(), Said::default(), live::Streams::default());
+                return (Arc::new(Web { desk, config, media, root, door, tokens, said, streams }), listener);
             }
             Err(error) => {
                 let why = chain(&error);
@@ -122,11 +122,26 @@ async fn begin(
 
 async fn ready(
     root: &std::path::Path,
+    store: &Store,
     listen: SocketAddr,
-) -> std::io::Result<(TcpListener, String, SocketAddr)> {
+) -> std::io::Result<(TcpListener, SocketAddr)> {
     let listener = TcpListener::bind(listen).await?;
     let at = listener.local_addr()?;
-    Ok((listener, crate::root::web_token(&root.join("data"))?, at))
+    let token = crate::root::web_token(&root.join("data"))?;
+    store.keep_token_of_file(&token, clock::now()).await.map_err(std::io::Error::other)?;
+    Ok((listener, at))
+}
+
+/// Who is led where: browsers that are let in, and programs with a token.
+#[derive(Clone)]
+struct Routers {
+    page: Router,
+    scripts: Router,
+}
+
+/// The bound on bodies.
+pub(super) fn bounded() -> DefaultBodyLimit {
+    DefaultBodyLimit::max(BODY)
 }
 
 fn routes(web: &Arc<Web>) -> Router {
@@ -134,16 +149,15 @@ fn routes(web: &Arc<Web>) -> Router {
         .route("/live", get(live::stream))
         .route("/do/{name}", post(act::perform))
         .route("/leave", post(enter::leave))
-        .merge(scripts::routes())
         .fallback(pages::missing)
-        .layer(DefaultBodyLimit::max(BODY))
+        .layer(bounded())
         .with_state(Arc::clone(web))
 }
 
-async fn connection(web: Arc<Web>, router: Router, stream: TcpStream, guest: Guest) {
+async fn connection(web: Arc<Web>, routers: Routers, stream: TcpStream, guest: Guest) {
     let _ = stream.set_nodelay(true);
     let service = service_fn(|request| {
-        let answered = answer(&web, router.clone(), &guest, request);
+        let answered = answer(&web, routers.clone(), &guest, request);
         async { Ok::<_, Infallible>(answered.await) }
     });
     let serving = http1::Builder::new()
@@ -172,8 +186,13 @@ async fn connection(web: Arc<Web>, router: Router, stream: TcpStream, guest: Gue
 }
 
 /// Answers a request, whatever it is.
-async fn answer(web: &Arc<Web>, router: Router, guest: &Guest, request: Request<Incoming>) -> Response<Body> {
-    let mut response = match timeout(ANSWER_WITHIN, admitted(web, router, guest, request)).await {
+async fn answer(
+    web: &Arc<Web>,
+    routers: Routers,
+    guest: &Guest,
+    request: Request<Incoming>,
+) -> Response<Body> {
+    let mut response = match timeout(ANSWER_WITHIN, admitted(web, routers, guest, request)).await {
         Ok(response) => response,
         Err(_) => {
             let mut late = (StatusCode::REQUEST_TIMEOUT, "the request took too long\n").into_response();
@@ -200,16 +219,15 @@ async fn answer(web: &Arc<Web>, router: Router, guest: &Guest, request: Request<
 
 async fn admitted(
     web: &Arc<Web>,
-    router: Router,
+    routers: Routers,
     guest: &Guest,
-    mut request: Request<Incoming>,
+    request: Request<Incoming>,
 ) -> Response<Body> {
-    let is_change = !matches!(*request.method(), Method::GET | Method::HEAD);
-    let script = bearer(request.headers()).map(|token| digest(token.as_bytes()) == web.token);
-    if script == Some(false) {
-        return (StatusCode::UNAUTHORIZED, "this is not the token in data/web.token\n").into_response();
-    }
-    let by_script = script == Some(true);
+    let (is_change, now) = (!matches!(*request.method(), Method::GET | Method::HEAD), clock::now());
+    let token = match web.tokens.shown(&web.desk.store, request.headers(), now) {
+        Ok(token) => token,
+        Err(refused) => return refused,
+    };
     let header = |name: HeaderName| request.headers().get(name).and_then(|value| value.to_str().ok());
     let site = HeaderName::from_static("sec-fetch-site");
     let knock = Knock {
@@ -217,10 +235,14 @@ async fn admitted(
         origin: header(header::ORIGIN),
         site: header(site),
         is_change,
-        by_script,
+        by_script: token.is_some(),
     };
     if let Err(turned) = web.door.check(knock) {
         return turned_away(web, turned);
+    }
+    if let Some(token) = token {
+        guest.is_known();
+        return led(routers.scripts, request, token).await;
     }
     let path = request.uri().path().to_owned();
     if path.starts_with("/a/") && !is_change {
@@ -229,14 +251,21 @@ async fn admitted(
     if let Some(ticket) = path.strip_prefix("/enter/").filter(|_| *request.method() == Method::GET) {
         return enter::enter(web, ticket, request.headers()).await;
     }
-    let visitor = match by_script {
-        true => Some(Visitor::Script),
-        false => enter::visitor(web, request.headers(), clock::now()),
-    };
-    let Some(visitor) = visitor else { return enter::closed() };
+    if let Some(refused) = scripts::without_token(&path) {
+        return refused;
+    }
+    let Some(visitor) = enter::visitor(web, request.headers(), now) else { return enter::closed() };
     guest.is_known();
-    request.extensions_mut().insert(visitor);
-    let mut router = router;
+    led(routers.page, request, visitor).await
+}
+
+/// Leads a request of somebody who is let in.
+async fn led<T: Clone + Send + Sync + 'static>(
+    mut router: Router,
+    mut request: Request<Incoming>,
+    who: T,
+) -> Response<Body> {
+    request.extensions_mut().insert(who);
     match router.call(request).await {
         Ok(response) => response,
         Err(never) => match never {},
@@ -254,8 +283,4 @@ fn turned_away(web: &Web, turned: Turned) -> Response<Body> {
                 .into_response()
         }
     }
-}
-
-fn bearer(headers: &HeaderMap) -> Option<&str> {
-    headers.get(header::AUTHORIZATION)?.to_str().ok()?.strip_prefix("Bearer ")
 }

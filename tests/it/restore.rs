@@ -266,9 +266,12 @@ fn a_restored_root_is_another_instance_with_what_the_old_one_had() {
     assert_eq!(old.ask("local:main", "before"), "echo: before\n");
     fs::write(old.path().join("groups/main/note.txt"), "kept").unwrap();
     let instance = old.json(&["status"])["instance"].clone();
+    old.g2(&["web", "tokens", "add", "ci", "--purpose", "operate"]);
     let backup = Backup::of(&old);
     drop(daemon);
     let (root, told) = backup.restored();
+    // A token that was ended since the backup would be let in again.
+    assert_eq!(root.rows(&["web", "tokens", "list"]), Vec::<serde_json::Value>::new());
     assert_eq!((&told["held"]["texts"], &told["held"]["messages"]), (&0.into(), &0.into()));
     assert_eq!(fs::read_to_string(root.path().join("groups/main/note.txt")).unwrap(), "kept");
     assert_eq!(fs::metadata(root.data("g2.sqlite")).unwrap().mode() & 0o777, 0o600);

@@ -19,6 +19,12 @@ pub const SESSION_MS: i64 = 12 * 3_600_000;
 pub const MOST_SESSIONS: usize = 64;
 /// How much of the name of a browser is kept, characters.
 pub const LONGEST_BROWSER: usize = 200;
+/// How many tokens there are at a time, at most, beside the one in `data/web.token`.
+pub const MOST_TOKENS: usize = 32;
+/// What the token in `data/web.token` is called.
+pub const TOKEN_OF_FILE: &str = "web.token";
+/// How often it is written down that a token is in use, ms: a scrape is no write.
+pub const NOTED_EVERY_MS: i64 = 600_000;
 /// The page's own name on this machine.
 pub const NAME: &str = "g2.localhost";
 
@@ -40,6 +46,42 @@ pub struct WebSession {
     pub ends_at: Time,
     /// What the browser calls itself.
     pub browser: Option<String>,
+}
+
+words! {
+    /// What a token of a program is good for.
+    #[derive(JsonSchema)]
+    pub enum Purpose: "purpose of a token" {
+        /// Reading figures, and nothing else.
+        Metrics = "metrics",
+        /// Reading figures, and operations that keep the work going.
+        Operate = "operate",
+    }
+}
+
+/// A token of a program at the page. What the program shows is nowhere.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct WebToken {
+    /// Its number, which no other token ever has.
+    #[serde(skip)]
+    pub id: i64,
+    pub name: String,
+    pub purpose: Purpose,
+    pub made_by: String,
+    #[serde(serialize_with = "rfc3339")]
+    #[schemars(with = "String")]
+    pub made_at: Time,
+    /// When it was used last, to within [`NOTED_EVERY_MS`]; `null`: never.
+    #[serde(serialize_with = "rfc3339_option")]
+    #[schemars(with = "Option<String>")]
+    pub used_at: Option<Time>,
+}
+
+/// Whether two digests are the same. It takes as long whatever differs.
+#[must_use]
+pub fn is_same(one: &[u8], other: &[u8]) -> bool {
+    let differs = one.iter().zip(other).fold(0, |differs, (a, b)| differs | (a ^ b));
+    one.len() == other.len() && differs == 0
 }
 
 /// Under which names the page is reached.
@@ -125,6 +167,18 @@ mod tests {
 
     fn door() -> Door {
         Door::new("127.0.0.1:4747".parse().unwrap(), None)
+    }
+
+    #[test]
+    fn digests_are_the_same_if_every_byte_is() {
+        let one = [7_u8; 32];
+        assert!(is_same(&one, &one));
+        for at in 0..32 {
+            let mut other = one;
+            other[at] ^= 0x80;
+            assert!(!is_same(&one, &other), "{at}");
+        }
+        assert!(!is_same(&one, &one[..31]) && !is_same(&[], &one));
     }
 
     #[test]

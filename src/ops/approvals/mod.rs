@@ -23,7 +23,7 @@ fn us() -> String {
 /// Returns the person who answers: a person in a chat is themselves, whatever name they give.
 fn answerer(by: &By, named: &str) -> String {
     match by {
-        By::Owner { .. } | By::Page { .. } | By::Agent { .. } => user_by_hand(named),
+        By::Owner { .. } | By::Page { .. } | By::Token { .. } | By::Agent { .. } => user_by_hand(named),
         By::Person { user, .. } => user.clone(),
     }
 }

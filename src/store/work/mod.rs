@@ -15,3 +15,4 @@ pub(super) mod tasks;
 pub(super) mod uids;
 pub(super) mod usage;
 pub(super) mod web;
+pub(super) mod web_tokens;

@@ -10,7 +10,7 @@ use crate::web::{
 
 pub(in crate::web) async fn show(view: View) -> Result<Response<Body>, Failed> {
     let sessions = view.web.desk.store.web_sessions(view.now)?;
-    let own = view.visitor.session();
+    let own = view.visitor.session.id;
     let body = html! {
         p.dim { "Each browser that was let in. A ticket that is not used yet has no browser." }
         div.scroll { table {
@@ -18,7 +18,7 @@ pub(in crate::web) async fn show(view: View) -> Result<Response<Body>, Failed> {
             tbody { @for session in &sessions {
                 @let id = session.id.to_string();
                 tr {
-                    td { (session.id) @if own == Some(session.id) { " " span.state { "this one" } } }
+                    td { (session.id) @if own == session.id { " " span.state { "this one" } } }
                     td { (session.browser.as_deref().map_or_else(|| "–".to_owned(), |browser| line(browser, 90))) }
                     td { (line(&session.opened_by, 60)) }
                     td { (at_or_dash(session.entered_at, view.now, &view.zone)) }

@@ -146,6 +146,13 @@ fn cases(failed: i64) -> Vec<Case> {
         case("channels.restart", json!({"name": "toy"}), json!({"name": "other"}), "not_found"),
         case("web.open", json!({}), json!({"all": true}), "invalid"),
         case("web.revoke", json!({"id": 1}), json!({"id": 77}), "not_found"),
+        case(
+            "web.add_token",
+            json!({"name": "bot", "purpose": "operate"}),
+            json!({"name": "bot", "purpose": "metrics"}),
+            "refused",
+        ),
+        case("web.revoke_token", json!({"name": "bot"}), json!({"name": "bot"}), "not_found"),
         // Nothing runs in either root, and nothing waits there that can be given up.
         case("runs.stop", json!({"id": 77}), json!({"id": 1}), "refused"),
         case("runs.say", json!({"id": 77, "text": "t"}), json!({"id": 77, "text": " "}), "invalid"),
@@ -186,7 +193,9 @@ fn plain(value: &Value) -> Value {
         Value::Object(fields) => fields
             .iter()
             .map(|(name, value)| match name.as_str() {
-                "age_ms" | "session_id" | "ticket" | "opened_by" => (name.clone(), "*".into()),
+                "age_ms" | "session_id" | "ticket" | "token" | "opened_by" | "made_by" => {
+                    (name.clone(), "*".into())
+                }
                 _ => (name.clone(), plain(value)),
             })
             .collect(),

@@ -1,14 +1,12 @@
 //! Who is let in at the page, and what of them is taken for a change.
 
-use std::os::unix::fs::PermissionsExt as _;
-
 use serde_json::{Value, json};
 
 use super::{Paged, http};
 use crate::support::{Root, wait_for};
 
 /// A page, and a text that could not be said.
-fn with_a_failed_text() -> (Paged, crate::support::Daemon, i64) {
+pub(super) fn with_a_failed_text() -> (Paged, crate::support::Daemon, i64) {
     let paged = Paged::new("");
     paged.root.g2(&["wirings", "add", "--group", "main", "--chat", "tg:-100", "--engage", "mention"]);
     let daemon = paged.serve();
@@ -181,46 +179,6 @@ fn each_answer_forbids_what_is_not_ours() {
         let kept = if path == style { "public, max-age=31536000, immutable" } else { "no-store" };
         assert_eq!(answer.header("cache-control"), kept, "{path}");
     }
-}
-
-#[test]
-fn programs_ask_with_the_token_that_only_their_user_can_read() {
-    let (paged, _daemon, id) = with_a_failed_text();
-    let path = paged.root.data("web.token");
-    assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
-    let bearer = format!("Bearer {}", std::fs::read_to_string(path).unwrap().trim());
-    let host = paged.host();
-    let ask = |bearer: &str, asked: Value, more: &[(&str, &str)]| {
-        let common =
-            [("Host", host.as_str()), ("Content-Type", "application/json"), ("Authorization", bearer)];
-        let all: Vec<(&str, &str)> = common.into_iter().chain(more.iter().copied()).collect();
-        http::ask(paged.port, "POST", "/api/op", &all, &asked.to_string())
-    };
-    let retry = json!({"name": "outbox.retry", "args": {"id": id}});
-    assert_eq!(ask("Bearer wrong", retry.clone(), &[]).status, 401);
-    assert_eq!(ask(&bearer, retry.clone(), &[("Origin", "http://evil.example")]).status, 403);
-    let done = ask(&bearer, retry, &[]);
-    assert_eq!(done.status, 200, "{}", done.text());
-    let said: Value = serde_json::from_slice(&done.body).unwrap();
-    assert_eq!(said["row"]["id"], id);
-    assert_eq!(ask(&bearer, json!({"name": "none"}), &[]).status, 400);
-    assert_eq!(ask(&bearer, json!({"name": "web.open", "args": {}}), &[]).status, 403);
-    let figures = paged.get("/metrics", &[("Authorization", &bearer)]);
-    assert!(figures.status == 200 && figures.text().contains("# TYPE g2_"), "{}", figures.text());
-    assert_eq!(paged.get("/metrics", &[]).status, 401);
-    // A browser's session is no program.
-    let (cookie, token) = paged.enter();
-    let answer = paged.post_with(
-        "/api/op",
-        "{}",
-        &[
-            ("Cookie", &cookie),
-            ("Origin", &paged.origin()),
-            ("Sec-Fetch-Site", "same-origin"),
-            ("X-G2-Token", &token),
-        ],
-    );
-    assert_eq!(answer.status, 401);
 }
 
 #[test]

@@ -19,6 +19,7 @@ mod door;
 mod http;
 mod look;
 mod many;
+mod tokens;
 mod use_it;
 
 /// Returns a port that nobody listens at. It is below those that the kernel gives away, so that nobody gets it meanwhile.
