@@ -21,7 +21,7 @@ use tower_service::Service as _;
 
 use super::{
     Web, act, assets,
-    crowd::{Crowd, Guest},
+    crowd::{Crowd, Full, Guest, Holder},
     enter, live, pages,
     patience::Patient,
     said::Said,
@@ -72,9 +72,8 @@ pub async fn run(desk: Arc<Desk>, config: Arc<Live>, media: Arc<Media>, root: Pa
             () = closing.cancelled() => break,
             accepted = listener.accept() => match accepted {
                 Ok((stream, _)) => {
-                    if let Some(guest) = crowd.enter() {
-                        connections.spawn(connection(Arc::clone(&web), routers.clone(), stream, guest));
-                    }
+                    let guest = crowd.enter();
+                    connections.spawn(connection(Arc::clone(&web), routers.clone(), stream, guest));
                 }
                 Err(error) => {
                     tracing::debug!(error = %chain(&error), "a connection to the page could not be taken");
@@ -241,8 +240,10 @@ async fn admitted(
         return turned_away(web, turned);
     }
     if let Some(token) = token {
-        guest.is_known();
-        return led(routers.scripts, request, token).await;
+        return match guest.shows(Holder::Token(token.id)) {
+            Ok(()) => led(routers.scripts, request, token).await,
+            Err(Full) => crowded("token"),
+        };
     }
     let path = request.uri().path().to_owned();
     if path.starts_with("/a/") && !is_change {
@@ -255,8 +256,10 @@ async fn admitted(
         return refused;
     }
     let Some(visitor) = enter::visitor(web, request.headers(), now) else { return enter::closed() };
-    guest.is_known();
-    led(routers.page, request, visitor).await
+    match guest.shows(Holder::Session(visitor.session.id)) {
+        Ok(()) => led(routers.page, request, visitor).await,
+        Err(Full) => crowded("session"),
+    }
 }
 
 /// Leads a request of somebody who is let in.
@@ -270,6 +273,12 @@ async fn led<T: Clone + Send + Sync + 'static>(
         Ok(response) => response,
         Err(never) => match never {},
     }
+}
+
+fn crowded(of: &str) -> Response<Body> {
+    let text = format!("this {of} has too many connections open at once; close some\n");
+    let headers = [(header::RETRY_AFTER, "1"), (header::CONNECTION, "close")];
+    (StatusCode::SERVICE_UNAVAILABLE, headers, text).into_response()
 }
 
 fn turned_away(web: &Web, turned: Turned) -> Response<Body> {

@@ -141,3 +141,35 @@ fn a_flood_of_changes_is_four_messages_a_second_at_most() {
     // Nine messages have eight pauses of a quarter of a second between them, on the slowest machine too.
     assert!(begun.elapsed() >= Duration::from_millis(8 * 250), "{:?}", begun.elapsed());
 }
+
+/// Opens a connection that shows a session and stays open; returns it with the status of its answer.
+fn held(paged: &Paged, cookie: &str) -> (u16, BufReader<TcpStream>) {
+    let mut stream = connect(paged.port);
+    let host = paged.host();
+    let request = format!("GET /sessions HTTP/1.1\r\nHost: {host}\r\nCookie: {cookie}\r\n\r\n");
+    std::io::Write::write_all(&mut stream, request.as_bytes()).unwrap();
+    let mut reader = BufReader::new(stream);
+    let (status, _) = head(&mut reader);
+    (status, reader)
+}
+
+#[test]
+fn a_session_that_holds_many_connections_locks_nobody_out() {
+    let paged = Paged::new("");
+    let _daemon = paged.serve();
+    let ((greedy, _), (other, _)) = (paged.enter(), paged.enter());
+    let mut all: Vec<_> = (0..128).map(|_| held(&paged, &greedy)).collect();
+    assert_eq!(paged.get("/", &[("Cookie", &other)]).status, 200);
+    let (last, mut reader) = all.pop().unwrap();
+    assert_eq!(last, 503);
+    let mut told = String::new();
+    std::io::Read::read_to_string(&mut reader, &mut told).unwrap();
+    assert!(told.contains("too many connections"), "{told}");
+    // With several such sessions, each that comes finds a place, and so do those who are there.
+    for _ in 0..4 {
+        let (cookie, _) = paged.enter();
+        all.extend((0..30).map(|_| held(&paged, &cookie)));
+        assert_eq!(paged.get("/", &[("Cookie", &other)]).status, 200);
+    }
+    drop(all);
+}
