@@ -185,6 +185,7 @@ async fn remove_left_boxes(boxes: &Boxes, store: &Store, groups: &BTreeSet<Folde
 pub fn bounds(config: &Config) -> Bounds {
     Bounds {
         tasks: config.limits.tasks(),
+        groups: config.limits.groups,
         replies: config.limits.replies_bytes,
         stored: config.limits.stored_bytes,
         media: config.media.limits(),
@@ -199,6 +200,7 @@ pub fn asking(config: &Config) -> Asking {
         channels: adapters::names(config).into(),
         deny_ttl_ms: config.approvals.deny_ttl_ms,
         trigger: format!("@{}", config.assistant_name),
+        groups: config.limits.groups,
     }
 }
 
@@ -410,10 +412,8 @@ impl Daemon {
 
         let groups: Vec<_> = store.groups().await?.into_iter().map(|group| group.folder).collect();
         remove_left_boxes(&boxes, &store, &groups.iter().cloned().collect()).await;
-        // Made by an answer, or a command, that the last daemon died over.
-        for group in ipc::not_laid_out(&root, groups) {
-            boxes.lay_out(&group);
-        }
+        // Some were made by an answer, or a command, that the last daemon died over.
+        let lost = loops::lost::begin(&root, &store, &boxes, &machine, groups).await?;
         // What the last daemon committed and did not show is shown before it is answered.
         snapshots.want_all().await;
         // What was claimed before goes first: order within a group is that of the claims.
@@ -446,7 +446,8 @@ impl Daemon {
         let (of_budgets, of_lanes) = (Arc::clone(&runs.gateway), runs.lanes.clone());
         let mut budgets = Budgets::new(Arc::clone(&config), store.clone(), of_budgets, of_lanes);
         let out = budgets.begin(clock::now()).await?.into_iter().map(|group| (group, Holding::Budget));
-        let waiting = recovered.waiting.groups(&held).into_iter().chain(out).collect();
+        let lost = lost.into_iter().map(|group| (group, Holding::Folder));
+        let waiting = recovered.waiting.groups(&held).into_iter().chain(out).chain(lost).collect();
         let of_dispatch = (Arc::clone(&runs), Arc::clone(&due), retire.clone());
         let dispatch =
             Dispatch::new(of_dispatch.0, owner, of_dispatch.1, of_dispatch.2, recovered.adopted, waiting);

@@ -39,6 +39,8 @@ pub struct Facts {
     pub tasks: Vec<TaskFacts>,
     /// The group of the wanted folder; `None` when there is none.
     pub group: Option<GroupFacts>,
+    /// How many groups there are, for a wanted folder that is no group's.
+    pub groups: GroupCount,
     /// The wanted archived session; `None` when there is none of that id in that scope.
     pub archive: Option<ArchiveFacts>,
 }
@@ -71,6 +73,15 @@ pub struct TaskFacts {
     pub slot: Option<Time>,
     /// What happens to missed occurrences.
     pub catch_up: CatchUp,
+}
+
+/// How many groups there are, and may be.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct GroupCount {
+    /// All groups, main too.
+    pub count: usize,
+    /// A group is made while there are fewer.
+    pub most: usize,
 }
 
 /// A group on record.

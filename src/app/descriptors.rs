@@ -7,18 +7,16 @@ use rustix::{
     process::{Resource, Rlimit, getrlimit, setrlimit},
 };
 
-/// How many descriptors a group's mailbox holds.
-const EACH: usize = 6;
+use crate::ipc::boxes::{GROUP_FILES, groups_kept};
+
 /// How many the daemon has beside them: its store, its sockets.
 const OTHERS: usize = 64;
-/// More groups than these are not counted.
-const GROUPS: usize = 100_000;
 
 /// Raises the limit on open files to as many as this process may have, and the kernel's table of them to as many as the
-/// mailboxes of `root` need.
+/// mailboxes of `root` need at most.
 ///
 /// To be called while the process has one thread. Of one with more, the kernel waits some 10 ms for all processors each time
-/// when it doubles the table, in the call that opened a file: seven times for 1 000 groups. A second call changes nothing.
+/// when it doubles the table, in the call that opened a file: five times for 300 groups. A second call changes nothing.
 pub fn make_room_for_files(root: &Path) {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     if current != maximum {
@@ -27,7 +25,9 @@ pub fn make_room_for_files(root: &Path) {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let Ok(boxes) = rustix::fs::open(root.join("data/ipc"), flags, Mode::empty()) else { return };
     let Ok(groups) = Dir::read_from(&boxes) else { return };
-    let needed = OTHERS + EACH * groups.take(GROUPS).count();
+    let kept = groups_kept(maximum);
+    let kept = groups.take(usize::try_from(kept).unwrap_or(usize::MAX)).count();
+    let needed = OTHERS + usize::try_from(GROUP_FILES).unwrap_or_default() * kept;
     // The table keeps its size when this one is closed. Where the limit is lower, opening a mailbox says so.
     let _ = i32::try_from(needed).map(|needed| rustix::io::fcntl_dupfd_cloexec(&boxes, needed));
 }
@@ -52,9 +52,9 @@ mod tests {
             std::fs::create_dir_all(root.path().join(format!("data/ipc/g{n}"))).unwrap();
         }
         make_room_for_files(root.path());
-        assert!(places() >= 3_000, "{}", places());
+        assert!(places() >= 1_600, "{}", places());
         let open = std::fs::read_dir("/proc/self/fd").unwrap();
         let open = open.filter_map(|name| name.unwrap().file_name().to_str()?.parse().ok());
-        assert!(open.max().is_none_or(|highest: usize| highest < 3_000), "it is closed");
+        assert!(open.max().is_none_or(|highest: usize| highest < 1_600), "it is closed");
     }
 }

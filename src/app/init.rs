@@ -11,10 +11,15 @@ use ipc_handlers::{
 use super::{box_owner, check_version, lock, open_store, open_store_under, private_dir};
 use crate::{
     config::{self, Config},
-    domain::host::{errors::chain, problems::RootFault},
+    domain::host::{
+        errors::chain,
+        folders::{Stands, stands},
+        problems::RootFault,
+    },
+    ipc::{lay_out_template, look_at_folder},
     ops::{Alone, Keeper as _, OpError},
     root::{RESTORING, Standing, keep_private, make_private_file, standing},
-    store::{NewGroup, NewWiring},
+    store::{NewGroup, NewWiring, Store},
     system::clock,
 };
 
@@ -114,26 +119,41 @@ fn without_store(root: &Path, trace: &Path) -> anyhow::Error {
     )
 }
 
+/// Whether the main group has lost its folder. One that can't be looked at is not written to either.
+fn has_main_lost_its_folder(root: &Path, store: &Store) -> Result<bool> {
+    let main = Folder::parse("main")?;
+    let had_files = store.folder_had_files(&main)?;
+    Ok(look_at_folder(root, &main).map_or(true, |there| stands(had_files, there) == Stands::Lost))
+}
+
 /// Lays out a root: folders, settings, skills, store, the main group; and closes it to other users. Twice changes nothing.
 ///
 /// # Errors
 /// What could not be made, and why.
 pub async fn init(root: &Path, config: &Config) -> Result<()> {
     private_dir(&root.join("data"))?;
-    for folder in ["groups/main", "groups/global", "groups/_template", "data/runs", "data/sessions"] {
+    let known = root.join("data/g2.sqlite").exists().then(|| open_store(root)).transpose()?;
+    // A folder that was lost comes back by a person's word alone.
+    let main_is_lost = known.as_ref().map_or(Ok(false), |store| has_main_lost_its_folder(root, store))?;
+    for folder in ["groups/global", "data/runs", "data/sessions"] {
         let path = root.join(folder);
         fs::create_dir_all(&path).with_context(|| format!("making {}", path.display()))?;
     }
+    lay_out_template(root).context("making groups/_template")?;
     let settings = root.join("g2.toml");
     make_private_file(&settings, config::DEFAULT_TOML.as_bytes())
         .with_context(|| format!("writing {}", settings.display()))?;
     let memory =
         format!("# {0}\n\nYou are {0}, the assistant of this machine's owner.\n", config.assistant_name);
     // Memories are made, and git knows none: agents write to them.
-    for (folder, text) in [("main", memory.as_str()), ("global", "# Memory shared by all groups\n")] {
-        let path = root.join("groups").join(folder).join("CLAUDE.md");
+    let main = (!main_is_lost).then_some(("main", memory.as_str()));
+    for (folder, text) in main.into_iter().chain([("global", "# Memory shared by all groups\n")]) {
+        let folder = root.join("groups").join(folder);
+        let path = folder.join("CLAUDE.md");
         if !path.exists() {
-            fs::write(&path, text).with_context(|| format!("writing {}", path.display()))?;
+            fs::create_dir_all(&folder)
+                .and_then(|()| fs::write(&path, text))
+                .with_context(|| format!("writing {}", path.display()))?;
         }
     }
     let skills = root.join("container/skills");
@@ -147,7 +167,7 @@ pub async fn init(root: &Path, config: &Config) -> Result<()> {
     }
     // What a restore left that died behind its last step.
     let _ = fs::remove_dir(root.join(RESTORING));
-    let store = open_store(root)?;
+    let store = known.map_or_else(|| open_store(root), Ok)?;
     if store.groups().await?.is_empty() {
         let main = Folder::parse("main")?;
         let group = NewGroup {

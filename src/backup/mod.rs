@@ -39,6 +39,7 @@ use crate::{
 };
 
 mod archive;
+mod group;
 mod holes;
 mod pack;
 mod restore;
@@ -47,6 +48,7 @@ mod weigh;
 
 pub use archive::{Contents, contents};
 use archive::{FOLDERS, SECRET_FOLDERS, is_of_group};
+pub use group::{RestoredFolder, restore_folder, restore_newest_folder};
 use pack::Packing;
 pub use restore::{Restored, restore};
 pub use shelf::{Shelved, put_on_shelf};

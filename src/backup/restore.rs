@@ -73,7 +73,9 @@ pub async fn restore(file: &Path, root: &Path, environment: &Environment, now: T
     failpoint::reach("restore.begun");
     let held = archive::scan(file).with_context(|| format!("{} can't be restored", file.display()))?;
     check_room(root, held.bytes)?;
-    let manifest = stage.unpack(file).with_context(|| format!("{} can't be restored", file.display()))?;
+    let manifest = Stage::unpack(&stage.path, file, &|_| true)
+        .with_context(|| format!("{} can't be restored", file.display()))?;
+    fs::set_permissions(stage.at("data"), Permissions::from_mode(0o700))?;
     failpoint::reach("restore.unpacked");
     let path = stage.at(STORE);
     store::check_foreign(&path)?;
@@ -105,7 +107,7 @@ pub async fn restore(file: &Path, root: &Path, environment: &Environment, now: T
     })
 }
 
-fn check_room(root: &Path, bytes: u64) -> Result<()> {
+pub(super) fn check_room(root: &Path, bytes: u64) -> Result<()> {
     let Some(free) = free_bytes(root) else { return Ok(()) };
     let wanted = bytes.saturating_add(SPARE);
     ensure!(
@@ -131,7 +133,7 @@ fn put_pieces(file: &mut File, bytes: &mut dyn Read, pieces: &Pieces) -> io::Res
 type Folder = (PathBuf, u32, Option<(u32, u32)>);
 
 /// The folder in the new root in which it is made. One process works in it.
-struct Stage {
+pub(super) struct Stage {
     root: PathBuf,
     path: PathBuf,
     _lock: File,
@@ -193,14 +195,17 @@ impl Stage {
         Ok(())
     }
 
-    /// Unpacks the archive, and compares it with its manifest.
-    fn unpack(&self, file: &Path) -> Result<Manifest> {
+    /// Unpacks the parts of an archive whose paths are wanted into `to`, and compares all of it with its manifest.
+    pub(super) fn unpack(to: &Path, file: &Path, is_wanted: &dyn Fn(&str) -> bool) -> Result<Manifest> {
         let gives_away = own_ids().0 == 0;
         let mut folders: Vec<Folder> = Vec::new();
         let manifest = archive::read(file, &mut |part| {
             let (Part::Folder { path, .. } | Part::File { path, .. } | Part::Link { path, .. }) = &part;
             let path = *path;
-            let at = self.at(path);
+            if !is_wanted(path) {
+                return Ok(());
+            }
+            let at = to.join(path);
             let is_given_away = gives_away && OF_AGENTS.iter().any(|of| path.starts_with(of));
             let owner_of = |owner: Option<(u32, u32)>| owner.filter(|_| is_given_away);
             if let Some(parent) = at.parent() {
@@ -242,7 +247,6 @@ impl Stage {
             }
             fs::set_permissions(&path, Permissions::from_mode(mode))?;
         }
-        fs::set_permissions(self.at("data"), Permissions::from_mode(0o700))?;
         Ok(manifest)
     }
 

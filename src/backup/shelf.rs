@@ -63,7 +63,7 @@ pub(super) fn in_part(file: &Path) -> PathBuf {
 }
 
 /// The name of a root in those of its backups.
-fn name_of(root: &Path) -> String {
+pub(super) fn name_of(root: &Path) -> String {
     let name = root.file_name().unwrap_or_default().to_string_lossy();
     let name: String =
         name.chars().map(|c| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '_' }).collect();
@@ -71,7 +71,7 @@ fn name_of(root: &Path) -> String {
 }
 
 /// Returns what bears the root's name, a time and this end, the oldest first.
-fn on_shelf(to: &Path, name: &str, end: &str) -> Result<Vec<PathBuf>> {
+pub(super) fn on_shelf(to: &Path, name: &str, end: &str) -> Result<Vec<PathBuf>> {
     let to = to.canonicalize().with_context(|| format!("opening {} failed", to.display()))?;
     let mut found = Vec::new();
     for entry in fs::read_dir(&to).with_context(|| format!("looking into {} failed", to.display()))? {

@@ -1,6 +1,6 @@
 //! `g2 groups`.
 
-use std::time::Duration;
+use std::{path::PathBuf, time::Duration};
 
 use anyhow::Context as _;
 use clap::Subcommand;
@@ -87,6 +87,24 @@ Examples:
 /// How long a removal goes on without a word.
 const SOON: Duration = Duration::from_secs(1);
 
+const RESTORED: &str = "\
+A group has lost its folder if groups/FOLDER had files and is missing or empty now: it was removed,
+or its disk is not mounted. Nothing is launched for the group then, and its messages and tasks wait.
+Once the folder is back with its files, the group goes on by itself.
+
+The whole backup is read and compared before the folder gets its place.
+
+Examples:
+  g2 groups restore family
+  g2 groups restore family --from /srv/backups/monday.tar";
+
+const RENEWED: &str = "\
+The new folder has what groups/_template has. The lost one, if it turns up again, is not looked at
+any more.
+
+Examples:
+  g2 groups renew family";
+
 const REMOVED: &str = "\
 The main group can't be removed.
 
@@ -143,6 +161,21 @@ pub(super) enum Groups {
     /// Have the group's container finish its work and leave: the next message starts a new one
     #[command(after_help = "Examples:\n  g2 groups restart main")]
     Restart {
+        /// Folder of the group
+        folder: String,
+    },
+    /// Give a group that has lost its folder the one of a backup
+    #[command(after_help = RESTORED)]
+    Restore {
+        /// Folder of the group
+        folder: String,
+        /// Backup to take it from [default: the newest in backup.to that has it]
+        #[arg(long, value_name = "FILE")]
+        from: Option<PathBuf>,
+    },
+    /// Give a group that has lost its folder a new one
+    #[command(after_help = RENEWED)]
+    Renew {
         /// Folder of the group
         folder: String,
     },
@@ -209,6 +242,15 @@ impl Groups {
             Self::Restart { folder } => {
                 let folder = Folder::parse(&folder).context("restarting a group")?;
                 show::answer(context, &perform(context, groups::restart::Args { folder }).await?)
+            }
+            Self::Restore { folder, from } => {
+                let folder = Folder::parse(&folder).context("restoring a group's folder")?;
+                let from = from.map(std::path::absolute).transpose().context("finding the backup")?;
+                show::answer(context, &perform(context, groups::restore::Args { folder, from }).await?)
+            }
+            Self::Renew { folder } => {
+                let folder = Folder::parse(&folder).context("renewing a group's folder")?;
+                show::answer(context, &perform(context, groups::renew::Args { folder }).await?)
             }
             Self::Remove { folder, yes } => {
                 let folder = Folder::parse(&folder).context("removing a group")?;

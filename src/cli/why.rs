@@ -21,8 +21,9 @@ use crate::{
         states::RunStatus,
     },
     ipc::peek,
+    loops::lost::is_lost,
     ops::{OpError, missing},
-    store::Why,
+    store::{Store, Why},
     system::clock,
 };
 
@@ -91,7 +92,7 @@ async fn why(context: &Context, seq: i64) -> Result<Why, Failure> {
     let now = clock::now();
     let mut why = store.why(seq, now)?.ok_or_else(|| missing(&store, History::Messages, seq))?;
     if why.is_open() {
-        look_further(context, &mut why, now).await;
+        look_further(context, &store, &mut why, now).await;
     }
     Ok(why)
 }
@@ -99,13 +100,16 @@ async fn why(context: &Context, seq: i64) -> Result<Why, Failure> {
 /// Asks what the store can't know: whether there is a daemon, what keeps it from launching anything, whether it has
 /// set the group aside, and when a run that is
 /// at work has shown that it lives.
-async fn look_further(context: &Context, why: &mut Why, now: Time) {
+async fn look_further(context: &Context, store: &Store, why: &mut Why, now: Time) {
     match Client::status(&context.root).await {
         Ok(status) => {
             if let Some(obstacle) = status.obstacle.filter(|_| why.waits()) {
                 why.wait_for(&format!("a problem to be fixed: {obstacle}"));
             }
             why.wait_for_release(app::is_alive);
+            why.wait_for_folder(|group| {
+                Folder::parse(group).is_ok_and(|group| is_lost(&context.root, store, &group))
+            });
         }
         Err(NoDaemon::Down) => {
             return why.wait_for_daemon("the daemon, which is not running; start it with `g2 serve`");

@@ -68,6 +68,7 @@ const LIMITS: &[&str] = &[
     "stored_mib",
     "waiting_mib",
     "waiting_files",
+    "groups",
     "tasks",
     "tasks_mib",
     "task_prompt_kib",

@@ -11,7 +11,7 @@ const YEARS: i64 = 315_360_000_000;
 const MANY: i64 = u32::MAX as i64;
 
 /// Numbers, and the least and the most that each can be.
-const RANGES: [(&str, i64, i64); 58] = [
+const RANGES: [(&str, i64, i64); 59] = [
     ("sandbox.memory_mib", 0, 1 << 24),
     ("sandbox.pids", 0, 1 << 22),
     ("sandbox.output_mib", 1, 1 << 20),
@@ -41,6 +41,7 @@ const RANGES: [(&str, i64, i64); 58] = [
     ("limits.stored_mib", 1, 1 << 30),
     ("limits.waiting_mib", 1, 1 << 30),
     ("limits.waiting_files", 1, MANY),
+    ("limits.groups", 1, 100_000),
     ("limits.tasks", 1, 1_000_000),
     ("limits.tasks_mib", 1, 1 << 20),
     ("limits.task_prompt_kib", 1, 1 << 10),

@@ -42,6 +42,8 @@ pub struct Limits {
     pub waiting_bytes: u64,
     /// How many files of a group may wait before the newest are refused.
     pub waiting_files: usize,
+    /// How many groups there may be; those that are there stay.
+    pub groups: usize,
     tasks: usize,
     #[serde(rename = "tasks_mib", deserialize_with = "mib")]
     tasks_bytes: u64,

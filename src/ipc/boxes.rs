@@ -1,11 +1,12 @@
 //! The one door to the folders that a container can write to.
 //!
-//! A group's boxes are opened once and everything is done relative to the held descriptors, so what stands at a path
-//! later does not matter. Nothing in a box is opened for writing, followed, waited for, or read without a bound.
+//! Everything is done relative to a descriptor of the box that was opened first ([`open`]), so what stands at its path later
+//! does not matter. Nothing in a box is opened for writing, followed, waited for, or read without a bound.
 
 mod claim;
 mod input;
 mod list;
+mod open;
 mod put;
 mod renew;
 mod state;
@@ -13,7 +14,7 @@ mod state;
 use std::{
     cell::LazyCell,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, OnceLock, PoisonError},
 };
 
 use ipc_handlers::{Folder, Time};
@@ -23,46 +24,46 @@ use rustix::{
     io::Errno,
 };
 
+pub(super) use self::open::Kept;
+use self::open::{Open, Slot, Which};
 pub use self::{
     claim::ClaimError,
     input::{Emptied, InputLeft, InputState},
     list::{Entry, Listing},
+    open::{GROUP_FILES, GROUPS_KEPT, groups_kept},
     put::PutError,
     state::{Stamp, StateError},
 };
 use super::{
     dir,
-    host::{HostDirs, Owner, give_to_known},
+    host::{HostDirs, Owner},
     kernel::Attributes,
-    names::{BoxName, CommandBox, FileKind},
+    names::{BoxName, CommandBox},
     own::give_folder,
     world::World,
 };
 
 /// The five boxes of one group, and the folder of its snapshots.
 ///
-/// Holds six descriptors. Shared between workers; no method waits for another.
+/// Holds no descriptor but for a while. Shared between workers; no method waits for another.
 #[derive(Debug)]
 pub struct GroupBoxes {
     host: Arc<HostDirs>,
     folder: Folder,
     path: PathBuf,
     owner: Mutex<Option<Owner>>,
-    group: Held,
-    boxes: [Held; 5],
+    group: Which,
+    boxes: [Which; 5],
+    slot: Arc<Slot>,
     /// For each command box: what was last seen of it.
     seen: Mutex<[Option<Seen>; 2]>,
     /// The same for each box, when its flags and its project were looked at.
     attributes_seen: Mutex<[Option<Seen>; 5]>,
 }
 
-/// A directory held open, and which one that is.
-#[derive(Debug)]
-struct Held {
-    fd: OwnedFd,
-    device: u64,
-    inode: u64,
-}
+/// The modes of a group's folder and of a box.
+const GROUP_MODE: u32 = 0o755;
+const BOX_MODE: u32 = 0o700;
 
 /// What changes when a directory's entries do: modification and change time.
 type BoxStamp = [(i64, u64); 2];
@@ -93,7 +94,7 @@ impl Seen {
     }
 }
 
-/// Whether the boxes on disk are those that are held.
+/// Whether the boxes on disk are those that were opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Identity {
     Same,
@@ -116,14 +117,15 @@ impl GroupBoxes {
             move |e: Errno| World::new(doing, what, e)
         };
         let us = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
-        let group = Held::make(&host.ipc, folder.as_str(), 0o755, Some(us)).map_err(failed("opening", ""))?;
-        let model = Attributes::of(&group.fd);
-        let open = |b: BoxName| -> rustix::io::Result<Held> {
-            let held = Held::make(&group.fd, b.as_str(), 0o700, owner)?;
+        let (group, opened) =
+            Which::make(&host.ipc, folder.as_str(), GROUP_MODE, Some(us)).map_err(failed("opening", ""))?;
+        let model = Attributes::of(&opened);
+        let open = |b: BoxName| -> rustix::io::Result<Which> {
+            let (which, made) = Which::make(&opened, b.as_str(), BOX_MODE, owner)?;
             if let Some(model) = &model {
-                model.give_to(&held.fd)?;
+                model.give_to(&made)?;
             }
-            Ok(held)
+            Ok(which)
         };
         let open = |b: BoxName| open(b).map_err(failed("opening", b.as_str()));
         let [messages, tasks, input, responses, state] = BoxName::ALL;
@@ -135,6 +137,7 @@ impl GroupBoxes {
             owner: Mutex::new(owner),
             group,
             boxes,
+            slot: Arc::default(),
             seen: Mutex::default(),
             attributes_seen: Mutex::default(),
         })
@@ -174,7 +177,7 @@ impl GroupBoxes {
         *self.owner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Compares device and inode of each box with those held. A box whose mode its container has changed, be it to lock
+    /// Compares device and inode of each box with those that were opened. A box whose mode its container has changed, be it to lock
     /// us out or to let others in, is its own alone again; one to which it gave flags or a project has those of the folder
     /// above it. Either gives the box a new change stamp: one whose stamp is known is not asked for its flags.
     ///
@@ -187,25 +190,25 @@ impl GroupBoxes {
             Err(Errno::NOENT | Errno::NOTDIR) => false,
             Err(e) => return Err(World::new("looking at", self.path.display().to_string(), e)),
         };
-        let model = LazyCell::new(|| Attributes::of(&self.group.fd));
+        let model = LazyCell::new(|| Attributes::of(&*self.lend_group().ok()?));
         let mut seen = self.attributes_seen.lock().unwrap_or_else(PoisonError::into_inner);
         for (b, last) in BoxName::ALL.into_iter().zip(seen.iter_mut()) {
-            let held = self.held(b);
             let looking = |e| World::new("looking at", self.path_of(b).display().to_string(), e);
-            let here = match dir::stat(&self.group.fd, b.as_str()) {
-                Ok(here) if is_linked && held.is(&here) => here,
+            let here = match self.stat(b) {
+                Ok(here) if is_linked && self.which(b).is(&here) => here,
                 Ok(_) | Err(Errno::NOENT | Errno::NOTDIR) => return Ok(Identity::Replaced(b)),
                 Err(e) => return Err(looking(e)),
             };
-            if here.st_mode & 0o7777 != 0o700 {
-                rustix::fs::fchmod(&held.fd, Mode::from_raw_mode(0o700)).map_err(looking)?;
+            if here.st_mode & 0o7777 != BOX_MODE {
+                let held = self.lend(b).map_err(looking)?;
+                rustix::fs::fchmod(&*held, Mode::from_raw_mode(BOX_MODE)).map_err(looking)?;
             }
             let here = Seen::at(box_stamp(&here), now);
             if last.is_some_and(|before| before.settled && before.stamp == here.stamp) {
                 continue;
             }
             if let Some(model) = &*model {
-                model.give_to(&held.fd).map_err(looking)?;
+                self.lend(b).and_then(|held| model.give_to(&*held)).map_err(looking)?;
             }
             *last = Some(here);
         }
@@ -214,16 +217,17 @@ impl GroupBoxes {
 
     /// Returns the command boxes whose entries may have changed since the last call; the first call says both.
     ///
-    /// Costs one `fstat` a box. A second file may come within the tick of the file system's clock that the first one came
+    /// Costs one `stat` a box. A second file may come within the tick of the file system's clock that the first one came
     /// in, and leave the box's stamp as it is. So a box is reported until its stamp was some ticks old at a call.
     ///
     /// # Errors
-    /// [`World`] when a held box can't be looked at.
+    /// [`World`] when a box can't be looked at.
     pub fn changed(&self, now: Time) -> Result<Vec<CommandBox>, World> {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         let mut changed = Vec::new();
         for (b, last) in CommandBox::ALL.into_iter().zip(seen.iter_mut()) {
-            let stat = rustix::fs::fstat(&self.held(b.name()).fd)
+            let stat = self
+                .stat(b.name())
                 .map_err(|e| World::new("looking at", self.path_of(b.name()).display().to_string(), e))?;
             let here = Seen::at(box_stamp(&stat), now);
             match last.replace(here) {
@@ -245,48 +249,82 @@ impl GroupBoxes {
 
     /// Makes a claim's absence from its box survive a power cut.
     pub(super) fn sync(&self, b: CommandBox) -> Result<(), World> {
-        rustix::fs::fsync(&self.held(b.name()).fd)
+        self.at(b.name())
+            .and_then(rustix::fs::fsync)
             .map_err(|e| World::new("syncing", self.path_of(b.name()).display().to_string(), e))
     }
 
     /// Sets a box's flags and project back to those of the folder above it.
     fn set_back(&self, b: BoxName) -> rustix::io::Result<()> {
-        Attributes::of(&self.group.fd).map_or(Ok(()), |model| model.give_to(&self.held(b).fd))
+        Attributes::of(&*self.lend_group()?).map_or(Ok(()), |model| model.give_to(&*self.at(b)?))
     }
 
-    fn held(&self, b: BoxName) -> &Held {
-        let at = match b {
-            BoxName::Messages => 0,
-            BoxName::Tasks => 1,
-            BoxName::Input => 2,
-            BoxName::Responses => 3,
-            BoxName::State => 4,
+    /// Looks at what stands at a box's name. Only we write to the folders on the way.
+    fn stat(&self, b: BoxName) -> rustix::io::Result<Stat> {
+        dir::stat(&self.host.ipc, self.below(b))
+    }
+
+    /// A box's name in `data/ipc`.
+    fn below(&self, b: BoxName) -> String {
+        format!("{}/{}", self.folder, b.as_str())
+    }
+
+    fn which(&self, b: BoxName) -> Which {
+        self.boxes[place(b)]
+    }
+
+    /// Returns the box, open, and keeps it so for a while. `STALE`: another one stands there.
+    fn at(&self, b: BoxName) -> rustix::io::Result<Arc<OwnedFd>> {
+        let open = match self.slot.get() {
+            Some(open) => open,
+            None => {
+                let group = Arc::new(self.open_group()?);
+                let opened = Open { group, boxes: [const { OnceLock::new() }; 5] };
+                self.host.kept.keep(&self.slot, opened)
+            }
         };
-        &self.boxes[at]
+        let held = &open.boxes[place(b)];
+        if let Some(held) = held.get() {
+            return Ok(Arc::clone(held));
+        }
+        let opened = Arc::new(self.which(b).open(&open.group, b.as_str(), BOX_MODE)?);
+        Ok(Arc::clone(held.get_or_init(|| opened)))
+    }
+
+    /// Returns the box, open. One that is not kept open by now is open for the caller alone.
+    fn lend(&self, b: BoxName) -> rustix::io::Result<Arc<OwnedFd>> {
+        match self.slot.get() {
+            Some(_) => self.at(b),
+            None => self.open_anew(b).map(Arc::new),
+        }
+    }
+
+    /// Opens the box for the caller alone, at its beginning.
+    fn open_anew(&self, b: BoxName) -> rustix::io::Result<OwnedFd> {
+        self.which(b).open(&self.host.ipc, &self.below(b), BOX_MODE)
+    }
+
+    /// The same as [`GroupBoxes::lend`], of the folder above the boxes.
+    fn lend_group(&self) -> rustix::io::Result<Arc<OwnedFd>> {
+        match self.slot.get() {
+            Some(open) => Ok(Arc::clone(&open.group)),
+            None => self.open_group().map(Arc::new),
+        }
+    }
+
+    fn open_group(&self) -> rustix::io::Result<OwnedFd> {
+        self.group.open(&self.host.ipc, self.folder.as_str(), GROUP_MODE)
     }
 }
 
-impl Held {
-    /// Makes and opens a folder in one that only we write to, and sees to its owner and mode.
-    fn make(at: &OwnedFd, name: &str, mode: u32, owner: Option<Owner>) -> rustix::io::Result<Self> {
-        let fd = match dir::make_dir(at, name, mode) {
-            // Its owner (us, if we are not root) took its own rights away.
-            Err(Errno::ACCESS) if FileKind::of(&dir::stat(at, name)?) == FileKind::Directory => {
-                rustix::fs::chmodat(at, name, Mode::from_raw_mode(mode), rustix::fs::AtFlags::empty())?;
-                dir::open_dir(at, name)?
-            }
-            other => other?,
-        };
-        let stat = rustix::fs::fstat(&fd)?;
-        give_to_known(&fd, &stat, owner)?;
-        if stat.st_mode & 0o7777 != mode {
-            rustix::fs::fchmod(&fd, Mode::from_raw_mode(mode))?;
-        }
-        Ok(Self { device: stat.st_dev, inode: stat.st_ino, fd })
-    }
-
-    fn is(&self, stat: &Stat) -> bool {
-        (stat.st_dev, stat.st_ino) == (self.device, self.inode)
+/// Where a box stands in what there is of each.
+fn place(b: BoxName) -> usize {
+    match b {
+        BoxName::Messages => 0,
+        BoxName::Tasks => 1,
+        BoxName::Input => 2,
+        BoxName::Responses => 3,
+        BoxName::State => 4,
     }
 }
 

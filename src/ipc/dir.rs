@@ -139,12 +139,17 @@ const NAMES: usize = 8 << 10;
 /// Calls `visit` with each name but `.` and `..`, in the directory's own order, until it breaks off.
 ///
 /// Opens the directory anew, so that two readers of one held descriptor never share a position.
-pub(super) fn each_name(
-    at: impl AsFd,
+pub(super) fn each_name(at: impl AsFd, visit: impl FnMut(&CStr, FileType) -> ControlFlow<()>) -> Result<()> {
+    each_name_of(open_dir(at, c".")?, visit)
+}
+
+/// The same, from where a descriptor stands that nobody else reads.
+pub(super) fn each_name_of(
+    opened: impl AsFd,
     mut visit: impl FnMut(&CStr, FileType) -> ControlFlow<()>,
 ) -> Result<()> {
     let mut names = [MaybeUninit::uninit(); NAMES];
-    let mut names = RawDir::new(open_dir(at, c".")?, &mut names);
+    let mut names = RawDir::new(opened, &mut names);
     while let Some(entry) = names.next() {
         let entry = match entry {
             Err(Errno::INTR) => continue,

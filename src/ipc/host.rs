@@ -26,6 +26,7 @@ use rustix::{
 };
 
 use super::{
+    boxes::Kept,
     dir,
     names::{in_hand, of_another_life, on_its_way, without_hand},
     world::World,
@@ -47,6 +48,8 @@ pub struct HostDirs {
     pub(super) dead: OwnedFd,
     tmp: OwnedFd,
     pub(super) trash: OwnedFd,
+    /// The groups whose boxes are open.
+    pub(super) kept: Kept,
     next: AtomicU64,
     /// Whether files go from one folder to another by links. Otherwise they are renamed.
     links: bool,
@@ -80,6 +83,7 @@ impl HostDirs {
             dead: make("dead", 0o700)?,
             tmp,
             trash,
+            kept: Kept::new(),
             next: AtomicU64::new(1),
             links,
             discarded: AtomicBool::new(false),

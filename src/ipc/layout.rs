@@ -21,31 +21,82 @@ use super::{
     inside::{InsideError, read_inside},
     world::World,
 };
+use crate::domain::host::folders::There;
 
 /// The largest `groups/_template/CLAUDE.md`, bytes.
 const TEMPLATE_LIMIT: u64 = 1 << 20;
 const MEMORY: &str = "CLAUDE.md";
 /// The memory while it is written.
 const BUILDING: &str = ".CLAUDE.md.new";
+/// The template while it is made.
+const TEMPLATE_BUILDING: &str = "._template.new";
 /// Held while a group is laid out: an operation and the loop that hears of its group may be at it at the same time.
 /// Another process never is, as this one has the root's lock.
 static LAYING_OUT: Mutex<()> = Mutex::new(());
 
-/// Returns those of `groups` whose folders were not made, or only begun: there is nothing in them.
-#[must_use]
-pub fn not_laid_out(root: &Path, groups: Vec<Folder>) -> Vec<Folder> {
+/// Returns what stands at the place of a group's folder. A link there is its owner's, and is followed.
+///
+/// # Errors
+/// [`World`] when it can't be looked at.
+pub fn look_at_folder(root: &Path, group: &Folder) -> Result<There, World> {
+    let path = root.join("groups").join(group.as_str());
+    let looking = |e: Errno| World::new("looking at", path.display().to_string(), e);
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let Ok(held) = rustix::fs::open(root.join("groups"), flags, Mode::empty()) else { return groups };
-    let is_laid_out = |group: &Folder| {
-        let Ok(folder) = dir::open_dir(&held, group.as_str()) else { return false };
-        let mut found = false;
-        let looked = dir::each_name(&folder, |name, _| {
-            found = dir::os(name) != BUILDING;
-            if found { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-        });
-        looked.is_ok() && found
+    let folder = match rustix::fs::open(&path, flags, Mode::empty()) {
+        Ok(folder) => folder,
+        Err(Errno::NOENT) => return Ok(There::Missing),
+        Err(Errno::NOTDIR | Errno::LOOP) => return Ok(There::NoFolder),
+        Err(error) => return Err(looking(error)),
     };
-    groups.into_iter().filter(|group| !is_laid_out(group)).collect()
+    let mut there = There::Empty;
+    dir::each_name_of(&folder, |name, _| {
+        if dir::os(name) == BUILDING {
+            return ControlFlow::Continue(());
+        }
+        there = There::HasFiles;
+        ControlFlow::Break(())
+    })
+    .map_err(looking)?;
+    Ok(there)
+}
+
+/// What a new root's groups begin with, by name in `groups/_template`.
+const TEMPLATE: [(&str, &str); 2] = [
+    ("README.md", include_str!("../../groups/_template/README.md")),
+    (MEMORY, include_str!("../../groups/_template/CLAUDE.md")),
+];
+
+/// Makes `groups/_template` with its files. One that is there stays as it is, with files or without.
+///
+/// # Errors
+/// [`World`] when something can't be made.
+pub fn lay_out_template(root: &Path) -> Result<(), World> {
+    let groups = root.join("groups");
+    let making = |e: Errno| World::new("making", groups.join("_template").display().to_string(), e);
+    make_groups(&groups).map_err(making)?;
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let held = rustix::fs::open(&groups, flags, Mode::empty()).map_err(making)?;
+    if dir::stat(&held, "_template").is_ok() {
+        return Ok(());
+    }
+    // It gets its name once it is whole.
+    let building = dir::make_dir(&held, TEMPLATE_BUILDING, 0o700).map_err(making)?;
+    for (name, text) in TEMPLATE {
+        dir::unlink(&building, name).map_err(making)?;
+        let mut file = dir::create_new(&building, name, Mode::from_raw_mode(0o644)).map_err(making)?;
+        file.write_all(text.as_bytes()).map_err(|e| World::new("writing", name, e))?;
+    }
+    match dir::rename_new(&held, TEMPLATE_BUILDING, &held, "_template") {
+        Ok(()) | Err(Errno::EXIST) => Ok(()),
+        Err(error) => Err(making(error)),
+    }
+}
+
+fn make_groups(groups: &Path) -> rustix::io::Result<()> {
+    match rustix::fs::mkdir(groups, Mode::from_raw_mode(0o700)) {
+        Ok(()) | Err(Errno::EXIST) => Ok(()),
+        Err(error) => Err(error),
+    }
 }
 
 /// Makes a group's folder, with `groups/_template/CLAUDE.md` where there is one, both `owner`'s. What is there already
@@ -59,10 +110,8 @@ pub fn lay_out_group(root: &Path, group: &Folder, owner: Option<Owner>) -> Resul
     let path = groups.join(group.as_str());
     let making = |e: Errno| World::new("making", path.display().to_string(), e);
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    match rustix::fs::mkdir(&groups, Mode::from_raw_mode(0o700)) {
-        Ok(()) | Err(Errno::EXIST) => {}
-        Err(e) => return Err(making(e)),
-    }
+    make_groups(&groups).map_err(making)?;
+    lay_out_template(root)?;
     let held = rustix::fs::open(&groups, flags, Mode::empty()).map_err(making)?;
     let folder = dir::make_dir(&held, group.as_str(), 0o700).map_err(making)?;
     give_to(&folder, owner).map_err(making)?;
@@ -91,16 +140,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_group_is_laid_out_once_there_is_something_in_its_folder_but_a_memory_in_the_making() {
+    fn a_folder_has_files_once_there_is_something_in_it_but_a_memory_in_the_making() {
         let root = tempfile::tempdir().unwrap();
-        let groups = || ["none", "empty", "begun", "made"].map(|name| Folder::parse(name).unwrap()).to_vec();
-        assert_eq!(not_laid_out(root.path(), groups()), groups());
+        let look = |name: &str| look_at_folder(root.path(), &Folder::parse(name).unwrap()).unwrap();
+        let groups = root.path().join("groups");
+        assert_eq!(look("none"), There::Missing);
         for name in ["empty", "begun", "made"] {
-            std::fs::create_dir_all(root.path().join("groups").join(name)).unwrap();
+            std::fs::create_dir_all(groups.join(name)).unwrap();
         }
-        std::fs::write(root.path().join("groups/begun").join(BUILDING), "").unwrap();
-        std::fs::write(root.path().join("groups/made").join("x"), "").unwrap();
-        assert_eq!(not_laid_out(root.path(), groups()), &groups()[..3]);
+        std::fs::write(groups.join("begun").join(BUILDING), "").unwrap();
+        std::fs::write(groups.join("made").join("x"), "").unwrap();
+        std::fs::write(groups.join("file"), "").unwrap();
+        std::os::unix::fs::symlink("made", groups.join("linked")).unwrap();
+        std::os::unix::fs::symlink("nowhere", groups.join("dangling")).unwrap();
+        let looked = ["none", "empty", "begun", "made", "file", "linked", "dangling"].map(look);
+        use There::{Empty, HasFiles, Missing, NoFolder};
+        assert_eq!(looked, [Missing, Empty, Empty, HasFiles, NoFolder, HasFiles, Missing]);
     }
 
     #[test]

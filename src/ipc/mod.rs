@@ -13,6 +13,7 @@ mod old;
 mod own;
 pub mod peek;
 pub mod post;
+mod replies;
 mod skills;
 mod transcript;
 mod trash;
@@ -28,7 +29,7 @@ pub use boxes::{
 pub use host::{HostDirs, Owner, sync_all};
 pub use inside::{Inside, InsideError, InsideStamp, file_inside, is_only_name, read_inside, stamp_inside};
 pub use kernel::Writer;
-pub use layout::{lay_out_group, not_laid_out};
+pub use layout::{lay_out_group, lay_out_template, look_at_folder};
 pub use left::LeftBox;
 pub use mailbox::{
     COMMAND_LIMIT, Claimed, Claims, DONE_FILES, HEAD, LeftOver, Origin, OriginKind, Read, ReadError, Source,
@@ -37,6 +38,7 @@ pub use mailbox::{
 pub use names::{BoxName, CommandBox, FileKind, display_name};
 pub use old::{Looked, OldFile, Removed, old_files, remove_old};
 pub use own::give_folder;
+pub use replies::{remove_replies, replies};
 pub use transcript::transcript_lines;
 pub use trash::Swept;
 pub use tree::{Met, each_below};

@@ -29,6 +29,12 @@ impl World {
         )
     }
 
+    /// Whether as many files are open as may be.
+    #[must_use]
+    pub fn is_of_open_files(&self) -> bool {
+        matches!(Errno::from_io_error(&self.source), Some(Errno::MFILE | Errno::NFILE))
+    }
+
     pub(super) fn new(doing: &'static str, what: impl Into<String>, errno: impl Into<io::Error>) -> Self {
         Self { doing, what: what.into(), source: errno.into() }
     }

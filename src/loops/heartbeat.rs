@@ -83,12 +83,16 @@ pub async fn run(heartbeats: Heartbeats, stop: CancellationToken) {
             if !is_new || stop.is_cancelled() {
                 continue;
             }
+            // What it says is not known before the folder is back.
+            if stamp.is_none() && heartbeats.is_lost(&group).await {
+                continue;
+            }
             // A change that follows at once may not be seen by the stamp.
             let fresh = stamp.is_some_and(|stamp| {
                 clock::now().0.abs_diff(stamp.changed_ms()) < SAME_STAMP_MS.unsigned_abs()
             });
             let told = seen.remove(&group).map(|seen: Seen| seen.told).unwrap_or_default();
-            let now = match heartbeats.take_in(&group).await {
+            let now = match heartbeats.take_in(&group, stamp.is_some()).await {
                 Ok(faults) => {
                     for fault in faults.iter().filter(|fault| !told.contains(fault)) {
                         tell(&group, fault);
@@ -131,9 +135,15 @@ impl Heartbeats {
         spawn_blocking(look).await.unwrap_or_default()
     }
 
+    /// Whether a group has lost its folder, and the file with it.
+    async fn is_lost(&self, group: &Folder) -> bool {
+        let (root, store, group) = (self.root.clone(), self.store.clone(), group.clone());
+        spawn_blocking(move || super::lost::is_lost(&root, &store, &group)).await.unwrap_or(true)
+    }
+
     /// Reads a group's file, and stores what it says; returns its faults. What can't be read leaves the tasks as
     /// they are.
-    async fn take_in(&self, group: &Folder) -> Result<Vec<Fault>> {
+    async fn take_in(&self, group: &Folder, is_there: bool) -> Result<Vec<Fault>> {
         let clock = self.store.zone_of(group, &self.config.now().zones).await?;
         let (path, now) = (folder(&self.root, group), clock::now());
         let of_zone = clock.zone.clone();
@@ -148,6 +158,9 @@ impl Heartbeats {
         failpoint::reach("heartbeat.read");
         let set = self.store.set_heartbeat(group.clone(), read.tasks, clock, now).await?;
         failpoint::reach("heartbeat.stored");
+        if is_there && matches!(self.store.folder_had_files(group), Ok(false)) {
+            super::lost::note_files(&self.store, group, true).await;
+        }
         if set.changed > 0 {
             tracing::info!(%group, changed = set.changed, "the tasks of {FILE} were taken in");
         }

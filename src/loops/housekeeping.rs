@@ -31,9 +31,9 @@ use crate::{
         disk::A_NAME,
         errors::chain,
         housekeeping::{Aged, Bounds, GroupDisk, outlived},
-        prune::pause,
+        prune::{DAY_MS, pause},
     },
-    ipc::{Gap, OldFile, Removed, Weight, World, old_files, remove_old, weigh},
+    ipc::{self, Gap, OldFile, Removed, Weight, World, old_files, remove_old, weigh},
     root,
     store::{FilesOfRun, Needed, Store, StoreError},
     system::{clock, failpoint},
@@ -42,6 +42,8 @@ use crate::{
 /// How many names of a group's `.claude` are looked at at a time, and how often in one pass.
 const NAMES: usize = 100_000;
 const ROUNDS: usize = 20;
+/// How many names of a group's replies are looked at.
+const REPLIES: usize = 10_000;
 /// How many files, or runs, are removed in one step.
 const STEP: usize = 250;
 /// How many names of each of a group's folders are weighed.
@@ -99,13 +101,33 @@ pub async fn housekeep(
     let mut kept = Housekept::default();
     let (runs, bytes) = runs(store, root, bounds.runs(), now, (how, elsewhere)).await?;
     (kept.runs, kept.run_bytes) = (runs, bytes);
+    let groups = store.groups().await?;
+    if how != How::DryRun {
+        for group in &groups {
+            replies(store, root, &group.folder, now).await?;
+        }
+    }
     if bounds.sessions().are_none() {
         return Ok(kept);
     }
-    for group in store.groups().await? {
+    for group in groups {
         kept.sessions += sessions(store, root, group.folder, bounds.sessions(), now, how).await?;
     }
     Ok(kept)
+}
+
+/// Removes replies to commands of no run that are a day old. Others go when a run of their group begins.
+async fn replies(store: &Store, root: &Path, group: &Folder, now: Time) -> Result<(), PruneError> {
+    let (store, data, group) = (store.clone(), root.join("data"), group.clone());
+    let done = blocking(move || {
+        let ids = ipc::replies(&data, &group, REPLIES)?;
+        let outlived = store.outlived_requests(&group, &ids, now.plus_ms(-DAY_MS))?;
+        Ok(ipc::remove_replies(&data, &group, &outlived).map_err(|error| (group, error)))
+    });
+    if let Err((group, error)) = done.await? {
+        tracing::warn!(%group, error = %chain(&error), "old replies can't be removed");
+    }
+    Ok(())
 }
 
 /// Removes files of runs; returns of how many, and their bytes.

@@ -362,6 +362,11 @@ impl Keeper for Arc<Keeping> {
         let _ = self.lanes.send(Event::CloseAsked { group: group.clone() });
     }
 
+    fn has_its_folder(&self, group: &Folder) {
+        self.machine.lost().remove(group);
+        let _ = self.lanes.send(Event::Release { group: group.clone(), reason: Holding::Folder });
+    }
+
     fn stop_run(&self, group: &Folder, run: i64) {
         let _ = self.lanes.send(Event::StopAsked { group: group.clone(), run });
     }

@@ -25,6 +25,7 @@
 //! | `problems` | a minute, or the end of some work | looks for problems that a person has to fix, and logs them |
 //! | `metrics`, no loop | somebody who asks | gathers figures for Prometheus |
 //! | `starts`, no loop | the start | notes what it takes in, so that the third that dies over a group sets it aside |
+//! | `lost`, no loop | the start, launches | holds groups that have lost their folder |
 //! | `reconcile`, `disk` | the start, the engine, the disk | adopts or ends what an earlier daemon left, holds launches back, stops who fills the disk |
 
 use ipc_handlers::Folder;
@@ -39,7 +40,9 @@ pub use ipc::Mailboxes;
 pub use keeper::{Keeping, Reread, finish_removals, finish_removals_later};
 pub use problems::Problems;
 pub use run::Runs;
-pub use shared::{Allowances, Boxes, EndsHow, Held, Machine, Obstacle, Sight, Sights, Trouble, Troubles};
+pub use shared::{
+    Allowances, Blind, Boxes, EndsHow, Held, Machine, Obstacle, Sight, Sights, Trouble, Troubles,
+};
 pub use snapshots::Snapshots;
 
 pub mod amends;
@@ -54,6 +57,7 @@ pub mod heartbeat;
 pub mod housekeeping;
 pub mod ipc;
 mod keeper;
+pub mod lost;
 pub mod media;
 pub mod metrics;
 pub mod problems;

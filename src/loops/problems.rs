@@ -11,7 +11,7 @@ use std::{
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::{Machine, Obstacle};
+use super::{Blind, Machine, Obstacle};
 use crate::{
     config::{Config, Live, Standing},
     domain::{
@@ -180,9 +180,13 @@ pub async fn gather(view: &View<'_>) -> Vec<Problem> {
         rows::ledger(store, &mut found);
         found.extend(count(store, clock::now()).await.1);
     }
-    machine::open_files(view, groups.len(), &mut found);
     let unwatched = view.daemon.map(|daemon| daemon.machine.unwatched().clone()).unwrap_or_default();
-    found.extend(unwatched.into_values().map(|why| Problem::Unwatched { why }));
+    let unserved = unwatched.values().filter(|why| **why == Blind::NoFiles).count();
+    machine::open_files(view, groups.len(), unserved, &mut found);
+    found.extend(unwatched.into_values().filter_map(|why| match why {
+        Blind::NoFiles => None,
+        Blind::Why(why) => Some(Problem::Unwatched { why }),
+    }));
     let remains = view.daemon.map(|daemon| daemon.machine.remains().clone()).unwrap_or_default();
     found.extend(remains.into_iter().map(|(group, why)| Problem::Remains { group, why }));
     found.extend(view.daemon.map(|daemon| daemon.machine.troubles.problems()).unwrap_or_default());

@@ -24,6 +24,7 @@ use tokio::{sync::mpsc, task::JoinSet};
 use super::{
     Held, Obstacle, Runs, disk,
     dispatch::Adoption,
+    lost,
     run::{self, NEVER_STARTED, STALE},
     starts::What,
 };
@@ -307,6 +308,7 @@ pub async fn run(
     });
     let mut disk = disk::Watched::default();
     loop {
+        lost::look_again(&runs).await;
         let mut obstacle = match disk.look(&ground).await {
             Space::Enough => engine_away(&runs).await.map(Obstacle::Engine),
             Space::Low { .. } | Space::Short { .. } => {

@@ -124,6 +124,8 @@ impl Keeper for Alone<'_> {
 
     fn relaunch(&self, _: &Folder) {}
 
+    fn has_its_folder(&self, _: &Folder) {}
+
     fn stop_run(&self, _: &Folder, _: i64) {}
 
     fn keep_out(&self, _: &Folder) -> Result<(), OpError> {

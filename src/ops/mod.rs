@@ -115,6 +115,9 @@ pub trait Keeper: Send + Sync {
     /// Asks a group's live run to leave: its next one needs other settings than this one has.
     fn relaunch(&self, group: &Folder);
 
+    /// Tells that a group that had lost its folder has one again.
+    fn has_its_folder(&self, group: &Folder);
+
     /// Tells that a person wants a group's run of this number ended; how is on its row.
     fn stop_run(&self, group: &Folder, run: i64);
 
@@ -265,6 +268,10 @@ operations! {
     GroupsSet = "groups.set": groups::set::Args, by [];
     /// Has a group's run finish its work and leave: the next message starts a new container.
     GroupsRestart = "groups.restart": groups::restart::Args, by [Page, Token];
+    /// Gives a group that has lost its folder the one of a backup.
+    GroupsRestore = "groups.restore": groups::restore::Args, by [];
+    /// Gives a group that has lost its folder a new one, from the template.
+    GroupsRenew = "groups.renew": groups::renew::Args, by [];
     /// Removes a group with its mailbox, once its run has left and its commands are settled.
     GroupsRemove = "groups.remove": groups::remove::Args, by [];
     /// Lets a group reach a host outside, from now on.

@@ -78,6 +78,7 @@ const MIGRATIONS: &[(&str, &str)] = &[
     ("0098_leaving", include_str!("../../migrations/0098_leaving.sql")),
     ("0099_origin_order", include_str!("../../migrations/0099_origin_order.sql")),
     ("0102_web_tokens", include_str!("../../migrations/0102_web_tokens.sql")),
+    ("0105_lost_and_kept", include_str!("../../migrations/0105_lost_and_kept.sql")),
     ("0107_lines_and_origins", include_str!("../../migrations/0107_lines_and_origins.sql")),
 ];
 
@@ -854,6 +855,23 @@ mod tests {
             let odd = "INSERT INTO web_tokens (name, purpose, digest, made_by, made_at) VALUES ('t', ?1, ?2, 'me', 1)";
             assert!(connection.execute(odd, rusqlite::params![purpose, digest]).is_err(), "{purpose}");
         }
+    }
+
+    #[test]
+    fn of_no_folder_of_an_older_store_it_is_known_whether_it_had_files() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("g2.sqlite");
+        let mut connection = Connection::open(&path).unwrap();
+        apply_before(&connection, "_lost_and_kept");
+        let group = "INSERT INTO groups (folder, name, trigger, created_at) VALUES ('a', 'A', '@A', 0);";
+        connection.execute_batch(group).unwrap();
+        migrate(&mut connection, &path).unwrap();
+        let filled = |c: &Connection| -> i64 {
+            c.query_row("SELECT count(*) FROM filled_folders", [], |r| r.get(0)).unwrap()
+        };
+        assert_eq!(filled(&connection), 0);
+        connection.execute_batch("INSERT INTO filled_folders VALUES ('a'); DELETE FROM groups;").unwrap();
+        assert_eq!(filled(&connection), 0, "it goes with its group");
     }
 
     #[test]

@@ -214,10 +214,12 @@ impl StoreError {
 /// A result of the store.
 pub type Result<T> = std::result::Result<T, StoreError>;
 
-/// Bounds of each group in the store.
+/// Bounds of what groups have in the store, and of their number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
     pub tasks: TaskLimits,
+    /// A group is made while there are fewer.
+    pub groups: usize,
     /// How many bytes of long replies are kept for callers that ask again.
     pub replies: u64,
     /// From how many bytes on a group can store nothing more.
@@ -231,6 +233,7 @@ impl Bounds {
     /// No bounds.
     pub const NONE: Self = Self {
         tasks: TaskLimits::NONE,
+        groups: usize::MAX,
         replies: u64::MAX,
         stored: u64::MAX,
         media: MediaLimits::NONE,

@@ -79,7 +79,7 @@ const NOT_HOT: [(&str, &[&str]); 15] = [
     ("a restore, of a store that nobody serves", &["rehearse_start"]),
     ("the end of a daemon, or of one change without one", &["empty_log"]),
     ("a service manager's watchdog: a row by its primary key", &["beat"]),
-    ("the start", &["open", "meta", "upgrade", "set_meta", "clocks_changed", "budget_rows"]),
+    ("the start, and `status`", &["open", "meta", "upgrade", "set_meta", "clocks_changed", "budget_rows", "filled_folders"]),
     ("the clocks, when they change", &["note_clocks", "read_clocks"]),
     ("a change of HEARTBEAT.md, at most one in some seconds; and the start", &["set_heartbeat", "groups_with_heartbeat"]),
     ("the sweep of files at the start and each hour, a row of an index each; `doctor`", &["has_file", "media_bytes"]),
@@ -87,6 +87,7 @@ const NOT_HOT: [(&str, &[&str]); 15] = [
     ("pruning, beside everybody else; its plans are looked at in prune/tests.rs", &[
         "history", "newest", "next_history", "remove_history", "dropped_until", "remove_dropped", "marks_until", "remove_marks", "slots_until", "remove_slots", "audit_until", "remove_audit", "runs_gone", "was_given", "size",
         "needed_sessions", "runs_with_files", "runs_without_files", "bytes_of_runs", "weighed", "largest_groups",
+        "outlived_requests",
     ]),
     ("a part of the daemon that tells main something, such as the watch over the disk", &["tell", "chat_of_main"]),
     ("a person at the operator's page; its plans are looked at in views/page/tests.rs", &[
@@ -107,7 +108,7 @@ const NOT_HOT: [(&str, &[&str]); 15] = [
 /// The walks from end to end that a plan may have: a part of the statement, the beginning of the step, and why the walk is
 /// short.
 #[rustfmt::skip]
-const SHORT: [(&str, &str, &str); 40] = [
+const SHORT: [(&str, &str, &str); 42] = [
     ("", "SCAN CONSTANT ROW", "one row"),
     ("", "SCAN (subquery", "its own rows; where they come from is a step of its own"),
     ("", "SCAN sqlite_sequence", "a row a table"),
@@ -139,6 +140,7 @@ const SHORT: [(&str, &str, &str); 40] = [
     ("FROM approvals INDEXED BY approvals_open_by_end", "SCAN approvals USING INDEX", "the questions that are open"),
     ("FROM approvals WHERE state = 'pending'", "SCAN approvals USING COVERING INDEX approvals_open_by_row", "the questions that are open, of which there are few"),
     ("FROM groups LIMIT 2", "SCAN groups", "two rows"),
+    ("SELECT count(*) FROM groups", "SCAN groups USING COVERING INDEX", "the groups, where a new one is made"),
     ("SELECT folder, name, is_main FROM groups ORDER BY folder", "SCAN groups", "the groups, named on a card, once a question"),
     ("SELECT folder, name FROM groups ORDER BY folder", "SCAN groups", "the groups, where a new one is made"),
     ("FROM roles r", "SCAN r", "who may decide, once a question and for `status`"),

@@ -18,7 +18,7 @@ use crate::store::{
     crossing::said::says_no_more,
     migrate,
     talk::{groups::zone_of, restored::WHY},
-    work::slots,
+    work::{folders::forget_folders, slots},
 };
 
 /// The error of a run, and of a text, that a restore ends.
@@ -102,6 +102,8 @@ pub fn settle_restored(path: &Path, zones: &Zones, now: Time) -> Result<HeldBack
     // One that was ended since the backup was made would be let in again.
     transaction.execute("DELETE FROM web_sessions", [])?;
     transaction.execute("DELETE FROM web_tokens", [])?;
+    // A folder that had no files may be missing in the backup.
+    forget_folders(&transaction)?;
     // It is another instance, wherever it lies, and adopts nothing.
     transaction.execute("DELETE FROM meta WHERE key IN ('instance', 'place')", [])?;
     transaction.execute(

@@ -33,6 +33,7 @@
 //! | `op.group_cleared` | what an earlier group of a name has left is gone, the new one has no row |
 //! | `op.group_stored` | a group's row is committed, it has no folder and no boxes |
 //! | `op.group_laid_out` | it has its folder, and no boxes |
+//! | `op.folder_given_up` | a group's lost folder is given up, the new one is not made |
 //! | `op.group_emptied` | the run of a group that is removed has left, and its commands are settled |
 //! | `op.group_removed` | its rows are gone, its mailbox is there, and its name is taken |
 //! | `op.group_put_away` | its mailbox is gone, too, and its name is taken |
@@ -97,6 +98,8 @@
 //! | `restore.moved` | everything but `data/` has its place |
 //! | `restore.placed` | `data/` has its place, the folder in which it was made is there |
 //! | `store.beat` | what shows that changes are stored is written, not committed |
+//! | `restore.folder_unpacked` | a group's lost folder is out of a backup, not at its place |
+//! | `restore.folder_placed` | it is at its place, the group does not go on yet |
 //! | `store.copied` | a copy of an older store is made and checked, and has no name |
 //! | `store.migrated` | one migration is committed |
 //! | `run.ended` | the run's end is committed, its container not removed |

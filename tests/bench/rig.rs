@@ -57,7 +57,7 @@ pub(crate) struct Root {
 impl Root {
     pub(crate) fn new(groups: usize) -> Self {
         Self::with(
-            "[sandbox]\nkind = \"process\"\n[limits]\nmin_free_mib = 1\ncommands_per_minute = 4294967295\nmessages_per_minute = 4294967295\ncommands_mib_per_minute = 4095\narchives = 1000000\ntasks = 1000000\ntasks_mib = 100000\n[media]\nchat_mib_per_hour = 100000\nstore_mib = 100000\n",
+            "[sandbox]\nkind = \"process\"\n[limits]\nmin_free_mib = 1\ncommands_per_minute = 4294967295\nmessages_per_minute = 4294967295\ncommands_mib_per_minute = 4095\narchives = 1000000\ngroups = 100000\ntasks = 1000000\ntasks_mib = 100000\n[media]\nchat_mib_per_hour = 100000\nstore_mib = 100000\n",
             groups,
         )
     }

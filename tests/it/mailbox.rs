@@ -3,9 +3,11 @@
 mod bad_input;
 mod changes;
 mod commands;
+mod descriptors;
 mod groups;
 mod limits;
 mod lost;
 mod order;
+mod replies;
 mod sessions;
 mod unwatched;

@@ -7,6 +7,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
 
 mod live;
+mod lost;
 mod private;
 mod reached;
 mod replaced;

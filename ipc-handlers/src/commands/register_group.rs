@@ -103,6 +103,13 @@ impl RegisterGroup {
                 "choose another folder; the user can wire a chat to the main group with `g2 wirings add`",
             ));
         }
+        if facts.group.is_none() && facts.groups.count >= facts.groups.most {
+            return Err(Refusal::new(
+                Code::TooLarge,
+                format!("there are {} groups, and at most {} may be", facts.groups.count, facts.groups.most),
+                "give the folder of a group that there is, and it answers in this chat too; the user removes groups with `g2 groups remove`, or raises limits.groups",
+            ));
+        }
         let (engage_mode, engage_pattern, ignored) = self.engages();
         Ok(vec![Effect::RegisterGroup(Registration {
             folder: self.folder.clone(),
@@ -176,7 +183,10 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::commands::testing::{ask, caller, refused};
+    use crate::{
+        commands::testing::{ask, caller, facts, refused},
+        facts::GroupCount,
+    };
 
     fn register() -> Value {
         json!({"type": "register_group", "jid": "tg:-300", "name": "Team", "folder": "team", "trigger": "@Bot"})
@@ -227,6 +237,26 @@ mod tests {
         assert_eq!(refused(&caller("main"), &with("folder", "boss")), Code::NotAuthorized);
         // A field that would give privilege means nothing.
         assert_eq!(registration(&with("isMain", true)), registration(&register()));
+    }
+
+    #[test]
+    fn above_the_bound_no_group_is_made_and_one_that_there_is_is_changed() {
+        let main = caller("main");
+        let decide = |json: &Value, count| {
+            let command = crate::parse(json.to_string().as_bytes()).unwrap().command;
+            let facts = Facts { groups: GroupCount { count, most: 4 }, ..facts(&main, &command) };
+            crate::decide(&main, &command, &facts)
+        };
+        assert!(decide(&register(), 3).is_ok());
+        for count in [4, 5] {
+            let refusal = decide(&register(), count).unwrap_err();
+            assert_eq!(refusal.code, Code::TooLarge);
+            assert!(
+                refusal.message.contains("at most 4") && refusal.hint.contains("limits.groups"),
+                "{refusal:?}"
+            );
+            assert!(decide(&with("folder", "family"), count).is_ok());
+        }
     }
 
     #[test]

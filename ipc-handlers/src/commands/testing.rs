@@ -5,7 +5,7 @@ use jiff::tz::TimeZoneDatabase;
 use crate::{
     Caller, Code, Command, Effect, Facts, Folder, Refusal, RunSeat, ScheduleKind, Scope, TaskStatus, Time,
     effect::CatchUp,
-    facts::{ArchiveFacts, ChatFacts, GroupFacts, TaskFacts},
+    facts::{ArchiveFacts, ChatFacts, GroupCount, GroupFacts, TaskFacts},
 };
 
 /// 2026-03-01 12:00 UTC, a Sunday; 07:00 in New York.
@@ -83,6 +83,7 @@ pub(crate) fn facts(caller: &Caller, command: &Command) -> Facts {
             .folder
             .filter(|f| ["main", "boss", "family", "solo"].contains(&f.as_str()))
             .map(|f| GroupFacts { is_main: ["main", "boss"].contains(&f.as_str()), folder: f }),
+        groups: GroupCount { count: 4, most: 10 },
         archive,
     }
 }

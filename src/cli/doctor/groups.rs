@@ -1,6 +1,8 @@
 //! The groups: one main, each with its folder and its boxes, wired to something by rules that work.
 
-use std::{os::unix::fs::MetadataExt as _, path::Path};
+use std::{collections::BTreeSet, os::unix::fs::MetadataExt as _, path::Path};
+
+use ipc_handlers::Folder;
 
 use super::{
     Subject,
@@ -25,7 +27,7 @@ pub(super) fn check(subject: &Subject) -> Vec<Row> {
     let Some(store) = &subject.store else { return Vec::new() };
     let mut rows: Vec<Row> = main_group(&subject.groups).into_iter().collect();
     rows.retain(|row| !subject.has_problem(&row.check));
-    rows.extend(folders(&subject.root, &subject.groups));
+    rows.extend(folders(&subject.root, &subject.groups, &store.filled_folders().unwrap_or_default()));
     rows.extend(boxes(subject));
     rows.extend(archives(subject, store));
     rows.extend(media(subject, store));
@@ -46,9 +48,11 @@ fn main_group(groups: &[Group]) -> Option<Row> {
     Some(Row::ok("main_group", format!("{} is the main group", main.folder)))
 }
 
-fn folders(root: &Path, groups: &[Group]) -> Vec<Row> {
+fn folders(root: &Path, groups: &[Group], filled: &BTreeSet<Folder>) -> Vec<Row> {
     let bad = groups
         .iter()
+        // One that was lost is a problem of the list.
+        .filter(|group| !filled.contains(&group.folder))
         .filter_map(|group| {
             let path = root.join("groups").join(group.folder.as_str());
             let shown = path.display();
@@ -56,8 +60,8 @@ fn folders(root: &Path, groups: &[Group]) -> Vec<Row> {
                 Err(_) => Some(
                     Row::warn(
                         "group_folder",
-                        format!("{shown} is missing: group {} has lost its memory", group.folder),
-                        format!("restore it; otherwise the next run makes an empty folder (`mkdir {shown}`)"),
+                        format!("{shown} is missing, the folder of group {}", group.folder),
+                        format!("the next run makes an empty folder (`mkdir {shown}`)"),
                     )
                     .mended_by(Mend::MakeFolder(group.folder.clone())),
                 ),

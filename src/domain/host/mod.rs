@@ -8,6 +8,7 @@ pub mod disk;
 pub mod elf;
 pub mod errors;
 pub mod feed;
+pub mod folders;
 pub mod held_back;
 pub mod housekeeping;
 pub mod image;

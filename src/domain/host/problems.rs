@@ -142,8 +142,8 @@ pub enum Problem {
     Disk { path: String, free: u64, wanted: u64, stopped: Vec<Folder> },
     /// Too few inodes are free under `path`.
     Inodes { path: String, free: u64, all: u64 },
-    /// More open files are needed than the hard limit.
-    OpenFiles { groups: usize, runs: u64, wanted: u64, limit: u64 },
+    /// More open files are needed than the hard limit, or the boxes of `unserved` groups can't be opened for it.
+    OpenFiles { groups: usize, runs: u64, wanted: u64, limit: u64, unserved: usize },
     /// The container engine can't be used.
     Engine { why: String },
     /// The image of these groups does not exist.
@@ -162,6 +162,8 @@ pub enum Problem {
     MountList { why: String },
     /// The number of main groups is not 1.
     MainGroups { folders: Vec<Folder> },
+    /// A group's folder had files, and is missing or empty.
+    FolderLost { group: Folder, path: String },
     /// A file lies where a group's folder belongs.
     GroupFolder { group: Folder, path: String },
     /// The sender list can't be read, so only owners are heard.

@@ -80,7 +80,7 @@ impl GroupBoxes {
 
     /// Gives a file of a box the project that claimed ones have.
     fn set_back_file(&self, b: CommandBox, name: &OsStr) -> rustix::io::Result<()> {
-        let held = &self.held(b.name()).fd;
+        let held = &*self.at(b.name())?;
         // Looked at first, as opening a device or a FIFO can itself do something.
         if FileKind::of(&dir::stat(held, name)?) != FileKind::File {
             return Ok(());
@@ -97,11 +97,11 @@ impl GroupBoxes {
         name: &OsStr,
         claims: &Claims,
     ) -> Result<Claimed, ClaimError> {
-        let held = &self.held(b.name()).fd;
         if !is_one_component(name) {
             return Err(ClaimError::Gone);
         }
         let world = |doing, e: Errno| World::new(doing, format!("a file of {}/{b}", self.folder), e);
+        let held = &*self.at(b.name()).map_err(|e| world("opening the box of", e))?;
         let written = match dir::stat(held, name) {
             Ok(stat) if FileKind::of(&stat) == FileKind::Directory => return Err(ClaimError::Directory),
             Ok(stat) => changed_at(&stat),

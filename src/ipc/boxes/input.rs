@@ -2,7 +2,12 @@
 //!
 //! The batch's row is the truth about a follow-up; what lies here is evidence, of which only the ids are read.
 
-use std::{collections::BTreeMap, ffi::CStr, ops::ControlFlow, path::Path};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ffi::{CStr, CString},
+    ops::ControlFlow,
+    path::Path,
+};
 
 use rustix::{
     fd::OwnedFd,
@@ -13,7 +18,7 @@ use rustix::{
 use super::GroupBoxes;
 use crate::ipc::{
     dir,
-    names::{BoxName, FileKind, is_batch_id, without_hand},
+    names::{BoxName, FileKind, is_batch_id, is_request_id, without_hand},
     world::World,
 };
 
@@ -25,6 +30,8 @@ const PASSES: usize = 8;
 const FORGET_BUDGET: usize = 2 * MOST;
 /// How many entries are removed from the boxes in one go.
 const EMPTY_BUDGET: usize = 50_000;
+/// How large the replies are together that stay, bytes. A container may have put anything there under their names.
+const KEPT_REPLIES: u64 = 4 << 20;
 
 /// A follow-up that was in `input/` when it was claimed back.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,8 +70,8 @@ impl GroupBoxes {
     /// [`World`] when a folder can't be read or a file can't be moved.
     pub fn claim_back_inputs(&self, dest: &Path) -> Result<Vec<InputLeft>, World> {
         let kept = make_kept(dest).map_err(|e| World::new("making", dest.display().to_string(), e))?;
-        let input = &self.held(BoxName::Input).fd;
         let moving = |e| self.world(BoxName::Input, e);
+        let input = &*self.at(BoxName::Input).map_err(moving)?;
         let mut taken = 0;
         for _ in 0..PASSES {
             let mut names = Vec::new();
@@ -90,14 +97,15 @@ impl GroupBoxes {
     /// Whether a follow-up still lies in `input/`, taken or not. A v1 runner unlinks what it has taken.
     #[must_use]
     pub fn has_input(&self, batch_id: &str) -> bool {
-        let input = &self.held(BoxName::Input).fd;
-        ["json", "claimed"].iter().any(|end| dir::stat(input, format!("{batch_id}.{end}").as_str()).is_ok())
+        let Ok(input) = self.at(BoxName::Input) else { return false };
+        ["json", "claimed"].iter().any(|end| dir::stat(&*input, format!("{batch_id}.{end}").as_str()).is_ok())
     }
 
     /// Whether a follow-up lies in `input/` as it was put there: the runner has not taken it.
     #[must_use]
     pub fn is_unread(&self, batch_id: &str) -> bool {
-        dir::stat(&self.held(BoxName::Input).fd, format!("{batch_id}.json").as_str()).is_ok()
+        let Ok(input) = self.at(BoxName::Input) else { return false };
+        dir::stat(&*input, format!("{batch_id}.json").as_str()).is_ok()
     }
 
     /// Whether the heartbeat changed since the runner took a follow-up. Both stamps are the kernel's own change times,
@@ -105,7 +113,7 @@ impl GroupBoxes {
     #[must_use]
     pub fn has_beaten_since_taken(&self, batch_id: &str) -> bool {
         let changed = |b: BoxName, name: &str| {
-            let stat = dir::stat(&self.held(b).fd, name).ok()?;
+            let stat = dir::stat(&*self.at(b).ok()?, name).ok()?;
             Some((stat.st_ctime, stat.st_ctime_nsec))
         };
         let taken = changed(BoxName::Input, &format!("{batch_id}.claimed"));
@@ -140,21 +148,28 @@ impl GroupBoxes {
 
     /// Empties `input/`, `responses/` and `state/` before a container is created; never call it at an adoption.
     ///
-    /// Files are unlinked, directories moved to the trash whole, so depth does not matter.
+    /// The replies to `kept` requests stay, as far as they are files: those named first, with 4 MiB in all. Files are
+    /// unlinked, directories moved to the trash whole, so depth does not matter.
     ///
     /// # Errors
     /// [`World`] when something can't be removed.
-    pub fn empty_before_create(&self) -> Result<Emptied, World> {
+    pub fn empty_before_create(&self, kept: &[String]) -> Result<Emptied, World> {
+        let stay = self.replies_that_stay(kept).map_err(|e| self.world(BoxName::Responses, e))?;
+        let nothing = BTreeSet::new();
         let mut left = EMPTY_BUDGET;
         for b in [BoxName::Input, BoxName::Responses, BoxName::State] {
-            let tree = &self.held(b).fd;
+            let tree = &*self.at(b).map_err(|e| self.world(b, e))?;
+            let stay = if b == BoxName::Responses { &stay } else { &nothing };
             loop {
-                if self.host.empty_once(tree, &mut left).map_err(|e| self.world(b, e))?.is_break() {
+                if self.host.empty_once_but(tree, &mut left, stay).map_err(|e| self.world(b, e))?.is_break() {
                     return Ok(Emptied::More);
                 }
                 // Reading while removing may skip names.
                 let mut is_empty = true;
-                dir::each_name(tree, |_, _| {
+                dir::each_name(tree, |name, _| {
+                    if stay.contains(name) {
+                        return ControlFlow::Continue(());
+                    }
                     is_empty = false;
                     ControlFlow::Break(())
                 })
@@ -166,6 +181,30 @@ impl GroupBoxes {
             }
         }
         Ok(Emptied::All)
+    }
+
+    /// Returns the names of the replies to these requests that are there and may stay.
+    fn replies_that_stay(&self, kept: &[String]) -> rustix::io::Result<BTreeSet<CString>> {
+        let mut stay = BTreeSet::new();
+        let mut left = KEPT_REPLIES;
+        if kept.is_empty() {
+            return Ok(stay);
+        }
+        let responses = self.at(BoxName::Responses)?;
+        for id in kept.iter().filter(|id| is_request_id(id.as_bytes())) {
+            let Ok(name) = CString::new(format!("{id}.json")) else { continue };
+            let bytes = match dir::stat(&*responses, name.as_c_str()) {
+                Ok(stat) if FileKind::of(&stat) == FileKind::File => {
+                    u64::try_from(stat.st_size).unwrap_or(u64::MAX)
+                }
+                Ok(_) | Err(_) => continue,
+            };
+            if let Some(rest) = left.checked_sub(bytes) {
+                left = rest;
+                stay.insert(name);
+            }
+        }
+        Ok(stay)
     }
 
     /// Moves one follow-up to `kept`; false when it is no file and has to be removed some other way.

@@ -136,18 +136,19 @@ impl GroupBoxes {
                 are_empty = false;
                 ControlFlow::Break(())
             };
-            dir::each_name(&self.held(b.name()).fd, found).map_err(reading)?;
+            let held = self.open_anew(b.name()).map_err(reading)?;
+            dir::each_name_of(&held, found).map_err(reading)?;
         }
         Ok(are_empty)
     }
 
     /// Goes through a box; returns all of a listing but its entries, of which it tells one by one.
     fn look(&self, b: CommandBox, mut tell: impl FnMut(Entry)) -> Result<Listing, World> {
-        let held = &self.held(b.name()).fd;
         let mut found = Listing::default();
         let mut looked_at = 0_usize;
         let reading = |e| World::new("reading", self.path_of(b.name()).display().to_string(), e);
-        dir::each_name(held, |name, _| {
+        let held = &self.open_anew(b.name()).map_err(reading)?;
+        dir::each_name_of(held, |name, _| {
             looked_at += 1;
             if looked_at > LOOKED_AT {
                 found.partial = true;

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 
-use rustix::{fd::OwnedFd, io::Errno};
+use rustix::io::Errno;
 
 use ipc_handlers::wire::CLOSE_FILE;
 
@@ -63,7 +63,7 @@ impl GroupBoxes {
     /// # Errors
     /// [`PutError::World`]; a directory in the way is moved to the trash.
     pub fn ask_close(&self) -> Result<(), PutError> {
-        let input = &self.held(BoxName::Input).fd;
+        let input = &*self.at(BoxName::Input).map_err(|e| self.world(BoxName::Input, e))?;
         match dir::stat(input, CLOSE_FILE) {
             Ok(stat) if FileKind::of(&stat) == FileKind::File => return Ok(()),
             Ok(stat) if FileKind::of(&stat) == FileKind::Directory => {
@@ -80,8 +80,8 @@ impl GroupBoxes {
     /// # Errors
     /// [`World`] when it can't be removed.
     pub fn withdraw_close(&self) -> Result<(), World> {
-        self.host
-            .remove_entry(&self.held(BoxName::Input).fd, c"_close")
+        self.at(BoxName::Input)
+            .and_then(|input| self.host.remove_entry(&input, c"_close"))
             .map_err(|e| self.world(BoxName::Input, e))
     }
 
@@ -108,7 +108,7 @@ impl GroupBoxes {
         if self.snapshot_of_length(name, bytes.len()).is_some_and(|there| will_do(&there)) {
             return Ok(());
         }
-        self.place_built(self.host.build(bytes, None)?, &self.group.fd, name)
+        self.place_built(self.host.build(bytes, None)?, name)
     }
 
     /// Like [`GroupBoxes::write_snapshot`], of what `fill` writes. At most 64 KiB of it are in memory; a longer one replaces
@@ -124,13 +124,13 @@ impl GroupBoxes {
         check_snapshot_name(name)?;
         match self.host.draft(fill)? {
             Draft::Short(bytes) => self.write_snapshot(name, &bytes),
-            Draft::Long(built) => self.place_built(built, &self.group.fd, name),
+            Draft::Long(built) => self.place_built(built, name),
         }
     }
 
     /// Reads the snapshot that is there, if it is a file of this length as we make them.
     fn snapshot_of_length(&self, name: &str, length: usize) -> Option<Vec<u8>> {
-        let at = &self.group.fd;
+        let at = &*self.lend_group().ok()?;
         let stat = dir::stat(at, name).ok()?;
         let is_ours = FileKind::of(&stat) == FileKind::File
             && stat.st_mode & 0o7777 == SHOWN_MODE
@@ -145,8 +145,12 @@ impl GroupBoxes {
     }
 
     fn put(&self, b: BoxName, name: &str, bytes: &[u8]) -> Result<(), PutError> {
-        let at = &self.held(b).fd;
         let mut built = self.host.build(bytes, self.owner())?;
+        let at = match self.at(b) {
+            Ok(at) => at,
+            Err(error) => return self.is_placed(Err(error), name),
+        };
+        let at = &*at;
         let placed = match built.place(at, name) {
             // Its container gave the box a project of its own.
             Err(Errno::XDEV) => self.set_back(b).and_then(|()| built.place(at, name)),
@@ -155,8 +159,8 @@ impl GroupBoxes {
         self.is_placed(placed, name)
     }
 
-    fn place_built(&self, mut built: Built<'_>, at: &OwnedFd, name: &str) -> Result<(), PutError> {
-        let placed = built.place(at, name);
+    fn place_built(&self, mut built: Built<'_>, name: &str) -> Result<(), PutError> {
+        let placed = self.lend_group().and_then(|at| built.place(&at, name));
         self.is_placed(placed, name)
     }
 

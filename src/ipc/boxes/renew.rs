@@ -18,15 +18,22 @@ impl GroupBoxes {
             match self.try_box(b) {
                 Ok(()) => continue,
                 // The disk's fault: a new box would be no better.
-                Err(e @ (Errno::NOSPC | Errno::DQUOT | Errno::ROFS | Errno::IO | Errno::NOMEM)) => {
-                    return Err(failed(e));
-                }
+                Err(
+                    e @ (Errno::NOSPC
+                    | Errno::DQUOT
+                    | Errno::ROFS
+                    | Errno::IO
+                    | Errno::NOMEM
+                    | Errno::MFILE
+                    | Errno::NFILE),
+                ) => return Err(failed(e)),
                 Err(_) => {}
             }
             if self.set_back(b).and_then(|()| self.try_box(b)).is_ok() {
                 continue;
             }
-            match rustix::fs::unlinkat(&self.group.fd, b.as_str(), AtFlags::REMOVEDIR) {
+            let group = self.lend_group().map_err(failed)?;
+            match rustix::fs::unlinkat(&*group, b.as_str(), AtFlags::REMOVEDIR) {
                 Ok(()) => removed.push(b),
                 Err(Errno::NOTEMPTY | Errno::NOENT) => {}
                 Err(e) => return Err(failed(e)),
@@ -36,7 +43,7 @@ impl GroupBoxes {
     }
 
     fn try_box(&self, b: BoxName) -> rustix::io::Result<()> {
-        let at = &self.held(b).fd;
+        let at = &*self.at(b)?;
         let name = on_its_way();
         self.host.build(b"", self.owner()).map_err(|_| Errno::IO)?.place(at, &name)?;
         dir::unlink(at, name.as_str())

@@ -39,7 +39,7 @@ impl GroupBoxes {
     /// Returns the stamp of `state/heartbeat`; `None` when there is no such file.
     #[must_use]
     pub fn heartbeat(&self) -> Option<Stamp> {
-        let stat = dir::stat(&self.held(BoxName::State).fd, c"heartbeat").ok()?;
+        let stat = dir::stat(&*self.at(BoxName::State).ok()?, c"heartbeat").ok()?;
         (FileKind::of(&stat) == FileKind::File).then(|| Stamp { times: box_stamp(&stat), ino: stat.st_ino })
     }
 
@@ -48,9 +48,9 @@ impl GroupBoxes {
     /// # Errors
     /// [`StateError`]
     pub fn container_state(&self) -> Result<Option<ContainerState>, StateError> {
-        let at = &self.held(BoxName::State).fd;
         let world =
             |e: io::Error| World::new("reading", format!("{}'s container_state.json", self.folder), e);
+        let at = &*self.at(BoxName::State).map_err(|e| world(e.into()))?;
         // Looked at first, as opening a FIFO or a device can itself do something; and again once it is open.
         let kind = match dir::stat(at, c"container_state.json") {
             Ok(stat) => FileKind::of(&stat),

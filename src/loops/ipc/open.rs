@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
 
 use super::{
-    super::snapshots::List,
+    super::{Blind, snapshots::List},
     Mailboxes,
     recover::refuse,
     span,
@@ -68,7 +68,7 @@ pub(super) async fn known_groups(mail: &Mailboxes) -> Option<Known> {
             Some(Known { groups, leaving, open })
         }
         (Err(error), _) | (_, Err(error)) => {
-            note(mail, None, format!("the groups can't be read: {}", chain(&error)));
+            note(mail, None, Blind::Why(format!("the groups can't be read: {}", chain(&error))));
             None
         }
     }
@@ -168,20 +168,29 @@ pub(super) fn put_away(
 }
 
 /// Notes why groups' commands are found late, or not at all; [`watch_again`] is at it. It is logged once.
-fn note(mail: &Mailboxes, of: Option<&Folder>, why: String) {
-    if let Some(before) = mail.machine.unwatched().get_mut(&of.cloned()) {
-        *before = why;
-        return;
+fn note(mail: &Mailboxes, of: Option<&Folder>, why: Blind) {
+    let mut unwatched = mail.machine.unwatched();
+    match (&why, unwatched.get(&of.cloned())) {
+        // What all groups lack is told of the first one.
+        (Blind::NoFiles, None) if !unwatched.values().any(|known| *known == Blind::NoFiles) => {
+            tracing::error!(
+                group = of.map(tracing::field::display),
+                "the mailboxes of some groups can't be opened: as many files are open as may be; that is tried again"
+            )
+        }
+        (Blind::Why(why), None) => {
+            tracing::error!(group = of.map(tracing::field::display), "{why}; that is tried again");
+        }
+        (_, Some(_)) | (Blind::NoFiles, None) => {}
     }
-    tracing::error!(group = of.map(tracing::field::display), "{why}; that is tried again");
-    mail.machine.unwatched().insert(of.cloned(), why);
+    unwatched.insert(of.cloned(), why);
 }
 
 /// Watches a group's boxes.
 fn watch_boxes(mail: &Mailboxes, watch: &mut Watch, boxes: &GroupBoxes) -> Result<(), WatchError> {
     let group = boxes.folder();
     let watched = watch.watch_group(boxes);
-    let why = |error| format!("no event tells of some groups' commands: {}", chain(error));
+    let why = |error| Blind::Why(format!("no event tells of some groups' commands: {}", chain(error)));
     match &watched {
         Err(error) if !is_shared(error) => note(mail, Some(group), why(error)),
         // It is open, whatever was noted of it.
@@ -203,7 +212,11 @@ fn is_shared(error: &WatchError) -> bool {
 }
 
 fn unopened(mail: &Mailboxes, group: &Folder, error: &World) {
-    note(mail, Some(group), format!("the mailbox of {group} can't be opened: {}", chain(error)));
+    let why = match error.is_of_open_files() {
+        true => Blind::NoFiles,
+        false => Blind::Why(format!("the mailbox of {group} can't be opened: {}", chain(error))),
+    };
+    note(mail, Some(group), why);
 }
 
 /// Tries to open what could not be opened, and to watch what could not be watched: what others of this user had used up may

@@ -1,6 +1,6 @@
 //! Groups: whether each can be launched, and scripts that agents follow.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use ipc_handlers::Folder;
 use jiff::tz::TimeZone;
@@ -9,11 +9,17 @@ use super::{super::heartbeat, View};
 use crate::{
     config::{Config, dotenv},
     domain::{
-        host::{errors::chain, problems::Problem},
+        host::{
+            errors::chain,
+            folders::{Stands, There, stands},
+            problems::Problem,
+        },
         rows::Group,
         runs::run_settings::{Credentials as Where, Provider, RunSettings},
     },
     gateway::{CredentialError, Credentials},
+    ipc::look_at_folder,
+    store::Store,
 };
 
 /// Whether each group can be launched, as far as its own settings, its folder and its key go; and whether one is main.
@@ -23,12 +29,22 @@ pub(super) fn launchable(view: &View<'_>, groups: &[Group], found: &mut Vec<Prob
         found.push(Problem::MainGroups { folders: main });
     }
     let everybodys = view.config.run_settings();
+    let filled = match view.store.map_or_else(|| Ok(BTreeSet::new()), Store::filled_folders) {
+        Ok(filled) => filled,
+        Err(error) => {
+            found.push(Problem::Unreadable { what: "which groups' folders had files", why: chain(&error) });
+            BTreeSet::new()
+        }
+    };
     let (mut of_gateway, mut given) = (Vec::new(), Vec::new());
     for group in groups {
         let path = view.root.join("groups").join(group.folder.as_str());
-        if path.metadata().is_ok_and(|meta| !meta.is_dir()) {
-            let path = path.display().to_string();
-            found.push(Problem::GroupFolder { group: group.folder.clone(), path });
+        let there = look_at_folder(view.root, &group.folder);
+        let (group_of, shown) = (group.folder.clone(), path.display().to_string());
+        match there.map(|there| (stands(filled.contains(&group.folder), there), there)) {
+            Ok((_, There::NoFolder)) => found.push(Problem::GroupFolder { group: group_of, path: shown }),
+            Ok((Stands::Lost, _)) => found.push(Problem::FolderLost { group: group_of, path: shown }),
+            Ok(_) | Err(_) => {}
         }
         match everybodys.clone().for_group(group) {
             Ok((RunSettings { provider: Provider::Claude, credentials, .. }, _)) => match credentials {

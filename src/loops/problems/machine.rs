@@ -7,13 +7,13 @@ use crate::{
         errors::chain,
         problems::{HeldUp, Problem},
     },
+    ipc::boxes::GROUP_FILES,
     store::Store,
 };
 
-/// Open files for each group, for each run while it lives, and for the rest.
-const PER_GROUP: u64 = 6;
+/// Open files for each run while it lives, beside those of its group, and for the rest.
 const PER_RUN: u64 = 16;
-const BESIDES: u64 = 64;
+const BESIDES: u64 = 96;
 
 /// What is free now, however long ago the daemon has looked.
 pub(super) fn disk(view: &View<'_>, found: &mut Vec<Problem>) {
@@ -64,20 +64,20 @@ fn stored(view: &View<'_>, store: &Store, disk: &Disk, found: &mut Vec<Problem>)
     }
 }
 
-/// The hard limit: the daemon raises its own to that.
-pub(super) fn open_files(view: &View<'_>, groups: usize, found: &mut Vec<Problem>) {
+/// The hard limit: the daemon raises its own to that. `unserved`: as many groups' boxes can't be opened for it.
+pub(super) fn open_files(view: &View<'_>, groups: usize, unserved: usize, found: &mut Vec<Problem>) {
     use rustix::process::{Resource, getrlimit};
     let runs = view.config.limits.max_containers.get() as u64;
     let wanted = wanted_files(groups as u64, runs);
     if let Some(limit) = getrlimit(Resource::Nofile).maximum
-        && limit < wanted
+        && (limit < wanted || unserved > 0)
     {
-        found.push(Problem::OpenFiles { groups, runs, wanted, limit });
+        found.push(Problem::OpenFiles { groups, runs, wanted, limit, unserved });
     }
 }
 
 /// Returns about how many files are open at most with this many groups and runs.
 #[must_use]
 pub fn wanted_files(groups: u64, runs: u64) -> u64 {
-    PER_GROUP * groups + PER_RUN * runs + BESIDES
+    GROUP_FILES * groups.min(runs) + PER_RUN * runs + BESIDES
 }

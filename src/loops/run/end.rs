@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use tokio::{sync::oneshot, task::spawn_blocking};
 use tracing::Instrument as _;
 
-use super::{ASK_AGAIN, Ending, RunLog, Runs, Watched, span};
+use super::{super::lost, ASK_AGAIN, Ending, RunLog, Runs, Watched, span};
 use crate::{
     domain::{host::errors::chain, runs::lanes::WaitingLane},
     ipc::InputState,
@@ -80,6 +80,9 @@ impl Watched {
             && let Err(error) = runs.sandbox.remove(container).await
         {
             tracing::warn!(error = %chain(&error), "removing a container failed; the next start does it");
+        }
+        if self.container.is_some() {
+            lost::after_a_run(&runs, &self.group).await;
         }
         if let Ok(boxes) = runs.boxes.of(&self.group) {
             let kept = runs.run_dir(self.run).join("input");

@@ -6,6 +6,7 @@ use ipc_handlers::wire;
 use tokio::{sync::mpsc, task::spawn_blocking, time::Instant};
 
 use super::{
+    super::lost,
     Ending, Order, Watched, Watching,
     document::{Launching, token_of},
     model,
@@ -13,7 +14,7 @@ use super::{
 };
 use crate::{
     domain::{
-        host::errors::chain,
+        host::{errors::chain, prune::DAY_MS},
         runs::{
             judge::{Cause, End},
             lanes::Event,
@@ -22,6 +23,9 @@ use crate::{
     sandbox::{SandboxError, Spec},
     system::{clock, failpoint},
 };
+
+/// How many replies to commands of no run stay in their box.
+const REPLIES_KEPT: usize = 64;
 
 impl Watched {
     pub(super) async fn launch(
@@ -36,6 +40,12 @@ impl Watched {
         };
         let prepared = match prepare(&self.runs, &self.group, self.run, launching.is_main).await {
             Ok(prepared) => prepared,
+            Err(why @ (Unprepared::Lost | Unprepared::Folder(_))) => {
+                if matches!(why, Unprepared::Lost) {
+                    lost::hold(&self.runs, &self.group);
+                }
+                return Watching::Ended((End::NotNow { why: chain(&why) }, Cause::Itself));
+            }
             Err(why) => return unprepared(why),
         };
         let mut document = wire::Launch { provider: prepared.provider, ..launching.document };
@@ -82,9 +92,13 @@ impl Watched {
     async fn create(&self, spec: &Spec) -> Result<(String, u32), Ending> {
         let world = |why: String| (End::NotNow { why }, Cause::Itself);
         let boxes = self.runs.boxes.of(&self.group).map_err(|e| world(chain(&e)))?;
+        let (store, group) = (self.runs.store.clone(), self.group.clone());
         let emptied = spawn_blocking(move || {
+            let since = clock::now().plus_ms(-DAY_MS);
+            let kept =
+                store.requests_of_no_run(&group, since, REPLIES_KEPT).map_err(|error| chain(&error))?;
             loop {
-                match boxes.empty_before_create() {
+                match boxes.empty_before_create(&kept) {
                     Ok(crate::ipc::Emptied::All) => return Ok(()),
                     Ok(crate::ipc::Emptied::More) => {}
                     Err(error) => return Err(chain(&error)),

@@ -5,11 +5,14 @@ use std::{collections::BTreeMap, io, path::PathBuf, sync::Arc};
 use ipc_handlers::{Folder, wire};
 use tokio::task::{JoinError, spawn_blocking};
 
-use super::{Runs, document, model};
+use super::{super::lost, Runs, document, model};
 use crate::{
     allowlists::mounts,
     domain::{
-        host::errors::chain,
+        host::{
+            errors::chain,
+            folders::{Stands, There, stands},
+        },
         rows::Group,
         runs::{
             mounts::Granted,
@@ -33,6 +36,8 @@ pub(super) struct Prepared {
     pub(super) provider: wire::Provider,
     /// The agent runs as another user than before.
     moved: bool,
+    /// The group's folder has files, for the first time.
+    has_files: bool,
 }
 
 /// Where things are as the agent sees them: in a container, or on the host where nothing is mounted.
@@ -47,6 +52,12 @@ pub(super) enum RunsIn {
 pub(super) enum Unprepared {
     #[error("the group was removed")]
     Removed,
+    /// Nothing is launched until a person decides.
+    #[error("the group's folder is lost; `g2 status` says how to go on")]
+    Lost,
+    /// It is tried again.
+    #[error(transparent)]
+    Folder(World),
     #[error(
         "{what} would run without any sandbox; start Docker and set sandbox.kind = \"docker\", or set \
          sandbox.allow_unsandboxed = true if that is meant"
@@ -84,6 +95,9 @@ pub(super) async fn prepare(
     let prepared = spawn_blocking(move || span.in_scope(|| now(&at, &row, run, is_main)));
     let prepared = prepared.await??;
     // All of it is given away by now; from here on a daemon that starts knows whose it is.
+    if prepared.has_files {
+        lost::note_files(&runs.store, &group, true).await;
+    }
     if prepared.moved {
         let uid = runs.boxes.agent.filter(|agent| *agent != prepared.spec.user).map(|_| prepared.spec.user.0);
         runs.store.set_group_uid(group, uid).await?;
@@ -101,6 +115,11 @@ fn now(runs: &Runs, row: &Group, run: i64, is_main: bool) -> Result<Prepared, Un
         (place, command.or(settings.provider.foreign()), config.sandbox.allow_unsandboxed)
     {
         return Err(Unprepared::NoSandbox { what });
+    }
+    let had_files = runs.store.folder_had_files(group)?;
+    let there = ipc::look_at_folder(&runs.root, group).map_err(Unprepared::Folder)?;
+    if stands(had_files, there) == Stands::Lost {
+        return Err(Unprepared::Lost);
     }
     let folders = Folders::of(runs, group);
     let (former, owner) = (runs.boxes.owner_now(group), runs.boxes.owner_next(group)?);
@@ -186,7 +205,7 @@ fn now(runs: &Runs, row: &Group, run: i64, is_main: bool) -> Result<Prepared, Un
         },
         seat: Seat { group: folders.group, ipc: folders.ipc },
     };
-    Ok(Prepared { settings, spec, provider, moved })
+    Ok(Prepared { settings, spec, provider, moved, has_files: there == There::HasFiles && !had_files })
 }
 
 fn script(runs: &Runs, row: &Group) -> Result<Option<String>, Unprepared> {

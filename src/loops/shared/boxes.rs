@@ -82,8 +82,12 @@ impl Boxes {
         self.open.write().unwrap_or_else(PoisonError::into_inner).remove(group)
     }
 
-    /// Makes the folder of a group that has none, and its boxes. A failure is logged: a launch does it again.
+    /// Makes the folder of a group that never had one with files. A failure is logged: a launch does it again.
     pub fn lay_out(&self, group: &Folder) {
+        // One that had is there, or it is lost.
+        if matches!(self.store.folder_had_files(group), Ok(true)) {
+            return;
+        }
         if let Err(error) = lay_out_group(&self.root, group, self.agent) {
             tracing::error!(group = %group, error = %chain(&error), "laying out a group's folder failed; it is done when the group is launched");
         }

@@ -2,7 +2,7 @@
 //! whether file events come, what of the groups' own files can't be taken, and what can't be removed.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     path::PathBuf,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
@@ -29,9 +29,19 @@ pub struct Machine {
     pub look_again: Notify,
     obstacle: Mutex<Option<Obstacle>>,
     without_space: Mutex<BTreeMap<Folder, String>>,
-    unwatched: Mutex<BTreeMap<Option<Folder>, String>>,
+    unwatched: Mutex<BTreeMap<Option<Folder>, Blind>>,
     heartbeats: Mutex<BTreeMap<Folder, Vec<Fault>>>,
     remains: Mutex<BTreeMap<Folder, String>>,
+    lost: Mutex<BTreeSet<Folder>>,
+}
+
+/// Why commands of a group are found late, or not at all.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Blind {
+    /// Its boxes can't be opened: as many files are open as may be.
+    NoFiles,
+    /// Anything else, as it is told.
+    Why(String),
 }
 
 /// Why nothing is launched.
@@ -67,6 +77,7 @@ impl Machine {
             unwatched: Mutex::default(),
             heartbeats: Mutex::default(),
             remains: Mutex::default(),
+            lost: Mutex::default(),
         }
     }
 
@@ -88,7 +99,7 @@ impl Machine {
 
     /// Returns why groups' boxes can't be opened or are polled instead of watched, while that is so: of a group for a reason
     /// of its own, of no group for what all share.
-    pub fn unwatched(&self) -> MutexGuard<'_, BTreeMap<Option<Folder>, String>> {
+    pub fn unwatched(&self) -> MutexGuard<'_, BTreeMap<Option<Folder>, Blind>> {
         self.unwatched.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -100,6 +111,11 @@ impl Machine {
     /// Returns the groups that were removed and of which something is left, each with why.
     pub fn remains(&self) -> MutexGuard<'_, BTreeMap<Folder, String>> {
         self.remains.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the groups whose folders are lost.
+    pub fn lost(&self) -> MutexGuard<'_, BTreeSet<Folder>> {
+        self.lost.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns the disk as it is now, but for the pages that are free inside of the store.

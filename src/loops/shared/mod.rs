@@ -10,6 +10,6 @@ mod troubles;
 pub use allowances::Allowances;
 pub use boxes::Boxes;
 pub use held::Held;
-pub use machine::{Machine, Obstacle};
+pub use machine::{Blind, Machine, Obstacle};
 pub use sights::{EndsHow, Sight, Sights};
 pub use troubles::{Trouble, Troubles};

@@ -74,11 +74,18 @@ pub struct Asking {
     pub deny_ttl_ms: i64,
     /// The trigger of groups that are made on the way.
     pub trigger: String,
+    /// A group is made while there are fewer.
+    pub groups: usize,
 }
 
 impl Default for Asking {
     fn default() -> Self {
-        Self { channels: vec!["local".into()].into(), deny_ttl_ms: 0, trigger: "@G2".into() }
+        Self {
+            channels: vec!["local".into()].into(),
+            deny_ttl_ms: 0,
+            trigger: "@G2".into(),
+            groups: usize::MAX,
+        }
     }
 }
 

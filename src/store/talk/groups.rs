@@ -49,8 +49,9 @@ impl Store {
     /// Adds a group and the chats' wirings in one go. Adding one that exists already is refused, and a name that another
     /// one has.
     pub async fn add_group(&self, group: NewGroup, wirings: Vec<NewWiring>, now: Time) -> Result<()> {
+        let most = self.bounds_now().groups;
         self.write(move |c| {
-            insert_group(c, &group, now)?;
+            insert_group(c, &group, most, now)?;
             name_is_free(c, &group.folder, &group.name)?.map_err(|e| StoreError::Refused(e.to_string()))?;
             wirings.into_iter().try_for_each(|wiring| insert_wiring(c, &wiring, now).map(drop))
         })
@@ -446,8 +447,32 @@ pub(in crate::store) fn name_is_free(
     Ok(check_free(name, &others))
 }
 
-/// Adds a group. Adding one that exists already is refused.
-pub(in crate::store) fn insert_group(c: &Connection, group: &NewGroup, now: Time) -> Result<()> {
+/// There are as many groups as may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "There are {count} groups, and limits.groups allows {most}: remove one with `g2 groups remove`, or raise limits.groups"
+)]
+pub(in crate::store) struct TooManyGroups {
+    count: usize,
+    most: usize,
+}
+
+/// Returns how many groups there are.
+pub(in crate::store) fn count(c: &Connection) -> Result<usize> {
+    Ok(c.prepare_cached("SELECT count(*) FROM groups")?.query_row([], |r| r.get(0))?)
+}
+
+/// Whether one more group may be made.
+pub(in crate::store) fn check_room(
+    c: &Connection,
+    most: usize,
+) -> Result<std::result::Result<(), TooManyGroups>> {
+    let count = count(c)?;
+    Ok(if count < most { Ok(()) } else { Err(TooManyGroups { count, most }) })
+}
+
+/// Adds a group. Adding one that exists already is refused, and one more than `most`.
+pub(in crate::store) fn insert_group(c: &Connection, group: &NewGroup, most: usize, now: Time) -> Result<()> {
     let known: bool = c.query_row(
         "SELECT EXISTS (SELECT 1 FROM groups WHERE folder = ?1)",
         [group.folder.as_str()],
@@ -459,6 +484,7 @@ pub(in crate::store) fn insert_group(c: &Connection, group: &NewGroup, now: Time
             group.folder
         )));
     }
+    check_room(c, most)?.map_err(|full| StoreError::Refused(full.to_string()))?;
     if leaves(c, &group.folder)? {
         return Err(StoreError::Refused(format!(
             "an earlier group {} is being removed, which the daemon finishes; try again in a minute",

@@ -134,6 +134,18 @@ impl Why {
         self.answer = answer(self);
     }
 
+    /// Says which of them wait for their group's folder, which is lost.
+    pub fn wait_for_folder(&mut self, is_lost: impl Fn(&str) -> bool) {
+        let waiting = |wiring: &&mut WhyWiring| wiring.is_open() && !wiring.is_at_work();
+        for wiring in self.wirings.iter_mut().filter(waiting).filter(|wiring| is_lost(&wiring.group)) {
+            wiring.waited_for = Some(format!(
+                "the folder groups/{}, which is lost; `g2 status` says how to go on",
+                wiring.group
+            ));
+        }
+        self.answer = answer(self);
+    }
+
     fn put_off(&mut self, obstacle: &str, which: fn(&WhyWiring) -> bool) {
         for wiring in self.wirings.iter_mut().filter(|wiring| which(wiring)) {
             wiring.waited_for = Some(obstacle.to_owned());

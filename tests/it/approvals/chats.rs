@@ -3,7 +3,7 @@
 use g2::domain::heard::engage::Rule;
 use g2::{
     domain::heard::people::Role,
-    store::{How, Pick},
+    store::{Asking, How, Pick},
 };
 use ipc_handlers::effect::EngageMode;
 
@@ -232,6 +232,17 @@ async fn no_group_is_made_of_a_name_that_is_being_removed() {
     world.store.has_left(folder("family")).await.unwrap();
     assert_eq!(world.pick(1, Pick::New("Family".into()), OWNER).await.how, How::Done);
     assert_eq!(world.woken("family", NEW), ["@G2 hello"]);
+}
+
+#[tokio::test]
+async fn above_the_bound_on_groups_no_answer_makes_one_and_its_question_stays_open() {
+    let world = World::with(Asking { groups: 2, ..super::world::asking() }, &["family"]).await;
+    world.hear(NEW, BOB, "@G2 hello").await;
+    let decided = world.pick(1, Pick::New("Chess".into()), OWNER).await;
+    assert_eq!(decided.how, How::Not);
+    assert!(decided.says.contains("limits.groups allows 2"), "{}", decided.says);
+    assert_eq!(world.open().await.len(), 1);
+    assert_eq!(world.pick(1, Pick::Connect(folder("family")), OWNER).await.how, How::Done);
 }
 
 #[tokio::test]

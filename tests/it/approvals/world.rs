@@ -36,7 +36,7 @@ pub(super) fn folder(name: &str) -> Folder {
 }
 
 pub(super) fn asking() -> Asking {
-    Asking { channels: vec!["local".into(), "telegram".into()].into(), deny_ttl_ms: 0, trigger: "@G2".into() }
+    Asking { channels: vec!["local".into(), "telegram".into()].into(), ..Asking::default() }
 }
 
 impl World {

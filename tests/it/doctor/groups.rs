@@ -14,7 +14,7 @@ fn a_group_without_its_folder_is_told() {
     let root = Root::new("");
     let folder = root.path().join("groups/main");
     fs::remove_dir_all(&folder).unwrap();
-    finds(doctor(&root), "group_folder", "warn", "group main has lost its memory", "mkdir");
+    finds(doctor(&root), "group_folder", "warn", "is missing, the folder of group main", "mkdir");
     fs::write(&folder, "").unwrap();
     finds(doctor(&root), "group_folder", "fail", "is not a folder", "move it away");
 }

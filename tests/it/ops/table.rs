@@ -75,6 +75,14 @@ fn cases(failed: i64) -> Vec<Case> {
             json!({"folder": "family", "settings": {"name": "They", "colour": "red"}}),
             "invalid",
         ),
+        // No group has lost its folder in either root.
+        case(
+            "groups.restore",
+            json!({"folder": "none", "from": "/none.tar"}),
+            json!({"folder": "family"}),
+            "refused",
+        ),
+        case("groups.renew", json!({"folder": "none"}), json!({"folder": "family"}), "refused"),
         case("groups.restart", json!({"folder": "family"}), json!({"folder": "none"}), "not_found"),
         case("egress.allow", outside("*.Example.com."), outside("127.0.0.1"), "invalid"),
         case(
@@ -253,7 +261,16 @@ async fn every_operation_does_and_refuses_the_same_with_the_daemon_up_or_down() 
             (alone(&down, &asked).await, socket.call(&request))
         };
         let (by_hand, by_daemon) = ask(&args).await;
-        if ["tasks.run", "runs.stop", "runs.say", "messages.skip", "outbox.drop"].contains(&name) {
+        const NOT_FOUND: [&str; 7] = [
+            "groups.restore",
+            "groups.renew",
+            "tasks.run",
+            "runs.stop",
+            "runs.say",
+            "messages.skip",
+            "outbox.drop",
+        ];
+        if NOT_FOUND.contains(&name) {
             assert_eq!(by_hand["error"]["code"], "not_found", "{by_hand}");
         } else {
             assert!(fits(&schema, &schema["done"], &by_hand), "{name}: {by_hand}");

@@ -8,7 +8,7 @@ use super::{
 };
 
 use Problem::{
-    AnswersTwice, Aside, Backup, BackupLacks, Channel, Disk, Engine, GivenUp, GroupFolder, GroupSettings, Heartbeat, Held, HeldBack, Index, Inodes, MainGroups, ManyChats, ManyQuestions, MountList, Mute, NoImage, NoKey, NoModelKey, NoSettings, NobodyIsAsked, NotSaid, OpenFiles, OtherClaude, Pattern, Remains, Restart, Rests, Root, RunsFail, Script, Secrets, SenderList, Settings, StoreClosed, StoreWaits, Stored, TaskHalted, Unowned, Unreadable, Unsandboxed, Unsettled, Unusable, Unwatched, Upstream, Zone,
+    AnswersTwice, Aside, Backup, BackupLacks, Channel, Disk, Engine, FolderLost, GivenUp, GroupFolder, GroupSettings, Heartbeat, Held, HeldBack, Index, Inodes, MainGroups, ManyChats, ManyQuestions, MountList, Mute, NoImage, NoKey, NoModelKey, NoSettings, NobodyIsAsked, NotSaid, OpenFiles, OtherClaude, Pattern, Remains, Restart, Rests, Root, RunsFail, Script, Secrets, SenderList, Settings, StoreClosed, StoreWaits, Stored, TaskHalted, Unowned, Unreadable, Unsandboxed, Unsettled, Unusable, Unwatched, Upstream, Zone,
 };
 
 /// A rest from here on is no pause between two attempts, ms.
@@ -46,6 +46,7 @@ impl Problem {
             | Script { groups, .. } => groups.contains(group),
             GroupSettings { group: of, .. }
             | GroupFolder { group: of, .. }
+            | FolderLost { group: of, .. }
             | Aside { group: of, .. }
             | Unowned { group: of, .. } => of == group,
             Stored { group: of, held_up, .. } => of == group && *held_up == super::HeldUp::Stopped,

@@ -2,8 +2,7 @@ use ipc_handlers::Folder;
 
 use super::{super::screen::acts, causes::in_order, *};
 use Problem::{
-    Disk, Engine, GroupFolder, GroupSettings, Held, Inodes, NoImage, NoKey, NoModelKey, Rests, RunsFail,
-    StoreWaits, Unreadable, Zone,
+    Disk, Engine, FolderLost, GroupFolder, GroupSettings, Held, Inodes, NoImage, NoKey, NoModelKey, Rests, RunsFail, StoreWaits, Unreadable, Zone,
 };
 
 fn held(count: usize) -> Problem {
@@ -149,6 +148,7 @@ fn a_cause_is_named_once_and_what_follows_from_it_is_not() {
         (vec![NoKey { path: path.clone(), why: None, groups: groups() }], &["key"]),
         (vec![GroupSettings { group: main(), why: why.clone() }], &["group_settings"]),
         (vec![GroupFolder { group: main(), path: path.clone() }], &["group_folder"]),
+        (vec![FolderLost { group: main(), path: path.clone() }], &["group_folder"]),
     ] {
         let found = sort_out([cause, follows()].concat());
         assert_eq!(found.iter().map(|f| &*f.code).collect::<Vec<_>>(), codes, "{found:#?}");

@@ -12,7 +12,7 @@ use crate::runs::heartbeat::FILE;
 const LONGEST_QUOTE: usize = 300;
 
 use Problem::{
-    AnswersTwice, Aside, Backup, BackupLacks, Channel, Disk, Engine, GivenUp, GroupFolder, GroupSettings, Heartbeat, Held, HeldBack, Index, Inodes, MainGroups, ManyChats, ManyQuestions, MountList, Mute, NoImage, NoKey, NoModelKey, NoSettings, NobodyIsAsked, NotSaid, OpenFiles, OtherClaude, Pattern, Remains, Restart, Rests, Root, RunsFail, Script, Secrets, SenderList, Settings, StoreClosed, StoreWaits, Stored, TaskHalted, Unowned, Unreadable, Unsandboxed, Unsettled, Unusable, Unwatched, Upstream, Zone,
+    AnswersTwice, Aside, Backup, BackupLacks, Channel, Disk, Engine, FolderLost, GivenUp, GroupFolder, GroupSettings, Heartbeat, Held, HeldBack, Index, Inodes, MainGroups, ManyChats, ManyQuestions, MountList, Mute, NoImage, NoKey, NoModelKey, NoSettings, NobodyIsAsked, NotSaid, OpenFiles, OtherClaude, Pattern, Remains, Restart, Rests, Root, RunsFail, Script, Secrets, SenderList, Settings, StoreClosed, StoreWaits, Stored, TaskHalted, Unowned, Unreadable, Unsandboxed, Unsettled, Unusable, Unwatched, Upstream, Zone,
 };
 
 impl Problem {
@@ -86,16 +86,21 @@ impl Problem {
                 format!("only {free} of {all} inodes are free under {path}, so no agent is launched"),
                 "remove small files that you do not need; every command and every run makes a few".into(),
             ),
-            OpenFiles { groups, runs, wanted, limit } => (
+            OpenFiles { groups, runs, wanted, limit, unserved } => (
                 "open_files",
                 String::new(),
                 Fail,
+                match unserved {
+                    0 => format!(
+                        "{groups} groups and {runs} runs need about {wanted} open files; {limit} are allowed"
+                    ),
+                    _ => format!(
+                        "commands of {unserved} of {groups} groups wait: no more files can be opened, {limit} are allowed"
+                    ),
+                },
                 format!(
-                    "{groups} groups and {runs} runs need about {wanted} open files; {limit} are allowed"
-                ),
-                format!(
-                    "raise the hard limit: `ulimit -Hn {0}`, or LimitNOFILE={0} in the unit",
-                    wanted * 2
+                    "raise the hard limit: `ulimit -Hn {0}`, or LimitNOFILE={0} in the unit; then start the daemon again",
+                    wanted.max(limit) * 2
                 ),
             ),
             Engine { why } => (
@@ -184,6 +189,15 @@ impl Problem {
                 Fail,
                 format!("{} groups are main groups, and only one may be: {}", folders.len(), names(folders)),
                 "remove all but one with `g2 groups remove`".into(),
+            ),
+            FolderLost { group, path } => (
+                "group_folder",
+                group.to_string(),
+                Fail,
+                format!("{path} is lost, missing or empty: nothing is launched for group {group}, and its work waits"),
+                format!(
+                    "mount its disk or put it back, and G2 goes on by itself; otherwise `g2 groups restore {group}` takes it from a backup, and `g2 groups renew {group}` makes a new one"
+                ),
             ),
             GroupFolder { group, path } => (
                 "group_folder",

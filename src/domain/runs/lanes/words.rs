@@ -70,6 +70,8 @@ pub enum Holding {
     NoSpace,
     /// Its budget of the day is used up.
     Budget,
+    /// Its folder is lost.
+    Folder,
 }
 
 /// News of the world.

@@ -22,7 +22,7 @@ use crate::domain::heard::{
 use crate::store::{
     NewGroup, Result,
     talk::{
-        groups::{insert_group, leaves, names, wire_by_default},
+        groups::{check_room, insert_group, leaves, names, wire_by_default},
         messages::replay,
         people,
     },
@@ -129,6 +129,9 @@ impl Answer<'_> {
             Ok(made) => made,
             Err(bad) => return Ok(Decided::of(How::Not, bad_name(&bad))),
         };
+        if let Err(full) = check_room(self.c, self.asking.groups)? {
+            return Ok(Decided::of(How::Not, format!("{full}. Question #{} stays open.", self.approval.id)));
+        }
         if leaves(self.c, &folder)? {
             let says = format!(
                 "An earlier group {folder} is being removed; try again in a minute. Question #{} stays open.",
@@ -138,7 +141,7 @@ impl Answer<'_> {
         }
         let group =
             NewGroup { folder: folder.clone(), name, is_main: false, trigger: self.asking.trigger.clone() };
-        insert_group(self.c, &group, self.now)?;
+        insert_group(self.c, &group, self.asking.groups, self.now)?;
         note(self.c, self.approval.id, self.by, "made a group", folder.as_str(), self.seq, self.now)?;
         Ok(Decided { made: Some(folder.clone()), ..self.connect(&folder)? })
     }

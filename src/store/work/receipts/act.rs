@@ -84,7 +84,7 @@ pub(super) fn act(
     recall: &mut Recall,
     now: Time,
 ) -> Result<std::result::Result<Acted, Refusal>> {
-    let facts = facts(c, caller, command, &rules.zones, recall, now)?;
+    let facts = facts(c, caller, command, rules, recall, now)?;
     let effects = match ipc_handlers::decide(caller, command, &facts) {
         Ok(effects) => effects,
         Err(refusal) => return Ok(Err(refusal)),

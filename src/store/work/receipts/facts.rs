@@ -2,12 +2,12 @@
 
 use ipc_handlers::{
     Caller, Command, Facts, Folder, Time,
-    facts::{ArchiveFacts, ChatFacts, GroupFacts, TaskFacts},
+    facts::{ArchiveFacts, ChatFacts, GroupCount, GroupFacts, TaskFacts},
 };
 use rusqlite::Connection;
 
-use super::{effects::within, recall::Recall};
-use crate::domain::host::zone::{Zone, Zones};
+use super::{Rules, effects::within, recall::Recall};
+use crate::domain::host::zone::Zone;
 use crate::store::{
     Result,
     talk::groups,
@@ -18,7 +18,7 @@ pub(super) fn facts(
     c: &Connection,
     caller: &Caller,
     command: &Command,
-    zones: &Zones,
+    rules: &Rules,
     recall: &mut Recall,
     now: Time,
 ) -> Result<Facts> {
@@ -33,9 +33,14 @@ pub(super) fn facts(
         }
         None => Vec::new(),
     };
+    let wants_group = wants.folder.is_some();
     let group = match wants.folder {
         Some(folder) => groups::is_main(c, &folder)?.map(|is_main| GroupFacts { folder, is_main }),
         None => None,
+    };
+    let groups = match (wants_group, &group) {
+        (true, None) => GroupCount { count: groups::count(c)?, most: rules.bounds.groups },
+        (true, Some(_)) | (false, _) => GroupCount::default(),
     };
     let archive = match wants.archive {
         Some((id, scope)) => sessions::archived(c, id, within(&scope))?
@@ -44,8 +49,8 @@ pub(super) fn facts(
     };
     let own_chats = recall.own_chats(c, caller)?;
     let Zone { name: zone_name, zone } =
-        recall.zone(c, whose_clock(caller, tasks.first(), chat.as_ref()), zones)?;
-    Ok(Facts { now, zone, zone_name, chat, own_chats, tasks, group, archive })
+        recall.zone(c, whose_clock(caller, tasks.first(), chat.as_ref()), &rules.zones)?;
+    Ok(Facts { now, zone, zone_name, chat, own_chats, tasks, group, groups, archive })
 }
 
 /// Returns the group by whose clock a command is read: that of the task, or of the chat that a task is made for.

@@ -1,0 +1,64 @@
+//! Replies in a group's box that nobody reads any more. The container writes there: what is removed is a name.
+
+use std::{ops::ControlFlow, path::Path};
+
+use ipc_handlers::Folder;
+use rustix::{
+    fd::OwnedFd,
+    fs::{Mode, OFlags},
+    io::Errno,
+};
+
+use super::{
+    dir,
+    names::{BoxName, is_request_id},
+    world::World,
+};
+
+/// Returns the request ids of the replies in a group's box, of at most `most` names that are looked at.
+///
+/// # Errors
+/// [`World`]: the box can't be read.
+pub fn replies(data: &Path, group: &Folder, most: usize) -> Result<Vec<String>, World> {
+    let Some(held) = open(data, group)? else { return Ok(Vec::new()) };
+    let (mut ids, mut looked_at) = (Vec::new(), 0);
+    dir::each_name_of(&held, |name, _| {
+        let id = name.to_str().ok().and_then(|name| name.strip_suffix(".json"));
+        ids.extend(id.filter(|id| is_request_id(id.as_bytes())).map(str::to_owned));
+        looked_at += 1;
+        if looked_at < most { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    })
+    .map_err(|e| failed("reading", data, group, e))?;
+    Ok(ids)
+}
+
+/// Removes the replies to these requests.
+///
+/// # Errors
+/// [`World`]: one can't be removed.
+pub fn remove_replies(data: &Path, group: &Folder, ids: &[String]) -> Result<(), World> {
+    let Some(held) = open(data, group)? else { return Ok(()) };
+    for id in ids.iter().filter(|id| is_request_id(id.as_bytes())) {
+        match dir::unlink(&held, format!("{id}.json").as_str()) {
+            // A folder, which the next run removes.
+            Ok(()) | Err(Errno::ISDIR | Errno::PERM) => {}
+            Err(error) => return Err(failed("emptying", data, group, error)),
+        }
+    }
+    Ok(())
+}
+
+fn open(data: &Path, group: &Folder) -> Result<Option<OwnedFd>, World> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let opened = rustix::fs::open(data.join("ipc"), flags, Mode::empty())
+        .and_then(|ipc| dir::open_dir(&ipc, format!("{group}/{}", BoxName::Responses.as_str()).as_str()));
+    match opened {
+        Ok(held) => Ok(Some(held)),
+        Err(Errno::NOENT) => Ok(None),
+        Err(error) => Err(failed("opening", data, group, error)),
+    }
+}
+
+fn failed(doing: &'static str, data: &Path, group: &Folder, error: Errno) -> World {
+    World::new(doing, data.join("ipc").join(group.as_str()).join("responses").display().to_string(), error)
+}

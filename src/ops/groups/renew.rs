@@ -1,0 +1,34 @@
+//! Giving a group that has lost its folder a new one.
+
+use ipc_handlers::Folder;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{
+    super::{By, Done, OpError, Operation, World},
+    check_lost,
+};
+use crate::{domain::rows::Group, ipc, system::failpoint};
+
+/// Which group.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Args {
+    pub folder: Folder,
+}
+
+impl Operation for Args {
+    type Row = Group;
+
+    async fn run(self, world: &World<'_>, _: &By) -> Result<Done<Group>, OpError> {
+        let Self { folder } = self;
+        let group = world.group(&folder).await?;
+        check_lost(world, &folder)?;
+        // A daemon that dies from here on makes the folder when it starts.
+        world.store.note_folders(vec![(folder.clone(), false)]).await?;
+        failpoint::reach("op.folder_given_up");
+        ipc::lay_out_group(world.root, &folder, world.box_owner)?;
+        world.keeper.has_its_folder(&folder);
+        Ok(Done::new(group, format!("group {folder} has a new folder; its work goes on")))
+    }
+}

@@ -1,0 +1,71 @@
+//! Giving a group that has lost its folder the one of a backup.
+
+use std::path::PathBuf;
+
+use ipc_handlers::Folder;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use tokio::task::spawn_blocking;
+
+use super::{
+    super::{By, Done, OpError, Operation, World},
+    check_lost,
+};
+use crate::{
+    backup::{restore_folder, restore_newest_folder},
+    domain::{host::folders::There, rows::Group},
+    ipc,
+};
+
+/// Which group, and from where.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Args {
+    pub folder: Folder,
+    /// The backup, by its whole path; by default the newest one in `backup.to` that has the folder.
+    #[serde(default)]
+    pub from: Option<PathBuf>,
+}
+
+impl Operation for Args {
+    type Row = Group;
+
+    async fn run(self, world: &World<'_>, _: &By) -> Result<Done<Group>, OpError> {
+        let Self { folder, from } = self;
+        let group = world.group(&folder).await?;
+        check_lost(world, &folder)?;
+        let to = match &from {
+            Some(file) if file.is_relative() => {
+                return Err(OpError::invalid(format!("{} is no whole path", file.display())));
+            }
+            Some(_) => None,
+            None => world.config()?.backup.to.clone(),
+        };
+        let (root, of) = (world.root.to_owned(), folder.clone());
+        let restoring = move || match (from, to) {
+            (Some(file), _) => Some(restore_folder(&root, &of, &file)),
+            (None, Some(to)) => Some(restore_newest_folder(&root, &of, &to)),
+            (None, None) => None,
+        };
+        let hint = format!(
+            "name a backup with `g2 groups restore {folder} --from FILE`, or begin anew with `g2 groups renew {folder}`"
+        );
+        let restored = match spawn_blocking(restoring).await {
+            Ok(Some(Ok(restored))) => restored,
+            Ok(Some(Err(error))) => return Err(OpError::refused(format!("{error:#}")).hint(hint)),
+            Ok(None) => {
+                return Err(OpError::refused("no backup is made by itself: backup.to is not set").hint(hint));
+            }
+            Err(fault) => return Err(OpError::refused(format!("our own fault: {fault}"))),
+        };
+        let has_files = ipc::look_at_folder(world.root, &folder)? == There::HasFiles;
+        world.store.note_folders(vec![(folder.clone(), has_files)]).await?;
+        world.keeper.has_its_folder(&folder);
+        let says = format!(
+            "group {folder} has the folder of {}, made at {}; its work goes on",
+            restored.from.display(),
+            restored.made_at
+        );
+        Ok(Done::new(group, says))
+    }
+}
