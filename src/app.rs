@@ -45,6 +45,7 @@ use crate::{
 };
 
 mod adapters;
+mod agents;
 mod alone;
 mod descriptors;
 mod init;
@@ -63,6 +64,7 @@ use left::{left_behind, set_aside};
 use lock::lock;
 use sandbox::choose_sandbox;
 
+pub use agents::{EndedAgent, end_agents};
 pub use descriptors::make_room_for_files;
 pub use init::{History, check_root, found, init, lay_out_boxes};
 pub use instance::is_alive;

@@ -10,12 +10,21 @@ use super::{
     client::{Client, NoDaemon},
     show,
 };
-use crate::loops::control::{Request, Response};
+use crate::{
+    app,
+    domain::host::audit::Origin,
+    loops::control::{Request, Response},
+    ops::By,
+    system::process::own_ids,
+};
 
 pub(super) const EXPLAINED: &str = "\
 Containers go on without the daemon, and its next start takes them over. With --agents each of them
 finishes its turn and leaves first. It has health.close_grace_ms and 20 s more, and is told of if it
 has not left. A service manager may start the daemon again; stop it there then.
+
+If no daemon runs, --agents ends the containers of this root: each is asked to leave, and killed
+after health.close_grace_ms. What an agent had in hand is handed out again by the next start.
 
 Examples:
   g2 stop
@@ -36,10 +45,11 @@ pub(super) struct Stop {
 
 impl Stop {
     pub(super) async fn run(self, context: &Context) -> CliResult {
-        let mut client = Client::needed(context).await.map_err(|failure| match failure {
-            Failure::NotRunning(root) => Failure::NothingToStop(root),
-            other => other,
-        })?;
+        let mut client = match Client::needed(context).await {
+            Err(Failure::NotRunning(_)) if self.agents => return agents(context).await,
+            Err(Failure::NotRunning(root)) => return Err(Failure::NothingToStop(root)),
+            other => other?,
+        };
         match client.call(&Request::Stop { agents: self.agents }).await? {
             Response::Done => {}
             _ => return Err(anyhow!("the daemon gave an unexpected answer; is it the same version?").into()),
@@ -49,7 +59,7 @@ impl Stop {
                 tokio::time::sleep(AGAIN).await;
             }
             // Its lock is the last that it gives back.
-            crate::app::wait_for_lock(&context.root).await
+            app::wait_for_lock(&context.root).await
         };
         match tokio::time::timeout(Duration::from_secs(self.wait), gone).await {
             Ok(ended) => ended?,
@@ -68,4 +78,21 @@ impl Stop {
             runs.join(", ")
         )))
     }
+}
+
+/// Ends the containers that go on without a daemon.
+async fn agents(context: &Context) -> CliResult {
+    app::check_root(&context.root)?;
+    let sudo_user = context.environment.get("SUDO_USER").map(str::to_owned);
+    let by = By::owner(own_ids().0, sudo_user, Origin::CommandLine);
+    let ended = app::end_agents(&context.root, &context.config()?, &by).await?;
+    if ended.is_empty() {
+        return show::done(context, "no daemon runs, and no agent of this root");
+    }
+    let agents = ended.iter().map(|ended| match ended.run {
+        0 => format!("one of {}", ended.group),
+        run => format!("run {run} of {}", ended.group),
+    });
+    let agents = agents.collect::<Vec<_>>().join(", ");
+    show::done(context, &format!("no daemon runs; these agents are ended: {agents}"))
 }

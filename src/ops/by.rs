@@ -112,7 +112,7 @@ impl By {
     }
 
     /// Returns who it is, in as many bytes as a row has room for.
-    pub(super) fn short(&self) -> String {
+    pub(crate) fn short(&self) -> String {
         self.to_string().chars().filter(|c| !acts(*c)).take(50).collect()
     }
 

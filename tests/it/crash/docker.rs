@@ -307,6 +307,25 @@ fn sigterm_leaves_containers_to_the_next_daemon() {
 }
 
 #[test]
+fn containers_that_go_on_without_a_daemon_are_ended_and_the_next_start_hands_their_work_out_again() {
+    let Some(root) = House::new("[health]\nclose_grace_ms = 300\n") else { return };
+    root.script(None, &json!([{"do": [{"say": "one"}, {"hang": true}]}]));
+    let daemon = root.serve();
+    tell(&root, CHAT, "go");
+    wait_for("the first word", || root.said(CHAT).first().cloned());
+    assert_eq!(daemon.terminate(), Some(0));
+    let left = root.container();
+    let told = root.g2(&["stop", "--agents"]);
+    assert!(told.contains("run 1 of main"), "{told}");
+    assert_eq!(root.containers(), [(left, "exited".to_owned())]);
+    let told = root.g2(&["stop", "--agents"]);
+    assert!(told.contains("no agent of this root"), "{told}");
+    let _daemon = root.serve();
+    wait_for("the next run", || (runs(&root) == ["cancelled", "running"]).then_some(()));
+    wait_for("the word again", || (root.said(CHAT) == ["one", "one"]).then_some(()));
+}
+
+#[test]
 fn an_agent_that_waits_for_a_reply_gets_it_from_the_next_daemon() {
     let command = json!({"type": "send_message", "requestId": "r1", "chatJid": CHAT, "text": "by file"});
     let rules =
