@@ -1,9 +1,14 @@
 //! The log's one door. Agents, platforms, engines and files put words into the log; in whatever field they come,
 //! an event leaves here as one line in which nothing acts on a terminal, hides, or turns what stands around it.
 
-use std::fmt;
+use std::{
+    collections::HashMap,
+    fmt,
+    sync::{Mutex, PoisonError},
+    time::{Duration, Instant},
+};
 
-use tracing::{Event, Subscriber};
+use tracing::{Event, Metadata, Subscriber, callsite::Identifier};
 use tracing_subscriber::{
     EnvFilter, Layer, Registry,
     fmt::{
@@ -17,7 +22,10 @@ use tracing_subscriber::{
 };
 
 use super::LogFormat;
-use crate::domain::host::screen::{escaped, escaped_in_json};
+use crate::{
+    domain::host::screen::{escaped, escaped_in_json},
+    system::clock,
+};
 
 /// The log's level, which can change while it is written.
 pub(super) struct Level(reload::Handle<EnvFilter, Registry>);
@@ -51,12 +59,60 @@ where
     let to = tracing_subscriber::fmt::layer().with_writer(to).with_ansi(colours);
     match log_format {
         LogFormat::Text => {
-            to.event_format(Door { inside: format::format().with_target(false), line: for_people }).boxed()
+            let inside = format::format().with_target(false);
+            let door =
+                Door { inside, line: for_people, and_more: more_for_people, places: Places::default() };
+            to.event_format(door).boxed()
         }
         LogFormat::Json => {
             let inside = format::format().json().flatten_event(true).with_span_list(false);
-            to.fmt_fields(format::JsonFields::new()).event_format(Door { inside, line: for_programs }).boxed()
+            let door =
+                Door { inside, line: for_programs, and_more: more_for_programs, places: Places::default() };
+            to.fmt_fields(format::JsonFields::new()).event_format(door).boxed()
         }
+    }
+}
+
+/// How many lines that warn come from one place in a minute at most. More are counted.
+const LINES: u32 = 30;
+const MINUTE: Duration = Duration::from_secs(60);
+
+/// What one place said in a minute.
+struct Said {
+    since: Instant,
+    lines: u32,
+    left_out: u64,
+}
+
+impl Said {
+    /// Says one more; returns how many were left out before it. `None`: this one is left out.
+    fn once_more(&mut self, now: Instant) -> Option<u64> {
+        if now.duration_since(self.since) >= MINUTE {
+            (self.since, self.lines) = (now, 0);
+        }
+        if self.lines == LINES {
+            self.left_out += 1;
+            return None;
+        }
+        self.lines += 1;
+        Some(std::mem::take(&mut self.left_out))
+    }
+}
+
+/// Lines that warn, by their place: a fault of the world may come with each request of somebody.
+#[derive(Default)]
+struct Places(Mutex<HashMap<Identifier, Said>>);
+
+impl Places {
+    /// Returns how many lines from the same place were left out before this one; `None`: this one is.
+    fn say(&self, metadata: &Metadata<'_>) -> Option<u64> {
+        if *metadata.level() > tracing::Level::WARN {
+            return Some(0);
+        }
+        let now = clock::monotonic();
+        let mut places = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let said = places.entry(metadata.callsite()).or_insert(Said { since: now, lines: 0, left_out: 0 });
+        said.once_more(now)
     }
 }
 
@@ -64,6 +120,9 @@ where
 struct Door<F> {
     inside: F,
     line: fn(&str, tracing::Level, Colours) -> String,
+    /// Tells how many lines like this one were left out.
+    and_more: fn(&str, u64) -> String,
+    places: Places,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -84,14 +143,26 @@ where
         mut writer: Writer<'_>,
         event: &Event<'_>,
     ) -> fmt::Result {
+        let Some(left_out) = self.places.say(event.metadata()) else { return Ok(()) };
         let mut raw = String::new();
         // A writer without colours of its own: every escape character in it is somebody's.
         self.inside.format_event(context, Writer::new(&mut raw), event)?;
         let colours = if writer.has_ansi_escapes() { Colours::Yes } else { Colours::No };
         let line = (self.line)(raw.strip_suffix('\n').unwrap_or(&raw), *event.metadata().level(), colours);
+        let line = if left_out > 0 { (self.and_more)(&line, left_out) } else { line };
         writer.write_str(&line)?;
         writer.write_char('\n')
     }
+}
+
+/// Adds the number of lines that were left out to a line of text.
+fn more_for_people(line: &str, left_out: u64) -> String {
+    format!("{line} ({left_out} more lines like it were left out before)")
+}
+
+/// The same of a line of JSON.
+fn more_for_programs(line: &str, left_out: u64) -> String {
+    format!("{{\"left_out\":{left_out},{}", line.strip_prefix('{').unwrap_or(line))
 }
 
 /// A line that begins with the time and the level, which may be coloured.
@@ -175,6 +246,34 @@ mod tests {
             assert!(!log.chars().any(|c| c != '\n' && hides(c)), "{}", escaped(&log));
             assert!(log.contains("forged") && log.contains("as an error"));
         }
+    }
+
+    #[test]
+    fn of_many_lines_from_one_place_some_are_written_and_the_next_minute_tells_of_the_others() {
+        let lines = Lines::default();
+        let to = lines.clone();
+        let log = tracing_subscriber::registry().with(layer(LogFormat::Text, false, move || to.clone()));
+        tracing::subscriber::with_default(log, || {
+            for n in 0..4_000 {
+                tracing::warn!(n, "a page can't be read");
+                tracing::info!(n, "somebody asked");
+            }
+            tracing::warn!("another place");
+        });
+        let log = String::from_utf8(lines.0.lock().unwrap().clone()).unwrap();
+        let count = |text: &str| log.lines().filter(|line| line.contains(text)).count();
+        let expected = (LINES as usize, 4_000, 1);
+        assert_eq!((count("a page can't"), count("somebody asked"), count("another place")), expected);
+
+        let begun = clock::monotonic();
+        let mut said = Said { since: begun, lines: 0, left_out: 0 };
+        let now = (0..100).filter(|_| said.once_more(begun).is_some()).count();
+        assert_eq!((now, said.once_more(begun + MINUTE / 2)), (LINES as usize, None));
+        assert_eq!(said.once_more(begun + MINUTE), Some(71));
+        assert_eq!(said.once_more(begun + MINUTE), Some(0));
+        assert_eq!(more_for_people("x", 7), "x (7 more lines like it were left out before)");
+        let document: serde_json::Value = serde_json::from_str(&more_for_programs("{\"a\":1}", 7)).unwrap();
+        assert_eq!(document, serde_json::json!({"left_out": 7, "a": 1}));
     }
 
     #[test]
