@@ -1,9 +1,11 @@
 //! The requests and headers that pass: those that an agent needs. Pure. Both are lists of allowed ones;
 //! everything else stays outside, whatever it is.
 
+use std::borrow::Cow;
+
 use hyper::{
     HeaderMap, Method, Uri,
-    header::{CONTENT_ENCODING, HeaderName, HeaderValue},
+    header::{CONTENT_ENCODING, HeaderName, HeaderValue, TRANSFER_ENCODING},
 };
 
 /// A request to the gateway.
@@ -77,10 +79,14 @@ pub(super) fn response_headers(all: &HeaderMap, holds_key: impl Fn(&[u8]) -> boo
 
 /// Returns how an answer is packed, if it is.
 pub(super) fn packing(headers: &HeaderMap) -> Option<String> {
-    let values = headers.get_all(CONTENT_ENCODING).iter();
-    let all: Vec<_> = values.map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned()).collect();
-    let is_plain = |word: &str| ["", "identity"].contains(&word.trim().to_ascii_lowercase().as_str());
-    (!all.iter().flat_map(|value| value.split(',')).all(is_plain)).then(|| all.join(", "))
+    let values = |name| headers.get_all(name).iter().map(|value| String::from_utf8_lossy(value.as_bytes()));
+    // The last of these is framing, which is not passed on.
+    let all: Vec<_> = values(CONTENT_ENCODING).chain(values(TRANSFER_ENCODING)).collect();
+    let is_plain =
+        |word: &str| ["", "identity", "chunked"].contains(&word.trim().to_ascii_lowercase().as_str());
+    let packs = |value: &&Cow<'_, str>| !value.split(',').all(is_plain);
+    let packing: Vec<_> = all.iter().filter(packs).map(|value| &**value).collect();
+    (!packing.is_empty()).then(|| packing.join(", "))
 }
 
 #[cfg(test)]
@@ -157,6 +163,27 @@ mod tests {
         let expected =
             ["content-type", "anthropic-beta", "anthropic-version", "user-agent", "x-stainless-os"];
         assert_eq!(names(&passed), expected);
+    }
+
+    #[test]
+    fn an_answer_is_packed_where_one_of_its_headers_says_so() {
+        for (content, transfer, expected) in [
+            (None, None, None),
+            (Some("identity"), Some("chunked"), None),
+            (Some(""), Some("Chunked"), None),
+            (Some("gzip"), Some("chunked"), Some("gzip")),
+            (None, Some("gzip, chunked"), Some("gzip, chunked")),
+            (None, Some("deflate"), Some("deflate")),
+            (Some("identity, br"), Some("gzip"), Some("identity, br, gzip")),
+        ] {
+            let mut all = HeaderMap::new();
+            for (name, value) in [(CONTENT_ENCODING, content), (TRANSFER_ENCODING, transfer)] {
+                if let Some(value) = value {
+                    all.insert(name, value.parse().unwrap());
+                }
+            }
+            assert_eq!(packing(&all).as_deref(), expected, "{content:?} {transfer:?}");
+        }
     }
 
     #[test]

@@ -1,7 +1,9 @@
 //! Finds secrets in what passes, and puts stars of the same length in their place. Pure.
 //!
-//! A secret is looked for as it is, and as a whole in the ways in which hosts write what they echo: base64, percent-encoded,
-//! with the slashes of a JSON text escaped. One that was taken apart or turned around is not found.
+//! A secret is looked for as it is, in hex and in base64; each in any case of its letters, and with any of its letters escaped
+//! as JSON (`\u0073`, `\/`) or an address (`%73`) does. One that was taken apart or turned around is not found.
+
+use std::{fmt::Write as _, ops::Range};
 
 use base64::{
     Engine as _,
@@ -13,9 +15,14 @@ use regex::bytes::{Regex, RegexBuilder};
 const LARGEST: usize = 64 << 20;
 /// What stands in a secret's place, for each of its bytes.
 const FILLER: u8 = b'*';
+/// How many backslashes may stand before one escape: a JSON text within a text within a text has four.
+const BACKSLASHES: usize = 4;
+/// The longest escape, bytes: such as `\\\\u0073`.
+const LONGEST_ESCAPE: usize = BACKSLASHES + 5;
 
 /// The spellings of some secrets.
 pub(super) struct Sought {
+    /// In small letters.
     spellings: Vec<Vec<u8>>,
     /// Any of them; `None`: there is nothing to look for.
     any: Option<Regex>,
@@ -39,48 +46,148 @@ impl Sought {
         Self { spellings, any, longest }
     }
 
-    /// Whether a secret stands in a header: also cut by blanks or commas, or in other letters' case, as names are written.
+    /// Whether a secret stands in a header: also cut by blanks or commas.
     pub(super) fn is_in_header(&self, bytes: &[u8]) -> bool {
         let joined: Vec<u8> =
             bytes.iter().copied().filter(|byte| !byte.is_ascii_whitespace() && *byte != b',').collect();
-        let is_in = |any: &Regex| any.is_match(bytes) || any.is_match(&joined);
-        let lower = joined.to_ascii_lowercase();
-        self.any.as_ref().is_some_and(is_in)
-            || self.spellings.iter().any(|spelling| {
-                let spelling = spelling.to_ascii_lowercase();
-                lower.windows(spelling.len()).any(|part| part == spelling)
-            })
+        self.replace(&mut bytes.to_vec()) + self.replace(&mut joined.clone()) > 0
     }
 
     /// Puts the filler in the place of every secret in `bytes`; returns how many there were.
     fn replace(&self, bytes: &mut [u8]) -> u64 {
         let Some(any) = &self.any else { return 0 };
-        let found: Vec<_> = any.find_iter(bytes).map(|found| found.range()).collect();
-        for range in &found {
-            if let Some(secret) = bytes.get_mut(range.clone()) {
+        let mut found = 0;
+        let mut fill = |bytes: &mut [u8], range: Range<usize>| {
+            if let Some(secret) = bytes.get_mut(range) {
                 secret.fill(FILLER);
+                found += 1;
+            }
+        };
+        for range in any.find_iter(&bytes.to_ascii_lowercase()).map(|found| found.range()) {
+            fill(bytes, range);
+        }
+        if let Some(said) = Resolved::of(bytes) {
+            for range in any.find_iter(&said.bytes).map(|found| found.range()) {
+                fill(bytes, said.begins(range.start)..said.begins(range.end));
             }
         }
-        found.len() as u64
+        found
     }
 
     /// How many of the last bytes may be the beginning of a secret.
     fn begun(&self, bytes: &[u8]) -> usize {
+        if self.any.is_none() {
+            return 0;
+        }
+        let as_it_is = self.begun_in(&last(bytes, self.longest).to_ascii_lowercase());
+        let escaped = Resolved::of(last(bytes, self.longest * LONGEST_ESCAPE)).map_or(0, |said| {
+            let begun = self.begun_in(&said.bytes);
+            said.whole + said.cut - said.begins(said.bytes.len() - begun)
+        });
+        as_it_is.max(escaped)
+    }
+
+    /// The same of bytes in small letters, without escapes.
+    fn begun_in(&self, bytes: &[u8]) -> usize {
         let most = self.longest.saturating_sub(1).min(bytes.len());
-        (1..=most)
-            .rev()
-            .find(|n| {
-                let end = bytes.get(bytes.len() - n..).unwrap_or_default();
-                self.spellings.iter().any(|spelling| spelling.len() > *n && spelling.starts_with(end))
-            })
-            .unwrap_or(0)
+        let is_begun = |end: &[u8]| {
+            self.spellings.iter().any(|spelling| spelling.len() > end.len() && spelling.starts_with(end))
+        };
+        (1..=most).rev().find(|n| is_begun(last(bytes, *n))).unwrap_or(0)
+    }
+}
+
+/// Returns the last bytes, `most` of them.
+fn last(bytes: &[u8], most: usize) -> &[u8] {
+    bytes.get(bytes.len().saturating_sub(most)..).unwrap_or_default()
+}
+
+/// What bytes say when the escapes in them are resolved, in small letters.
+struct Resolved {
+    bytes: Vec<u8>,
+    /// Where each of them begins in what it was read from.
+    at: Vec<usize>,
+    /// How many bytes it was read from, without an escape at the end that is not whole.
+    whole: usize,
+    /// How many bytes that has.
+    cut: usize,
+}
+
+impl Resolved {
+    /// `None`: there are no escapes.
+    fn of(bytes: &[u8]) -> Option<Self> {
+        bytes.iter().find(|byte| matches!(byte, b'\\' | b'%'))?;
+        let mut this = Self { bytes: Vec::with_capacity(bytes.len()), at: Vec::new(), whole: 0, cut: 0 };
+        let mut rest = bytes;
+        while let Some((first, behind)) = rest.split_first() {
+            let (byte, length) = match Escape::at(rest) {
+                Escape::None => (*first, 1),
+                Escape::Whole(byte, length) => (byte, length),
+                Escape::Cut => break,
+            };
+            this.at.push(this.whole);
+            this.bytes.push(byte.to_ascii_lowercase());
+            this.whole += length;
+            rest = behind.get(length - 1..).unwrap_or_default();
+        }
+        this.cut = rest.len();
+        Some(this)
+    }
+
+    /// Where the byte of this number begins in what it was read from; of the one behind the last, where that ends.
+    fn begins(&self, n: usize) -> usize {
+        self.at.get(n).copied().unwrap_or(self.whole)
+    }
+}
+
+/// An escape at the beginning of some bytes.
+enum Escape {
+    None,
+    /// The byte that it stands for, and its length.
+    Whole(u8, usize),
+    /// It may become one with the bytes that come next.
+    Cut,
+}
+
+impl Escape {
+    fn at(bytes: &[u8]) -> Self {
+        match bytes.first() {
+            Some(b'%') => Self::hex(bytes, 1, 2),
+            Some(b'\\') => {
+                let slashes = bytes.iter().take(BACKSLASHES).take_while(|byte| **byte == b'\\').count();
+                match bytes.get(slashes) {
+                    None => Self::Cut,
+                    Some(b'u') => Self::hex(bytes, slashes + 1, 4),
+                    Some(b'/') => Self::Whole(b'/', slashes + 1),
+                    Some(_) => Self::None,
+                }
+            }
+            Some(_) | None => Self::None,
+        }
+    }
+
+    /// The escape of a character by its number: hex digits that begin at `from`.
+    fn hex(bytes: &[u8], from: usize, digits: usize) -> Self {
+        let behind = bytes.get(from..).unwrap_or_default();
+        let given = behind.get(..digits.min(behind.len())).unwrap_or_default();
+        if !given.iter().all(u8::is_ascii_hexdigit) {
+            return Self::None;
+        }
+        if given.len() < digits {
+            return Self::Cut;
+        }
+        let value = std::str::from_utf8(given).ok().and_then(|given| u32::from_str_radix(given, 16).ok());
+        match value.and_then(|value| u8::try_from(value).ok()).filter(u8::is_ascii) {
+            Some(byte) => Self::Whole(byte, from + digits),
+            None => Self::None,
+        }
     }
 }
 
 /// Looks for secrets in a body that comes in pieces.
 #[derive(Default)]
 pub(super) struct Filter {
-    /// What may be the beginning of a secret; shorter than the longest of them.
+    /// What may be the beginning of a secret; shorter than the longest of them is with all of it escaped.
     held: Vec<u8>,
     found: u64,
 }
@@ -118,19 +225,13 @@ pub(super) enum End {
     Reached,
 }
 
-/// The ways in which a whole secret is written.
+/// The ways in which a whole secret is written, in small letters and without escapes.
 fn spellings(secret: &str) -> Vec<Vec<u8>> {
-    let percent = |upper: bool| -> Vec<u8> {
-        let hex = |byte: u8| if upper { format!("%{byte:02X}") } else { format!("%{byte:02x}") };
-        let one = |byte: u8| match byte {
-            b'-' | b'.' | b'_' | b'~' => char::from(byte).to_string(),
-            byte if byte.is_ascii_alphanumeric() => char::from(byte).to_string(),
-            byte => hex(byte),
-        };
-        secret.bytes().map(one).collect::<String>().into_bytes()
-    };
-    let mut all = vec![secret.as_bytes().to_vec(), percent(true), percent(false)];
-    all.push(secret.replace('/', "\\/").into_bytes());
+    let hex = secret.bytes().fold(String::new(), |mut hex, byte| {
+        let _ = write!(hex, "{byte:02x}");
+        hex
+    });
+    let mut all = vec![secret.as_bytes().to_vec(), hex.into_bytes()];
     // Within a longer text it begins at one of three places of a group of four letters. Letters that it shares with what
     // stands around it are left out.
     for before in 0..3 {
@@ -143,7 +244,7 @@ fn spellings(secret: &str) -> Vec<Vec<u8>> {
     }
     // A secret of a few letters would be found everywhere in such a form.
     all.retain(|spelling| !spelling.is_empty() && (spelling == secret.as_bytes() || spelling.len() >= 8));
-    all
+    all.into_iter().map(|spelling| spelling.to_ascii_lowercase()).collect()
 }
 
 #[cfg(test)]
@@ -160,7 +261,7 @@ mod tests {
         let (mut filter, mut out, mut from) = (Filter::default(), Vec::new(), 0);
         for cut in cuts.iter().copied().chain([body.len()]) {
             out.extend(filter.push(&sought, &body[from..cut], End::NotYet));
-            assert!(filter.held() < sought.longest);
+            assert!(filter.held() < sought.longest * LONGEST_ESCAPE);
             from = cut;
         }
         out.extend(filter.push(&sought, &[], End::Reached));
@@ -188,6 +289,38 @@ mod tests {
             let (out, found) = passed(format!("x={echo}&").as_bytes(), &[9]);
             assert_eq!((out.len(), found), (echo.len() + 3, 1), "{echo}");
         }
+        let every = |form: &dyn Fn(u8) -> String| KEY.bytes().map(form).collect::<String>();
+        let some = |form: &dyn Fn(u8) -> String| -> String {
+            let one =
+                |(n, byte): (usize, u8)| if n % 3 == 0 { form(byte) } else { char::from(byte).to_string() };
+            KEY.bytes().enumerate().map(one).collect()
+        };
+        let json = |byte: u8| format!("\\u{byte:04X}");
+        let percent = |byte: u8| format!("%{byte:02x}");
+        let in_base64 = STANDARD.encode(KEY).replace('=', "%3D");
+        let echoes = [
+            every(&json),
+            every(&percent),
+            some(&json),
+            some(&percent),
+            some(&|byte| format!("\\\\\\\\u{byte:04x}")),
+            format!("{}{}", &every(&json)[..30], &KEY[5..]),
+            every(&|byte| format!("{byte:02x}")),
+            every(&|byte| format!("{byte:02X}")),
+            KEY.to_uppercase(),
+            in_base64.to_lowercase().replace('q', "\\u0071"),
+        ];
+        for echo in echoes {
+            let body = format!("{{\"a\\n\":\"100 % {echo}\"}}");
+            for cut in 0..body.len() {
+                let (out, found) = passed(body.as_bytes(), &[cut]);
+                let out = String::from_utf8(out).unwrap();
+                assert_eq!((out.len(), found), (body.len(), 1), "{echo} cut after {cut}: {out}");
+                assert!(out.starts_with("{\"a\\n\":\"100 % *") && out.ends_with("\"}"), "{out}");
+            }
+            let each: Vec<usize> = (0..body.len()).collect();
+            assert_eq!(passed(body.as_bytes(), &each).1, 1, "{echo} byte by byte");
+        }
         for before in ["", "B", "Be", "Bea", "Bearer "] {
             let echo = STANDARD.encode(format!("{before}{KEY} and more"));
             let (out, found) = passed(echo.as_bytes(), &[7]);
@@ -207,6 +340,11 @@ mod tests {
         assert_eq!(filter.held(), 1);
         assert_eq!(filter.push(&sought, b"", End::Reached), b"s");
         assert_eq!(filter.found(), 0);
+        // Escapes of other letters, or that are none.
+        let delta = br#"{"text":"a\nb \u00e9 \u0041 100 %, %zz \"","#;
+        assert_eq!(filter.push(&sought, delta, End::NotYet), delta);
+        assert_eq!(filter.push(&sought, br"a\u00", End::NotYet), b"a");
+        assert_eq!(filter.push(&sought, b"41", End::NotYet), br"\u0041");
     }
 
     #[test]
