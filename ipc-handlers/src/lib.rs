@@ -36,7 +36,7 @@ pub use facts::{Facts, Wants};
 pub use names::{Folder, InvalidFolder, RequestId};
 pub use outcome::{NotApplied, Outcome, TaskRow, TaskStatus, Unsearched};
 pub use refusal::{Code, Refusal};
-pub use schedule::{Schedule, ScheduleKind};
+pub use schedule::{CRON_ENDS, Schedule, ScheduleKind};
 pub use time::Time;
 pub use words::{UnknownWord, Word};
 

@@ -46,6 +46,9 @@ words! {
     }
 }
 
+/// The clock that shows this or more is wrong, as far as cron is concerned: an expression has no instant long after it. 2100-01-01.
+pub const CRON_ENDS: Time = Time(4_102_444_800_000);
+
 /// When a task runs.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Schedule {
@@ -87,7 +90,14 @@ impl Schedule {
         match kind {
             "cron" => {
                 let schedule = Self::Cron(Cron::parse(value)?);
-                schedule.first_run(now, zone).ok_or_else(|| schedule.never_runs())?;
+                schedule.first_run(now, zone).ok_or_else(|| match now < CRON_ENDS {
+                    true => schedule.never_runs(),
+                    false => Refusal::new(
+                        Code::InvalidSchedule,
+                        format!("the clock shows {now}, and cron can't reckon with times after the year 2099"),
+                        "ask the owner of the machine to set its clock; an interval such as \"2h\" works by any clock",
+                    ),
+                })?;
                 Ok(schedule)
             }
             "interval" => interval::parse(value).map(|ms| Self::Interval { ms }),

@@ -101,6 +101,16 @@ fn rare_days_are_found_and_the_end_of_the_calendar_is_none() {
 }
 
 #[test]
+fn by_a_clock_that_is_far_ahead_an_expression_is_refused_for_the_clock_and_an_interval_is_taken() {
+    assert_eq!(CRON_ENDS, time("2100-01-01T00:00:00Z"));
+    let far = time("2106-02-07T06:28:15Z");
+    let refusal = Schedule::parse("cron", "0 9 * * *", &TimeZone::UTC, far).unwrap_err();
+    assert!(refusal.message.starts_with("the clock shows 2106-02-07"), "{refusal:?}");
+    assert!(refusal.hint.contains("set its clock"), "{refusal:?}");
+    assert!(Schedule::parse("interval", "2h", &TimeZone::UTC, far).is_ok());
+}
+
+#[test]
 fn a_fixed_time_in_the_gap_moves_forward_by_the_gap() {
     let after = "2026-03-07T12:00:00Z";
     check("30 2 * * *", NEW_YORK, after, &["03-08T03:30-04:00", "03-09T02:30-04:00"]);

@@ -1,7 +1,7 @@
 //! A task that is due: it starts, for the slot that its catch-up rule says; or what has passed is noted alone; or it can't run, and
 //! is paused. A chat is told of what it waits for in vain.
 
-use ipc_handlers::{Folder, Refusal, Time, effect::ContextMode};
+use ipc_handlers::{CRON_ENDS, Folder, Refusal, Time, effect::ContextMode};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::{
@@ -147,7 +147,8 @@ fn planned(
     clock: &TaskClock,
     now: Time,
 ) -> Result<Option<(Standing, std::result::Result<Plan, Refusal>)>> {
-    let Some(standing) = slots::standing(c, group, id)?.filter(|standing| standing.is_due(now)) else {
+    let is_due = |standing: &Standing| standing.is_due(now) && (now < CRON_ENDS || !standing.is_cron());
+    let Some(standing) = slots::standing(c, group, id)?.filter(is_due) else {
         return Ok(None);
     };
     let zone = zone_of(c, group, &clock.zones)?.zone;

@@ -143,8 +143,9 @@ pub(in crate::store) fn first_due(c: &Connection, now: Time) -> Result<Vec<Due>>
 }
 
 /// Finds the number of the task of group `g.folder` that is due longest at ?1 and can be started, by walking the index
-/// in its order.
+/// in its order. By a clock that is beyond the last instant of cron (`CRON_ENDS`) no such task is: it waits for the clock to be set.
 const FIRST_DUE: &str = "SELECT t.n FROM tasks t INDEXED BY tasks_due_by_group
     WHERE t.group_folder = g.folder AND t.status = 'active' AND t.next_run IS NOT NULL AND t.next_run <= ?1
+      AND (?1 < 4102444800000 OR t.schedule_type <> 'cron')
       AND NOT EXISTS (SELECT 1 FROM runs r INDEXED BY runs_one_per_group WHERE r.group_folder = t.group_folder AND r.source = 'task:' || t.id AND r.status IN ('queued', 'running'))
     ORDER BY t.next_run, t.n LIMIT 1";

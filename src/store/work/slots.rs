@@ -94,6 +94,11 @@ pub(in crate::store) fn running(c: &Connection, group: &Folder, id: &str) -> Res
 }
 
 impl Standing {
+    /// Whether it runs at the times of an expression.
+    pub(in crate::store) fn is_cron(&self) -> bool {
+        self.kind == ScheduleKind::Cron
+    }
+
     /// Whether it is to be started now.
     pub(in crate::store) fn is_due(&self, now: Time) -> bool {
         self.status == TaskStatus::Active && self.next_run.is_some_and(|at| at <= now)

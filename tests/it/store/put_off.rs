@@ -4,6 +4,7 @@ use g2::domain::{
     host::{clocks::Clocks, zone::ZoneData},
     states::{SlotOutcome, SlotReason},
 };
+use g2::store::Started;
 use ipc_handlers::TaskStatus;
 use serde_json::json;
 
@@ -99,6 +100,35 @@ async fn a_clock_that_is_set_back_ends_the_rest_of_a_task() {
         let then = task(&world).next_run.map(|then| then.ms_since(next));
         assert_eq!(then, (kind != "once").then_some(HOUR), "{kind}");
     }
+}
+
+#[tokio::test]
+async fn by_a_clock_that_shows_the_year_2106_cron_tasks_wait_and_others_run() {
+    let far = Time(4_300_000_000_000);
+    let due = |world: &World| world.store.due_task_of(&folder("main"), far).unwrap();
+    let world = world().await;
+    make(&world, "cron", "0 9 * * *", json!({})).await;
+    let before = task(&world);
+    assert_eq!((due(&world), world.store.due_tasks(far).unwrap()), (None, vec![]));
+    // Though somebody starts it.
+    assert!(matches!(start(&world, NOW, far).await.what, Started::NotDue));
+    let now = task(&world);
+    assert_eq!((now.status, now.next_run), (TaskStatus::Active, before.next_run));
+    assert!(world.texts("local:main").await.is_empty());
+    // The clock is right again.
+    set_back(&world, NOW).await;
+    let slot = task(&world).next_run.unwrap();
+    assert_eq!(Some(slot), before.next_run);
+    succeed(&world, start(&world, NOW, slot).await.run().unwrap().run).await;
+    let other = world_of_an_interval().await;
+    assert_eq!(due(&other).as_deref(), Some("t"));
+}
+
+/// A task each hour.
+async fn world_of_an_interval() -> World {
+    let world = world().await;
+    make(&world, "interval", "3600000", json!({})).await;
+    world
 }
 
 #[tokio::test]
