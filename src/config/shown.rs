@@ -6,6 +6,7 @@ use ipc_handlers::words;
 use serde::Serialize;
 
 use super::{Environment, Takes, dotenv, environment::OVER, layers::defaults, takes, written::flatten};
+use crate::domain::host::screen;
 
 words! {
     /// Where a setting's value comes from.
@@ -58,11 +59,22 @@ pub fn settings(root: &Path, text: &str, environment: &Environment) -> Result<Ve
     Ok(held
         .into_iter()
         .map(|(name, (value, source))| {
-            let value = if is_secret(&name) && value != "\"\"" { "\"…\"".to_owned() } else { value };
+            let value =
+                if is_secret(&name) && value != "\"\"" { "\"…\"".to_owned() } else { shown(&name, &value) };
             let takes = if source == Source::Environment { Takes::Restart } else { takes(&name) };
             Setting { name, value, source, takes }
         })
         .collect())
+}
+
+/// Returns a value without the secrets that an address in it may hold.
+fn shown(name: &str, value: &str) -> String {
+    // That of the model's host without a scheme is wrong, and a secret all the same.
+    let text = value.strip_prefix('"').and_then(|text| text.strip_suffix('"'));
+    match text.filter(|_| name.ends_with("upstream")) {
+        Some(text) => format!("\"{}\"", screen::address(text)),
+        None => screen::addresses(value),
+    }
 }
 
 /// Whether a setting's value may be a secret: those of adapters and agents are their own business.

@@ -55,9 +55,49 @@ pub fn escaped_in_json(document: &str) -> String {
     })
 }
 
+/// Returns an address as it may be shown: without a user, a password, and what stands behind `?` or `#`. More is hidden rather
+/// than less where that can't be told.
+#[must_use]
+pub fn address(text: &str) -> String {
+    let (scheme, rest) = text.split_once("://").map_or(("", text), |(scheme, rest)| (scheme, rest));
+    let (word, behind) =
+        rest.split_at(rest.find(|c: char| c == '"' || c.is_whitespace()).unwrap_or(rest.len()));
+    let (user, place) = word.rfind('@').map_or(("", word), |at| ("…", &word[at..]));
+    let (place, query) = place.split_at(place.find(['?', '#', '&']).unwrap_or(place.len()));
+    let query = if query.is_empty() { "" } else { "?…" };
+    let between = if scheme.is_empty() && !text.starts_with("://") { "" } else { "://" };
+    format!("{scheme}{between}{user}{place}{query}{}", addresses(behind))
+}
+
+/// The same of each address with a scheme in a text.
+#[must_use]
+pub fn addresses(text: &str) -> String {
+    if text.contains("://") { address(text) } else { text.to_owned() }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_address_is_shown_without_what_may_be_a_secret() {
+        for (text, shown) in [
+            ("https://api.example/v1", "https://api.example/v1"),
+            ("https://ada:pw@api.example:8443/x", "https://…@api.example:8443/x"),
+            ("https://ada:p/w?@api.example", "https://…@api.example"),
+            ("https://api.example/?key=x", "https://api.example/?…"),
+            ("https://api.example/?mail=a@b&key=x", "https://…@b?…"),
+            ("https://api.example#x", "https://api.example?…"),
+            ("ada:pw@api.example", "…@api.example"),
+            ("[\"https://a:b@c\", \"http://d?e\"]", "[\"https://…@c\", \"http://d?…\"]"),
+            ("", ""),
+        ] {
+            assert_eq!(address(text), shown);
+        }
+        for text in ["ada@example.org", "what? # &"] {
+            assert_eq!(addresses(text), text);
+        }
+    }
 
     #[test]
     fn what_is_said_again_is_seen_and_acts_on_nothing() {
