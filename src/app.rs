@@ -23,7 +23,11 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     channels::{Intake, local::Local},
     config::{Config, Environment, Live, Standing},
-    domain::{host::errors::chain, runs::lanes::Holding, states::SandboxName},
+    domain::{
+        host::{errors::chain, screen},
+        runs::lanes::Holding,
+        states::SandboxName,
+    },
     gateway::{self, Credentials, Gateway, OutsideLimits, Upstream},
     ipc::{self, Claims, HostDirs, LeftBox, Watch},
     loops::{
@@ -217,8 +221,9 @@ pub fn box_owner() -> Option<ipc::Owner> {
 /// # Errors
 /// When the address of the model's host can't be used.
 fn open_gateway(root: &Path, config: &Config) -> Result<Gateway> {
-    let upstream = Upstream::parse(&config.gateway.upstream)
-        .with_context(|| format!("the setting gateway.upstream can't be {:?}", config.gateway.upstream))?;
+    let upstream = Upstream::parse(&config.gateway.upstream).with_context(|| {
+        format!("the setting gateway.upstream can't be {:?}", screen::address(&config.gateway.upstream))
+    })?;
     let credentials = Credentials::new(root.join(".env"), config.gateway.token_file.clone());
     let gateway = Gateway::new(upstream, credentials, gateway::Limits::default());
     gateway.bound_outside(bounds_outside(config));
@@ -454,6 +459,7 @@ impl Daemon {
         let dispatch =
             Dispatch::new(of_dispatch.0, owner, of_dispatch.1, of_dispatch.2, recovered.adopted, waiting);
         tasks.spawn(dispatch.run(news, adopted_later));
+        tasks.spawn(loops::hindrances::run(Arc::clone(&runs)));
         tasks.spawn(reconcile::run(runs, held, recovered.waiting, adoptions));
         tasks.spawn(budgets.run(stop.clone()));
         tasks.spawn(schedule::run(clocks, due, stop.clone()));

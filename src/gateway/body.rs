@@ -20,7 +20,9 @@ use super::{
     log::Line,
     look::{Look, Reason},
     meter::Meter,
+    plain::Plain,
     purse::Fare,
+    refusals::Heard,
     sought::{End, Filter, Sought},
 };
 use crate::system::clock;
@@ -40,6 +42,9 @@ pub(super) enum Fault {
     Silent(Duration),
     #[error("the connection broke off")]
     Broken,
+    /// It is packed, or no text at all.
+    #[error("it is no text")]
+    NoText,
     #[error("{0}")]
     Refused(Reason),
 }
@@ -184,14 +189,18 @@ impl Body for Upload {
     }
 
     fn size_hint(&self) -> SizeHint {
-        let (rest, begun) = (self.body.left(), self.beginning.len() as u64);
-        let mut hint = SizeHint::new();
-        hint.set_lower(rest.lower() + begun);
-        if let Some(upper) = rest.upper() {
-            hint.set_upper(upper + begun);
-        }
-        hint
+        more(&self.body.left(), self.beginning.len())
     }
+}
+
+/// Returns the size of what is to come and of what came before it.
+fn more(rest: &SizeHint, begun: usize) -> SizeHint {
+    let mut hint = SizeHint::new();
+    hint.set_lower(rest.lower() + begun as u64);
+    if let Some(upper) = rest.upper() {
+        hint.set_upper(upper + begun as u64);
+    }
+    hint
 }
 
 /// One request that goes to the model's host. When it is dropped, however that comes, it is in the books.
@@ -213,8 +222,12 @@ impl Drop for Entry {
 /// An answer's body on its way down, metered, and without the keys that are `sought`.
 pub(super) struct Download {
     body: Bounded,
+    plain: Plain,
+    /// What came before the agent was answered.
+    first: Option<Bytes>,
     entry: Entry,
     sought: Arc<Sought>,
+    heard: Option<Heard>,
     filter: Filter,
 }
 
@@ -224,15 +237,42 @@ impl Download {
         most: u64,
         silence: Duration,
         entry: Entry,
-        sought: Arc<Sought>,
+        (sought, heard): (Arc<Sought>, Option<Heard>),
     ) -> Self {
-        Self { body: Bounded::new(inner, most, silence), entry, sought, filter: Filter::default() }
+        let body = Bounded::new(inner, most, silence);
+        let (plain, first, filter) = (Plain::default(), None, Filter::default());
+        Self { body, plain, first, entry, sought, heard, filter }
+    }
+
+    /// Waits for the first piece, so that what is no text gets no answer instead of a part of one.
+    ///
+    /// # Errors
+    /// [`Fault`], which the body ends with.
+    pub(super) async fn begin(&mut self) -> Result<(), Fault> {
+        if let Some(piece) = poll_fn(|cx| self.poll(cx)).await {
+            self.first = Some(piece?);
+        }
+        Ok(())
+    }
+
+    /// Returns the next piece, which is text.
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Fault>>> {
+        if let Some(first) = self.first.take() {
+            return Poll::Ready(Some(Ok(first)));
+        }
+        let piece = ready!(self.body.poll(cx));
+        let is_text =
+            piece.as_ref().is_none_or(|piece| piece.as_ref().map_or(true, |data| self.plain.push(data)));
+        Poll::Ready(if is_text { piece } else { Some(Err(Fault::NoText)) })
     }
 }
 
 impl Drop for Download {
     fn drop(&mut self) {
         self.entry.is_error |= !self.body.is_over();
+        if let Some(heard) = &self.heard {
+            heard.end(&self.entry.caller);
+        }
         if self.filter.found() > 0 {
             self.entry.caller.log.warn(Line::KeyEchoed, &self.entry.caller.shared.upstream);
         }
@@ -248,8 +288,8 @@ impl Body for Download {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Fault>>> {
         loop {
-            let piece = ready!(self.body.poll(cx));
-            let Self { body, entry, sought, filter } = &mut *self;
+            let piece = ready!(self.poll(cx));
+            let Self { body, entry, sought, heard, filter, .. } = &mut *self;
             let end = if body.is_over() { End::Reached } else { End::NotYet };
             let passed = match piece {
                 Some(Ok(data)) => filter.push(sought, &data, end),
@@ -263,17 +303,20 @@ impl Body for Download {
             if !passed.is_empty() {
                 // What it keeps, a model's name, must not be the key either.
                 entry.meter.push(&passed);
+                if let Some(heard) = heard {
+                    heard.push(&passed);
+                }
                 return Poll::Ready(Some(Ok(Frame::data(passed.into()))));
             }
         }
     }
 
     fn is_end_stream(&self) -> bool {
-        self.body.is_over() && self.filter.held() == 0
+        self.body.is_over() && self.first.is_none() && self.filter.held() == 0
     }
 
     fn size_hint(&self) -> SizeHint {
         // Asked for before anything was held back: the filler is as long as what it replaces.
-        self.body.inner.size_hint()
+        more(&self.body.inner.size_hint(), self.first.as_ref().map_or(0, Bytes::len))
     }
 }

@@ -20,7 +20,9 @@ mod look;
 mod meter;
 mod outside;
 mod places;
+mod plain;
 mod purse;
+mod refusals;
 mod serve;
 mod socket;
 mod sought;
@@ -44,7 +46,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     domain::{
         mailbox::bucket::Bucket,
-        runs::{budget::Used, outside::Rules},
+        runs::{budget::Used, hindrance::Refused, outside::Rules},
     },
     system::clock,
 };
@@ -126,6 +128,7 @@ struct Shared {
     upstream: Upstream,
     client: upstream::Client,
     credentials: Credentials,
+    refused_key: refusals::RefusedKey,
     limits: Limits,
     books: Arc<Books>,
 }
@@ -140,6 +143,7 @@ struct Caller {
     purse: Arc<purse::Purse>,
     /// A request of it was refused, as that is empty.
     is_out: Arc<AtomicBool>,
+    refusals: Arc<refusals::Refusals>,
     /// How many requests may come now.
     rate: Mutex<Bucket>,
     log: log::Log,
@@ -156,6 +160,7 @@ struct Open {
     dir: PathBuf,
     requests: Arc<Semaphore>,
     is_out: Arc<AtomicBool>,
+    refusals: Arc<refusals::Refusals>,
     stop: CancellationToken,
     serving: JoinHandle<()>,
 }
@@ -165,7 +170,8 @@ impl Gateway {
     #[must_use]
     pub fn new(upstream: Upstream, credentials: Credentials, limits: Limits) -> Self {
         let client = upstream::Client::new(limits.connect);
-        let shared = Shared { upstream, client, credentials, limits, books: Arc::default() };
+        let refused_key = refusals::RefusedKey::default();
+        let shared = Shared { upstream, client, credentials, refused_key, limits, books: Arc::default() };
         let (open, outside) = (Mutex::default(), outside::Outside::default());
         Self { shared: Arc::new(shared), open, outside, purses: purse::Purses::default() }
     }
@@ -196,10 +202,12 @@ impl Gateway {
         let (shared, log) = (Arc::clone(&self.shared), log::Log::new(run));
         let (under_way, purse) = (Arc::clone(&requests), self.purses.of(group));
         let is_out = Arc::<AtomicBool>::default();
-        let of_caller = Arc::clone(&is_out);
-        let caller = Arc::new(Caller { run, shared, looks, requests, purse, is_out: of_caller, rate, log });
-        let serving = tokio::spawn(serve::to_model(caller, listener, stop.clone()));
-        let open = Open { dir: dir.to_owned(), requests: under_way, is_out, stop, serving };
+        let refusals = Arc::<refusals::Refusals>::default();
+        let (of_caller, refused) = (Arc::clone(&is_out), Arc::clone(&refusals));
+        let caller =
+            Caller { run, shared, looks, requests, purse, is_out: of_caller, refusals: refused, rate, log };
+        let serving = tokio::spawn(serve::to_model(Arc::new(caller), listener, stop.clone()));
+        let open = Open { dir: dir.to_owned(), requests: under_way, is_out, refusals, stop, serving };
         let before = self.all().insert(run, open);
         if let Some(before) = before {
             before.stop.cancel();
@@ -246,6 +254,24 @@ impl Gateway {
     #[must_use]
     pub fn was_out_of_budget(&self, run: i64) -> bool {
         self.all().get(&run).is_some_and(|open| open.is_out.load(Ordering::Relaxed))
+    }
+
+    /// Returns what the model's host refused a run, unless it has answered it since; or that there is no key to ask with.
+    #[must_use]
+    pub fn refused(&self, run: i64) -> Option<Refused> {
+        self.all().get(&run).and_then(|open| open.refusals.newest())
+    }
+
+    /// As [`Self::refused`], where that has lasted for so long that the run is to be ended for it: some seconds.
+    #[must_use]
+    pub fn refused_for_good(&self, run: i64) -> Option<Refused> {
+        self.all().get(&run).and_then(|open| open.refusals.lasting())
+    }
+
+    /// Whether there is another key now than the one that the model's host refused last. Reads files.
+    #[must_use]
+    pub fn has_another_key(&self) -> bool {
+        self.shared.credentials.current().is_ok_and(|key| self.shared.refused_key.is_another(&key))
     }
 
     /// Returns how many requests of a run have no whole answer yet; `None`: it has no socket.

@@ -31,6 +31,7 @@ use super::{
     look::{Look, Reason},
     meter::{Form, Meter},
     places::Crowd,
+    refusals::{self, Heard},
 };
 use crate::{
     domain::{host::errors::chain, runs::usage::FailedRequest},
@@ -39,6 +40,8 @@ use crate::{
 
 /// At most this many bytes of a head that comes in pieces are kept: the longest head.
 pub(super) const HEAD: usize = 64 << 10;
+/// The path of requests that need the model itself. A key may be allowed this and nothing beside it, or the other way round.
+const MESSAGES: &str = "/v1/messages";
 /// At most this many characters of a refused request's path are kept.
 const KEPT_PATH: usize = 120;
 /// How long we leave a socket alone that can't be accepted from.
@@ -214,7 +217,11 @@ async fn pass(
     let keys = Arc::clone(shared);
     let credential = match spawn_blocking(move || keys.credentials.current()).await {
         Ok(Ok(credential)) => credential,
-        Ok(Err(error)) => return Err(refused(StatusCode::UNAUTHORIZED, error.to_string())),
+        Ok(Err(error)) => {
+            let why = error.to_string();
+            refusals::no_key(caller, &why);
+            return Err(refused(StatusCode::UNAUTHORIZED, why));
+        }
         Err(error) => return Err(refused(StatusCode::INTERNAL_SERVER_ERROR, error.to_string())),
     };
     let uri = shared
@@ -223,6 +230,7 @@ async fn pass(
         .map_err(|error| refused(StatusCode::BAD_REQUEST, format!("the path can't be used: {error}")))?;
 
     let (head, body) = request.into_parts();
+    let asks_the_model = head.uri.path() == MESSAGES;
     let fault = Arc::new(OnceLock::new());
     let look = (caller.looks == Looks::Inside && head.method == Method::POST).then(Look::new);
     let is_looked_into = look.is_some();
@@ -259,6 +267,7 @@ async fn pass(
     };
 
     let (head, body) = response.into_parts();
+    let heard = asks_the_model.then(|| Heard::head(caller, head.status, credential));
     if head.status.is_redirection() {
         let message = format!("{} answers with a redirect, which is not followed", shared.upstream);
         return Err(failed(StatusCode::BAD_GATEWAY, message));
@@ -279,7 +288,19 @@ async fn pass(
     entry.is_error = !head.status.is_success();
     let sought = shared.credentials.sought();
     let headers = admit::response_headers(&head.headers, |bytes| sought.is_in_header(bytes));
-    let body = Download::new(body, limits.response_bytes, limits.silence, entry, sought);
+    let mut body = Download::new(body, limits.response_bytes, limits.silence, entry, (sought, heard));
+    if let Err(fault) = body.begin().await {
+        let (status, what) = match fault {
+            Fault::NoText => {
+                (StatusCode::BAD_GATEWAY, "packs its answer without saying so, or gives no text")
+            }
+            Fault::Silent(_) => (StatusCode::GATEWAY_TIMEOUT, "begins an answer and says nothing more"),
+            Fault::TooLarge(_) | Fault::Broken | Fault::Refused(_) => {
+                (StatusCode::BAD_GATEWAY, "breaks its answer off")
+            }
+        };
+        return Err(failed(status, format!("{} {what}", shared.upstream)));
+    }
     let mut response = Response::new(Either::Right(body));
     *response.status_mut() = head.status;
     *response.headers_mut() = headers;
@@ -290,7 +311,7 @@ async fn pass(
 fn faulty(fault: &Fault) -> Denial {
     match fault {
         Fault::TooLarge(most) => too_large(*most),
-        Fault::Silent(_) | Fault::Broken => {
+        Fault::Silent(_) | Fault::Broken | Fault::NoText => {
             Denial::new(StatusCode::REQUEST_TIMEOUT, format!("the request: {fault}"))
         }
         Fault::Refused(reason @ Reason::Fetches(_)) => Denial::new(

@@ -15,6 +15,7 @@
 //! | `typing` | agents at work | shows in chats that an agent works for them |
 //! | `snapshots` | changes that agents are shown | writes the files in which agents read the state |
 //! | `search` | archived sessions | keeps their index |
+//! | `hindrances` | the end of a run; then each 2 s while something rests | sees a refused key replaced, a missing image there |
 //! | `usage` | the gateway's books | stores what runs have used |
 //! | `budgets` | use, runs, the next day | holds groups that have used their budget of the day up, and says so |
 //! | `backups` | the time of the daily backup, if `backup.to` is set | makes it |
@@ -54,6 +55,7 @@ mod disk;
 pub mod dispatch;
 pub mod files;
 pub mod heartbeat;
+pub mod hindrances;
 pub mod housekeeping;
 pub mod ipc;
 mod keeper;

@@ -153,7 +153,7 @@ pub async fn gather(view: &View<'_>) -> Vec<Problem> {
     machine::disk(view, &mut found);
     settings::mount_list(view, &mut found);
     settings::sender_list(view, &mut found);
-    settings::zone(view, &mut found);
+    settings::clocks(view, &mut found);
     settings::changed(view, &mut found);
     settings::environment(view, &mut found);
     let mut groups = Vec::new();
@@ -173,6 +173,7 @@ pub async fn gather(view: &View<'_>) -> Vec<Problem> {
         rows::chats(store, &mut found);
         rows::aside(store, &mut found);
         rows::unowned(store, &mut found);
+        rows::refused(store, &mut found);
         found.extend(store.index_fault().map(|why| Problem::Index {
             path: view.root.join("data/search.sqlite").display().to_string(),
             why,

@@ -167,6 +167,9 @@ pub enum SandboxError {
     /// The output's limit was passed. The stream has ended; the container has not, until it is killed.
     #[error("the container wrote more than its limit ({bytes} bytes so far)")]
     Flooded { bytes: u64 },
+    /// For want of something that the machine has too little of, or none: another container would not fare better.
+    #[error("{doing} failed: {why}")]
+    Machine { doing: String, why: String },
     #[error("{doing} failed: {why}")]
     Engine { doing: String, why: String },
 }

@@ -79,6 +79,7 @@ const MIGRATIONS: &[(&str, &str)] = &[
     ("0099_origin_order", include_str!("../../migrations/0099_origin_order.sql")),
     ("0102_web_tokens", include_str!("../../migrations/0102_web_tokens.sql")),
     ("0105_lost_and_kept", include_str!("../../migrations/0105_lost_and_kept.sql")),
+    ("0106_hindrances", include_str!("../../migrations/0106_hindrances.sql")),
     ("0107_lines_and_origins", include_str!("../../migrations/0107_lines_and_origins.sql")),
 ];
 

@@ -82,6 +82,7 @@ pub use which::{Text, Which};
 pub use work::budgets::BudgetRow;
 pub use work::by_hand::{Note, SettledFile};
 pub use work::heartbeat::HeartbeatSet;
+pub use work::hindrances::HindranceRow;
 pub use work::housekeeping::{FilesOfRun, Needed};
 pub use work::receipts::{Body, CommandFile, Proof, Receipt, Settled, digest};
 pub use work::runs::{

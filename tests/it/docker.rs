@@ -31,6 +31,55 @@ fn a_message_and_its_follow_up_are_answered_by_one_container() {
 }
 
 #[test]
+fn a_missing_image_gives_no_message_up_keeps_no_other_group_and_is_seen_when_it_is_there() {
+    let Some(root) =
+        Docked::new("[limits]\nretry_base_ms = 600000\npoll_interval_ms = 100\nmin_free_mib = 1\n")
+    else {
+        return;
+    };
+    let name = format!("g2-test-missing-{}", std::process::id());
+    root.g2(&["groups", "add", "family", "--chat", "local:family"]);
+    root.g2(&["groups", "set", "family", &format!("image={name}")]);
+    let _daemon = root.serve();
+    let seq = root.send("local:family", "hello");
+    root.g2(&[
+        "tasks",
+        "add",
+        "--group",
+        "family",
+        "--id",
+        "t",
+        "--type",
+        "once",
+        "--value",
+        "2001-01-01T00:00",
+        "p",
+    ]);
+    wait_for("the task to be put off", || {
+        root.json(&["tasks", "show", "t"])["last_result"].as_str()?.contains("is not there").then_some(())
+    });
+    let wiring = wait_for("the message to wait", || {
+        let wiring = root.why(seq)["wirings"][0].clone();
+        wiring["waited_for"].as_str()?.contains("is not there").then_some(wiring)
+    });
+    assert_eq!((&wiring["tries"], &wiring["batch_state"]), (&json!(0), &json!("returned")));
+    assert_eq!(root.ask("local:main", "hello"), "echo: hello\n", "only that group waits");
+    let status = root.json(&["status"]);
+    let problems = status["problems"].as_array().unwrap();
+    assert!(problems.len() == 1 && problems[0].as_str().unwrap().contains("does not exist"), "{status}");
+    assert!(root.said("local:family").is_empty());
+    run_docker(&["tag", crate::support::agent_image(), &name]);
+    let answered = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        wait_for("the answer", || (root.said("local:family") == ["echo: hello"]).then_some(()));
+        wait_for("the task to be done", || {
+            (root.json(&["tasks", "show", "t"])["status"] == "completed").then_some(())
+        });
+    }));
+    run_docker(&["rmi", &name]);
+    answered.unwrap();
+}
+
+#[test]
 fn an_agent_acts_by_files_which_its_own_user_writes() {
     let Some(root) = Docked::new("") else { return };
     root.script(

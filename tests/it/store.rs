@@ -26,6 +26,7 @@ mod clocks;
 mod commands;
 mod day;
 mod feed;
+mod hindrances;
 mod messages;
 mod outbox;
 mod prune;

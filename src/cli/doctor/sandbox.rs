@@ -14,7 +14,7 @@ use super::{
 use crate::{
     config::{ClaudeSettings, Config, SandboxKind},
     domain::{
-        host::{image::ImageKind, mend::Mend, problems::Finding},
+        host::{image::ImageKind, mend::Mend, problems::Finding, screen::address},
         rows::Group,
         runs::run_settings::Provider,
         states::SandboxName,
@@ -123,7 +123,11 @@ fn judge(
     for (image, answer) in asked {
         let reached = Row::ok("docker", format!("it answers{}", host(config)));
         let (engine, of_image) = match answer {
-            Err(error @ (SandboxError::Unreachable { .. } | SandboxError::Engine { .. })) => {
+            Err(
+                error @ (SandboxError::Unreachable { .. }
+                | SandboxError::Machine { .. }
+                | SandboxError::Engine { .. }),
+            ) => {
                 let fix = "start Docker, let this user use its socket (group docker), or set DOCKER_HOST=unix:///path/to/docker.sock";
                 (missing("docker", image, format!("{}{}", chain(error), host(config)), fix.into()), None)
             }
@@ -220,7 +224,7 @@ fn image_row(image: &str, is: &Image, claude: Option<&ClaudeSettings>) -> Row {
 }
 
 fn host(config: &Config) -> String {
-    config.docker_host.as_deref().map(|host| format!(" (DOCKER_HOST={host})")).unwrap_or_default()
+    config.docker_host.as_deref().map(|host| format!(" (DOCKER_HOST={})", address(host))).unwrap_or_default()
 }
 
 /// Decides on what agents run in: what the daemon says, otherwise what it would choose.

@@ -12,7 +12,7 @@ use super::{held_back::HeldCount, prune::DAY_MS, writing};
 use crate::{
     platforms::channels::{Connection, Lamp},
     rows::ChannelState,
-    runs::heartbeat::Fault,
+    runs::{heartbeat::Fault, hindrance::Hindrance},
 };
 
 mod causes;
@@ -152,6 +152,8 @@ pub enum Problem {
     OtherClaude { image: String, held: String, wanted: String, groups: Vec<Folder> },
     /// The gateway has no key for the agents of these groups.
     NoModelKey { why: String, remedy: &'static str, groups: Vec<Folder> },
+    /// The model's host refuses the agents of these groups, since then. `why` says what, and names the host.
+    Refused { what: Hindrance, why: String, since: Time, groups: Vec<Folder> },
     /// The agents of these groups need a key, and none can be read.
     NoKey { path: String, why: Option<String>, groups: Vec<Folder> },
     /// A group's own settings can't be used.
@@ -184,6 +186,8 @@ pub enum Problem {
     Restart { settings: Vec<String> },
     /// The settings can't be used any more.
     Settings { why: String },
+    /// The clock shows a time that schedules by cron can't reckon with.
+    Clock { now: Time },
     /// A name is no time zone.
     Zone { name: String, meant: Option<&'static str>, used: String },
     /// A group has `bytes` in the store, of at most `most`; the disk has room for `left` more.

@@ -11,6 +11,7 @@
 use crate::{
     runs::{
         health::{self, Readiness, Runner},
+        hindrance::{Hindrance, Refused},
         retry::{self, Retry},
         stop::StopThen,
         tasks::HeldUp,
@@ -41,7 +42,7 @@ pub enum End {
     NoImage {
         image: String,
     },
-    /// The engine could not create or start it.
+    /// The engine could not create or start it, for a reason that may be the group's own.
     Engine {
         doing: String,
         why: String,
@@ -50,7 +51,7 @@ pub enum End {
         code: i64,
         oom: bool,
     },
-    /// The engine does not answer, or the disk is in the way: looked after elsewhere, and nobody's try.
+    /// The engine does not answer, the disk is in the way, or the host lacks something else: nobody's try.
     NotNow {
         why: String,
     },
@@ -73,6 +74,8 @@ pub enum Cause {
     NoSpace { reason: String },
     /// The gateway refused a request of it, as its group's budget of the day is used up.
     OutOfBudget,
+    /// The model's host refused what it asked, or there was no key to ask with.
+    Refused(Refused),
     /// It was not ready within the start-up limit, ms; what was seen of it.
     NeverReady { limit_ms: i64, seen: String },
     /// It wrote more than this, bytes.
@@ -93,9 +96,12 @@ impl Cause {
             Self::NoSpace { .. } => Some("no_space"),
             Self::Flooded { .. } => Some("flooded"),
             Self::Gap { .. } => Some("gap"),
-            Self::Itself | Self::Closed | Self::Cancelled { .. } | Self::OutOfBudget | Self::OwnerGone => {
-                None
-            }
+            Self::Itself
+            | Self::Closed
+            | Self::Cancelled { .. }
+            | Self::OutOfBudget
+            | Self::Refused(_)
+            | Self::OwnerGone => None,
         }
     }
 }
@@ -179,7 +185,8 @@ impl From<Went> for RunStatus {
     }
 }
 
-/// Judges the run and each of its batches, in the order given. `base_ms` is the first rest.
+/// Judges the run and each of its batches, in the order given. `base_ms` is the first rest; where the host kept the run from its
+/// work ([`hindrance`]), it is the rest.
 #[must_use]
 pub fn judge(ended: &Ended, batches: &[Batch], base_ms: i64) -> (Final, Vec<Judgement>) {
     let in_hand = |batch: &&Batch| matches!(reading(ended, batch.reached, batch.said), Reading::InHand);
@@ -228,6 +235,9 @@ fn judge_batch(ended: &Ended, batch: &Batch, base_ms: i64) -> Judgement {
         Reading::NotOffered => {
             let rest_ms = if matches!(ended.end, End::NotNow { .. }) { base_ms } else { 0 };
             Judgement::Returned { tries, free_returns, rest_ms }
+        }
+        Reading::Unread | Reading::InHand if hindrance(ended).is_some() && said == Said::Nothing => {
+            Judgement::Returned { tries, free_returns, rest_ms: base_ms }
         }
         Reading::Unread if free_returns < MAX_FREE_RETURNS => {
             // Nothing is mended by waiting where the container is not to blame.
@@ -291,7 +301,9 @@ pub fn retry_notice(ended: &Ended, whose: Option<&str>, chat: &str, tries: u32, 
 pub fn seen_wrong(cause: &Cause) -> Option<String> {
     let ended = Ended { end: End::Gone, runner: Runner::One, cause: cause.clone(), error_record: None };
     match cause {
-        Cause::Itself | Cause::Closed | Cause::OutOfBudget | Cause::Cancelled { .. } => None,
+        Cause::Itself | Cause::Closed | Cause::OutOfBudget | Cause::Refused(_) | Cause::Cancelled { .. } => {
+            None
+        }
         Cause::Unwell { reason } => Some(reason.clone()),
         Cause::NoSpace { .. }
         | Cause::NeverReady { .. }
@@ -319,17 +331,29 @@ pub fn fault(ended: &Ended) -> Fault {
         (Cause::OwnerGone | Cause::OutOfBudget | Cause::Cancelled { .. }, _) | (_, End::NeverCreated) => {
             Fault::Nobodys
         }
-        (Cause::Itself, End::NotNow { .. } | End::NoImage { .. } | End::Engine { .. } | End::Gone) => {
+        (Cause::Refused(_), _)
+        | (Cause::Itself, End::NotNow { .. } | End::NoImage { .. } | End::Engine { .. } | End::Gone) => {
             Fault::Hosts
         }
         (_, _) => Fault::Agents,
     }
 }
 
-/// Whether the host could not begin a run.
+/// Whether the host could not begin a run, or kept it from its work.
 #[must_use]
 pub fn could_not_begin(ended: &Ended) -> bool {
-    fault(ended) == Fault::Hosts && !matches!(ended.end, End::Gone)
+    fault(ended) == Fault::Hosts && (!matches!(ended.end, End::Gone) || hindrance(ended).is_some())
+}
+
+/// Returns what of the host kept a run from its work, if something did.
+#[must_use]
+pub fn hindrance(ended: &Ended) -> Option<Hindrance> {
+    match (&ended.cause, &ended.end) {
+        (Cause::Refused(refused), _) => Some(refused.what),
+        (Cause::Itself, End::NoImage { .. }) => Some(Hindrance::NoImage),
+        (Cause::Itself, End::NotNow { .. }) => Some(Hindrance::Engine),
+        (_, _) => None,
+    }
 }
 
 /// Returns what a chat is told of a task whose occurrence is given up after `tries` failed tries and this one. Its
@@ -445,6 +469,7 @@ enum Trouble<'e> {
     Engine { doing: &'e str, why: &'e str },
     OutOfMemory,
     OutOfBudget,
+    Refused(&'e Refused),
     ErrorRecord(&'e str),
     LeftUnready,
     Gone,
@@ -461,7 +486,7 @@ fn trouble(ended: &Ended) -> Option<Trouble<'_>> {
         Cause::Flooded { limit_bytes } => return Some(Trouble::Flooded(*limit_bytes)),
         Cause::Gap { expected, got } => return Some(Trouble::Gap { expected: *expected, got: *got }),
         Cause::OwnerGone => return Some(Trouble::OwnerGone),
-        Cause::Closed | Cause::Cancelled { .. } | Cause::OutOfBudget => true,
+        Cause::Closed | Cause::Cancelled { .. } | Cause::OutOfBudget | Cause::Refused(_) => true,
         Cause::Itself => false,
     };
     match &ended.end {
@@ -474,6 +499,13 @@ fn trouble(ended: &Ended) -> Option<Trouble<'_>> {
     }
     if ended.cause == Cause::OutOfBudget && ended.error_record.is_some() {
         return Some(Trouble::OutOfBudget);
+    }
+    if let Cause::Refused(refused) = &ended.cause
+        && (ended.error_record.is_some()
+            || !matches!(ended.end, End::Exited { code: 0, .. })
+            || ended.runner == Runner::Two(Readiness::NotYet))
+    {
+        return Some(Trouble::Refused(refused));
     }
     if let Some(error) = &ended.error_record {
         return Some(Trouble::ErrorRecord(error));
@@ -513,6 +545,7 @@ impl Trouble<'_> {
             Self::Engine { doing, why } => format!("{doing} failed: {}", clipped(why)),
             Self::OutOfMemory => "out of memory".to_owned(),
             Self::OutOfBudget => "the group's budget of the day is used up".to_owned(),
+            Self::Refused(refused) => clipped(&refused.why),
             Self::ErrorRecord(error) => clipped(error),
             Self::LeftUnready => "left before it was ready".to_owned(),
             Self::Gone => "the container is gone".to_owned(),
@@ -529,10 +562,11 @@ impl Trouble<'_> {
             Self::NeverReady { .. } => "I did not start in time",
             Self::Flooded(_) => "I wrote too much output",
             Self::Gap { .. } => "part of my output was lost",
-            Self::NoImage(_) => "my container image is missing",
-            Self::Engine { .. } => "my container could not be started",
+            Self::NoImage(_) => Hindrance::NoImage.for_a_chat(),
+            Self::Engine { .. } => Hindrance::Engine.for_a_chat(),
             Self::OutOfMemory => "I ran out of memory",
             Self::OutOfBudget => "today's budget for my work is used up",
+            Self::Refused(refused) => refused.what.for_a_chat(),
             Self::ErrorRecord(_) => "there was an error",
             Self::LeftUnready => "I stopped before I had started",
             Self::Gone => "my container disappeared",
@@ -545,6 +579,7 @@ fn in_short(ended: &Ended) -> &'static str {
     match (&ended.cause, trouble(ended)) {
         (Cause::Cancelled { .. }, _) => "I was told to stop",
         (Cause::OutOfBudget, _) => Trouble::OutOfBudget.for_a_chat(),
+        (Cause::Refused(refused), _) => refused.what.for_a_chat(),
         (_, Some(trouble)) => trouble.for_a_chat(),
         (_, None) => "I stopped too early",
     }

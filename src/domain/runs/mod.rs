@@ -5,6 +5,7 @@ pub mod calendar;
 pub mod group_config;
 pub mod health;
 pub mod heartbeat;
+pub mod hindrance;
 pub mod judge;
 pub mod lanes;
 pub mod life;

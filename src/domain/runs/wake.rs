@@ -149,9 +149,14 @@ const NOT_THE_SESSIONS: [&str; 14] = [
 #[must_use]
 pub fn against(ended: &Ended, is_task: bool) -> Against {
     match (&ended.cause, &ended.end) {
-        (Cause::Cancelled { .. } | Cause::NoSpace { .. } | Cause::OutOfBudget | Cause::OwnerGone, _) => {
-            Against::Nothing
-        }
+        (
+            Cause::Cancelled { .. }
+            | Cause::NoSpace { .. }
+            | Cause::OutOfBudget
+            | Cause::Refused(_)
+            | Cause::OwnerGone,
+            _,
+        ) => Against::Nothing,
         (Cause::Unwell { .. } | Cause::NeverReady { .. } | Cause::Flooded { .. } | Cause::Gap { .. }, _) => {
             Against::Session
         }

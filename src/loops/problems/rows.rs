@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use ipc_handlers::Folder;
+use ipc_handlers::{Folder, Time};
 
 use super::{super::backups, View};
 use crate::{
@@ -14,6 +14,7 @@ use crate::{
             problems::{Problem, of_channels, of_ledger},
         },
         rows::Wiring,
+        runs::hindrance::Hindrance,
     },
     store::{ActiveRun, Store},
     system::clock,
@@ -148,6 +149,25 @@ pub(super) fn chats(store: &Store, found: &mut Vec<Problem>) {
         Ok(channels) => found.extend(channels.into_iter().map(|channel| Problem::ManyChats { channel })),
         Err(error) => found.push(Problem::Unreadable { what: "the chats", why: chain(&error) }),
     }
+}
+
+/// What the model's host refuses groups: those that hear the same have one problem.
+pub(super) fn refused(store: &Store, found: &mut Vec<Problem>) {
+    let rows = match store.hindrances() {
+        Ok(rows) => rows,
+        Err(error) => {
+            return found
+                .push(Problem::Unreadable { what: "what the model's host refuses", why: chain(&error) });
+        }
+    };
+    let mut by_words: BTreeMap<(Hindrance, String), (Time, Vec<Folder>)> = BTreeMap::new();
+    for row in rows.into_iter().filter(|row| row.what.is_of_the_model()) {
+        let (since, groups) = by_words.entry((row.what, row.why)).or_insert((row.since, Vec::new()));
+        *since = row.since.min(*since);
+        groups.push(row.group);
+    }
+    let one = |((what, why), (since, groups))| Problem::Refused { what, why, since, groups };
+    found.extend(by_words.into_iter().map(one));
 }
 
 /// What failed, rests, was given up or could not be said.

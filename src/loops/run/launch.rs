@@ -35,7 +35,11 @@ impl Watched {
     ) -> Watching {
         self.in_hand.insert(launching.document.batch_id.clone(), None);
         let unprepared = |why: Unprepared| {
-            let end = End::Engine { doing: "preparing the launch".into(), why: chain(&why) };
+            let end = if why.is_the_hosts() {
+                End::NotNow { why: chain(&why) }
+            } else {
+                End::Engine { doing: "preparing the launch".into(), why: chain(&why) }
+            };
             Watching::Ended((end, Cause::Itself))
         };
         let prepared = match prepare(&self.runs, &self.group, self.run, launching.is_main).await {
@@ -129,7 +133,8 @@ impl Watched {
         Ok((container, protocol))
     }
 
-    /// An engine that is away is nobody's fault, and looked after by another loop; the rest costs a try.
+    /// An engine that is away is nobody's fault, and looked after by another loop. So is a machine that lacks something, and an image
+    /// that is missing: the work waits. The rest costs a try.
     pub(super) fn not_launched(&self, error: &SandboxError) -> Ending {
         match error {
             SandboxError::Unreachable { .. } => {
@@ -137,6 +142,7 @@ impl Watched {
                 self.runs.machine.look_again.notify_one();
                 (End::NotNow { why: chain(error) }, Cause::Itself)
             }
+            SandboxError::Machine { .. } => (End::NotNow { why: chain(error) }, Cause::Itself),
             SandboxError::NoImage { image } => (End::NoImage { image: image.clone() }, Cause::Itself),
             SandboxError::NoProgram { .. }
             | SandboxError::NameTaken { .. }

@@ -81,6 +81,22 @@ pub(super) enum Unprepared {
     Panicked(#[from] JoinError),
 }
 
+impl Unprepared {
+    /// Whether it is the host's to put right, so that the group's work waits. What its own settings say is not.
+    pub(super) fn is_the_hosts(&self) -> bool {
+        match self {
+            Self::Removed | Self::Settings(_) | Self::Script { .. } => false,
+            Self::NoSandbox { .. }
+            | Self::Store(_)
+            | Self::World(_)
+            | Self::Gateway(_)
+            | Self::Folders(_)
+            | Self::Secrets(_)
+            | Self::Panicked(_) => true,
+        }
+    }
+}
+
 /// Prepares a launch. An error is for the run's row.
 pub(super) async fn prepare(
     runs: &Arc<Runs>,

@@ -187,6 +187,11 @@ impl Watched {
                     if dead_since.is_none() && verdict.is_none() && let Some(cause) = self.look_after(container).await {
                         verdict = Some(cause);
                     }
+                    if dead_since.is_none() && verdict.is_none() && let Some(refused) = runs.gateway.refused_for_good(self.run) {
+                        tracing::info!(why = refused.why, "ending a run that can't ask its model");
+                        verdict = Some(Cause::Refused(refused));
+                        self.kill(container).await;
+                    }
                 }
             }
             if verdict.is_none()
@@ -235,10 +240,11 @@ impl Watched {
             Some(Err(SandboxError::Gone { .. })) | None => End::Gone,
             Some(Err(error)) => End::Engine { doing: "waiting for the container".into(), why: chain(&error) },
         };
-        let asked = match self.leaving.asked() {
+        let asked = match (runs.gateway.refused(self.run), self.leaving.asked()) {
             _ if runs.gateway.was_out_of_budget(self.run) => Cause::OutOfBudget,
-            Some(_) => Cause::Closed,
-            None => Cause::Itself,
+            (Some(refused), _) => Cause::Refused(refused),
+            (None, Some(_)) => Cause::Closed,
+            (None, None) => Cause::Itself,
         };
         Watching::Ended((end, verdict.unwrap_or(asked)))
     }

@@ -5,7 +5,7 @@ use std::{error::Error as _, io::ErrorKind, time::Duration};
 use bollard::{ClientVersion, Docker, errors::Error};
 use tokio::{sync::OnceCell, time::timeout};
 
-use crate::sandbox::SandboxError;
+use crate::{domain::host::screen, sandbox::SandboxError};
 
 /// How long the engine may take over an answer.
 pub(super) const ANSWER: Duration = Duration::from_secs(30);
@@ -43,7 +43,7 @@ impl Engine {
                 path if path.starts_with('/') => path,
                 _ => {
                     return Err(SandboxError::Engine {
-                        doing: format!("reading DOCKER_HOST={host}"),
+                        doing: format!("reading DOCKER_HOST={}", screen::address(host)),
                         why: "only Unix sockets are spoken to; write unix:///path/to/docker.sock".to_owned(),
                     });
                 }
@@ -100,6 +100,10 @@ impl Engine {
     pub(super) fn fault(&self, doing: &str, error: &Error) -> Fault {
         let engine = |why: String| SandboxError::Engine { doing: doing.to_owned(), why };
         match error {
+            Error::DockerResponseServerError { message, .. } if is_the_machines(message) => {
+                let (doing, why) = (doing.to_owned(), message.trim().to_owned());
+                Fault { status: None, error: SandboxError::Machine { doing, why } }
+            }
             Error::DockerResponseServerError { status_code, message } => {
                 Fault { status: Some(*status_code), error: engine(message.trim().to_owned()) }
             }
@@ -128,6 +132,25 @@ impl Engine {
     }
 }
 
+/// Whether an answer of the engine tells of the machine: what it lacks no container could have.
+fn is_the_machines(message: &str) -> bool {
+    const LACKS: [&str; 8] = [
+        "no space left on device",
+        "disk quota exceeded",
+        "too many open files",
+        "cannot allocate memory",
+        "resource temporarily unavailable",
+        "read-only file system",
+        "input/output error",
+        "toomanyrequests",
+    ];
+    let message = message.to_ascii_lowercase();
+    // A mount that the group asked for has a path in its words, which may say anything.
+    let of_a_mount = message.contains("mount config") || message.contains("mount source path");
+    let no_network = message.contains("network") && message.contains("not found");
+    !of_a_mount && (no_network || LACKS.iter().any(|lacks| message.contains(lacks)))
+}
+
 /// Finds the I/O error at the bottom of `error`.
 fn io_kind(error: &Error) -> Option<ErrorKind> {
     let mut source = error.source();
@@ -146,6 +169,29 @@ fn io_kind(error: &Error) -> Option<ErrorKind> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_the_machine_lacks_is_told_from_what_a_group_asked_for() {
+        for (message, expected) in [
+            ("mkdir /var/lib/docker/overlay2/ab-init: no space left on device", true),
+            (
+                "failed to create shim: OCI runtime create failed: fork: Resource temporarily unavailable",
+                true,
+            ),
+            ("network bridge not found", true),
+            ("error creating overlay mount to /var/lib/docker: read-only file system", true),
+            ("No such image: g2-agent:latest", false),
+            (
+                "invalid mount config for type \"bind\": bind source path does not exist: /no space left on device",
+                false,
+            ),
+            ("error while creating mount source path '/x': mkdir /x: read-only file system", false),
+            ("OCI runtime create failed: exec: \"sh\": executable file not found in $PATH", false),
+            ("Duplicate mount point: /workspace/extra/a", false),
+        ] {
+            assert_eq!(is_the_machines(message), expected, "{message}");
+        }
+    }
 
     #[test]
     fn the_host_is_a_unix_socket_or_refused() {

@@ -32,6 +32,8 @@ pub(in crate::store) enum Key {
     Fresh { run: i64 },
     /// A run that a person stopped, and whose messages are handed out again.
     Stopped { run: i64 },
+    /// The model's host has refused a group's runs since then, and a message waits in a lane of it.
+    Hindered { lane: i64, since: Time },
     /// A group has used most of its budget of the day.
     BudgetNear { group: Folder, day: Time },
     /// It has used up all of it, and something waits in a chat of it.
@@ -52,6 +54,7 @@ impl fmt::Display for Key {
             Self::Word { lane, seq } => write!(f, "lane {lane} word {seq}"),
             Self::Fresh { run } => write!(f, "run {run} fresh"),
             Self::Stopped { run } => write!(f, "run {run} stopped"),
+            Self::Hindered { lane, since } => write!(f, "lane {lane} hindered {}", since.0),
             Self::BudgetNear { group, day } => write!(f, "budget near {} {group}", day.0),
             Self::BudgetOut { group, day, wiring } => write!(f, "budget out {} {wiring} {group}", day.0),
             // Ids have 128 characters at most, folders 64: what is longer than a key may be is cut.

@@ -13,7 +13,7 @@ use crate::store::{
     columns::Columns as _,
     crossing::waiting::{first_due, waiting},
     oldest_first,
-    work::budgets,
+    work::{budgets, hindrances},
 };
 
 /// What a message or a task waits for when nothing of its own group is in its way.
@@ -49,9 +49,12 @@ impl AtWork {
     }
 }
 
-/// What waits for the end of a rest.
-pub(super) fn rest_in_words(until: Time) -> String {
-    format!("the lane, which rests until {until} after a failure")
+/// What waits for the end of a rest of a group's lane.
+pub(super) fn rest_in_words(c: &Connection, group: &str, until: Time) -> rusqlite::Result<String> {
+    Ok(match hindrances::in_words(c, group, until)? {
+        Some(why) => format!("the lane, which rests until {until} or until this is put right: {why}"),
+        None => format!("the lane, which rests until {until} after a failure"),
+    })
 }
 
 /// Names the attempt after `failed` ones.
@@ -92,10 +95,10 @@ fn lane_row(c: &Connection, r: &rusqlite::Row<'_>, now: Time) -> rusqlite::Resul
         _ if waiting == 0 => None,
         _ if !wired => Some((WaitCause::Wiring, "its wiring, which was removed".to_owned())),
         Some(until) if failed_attempts > 0 => {
-            let words = format!("{}; then comes {}", rest_in_words(until), attempt_after(failed_attempts));
-            Some((WaitCause::Rest, words))
+            let rest = rest_in_words(c, group.as_str(), until)?;
+            Some((WaitCause::Rest, format!("{rest}; then comes {}", attempt_after(failed_attempts))))
         }
-        Some(until) => Some((WaitCause::Rest, rest_in_words(until))),
+        Some(until) => Some((WaitCause::Rest, rest_in_words(c, group.as_str(), until)?)),
         None => Some(group_or_a_slot(c, group.as_str(), now)?),
     };
     let (wait_cause, waits_for) = waits_for.unzip();

@@ -244,7 +244,7 @@ impl Store {
                         (false, _) if verdict.is_none() => Some("to be judged".to_owned()),
                         (false, _) => None,
                         (true, _) if !wired => Some("its wiring, which was removed".to_owned()),
-                        (true, Some(at)) => Some(rest_in_words(Time(at))),
+                        (true, Some(at)) => Some(rest_in_words(c, &r.get::<_, String>("group_folder")?, Time(at))?),
                         (true, None) => Some(at_work_or_a_slot(c, &r.get::<_, String>("group_folder")?, now)?),
                     };
                     let (ended_at, tries): (Option<i64>, u32) = (r.get("ended_at")?, r.get("tries")?);

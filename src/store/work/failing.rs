@@ -4,6 +4,7 @@
 use ipc_handlers::{Folder, Time};
 use rusqlite::{Connection, params};
 
+use super::hindrances;
 use crate::store::{Result, talk::groups};
 
 /// A run of a group has failed: its task's, or one for messages.
@@ -36,5 +37,5 @@ pub(in crate::store) fn forget(c: &Connection, group: &Folder, task: &str) -> Re
 pub(in crate::store) fn works_again(c: &Connection, group: &Folder, task: Option<&str>) -> Result<()> {
     c.prepare_cached("DELETE FROM failing WHERE group_folder = ?1 AND task IN ('', ?2)")?
         .execute([group.as_str(), task.unwrap_or_default()])?;
-    Ok(())
+    hindrances::over(c, group)
 }

@@ -6,6 +6,7 @@ pub(super) mod by_hand;
 pub(super) mod failing;
 pub(super) mod folders;
 pub(super) mod heartbeat;
+pub(super) mod hindrances;
 pub(super) mod housekeeping;
 pub(super) mod outside;
 pub(super) mod receipts;

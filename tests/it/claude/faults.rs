@@ -65,6 +65,23 @@ fn a_container_that_is_killed_in_the_middle_of_a_turn_is_followed_by_one_that_an
 }
 
 #[test]
+fn a_key_that_is_refused_ends_the_run_within_seconds_and_the_message_is_answered_with_the_next_key() {
+    let Some(house) = House::new("", &json!(["answered"])) else { return };
+    house.put_key("sk-ant-api03-wrong");
+    house.g2(&["config", "set", "limits.retry_base_ms", "600000"]);
+    let _daemon = house.serve();
+    house.send(CHAT, "hello");
+    let told = house.has_said(1);
+    assert!(told[0].contains("the host of my model does not take my key"), "{told:#?}");
+    let run = house.json(&["runs", "show", "1"]);
+    assert!(run["error"].as_str().unwrap().contains("invalid x-api-key"), "{run}");
+    house.put_key(&house.key);
+    assert_eq!(house.has_said(2)[1], "answered");
+    assert_eq!(errors(&house)[1], "");
+    assert!(conversation(house.model.asked().last().unwrap()).contains("hello"));
+}
+
+#[test]
 fn a_tool_that_is_blocked_is_not_offered_and_refused_when_it_is_used_all_the_same() {
     let blocked = json!({"tool_use": {"name": "AskUserQuestion", "input": {"questions": []}}});
     let Some(house) = House::new("", &json!([blocked, "without it, then"])) else { return };

@@ -43,10 +43,16 @@ impl House {
         let settings =
             format!("[agent]\nprovider = \"claude\"\n[gateway]\nupstream = \"{}\"\n{toml}", model.address());
         let docked = Docked::with_image(image, &settings);
-        let dotenv = docked.path().join(".env");
+        let house = Self { docked, model, key };
+        house.put_key(&house.key);
+        Some(house)
+    }
+
+    /// Puts a key where the daemon looks for it.
+    pub(super) fn put_key(&self, key: &str) {
+        let dotenv = self.path().join(".env");
         fs::write(&dotenv, format!("ANTHROPIC_API_KEY={key}\n")).unwrap();
         fs::set_permissions(&dotenv, fs::Permissions::from_mode(0o600)).unwrap();
-        Some(Self { docked, model, key })
     }
 
     /// Waits until the main group's agent is at work with a tool.

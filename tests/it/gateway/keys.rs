@@ -173,6 +173,56 @@ fn a_packed_answer_is_an_error_as_it_can_not_be_looked_through() {
 }
 
 #[test]
+fn an_answer_that_is_packed_on_its_way_or_without_saying_so_is_an_error_too() {
+    let gzip = [&[0x1f, 0x8b, 8, 0][..], b"whatever"].concat();
+    let head = |headers: &str, body: &[u8]| {
+        [format!("HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n{headers}\r\n").as_bytes(), body]
+            .concat()
+    };
+    let length = format!("content-length: {}\r\n", gzip.len());
+    let chunks = [format!("{:x}\r\n", gzip.len()).as_bytes(), &gzip, b"\r\n0\r\n\r\n"].concat();
+    for (answer, words) in [
+        (head("transfer-encoding: gzip, chunked\r\n", &chunks), "packs its answer (gzip, chunked)"),
+        (head(&length, &gzip), "packs its answer without saying so"),
+        (head("transfer-encoding: chunked\r\n", &chunks), "packs its answer without saying so"),
+    ] {
+        let answer = ask(&Scene::new(&Host::always(answer)).open(1), "{}");
+        let (kind, text) = answer.error();
+        assert_eq!((answer.status, kind.as_str()), (502, "api_error"));
+        assert!(text.contains(words), "{text}");
+    }
+    // Behind a first piece of text nothing packed passes either.
+    let begun = [STREAM.as_bytes(), chunk("data: {}\n\n").as_bytes(), &chunks].concat();
+    let mut agent = Agent::connect(&Scene::new(&Host::always(begun)).open(1));
+    agent.ask("{}");
+    // What is cut off before it was on its way may be lost whole.
+    let head = agent.head();
+    let passed: String = std::iter::from_fn(|| head.as_ref().and_then(|_| agent.piece()).flatten()).collect();
+    assert!(["", "data: {}\n\n"].contains(&passed.as_str()), "{passed:?}");
+    assert!(agent.is_cut());
+}
+
+#[test]
+fn a_key_that_the_host_escapes_or_writes_otherwise_reaches_no_agent_wherever_it_is_cut() {
+    let every = |form: &dyn Fn(u8) -> String| KEY.bytes().map(form).collect::<String>();
+    for echo in [
+        every(&|byte| format!("\\u{byte:04x}")),
+        every(&|byte| format!("%{byte:02X}")),
+        every(&|byte| format!("{byte:02x}")),
+        format!("{}{}", &KEY[..9], every(&|byte| format!("\\u{byte:04x}")).split_off(54)),
+        KEY.to_uppercase(),
+    ] {
+        let body = format!("{{\"error\":\"{echo}\"}}");
+        for cut in [9, 11, 14, body.len() - 4] {
+            let (first, second) = body.split_at(cut);
+            let stream = format!("{STREAM}{}{}0\r\n\r\n", chunk(first), chunk(second));
+            let answer = ask(&Scene::new(&Host::always(stream)).open(1), "{}");
+            assert_eq!(answer.body, body.replace(&echo, &"*".repeat(echo.len())), "cut after {cut}");
+        }
+    }
+}
+
+#[test]
 fn a_key_that_was_used_before_is_looked_for_too() {
     let host = Host::always(response("200 OK", "", "one sk-one, two sk-two"));
     let scene = Scene::with_token_file(&host, "sk-one");

@@ -11,6 +11,7 @@ mod metering;
 mod outside;
 mod passing;
 mod rates;
+mod refused;
 pub(crate) mod scene;
 mod sockets;
 mod tls;

@@ -175,9 +175,9 @@ fn echo(seen: &Seen, out: &mut dyn Write) -> bool {
     let (way, word) = way.strip_prefix("other.").map_or((way, KEY), |way| (way, OTHER));
     let (kind, cut) = way.rsplit_once('-').map_or((way, 0), |(kind, cut)| (kind, cut.parse().unwrap_or(0)));
     let (first, second) = word.split_at(cut);
-    let stars = |body: &str| response("401 Unauthorized", "content-type: application/json\r\n", body);
+    let stars = |body: &str| response("404 Not Found", "content-type: application/json\r\n", body);
     let percent = word.replace('+', "%2B").replace('/', "%2F");
-    let headed = |headers: &str| response("401 Unauthorized", &format!("{headers}\r\n"), "{}");
+    let headed = |headers: &str| response("404 Not Found", &format!("{headers}\r\n"), "{}");
     let said = match kind {
         "text" => stars(&format!("no such key: {word}")),
         "json" => stars(&format!(r#"{{"type":"error","error":{{"type":"{word}","message":"x"}}}}"#)),
@@ -194,7 +194,7 @@ fn echo(seen: &Seen, out: &mut dyn Write) -> bool {
         "comma" => headed(&format!("anthropic-echo: {first}, {second}")),
         "capitals" => headed(&format!("request-id: {}", word.to_uppercase())),
         "coded" => headed(&format!("request-id: {}", STANDARD.encode(word))),
-        "reason" => response(&format!("401 {word}"), "", "{}"),
+        "reason" => response(&format!("404 {word}"), "", "{}"),
         "trailer" => format!("{STREAM}{}0\r\nanthropic-echo: {word}\r\n\r\n", chunk("data: {}\n\n")),
         "sse" => {
             // Two pieces, each on its way by itself.
@@ -231,7 +231,7 @@ fn no_container_finds_the_key_in_answers_of_the_host_and_a_neighbour_goes_on() {
     let said = of(KEY, "");
     eprintln!("a neighbour beside the echoes: {:?}", Waits::of(neighbour.wait_with_output().unwrap()));
     let streams = |way: &str| way.starts_with("sse") || way == "trailer";
-    let status = |way: &str| if streams(way) { 200 } else { 401 };
+    let status = |way: &str| if streams(way) { 200 } else { 404 };
     let hidden: Vec<String> = ways.iter().map(|way| format!("{way}: {} hidden", status(way))).collect();
     assert_eq!(said.lines().collect::<Vec<_>>(), hidden);
     // A container that looks finds no key in anything that passes.

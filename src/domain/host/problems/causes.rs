@@ -7,8 +7,10 @@ use super::{
     Failing, Finding, Problem, Resting,
 };
 
+use crate::runs::hindrance::Hindrance;
+
 use Problem::{
-    AnswersTwice, Aside, Backup, BackupLacks, Channel, Disk, Engine, FolderLost, GivenUp, GroupFolder, GroupSettings, Heartbeat, Held, HeldBack, Index, Inodes, MainGroups, ManyChats, ManyQuestions, MountList, Mute, NoImage, NoKey, NoModelKey, NoSettings, NobodyIsAsked, NotSaid, OpenFiles, OtherClaude, Pattern, Remains, Restart, Rests, Root, RunsFail, Script, Secrets, SenderList, Settings, StoreClosed, StoreWaits, Stored, TaskHalted, Unowned, Unreadable, Unsandboxed, Unsettled, Unusable, Unwatched, Upstream, Zone,
+    AnswersTwice, Aside, Backup, BackupLacks, Channel, Clock, Disk, Engine, FolderLost, GivenUp, GroupFolder, GroupSettings, Heartbeat, Held, HeldBack, Index, Inodes, MainGroups, ManyChats, ManyQuestions, MountList, Mute, NoImage, NoKey, NoModelKey, NoSettings, NobodyIsAsked, NotSaid, OpenFiles, OtherClaude, Pattern, Refused, Remains, Restart, Rests, Root, RunsFail, Script, Secrets, SenderList, Settings, StoreClosed, StoreWaits, Stored, TaskHalted, Unowned, Unreadable, Unsandboxed, Unsettled, Unusable, Unwatched, Upstream, Zone,
 };
 
 /// A rest from here on is no pause between two attempts, ms.
@@ -19,7 +21,8 @@ impl Problem {
     fn explains(&self, other: &Self) -> bool {
         match (self, other) {
             (Engine { .. }, NoImage { .. } | OtherClaude { .. })
-            | (Disk { .. }, StoreWaits(HeldUp { by: Obstacle::NoRoom, .. })) => true,
+            | (Disk { .. }, StoreWaits(HeldUp { by: Obstacle::NoRoom, .. }))
+            | (NoModelKey { .. } | NoKey { .. }, Refused { what: Hindrance::NoKey, .. }) => true,
             (
                 RunsFail(Failing { task: None, group, .. }),
                 RunsFail(Failing { group: of, task: Some(_), .. }),
@@ -42,6 +45,7 @@ impl Problem {
             NoImage { groups, .. }
             | OtherClaude { groups, .. }
             | NoModelKey { groups, .. }
+            | Refused { groups, .. }
             | NoKey { groups, .. }
             | Script { groups, .. } => groups.contains(group),
             GroupSettings { group: of, .. }
@@ -74,6 +78,7 @@ impl Problem {
             | NobodyIsAsked { .. }
             | ManyQuestions { .. }
             | Zone { .. }
+            | Clock { .. }
             | RunsFail(_)
             | Rests(_)
             | TaskHalted(_)
@@ -122,6 +127,7 @@ impl Problem {
                 | Restart { .. }
                 | Settings { .. }
                 | Zone { .. }
+                | Clock { .. }
                 | Unwatched { .. }
                 | Remains { .. }
                 | Mute { .. }

@@ -3,7 +3,7 @@
 use super::Finding;
 
 /// Each kind of problem that is looked for, and how it reads where there is none. `About` says what it is read from.
-const LOOKED_FOR: [(&str, About, &str); 45] = {
+const LOOKED_FOR: [(&str, About, &str); 47] = {
     use About::{Engine, Room, Settings, Store, World};
     [
         ("root", World, "the root is whole, and can be written"),
@@ -14,6 +14,7 @@ const LOOKED_FOR: [(&str, About, &str); 45] = {
         ("secrets", World, "nobody else can read files of secrets"),
         ("gateway", World, "the address of the model's host can be used"),
         ("model_key", Store, "the gateway has a key where agents need one"),
+        ("model_refuses", Store, "the model's host refuses no group"),
         ("key", Store, "agents that need a key of their own have one"),
         ("docker", World, "the container engine answers, where it is used"),
         ("image", Engine, "every image that a group needs is there"),
@@ -46,6 +47,7 @@ const LOOKED_FOR: [(&str, About, &str); 45] = {
         ("group_remains", World, "nothing is left of earlier groups"),
         ("stored", Store, "no group has too much in the store"),
         ("heartbeat", Store, "the tasks of each HEARTBEAT.md can be taken"),
+        ("clock", World, "the clock shows a time that tasks can run by"),
         ("time_zone", World, "the time zone is known"),
         ("held_back", Store, "a restore holds nothing back"),
         ("backup", Store, "the last daily backup went well, if there is one"),

@@ -1,6 +1,7 @@
 use ipc_handlers::Folder;
 
 use super::{super::screen::acts, causes::in_order, *};
+use crate::runs::hindrance::Hindrance;
 use Problem::{
     Disk, Engine, FolderLost, GroupFolder, GroupSettings, Held, Inodes, NoImage, NoKey, NoModelKey, Rests, RunsFail, StoreWaits, Unreadable, Zone,
 };
@@ -33,6 +34,36 @@ fn a_problem_is_told_when_it_appears_and_when_it_is_gone_and_not_when_it_only_gr
         (vec![held(1)], vec![zone()], vec![zone()], vec![held(1)]),
     ] {
         assert_eq!(changes(&known, found), (in_order(&new), in_order(&gone)));
+    }
+}
+
+#[test]
+fn a_refusal_of_the_models_host_explains_what_fails_and_rests_and_names_its_groups() {
+    let refused = |what| Problem::Refused {
+        what,
+        why: "https://h does not take the key (401)".into(),
+        since: Time(0),
+        groups: vec![main()],
+    };
+    let found = vec![RunsFail(failing(None, 5, 0)), refused(Hindrance::Key)];
+    let told = sort_out(found);
+    assert_eq!(told.iter().map(|one| one.code.as_ref()).collect::<Vec<_>>(), ["model_refuses"]);
+    assert!(
+        told[0].text.contains("does not take the key (401); since 1970") && told[0].text.contains("main")
+    );
+    assert!(told[0].fix.contains(".env") && told[0].fix.contains("gateway.token_file"));
+    let no_key = NoModelKey { why: "none".into(), remedy: "put one", groups: vec![main()] };
+    assert_eq!(sort_out(vec![refused(Hindrance::NoKey), no_key.clone()]), [no_key.finding()]);
+}
+
+#[test]
+fn the_reason_of_a_pause_is_a_sentence() {
+    for (why, text) in [
+        ("failed 8 times in a row", "is paused: it failed 8 times in a row"),
+        ("its schedule can't be read", "is paused: its schedule can't be read"),
+    ] {
+        let halted = TaskTrouble { group: main(), task: "t".into(), then: Halted::Paused(why.into()) };
+        assert!(Problem::TaskHalted(halted).finding().text.ends_with(text));
     }
 }
 

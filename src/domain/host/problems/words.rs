@@ -3,16 +3,19 @@
 use ipc_handlers::Folder;
 
 use super::{
-    super::{screen::acts, writing},
+    super::{
+        screen::{acts, address},
+        writing,
+    },
     Arrived, Failing, Finding, Halted, HeldUp, Problem, Resting, RootFault, Severity, TaskTrouble, Unsaid,
 };
-use crate::runs::heartbeat::FILE;
+use crate::runs::{heartbeat::FILE, hindrance::Hindrance};
 
 /// The longest text that is shown of what others wrote, such as the error of a run, characters.
 const LONGEST_QUOTE: usize = 300;
 
 use Problem::{
-    AnswersTwice, Aside, Backup, BackupLacks, Channel, Disk, Engine, FolderLost, GivenUp, GroupFolder, GroupSettings, Heartbeat, Held, HeldBack, Index, Inodes, MainGroups, ManyChats, ManyQuestions, MountList, Mute, NoImage, NoKey, NoModelKey, NoSettings, NobodyIsAsked, NotSaid, OpenFiles, OtherClaude, Pattern, Remains, Restart, Rests, Root, RunsFail, Script, Secrets, SenderList, Settings, StoreClosed, StoreWaits, Stored, TaskHalted, Unowned, Unreadable, Unsandboxed, Unsettled, Unusable, Unwatched, Upstream, Zone,
+    AnswersTwice, Aside, Backup, BackupLacks, Channel, Clock, Disk, Engine, FolderLost, GivenUp, GroupFolder, GroupSettings, Heartbeat, Held, HeldBack, Index, Inodes, MainGroups, ManyChats, ManyQuestions, MountList, Mute, NoImage, NoKey, NoModelKey, NoSettings, NobodyIsAsked, NotSaid, OpenFiles, OtherClaude, Pattern, Refused, Remains, Restart, Rests, Root, RunsFail, Script, Secrets, SenderList, Settings, StoreClosed, StoreWaits, Stored, TaskHalted, Unowned, Unreadable, Unsandboxed, Unsettled, Unusable, Unwatched, Upstream, Zone,
 };
 
 impl Problem {
@@ -54,7 +57,7 @@ impl Problem {
                 "gateway",
                 String::new(),
                 Fail,
-                format!("{:?} is not a usable address of the model's host: {}", quote(text), quote(why)),
+                format!("{:?} is not a usable address of the model's host: {}", quote(&address(text)), quote(why)),
                 "set gateway.upstream in g2.toml, or ANTHROPIC_BASE_URL, to an address such as https://api.anthropic.com".into(),
             ),
             Unusable { why } => {
@@ -133,6 +136,13 @@ impl Problem {
                 Fail,
                 format!("{}; the agents of {} need one", quote(why), names(groups)),
                 (*remedy).into(),
+            ),
+            Refused { what, why, since, groups } => (
+                "model_refuses",
+                what.to_string(),
+                Fail,
+                format!("{}; since {since} the messages and tasks of {} wait", quote(why), names(groups)),
+                mend(*what).into(),
             ),
             NoKey { path, why: Some(why), .. } => (
                 "key",
@@ -310,6 +320,13 @@ impl Problem {
                     |meant| format!("write {meant} instead of {name}: in TZ, g2.toml, .env or /etc/localtime"),
                 ),
             ),
+            Clock { now } => (
+                "clock",
+                String::new(),
+                Fail,
+                format!("the machine's clock shows {now}, and no time after the year 2099 can be reckoned with: tasks by cron wait"),
+                "set the clock; the tasks go on by themselves".into(),
+            ),
             Stored { group, bytes, most, left, held_up } => (
                 "stored",
                 group.to_string(),
@@ -452,7 +469,7 @@ impl Problem {
                         "task_paused",
                         about,
                         Fail,
-                        format!("task {task} of group {group} is paused: it {}", quote(why)),
+                        format!("task {task} of group {group} is paused: {}{}", if why.starts_with("its ") { "" } else { "it " }, quote(why)),
                         resume,
                     ),
                 }
@@ -569,6 +586,23 @@ impl RootFault {
                 "mount the file system for writing, or choose another root with --root".into(),
             ),
         }
+    }
+}
+
+/// Says how a refusal of the model's host is mended.
+fn mend(what: Hindrance) -> &'static str {
+    match what {
+        Hindrance::NoKey => "put a key into .env, or into the file of gateway.token_file; G2 sees it at once",
+        Hindrance::Key => {
+            "put a key that works into .env, or into the file of gateway.token_file; G2 sees it at once, and tries the old one again by itself"
+        }
+        Hindrance::NotAllowed => {
+            "use a key that may ask for it, or another model (`g2 groups set GROUP model=NAME`); G2 sees a new key at once, and tries again by itself"
+        }
+        Hindrance::NoCredit => {
+            "give the account credit, or use another key; G2 sees a new key at once, and tries again by itself"
+        }
+        Hindrance::NoImage | Hindrance::Engine => "G2 tries again by itself",
     }
 }
 

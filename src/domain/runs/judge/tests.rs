@@ -114,10 +114,51 @@ fn a_missing_image_an_engine_and_our_own_death_are_no_fault_of_the_agent() {
     );
 }
 
+fn refused() -> Cause {
+    Cause::Refused(Refused { what: Hindrance::Key, why: "H does not take the key (401)".to_owned() })
+}
+
+#[test]
+fn what_the_host_lacks_costs_a_batch_no_try_however_often_and_it_rests_as_long_as_is_said() {
+    let no_image = || End::NoImage { image: "g2-agent".to_owned() };
+    let not_now = || End::NotNow { why: "no engine".to_owned() };
+    let spent = Batch { tries: 5, free_returns: MAX_FREE_RETURNS, ..on_stdin() };
+    for (end, runner, cause, what) in [
+        (no_image(), NOT_READY, Cause::Itself, Hindrance::NoImage),
+        (not_now(), NOT_READY, Cause::Itself, Hindrance::Engine),
+        (exited(137), READY, refused(), Hindrance::Key),
+        (exited(137), NOT_READY, refused(), Hindrance::Key),
+        (exited(0), NOT_READY, refused(), Hindrance::Key),
+        (End::Gone, READY, refused(), Hindrance::Key),
+    ] {
+        let ended = ended(end, runner, cause);
+        assert_eq!((hindrance(&ended), could_not_begin(&ended)), (Some(what), true), "{ended:?}");
+        let (last, judgements) = judge(&ended, &[on_stdin(), spent], 640_000);
+        assert_eq!(
+            judgements,
+            [returned(0, 0, 640_000), returned(5, MAX_FREE_RETURNS, 640_000)],
+            "{ended:?}"
+        );
+        assert_eq!(last.went, Went::Wrong, "{ended:?}");
+    }
+    let said = ended(exited(137), READY, refused());
+    check_failed(
+        &said,
+        Batch { said: Said::Something, ..on_stdin() },
+        "the host of my model does not take my key",
+    );
+    assert_eq!(judge_run(&said, 1).error.as_deref(), Some("H does not take the key (401)"));
+    check(&said, Batch { reached: Reached::Done, ..on_stdin() }, &Judgement::Done);
+    // It has answered, and was refused something beside that.
+    assert_eq!(judge_run(&ended(exited(0), READY, refused()), 0).went, Went::Well);
+    // What the group itself asks for can be wrong for good.
+    let own = End::Engine { doing: "create".to_owned(), why: "no such mount".to_owned() };
+    assert_eq!(hindrance(&ended(own, NOT_READY, Cause::Itself)), None);
+}
+
 #[test]
 fn an_unread_batch_costs_no_try_twice_and_then_one_each_time() {
     for (end, cause) in [
-        (End::NoImage { image: "g2-agent".to_owned() }, Cause::Itself),
         (End::Engine { doing: "create".to_owned(), why: "no space".to_owned() }, Cause::Itself),
         (exited(137), Cause::NeverReady { limit_ms: 180_000, seen: String::new() }),
         (exited(0), Cause::Itself),

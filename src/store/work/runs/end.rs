@@ -24,7 +24,7 @@ use crate::store::{
     },
     talk::{groups, outbox::Say},
     totals,
-    work::{failing, tasks},
+    work::{failing, hindrances, tasks},
 };
 
 /// The facts about a run whose container is certainly dead.
@@ -89,9 +89,15 @@ pub(super) fn finish(c: &Connection, end: &EndOfRun, zones: &Zones, now: Time) -
     };
     let open = open_batches(c, end)?;
     let batches: Vec<Batch> = open.iter().map(|(_, _, batch)| *batch).collect();
-    let (mut last, judgements) = judge::judge(&ended, &batches, end.retry_base_ms);
+    let (mut last, mut judgements) = judge::judge(&ended, &batches, end.retry_base_ms);
     if row.task().is_some() && !row.handled && last.went == Went::Well {
         last = judge::judge_run(&ended, 1);
+    }
+    let mut met = None;
+    if let Some((what, why)) = judge::hindrance(&ended).zip(last.error.as_deref()) {
+        let of_this = hindrances::met(c, &row.group, (what, why), end.retry_base_ms, now)?;
+        (_, judgements) = judge::judge(&ended, &batches, of_this.rest_ms);
+        met = Some((what, of_this.since));
     }
     says_no_more(c, end.run)?;
     let status = RunStatus::from(last.went).as_str();
@@ -112,6 +118,12 @@ pub(super) fn finish(c: &Connection, end: &EndOfRun, zones: &Zones, now: Time) -
             && end.tell_retry_ms.is_some_and(|least| rest_ms >= least)
         {
             tell_of_retry(c, &row, &ended, *batch, (tries, rest_ms), now)?;
+        }
+        if let (Judgement::Returned { .. }, Some((what, since))) = (&judgement, met)
+            && let Some(text) = what.notice()
+        {
+            let key = Key::Hindered { lane: *lane, since };
+            tell(c, *lane, (&key, "could not ask the model"), end.run, &text, now)?;
         }
         keep_judgement(c, end.run, *batch, *lane, judgement, now)?;
     }

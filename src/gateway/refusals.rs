@@ -1,0 +1,156 @@
+//! What the model's host refuses a run, and whether that lasts. The run is ended where it does: agents ask for minutes again
+//! and again with a key that nobody takes.
+
+use std::{
+    sync::{Mutex, PoisonError},
+    time::{Duration, Instant},
+};
+
+use hyper::StatusCode;
+use serde::Deserialize;
+
+use super::{Caller, Credential};
+use crate::{
+    domain::runs::hindrance::{HostError, Refused},
+    system::clock,
+};
+
+/// How long a refused key may be one of a moment.
+const KEY: Duration = Duration::from_secs(3);
+/// How long an agent may take to give up by itself what it may not do. It may do other things meanwhile.
+const OTHERS: Duration = Duration::from_secs(30);
+/// How much of an answer is read for the host's words, bytes.
+const READ: usize = 4 << 10;
+
+/// The refusals of one run.
+#[derive(Debug, Default)]
+pub(super) struct Refusals(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    /// A request of it was answered.
+    worked: bool,
+    /// It was refused then, and nothing was answered since.
+    stands: Option<(Instant, Refused)>,
+}
+
+impl Refusals {
+    /// The run was refused.
+    pub(super) fn note(&self, refused: Refused) {
+        let mut state = self.state();
+        let since = state.stands.take().map_or_else(clock::monotonic, |(since, _)| since);
+        state.stands = Some((since, refused));
+    }
+
+    /// The run was answered.
+    pub(super) fn over(&self) {
+        *self.state() = State { worked: true, stands: None };
+    }
+
+    /// Returns what the run was refused last. A key that was taken before in this run is not to blame for what it may not do.
+    pub(super) fn newest(&self) -> Option<Refused> {
+        let state = self.state();
+        let (_, refused) = state.stands.as_ref()?;
+        (refused.what.is_of_the_key() || !state.worked).then(|| refused.clone())
+    }
+
+    /// The same, where it has lasted for so long that the run is to be ended for it.
+    pub(super) fn lasting(&self) -> Option<Refused> {
+        let newest = self.newest()?;
+        let patience = if newest.what.is_of_the_key() { KEY } else { OTHERS };
+        let since = self.state().stands.as_ref()?.0;
+        (clock::monotonic().duration_since(since) >= patience).then_some(newest)
+    }
+
+    fn state(&self) -> std::sync::MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The key that the model's host refused last; inside: that there was none.
+#[derive(Debug, Default)]
+pub(super) struct RefusedKey(Mutex<Option<Option<Credential>>>);
+
+impl RefusedKey {
+    fn note(&self, key: Option<Credential>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(key);
+    }
+
+    /// Whether `key` is another than the one that was refused.
+    pub(super) fn is_another(&self, key: &Credential) -> bool {
+        let refused = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        refused.as_ref().is_some_and(|refused| refused.as_ref() != Some(key))
+    }
+}
+
+/// Notes that there is no key to ask with.
+pub(super) fn no_key(caller: &Caller, why: &str) {
+    caller.shared.refused_key.note(None);
+    caller.refusals.note(Refused::no_key(why));
+}
+
+/// An answer of the model's host to a request for the model, while it passes.
+pub(super) struct Heard {
+    status: StatusCode,
+    key: Credential,
+    /// The beginning of an error's body, as the agent gets it.
+    body: Vec<u8>,
+}
+
+impl Heard {
+    /// Notes what the head of an answer says.
+    pub(super) fn head(caller: &Caller, status: StatusCode, key: Credential) -> Self {
+        let heard = Self { status, key, body: Vec::new() };
+        if status.is_success() {
+            caller.refusals.over();
+        } else {
+            heard.note(caller, HostError::default());
+        }
+        heard
+    }
+
+    /// A piece of the body passes.
+    pub(super) fn push(&mut self, piece: &[u8]) {
+        if self.status.is_client_error() {
+            let room = READ.saturating_sub(self.body.len());
+            self.body.extend_from_slice(piece.get(..room.min(piece.len())).unwrap_or_default());
+        }
+    }
+
+    /// Notes what the whole answer says.
+    pub(super) fn end(&self, caller: &Caller) {
+        if self.status.is_client_error() && !self.body.is_empty() {
+            match serde_json::from_slice::<Said>(&self.body) {
+                Ok(Said { error }) => {
+                    self.note(caller, HostError { kind: &error.kind, message: &error.message });
+                }
+                Err(_) => {
+                    let message = String::from_utf8_lossy(&self.body);
+                    self.note(caller, HostError { kind: "", message: &message });
+                }
+            }
+        }
+    }
+
+    fn note(&self, caller: &Caller, said: HostError<'_>) {
+        let host = caller.shared.upstream.to_string();
+        if let Some(refused) = Refused::of_answer(self.status.as_u16(), said, &host) {
+            caller.shared.refused_key.note(Some(self.key.clone()));
+            caller.refusals.note(refused);
+        }
+    }
+}
+
+/// An error as the Messages API says it.
+#[derive(Deserialize)]
+struct Said {
+    error: SaidError,
+}
+
+#[derive(Deserialize)]
+struct SaidError {
+    #[serde(rename = "type", default)]
+    kind: String,
+    #[serde(default)]
+    message: String,
+}

@@ -1,0 +1,121 @@
+//! What of the host keeps groups' runs from their work, and the end of the rests that follow from it.
+
+use ipc_handlers::{Folder, Time};
+use rusqlite::{Connection, OptionalExtension as _, params};
+
+use crate::domain::runs::hindrance::{Hindrance, LONGEST_REST_MS, LONGEST_WHY};
+use crate::store::{Result, Store, columns::Columns as _, talk::groups};
+
+/// What keeps the runs of a group from their work.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HindranceRow {
+    pub group: Folder,
+    pub what: Hindrance,
+    pub why: String,
+    pub since: Time,
+    /// Until then what has met it rests; in the past, it is being tried again.
+    pub until: Time,
+}
+
+impl Store {
+    /// Returns what keeps groups' runs from their work, by group, where something of them waits or is at work.
+    pub fn hindrances(&self) -> Result<Vec<HindranceRow>> {
+        self.read(|c| {
+            let mut rows = c.prepare_cached(
+                "SELECT group_folder, what, why, since, until FROM hindrances h
+                 WHERE EXISTS (SELECT 1 FROM batches b INDEXED BY batches_open JOIN sessions s ON s.lane_id = b.lane_id
+                     WHERE (b.state = 'handed' OR b.state = 'claimed' OR b.state = 'returned') AND s.group_folder = h.group_folder)
+                   OR EXISTS (SELECT 1 FROM tasks t WHERE t.group_folder = h.group_folder AND t.status = 'active' AND t.held_up_since IS NOT NULL)
+                 ORDER BY group_folder",
+            )?;
+            let row = |r: &rusqlite::Row<'_>| {
+                Ok(HindranceRow {
+                    group: r.folder("group_folder")?,
+                    what: r.word("hindrances", "what")?,
+                    why: r.get("why")?,
+                    since: r.time("since")?,
+                    until: r.time("until")?,
+                })
+            };
+            Ok(rows.query_map([], row)?.collect::<rusqlite::Result<_>>()?)
+        })
+    }
+
+    /// Ends the rests of a group's lanes and tasks that follow from what kept its runs from their work: it may be put right.
+    /// Returns the lanes that rested. Rests for another reason last longer, and stay.
+    pub async fn try_again(&self, group: &Folder, now: Time) -> Result<Vec<i64>> {
+        let group = group.clone();
+        self.write(move |c| {
+            let lanes = c
+                .prepare_cached(
+                    "UPDATE sessions SET rest_until = NULL WHERE group_folder = ?1 AND rest_until > ?2
+                       AND rest_until <= (SELECT until FROM hindrances WHERE group_folder = ?1) RETURNING lane_id",
+                )?
+                .query_map(params![group.as_str(), now.0], |r| r.get("lane_id"))?
+                .collect::<rusqlite::Result<_>>()?;
+            c.prepare_cached(
+                "UPDATE tasks SET next_run = ?2 WHERE group_folder = ?1 AND status = 'active' AND held_up_since IS NOT NULL AND next_run > ?2",
+            )?
+            .execute(params![group.as_str(), now.0])?;
+            c.prepare_cached("UPDATE hindrances SET until = ?2 WHERE group_folder = ?1 AND until > ?2")?
+                .execute(params![group.as_str(), now.0])?;
+            Ok(lanes)
+        })
+        .await
+    }
+}
+
+/// A hindrance that a run has met.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::store) struct Met {
+    /// Since when runs of the group meet it.
+    pub(in crate::store) since: Time,
+    /// How long what has met it rests, ms.
+    pub(in crate::store) rest_ms: i64,
+}
+
+/// Notes that a run of a group has met what keeps it from its work.
+pub(in crate::store) fn met(
+    c: &Connection,
+    group: &Folder,
+    (what, why): (Hindrance, &str),
+    base_ms: i64,
+    now: Time,
+) -> Result<Met> {
+    let known: Option<(Time, u32)> = c
+        .prepare_cached("SELECT since, times FROM hindrances WHERE group_folder = ?1 AND what = ?2")?
+        .query_row([group.as_str(), what.as_str()], |r| Ok((r.time("since")?, r.get("times")?)))
+        .optional()?;
+    let (since, times) = known.map_or((now, 1), |(since, times)| (since, times.saturating_add(1)));
+    let rest_ms = what.rest_ms(times, base_ms);
+    if groups::is_known(c, group)? {
+        let why: String = why.chars().take(LONGEST_WHY).collect();
+        c.prepare_cached(
+            // Another lane may rest longer for what was met before.
+            "INSERT INTO hindrances (group_folder, what, why, since, times, until) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
+             ON CONFLICT (group_folder) DO UPDATE SET what = excluded.what, why = excluded.why, since = excluded.since, times = excluded.times,
+               until = max(excluded.until, iif(until <= ?7, until, 0))",
+        )?
+        .execute(params![
+            group.as_str(), what.as_str(), why, since.0, times, now.plus_ms(rest_ms).0, now.plus_ms(LONGEST_REST_MS).0
+        ])?;
+    }
+    Ok(Met { since, rest_ms })
+}
+
+/// A run of a group has done its work, so nothing keeps it from that.
+pub(in crate::store) fn over(c: &Connection, group: &Folder) -> Result<()> {
+    c.prepare_cached("DELETE FROM hindrances WHERE group_folder = ?1")?.execute([group.as_str()])?;
+    Ok(())
+}
+
+/// Returns for what a rest of a group until then waits, in words; `None`: it rests for a reason of its own.
+pub(in crate::store) fn in_words(
+    c: &Connection,
+    group: &str,
+    until: Time,
+) -> rusqlite::Result<Option<String>> {
+    c.prepare_cached("SELECT why FROM hindrances WHERE group_folder = ?1 AND until >= ?2")?
+        .query_row(params![group, until.0], |r| r.get(0))
+        .optional()
+}

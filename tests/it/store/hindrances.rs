@@ -1,0 +1,115 @@
+//! What of the host keeps a group's runs from their work.
+
+use g2::domain::runs::hindrance::{Hindrance, Refused};
+
+use super::*;
+
+const TOLD: &str = "I can't answer now because the host of my model does not take my key. I keep your message, and answer it by myself when \
+                    that is put right.";
+
+impl World {
+    /// Has a run for the waiting lane end so at `now`; returns until when the lane rests, from then on, s.
+    async fn hindered(&self, end: End, cause: Cause, now: Time) -> i64 {
+        let lane = self.lane();
+        let handed =
+            self.store.start_run(lane, SandboxName::Process, "me", LIMITS, now).await.unwrap().unwrap();
+        let end = EndOfRun {
+            run: handed.run,
+            end,
+            cause,
+            input: None,
+            files_bytes: 0,
+            retry_base_ms: 5_000,
+            tell_retry_ms: Some(0),
+        };
+        let ended = self.store.end_run(end, Zones::utc(), now).await.unwrap();
+        ended.waiting[0].rest_until.unwrap().ms_since(now) / 1_000
+    }
+
+    fn tries(&self, seq: i64, now: Time) -> (u32, String) {
+        let why = self.store.why(seq, now).unwrap().unwrap();
+        (why.wirings[0].tries, why.wirings[0].waited_for.clone().unwrap())
+    }
+}
+
+fn refused() -> Cause {
+    Cause::Refused(Refused { what: Hindrance::Key, why: "https://h does not take the key (401)".into() })
+}
+
+fn killed() -> End {
+    End::Exited { code: 137, oom: false }
+}
+
+#[tokio::test]
+async fn a_message_that_the_models_host_refuses_waits_longer_each_time_at_no_cost_and_its_chat_is_told_once()
+{
+    let world = world().await;
+    let seq = world.message("local:main", "k", "one", EngageVerdict::Wake).await;
+    let mut now = NOW;
+    let mut rests = Vec::new();
+    for _ in 0..10 {
+        rests.push(world.hindered(killed(), refused(), now).await);
+        let (tries, waits) = world.tries(seq, now);
+        assert!(
+            tries == 0 && waits.contains("or until this is put right: https://h does not take the key (401)"),
+            "{waits}"
+        );
+        now = now.plus_ms(rests.last().unwrap() * 1_000);
+    }
+    assert_eq!(rests, [5, 10, 20, 40, 80, 160, 320, 640, 640, 640]);
+    assert_eq!(world.texts("local:main").await, [TOLD]);
+    let row = world.store.hindrances().unwrap().remove(0);
+    assert_eq!((row.group, row.what, row.since, row.until), (folder("main"), Hindrance::Key, NOW, now));
+
+    // It works, and another time it does not: that is told anew.
+    let handed = world.start(world.lane()).await;
+    world.ready(handed.run).await;
+    world.store.record(handed.run, 2, say("answer", &[handed.batch]), now).await.unwrap();
+    assert!(world.store.hindrances().unwrap().is_empty(), "with the answer, not with the end of the run");
+    world.end(handed.run, End::Exited { code: 0, oom: false }, Cause::Closed).await;
+    world.message("local:main", "k2", "two", EngageVerdict::Wake).await;
+    assert_eq!(world.hindered(killed(), refused(), now).await, 5);
+    assert_eq!(world.texts("local:main").await, [TOLD, "answer", TOLD]);
+}
+
+#[tokio::test]
+async fn a_missing_image_and_an_engine_that_can_not_cost_no_try_and_are_told_to_no_chat() {
+    for (end, words) in [
+        (End::NoImage { image: "i".into() }, "image i is not there"),
+        (End::NotNow { why: "no space left on device".into() }, "no space left on device"),
+    ] {
+        let world = world().await;
+        let seq = world.message("local:main", "k", "one", EngageVerdict::Wake).await;
+        let mut now = NOW;
+        let mut rests = Vec::new();
+        for _ in 0..8 {
+            rests.push(world.hindered(end.clone(), Cause::Itself, now).await);
+            let (tries, waits) = world.tries(seq, now);
+            assert!(tries == 0 && waits.contains(words), "{waits}");
+            now = now.plus_ms(rests.last().unwrap() * 1_000);
+        }
+        assert_eq!(rests, [5, 10, 20, 40, 80, 80, 80, 80]);
+        assert!(world.texts("local:main").await.is_empty());
+    }
+}
+
+#[tokio::test]
+async fn what_is_put_right_ends_the_rests_that_follow_from_it_and_no_other() {
+    let world = world().await;
+    world.message("local:main", "k", "one", EngageVerdict::Wake).await;
+    let lane = world.lane();
+    world.hindered(killed(), refused(), NOW).await;
+    let later = NOW.plus_ms(1_000);
+    assert!(world.store.try_again(&folder("family"), later).await.unwrap().is_empty());
+    assert_eq!(world.store.try_again(&folder("main"), later).await.unwrap(), [lane]);
+    assert_eq!(world.store.waiting_lanes().unwrap()[0].rest_until, None);
+    assert!(
+        world.store.hindrances().unwrap()[0].until <= later,
+        "it is a problem until something is answered"
+    );
+    // A lane whose runs were killed rests for longer.
+    world.hindered(killed(), refused(), later).await;
+    let rest = format!("UPDATE sessions SET rest_until = {}", later.plus_ms(3_600_000).0);
+    rusqlite::Connection::open(world._dir.path().join("g2.sqlite")).unwrap().execute(&rest, []).unwrap();
+    assert!(world.store.try_again(&folder("main"), later).await.unwrap().is_empty());
+}
