@@ -17,10 +17,13 @@ use tokio_util::sync::CancellationToken;
 use ipc_handlers::Time;
 
 use crate::{
-    domain::platforms::{
-        addresses::{Platform, user_id},
-        channels::{Change, Found, Outcome, Part, Traits, Unsent},
-        chats::ChatInfo,
+    domain::{
+        host::errors::chain,
+        platforms::{
+            addresses::{Platform, user_id},
+            channels::{Change, Found, Outcome, Part, Traits, Unsent},
+            chats::ChatInfo,
+        },
     },
     system::panics::caught,
 };
@@ -227,7 +230,7 @@ async fn run_one(kept: Kept, intake: Intake) {
     // It is over however this ends.
     let _over = kept.over.clone().drop_guard();
     let ended = caught(kept.channel.run(intake, kept.stop.clone())).await;
-    let why = ended.err().unwrap_or_else(|| "it ended by itself".to_owned());
+    let why = ended.map_or_else(|fault| chain(&fault), |()| "it ended by itself".to_owned());
     if !kept.stop.is_cancelled() {
         tracing::error!(
             channel = %kept.channel.platform().channel,

@@ -73,7 +73,7 @@ async fn look_after_one(store: Store, channels: Arc<Channels>, outbox: i64) -> i
     let failed = match caught(look_after(&store, &channels, outbox)).await {
         Ok(done) => done,
         Err(fault) => {
-            tracing::error!(outbox, fault, "our own fault: the card of a closed question stays as it is");
+            tracing::error!(outbox, fault = %chain(&fault), "our own fault: the card of a closed question stays as it is");
             store.drop_amend(outbox).await
         }
     };

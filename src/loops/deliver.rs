@@ -174,12 +174,12 @@ async fn empty(post: Post, chat: String, wake: Arc<Notify>) -> String {
         faults = faults.saturating_add(1);
         let outbox = in_hand.map(|(id, _)| id);
         tracing::error!(
-            fault,
+            fault = %chain(&fault),
             outbox,
             faults,
             "our own fault: saying something to a chat failed; it is tried again"
         );
-        post.troubles.note(Trouble::Chat(chat.clone()), fault);
+        post.troubles.note(Trouble::Chat(chat.clone()), chain(&fault));
         let rest = FAULT_REST * 2_u32.saturating_pow(faults.min(FAULT_DOUBLINGS) - 1);
         tokio::select! {
             () = post.stop.cancelled() => break,

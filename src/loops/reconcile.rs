@@ -105,7 +105,7 @@ impl Ends {
         self.under_way.spawn(async move {
             let mut rest = END_AGAIN;
             while let Err(fault) = caught(run::end_without_container(&runs, &run, ending.clone())).await {
-                tracing::error!(run = run.id, group = %run.group, fault, "our own fault: a run can't be ended, and its group waits; it is tried again");
+                tracing::error!(run = run.id, group = %run.group, fault = %chain(&fault), "our own fault: a run can't be ended, and its group waits; it is tried again");
                 tokio::time::sleep(rest).await;
                 rest = (rest * 2).min(LONGEST_END_AGAIN);
             }

@@ -57,7 +57,7 @@ async fn follow(store: &Store, channels: &Arc<Channels>) -> Infallible {
         at_work.spawn(async move {
             over.cancelled().await;
             if let Err(fault) = caught(take_away(&store, &channels, batch, &sign)).await {
-                tracing::error!(batch, fault, "our own fault: a reaction stays until a restart");
+                tracing::error!(batch, fault = %chain(&fault), "our own fault: a reaction stays until a restart");
             }
             batch
         });
@@ -117,7 +117,7 @@ fn begin(
                     tracing::warn!(batch, error = %chain(&error), "a reaction can't be written down, and is not put; it is tried again");
                 }
                 Err(fault) => {
-                    tracing::error!(batch, fault, "our own fault: a reaction is not put, or stays until a restart");
+                    tracing::error!(batch, fault = %chain(&fault), "our own fault: a reaction is not put, or stays until a restart");
                     return batch;
                 }
             }

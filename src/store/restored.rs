@@ -123,10 +123,10 @@ pub fn settle_restored(path: &Path, zones: &Zones, now: Time) -> Result<HeldBack
 fn check_folders(c: &Connection) -> Result<()> {
     let columns: Vec<(String, String)> = c
         .prepare(
-            "SELECT m.name AS of, p.name AS is FROM sqlite_schema AS m JOIN pragma_table_info(m.name) AS p
+            "SELECT m.name AS table_name, p.name AS column_name FROM sqlite_schema AS m JOIN pragma_table_info(m.name) AS p
              WHERE m.type = 'table' AND (p.name = 'folder' OR p.name LIKE '%group_folder') ORDER BY m.name, p.name",
         )?
-        .query_map([], |r| Ok((r.get("of")?, r.get("is")?)))?
+        .query_map([], |r| Ok((r.get("table_name")?, r.get("column_name")?)))?
         .collect::<rusqlite::Result<_>>()?;
     for (table, column) in columns {
         let sql = format!("SELECT DISTINCT {column} FROM {table} WHERE {column} <> ''");

@@ -20,7 +20,7 @@ use super::{
 
 /// How often it is looked: at folders each time, at processes every second time.
 const LOOK: Duration = Duration::from_secs(2);
-/// How much of the time may be spent on it: one part of so many.
+/// A look takes at most one part in this many of the time.
 const PART: u32 = 100;
 /// How many processes and threads of others a user may begin after a program was started, where it has no user of its own.
 const OTHERS: u64 = 4096;

@@ -75,7 +75,7 @@ impl Remote {
             let ended = match &ready {
                 Ok(ready) => tokio::select! {
                     ended = caught(life::live(self, intake, ready, stop)) => ended.unwrap_or_else(|fault| {
-                        tracing::error!(channel = self.name(), fault, "our own fault: the work with an adapter failed");
+                        tracing::error!(channel = self.name(), fault = %chain(&fault), "our own fault: the work with an adapter failed");
                         Ended::Failed("a fault of our own came over it; the log says more".into())
                     }),
                     () = self.wanted(store, seen) => Ended::Wanted,

@@ -17,7 +17,10 @@ use super::{
     read::Patience,
 };
 use crate::{
-    domain::mailbox::scan::{Sight, Turns},
+    domain::{
+        host::errors::chain,
+        mailbox::scan::{Sight, Turns},
+    },
     ipc::{Claimed, CommandBox, Hint, Hints},
     system::{failpoint, panics::caught},
 };
@@ -163,10 +166,13 @@ impl Worker {
                     Ok(None) => return,
                     Err(fault) => {
                         tracing::error!(
-                            fault,
+                            fault = %chain(&fault),
                             "our own fault: the work on a group's commands failed; it begins anew"
                         );
-                        self.mail.machine.troubles.note(Trouble::Commands(self.folder.clone()), fault);
+                        self.mail
+                            .machine
+                            .troubles
+                            .note(Trouble::Commands(self.folder.clone()), chain(&fault));
                         next = Next::Anew;
                         tokio::select! {
                             () = self.mail.stop.cancelled() => {}

@@ -12,7 +12,8 @@ use crate::store::StoreError;
 /// The longest text that is kept of a panic, characters.
 const LONGEST: usize = 300;
 
-/// Does a piece of work of the method at `place`, all or nothing. A savepoint that it leaves open is closed with its own.
+/// Does a piece of work of the method at `place`, all or nothing. A savepoint of another name that it leaves open is closed with
+/// its own; a piece within it closes its own.
 ///
 /// # Errors
 /// The work's, or [`StoreError::Panicked`].

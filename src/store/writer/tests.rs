@@ -168,7 +168,7 @@ async fn a_piece_that_panics_is_undone_with_all_that_it_began_and_its_neighbours
         insert(c, 2)?;
         execute(c, "SAVEPOINT effects")?;
         insert(c, 3)?;
-        execute(c, "SAVEPOINT piece")?;
+        execute(c, "SAVEPOINT deeper")?;
         insert(c, 4)?;
         // Its statement stands in the middle of the rows.
         let mut rows = c.prepare_cached("SELECT n FROM t")?;

@@ -40,8 +40,8 @@ pub(super) fn refuse(reach: Reach) -> Result<(), seccompiler::Error> {
     apply_filter(&other_numbers())
 }
 
-/// Closes, once this process becomes another program, all files but the three that it is given: whoever started the daemon may
-/// have left some open. A kernel before 5.11 can't; the daemon's own are closed all the same.
+/// Closes, once this process becomes another program, all files but the three that it is given: the program that started the
+/// daemon may have left some open. A kernel before 5.11 can't; the daemon's own are closed all the same.
 #[expect(unsafe_code, reason = "close_range is reached through libc only")]
 pub(super) fn close_files() {
     const FIRST: libc::c_uint = 3;

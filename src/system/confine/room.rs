@@ -44,7 +44,7 @@ pub(super) fn enter(at: &Path, sight: &Sight, user: u32) -> io::Result<()> {
     }
     fs::create_dir_all(at.join("proc"))?;
     fs::create_dir_all(at.join("tmp"))?;
-    // Whoever is in this group would see the processes of others; nobody is.
+    // A member of this group would see the processes of others; it has none.
     mount(
         "proc",
         &at.join("proc"),

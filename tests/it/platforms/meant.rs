@@ -144,6 +144,8 @@ fn a_chat_that_was_wired_by_an_answer_reads_along() {
         home.root.g2(&["approvals", "approve", "1", "--group", "family"]);
         town.until_it_says("are you there?");
         town.shows("cat.gif");
+        // A person asks once the picture is there to be seen.
+        home.until_column("SELECT count(*) || '' FROM attachments WHERE digest IS NOT NULL", &["1"]);
         town.names("what is it?");
         town.until_it_says("what is it?");
         let seq = home.column("SELECT max(seq) || '' FROM messages WHERE from_me = 0")[0].parse().unwrap();
@@ -164,6 +166,9 @@ fn what_is_forwarded_or_edited_answers_no_question() {
         home.root.g2(&["wirings", "add", "--group", "main", "--chat", "local:club", "--engage", "pattern"]);
         home.root.g2(&["chats", "set", "local:club", "policy=request_approval"]);
         let _daemon = home.serve(&town);
+        // The bot is in the chat, and can be reached there.
+        town.says("good morning");
+        home.judged("good morning");
         home.root.g2(&["send", "--chat", "local:club", "--as", "eve", "let me in"]);
         town.until_it_says("question #1");
         let card = town.said().into_iter().find(|said| said.text.contains("question #1")).unwrap();
