@@ -10,7 +10,12 @@ use super::{
 use crate::runs::hindrance::Hindrance;
 
 use Problem::{
-    AnswersTwice, Aside, Backup, BackupLacks, Channel, Clock, Disk, Engine, FolderLost, GivenUp, GroupFolder, GroupSettings, Heartbeat, Held, HeldBack, Index, Inodes, MainGroups, ManyChats, ManyQuestions, MountList, Mute, NoImage, NoKey, NoModelKey, NoSettings, NobodyIsAsked, NotSaid, OpenFiles, OtherClaude, Pattern, Refused, Remains, Restart, Rests, Root, RunsFail, Script, Secrets, SenderList, Settings, StoreClosed, StoreWaits, Stored, TaskHalted, Unowned, Unreadable, Unsandboxed, Unsettled, Unusable, Unwatched, Upstream, Zone,
+    AnswersTwice, Aside, Backup, BackupLacks, Channel, Clock, Disk, Engine, FolderLost, GivenUp, GroupFolder,
+    GroupSettings, Heartbeat, Held, HeldBack, Index, Inodes, MainGroups, ManyChats, ManyQuestions, MountList,
+    Mute, NoImage, NoKey, NoModelKey, NoSettings, NobodyIsAsked, NotSaid, OpenFiles, OtherClaude, Pattern,
+    Refused, Remains, Restart, Rests, Root, RunsFail, Script, Secrets, SenderList, Settings, StoreClosed,
+    StoreWaits, Stored, TaskHalted, Unowned, Unreadable, Unsandboxed, Unsettled, Unusable, Unwatched,
+    Upstream, Zone,
 };
 
 /// A rest from here on is no pause between two attempts, ms.

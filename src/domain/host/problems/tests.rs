@@ -3,7 +3,8 @@ use ipc_handlers::Folder;
 use super::{super::screen::acts, causes::in_order, *};
 use crate::runs::hindrance::Hindrance;
 use Problem::{
-    Disk, Engine, FolderLost, GroupFolder, GroupSettings, Held, Inodes, NoImage, NoKey, NoModelKey, Rests, RunsFail, StoreWaits, Unreadable, Zone,
+    Disk, Engine, FolderLost, GroupFolder, GroupSettings, Held, Inodes, NoImage, NoKey, NoModelKey, Rests,
+    RunsFail, StoreWaits, Unreadable, Zone,
 };
 
 fn held(count: usize) -> Problem {
