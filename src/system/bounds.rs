@@ -87,7 +87,7 @@ pub async fn exceeded(group: Pid, folders: Vec<PathBuf>, bounds: Bounds) -> Over
         let looked = tokio::task::spawn_blocking(move || {
             let replaced =
                 known.into_iter().find(|(path, was)| identity(path).is_some_and(|is| Some(is) != *was));
-            let used = (turn % 2 == 1).then(|| of_group(group)).unwrap_or_default();
+            let used = if turn % 2 == 1 { of_group(group) } else { Used::default() };
             replaced.map(|(path, _)| Over::Replaced(path)).or_else(|| beyond(used, &folders, bounds))
         });
         if let Ok(Some(over)) = looked.await {

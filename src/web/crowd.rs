@@ -5,7 +5,7 @@
 //! | a stranger's: nobody knows yet whose it is | to any new connection, the oldest first, once all places are taken |
 //! | a session's or a token's | only to another one that shows itself and has fewer, once [`KNOWN`] places have a holder |
 //!
-//! So many connections of one lock nobody out: strangers always have places left, and each session and token has a fair share.
+//! A crowd of one locks nobody out: strangers always have places left, and each session and token has a fair share.
 
 use std::{
     collections::BTreeMap,

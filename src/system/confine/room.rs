@@ -47,7 +47,7 @@ pub(super) fn enter(at: &Path, sight: &Sight, user: u32) -> io::Result<()> {
     // A member of this group would see the processes of others; it has none.
     mount(
         "proc",
-        &at.join("proc"),
+        at.join("proc"),
         "proc",
         plain | MountFlags::NOEXEC,
         Some(c"hidepid=invisible,gid=1999999999"),
