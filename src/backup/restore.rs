@@ -218,7 +218,7 @@ impl Stage {
                     folders.push((at, mode, owner_of(owner)));
                 }
                 // Its first name was made of this archive a moment ago, in the same part of the root.
-                Part::Link { first, .. } => fs::hard_link(self.at(first), &at)
+                Part::Link { first, .. } => fs::hard_link(to.join(first), &at)
                     .with_context(|| format!("making {path:?}, another name of {first:?}, failed"))?,
                 Part::File { mode, owner, bytes, pieces, .. } => {
                     let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&at);

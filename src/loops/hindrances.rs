@@ -15,7 +15,7 @@ use crate::{
             lanes::{Event, LaneId},
         },
     },
-    store::{Follower, StoreError},
+    store::StoreError,
     system::clock,
 };
 
@@ -33,11 +33,8 @@ enum Right {
 /// Runs until the daemon stops.
 pub async fn run(runs: Arc<Runs>) {
     let (mut right, mut has_failed) = (Right::Perhaps, false);
-    let mut feed = None;
+    let mut feed = runs.store.follow_kinds(&[EventKind::Run]).await;
     loop {
-        if feed.is_none() {
-            feed = runs.store.follow_kinds(&[EventKind::Run]).await.ok();
-        }
         let rests = match look(&runs, right).await {
             Ok(rests) => {
                 (right, has_failed) = (Right::Seen, false);
@@ -53,17 +50,9 @@ pub async fn run(runs: Arc<Runs>) {
         };
         tokio::select! {
             () = runs.stop.cancelled() => return,
-            _ = next(&mut feed) => {}
-            () = sleep(LOOK_AGAIN), if rests || feed.is_none() => {}
+            _ = feed.next() => {}
+            () = sleep(LOOK_AGAIN), if rests => {}
         }
-    }
-}
-
-/// Waits for news; for ever while the feed can't be read.
-async fn next(feed: &mut Option<Follower>) {
-    match feed {
-        Some(feed) => drop(feed.next().await),
-        None => std::future::pending().await,
     }
 }
 

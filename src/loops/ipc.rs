@@ -226,7 +226,7 @@ async fn undrained(mail: &Mailboxes, folder: &Folder) -> Drained {
         return Drained::Done;
     }
     let why = mail.machine.unwatched().get(&Some(folder.clone())).cloned();
-    Drained::Unopened(why.unwrap_or_else(|| "the groups can't be read".to_owned()))
+    Drained::Unopened(why.map_or_else(|| "the groups can't be read".to_owned(), |why| why.to_string()))
 }
 
 /// The end of a worker that was never begun: it has come.

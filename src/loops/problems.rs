@@ -16,7 +16,6 @@ use crate::{
     config::{Config, Live, Standing},
     domain::{
         host::{
-            errors::chain,
             feed::EventKind,
             problems::{Finding, Problem, RootFault, compare, sort_out},
         },

@@ -44,13 +44,12 @@ impl Watched {
         };
         let prepared = match prepare(&self.runs, &self.group, self.run, launching.is_main).await {
             Ok(prepared) => prepared,
-            Err(why @ (Unprepared::Lost | Unprepared::Folder(_))) => {
+            Err(why) => {
                 if matches!(why, Unprepared::Lost) {
                     lost::hold(&self.runs, &self.group);
                 }
-                return Watching::Ended((End::NotNow { why: chain(&why) }, Cause::Itself));
+                return unprepared(why);
             }
-            Err(why) => return unprepared(why),
         };
         let mut document = wire::Launch { provider: prepared.provider, ..launching.document };
         self.ceiling_ms = prepared.settings.ceiling_ms;

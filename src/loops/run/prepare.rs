@@ -55,9 +55,6 @@ pub(super) enum Unprepared {
     /// Nothing is launched until a person decides.
     #[error("the group's folder is lost; `g2 status` says how to go on")]
     Lost,
-    /// It is tried again.
-    #[error(transparent)]
-    Folder(World),
     #[error(
         "{what} would run without any sandbox; start Docker and set sandbox.kind = \"docker\", or set \
          sandbox.allow_unsandboxed = true if that is meant"
@@ -86,7 +83,8 @@ impl Unprepared {
     pub(super) fn is_the_hosts(&self) -> bool {
         match self {
             Self::Removed | Self::Settings(_) | Self::Script { .. } => false,
-            Self::NoSandbox { .. }
+            Self::Lost
+            | Self::NoSandbox { .. }
             | Self::Store(_)
             | Self::World(_)
             | Self::Gateway(_)
@@ -133,7 +131,7 @@ fn now(runs: &Runs, row: &Group, run: i64, is_main: bool) -> Result<Prepared, Un
         return Err(Unprepared::NoSandbox { what });
     }
     let had_files = runs.store.folder_had_files(group)?;
-    let there = ipc::look_at_folder(&runs.root, group).map_err(Unprepared::Folder)?;
+    let there = ipc::look_at_folder(&runs.root, group)?;
     if stands(had_files, there) == Stands::Lost {
         return Err(Unprepared::Lost);
     }

@@ -44,6 +44,15 @@ pub enum Blind {
     Why(String),
 }
 
+impl std::fmt::Display for Blind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::NoFiles => "as many files are open as may be",
+            Self::Why(why) => why,
+        })
+    }
+}
+
 /// Why nothing is launched.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Obstacle {
