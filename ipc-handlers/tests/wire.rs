@@ -15,7 +15,7 @@ use ipc_handlers::{
     commands::CATALOGUE,
     decide,
     effect::CatchUp,
-    facts::{ArchiveFacts, ChatFacts, GroupFacts, TaskFacts},
+    facts::{ArchiveFacts, ChatFacts, GroupCount, GroupFacts, TaskFacts},
     parse, reply,
     shown::{ArchivedSession, FoundSession, GroupRow},
 };
@@ -52,6 +52,7 @@ fn facts(caller: &Caller, command: &Command) -> Facts {
         wirings.iter().filter(|(chat, _)| *chat == jid).map(|(_, group)| folder(group)).collect()
     };
     Facts {
+        groups: GroupCount { count: 3, most: 10 },
         now: NOW,
         zone: zone(),
         zone_name: "America/New_York".into(),

@@ -55,15 +55,14 @@ impl Tokens {
         store: &Store,
         headers: &HeaderMap,
         now: Time,
-    ) -> Result<Option<WebToken>, Response<Body>> {
+    ) -> Result<Option<WebToken>, (StatusCode, String)> {
         let Some(shown) = bearer(headers) else { return Ok(None) };
         let token = store.web_token(shown).map_err(|error| {
-            let text = format!("the token can't be looked up: {}\n", chain(&error));
-            (StatusCode::SERVICE_UNAVAILABLE, text).into_response()
+            (StatusCode::SERVICE_UNAVAILABLE, format!("the token can't be looked up: {}\n", chain(&error)))
         })?;
         let Some(token) = token else {
             let text = "there is no such token, or it was revoked; `g2 web tokens list` shows those that there are\n";
-            return Err((StatusCode::UNAUTHORIZED, text).into_response());
+            return Err((StatusCode::UNAUTHORIZED, text.to_owned()));
         };
         if self.is_to_be_noted(token.id, now) {
             // Nobody waits for it: a scrape is answered while the store is at other work.

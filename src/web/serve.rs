@@ -225,7 +225,7 @@ async fn admitted(
     let (is_change, now) = (!matches!(*request.method(), Method::GET | Method::HEAD), clock::now());
     let token = match web.tokens.shown(&web.desk.store, request.headers(), now) {
         Ok(token) => token,
-        Err(refused) => return refused,
+        Err(refused) => return refused.into_response(),
     };
     let header = |name: HeaderName| request.headers().get(name).and_then(|value| value.to_str().ok());
     let site = HeaderName::from_static("sec-fetch-site");
