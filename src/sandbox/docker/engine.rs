@@ -203,9 +203,14 @@ mod tests {
         ] {
             assert_eq!(Engine::new(host).unwrap().socket, socket);
         }
-        for host in ["tcp://1.2.3.4:2375", "ssh://me@there", "unix://relative", "docker.sock"] {
+        for (host, shown) in [
+            ("tcp://1.2.3.4:2375", "tcp://1.2.3.4:2375"),
+            ("ssh://me:pw@there", "ssh://…@there"),
+            ("unix://relative", "unix://relative"),
+            ("docker.sock", "docker.sock"),
+        ] {
             let error = Engine::new(Some(host)).unwrap_err().to_string();
-            assert!(error.contains(host) && error.contains("unix:///"), "{error}");
+            assert!(error.contains(&format!("DOCKER_HOST={shown}")) && error.contains("unix:///"), "{error}");
         }
     }
 }

@@ -218,7 +218,6 @@ const UNUSED: &str = "channel = ?1 AND wired_before = 0 AND alias_of IS NULL
     AND jid NOT IN (SELECT chat_jid FROM lanes)
     AND jid NOT IN (SELECT chat_jid FROM outbox)
     AND jid NOT IN (SELECT chat_jid FROM approvals WHERE chat_jid IS NOT NULL)
-    AND jid NOT IN (SELECT chat_jid FROM approval_messages WHERE chat_jid IS NOT NULL)
     AND jid NOT IN (SELECT dm_chat FROM users WHERE dm_chat IS NOT NULL)
     AND jid NOT IN (SELECT alias_of FROM chats WHERE alias_of IS NOT NULL)";
 
