@@ -36,8 +36,10 @@ pub(super) const MANIFEST: &str = "manifest.json";
 const MANIFEST_LIMIT: u64 = 1 << 30;
 /// The longest name of the program that made an archive, bytes.
 const LONGEST_MAKER: usize = 100;
-/// The longest path of an entry, bytes: the kernel's own limit.
+/// The longest path of an entry that is read, bytes: the kernel's own limit.
 const LONGEST_PATH: u64 = 4096;
+/// The longest one that is written, bytes: where it is restored the path of the root stands before it.
+pub(super) const LONGEST_PACKED: usize = 3072;
 /// The most entries that are read: more than a backup ever has.
 const MOST_ENTRIES: u64 = 16_000_000;
 
@@ -64,9 +66,9 @@ pub struct Packed {
     pub size: u64,
     /// Of the same bytes.
     pub sha256: String,
-    /// The earlier path of the same file; its bytes stand there.
+    /// The place in the list of an earlier path of the same file, from 0; its bytes stand there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub same_as: Option<String>,
+    pub same_as: Option<usize>,
     /// Whole size of a file with holes, bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub with_holes: Option<u64>,
@@ -93,7 +95,7 @@ pub struct Contents {
 /// # Errors
 /// What is wrong with it.
 pub fn contents(archive: &Path) -> Result<Contents> {
-    scan(archive)?;
+    scan(archive, &|_| true)?;
     let Manifest { version: _, made_by, made_at, with_secrets, files, left_out, left_out_count, without } =
         read(archive, &mut |_| Ok(()))?;
     Ok(Contents { made_by, made_at, with_secrets, files, left_out, left_out_count, without })
@@ -125,16 +127,16 @@ pub(super) enum Part<'a> {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Held {
     pub(super) entries: u64,
-    /// Of all files together.
+    /// Of all files together that are wanted.
     pub(super) bytes: u64,
 }
 
 /// Looks at each header before anything else is read: files and folders alone, names that are not too long, and not too
-/// many of them.
+/// many of them. Counts the bytes of the files whose paths are wanted.
 ///
 /// # Errors
 /// What an archive of ours never has.
-pub(super) fn scan(archive: &Path) -> Result<Held> {
+pub(super) fn scan(archive: &Path, is_wanted: &dyn Fn(&str) -> bool) -> Result<Held> {
     let opening = || format!("opening {} failed", archive.display());
     // A pipe would be waited for.
     let is_plain = std::fs::metadata(archive).with_context(opening)?.is_file();
@@ -145,6 +147,8 @@ pub(super) fn scan(archive: &Path) -> Result<Held> {
     }
     let mut tar = tar::Archive::new(file);
     let mut held = Held::default();
+    // The path of the next file, if it does not stand in its own header.
+    let mut named: Option<Vec<u8>> = None;
     for entry in tar.entries_with_seek()?.raw(true) {
         // The reader's words quote bytes of it.
         let Ok(mut entry) = entry else { bail!("this is no backup, or it is cut off") };
@@ -152,20 +156,37 @@ pub(super) fn scan(archive: &Path) -> Result<Held> {
         held.entries += 1;
         ensure!(held.entries <= MOST_ENTRIES, "it has more than {MOST_ENTRIES} entries");
         match entry.header().entry_type() {
-            tar::EntryType::Directory => {}
-            tar::EntryType::Regular => held.bytes = held.bytes.saturating_add(size),
-            tar::EntryType::Link => ensure!(size == 0, "{} is a name with bytes", name_of(&entry)),
-            tar::EntryType::GNULongName | tar::EntryType::GNULongLink => {
+            tar::EntryType::Directory => named = None,
+            tar::EntryType::Regular => {
+                let path = named.take().unwrap_or_else(|| entry.path_bytes().into_owned());
+                if is_wanted(&String::from_utf8_lossy(&path)) {
+                    held.bytes = held.bytes.saturating_add(size);
+                }
+            }
+            tar::EntryType::Link => {
+                ensure!(size == 0, "{} is a name with bytes", name_of(&entry));
+                named = None;
+            }
+            kind @ (tar::EntryType::GNULongName | tar::EntryType::GNULongLink) => {
                 ensure!(size <= LONGEST_PATH + 1, "a name in it has more than {LONGEST_PATH} bytes");
+                if kind == tar::EntryType::GNULongName {
+                    let mut path = Vec::new();
+                    entry.read_to_end(&mut path)?;
+                    named = Some(path);
+                }
             }
             tar::EntryType::XHeader => {
                 ensure!(size <= LONGEST_PATH + 512, "a name in it has more than {LONGEST_PATH} bytes");
                 // Others change how the next entry is read.
                 let ours =
                     |key: &str| [NAME_KEY, SIZE_KEY, VERSION_KEYS[0].0, VERSION_KEYS[1].0].contains(&key);
-                let pairs = entry.pax_extensions()?.into_iter().flatten();
-                let is_ours = pairs.into_iter().all(|pair| pair.is_ok_and(|pair| pair.key().is_ok_and(ours)));
-                ensure!(is_ours, "a header in it is none of a backup's");
+                for pair in entry.pax_extensions()?.into_iter().flatten() {
+                    let pair = pair.ok().filter(|pair| pair.key().is_ok_and(ours));
+                    let pair = pair.context("a header in it is none of a backup's")?;
+                    if pair.key() == Ok(NAME_KEY) {
+                        named = Some(pair.value_bytes().to_vec());
+                    }
+                }
             }
             other => bail!("{} is {other:?}, which no backup has", name_of(&entry)),
         }
@@ -234,12 +255,12 @@ pub(super) fn read(archive: &Path, keep: &mut dyn FnMut(Part<'_>) -> Result<()>)
         }
         if kind == tar::EntryType::Link {
             let first = entry.link_name_bytes().and_then(|name| String::from_utf8(name.into_owned()).ok());
-            let known = first.as_ref().and_then(|first| here.get(first));
+            let known = first.as_ref().and_then(|first| here.get(first)).copied();
             // Within one part alone: a link out of it would give a container what is not its own.
             let Some(known) = known else { bail!("{path:?} is another name of no file of its part") };
-            let first = files[*known].clone();
+            let first = files[known].clone();
             keep(Part::Link { path, first: &first.path })?;
-            files.push(Packed { path: path.to_owned(), same_as: Some(first.path.clone()), ..first });
+            files.push(Packed { path: path.to_owned(), same_as: Some(known), ..first });
             continue;
         }
         let stored = entry.size();
@@ -332,6 +353,11 @@ pub(super) fn part_of(path: &str) -> &str {
 /// Whether a part is the folder of a group, which its container can write to.
 pub(super) fn is_of_group(part: &str) -> bool {
     is_below(part, &["groups", "data/sessions"])
+}
+
+/// Whether others than G2 write to a part: a group's container, or an account's adapter.
+pub(super) fn is_of_others(part: &str) -> bool {
+    is_below(part, &OF_PARTS)
 }
 
 fn is_below(path: &str, folders: &[&str]) -> bool {

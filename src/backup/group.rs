@@ -23,7 +23,7 @@ use ipc_handlers::Folder;
 use super::{
     archive,
     restore::{self, check_room},
-    shelf::{name_of, on_shelf},
+    shelf::{name_of, shelf},
 };
 use crate::system::failpoint;
 
@@ -51,7 +51,7 @@ pub fn restore_folder(root: &Path, group: &Folder, from: &Path) -> Result<Restor
 /// # Errors
 /// As [`restore_folder`]; no backup has it.
 pub fn restore_newest_folder(root: &Path, group: &Folder, to: &Path) -> Result<RestoredFolder> {
-    for from in on_shelf(to, &name_of(root), ".tar")?.into_iter().rev() {
+    for (from, _) in shelf(to, &name_of(root))?.into_iter().rev() {
         let taken = take(root, group, &from).with_context(|| format!("{} can't be used", from.display()))?;
         if let Some(restored) = taken {
             return Ok(restored);
@@ -62,19 +62,19 @@ pub fn restore_newest_folder(root: &Path, group: &Folder, to: &Path) -> Result<R
 
 /// `None`: the backup has no such folder.
 fn take(root: &Path, group: &Folder, from: &Path) -> Result<Option<RestoredFolder>> {
-    let held = archive::scan(from)?;
+    let wanted = format!("groups/{group}");
+    let is_wanted =
+        |path: &str| path.strip_prefix(&wanted).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+    let held = archive::scan(from, &is_wanted)?;
     let groups = root.join("groups");
     let stage = Stage { path: groups.join(format!(".restoring-{group}")) };
     stage.clear()?;
     check_room(root, held.bytes)?;
     DirBuilder::new().recursive(true).mode(0o700).create(&stage.path)?;
-    let wanted = format!("groups/{group}");
-    let is_wanted =
-        |path: &str| path.strip_prefix(&wanted).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
     let manifest = restore::Stage::unpack(&stage.path, from, &is_wanted)?;
     failpoint::reach("restore.folder_unpacked");
     let unpacked = stage.path.join(&wanted);
-    if unpacked.symlink_metadata().is_err() {
+    if manifest.without.contains(&wanted) || unpacked.symlink_metadata().is_err() {
         return Ok(None);
     }
     let held = File::open(&groups)?;

@@ -39,13 +39,13 @@ pub(super) struct Pieces {
 pub(super) enum Shape {
     Plain(u64),
     Holed(Pieces),
-    /// It has more pieces than are stored.
-    Torn,
+    /// It is not stored, and why.
+    LeftOut(&'static str),
 }
 
 impl Shape {
-    /// Looks at a file. Its container may change it at any moment.
-    pub(super) fn of(file: &File) -> io::Result<Self> {
+    /// Looks at a file that is stored under this path. Its container may change it at any moment.
+    pub(super) fn of(path: &str, file: &File) -> io::Result<Self> {
         let meta = file.metadata()?;
         let size = meta.len();
         if meta.blocks().saturating_mul(512) >= size {
@@ -63,14 +63,19 @@ impl Shape {
             };
             let end = rustix::fs::seek(file, SeekFrom::Hole(begin))?.min(size);
             if pieces.list.len() + 1 >= PIECES {
-                return Ok(Self::Torn);
+                return Ok(Self::LeftOut("more than 65536 pieces between holes"));
             }
             pieces.list.push((begin, end.saturating_sub(begin)));
             at = end.max(begin + 1);
         }
         pieces.list.push((size, 0));
         // The list and its header take room, too.
-        Ok(if pieces.stored() + 3 * BLOCK < size { Self::Holed(pieces) } else { Self::Plain(size) })
+        if pieces.stored() + 3 * BLOCK >= size {
+            return Ok(Self::Plain(size));
+        }
+        // A line of the header ends there for whoever reads it.
+        let ends_early = path.contains('\n');
+        Ok(if ends_early { Self::LeftOut("holes, and a line feed in its path") } else { Self::Holed(pieces) })
     }
 
     /// Returns how much of the archive the file takes beside its names, bytes.
@@ -78,7 +83,7 @@ impl Shape {
         match self {
             Self::Plain(size) => size.next_multiple_of(BLOCK),
             Self::Holed(pieces) => pieces.stored().next_multiple_of(BLOCK) + 3 * BLOCK,
-            Self::Torn => 0,
+            Self::LeftOut(_) => 0,
         }
     }
 }
@@ -133,7 +138,8 @@ impl Pieces {
         }
         let fill = read.next_multiple_of(BLOCK) - read;
         io::copy(&mut from.take(fill), &mut io::sink())?;
-        ensure!(read + fill + all == stored, "the pieces of a file are not as long as they say");
+        let is_right = (read + fill).checked_add(all) == Some(stored);
+        ensure!(is_right, "the pieces of a file are not as long as they say");
         Ok(Self { size, list })
     }
 }
@@ -194,6 +200,9 @@ mod tests {
         bad("1\n18446744073709551615\n1\n", "ends after its file");
         bad("1\n0\n", "cut off");
         bad("1\n0\n100\n", "not as long as they say");
+        let endless = format!("1\n0\n{}\n", u64::MAX);
+        let error = read(endless.as_bytes(), u64::MAX, 511).unwrap_err();
+        assert!(error.contains("not as long as they say"), "{error}");
         bad(&"0".repeat(100), "no number");
     }
 
@@ -202,7 +211,8 @@ mod tests {
         let file = tempfile::tempfile().unwrap();
         file.write_all_at(&[1; 4096], 1 << 20).unwrap();
         file.set_len(8 << 20).unwrap();
-        let Shape::Holed(pieces) = Shape::of(&file).unwrap() else { panic!("it has holes") };
+        let Shape::Holed(pieces) = Shape::of("a", &file).unwrap() else { panic!("it has holes") };
+        assert_eq!(Shape::of("a\nb", &file).unwrap(), Shape::LeftOut("holes, and a line feed in its path"));
         assert_eq!((pieces.size, pieces.list.last()), (8 << 20, Some(&(8 << 20, 0))));
         let mut bytes = Vec::new();
         Reading::new(&file, &pieces).read_to_end(&mut bytes).unwrap();
@@ -213,6 +223,6 @@ mod tests {
         assert_eq!(cut, vec![0; bytes.len()], "cut off meanwhile");
         file.set_len(0).unwrap();
         file.write_all_at(&[1; 10], 0).unwrap();
-        assert_eq!(Shape::of(&file).unwrap(), Shape::Plain(10));
+        assert_eq!(Shape::of("a\nb", &file).unwrap(), Shape::Plain(10));
     }
 }

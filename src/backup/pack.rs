@@ -25,6 +25,8 @@ use crate::{domain::host::backups::allowance, ipc::Met};
 
 /// How many things that were left out are named; the others are counted.
 const NAMED: usize = 100;
+/// How many characters of their paths.
+const SHOWN: usize = 300;
 
 /// Files of the root, opened at one instant: whatever is added to them later is not read.
 pub(super) struct Opened(Vec<(&'static str, File, u64)>);
@@ -107,7 +109,9 @@ impl Packing {
     fn leave_out(&mut self, path: &str, why: &str) {
         self.manifest.left_out_count += 1;
         if self.manifest.left_out.len() < NAMED {
-            self.manifest.left_out.push(format!("{path}: {why}"));
+            let short: String = path.chars().take(SHOWN).collect();
+            let cut = if short.len() < path.len() { "…" } else { "" };
+            self.manifest.left_out.push(format!("{short}{cut}: {why}"));
         }
     }
 
@@ -150,15 +154,15 @@ impl Packing {
             }
             None => {}
         }
-        let shape = Shape::of(file)?;
+        let shape = Shape::of(path, file)?;
         if !self.has_room(path, name_bytes(path) + shape.stored()) {
             return Ok(());
         }
         let is_there = match shape {
             Shape::Plain(size) => self.append(path, file, size)?,
             Shape::Holed(pieces) => self.append_holed(path, file, &pieces)?,
-            Shape::Torn => {
-                self.leave_out(path, "more than 65536 pieces between holes");
+            Shape::LeftOut(why) => {
+                self.leave_out(path, why);
                 false
             }
         };
@@ -175,7 +179,7 @@ impl Packing {
         header.set_size(0);
         self.tar.append_link(&mut header, path, &first.path)?;
         let of = self.manifest.files[first.at].clone();
-        self.manifest.files.push(Packed { path: path.to_owned(), same_as: Some(first.path), ..of });
+        self.manifest.files.push(Packed { path: path.to_owned(), same_as: Some(first.at), ..of });
         Ok(())
     }
 
@@ -219,7 +223,8 @@ impl Packing {
         bytes: impl Read,
     ) -> io::Result<bool> {
         let start = self.tar.get_mut().stream_position()?;
-        let mut header = tar::Header::new_gnu();
+        // Behind a pax header GNU tar looks for the pieces of a file only if this one is of the same kind.
+        let mut header = if name == path { tar::Header::new_gnu() } else { tar::Header::new_ustar() };
         describe(&mut header, &like.metadata()?);
         header.set_size(size);
         let mut bytes = Hashed::of(bytes);

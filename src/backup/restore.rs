@@ -71,7 +71,8 @@ pub struct Restored {
 pub async fn restore(file: &Path, root: &Path, environment: &Environment, now: Time) -> Result<Restored> {
     let stage = Stage::open(root)?;
     failpoint::reach("restore.begun");
-    let held = archive::scan(file).with_context(|| format!("{} can't be restored", file.display()))?;
+    let held =
+        archive::scan(file, &|_| true).with_context(|| format!("{} can't be restored", file.display()))?;
     check_room(root, held.bytes)?;
     let manifest = Stage::unpack(&stage.path, file, &|_| true)
         .with_context(|| format!("{} can't be restored", file.display()))?;

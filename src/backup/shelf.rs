@@ -43,13 +43,8 @@ pub fn put_on_shelf(wanted: Wanted<'_>, to: &Path, keep: usize) -> Result<Shelve
     sweep(to, &name)?;
     let file = to.join(format!("{name}-{}{WHOLE}", wanted.now.to_jiff().strftime(TIME)));
     let saved = write(wanted, &file, Lacking::LeftOut)?;
-    let mut kept: Vec<(PathBuf, Whole)> = Vec::new();
-    for (end, whole) in [(WHOLE, Whole::Yes), (IN_PART, Whole::No)] {
-        kept.extend(on_shelf(to, &name, end)?.into_iter().map(|file| (file, whole)));
-    }
-    kept.sort_by(|a, b| a.0.cmp(&b.0));
     let mut removed = Vec::new();
-    for old in surplus(kept, keep).into_iter().filter(|old| *old != saved.file) {
+    for old in surplus(shelf(to, &name)?, keep).into_iter().filter(|old| *old != saved.file) {
         fs::remove_file(&old).with_context(|| format!("removing the old backup {} failed", old.display()))?;
         removed.push(old);
     }
@@ -70,8 +65,18 @@ pub(super) fn name_of(root: &Path) -> String {
     if name.is_empty() { "g2".to_owned() } else { name }
 }
 
+/// Returns the backups of a root of this name, the oldest first, and whether each has the folders of all groups.
+pub(super) fn shelf(to: &Path, name: &str) -> Result<Vec<(PathBuf, Whole)>> {
+    let mut found: Vec<(PathBuf, Whole)> = Vec::new();
+    for (end, whole) in [(WHOLE, Whole::Yes), (IN_PART, Whole::No)] {
+        found.extend(on_shelf(to, name, end)?.into_iter().map(|file| (file, whole)));
+    }
+    found.sort_by(|a, b| a.0.cmp(&b.0));
+    Ok(found)
+}
+
 /// Returns what bears the root's name, a time and this end, the oldest first.
-pub(super) fn on_shelf(to: &Path, name: &str, end: &str) -> Result<Vec<PathBuf>> {
+fn on_shelf(to: &Path, name: &str, end: &str) -> Result<Vec<PathBuf>> {
     let to = to.canonicalize().with_context(|| format!("opening {} failed", to.display()))?;
     let mut found = Vec::new();
     for entry in fs::read_dir(&to).with_context(|| format!("looking into {} failed", to.display()))? {

@@ -11,13 +11,17 @@ use std::{
 };
 
 use super::{
-    archive::{FOLDERS, SECRET_FOLDERS, part_of},
+    archive::{FOLDERS, LONGEST_PACKED, SECRET_FOLDERS, is_of_others, part_of},
     holes::{BLOCK, Shape},
 };
 use crate::ipc::{Met, each_below};
 
 /// The most names of one file that are stored: not every file system can have more.
 const LINKS: u32 = 32_000;
+/// How much of the manifest the files of one part may take, bytes.
+const LISTED: u64 = 128 << 20;
+/// How much a file takes of it beside its path at most, bytes.
+const LISTED_FILE: u64 = 256;
 
 /// The folders of a root that are in a backup.
 pub(super) fn folders(with_secrets: bool) -> impl Iterator<Item = &'static str> {
@@ -25,18 +29,56 @@ pub(super) fn folders(with_secrets: bool) -> impl Iterator<Item = &'static str> 
     FOLDERS.iter().chain(secret).copied()
 }
 
-/// Calls `visit` with each name in a root's folders, its path in the archive, and its part.
+/// Calls `visit` with each name in a root's folders, and its path in the archive. Of what an archive can't hold it is told why.
 pub(super) fn each_name(
     root: &Path,
     with_secrets: bool,
     visit: &mut dyn FnMut(&str, Met) -> io::Result<ControlFlow<()>>,
 ) -> io::Result<()> {
+    let mut listed = Listed::default();
     for folder in folders(with_secrets) {
         each_below(&root.join(folder), &mut |below, met| {
-            visit(&format!("{folder}/{}", below.display()), met)
+            let path = format!("{folder}/{}", below.display());
+            let why = match &met {
+                Met::LeftOut(_) => None,
+                Met::Folder | Met::File(_) if path.len() > LONGEST_PACKED => {
+                    Some("its path has more than 3072 bytes")
+                }
+                Met::Folder => None,
+                Met::File(_) if listed.has_room(&path, LISTED) => None,
+                Met::File(_) => Some("more names than a backup lists"),
+            };
+            match why {
+                None => visit(&path, met),
+                // Nor is anything below it looked at.
+                Some(why) => visit(&path, Met::LeftOut(why)).map(|_| ControlFlow::Break(())),
+            }
         })?;
     }
     Ok(())
+}
+
+/// How much of the manifest the files of one part take.
+#[derive(Default)]
+struct Listed {
+    part: String,
+    bytes: u64,
+}
+
+impl Listed {
+    /// Counts one more file; says where `most` bytes are too few for it. What only G2 writes to has no bound of its own.
+    fn has_room(&mut self, path: &str, most: u64) -> bool {
+        let part = part_of(path);
+        if part != self.part {
+            *self = Self { part: part.to_owned(), bytes: 0 };
+        }
+        let bytes = self.bytes + LISTED_FILE + json_bytes(path);
+        let has_room = bytes <= most || !is_of_others(part);
+        if has_room {
+            self.bytes = bytes;
+        }
+        has_room
+    }
 }
 
 /// Returns how much room each part of a root needs in an archive, bytes.
@@ -51,8 +93,10 @@ pub(super) fn weigh(root: &Path, with_secrets: bool) -> io::Result<BTreeMap<Stri
                 Some(Known::Stored(first)) => name_bytes(path) + name_bytes(&first.path),
                 Some(Known::Full) => 0,
                 None => {
-                    let shape = Shape::of(&file)?;
-                    inodes.stored(path, 0, &file)?;
+                    let shape = Shape::of(path, &file)?;
+                    if !matches!(shape, Shape::LeftOut(_)) {
+                        inodes.stored(path, 0, &file)?;
+                    }
                     name_bytes(path) + shape.stored()
                 }
             },
@@ -70,9 +114,13 @@ pub(super) fn weigh(root: &Path, with_secrets: bool) -> io::Result<BTreeMap<Stri
 pub(super) fn name_bytes(path: &str) -> u64 {
     let length = path.len() as u64;
     let long = if length < 100 { 0 } else { BLOCK + (length + 1).next_multiple_of(BLOCK) };
-    // As JSON has it: some letters take six.
+    BLOCK + long + LISTED_FILE + json_bytes(path)
+}
+
+/// Returns how long a path is at most as JSON has it, bytes: some letters take six.
+fn json_bytes(path: &str) -> u64 {
     let escaped = |byte: u8| if byte < b' ' || byte == 0x7f || matches!(byte, b'"' | b'\\') { 6 } else { 1 };
-    BLOCK + long + 256 + path.bytes().map(escaped).sum::<u64>()
+    path.bytes().map(escaped).sum()
 }
 
 /// A file of the same part that has another name, too.
@@ -129,4 +177,37 @@ fn several_names(file: &File) -> io::Result<Option<Id>> {
     let meta = file.metadata()?;
     let made = || meta.created().or_else(|_| meta.modified()).ok();
     Ok((meta.nlink() > 1).then(|| (meta.dev(), meta.ino(), made())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_files_of_one_group_take_no_room_in_the_manifest_from_another() {
+        let mut listed = Listed::default();
+        let most = 2 * (LISTED_FILE + 20);
+        let are_listed =
+            ["groups/a/1", "groups/a/2", "groups/a/3", "groups/b/1"].map(|path| listed.has_room(path, most));
+        assert_eq!(are_listed, [true, true, false, true]);
+        for n in 0..10 {
+            assert!(listed.has_room(&format!("data/media/ab/{n}"), most), "{n}");
+        }
+    }
+
+    #[test]
+    fn a_file_takes_no_more_of_the_manifest_than_it_is_counted_for() {
+        let path = "groups/a/\u{1}\n\"\\\u{7f}é";
+        let packed = super::super::archive::Packed {
+            path: path.to_owned(),
+            size: 1 << 50,
+            sha256: "0".repeat(64),
+            same_as: Some(100_000_000),
+            with_holes: Some(1 << 62),
+        };
+        let list =
+            |n| serde_json::to_vec_pretty(&serde_json::json!({"files": vec![&packed; n]})).unwrap().len();
+        let (takes, counted) = ((list(2) - list(1)) as u64, LISTED_FILE + json_bytes(path));
+        assert!(takes <= counted, "{takes} {counted}");
+    }
 }

@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use tracing::{Event, Metadata, Subscriber, callsite::Identifier};
+use tracing::{Event, Subscriber, callsite::Identifier};
 use tracing_subscriber::{
     EnvFilter, Layer, Registry,
     fmt::{
@@ -99,19 +99,53 @@ impl Said {
     }
 }
 
-/// Lines that warn, by their place: a fault of the world may come with each request of somebody.
+/// What of an event's fields tells whose trouble it is: each has lines of its own.
+const WHOSE: [&str; 5] = ["group", "channel", "chat", "about", "problem"];
+/// How many places, each with whose trouble it is, are known at a time.
+const PLACES: usize = 4096;
+
+/// Whose trouble an event tells of, as a number.
 #[derive(Default)]
-struct Places(Mutex<HashMap<Identifier, Said>>);
+struct OfWhom(std::hash::DefaultHasher);
+
+impl OfWhom {
+    fn of(event: &Event<'_>) -> u64 {
+        use std::hash::Hasher as _;
+        let mut whom = Self::default();
+        event.record(&mut whom);
+        whom.0.finish()
+    }
+}
+
+impl tracing::field::Visit for OfWhom {
+    fn record_debug(&mut self, field: &tracing::field::Field, value: &dyn fmt::Debug) {
+        use std::hash::Hash as _;
+        if WHOSE.contains(&field.name()) {
+            (field.name(), format!("{value:?}")).hash(&mut self.0);
+        }
+    }
+}
+
+/// Lines that warn, by their place and whose trouble it is: a fault of the world may come with each request of somebody.
+#[derive(Default)]
+struct Places(Mutex<HashMap<(Identifier, u64), Said>>);
 
 impl Places {
     /// Returns how many lines from the same place were left out before this one; `None`: this one is.
-    fn say(&self, metadata: &Metadata<'_>) -> Option<u64> {
+    fn say(&self, event: &Event<'_>) -> Option<u64> {
+        let metadata = event.metadata();
         if *metadata.level() > tracing::Level::WARN {
             return Some(0);
         }
-        let now = clock::monotonic();
+        let (now, place) = (clock::monotonic(), (metadata.callsite(), OfWhom::of(event)));
         let mut places = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let said = places.entry(metadata.callsite()).or_insert(Said { since: now, lines: 0, left_out: 0 });
+        if places.len() >= PLACES && !places.contains_key(&place) {
+            places.retain(|_, said| now.duration_since(said.since) < MINUTE);
+            if places.len() >= PLACES {
+                return None;
+            }
+        }
+        let said = places.entry(place).or_insert(Said { since: now, lines: 0, left_out: 0 });
         said.once_more(now)
     }
 }
@@ -143,7 +177,7 @@ where
         mut writer: Writer<'_>,
         event: &Event<'_>,
     ) -> fmt::Result {
-        let Some(left_out) = self.places.say(event.metadata()) else { return Ok(()) };
+        let Some(left_out) = self.places.say(event) else { return Ok(()) };
         let mut raw = String::new();
         // A writer without colours of its own: every escape character in it is somebody's.
         self.inside.format_event(context, Writer::new(&mut raw), event)?;
@@ -259,9 +293,13 @@ mod tests {
                 tracing::info!(n, "somebody asked");
             }
             tracing::warn!("another place");
+            for n in 0..80 {
+                tracing::warn!(group = if n % 2 == 0 { "work" } else { "family" }, n, "a folder is lost");
+            }
         });
         let log = String::from_utf8(lines.0.lock().unwrap().clone()).unwrap();
         let count = |text: &str| log.lines().filter(|line| line.contains(text)).count();
+        assert_eq!(count("a folder is lost"), 2 * LINES as usize, "each group has lines of its own");
         let expected = (LINES as usize, 4_000, 1);
         assert_eq!((count("a page can't"), count("somebody asked"), count("another place")), expected);
 

@@ -18,8 +18,7 @@ use super::{dir, names::FileKind};
 const DEEPEST: usize = 256;
 
 /// How many names are looked at below each name of the folder itself, and how many bytes their paths have together.
-const NAMES: usize = 1_000_000;
-const NAME_BYTES: usize = 128 << 20;
+const NAMES: (usize, usize) = (1_000_000, 128 << 20);
 
 /// A file of at least this many bytes that takes less than an eighth of them on the disk is mostly a hole. Not every file system
 /// can have one so large.
@@ -44,12 +43,20 @@ pub fn each_below(
     folder: &Path,
     visit: &mut dyn FnMut(&Path, Met) -> io::Result<ControlFlow<()>>,
 ) -> io::Result<()> {
+    each_of(folder, NAMES, visit)
+}
+
+fn each_of(
+    folder: &Path,
+    most: (usize, usize),
+    visit: &mut dyn FnMut(&Path, Met) -> io::Result<ControlFlow<()>>,
+) -> io::Result<()> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
     let top = match rustix::fs::open(folder, flags, Mode::empty()) {
         Err(Errno::NOENT) => return Ok(()),
         other => Dir::new(other?)?,
     };
-    let (mut left, mut bytes_left) = (NAMES, NAME_BYTES);
+    let (mut left, mut bytes_left) = most;
     // Down by descriptors alone, each opened from its parent's.
     let mut way = vec![(top, PathBuf::new())];
     loop {
@@ -78,7 +85,7 @@ pub fn each_below(
         let path = at.join(shown);
         let held = here.fd()?;
         if is_top {
-            (left, bytes_left) = (NAMES, NAME_BYTES);
+            (left, bytes_left) = most;
         }
         let length = path.as_os_str().len();
         if left == 0 || length > bytes_left {
@@ -125,4 +132,40 @@ fn look(held: rustix::fd::BorrowedFd<'_>, name: &std::ffi::CStr) -> rustix::io::
     let takes = u64::try_from(stat.st_blocks).unwrap_or(0).saturating_mul(512);
     let is_hole = size >= HOLE && takes < size / 8;
     Ok(Some(if is_hole { Met::LeftOut("mostly a hole") } else { Met::File(File::from(file)) }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "a test lays out what a container would")]
+    fn a_folder_with_too_many_names_takes_none_from_its_neighbour() {
+        let top = tempfile::tempdir().unwrap();
+        for (folder, names) in [("evil", 10), ("main", 3)] {
+            std::fs::create_dir(top.path().join(folder)).unwrap();
+            for n in 0..names {
+                std::fs::write(top.path().join(folder).join(n.to_string()), "x").unwrap();
+            }
+        }
+        // By the number of names, and by the bytes of their paths, six of each file, four of the folder.
+        for (most, why) in
+            [((5, 1000), "more than 1000000 names"), ((1000, 28), "more than 128 MiB of names")]
+        {
+            let mut met: Vec<(String, Option<&'static str>)> = Vec::new();
+            let mut note = |path: &Path, is: Met| {
+                let left_out = match is {
+                    Met::LeftOut(why) => Some(why),
+                    Met::Folder | Met::File(_) => None,
+                };
+                met.push((path.to_str().unwrap().to_owned(), left_out));
+                Ok(ControlFlow::Continue(()))
+            };
+            each_of(top.path(), most, &mut note).unwrap();
+            let of =
+                |folder: &str| met.iter().filter(|(path, _)| path.starts_with(folder)).collect::<Vec<_>>();
+            assert_eq!((of("evil").len(), of("evil").last().unwrap().1), (6, Some(why)));
+            assert!(of("main").len() == 4 && of("main").iter().all(|(_, why)| why.is_none()), "{met:?}");
+        }
+    }
 }

@@ -298,7 +298,9 @@ async fn serve(desk: Arc<Desk>, stream: UnixStream, closed: CancellationToken) {
     let mut client = Client { desk, out, chats, user };
     let mut lines = Lines::new(input, LONGEST_LINE);
     // One without a number is in a container that this daemon was not started in, or this daemon is in one.
-    if let Some(pid) = asks
+    // Where this daemon is no root, root is none of its programs.
+    let may_be_ours = user == us || us == 0;
+    if let Some(pid) = asks.filter(|_| may_be_ours)
         && let Some(message) = no_client(&client.desk.notes, pid)
     {
         tracing::warn!(pid = pid.as_raw_nonzero(), "a client was turned away: {message}");
@@ -321,6 +323,9 @@ fn no_client(notes: &Path, pid: Pid) -> Option<&'static str> {
         Whose::Noted => Some("adapters and hooks may not ask the daemon for anything; nothing was done"),
         Whose::Gone => Some(
             "the program that asked has ended, so nobody knows whose it was; nothing was done. Read the answer before you end",
+        ),
+        Whose::Unknown => Some(
+            "the program that asked can't be looked at, as when too many files are open; nothing was done. Try again",
         ),
     }
 }

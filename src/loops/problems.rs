@@ -158,6 +158,7 @@ pub async fn gather(view: &View<'_>) -> Vec<Problem> {
     let mut groups = Vec::new();
     if let Some(store) = view.store {
         found.extend(store.held_up().map(Problem::StoreWaits));
+        found.extend(store.our_fault(clock::now()).map(|why| Problem::StoreFault { why }));
         if let Some(all) = known(&mut found, "the groups", store.groups().await) {
             groups = all;
             groups::launchable(view, &groups, &mut found);

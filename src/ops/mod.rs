@@ -285,7 +285,7 @@ operations! {
     /// Changes when a wiring engages and whom it hears, all of it or nothing.
     WiringsSet = "wirings.set": wirings::set::Args, by [];
     /// Has a `mention-sticky` agent wait until it is addressed again.
-    WiringsUnstick = "wirings.unstick": wirings::unstick::Args, by [Token];
+    WiringsUnstick = "wirings.unstick": wirings::unstick::Args, by [];
     /// Removes a wiring.
     WiringsRemove = "wirings.remove": wirings::remove::Args, by [];
     /// Adds a user, or changes their name or where they are asked.
@@ -323,13 +323,13 @@ operations! {
     /// Ends the rests of a group's lanes: what waits in them is tried again at once.
     LanesWake = "lanes.wake": lanes::wake::Args, by [Page, Token];
     /// Keeps a group's conversations as they are now; they go on.
-    SessionsArchive = "sessions.archive": sessions::archive::Args, by [Token, Agent];
+    SessionsArchive = "sessions.archive": sessions::archive::Args, by [Agent];
     /// Removes an archived conversation for good.
     SessionsDelete = "sessions.delete": sessions::delete::Args, by [];
     /// Has a group go on with an archived conversation, in all its chats.
     SessionsResume = "sessions.resume": sessions::resume::Args, by [Agent];
     /// Has a group begin afresh, in all its chats.
-    SessionsClear = "sessions.clear": sessions::clear::Args, by [Token, Agent];
+    SessionsClear = "sessions.clear": sessions::clear::Args, by [Agent];
     /// Keeps a group's commands, or one that waits, from being claimed.
     IpcHold = "ipc.hold": ipc::hold::Args, by [Page, Token];
     /// Releases a hold.

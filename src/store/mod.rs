@@ -9,6 +9,7 @@ use std::{
     sync::{Arc, PoisonError, RwLock},
 };
 
+use ipc_handlers::Time;
 use rusqlite::Connection;
 
 use crate::domain::{
@@ -368,6 +369,13 @@ impl Store {
     #[must_use]
     pub fn held_up(&self) -> Option<HeldUp> {
         self.writer.held_up()
+    }
+
+    /// Returns where and why a piece of work on the store panicked last, if that was within the 10 minutes before `now`: a fault of
+    /// our own. Its caller may try again without an end.
+    #[must_use]
+    pub fn our_fault(&self, now: Time) -> Option<String> {
+        self.writer.our_fault(now)
     }
 
     /// Queues `work` for the next commit; see [`Writer::write`].

@@ -13,6 +13,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use ipc_handlers::Time;
 use rusqlite::Connection;
 use tokio::sync::oneshot;
 
@@ -36,6 +37,9 @@ const BATCH: usize = 512;
 
 /// How long the readers of the feed wait for a caller that wakes them itself. If a commit is under way then, they wait for its end.
 const CALLERS_TURN: Duration = Duration::from_millis(3);
+
+/// For how long a panic of a piece of work is told, ms.
+const FAULT_FADES_MS: i64 = 600_000;
 
 /// Work to do on the writer's connection.
 struct Job {
@@ -75,11 +79,31 @@ struct Told {
     /// How long commits took.
     commits: Latency,
     writing: Mutex<Writing>,
+    /// When a piece of work panicked last, and where and why.
+    fault: Mutex<Option<(Time, String)>>,
 }
 
 impl Told {
     fn writing(&self) -> MutexGuard<'_, Writing> {
         self.writing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn fault(&self) -> MutexGuard<'_, Option<(Time, String)>> {
+        self.fault.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Does a piece of work in a savepoint, and keeps in mind if it panics.
+    fn piece<T>(
+        &self,
+        connection: &Connection,
+        place: &'static Location<'static>,
+        work: impl FnOnce(&Connection) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        let outcome = in_savepoint(connection, place, work);
+        if let Err(StoreError::Panicked { place, why }) = &outcome {
+            *self.fault() = Some((clock::now(), format!("{place}: {why}")));
+        }
+        outcome
     }
 
     fn has_failed(&self, why: &StoreError) {
@@ -122,6 +146,12 @@ impl Writer {
         self.told.writing().held_up(clock::now())
     }
 
+    /// Returns where and why a piece of work panicked last, if that was not long before `now`.
+    pub(super) fn our_fault(&self, now: Time) -> Option<String> {
+        let fault = self.told.fault();
+        fault.as_ref().filter(|(at, _)| now.ms_since(*at) < FAULT_FADES_MS).map(|(_, why)| why.clone())
+    }
+
     /// Runs `work` in a savepoint of the next commit and returns its value once that commit is durable.
     ///
     /// The work is queued when this is called, not when the future is first polled: order of calls is order of effects. Work that
@@ -135,8 +165,8 @@ impl Writer {
         T: Send + 'static,
         F: FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
     {
-        let place = Location::caller();
-        self.give(Wakes::Writer, move |connection| in_savepoint(connection, place, work))
+        let (place, told) = (Location::caller(), Arc::clone(&self.told));
+        self.give(Wakes::Writer, move |connection| told.piece(connection, place, work))
     }
 
     /// Runs `work` in a savepoint of the next commit and returns its value before that commit. For changes that may be lost: if the
@@ -150,13 +180,13 @@ impl Writer {
         T: Send + 'static,
         F: FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
     {
-        let place = Location::caller();
+        let (place, told) = (Location::caller(), Arc::clone(&self.told));
         let (answer, result) = Answer::new();
         let work: Work = Box::new(move |connection| {
             let Some(connection) = connection else {
                 return Box::new(move |commit| answer.send(commit.and(Err(StoreError::Closed))));
             };
-            let outcome = in_savepoint(connection, place, work);
+            let outcome = told.piece(connection, place, work);
             tell(move || answer.send(outcome));
             Box::new(|commit| {
                 if let Err(error) = commit {
@@ -181,12 +211,12 @@ impl Writer {
         T: Send + 'static,
         F: FnMut(&Connection, P) -> Result<(T, Next), StoreError> + Send + 'static,
     {
-        let place = Location::caller();
+        let (place, told) = (Location::caller(), Arc::clone(&self.told));
         // All that callers do is done within a savepoint: nothing of a piece that panics can be left.
         self.give(Wakes::Caller, move |connection| {
             let mut outcomes = Vec::new();
             for piece in pieces {
-                let (outcome, next) = match in_savepoint(connection, place, |c| work(c, piece)) {
+                let (outcome, next) = match told.piece(connection, place, |c| work(c, piece)) {
                     Ok((value, next)) => (Ok(value), next),
                     Err(error) if error.is_worlds_fault() => (Err(error), Next::Waits),
                     Err(error) => (Err(error), Next::Goes),

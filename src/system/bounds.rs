@@ -20,7 +20,9 @@ use super::{
 
 /// How often it is looked: at folders each time, at processes every second time.
 const LOOK: Duration = Duration::from_secs(2);
-/// A look takes at most one part in this many of the time.
+/// However long a look takes, the next one comes after this.
+const LONGEST_LOOK: Duration = Duration::from_secs(20);
+/// A look takes at most one part in this many of the time, unless that would be too seldom.
 const PART: u32 = 100;
 /// How many processes and threads of others a user may begin after a program was started, where it has no user of its own.
 const OTHERS: u64 = 4096;
@@ -41,6 +43,9 @@ pub struct Bounds {
 /// The bounds of adapters and hooks.
 pub const BOUNDS: Bounds = Bounds { tasks: 512, memory: 4 << 30, disk: 1 << 30 };
 
+/// Files that a program reads again, and which file each is.
+type ReadAgain = Vec<(PathBuf, Option<(u64, u64)>)>;
+
 /// What went beyond its bound.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Over {
@@ -50,19 +55,19 @@ pub enum Over {
     Memory { is: u64, most: u64 },
     #[error("its files take {} MiB, the limit is {} MiB", .is >> 20, .most >> 20)]
     Disk { is: u64, most: u64 },
-    #[error("its folders hold more than {FILES} files")]
+    #[error("its folders hold more than {FILES} files, or a folder that can't be read")]
     Files,
     /// A program that may read one file may not read the next one of that name.
     #[error("{} was replaced, and it may read the new one from its next start", .0.display())]
     Replaced(PathBuf),
 }
 
-/// Bounds the processes of the user that this process is about to be, by the kernel; `None`: it stays who it is, and shares the
-/// bound with whatever else its user runs.
-pub(super) fn limit_processes(own: Option<u32>) {
+/// Bounds the processes of the user that this process is about to be, by the kernel. Only a user that is the program's `own` has
+/// none beside them; otherwise the bound is shared with whatever else that user, or this process' one, runs.
+pub(super) fn limit_processes(own: Option<u32>, user: Option<u32>) {
     let most = match own {
         Some(_) => BOUNDS.tasks,
-        None => tasks_of(process::own_ids().0) + OTHERS,
+        None => tasks_of(user.unwrap_or_else(|| process::own_ids().0)) + OTHERS,
     };
     let most = getrlimit(Resource::Nproc).maximum.map_or(most, |ours| ours.min(most));
     let _ = setrlimit(Resource::Nproc, Rlimit { current: Some(most), maximum: Some(most) });
@@ -77,9 +82,17 @@ fn tasks_of(user: u32) -> u64 {
     all.iter().filter(is_own).map(|process| process.threads).sum()
 }
 
-/// Returns once a process group or its folders are beyond a bound, or once a file that it reads again was replaced.
+/// Returns once a process group or its folders are beyond a bound.
 pub async fn exceeded(group: Pid, folders: Vec<PathBuf>, bounds: Bounds) -> Over {
-    let known = read_again();
+    watch(group, folders, bounds, Vec::new()).await
+}
+
+/// Returns once a process group or its folders are beyond a bound, or once a file that it reads again was replaced.
+pub async fn exceeded_or_replaced(group: Pid, folders: Vec<PathBuf>, bounds: Bounds) -> Over {
+    watch(group, folders, bounds, read_again()).await
+}
+
+async fn watch(group: Pid, folders: Vec<PathBuf>, bounds: Bounds, known: ReadAgain) -> Over {
     let mut turn = 0_u32;
     loop {
         let began = tokio::time::Instant::now();
@@ -94,7 +107,7 @@ pub async fn exceeded(group: Pid, folders: Vec<PathBuf>, bounds: Bounds) -> Over
             return over;
         }
         turn = turn.wrapping_add(1);
-        tokio::time::sleep(LOOK.max(began.elapsed() * PART)).await;
+        tokio::time::sleep((began.elapsed() * PART).clamp(LOOK, LONGEST_LOOK)).await;
     }
 }
 
@@ -133,7 +146,16 @@ fn beyond(used: Used, folders: &[PathBuf], bounds: Bounds) -> Option<Over> {
 fn weight(folder: &Path, files: &mut usize) -> u64 {
     let (mut bytes, mut inner) = (0_u64, vec![folder.to_owned()]);
     while let Some(folder) = inner.pop() {
-        for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let entries = match fs::read_dir(folder) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
+            // It is closed, or deeper than a path can be: nobody knows what is in it.
+            Err(_) => {
+                *files = FILES + 1;
+                return bytes;
+            }
+        };
+        for entry in entries.flatten() {
             *files += 1;
             if *files > FILES {
                 return bytes;

@@ -212,7 +212,7 @@ fn shut_in(asked: &Asked, say: &impl Fn(&str)) -> Result<(), Box<dyn std::error:
             None
         }
     };
-    bounds::limit_processes(user);
+    bounds::limit_processes(user.filter(|user| user::is_own(*user)), user);
     user::turn_into(user)?;
     if let Some(home) = asked.own.first() {
         rustix::process::chdir(home)?;

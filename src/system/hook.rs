@@ -16,6 +16,7 @@ use super::{
     bounds::{self, BOUNDS, Over},
     confine::{Confined, Reach},
     media::Media,
+    tree,
 };
 
 /// How much of what it says is kept, bytes.
@@ -59,13 +60,13 @@ struct Leaves<'a>(&'a Path);
 
 impl Drop for Leaves<'_> {
     fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(self.0);
+        let _ = tree::remove(self.0);
     }
 }
 
 /// Removes what hooks of an earlier daemon have left.
 pub fn clean(folder: &Path) {
-    let _ = std::fs::remove_dir_all(folder);
+    let _ = tree::remove(folder);
 }
 
 impl Hook<'_> {
@@ -75,7 +76,7 @@ impl Hook<'_> {
     /// [`Unread`]
     pub async fn run(&self, media: &Arc<Media>, digest: [u8; 32]) -> Result<String, Unread> {
         use std::os::unix::fs::DirBuilderExt as _;
-        let _ = std::fs::remove_dir_all(&self.work);
+        tree::remove(&self.work)?;
         let _leaves = Leaves(&self.work);
         let above = self.place.rsplit_once('/').map_or("", |(above, _)| above);
         std::fs::DirBuilder::new().recursive(true).mode(0o700).create(self.work.join(above))?;

@@ -96,6 +96,8 @@ pub enum Whose {
     Nobodys,
     /// It has ended.
     Gone,
+    /// It can't be looked at now.
+    Unknown,
 }
 
 /// The folder in which groups of programs that are shut in are noted, `data/children`: a file each, by the leader's number. The
@@ -126,15 +128,21 @@ impl Notes<'_> {
     /// Returns whether a process is in a group that is noted. One that is shut in can't leave its group.
     #[must_use]
     pub fn has(self, pid: Pid) -> Whose {
-        match processes::one(pid.as_raw_nonzero().get()) {
-            // What is left of one that ended does not tell who shares its connection.
-            Some(process) if !process.zombie => {
-                let noted = Pid::from_raw(process.group).is_some_and(|group| self.of(group).exists());
-                // A note may be older than a group of the same number.
-                if noted && is_shut_in(process.pid) { Whose::Noted } else { Whose::Nobodys }
-            }
-            Some(_) | None => Whose::Gone,
-        }
+        self.look(pid).unwrap_or_else(
+            |error| {
+                if processes::has_ended(&error) { Whose::Gone } else { Whose::Unknown }
+            },
+        )
+    }
+
+    fn look(self, pid: Pid) -> io::Result<Whose> {
+        let process = processes::look(pid.as_raw_nonzero().get())?;
+        // What is left of one that ended does not tell who shares its connection.
+        let Some(process) = process.filter(|process| !process.zombie) else { return Ok(Whose::Gone) };
+        let note = Pid::from_raw(process.group).map(|group| self.of(group));
+        // A note may be older than a group of the same number.
+        let is_noted = note.map_or(Ok(false), |note| note.try_exists())? && gains_no_rights(process.pid)?;
+        Ok(if is_noted { Whose::Noted } else { Whose::Nobodys })
     }
 
     /// Forgets a group that was killed.
@@ -177,10 +185,15 @@ impl Notes<'_> {
     }
 }
 
-/// Whether a process can gain no rights: what is shut in can't, nor can what it starts, and others seldom are so.
+/// Whether a process is there and can gain no rights.
 fn is_shut_in(pid: i32) -> bool {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-    status.lines().any(|line| line.strip_prefix("NoNewPrivs:").is_some_and(|is| is.trim() == "1"))
+    gains_no_rights(pid).unwrap_or(false)
+}
+
+/// Whether a process can gain no rights: what is shut in can't, nor can what it starts, and others seldom are so.
+fn gains_no_rights(pid: i32) -> io::Result<bool> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status"))?;
+    Ok(status.lines().any(|line| line.strip_prefix("NoNewPrivs:").is_some_and(|is| is.trim() == "1")))
 }
 
 fn boot() -> io::Result<String> {

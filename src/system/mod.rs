@@ -17,3 +17,4 @@ pub mod panics;
 pub mod process;
 pub mod processes;
 pub mod socket;
+pub mod tree;

@@ -26,10 +26,29 @@ pub fn all() -> io::Result<Vec<Process>> {
     Ok(pids.filter_map(one).collect())
 }
 
-/// Returns one, if it is there.
+/// Returns one, if it is there and can be looked at.
 #[must_use]
 pub fn one(pid: i32) -> Option<Process> {
-    parse(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
+    look(pid).ok().flatten()
+}
+
+/// Returns one, if it is there.
+///
+/// # Errors
+/// It can't be looked at.
+pub fn look(pid: i32) -> io::Result<Option<Process>> {
+    match fs::read_to_string(format!("/proc/{pid}/stat")) {
+        Ok(stat) => Ok(parse(&stat)),
+        Err(error) if has_ended(&error) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Whether a file of a process can't be read as the process has ended.
+#[must_use]
+pub fn has_ended(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::NotFound
+        || error.raw_os_error() == Some(rustix::io::Errno::SRCH.raw_os_error())
 }
 
 /// Reads a line of `/proc/<pid>/stat`. The program's name in it may hold anything, blanks and brackets too.

@@ -24,7 +24,7 @@ use crate::{
         web::{MOST_TOKENS, NOTED_EVERY_MS, Purpose, WebToken},
     },
     loops::control,
-    ops::{By, Op, OpCode, OpError},
+    ops::{Answer, By, Op, OpCode, OpError},
     store::Store,
 };
 
@@ -117,7 +117,8 @@ async fn op(Extension(token): Extension<WebToken>, State(web): State<Arc<Web>>, 
         },
     };
     match done {
-        Ok(answer) => Json(answer).into_response(),
+        // Texts are nothing that a token reads: a row may have some.
+        Ok(answer) => Json(Answer { row: Value::Null, ..answer }).into_response(),
         Err(error) => (status(&error), Json(json!({ "error": error }))).into_response(),
     }
 }

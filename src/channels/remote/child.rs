@@ -22,6 +22,7 @@ use crate::{
         bounds::{self, BOUNDS, Over},
         confine::{Confined, Reach},
         group::Group,
+        tree,
     },
 };
 
@@ -60,10 +61,7 @@ impl Folders {
     /// Makes them; the spool is empty in each life.
     fn make(&self) -> io::Result<()> {
         use std::os::unix::fs::DirBuilderExt as _;
-        match std::fs::remove_dir_all(&self.spool) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            Ok(()) | Err(_) => {}
-        }
+        tree::remove(&self.spool)?;
         let _ = std::fs::remove_file(&self.pair);
         for folder in [&self.spool.join("in"), &self.spool.join("out"), &self.state] {
             std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
@@ -79,7 +77,7 @@ impl Folders {
     /// Returns once a process group and these folders are beyond the bounds of an adapter; `None`: it has ended already.
     pub(super) async fn exceeded(&self, group: Option<Pid>) -> Over {
         let Some(group) = group else { return std::future::pending().await };
-        bounds::exceeded(group, vec![self.state.clone(), self.spool.clone()], BOUNDS).await
+        bounds::exceeded_or_replaced(group, vec![self.state.clone(), self.spool.clone()], BOUNDS).await
     }
 
     /// Writes down what a person needs to link the account, for this user only.

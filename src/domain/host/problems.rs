@@ -200,6 +200,10 @@ pub enum Problem {
     Mute { chat: String, why: String },
     /// A fault of our own keeps a group's commands from being settled.
     Unsettled { group: Folder, why: String },
+    /// A fault of our own came over work on the store.
+    StoreFault { why: String },
+    /// A fault of our own keeps a run of a group from being ended.
+    Unended { group: Folder, why: String },
     /// Something is left of an earlier group.
     Remains { group: Folder, why: String },
     /// The kernel gives no file events, so boxes are polled.

@@ -63,7 +63,9 @@ impl Refused {
         let does = match what {
             Hindrance::NoCredit => "says that the account has no credit",
             Hindrance::NotAllowed => "does not allow what the agent asks with this key",
-            Hindrance::NoKey | Hindrance::Key | Hindrance::NoImage | Hindrance::Engine => "does not take the key",
+            Hindrance::NoKey | Hindrance::Key | Hindrance::NoImage | Hindrance::Engine => {
+                "does not take the key"
+            }
         };
         let said = [kind, message].into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>().join(": ");
         let said = on_a_line(&said, LONGEST_SAID);

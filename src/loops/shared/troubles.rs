@@ -22,6 +22,10 @@ pub enum Trouble {
     Chat(String),
     /// A fault of our own ends the work on a group's commands.
     Commands(Folder),
+    /// A command of a group met a fault of our own, and so did its refusal: it stays claimed.
+    Stranded(Folder),
+    /// A fault of our own is in the way of a run of a group, or of its end.
+    Run(Folder),
 }
 
 /// Each trouble with its begin and its last reason.
@@ -59,7 +63,10 @@ impl Troubles {
                     (now.duration_since(*since) >= LASTS).then_some(Problem::Unreadable { what, why })
                 }
                 Trouble::Chat(chat) => Some(Problem::Mute { chat: chat.clone(), why }),
-                Trouble::Commands(group) => Some(Problem::Unsettled { group: group.clone(), why }),
+                Trouble::Run(group) => Some(Problem::Unended { group: group.clone(), why }),
+                Trouble::Commands(group) | Trouble::Stranded(group) => {
+                    Some(Problem::Unsettled { group: group.clone(), why })
+                }
             }
         };
         self.all().iter().filter_map(told).collect()

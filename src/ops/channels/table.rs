@@ -9,7 +9,7 @@ use super::super::{OpCode, OpError, World};
 use crate::{
     config::{Config, Environment},
     domain::host::errors::chain,
-    system::process,
+    system::{process, tree},
 };
 
 /// The table of an account, as it is written.
@@ -108,7 +108,7 @@ pub(super) fn remove(world: &World<'_>, name: &str) -> Result<(), OpError> {
 /// Removes the token of an account, and what its adapter kept.
 pub(super) fn discard(world: &World<'_>, name: &str) {
     let _ = std::fs::remove_file(world.root.join(secret_place(name)));
-    let _ = std::fs::remove_dir_all(world.root.join("data/channels").join(name));
+    let _ = tree::remove(&world.root.join("data/channels").join(name));
 }
 
 /// Returns the settings without the table of an account.

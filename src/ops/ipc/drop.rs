@@ -34,9 +34,11 @@ fn no_reason() -> String {
 impl Operation for Args {
     type Row = IpcRow;
 
-    async fn run(self, world: &World<'_>, _: &By) -> Result<Done<IpcRow>, OpError> {
+    async fn run(self, world: &World<'_>, by: &By) -> Result<Done<IpcRow>, OpError> {
         use std::os::unix::ffi::OsStringExt as _;
         let Self { what, reason } = self;
+        // A token has no words for an agent.
+        let reason = if matches!(by, By::Token { .. }) { no_reason() } else { reason };
         let hand = world.keeper.hand()?;
         let id = match find(world.root, world.store, &what).await? {
             Found::Settled(id) => {

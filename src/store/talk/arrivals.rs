@@ -14,7 +14,7 @@ use crate::{
         talk::{
             accounts::advance,
             approvals::click,
-            chats::{ensure_chat, has_room, is_known, learn, move_chat, put_mark},
+            chats::{ensure_chat, has_moved_often, has_room, is_known, learn, move_chat, put_mark},
             messages::accept,
         },
     },
@@ -90,6 +90,9 @@ impl Store {
                     Err(StoreError::Refused(_) | StoreError::NotFound { .. }) => Arrived::Stored,
                     Err(error) => return Err(error),
                 },
+                // With a chat that nobody knows nothing has to move: the first message makes the new one.
+                Arrival::Moved { from, .. } if !is_known(c, &from)? => Arrived::Stored,
+                Arrival::Moved { from, .. } if has_moved_often(c, &from)? => Arrived::TooManyChats,
                 Arrival::Moved { from, to } => {
                     move_chat(c, &from, &to, now)?;
                     Arrived::Stored

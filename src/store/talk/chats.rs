@@ -202,6 +202,16 @@ pub(in crate::store) fn is_known(c: &Connection, jid: &str) -> Result<bool> {
         .query_row([jid], |r| r.get(0))?)
 }
 
+/// How many addresses a chat may have had before. A platform gives a chat a new one once or twice.
+const MOST_MOVES: i64 = 8;
+
+/// Whether a chat has had so many addresses that it moves no more.
+pub(in crate::store) fn has_moved_often(c: &Connection, jid: &str) -> Result<bool> {
+    let count: i64 =
+        c.prepare_cached("SELECT count(*) FROM chats WHERE alias_of = ?1")?.query_row([jid], |r| r.get(0))?;
+    Ok(count >= MOST_MOVES)
+}
+
 /// How the key of a note begins that an account told of too many chats.
 const TOO_MANY: &str = "too_many_chats:";
 /// How many chats an account may have told of that nobody uses: no group was ever wired to them, and nobody wrote there.
@@ -210,7 +220,8 @@ pub(in crate::store) const MOST_UNUSED: i64 = if cfg!(test) { 20 } else { 5_000 
 const UNUSED_MS: i64 = 7 * 86_400_000;
 
 /// Chats of an account that nothing refers to.
-const UNUSED: &str = "channel = ?1 AND wired_before = 0 AND alias_of IS NULL
+const UNUSED: &str =
+    "channel = ?1 AND wired_before = 0 AND alias_of IS NULL AND unknown_sender_policy = 'request_approval'
     AND NOT EXISTS (SELECT 1 FROM messages WHERE chat_jid = jid)
     AND NOT EXISTS (SELECT 1 FROM message_marks WHERE chat_jid = jid)
     AND NOT EXISTS (SELECT 1 FROM dropped WHERE chat_jid = jid)
@@ -272,6 +283,30 @@ mod tests {
             ChatInfo { name: format!("chat {n}"), kind: ChatKind::Group, threaded: false, members: None };
         let arrival = Arrival::Chat { jid: format!("tg:{n}"), info, unknown };
         store.arrive("tg", BTreeMap::new(), arrival, Time(now)).await.unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_chat_that_nobody_knows_does_not_move_and_a_known_one_only_so_often() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::open(&dir.path().join("g2.sqlite")).unwrap();
+        let moves = async |from: i64, to: i64| {
+            let moved = Arrival::Moved { from: format!("tg:{from}"), to: format!("tg:{to}") };
+            store.arrive("tg", BTreeMap::new(), moved, Time(1)).await.unwrap()
+        };
+        let count = async || i64::try_from(store.chats(None).await.unwrap().len()).unwrap();
+        assert!(matches!(moves(1, 2).await, Arrived::Stored));
+        assert_eq!(count().await, 0);
+        told(&store, 0, UnknownChat::Taken, 1).await;
+        for n in 0..MOST_MOVES {
+            assert!(matches!(moves(n, n + 1).await, Arrived::Stored), "{n}");
+        }
+        let before = count().await;
+        assert!(matches!(moves(MOST_MOVES, 99).await, Arrived::TooManyChats));
+        assert_eq!(count().await, before);
+        let stays: Option<String> = store
+            .read(|c| Ok(c.query_row("SELECT alias_of FROM chats WHERE jid = 'tg:0'", [], |r| r.get(0))?))
+            .unwrap();
+        assert_eq!(stays, Some(format!("tg:{MOST_MOVES}")));
     }
 
     #[tokio::test]

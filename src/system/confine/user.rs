@@ -47,7 +47,7 @@ pub(super) fn keep(own: &[PathBuf], user: u32) -> io::Result<()> {
 }
 
 /// Whether nobody but a program is this user.
-fn is_own(user: u32) -> bool {
+pub(super) fn is_own(user: u32) -> bool {
     (FIRST..FIRST + COUNT).contains(&user)
 }
 

@@ -112,7 +112,7 @@ fn a_token_for_operating_does_what_it_may_and_leads_to_nothing_else() {
     let done = paged.op(&token, &json!({"name": "outbox.retry", "args": {"id": id}}));
     assert_eq!(done.status, 200, "{}", done.text());
     let said: Value = serde_json::from_slice(&done.body).unwrap();
-    assert_eq!(said["row"]["id"], id);
+    assert!(said["row"].is_null() && said["says"].is_string(), "{said}");
     let changes = || std::fs::read_to_string(paged.root.data("changes.log")).unwrap();
     assert!(
         changes().contains(&format!("token ci (for operate) done: outbox.retry id={id}")),
@@ -153,13 +153,10 @@ fn the_operations_for_tokens_are_these() {
         Op::ASKED_BY.iter().filter(|(_, by)| by.contains(&Asker::Token)).map(|(name, _)| *name).collect();
     let expected = [
         "groups.restart",
-        "wirings.unstick",
         "tasks.pause",
         "tasks.resume",
         "tasks.run",
         "lanes.wake",
-        "sessions.archive",
-        "sessions.clear",
         "ipc.hold",
         "ipc.release",
         "ipc.drop",

@@ -14,8 +14,8 @@ use Problem::{
     GroupSettings, Heartbeat, Held, HeldBack, Index, Inodes, MainGroups, ManyChats, ManyQuestions, MountList,
     Mute, NoImage, NoKey, NoModelKey, NoSettings, NobodyIsAsked, NotSaid, OpenFiles, OtherClaude, Pattern,
     Refused, Remains, Restart, Rests, Root, RunsFail, Script, Secrets, SenderList, Settings, StoreClosed,
-    StoreWaits, Stored, TaskHalted, Unowned, Unreadable, Unsandboxed, Unsettled, Unusable, Unwatched,
-    Upstream, Zone,
+    StoreFault, StoreWaits, Stored, TaskHalted, Unended, Unowned, Unreadable, Unsandboxed, Unsettled,
+    Unusable, Unwatched, Upstream, Zone,
 };
 
 /// A rest from here on is no pause between two attempts, ms.
@@ -57,6 +57,7 @@ impl Problem {
             | GroupFolder { group: of, .. }
             | FolderLost { group: of, .. }
             | Aside { group: of, .. }
+            | Unended { group: of, .. }
             | Unowned { group: of, .. } => of == group,
             Stored { group: of, held_up, .. } => of == group && *held_up == super::HeldUp::Stopped,
             Root(_)
@@ -95,6 +96,7 @@ impl Problem {
             | Remains { .. }
             | Mute { .. }
             | Unsettled { .. }
+            | StoreFault { .. }
             | Index { .. }
             | Channel { .. }
             | Unreadable { .. } => false,
@@ -137,6 +139,8 @@ impl Problem {
                 | Remains { .. }
                 | Mute { .. }
                 | Unsettled { .. }
+                | StoreFault { .. }
+                | Unended { .. }
                 | Index { .. }
                 | Unreadable { .. },
             ) => false,

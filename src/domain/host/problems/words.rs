@@ -19,8 +19,8 @@ use Problem::{
     GroupSettings, Heartbeat, Held, HeldBack, Index, Inodes, MainGroups, ManyChats, ManyQuestions, MountList,
     Mute, NoImage, NoKey, NoModelKey, NoSettings, NobodyIsAsked, NotSaid, OpenFiles, OtherClaude, Pattern,
     Refused, Remains, Restart, Rests, Root, RunsFail, Script, Secrets, SenderList, Settings, StoreClosed,
-    StoreWaits, Stored, TaskHalted, Unowned, Unreadable, Unsandboxed, Unsettled, Unusable, Unwatched,
-    Upstream, Zone,
+    StoreFault, StoreWaits, Stored, TaskHalted, Unended, Unowned, Unreadable, Unsandboxed, Unsettled,
+    Unusable, Unwatched, Upstream, Zone,
 };
 
 impl Problem {
@@ -377,6 +377,20 @@ impl Problem {
                 group.to_string(),
                 Fail,
                 format!("a fault of g2's own keeps commands of group {group} from being settled: {}", quote(why)),
+                "g2 tries again by itself; the log says more, and `g2 report` makes a report of the bug".into(),
+            ),
+            StoreFault { why } => (
+                "our_fault",
+                "the store".into(),
+                Fail,
+                format!("a fault of g2's own came over work on the store within the last 10 minutes: {}", quote(why)),
+                "work that it keeps from being done is tried again; the log says more, and `g2 report` makes a report of the bug".into(),
+            ),
+            Unended { group, why } => (
+                "our_fault",
+                group.to_string(),
+                Fail,
+                format!("a fault of g2's own keeps a run of group {group} from being ended: {}", quote(why)),
                 "g2 tries again by itself; the log says more, and `g2 report` makes a report of the bug".into(),
             ),
             Remains { group, why } => (
