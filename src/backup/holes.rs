@@ -73,7 +73,7 @@ impl Shape {
         if pieces.stored() + 3 * BLOCK >= size {
             return Ok(Self::Plain(size));
         }
-        // A line of the header ends there for whoever reads it.
+        // A reader ends the line of the header there.
         let ends_early = path.contains('\n');
         Ok(if ends_early { Self::LeftOut("holes, and a line feed in its path") } else { Self::Holed(pieces) })
     }

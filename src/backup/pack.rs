@@ -185,7 +185,7 @@ impl Packing {
 
     /// Appends the first `most` bytes of a file, or fewer. Returns whether it could be read.
     fn append(&mut self, path: &str, file: &File, most: u64) -> io::Result<bool> {
-        // Whoever looked for its holes has moved in it.
+        // The look for its holes has moved in it.
         (&*file).rewind()?;
         self.append_bytes(path, path, file, most, file.take(most))
     }

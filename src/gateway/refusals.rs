@@ -15,9 +15,10 @@ use crate::{
     system::clock,
 };
 
-/// How long a refused key may be one of a moment.
+/// How long the key of a run may be refused that was never answered.
 const KEY: Duration = Duration::from_secs(3);
-/// How long an agent may take to give up by itself what it may not do. It may do other things meanwhile.
+/// How long an agent may take to give up by itself what it may not do, as it may do other things meanwhile; and how long a key
+/// may be refused that was taken before in the same run.
 const OTHERS: Duration = Duration::from_secs(30);
 /// How much of an answer is read for the host's words, bytes.
 const READ: usize = 4 << 10;
@@ -57,8 +58,9 @@ impl Refusals {
     /// The same, where it has lasted for so long that the run is to be ended for it.
     pub(super) fn lasting(&self) -> Option<Refused> {
         let newest = self.newest()?;
-        let patience = if newest.what.is_of_the_key() { KEY } else { OTHERS };
-        let since = self.state().stands.as_ref()?.0;
+        let state = self.state();
+        let patience = if newest.what.is_of_the_key() && !state.worked { KEY } else { OTHERS };
+        let since = state.stands.as_ref()?.0;
         (clock::monotonic().duration_since(since) >= patience).then_some(newest)
     }
 
@@ -153,4 +155,20 @@ struct SaidError {
     kind: String,
     #[serde(default)]
     message: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_that_worked_before_is_ended_later_for_its_key() {
+        let lasts = |worked, since: Duration| {
+            let began = clock::monotonic().checked_sub(since).unwrap();
+            let stands = Some((began, Refused::no_key("none")));
+            Refusals(Mutex::new(State { worked, stands })).lasting().is_some()
+        };
+        assert_eq!([false, true].map(|worked| lasts(worked, KEY)), [true, false]);
+        assert_eq!([false, true].map(|worked| lasts(worked, OTHERS)), [true, true]);
+    }
 }

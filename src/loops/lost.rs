@@ -97,18 +97,52 @@ pub fn is_lost(root: &Path, store: &Store, group: &Folder) -> bool {
     }
 }
 
-/// Notes whether a group's folder has files, now that a container that had it is dead.
-pub(super) async fn after_a_run(runs: &Arc<Runs>, group: &Folder) {
+/// Which folder it is, whatever its name: its device and inode.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Identity(u64, u64);
+
+impl Identity {
+    /// Returns that of a group's folder; `None`: it can't be told.
+    pub(super) fn of(root: &Path, group: &Folder) -> Option<Self> {
+        let stat = rustix::fs::stat(root.join("groups").join(group.as_str())).ok()?;
+        Some(Self(stat.st_dev, stat.st_ino))
+    }
+}
+
+/// What is seen of a group's folder at the end of a run.
+enum After {
+    /// What is noted of it holds, or nothing can be told.
+    Same,
+    Changed {
+        has_files: bool,
+    },
+    Lost,
+}
+
+/// Notes whether a group's folder has files, now that a container is dead that had the folder `had`. One that was lost meanwhile
+/// stays lost. `had` is not known of a run that was adopted.
+pub(super) async fn after_a_run(runs: &Arc<Runs>, group: &Folder, had: Option<Identity>) {
     if runs.machine.lost().contains(group) {
         return;
     }
     let (at, of) = (Arc::clone(runs), group.clone());
     let looking = move || {
-        let has_files = look_at_folder(&at.root, &of).ok().and_then(has_files_after_a_run)?;
-        (at.store.folder_had_files(&of).ok()? != has_files).then_some(has_files)
+        let (Ok(there), Ok(had_files)) = (look_at_folder(&at.root, &of), at.store.folder_had_files(&of))
+        else {
+            return After::Same;
+        };
+        let is_the_runs = had.is_some() && had == Identity::of(&at.root, &of);
+        match has_files_after_a_run(there, is_the_runs) {
+            Some(has_files) if has_files != had_files => After::Changed { has_files },
+            None if is_lost(&at.root, &at.store, &of) => After::Lost,
+            Some(_) | None => After::Same,
+        }
     };
-    let Some(has_files) = spawn_blocking(looking).await.unwrap_or_default() else { return };
-    note_files(&runs.store, group, has_files).await;
+    match spawn_blocking(looking).await.unwrap_or(After::Same) {
+        After::Same => {}
+        After::Changed { has_files } => note_files(&runs.store, group, has_files).await,
+        After::Lost => hold(runs, group),
+    }
 }
 
 /// Notes whether a group's folder has files. What can't be noted is noted after the next run.

@@ -170,7 +170,7 @@ pub async fn gather(view: &View<'_>) -> Vec<Problem> {
         rows::hearing(store, &mut found).await;
         rows::questions(store, &mut found).await;
         rows::connections(view, store, &mut found).await;
-        rows::chats(store, &mut found);
+        rows::chats(store, &mut found).await;
         rows::aside(store, &mut found);
         rows::unowned(store, &mut found);
         rows::refused(store, &mut found);

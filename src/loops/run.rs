@@ -23,7 +23,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Allowances, Ask, Boxes, Machine, Sights,
+    Allowances, Ask, Boxes, Machine, Sights, lost,
     snapshots::Snapshots,
     starts::{Starts, What},
 };
@@ -168,6 +168,8 @@ struct Watched {
     /// It is a task's.
     is_task: bool,
     container: Option<String>,
+    /// The group's folder, which its container has; `None`: an earlier daemon launched it.
+    folder: Option<lost::Identity>,
     /// The number of the last record that was applied or known.
     seen: u64,
     /// The number of the last record that an earlier daemon had applied.
@@ -288,6 +290,7 @@ impl Watched {
             run,
             is_task: false,
             container: None,
+            folder: None,
             seen: 0,
             known: 0,
             passed_over: 0,

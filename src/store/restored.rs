@@ -124,7 +124,7 @@ fn check_folders(c: &Connection) -> Result<()> {
     let columns: Vec<(String, String)> = c
         .prepare(
             "SELECT m.name AS table_name, p.name AS column_name FROM sqlite_schema AS m JOIN pragma_table_info(m.name) AS p
-             WHERE m.type = 'table' AND (p.name = 'folder' OR p.name LIKE '%group_folder') ORDER BY m.name, p.name",
+             WHERE m.type = 'table' AND (p.name = 'folder' OR p.name LIKE '%group_folder') ORDER BY m.name <> 'groups', m.name, p.name",
         )?
         .query_map([], |r| Ok((r.get("table_name")?, r.get("column_name")?)))?
         .collect::<rusqlite::Result<_>>()?;

@@ -395,7 +395,7 @@ fn files_with_several_names_and_with_holes_come_back_as_they_were() {
     // The same file in the folder of another group is there by the owner's hand, and becomes one of its own.
     fs::create_dir_all(old.path().join("groups/other")).unwrap();
     fs::hard_link(at(&old, "big"), old.path().join("groups/other/big")).unwrap();
-    let holed = fs::File::create(at(&old, "holes")).unwrap();
+    let holed = fs::File::options().read(true).write(true).create_new(true).open(at(&old, "holes")).unwrap();
     holed.set_len(3 << 30).unwrap();
     for place in [0_u64, 70_000, 1 << 30, (3 << 30) - 5] {
         holed.write_all_at(b"piece", place).unwrap();

@@ -8,8 +8,8 @@
 //! | yes | missing, or empty | it was lost: removed, or its disk is not mounted |
 //! | – | no folder | something took its place |
 //!
-//! At the end of a run its container has seen the folder itself: one that is empty then was emptied by its agent, and
-//! is none that had files any more.
+//! At the end of a run, the folder that its container had is empty only if its agent emptied it: it is none that had files
+//! any more. An empty folder that took its place during the run says nothing of the group's files.
 
 /// What stands at the place of a group's folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,13 +43,14 @@ pub fn stands(had_files: bool, there: There) -> Stands {
     }
 }
 
-/// Says whether a folder has files at the end of a run; `None`: that can't be told of it.
+/// Says whether a folder has files at the end of a run; `None`: that can't be told of it. `is_the_runs`: it is known to be the
+/// folder that the run's container had.
 #[must_use]
-pub fn has_files_after_a_run(there: There) -> Option<bool> {
+pub fn has_files_after_a_run(there: There, is_the_runs: bool) -> Option<bool> {
     match there {
         There::HasFiles => Some(true),
-        There::Empty => Some(false),
-        There::Missing | There::NoFolder => None,
+        There::Empty if is_the_runs => Some(false),
+        There::Empty | There::Missing | There::NoFolder => None,
     }
 }
 
@@ -66,7 +67,10 @@ mod tests {
             assert_eq!(stands(had_files, HasFiles), Stands::Kept);
             assert_eq!(stands(had_files, NoFolder), Stands::Lost);
         }
-        let after = [Missing, Empty, HasFiles, NoFolder].map(has_files_after_a_run);
-        assert_eq!(after, [None, Some(false), Some(true), None]);
+        let after = |is_the_runs| {
+            [Missing, Empty, HasFiles, NoFolder].map(|there| has_files_after_a_run(there, is_the_runs))
+        };
+        assert_eq!(after(true), [None, Some(false), Some(true), None]);
+        assert_eq!(after(false), [None, None, Some(true), None], "an empty folder took its place");
     }
 }

@@ -13,7 +13,7 @@ pub fn page(check: &str) -> Option<&'static str> {
         "docker" | "image" | "sandbox" => "docs/troubleshooting.md#the-engine-and-the-image",
         // One for each rule of runners.
         runner if runner.starts_with("runner") => "docs/troubleshooting.md#the-engine-and-the-image",
-        "gateway" | "model_key" | "key" => "docs/agents.md#the-model-and-its-key",
+        "gateway" | "model_key" | "model_refuses" | "key" => "docs/agents.md#the-model-and-its-key",
         "egress" => "docs/agents.md#hosts-outside",
         "mount" | "mount_allowlist" => "docs/agents.md#more-folders",
         "uid_base" | "group_owner" => "docs/agents.md#what-a-container-has",
@@ -22,15 +22,15 @@ pub fn page(check: &str) -> Option<&'static str> {
         }
         "main_group" | "group_folder" | "group_settings" | "group_remains" | "boxes" | "wirings"
         | "script" => "docs/troubleshooting.md#groups",
-        "backup" | "held_back" => "docs/backup.md#backups",
-        "time_zone" | "zone_data" => "docs/tasks.md#when",
+        "backup" | "backup_lacks" | "held_back" => "docs/backup.md#backups",
+        "time_zone" | "zone_data" | "clock" => "docs/tasks.md#when",
         "archives" | "media" => "docs/media.md#removal",
         "sender_list" | "engage_pattern" | "answers_twice" | "held_messages" => {
             "docs/people.md#whose-messages-reach-an-agent"
         }
         "approvals" => "docs/people.md#strangers-and-new-chats",
         "heartbeat" => "docs/tasks.md#heartbeatmd",
-        "channel" | "outbox" => "docs/channels.md#signs-of-life",
+        "channel" | "many_chats" | "outbox" => "docs/channels.md#signs-of-life",
         "runs_fail" | "task_fails" | "lane_rests" | "task_rests" | "task_paused" | "given_up"
         | "set_aside" => "docs/service.md#turns-rests-and-pauses",
         _ => return None,

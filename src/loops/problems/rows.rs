@@ -144,8 +144,8 @@ pub(super) async fn connections(view: &View<'_>, store: &Store, found: &mut Vec<
 const TOLD_LATELY_MS: i64 = 600_000;
 
 /// Accounts that tell of more chats than are kept.
-pub(super) fn chats(store: &Store, found: &mut Vec<Problem>) {
-    match store.too_many_chats(clock::now().plus_ms(-TOLD_LATELY_MS)) {
+pub(super) async fn chats(store: &Store, found: &mut Vec<Problem>) {
+    match store.too_many_chats(clock::now().plus_ms(-TOLD_LATELY_MS)).await {
         Ok(channels) => found.extend(channels.into_iter().map(|channel| Problem::ManyChats { channel })),
         Err(error) => found.push(Problem::Unreadable { what: "the chats", why: chain(&error) }),
     }

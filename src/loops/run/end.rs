@@ -82,7 +82,7 @@ impl Watched {
             tracing::warn!(error = %chain(&error), "removing a container failed; the next start does it");
         }
         if self.container.is_some() {
-            lost::after_a_run(&runs, &self.group).await;
+            lost::after_a_run(&runs, &self.group, self.folder).await;
         }
         if let Ok(boxes) = runs.boxes.of(&self.group) {
             let kept = runs.run_dir(self.run).join("input");

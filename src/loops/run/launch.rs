@@ -53,6 +53,7 @@ impl Watched {
         };
         let mut document = wire::Launch { provider: prepared.provider, ..launching.document };
         self.ceiling_ms = prepared.settings.ceiling_ms;
+        self.folder = prepared.folder;
         self.log.keep_launch(&document);
         let speaks_v1 = match self.create(&prepared.spec).await {
             Ok((container, protocol)) => {

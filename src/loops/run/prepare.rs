@@ -38,6 +38,8 @@ pub(super) struct Prepared {
     moved: bool,
     /// The group's folder has files, for the first time.
     has_files: bool,
+    /// The group's folder, which the container gets.
+    pub(super) folder: Option<lost::Identity>,
 }
 
 /// Where things are as the agent sees them: in a container, or on the host where nothing is mounted.
@@ -144,6 +146,7 @@ fn now(runs: &Runs, row: &Group, run: i64, is_main: bool) -> Result<Prepared, Un
         tracing::info!(uid = owner.0, former, "the agent is a user of its own number from now on");
     }
     folders.make(runs, is_main, owner, former.map(|(uid, _)| uid))?;
+    let folder = lost::Identity::of(&runs.root, group);
     let extra = mounts::extra(&config, &runs.root, &own.mounts, is_main);
     for (request, why) in &extra.refused {
         tracing::warn!(path = request.host_path, why, "an extra mount is not made");
@@ -219,7 +222,8 @@ fn now(runs: &Runs, row: &Group, run: i64, is_main: bool) -> Result<Prepared, Un
         },
         seat: Seat { group: folders.group, ipc: folders.ipc },
     };
-    Ok(Prepared { settings, spec, provider, moved, has_files: there == There::HasFiles && !had_files })
+    let has_files = there == There::HasFiles && !had_files;
+    Ok(Prepared { settings, spec, provider, moved, has_files, folder })
 }
 
 fn script(runs: &Runs, row: &Group) -> Result<Option<String>, Unprepared> {

@@ -24,6 +24,14 @@ impl Operation for Args {
         let Self { folder } = self;
         let group = world.group(&folder).await?;
         check_lost(world, &folder)?;
+        // No folder can be made there, and the group is to stay lost.
+        let path = world.root.join("groups").join(folder.as_str());
+        if std::fs::symlink_metadata(path).is_ok_and(|there| there.is_symlink()) {
+            return Err(OpError::refused(format!(
+                "groups/{folder} is a link, and no folder can be made there"
+            ))
+            .hint("remove the link, or bring back what it leads to"));
+        }
         // A daemon that dies from here on makes the folder when it starts.
         world.store.note_folders(vec![(folder.clone(), false)]).await?;
         failpoint::reach("op.folder_given_up");

@@ -48,8 +48,8 @@ impl Store {
     }
 
     /// Returns the accounts that did so since an instant.
-    pub fn too_many_chats(&self, since: Time) -> Result<Vec<String>> {
-        self.read(|c| {
+    pub async fn too_many_chats(&self, since: Time) -> Result<Vec<String>> {
+        self.ask(move |c| {
             Ok(c.prepare_cached(
                 "SELECT substr(key, length(?1) + 1) AS channel FROM meta
                  WHERE key >= ?1 AND key < ?1 || char(1114111) AND CAST(value AS INTEGER) >= ?2 ORDER BY key",
@@ -57,6 +57,7 @@ impl Store {
             .query_map(params![TOO_MANY, since.0], |r| r.get("channel"))?
             .collect::<rusqlite::Result<_>>()?)
         })
+        .await
     }
 
     /// Stores what somebody did to a message afterwards; the same event again changes nothing. Returns whether it is new.
@@ -348,9 +349,9 @@ mod tests {
         let left: Vec<String> = store.chats(None).await.unwrap().into_iter().map(|chat| chat.jid).collect();
         assert_eq!(left, ["tg:0", "tg:100", "dc:1", "tg:102"]);
 
-        assert_eq!(store.too_many_chats(Time(0)).unwrap(), [""; 0]);
+        assert_eq!(store.too_many_chats(Time(0)).await.unwrap(), [""; 0]);
         store.note_too_many_chats("tg", Time(500)).await.unwrap();
-        assert_eq!(store.too_many_chats(Time(500)).unwrap(), ["tg"]);
-        assert_eq!(store.too_many_chats(Time(501)).unwrap(), [""; 0]);
+        assert_eq!(store.too_many_chats(Time(500)).await.unwrap(), ["tg"]);
+        assert_eq!(store.too_many_chats(Time(501)).await.unwrap(), [""; 0]);
     }
 }

@@ -22,7 +22,11 @@ impl Store {
     pub fn hindrances(&self) -> Result<Vec<HindranceRow>> {
         self.read(|c| {
             let mut rows = c.prepare_cached(
-                "SELECT group_folder, what, why, since, until FROM hindrances h
+                // A task rests by a rule of its own, for longer than a lane in the end.
+                "SELECT group_folder, what, why, since,
+                   max(until, coalesce((SELECT max(t.next_run) FROM tasks t
+                     WHERE t.group_folder = h.group_folder AND t.status = 'active' AND t.held_up_since IS NOT NULL), until)) AS until
+                 FROM hindrances h
                  WHERE EXISTS (SELECT 1 FROM batches b INDEXED BY batches_open JOIN sessions s ON s.lane_id = b.lane_id
                      WHERE (b.state = 'handed' OR b.state = 'claimed' OR b.state = 'returned') AND s.group_folder = h.group_folder)
                    OR EXISTS (SELECT 1 FROM tasks t WHERE t.group_folder = h.group_folder AND t.status = 'active' AND t.held_up_since IS NOT NULL)
@@ -82,11 +86,20 @@ pub(in crate::store) fn met(
     base_ms: i64,
     now: Time,
 ) -> Result<Met> {
-    let known: Option<(Time, u32)> = c
-        .prepare_cached("SELECT since, times FROM hindrances WHERE group_folder = ?1 AND what = ?2")?
-        .query_row([group.as_str(), what.as_str()], |r| Ok((r.time("since")?, r.get("times")?)))
+    let known: Option<(Time, u32, Time)> = c
+        .prepare_cached("SELECT since, times, until FROM hindrances WHERE group_folder = ?1 AND what = ?2")?
+        .query_row([group.as_str(), what.as_str()], |r| {
+            Ok((r.time("since")?, r.get("times")?, r.time("until")?))
+        })
         .optional()?;
-    let (since, times) = known.map_or((now, 1), |(since, times)| (since, times.saturating_add(1)));
+    let (since, times) = match known {
+        Some((since, times, until)) if now.ms_since(until) <= LONGEST_REST_MS => {
+            // What another lane meets within the rest is the same attempt.
+            (since, times.saturating_add(u32::from(until <= now)))
+        }
+        // The last time is too long ago to be of the same row.
+        Some(_) | None => (now, 1),
+    };
     let rest_ms = what.rest_ms(times, base_ms);
     if groups::is_known(c, group)? {
         let why: String = why.chars().take(LONGEST_WHY).collect();

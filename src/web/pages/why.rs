@@ -23,6 +23,8 @@ pub(in crate::web) async fn show(view: View, Path(seq): Path<i64>) -> Result<Res
         {
             why.wait_for(&format!("a problem to be fixed: {obstacle}"));
         }
+        let lost = view.web.desk.machine.lost().clone();
+        why.wait_for_folder(|group| lost.iter().any(|folder| folder.as_str() == group));
         let groups: Vec<Folder> = why.at_work().filter_map(|group| Folder::parse(group).ok()).collect();
         for group in groups {
             if let Some(ms) = peek::heartbeat_ms(&view.web.root.join("data"), &group) {

@@ -132,6 +132,44 @@ fn a_folder_that_its_own_agent_emptied_is_not_lost() {
 }
 
 #[test]
+fn an_empty_folder_that_took_the_place_of_a_groups_during_a_run_is_not_the_groups() {
+    let root = root_with_notes("");
+    let _daemon = root.serve();
+    assert_eq!(root.ask(CHAT, "hello"), "echo: hello\n");
+    // As a disk leaves it that is unmounted while the agent lives.
+    let away = lose(&root);
+    fs::create_dir(folder(&root)).unwrap();
+    end_its_agent(&root);
+    let seq = root.send(CHAT, "are you there?");
+    root.judged(seq);
+    assert_eq!(root.ask("local:main", "hello"), "echo: hello\n");
+    assert!(problem(&root).is_some());
+    assert!(root.why(seq)["answer"].as_str().unwrap().contains("groups/family"), "{}", root.why(seq));
+    assert_eq!(statuses(&root), ["succeeded"], "nothing was begun in its place");
+    fs::remove_dir(folder(&root)).unwrap();
+    fs::rename(away, folder(&root)).unwrap();
+    wait_for("the answer", || root.said(CHAT).contains(&"echo: are you there?".to_owned()).then_some(()));
+    assert_eq!(problem(&root), None);
+    assert!(folder(&root).join("notes.md").is_file());
+}
+
+#[test]
+fn a_link_that_leads_nowhere_is_not_renewed_and_its_group_stays_lost() {
+    let root = root_with_notes("");
+    assert_eq!(root.serve().terminate(), Some(0));
+    lose(&root);
+    std::os::unix::fs::symlink(root.path().join("nowhere"), folder(&root)).unwrap();
+    let output = root.run(&["groups", "renew", "family"]);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let told = String::from_utf8(output.stderr).unwrap();
+    assert!(told.contains("groups/family is a link"), "{told}");
+    assert!(problem(&root).is_some());
+    fs::remove_file(folder(&root)).unwrap();
+    root.g2(&["groups", "renew", "family"]);
+    assert_eq!(problem(&root), None);
+}
+
+#[test]
 fn a_lost_folder_comes_out_of_the_newest_backup_that_has_it() {
     let root = root_with_notes("");
     let refused = |arguments: &[&str], why: &str| {

@@ -1,8 +1,11 @@
 //! What of the host keeps a group's runs from their work.
 
-use g2::domain::runs::hindrance::{Hindrance, Refused};
+use g2::domain::runs::hindrance::{Hindrance, LONGEST_REST_MS, Refused};
 
-use super::*;
+use super::{
+    slots::{make, start, task},
+    *,
+};
 
 const TOLD: &str = "I can't answer now because the host of my model does not take my key. I keep your message, and answer it by myself when \
                     that is put right.";
@@ -112,4 +115,46 @@ async fn what_is_put_right_ends_the_rests_that_follow_from_it_and_no_other() {
     let rest = format!("UPDATE sessions SET rest_until = {}", later.plus_ms(3_600_000).0);
     rusqlite::Connection::open(world._dir.path().join("g2.sqlite")).unwrap().execute(&rest, []).unwrap();
     assert!(world.store.try_again(&folder("main"), later).await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn a_rest_grows_with_attempts_not_with_runs_and_begins_anew_after_a_long_time() {
+    let world = world().await;
+    world.message("local:main", "k", "one", EngageVerdict::Wake).await;
+    assert_eq!(world.hindered(killed(), refused(), NOW).await, 5);
+    assert_eq!(world.hindered(killed(), refused(), NOW.plus_ms(1_000)).await, 5, "the same attempt");
+    let second = NOW.plus_ms(6_000);
+    assert_eq!(world.hindered(killed(), refused(), second).await, 10);
+    let later = second.plus_ms(10_000 + LONGEST_REST_MS + 1);
+    assert_eq!(world.hindered(killed(), refused(), later).await, 5);
+    assert_eq!(world.store.hindrances().unwrap()[0].since, later);
+}
+
+#[tokio::test]
+async fn a_hindrance_lasts_as_long_as_a_task_waits_for_it() {
+    let world = world().await;
+    make(&world, "interval", "1000", serde_json::json!({})).await;
+    let mut now = NOW;
+    // Its own rest becomes longer than a lane's.
+    for _ in 0..8 {
+        now = task(&world).next_run.unwrap();
+        let run = start(&world, NOW, now).await.run().unwrap().run;
+        let end = EndOfRun {
+            run,
+            end: End::NoImage { image: "i".into() },
+            cause: Cause::Itself,
+            input: None,
+            files_bytes: 0,
+            retry_base_ms: 5_000,
+            tell_retry_ms: None,
+        };
+        world.store.end_run(end, Zones::utc(), now).await.unwrap();
+    }
+    let next = task(&world).next_run.unwrap();
+    assert!(next > now.plus_ms(80_000), "{}", next.ms_since(now));
+    assert_eq!(world.store.hindrances().unwrap()[0].until, next);
+    let later = now.plus_ms(81_000);
+    world.store.try_again(&folder("main"), later).await.unwrap();
+    assert_eq!(task(&world).next_run, Some(later));
+    assert!(world.store.hindrances().unwrap()[0].until <= later);
 }

@@ -20,7 +20,7 @@ const MAY_NAME: &[(&str, &[&str])] = &[
     ("root", &["config", "domain", "system"]),
     ("allowlists", &["config", "domain", "root"]),
     ("backup", &["store", "ipc", "domain", "config", "root", "system"]),
-    ("ops", &["store", "channels", "ipc", "domain", "config", "root", "system"]),
+    ("ops", &["backup", "store", "channels", "ipc", "domain", "config", "root", "system"]),
     ("loops", &["ops", "backup", ADAPTERS, "domain", "config", "allowlists", "root", "system"]),
     ("web", &["loops", "ops", "store", "channels", "ipc", "domain", "config", "root", "system"]),
     ("app", &["web", "loops", "ops", "backup", ADAPTERS, "domain", "config", "allowlists", "root", "system"]),
