@@ -111,7 +111,7 @@ async fn a_card_is_answered_by_its_button_once_and_only_by_a_person_with_the_rig
         world.until_row(card, DeliveryStatus::Sent).await;
         let called = world.store.parts_of(card).await.unwrap().pop().unwrap().platform_id.unwrap();
         let buttons = world.platform(&["buttons", &called]).await.remove(0);
-        let press = buttons.split(',').next().unwrap().to_owned();
+        let press = buttons.split(',').next_back().unwrap().to_owned();
         world.platform(&["happens", "press", &press, "mallory"]).await;
         world.platform(&["happens", "press", &press, owner.strip_prefix("fake:").unwrap()]).await;
         world.until("the answer", async || world.store.approvals(false).await.unwrap().is_empty()).await;
@@ -143,7 +143,7 @@ async fn a_reply_to_a_card_is_known_by_the_platforms_id() {
         world.hears("k1", "x1", "1", Some("m1")).await;
         world.until_came(&["1"]).await;
         assert_eq!(world.store.approval(id).await.unwrap().unwrap().0.state, State::Pending);
-        world.hears("k2", "x2", "1", Some(&called)).await;
+        world.hears("k2", "x2", "3", Some(&called)).await;
         world
             .until("the answer", async || {
                 world.store.approval(id).await.unwrap().unwrap().0.state != State::Pending
