@@ -166,23 +166,24 @@ fn never_more_containers_than_the_cap() {
 }
 
 #[test]
-fn an_image_that_is_not_there_is_named_and_the_chat_is_told_once() {
+fn an_image_that_is_not_there_is_named_and_the_message_waits_for_it() {
     let Some(root) = Docked::new("") else { return };
     root.g2(&["groups", "set", "main", "image=g2-no-such-image:none"]);
     let _daemon = root.serve();
-    let seq = root.send("local:main", "hello");
-    Socket::connect(&root).rest("local:main");
-    let runs = root.rows(&["runs", "list"]);
-    assert!(
-        runs.iter().all(|run| run["error"]
-            == "image g2-no-such-image:none is not there; build it with `g2 image build g2-no-such-image:none`"),
-        "{runs:?}"
-    );
-    let said = root.said("local:main");
-    assert!(said.len() == 1 && said[0].contains("my container image is missing"), "{said:?}");
-    assert!(root.why(seq)["answer"].as_str().unwrap().starts_with("given up: image g2-no-such-image:none"));
+    root.send("local:main", "hello");
+    let error =
+        "image g2-no-such-image:none is not there; build it with `g2 image build g2-no-such-image:none`";
+    wait_for("the run to end", || {
+        root.rows(&["runs", "list"]).iter().any(|run| run["error"] == error).then_some(())
+    });
+    // It is the host's to mend, and nothing is given up.
+    assert_eq!(root.said("local:main"), [] as [&str; 0]);
+    assert!(root.json(&["status"])["problems"].to_string().contains("g2-no-such-image:none"));
     // Once it is mended the chat goes on.
     root.g2(&["groups", "set", "main", "image="]);
+    wait_for("the message to be answered", || {
+        root.said("local:main").iter().any(|said| said == "echo: hello").then_some(())
+    });
     assert_eq!(root.ask("local:main", "again"), "echo: again\n");
 }
 
