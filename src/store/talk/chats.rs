@@ -283,7 +283,7 @@ mod tests {
         let info =
             ChatInfo { name: format!("chat {n}"), kind: ChatKind::Group, threaded: false, members: None };
         let arrival = Arrival::Chat { jid: format!("tg:{n}"), info, unknown };
-        store.arrive("tg", BTreeMap::new(), arrival, Time(now)).await.unwrap()
+        store.arrive("telegram", BTreeMap::new(), arrival, Time(now)).await.unwrap()
     }
 
     #[tokio::test]
@@ -292,7 +292,7 @@ mod tests {
         let store = Store::open(&dir.path().join("g2.sqlite")).unwrap();
         let moves = async |from: i64, to: i64| {
             let moved = Arrival::Moved { from: format!("tg:{from}"), to: format!("tg:{to}") };
-            store.arrive("tg", BTreeMap::new(), moved, Time(1)).await.unwrap()
+            store.arrive("telegram", BTreeMap::new(), moved, Time(1)).await.unwrap()
         };
         let count = async || i64::try_from(store.chats(None).await.unwrap().len()).unwrap();
         assert!(matches!(moves(1, 2).await, Arrived::Stored));
@@ -330,7 +330,7 @@ mod tests {
         let info = ChatInfo { name: String::new(), kind: ChatKind::Group, threaded: false, members: None };
         let other = Arrival::Chat { jid: "dc:1".into(), info, unknown: UnknownChat::Counted };
         assert!(matches!(
-            store.arrive("dc", BTreeMap::new(), other, Time(100)).await.unwrap(),
+            store.arrive("discord", BTreeMap::new(), other, Time(100)).await.unwrap(),
             Arrived::NewChat
         ));
         // Somebody has written in one of them.
