@@ -148,19 +148,22 @@ impl Budgets {
         some.extend(
             self.known.values().filter(|known| known.again <= now).map(|known| known.noted.group.clone()),
         );
+        let mut is_done = true;
         for group in groups.iter().filter(|group| all || some.contains(&group.folder)) {
-            self.look_and_log(group, now).await;
+            is_done &= self.look_and_log(group, now).await;
         }
-        true
+        is_done
     }
 
-    async fn look_and_log(&mut self, group: &Group, now: Time) {
-        if let Err(error) = self.look(group, now).await {
-            tracing::error!(group = %group.folder, error = %chain(&error), "looking at a group's budget failed; it is tried again in a second");
-            if let Some(known) = self.known.get_mut(&group.folder) {
-                known.again = now.plus_ms(AGAIN_MS);
-            }
+    /// Looks at one group. Returns false if it is to be looked at with all others again: nothing is known of it yet.
+    async fn look_and_log(&mut self, group: &Group, now: Time) -> bool {
+        let Err(error) = self.look(group, now).await else { return true };
+        tracing::error!(group = %group.folder, error = %chain(&error), "looking at a group's budget failed; it is tried again in a second");
+        match self.known.get_mut(&group.folder) {
+            Some(known) => known.again = now.plus_ms(AGAIN_MS),
+            None => return false,
         }
+        true
     }
 
     /// Looks at one group, and does what follows.

@@ -180,14 +180,28 @@ async fn empty(post: Post, chat: String, wake: Arc<Notify>) -> String {
             "our own fault: saying something to a chat failed; it is tried again"
         );
         post.troubles.note(Trouble::Chat(chat.clone()), chain(&fault));
-        let rest = FAULT_REST * 2_u32.saturating_pow(faults.min(FAULT_DOUBLINGS) - 1);
         tokio::select! {
             () = post.stop.cancelled() => break,
-            () = tokio::time::sleep(rest) => {}
+            () = tokio::time::sleep(fault_rest(faults)) => {}
         }
     }
     post.troubles.is_over(&Trouble::Chat(chat.clone()));
     chat
+}
+
+/// How long a chat rests after so many faults of ours in a row.
+fn fault_rest(faults: u32) -> Duration {
+    FAULT_REST * 2_u32.saturating_pow(faults.clamp(1, FAULT_DOUBLINGS) - 1)
+}
+
+/// Notes that a fault of ours came over a row, and rests.
+async fn our_fault(post: &Post, chat: &str, error: &StoreError, faults: &mut u32) {
+    *faults = faults.saturating_add(1);
+    post.troubles.note(Trouble::Chat(chat.to_owned()), chain(error));
+    tokio::select! {
+        () = post.stop.cancelled() => {}
+        () = tokio::time::sleep(fault_rest(*faults)) => {}
+    }
 }
 
 /// Writes down that a fault of ours came over a row: it may have arrived, or not.
@@ -198,15 +212,18 @@ async fn not_said(post: &Post, chat: &str, (id, tries): InHand) -> Result<(), St
     post.store.delivery_failed(id, &unsent.to_string(), then, Some(now), now).await
 }
 
-/// Says everything that a chat has to say. `in_hand` is the row that is being said, or was when this panicked; `faults` counts
-/// panics since a row was said.
+/// Says everything that a chat has to say. `in_hand` is the row that is being said, or was when a fault of ours came over it;
+/// `faults` counts these since a row was said.
 async fn say_all(post: &Post, chat: &str, wake: &Notify, in_hand: &mut Option<InHand>, faults: &mut u32) {
     let mut mark = Mark::Soon;
     while !post.stop.is_cancelled() {
         if let Some(row) = *in_hand {
             if let Err(error) = not_said(post, chat, row).await {
                 tracing::error!(error = %chain(&error), outbox = row.0, "recording that a text may have arrived failed; it is tried again");
-                pause(post, wake, 1000).await;
+                match error.is_worlds_fault() {
+                    true => pause(post, wake, 1000).await,
+                    false => our_fault(post, chat, &error, faults).await,
+                }
                 continue;
             }
             *in_hand = None;
@@ -221,14 +238,25 @@ async fn say_all(post: &Post, chat: &str, wake: &Notify, in_hand: &mut Option<In
                 *in_hand = Some((delivery.id, delivery.attempts));
                 failpoint::reach("deliver.sending");
                 let said = say(post, &delivery).await;
-                *in_hand = None;
                 // While the disk takes nothing, a text is not sent again and again.
                 mark = if said.is_ok() { Mark::Soon } else { Mark::First };
-                if let Err(error) = said {
-                    tracing::error!(error = %chain(&error), outbox = delivery.id, "recording a delivery failed; it is looked at again");
-                    pause(post, wake, 1000).await;
-                } else if std::mem::take(faults) > 0 {
-                    post.troubles.is_over(&Trouble::Chat(chat.to_owned()));
+                match said {
+                    Ok(()) => {
+                        *in_hand = None;
+                        if std::mem::take(faults) > 0 {
+                            post.troubles.is_over(&Trouble::Chat(chat.to_owned()));
+                        }
+                    }
+                    Err(error) if error.is_worlds_fault() => {
+                        *in_hand = None;
+                        tracing::error!(error = %chain(&error), outbox = delivery.id, "recording a delivery failed; it is looked at again");
+                        pause(post, wake, 1000).await;
+                    }
+                    // It stays in hand: the try counts, so that a row over which we always fail is given up one day.
+                    Err(error) => {
+                        tracing::error!(error = %chain(&error), outbox = delivery.id, "our own fault: a delivery can't be recorded");
+                        our_fault(post, chat, &error, faults).await;
+                    }
                 }
             }
             Ok(NextDelivery::NotBefore(at)) => {

@@ -506,7 +506,10 @@ impl Dispatch {
             Err(error) => (error.id(), Some(error)),
         };
         let Some((group, run)) = self.supervised.remove(&id) else { return };
-        let Some(fault) = fault else { return };
+        let Some(fault) = fault else {
+            return self.runs.machine.troubles.is_over(&Trouble::Run(group));
+        };
+        self.runs.machine.troubles.note(Trouble::Run(group.clone()), chain(&fault));
         tracing::error!(group = %group, run, fault = %chain(&fault), "our own fault: a run's supervisor failed; the run is ended");
         self.owed.add(Unread::Abandoned(group, run), Instant::now());
     }

@@ -22,7 +22,7 @@ use ipc_handlers::Folder;
 use tokio::{sync::mpsc, task::JoinSet};
 
 use super::{
-    Held, Obstacle, Runs, disk,
+    Held, Obstacle, Runs, Trouble, disk,
     dispatch::Adoption,
     lost,
     run::{self, NEVER_STARTED, STALE},
@@ -105,10 +105,12 @@ impl Ends {
         self.under_way.spawn(async move {
             let mut rest = END_AGAIN;
             while let Err(fault) = caught(run::end_without_container(&runs, &run, ending.clone())).await {
+                runs.machine.troubles.note(Trouble::Run(run.group.clone()), chain(&fault));
                 tracing::error!(run = run.id, group = %run.group, fault = %chain(&fault), "our own fault: a run can't be ended, and its group waits; it is tried again");
                 tokio::time::sleep(rest).await;
                 rest = (rest * 2).min(LONGEST_END_AGAIN);
             }
+            runs.machine.troubles.is_over(&Trouble::Run(run.group.clone()));
             runs.starts.taken(&run.group, What::Output);
             run.group
         });

@@ -1,6 +1,5 @@
 //! A program of the user's that reads a file: shut in as an adapter is, in a group of its own, with a folder of its own that is
 //! gone afterwards, and with nothing of our environment.
-#![expect(clippy::disallowed_methods, reason = "a hook's own folder, which no container can write")]
 
 use std::{
     io,

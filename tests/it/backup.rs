@@ -231,8 +231,8 @@ fn a_group_that_does_not_fit_is_named_and_costs_no_other_its_backup() {
     root.change_store("INSERT INTO meta (key, value) VALUES ('backup_done', '0')");
     let _daemon = root.serve();
     let problem = || {
-        let problems = root.json(&["status"])["problems"].clone();
-        problems.as_array().unwrap().iter().find(|problem| problem["code"] == "backup_lacks").cloned()
+        let findings = root.json(&["status"])["findings"].clone();
+        findings.as_array().unwrap().iter().find(|found| found["code"] == "backup_lacks").cloned()
     };
     let found = wait_for("the problem", problem);
     assert_eq!(found["about"], "evil", "{found}");
@@ -242,31 +242,6 @@ fn a_group_that_does_not_fit_is_named_and_costs_no_other_its_backup() {
     root.g2(&["config", "set", "backup.keep", "2"]);
     wait_for("the problem to be gone", || problem().is_none().then_some(()));
     assert!(disk.backups().iter().any(|name| !name.contains("-part") && !whole.contains(name)));
-}
-
-#[test]
-fn each_group_has_as_many_names_as_it_likes_and_one_that_has_too_many_costs_no_other_its_files() {
-    let root = Root::new("");
-    let (_folder, file) = place();
-    root.g2(&["groups", "add", "evil", "--chat", "local:evil"]);
-    // Paths of more than 128 MiB in all, by deep folders of long names.
-    let mut deep = root.path().join("groups/evil");
-    for _ in 0..15 {
-        deep.push("d".repeat(250));
-    }
-    fs::create_dir_all(&deep).unwrap();
-    let first = deep.join("0");
-    fs::write(&first, "x").unwrap();
-    for n in 1..34_000 {
-        fs::hard_link(&first, deep.join(n.to_string())).unwrap();
-    }
-    for group in ["main", "evil"] {
-        fs::write(root.path().join(format!("groups/{group}/note.txt")), "kept").unwrap();
-    }
-    let saved = root.json(&["backup", text(&file)]);
-    let left_out = saved["left_out"].to_string();
-    assert!(left_out.contains("groups/evil/") && !left_out.contains("groups/main"), "{left_out:.300}");
-    assert!(packed(&file).contains(&"groups/main/note.txt".to_owned()));
 }
 
 #[test]

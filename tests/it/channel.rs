@@ -173,7 +173,7 @@ fn more_clients_than_are_served_are_told_so_and_keep_nobody_from_work() {
     let root = Root::new("");
     let mut limited = std::process::Command::new("/bin/sh");
     limited.arg("-c").arg(format!(
-        "ulimit -n 160; exec '{}' --root '{}' serve",
+        "ulimit -n 190; exec '{}' --root '{}' serve",
         env!("CARGO_BIN_EXE_g2"),
         root.path().display()
     ));

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use ipc_handlers::{Time, file::MediaKind};
 use tokio::time::Instant;
 
-use super::{Dispatch, Event, LaneId, Unread, WaitingLane, chain};
+use super::{Dispatch, Event, LaneId, UNREAD, Unread, WaitingLane, chain};
 use crate::{
     allowlists::senders::{self, Senders},
     config::Config,
@@ -97,6 +97,10 @@ impl Dispatch {
     /// What came in is looked at again a little later. Until then everything else goes on.
     fn judge_later(&mut self, error: &store::StoreError, failed: &str) {
         tracing::error!(error = %chain(error), "{failed} failed; messages are judged a little later");
+        // What the world does to all changes is told of the store.
+        if !error.is_worlds_fault() {
+            self.runs.machine.troubles.note(UNREAD, chain(error));
+        }
         self.to_judge = false;
         self.owed.add(Unread::Inbox, Instant::now());
     }
@@ -157,9 +161,8 @@ impl Dispatch {
                 Ok(rows) => rows,
                 Err(error) => return self.owe(Unread::Inbox, &error),
             };
-            self.has_read();
             if rows.is_empty() {
-                return;
+                return self.has_read();
             }
             self.judging.look_at_senders(&self.runs.config.now());
             let more = rows.len() == JUDGE;
@@ -264,8 +267,11 @@ impl Dispatch {
                 let waiting = WaitingLane::from(&lane);
                 self.tell(Event::Waiting { group: lane.group, waiting });
             }
-            if !more || is_left {
+            if is_left {
                 return;
+            }
+            if !more {
+                return self.has_read();
             }
         }
     }

@@ -15,7 +15,7 @@ use ipc_handlers::{Code, Command, Folder, Refusal};
 use tokio::runtime::Handle;
 
 use super::{
-    super::snapshots::List,
+    super::{Trouble, snapshots::List},
     Mailboxes,
     fault::{Panicked, blocking},
     files::let_go,
@@ -129,7 +129,7 @@ impl Settling {
                         Err(error) if error.is_worlds_fault() => {
                             again.push(pending.refused_for(Refusal::internal()));
                         }
-                        Err(_) => {}
+                        Err(error) => note_stranded(mail, &pending, &error),
                     }
                 }
             }
@@ -139,6 +139,14 @@ impl Settling {
         failpoint::reach("ipc.committed");
         Finished { settled: answers, again, later }
     }
+}
+
+/// Notes a command that can be neither decided nor refused, by a fault of ours.
+pub(super) fn note_stranded(mail: &Mailboxes, pending: &Pending, error: &StoreError) {
+    let Claimed { id, folder, .. } = &pending.claimed;
+    let why = format!("command {id} stays claimed until the next start: {}", chain(error));
+    tracing::error!(claim = id, group = %folder, error = %chain(error), "our own fault: a command can be neither decided nor refused; it stays claimed until the next start");
+    mail.machine.troubles.note(Trouble::Stranded(folder.clone()), why);
 }
 
 /// The files after the store was given them.

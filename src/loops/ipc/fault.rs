@@ -8,7 +8,7 @@ use tokio::{runtime::Handle, task::spawn_blocking};
 
 use super::{
     Mailboxes,
-    answer::{LONGEST_REST, REST, answer_all, record_our_fault},
+    answer::{LONGEST_REST, REST, answer_all, note_stranded, record_our_fault},
     flow::{Handled, Slow, handle},
     read::{Patience, Pending, Taken},
 };
@@ -87,7 +87,11 @@ async fn refuse(mail: &Arc<Mailboxes>, folder: &Folder, claimed: Claimed) -> Opt
         let pending = Pending::refused(&working, claimed, Refusal::internal())?;
         match Handle::current().block_on(record_our_fault(&working, &pending)) {
             Ok(settled) => answer_all(&working, &of, vec![(pending, settled)], 0).again.pop(),
-            Err(error) => error.is_worlds_fault().then(|| pending.refused_for(Refusal::internal())),
+            Err(error) if error.is_worlds_fault() => Some(pending.refused_for(Refusal::internal())),
+            Err(error) => {
+                note_stranded(&working, &pending, &error);
+                None
+            }
         }
     };
     blocking(folder, "refusing one command", work).await.ok().flatten()

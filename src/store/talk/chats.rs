@@ -347,7 +347,7 @@ mod tests {
         assert!(matches!(know(102, 7 * DAY).await, Arrived::TooManyChats), "none is old");
         assert!(matches!(know(102, 7 * DAY + 50).await, Arrived::NewChat));
         let left: Vec<String> = store.chats(None).await.unwrap().into_iter().map(|chat| chat.jid).collect();
-        assert_eq!(left, ["tg:0", "tg:100", "dc:1", "tg:102"]);
+        assert_eq!(left, ["tg:0", "dc:1", "tg:100", "tg:102"]);
 
         assert_eq!(store.too_many_chats(Time(0)).await.unwrap(), [""; 0]);
         store.note_too_many_chats("tg", Time(500)).await.unwrap();

@@ -314,3 +314,15 @@ async fn what_shows_that_changes_are_stored_is_durable_and_no_event() {
     assert_eq!(commits(&store) - before, 3);
     assert!(!bell.has_changed().unwrap() && reader.look().await.unwrap().events.is_empty());
 }
+
+#[tokio::test]
+async fn a_fault_of_ours_is_told_for_a_while() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = crate::store::Store::open(&dir.path().join("g2.sqlite")).unwrap();
+    assert_eq!(store.our_fault(clock::now()), None);
+    let panics = store.write(|_| -> Result<(), StoreError> { panic!("as wanted") });
+    assert!(has_panicked(&panics.await, "as wanted"));
+    let told = store.our_fault(clock::now()).unwrap();
+    assert!(told.contains("as wanted") && told.contains(file!()), "{told}");
+    assert_eq!(store.our_fault(clock::now().plus_ms(600_001)), None);
+}

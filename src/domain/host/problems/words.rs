@@ -377,7 +377,7 @@ impl Problem {
                 group.to_string(),
                 Fail,
                 format!("a fault of g2's own keeps commands of group {group} from being settled: {}", quote(why)),
-                "g2 tries again by itself; the log says more, and `g2 report` makes a report of the bug".into(),
+                "g2 tries again by itself, at its next start at the latest; the log says more, and `g2 report` makes a report of the bug".into(),
             ),
             StoreFault { why } => (
                 "our_fault",
