@@ -14,7 +14,6 @@
 )]
 
 use std::{
-    collections::BTreeMap,
     fs::{self, DirBuilder, File},
     io,
     os::unix::fs::{DirBuilderExt as _, MetadataExt as _},
@@ -52,6 +51,7 @@ pub use group::{RestoredFolder, restore_folder, restore_newest_folder};
 use pack::Packing;
 pub use restore::{Restored, restore};
 pub use shelf::{Shelved, put_on_shelf};
+use weigh::Weighed;
 
 /// Room that is left free where a backup is written, bytes; on the root's own disk what G2 works with, too.
 const SPARE: u64 = 16 << 20;
@@ -133,7 +133,7 @@ fn write(wanted: Wanted<'_>, file: &Path, lacking: Lacking) -> Result<Saved> {
             folder.display(),
             room(wanted, &folder) >> 20,
             needs.div_ceil(1 << 20),
-            weighed.get(largest).copied().unwrap_or(0) >> 20
+            weighed.parts.get(largest).copied().unwrap_or(0) >> 20
         );
     }
     let file = if without.is_empty() { file } else { shelf::in_part(&file) };
@@ -168,8 +168,7 @@ fn write(wanted: Wanted<'_>, file: &Path, lacking: Lacking) -> Result<Saved> {
 
 /// What a backup will have.
 struct Plan {
-    /// How much each part needs, bytes.
-    weighed: BTreeMap<String, u64>,
+    weighed: Weighed,
     /// How much all of it needs, bytes.
     needs: u64,
     /// Folders of groups that there is no room for, largest first.
@@ -185,7 +184,7 @@ fn plan(wanted: Wanted<'_>, folder: &Path) -> Result<Plan> {
     // The store is copied, and the copy packed; what its log holds is in the copy.
     let store = 2 * (size(archive::STORE) + size(&format!("{}-wal", archive::STORE)));
     let files: u64 = archive::FILES.iter().chain(&archive::SECRET_FILES).map(|file| size(file)).sum();
-    let (groups, own): (Vec<_>, Vec<_>) = weighed.iter().partition(|(part, _)| is_of_group(part));
+    let (groups, own): (Vec<_>, Vec<_>) = weighed.parts.iter().partition(|(part, _)| is_of_group(part));
     let own = own.iter().map(|(_, bytes)| allowance(**bytes)).fold(store + files, u64::saturating_add);
     let needs = groups.iter().map(|(_, bytes)| allowance(**bytes)).fold(own, u64::saturating_add);
     let without = match fit(room, own, groups.iter().map(|(part, bytes)| (part.as_str(), **bytes))) {

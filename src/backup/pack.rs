@@ -19,7 +19,7 @@ use ipc_handlers::Time;
 use super::{
     archive::{FILES, Hashed, MANIFEST, Manifest, Packed, SECRET_FILES, STORE, VERSION, part_of},
     holes::{BLOCK, NAME_KEY, Pieces, Reading, SIZE_KEY, Shape, VERSION_KEYS},
-    weigh::{First, Inodes, Known, each_name, name_bytes},
+    weigh::{First, Inodes, Known, Weighed, each_name, name_bytes},
 };
 use crate::{domain::host::backups::allowance, ipc::Met};
 
@@ -54,6 +54,8 @@ pub(super) struct Packing {
     tar: tar::Builder<BufWriter<File>>,
     /// How much each part may still take, bytes.
     left: BTreeMap<String, u64>,
+    /// How much of the manifest the files of one part may take, bytes.
+    share: u64,
     inodes: Inodes,
     manifest: Manifest,
 }
@@ -62,7 +64,7 @@ impl Packing {
     /// Begins an archive: each part takes about as much of it as it was weighed.
     pub(super) fn new(
         archive: &Path,
-        weighed: BTreeMap<String, u64>,
+        weighed: Weighed,
         without: Vec<String>,
         with_secrets: bool,
         now: Time,
@@ -78,8 +80,14 @@ impl Packing {
             left_out_count: 0,
             without,
         };
-        let left = weighed.into_iter().map(|(part, bytes)| (part, allowance(bytes))).collect();
-        Ok(Self { tar: tar::Builder::new(BufWriter::new(file)), left, inodes: Inodes::default(), manifest })
+        let left = weighed.parts.into_iter().map(|(part, bytes)| (part, allowance(bytes))).collect();
+        Ok(Self {
+            tar: tar::Builder::new(BufWriter::new(file)),
+            left,
+            share: weighed.share,
+            inodes: Inodes::default(),
+            manifest,
+        })
     }
 
     pub(super) fn pack(&mut self, root: &Path, store: &Path, opened: Opened) -> io::Result<()> {
@@ -92,7 +100,8 @@ impl Packing {
             self.append(path, &file, size)?;
         }
         let with_secrets = self.manifest.with_secrets;
-        each_name(root, with_secrets, &mut |path, met| {
+        let share = self.share;
+        each_name(root, with_secrets, share, &mut |path, met| {
             if self.manifest.without.iter().any(|part| part == part_of(path)) {
                 return Ok(ControlFlow::Break(()));
             }

@@ -20,6 +20,8 @@ use crate::ipc::{Met, each_below};
 const LINKS: u32 = 32_000;
 /// How much of the manifest the files of one part may take, bytes.
 const LISTED: u64 = 128 << 20;
+/// How much of it the files of all parts may take that others than G2 write to. Where they take more, the longest lists are cut.
+const LISTED_IN_ALL: u64 = 512 << 20;
 /// How much a file takes of it beside its path at most, bytes.
 const LISTED_FILE: u64 = 256;
 
@@ -29,10 +31,12 @@ pub(super) fn folders(with_secrets: bool) -> impl Iterator<Item = &'static str> 
     FOLDERS.iter().chain(secret).copied()
 }
 
-/// Calls `visit` with each name in a root's folders, and its path in the archive. Of what an archive can't hold it is told why.
+/// Calls `visit` with each name in a root's folders, and its path in the archive. Of what an archive can't hold, and of what is
+/// beyond the share of its part in the manifest (bytes), it is told why.
 pub(super) fn each_name(
     root: &Path,
     with_secrets: bool,
+    share: u64,
     visit: &mut dyn FnMut(&str, Met) -> io::Result<ControlFlow<()>>,
 ) -> io::Result<()> {
     let mut listed = Listed::default();
@@ -45,7 +49,7 @@ pub(super) fn each_name(
                     Some("its path has more than 3072 bytes")
                 }
                 Met::Folder => None,
-                Met::File(_) if listed.has_room(&path, LISTED) => None,
+                Met::File(_) if listed.has_room(&path, share) => None,
                 Met::File(_) => Some("more names than a backup lists"),
             };
             match why {
@@ -81,11 +85,23 @@ impl Listed {
     }
 }
 
-/// Returns how much room each part of a root needs in an archive, bytes.
-pub(super) fn weigh(root: &Path, with_secrets: bool) -> io::Result<BTreeMap<String, u64>> {
+/// What an archive of a root needs.
+pub(super) struct Weighed {
+    /// How much room each part needs, bytes.
+    pub(super) parts: BTreeMap<String, u64>,
+    /// How much of the manifest the files of one part may take, bytes.
+    pub(super) share: u64,
+}
+
+pub(super) fn weigh(root: &Path, with_secrets: bool) -> io::Result<Weighed> {
     let mut parts: BTreeMap<String, u64> = BTreeMap::new();
+    let mut listed: BTreeMap<String, u64> = BTreeMap::new();
     let mut inodes = Inodes::default();
-    each_name(root, with_secrets, &mut |path, met| {
+    each_name(root, with_secrets, LISTED, &mut |path, met| {
+        let part = part_of(path);
+        if matches!(met, Met::File(_)) && is_of_others(part) {
+            *listed.entry(part.to_owned()).or_default() += LISTED_FILE + json_bytes(path);
+        }
         let bytes = match met {
             Met::LeftOut(_) => 0,
             Met::Folder => name_bytes(path),
@@ -101,13 +117,27 @@ pub(super) fn weigh(root: &Path, with_secrets: bool) -> io::Result<BTreeMap<Stri
                 }
             },
         };
-        match parts.get_mut(part_of(path)) {
+        match parts.get_mut(part) {
             Some(part) => *part += bytes,
-            None => drop(parts.insert(part_of(path).to_owned(), bytes)),
+            None => drop(parts.insert(part.to_owned(), bytes)),
         }
         Ok(ControlFlow::Continue(()))
     })?;
-    Ok(parts)
+    Ok(Weighed { parts, share: share(listed.into_values().collect(), LISTED_IN_ALL) })
+}
+
+/// Returns the share of each by which all together take at most `most`: those that take less than it leave the rest to the others.
+fn share(mut takes: Vec<u64>, most: u64) -> u64 {
+    takes.sort_unstable();
+    let (mut left, mut others) = (most, takes.len() as u64);
+    for takes in takes {
+        if takes > left / others {
+            return left / others;
+        }
+        left -= takes;
+        others -= 1;
+    }
+    LISTED
 }
 
 /// Returns how much a name takes at most in the archive and its manifest, bytes.
@@ -193,6 +223,15 @@ mod tests {
         for n in 0..10 {
             assert!(listed.has_room(&format!("data/media/ab/{n}"), most), "{n}");
         }
+    }
+
+    #[test]
+    fn where_all_lists_are_too_long_the_longest_are_cut_alone() {
+        assert_eq!(share(vec![], 10), LISTED);
+        assert_eq!(share(vec![5, 1, 4], 10), LISTED, "there is room for all");
+        assert_eq!(share(vec![20, 1, 4], 10), 5);
+        assert_eq!(share(vec![20, 1, 9], 10), 4);
+        assert_eq!(share(vec![u64::MAX / 4; 4], 10), 2);
     }
 
     #[test]

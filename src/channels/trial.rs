@@ -18,7 +18,7 @@ use super::remote::Ready;
 use crate::{
     domain::platforms::{accounts::Account, addresses::Platform},
     system::{
-        confine::{Confined, Reach},
+        confine::{Confined, Reach, WALLS},
         group::Group,
     },
 };
@@ -85,6 +85,7 @@ impl Trial {
                 reads: &account.reads,
                 writes: &account.writes,
                 reach: Reach::Network,
+                is_passing: true,
             }
             .start(Stdio::piped(), log.into())?,
             None => {
@@ -215,6 +216,21 @@ impl Trial {
         .await
     }
 
+    /// What the walls around it have said last.
+    fn walls(&self) -> Option<String> {
+        self.log().lines().filter_map(|line| line.strip_prefix(WALLS)).next_back().map(str::to_owned)
+    }
+
+    /// The beginning of what it has said beside the protocol.
+    fn log(&self) -> String {
+        use io::Read as _;
+        let mut text = Vec::new();
+        let log = std::fs::OpenOptions::new().read(true).open(self.folder.path().join("log"));
+        // As much as can be read.
+        let _ = log.and_then(|log| log.take(LONGEST_LOG).read_to_end(&mut text));
+        String::from_utf8_lossy(&text).into_owned()
+    }
+
     /// Waits for its end; returns its exit code.
     async fn end(&mut self, within: Duration) -> Option<i32> {
         let status = timeout(within, self.group.ended()).await.ok()?.ok()?;
@@ -251,11 +267,12 @@ pub async fn greet(ready: &Ready, within: Duration) -> Result<Hello, NotLetIn> {
             Ok(Up::State(state)) => trial.state = Some(state),
             Ok(_) => {}
             Err(silence) => {
-                let why = trial.state.map(|state| state.why).filter(|why| !why.is_empty());
+                let why = trial.state.take().map(|state| state.why).filter(|why| !why.is_empty());
                 let how = match silence {
                     Silence::Late => format!("the platform did not let it in within {} s", within.as_secs()),
                     Silence::Ended => "its adapter ended".to_owned(),
                 };
+                let how = trial.walls().map_or(how.clone(), |walls| format!("{how}; {walls}"));
                 return Err(no(why.map_or(how.clone(), |why| format!("{how}: {why}"))));
             }
         }
@@ -412,10 +429,7 @@ pub async fn run(
         trial.wrong.is_empty(),
         &trial.wrong.join("; "),
     );
-    let log = std::fs::OpenOptions::new().read(true).open(trial.folder.path().join("log"));
-    let mut text = String::new();
-    let _ = log.and_then(|file| io::Read::read_to_string(&mut io::Read::take(file, LONGEST_LOG), &mut text));
-    rule("log: never has the secret", !text.contains(&secret), "it stands there");
+    rule("log: never has the secret", !trial.log().contains(&secret), "it stands there");
 
     let mut trial = Trial::begin(command, None)?;
     let start = trial.start(VERSION, "trial", &config, upstream);

@@ -11,6 +11,7 @@ use super::{
     show,
 };
 use crate::{
+    loops::lost::is_lost,
     ops::{args::Jid, lanes::wake},
     store::LanesShown,
     system::clock,
@@ -69,7 +70,10 @@ impl Lanes {
                 let folder = group.as_deref().map(Folder::parse).transpose().context("listing lanes")?;
                 let store = context.store()?;
                 let which = if all { LanesShown::All } else { LanesShown::Busy };
-                let lanes = store.shown_lanes(folder.as_ref(), which, rows.enough(), clock::now())?;
+                let mut lanes = store.shown_lanes(folder.as_ref(), which, rows.enough(), clock::now())?;
+                for lane in &mut lanes {
+                    lane.wait_for_folder(|group| is_lost(&context.root, &store, group));
+                }
                 check_group(&store, &lanes, group.as_deref()).await?;
                 let columns = [
                     "group",

@@ -1,5 +1,7 @@
 //! Rows as commands, loops and the command line see them. Field names are those that `--json` prints.
 
+use std::fmt::Display;
+
 use ipc_handlers::{
     Code, Folder, ScheduleKind, TaskStatus, Time,
     effect::{CatchUp, ContextMode, EngageMode, IgnoredMessages, OutputMode, SenderScope},
@@ -196,6 +198,22 @@ pub struct Task {
     pub rest_until: Option<Time>,
     /// Why G2 paused it.
     pub paused_for: Option<String>,
+}
+
+impl Lane {
+    /// Says, where something waits in it for nothing but a slot, that its group's folder is lost.
+    pub fn wait_for_folder(&mut self, is_lost: impl FnOnce(&Folder) -> bool) {
+        if self.wait_cause == Some(WaitCause::Slot) && is_lost(&self.group) {
+            self.wait_cause = Some(WaitCause::Folder);
+            self.waits_for = Some(lost_folder(&self.group));
+        }
+    }
+}
+
+/// What a group whose folder is lost waits for, in words.
+#[must_use]
+pub fn lost_folder(group: impl Display) -> String {
+    format!("the folder groups/{group}, which is lost; `g2 status` says how to go on")
 }
 
 /// A lane: a group, a chat and a thread of it.

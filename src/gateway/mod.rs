@@ -268,6 +268,12 @@ impl Gateway {
         self.all().get(&run).and_then(|open| open.refusals.lasting())
     }
 
+    /// Whether the model's host has answered a request of a run, and refused none since; `None`: it has no socket.
+    #[must_use]
+    pub fn has_answered(&self, run: i64) -> Option<bool> {
+        self.all().get(&run).map(|open| open.refusals.has_answered())
+    }
+
     /// Whether there is another key now than the one that the model's host refused last. Reads files.
     #[must_use]
     pub fn has_another_key(&self) -> bool {

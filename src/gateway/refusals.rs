@@ -48,6 +48,12 @@ impl Refusals {
         *self.state() = State { worked: true, stands: None };
     }
 
+    /// Whether the run was answered, and not refused since.
+    pub(super) fn has_answered(&self) -> bool {
+        let state = self.state();
+        state.worked && state.stands.is_none()
+    }
+
     /// Returns what the run was refused last. A key that was taken before in this run is not to blame for what it may not do.
     pub(super) fn newest(&self) -> Option<Refused> {
         let state = self.state();

@@ -189,7 +189,7 @@ async fn empty(post: Post, chat: String, wake: Arc<Notify>) -> String {
     chat
 }
 
-/// How long a chat rests after so many faults of ours in a row.
+/// The rest of a chat after this many faults of ours in a row.
 fn fault_rest(faults: u32) -> Duration {
     FAULT_REST * 2_u32.saturating_pow(faults.clamp(1, FAULT_DOUBLINGS) - 1)
 }

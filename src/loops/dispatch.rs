@@ -91,6 +91,8 @@ pub struct Dispatch {
     owed: Owed,
     /// There may be something to judge.
     to_judge: bool,
+    /// We failed over a message: each is judged alone.
+    one_by_one: bool,
 }
 
 impl Dispatch {
@@ -120,6 +122,7 @@ impl Dispatch {
             awake: Awake::new(clock::now()),
             owed: Owed::default(),
             to_judge: true,
+            one_by_one: false,
         };
         // What is known to be in the way now is looked at again by another loop.
         if this.runs.machine.obstacle().is_some() {

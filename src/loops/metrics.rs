@@ -15,6 +15,7 @@ use crate::{
         states::RunStatus,
     },
     ipc::peek,
+    loops::lost::is_lost,
     store::{Figures, Store, StoreError},
     system::{clock, disk, process},
 };
@@ -35,7 +36,7 @@ pub struct Live<'a> {
 /// The store's.
 pub async fn gather(store: &Store, root: &Path, live: Option<&Live<'_>>) -> Result<Vec<Family>, StoreError> {
     let now = clock::now();
-    let figures = store.figures(now)?;
+    let figures = store.figures(now, |group| is_lost(root, store, group))?;
     let mut families = vec![
         Family::new("g2_up", Gauge, "Whether the daemon answers.")
             .with(&[], f64::from(u8::from(live.is_some()))),

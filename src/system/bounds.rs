@@ -176,7 +176,9 @@ fn of_group(group: Pid) -> Used {
     let mut used = Used::default();
     let mut seen = BTreeSet::new();
     let members = processes::all().unwrap_or_default();
-    for member in members.iter().filter(|process| process.group == group.as_raw_nonzero().get()) {
+    let members: Vec<_> =
+        members.iter().filter(|process| process.group == group.as_raw_nonzero().get()).collect();
+    for member in &members {
         used.tasks += member.threads;
         let status = fs::read_to_string(format!("/proc/{}/status", member.pid)).unwrap_or_default();
         used.memory += kib(&status, "RssAnon:") + kib(&status, "RssShmem:") + kib(&status, "VmSwap:");
@@ -187,7 +189,44 @@ fn of_group(group: Pid) -> Used {
             }
         }
     }
+    // Once all is known that is open: the others are held by memory alone.
+    used.nameless += members.iter().map(|member| mapped(member.pid, &mut seen)).sum::<u64>();
     used
+}
+
+/// Adds up the files without a name that a process has in its memory, and that are not `seen` yet. Of a file that can't be looked
+/// at, as by an ordinary user, counts the part that is in memory.
+fn mapped(pid: i32, seen: &mut BTreeSet<(u64, u64)>) -> u64 {
+    let maps = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
+    let mut bytes = 0;
+    for (range, device, inode) in maps.lines().filter_map(nameless) {
+        let Ok(meta) = fs::metadata(format!("/proc/{pid}/map_files/{range}")) else {
+            let is_known = seen.contains(&(device, inode));
+            bytes += if is_known { 0 } else { length(range) };
+            continue;
+        };
+        if seen.insert((meta.dev(), meta.ino())) {
+            bytes += meta.blocks() * 512;
+        }
+    }
+    bytes
+}
+
+/// Returns the range, the device and the inode of a line of `/proc/<pid>/maps` that tells of a file without a name.
+fn nameless(line: &str) -> Option<(&str, u64, u64)> {
+    let line = line.strip_suffix(" (deleted)")?;
+    let mut words = line.split_whitespace();
+    let range = words.next()?;
+    let (major, minor) = words.nth(2)?.split_once(':')?;
+    let number = |hex| u32::from_str_radix(hex, 16).ok();
+    let device = rustix::fs::makedev(number(major)?, number(minor)?);
+    Some((range, device, words.next()?.parse().ok()?))
+}
+
+/// How long a range of addresses is, bytes.
+fn length(range: &str) -> u64 {
+    let address = |hex| u64::from_str_radix(hex, 16).unwrap_or(0);
+    range.split_once('-').map_or(0, |(from, to)| address(to).saturating_sub(address(from)))
 }
 
 /// A number of KiB in `/proc/<pid>/status`, in bytes.
@@ -210,6 +249,39 @@ mod tests {
     use rustix::process::{Signal, kill_process_group};
 
     use super::*;
+
+    #[test]
+    fn a_file_without_a_name_that_is_in_memory_alone_is_seen_in_the_list_of_maps() {
+        let line = "7f0000000000-7f0000300000 rw-s 00000000 fd:01 42   /a b (deleted)";
+        assert_eq!(nameless(line), Some(("7f0000000000-7f0000300000", rustix::fs::makedev(0xfd, 1), 42)));
+        assert_eq!(length("7f0000000000-7f0000300000"), 3 << 20);
+        for line in
+            ["7f00-7f01 rw-s 00000000 fd:01 42   /a", "7f00-7f01 rw-p 00000000 00:00 0", "x (deleted)"]
+        {
+            assert_eq!(nameless(line), None, "{line}");
+        }
+    }
+
+    #[test]
+    #[expect(unsafe_code, reason = "maps a file")]
+    fn a_file_without_a_name_that_nobody_has_open_counts_while_it_is_in_memory() {
+        use std::os::fd::AsRawFd as _;
+        const SIZE: usize = 3_000_000;
+        let mut file = tempfile::tempfile().unwrap();
+        std::io::Write::write_all(&mut file, &[1; SIZE]).unwrap();
+        let meta = file.metadata().unwrap();
+        let (shared, readable) = (libc::MAP_SHARED, libc::PROT_READ);
+        // SAFETY: a new mapping of a file that is as long; it is never looked into.
+        let at = unsafe { libc::mmap(std::ptr::null_mut(), SIZE, readable, shared, file.as_raw_fd(), 0) };
+        assert_ne!(at, libc::MAP_FAILED);
+        drop(file);
+        let own = std::process::id().cast_signed();
+        let with = mapped(own, &mut BTreeSet::new());
+        let without = mapped(own, &mut BTreeSet::from([(meta.dev(), meta.ino())]));
+        // SAFETY: unmaps what was mapped.
+        assert_eq!(unsafe { libc::munmap(at, SIZE) }, 0);
+        assert!((SIZE as u64..4_000_000).contains(&(with - without)), "{with} {without}");
+    }
 
     #[test]
     fn what_a_group_and_its_folders_use_is_added_up_with_files_that_have_no_name() {

@@ -32,9 +32,12 @@ mod room;
 mod sight;
 mod user;
 
+use calls::User;
 use sight::Sight;
 pub(super) use sight::{identity, read_again};
 
+/// What lines begin with in which the walls say what a person should know, on the program's standard error.
+pub const WALLS: &str = "g2: ";
 /// The first argument by which this program knows that it is to do so.
 pub const CONFINE: &str = "confine-adapter";
 
@@ -67,6 +70,8 @@ pub struct Confined<'a> {
     pub reads: &'a [PathBuf],
     pub writes: &'a [PathBuf],
     pub reach: Reach,
+    /// Its own folders are new each time, and with them its user under a root daemon.
+    pub is_passing: bool,
 }
 
 impl Confined<'_> {
@@ -98,6 +103,9 @@ impl Confined<'_> {
         if self.reach == Reach::Nobody {
             arguments.push("--alone".into());
         }
+        if self.is_passing {
+            arguments.push("--passing".into());
+        }
         let reads = self.reads.iter().map(|path| ("--read", path));
         let paths = reads.chain(self.writes.iter().map(|path| ("--write", path)));
         arguments.extend(paths.flat_map(|(flag, path)| [flag.into(), path.into()]));
@@ -115,6 +123,7 @@ struct Asked {
     reads: Vec<PathBuf>,
     writes: Vec<PathBuf>,
     reach: Reach,
+    is_passing: bool,
     program: OsString,
     rest: Vec<OsString>,
 }
@@ -124,11 +133,15 @@ impl Asked {
         let parent = arguments.next().and_then(|pid| pid.to_str()?.parse().ok()).and_then(Pid::from_raw);
         let notes = arguments.next()?.into();
         let (mut own, mut reads, mut writes) = (Vec::new(), Vec::new(), Vec::new());
-        let mut reach = Reach::Network;
+        let (mut reach, mut is_passing) = (Reach::Network, false);
         while let Some(flag) = arguments.next().filter(|flag| flag != "--") {
             let list = match flag.to_str() {
                 Some("--alone") => {
                     reach = Reach::Nobody;
+                    continue;
+                }
+                Some("--passing") => {
+                    is_passing = true;
                     continue;
                 }
                 Some("--own") => &mut own,
@@ -143,7 +156,7 @@ impl Asked {
         let files =
             std::iter::once(&program).chain(&rest).map(PathBuf::from).filter(|path| path.is_absolute());
         reads.extend(files.filter(|path| path.exists()));
-        Some(Self { parent, notes, own, reads, writes, reach, program, rest })
+        Some(Self { parent, notes, own, reads, writes, reach, is_passing, program, rest })
     }
 
     fn dies_with_parent(&self) -> bool {
@@ -161,16 +174,19 @@ pub fn main(say: impl Fn(&str)) -> ExitCode {
     if let Err(error) = Notes(&asked.notes).note_own() {
         say(&format!("the program can't be noted: what it starts may outlive a daemon that dies: {error}"));
     }
-    if let Err(error) = shut_in(&asked, &say) {
-        say(&format!("the program could not be shut in, and is not started: {error}"));
-        return ExitCode::from(1);
-    }
+    let user = match shut_in(&asked, &say) {
+        Ok(user) => user,
+        Err(error) => {
+            say(&format!("the program could not be shut in, and is not started: {error}"));
+            return ExitCode::from(1);
+        }
+    };
     // Who becomes another user forgets that it ends with its parent.
     if !asked.dies_with_parent() {
         return ExitCode::from(1);
     }
     calls::close_files();
-    if let Err(error) = calls::refuse(asked.reach) {
+    if let Err(error) = calls::refuse(asked.reach, user) {
         say(&format!(
             "this kernel can't refuse calls: what the program starts may outlive it, it reaches every program of this machine that listens at a file, and a hook reaches the network: {error}"
         ));
@@ -181,7 +197,7 @@ pub fn main(say: impl Fn(&str)) -> ExitCode {
 }
 
 /// Everything but the refused calls: its bounds, its user, its files.
-fn shut_in(asked: &Asked, say: &impl Fn(&str)) -> Result<(), Box<dyn std::error::Error>> {
+fn shut_in(asked: &Asked, say: &impl Fn(&str)) -> Result<User, Box<dyn std::error::Error>> {
     bound();
     let mut sight = Sight::of_all();
     sight.reads.extend_from_slice(&asked.reads);
@@ -226,7 +242,7 @@ fn shut_in(asked: &Asked, say: &impl Fn(&str)) -> Result<(), Box<dyn std::error:
             say("this kernel has no Landlock: the program can read and write what its user can")
         }
     }
-    Ok(())
+    Ok(if user.is_some() { User::Another } else { User::Daemons })
 }
 
 /// Says which of the files that the settings give it the user that it is by now may not have.
@@ -237,8 +253,13 @@ fn tell_closed(asked: &Asked, user: u32, say: &impl Fn(&str)) {
     for (path, how, what, rights) in reads.chain(writes) {
         if matches!(access(path, how), Err(rustix::io::Errno::ACCESS)) {
             let path = path.display();
+            let lets = if asked.is_passing {
+                format!("chmod -R o+{rights} {path}")
+            } else {
+                format!("setfacl -R -m u:{user}:{rights} {path}")
+            };
             say(&format!(
-                "the program runs as user {user}, who may not {what} {path}, which its settings give it: `setfacl -R -m u:{user}:{rights} {path}` lets it"
+                "the program runs as user {user}, who may not {what} {path}, which its settings give it: `{lets}` lets it"
             ));
         }
     }

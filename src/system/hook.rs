@@ -93,6 +93,7 @@ impl Hook<'_> {
             reads: self.reads,
             writes: &[],
             reach: self.reach,
+            is_passing: true,
         };
         // It is dropped, and ends, before its folder is removed.
         let mut group = hook.start(Stdio::null(), Stdio::piped())?;

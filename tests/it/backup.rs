@@ -226,6 +226,8 @@ fn a_group_that_does_not_fit_is_named_and_costs_no_other_its_backup() {
     assert!(told.contains("without groups/evil: there was no room for it"), "{told}");
     assert!(!restored.path().join("groups/evil").exists());
     assert_eq!(fs::read_to_string(restored.path().join("groups/main/note.txt")).unwrap(), "kept");
+    let part_kept = restored.path().join("g2-part.tar");
+    fs::copy(part, &part_kept).unwrap();
 
     root.settings(&format!("[backup]\nto = \"{}\"\nkeep = 1\n", text(&to)));
     root.change_store("INSERT INTO meta (key, value) VALUES ('backup_done', '0')");
@@ -242,6 +244,10 @@ fn a_group_that_does_not_fit_is_named_and_costs_no_other_its_backup() {
     root.g2(&["config", "set", "backup.keep", "2"]);
     wait_for("the problem to be gone", || problem().is_none().then_some(()));
     assert!(disk.backups().iter().any(|name| !name.contains("-part") && !whole.contains(name)));
+    // A folder that it has comes out of a part, too.
+    fs::remove_dir_all(root.path().join("groups/main")).unwrap();
+    root.g2(&["groups", "restore", "main", "--from", text(&part_kept)]);
+    assert_eq!(fs::read_to_string(root.path().join("groups/main/note.txt")).unwrap(), "kept");
 }
 
 #[test]

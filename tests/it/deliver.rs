@@ -156,6 +156,36 @@ async fn a_text_over_which_we_panic_is_said_in_its_turn_after_a_rest() {
 }
 
 #[tokio::test]
+async fn a_text_whose_delivery_we_fail_to_record_is_not_said_without_end_and_status_names_its_chat() {
+    let mut world = World::new().await;
+    let outside = rusqlite::Connection::open(world._dir.path().join("g2.sqlite")).unwrap();
+    outside
+        .execute_batch(
+            "CREATE TRIGGER never_sent BEFORE UPDATE OF status ON outbox WHEN new.status = 'sent' AND new.chat_jid = 'fake:a'
+             BEGIN SELECT RAISE(ABORT, 'a fault of ours'); END",
+        )
+        .unwrap();
+    world.say("fake:a", "first").await;
+    world.say("fake:b", "beside").await;
+    let delivering = tokio::spawn(deliver::run(world.post.clone(), true));
+    world.said("fake:b", 1).await;
+    let troubled = async {
+        while world.post.troubles.problems().is_empty() {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(crate::support::DEADLINE, troubled).await.unwrap();
+    outside.execute_batch("DROP TRIGGER never_sent").unwrap();
+    world.said("fake:a", 1).await;
+    // Each time counts as a try, with the rest after it.
+    let row = world.post.store.outbox(Some("fake:a"), None).await.unwrap().remove(0);
+    assert!(row.attempts > 1, "{row:?}");
+    world.post.stop.cancel();
+    delivering.await.unwrap();
+    assert_eq!(world.post.troubles.problems(), []);
+}
+
+#[tokio::test]
 async fn a_chat_whose_platform_takes_its_time_delays_no_other() {
     let mut world = World::new().await;
     let delivering = tokio::spawn(deliver::run(world.post.clone(), true));

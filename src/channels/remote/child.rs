@@ -20,7 +20,7 @@ use crate::{
     domain::platforms::accounts::Account,
     system::{
         bounds::{self, BOUNDS, Over},
-        confine::{Confined, Reach},
+        confine::{Confined, Reach, WALLS},
         group::Group,
         tree,
     },
@@ -108,6 +108,7 @@ pub(super) fn start(ground: &Ground, account: &Account, folders: &Folders) -> io
         reads: &account.reads,
         writes: &account.writes,
         reach: Reach::Network,
+        is_passing: false,
     };
     let mut group = adapter.start(Stdio::piped(), Stdio::piped())?;
     let child = &mut group.child;
@@ -168,7 +169,12 @@ async fn keep_log(mut stderr: impl AsyncRead + Unpin, channel: String, path: Pat
                 kept += 1;
                 let end = if skipping { "…" } else { "" };
                 let text = format!("{}{end}", String::from_utf8_lossy(&line));
-                tracing::info!(channel, "{text}");
+                // What the walls say comes before the program's own words.
+                if text.starts_with(WALLS) {
+                    tracing::warn!(channel, "{text}");
+                } else {
+                    tracing::info!(channel, "{text}");
+                }
                 append(&path, &text);
             } else {
                 left_out += 1;

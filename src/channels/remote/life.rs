@@ -23,7 +23,7 @@ use crate::{
         host::errors::chain,
         platforms::channels::{Connection, Lamp, Lights},
     },
-    system::clock,
+    system::{bounds::Over, clock},
 };
 
 /// How long its last words may take after its end.
@@ -36,7 +36,7 @@ const WRITE_LIGHTS: Duration = Duration::from_millis(200);
 pub(super) enum Ended {
     /// We stop.
     Stopped,
-    /// A person wants it started anew.
+    /// A person wants it started anew, or a file that it reads again was replaced.
     Wanted,
     /// A person has to do something first.
     Refused { why: String, hint: String },
@@ -111,18 +111,28 @@ pub(super) async fn live(remote: &Remote, intake: &Intake, ready: &Ready, stop: 
         let listening = talk.listen(stdout);
         let exceeded = folders.exceeded(running.group());
         tokio::pin!(listening);
-        tokio::select! {
-            ended = &mut listening => ended,
-            over = exceeded => Ended::Failed(format!("the adapter was ended: {over}")),
-            how = over(&mut running) => Ended::Failed(how),
-            () = stop.cancelled() => {
+        let leaves = tokio::select! {
+            ended = &mut listening => Err(ended),
+            over = exceeded => match over {
+                Over::Replaced(_) => {
+                    tracing::info!(channel = name, why = %over, "an adapter is started anew");
+                    Ok(Ended::Wanted)
+                }
+                _ => Err(Ended::Failed(format!("the adapter was ended: {over}"))),
+            },
+            how = over(&mut running) => Err(Ended::Failed(how)),
+            () = stop.cancelled() => Ok(Ended::Stopped),
+        };
+        match leaves {
+            Err(ended) => ended,
+            Ok(ended) => {
                 remote.wire.send_replace(None);
                 // What is under way is heard of to its end.
                 tokio::select! {
                     _ = &mut listening => {}
                     () = leave(remote, &wire, &mut running) => {}
                 }
-                Ended::Stopped
+                ended
             }
         }
     };

@@ -87,7 +87,7 @@ impl Remote {
             match ended {
                 Ended::Stopped => return,
                 Ended::Wanted => {
-                    tracing::info!(channel, "the adapter is started anew, as a person wants");
+                    tracing::info!(channel, "the adapter is started anew, without a rest");
                     failures = 0;
                 }
                 Ended::Refused { why, hint } => {

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::super::{Context, Failure, channels, client::Client, ps};
 use crate::{
     domain::runs::output::Lines,
-    loops::control::Status,
+    loops::{control::Status, lost::is_lost},
     ops::ipc::look::Queue,
     root,
     store::{Follower, LanesShown, Store},
@@ -82,10 +82,14 @@ impl<'a> Looks<'a> {
             Ok(config) => channels::rows(&config, store).await?,
             Err(_) => Vec::new(),
         };
+        let mut lanes = store.shown_lanes(None, LanesShown::Busy, Some(LANES), now)?;
+        for lane in &mut lanes {
+            lane.wait_for_folder(|group| is_lost(&context.root, store, group));
+        }
         Ok(Seen {
             status,
             runs: rows(&ps::rows(store, &sights)?),
-            lanes: rows(&store.shown_lanes(None, LanesShown::Busy, Some(LANES), now)?),
+            lanes: rows(&lanes),
             mailbox: rows(&queue.rows(&context.root, store).await?.rows),
             channels: rows(&channels),
         })

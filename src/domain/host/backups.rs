@@ -198,7 +198,7 @@ mod tests {
             (2000 * MIB, Fit::All),
             (500 * MIB, without(&["groups/evil"])),
             (60 * MIB, without(&["groups/evil", "groups/b"])),
-            (20 * MIB, without(&["groups/evil", "groups/b", "groups/a"])),
+            (17 * MIB, without(&["groups/evil", "groups/b", "groups/a"])),
             (9 * MIB, Fit::TooMuch { wanted: 10 * MIB }),
         ] {
             assert_eq!(fit(room, 10 * MIB, folders), expected, "{room}");

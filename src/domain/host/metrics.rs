@@ -38,6 +38,8 @@ words! {
         Slot = "slot",
         /// Its wiring was removed.
         Wiring = "wiring",
+        /// The folder of its group is lost.
+        Folder = "folder",
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use ipc_handlers::{Time, file::MediaKind};
+use ipc_handlers::{Folder, Time, file::MediaKind};
 use tokio::time::Instant;
 
 use super::{Dispatch, Event, LaneId, UNREAD, Unread, WaitingLane, chain};
@@ -16,8 +16,8 @@ use crate::{
         hearing::Rules,
         words::Word,
     },
-    store::{self, AllJudged, FilesWanted, Judged, Spoken, Unjudged},
-    system::{clock, failpoint},
+    store::{self, AllJudged, FilesWanted, Judged, Spoken, StoreError, Unjudged},
+    system::{clock, failpoint, panics::caught},
 };
 
 /// How many inbox rows are judged in one transaction.
@@ -25,6 +25,47 @@ const JUDGE: usize = 500;
 
 /// For how long a message waits for its files, and for what is read in them, ms.
 const HOLD_MS: i64 = 300_000;
+/// For how long a message that wakes an agent waits for files of messages before it, which it may ask about, ms.
+const CONTEXT_HOLD_MS: i64 = 30_000;
+
+/// The bots that had a turn, and when.
+type BotTurns = Vec<(String, Time)>;
+
+/// What one message hands on to those that are read with it.
+#[derive(Default)]
+struct Pass {
+    /// Lanes in which a message waits for its files, or for us: what comes after it waits, too.
+    held: BTreeSet<i64>,
+    /// Lanes that a message marks: the next one of theirs is judged with the mark.
+    stuck: BTreeSet<i64>,
+    /// The newest message of each lane that is context, and whose files are wanted.
+    files: BTreeMap<i64, i64>,
+    /// Turns of bots, by group and chat.
+    turns: BTreeMap<(Option<Folder>, String), BotTurns>,
+}
+
+/// Why messages were not judged.
+struct NotJudged {
+    /// The act that failed.
+    failed: &'static str,
+    error: String,
+    /// Not the world's.
+    is_ours: bool,
+    of_a_read: bool,
+}
+
+impl NotJudged {
+    fn because(failed: &'static str) -> impl FnOnce(StoreError) -> Self {
+        move |error| {
+            let is_ours = !error.is_worlds_fault();
+            Self { failed, error: chain(&error), is_ours, of_a_read: false }
+        }
+    }
+
+    fn unread(failed: &'static str) -> impl FnOnce(StoreError) -> Self {
+        move |error| Self { of_a_read: true, ..Self::because(failed)(error) }
+    }
+}
 
 /// What messages are judged by, beside what the store says.
 pub(super) struct Judging {
@@ -95,11 +136,12 @@ impl Dispatch {
     }
 
     /// What came in is looked at again a little later. Until then everything else goes on.
-    fn judge_later(&mut self, error: &store::StoreError, failed: &str) {
-        tracing::error!(error = %chain(error), "{failed} failed; messages are judged a little later");
+    fn judge_later(&mut self, unjudged: &NotJudged) {
+        let NotJudged { failed, error, is_ours, of_a_read } = unjudged;
+        tracing::error!(error, "{failed} failed; messages are judged a little later");
         // What the world does to all changes is told of the store.
-        if !error.is_worlds_fault() {
-            self.runs.machine.troubles.note(UNREAD, chain(error));
+        if *of_a_read || *is_ours {
+            self.runs.machine.troubles.note(UNREAD, error.clone());
         }
         self.to_judge = false;
         self.owed.add(Unread::Inbox, Instant::now());
@@ -112,17 +154,11 @@ impl Dispatch {
         self.runs.config.now().words.of(&row.text, row.standing).filter(|_| is_said)
     }
 
-    /// Does what a word asks for, and returns how its message is judged; `None`: the store failed, and it is judged later.
-    async fn obey(&mut self, row: &Unjudged, word: Word) -> Option<Judged> {
-        let group = row.group.clone()?;
+    /// Does what a word asks for, and returns how its message is judged.
+    async fn obey(&mut self, row: &Unjudged, group: Folder, word: Word) -> Result<Judged, NotJudged> {
         let spoken = Spoken { lane: row.lane, seq: row.seq, by: row.sender.clone() };
-        let done = match self.runs.store.heard_word(spoken, word, clock::now()).await {
-            Ok(done) => done,
-            Err(error) => {
-                self.judge_later(&error, "doing what a word in a chat asks for");
-                return None;
-            }
-        };
+        let done = self.runs.store.heard_word(spoken, word, clock::now()).await;
+        let done = done.map_err(NotJudged::because("doing what a word in a chat asks for"))?;
         failpoint::reach("word.done");
         if let Some(run) = done.stops {
             self.hear(Event::StopAsked { group: group.clone(), run });
@@ -133,7 +169,7 @@ impl Dispatch {
                 self.tell(Event::Waiting { group: group.clone(), waiting });
             }
         }
-        Some(Judged {
+        Ok(Judged {
             n: row.n,
             verdict: EngageVerdict::Ignore,
             rule: Rule::Word,
@@ -155,6 +191,9 @@ impl Dispatch {
     }
 
     /// Judges what came in. What can't be judged now is looked at again a little later.
+    ///
+    /// Where we fail over one message, all are judged one by one until it is judged: what comes after it in its lane waits for
+    /// it, and nothing else does.
     pub(super) async fn judge_all(&mut self) {
         loop {
             let rows = match self.runs.store.unjudged(JUDGE).await {
@@ -162,110 +201,26 @@ impl Dispatch {
                 Err(error) => return self.owe(Unread::Inbox, &error),
             };
             if rows.is_empty() {
+                self.one_by_one = false;
                 return self.has_read();
             }
             self.judging.look_at_senders(&self.runs.config.now());
             let more = rows.len() == JUDGE;
-            let (mut judged, mut is_left) = (Vec::new(), false);
-            let mut wakes = Vec::new();
-            // Lanes in which an owner has written to the agent.
-            let mut by_owner = BTreeSet::new();
-            // Messages whose files are wanted, and lanes in which a row waits for them: what comes after it waits, too.
-            let (mut wanted, mut held) = (Vec::new(), BTreeSet::new());
-            // Lanes that a row of these marks: the next row of theirs is judged with the mark.
-            let mut stuck = BTreeSet::new();
-            // Turns of bots among these rows, by group and chat.
-            let mut turns: BTreeMap<_, Vec<(String, Time)>> = BTreeMap::new();
-            for mut row in rows {
-                // A word does not wait for files of messages before it.
-                if let Some(word) = self.word_of(&row) {
-                    let Some(why) = row.origin.no_command() else {
-                        match self.obey(&row, word).await {
-                            Some(done) => judged.push(done),
-                            None => is_left = true,
-                        }
-                        continue;
-                    };
-                    if let Err(error) = self.runs.store.tell_no_command(row.n, why, clock::now()).await {
-                        self.judge_later(&error, "telling that a message is no command");
-                        is_left = true;
-                        // What comes after it waits, too.
-                        held.insert(row.lane);
-                        continue;
-                    }
+            let mut pass = Pass::default();
+            let pieces: Vec<Vec<Unjudged>> =
+                if self.one_by_one { rows.into_iter().map(|row| vec![row]).collect() } else { vec![rows] };
+            let was_whole = !std::mem::take(&mut self.one_by_one);
+            let mut is_left = false;
+            for piece in pieces {
+                let lane = piece.first().map(|row| row.lane);
+                let Err(unjudged) = self.judge(piece, &mut pass).await else { continue };
+                self.judge_later(&unjudged);
+                is_left = true;
+                self.one_by_one |= unjudged.is_ours || !was_whole;
+                if !unjudged.is_ours {
+                    return;
                 }
-                if held.contains(&row.lane) {
-                    continue;
-                }
-                if stuck.contains(&row.lane) {
-                    row.sticky = Sticky::Yes;
-                }
-                let of_bots = row.bot.then(|| (row.group.clone(), row.chat_jid.clone()));
-                let before = of_bots.as_ref().and_then(|chat| turns.get(chat)).into_iter().flatten();
-                row.turns.extend(before.map(|(sender, at)| Turn { at: *at, own: *sender == row.sender }));
-                let verdict = self.judging.judge(&row);
-                if !row.pending.is_empty() && row.group.is_some() {
-                    let waits = verdict.verdict == EngageVerdict::Wake || self.may_speak(&row);
-                    if waits || verdict.verdict == EngageVerdict::Context {
-                        wanted.push(FilesWanted { seq: row.seq, held: waits.then_some((row.n, row.lane)) });
-                    }
-                    if waits {
-                        held.insert(row.lane);
-                        continue;
-                    }
-                }
-                if let Some(chat) = of_bots
-                    && (verdict.verdict == EngageVerdict::Wake || verdict.rule == Rule::BotLoop)
-                {
-                    turns.entry(chat).or_default().push((row.sender.clone(), row.came));
-                }
-                if verdict.sticks {
-                    stuck.insert(row.lane);
-                }
-                let is_new = !wakes.contains(&row.lane);
-                if row.group.is_some() && verdict.verdict == EngageVerdict::Wake {
-                    if is_new {
-                        wakes.push(row.lane);
-                    }
-                    if row.standing == Standing::Owner {
-                        by_owner.insert(row.lane);
-                    }
-                }
-                judged.push(verdict);
-            }
-            if !wanted.is_empty() {
-                // Where no more files are wanted, the row is judged without them.
-                self.to_judge = true;
-                if let Err(error) = self.runs.store.want_files(wanted, clock::now().plus_ms(HOLD_MS)).await {
-                    return self.judge_later(&error, "asking for files");
-                }
-                failpoint::reach("message.held");
-            }
-            // Read before they are judged: a row that was judged is not looked at again.
-            let mut woken = match self.runs.store.lanes(&wakes) {
-                Ok(woken) => woken,
-                Err(error) => return self.owe(Unread::Inbox, &error),
-            };
-            // Before they are judged, too: if we die in between, the rest is over all the same.
-            for lane in &mut woken {
-                if by_owner.contains(&lane.lane)
-                    && let Err(error) = self.end_rest(lane).await
-                {
-                    return self.judge_later(&error, "ending a rest");
-                }
-            }
-            match self.runs.store.judge(judged, clock::now()).await {
-                Ok(AllJudged { again, .. }) => {
-                    failpoint::reach("message.judged");
-                    self.to_judge |= again;
-                }
-                Err(error) => {
-                    return self.judge_later(&error, "writing judgements");
-                }
-            }
-            for lane in woken {
-                let waiting = WaitingLane::from(&lane);
-                self.tell(Event::Waiting { group: lane.group, waiting });
+                pass.held.extend(lane);
             }
             if is_left {
                 return;
@@ -274,5 +229,126 @@ impl Dispatch {
                 return self.has_read();
             }
         }
+    }
+
+    /// Returns the message before a row whose files it has to wait for: the agent is handed both.
+    async fn files_before(&self, row: &Unjudged, pass: &Pass) -> Result<Option<i64>, NotJudged> {
+        if let Some(seq) = pass.files.get(&row.lane) {
+            return Ok(Some(*seq));
+        }
+        if !row.files_wanted {
+            return Ok(None);
+        }
+        let found = self.runs.store.files_of_context(row.lane, row.n).await;
+        found.map_err(NotJudged::unread("reading which files are fetched"))
+    }
+
+    /// Judges some of what came in, in one transaction.
+    async fn judge(&mut self, rows: Vec<Unjudged>, pass: &mut Pass) -> Result<(), NotJudged> {
+        let mut judged = Vec::new();
+        let mut wakes = Vec::new();
+        // Lanes in which an owner has written to the agent.
+        let mut by_owner = BTreeSet::new();
+        // Messages whose files are wanted.
+        let mut wanted = Vec::new();
+        for mut row in rows {
+            // A word does not wait for files of messages before it.
+            if let Some((word, group)) = self.word_of(&row).zip(row.group.clone()) {
+                let Some(why) = row.origin.no_command() else {
+                    judged.push(self.obey(&row, group, word).await?);
+                    continue;
+                };
+                let told = self.runs.store.tell_no_command(row.n, why, clock::now()).await;
+                told.map_err(NotJudged::because("telling that a message is no command"))?;
+            }
+            if pass.held.contains(&row.lane) {
+                continue;
+            }
+            if pass.stuck.contains(&row.lane) {
+                row.sticky = Sticky::Yes;
+            }
+            let of_bots = row.bot.then(|| (row.group.clone(), row.chat_jid.clone()));
+            let before = of_bots.as_ref().and_then(|chat| pass.turns.get(chat)).into_iter().flatten();
+            row.turns.extend(before.map(|(sender, at)| Turn { at: *at, own: *sender == row.sender }));
+            let verdict = caught(async { self.judging.judge(&row) }).await;
+            let now = clock::now();
+            let verdict = verdict.map_err(|panicked| NotJudged {
+                failed: "judging a message",
+                error: panicked.to_string(),
+                is_ours: true,
+                of_a_read: false,
+            })?;
+            if !row.pending.is_empty() && row.group.is_some() {
+                let waits = verdict.verdict == EngageVerdict::Wake || self.may_speak(&row);
+                if waits || verdict.verdict == EngageVerdict::Context {
+                    wanted.push(FilesWanted {
+                        seq: row.seq,
+                        until: now.plus_ms(HOLD_MS),
+                        held: waits.then_some((row.n, row.lane)),
+                    });
+                    pass.files.insert(row.lane, row.seq);
+                }
+                if waits {
+                    pass.held.insert(row.lane);
+                    continue;
+                }
+            }
+            if row.group.is_some()
+                && verdict.verdict == EngageVerdict::Wake
+                && let Some(seq) = self.files_before(&row, pass).await?
+            {
+                let until = now.plus_ms(CONTEXT_HOLD_MS);
+                wanted.push(FilesWanted { seq, until, held: Some((row.n, row.lane)) });
+                pass.held.insert(row.lane);
+                continue;
+            }
+            if let Some(chat) = of_bots
+                && (verdict.verdict == EngageVerdict::Wake || verdict.rule == Rule::BotLoop)
+            {
+                pass.turns.entry(chat).or_default().push((row.sender.clone(), row.came));
+            }
+            if verdict.sticks {
+                pass.stuck.insert(row.lane);
+            }
+            let is_new = !wakes.contains(&row.lane);
+            if row.group.is_some() && verdict.verdict == EngageVerdict::Wake {
+                if is_new {
+                    wakes.push(row.lane);
+                }
+                if row.standing == Standing::Owner {
+                    by_owner.insert(row.lane);
+                }
+            }
+            judged.push(verdict);
+        }
+        if !wanted.is_empty() {
+            // Where no more files are wanted, the row is judged without them.
+            self.to_judge = true;
+            let asked = self.runs.store.want_files(wanted).await;
+            asked.map_err(NotJudged::because("asking for files"))?;
+            failpoint::reach("message.held");
+        }
+        // Read before they are judged: a row that was judged is not looked at again.
+        let woken = self.runs.store.lanes(&wakes);
+        let mut woken = woken.map_err(NotJudged::unread("reading lanes"))?;
+        // Before they are judged, too: if we die in between, the rest is over all the same.
+        for lane in &mut woken {
+            if by_owner.contains(&lane.lane) {
+                self.end_rest(lane).await.map_err(NotJudged::because("ending a rest"))?;
+            }
+        }
+        let AllJudged { again, .. } = self
+            .runs
+            .store
+            .judge(judged, clock::now())
+            .await
+            .map_err(NotJudged::because("writing judgements"))?;
+        failpoint::reach("message.judged");
+        self.to_judge |= again;
+        for lane in woken {
+            let waiting = WaitingLane::from(&lane);
+            self.tell(Event::Waiting { group: lane.group, waiting });
+        }
+        Ok(())
     }
 }

@@ -30,8 +30,8 @@ const NOTE_EVERY: u64 = 1 << 20;
 /// What stands behind output that is kept in part.
 const NOT_KEPT: &[u8] = b"\n[g2] the rest is not kept\n";
 
-/// The files of one run. Its output is kept from its first byte on, without a gap, so the length of the file says how far: whoever
-/// reads the output anew passes over what stands there. Failures to write them are logged once: they are for people, nothing depends on them.
+/// The files of one run. Its output is kept from its first byte on, without a gap, so the length of the file says how far:
+/// a daemon that reads the output anew passes over what stands there. Failures to write them are logged once: they are for people, nothing depends on them.
 pub(super) struct RunLog {
     dir: PathBuf,
     output: Option<File>,

@@ -78,7 +78,7 @@ async fn asked(rows: i64) -> BTreeMap<String, i64> {
         store.activity(None, (NOW.plus_ms(-900_000), Time(i64::MAX)), Some(20)).unwrap();
         store.health(NOW).unwrap();
         store.ledger(NOW).unwrap();
-        store.figures(NOW).unwrap();
+        store.figures(NOW, |_| false).unwrap();
         store.waiters(20, NOW).unwrap();
         store.messages_waiting().unwrap();
         store.shown_lanes(None, LanesShown::Busy, None, NOW).unwrap();

@@ -206,7 +206,7 @@ pub(in crate::store) fn is_known(c: &Connection, jid: &str) -> Result<bool> {
 /// How many addresses a chat may have had before. A platform gives a chat a new one once or twice.
 const MOST_MOVES: i64 = 8;
 
-/// Whether a chat has had so many addresses that it moves no more.
+/// Whether a chat has had too many addresses to move once more.
 pub(in crate::store) fn has_moved_often(c: &Connection, jid: &str) -> Result<bool> {
     let count: i64 =
         c.prepare_cached("SELECT count(*) FROM chats WHERE alias_of = ?1")?.query_row([jid], |r| r.get(0))?;
@@ -305,7 +305,8 @@ mod tests {
         assert!(matches!(moves(MOST_MOVES, 99).await, Arrived::TooManyChats));
         assert_eq!(count().await, before);
         let stays: Option<String> = store
-            .read(|c| Ok(c.query_row("SELECT alias_of FROM chats WHERE jid = 'tg:0'", [], |r| r.get(0))?))
+            .ask(|c| Ok(c.query_row("SELECT alias_of FROM chats WHERE jid = 'tg:0'", [], |r| r.get(0))?))
+            .await
             .unwrap();
         assert_eq!(stays, Some(format!("tg:{MOST_MOVES}")));
     }

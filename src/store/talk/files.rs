@@ -35,6 +35,8 @@ pub enum FileRead {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FilesWanted {
     pub seq: i64,
+    /// When it is given up.
+    pub until: Time,
     /// The row of the inbox and the lane that wait for them, if they do.
     pub held: Option<(i64, i64)>,
 }
@@ -61,11 +63,11 @@ pub struct FileWork {
 const MOST_WANTED: i64 = 256;
 
 impl Store {
-    /// Has what is to be done with the files of messages done until then, and holds the rows of the inbox that wait for it. What
+    /// Has what is to be done with the files of messages done in time, and holds the rows of the inbox that wait for it. What
     /// is beyond a chat's bound is given up at once.
-    pub async fn want_files(&self, wanted: Vec<FilesWanted>, until: Time) -> Result<()> {
+    pub async fn want_files(&self, wanted: Vec<FilesWanted>) -> Result<()> {
         self.write(move |c| {
-            for FilesWanted { seq, held } in wanted {
+            for FilesWanted { seq, until, held } in wanted {
                 let before: i64 = c
                     .prepare_cached(
                         "SELECT count(*) FROM file_work f INDEXED BY file_work_wanted JOIN attachments a ON a.id = f.attachment
@@ -77,14 +79,32 @@ impl Store {
                     give_up(c, seq, &why)?;
                     continue;
                 }
-                c.prepare_cached("UPDATE file_work SET until = coalesce(until, ?2) WHERE seq = ?1")?
+                c.prepare_cached("UPDATE file_work SET until = min(coalesce(until, ?2), ?2) WHERE seq = ?1")?
                     .execute(params![seq, until.0])?;
                 if let Some((n, lane)) = held {
-                    c.prepare_cached("INSERT INTO file_holds (n, lane_id, seq) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING")?
-                        .execute([n, lane, seq])?;
+                    // Nobody would end the wait for files with which everything is done by now.
+                    c.prepare_cached(
+                        "INSERT INTO file_holds (n, lane_id, seq) SELECT ?1, ?2, ?3
+                         WHERE EXISTS (SELECT 1 FROM file_work WHERE seq = ?3) ON CONFLICT DO NOTHING",
+                    )?
+                    .execute([n, lane, seq])?;
                 }
             }
             Ok(())
+        })
+        .await
+    }
+
+    /// Returns the newest message of a lane that is context of what comes with the inbox row `before`, and with whose files
+    /// something is still to be done.
+    pub async fn files_of_context(&self, lane: i64, before: i64) -> Result<Option<i64>> {
+        self.ask(move |c| {
+            Ok(c.prepare_cached(
+                "SELECT max(f.seq) FROM file_work f INDEXED BY file_work_wanted
+                 CROSS JOIN inbox i INDEXED BY inbox_by_message ON i.seq = f.seq JOIN lanes l ON l.id = i.lane_id
+                 WHERE f.until IS NOT NULL AND i.lane_id = ?1 AND i.n < ?2 AND i.n > l.cursor AND i.verdict = 'context'",
+            )?
+            .query_row([lane, before], |r| r.get(0))?)
         })
         .await
     }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use ipc_handlers::Time;
+use ipc_handlers::{Folder, Time};
 use rusqlite::Connection;
 
 use super::turns::LanesShown;
@@ -33,9 +33,9 @@ pub struct Figures {
 }
 
 impl Store {
-    /// Returns what rows tell; the work is in proportion to what is open, and to the numbers of groups and tasks.
-    pub fn figures(&self, now: Time) -> Result<Figures> {
-        let waits = self.waits(now)?;
+    /// Returns what rows tell; `is_lost`: whether a group's folder is. The work is in proportion to what is open, and to the numbers of groups and tasks.
+    pub fn figures(&self, now: Time, is_lost: impl Fn(&Folder) -> bool) -> Result<Figures> {
+        let waits = self.waits(now, is_lost)?;
         self.read(|c| {
             let (oldest_text, oldest_question) = (
                 "SELECT min(created_at) FROM outbox INDEXED BY outbox_open WHERE (status = 'pending' OR status = 'sending' OR status = 'unknown')",
@@ -68,10 +68,11 @@ impl Store {
     }
 
     /// Counts the lanes in which something waits, by what for.
-    fn waits(&self, now: Time) -> Result<BTreeMap<WaitCause, i64>> {
+    fn waits(&self, now: Time, is_lost: impl Fn(&Folder) -> bool) -> Result<BTreeMap<WaitCause, i64>> {
         let mut waits: BTreeMap<WaitCause, i64> =
             WaitCause::CHOICES.iter().map(|(_, cause)| (*cause, 0)).collect();
-        for lane in self.shown_lanes(None, LanesShown::Busy, None, now)? {
+        for mut lane in self.shown_lanes(None, LanesShown::Busy, None, now)? {
+            lane.wait_for_folder(&is_lost);
             let Some(cause) = lane.wait_cause else { continue };
             *waits.entry(cause).or_default() += 1;
         }

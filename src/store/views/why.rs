@@ -10,7 +10,7 @@ use crate::domain::{
         approvals::Approval,
         engage::{EngageVerdict, Rule},
     },
-    rows::{Message, OutboxRow, rfc3339_option},
+    rows::{Message, OutboxRow, lost_folder, rfc3339_option},
     runs::{
         retry,
         wake::{FreshWhy, Woken},
@@ -138,10 +138,7 @@ impl Why {
     pub fn wait_for_folder(&mut self, is_lost: impl Fn(&str) -> bool) {
         let waiting = |wiring: &&mut WhyWiring| wiring.is_open() && !wiring.is_at_work();
         for wiring in self.wirings.iter_mut().filter(waiting).filter(|wiring| is_lost(&wiring.group)) {
-            wiring.waited_for = Some(format!(
-                "the folder groups/{}, which is lost; `g2 status` says how to go on",
-                wiring.group
-            ));
+            wiring.waited_for = Some(lost_folder(&wiring.group));
         }
         self.answer = answer(self);
     }

@@ -45,6 +45,12 @@ impl Store {
         })
     }
 
+    /// Nothing keeps a group's run from its work any more.
+    pub async fn hinders_no_more(&self, group: &Folder) -> Result<()> {
+        let group = group.clone();
+        self.write(move |c| over(c, &group)).await
+    }
+
     /// Ends the rests of a group's lanes and tasks that follow from what kept its runs from their work: it may be put right.
     /// Returns the lanes that rested. Rests for another reason last longer, and stay.
     pub async fn try_again(&self, group: &Folder, now: Time) -> Result<Vec<i64>> {

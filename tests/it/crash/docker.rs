@@ -322,7 +322,8 @@ fn containers_that_go_on_without_a_daemon_are_ended_and_the_next_start_hands_the
     assert!(told.contains("no agent of this root"), "{told}");
     let _daemon = root.serve();
     wait_for("the next run", || (runs(&root) == ["cancelled", "running"]).then_some(()));
-    wait_for("the word again", || (root.said(CHAT) == ["one", "one"]).then_some(()));
+    let told = "I was told to stop, and begin again with your last message.";
+    wait_for("the word again", || (root.said(CHAT) == ["one", told, "one"]).then_some(()));
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::reads::change;
 use crate::support::{Root, fail_points, wait_for};
 
 const CHAT: &str = "local:main";
@@ -34,6 +35,38 @@ fn status_names_a_chat_that_a_fault_of_ours_keeps_mute() {
     daemon.kill();
     let _daemon = root.serve();
     wait_for("it to be said", || (root.said(CHAT) == ["echo: hello"]).then_some(()));
+}
+
+#[test]
+fn a_message_over_which_we_fail_keeps_back_its_own_lane_alone_and_is_judged_once_we_do_not() {
+    let root = Root::new("");
+    root.g2(&["groups", "add", "other", "--chat", "local:other"]);
+    let _daemon = root.serve();
+    change(
+        &root,
+        "CREATE TRIGGER no_verdict BEFORE UPDATE OF verdict ON inbox
+           WHEN (SELECT text FROM messages WHERE seq = new.seq) = 'poison'
+         BEGIN SELECT RAISE(ABORT, 'a fault of ours'); END",
+    );
+    root.send(CHAT, "poison");
+    root.send(CHAT, "later");
+    for text in ["one", "two"] {
+        assert_eq!(root.ask("local:other", text).trim(), format!("echo: {text}"));
+    }
+    let names_it = || {
+        let status = root.json(&["status"]);
+        let names = |finding: &Value| finding["code"] == "our_fault";
+        status["findings"].as_array().unwrap().iter().any(names)
+    };
+    wait_for("status to name it", || names_it().then_some(()));
+    assert!(root.said(CHAT).is_empty());
+    change(&root, "DROP TRIGGER no_verdict");
+    // In their order, in one turn or two.
+    wait_for("the answers", || {
+        let said = root.said(CHAT).join("\n");
+        said.find("poison").zip(said.find("later")).filter(|(first, then)| first < then)
+    });
+    wait_for("status to be healthy", || (root.json(&["status"])["state"] == "healthy").then_some(()));
 }
 
 /// A root whose agent says a word and leaves.

@@ -8,7 +8,7 @@ use g2::{loops::amends, store::Store};
 use crate::support::{DEADLINE, Root, wait_for};
 
 /// Changes the schema from outside, so that some reads fail and all writes go on, or changes it back.
-fn change(root: &Root, sql: &str) {
+pub(super) fn change(root: &Root, sql: &str) {
     let store = rusqlite::Connection::open(root.data("g2.sqlite")).unwrap();
     store.busy_timeout(DEADLINE).unwrap();
     // What refers to a table goes on to name it.

@@ -189,7 +189,7 @@ async fn counts(steps: Vec<Step>) {
                     ..Inbound::default()
                 };
                 let seq = world.store.accept(inbound, now).await.unwrap().seq;
-                world.store.want_files(vec![FilesWanted { seq, held: None }], now).await.unwrap();
+                world.store.want_files(vec![FilesWanted { seq, until: now, held: None }]).await.unwrap();
                 sizes.iter().for_each(|size| model.add(chat, seq, now, *size));
             }
             Step::Go(chat, size) => {
