@@ -200,6 +200,8 @@ pub enum Problem {
     Mute { chat: String, why: String },
     /// A fault of our own keeps a group's commands from being settled.
     Unsettled { group: Folder, why: String },
+    /// A fault of our own keeps messages from being judged.
+    Unjudged { why: String },
     /// A fault of our own came over work on the store.
     StoreFault { why: String },
     /// A fault of our own keeps a run of a group from being ended.

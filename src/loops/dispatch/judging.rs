@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use ipc_handlers::{Folder, Time, file::MediaKind};
 use tokio::time::Instant;
 
-use super::{Dispatch, Event, LaneId, UNREAD, Unread, WaitingLane, chain};
+use super::{Dispatch, Event, LaneId, Trouble, UNREAD, Unread, WaitingLane, chain};
 use crate::{
     allowlists::senders::{self, Senders},
     config::Config,
@@ -138,10 +138,15 @@ impl Dispatch {
     /// What came in is looked at again a little later. Until then everything else goes on.
     fn judge_later(&mut self, unjudged: &NotJudged) {
         let NotJudged { failed, error, is_ours, of_a_read } = unjudged;
-        tracing::error!(error, "{failed} failed; messages are judged a little later");
-        // What the world does to all changes is told of the store.
-        if *of_a_read || *is_ours {
-            self.runs.machine.troubles.note(UNREAD, error.clone());
+        let troubles = &self.runs.machine.troubles;
+        let is_new = match (*is_ours, *of_a_read) {
+            (true, _) => troubles.note(Trouble::Judging, error.clone()),
+            (false, true) => troubles.note(UNREAD, error.clone()),
+            // What the world does to all changes is told of the store.
+            (false, false) => true,
+        };
+        if is_new {
+            tracing::error!(error, "{failed} failed; messages are judged a little later, until that works");
         }
         self.to_judge = false;
         self.owed.add(Unread::Inbox, Instant::now());
@@ -202,6 +207,7 @@ impl Dispatch {
             };
             if rows.is_empty() {
                 self.one_by_one = false;
+                self.runs.machine.troubles.is_over(&Trouble::Judging);
                 return self.has_read();
             }
             self.judging.look_at_senders(&self.runs.config.now());
@@ -210,7 +216,7 @@ impl Dispatch {
             let pieces: Vec<Vec<Unjudged>> =
                 if self.one_by_one { rows.into_iter().map(|row| vec![row]).collect() } else { vec![rows] };
             let was_whole = !std::mem::take(&mut self.one_by_one);
-            let mut is_left = false;
+            let (mut is_left, mut is_ours) = (false, false);
             for piece in pieces {
                 let lane = piece.first().map(|row| row.lane);
                 let Err(unjudged) = self.judge(piece, &mut pass).await else { continue };
@@ -220,7 +226,11 @@ impl Dispatch {
                 if !unjudged.is_ours {
                     return;
                 }
+                is_ours = true;
                 pass.held.extend(lane);
+            }
+            if !is_ours {
+                self.runs.machine.troubles.is_over(&Trouble::Judging);
             }
             if is_left {
                 return;

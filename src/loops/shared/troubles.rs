@@ -18,6 +18,8 @@ const LASTS: Duration = Duration::from_secs(10);
 pub enum Trouble {
     /// This can't be read from the store.
     Unread(&'static str),
+    /// A fault of our own keeps messages from being judged.
+    Judging,
     /// A fault of our own ends the work on what is said to a chat.
     Chat(String),
     /// A fault of our own ends the work on a group's commands.
@@ -62,6 +64,7 @@ impl Troubles {
                 Trouble::Unread(what) => {
                     (now.duration_since(*since) >= LASTS).then_some(Problem::Unreadable { what, why })
                 }
+                Trouble::Judging => Some(Problem::Unjudged { why }),
                 Trouble::Chat(chat) => Some(Problem::Mute { chat: chat.clone(), why }),
                 Trouble::Run(group) => Some(Problem::Unended { group: group.clone(), why }),
                 Trouble::Commands(group) | Trouble::Stranded(group) => {

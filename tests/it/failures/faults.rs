@@ -39,7 +39,10 @@ fn status_names_a_chat_that_a_fault_of_ours_keeps_mute() {
 
 #[test]
 fn a_message_over_which_we_fail_keeps_back_its_own_lane_alone_and_is_judged_once_we_do_not() {
-    let root = Root::new("");
+    // Each message has a turn of its own.
+    let root = Root::new(
+        "[limits]\nbatch_messages = 1\nretry_base_ms = 20\npoll_interval_ms = 100\nmin_free_mib = 1\n",
+    );
     root.g2(&["groups", "add", "other", "--chat", "local:other"]);
     let _daemon = root.serve();
     change(

@@ -217,7 +217,10 @@ fn what_is_forwarded_or_edited_is_no_command() {
 fn a_text_with_half_a_character_arrives_and_the_account_goes_on() {
     let half = g2_fakes::HALF;
     for town in [Town::telegram(0), Town::discord(30)] {
-        let home = Home::new(&town, "");
+        // Each message has a turn of its own, whatever came together.
+        let limits =
+            "[limits]\nbatch_messages = 1\nretry_base_ms = 20\npoll_interval_ms = 100\nmin_free_mib = 1\n";
+        let home = Home::new(&town, limits);
         {
             let _daemon = home.serve(&town);
             town.says("one");

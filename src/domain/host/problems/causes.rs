@@ -14,8 +14,8 @@ use Problem::{
     GroupSettings, Heartbeat, Held, HeldBack, Index, Inodes, MainGroups, ManyChats, ManyQuestions, MountList,
     Mute, NoImage, NoKey, NoModelKey, NoSettings, NobodyIsAsked, NotSaid, OpenFiles, OtherClaude, Pattern,
     Refused, Remains, Restart, Rests, Root, RunsFail, Script, Secrets, SenderList, Settings, StoreClosed,
-    StoreFault, StoreWaits, Stored, TaskHalted, Unended, Unowned, Unreadable, Unsandboxed, Unsettled,
-    Unusable, Unwatched, Upstream, Zone,
+    StoreFault, StoreWaits, Stored, TaskHalted, Unended, Unjudged, Unowned, Unreadable, Unsandboxed,
+    Unsettled, Unusable, Unwatched, Upstream, Zone,
 };
 
 /// A rest from here on is no pause between two attempts, ms.
@@ -96,6 +96,7 @@ impl Problem {
             | Remains { .. }
             | Mute { .. }
             | Unsettled { .. }
+            | Unjudged { .. }
             | StoreFault { .. }
             | Index { .. }
             | Channel { .. }
@@ -139,6 +140,7 @@ impl Problem {
                 | Remains { .. }
                 | Mute { .. }
                 | Unsettled { .. }
+                | Unjudged { .. }
                 | StoreFault { .. }
                 | Unended { .. }
                 | Index { .. }

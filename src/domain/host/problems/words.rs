@@ -19,8 +19,8 @@ use Problem::{
     GroupSettings, Heartbeat, Held, HeldBack, Index, Inodes, MainGroups, ManyChats, ManyQuestions, MountList,
     Mute, NoImage, NoKey, NoModelKey, NoSettings, NobodyIsAsked, NotSaid, OpenFiles, OtherClaude, Pattern,
     Refused, Remains, Restart, Rests, Root, RunsFail, Script, Secrets, SenderList, Settings, StoreClosed,
-    StoreFault, StoreWaits, Stored, TaskHalted, Unended, Unowned, Unreadable, Unsandboxed, Unsettled,
-    Unusable, Unwatched, Upstream, Zone,
+    StoreFault, StoreWaits, Stored, TaskHalted, Unended, Unjudged, Unowned, Unreadable, Unsandboxed,
+    Unsettled, Unusable, Unwatched, Upstream, Zone,
 };
 
 impl Problem {
@@ -371,6 +371,13 @@ impl Problem {
                 Fail,
                 format!("a fault of g2's own keeps texts from {chat}: {}", quote(why)),
                 "g2 tries again by itself; the log says more, and `g2 report` makes a report of the bug".into(),
+            ),
+            Unjudged { why } => (
+                "our_fault",
+                "messages that came in".into(),
+                Fail,
+                format!("a fault of g2's own keeps messages from being judged: {}", quote(why)),
+                "others go on, and g2 tries again by itself; the log says more, and `g2 report` makes a report of the bug".into(),
             ),
             Unsettled { group, why } => (
                 "our_fault",
