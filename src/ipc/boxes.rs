@@ -1,6 +1,6 @@
 //! The one door to the folders that a container can write to.
 //!
-//! Everything is done relative to a descriptor of the box that was opened first ([`open`]), so what stands at its path later
+//! Everything is done relative to a descriptor of the box that was opened first (`boxes/open.rs`), so what stands at its path later
 //! does not matter. Nothing in a box is opened for writing, followed, waited for, or read without a bound.
 
 mod claim;
