@@ -110,7 +110,7 @@ const NOT_HOT: [(&str, &[&str]); 17] = [
 /// The walks from end to end that a plan may have: a part of the statement, the beginning of the step, and why the walk is
 /// short.
 #[rustfmt::skip]
-const SHORT: [(&str, &str, &str); 41] = [
+const SHORT: [(&str, &str, &str); 42] = [
     ("", "SCAN CONSTANT ROW", "one row"),
     ("", "SCAN (subquery", "its own rows; where they come from is a step of its own"),
     ("", "SCAN sqlite_sequence", "a row a table"),
@@ -124,6 +124,7 @@ const SHORT: [(&str, &str, &str); 41] = [
     ("FROM outbox", "SCAN outbox USING INDEX outbox_open", "what is still to be said"),
     ("WITH RECURSIVE open (jid)", "SCAN open", "its own rows: the chats that have something to say, each by an index"),
     ("FROM inbox", "SCAN i USING INDEX inbox_unjudged", "what is still to be judged"),
+    ("FROM inbox", "SCAN file_work USING INDEX file_work_wanted", "one row: whether there is any"),
     ("FROM runs", "SCAN runs USING INDEX runs_one_per_group", "the runs under way"),
     ("FROM receipts", "SCAN receipts USING COVERING INDEX receipts_dead", "dead commands, for `status`"),
     ("WHERE ?1 IS NULL\n           AND EXISTS (SELECT 1 FROM wirings", "SCAN l", "the lanes, at the start and for `status`"),
