@@ -163,8 +163,8 @@ fn begin(post: &Post, free: VacantEntry<'_, String, Arc<Notify>>, workers: &mut 
     free.insert(wake);
 }
 
-/// A row that is being said: its number, and how often it was tried before.
-type InHand = (i64, u32);
+/// A row that is being said: its number, how often it was tried before, and since when it may have arrived.
+type InHand = (i64, u32, Time);
 
 /// Says everything that a chat has to say; returns the chat when there is nothing more. Work that panics begins anew after a
 /// rest. The row that was in hand then counts as one that may have arrived, so it is given up as any that fails so often.
@@ -172,7 +172,7 @@ async fn empty(post: Post, chat: String, wake: Arc<Notify>) -> String {
     let (mut in_hand, mut faults) = (None, 0_u32);
     while let Err(fault) = caught(say_all(&post, &chat, &wake, &mut in_hand, &mut faults)).await {
         faults = faults.saturating_add(1);
-        let outbox = in_hand.map(|(id, _)| id);
+        let outbox = in_hand.map(|(id, ..)| id);
         tracing::error!(
             fault = %chain(&fault),
             outbox,
@@ -205,11 +205,11 @@ async fn our_fault(post: &Post, chat: &str, error: &StoreError, faults: &mut u32
 }
 
 /// Writes down that a fault of ours came over a row: it may have arrived, or not.
-async fn not_said(post: &Post, chat: &str, (id, tries): InHand) -> Result<(), StoreError> {
+async fn not_said(post: &Post, chat: &str, (id, tries, since): InHand) -> Result<(), StoreError> {
     let sent_twice = post.channels.of(chat).map_or(SentTwice::Never, |channel| channel.traits().sent_twice);
     let unsent = Unsent::Unknown("a fault of our own came over it; the log says more".into());
     let (then, now) = (after(&unsent, tries, sent_twice, post.unknown), clock::now());
-    post.store.delivery_failed(id, &unsent.to_string(), then, Some(now), now).await
+    post.store.delivery_failed(id, &unsent.to_string(), then, Some(since), now).await
 }
 
 /// Says everything that a chat has to say. `in_hand` is the row that is being said, or was when a fault of ours came over it;
@@ -235,7 +235,8 @@ async fn say_all(post: &Post, chat: &str, wake: &Notify, in_hand: &mut Option<In
         };
         match next {
             Ok(NextDelivery::Now(delivery)) => {
-                *in_hand = Some((delivery.id, delivery.attempts));
+                let since = delivery.in_doubt_since.unwrap_or_else(clock::now);
+                *in_hand = Some((delivery.id, delivery.attempts, since));
                 failpoint::reach("deliver.sending");
                 let said = say(post, &delivery).await;
                 // While the disk takes nothing, a text is not sent again and again.

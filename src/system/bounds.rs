@@ -3,7 +3,7 @@
 #![expect(clippy::disallowed_methods, reason = "reads /proc, and weighs folders that no container can write")]
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     fs,
     os::unix::fs::MetadataExt as _,
     path::{Path, PathBuf},
@@ -190,24 +190,36 @@ fn of_group(group: Pid) -> Used {
         }
     }
     // Once all is known that is open: the others are held by memory alone.
-    used.nameless += members.iter().map(|member| mapped(member.pid, &mut seen)).sum::<u64>();
+    let mut unseen = BTreeMap::new();
+    for member in &members {
+        used.nameless += mapped(member.pid, &mut seen, &mut unseen);
+    }
+    used.nameless += unseen.values().sum::<u64>();
     used
 }
 
-/// Adds up the files without a name that a process has in its memory, and that are not `seen` yet. Of a file that can't be looked
-/// at, as by an ordinary user, counts the part that is in memory.
-fn mapped(pid: i32, seen: &mut BTreeSet<(u64, u64)>) -> u64 {
+/// Device and inode.
+type Id = (u64, u64);
+
+/// Adds up the files without a name that a process has in its memory, and that are not `seen` yet. Files that can't be looked at, as
+/// by an ordinary user, are noted in `unseen`, with the most of them that one process has mapped.
+fn mapped(pid: i32, seen: &mut BTreeSet<Id>, unseen: &mut BTreeMap<Id, u64>) -> u64 {
     let maps = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
-    let mut bytes = 0;
+    let (mut bytes, mut of_this) = (0, BTreeMap::<Id, u64>::new());
     for (range, device, inode) in maps.lines().filter_map(nameless) {
         let Ok(meta) = fs::metadata(format!("/proc/{pid}/map_files/{range}")) else {
-            let is_known = seen.contains(&(device, inode));
-            bytes += if is_known { 0 } else { length(range) };
+            if !seen.contains(&(device, inode)) {
+                *of_this.entry((device, inode)).or_default() += length(range);
+            }
             continue;
         };
         if seen.insert((meta.dev(), meta.ino())) {
             bytes += meta.blocks() * 512;
         }
+    }
+    for (file, length) in of_this {
+        let most = unseen.entry(file).or_default();
+        *most = length.max(*most);
     }
     bytes
 }
@@ -276,8 +288,12 @@ mod tests {
         assert_ne!(at, libc::MAP_FAILED);
         drop(file);
         let own = std::process::id().cast_signed();
-        let with = mapped(own, &mut BTreeSet::new());
-        let without = mapped(own, &mut BTreeSet::from([(meta.dev(), meta.ino())]));
+        let nameless = |mut seen: BTreeSet<Id>| {
+            let mut unseen = BTreeMap::new();
+            mapped(own, &mut seen, &mut unseen) + unseen.values().sum::<u64>()
+        };
+        let with = nameless(BTreeSet::new());
+        let without = nameless(BTreeSet::from([(meta.dev(), meta.ino())]));
         // SAFETY: unmaps what was mapped.
         assert_eq!(unsafe { libc::munmap(at, SIZE) }, 0);
         assert!((SIZE as u64..4_000_000).contains(&(with - without)), "{with} {without}");

@@ -265,7 +265,10 @@ impl Dispatch {
             // A word does not wait for files of messages before it.
             if let Some((word, group)) = self.word_of(&row).zip(row.group.clone()) {
                 let Some(why) = row.origin.no_command() else {
-                    judged.push(self.obey(&row, group, word).await?);
+                    // At once: it would be obeyed again where another message keeps the rest from being written.
+                    let done = vec![self.obey(&row, group, word).await?];
+                    let written = self.runs.store.judge(done, clock::now()).await;
+                    written.map_err(NotJudged::because("writing judgements"))?;
                     continue;
                 };
                 let told = self.runs.store.tell_no_command(row.n, why, clock::now()).await;
