@@ -200,44 +200,44 @@ impl Dispatch {
     /// Where we fail over one message, all are judged one by one until it is judged: what comes after it in its lane waits for
     /// it, and nothing else does.
     pub(super) async fn judge_all(&mut self) {
+        // Lanes with a message over which we fail, and the row after which it goes on beside them.
+        let (mut failed, mut after) = (BTreeSet::new(), 0);
+        let alone = self.one_by_one;
         loop {
-            let rows = match self.runs.store.unjudged(JUDGE).await {
+            let rows = match self.runs.store.unjudged_after(after, JUDGE).await {
                 Ok(rows) => rows,
                 Err(error) => return self.owe(Unread::Inbox, &error),
             };
-            if rows.is_empty() {
-                self.one_by_one = false;
-                self.runs.machine.troubles.is_over(&Trouble::Judging);
-                return self.has_read();
-            }
+            let Some(last) = rows.last().map(|row| row.n) else { break };
             self.judging.look_at_senders(&self.runs.config.now());
             let more = rows.len() == JUDGE;
-            let mut pass = Pass::default();
+            let mut pass = Pass { held: failed.clone(), ..Pass::default() };
             let pieces: Vec<Vec<Unjudged>> =
-                if self.one_by_one { rows.into_iter().map(|row| vec![row]).collect() } else { vec![rows] };
-            let was_whole = !std::mem::take(&mut self.one_by_one);
-            let (mut is_left, mut is_ours) = (false, false);
+                if alone { rows.into_iter().map(|row| vec![row]).collect() } else { vec![rows] };
             for piece in pieces {
                 let lane = piece.first().map(|row| row.lane);
                 let Err(unjudged) = self.judge(piece, &mut pass).await else { continue };
                 self.judge_later(&unjudged);
-                is_left = true;
-                self.one_by_one |= unjudged.is_ours || !was_whole;
                 if !unjudged.is_ours {
                     return;
                 }
-                is_ours = true;
                 pass.held.extend(lane);
+                failed.extend(lane);
             }
-            if !is_ours {
-                self.runs.machine.troubles.is_over(&Trouble::Judging);
+            if !more || !(alone || failed.is_empty()) {
+                break;
             }
-            if is_left {
-                return;
+            if !failed.is_empty() {
+                after = last;
             }
-            if !more {
-                return self.has_read();
-            }
+        }
+        self.one_by_one = !failed.is_empty();
+        if failed.is_empty() {
+            self.runs.machine.troubles.is_over(&Trouble::Judging);
+            self.has_read();
+        } else if self.owed.is_only(&Unread::Inbox) {
+            // Reading works.
+            self.runs.machine.troubles.is_over(&UNREAD);
         }
     }
 
@@ -333,6 +333,9 @@ impl Dispatch {
                 }
             }
             judged.push(verdict);
+        }
+        if wanted.is_empty() && judged.is_empty() {
+            return Ok(());
         }
         if !wanted.is_empty() {
             // Where no more files are wanted, the row is judged without them.

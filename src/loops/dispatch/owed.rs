@@ -46,6 +46,11 @@ impl Owed {
         self.at
     }
 
+    /// Whether this is owed, and nothing else.
+    pub(super) fn is_only(&self, unread: &Unread) -> bool {
+        self.unread.len() == 1 && self.unread.contains(unread)
+    }
+
     /// Returns all that is owed, which then no longer is.
     pub(super) fn take(&mut self) -> BTreeSet<Unread> {
         self.at = None;

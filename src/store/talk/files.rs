@@ -79,8 +79,9 @@ impl Store {
                     give_up(c, seq, &why)?;
                     continue;
                 }
-                c.prepare_cached("UPDATE file_work SET until = min(coalesce(until, ?2), ?2) WHERE seq = ?1")?
-                    .execute(params![seq, until.0])?;
+                c.prepare_cached("UPDATE file_work SET until = min(coalesce(until, ?2), ?2) WHERE seq = ?1
+                       AND (until IS NULL OR NOT EXISTS (SELECT 1 FROM file_holds h WHERE h.seq = ?1 AND h.lane_id <> ?3))")?
+                    .execute(params![seq, until.0, held.map(|(_, lane)| lane)])?;
                 if let Some((n, lane)) = held {
                     // Nobody would end the wait for files with which everything is done by now.
                     c.prepare_cached(

@@ -159,6 +159,11 @@ impl Store {
 
     /// Returns the oldest inbox rows that were not judged yet, at most `limit`.
     pub async fn unjudged(&self, limit: usize) -> Result<Vec<Unjudged>> {
+        self.unjudged_after(0, limit).await
+    }
+
+    /// The same after a row of the inbox.
+    pub async fn unjudged_after(&self, after: i64, limit: usize) -> Result<Vec<Unjudged>> {
         self.ask(move |c| {
             let mut rows = c.prepare_cached(&format!(
                 "SELECT i.n, i.lane_id, l.group_folder, coalesce(w.trigger, g.trigger) AS trigger,
@@ -169,10 +174,10 @@ impl Store {
                  FROM inbox i JOIN lanes l ON l.id = i.lane_id JOIN groups g ON g.folder = l.group_folder
                  JOIN messages m ON m.seq = i.seq JOIN chats c ON c.jid = m.chat_jid
                  LEFT JOIN wirings w ON w.group_folder = l.group_folder AND w.chat_jid = l.chat_jid
-                 WHERE i.verdict IS NULL AND NOT EXISTS (SELECT 1 FROM file_holds h INDEXED BY file_holds_by_lane WHERE h.lane_id = i.lane_id AND h.n <= i.n)
+                 WHERE i.verdict IS NULL AND i.n > ?2 AND NOT EXISTS (SELECT 1 FROM file_holds h INDEXED BY file_holds_by_lane WHERE h.lane_id = i.lane_id AND h.n <= i.n)
                  ORDER BY i.n LIMIT ?1"
             ))?;
-            Ok(rows.query_map([limit], |r| unjudged_row(c, r))?.collect::<rusqlite::Result<_>>()?)
+            Ok(rows.query_map(params![limit, after], |r| unjudged_row(c, r))?.collect::<rusqlite::Result<_>>()?)
         }).await
     }
 

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::reads::change;
-use crate::support::{Root, fail_points, wait_for};
+use crate::support::{Root, Socket, fail_points, wait_for};
 
 const CHAT: &str = "local:main";
 
@@ -63,6 +63,12 @@ fn a_message_over_which_we_fail_keeps_back_its_own_lane_alone_and_is_judged_once
     };
     wait_for("status to name it", || names_it().then_some(()));
     assert!(root.said(CHAT).is_empty());
+    // More wait there than are judged at once.
+    let mut socket = Socket::connect(&root);
+    for n in 0..600 {
+        socket.accepted(CHAT, &format!("filler {n}"), &n.to_string());
+    }
+    assert_eq!(root.ask("local:other", "three").trim(), "echo: three");
     change(&root, "DROP TRIGGER no_verdict");
     // In their order, in one turn or two.
     wait_for("the answers", || {
