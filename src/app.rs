@@ -21,27 +21,34 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    channels::{Intake, local::Local},
+    channels::local::Local,
     config::{Config, Environment, Live, Standing},
     domain::{
         host::{errors::chain, screen},
-        runs::lanes::Holding,
+        runs::lanes::{Event, Holding},
         states::SandboxName,
     },
+    engine::{Drive, Loops},
     gateway::{self, Credentials, Gateway, OutsideLimits, Upstream},
     ipc::{self, Claims, HostDirs, LeftBox, Watch},
     loops::{
         self, Allowances, Backups, Boxes, Budgets, Dispatch, Heartbeats, Held, Keeping, Machine, Mailboxes,
-        Problems, Runs, Sights, Snapshots, Troubles, amends, backups,
+        Problems, Runs, Sights, Snapshots, ToLanes, Troubles,
+        amends::Amends,
         control::{self, Desk, Leave},
-        deliver::{self, Post},
-        housekeeping,
-        ipc::searches::Searches,
-        problems, prune, reconcile,
-        schedule::{self, Watched},
-        signs, snapshots,
+        deliver::{Deliver, Post},
+        ground::Ground,
+        housekeeping::Weighing,
+        ipc::searches::{Answering, Searches},
+        problems,
+        prune::{Prune, Trim},
+        recovery::Recovery,
+        schedule::{Schedule, Watched},
+        signs::Signs,
+        snapshots,
         starts::Starts,
-        typing, usage,
+        typing::Typing,
+        usage::Usage,
     },
     store::{Asking, Bounds, Store},
     system::{clock, failpoint, media::Media},
@@ -94,6 +101,8 @@ pub struct Daemon {
     pub since: Time,
     /// How its agents are run.
     pub sandbox: SandboxName,
+    /// How its loops stand.
+    pub loops: Arc<Loops>,
     starts: Arc<Starts>,
     /// Everything ends in order.
     stop: CancellationToken,
@@ -299,13 +308,11 @@ impl Daemon {
             store: store.clone(),
             channels: Arc::clone(&channels),
             unknown: config.outbox.on_unknown,
-            troubles: Arc::clone(&troubles),
             stop: stop.clone(),
         };
         let is_post_recovered = post.recover().await?;
-        let (lanes, news) = mpsc::unbounded_channel();
+        let (lanes, news) = ToLanes::new();
         let (mailboxes, asks) = mpsc::unbounded_channel();
-        let (adoptions, adopted_later) = mpsc::unbounded_channel();
         let (of_settings, asked_of_settings) = mpsc::unbounded_channel();
         let since = clock::now();
         let token_key = crate::root::token_key(&root.join("data")).context("reading data/token.key")?;
@@ -326,6 +333,7 @@ impl Daemon {
         let held = Arc::new(Held::read(store.clone())?);
         let allowances = Arc::new(Allowances::new(Arc::clone(&config)));
         let machine = Arc::new(Machine::new(root.join("data"), Arc::clone(&config), store.clone(), troubles));
+        let drive = Drive { store: store.clone(), loops: Arc::clone(&machine.loops), stop: stop.clone() };
         let uid_base = started.sandbox.uid_base;
         let boxes = Arc::new(Boxes::new(dirs, box_owner(), root.clone(), uid_base, store.clone()));
         let (of_snapshots, of_boxes) = (Arc::clone(&config), Arc::clone(&boxes));
@@ -380,7 +388,6 @@ impl Daemon {
             store: store.clone(),
             sandbox: kind,
             machine: Arc::clone(&machine),
-            stop: stop.clone(),
             known: Mutex::default(),
             standing: Standing::default(),
         });
@@ -427,13 +434,9 @@ impl Daemon {
         let left = loops::ipc::recover(&at_mailboxes).await?;
         let mailbox_stop = CancellationToken::new();
         let mut mailbox = JoinSet::new();
-        mailbox.spawn(loops::ipc::run(
-            Arc::clone(&at_mailboxes),
-            Watch::default(),
-            asks,
-            left,
-            mailbox_stop.clone(),
-        ));
+        let of_mailbox = Drive { stop: mailbox_stop.clone(), ..drive.clone() };
+        let taking_in = loops::ipc::Mailbox::new(Arc::clone(&at_mailboxes), Watch::default(), asks, left);
+        mailbox.spawn(of_mailbox.run(taking_in));
 
         // A client that is told that we are ready finds the boxes, watched.
         let (done, opened) = oneshot::channel();
@@ -441,28 +444,33 @@ impl Daemon {
             let _ = opened.await;
         }
         loops::finish_removals(&desk.keeping).await;
-        mailbox.spawn(loops::finish_removals_later(Arc::clone(&desk.keeping), mailbox_stop.clone()));
-        let recovered = reconcile::recover(&runs, &held).await;
-        mailbox.spawn(loops::ipc::searches::run(at_mailboxes));
-        mailbox.spawn(loops::search::run(store.clone(), Arc::clone(&machine), mailbox_stop.clone()));
-        mailbox.spawn(snapshots::run(snapshots, mailbox_stop.clone()));
-        let of_rules = Arc::clone(&gateway);
-        mailbox.spawn(usage::run(store.clone(), gateway, mailbox_stop.clone()));
-        let mut tasks = JoinSet::new();
-        let (retire, due) = (CancellationToken::new(), Arc::new(Notify::new()));
+        let last = Drive { stop: mailbox_stop.clone(), ..drive.clone() };
+        mailbox.spawn(last.clone().run(loops::Removals::new(Arc::clone(&desk.keeping))));
+        // Told before any group is let go on.
         let (of_budgets, of_lanes) = (Arc::clone(&runs.gateway), runs.lanes.clone());
         let mut budgets = Budgets::new(Arc::clone(&config), store.clone(), of_budgets, of_lanes);
-        let out = budgets.begin(clock::now()).await?.into_iter().map(|group| (group, Holding::Budget));
-        let lost = lost.into_iter().map(|group| (group, Holding::Folder));
-        let waiting = recovered.waiting.groups(&held).into_iter().chain(out).chain(lost).collect();
-        let of_dispatch = (Arc::clone(&runs), Arc::clone(&due), retire.clone());
-        let dispatch =
-            Dispatch::new(of_dispatch.0, owner, of_dispatch.1, of_dispatch.2, recovered.adopted, waiting);
-        tasks.spawn(dispatch.run(news, adopted_later));
-        tasks.spawn(loops::hindrances::run(Arc::clone(&runs)));
-        tasks.spawn(reconcile::run(runs, held, recovered.waiting, adoptions));
-        tasks.spawn(budgets.run(stop.clone()));
-        tasks.spawn(schedule::run(clocks, due, stop.clone()));
+        for group in budgets.begin(clock::now()).await? {
+            runs.lanes.tell(Event::Hold { group, reason: Holding::Budget });
+        }
+        for group in lost {
+            runs.lanes.tell(Event::Hold { group, reason: Holding::Folder });
+        }
+        let mut tasks = JoinSet::new();
+        let (recovery, recovering) = Recovery::new(Arc::clone(&runs), held);
+        tasks.spawn(drive.clone().run(recovery));
+        recovering.wait(&runs).await?;
+        mailbox.spawn(drive.clone().run(Answering::new(at_mailboxes)));
+        mailbox.spawn(last.clone().run(loops::search::Search::new(store.clone(), Arc::clone(&machine))));
+        mailbox.spawn(last.clone().run(snapshots::Writing::new(snapshots)));
+        let of_rules = Arc::clone(&gateway);
+        mailbox.spawn(last.run(Usage::new(store.clone(), gateway)));
+        let (retire, due) = (CancellationToken::new(), Arc::new(Notify::new()));
+        let (of_dispatch, retired) = (Arc::clone(&runs), retire.clone());
+        tasks.spawn(drive.clone().run(Dispatch::new(of_dispatch, owner, news, Arc::clone(&due), retired)));
+        tasks.spawn(drive.clone().run(loops::hindrances::Hindrances::new(Arc::clone(&runs))));
+        tasks.spawn(drive.clone().run(Ground::new(runs)));
+        tasks.spawn(drive.clone().run(budgets));
+        tasks.spawn(drive.clone().run(Schedule::new(clocks, due)));
         let heartbeats = Heartbeats {
             root: root.clone(),
             store: store.clone(),
@@ -470,7 +478,7 @@ impl Daemon {
             machine: Arc::clone(&machine),
             config: Arc::clone(&config),
         };
-        tasks.spawn(loops::heartbeat::run(heartbeats, stop.clone()));
+        tasks.spawn(drive.clone().run(loops::heartbeat::Takes::new(heartbeats)));
         let files = loops::files::Files {
             config: Arc::clone(&config),
             work: root.join("data/hooks"),
@@ -479,53 +487,42 @@ impl Daemon {
             store: store.clone(),
             media: Arc::clone(&media),
             channels: Arc::clone(&channels),
-            stop: stop.clone(),
         };
-        tasks.spawn(loops::files::run(Arc::new(files)));
-        tasks.spawn(loops::media::run(store.clone(), Arc::clone(&media), stop.clone()));
-        tasks.spawn(deliver::run(post, is_post_recovered));
-        let (of_intake, stopping, connected) = (store.clone(), stop.clone(), Arc::clone(&channels));
-        tasks.spawn(async move {
-            connected.run(&Intake::new(of_intake), &stopping).await;
-        });
-        let settings = settings::Following {
+        tasks.spawn(drive.clone().run(loops::files::Fetching::new(files)));
+        tasks.spawn(drive.clone().run(loops::media::Sweep::new(store.clone(), Arc::clone(&media))));
+        tasks.spawn(drive.clone().run(Deliver::new(post, is_post_recovered)));
+        tasks.spawn(drive.clone().run(loops::accounts::Accounts::new(store.clone(), Arc::clone(&channels))));
+        let settings = settings::Hands {
             config: Arc::clone(&config),
             root: root.clone(),
             store: store.clone(),
             gateway: of_rules,
             lanes,
-            accounts,
+            accounts: accounts.into(),
             names,
+            asked: Mutex::default(),
+            owed: Mutex::default(),
         };
-        tasks.spawn(settings.run(asked_of_settings, stop.clone()));
-        tasks.spawn(amends::run(store.clone(), Arc::clone(&channels), stop.clone()));
-        tasks.spawn(signs::run(store.clone(), Arc::clone(&channels), stop.clone()));
-        tasks.spawn(typing::run(store.clone(), channels, stop.clone()));
-        tasks.spawn(prune::trim_feed(store.clone(), stop.clone()));
+        tasks.spawn(drive.clone().run(settings::Following::new(settings, asked_of_settings)));
+        tasks.spawn(drive.clone().run(Amends::new(store.clone(), Arc::clone(&channels))));
+        tasks.spawn(drive.clone().run(Signs::new(store.clone(), Arc::clone(&channels))));
+        tasks.spawn(drive.clone().run(Typing::new(store.clone(), channels)));
+        tasks.spawn(drive.clone().run(Trim::new(store.clone())));
         tasks.spawn(let_go_of_the_start(stop.clone()));
-        let backups = Backups {
-            root: root.clone(),
-            store: store.clone(),
-            config: Arc::clone(&config),
-            stop: stop.clone(),
-        };
-        tasks.spawn(backups::run(backups));
-        tasks.spawn(problems::run(problems));
+        let backups = Backups::new(root.clone(), store.clone(), Arc::clone(&config));
+        tasks.spawn(drive.clone().run(backups));
+        tasks.spawn(drive.clone().run(problems::Watch(problems)));
         let mut clients = JoinSet::new();
         if let Some(listen) = started.web.listen {
             let (desk, config, root) = (Arc::clone(&desk), Arc::clone(&config), root.clone());
             clients.spawn(web::run(desk, config, media, root, listen));
         }
         clients.spawn(control::run(desk, listener));
-        tasks.spawn(prune::run(store.clone(), root.clone(), Arc::clone(&config), stop.clone()));
-        tasks.spawn(housekeeping::weigh_groups(
-            store.clone(),
-            root.clone(),
-            Arc::clone(&config),
-            stop.clone(),
-        ));
+        tasks.spawn(drive.clone().run(Prune::new(store.clone(), root.clone(), Arc::clone(&config))));
+        tasks.spawn(drive.clone().run(Weighing::new(store.clone(), root.clone(), Arc::clone(&config))));
         Ok(Self {
             sandbox: kind,
+            loops: drive.loops,
             config,
             root,
             store,

@@ -7,6 +7,7 @@ pub mod backup;
 pub mod channels;
 pub mod cli;
 pub mod config;
+pub mod engine;
 pub mod gateway;
 pub mod ipc;
 pub mod loops;

@@ -4,22 +4,28 @@
 #![expect(clippy::disallowed_methods, reason = "looks whether the user's own files were changed")]
 
 use std::{
+    collections::{BTreeSet, VecDeque},
     fs,
     os::unix::fs::MetadataExt as _,
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
-use tokio::sync::{mpsc, oneshot};
+use ipc_handlers::Folder;
+use tokio::sync::{Mutex as Turn, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use super::{adapters::Accounts, asking, bounds, bounds_outside};
 use crate::{
     config::{Live, Taken},
-    domain::{host::errors::chain, runs::lanes::Event},
+    domain::{
+        host::{errors::chain, loops::LoopName},
+        runs::lanes::Event,
+    },
+    engine::{Error, Loop, Plan, Sole, Then, Why},
     gateway::Gateway,
-    loops::Reread,
+    loops::{Reread, ToLanes},
     store::{Asking, Names, Store},
 };
 
@@ -30,23 +36,43 @@ const LOOK: Duration = Duration::from_secs(1);
 /// Asks for the files to be read now; what came of it is answered.
 pub type Asks = mpsc::UnboundedSender<oneshot::Sender<Reread>>;
 
-/// Who follows.
+/// Follows the settings: at once when somebody asks, and soon when a person has changed a file.
 pub(super) struct Following {
+    hands: Arc<Hands>,
+    asks: mpsc::UnboundedReceiver<oneshot::Sender<Reread>>,
+    files: Files,
+}
+
+/// Who has others follow.
+pub(super) struct Hands {
     pub(super) config: Arc<Live>,
     pub(super) root: PathBuf,
     pub(super) store: Store,
     pub(super) gateway: Arc<Gateway>,
     /// News for the lanes.
-    pub(super) lanes: mpsc::UnboundedSender<Event>,
-    pub(super) accounts: Accounts,
+    pub(super) lanes: ToLanes,
+    pub(super) accounts: Turn<Accounts>,
     /// The channels that there are, which the accounts keep.
     pub(super) names: Names,
+    /// Those who wait for a reading.
+    pub(super) asked: Mutex<VecDeque<oneshot::Sender<Reread>>>,
+    pub(super) owed: Mutex<Owed>,
+}
+
+/// Whom the settings that hold are still to be handed over to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) enum Owed {
+    #[default]
+    Nobody,
+    /// These groups' rules could not be read.
+    Groups(BTreeSet<Folder>),
+    Everybody,
 }
 
 /// What tells a file from a changed one.
 type Stamp = Option<(u64, u64, i64, i64)>;
 
-/// Looks at the files that settings stand in.
+/// Looks at the files that settings stand in. One that can't be looked at counts as one that is not there; reading says why.
 fn stamps(root: &Path) -> [Stamp; 2] {
     ["g2.toml", ".env"].map(|name| {
         let meta = fs::metadata(root.join(name)).ok()?;
@@ -54,35 +80,90 @@ fn stamps(root: &Path) -> [Stamp; 2] {
     })
 }
 
+/// The files as they were seen last, and as they were read last. They may have changed since the start read them.
+#[derive(Default)]
+struct Files {
+    read: Option<[Stamp; 2]>,
+    seen: [Stamp; 2],
+}
+
+impl Files {
+    /// Whether they are to be read now that they are so: nobody is at them, or somebody asks.
+    fn are_due(&mut self, now: [Stamp; 2], is_asked: bool) -> bool {
+        let is_settled = now == std::mem::replace(&mut self.seen, now);
+        let due = is_asked || (is_settled && self.read != Some(now));
+        if due {
+            self.read = Some(now);
+        }
+        due
+    }
+}
+
 impl Following {
-    /// Follows until `stop`: at once when somebody asks, and soon when a person has changed a file.
-    pub(super) async fn run(
-        mut self,
-        mut asked: mpsc::UnboundedReceiver<oneshot::Sender<Reread>>,
-        stop: CancellationToken,
-    ) {
-        // They may have changed since the start read them.
-        let (mut read, mut seen) = (None, stamps(&self.root));
-        loop {
-            let waits = tokio::select! {
-                () = stop.cancelled() => return,
-                Some(waits) = asked.recv() => Some(waits),
-                () = tokio::time::sleep(LOOK) => None,
-            };
-            let now = stamps(&self.root);
-            let is_settled = now == std::mem::replace(&mut seen, now);
-            if waits.is_some() || (is_settled && read != Some(now)) {
-                read = Some(now);
-                let reread = self.read().await;
-                if let Some(waits) = waits {
-                    let _ = waits.send(reread);
-                }
-            }
+    pub(super) fn new(hands: Hands, asks: mpsc::UnboundedReceiver<oneshot::Sender<Reread>>) -> Self {
+        let files = Files { read: None, seen: stamps(&hands.root) };
+        Self { hands: Arc::new(hands), asks, files }
+    }
+}
+
+impl Loop for Following {
+    const NAME: LoopName = LoopName::Settings;
+    /// People wait for it.
+    const SETS_ASIDE: bool = false;
+    /// Somebody may wait for it.
+    const RESTS_AT_MOST: Duration = Duration::from_secs(2);
+    type Key = Sole;
+    type Job = ();
+    type Hands = Hands;
+
+    fn hands(&self) -> Arc<Hands> {
+        Arc::clone(&self.hands)
+    }
+
+    async fn asked(&mut self) {
+        match self.asks.recv().await {
+            Some(asks) => self.hands.asked().push_back(asks),
+            None => std::future::pending().await,
         }
     }
 
-    /// Reads the files, and has everybody follow.
-    async fn read(&mut self) -> Reread {
+    async fn look(&mut self, why: &Why<Sole>) -> Result<Plan<Sole, ()>, Error> {
+        // At the start they have just been read.
+        if why.all && !why.time && !why.asked {
+            return Ok(Plan::again(LOOK));
+        }
+        let is_due = self.files.are_due(stamps(&self.hands.root), why.asked);
+        let wake = if is_due { vec![(Sole, ())] } else { Vec::new() };
+        Ok(Plan { wake, again: Some(LOOK), ..Plan::default() })
+    }
+
+    /// Reads the files, once for each who asks or once, and has everybody follow.
+    async fn perform(hands: Arc<Hands>, _: Sole, (): (), _: CancellationToken) -> Result<Then, Error> {
+        loop {
+            let waits = hands.asked().pop_front();
+            let (reread, handed) = hands.read().await;
+            if let Some(waits) = waits {
+                // Who asks may have gone.
+                let _ = waits.send(reread);
+            }
+            if hands.asked().is_empty() {
+                return handed.map(|()| Then::Done);
+            }
+        }
+    }
+}
+
+impl Hands {
+    fn asked(&self) -> MutexGuard<'_, VecDeque<oneshot::Sender<Reread>>> {
+        self.asked.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn owed(&self) -> MutexGuard<'_, Owed> {
+        self.owed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Reads the files, and has everybody follow. Returns what came of both.
+    async fn read(&self) -> (Reread, Result<(), Error>) {
         let reread = self.config.take();
         match &reread {
             Err(error) => {
@@ -91,36 +172,61 @@ impl Following {
             Ok(Taken { changed, restart }) => {
                 if !changed.is_empty() {
                     tracing::info!("the settings are read again: {} hold now", changed.join(", "));
-                    self.hand_over().await;
+                    *self.owed() = Owed::Everybody;
                 }
                 if !restart.is_empty() {
                     tracing::warn!("the settings are read again: restart for {}", restart.join(", "));
                 }
             }
         }
-        self.accounts.follow(&self.config.now()).await;
-        reread
+        let handed = self.hand_over().await;
+        self.accounts.lock().await.follow(&self.config.now()).await;
+        (reread, handed)
     }
 
-    /// Hands over anew what is not read when it is needed.
-    async fn hand_over(&self) {
-        let config = self.config.now();
-        let asking = Asking { channels: self.names.clone(), ..asking(&config) };
-        self.store.renew(asking, bounds(&config));
-        self.gateway.bound_outside(bounds_outside(&config));
-        let _ = self.lanes.send(Event::Cap { most: config.limits.max_containers });
-        match self.store.groups().await {
-            Ok(groups) => {
-                for group in groups {
-                    let read = || self.store.rules_outside(&group.folder, &self.config.now().egress.allow);
-                    if let Err(error) = self.gateway.read_rules(&group.folder, read) {
-                        tracing::error!(group = %group.folder, error = %chain(&error), "reading which hosts a group may reach failed; those of before are allowed until its next run");
-                    }
-                }
+    /// Hands over anew what is not read when it is needed, to those who do not have it yet. A group whose rules can't be read may
+    /// reach the hosts of before until they can be.
+    async fn hand_over(&self) -> Result<(), Error> {
+        let owed = self.owed().clone();
+        let groups = match owed {
+            Owed::Nobody => return Ok(()),
+            Owed::Groups(groups) => groups,
+            Owed::Everybody => {
+                let config = self.config.now();
+                let asking = Asking { channels: self.names.clone(), ..asking(&config) };
+                self.store.renew(asking, bounds(&config));
+                self.gateway.bound_outside(bounds_outside(&config));
+                self.lanes.tell(Event::Cap { most: config.limits.max_containers });
+                self.store.groups().await?.into_iter().map(|group| group.folder).collect()
             }
-            Err(error) => {
-                tracing::error!(error = %chain(&error), "reading the groups failed; each may reach the hosts of before until its next run");
+        };
+        let (mut left, mut failed) = (BTreeSet::new(), Ok(()));
+        for group in groups {
+            let read = || self.store.rules_outside(&group, &self.config.now().egress.allow);
+            if let Err(error) = self.gateway.read_rules(&group, read) {
+                failed = Err(error.into());
+                left.insert(group);
             }
         }
+        *self.owed() = if left.is_empty() { Owed::Nobody } else { Owed::Groups(left) };
+        failed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_are_read_once_they_stay_as_they_are_and_whenever_somebody_asks() {
+        let at = |n| [Some((n, n, 0, 0)), None];
+        let mut files = Files { read: None, seen: at(1) };
+        assert!(files.are_due(at(1), false), "they may have changed since the start");
+        assert!(!files.are_due(at(1), false));
+        assert!(!files.are_due(at(2), false), "somebody may be at them");
+        assert!(!files.are_due(at(3), false));
+        assert!(files.are_due(at(3), false));
+        assert!(files.are_due(at(3), true) && files.are_due(at(4), true));
+        assert!(!files.are_due(at(4), false), "they were read as they are");
     }
 }

@@ -19,8 +19,12 @@ use crate::{
     system::{
         clock, failpoint,
         media::{InHand, Media, NotKept},
+        threads::blocking,
     },
 };
+
+/// Why a file is missing, where the reason is in the log.
+pub(super) const NOT_KEPT: &str = "the host could not keep it";
 
 /// What came in goes here. Clones store in the same place.
 #[derive(Clone)]
@@ -54,31 +58,34 @@ impl Intake {
 
     /// Keeps a file that came with a message of `chat`: it lies at `path` below a folder of the channel's own, and is gone there
     /// afterwards. A file that can't be kept is told of with the reason. Hold the hand until the message is taken in.
+    ///
+    /// # Errors
+    /// The store's; then the file is where it was.
     pub async fn file(
         &self,
         media: &Arc<Media>,
         chat: &str,
         (folder, path): (PathBuf, String),
         told: Attachment,
-    ) -> (Attachment, Option<InHand>) {
+    ) -> Result<(Attachment, Option<InHand>), StoreError> {
         let limits = self.store.media_limits();
-        let used = self.store.media_use(chat, clock::now()).await;
+        let used = self.store.media_use(chat, clock::now()).await?;
         let media = Arc::clone(media);
-        let kept = tokio::task::spawn_blocking(move || media.take(&folder, &path, limits.largest));
-        let problem = match (used, kept.await) {
-            (Ok(used), Ok(Ok(hand))) => match limits.fault(used, hand.size.max(BLOCK)) {
-                None => return (told.kept(hand.digest, hand.size, hand.mime), Some(hand)),
+        let kept = blocking(move || media.take(&folder, &path, limits.largest)).await;
+        let problem = match kept {
+            Ok(Ok(hand)) => match limits.fault(used, hand.size.max(BLOCK)) {
+                None => return Ok((told.kept(hand.digest, hand.size, hand.mime), Some(hand))),
                 Some(fault) => fault.to_string(),
             },
-            (Ok(_), Ok(Err(NotKept::Fault(FileFault::TooLarge { size: is, most })))) => {
+            Ok(Err(NotKept::Fault(FileFault::TooLarge { size: is, most }))) => {
                 format!("not kept: {}, the limit is {} MiB", size(is), most >> 20)
             }
-            (used, kept) => {
-                tracing::warn!(chat, ?used, ?kept, "a file that came in can't be kept");
-                "the host could not keep it".to_owned()
+            kept => {
+                tracing::warn!(chat, ?kept, "a file that came in can't be kept");
+                NOT_KEPT.to_owned()
             }
         };
-        (Attachment { digest: None, problem: Some(problem), ..told }, None)
+        Ok((Attachment { digest: None, problem: Some(problem), ..told }, None))
     }
 
     /// Takes in that a message was deleted, or that a reaction was put to it or taken back. Returns whether the event is new.

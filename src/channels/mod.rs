@@ -8,24 +8,22 @@ use std::{
     future::ready,
     path::PathBuf,
     sync::{Arc, PoisonError, RwLock},
+    time::Duration,
 };
 
-use futures_util::{StreamExt as _, future::BoxFuture, stream::FuturesUnordered};
-use tokio::sync::Notify;
+use futures_util::{FutureExt as _, future::BoxFuture};
+use tokio::sync::{Mutex, Notify};
 use tokio_util::sync::CancellationToken;
 
 use ipc_handlers::Time;
 
 use crate::{
-    domain::{
-        host::errors::chain,
-        platforms::{
-            addresses::{Platform, user_id},
-            channels::{Change, Found, Outcome, Part, Traits, Unsent},
-            chats::ChatInfo,
-        },
+    domain::platforms::{
+        addresses::{Platform, user_id},
+        channels::{Change, Found, Outcome, Part, Traits, Unsent},
+        chats::ChatInfo,
     },
-    system::panics::caught,
+    system::panics::{Panicked, caught},
 };
 
 mod intake;
@@ -44,11 +42,21 @@ pub trait Channel: Send + Sync {
     fn traits(&self) -> Traits;
 
     /// Connects, stays connected and hands over what comes in, until `stop`; says by [`Intake::connection`] how it stands. A
-    /// platform is told that something came in only after `intake` has it. Returns soon after `stop`.
-    fn run(&self, intake: Intake, stop: CancellationToken) -> BoxFuture<'_, ()> {
+    /// platform is told that something came in only after `intake` has it. Returns soon after `stop`. It may return before, and
+    /// is run again as it says. It may be dropped, and is run again then.
+    fn run(&self, intake: Intake, stop: CancellationToken) -> BoxFuture<'_, Ran> {
         drop(intake);
-        Box::pin(async move { stop.cancelled().await })
+        Box::pin(async move {
+            stop.cancelled().await;
+            Ran::Stopped
+        })
     }
+
+    /// A person wants it to be run anew: what keeps it from that is forgotten. It does not run now.
+    fn anew(&self) {}
+
+    /// It has left, and is not run again: nobody waits for its turn any more.
+    fn has_left(&self) {}
 
     /// Whether its listeners read what was said from the store: a text is said once the store says so, and nothing is sent.
     fn reads_the_store(&self) -> bool {
@@ -133,21 +141,71 @@ pub enum NotFetched {
 /// The names of all channels that this program has.
 pub const NAMES: [&str; 1] = ["local"];
 
+/// How a run of a channel ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ran {
+    /// It was told to stop.
+    Stopped,
+    /// It is to be run again at once.
+    Again,
+    /// It is to be run again after this time.
+    After(Duration),
+}
+
 /// Every channel of this daemon. Accounts come and go while it runs.
 #[derive(Default)]
 pub struct Channels {
-    all: RwLock<Vec<Kept>>,
+    all: RwLock<Vec<Arc<Kept>>>,
     came: Notify,
 }
 
 /// A channel, and how it is ended.
-#[derive(Clone)]
-struct Kept {
+pub struct Kept {
     channel: Arc<dyn Channel>,
     stop: CancellationToken,
-    /// It runs, or has run.
-    begun: bool,
-    over: CancellationToken,
+    /// A person wants it to be run anew.
+    wanted: Notify,
+    /// Held while it runs.
+    runs: Mutex<()>,
+}
+
+impl Kept {
+    fn name(&self) -> &str {
+        &self.channel.platform().channel
+    }
+
+    /// Whether it is let go, or the daemon stops.
+    #[must_use]
+    pub fn is_stopped(&self) -> bool {
+        self.stop.is_cancelled()
+    }
+
+    /// Runs it once: until it is to be run again, or is stopped.
+    ///
+    /// # Errors
+    /// [`Panicked`]; it may be run again.
+    pub async fn run(&self, intake: &Intake) -> Result<Ran, Panicked> {
+        let _runs = self.runs.lock().await;
+        if self.stop.is_cancelled() {
+            return Ok(Ran::Stopped);
+        }
+        if self.wanted.notified().now_or_never().is_some() {
+            self.channel.anew();
+        }
+        let ran = tokio::select! {
+            biased;
+            ran = caught(async { self.channel.run(intake.clone(), self.stop.clone()).await }) => ran,
+            () = self.wanted.notified() => {
+                self.channel.anew();
+                Ok(Ran::Again)
+            }
+        };
+        if self.stop.is_cancelled() {
+            self.channel.has_left();
+            return ran.map(|_| Ran::Stopped);
+        }
+        ran
+    }
 }
 
 impl Channels {
@@ -159,30 +217,58 @@ impl Channels {
         this
     }
 
-    /// Takes one more up; [`Channels::run`] runs it.
+    /// Takes one more up; the loop `channels` runs it.
     pub fn add(&self, channel: Box<dyn Channel>) {
-        let (stop, over) = (CancellationToken::new(), CancellationToken::new());
-        let kept = Kept { channel: channel.into(), stop, begun: false, over };
-        self.all.write().unwrap_or_else(PoisonError::into_inner).push(kept);
+        let (stop, wanted) = (CancellationToken::new(), Notify::new());
+        let kept = Kept { channel: channel.into(), stop, wanted, runs: Mutex::new(()) };
+        self.all.write().unwrap_or_else(PoisonError::into_inner).push(Arc::new(kept));
         self.came.notify_one();
+    }
+
+    /// Waits until one more is taken up. Safe to cancel.
+    pub async fn came(&self) {
+        self.came.notified().await;
     }
 
     /// Lets one go. Returns once it has left, if it runs.
     pub async fn remove(&self, name: &str) {
-        let gone: Vec<Kept> = {
+        let gone: Vec<Arc<Kept>> = {
             let mut all = self.all.write().unwrap_or_else(PoisonError::into_inner);
-            all.extract_if(.., |kept| kept.channel.platform().channel == name).collect()
+            all.extract_if(.., |kept| kept.name() == name).collect()
         };
         for kept in gone {
             kept.stop.cancel();
-            if kept.begun {
-                kept.over.cancelled().await;
-            }
+            let _left = kept.runs.lock().await;
+            kept.channel.has_left();
         }
     }
 
-    fn kept(&self) -> Vec<Kept> {
+    /// Has one run anew at once, whatever it does now.
+    pub fn restart(&self, name: &str) {
+        if let Some(kept) = self.find(name) {
+            kept.wanted.notify_one();
+        }
+    }
+
+    /// Tells all to stop.
+    pub fn stop(&self) {
+        self.kept().iter().for_each(|kept| kept.stop.cancel());
+    }
+
+    /// All have left, and none is run again.
+    pub fn have_left(&self) {
+        self.kept().iter().for_each(|kept| kept.channel.has_left());
+    }
+
+    fn kept(&self) -> Vec<Arc<Kept>> {
         self.all.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Returns the one of this name.
+    #[must_use]
+    pub fn find(&self, name: &str) -> Option<Arc<Kept>> {
+        let all = self.all.read().unwrap_or_else(PoisonError::into_inner);
+        all.iter().find(|kept| kept.name() == name).map(Arc::clone)
     }
 
     /// Returns the channel that a chat is one of.
@@ -195,47 +281,13 @@ impl Channels {
     /// Returns the names of all.
     #[must_use]
     pub fn names(&self) -> Vec<String> {
-        self.kept().iter().map(|kept| kept.channel.platform().channel.clone().into_owned()).collect()
+        self.kept().iter().map(|kept| kept.name().to_owned()).collect()
     }
 
     /// Returns the names of those that always recognise our ids.
     #[must_use]
     pub fn that_know_our_ids(&self) -> Vec<String> {
-        let all = self.kept().into_iter().map(|kept| kept.channel);
-        let known = all.filter(|channel| channel.traits().knows_our_ids());
-        known.map(|channel| channel.platform().channel.clone().into_owned()).collect()
-    }
-
-    /// Runs all of them until `stop`. One that ends by itself is only missed: texts for it wait.
-    pub async fn run(&self, intake: &Intake, stop: &CancellationToken) {
-        let mut running = FuturesUnordered::new();
-        loop {
-            for kept in self.all.write().unwrap_or_else(PoisonError::into_inner).iter_mut() {
-                if !std::mem::replace(&mut kept.begun, true) {
-                    running.push(run_one(kept.clone(), intake.clone()));
-                }
-            }
-            tokio::select! {
-                () = stop.cancelled() => break,
-                () = self.came.notified() => {}
-                Some(()) = running.next() => {}
-            }
-        }
-        self.kept().iter().for_each(|kept| kept.stop.cancel());
-        while running.next().await.is_some() {}
-    }
-}
-
-async fn run_one(kept: Kept, intake: Intake) {
-    // It is over however this ends.
-    let _over = kept.over.clone().drop_guard();
-    let ended = caught(kept.channel.run(intake, kept.stop.clone())).await;
-    let why = ended.map_or_else(|fault| chain(&fault), |()| "it ended by itself".to_owned());
-    if !kept.stop.is_cancelled() {
-        tracing::error!(
-            channel = %kept.channel.platform().channel,
-            why,
-            "our own fault: a channel ended; nothing is heard or said there until a restart"
-        );
+        let known = self.kept().into_iter().filter(|kept| kept.channel.traits().knows_our_ids());
+        known.map(|kept| kept.name().to_owned()).collect()
     }
 }

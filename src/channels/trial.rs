@@ -125,6 +125,7 @@ impl Trial {
 
     async fn write(&mut self, bytes: &[u8]) {
         if let Some(stdin) = &mut self.stdin {
+            // An adapter that reads nothing does not answer, which is a verdict.
             let _ = timeout(ANSWER, stdin.write_all(bytes)).await;
         }
     }
@@ -254,6 +255,7 @@ pub async fn greet(ready: &Ready, within: Duration) -> Result<Hello, NotLetIn> {
         match trial.hear(end.saturating_duration_since(tokio::time::Instant::now())).await {
             Ok(Up::Hello(hello)) => {
                 trial.say(&Down::Stop {}).await;
+                // It is killed afterwards.
                 let _ = trial.end(LEAVE).await;
                 return Ok(*hello);
             }
@@ -330,6 +332,7 @@ pub async fn run(
             }
         }
     };
+    // What came in that time is judged.
     let _ = timeout(ANSWER, waited).await;
     let open = u64::try_from(trial.told.len()).unwrap_or(u64::MAX);
     rule("events: at most 64 wait for `took`", open <= MOST_OPEN, &format!("{open} came"));

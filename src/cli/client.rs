@@ -17,7 +17,7 @@ use super::{Context, Failure};
 use crate::{
     app::{self, Tried, socket_path},
     channels::local::{Ask, Fault, Incoming, Told},
-    domain::host::audit::Origin,
+    domain::host::{audit::Origin, loops::LoopState},
     loops::{
         Sight,
         control::{Request, Response, Status},
@@ -136,6 +136,16 @@ impl Client {
     pub(super) async fn runs(&mut self) -> anyhow::Result<Vec<Sight>> {
         match timeout(ANSWER, self.call(&Request::Runs)).await {
             Ok(Ok(Response::Runs { rows })) => Ok(rows),
+            Ok(Ok(_)) => bail!("the daemon gave an unexpected answer; is it the same version?"),
+            Ok(Err(error)) => Err(error),
+            Err(_) => bail!(silent(ANSWER)),
+        }
+    }
+
+    /// Asks how each loop stands.
+    pub(super) async fn loops(&mut self) -> anyhow::Result<Vec<LoopState>> {
+        match timeout(ANSWER, self.call(&Request::Loops)).await {
+            Ok(Ok(Response::Loops { rows })) => Ok(rows),
             Ok(Ok(_)) => bail!("the daemon gave an unexpected answer; is it the same version?"),
             Ok(Err(error)) => Err(error),
             Err(_) => bail!(silent(ANSWER)),

@@ -11,7 +11,10 @@ const GROUPS: [(&str, &[&str]); 7] = [
     ("Agents and chats", &["groups", "wirings", "engage", "chats", "channels", "egress"]),
     ("People", &["users", "members", "approvals", "dropped"]),
     ("Work", &["tasks", "schedule", "messages", "outbox", "lanes", "runs", "sessions", "ipc"]),
-    ("Service", &["serve", "stop", "service", "web", "metrics", "prune", "backup", "restore", "restored"]),
+    (
+        "Service",
+        &["serve", "stop", "service", "web", "metrics", "prune", "backup", "restore", "restored", "loops"],
+    ),
     ("Set up", &["setup", "init", "config", "image", "completions", "man", "ops"]),
 ];
 

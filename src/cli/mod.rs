@@ -46,6 +46,7 @@ mod image;
 mod ipc;
 mod lanes;
 mod log;
+mod loops;
 mod manual;
 mod members;
 mod messages;
@@ -218,6 +219,9 @@ enum Command {
     /// Lanes (the turns of conversations): list what waits, end rests
     #[command(subcommand)]
     Lanes(lanes::Lanes),
+    /// Loops of the daemon: list, release what was set aside
+    #[command(subcommand)]
+    Loops(loops::Loops),
     /// Preview of a schedule: when it fires next
     #[command(subcommand)]
     Schedule(schedule::Schedule),
@@ -533,6 +537,7 @@ async fn run(context: &Context, command: Command) -> CliResult {
         Command::Outbox(outbox) => outbox.run(context).await,
         Command::Tasks(tasks) => tasks.run(context).await,
         Command::Lanes(lanes) => lanes.run(context).await,
+        Command::Loops(loops) => loops.run(context).await,
         Command::Sessions(sessions) => sessions.run(context).await,
         Command::Schedule(schedule) => schedule.run(context).await,
         Command::Runs(runs) => runs.run(context).await,

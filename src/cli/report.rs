@@ -18,7 +18,10 @@ use super::{Arguments, CliResult, Context, Failure, client::Client, confirm::Yes
 use crate::{
     config::Config,
     domain::{
-        host::report::{Kind, Mask, change, error_kind, log_line, tells_details},
+        host::{
+            loops::LoopState,
+            report::{Kind, Mask, change, error_kind, log_line, tells_details},
+        },
         runs::run_settings::Provider,
     },
     ops::Op,
@@ -27,7 +30,7 @@ use crate::{
 };
 
 pub(super) const EXPLAINED: &str = "\
-In it: versions, the machine in figures, results of the checks of `g2 doctor`, numbers of rows,
+In it: versions, the machine in figures, results of the checks of `g2 doctor`, numbers of rows, states of the daemon's loops,
 names of settings that differ from their defaults, outcomes of the newest 100 runs, and of the
 newest changes and log lines the time and kind. Names of groups, chats and channels are replaced by
 marks such as group#1a2b3c4d.
@@ -231,10 +234,24 @@ async fn daemon(context: &Context) -> Value {
             "groups": status.groups, "running": status.running, "waiting": status.waiting,
             "outbox_pending": status.outbox_pending, "dead": status.dead, "held": status.held.as_ref().map(Vec::len),
             "has_obstacle": status.obstacle.is_some(),
+            "loops": status.loops.as_deref().map(loops),
             "problems": status.findings.iter().map(|finding| &finding.code).collect::<Vec<_>>(),
         }),
         Err(_) => json!({ "state": "down" }),
     }
+}
+
+/// How the loops stand, without the names of keys and the words of errors.
+fn loops(states: &[LoopState]) -> Value {
+    let told = states.iter().map(|state| {
+        let keys = state.keys.iter().map(|key| json!({ "failures": key.failures, "aside": key.aside }));
+        json!({
+            "loop": state.name, "state": state.condition(), "looked": state.looked.map(|at| at.to_string()),
+            "stuck_secs": state.stuck_secs, "at_work": state.at_work, "waiting": state.waiting, "resting": state.resting,
+            "failures": state.failures, "keys": keys.collect::<Vec<_>>(),
+        })
+    });
+    told.collect()
 }
 
 fn runs(store: &Store, mask: &Mask) -> Result<Value, Failure> {

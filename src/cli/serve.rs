@@ -1,6 +1,6 @@
 //! `g2 serve`, the service in the foreground, and `g2 init`.
 
-use std::time::Duration;
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use clap::Args;
 use sd_notify::NotifyState;
@@ -14,8 +14,9 @@ use crate::{
     app::{self, Asks, Daemon, History},
     config::Taken,
     domain::host::errors::chain,
+    engine::Loops,
     loops::control::Leave,
-    store::{Store, is_disk_full, is_locked},
+    store::{Store, StoreError, is_disk_full, is_locked},
     system::clock,
 };
 
@@ -34,7 +35,7 @@ pub(super) async fn serve(context: &Context) -> CliResult {
     answers(context).await?;
     tracing::info!(root = %context.root.display(), pid = std::process::id(), "ready");
     tell_manager(NotifyState::Ready);
-    let watchdog = tokio::spawn(watch_over(daemon.store.clone()));
+    let watchdog = tokio::spawn(watch_over(daemon.store.clone(), Arc::clone(&daemon.loops)));
     signals.lead_to(&daemon);
     let mut asked = daemon.leave_asked();
     let log = context.log.follow(daemon.config.follow());
@@ -205,14 +206,16 @@ fn tell_manager(state: NotifyState<'_>) {
     }
 }
 
-/// Tells the service manager's watchdog that we live, as long as changes are stored: a daemon that can't store any is better
-/// started again. While another program holds the store's lock, or its disk is full, that would help nobody.
-async fn watch_over(store: Store) {
+/// Tells the service manager's watchdog that we live, as long as changes are stored and the loops come round without which nothing goes
+/// on. A daemon that can't store any change, or of which such a loop stands still, is better started again. While another program holds
+/// the store's lock, or its disk is full, that would help nobody.
+async fn watch_over(store: Store, loops: Arc<Loops>) {
     let Some(every) = sd_notify::watchdog_enabled() else { return };
     // A disk that is slow for as long as one of these is not missed.
     let mut tick = tokio::time::interval((every / 3).max(Duration::from_millis(10)));
     tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     let is_held_up = || store.held_up().is_some_and(|held_up| held_up.by.outlives_us());
+    let mut told = BTreeSet::new();
     loop {
         tick.tick().await;
         let mut beat = std::pin::pin!(store.beat(clock::now()));
@@ -223,8 +226,40 @@ async fn watch_over(store: Store) {
                 _ = tick.tick() => if is_held_up() { tell_manager(NotifyState::Watchdog) },
             }
         };
-        if stored.map_or_else(|error| is_locked(&error) || is_disk_full(&error), |()| true) {
+        let stuck = loops.vital_stuck();
+        if is_fed(&stored, stuck.is_empty()) {
             tell_manager(NotifyState::Watchdog);
+            continue;
+        }
+        for (name, since) in stuck {
+            if told.insert(name) {
+                tracing::error!(%name, secs = since.as_secs(), "our own fault: a loop has not come round, so the watchdog is not fed");
+            }
+        }
+    }
+}
+
+/// Whether the watchdog is fed. What keeps the store from being written and outlives us holds up loops, too.
+fn is_fed(stored: &Result<(), StoreError>, loops_come_round: bool) -> bool {
+    match stored {
+        Ok(()) => loops_come_round,
+        Err(error) => is_locked(error) || is_disk_full(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::Fault;
+
+    #[test]
+    fn the_watchdog_is_fed_unless_another_daemon_would_do_better() {
+        let failed = |code| Err(StoreError::Commit(Fault::of(code)));
+        let (busy, io, full) = (5, 10, 13);
+        assert!(is_fed(&Ok(()), true) && !is_fed(&Ok(()), false));
+        for comes_round in [true, false] {
+            assert!(is_fed(&failed(busy), comes_round) && is_fed(&failed(full), comes_round));
+            assert!(!is_fed(&failed(io), comes_round));
         }
     }
 }

@@ -19,6 +19,7 @@ use crate::{
     config::Config,
     domain::{
         host::{
+            loops::LoopState,
             problems::{Finding, Problem, sort_out},
             prune::DAY_MS,
         },
@@ -41,7 +42,7 @@ use page::{Facts, page};
 pub(super) const FIELDS: &str = "\
 Exit codes: 0 healthy, 1 degraded, 3 not running or not answering.
 
-A number that can't be read is null, and one of the problems says so.
+What can't be read is null, and one of the problems says so.
 
 Work that waits (fields marked * are null while the daemon is down too):
   waiting *            lanes (a group, a chat and a thread) in which a message waits for the
@@ -72,6 +73,9 @@ Results:
   failed_24h           runs that failed within the last 24 hours
   given_up_24h         messages that were given up within the last 24 hours
 
+The daemon's loops:
+  loops *              how each stands, as `g2 loops list` has it
+
 Problems that need you:
   problems             one sentence each; `g2 doctor` and the log have the same list
   findings             the same problems for programs: code, about, severity, text, fix
@@ -98,12 +102,12 @@ struct Waits {
     failed_24h: Option<i64>,
     given_up_24h: Option<i64>,
     /// Who waits for a turn, longest first.
-    waits: Vec<Waiter>,
+    waits: Option<Vec<Waiter>>,
     /// The groups that take most on the disk, as they were weighed last.
-    disk: Vec<Weighed>,
-    channels: Vec<channels::Row>,
+    disk: Option<Vec<Weighed>>,
+    channels: Option<Vec<channels::Row>>,
     /// What a newer program has changed within a day, a line each.
-    upgraded: Vec<String>,
+    upgraded: Option<Vec<String>>,
 }
 
 /// A group, and what it took on the disk.
@@ -160,14 +164,11 @@ impl Waits {
                 .map(|at| now.ms_since(at).max(0)),
             failed_24h: health.as_ref().map(|health| health.failed_24h),
             given_up_24h: health.as_ref().map(|health| health.given_up_24h),
-            waits: known(&mut unread, "who waits", store.waiters(MOST_WAITERS, now)).unwrap_or_default(),
-            disk: known(&mut unread, "what groups take on the disk", largest(&store)).unwrap_or_default(),
-            channels: known(&mut unread, "the channels", channels_of(context, &store).await)
-                .unwrap_or_default(),
+            waits: known(&mut unread, "who waits", store.waiters(MOST_WAITERS, now)),
+            disk: known(&mut unread, "what groups take on the disk", largest(&store)),
+            channels: known(&mut unread, "the channels", channels_of(context, &store).await).flatten(),
             upgraded: known(&mut unread, "the last upgrade", store.upgrade())
-                .flatten()
-                .map(|upgrade| told(&upgrade, now))
-                .unwrap_or_default(),
+                .map(|upgrade| upgrade.map(|upgrade| told(&upgrade, now)).unwrap_or_default()),
         };
         (waits, unread)
     }
@@ -191,11 +192,11 @@ fn largest(store: &Store) -> Result<Vec<Weighed>, StoreError> {
         .collect())
 }
 
-/// Returns how every channel stands; none where the settings can't be read, which is told elsewhere.
-async fn channels_of(context: &Context, store: &Store) -> Result<Vec<channels::Row>, StoreError> {
+/// Returns how every channel stands; `None` where the settings can't be read, which is told elsewhere.
+async fn channels_of(context: &Context, store: &Store) -> Result<Option<Vec<channels::Row>>, StoreError> {
     match context.config() {
-        Ok(config) => channels::rows(&config, store).await,
-        Err(_) => Ok(Vec::new()),
+        Ok(config) => channels::rows(&config, store).await.map(Some),
+        Err(_) => Ok(None),
     }
 }
 
@@ -246,7 +247,8 @@ async fn run(context: &Context) -> CliResult {
                 shown.status.problems.push(why.to_string());
                 shown.status.state = Health::Degraded;
             }
-            print(context, &shown, &shown.waits, &shown.status.findings)?;
+            let loops = shown.status.loops.as_deref().unwrap_or_default();
+            print(context, &shown, &shown.waits, &shown.status.findings, loops)?;
             return if shown.status.state == Health::Healthy { Ok(()) } else { Err(Failure::Quiet(1)) };
         }
         Err(NoDaemon::Down) => ("not running", None),
@@ -271,11 +273,11 @@ async fn run(context: &Context) -> CliResult {
         status: serde_json::json!({
             "state": state, "instance": null, "pid": null, "version": env!("CARGO_PKG_VERSION"), "program": env!("CARGO_PKG_VERSION"), "since": null,
             "groups": null, "running": null, "waiting": null, "outbox_pending": null, "dead": null,
-            "stale_recoveries_24h": null, "approvals_pending": null, "page": null, "held": held, "problems": problems, "findings": findings,
+            "stale_recoveries_24h": null, "approvals_pending": null, "page": null, "held": held, "loops": null, "problems": problems, "findings": findings,
         }),
         waits,
     };
-    print(context, &status, &status.waits, &findings)?;
+    print(context, &status, &status.waits, &findings, &[])?;
     Err(Failure::Quiet(3))
 }
 
@@ -306,6 +308,7 @@ fn print<T: Serialize>(
     status: &T,
     Waits { channels, disk, .. }: &Waits,
     findings: &[Finding],
+    loops: &[LoopState],
 ) -> CliResult {
     if context.json {
         return show::object(context, status);
@@ -314,10 +317,12 @@ fn print<T: Serialize>(
     let data = context.root.join("data");
     let facts = Facts {
         status: &serde_json::to_value(status).unwrap_or_default(),
-        channels,
+        channels: channels.as_deref().unwrap_or_default(),
         findings,
+        loops,
         largest: &disk
             .iter()
+            .flatten()
             .map(|Weighed { group, disk, .. }| format!("{group}: {}", disk.line()))
             .collect::<Vec<_>>(),
         root: &context.root.display().to_string(),

@@ -7,21 +7,25 @@
 //! | the row, the platform not asked, or nobody knows | changes it; the same change twice is one |
 //! | no row | has nothing to do |
 
-use std::{collections::BTreeSet, convert::Infallible, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
 
-use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
     channels::{Channel, Channels},
     domain::{
         heard::approvals::wording,
-        host::{errors::chain, feed::EventKind},
+        host::{errors::chain, feed::EventKind, loops::LoopName},
         platforms::channels::{Change, NotSent, Unsent, parts},
         states::DeliveryStatus,
     },
+    engine::{self, Error, Loop, Plan, Why},
     store::{Store, StoreError},
-    system::{failpoint, panics::caught},
+    system::failpoint,
 };
 
 /// How many cards are looked after at a time.
@@ -33,55 +37,81 @@ const REST: Duration = Duration::from_secs(2);
 /// A change that fails so often is given up.
 const TRIES: u32 = 8;
 
-/// Runs until the daemon stops. The next daemon does the rest.
-pub async fn run(store: Store, channels: Arc<Channels>, stop: CancellationToken) {
-    tokio::select! {
-        () = stop.cancelled() => {}
-        never = follow(&store, &channels) => match never {},
+/// Changes the cards of closed questions. The next daemon does what is left at a stop.
+pub struct Amends(Arc<Cards>);
+
+/// What the loop works with.
+pub struct Cards {
+    store: Store,
+    channels: Arc<Channels>,
+    /// How often the change of each card has failed.
+    tries: Mutex<BTreeMap<i64, u32>>,
+}
+
+impl Amends {
+    #[must_use]
+    pub fn new(store: Store, channels: Arc<Channels>) -> Self {
+        Self(Arc::new(Cards { store, channels, tries: Mutex::default() }))
     }
 }
 
-async fn follow(store: &Store, channels: &Arc<Channels>) -> Infallible {
-    let mut feed = store.follow_kinds(&[EventKind::Question]).await;
-    let (mut known, mut at_work) = (BTreeSet::new(), JoinSet::new());
-    let mut is_unread = false;
-    loop {
-        match store.amends(MOST).await {
-            Ok(cards) => {
-                is_unread = false;
-                for outbox in cards.into_iter().filter(|outbox| known.insert(*outbox)) {
-                    at_work.spawn(look_after_one(store.clone(), Arc::clone(channels), outbox));
+impl Loop for Amends {
+    const NAME: LoopName = LoopName::Amends;
+    const FOLLOWS: &'static [EventKind] = &[EventKind::Question];
+    const AT_ONCE: usize = MOST;
+    const FINISHES_WITHIN: Duration = Duration::ZERO;
+    /// The number of the card's row in the outbox.
+    type Key = i64;
+    type Job = ();
+    type Hands = Cards;
+
+    fn hands(&self) -> Arc<Cards> {
+        Arc::clone(&self.0)
+    }
+
+    async fn look(&mut self, _: &Why<i64>) -> Result<Plan<i64, ()>, Error> {
+        let cards = self.0.store.amends(MOST).await?;
+        // There may be more than are looked after at a time.
+        let again = (cards.len() == MOST).then_some(REST);
+        Ok(Plan { begin: cards.into_iter().map(|outbox| (outbox, ())).collect(), again, ..Plan::default() })
+    }
+
+    /// Changes a card, however long its platform is away.
+    async fn perform(
+        cards: Arc<Cards>,
+        outbox: i64,
+        (): (),
+        _: CancellationToken,
+    ) -> Result<engine::Then, Error> {
+        match change(&cards.store, &cards.channels, outbox).await? {
+            Then::Done => {}
+            Then::Later(rest) => return Ok(engine::Then::After(rest)),
+            Then::Again => {
+                let tries = cards.count(outbox);
+                if tries < TRIES {
+                    return Ok(engine::Then::After(REST * 2_u32.pow(tries - 1)));
                 }
-            }
-            // Said once, however long the world is in the way.
-            Err(error) => {
-                if !std::mem::replace(&mut is_unread, true) {
-                    tracing::error!(error = %chain(&error), "reading closed questions failed, so their cards stay as they are; it is tried again");
-                }
+                tracing::warn!(
+                    outbox,
+                    tries,
+                    "the card of a closed question can't be changed, and stays as it is"
+                );
             }
         }
-        tokio::select! {
-            _ = feed.next() => {}
-            Some(done) = at_work.join_next() => drop(done.map(|outbox| known.remove(&outbox))),
-            () = tokio::time::sleep(REST), if is_unread => {}
-        }
+        cards.store.drop_amend(outbox).await?;
+        cards.tries.lock().unwrap_or_else(PoisonError::into_inner).remove(&outbox);
+        Ok(engine::Then::Done)
     }
 }
 
-/// Looks after a card, and returns it. If something is in the way it is looked for again; a card over which we panic is given up.
-async fn look_after_one(store: Store, channels: Arc<Channels>, outbox: i64) -> i64 {
-    let failed = match caught(look_after(&store, &channels, outbox)).await {
-        Ok(done) => done,
-        Err(fault) => {
-            tracing::error!(outbox, fault = %chain(&fault), "our own fault: the card of a closed question stays as it is");
-            store.drop_amend(outbox).await
-        }
-    };
-    if let Err(error) = failed {
-        tracing::warn!(outbox, error = %chain(&error), "the card of a closed question can't be looked after now; it is tried again");
-        tokio::time::sleep(REST).await;
+impl Cards {
+    /// Counts a change that failed, and returns how many have.
+    fn count(&self, outbox: i64) -> u32 {
+        let mut tries = self.tries.lock().unwrap_or_else(PoisonError::into_inner);
+        let of = tries.entry(outbox).or_default();
+        *of += 1;
+        *of
     }
-    outbox
 }
 
 /// How it goes on with a card.
@@ -91,25 +121,6 @@ enum Then {
     Later(Duration),
     /// It is tried again.
     Again,
-}
-
-/// Changes a card, however long its platform is away.
-async fn look_after(store: &Store, channels: &Channels, outbox: i64) -> Result<(), StoreError> {
-    let mut tries = 0;
-    while tries < TRIES && store.amend(outbox).await?.is_some() {
-        match change(store, channels, outbox).await? {
-            Then::Done => break,
-            Then::Later(rest) => tokio::time::sleep(rest).await,
-            Then::Again => {
-                tokio::time::sleep(REST * 2_u32.pow(tries)).await;
-                tries += 1;
-            }
-        }
-    }
-    if store.amend(outbox).await?.is_some() {
-        store.drop_amend(outbox).await?;
-    }
-    Ok(())
 }
 
 async fn change(store: &Store, channels: &Channels, outbox: i64) -> Result<Then, StoreError> {

@@ -5,23 +5,30 @@
 //! |---|---|
 //! | a backup has begun | makes one; the folder that is left of the first is removed by it |
 //! | it has its name, `backup_done` is not written | makes one more |
+//!
+//! While the daemon lives and what became of a backup can't be written down, none is made.
 
-use std::{path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    path::PathBuf,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
 
-use anyhow::{Context as _, anyhow};
 use ipc_handlers::Time;
-use tokio::sync::oneshot;
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
     backup::{Shelved, Wanted, has_room, put_on_shelf},
-    config::{Backup, Live},
+    config::{Backup, Config, Live},
     domain::host::{
         backups::{AGAIN_MS, Due, Past, due},
         errors::chain,
+        loops::LoopName,
     },
-    store::{Result, Store},
-    system::{clock, failpoint, process},
+    engine::{Error, Loop, Plan, Sole, Then, Why, until_stop},
+    store::{Store, StoreError},
+    system::{clock, failpoint, threads::at_leisure},
 };
 
 /// How soon a change of the clock is seen.
@@ -35,92 +42,180 @@ pub(super) const FAILED: &str = "backup_failed";
 /// Folders of groups that the last one lacks, for want of room: an instant in ms at which there was none, then a line for each folder.
 const LACKS: &str = "backup_lacks";
 
-/// What is backed up.
+/// Makes the daily backup.
 pub struct Backups {
-    pub root: PathBuf,
-    pub store: Store,
-    pub config: Arc<Live>,
-    pub stop: CancellationToken,
+    work: Arc<Work>,
+    /// Tells of changed settings.
+    changes: watch::Receiver<Arc<Config>>,
 }
 
-/// Makes backups until the daemon stops.
-pub async fn run(backups: Backups) {
-    let mut changed = backups.config.follow();
-    loop {
-        let rest = match backups.step().await {
-            Ok(rest) => rest.min(LOOK_AGAIN),
-            Err(error) => {
-                tracing::error!(error = %chain(&error), "reading when the last backup was made failed; it is tried again");
-                LOOK_AGAIN
-            }
-        };
-        tokio::select! {
-            () = backups.stop.cancelled() => return,
-            _ = changed.changed() => {}
-            () = tokio::time::sleep(rest) => {}
-        }
-    }
+/// What is backed up.
+pub struct Work {
+    root: PathBuf,
+    store: Store,
+    config: Arc<Live>,
+    /// What came of the last backup, until it is written down.
+    unwritten: Mutex<Option<Outcome>>,
+}
+
+/// What came of a backup that was begun at an instant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Outcome {
+    Made { at: Time, without: Vec<String> },
+    Failed { at: Time, why: String },
 }
 
 impl Backups {
-    /// Makes a backup if one is due; returns how long nothing is to be done.
-    async fn step(&self) -> Result<Duration> {
-        let settings = self.config.now().backup.clone();
-        let Some(to) = &settings.to else { return Ok(LOOK_AGAIN) };
-        let now = clock::now();
-        let past = past(&self.store)?;
-        if past.done.is_none() {
-            self.store.set_meta(DONE, &now.0.to_string()).await?;
-        }
-        match due(settings.at, &self.config.now().zones.of(None).zone, past, now) {
-            Due::NotBefore(at) => {
-                if self.could_be_whole(self.root.join(to), &settings, now).await? {
-                    self.make(self.root.join(to), &settings, now).await?;
-                }
-                Ok(Duration::from_millis(at.ms_since(now).max(0).unsigned_abs()))
-            }
-            Due::Now => {
-                self.make(self.root.join(to), &settings, now).await?;
-                Ok(Duration::ZERO)
-            }
+    #[must_use]
+    pub fn new(root: PathBuf, store: Store, config: Arc<Live>) -> Self {
+        let changes = config.follow();
+        Self { work: Arc::new(Work { root, store, config, unwritten: Mutex::default() }), changes }
+    }
+}
+
+impl Loop for Backups {
+    const NAME: LoopName = LoopName::Backups;
+    type Key = Sole;
+    type Job = ();
+    type Hands = Work;
+
+    fn hands(&self) -> Arc<Work> {
+        Arc::clone(&self.work)
+    }
+
+    async fn asked(&mut self) {
+        // Who changes them lives as long as we do.
+        if self.changes.changed().await.is_err() {
+            std::future::pending().await
         }
     }
 
+    /// Says when something may be to be done. Work looks itself whether it is, as a backup may take longer than until then.
+    async fn look(&mut self, _: &Why<Sole>) -> Result<Plan<Sole, ()>, Error> {
+        let again = match self.work.due(clock::now())? {
+            Some(Due::NotBefore(at)) => {
+                Duration::from_millis(at.ms_since(clock::now()).max(0).unsigned_abs()).min(LOOK_AGAIN)
+            }
+            Some(Due::Now) | None => LOOK_AGAIN,
+        };
+        Ok(Plan { begin: vec![(Sole, ())], again: Some(again), ..Plan::default() })
+    }
+
+    async fn perform(work: Arc<Work>, _: Sole, (): (), stop: CancellationToken) -> Result<Then, Error> {
+        work.step(&stop).await?;
+        Ok(Then::Done)
+    }
+}
+
+impl Work {
+    fn unwritten(&self) -> MutexGuard<'_, Option<Outcome>> {
+        self.unwritten.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether a backup is due; `None`: the settings ask for none.
+    fn due(&self, now: Time) -> Result<Option<Due>, StoreError> {
+        let config = self.config.now();
+        if config.backup.to.is_none() {
+            return Ok(None);
+        }
+        Ok(Some(due(config.backup.at, &config.zones.of(None).zone, past(&self.store)?, now)))
+    }
+
+    /// Makes a backup if one is due.
+    async fn step(&self, stop: &CancellationToken) -> Result<(), Error> {
+        // Before it is written down that one was made, none is due.
+        self.write_down().await?;
+        let settings = self.config.now().backup.clone();
+        let Some(to) = &settings.to else { return Ok(()) };
+        let (now, to) = (clock::now(), self.root.join(to));
+        if past(&self.store)?.done.is_none() {
+            self.store.set_meta(DONE, &now.0.to_string()).await?;
+        }
+        let makes = match self.due(now)? {
+            Some(Due::Now) => true,
+            Some(Due::NotBefore(_)) => self.could_be_whole(to.clone(), &settings, now, stop).await?,
+            None => false,
+        };
+        if makes {
+            self.make(to, &settings, now, stop).await?;
+        }
+        Ok(())
+    }
+
     /// Whether the last one lacks something that there is room for by now. It is looked for each hour.
-    async fn could_be_whole(&self, to: PathBuf, settings: &Backup, now: Time) -> Result<bool> {
+    async fn could_be_whole(
+        &self,
+        to: PathBuf,
+        settings: &Backup,
+        now: Time,
+        stop: &CancellationToken,
+    ) -> Result<bool, Error> {
         let Some((looked, parts)) = lacks(&self.store)? else { return Ok(false) };
         if now.ms_since(looked) < AGAIN_MS && now >= looked {
             return Ok(false);
         }
         self.store.set_meta(LACKS, &format!("{}\n{}", now.0, parts.join("\n"))).await?;
-        let work = move |wanted: Wanted<'_>| has_room(wanted, &to);
-        Ok(self.work(settings, now, work).await.is_some_and(|has_room| has_room.unwrap_or(false)))
+        let has_room = self.work(settings, now, move |wanted| has_room(wanted, &to), stop).await;
+        Ok(match has_room {
+            None => false,
+            Some(Ok(has_room)) => has_room,
+            Some(Err(error)) => {
+                tracing::warn!(error = %chain(error.as_ref()), "whether there is room for a whole backup can't be told; it is looked again in an hour");
+                false
+            }
+        })
     }
 
     /// Makes a backup, and writes down what became of it.
-    async fn make(&self, to: PathBuf, settings: &Backup, now: Time) -> Result<()> {
+    async fn make(
+        &self,
+        to: PathBuf,
+        settings: &Backup,
+        now: Time,
+        stop: &CancellationToken,
+    ) -> Result<(), Error> {
         let keep = settings.keep;
-        let made = self.work(settings, now, move |wanted| put_on_shelf(wanted, &to, keep)).await;
-        match made {
+        let made = self.work(settings, now, move |wanted| put_on_shelf(wanted, &to, keep), stop).await;
+        let outcome = match made {
             // What it leaves is removed by the next one.
-            None => {}
+            None => return Ok(()),
             Some(Ok(Shelved { saved, removed })) => {
                 tracing::info!(file = %saved.file.display(), bytes = saved.bytes, removed = removed.len(), "a backup is made");
-                failpoint::reach("backup.unnoted");
-                let lacks = match saved.without.join("\n") {
-                    none if none.is_empty() => none,
-                    parts => format!("{}\n{parts}", now.0),
-                };
-                self.store.set_meta(LACKS, &lacks).await?;
-                self.store.set_meta(DONE, &now.0.to_string()).await?;
-                self.store.set_meta(FAILED, "").await?;
+                Outcome::Made { at: now, without: saved.without }
             }
             Some(Err(error)) => {
                 let why = chain(error.as_ref());
                 tracing::error!(error = %why, "the daily backup failed; it is tried again in an hour");
-                self.store.set_meta(FAILED, &format!("{} {why}", now.0)).await?;
+                Outcome::Failed { at: now, why }
+            }
+        };
+        let is_made = matches!(outcome, Outcome::Made { .. });
+        *self.unwritten() = Some(outcome);
+        if is_made {
+            failpoint::reach("backup.unnoted");
+        }
+        self.write_down().await
+    }
+
+    /// Writes down what became of the last backup, if that is not done yet.
+    async fn write_down(&self) -> Result<(), Error> {
+        let outcome = self.unwritten().clone();
+        match outcome {
+            None => return Ok(()),
+            Some(Outcome::Made { at, without }) => {
+                let lacks = match without.join("\n") {
+                    none if none.is_empty() => none,
+                    parts => format!("{}\n{parts}", at.0),
+                };
+                self.store.set_meta(LACKS, &lacks).await?;
+                self.store.set_meta(DONE, &at.0.to_string()).await?;
+                self.store.set_meta(FAILED, "").await?;
+            }
+            Some(Outcome::Failed { at, why }) => {
+                self.store.set_meta(FAILED, &format!("{} {why}", at.0)).await?;
             }
         }
+        *self.unwritten() = None;
         Ok(())
     }
 
@@ -130,25 +225,17 @@ impl Backups {
         settings: &Backup,
         now: Time,
         work: impl FnOnce(Wanted<'_>) -> anyhow::Result<T> + Send + 'static,
+        stop: &CancellationToken,
     ) -> Option<anyhow::Result<T>> {
-        let (done, made) = oneshot::channel();
         let (root, with_secrets) = (self.root.clone(), settings.with_secrets);
         let min_free = self.config.now().limits.min_free_bytes;
-        let work = move || {
-            process::give_way();
-            let _ = done.send(work(Wanted { root: &root, with_secrets, min_free, now }));
-        };
-        if let Err(error) = std::thread::Builder::new().name("backup".into()).spawn(work) {
-            return Some(Err(error).context("starting a thread failed"));
-        }
-        tokio::select! {
-            () = self.stop.cancelled() => None,
-            made = made => Some(made.unwrap_or_else(|_| Err(anyhow!("a fault of our own, see the log")))),
-        }
+        let work = move || work(Wanted { root: &root, with_secrets, min_free, now });
+        let made = until_stop(stop, at_leisure("backup", work)).await?;
+        Some(made.unwrap_or_else(|error| Err(error.into())))
     }
 }
 
-fn past(store: &Store) -> Result<Past> {
+fn past(store: &Store) -> Result<Past, StoreError> {
     let time = |text: &str| text.split(' ').next().and_then(|ms| ms.parse().ok()).map(Time);
     Ok(Past {
         done: store.meta(DONE)?.as_deref().and_then(time),
@@ -157,15 +244,63 @@ fn past(store: &Store) -> Result<Past> {
 }
 
 /// Why the last daily backup failed; `None`: it did not.
-pub(super) fn failure(store: &Store) -> Result<Option<String>> {
+pub(super) fn failure(store: &Store) -> Result<Option<String>, StoreError> {
     let failed = store.meta(FAILED)?;
     Ok(failed.and_then(|text| text.split_once(' ').map(|(_, why)| why.to_owned())))
 }
 
 /// Folders of groups that the last daily backup lacks, and when there was no room for them; `None`: it has all.
-pub(super) fn lacks(store: &Store) -> Result<Option<(Time, Vec<String>)>> {
+pub(super) fn lacks(store: &Store) -> Result<Option<(Time, Vec<String>)>, StoreError> {
     let lacks = store.meta(LACKS)?.unwrap_or_default();
     let mut lines = lacks.split('\n');
     let at = lines.next().and_then(|ms| ms.parse().ok()).map(Time);
     Ok(at.map(|at| (at, lines.map(str::to_owned).collect())))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::config::Environment;
+
+    fn files(at: &Path) -> usize {
+        rustix::fs::Dir::new(
+            rustix::fs::open(at, rustix::fs::OFlags::RDONLY, rustix::fs::Mode::empty()).unwrap(),
+        )
+        .unwrap()
+        .filter_map(Result::ok)
+        .filter(|entry| entry.file_type() == rustix::fs::FileType::RegularFile)
+        .count()
+    }
+
+    #[tokio::test]
+    async fn a_backup_that_cant_be_written_down_is_not_made_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path();
+        rustix::fs::mkdir(root.join("data"), rustix::fs::Mode::from_raw_mode(0o700)).unwrap();
+        let store = Store::open(&root.join("data/g2.sqlite")).unwrap();
+        let mut config = crate::config::Config::defaults(&Environment::default()).unwrap();
+        config.backup.to = Some("shelf".into());
+        config.limits.min_free_bytes = 0;
+        let settings = config.backup.clone();
+        let live = Arc::new(Live::new(root.to_owned(), Environment::default(), config));
+        let backups = Backups::new(root.to_owned(), store.clone(), live);
+        let (work, stop) = (&backups.work, CancellationToken::new());
+        // The last one was made long ago.
+        store.set_meta(DONE, "0").await.unwrap();
+        assert_eq!(work.due(clock::now()).unwrap(), Some(Due::Now));
+
+        store.breaks("meta").await.unwrap();
+        let now = clock::now();
+        work.make(root.join("shelf"), &settings, now, &stop).await.unwrap_err();
+        assert!(matches!(&*work.unwritten(), Some(Outcome::Made { .. })), "{:?}", work.unwritten());
+        work.step(&stop).await.unwrap_err();
+        assert_eq!(files(&root.join("shelf")), 1);
+        store.is_mended("meta").await.unwrap();
+        work.step(&stop).await.unwrap();
+        assert_eq!((files(&root.join("shelf")), &*work.unwritten()), (1, &None));
+        assert_eq!(store.meta(DONE).unwrap(), Some(now.0.to_string()));
+        assert!(matches!(work.due(clock::now()).unwrap(), Some(Due::NotBefore(_))));
+    }
 }

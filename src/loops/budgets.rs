@@ -12,13 +12,14 @@ use std::{
 
 use ipc_handlers::{Folder, Time};
 use jiff::tz::TimeZone;
-use tokio::sync::mpsc;
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+use super::ToLanes;
 use crate::{
     config::{Config, Live},
     domain::{
-        host::{errors::chain, feed::EventKind},
+        host::{errors::chain, feed::EventKind, loops::LoopName},
         rows::Group,
         runs::{
             budget::{Budget, Day, Prices, Stand, Used, for_a_chat, for_the_owner, next_look, short, stand},
@@ -26,8 +27,9 @@ use crate::{
         },
         states::BudgetState,
     },
+    engine::{Either, Error, Loop, Plan, Read, Sole, Then, Why, either},
     gateway::{Filled, Gateway},
-    store::{BudgetNews, BudgetRow, Result, Store},
+    store::{BudgetNews, BudgetRow, Result, Store, StoreError},
     system::{clock, failpoint},
 };
 
@@ -38,8 +40,6 @@ const KINDS: [EventKind; 5] =
 const LONGEST_SLEEP_MS: i64 = 60_000;
 /// How long what happens is gathered before it is looked at.
 const GATHER: Duration = Duration::from_millis(100);
-/// How long after the store could not be read or written it is tried again, ms.
-const AGAIN_MS: i64 = 1000;
 
 /// The budgets of all groups, as they stand.
 pub struct Budgets {
@@ -49,9 +49,16 @@ pub struct Budgets {
     store: Store,
     gateway: Arc<Gateway>,
     /// News for the lanes.
-    lanes: mpsc::UnboundedSender<Event>,
+    lanes: ToLanes,
     prices: Arc<Prices>,
     known: BTreeMap<Folder, Known>,
+    /// Groups that could not be looked at: it is tried again after a rest.
+    owed: BTreeSet<Folder>,
+    /// Tells of changed settings, and whether it told of any since a look at all groups.
+    changes: watch::Receiver<Arc<Config>>,
+    has_changed: bool,
+    /// Groups that have spent what the gateway was given for them, until they are looked at.
+    spent: BTreeSet<Folder>,
 }
 
 /// A group's budget, as it was looked at last.
@@ -64,15 +71,12 @@ struct Known {
 impl Budgets {
     /// Nothing is known of any group yet.
     #[must_use]
-    pub fn new(
-        live: Arc<Live>,
-        store: Store,
-        gateway: Arc<Gateway>,
-        lanes: mpsc::UnboundedSender<Event>,
-    ) -> Self {
+    pub fn new(live: Arc<Live>, store: Store, gateway: Arc<Gateway>, lanes: ToLanes) -> Self {
         let config = live.now();
         let prices = Arc::new(config.budget.prices.clone());
-        Self { live, config, store, gateway, lanes, prices, known: BTreeMap::new() }
+        let (known, owed, spent) = (BTreeMap::new(), BTreeSet::new(), BTreeSet::new());
+        let (changes, has_changed) = (live.follow(), false);
+        Self { live, config, store, gateway, lanes, prices, known, owed, changes, has_changed, spent }
     }
 
     /// Looks at every group before anything is launched, and returns those that have used their budget up.
@@ -87,87 +91,57 @@ impl Budgets {
             .map(|noted| (noted.group.clone(), Known { noted, again: Time(i64::MIN) }))
             .collect();
         for group in self.store.groups().await? {
-            self.look_and_log(&group, now).await;
+            if let Err(error) = self.look_at(&group, now).await {
+                tracing::error!(group = %group.folder, error = %chain(&error), "looking at a group's budget failed; it is tried again");
+            }
         }
         let is_out = |known: &&Known| known.noted.state == BudgetState::Out;
         let out: Vec<_> = self.known.values().filter(is_out).map(|known| known.noted.group.clone()).collect();
         // The last daemon may have died before it told a run to leave.
         for group in &out {
-            let _ = self.lanes.send(Event::CloseAsked { group: group.clone() });
+            self.lanes.tell(Event::CloseAsked { group: group.clone() });
         }
         Ok(out)
     }
 
-    /// Runs until the daemon stops.
-    pub async fn run(mut self, stop: CancellationToken) {
-        let mut feed = self.store.follow_kinds(&KINDS).await;
-        let mut changed = self.live.follow();
-        // What happened before it was followed.
-        let mut all = true;
-        let mut some = BTreeSet::new();
-        loop {
-            let is_done = self.look_at(std::mem::take(&mut all), std::mem::take(&mut some)).await;
-            all = !is_done;
-            let now = clock::now();
-            let next = self.known.values().map(|known| known.again.ms_since(now)).min();
-            let sleep =
-                next.unwrap_or(LONGEST_SLEEP_MS).clamp(0, if all { AGAIN_MS } else { LONGEST_SLEEP_MS });
-            let sleep = sleep.unsigned_abs();
-            tokio::select! {
-                () = stop.cancelled() => return,
-                _ = changed.changed() => all = true,
-                groups = self.gateway.spent() => some.extend(groups),
-                news = feed.next() => {
-                    all |= news.missed;
-                    some.extend(news.events.iter().filter_map(|event| event.group.clone()));
-                }
-                () = tokio::time::sleep(Duration::from_millis(sleep)) => {}
+    /// Looks at groups one after the other, whatever becomes of the others. Returns the last failure.
+    async fn look_at_each(&mut self, groups: impl Iterator<Item = &Group>, now: Time) -> Option<StoreError> {
+        let mut failed = None;
+        for group in groups {
+            if let Err(error) = self.look_at(group, now).await {
+                failed = Some(error);
             }
-            tokio::select! {
-                () = stop.cancelled() => return,
-                () = tokio::time::sleep(GATHER) => {}
-            }
+        }
+        failed
+    }
+
+    /// Looks at one group. Of one that can't be looked at that is owed.
+    async fn look_at(&mut self, group: &Group, now: Time) -> Result<()> {
+        let looked = self.look_now(group, now).await;
+        match &looked {
+            Ok(()) => drop(self.owed.remove(&group.folder)),
+            Err(_) => drop(self.owed.insert(group.folder.clone())),
+        }
+        looked
+    }
+
+    /// Whether a group is to be looked at although nothing tells of it.
+    fn is_due(&self, group: &Folder, now: Time, again: bool) -> bool {
+        match self.owed.contains(group) {
+            true => again,
+            false => self.known.get(group).is_some_and(|known| known.again <= now),
         }
     }
 
-    /// Looks at all groups, or at some and those that may stand otherwise by now. Returns whether it could be done.
-    async fn look_at(&mut self, all: bool, mut some: BTreeSet<Folder>) -> bool {
-        let now = clock::now();
-        if all {
-            self.config = self.live.now();
-            self.prices = Arc::new(self.config.budget.prices.clone());
-        }
-        let groups = match self.store.groups().await {
-            Ok(groups) => groups,
-            Err(error) => {
-                tracing::error!(error = %chain(&error), "reading the groups failed; their budgets are looked at again in a second");
-                return false;
-            }
-        };
-        self.known.retain(|folder, _| groups.iter().any(|group| group.folder == *folder));
-        some.extend(
-            self.known.values().filter(|known| known.again <= now).map(|known| known.noted.group.clone()),
-        );
-        let mut is_done = true;
-        for group in groups.iter().filter(|group| all || some.contains(&group.folder)) {
-            is_done &= self.look_and_log(group, now).await;
-        }
-        is_done
-    }
-
-    /// Looks at one group. Returns false if it is to be looked at with all others again: nothing is known of it yet.
-    async fn look_and_log(&mut self, group: &Group, now: Time) -> bool {
-        let Err(error) = self.look(group, now).await else { return true };
-        tracing::error!(group = %group.folder, error = %chain(&error), "looking at a group's budget failed; it is tried again in a second");
-        match self.known.get_mut(&group.folder) {
-            Some(known) => known.again = now.plus_ms(AGAIN_MS),
-            None => return false,
-        }
-        true
+    /// Returns how long nothing is due.
+    fn rests(&self, now: Time) -> Duration {
+        let known = self.known.iter().filter(|(group, _)| !self.owed.contains(*group));
+        let next = known.map(|(_, known)| known.again.ms_since(now)).min().unwrap_or(LONGEST_SLEEP_MS);
+        Duration::from_millis(next.clamp(0, LONGEST_SLEEP_MS).unsigned_abs()).max(GATHER)
     }
 
     /// Looks at one group, and does what follows.
-    async fn look(&mut self, group: &Group, now: Time) -> Result<()> {
+    async fn look_now(&mut self, group: &Group, now: Time) -> Result<()> {
         let (folder, budget) = (&group.folder, self.config.budget.of(group));
         if !budget.is_bounded() && !self.known.contains_key(folder) {
             return Ok(());
@@ -175,6 +149,7 @@ impl Budgets {
         let zone = self.config.zones.of(None).zone;
         let day = Day::of(now, &zone);
         let stored = self.store.used_of_day(folder, day, &self.prices, now)?;
+        let runs = self.store.active_run_of(folder)?.is_some();
         let filled = Filled { budget, day, used: stored, prices: Arc::clone(&self.prices) };
         let used = self.gateway.fill(folder, budget.is_bounded().then_some(filled)).at_least(stored);
         let stands = stand(&budget, &used);
@@ -190,23 +165,89 @@ impl Budgets {
         match (was_out, stands.is_out()) {
             (false, true) => {
                 tracing::warn!(group = %folder, what = row.what.as_ref().map(|(_, what)| what), "a group's budget of the day is used up; its work waits");
-                let _ = self.lanes.send(Event::Hold { group: folder.clone(), reason: Holding::Budget });
+                self.lanes.tell(Event::Hold { group: folder.clone(), reason: Holding::Budget });
                 // What it has in hand it may finish, if it needs no more.
-                let _ = self.lanes.send(Event::CloseAsked { group: folder.clone() });
+                self.lanes.tell(Event::CloseAsked { group: folder.clone() });
             }
             (true, false) => {
                 tracing::info!(group = %folder, "a group has a budget again");
-                let _ = self.lanes.send(Event::Release { group: folder.clone(), reason: Holding::Budget });
+                self.lanes.tell(Event::Release { group: folder.clone(), reason: Holding::Budget });
             }
             (true, true) | (false, false) => {}
         }
-        let ran_out =
-            if self.store.active_run_of(folder)?.is_some() { next_look(&budget, &used, now) } else { None };
+        let ran_out = if runs { next_look(&budget, &used, now) } else { None };
         let again = ran_out.map_or(day.end, |at| at.min(day.end));
         // A task may become due, which nobody tells.
         let again = if stands.is_out() { again.min(now.plus_ms(LONGEST_SLEEP_MS)) } else { again };
         self.known.insert(folder.clone(), Known { noted: row, again });
         Ok(())
+    }
+}
+
+impl Loop for Budgets {
+    const NAME: LoopName = LoopName::Budgets;
+    const LOOKS_AGAIN_WITHIN: Duration = Duration::from_secs(4);
+    const FOLLOWS: &'static [EventKind] = &KINDS;
+    const NOT_SOONER: Duration = GATHER;
+    type Key = Sole;
+    type Job = ();
+    type Hands = ();
+
+    fn hands(&self) -> Arc<()> {
+        Arc::default()
+    }
+
+    async fn asked(&mut self) {
+        let (changes, has_changed) = (&mut self.changes, &mut self.has_changed);
+        let changes = async {
+            // Where nobody can change them any more, they stay as they are.
+            if *has_changed || changes.changed().await.is_err() {
+                std::future::pending::<()>().await;
+            }
+            *has_changed = true;
+        };
+        match either(changes, self.gateway.spent()).await {
+            Either::First(()) => {}
+            Either::Second(groups) => self.spent.extend(groups),
+        }
+    }
+
+    /// Looks at all groups, or at those that something tells of and those that may stand otherwise by now.
+    async fn look(&mut self, why: &Why<Sole>) -> std::result::Result<Plan<Sole, ()>, Error> {
+        let now = clock::now();
+        let all = why.all || self.has_changed;
+        let groups = self.store.groups().await?;
+        if all {
+            self.config = self.live.now();
+            self.prices = Arc::new(self.config.budget.prices.clone());
+        }
+        let is_there = |folder: &Folder| groups.iter().any(|group| group.folder == *folder);
+        self.known.retain(|folder, _| is_there(folder));
+        self.owed.retain(|folder| is_there(folder));
+        let mut some = self.spent.clone();
+        some.extend(why.events.iter().filter_map(|event| event.group.clone()));
+        some.extend(
+            groups
+                .iter()
+                .map(|group| &group.folder)
+                .filter(|folder| self.is_due(folder, now, why.again))
+                .cloned(),
+        );
+        let chosen = groups.iter().filter(|group| all || some.contains(&group.folder));
+        let read = match self.look_at_each(chosen, now).await {
+            Some(error) => Read::Failed(error.into()),
+            None if self.owed.is_empty() => Read::All,
+            None => Read::NotTried,
+        };
+        // What could not be looked at is owed by now.
+        self.spent.clear();
+        self.has_changed = false;
+        let again = Some(self.rests(clock::now()));
+        Ok(Plan { again, read, ..Plan::default() })
+    }
+
+    async fn perform(_: Arc<()>, _: Sole, (): (), _: CancellationToken) -> std::result::Result<Then, Error> {
+        Ok(Then::Done)
     }
 }
 
@@ -216,5 +257,57 @@ fn news(row: &BudgetRow, budget: &Budget, used: &Used, stands: Stand, zone: &Tim
         row: row.clone(),
         warning: for_the_owner(&row.group, budget, used, stands),
         notice: stands.is_out().then(|| for_a_chat(row.day.end, zone)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        config::Environment,
+        gateway::{Credentials, Limits, Upstream},
+        store::NewGroup,
+    };
+
+    #[tokio::test]
+    async fn a_budget_that_cant_be_read_is_read_after_a_rest() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::open(&dir.path().join("g2.sqlite")).unwrap();
+        let folder = Folder::parse("team").unwrap();
+        let group =
+            NewGroup { folder: folder.clone(), name: "Team".into(), is_main: false, trigger: "@G2".into() };
+        store.add_group(group, Vec::new(), Time(0)).await.unwrap();
+        let mut config = Config::defaults(&Environment::default()).unwrap();
+        config.budget.all.requests = Some(1);
+        let live = Arc::new(Live::new(dir.path().to_owned(), Environment::default(), config));
+        let credentials = Credentials::new(dir.path().join(".env"), None);
+        let upstream = Upstream::parse("http://127.0.0.1:9").unwrap();
+        let gateway = Arc::new(Gateway::new(upstream, credentials, Limits::default()));
+        let (lanes, mut told) = ToLanes::new();
+        let mut budgets = Budgets::new(live, store.clone(), gateway, lanes);
+        let why = |all, time, again| Why { all, time, again, ..Why::default() };
+
+        store.breaks("usage").await.unwrap();
+        assert_eq!(budgets.begin(clock::now()).await.unwrap(), [], "the other groups go on");
+        let plan = budgets.look(&why(true, false, false)).await.unwrap();
+        assert!(matches!(plan.read, Read::Failed(_)), "{plan:?}");
+        assert!(
+            plan.again.is_some_and(|after| after >= Duration::from_secs(1)),
+            "it is not in a hurry: {plan:?}"
+        );
+        let plan = budgets.look(&why(false, true, false)).await.unwrap();
+        assert_eq!(plan.read, Read::NotTried, "it rests");
+        assert!(matches!(budgets.look(&why(false, false, true)).await.unwrap().read, Read::Failed(_)));
+        assert!(budgets.known.is_empty());
+        store.is_mended("usage").await.unwrap();
+        assert_eq!(budgets.look(&why(false, true, true)).await.unwrap().read, Read::All);
+        assert_eq!(budgets.known[&folder].noted.state, BudgetState::Enough);
+        assert!(budgets.owed.is_empty() && told.try_recv().is_err());
+        // One that is known stays as it is while it can't be read, and is no reason to hurry.
+        let again = budgets.known[&folder].again;
+        store.breaks("usage").await.unwrap();
+        let plan = budgets.look(&why(true, false, false)).await.unwrap();
+        assert!(matches!(plan.read, Read::Failed(_)), "{plan:?}");
+        assert_eq!((budgets.known[&folder].again, plan.again), (again, Some(Duration::from_mins(1))));
     }
 }

@@ -19,6 +19,7 @@ use tokio::{
     },
     sync::watch,
     task::JoinSet,
+    time::{Instant, sleep_until},
 };
 use tokio_util::sync::CancellationToken;
 
@@ -29,6 +30,7 @@ use crate::{
         host::{
             audit::Origin,
             errors::chain,
+            loops::LoopState,
             metrics::{Latency, text as metrics_text},
             problems::{Finding, sort_out},
         },
@@ -39,6 +41,7 @@ use crate::{
     system::{
         clock,
         leftovers::{Notes, Whose},
+        panics::caught,
         process,
     },
 };
@@ -64,6 +67,8 @@ pub enum Request {
     Status,
     /// What each run is doing.
     Runs,
+    /// How each loop stands.
+    Loops,
     /// Figures for Prometheus.
     Metrics,
     /// Stop the daemon in order, with its agents or without.
@@ -91,6 +96,9 @@ pub enum Response {
     Status(Box<Status>),
     Runs {
         rows: Vec<Sight>,
+    },
+    Loops {
+        rows: Vec<LoopState>,
     },
     /// Figures in Prometheus's text format.
     Metrics {
@@ -145,6 +153,9 @@ pub struct Status {
     /// What is held: groups, and files as `GROUP/BOX/NAME`.
     #[serde(default)]
     pub held: Option<Vec<String>>,
+    /// How each loop stands.
+    #[serde(default)]
+    pub loops: Option<Vec<LoopState>>,
     pub problems: Vec<String>,
     /// The same, with what each is called, what it is about and how to mend it.
     #[serde(default)]
@@ -167,6 +178,7 @@ pub struct PageAddress(Arc<OnceLock<String>>);
 impl PageAddress {
     /// It is served there from now on.
     pub fn set(&self, address: String) {
+        // It is served once in the life of a daemon.
         let _ = self.0.set(address);
     }
 
@@ -212,6 +224,10 @@ impl Desk {
     }
 }
 
+/// The rest before it is read again what a terminal is to be told.
+const READ_AGAIN: Duration = Duration::from_secs(1);
+/// The rest after a client could not be taken, as when too many files are open.
+const TAKE_AGAIN: Duration = Duration::from_millis(50);
 /// How many clients that have connected by the stop are still heard.
 const WAITING: usize = 128;
 /// What is told to who asks for something at the stop.
@@ -240,7 +256,7 @@ pub async fn run(desk: Arc<Desk>, listener: UnixListener) {
                 }
                 Err(error) => {
                     crowd.failed(&error, clock::now());
-                    tokio::time::sleep(Duration::from_millis(50)).await;
+                    tokio::time::sleep(TAKE_AGAIN).await;
                 }
             },
             Some(_) = clients.join_next() => {}
@@ -283,7 +299,14 @@ struct Client {
     user: u32,
 }
 
+/// Serves a client to its end. A fault of ours over what it asks closes its connection, and no other.
 async fn serve(desk: Arc<Desk>, stream: UnixStream, closed: CancellationToken) {
+    if let Err(fault) = caught(hear(desk, stream, closed)).await {
+        tracing::error!(fault = %chain(&fault), "our own fault: work for a client failed; its connection is closed");
+    }
+}
+
+async fn hear(desk: Arc<Desk>, stream: UnixStream, closed: CancellationToken) {
     let us = rustix::process::geteuid().as_raw();
     let user = match stream.peer_cred() {
         Ok(peer) if peer.uid() == us || peer.uid() == 0 => peer.uid(),
@@ -304,11 +327,12 @@ async fn serve(desk: Arc<Desk>, stream: UnixStream, closed: CancellationToken) {
         && let Some(message) = no_client(&client.desk.notes, pid)
     {
         tracing::warn!(pid = pid.as_raw_nonzero(), "a client was turned away: {message}");
-        // Who finds the connection closed before it has asked reads no answer.
+        // Who finds the connection closed before it has asked reads no answer. Nothing is kept for one that goes.
         let _ = tokio::time::timeout(LONGEST_SILENCE, lines.next()).await;
         let _ = client.tell(&Response::Error { message: message.into() }).await;
         return;
     }
+    // Otherwise it has gone.
     if let Err(error) = client.run(lines, closed).await
         && error.kind() == std::io::ErrorKind::TimedOut
     {
@@ -366,10 +390,14 @@ impl Client {
         mut lines: Lines<OwnedReadHalf>,
         closed: CancellationToken,
     ) -> std::io::Result<()> {
-        let mut feed = self.desk.store.follow().await.map_err(std::io::Error::other)?;
+        // Who can't be told of chats now may ask how the daemon is.
+        let mut feed = self.desk.store.follow_from(*self.desk.store.bell().borrow());
+        // When it is read again what the client is to be told, where that failed.
+        let mut again: Option<Instant> = None;
         loop {
             tokio::select! {
                 () = closed.cancelled() => return Ok(()),
+                () = sleep_until(again.unwrap_or_else(Instant::now)), if again.is_some() => {}
                 line = lines.next() => {
                     let no_request = |why: String| Response::Error { message: format!("not a request: {why}") };
                     match line? {
@@ -400,7 +428,17 @@ impl Client {
                 news = feed.next() => self.chats.note(&news),
             }
             loop {
-                let piece = self.chats.piece().await;
+                let piece = match self.chats.piece().await {
+                    Ok(piece) => piece,
+                    Err(error) => {
+                        if again.is_none() {
+                            tracing::warn!(error = %chain(&error), "what a terminal is to be told can't be read yet; it is read again");
+                        }
+                        again = Some(Instant::now() + READ_AGAIN);
+                        break;
+                    }
+                };
+                again = None;
                 if piece.is_empty() {
                     break;
                 }
@@ -441,8 +479,10 @@ impl Client {
         match request {
             Request::Ping => Response::Done,
             Request::Runs => Response::Runs { rows: self.desk.sights.all() },
+            Request::Loops => Response::Loops { rows: self.desk.machine.loops.states() },
             Request::Stop { agents } => {
                 tracing::info!(uid = self.user, agents, "asked to stop");
+                // A daemon that waits for no word any more is stopping.
                 let _ = self.desk.leave.send(Some(if agents { Leave::WithAgents } else { Leave::Alone }));
                 Response::Done
             }
@@ -477,6 +517,7 @@ pub async fn metrics(desk: &Desk) -> Result<String, crate::store::StoreError> {
         commits: desk.store.commit_times(),
         commands: desk.commands.so_far(),
         findings: &desk.problems.look().await,
+        loops: &desk.machine.loops.states(),
     };
     let families = metrics::gather(&desk.store, &desk.problems.root, Some(&live)).await?;
     Ok(metrics_text(&families))
@@ -511,6 +552,7 @@ async fn status(desk: &Desk) -> Status {
         page: desk.page.get(),
         obstacle: desk.machine.obstacle().map(|obstacle| obstacle.to_string()),
         held: counts.held,
+        loops: Some(desk.machine.loops.states()),
         problems,
         findings,
     }

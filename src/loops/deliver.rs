@@ -3,28 +3,21 @@
 
 use std::{
     borrow::Cow,
-    collections::{
-        BTreeMap,
-        btree_map::{Entry, VacantEntry},
-    },
-    sync::Arc,
+    collections::{BTreeMap, BTreeSet},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
+use futures_util::FutureExt as _;
 use g2_text::Rendered;
 use ipc_handlers::Time;
-use tokio::{
-    sync::Notify,
-    task::{JoinSet, spawn_blocking},
-};
 use tokio_util::sync::CancellationToken;
-use tracing::Instrument as _;
+use tracing::Span;
 
-use super::{Trouble, Troubles};
 use crate::{
     channels::{Channel, Channels},
     domain::{
-        host::{errors::chain, feed::EventKind},
+        host::{errors::chain, feed::EventKind, loops::LoopName},
         platforms::{
             attachments::{Attachment, Goes, told},
             channels::{
@@ -36,8 +29,9 @@ use crate::{
         },
         rows::{Delivery, UnknownDeliveries},
     },
+    engine::{Error, Loop, Plan, Then, Why, until_stop},
     store::{NextDelivery, OutboxPart, Store, StoreError},
-    system::{clock, failpoint, panics::caught},
+    system::{clock, failpoint, panics::caught, threads::blocking},
 };
 
 /// If a platform does not answer in this time, nobody knows whether it has the text.
@@ -50,13 +44,6 @@ const SLOWEST: u64 = 100;
 /// A text that is longer is cut beside the workers, bytes.
 const LONG: usize = 64 << 10;
 
-/// The rest after the first fault of our own. It doubles so often at most.
-const FAULT_REST: Duration = Duration::from_secs(1);
-const FAULT_DOUBLINGS: u32 = 7;
-
-/// The chats that have something to say can't be read.
-const UNREAD: Trouble = Trouble::Unread("the outbox");
-
 /// The parts of the daemon that this loop needs.
 #[derive(Clone)]
 pub struct Post {
@@ -64,13 +51,8 @@ pub struct Post {
     pub channels: Arc<Channels>,
     /// How a text is treated that may have arrived, on a platform that does not recognise our ids.
     pub unknown: UnknownDeliveries,
-    /// What can't be said just now.
-    pub troubles: Arc<Troubles>,
     pub stop: CancellationToken,
 }
-
-/// How often it is tried to write down what an earlier daemon was sending.
-const RECOVER_AGAIN: Duration = Duration::from_secs(2);
 
 impl Post {
     /// Looks what an earlier daemon was sending; nothing is said before. Whether that is written down: a disk may be full.
@@ -78,9 +60,8 @@ impl Post {
     /// # Errors
     /// The store's, but for what may pass.
     pub async fn recover(&self) -> Result<bool, StoreError> {
-        let known = self.channels.that_know_our_ids();
-        match self.store.recover_deliveries(known).await {
-            Ok(_) => Ok(true),
+        match self.recover_now().await {
+            Ok(()) => Ok(true),
             Err(error) if error.is_worlds_fault() => {
                 tracing::warn!(error = %chain(&error), "what an earlier daemon was sending can't be written down yet; nothing is said until then");
                 Ok(false)
@@ -88,119 +69,137 @@ impl Post {
             Err(error) => Err(error),
         }
     }
-}
 
-/// Runs until the daemon stops; a delivery under way is finished first. `is_recovered`: [`Post::recover`] is through.
-pub async fn run(post: Post, is_recovered: bool) {
-    let mut is_recovered = is_recovered;
-    while !is_recovered {
-        tokio::select! {
-            () = post.stop.cancelled() => return,
-            () = tokio::time::sleep(RECOVER_AGAIN) => {}
-        }
-        is_recovered = post.recover().await.unwrap_or_else(|error| {
-            tracing::error!(error = %chain(&error), "what an earlier daemon was sending can't be looked at, so nothing is said; it is tried again");
-            false
-        });
+    async fn recover_now(&self) -> Result<(), StoreError> {
+        self.store.recover_deliveries(self.channels.that_know_our_ids()).await.map(drop)
     }
-    let mut feed = post.store.follow_kinds(&[EventKind::Say, EventKind::Unsaid]).await;
-    let mut workers = JoinSet::new();
-    // Each chat at work, with what wakes it while it rests.
-    let mut busy: BTreeMap<String, Arc<Notify>> = BTreeMap::new();
-    let mut look = true;
-    loop {
-        if look {
-            match post.store.chats_with_outbox().await {
-                Ok(chats) => {
-                    look = false;
-                    post.troubles.is_over(&UNREAD);
-                    for chat in chats {
-                        if let Entry::Vacant(free) = busy.entry(chat) {
-                            begin(&post, free, &mut workers);
-                        }
-                    }
-                }
-                Err(error) => {
-                    if post.troubles.note(UNREAD, chain(&error)) {
-                        tracing::error!(error = %chain(&error), "reading the outbox failed; it is read again each second");
-                    }
-                }
-            }
-        }
-        tokio::select! {
-            () = post.stop.cancelled() => break,
-            news = feed.next() => {
-                // A text that comes alone is said at once. Of many a look finds those that are not said by now.
-                let is_alone = news.events.len() == 1;
-                for chat in news.events.iter().filter_map(|event| event.chat.clone()) {
-                    match busy.entry(chat) {
-                        Entry::Occupied(busy) => busy.get().notify_one(),
-                        Entry::Vacant(free) if is_alone => begin(&post, free, &mut workers),
-                        Entry::Vacant(_) => look = true,
-                    }
-                }
-                look |= news.missed;
-            }
-            () = tokio::time::sleep(Duration::from_secs(1)), if look => {}
-            Some(done) = workers.join_next() => {
-                // The workers saw nothing more; rows that came in between are seen by this look, one for all of them.
-                // None of them panics: a worker sees to its own faults.
-                for chat in std::iter::once(done).chain(std::iter::from_fn(|| workers.try_join_next())).flatten() {
-                    busy.remove(&chat);
-                }
-                look = true;
-            }
-        }
-    }
-    while workers.join_next().await.is_some() {}
-}
-
-/// Starts the worker of a chat that has none.
-fn begin(post: &Post, free: VacantEntry<'_, String, Arc<Notify>>, workers: &mut JoinSet<String>) {
-    let (chat, wake) = (free.key().clone(), Arc::<Notify>::default());
-    let span = tracing::error_span!("chat", chat);
-    workers.spawn(empty(post.clone(), chat, Arc::clone(&wake)).instrument(span));
-    free.insert(wake);
 }
 
 /// A row that is being said: its number, how often it was tried before, and since when it may have arrived.
 type InHand = (i64, u32, Time);
 
-/// Says everything that a chat has to say; returns the chat when there is nothing more. Work that panics begins anew after a
-/// rest. The row that was in hand then counts as one that may have arrived, so it is given up as any that fails so often.
-async fn empty(post: Post, chat: String, wake: Arc<Notify>) -> String {
-    let (mut in_hand, mut faults) = (None, 0_u32);
-    while let Err(fault) = caught(say_all(&post, &chat, &wake, &mut in_hand, &mut faults)).await {
-        faults = faults.saturating_add(1);
-        let outbox = in_hand.map(|(id, ..)| id);
-        tracing::error!(
-            fault = %chain(&fault),
-            outbox,
-            faults,
-            "our own fault: saying something to a chat failed; it is tried again"
-        );
-        post.troubles.note(Trouble::Chat(chat.clone()), chain(&fault));
-        tokio::select! {
-            () = post.stop.cancelled() => break,
-            () = tokio::time::sleep(fault_rest(faults)) => {}
-        }
+/// What the loop works with.
+pub struct Counter {
+    post: Post,
+    /// The row of each chat that is being said, or was when a fault of ours came over it.
+    in_hand: Mutex<BTreeMap<String, InHand>>,
+    /// Chats whose last delivery could not be written down. While the disk takes nothing, a text is not sent again and again.
+    unwritten: Mutex<BTreeSet<String>>,
+}
+
+/// Says what is to be said, each chat by itself.
+pub struct Deliver {
+    counter: Arc<Counter>,
+    is_recovered: bool,
+}
+
+impl Deliver {
+    /// `is_recovered`: [`Post::recover`] is through.
+    #[must_use]
+    pub fn new(post: Post, is_recovered: bool) -> Self {
+        let counter = Counter { post, in_hand: Mutex::default(), unwritten: Mutex::default() };
+        Self { counter: Arc::new(counter), is_recovered }
     }
-    post.troubles.is_over(&Trouble::Chat(chat.clone()));
-    chat
 }
 
-/// The rest of a chat after this many faults of ours in a row.
-fn fault_rest(faults: u32) -> Duration {
-    FAULT_REST * 2_u32.saturating_pow(faults.clamp(1, FAULT_DOUBLINGS) - 1)
+impl Loop for Deliver {
+    const NAME: LoopName = LoopName::Deliver;
+    const FOLLOWS: &'static [EventKind] = &[EventKind::Say, EventKind::Unsaid];
+    const AT_ONCE: usize = usize::MAX;
+    /// A delivery under way is finished.
+    const FINISHES_WITHIN: Duration = Duration::from_secs(45);
+    const RESTS_AT_MOST: Duration = Duration::from_secs(8);
+    const LOOKS_AGAIN_WITHIN: Duration = Duration::from_secs(4);
+    type Key = String;
+    type Job = ();
+    type Hands = Counter;
+
+    fn hands(&self) -> Arc<Counter> {
+        Arc::clone(&self.counter)
+    }
+
+    async fn look(&mut self, why: &Why<String>) -> Result<Plan<String, ()>, Error> {
+        let post = &self.counter.post;
+        if !self.is_recovered {
+            post.recover_now().await?;
+            self.is_recovered = true;
+        }
+        let mut wake: Vec<(String, ())> =
+            why.events.iter().filter_map(|event| Some((event.chat.clone()?, ()))).collect();
+        wake.dedup();
+        let begin = match why.all {
+            true => post.store.chats_with_outbox().await?,
+            false => Vec::new(),
+        };
+        Ok(Plan { begin: begin.into_iter().map(|chat| (chat, ())).collect(), wake, ..Plan::default() })
+    }
+
+    /// Says everything that a chat has to say. Where a fault of ours comes over a row, it counts as one that may have arrived, so
+    /// it is given up as any that fails so often.
+    async fn perform(
+        counter: Arc<Counter>,
+        chat: String,
+        (): (),
+        stop: CancellationToken,
+    ) -> Result<Then, Error> {
+        let post = &counter.post;
+        let in_hand = counter.in_hand().get(&chat).copied();
+        if let Some(row) = in_hand {
+            not_said(post, &chat, row).await?;
+            counter.in_hand().remove(&chat);
+        }
+        while !stop.is_cancelled() {
+            let mark = if counter.unwritten().contains(&chat) { Mark::First } else { Mark::Soon };
+            match turn(post, &chat, mark).await? {
+                None => {}
+                Some(NextDelivery::Now(delivery)) => {
+                    // A panic counts as a try of this row, and does not set the chat aside.
+                    let said = caught(counter.say(&chat, &delivery)).await;
+                    said.map_err(|fault| Error::ours(&fault))??;
+                    counter.in_hand().remove(&chat);
+                    // A row of failures ends with what is said.
+                    if counter.unwritten().remove(&chat) {
+                        return Ok(Then::Again);
+                    }
+                }
+                Some(NextDelivery::NotBefore(at)) => {
+                    let ms = at.ms_since(clock::now()).clamp(1, 60_000).unsigned_abs();
+                    return Ok(Then::After(Duration::from_millis(ms)));
+                }
+                Some(NextDelivery::Nothing) => return Ok(Then::Done),
+            }
+        }
+        Ok(Then::Done)
+    }
+
+    fn span(chat: &String, (): &()) -> Span {
+        tracing::error_span!("chat", chat)
+    }
 }
 
-/// Notes that a fault of ours came over a row, and rests.
-async fn our_fault(post: &Post, chat: &str, error: &StoreError, faults: &mut u32) {
-    *faults = faults.saturating_add(1);
-    post.troubles.note(Trouble::Chat(chat.to_owned()), chain(error));
-    tokio::select! {
-        () = post.stop.cancelled() => {}
-        () = tokio::time::sleep(fault_rest(*faults)) => {}
+impl Counter {
+    fn in_hand(&self) -> MutexGuard<'_, BTreeMap<String, InHand>> {
+        self.in_hand.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn unwritten(&self) -> MutexGuard<'_, BTreeSet<String>> {
+        self.unwritten.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Says a row that is marked as being sent, and stays in hand.
+    async fn say(&self, chat: &str, delivery: &Delivery) -> Result<(), StoreError> {
+        let since = delivery.in_doubt_since.unwrap_or_else(clock::now);
+        self.in_hand().insert(chat.to_owned(), (delivery.id, delivery.attempts, since));
+        failpoint::reach("deliver.sending");
+        let said = say(&self.post, delivery).await;
+        if let Err(error) = &said {
+            self.unwritten().insert(chat.to_owned());
+            // Otherwise it stays in hand: the try counts, so that a row over which we always fail is given up one day.
+            if error.is_worlds_fault() {
+                self.in_hand().remove(chat);
+            }
+        }
+        said
     }
 }
 
@@ -210,66 +209,6 @@ async fn not_said(post: &Post, chat: &str, (id, tries, since): InHand) -> Result
     let unsent = Unsent::Unknown("a fault of our own came over it; the log says more".into());
     let (then, now) = (after(&unsent, tries, sent_twice, post.unknown), clock::now());
     post.store.delivery_failed(id, &unsent.to_string(), then, Some(since), now).await
-}
-
-/// Says everything that a chat has to say. `in_hand` is the row that is being said, or was when a fault of ours came over it;
-/// `faults` counts these since a row was said.
-async fn say_all(post: &Post, chat: &str, wake: &Notify, in_hand: &mut Option<InHand>, faults: &mut u32) {
-    let mut mark = Mark::Soon;
-    while !post.stop.is_cancelled() {
-        if let Some(row) = *in_hand {
-            if let Err(error) = not_said(post, chat, row).await {
-                tracing::error!(error = %chain(&error), outbox = row.0, "recording that a text may have arrived failed; it is tried again");
-                match error.is_worlds_fault() {
-                    true => pause(post, wake, 1000).await,
-                    false => our_fault(post, chat, &error, faults).await,
-                }
-                continue;
-            }
-            *in_hand = None;
-        }
-        let next = match turn(post, chat, mark).await {
-            Ok(None) => continue,
-            Ok(Some(next)) => Ok(next),
-            Err(error) => Err(error),
-        };
-        match next {
-            Ok(NextDelivery::Now(delivery)) => {
-                let since = delivery.in_doubt_since.unwrap_or_else(clock::now);
-                *in_hand = Some((delivery.id, delivery.attempts, since));
-                failpoint::reach("deliver.sending");
-                let said = say(post, &delivery).await;
-                // While the disk takes nothing, a text is not sent again and again.
-                mark = if said.is_ok() { Mark::Soon } else { Mark::First };
-                match said {
-                    Ok(()) => {
-                        *in_hand = None;
-                        if std::mem::take(faults) > 0 {
-                            post.troubles.is_over(&Trouble::Chat(chat.to_owned()));
-                        }
-                    }
-                    Err(error) if error.is_worlds_fault() => {
-                        *in_hand = None;
-                        tracing::error!(error = %chain(&error), outbox = delivery.id, "recording a delivery failed; it is looked at again");
-                        pause(post, wake, 1000).await;
-                    }
-                    // It stays in hand: the try counts, so that a row over which we always fail is given up one day.
-                    Err(error) => {
-                        tracing::error!(error = %chain(&error), outbox = delivery.id, "our own fault: a delivery can't be recorded");
-                        our_fault(post, chat, &error, faults).await;
-                    }
-                }
-            }
-            Ok(NextDelivery::NotBefore(at)) => {
-                pause(post, wake, at.ms_since(clock::now()).clamp(1, 60_000).unsigned_abs()).await;
-            }
-            Ok(NextDelivery::Nothing) => return,
-            Err(error) => {
-                tracing::error!(error = %chain(&error), "reading a chat's outbox failed; looking again in a second");
-                pause(post, wake, 1000).await;
-            }
-        }
-    }
 }
 
 /// How a row is marked as being sent.
@@ -299,12 +238,10 @@ async fn turn(post: &Post, chat: &str, mark: Mark) -> Result<Option<NextDelivery
         later => return Ok(Some(later)),
     };
     let mut turn = channel.turn(chat, found.for_people);
-    let at_once = tokio::select! {
-        biased;
-        () = post.stop.cancelled() => return Ok(None),
-        () = &mut turn => true,
-        () = std::future::ready(()) => false,
-    };
+    if post.stop.is_cancelled() {
+        return Ok(None);
+    }
+    let at_once = (&mut turn).now_or_never().is_some();
     if at_once && mark == Mark::Soon && channel.traits().knows_our_ids() && found.growth.is_none() {
         let is_marked = post.store.mark_delivery(found.id, chat, clock::now()).await?;
         // If it is not, a person gave it up, or its chat moved.
@@ -313,25 +250,13 @@ async fn turn(post: &Post, chat: &str, mark: Mark) -> Result<Option<NextDelivery
     // The text may be long, and so may the wait.
     let for_people = found.for_people;
     drop(found);
-    if !at_once {
-        tokio::select! {
-            () = post.stop.cancelled() => return Ok(None),
-            () = turn => {}
-        }
+    if !at_once && until_stop(&post.stop, turn).await.is_none() {
+        return Ok(None);
     }
     Ok(Some(match post.store.begin_delivery(chat, clock::now()).await? {
         NextDelivery::Now(delivery) => NextDelivery::Now(Delivery { for_people, ..delivery }),
         other => other,
     }))
-}
-
-/// Rests, until something more is to be said to the chat.
-async fn pause(post: &Post, wake: &Notify, ms: u64) {
-    tokio::select! {
-        () = post.stop.cancelled() => {}
-        () = wake.notified() => {}
-        () = tokio::time::sleep(Duration::from_millis(ms)) => {}
-    }
 }
 
 /// How long a platform may take for a part.
@@ -416,12 +341,10 @@ async fn send_all(
         let files = part.files.and_then(|(first, last)| delivery.attachments.get(first - 1..last));
         let part = Part { of: delivery, n, text, files: files.unwrap_or_default(), last };
         let may_at_once = std::mem::take(first);
-        if !may_at_once {
-            // Nothing of this part is sent yet: where we stop, a restart begins with it.
-            tokio::select! {
-                () = post.stop.cancelled() => return Ok(Sent::Ended),
-                () = channel.turn(&delivery.chat_jid, delivery.for_people) => {}
-            }
+        // Nothing of this part is sent yet: where we stop, a restart begins with it.
+        let turn = channel.turn(&delivery.chat_jid, delivery.for_people);
+        if !may_at_once && until_stop(&post.stop, turn).await.is_none() {
+            return Ok(Sent::Ended);
         }
         if !may_at_once || (delivery.growth.is_some() && in_doubt.is_none()) {
             post.store.part_begins(delivery.id, clock::now()).await?;
@@ -500,11 +423,9 @@ async fn change(
             Step::Remove(n) => (n, Change::Deleted),
         };
         let Some((_, Some(platform_id))) = shown.get(n as usize - 1) else { continue };
-        if !std::mem::take(first) {
-            tokio::select! {
-                () = post.stop.cancelled() => return Ok(false),
-                () = channel.turn(&delivery.chat_jid, delivery.for_people) => {}
-            }
+        let turn = channel.turn(&delivery.chat_jid, delivery.for_people);
+        if !std::mem::take(first) && until_stop(&post.stop, turn).await.is_none() {
+            return Ok(false);
         }
         let changing = channel.amend(&delivery.chat_jid, platform_id, what.clone());
         let outcome = tokio::time::timeout(SEND_TIMEOUT, changing).await;
@@ -626,7 +547,7 @@ async fn cut(channel: &dyn Channel, delivery: &Delivery) -> Vec<Rendered> {
     let (text, is_markdown) = (delivery.text.clone(), delivery.is_markdown);
     let cut = move || parts(&text, is_markdown, limit);
     // A long text takes its time, in which others go on.
-    if delivery.text.len() > LONG { spawn_blocking(cut).await.unwrap_or_default() } else { cut() }
+    if delivery.text.len() > LONG { blocking(cut).await.unwrap_or_default() } else { cut() }
 }
 
 /// Returns a row's text as it is.

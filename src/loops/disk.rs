@@ -8,9 +8,8 @@ use std::{
 };
 
 use ipc_handlers::{Folder, Time};
-use tokio::{sync::mpsc, task::spawn_blocking};
 
-use super::Machine;
+use super::{Machine, ToLanes};
 use crate::{
     config::Live,
     domain::{
@@ -22,7 +21,7 @@ use crate::{
     },
     ipc::{BoxName, Weight, weigh},
     store::{Store, StoreError},
-    system::clock,
+    system::{clock, threads::blocking},
 };
 
 /// How many names of one of a group's folders are weighed.
@@ -41,7 +40,7 @@ pub(super) struct Ground {
     pub store: Store,
     pub machine: Arc<Machine>,
     /// News for the lanes.
-    pub lanes: mpsc::UnboundedSender<Event>,
+    pub lanes: ToLanes,
 }
 
 /// The memory from one look to the next.
@@ -269,7 +268,7 @@ impl Watched {
             (group, whole)
         };
         let weigh_them = move || groups.into_iter().map(weigh_one).collect();
-        spawn_blocking(weigh_them).await.unwrap_or_else(|fault| {
+        blocking(weigh_them).await.unwrap_or_else(|fault| {
             tracing::error!(fault = %chain(&fault), "our own fault: weighing the folders of groups failed");
             BTreeMap::new()
         })
@@ -292,7 +291,7 @@ fn release(ground: &Ground, stored: &BTreeMap<Folder, u64>) {
     ground.machine.without_space().retain(|group, _| {
         let stays = is_over(group);
         if !stays {
-            let _ = ground.lanes.send(Event::Release { group: group.clone(), reason: Holding::NoSpace });
+            ground.lanes.tell(Event::Release { group: group.clone(), reason: Holding::NoSpace });
         }
         stays
     });
@@ -318,7 +317,7 @@ async fn stop(ground: &Ground, group: &Folder, reason: String, then: &str) {
     if ground.machine.without_space().insert(group.clone(), reason.clone()).is_some() {
         return;
     }
-    let _ = ground.lanes.send(Event::Hold { group: group.clone(), reason: Holding::NoSpace });
+    ground.lanes.tell(Event::Hold { group: group.clone(), reason: Holding::NoSpace });
     tracing::error!(group = %group, reason, "stopping a group");
     let text = format!("I stopped the group {group}: {reason}. {then}. {HOW}.");
     tell_main(ground, text, format!("notice: no room for {group}")).await;

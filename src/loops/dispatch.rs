@@ -1,37 +1,35 @@
 //! Judges the inbox, owns the lanes, and performs what they decide.
 //!
-//! This task alone holds [`Lanes`]; supervisors of runs and the other loops send it news. The store is the truth:
-//! what waits is read again at each start, at each end of a run, and whenever a row was judged.
+//! This loop alone holds [`Lanes`]; supervisors of runs, each the work for a key, and the other loops send it news. The store is
+//! the truth: what waits is read again at each start, at each end of a run, and whenever a row was judged.
 
 use std::{
-    collections::{BTreeMap, HashMap, VecDeque},
-    sync::Arc,
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 
 use ipc_handlers::Folder;
 use tokio::{
     sync::{Notify, mpsc},
-    task::{self, JoinSet, spawn_blocking},
     time::Instant,
 };
 use tokio_util::sync::CancellationToken;
-use tracing::Instrument as _;
+use tracing::Span;
 
 use super::{
     Runs, Trouble,
     run::{self, Beginning, Order},
+    shared::{Adoption, ForLanes},
 };
 use crate::{
     domain::{
-        host::{
-            errors::chain,
-            feed::{EventKind, FeedEvent},
-        },
-        runs::lanes::{Action, AdoptedState, Event, Holding, LaneId, Lanes, WaitingLane, Work},
+        host::{errors::chain, feed::EventKind, loops::LoopName},
+        runs::lanes::{Action, Event, Holding, LaneId, Lanes, WaitingLane, Work},
     },
-    store::{self, News},
-    system::{clock, failpoint},
+    engine::{Either, Error, Loop, Plan, Read, Then, Why, either},
+    store,
+    system::{clock, failpoint, threads::blocking},
 };
 
 mod awake;
@@ -50,9 +48,6 @@ const LONGEST_SLEEP: Duration = Duration::from_secs(60);
 /// How long a lane rests when its work could not be handed over because the world failed, ms.
 const WORLD_REST_MS: i64 = 1000;
 
-/// What could not be read for this loop.
-const UNREAD: Trouble = Trouble::Unread("the work that waits");
-
 /// How many tasks are started, or found to have passed, before the loop looks at the news again.
 const TASKS_AT_ONCE: usize = 16;
 
@@ -64,77 +59,88 @@ struct Live {
     orders: mpsc::UnboundedSender<Order>,
 }
 
-/// A run that outlived an earlier daemon, to be watched over from now on.
-pub struct Adoption {
-    pub run: store::ActiveRun,
-    pub state: AdoptedState,
-}
-
 /// The state of this loop.
 pub struct Dispatch {
     runs: Arc<Runs>,
     /// Who owns the runs of this process.
     owner: String,
+    /// What the lanes are told.
+    news: mpsc::UnboundedReceiver<ForLanes>,
+    /// What was told and not taken in.
+    heard: VecDeque<ForLanes>,
     /// Tasks may be due.
     due: Arc<Notify>,
+    is_due: bool,
+    /// When tasks are looked at again whose work could not be handed over.
+    due_again: Option<Instant>,
     /// Every run is to leave, and nothing is started any more.
     retire: CancellationToken,
+    retiring: bool,
+    expired: Option<Instant>,
     lanes: Lanes,
     live: BTreeMap<Folder, Live>,
-    supervisors: JoinSet<()>,
-    /// Whose run each supervisor watches.
-    supervised: HashMap<task::Id, (Folder, i64)>,
+    /// Groups that have used up their budget of the day: a run of theirs that is adopted is to leave.
+    out: BTreeSet<Folder>,
+    /// Supervisors that are to begin.
+    begun: Vec<(i64, Supervision)>,
     actions: VecDeque<Action>,
     judging: Judging,
     awake: Awake,
-    /// What could not be read.
+    /// What could not be read, and why at this look.
     owed: Owed,
+    failed: Option<Error>,
     /// There may be something to judge.
     to_judge: bool,
     /// We failed over a message: each is judged alone.
     one_by_one: bool,
 }
 
+/// A run that is to be supervised.
+#[derive(Clone)]
+pub struct Supervision {
+    group: Folder,
+    /// A supervisor that failed has taken it: its run is only to be ended.
+    first: Arc<Mutex<Option<First>>>,
+}
+
+/// How the first supervisor of a run begins, and what it is told.
+type First = (Beginning, mpsc::UnboundedReceiver<Order>);
+
 impl Dispatch {
-    /// Takes over what was found alive, and groups that are held from the beginning.
+    /// Nothing is known to be alive; `news` tells of what is found, and of groups that are held.
     #[must_use]
     pub fn new(
         runs: Arc<Runs>,
         owner: String,
+        news: mpsc::UnboundedReceiver<ForLanes>,
         due: Arc<Notify>,
         retire: CancellationToken,
-        adopted: Vec<Adoption>,
-        held: Vec<(Folder, Holding)>,
     ) -> Self {
         let lanes = Lanes::new(runs.config.now().limits.max_containers);
         let judging = Judging::new(&runs.config.now());
-        let mut this = Self {
+        Self {
             runs,
             owner,
+            news,
+            heard: VecDeque::new(),
             due,
+            is_due: false,
+            due_again: None,
             retire,
+            retiring: false,
+            expired: None,
             lanes,
             live: BTreeMap::new(),
-            supervisors: JoinSet::new(),
-            supervised: HashMap::new(),
+            out: BTreeSet::new(),
+            begun: Vec::new(),
             actions: VecDeque::new(),
             judging,
             awake: Awake::new(clock::now()),
             owed: Owed::default(),
-            to_judge: true,
+            failed: None,
+            to_judge: false,
             one_by_one: false,
-        };
-        // What is known to be in the way now is looked at again by another loop.
-        if this.runs.machine.obstacle().is_some() {
-            this.tell(Event::Pause);
         }
-        for (group, reason) in held {
-            this.tell(Event::Hold { group, reason });
-        }
-        for adoption in adopted {
-            this.adopt(adoption);
-        }
-        this
     }
 
     fn adopt(&mut self, adoption: Adoption) {
@@ -149,70 +155,163 @@ impl Dispatch {
         for reason in [Holding::Unknown, Holding::SetAside] {
             self.tell(Event::Release { group: run.group.clone(), reason });
         }
-        self.supervise(run.group.clone(), run.id, Beginning::Adopted(Box::new(run)));
+        let group = run.group.clone();
+        self.supervise(group.clone(), run.id, Beginning::Adopted(Box::new(run)));
+        if self.out.contains(&group) {
+            self.tell(Event::CloseAsked { group });
+        }
     }
 
-    /// Runs until the daemon stops, then waits for the supervisors to let go of their runs.
-    pub async fn run(
-        mut self,
-        mut news: mpsc::UnboundedReceiver<Event>,
-        mut adoptions: mpsc::UnboundedReceiver<Adoption>,
-    ) {
-        let mut feed = self.runs.store.follow_kinds(&[EventKind::Inbox, EventKind::Cleared]).await;
-        self.look_for_waiting();
-        let mut retiring = false;
-        let mut hourly = tokio::time::interval(EXPIRE);
-        self.look_for_due_tasks();
-        loop {
-            if std::mem::take(&mut self.to_judge) {
-                self.judge_all().await;
-            }
-            self.perform_all().await;
-            // The clock may be set meanwhile, or the machine sleep.
-            let wake = self.lanes.next_wake().map_or(LONGEST_SLEEP, |at| {
-                Duration::from_millis(at.ms_since(clock::now()).max(0).unsigned_abs()).min(LONGEST_SLEEP)
-            });
-            let owed = self.owed.at();
-            tokio::select! {
-                () = self.runs.stop.cancelled() => break,
-                () = tokio::time::sleep_until(owed.unwrap_or_else(Instant::now)), if owed.is_some() => self.read_again(),
-                () = self.retire.cancelled(), if !retiring => {
-                    retiring = true;
-                    self.tell(Event::Drain);
-                    for live in self.live.values() {
-                        let _ = live.orders.send(Order::Close);
-                    }
-                }
-                news = feed.next() => self.read(&news),
-                () = std::future::ready(()), if self.to_judge || !self.actions.is_empty() => {}
-                () = self.due.notified() => {
-                    self.skip_slots().await;
-                    self.look_for_due_tasks();
-                }
-                Some(event) = news.recv() => {
-                    self.hear(event);
-                    while let Ok(event) = news.try_recv() {
-                        self.hear(event);
-                    }
-                }
-                Some(adoption) = adoptions.recv() => self.adopt(adoption),
-                Some(ended) = self.supervisors.join_next_with_id() => self.check_supervisor(ended),
-                _ = hourly.tick() => self.expire_approvals().await,
-                () = tokio::time::sleep(wake) => self.tell(Event::Tick),
+    /// Takes in what was told, in its order.
+    fn take_in(&mut self) {
+        while let Some(news) = self.heard.pop_front().or_else(|| self.news.try_recv().ok()) {
+            match news {
+                ForLanes::Event(event) => self.hear(event),
+                ForLanes::Adopt(adoption) => self.adopt(*adoption),
             }
         }
+    }
+
+    fn retire(&mut self) {
+        self.retiring = true;
         self.tell(Event::Drain);
-        drop(self.live);
-        while self.supervisors.join_next().await.is_some() {}
+        for live in self.live.values() {
+            // A supervisor that is gone has ended its run.
+            let _ = live.orders.send(Order::Close);
+        }
+    }
+}
+
+impl Loop for Dispatch {
+    const NAME: LoopName = LoopName::Dispatch;
+    const FOLLOWS: &'static [EventKind] = &[EventKind::Inbox, EventKind::Cleared];
+    const AT_ONCE: usize = usize::MAX;
+    const LOOKS_WITHIN: Duration = Duration::from_secs(120);
+    /// Supervisors let go of their runs, or end them.
+    const FINISHES_WITHIN: Duration = Duration::from_secs(45);
+    const LOOKS_AGAIN_WITHIN: Duration = Duration::from_secs(4);
+    /// It hands work over.
+    const FINISHES_LOOKS: bool = true;
+    /// The lanes are in memory alone.
+    const OUTLIVES_PANICS: bool = false;
+    /// The run.
+    type Key = i64;
+    type Job = Supervision;
+    type Hands = Runs;
+
+    fn hands(&self) -> Arc<Runs> {
+        Arc::clone(&self.runs)
+    }
+
+    async fn asked(&mut self) {
+        let retires = async {
+            match self.retiring {
+                true => std::future::pending().await,
+                false => self.retire.cancelled().await,
+            }
+        };
+        match either(self.news.recv(), either(self.due.notified(), retires)).await {
+            Either::First(Some(news)) => self.heard.push_back(news),
+            // Everybody who could tell something has gone.
+            Either::First(None) => std::future::pending().await,
+            Either::Second(Either::First(())) => self.is_due = true,
+            Either::Second(Either::Second(())) => {}
+        }
+    }
+
+    async fn look(&mut self, why: &Why<i64>) -> Result<Plan<i64, Supervision>, Error> {
+        self.failed = None;
+        let now = Instant::now();
+        self.take_in();
+        if self.retire.is_cancelled() && !self.retiring {
+            self.retire();
+        }
+        if why.again {
+            self.read_again();
+        }
+        self.read(why);
+        self.is_due |= self.due_again.is_some_and(|due| due <= now);
+        if std::mem::take(&mut self.is_due) {
+            self.due_again = self.due_again.filter(|due| *due > now);
+            self.skip_slots().await;
+            self.look_for_due_tasks();
+        }
+        if self.expired.is_none_or(|last| now.duration_since(last) >= EXPIRE) {
+            self.expired = Some(now);
+            self.expire_approvals().await;
+        }
+        // The clock may have been set, or the machine have slept.
+        if why.time || self.lanes.next_wake().is_some_and(|at| at <= clock::now()) {
+            self.tell(Event::Tick);
+        }
+        if std::mem::take(&mut self.to_judge) {
+            self.judge_all().await;
+        }
+        self.perform_all().await;
+        Ok(self.plan())
+    }
+
+    /// Watches over a run. A supervisor that failed leaves it to another, which ends it: a group must not stay as it is for ever.
+    async fn perform(
+        runs: Arc<Runs>,
+        run: i64,
+        job: Supervision,
+        _: CancellationToken,
+    ) -> Result<Then, Error> {
+        let Supervision { group, first } = job;
+        let first = first.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let (beginning, orders) = match first {
+            Some(first) => first,
+            None => match runs.store.active_run(run)? {
+                Some(active) => (Beginning::Abandoned(Box::new(active)), mpsc::unbounded_channel().1),
+                None => {
+                    let waiting =
+                        runs.store.waiting_lanes_of(&group)?.iter().map(WaitingLane::from).collect();
+                    runs.lanes.tell(Event::Ended { group, waiting });
+                    return Ok(Then::Done);
+                }
+            },
+        };
+        run::supervise(runs, group, run, beginning, orders).await;
+        Ok(Then::Done)
+    }
+
+    fn span(run: &i64, job: &Supervision) -> Span {
+        run::span(&job.group, *run)
+    }
+
+    fn stops(&mut self) {
+        self.tell(Event::Drain);
+        self.live.clear();
+    }
+}
+
+impl Dispatch {
+    /// Returns what follows from a look.
+    fn plan(&mut self) -> Plan<i64, Supervision> {
+        let is_more = self.to_judge || !self.actions.is_empty();
+        // The clock may be set meanwhile, or the machine sleep.
+        let wake = self.lanes.next_wake().map_or(LONGEST_SLEEP, |at| {
+            Duration::from_millis(at.ms_since(clock::now()).max(0).unsigned_abs()).min(LONGEST_SLEEP)
+        });
+        let due = self.due_again.map_or(LONGEST_SLEEP, |due| due.duration_since(Instant::now()));
+        let again = if is_more { Duration::ZERO } else { wake.min(due) };
+        let read = match self.failed.take() {
+            Some(error) => Read::Failed(error),
+            None if self.owed.is_empty() => Read::All,
+            None => Read::NotTried,
+        };
+        Plan { wake: std::mem::take(&mut self.begun), again: Some(again), read, ..Plan::default() }
     }
 
     /// Takes in what was committed.
-    fn read(&mut self, news: &News) {
-        self.to_judge |= news.any(&[EventKind::Inbox]);
-        let is_cleared = |event: &FeedEvent| event.kind == EventKind::Cleared && event.group.is_some();
-        let cleared = |event: &FeedEvent| event.subject.parse().ok().filter(|_| is_cleared(event));
-        let mut lanes: Vec<i64> = news.events.iter().filter_map(|event| cleared(event)).collect();
-        if news.missed {
+    fn read(&mut self, why: &Why<i64>) {
+        self.to_judge |= why.any(&[EventKind::Inbox]);
+        let cleared =
+            why.events.iter().filter(|event| event.kind == EventKind::Cleared && event.group.is_some());
+        let mut lanes: Vec<i64> = cleared.filter_map(|event| event.subject.parse().ok()).collect();
+        if why.all {
+            self.look_for_waiting();
             self.look_for_due_tasks();
             lanes.extend(self.lanes_at_work());
         }
@@ -224,7 +323,7 @@ impl Dispatch {
         match self.runs.store.active_runs() {
             Ok(active) => active.iter().filter_map(|run| run.lane).collect(),
             Err(error) => {
-                self.owe(Unread::Sessions, &error);
+                self.owe(Unread::Sessions, error);
                 Vec::new()
             }
         }
@@ -239,7 +338,10 @@ impl Dispatch {
                     self.tell(Event::SessionCleared { group: lane.group, lane: id, generation });
                 }
             }
-            Err(error) => lanes.iter().for_each(|lane| self.owe(Unread::Session(*lane), &error)),
+            Err(error) => {
+                self.owed.extend(lanes.iter().map(|lane| Unread::Session(*lane)));
+                self.failed = Some(error.into());
+            }
         }
     }
 
@@ -252,24 +354,22 @@ impl Dispatch {
                     self.tell(Event::Waiting { group: lane.group, waiting });
                 }
             }
-            Err(error) => self.owe(Unread::Waiting, &error),
+            Err(error) => self.owe(Unread::Waiting, error),
         }
     }
 
-    /// Notes what could not be read. It is logged once, however long it lasts.
-    fn owe(&mut self, unread: Unread, error: &store::StoreError) {
-        if self.runs.machine.troubles.note(UNREAD, chain(error)) {
-            tracing::error!(error = %chain(error), ?unread, "reading what is to be done failed; it is read again each second");
-        }
+    /// Notes what could not be read. The engine tells when it is read again.
+    fn owe(&mut self, unread: Unread, error: store::StoreError) {
         // It is not judged again at once.
         self.to_judge &= unread != Unread::Inbox;
-        self.owed.add(unread, Instant::now());
+        self.owed.insert(unread);
+        self.failed = Some(error.into());
     }
 
     /// Reads again what could not be read.
     fn read_again(&mut self) {
         let mut sessions = Vec::new();
-        for unread in self.owed.take() {
+        for unread in std::mem::take(&mut self.owed) {
             match unread {
                 Unread::Inbox => self.to_judge = true,
                 Unread::Waiting => self.look_for_waiting(),
@@ -277,18 +377,10 @@ impl Dispatch {
                 Unread::Session(lane) => sessions.push(lane),
                 Unread::Sessions => sessions.extend(self.lanes_at_work()),
                 Unread::Idle(group) => self.hear(Event::Idle { group }),
-                Unread::Abandoned(group, run) => self.take_over(group, run),
+                Unread::Questions => self.expired = None,
             }
         }
         self.tell_cleared(&sessions);
-        self.has_read();
-    }
-
-    /// Nothing is owed any more.
-    fn has_read(&self) {
-        if self.owed.at().is_none() && !self.to_judge {
-            self.runs.machine.troubles.is_over(&UNREAD);
-        }
     }
 
     fn tell(&mut self, event: Event) {
@@ -303,13 +395,13 @@ impl Dispatch {
                 match self.runs.store.active_run(live.run) {
                     Ok(Some(run)) if run.life.is_idle() => {}
                     Ok(_) => return,
-                    Err(error) => return self.owe(Unread::Idle(group.clone()), &error),
+                    Err(error) => return self.owe(Unread::Idle(group.clone()), error),
                 }
             }
             Event::StopAsked { group, run } => match self.live.get(group) {
                 Some(live) if live.run == *run => drop(live.orders.send(Order::Stop)),
                 // It may be one that nobody owns.
-                Some(_) | None => return self.runs.machine.look_again.notify_one(),
+                Some(_) | None => return self.runs.machine.look_at_runs.notify_one(),
             },
             Event::Ended { group, waiting } => {
                 self.live.remove(group);
@@ -317,12 +409,14 @@ impl Dispatch {
                 let waiting = match self.runs.store.waiting_lanes_of(group) {
                     Ok(now) => now.iter().map(WaitingLane::from).collect(),
                     Err(error) => {
-                        self.owe(Unread::Waiting, &error);
+                        self.owe(Unread::Waiting, error);
                         waiting.clone()
                     }
                 };
                 return self.ended(group.clone(), waiting);
             }
+            Event::Hold { group, reason: Holding::Budget } => drop(self.out.insert(group.clone())),
+            Event::Release { group, reason: Holding::Budget } => drop(self.out.remove(group)),
             _ => {}
         }
         self.tell(event);
@@ -332,7 +426,7 @@ impl Dispatch {
         match self.runs.store.expire_approvals(clock::now()).await {
             Ok(0) => {}
             Ok(expired) => tracing::info!(expired, "nobody answered these questions in time"),
-            Err(error) => tracing::error!(error = %chain(&error), "ending old questions failed"),
+            Err(error) => self.owe(Unread::Questions, error),
         }
     }
 
@@ -340,7 +434,7 @@ impl Dispatch {
     /// turn, and after, as the task of the run itself may be due again.
     fn ended(&mut self, group: Folder, waiting: Vec<WaitingLane>) {
         let due = self.runs.store.due_task_of(&group, clock::now()).unwrap_or_else(|error| {
-            self.owe(Unread::Due, &error);
+            self.owe(Unread::Due, error);
             None
         });
         let due = due.map(|task| Event::TaskDue { group: group.clone(), task });
@@ -349,12 +443,15 @@ impl Dispatch {
         due.into_iter().for_each(|due| self.tell(due));
     }
 
-    /// Performs what the lanes decided. Of tasks only some are started: each may turn out to have passed, and the next one of
-    /// its group is then decided on at once. News comes in before the others are.
+    /// Performs what the lanes decided, until a run is to be watched over: that begins before the next one is started. Of tasks only
+    /// some are started: each may turn out to have passed, and the next one of its group is then decided on at once. News comes in
+    /// before the others are.
     async fn perform_all(&mut self) {
         let mut later = VecDeque::new();
         let mut tasks = 0;
-        while let Some(action) = self.actions.pop_front() {
+        while self.begun.is_empty()
+            && let Some(action) = self.actions.pop_front()
+        {
             match action {
                 Action::Start { work: Work::Task(_), .. } if tasks == TASKS_AT_ONCE => {
                     later.push_back(action)
@@ -367,12 +464,13 @@ impl Dispatch {
                 Action::Pipe { group, lane } => self.pipe(group, lane).await,
                 Action::Close { group } => {
                     if let Some(live) = self.live.get(&group) {
+                        // A supervisor that is gone has ended its run; so it is with all orders.
                         let _ = live.orders.send(Order::Close);
                     }
                 }
             }
         }
-        self.actions = later;
+        later.into_iter().rev().for_each(|action| self.actions.push_front(action));
     }
 
     async fn start_lane(&mut self, group: Folder, lane: LaneId) {
@@ -411,11 +509,7 @@ impl Dispatch {
             .map(|lane| WaitingLane { not_before: lane.not_before.max(Some(again)), ..lane })
             .collect();
         self.tell(Event::Ended { group, waiting });
-        let due = Arc::clone(&self.due);
-        tokio::spawn(async move {
-            tokio::time::sleep(Duration::from_millis(WORLD_REST_MS.unsigned_abs())).await;
-            due.notify_one();
-        });
+        self.due_again = Some(Instant::now() + Duration::from_millis(WORLD_REST_MS.unsigned_abs()));
     }
 
     /// A batch has an end: what waits in the lane beyond it, or came back beside it, goes on waiting.
@@ -429,7 +523,7 @@ impl Dispatch {
         match self.runs.store.waiting_lanes_of(group) {
             Ok(waiting) => waiting.iter().map(WaitingLane::from).collect(),
             Err(error) => {
-                self.owe(Unread::Waiting, &error);
+                self.owe(Unread::Waiting, error);
                 Vec::new()
             }
         }
@@ -450,7 +544,7 @@ impl Dispatch {
                 let placed = match runs.boxes.of(&group) {
                     Ok(boxes) => {
                         let id = store::batch_name(handed.batch);
-                        spawn_blocking(move || boxes.put_input(&id, &input).map_err(|e| e.to_string()))
+                        blocking(move || boxes.put_input(&id, &input).map_err(|e| e.to_string()))
                             .await
                             .unwrap_or_else(|e| Err(e.to_string()))
                     }
@@ -496,37 +590,7 @@ impl Dispatch {
         let (orders, inbox) = mpsc::unbounded_channel();
         let task = beginning.task().map(str::to_owned);
         self.live.insert(group.clone(), Live { run, task, orders });
-        let supervising = run::supervise(Arc::clone(&self.runs), group.clone(), run, beginning, inbox);
-        let task = self.supervisors.spawn(supervising.instrument(run::span(&group, run)));
-        self.supervised.insert(task.id(), (group, run));
-    }
-
-    /// A supervisor that failed leaves its run to another, which ends it: a group must not stay as it is for ever. That one may
-    /// fail as well, so each begins after a rest.
-    fn check_supervisor(&mut self, ended: Result<(task::Id, ()), task::JoinError>) {
-        let (id, fault) = match ended {
-            Ok((id, ())) => (id, None),
-            Err(error) => (error.id(), Some(error)),
-        };
-        let Some((group, run)) = self.supervised.remove(&id) else { return };
-        let Some(fault) = fault else {
-            return self.runs.machine.troubles.is_over(&Trouble::Run(group));
-        };
-        self.runs.machine.troubles.note(Trouble::Run(group.clone()), chain(&fault));
-        tracing::error!(group = %group, run, fault = %chain(&fault), "our own fault: a run's supervisor failed; the run is ended");
-        self.owed.add(Unread::Abandoned(group, run), Instant::now());
-    }
-
-    /// Ends a run over which nobody watches any more.
-    fn take_over(&mut self, group: Folder, run: i64) {
-        match self.runs.store.active_run(run) {
-            Ok(Some(active)) => self.supervise(group, run, Beginning::Abandoned(Box::new(active))),
-            Ok(None) => {
-                let waiting = self.waiting_in(&group);
-                self.live.remove(&group);
-                self.tell(Event::Ended { group, waiting });
-            }
-            Err(error) => self.owe(Unread::Abandoned(group, run), &error),
-        }
+        let first = Arc::new(Mutex::new(Some((beginning, inbox))));
+        self.begun.push((run, Supervision { group, first }));
     }
 }

@@ -9,22 +9,26 @@
 //! | its row says so | has a hook read it, or judges the message |
 //! | a hook runs | kills nothing, for the hook died with the daemon; has it read again |
 
-use std::{collections::BTreeMap, io, path::PathBuf, sync::Arc, time::Duration};
-
-use ipc_handlers::file::FileFault;
-use tokio::{
-    task::{JoinSet, spawn_blocking},
-    time::timeout,
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    io,
+    path::PathBuf,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
 };
+
+use ipc_handlers::{Time, file::FileFault};
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
     channels::{Channels, Fetched, NotFetched},
     config::Live,
     domain::{
-        host::{errors::chain, feed::EventKind},
+        host::{errors::chain, feed::EventKind, loops::LoopName},
         platforms::attachments::{BLOCK, MediaUse, NOT_FETCHED, shown_at, size},
     },
+    engine::{Error, Loop, Plan, Then, Why},
     store::{FileRead, FileStep, FileWork, Store, StoreError},
     system::{
         clock,
@@ -32,6 +36,8 @@ use crate::{
         failpoint,
         hook::{self, Hook},
         media::{Media, NotKept},
+        panics::caught,
+        threads::{blocking, tried},
     },
 };
 
@@ -49,7 +55,8 @@ const REST_MS: i64 = 2000;
 const OFFLINE_MS: i64 = 1000;
 /// How often it is looked, whatever is heard.
 const LOOK: Duration = Duration::from_secs(60);
-const LOOK_AGAIN: Duration = Duration::from_secs(1);
+/// The rest of a file that is tried again and finds no place.
+const NO_PLACE: Duration = Duration::from_secs(1);
 
 /// The parts of the daemon that this loop needs.
 pub struct Files {
@@ -63,82 +70,167 @@ pub struct Files {
     pub store: Store,
     pub media: Arc<Media>,
     pub channels: Arc<Channels>,
-    pub stop: CancellationToken,
 }
 
-/// Runs until the daemon stops. What is under way then is begun anew by the next one.
-pub async fn run(files: Arc<Files>) {
-    hook::clean(&files.work);
-    let mut feed = files.store.follow_kinds(&[EventKind::Inbox]).await;
-    let mut workers = JoinSet::new();
-    let mut busy = BTreeMap::new();
-    loop {
-        let next = match files.store.file_work(OF_A_CHAT).await {
-            Ok(work) => files.begin(work, &mut workers, &mut busy),
-            Err(error) => {
-                tracing::error!(error = %chain(&error), "reading which files are wanted failed");
-                LOOK_AGAIN
-            }
-        };
-        tokio::select! {
-            () = files.stop.cancelled() => break,
-            _ = feed.next() => {}
-            Some(done) = workers.join_next_with_id() => {
-                let id = match done {
-                    Ok((id, ())) => id,
-                    Err(error) => {
-                        tracing::error!(error = %chain(&error), "our own fault: the work on a file failed");
-                        error.id()
-                    }
-                };
-                busy.remove(&id);
-            }
-            () = tokio::time::sleep(next) => {}
+/// Fetches files and has them read. What is under way at a stop is begun anew by the next daemon.
+pub struct Fetching {
+    desk: Arc<Desk>,
+    /// What hooks of an earlier daemon have left is removed.
+    is_clean: bool,
+}
+
+/// What the loop works with.
+pub struct Desk {
+    files: Files,
+    places: Mutex<Places>,
+}
+
+/// Which files are worked on, and which are the engine's to try again.
+#[derive(Default)]
+struct Places {
+    busy: BTreeMap<i64, FileWork>,
+    failing: BTreeSet<i64>,
+}
+
+impl Places {
+    /// Takes a place for a file, if there is one for it.
+    fn take(&mut self, work: &FileWork) -> bool {
+        let reads = |other: &&FileWork| other.step == FileStep::Read;
+        let has_place = self.busy.len() < AT_ONCE
+            && self.busy.values().filter(|other| other.chat_jid == work.chat_jid).count() < OF_A_CHAT;
+        let has_hook = work.step == FileStep::Fetch
+            || (self.busy.values().filter(reads).count() < HOOKS
+                && !self.busy.values().filter(reads).any(|other| other.whose == work.whose));
+        let has = has_place && has_hook;
+        if has {
+            self.busy.insert(work.id, work.clone());
         }
+        has
     }
-    workers.shutdown().await;
-}
 
-type Busy = BTreeMap<tokio::task::Id, FileWork>;
-
-impl Files {
-    /// Begins what can be begun, and returns when to look again.
-    fn begin(self: &Arc<Self>, work: Vec<FileWork>, workers: &mut JoinSet<()>, busy: &mut Busy) -> Duration {
-        let now = clock::now();
-        let mut next = LOOK;
+    /// Takes places for what can be begun now. Returns which files those are, and when to look again: the end of each looks, too.
+    fn begin(&mut self, work: Vec<FileWork>, now: Time) -> (Vec<i64>, Duration) {
+        let (mut begun, mut next) = (Vec::new(), LOOK);
         for work in work {
-            if busy.values().any(|other| other.id == work.id) {
+            if self.busy.contains_key(&work.id) || self.failing.contains(&work.id) {
                 continue;
             }
             if let Some(at) = work.next_at.filter(|at| *at > now && work.until > now) {
                 let wait = at.ms_since(now).clamp(1, REST_MS).unsigned_abs();
                 next = next.min(Duration::from_millis(wait));
-                continue;
-            }
-            let reads = |other: &&FileWork| other.step == FileStep::Read;
-            let has_place = busy.len() < AT_ONCE
-                && busy.values().filter(|other| other.chat_jid == work.chat_jid).count() < OF_A_CHAT;
-            let has_hook = work.step == FileStep::Fetch
-                || (busy.values().filter(reads).count() < HOOKS
-                    && !busy.values().filter(reads).any(|other| other.whose == work.whose));
-            // The end of another looks again.
-            if has_place && has_hook {
-                let (this, of) = (Arc::clone(self), work.clone());
-                let task = workers.spawn(async move { this.work_on(&of).await });
-                busy.insert(task.id(), work);
+            } else if self.take(&work) {
+                begun.push(work.id);
             }
         }
-        next
+        (begun, next)
+    }
+}
+
+/// A file's place, until this is dropped. Unless it is done by then, the engine tries it again.
+struct Place<'a> {
+    desk: &'a Desk,
+    id: i64,
+    done: bool,
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        let mut places = self.desk.places();
+        places.busy.remove(&self.id);
+        match self.done {
+            true => drop(places.failing.remove(&self.id)),
+            false => drop(places.failing.insert(self.id)),
+        }
+    }
+}
+
+impl Fetching {
+    #[must_use]
+    pub fn new(files: Files) -> Self {
+        Self { desk: Arc::new(Desk { files, places: Mutex::default() }), is_clean: false }
+    }
+}
+
+impl Loop for Fetching {
+    const NAME: LoopName = LoopName::Files;
+    const FOLLOWS: &'static [EventKind] = &[EventKind::Inbox];
+    const AT_ONCE: usize = AT_ONCE;
+    const LOOKS_AT_ENDS: bool = true;
+    /// The number of the file's row.
+    type Key = i64;
+    type Job = ();
+    type Hands = Desk;
+
+    fn hands(&self) -> Arc<Desk> {
+        Arc::clone(&self.desk)
     }
 
-    async fn work_on(&self, work: &FileWork) {
-        let done = match work.step {
-            FileStep::Fetch => self.fetch(work).await,
-            FileStep::Read => self.read(work).await,
+    async fn look(&mut self, _: &Why<i64>) -> Result<Plan<i64, ()>, Error> {
+        if !self.is_clean {
+            let work = self.desk.files.work.clone();
+            if let Err(error) = tried(move || hook::clean(&work)).await {
+                // Each hook removes what is in its way.
+                tracing::warn!(error = %chain(&error), "what hooks of an earlier daemon have left can't be removed");
+            }
+            self.is_clean = true;
+        }
+        let work = self.desk.files.store.file_work(OF_A_CHAT).await?;
+        let (begun, next) = self.desk.places().begin(work, clock::now());
+        let wake = begun.into_iter().map(|id| (id, ())).collect();
+        Ok(Plan { wake, again: Some(next), ..Plan::default() })
+    }
+
+    async fn perform(desk: Arc<Desk>, id: i64, (): (), stop: CancellationToken) -> Result<Then, Error> {
+        let known = desk.places().busy.get(&id).cloned();
+        let mut place = Place { desk: &desk, id, done: false };
+        let work = match known {
+            Some(work) => work,
+            // It failed before. Meanwhile it may have become another step, or nobody's wish.
+            None => {
+                let all = desk.files.store.file_work(OF_A_CHAT).await?;
+                let Some(work) = all.into_iter().find(|work| work.id == id) else {
+                    place.done = true;
+                    return Ok(Then::Done);
+                };
+                if !desk.places().take(&work) {
+                    return Ok(Then::After(NO_PLACE));
+                }
+                work
+            }
         };
-        if let Err(error) = done {
-            tracing::error!(error = %chain(&error), seq = work.seq, "writing down what became of a file failed; it is tried again");
-            tokio::time::sleep(LOOK_AGAIN).await;
+        // The next daemon begins it anew.
+        if let Some(worked) = stop.run_until_cancelled(desk.files.work_on(&work)).await {
+            worked?;
+        }
+        place.done = true;
+        Ok(Then::Done)
+    }
+}
+
+impl Desk {
+    fn places(&self) -> MutexGuard<'_, Places> {
+        self.places.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Files {
+    /// Works on a file. A panic counts as a try: its message is not to wait for ever.
+    async fn work_on(&self, work: &FileWork) -> Result<(), StoreError> {
+        let worked = async {
+            match work.step {
+                FileStep::Fetch => self.fetch(work).await,
+                FileStep::Read => self.read(work).await,
+            }
+        };
+        let fault = match caught(worked).await {
+            Ok(done) => return done,
+            Err(fault) => fault,
+        };
+        tracing::error!(seq = work.seq, fault = %chain(&fault), "our own fault: the work on a file panicked");
+        let why = "a fault of our own came over it; the log says more";
+        match work.step {
+            FileStep::Fetch => self.failed(work, why).await,
+            FileStep::Read => self.store.file_read(work.id, FileRead::Unread(why.into())).await,
         }
     }
 
@@ -179,8 +271,9 @@ impl Files {
         };
         failpoint::reach("file.fetched");
         let (media, from, at) = (Arc::clone(&self.media), folder.clone(), place.clone());
-        let kept = spawn_blocking(move || media.take(&from, &at, most)).await;
-        match kept.map_err(|error| NotKept::World(io::Error::other(error))).and_then(|kept| kept) {
+        // A panic counts as a try, as what the world does.
+        let kept = blocking(move || media.take(&from, &at, most)).await;
+        match kept.unwrap_or_else(|panicked| Err(NotKept::World(io::Error::other(panicked)))) {
             Ok(hand) => {
                 let file = work.file.clone().kept(hand.digest, hand.size, hand.mime);
                 let reads = self.config.now().media.hooks.of(file.kind).is_some();
@@ -254,5 +347,63 @@ impl Files {
             }
         };
         self.store.file_read(work.id, read).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::platforms::attachments::Attachment;
+
+    const NOW: Time = Time(1_000_000);
+
+    fn wanted(id: i64, chat: &str, step: FileStep) -> FileWork {
+        FileWork {
+            id,
+            seq: id,
+            chat_jid: chat.to_owned(),
+            whose: chat.to_owned(),
+            step,
+            what: "x".into(),
+            until: NOW.plus_ms(60_000),
+            tries: 0,
+            next_at: None,
+            file: Attachment::default(),
+        }
+    }
+
+    fn begun(places: &mut Places, work: &[FileWork]) -> Vec<i64> {
+        places.begin(work.to_vec(), NOW).0
+    }
+
+    #[test]
+    fn files_are_fetched_within_bounds_and_each_end_makes_room() {
+        let mut places = Places::default();
+        let of_one: Vec<FileWork> = (0..4).map(|id| wanted(id, "a", FileStep::Fetch)).collect();
+        assert_eq!(begun(&mut places, &of_one), [0, 1]);
+        assert_eq!(begun(&mut places, &of_one), Vec::<i64>::new(), "what is under way is not begun again");
+        places.busy.remove(&0);
+        assert_eq!(begun(&mut places, &of_one[1..]), [2]);
+        let others: Vec<FileWork> = (10..40).map(|id| wanted(id, &id.to_string(), FileStep::Fetch)).collect();
+        assert_eq!(begun(&mut places, &others).len(), AT_ONCE - OF_A_CHAT);
+    }
+
+    #[test]
+    fn two_hooks_run_at_a_time_and_one_of_a_group() {
+        let mut places = Places::default();
+        let read = |id, chat| wanted(id, chat, FileStep::Read);
+        assert_eq!(begun(&mut places, &[read(1, "a"), read(2, "a"), read(3, "b"), read(4, "c")]), [1, 3]);
+        assert_eq!(begun(&mut places, &[wanted(5, "c", FileStep::Fetch)]), [5], "no hook is needed to fetch");
+    }
+
+    #[test]
+    fn a_file_waits_for_its_time_unless_it_is_over_and_one_that_fails_is_the_engines() {
+        let mut places = Places::default();
+        let later = FileWork { next_at: Some(NOW.plus_ms(700)), ..wanted(1, "a", FileStep::Fetch) };
+        assert_eq!(places.begin(vec![later.clone()], NOW), (vec![], Duration::from_millis(700)));
+        let over = FileWork { until: NOW, ..later };
+        assert_eq!(begun(&mut places, std::slice::from_ref(&over)), [1]);
+        places = Places { failing: [1].into(), ..Places::default() };
+        assert_eq!(begun(&mut places, &[over]), Vec::<i64>::new());
     }
 }

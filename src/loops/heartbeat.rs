@@ -5,23 +5,23 @@
 use std::{
     collections::BTreeMap,
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use ipc_handlers::Folder;
-use tokio::task::spawn_blocking;
 use tokio_util::sync::CancellationToken;
 
 use super::{Boxes, Machine};
 use crate::{
     config::Live,
     domain::{
-        host::errors::chain,
+        host::{errors::chain, loops::LoopName},
         runs::heartbeat::{self, FILE, Fault, Heartbeat, LARGEST},
     },
+    engine::{Error, Loop, Plan, Read, Then, Why},
     ipc::{InsideError, InsideStamp, read_inside, stamp_inside},
-    store::{Result, Store},
-    system::{clock, failpoint},
+    store::Store,
+    system::{clock, failpoint, panics::Panicked, threads::blocking},
 };
 
 /// The files are looked at once in this many looks at the boxes. With a thousand groups a look is some milliseconds of work.
@@ -29,7 +29,7 @@ const SELDOM: u32 = 5;
 /// How long after a change another one may have the same stamp, ms.
 const SAME_STAMP_MS: i64 = 2_500;
 
-/// What takes the files in.
+/// What the files are taken in with.
 pub struct Heartbeats {
     pub root: PathBuf,
     pub store: Store,
@@ -38,12 +38,41 @@ pub struct Heartbeats {
     pub config: Arc<Live>,
 }
 
+/// Takes the files in, each group by itself.
+pub struct Takes {
+    desk: Arc<Desk>,
+    /// Groups that have tasks of a file are not known yet.
+    is_unread: bool,
+}
+
+/// What the loop works with.
+pub struct Desk {
+    heartbeats: Heartbeats,
+    seen: Mutex<BTreeMap<Folder, Seen>>,
+}
+
 /// What was seen of a group's file.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Seen {
     /// `None`: it is to be read in any case.
     stamp: Option<Option<InsideStamp>>,
     /// What was wrong with it, and is told.
     told: Vec<Fault>,
+}
+
+/// What came of taking a file in.
+struct Taken {
+    faults: Vec<Fault>,
+    /// The disk was in the way: it is read again.
+    is_unread: bool,
+}
+
+/// Whether a file has to be taken in that has this stamp now.
+fn is_new(seen: Option<&Seen>, stamp: Option<InsideStamp>) -> bool {
+    match seen {
+        Some(Seen { stamp: known, .. }) => *known != Some(stamp),
+        None => stamp.is_some(),
+    }
 }
 
 /// Tells what can't be taken of a file; of line 0, nothing can.
@@ -56,61 +85,95 @@ fn tell(group: &Folder, fault: &Fault) {
     }
 }
 
-/// Looks at the files until the daemon stops.
-pub async fn run(heartbeats: Heartbeats, stop: CancellationToken) {
-    let mut seen = BTreeMap::new();
-    let mut is_unread = true;
-    loop {
-        if is_unread {
-            match heartbeats.store.groups_with_heartbeat() {
-                Ok(groups) => {
-                    is_unread = false;
-                    // A file that went while the daemon was down takes its tasks along.
-                    for group in groups {
-                        seen.entry(group).or_insert(Seen { stamp: None, told: Vec::new() });
-                    }
-                }
-                Err(error) => {
-                    tracing::error!(error = %chain(&error), "reading which groups have a {FILE} failed; it is read again");
-                }
-            }
+impl Takes {
+    #[must_use]
+    pub fn new(heartbeats: Heartbeats) -> Self {
+        Self { desk: Arc::new(Desk { heartbeats, seen: Mutex::default() }), is_unread: true }
+    }
+
+    /// Reads which groups have tasks of a file: one that went while the daemon was down takes its tasks along.
+    fn read_known(&mut self, why: &Why<Folder>) -> Read {
+        if !self.is_unread {
+            return Read::All;
         }
-        for (group, stamp) in heartbeats.look().await {
-            let is_new = match seen.get(&group) {
-                Some(Seen { stamp: known, .. }) => *known != Some(stamp),
-                None => stamp.is_some(),
-            };
-            if !is_new || stop.is_cancelled() {
-                continue;
-            }
-            // What it says is not known before the folder is back.
-            if stamp.is_none() && heartbeats.is_lost(&group).await {
-                continue;
-            }
-            // A change that follows at once may not be seen by the stamp.
-            let fresh = stamp.is_some_and(|stamp| {
-                clock::now().0.abs_diff(stamp.changed_ms()) < SAME_STAMP_MS.unsigned_abs()
-            });
-            let told = seen.remove(&group).map(|seen: Seen| seen.told).unwrap_or_default();
-            let now = match heartbeats.take_in(&group, stamp.is_some()).await {
-                Ok(faults) => {
-                    for fault in faults.iter().filter(|fault| !told.contains(fault)) {
-                        tell(&group, fault);
-                    }
-                    heartbeats.note(&group, &faults);
-                    Seen { stamp: (!fresh).then_some(stamp), told: faults }
-                }
-                Err(error) => {
-                    tracing::error!(%group, error = %chain(&error), "storing the tasks of {FILE} failed; it is tried again");
-                    Seen { stamp: None, told }
-                }
-            };
-            seen.insert(group, now);
+        if !(why.all || why.again) {
+            return Read::NotTried;
         }
-        tokio::select! {
-            () = stop.cancelled() => return,
-            () = tokio::time::sleep(heartbeats.config.now().limits.scan_every * SELDOM) => {}
+        match self.desk.heartbeats.store.groups_with_heartbeat() {
+            Ok(groups) => {
+                self.is_unread = false;
+                let mut seen = self.desk.seen();
+                for group in groups {
+                    seen.entry(group).or_default();
+                }
+                Read::All
+            }
+            Err(error) => Read::Failed(error.into()),
         }
+    }
+}
+
+impl Loop for Takes {
+    const NAME: LoopName = LoopName::Heartbeat;
+    const AT_ONCE: usize = 8;
+    type Key = Folder;
+    type Job = ();
+    type Hands = Desk;
+
+    fn hands(&self) -> Arc<Desk> {
+        Arc::clone(&self.desk)
+    }
+
+    async fn look(&mut self, why: &Why<Folder>) -> Result<Plan<Folder, ()>, Error> {
+        let read = self.read_known(why);
+        let heartbeats = &self.desk.heartbeats;
+        let groups: Vec<Folder> = heartbeats.boxes.open().keys().cloned().collect();
+        let stamps = heartbeats.stamps(groups).await?;
+        let seen = self.desk.seen();
+        let news = stamps.into_iter().filter(|(group, stamp)| is_new(seen.get(group), *stamp));
+        let begin = news.map(|(group, _)| (group, ())).collect();
+        let again = Some(heartbeats.config.now().limits.scan_every * SELDOM);
+        Ok(Plan { begin, again, read, ..Plan::default() })
+    }
+
+    async fn perform(desk: Arc<Desk>, group: Folder, (): (), _: CancellationToken) -> Result<Then, Error> {
+        desk.take_in(&group).await?;
+        Ok(Then::Done)
+    }
+}
+
+impl Desk {
+    fn seen(&self) -> MutexGuard<'_, BTreeMap<Folder, Seen>> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes a group's file in, if it is another one than was taken in last.
+    async fn take_in(&self, group: &Folder) -> Result<(), Error> {
+        let heartbeats = &self.heartbeats;
+        if !heartbeats.store.has_group(group)? {
+            self.seen().remove(group);
+            heartbeats.note(group, &[]);
+            return Ok(());
+        }
+        let stamps = heartbeats.stamps(vec![group.clone()]).await?;
+        let stamp = stamps.into_iter().find_map(|(_, stamp)| stamp);
+        let known = self.seen().get(group).cloned();
+        // What it says is not known before the folder is back.
+        if !is_new(known.as_ref(), stamp) || (stamp.is_none() && heartbeats.is_lost(group).await?) {
+            return Ok(());
+        }
+        // A change that follows at once may not be seen by the stamp.
+        let fresh = stamp
+            .is_some_and(|stamp| clock::now().0.abs_diff(stamp.changed_ms()) < SAME_STAMP_MS.unsigned_abs());
+        let Taken { faults, is_unread } = heartbeats.take_in(group, stamp.is_some()).await?;
+        let told = known.unwrap_or_default().told;
+        for fault in faults.iter().filter(|fault| !told.contains(fault)) {
+            tell(group, fault);
+        }
+        heartbeats.note(group, &faults);
+        let stamp = (!fresh && !is_unread).then_some(stamp);
+        self.seen().insert(group.clone(), Seen { stamp, told: faults });
+        Ok(())
     }
 }
 
@@ -124,47 +187,44 @@ impl Heartbeats {
         }
     }
 
-    /// Returns the stamps of all groups' files.
-    async fn look(&self) -> Vec<(Folder, Option<InsideStamp>)> {
-        let groups: Vec<Folder> = self.boxes.open().keys().cloned().collect();
+    /// Returns the stamps of groups' files.
+    async fn stamps(&self, groups: Vec<Folder>) -> Result<Vec<(Folder, Option<InsideStamp>)>, Panicked> {
         let root = self.root.clone();
-        let look = move || {
+        blocking(move || {
             let stamp = |group: &Folder| stamp_inside(&folder(&root, group), FILE);
             groups.into_iter().map(|group| (group.clone(), stamp(&group))).collect()
-        };
-        spawn_blocking(look).await.unwrap_or_default()
+        })
+        .await
     }
 
     /// Whether a group has lost its folder, and the file with it.
-    async fn is_lost(&self, group: &Folder) -> bool {
+    async fn is_lost(&self, group: &Folder) -> Result<bool, Error> {
         let (root, store, group) = (self.root.clone(), self.store.clone(), group.clone());
-        spawn_blocking(move || super::lost::is_lost(&root, &store, &group)).await.unwrap_or(true)
+        blocking(move || super::lost::find_out(&root, &store, &group)).await?
     }
 
-    /// Reads a group's file, and stores what it says; returns its faults. What can't be read leaves the tasks as
-    /// they are.
-    async fn take_in(&self, group: &Folder, is_there: bool) -> Result<Vec<Fault>> {
+    /// Reads a group's file, and stores what it says. What can't be read leaves the tasks as they are.
+    async fn take_in(&self, group: &Folder, is_there: bool) -> Result<Taken, Error> {
         let clock = self.store.zone_of(group, &self.config.now().zones).await?;
         let (path, now) = (folder(&self.root, group), clock::now());
         let of_zone = clock.zone.clone();
-        let read = match spawn_blocking(move || read(&path, &of_zone)).await {
-            Ok(Ok(read)) => read,
-            Ok(Err(fault)) => return Ok(vec![fault]),
-            Err(fault) => {
-                tracing::error!(%group, fault = %chain(&fault), "our own fault: reading {FILE} failed");
-                return Ok(Vec::new());
+        let read = match blocking(move || read(&path, &of_zone)).await? {
+            Ok(read) => read,
+            Err(unread) => {
+                let is_unread = matches!(unread, Unread::World(_));
+                return Ok(Taken { faults: vec![unread.into()], is_unread });
             }
         };
         failpoint::reach("heartbeat.read");
         let set = self.store.set_heartbeat(group.clone(), read.tasks, clock, now).await?;
         failpoint::reach("heartbeat.stored");
-        if is_there && matches!(self.store.folder_had_files(group), Ok(false)) {
-            super::lost::note_files(&self.store, group, true).await;
+        if is_there && !self.store.folder_had_files(group)? {
+            self.store.note_folders(vec![(group.clone(), true)]).await?;
         }
         if set.changed > 0 {
             tracing::info!(%group, changed = set.changed, "the tasks of {FILE} were taken in");
         }
-        Ok(read.faults.into_iter().chain(set.faults).collect())
+        Ok(Taken { faults: read.faults.into_iter().chain(set.faults).collect(), is_unread: false })
     }
 }
 
@@ -172,18 +232,34 @@ fn folder(root: &Path, group: &Folder) -> PathBuf {
     root.join("groups").join(group.as_str())
 }
 
+/// Why a file can't be read.
+#[derive(Debug)]
+pub enum Unread {
+    /// What lies there is nothing that is read.
+    Fault(String),
+    /// The disk is in the way, or the file's mode: it may be read later.
+    World(String),
+}
+
+impl From<Unread> for Fault {
+    fn from(unread: Unread) -> Self {
+        let (Unread::Fault(why) | Unread::World(why)) = unread;
+        Self { line: 0, why }
+    }
+}
+
 /// Reads the file in a group's folder; one that is not there says nothing.
 ///
 /// # Errors
-/// Why it can't be read.
-pub fn read(folder: &Path, zone: &jiff::tz::TimeZone) -> std::result::Result<Heartbeat, Fault> {
-    let fault = |why: String| Fault { line: 0, why };
+/// [`Unread`]
+pub fn read(folder: &Path, zone: &jiff::tz::TimeZone) -> Result<Heartbeat, Unread> {
     match read_inside(folder, Path::new(FILE), LARGEST) {
         Ok(file) if file.size > LARGEST => {
-            Err(fault(format!("it has {} bytes, more than {LARGEST}", file.size)))
+            Err(Unread::Fault(format!("it has {} bytes, more than {LARGEST}", file.size)))
         }
         Ok(file) => Ok(heartbeat::read(&String::from_utf8_lossy(&file.bytes), zone, clock::now())),
         Err(InsideError::Absent(_)) => Ok(Heartbeat::default()),
-        Err(error @ (InsideError::NotAFile(_) | InsideError::World(_))) => Err(fault(chain(&error))),
+        Err(error @ InsideError::NotAFile(_)) => Err(Unread::Fault(chain(&error))),
+        Err(error @ InsideError::World(_)) => Err(Unread::World(chain(&error))),
     }
 }

@@ -3,25 +3,26 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::Arc,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
 use ipc_handlers::{Folder, Time};
-use tokio::{task::spawn_blocking, time::sleep};
+use tokio_util::sync::CancellationToken;
 
 use super::Runs;
 use crate::{
     domain::{
-        host::{errors::chain, feed::EventKind},
+        host::{feed::EventKind, loops::LoopName},
         runs::{
             hindrance::Hindrance,
             lanes::{Event, LaneId},
         },
     },
+    engine::{Either, Error, Loop, Plan, Then, Why, either},
     sandbox::SandboxError,
-    store::{HindranceRow, StoreError},
-    system::clock,
+    store::HindranceRow,
+    system::{clock, threads::blocking},
 };
 
 /// How often it is looked while something rests, and at most, however many runs begin and end.
@@ -30,114 +31,208 @@ const LOOK_AGAIN: Duration = Duration::from_secs(2);
 /// Since when the image of a group was wanted and was not there, and whether it was still missing at the last look.
 type Missing = BTreeMap<Folder, (Time, bool)>;
 
-/// What is taken to be put right.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Right {
-    /// Anything: nobody has looked since the last daemon.
-    Perhaps,
-    Seen,
+/// Sees put right what kept groups' runs from their work.
+pub struct Hindrances {
+    sight: Arc<Sight>,
+    /// Nobody has looked since the last daemon.
+    is_first: bool,
 }
 
-/// Runs until the daemon stops.
-pub async fn run(runs: Arc<Runs>) {
-    let (mut right, mut has_failed) = (Right::Perhaps, false);
-    let mut missing = Missing::new();
-    let mut feed = runs.store.follow_kinds(&[EventKind::Run]).await;
-    loop {
-        let rests = match look(&runs, right, &mut missing).await {
-            Ok(rests) => {
-                (right, has_failed) = (Right::Seen, false);
-                rests
+/// What the loop works with.
+pub struct Sight {
+    runs: Arc<Runs>,
+    /// Groups whose hindrances an earlier daemon met: anything may have been put right since.
+    perhaps: Mutex<BTreeSet<Folder>>,
+    missing: Mutex<Missing>,
+    /// What was asked for since the last look, and what was said.
+    asked: Mutex<Asked>,
+}
+
+/// What groups share that rest for the same.
+#[derive(Default)]
+struct Asked {
+    has_another_key: Option<bool>,
+    /// By image: whether it is there; `None`: nobody can tell.
+    images: BTreeMap<String, Option<bool>>,
+}
+
+/// What is to be done about a hindrance.
+#[derive(Clone, Debug)]
+pub enum Job {
+    /// It rests: look whether it is put right.
+    Look(HindranceRow),
+    /// The model's host has answered a run of the group: nothing hinders it any more.
+    IsOver,
+}
+
+/// How a hindrance stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stand {
+    Rests,
+    IsOver,
+    /// It is tried again, and nobody knows yet how that goes.
+    IsTried,
+    /// It may be tried again, and nobody does.
+    Waits,
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Decides how a hindrance stands. `answered`: whether the model's host has answered the group's run, which may be long before its
+/// end; `None`: there is none.
+fn stand(what: Hindrance, until: Time, answered: Option<bool>, now: Time) -> Stand {
+    match answered {
+        _ if until > now => Stand::Rests,
+        Some(true) if what.is_of_the_model() => Stand::IsOver,
+        Some(false) if what.is_of_the_model() => Stand::IsTried,
+        Some(_) | None => Stand::Waits,
+    }
+}
+
+impl Hindrances {
+    #[must_use]
+    pub fn new(runs: Arc<Runs>) -> Self {
+        let (perhaps, missing, asked) = (Mutex::default(), Mutex::default(), Mutex::default());
+        Self { sight: Arc::new(Sight { runs, perhaps, missing, asked }), is_first: true }
+    }
+}
+
+impl Loop for Hindrances {
+    const NAME: LoopName = LoopName::Hindrances;
+    const FOLLOWS: &'static [EventKind] = &[EventKind::Run];
+    const NOT_SOONER: Duration = LOOK_AGAIN;
+    const AT_ONCE: usize = 8;
+    const RESTS_AT_MOST: Duration = Duration::from_secs(10);
+    type Key = Folder;
+    type Job = Job;
+    type Hands = Sight;
+
+    fn hands(&self) -> Arc<Sight> {
+        Arc::clone(&self.sight)
+    }
+
+    async fn look(&mut self, _: &Why<Folder>) -> Result<Plan<Folder, Job>, Error> {
+        let Sight { runs, perhaps, missing, asked } = &*self.sight;
+        let rows = runs.store.hindrances()?;
+        let active = if rows.is_empty() { Vec::new() } else { runs.store.active_runs()? };
+        let waiting: BTreeSet<&Folder> =
+            rows.iter().filter(|row| row.what == Hindrance::NoImage).map(|row| &row.group).collect();
+        locked(missing).retain(|group, _| waiting.contains(group));
+        let mut perhaps = locked(perhaps);
+        if std::mem::take(&mut self.is_first) {
+            perhaps.extend(rows.iter().map(|row| row.group.clone()));
+        }
+        perhaps.retain(|group| rows.iter().any(|row| row.group == *group));
+        *locked(asked) = Asked::default();
+        let (mut begin, mut again) = (Vec::new(), None);
+        for row in rows {
+            let answered = active.iter().find(|run| run.group == row.group);
+            let answered = answered.and_then(|run| runs.gateway.has_answered(run.id));
+            let stand = stand(row.what, row.until, answered, clock::now());
+            if stand == Stand::Waits {
+                perhaps.remove(&row.group);
+                continue;
             }
+            again = Some(LOOK_AGAIN);
+            match stand {
+                Stand::Rests => begin.push((row.group.clone(), Job::Look(row))),
+                Stand::IsOver => begin.push((row.group, Job::IsOver)),
+                Stand::IsTried | Stand::Waits => {}
+            }
+        }
+        Ok(Plan { begin, again, ..Plan::default() })
+    }
+
+    async fn perform(
+        sight: Arc<Sight>,
+        group: Folder,
+        job: Job,
+        stop: CancellationToken,
+    ) -> Result<Then, Error> {
+        match either(stop.cancelled(), sight.perform(&group, job)).await {
+            Either::First(()) => Ok(Then::Done),
+            Either::Second(done) => done.map(|()| Then::Done),
+        }
+    }
+}
+
+impl Sight {
+    async fn perform(&self, group: &Folder, job: Job) -> Result<(), Error> {
+        match job {
+            Job::Look(row) => self.look_at(&row).await,
+            Job::IsOver => Ok(self.runs.store.hinders_no_more(group).await?),
+        }
+    }
+
+    /// Has what rests of a group tried again if what it rests for is put right.
+    async fn look_at(&self, row: &HindranceRow) -> Result<(), Error> {
+        let group = &row.group;
+        if row.until <= clock::now() {
+            return Ok(());
+        }
+        let is_right = locked(&self.perhaps).contains(group) || self.is_right(row).await?;
+        if !is_right {
+            return Ok(());
+        }
+        tracing::info!(%group, what = %row.what, "what kept a group's runs from their work may be put right; it is tried again");
+        let lanes = match self.runs.store.try_again(group, clock::now()).await {
+            Ok(lanes) => lanes,
             Err(error) => {
-                // Said once, however long the store is in the way.
-                if !std::mem::replace(&mut has_failed, true) {
-                    tracing::error!(error = %chain(&error), "looking for what keeps runs from their work failed; it is tried again");
-                }
-                true
+                // It is not seen to be put right twice.
+                locked(&self.perhaps).insert(group.clone());
+                return Err(error.into());
             }
         };
-        tokio::select! {
-            () = runs.stop.cancelled() => return,
-            () = sleep(LOOK_AGAIN) => {}
+        locked(&self.perhaps).remove(group);
+        for lane in lanes {
+            self.runs.lanes.tell(Event::Woken { group: group.clone(), lane: LaneId(lane) });
         }
-        if !rests {
-            tokio::select! {
-                () = runs.stop.cancelled() => return,
-                _ = feed.next() => {}
+        Ok(())
+    }
+
+    /// Whether it is seen to be put right.
+    async fn is_right(&self, row: &HindranceRow) -> Result<bool, Error> {
+        match row.what {
+            Hindrance::NoKey | Hindrance::Key | Hindrance::NotAllowed | Hindrance::NoCredit => {
+                self.has_another_key().await
             }
+            Hindrance::NoImage => {
+                let Some(group) = self.runs.store.group(&row.group).await? else { return Ok(false) };
+                // Settings that nothing can be run with are a problem of their own.
+                let Ok((settings, _)) = self.runs.config.now().run_settings().for_group(&group) else {
+                    return Ok(false);
+                };
+                let is_there = self.has_image(settings.image).await;
+                Ok(is_back((&row.group, row.since), is_there, &mut locked(&self.missing)))
+            }
+            Hindrance::Engine => Ok(false),
         }
     }
-}
 
-/// Has what is put right tried again. Returns whether something rests still.
-async fn look(runs: &Arc<Runs>, right: Right, missing: &mut Missing) -> Result<bool, StoreError> {
-    let rows = runs.store.hindrances()?;
-    let waiting: BTreeSet<&Folder> =
-        rows.iter().filter(|row| row.what == Hindrance::NoImage).map(|row| &row.group).collect();
-    missing.retain(|group, _| waiting.contains(group));
-    let (mut rests, mut images) = (false, BTreeMap::new());
-    for row in rows {
-        if row.until <= clock::now() {
-            if row.what.is_of_the_model() {
-                match answered(runs, &row.group)? {
-                    Some(true) => runs.store.hinders_no_more(&row.group).await?,
-                    Some(false) => rests = true,
-                    None => {}
-                }
-            }
-            continue;
+    async fn has_another_key(&self) -> Result<bool, Error> {
+        if let Some(known) = locked(&self.asked).has_another_key {
+            return Ok(known);
         }
-        if right == Right::Perhaps || is_right(runs, &row, missing, &mut images).await? {
-            tracing::info!(group = %row.group, what = %row.what, "what kept a group's runs from their work may be put right; it is tried again");
-            for lane in runs.store.try_again(&row.group, clock::now()).await? {
-                let _ = runs.lanes.send(Event::Woken { group: row.group.clone(), lane: LaneId(lane) });
-            }
-        } else {
-            rests = true;
-        }
+        let gateway = Arc::clone(&self.runs.gateway);
+        let has_another = blocking(move || gateway.has_another_key()).await?;
+        locked(&self.asked).has_another_key = Some(has_another);
+        Ok(has_another)
     }
-    Ok(rests)
-}
 
-/// Whether the model's host has answered a group's run that is being tried again, which may be long before its end; `None`: none is.
-fn answered(runs: &Runs, group: &Folder) -> Result<Option<bool>, StoreError> {
-    let active = runs.store.active_runs()?;
-    Ok(active.iter().find(|run| run.group == *group).and_then(|run| runs.gateway.has_answered(run.id)))
-}
-
-/// Whether it is seen to be put right. `images`: those that were asked for in this look, and whether they are there.
-async fn is_right(
-    runs: &Arc<Runs>,
-    row: &HindranceRow,
-    missing: &mut Missing,
-    images: &mut BTreeMap<String, Option<bool>>,
-) -> Result<bool, StoreError> {
-    match row.what {
-        Hindrance::NoKey | Hindrance::Key | Hindrance::NotAllowed | Hindrance::NoCredit => {
-            let gateway = Arc::clone(&runs.gateway);
-            Ok(spawn_blocking(move || gateway.has_another_key()).await.unwrap_or(false))
+    /// Whether an image is there; `None`: nobody can tell. The engine may be away, which is a problem of its own.
+    async fn has_image(&self, image: String) -> Option<bool> {
+        if let Some(known) = locked(&self.asked).images.get(&image) {
+            return *known;
         }
-        Hindrance::NoImage => {
-            let Some(group) = runs.store.group(&row.group).await? else { return Ok(false) };
-            let settings = runs.config.now().run_settings().for_group(&group);
-            let Ok((settings, _)) = settings else { return Ok(false) };
-            let is_there = match images.get(&settings.image) {
-                Some(is_there) => *is_there,
-                None => {
-                    let is_there = match runs.sandbox.check(&settings.image).await {
-                        Ok(()) => Some(true),
-                        Err(SandboxError::NoImage { .. }) => Some(false),
-                        // The engine is away, say.
-                        Err(_) => None,
-                    };
-                    images.insert(settings.image, is_there);
-                    is_there
-                }
-            };
-            Ok(is_back((&row.group, row.since), is_there, missing))
-        }
-        Hindrance::Engine => Ok(false),
+        let is_there = match self.runs.sandbox.check(&image).await {
+            Ok(()) => Some(true),
+            Err(SandboxError::NoImage { .. }) => Some(false),
+            Err(_) => None,
+        };
+        locked(&self.asked).images.insert(image, is_there);
+        is_there
     }
 }
 
@@ -161,6 +256,17 @@ fn is_back((group, since): (&Folder, Time), is_there: Option<bool>, missing: &mu
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_what_the_models_host_has_answered_is_over_before_its_run_ends() {
+        let at = |what, until, answered| stand(what, Time(until), answered, Time(10));
+        for answered in [None, Some(false), Some(true)] {
+            assert_eq!(at(Hindrance::Key, 11, answered), Stand::Rests);
+        }
+        let stands = [Some(true), Some(false), None].map(|answered| at(Hindrance::Key, 10, answered));
+        assert_eq!(stands, [Stand::IsOver, Stand::IsTried, Stand::Waits]);
+        assert_eq!(at(Hindrance::NoImage, 10, Some(true)), Stand::Waits);
+    }
 
     #[test]
     fn an_image_is_back_once_after_it_was_seen_missing() {

@@ -17,12 +17,11 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
 use ipc_handlers::{Folder, Time};
-use tokio::task::spawn_blocking;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
@@ -31,12 +30,14 @@ use crate::{
         disk::A_NAME,
         errors::chain,
         housekeeping::{Aged, Bounds, GroupDisk, outlived},
+        loops::LoopName,
         prune::{DAY_MS, pause},
     },
+    engine::{Error, Loop, Plan, Sole, Then, Why, until_stop},
     ipc::{self, Gap, OldFile, Removed, Weight, World, old_files, remove_old, weigh},
     root,
     store::{FilesOfRun, Needed, Store, StoreError},
-    system::{clock, failpoint},
+    system::{clock, failpoint, panics::Panicked, threads},
 };
 
 /// How many names of a group's `.claude` are looked at at a time, and how often in one pass.
@@ -73,8 +74,18 @@ pub enum PruneError {
     World(#[from] World),
     #[error("looking at the folders of runs failed")]
     Folders(#[source] std::io::Error),
-    #[error("a fault of our own, see the log")]
-    Fault,
+    #[error("a fault of our own")]
+    Fault(#[from] Panicked),
+}
+
+impl From<PruneError> for Error {
+    fn from(error: PruneError) -> Self {
+        match error {
+            PruneError::Store(error) => error.into(),
+            PruneError::Fault(fault) => fault.into(),
+            PruneError::World(_) | PruneError::Folders(_) => Self::world(&error),
+        }
+    }
 }
 
 /// What was removed, or would be.
@@ -262,46 +273,104 @@ async fn rest(how: How, began: std::time::Instant) {
 pub(super) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, PruneError> + Send + 'static,
 ) -> Result<T, PruneError> {
-    spawn_blocking(work).await.unwrap_or(Err(PruneError::Fault))
+    threads::blocking(work).await?
 }
 
-/// Weighs every group after a minute and then each hour, one after the other, until the daemon stops.
-pub async fn weigh_groups(store: Store, root: PathBuf, config: Arc<Live>, stop: CancellationToken) {
-    let mut wait = WEIGH_FIRST.min(config.now().limits.keep_first);
-    loop {
-        tokio::select! {
-            () = stop.cancelled() => return,
-            () = tokio::time::sleep(wait) => wait = WEIGH_EVERY,
+/// Weighs every group after a minute and then each hour, one after the other.
+pub struct Weighing {
+    scales: Arc<Scales>,
+    /// How long after the start groups are weighed first.
+    first: Duration,
+    began: bool,
+}
+
+/// What groups are weighed with.
+pub struct Scales {
+    store: Store,
+    root: PathBuf,
+    /// Groups that are still to be weighed this time; `None`: all.
+    left: Mutex<Option<BTreeSet<Folder>>>,
+}
+
+impl Weighing {
+    #[must_use]
+    pub fn new(store: Store, root: PathBuf, config: Arc<Live>) -> Self {
+        let first = WEIGH_FIRST.min(config.now().limits.keep_first);
+        Self { scales: Arc::new(Scales { store, root, left: Mutex::default() }), first, began: false }
+    }
+}
+
+impl Loop for Weighing {
+    const NAME: LoopName = LoopName::Housekeeping;
+    /// It walks through folders.
+    const RESTS_AT_MOST: Duration = Duration::from_mins(10);
+    type Key = Sole;
+    type Job = ();
+    type Hands = Scales;
+
+    fn hands(&self) -> Arc<Scales> {
+        Arc::clone(&self.scales)
+    }
+
+    async fn look(&mut self, _: &Why<Sole>) -> Result<Plan<Sole, ()>, Error> {
+        if !std::mem::replace(&mut self.began, true) {
+            return Ok(Plan::again(self.first));
         }
-        tokio::select! {
-            () = stop.cancelled() => return,
-            weighed = weigh_all(&store, &root) => if let Err(error) = weighed {
-                tracing::warn!(error = %chain(&error), "weighing what groups take on the disk failed; it is tried again in an hour");
+        *locked(&self.scales.left) = None;
+        Ok(Plan { begin: vec![(Sole, ())], again: Some(WEIGH_EVERY), ..Plan::default() })
+    }
+
+    /// Weighs those that are left. At a stop that is let go.
+    async fn perform(scales: Arc<Scales>, _: Sole, (): (), stop: CancellationToken) -> Result<Then, Error> {
+        let weighed = until_stop(&stop, scales.weigh_all()).await;
+        weighed.unwrap_or(Ok(()))?;
+        Ok(Then::Done)
+    }
+}
+
+impl Scales {
+    /// Weighs the groups that are left, and notes what can be. Those that can't be weighed or noted are left.
+    async fn weigh_all(&self) -> Result<(), PruneError> {
+        let left = locked(&self.left).clone();
+        let is_left = |group: &Folder| left.as_ref().is_none_or(|left| left.contains(group));
+        let groups: Vec<Folder> = self.store.groups().await?.into_iter().map(|group| group.folder).collect();
+        let groups: Vec<Folder> = groups.into_iter().filter(is_left).collect();
+        *locked(&self.left) = Some(groups.iter().cloned().collect());
+        let (mut weighed, mut first) = (Vec::new(), clock::monotonic());
+        let mut outcome = Ok(());
+        for group in groups {
+            let began = clock::monotonic();
+            let (of, path, folder) = (self.store.clone(), self.root.clone(), group.clone());
+            match blocking(move || Ok(weigh_group(&of, &path, &folder)?)).await {
+                Ok(disk) => weighed.push((group, disk, clock::now())),
+                // The others are noted all the same.
+                Err(error) => outcome = Err(error),
             }
+            if first.elapsed() >= NOTED_EVERY {
+                self.note(std::mem::take(&mut weighed)).await?;
+                first = clock::monotonic();
+            }
+            rest(How::Beside, began).await;
         }
+        self.note(weighed).await?;
+        outcome?;
+        *locked(&self.left) = None;
+        Ok(())
+    }
+
+    async fn note(&self, weighed: Vec<(Folder, GroupDisk, Time)>) -> Result<(), PruneError> {
+        let groups: Vec<Folder> = weighed.iter().map(|(group, ..)| group.clone()).collect();
+        self.store.weighed(weighed).await?;
+        let mut left = locked(&self.left);
+        if let Some(left) = left.as_mut() {
+            left.retain(|group| !groups.contains(group));
+        }
+        Ok(())
     }
 }
 
-async fn weigh_all(store: &Store, root: &Path) -> Result<(), PruneError> {
-    let (mut weighed, mut first) = (Vec::new(), clock::monotonic());
-    let mut outcome = Ok(());
-    for group in store.groups().await? {
-        let began = clock::monotonic();
-        let (of, path, folder) = (store.clone(), root.to_owned(), group.folder.clone());
-        match blocking(move || Ok(weigh_group(&of, &path, &folder)?)).await {
-            Ok(disk) => weighed.push((group.folder, disk, clock::now())),
-            // The others are noted all the same.
-            Err(error) => outcome = Err(error),
-        }
-        if first.elapsed() >= NOTED_EVERY {
-            outcome =
-                store.weighed(std::mem::take(&mut weighed)).await.map_err(PruneError::from).and(outcome);
-            first = clock::monotonic();
-        }
-        rest(How::Beside, began).await;
-    }
-    store.weighed(weighed).await?;
-    outcome
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Returns what a group takes on the disk now. Blocks.

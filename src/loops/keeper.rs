@@ -11,23 +11,23 @@ use ipc_handlers::Folder;
 use tokio::{
     runtime::Handle,
     sync::{Notify, Semaphore, mpsc, oneshot},
-    task::spawn_blocking,
     time::{Instant, timeout, timeout_at},
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{Ask, Boxes, Machine, Snapshots};
+use super::{Ask, Boxes, Machine, Snapshots, ToLanes};
 use crate::{
     config::{ConfigError, Live, Taken},
     domain::{
-        host::{errors::chain, feed::EventKind},
+        host::{errors::chain, feed::EventKind, loops::LoopName},
         runs::lanes::{Event, Holding, LaneId, WaitingLane},
     },
+    engine::{Error, Loop, NoSuchLoop, Plan, Then, Why},
     gateway::Gateway,
     ipc::{Claimed, Claims, GroupBoxes, peek},
     ops::{self, Answer, By, Keeper, Later, Op, OpCode, OpError, World, ipc::ByHand},
-    store::{Note, Store},
-    system::failpoint,
+    store::{Note, Store, StoreError},
+    system::{failpoint, threads::blocking},
 };
 
 /// How many operations run at a time. They may look at many files, and others need threads for that too.
@@ -36,6 +36,8 @@ const AT_A_TIME: u32 = 8;
 const ENDING: Duration = Duration::from_secs(5);
 /// How long a run may take to be stopped, once its grace for leaving is over.
 const STOPPING: Duration = Duration::from_secs(20);
+/// How long a loop may take to come round when keys of it are released.
+const COMES_ROUND: Duration = Duration::from_secs(10);
 /// A removal that is not finished is tried again after this many times `limits.retry_base_ms`: a minute by default.
 const FINISH_AGAIN: u64 = 12;
 /// The shortest and the longest pause before that.
@@ -55,7 +57,7 @@ pub struct Keeping {
     pub gateway: Arc<Gateway>,
     pub machine: Arc<Machine>,
     /// News for the lanes.
-    pub lanes: mpsc::UnboundedSender<Event>,
+    pub lanes: ToLanes,
     /// Requests to the loop `ipc`.
     pub mailboxes: mpsc::UnboundedSender<Ask>,
     /// Asks that the settings are read again, and waits until that is done.
@@ -95,7 +97,7 @@ pub(super) async fn perform(keeping: &Arc<Keeping>, by: By, op: Op) -> Result<An
         };
         Handle::current().block_on(ops::perform(&world, &by, op))
     };
-    match spawn_blocking(work).await {
+    match blocking(work).await {
         Ok(done) => done,
         Err(error) => {
             tracing::error!(error = %chain(&error), "an operation failed; that is our fault");
@@ -113,44 +115,116 @@ pub(super) async fn all_done(keeping: &Keeping) {
     }
 }
 
-/// Until `stop`: finishes the removals of groups that are not finished.
-pub async fn finish_removals_later(keeping: Arc<Keeping>, stop: CancellationToken) {
-    let later = async {
-        loop {
-            keeping.unfinished.notified().await;
-            let base = keeping.config.now().limits.retry_base_ms.unsigned_abs();
-            let pause = Duration::from_millis(base.saturating_mul(FINISH_AGAIN));
-            tokio::time::sleep(pause.clamp(FINISH_BOUNDS.0, FINISH_BOUNDS.1)).await;
-            finish_removals(&keeping).await;
-        }
-    };
-    let _ = stop.run_until_cancelled(later).await;
+/// Finishes the removals of groups that are not finished.
+pub struct Removals {
+    keeping: Arc<Keeping>,
+    /// When it is to be looked for them; `None`: none is known to be unfinished.
+    due: Option<Instant>,
 }
 
-/// Finishes the removals of groups that were begun and that nobody is at.
+impl Removals {
+    #[must_use]
+    pub const fn new(keeping: Arc<Keeping>) -> Self {
+        Self { keeping, due: None }
+    }
+}
+
+impl Loop for Removals {
+    const NAME: LoopName = LoopName::Removals;
+    /// Each moves files, one after the other.
+    const AT_ONCE: usize = 1;
+    type Key = Folder;
+    type Job = ();
+    type Hands = Keeping;
+
+    fn hands(&self) -> Arc<Keeping> {
+        Arc::clone(&self.keeping)
+    }
+
+    async fn asked(&mut self) {
+        self.keeping.unfinished.notified().await;
+    }
+
+    async fn look(&mut self, why: &Why<Folder>) -> Result<Plan<Folder, ()>, Error> {
+        let (is_asked, pause) = (why.all || why.asked, self.keeping.pause());
+        match when(&mut self.due, is_asked, Instant::now(), pause) {
+            When::Never => return Ok(Plan::default()),
+            When::In(rest) => return Ok(Plan::again(rest)),
+            When::Now => {}
+        }
+        let leaving = self.keeping.leaving().await?;
+        self.due = None;
+        Ok(Plan { begin: leaving.into_iter().map(|group| (group, ())).collect(), ..Plan::default() })
+    }
+
+    async fn perform(
+        keeping: Arc<Keeping>,
+        group: Folder,
+        (): (),
+        _: CancellationToken,
+    ) -> Result<Then, Error> {
+        finish_one(&keeping, group).await
+    }
+}
+
+/// When it is to be looked for removals that are not finished.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum When {
+    Never,
+    In(Duration),
+    Now,
+}
+
+/// Returns when it is to be looked. `is_asked`: one may not be finished, which has just been tried.
+fn when(due: &mut Option<Instant>, is_asked: bool, now: Instant, pause: Duration) -> When {
+    if is_asked {
+        due.get_or_insert(now + pause);
+    }
+    match *due {
+        None => When::Never,
+        Some(due) if due > now => When::In(due - now),
+        Some(_) => When::Now,
+    }
+}
+
+/// Finishes the removals of groups that were begun and that nobody is at, once; the loop goes on with those that fail.
 pub async fn finish_removals(keeping: &Arc<Keeping>) {
-    let leaving = match keeping.store.leaving().await {
+    let leaving = match keeping.leaving().await {
         Ok(leaving) => leaving,
         Err(error) => {
-            keeping.unfinished.notify_one();
             return tracing::error!(error = %chain(&error), "reading which groups were being removed failed; that is tried again");
         }
     };
-    // Our own fault may have come before the rows of the group went.
-    keeping.machine.remains().retain(|group, _| leaving.contains(group));
     for group in leaving {
-        let keeping = Arc::clone(keeping);
-        // It moves files, which a container elsewhere may hold up.
-        let work = move || Handle::current().block_on(keeping.finish_removal(&group));
-        if let Err(fault) = spawn_blocking(work).await {
-            tracing::error!(fault = %chain(&fault), "our own fault: finishing the removal of a group failed");
+        if let Err(error) = finish_one(keeping, group.clone()).await {
+            tracing::error!(%group, error = %chain(&error), "finishing the removal of a group failed; that is tried again");
         }
     }
 }
 
+/// Finishes the removal of one group. What it fails for is told by [`Machine::remains`], so that it is no failure of the loop's.
+async fn finish_one(keeping: &Arc<Keeping>, group: Folder) -> Result<Then, Error> {
+    let pause = keeping.pause();
+    let keeping = Arc::clone(keeping);
+    // It moves files, which a container elsewhere may hold up.
+    let work = move || Handle::current().block_on(keeping.finish_removal(&group));
+    Ok(match blocking(work).await?? {
+        Finished::Yes => Then::Done,
+        Finished::No => Then::After(pause),
+    })
+}
+
+/// Whether nothing is left of a group that was removed.
+enum Finished {
+    /// Or another is at it, who has it looked for again.
+    Yes,
+    /// Something is in the way.
+    No,
+}
+
 impl Keeping {
     async fn empty(&self, group: &Folder) -> Result<(), OpError> {
-        let _ = self.lanes.send(Event::CloseAsked { group: group.clone() });
+        self.lanes.tell(Event::CloseAsked { group: group.clone() });
         self.wait_for_end(group).await?;
         let (done, drained) = oneshot::channel();
         if self.mailboxes.send(Ask::Drain(group.clone(), done)).is_ok()
@@ -163,12 +237,36 @@ impl Keeping {
         self.check_settled(group)
     }
 
-    async fn finish_removal(&self, group: &Folder) {
-        let Ok(_turn) = self.begin_removal(group) else { return };
+    /// Returns the pause before a removal that is not finished is tried again.
+    fn pause(&self) -> Duration {
+        let base = self.config.now().limits.retry_base_ms.unsigned_abs();
+        let pause = Duration::from_millis(base.saturating_mul(FINISH_AGAIN));
+        pause.clamp(FINISH_BOUNDS.0, FINISH_BOUNDS.1)
+    }
+
+    /// Returns the groups whose removal was begun and is not finished.
+    async fn leaving(&self) -> Result<BTreeSet<Folder>, StoreError> {
+        let leaving: BTreeSet<Folder> = self.store.leaving().await?.into_iter().collect();
+        // Our own fault may have come before the rows of the group went.
+        self.machine.remains().retain(|group, _| leaving.contains(group));
+        Ok(leaving)
+    }
+
+    async fn finish_removal(&self, group: &Folder) -> Result<Finished, StoreError> {
+        // Who is at it has it looked for again.
+        let Ok(_turn) = self.begin_removal(group) else { return Ok(Finished::Yes) };
+        // It may be finished since, and another group have its name.
+        if !self.store.leaving().await?.contains(group) {
+            return Ok(Finished::Yes);
+        }
         match self.put_away(group).await {
-            Ok(_) => tracing::info!(%group, "nothing is left of a group that was removed; its name is free"),
+            Ok(_) => {
+                tracing::info!(%group, "nothing is left of a group that was removed; its name is free");
+                Ok(Finished::Yes)
+            }
             Err(error) => {
                 tracing::error!(%group, error = %chain(&error), "something is left of a group that was removed; that is tried again, and no group of that name is made before");
+                Ok(Finished::No)
             }
         }
     }
@@ -186,12 +284,17 @@ impl Keeping {
 
     async fn try_to_put_away(&self, group: &Folder) -> Result<usize, OpError> {
         let (done, put_away) = oneshot::channel();
+        // Where nobody takes it, nobody answers.
         let _ = self.mailboxes.send(Ask::PutAway(group.clone(), done));
         let ended = put_away.await.map_err(|_| stops())?;
         if timeout(STOPPING, ended.cancelled()).await.is_err() {
             return Err(not_gone(group));
         }
-        let unread = self.unread(group).unwrap_or_default();
+        // Its end does not wait for a number.
+        let unread = self.unread(group).unwrap_or_else(|error| {
+            tracing::warn!(%group, error = %chain(&error), "how many commands of a group that is removed go unread can't be counted");
+            0
+        });
         self.boxes.dirs.discard_box(group)?;
         for claimed in self.undecided(group)? {
             self.have_settled(claimed).await;
@@ -230,6 +333,7 @@ impl Keeping {
     async fn have_settled(&self, claimed: Claimed) {
         let (done, settled) = oneshot::channel();
         if self.mailboxes.send(Ask::Settle(claimed, done)).is_ok() {
+            // Who asks looks whether it is settled: a stop may come between.
             let _ = settled.await;
         }
     }
@@ -314,6 +418,7 @@ impl Keeper for Arc<Keeping> {
         Box::pin(async move {
             let (done, followed) = oneshot::channel();
             if self.settings.send(done).is_ok() {
+                // What is in the way is logged there. A stop may come between; the next daemon reads them.
                 let _ = followed.await;
             }
         })
@@ -324,7 +429,7 @@ impl Keeper for Arc<Keeping> {
             Ok(lanes) => {
                 for lane in lanes {
                     let waiting = WaitingLane::from(&lane);
-                    let _ = self.lanes.send(Event::Waiting { group: group.clone(), waiting });
+                    self.lanes.tell(Event::Waiting { group: group.clone(), waiting });
                 }
             }
             Err(error) => {
@@ -335,7 +440,7 @@ impl Keeper for Arc<Keeping> {
 
     fn wake(&self, group: &Folder, lanes: &[i64]) {
         for lane in lanes {
-            let _ = self.lanes.send(Event::Woken { group: group.clone(), lane: LaneId(*lane) });
+            self.lanes.tell(Event::Woken { group: group.clone(), lane: LaneId(*lane) });
         }
     }
 
@@ -359,28 +464,28 @@ impl Keeper for Arc<Keeping> {
     }
 
     fn relaunch(&self, group: &Folder) {
-        let _ = self.lanes.send(Event::CloseAsked { group: group.clone() });
+        self.lanes.tell(Event::CloseAsked { group: group.clone() });
     }
 
     fn has_its_folder(&self, group: &Folder) {
         self.machine.lost().remove(group);
-        let _ = self.lanes.send(Event::Release { group: group.clone(), reason: Holding::Folder });
+        self.lanes.tell(Event::Release { group: group.clone(), reason: Holding::Folder });
     }
 
     fn stop_run(&self, group: &Folder, run: i64) {
-        let _ = self.lanes.send(Event::StopAsked { group: group.clone(), run });
+        self.lanes.tell(Event::StopAsked { group: group.clone(), run });
     }
 
     fn keep_out(&self, group: &Folder) -> Result<(), OpError> {
         // Until it is let in.
         std::mem::forget(self.begin_removal(group)?);
-        let _ = self.lanes.send(Event::Hold { group: group.clone(), reason: Holding::Removal });
+        self.lanes.tell(Event::Hold { group: group.clone(), reason: Holding::Removal });
         Ok(())
     }
 
     fn let_in(&self, group: &Folder) {
         self.has_tried_to_remove(group);
-        let _ = self.lanes.send(Event::Release { group: group.clone(), reason: Holding::Removal });
+        self.lanes.tell(Event::Release { group: group.clone(), reason: Holding::Removal });
     }
 
     fn empty<'a>(&'a self, group: &'a Folder) -> Later<'a, Result<(), OpError>> {
@@ -406,6 +511,22 @@ impl Keeper for Arc<Keeping> {
         })
     }
 
+    fn release_keys<'a>(&'a self, name: LoopName, key: Option<&'a str>) -> Later<'a, Result<usize, OpError>> {
+        Box::pin(async move {
+            match timeout(COMES_ROUND, self.machine.loops.release(name, key.map(str::to_owned))).await {
+                Ok(Ok(released)) => Ok(released),
+                // Nothing rests in a loop that has ended, or has not begun.
+                Ok(Err(NoSuchLoop(_))) => Ok(0),
+                Err(_) => {
+                    let busy =
+                        format!("the loop {name} has not come round within {} s", COMES_ROUND.as_secs());
+                    Err(OpError::new(OpCode::Failed, busy)
+                        .hint("it does this when it comes round; `g2 loops list` shows how it stands"))
+                }
+            }
+        })
+    }
+
     fn is_serving(&self) -> bool {
         true
     }
@@ -417,21 +538,41 @@ async fn changed(keeping: &Keeping, group: Option<Folder>) {
     if let Err(error) = keeping.store.look_at_feed().await {
         tracing::error!(error = %chain(&error), "reading the feed of changes failed; it is read again in a second");
     }
+    // Where that can't be read, the lanes learn it from the feed.
     if let Some(group) = &group
         && matches!(keeping.store.has_group(group), Ok(false))
     {
-        let _ = keeping.lanes.send(Event::GroupRemoved { group: group.clone() });
+        keeping.lanes.tell(Event::GroupRemoved { group: group.clone() });
     }
     let (done, opened) = oneshot::channel();
     if keeping.mailboxes.send(Ask::Groups(done)).is_ok() {
+        // A stop may come between; the next daemon opens them.
         let _ = opened.await;
     }
     let at_work = Arc::clone(&keeping.snapshots);
-    let written = spawn_blocking(move || {
+    let written = blocking(move || {
         at_work.write_awaited(group.as_ref().as_slice());
         at_work.write_rest();
     });
     if let Err(fault) = written.await {
         tracing::error!(fault = %chain(&fault), "our own fault: following the feed of changes failed");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn removals_are_looked_for_a_pause_after_the_first_that_may_be_unfinished() {
+        let (pause, begun, mut due) = (Duration::from_secs(60), Instant::now(), None);
+        let mut look = |secs, is_asked| when(&mut due, is_asked, begun + Duration::from_secs(secs), pause);
+        assert_eq!(look(0, false), When::Never);
+        assert_eq!(look(1, true), When::In(pause));
+        assert_eq!(look(31, true), When::In(Duration::from_secs(30)), "others do not put it off");
+        assert_eq!(look(61, false), When::Now);
+        assert_eq!(look(70, false), When::Now, "until it could be read");
+        due = None;
+        assert_eq!(when(&mut due, false, begun, pause), When::Never);
     }
 }

@@ -4,7 +4,6 @@
 use std::{path::Path, sync::Arc};
 
 use ipc_handlers::Folder;
-use tokio::task::spawn_blocking;
 
 use super::{Boxes, Machine, Runs};
 use crate::{
@@ -15,8 +14,10 @@ use crate::{
         },
         runs::lanes::{Event, Holding},
     },
+    engine::Error,
     ipc::look_at_folder,
     store::{Store, StoreError},
+    system::threads::blocking,
 };
 
 /// Looks at the folders of all groups at a start: lays out those that were never laid out, and returns those that are lost.
@@ -60,7 +61,7 @@ pub async fn begin(
 /// Has nothing launched for a group whose folder is lost.
 pub(super) fn hold(runs: &Runs, group: &Folder) {
     note(&runs.machine, group);
-    let _ = runs.lanes.send(Event::Hold { group: group.clone(), reason: Holding::Folder });
+    runs.lanes.tell(Event::Hold { group: group.clone(), reason: Holding::Folder });
 }
 
 fn note(machine: &Machine, group: &Folder) {
@@ -78,23 +79,34 @@ pub(super) async fn look_again(runs: &Arc<Runs>) {
     let at = Arc::clone(runs);
     let looking =
         move || lost.into_iter().filter(|group| !is_lost(&at.root, &at.store, group)).collect::<Vec<_>>();
-    for group in spawn_blocking(looking).await.unwrap_or_default() {
+    let back = match blocking(looking).await {
+        Ok(back) => back,
+        Err(fault) => {
+            tracing::error!(fault = %chain(&fault), "our own fault: looking at lost folders failed; it is looked again");
+            return;
+        }
+    };
+    for group in back {
         if runs.machine.lost().remove(&group) {
             tracing::info!(%group, "the group's folder is back");
-            let _ = runs.lanes.send(Event::Release { group, reason: Holding::Folder });
+            runs.lanes.tell(Event::Release { group, reason: Holding::Folder });
         }
     }
 }
 
 /// Whether a group's folder is lost. One that can't be looked at is; that of a group that is gone is not.
 pub fn is_lost(root: &Path, store: &Store, group: &Folder) -> bool {
-    if matches!(store.has_group(group), Ok(false)) {
-        return false;
+    // Who asks begins nothing in a lost folder, and asks again.
+    find_out(root, store, group).unwrap_or(true)
+}
+
+/// Finds out whether a group's folder is lost. Blocks.
+pub(super) fn find_out(root: &Path, store: &Store, group: &Folder) -> Result<bool, Error> {
+    if !store.has_group(group)? {
+        return Ok(false);
     }
-    match (store.folder_had_files(group), look_at_folder(root, group)) {
-        (Ok(had_files), Ok(there)) => stands(had_files, there) == Stands::Lost,
-        (Err(_), _) | (_, Err(_)) => true,
-    }
+    let there = look_at_folder(root, group).map_err(|error| Error::world(&error))?;
+    Ok(stands(store.folder_had_files(group)?, there) == Stands::Lost)
 }
 
 /// Which folder it is, whatever its name: its device and inode.
@@ -127,18 +139,21 @@ pub(super) async fn after_a_run(runs: &Arc<Runs>, group: &Folder, had: Option<Id
     }
     let (at, of) = (Arc::clone(runs), group.clone());
     let looking = move || {
-        let (Ok(there), Ok(had_files)) = (look_at_folder(&at.root, &of), at.store.folder_had_files(&of))
-        else {
-            return After::Same;
-        };
+        let there = look_at_folder(&at.root, &of).map_err(|error| Error::world(&error))?;
+        let had_files = at.store.folder_had_files(&of)?;
         let is_the_runs = had.is_some() && had == Identity::of(&at.root, &of);
-        match has_files_after_a_run(there, is_the_runs) {
+        Ok(match has_files_after_a_run(there, is_the_runs) {
             Some(has_files) if has_files != had_files => After::Changed { has_files },
             None if is_lost(&at.root, &at.store, &of) => After::Lost,
             Some(_) | None => After::Same,
-        }
+        })
     };
-    match spawn_blocking(looking).await.unwrap_or(After::Same) {
+    let after = blocking(looking).await.map_err(Error::from).flatten().unwrap_or_else(|error| {
+        // What is noted holds, and the next run of the group is followed by another look.
+        tracing::warn!(%group, error = %chain(&error), "a group's folder can't be looked at after a run");
+        After::Same
+    });
+    match after {
         After::Same => {}
         After::Changed { has_files } => note_files(&runs.store, group, has_files).await,
         After::Lost => hold(runs, group),

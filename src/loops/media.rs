@@ -4,52 +4,83 @@
 use std::{io, ops::ControlFlow, sync::Arc, time::Duration};
 
 use ipc_handlers::Folder;
-use tokio::task::spawn_blocking;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    domain::{host::errors::chain, platforms::attachments::shown_of},
-    store::Store,
-    system::media::Media,
+    domain::{host::loops::LoopName, platforms::attachments::shown_of},
+    engine::{Error, Loop, Plan, Sole, Then, Why},
+    store::{Store, StoreError},
+    system::{media::Media, threads::tried},
 };
 
 /// How often it is looked.
 const EVERY: Duration = Duration::from_secs(3600);
 
-/// Runs until the daemon stops.
-pub async fn run(store: Store, media: Arc<Media>, stop: CancellationToken) {
-    loop {
-        let (at, of, stopping) = (store.clone(), Arc::clone(&media), stop.clone());
-        let swept = spawn_blocking(move || sweep(&at, &of, &stopping));
-        match swept.await.map_err(io::Error::other).and_then(|swept| swept) {
-            Ok(0) => {}
-            Ok(gone) => tracing::info!(gone, "files that no message has any more are removed"),
-            Err(error) => {
-                tracing::warn!(error = %chain(&error), "looking for files that no message has failed")
-            }
+/// Removes files that no message has any more.
+pub struct Sweep(Arc<Shelves>);
+
+/// What the loop works with.
+pub struct Shelves {
+    store: Store,
+    media: Arc<Media>,
+}
+
+impl Sweep {
+    #[must_use]
+    pub fn new(store: Store, media: Arc<Media>) -> Self {
+        Self(Arc::new(Shelves { store, media }))
+    }
+}
+
+impl Loop for Sweep {
+    const NAME: LoopName = LoopName::Media;
+    /// It reads all names.
+    const RESTS_AT_MOST: Duration = EVERY;
+    type Key = Sole;
+    type Job = ();
+    type Hands = Shelves;
+
+    fn hands(&self) -> Arc<Shelves> {
+        Arc::clone(&self.0)
+    }
+
+    async fn look(&mut self, _: &Why<Sole>) -> Result<Plan<Sole, ()>, Error> {
+        Ok(Plan { begin: vec![(Sole, ())], again: Some(EVERY), ..Plan::default() })
+    }
+
+    async fn perform(shelves: Arc<Shelves>, _: Sole, (): (), stop: CancellationToken) -> Result<Then, Error> {
+        let gone = tried(move || sweep(&shelves.store, &shelves.media, &stop)).await?;
+        if gone > 0 {
+            tracing::info!(gone, "files that no message has any more are removed");
         }
-        tokio::select! {
-            () = stop.cancelled() => return,
-            () = tokio::time::sleep(EVERY) => {}
-        }
+        Ok(Then::Done)
     }
 }
 
 /// Removes what no row names, and returns how many of the kept files that were. Blocks.
 fn sweep(store: &Store, media: &Media, stop: &CancellationToken) -> io::Result<u64> {
     let runtime = tokio::runtime::Handle::current();
-    let (mut gone, mut failed) = (0, None);
+    let (mut gone, mut unread, mut failed) = (0, None, None);
+    // Of a store that can't be read, nothing is removed.
+    let mut stays = |read: Result<bool, StoreError>| {
+        read.unwrap_or_else(|error| {
+            unread = Some(error);
+            true
+        })
+    };
     // First what groups are shown, as a name of its own keeps a file on the disk.
     media.sweep_shown(|group, name| {
         let is_group = || Folder::parse(group).map_or(Ok(false), |group| store.has_group(&group));
         match shown_of(name) {
             _ if stop.is_cancelled() => true,
-            _ if matches!(is_group(), Ok(false)) => false,
+            _ if !stays(is_group()) => false,
             None => name.is_empty(),
-            // Of a store that can't be read, nothing is removed.
-            Some((seq, n)) => runtime.block_on(store.has_file(seq, n)).unwrap_or(true),
+            Some((seq, n)) => stays(runtime.block_on(store.has_file(seq, n))),
         }
     })?;
+    if let Some(error) = unread {
+        return Err(io::Error::other(error));
+    }
     media.each_kept(|digest| {
         if stop.is_cancelled() {
             return ControlFlow::Break(());

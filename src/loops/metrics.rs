@@ -7,6 +7,7 @@ use ipc_handlers::Time;
 use crate::{
     domain::{
         host::{
+            loops::LoopState,
             metrics::{Family, Histogram, Kind, Total, seconds},
             problems::{Finding, Severity},
         },
@@ -28,6 +29,7 @@ pub struct Live<'a> {
     pub commits: Histogram,
     pub commands: Histogram,
     pub findings: &'a [Finding],
+    pub loops: &'a [LoopState],
 }
 
 /// Gathers all figures of a root; `live`: the daemon that serves it.
@@ -49,6 +51,7 @@ pub async fn gather(store: &Store, root: &Path, live: Option<&Live<'_>>) -> Resu
     families.extend(room(store, root));
     if let Some(live) = live {
         families.extend(daemon(live));
+        families.extend(loops(live.loops));
     }
     Ok(families)
 }
@@ -92,20 +95,22 @@ fn rows(figures: &Figures) -> Vec<Family> {
 async fn queues(store: &Store, root: &Path, figures: &Figures, now: Time) -> Result<Vec<Family>, StoreError> {
     let groups = store.groups().await?;
     let (mut files, mut oldest_file): (i64, Option<Time>) = (0, None);
-    let _ = peek::each_waiting(&root.join("data"), groups.iter().map(|group| &group.folder), |lying| {
+    let looked = peek::each_waiting(&root.join("data"), groups.iter().map(|group| &group.folder), |lying| {
         if !lying.is_directory {
             files += 1;
             oldest_file = Some(oldest_file.map_or(lying.since, |oldest| oldest.min(lying.since)));
         }
     });
     let texts = figures.outbox.iter().map(|(_, count)| count).sum::<i64>();
-    let queues = [
+    let mut queues = vec![
         ("messages", store.messages_waiting()?, store.health(now)?.oldest_waiting_at),
         ("texts", texts, figures.oldest_text),
         ("questions", figures.questions, figures.oldest_question),
-        // Of boxes that can be read.
-        ("commands", files, oldest_file),
     ];
+    // What can't be read is left out.
+    if looked.unread.is_empty() {
+        queues.push(("commands", files, oldest_file));
+    }
     let age = |oldest: Option<Time>| oldest.map_or(0.0, |at| now.ms_since(at).max(0) as f64 / 1_000.0);
     let each = |value: &dyn Fn(i64, Option<Time>) -> f64| {
         queues
@@ -171,6 +176,7 @@ async fn channels(store: &Store, now: Time) -> Result<Vec<Family>, StoreError> {
 /// Room on the disk. What can't be found out is left out.
 fn room(store: &Store, root: &Path) -> Vec<Family> {
     let mut families = Vec::new();
+    // A store that can't be read fails the other figures.
     if let Ok(size) = store.size() {
         let store = Family::new("g2_store_bytes", Gauge, "Size of the store's file, bytes.");
         families.push(store.with(&[], size.bytes as f64));
@@ -211,4 +217,33 @@ fn daemon(live: &Live<'_>) -> Vec<Family> {
             .push(Family::new("process_open_fds", Gauge, "Open files of the daemon.").with(&[], open as f64));
     }
     families
+}
+
+/// How the loops stand.
+fn loops(states: &[LoopState]) -> Vec<Family> {
+    let mut keys = Family::new(
+        "g2_loop_keys",
+        Gauge,
+        "Keys (chats, groups, runs) of each loop of the daemon, by state.",
+    );
+    let mut failures =
+        Family::new("g2_loop_failures_total", Counter, "Looks and work of each loop that failed.");
+    let mut last = Family::new(
+        "g2_loop_last_look_seconds",
+        Gauge,
+        "When each loop looked last at what is to be done, seconds since 1970.",
+    );
+    for state in states {
+        let name = ("loop", state.name.as_str());
+        for (of, count) in
+            [("at_work", state.at_work), ("waiting", state.waiting), ("resting", state.resting)]
+        {
+            keys = keys.with(&[name, ("state", of)], count as f64);
+        }
+        failures = failures.with(&[name], state.failures as f64);
+        if let Some(at) = state.looked {
+            last = last.with(&[name], seconds(at));
+        }
+    }
+    vec![keys, failures, last]
 }

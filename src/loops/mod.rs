@@ -9,12 +9,15 @@
 //! | `ipc` | command files | claims, reads, settles and answers them |
 //! | `schedule` | the next due instant, or a minute | has `dispatch` look for due tasks; finds anew when tasks run if clocks changed |
 //! | `heartbeat` | `HEARTBEAT.md` of each group | makes its tasks those that the file says |
+//! | `accounts` | accounts that come and go, a person's wish for a new start | runs the channels, each account by itself |
 //! | `deliver` | the outbox | sends texts to chats, in order within a chat |
 //! | `amends` | questions that are closed | changes their cards |
 //! | `signs` | agents at work | puts a reaction to what an agent has in hand, and takes it away |
 //! | `typing` | agents at work | shows in chats that an agent works for them |
 //! | `snapshots` | changes that agents are shown | writes the files in which agents read the state |
 //! | `search` | archived sessions | keeps their index |
+//! | `searches`, in `ipc` | searches that agents ask for | answers them |
+//! | `removals`, in `keeper` | a removal that is not finished | finishes it |
 //! | `hindrances` | the end of a run; then each 2 s while something rests | sees a refused key replaced, a missing image there |
 //! | `usage` | the gateway's books | stores what runs have used |
 //! | `budgets` | use, runs, the next day | holds groups that have used their budget of the day up, and says so |
@@ -27,7 +30,8 @@
 //! | `metrics`, no loop | somebody who asks | gathers figures for Prometheus |
 //! | `starts`, no loop | the start | notes what it takes in, so that the third that dies over a group sets it aside |
 //! | `lost`, no loop | the start, launches | holds groups that have lost their folder |
-//! | `reconcile`, `disk` | the start, the engine, the disk | adopts or ends what an earlier daemon left, holds launches back, stops who fills the disk |
+//! | `recovery` | the start, the engine | adopts or ends what an earlier daemon left |
+//! | `ground`, `disk` | the engine, the disk | holds launches back, stops who fills the disk |
 
 use ipc_handlers::Folder;
 use tokio::sync::oneshot;
@@ -38,14 +42,16 @@ pub use budgets::Budgets;
 pub use dispatch::Dispatch;
 pub use heartbeat::Heartbeats;
 pub use ipc::Mailboxes;
-pub use keeper::{Keeping, Reread, finish_removals, finish_removals_later};
+pub use keeper::{Keeping, Removals, Reread, finish_removals};
 pub use problems::Problems;
 pub use run::Runs;
 pub use shared::{
-    Allowances, Blind, Boxes, EndsHow, Held, Machine, Obstacle, Sight, Sights, Trouble, Troubles,
+    Adoption, Allowances, Blind, Boxes, EndsHow, ForLanes, Held, Machine, Obstacle, Sight, Sights, ToLanes,
+    Trouble, Troubles,
 };
 pub use snapshots::Snapshots;
 
+pub mod accounts;
 pub mod amends;
 pub mod backups;
 pub mod budgets;
@@ -54,6 +60,7 @@ pub mod deliver;
 mod disk;
 pub mod dispatch;
 pub mod files;
+pub mod ground;
 pub mod heartbeat;
 pub mod hindrances;
 pub mod housekeeping;
@@ -64,7 +71,7 @@ pub mod media;
 pub mod metrics;
 pub mod problems;
 pub mod prune;
-pub mod reconcile;
+pub mod recovery;
 mod run;
 pub mod schedule;
 pub mod search;

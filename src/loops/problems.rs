@@ -8,7 +8,6 @@ use std::{
     time::Duration,
 };
 
-use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::{Blind, Machine, Obstacle};
@@ -17,10 +16,12 @@ use crate::{
     domain::{
         host::{
             feed::EventKind,
+            loops::LoopName,
             problems::{Finding, Problem, RootFault, compare, sort_out},
         },
         states::SandboxName,
     },
+    engine::{Error, Loop, Plan, Sole, Then, Why},
     root::HeldParts,
     store::Store,
     system::clock,
@@ -72,28 +73,35 @@ pub struct Problems {
     pub store: Store,
     pub sandbox: SandboxName,
     pub machine: Arc<Machine>,
-    pub stop: CancellationToken,
     /// The problems found at the last look.
     pub known: Mutex<Vec<Problem>>,
     /// The settings as they stand in the files.
     pub standing: Standing,
 }
 
-/// Tells the log what appears and what is gone, until the daemon stops.
-pub async fn run(problems: Arc<Problems>) {
-    let mut feed = problems.store.follow_kinds(&FINISHED).await;
-    loop {
-        let _ = problems.look().await;
-        let looked = Instant::now();
-        tokio::select! {
-            () = problems.stop.cancelled() => return,
-            () = tokio::time::sleep(LOOK_AGAIN) => continue,
-            _ = feed.next() => {}
-        }
-        tokio::select! {
-            () = problems.stop.cancelled() => return,
-            () = tokio::time::sleep_until(looked + SOONEST) => {}
-        }
+/// Looks for problems again and again, and tells the log what appears and what is gone.
+pub struct Watch(pub Arc<Problems>);
+
+impl Loop for Watch {
+    const NAME: LoopName = LoopName::Problems;
+    const FOLLOWS: &'static [EventKind] = &FINISHED;
+    const NOT_SOONER: Duration = SOONEST;
+    type Key = Sole;
+    type Job = ();
+    type Hands = ();
+
+    fn hands(&self) -> Arc<()> {
+        Arc::default()
+    }
+
+    /// What can't be read is a problem that it finds, so it never fails.
+    async fn look(&mut self, _: &Why<Sole>) -> Result<Plan<Sole, ()>, Error> {
+        self.0.look().await;
+        Ok(Plan::again(LOOK_AGAIN))
+    }
+
+    async fn perform(_: Arc<()>, _: Sole, (): (), _: CancellationToken) -> Result<Then, Error> {
+        Ok(Then::Done)
     }
 }
 
@@ -191,6 +199,7 @@ pub async fn gather(view: &View<'_>) -> Vec<Problem> {
     let remains = view.daemon.map(|daemon| daemon.machine.remains().clone()).unwrap_or_default();
     found.extend(remains.into_iter().map(|(group, why)| Problem::Remains { group, why }));
     found.extend(view.daemon.map(|daemon| daemon.machine.troubles.problems()).unwrap_or_default());
+    found.extend(view.daemon.map(|daemon| daemon.machine.loops.problems()).unwrap_or_default());
     if let Some(Obstacle::RunsUnread(why)) = view.daemon.and_then(|daemon| daemon.machine.obstacle()) {
         found.push(Problem::Unreadable { what: "the work of an earlier daemon", why });
     }

@@ -20,7 +20,7 @@ use std::{
 };
 
 use ipc_handlers::{Folder, Time};
-use tokio::time::Instant;
+use tokio::{sync::watch, time::Instant};
 use tokio_util::sync::CancellationToken;
 
 use super::housekeeping::{Housekept, blocking, housekeep};
@@ -29,8 +29,10 @@ use crate::{
     config::{Config, Live},
     domain::host::{
         errors::chain,
+        loops::LoopName,
         prune::{History, Horizon, Keep, counted_from, pause},
     },
+    engine::{Error, Loop, Plan, Sole, Then, Why, until_stop},
     ipc::{peek, sync_all},
     root,
     store::{Store, StoreError},
@@ -47,21 +49,33 @@ const EVERY: Duration = Duration::from_hours(24);
 const TRIM_EVERY: Duration = Duration::from_secs(10);
 const TRIM_REST: Duration = Duration::from_millis(20);
 
-/// Removes old events of the feed, a few at a time, until the daemon stops.
-pub async fn trim_feed(store: Store, stop: CancellationToken) {
-    loop {
-        let rest = match store.trim_events(clock::now()).await {
-            Ok(true) => TRIM_REST,
-            Ok(false) => TRIM_EVERY,
-            Err(error) => {
-                tracing::error!(error = %chain(&error), "removing old events failed; it is tried again");
-                TRIM_EVERY
-            }
-        };
-        tokio::select! {
-            () = stop.cancelled() => return,
-            () = tokio::time::sleep(rest) => {}
-        }
+/// Removes old events of the feed, a few at a time.
+pub struct Trim(Arc<Store>);
+
+impl Trim {
+    #[must_use]
+    pub fn new(store: Store) -> Self {
+        Self(Arc::new(store))
+    }
+}
+
+impl Loop for Trim {
+    const NAME: LoopName = LoopName::Trim;
+    type Key = Sole;
+    type Job = ();
+    type Hands = Store;
+
+    fn hands(&self) -> Arc<Store> {
+        Arc::clone(&self.0)
+    }
+
+    async fn look(&mut self, _: &Why<Sole>) -> Result<Plan<Sole, ()>, Error> {
+        Ok(Plan { begin: vec![(Sole, ())], again: Some(TRIM_EVERY), ..Plan::default() })
+    }
+
+    async fn perform(store: Arc<Store>, _: Sole, (): (), _: CancellationToken) -> Result<Then, Error> {
+        let is_more = store.trim_events(clock::now()).await?;
+        Ok(if is_more { Then::After(TRIM_REST) } else { Then::Done })
     }
 }
 
@@ -225,34 +239,71 @@ where
 }
 
 /// Prunes what is older than `limits.keep_days`, and removes files that nothing needs any more, after the first pause and then
-/// once a day, until the daemon stops. A clock that is wrong when the machine starts is mostly set right in that pause.
-pub async fn run(store: Store, root: PathBuf, config: Arc<Live>, stop: CancellationToken) {
-    let mut changed = config.follow();
-    let began = Instant::now();
-    let mut last = None;
-    loop {
-        let next = match last {
-            Some(last) => last + EVERY,
-            None => began + config.now().limits.keep_first,
-        };
-        tokio::select! {
-            () = stop.cancelled() => return,
-            _ = changed.changed() => continue,
-            () = tokio::time::sleep_until(next) => last = Some(Instant::now()),
+/// once a day. A clock that is wrong when the machine starts is mostly set right in that pause.
+pub struct Prune {
+    broom: Arc<Broom>,
+    began: Instant,
+    /// When the last pass was to begin.
+    last: Option<Instant>,
+    /// Tells of changed settings.
+    changes: watch::Receiver<Arc<Config>>,
+}
+
+/// What a pass is made with.
+pub struct Broom {
+    store: Store,
+    root: PathBuf,
+    config: Arc<Live>,
+}
+
+impl Prune {
+    /// The first pause begins now.
+    #[must_use]
+    pub fn new(store: Store, root: PathBuf, config: Arc<Live>) -> Self {
+        let changes = config.follow();
+        Self { broom: Arc::new(Broom { store, root, config }), began: Instant::now(), last: None, changes }
+    }
+}
+
+impl Loop for Prune {
+    const NAME: LoopName = LoopName::Prune;
+    /// A pass reads most of the store.
+    const RESTS_AT_MOST: Duration = Duration::from_hours(1);
+    type Key = Sole;
+    type Job = ();
+    type Hands = Broom;
+
+    fn hands(&self) -> Arc<Broom> {
+        Arc::clone(&self.broom)
+    }
+
+    async fn asked(&mut self) {
+        // Who changes them lives as long as we do.
+        if self.changes.changed().await.is_err() {
+            std::future::pending().await
         }
-        let config = config.now();
-        tokio::select! {
-            () = stop.cancelled() => return,
-            done = pass(&store, &root, &config) => match done {
-                Ok((pruned, kept)) => {
-                    log(&pruned, config.limits.keep_days);
-                    log_files(&kept);
-                }
-                Err(error) => {
-                    tracing::warn!(error = %chain(&error), "pruning ended early; it goes on tomorrow");
-                }
-            }
+    }
+
+    async fn look(&mut self, _: &Why<Sole>) -> Result<Plan<Sole, ()>, Error> {
+        let now = Instant::now();
+        let next =
+            self.last.map_or(self.began + self.broom.config.now().limits.keep_first, |last| last + EVERY);
+        if now < next {
+            return Ok(Plan::again(next - now));
         }
+        self.last = Some(now);
+        Ok(Plan { begin: vec![(Sole, ())], again: Some(EVERY), ..Plan::default() })
+    }
+
+    /// Makes a pass. One that ends early is made again after a rest, and goes on where it was. At a stop it is let go.
+    async fn perform(broom: Arc<Broom>, _: Sole, (): (), stop: CancellationToken) -> Result<Then, Error> {
+        let config = broom.config.now();
+        let pass = pass(&broom.store, &broom.root, &config);
+        let Some(done) = until_stop(&stop, pass).await else { return Ok(Then::Done) };
+        let (pruned, kept) = done?;
+        log(&pruned, config.limits.keep_days);
+        log_files(&kept);
+        Ok(Then::Done)
     }
 }
 

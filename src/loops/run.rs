@@ -23,7 +23,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Allowances, Ask, Boxes, Machine, Sights, lost,
+    Allowances, Ask, Boxes, Machine, Sights, ToLanes, lost,
     snapshots::Snapshots,
     starts::{Starts, What},
 };
@@ -85,7 +85,7 @@ pub struct Runs {
     /// Files of messages, which agents are shown.
     pub media: Arc<Media>,
     /// News for the lanes.
-    pub lanes: mpsc::UnboundedSender<Event>,
+    pub lanes: ToLanes,
     /// Requests to the loop `ipc`.
     pub mailboxes: mpsc::UnboundedSender<Ask>,
     /// Runs' tokens are signed with it.
@@ -160,7 +160,7 @@ impl Beginning {
     }
 }
 
-/// Where a run stands while it is watched.
+/// A run that is watched.
 struct Watched {
     runs: Arc<Runs>,
     group: Folder,
@@ -170,6 +170,21 @@ struct Watched {
     container: Option<String>,
     /// The group's folder, which its container has; `None`: an earlier daemon launched it.
     folder: Option<lost::Identity>,
+    said: Said,
+    signs: Signs,
+    reached: Reached,
+    leaving: Leaving,
+    /// A person wants it ended.
+    stop: Option<Stop>,
+    ready_limit: Duration,
+    /// For how long it may give no sign of life, ms.
+    ceiling_ms: u64,
+    log: RunLog,
+    gathered: Gathered,
+}
+
+/// What a run has said, and how far it is applied.
+struct Said {
     /// The number of the last record that was applied or known.
     seen: u64,
     /// The number of the last record that an earlier daemon had applied.
@@ -184,16 +199,18 @@ struct Watched {
     turn: Option<OwnedSemaphorePermit>,
     /// What the log was told of its output.
     noise: Repeats<Noise>,
+    /// How often it could not be read what a result finishes.
+    unread: u32,
     speaks: Speaks,
-    reached: Reached,
-    leaving: Leaving,
+}
+
+/// What was seen of a run: its signs of life, and what it has in hand.
+struct Signs {
     started: Instant,
     last_sign: Instant,
     last_record: Instant,
     last_result: Option<Instant>,
     blocked_tool: Option<String>,
-    /// A person wants it ended.
-    stop: Option<Stop>,
     /// The tool that it runs, and since when.
     tool: Option<(String, Instant)>,
     /// When it was seen to begin or end one last.
@@ -205,13 +222,6 @@ struct Watched {
     unopened: Option<Instant>,
     /// When its heartbeat was seen to change last.
     beaten: Option<Instant>,
-    /// Why it was asked to leave.
-    asked_why: Option<String>,
-    ready_limit: Duration,
-    /// For how long it may give no sign of life, ms.
-    ceiling_ms: u64,
-    log: RunLog,
-    gathered: Gathered,
 }
 
 /// Which protocol its runner has announced.
@@ -234,7 +244,7 @@ impl Speaks {
 }
 
 /// How far it is on its way out.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 enum Leaving {
     No,
     /// It has been asked to leave.
@@ -246,10 +256,11 @@ enum Leaving {
     },
 }
 
-/// Since when it has been asked to leave, and when it was told so last.
-#[derive(Clone, Copy, Debug)]
+/// Since when it has been asked to leave, why, and when it was told so last.
+#[derive(Clone, Debug)]
 struct Asked {
     since: Instant,
+    why: Option<String>,
     last: Option<Instant>,
 }
 
@@ -264,8 +275,8 @@ impl Leaving {
     }
 
     /// It is asked to leave now, unless it was before. Returns whether it was not.
-    fn ask(&mut self, now: Instant) -> bool {
-        let asked = Asked { since: now, last: None };
+    fn ask(&mut self, why: Option<&str>, now: Instant) -> bool {
+        let asked = Asked { since: now, why: why.map(str::to_owned), last: None };
         match self {
             Self::No => *self = Self::Asked(asked),
             Self::Stopped { asked: before @ None, .. } => *before = Some(asked),
@@ -276,7 +287,7 @@ impl Leaving {
 
     /// It is told to stop.
     fn stop(&mut self, now: Instant) {
-        *self = Self::Stopped { since: now, asked: self.asked().copied() };
+        *self = Self::Stopped { since: now, asked: self.asked().cloned() };
     }
 }
 
@@ -291,29 +302,33 @@ impl Watched {
             is_task: false,
             container: None,
             folder: None,
-            seen: 0,
-            known: 0,
-            passed_over: 0,
-            heard: VecDeque::new(),
-            heard_again: now,
-            turn: None,
-            noise: Repeats::default(),
-            speaks: Speaks::NotSaid,
+            said: Said {
+                seen: 0,
+                known: 0,
+                passed_over: 0,
+                heard: VecDeque::new(),
+                heard_again: now,
+                turn: None,
+                noise: Repeats::default(),
+                unread: 0,
+                speaks: Speaks::NotSaid,
+            },
+            signs: Signs {
+                started: now,
+                last_sign: now,
+                last_record: now,
+                last_result: None,
+                blocked_tool: None,
+                tool: None,
+                tool_changed: now,
+                in_hand: BTreeMap::new(),
+                heartbeat: None,
+                unopened: None,
+                beaten: None,
+            },
             reached: Reached::Queued,
             leaving: Leaving::No,
-            started: now,
-            last_sign: now,
-            last_record: now,
-            last_result: None,
-            blocked_tool: None,
             stop: None,
-            tool: None,
-            tool_changed: now,
-            in_hand: BTreeMap::new(),
-            heartbeat: None,
-            unopened: None,
-            beaten: None,
-            asked_why: None,
             ready_limit: Duration::from_millis(runs.config.now().health.startup_ms),
             ceiling_ms: runs.config.now().run_settings().ceiling_ms,
             log: RunLog::open(&runs.run_dir(run)),
@@ -376,7 +391,7 @@ pub(super) async fn supervise(
         Watching::Ended(ending) => {
             runs.starts.taken(&group, What::Output);
             if let Some(waiting) = watched.end(ending).await {
-                let _ = runs.lanes.send(Event::Ended { group, waiting });
+                runs.lanes.tell(Event::Ended { group, waiting });
             }
         }
     }

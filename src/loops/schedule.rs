@@ -6,19 +6,20 @@ use std::{
     time::{Duration, Instant},
 };
 
-use tokio::{sync::Notify, task::spawn_blocking};
+use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    config::{Live, ZoneSource},
+    config::{Config, Live, ZoneSource},
     domain::host::{
         clocks::{Clocks, Jump, Reading},
-        errors::chain,
         feed::EventKind,
+        loops::LoopName,
         zone::Zones,
     },
-    store::{Result, Store},
-    system::clock,
+    engine::{Error, Loop, Plan, Read, Sole, Then, Why},
+    store::{Store, StoreError},
+    system::{clock, panics::Panicked, threads::blocking},
 };
 
 /// However far off the next task is, the clocks are looked at this often: they may have been set.
@@ -43,6 +44,8 @@ pub struct Watched {
     began: Instant,
     /// What changed, while the times of tasks are still to be found anew.
     owed: Option<Clocks>,
+    /// Finding that out, or the times of tasks, failed: it is tried again after a rest.
+    has_failed: bool,
 }
 
 impl Watched {
@@ -50,7 +53,7 @@ impl Watched {
     ///
     /// # Errors
     /// Those of the store.
-    pub async fn begin(store: Store, config: Arc<Live>) -> Result<Self> {
+    pub async fn begin(store: Store, config: Arc<Live>) -> Result<Self, StoreError> {
         let (zones, source) = (config.now().zones.clone(), config.now().zone_source.clone());
         let zone = zones.of(None).name;
         let stamp = source.stamp(&zone);
@@ -68,13 +71,15 @@ impl Watched {
             owes_zones: false,
             began,
             owed,
+            has_failed: false,
         };
         watched.find_anew().await?;
         Ok(watched)
     }
 
-    /// Looks whether the clocks changed, and finds anew when tasks run if they did.
-    async fn look(&mut self) -> Result<()> {
+    /// Looks whether the clocks changed, and finds anew when tasks run if they did. After that has failed, it is done `again` only
+    /// where the time for it has come.
+    async fn look(&mut self, again: bool) -> Read {
         let steady = clock::monotonic().duration_since(self.began).as_millis();
         let now = Reading { clock: clock::now(), steady_ms: i64::try_from(steady).unwrap_or(i64::MAX) };
         match self.reading.jump_to(now) {
@@ -86,52 +91,71 @@ impl Watched {
             }
         }
         self.reading = now;
-        self.look_at_zones().await;
-        if self.owed.is_some() { self.find_anew().await } else { Ok(()) }
+        if self.has_failed && !again {
+            return Read::NotTried;
+        }
+        match self.take_anew().await {
+            Ok(()) => {
+                self.has_failed = false;
+                Read::All
+            }
+            Err(error) => {
+                self.has_failed = true;
+                Read::Failed(error)
+            }
+        }
+    }
+
+    /// Takes the zone and its rules anew if they changed, and the times of tasks if anything did.
+    async fn take_anew(&mut self) -> Result<(), Error> {
+        self.look_at_zones().await?;
+        if self.owed.is_some() {
+            self.find_anew().await?;
+        }
+        Ok(())
     }
 
     /// Takes the zone and its rules anew if they changed.
-    async fn look_at_zones(&mut self) {
+    async fn look_at_zones(&mut self) -> Result<(), Panicked> {
         let zone = self.zones.of(None).name;
         let wanted = self.config.now().zone_source.clone();
         let is_set = wanted != self.source;
         let now = clock::monotonic();
-        if !is_set && self.zones_looked.is_some_and(|last| now.duration_since(last) < ZONES_EVERY) {
+        let was_looked = self.zones_looked.is_some_and(|last| now.duration_since(last) < ZONES_EVERY);
+        if !is_set && was_looked && !self.has_failed {
             self.owes_zones = true;
-            return;
+            return Ok(());
         }
         (self.zones_looked, self.owes_zones) = (Some(now), false);
-        self.source = wanted;
-        let (source, named) = (self.source.clone(), zone.clone());
-        let stamp = spawn_blocking(move || source.stamp(&named)).await.unwrap_or_else(|_| self.stamp.clone());
-        if !is_set && stamp == self.stamp {
-            return;
-        }
-        let source = self.source.clone();
-        let newest = spawn_blocking(move || {
+        let (source, named, known) = (wanted.clone(), zone.clone(), self.stamp.clone());
+        let newest = blocking(move || {
+            if !is_set && source.stamp(&named) == known {
+                return None;
+            }
             let data = source.data();
             let zone = source.zone(&data);
             let stamp = source.stamp(&zone.name);
-            (data, zone, stamp)
+            Some((data, zone, stamp))
         });
-        // A fault of ours changes nothing.
-        if let Ok((data, everybodys, stamp)) = newest.await {
-            self.zones.renew(data, &everybodys);
-            let before = std::mem::replace(&mut self.stamp, stamp);
-            let is_same = everybodys.name == zone;
-            if is_same && before == self.stamp {
-                return;
-            }
-            self.owed = Some(if is_same { Clocks::Data } else { Clocks::Zone });
-            tracing::info!(
-                zone = everybodys.name,
-                "the zone or its rules changed; the times of tasks are found anew"
-            );
+        let newest = newest.await?;
+        self.source = wanted;
+        let Some((data, everybodys, stamp)) = newest else { return Ok(()) };
+        self.zones.renew(data, &everybodys);
+        let before = std::mem::replace(&mut self.stamp, stamp);
+        let is_same = everybodys.name == zone;
+        if is_same && before == self.stamp {
+            return Ok(());
         }
+        self.owed = Some(if is_same { Clocks::Data } else { Clocks::Zone });
+        tracing::info!(
+            zone = everybodys.name,
+            "the zone or its rules changed; the times of tasks are found anew"
+        );
+        Ok(())
     }
 
     /// Finds anew when tasks run, a few at a time, and notes that this is done.
-    async fn find_anew(&mut self) -> Result<()> {
+    async fn find_anew(&mut self) -> Result<(), StoreError> {
         let mut after = self.owed.map(|_| 0);
         while let (Some(changed), Some(n)) = (self.owed, after) {
             after = self.store.read_clocks(changed, self.zones.clone(), n, clock::now()).await?;
@@ -142,34 +166,57 @@ impl Watched {
     }
 }
 
-/// Tells by `due` that tasks may be due, until the daemon stops.
-pub async fn run(mut watched: Watched, due: Arc<Notify>, stop: CancellationToken) {
-    let mut feed = watched.store.follow_kinds(&[EventKind::Task]).await;
-    let mut changed = watched.config.follow();
-    loop {
-        if let Err(error) = watched.look().await {
-            tracing::error!(error = %chain(&error), "finding anew when tasks run failed; it is tried again");
+/// Tells by `due` that tasks may be due.
+pub struct Schedule {
+    clocks: Watched,
+    due: Arc<Notify>,
+    /// Tells of changed settings.
+    changes: watch::Receiver<Arc<Config>>,
+}
+
+impl Schedule {
+    #[must_use]
+    pub fn new(clocks: Watched, due: Arc<Notify>) -> Self {
+        let changes = clocks.config.follow();
+        Self { clocks, due, changes }
+    }
+}
+
+impl Loop for Schedule {
+    const NAME: LoopName = LoopName::Schedule;
+    const LOOKS_AGAIN_WITHIN: Duration = Duration::from_secs(4);
+    const FOLLOWS: &'static [EventKind] = &[EventKind::Task];
+    type Key = Sole;
+    type Job = ();
+    type Hands = ();
+
+    fn hands(&self) -> Arc<()> {
+        Arc::default()
+    }
+
+    async fn asked(&mut self) {
+        // Who changes them lives as long as we do.
+        if self.changes.changed().await.is_err() {
+            std::future::pending().await
         }
+    }
+
+    async fn look(&mut self, why: &Why<Sole>) -> Result<Plan<Sole, ()>, Error> {
+        // Whatever fails below, what is due is begun.
+        self.due.notify_one();
+        let read = self.clocks.look(why.all || why.again).await;
         let now = clock::now();
-        let sleep_ms = match watched.store.next_due(now) {
-            Ok(Some(due)) => due.ms_since(now).clamp(0, LONGEST_SLEEP_MS),
-            Ok(None) => LONGEST_SLEEP_MS,
-            Err(error) => {
-                tracing::error!(error = %chain(&error), "reading the next due task failed; looking again in a second");
-                1000
-            }
-        };
-        let mut sleep = Duration::from_millis(sleep_ms.unsigned_abs());
-        if watched.owes_zones {
-            sleep = sleep.min(ZONES_EVERY);
-        }
-        let sleep = tokio::time::sleep(sleep);
-        tokio::select! {
-            () = stop.cancelled() => return,
-            _ = feed.next() => {}
-            _ = changed.changed() => {}
-            () = sleep => {}
-        }
-        due.notify_one();
+        let next = self.clocks.store.next_due(now).inspect_err(|_| {
+            // The next look, which comes soon, tries that again, too.
+            self.clocks.has_failed = false;
+        })?;
+        let sleep_ms = next.map_or(LONGEST_SLEEP_MS, |due| due.ms_since(now).clamp(0, LONGEST_SLEEP_MS));
+        let sleep = Duration::from_millis(sleep_ms.unsigned_abs());
+        let again = Some(if self.clocks.owes_zones { sleep.min(ZONES_EVERY) } else { sleep });
+        Ok(Plan { again, read, ..Plan::default() })
+    }
+
+    async fn perform(_: Arc<()>, _: Sole, (): (), _: CancellationToken) -> Result<Then, Error> {
+        Ok(Then::Done)
     }
 }

@@ -1,77 +1,97 @@
 //! Keeps the index of archived sessions, on a thread of its own.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
 
-use tokio::{runtime::Handle, task::spawn_blocking};
 use tokio_util::sync::CancellationToken;
 
 use super::Machine;
 use crate::{
     domain::host::{
         disk::{self, Space},
-        errors::chain,
+        feed::EventKind,
+        loops::LoopName,
     },
+    engine::{Error, Loop, Plan, Sole, Then, Why},
     store::{Indexer, Store, StoreError},
+    system::{process, threads::apart},
 };
 
-/// How long it rests where the world is in the way.
+/// How long it rests where the disk has too little room.
 const REST: Duration = Duration::from_secs(1);
-/// How long it rests before it is begun anew: if the store can't be read, and after a fault of our own.
-const AGAIN: Duration = Duration::from_secs(5);
-const ANEW: Duration = Duration::from_secs(60);
-/// How much less of a processor it gets than others, where they want all of it.
-const NICE: i32 = 5;
+/// How long it rests at most where it fails: searches wait for the index.
+const LONGEST_REST: Duration = Duration::from_secs(10);
 
-/// Follows the feed, and indexes what was archived, until `stop`.
-pub async fn run(store: Store, machine: Arc<Machine>, stop: CancellationToken) {
-    while !stop.is_cancelled() {
-        let (store, machine, stopping) = (store.clone(), Arc::clone(&machine), stop.clone());
-        let indexing = spawn_blocking(move || {
-            let indexer = store.indexer()?;
-            // Of this thread, which ends with the daemon.
-            let _ = rustix::process::setpriority_process(None, NICE);
-            index(indexer, &machine, &stopping);
-            Ok::<(), StoreError>(())
-        });
-        let rest = match indexing.await {
-            Ok(Ok(())) => return,
-            Ok(Err(error)) => {
-                tracing::error!(error = %chain(&error), "what is archived is not indexed; it is tried again");
-                AGAIN
-            }
-            Err(fault) => {
-                tracing::error!(fault = %chain(&fault), "our own fault: indexing what is archived failed; it is begun anew");
-                ANEW
-            }
-        };
-        let _stopped = tokio::time::timeout(rest, stop.cancelled()).await;
+/// Indexes what is archived.
+pub struct Search(Arc<Desk>);
+
+/// What the loop works with.
+pub struct Desk {
+    store: Store,
+    machine: Arc<Machine>,
+    /// None before the first work, and after a fault: what it knew may be half done.
+    indexer: Mutex<Option<Indexer>>,
+}
+
+impl Search {
+    #[must_use]
+    pub fn new(store: Store, machine: Arc<Machine>) -> Self {
+        Self(Arc::new(Desk { store, machine, indexer: Mutex::default() }))
     }
 }
 
-fn index(mut indexer: Indexer, machine: &Machine, stop: &CancellationToken) {
-    let runtime = Handle::current();
-    let mut has_failed = false;
-    while !stop.is_cancelled() {
-        // The index is large and can be made later. The last space on the disk is for work that people wait for.
-        if disk::space(&machine.whole_disk()) != Space::Enough {
-            let _stopped = runtime.block_on(tokio::time::timeout(REST, stop.cancelled()));
-            continue;
-        }
-        match indexer.work() {
-            Ok(true) => has_failed = false,
-            Ok(false) => runtime.block_on(async {
-                tokio::select! {
-                    () = stop.cancelled() => {}
-                    () = indexer.wait() => {}
-                }
-            }),
-            Err(error) => {
-                // Said once, however long the world is in the way.
-                if !std::mem::replace(&mut has_failed, true) {
-                    tracing::warn!(error = %chain(&error), "indexing what is archived failed; it is tried again");
-                }
-                let _stopped = runtime.block_on(tokio::time::timeout(REST, stop.cancelled()));
+impl Loop for Search {
+    const NAME: LoopName = LoopName::Search;
+    const FOLLOWS: &'static [EventKind] = &[EventKind::Session, EventKind::Group];
+    const RESTS_AT_MOST: Duration = LONGEST_REST;
+    type Key = Sole;
+    type Job = ();
+    type Hands = Desk;
+
+    fn hands(&self) -> Arc<Desk> {
+        Arc::clone(&self.0)
+    }
+
+    async fn asked(&mut self) {
+        self.0.store.index_is_wanted().await;
+    }
+
+    async fn look(&mut self, _: &Why<Sole>) -> Result<Plan<Sole, ()>, Error> {
+        Ok(Plan { wake: vec![(Sole, ())], ..Plan::default() })
+    }
+
+    async fn perform(desk: Arc<Desk>, _: Sole, (): (), stop: CancellationToken) -> Result<Then, Error> {
+        let indexing = move || desk.index(&stop);
+        Ok(apart("search", process::give_way_somewhat, indexing).await??)
+    }
+}
+
+impl Desk {
+    /// Indexes piece by piece until there is nothing to do. Blocks.
+    fn index(&self, stop: &CancellationToken) -> Result<Then, StoreError> {
+        let mut kept = self.indexer.lock().unwrap_or_else(PoisonError::into_inner);
+        // If it panics, the next work begins with another one.
+        let mut indexer = match kept.take() {
+            Some(indexer) => indexer,
+            None => self.store.indexer()?,
+        };
+        let then = loop {
+            if stop.is_cancelled() {
+                break Ok(Then::Done);
             }
-        }
+            // The index is large and can be made later. The last space on the disk is for work that people wait for.
+            if disk::space(&self.machine.whole_disk()) != Space::Enough {
+                break Ok(Then::After(REST));
+            }
+            match indexer.work() {
+                Ok(true) => {}
+                Ok(false) => break Ok(Then::Done),
+                Err(error) => break Err(error),
+            }
+        };
+        *kept = Some(indexer);
+        then
     }
 }

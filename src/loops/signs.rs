@@ -1,22 +1,25 @@
 //! Puts a reaction to the newest message that an agent has in hand, where its group wants that (`seen`), and takes it away once
 //! the agent has finished with it. Best effort: nothing waits for it, and nothing fails by it.
 
-use std::{collections::BTreeMap, convert::Infallible, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
 
-use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
     channels::Channels,
     domain::{
-        host::{errors::chain, feed::EventKind},
+        host::{errors::chain, feed::EventKind, loops::LoopName},
         platforms::{
             channels::Change,
             signs::{MOST, Sign, TRIES},
         },
     },
+    engine::{Error, Loop, Plan, Then, Why},
     store::{Store, StoreError},
-    system::panics::caught,
 };
 
 /// How long a platform may take.
@@ -24,160 +27,161 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// The rest before it is tried again to take a reaction away; it doubles each time.
 const REST: Duration = Duration::from_secs(2);
 
-/// Runs until the daemon stops. What is put then is taken away by the next daemon.
-pub async fn run(store: Store, channels: Arc<Channels>, stop: CancellationToken) {
-    tokio::select! {
-        () = stop.cancelled() => {}
-        never = follow(&store, &channels) => match never {},
+/// Puts reactions, and takes them away. What is put at a stop is taken away by the next daemon.
+pub struct Signs {
+    board: Arc<Board>,
+    /// The batches for which a reaction was to be put, at most [`MOST`].
+    put: BTreeSet<i64>,
+}
+
+/// What the loop works with.
+pub struct Board {
+    store: Store,
+    channels: Arc<Channels>,
+    /// How often it was tried to take a reaction away.
+    tries: Mutex<BTreeMap<i64, u32>>,
+    /// What the platform calls reactions, where that could not be written down.
+    unnamed: Mutex<BTreeMap<i64, String>>,
+}
+
+/// What is to be done for a batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Job {
+    Put,
+    /// The agent has finished with it.
+    TakeAway,
+}
+
+impl Signs {
+    #[must_use]
+    pub fn new(store: Store, channels: Arc<Channels>) -> Self {
+        let board = Board { store, channels, tries: Mutex::default(), unnamed: Mutex::default() };
+        Self { board: Arc::new(board), put: BTreeSet::new() }
     }
 }
 
-async fn follow(store: &Store, channels: &Arc<Channels>) -> Infallible {
-    let mut feed = store.follow_kinds(&[EventKind::Handed, EventKind::Finished]).await;
-    let mut at_work: JoinSet<i64> = JoinSet::new();
-    // Each batch that is looked after, with what says that it is finished with.
-    let mut known: BTreeMap<i64, CancellationToken> = BTreeMap::new();
-    // Said once, however long the world is in the way.
-    let mut is_unread = false;
-    let failed = |error: StoreError, is_unread: &mut bool| {
-        if !std::mem::replace(is_unread, true) {
-            tracing::error!(error = %chain(&error), "reading what agents have in hand failed, so no reactions are put or taken away; it is tried again");
-        }
-    };
-    let left = loop {
-        match store.signs().await {
-            Ok(left) => break left,
-            Err(error) => failed(error, &mut is_unread),
-        }
-        tokio::time::sleep(REST).await;
-    };
-    for (batch, sign) in left {
-        let (store, channels, over) = (store.clone(), Arc::clone(channels), CancellationToken::new());
-        known.insert(batch, over.clone());
-        at_work.spawn(async move {
-            over.cancelled().await;
-            if let Err(fault) = caught(take_away(&store, &channels, batch, &sign)).await {
-                tracing::error!(batch, fault = %chain(&fault), "our own fault: a reaction stays until a restart");
-            }
-            batch
-        });
+impl Loop for Signs {
+    const NAME: LoopName = LoopName::Signs;
+    const FOLLOWS: &'static [EventKind] = &[EventKind::Handed, EventKind::Finished];
+    const AT_ONCE: usize = MOST;
+    const FINISHES_WITHIN: Duration = Duration::ZERO;
+    /// The number of the batch.
+    type Key = i64;
+    type Job = Job;
+    type Hands = Board;
+
+    fn hands(&self) -> Arc<Board> {
+        Arc::clone(&self.board)
     }
-    let mut missed = true;
-    loop {
-        if missed {
-            match store.in_hand() {
-                Ok(now) => {
-                    (missed, is_unread) = (false, false);
-                    let now: Vec<i64> = now.into_iter().map(|(batch, _)| batch).collect();
-                    known
-                        .iter()
-                        .filter(|(batch, _)| !now.contains(batch))
-                        .for_each(|(_, over)| over.cancel());
-                    now.iter().for_each(|batch| begin(store, channels, *batch, &mut known, &mut at_work));
+
+    async fn look(&mut self, why: &Why<i64>) -> Result<Plan<i64, Job>, Error> {
+        let mut wake = Vec::new();
+        let mut put = self.put.clone();
+        if why.all {
+            let now: BTreeSet<i64> =
+                self.board.store.in_hand()?.into_iter().map(|(batch, _)| batch).collect();
+            let left = self.board.store.signs().await?.into_iter().map(|(batch, _)| batch);
+            // Those of an earlier daemon, and those whose end was missed.
+            let over: BTreeSet<i64> =
+                left.chain(put.iter().copied()).filter(|batch| !now.contains(batch)).collect();
+            put.retain(|batch| !over.contains(batch));
+            wake.extend(over.into_iter().map(|batch| (batch, Job::TakeAway)));
+            for batch in now {
+                if put.len() < MOST && put.insert(batch) {
+                    wake.push((batch, Job::Put));
                 }
-                Err(error) => failed(error, &mut is_unread),
             }
         }
-        tokio::select! {
-            news = feed.next() => {
-                missed |= news.missed;
-                for event in &news.events {
-                    let Ok(batch) = event.subject.parse() else { continue };
-                    if event.kind == EventKind::Handed {
-                        begin(store, channels, batch, &mut known, &mut at_work);
-                    } else if let Some(over) = known.get(&batch) {
-                        over.cancel();
-                    }
+        for event in &why.events {
+            let Ok(batch) = event.subject.parse() else { continue };
+            if event.kind == EventKind::Handed {
+                if put.len() < MOST && put.insert(batch) {
+                    wake.push((batch, Job::Put));
                 }
+            } else if put.remove(&batch) {
+                wake.push((batch, Job::TakeAway));
             }
-            Some(done) = at_work.join_next() => drop(done.map(|batch| known.remove(&batch))),
-            () = tokio::time::sleep(REST), if missed => {}
+        }
+        self.put = put;
+        Ok(Plan { wake, ..Plan::default() })
+    }
+
+    async fn perform(board: Arc<Board>, batch: i64, job: Job, _: CancellationToken) -> Result<Then, Error> {
+        match job {
+            Job::Put => Ok(board.put(batch).await?),
+            Job::TakeAway => Ok(board.take_away(batch).await?),
         }
     }
 }
 
-/// Looks after a batch, if there is room for it and nobody does.
-fn begin(
-    store: &Store,
-    channels: &Arc<Channels>,
-    batch: i64,
-    known: &mut BTreeMap<i64, CancellationToken>,
-    at_work: &mut JoinSet<i64>,
-) {
-    if known.len() >= MOST || known.contains_key(&batch) {
-        return;
-    }
-    let (store, channels, over) = (store.clone(), Arc::clone(channels), CancellationToken::new());
-    known.insert(batch, over.clone());
-    at_work.spawn(async move {
-        loop {
-            match caught(look_after(&store, &channels, batch, &over)).await {
-                Ok(Ok(())) => return batch,
-                Ok(Err(error)) => {
-                    tracing::warn!(batch, error = %chain(&error), "a reaction can't be written down, and is not put; it is tried again");
-                }
-                Err(fault) => {
-                    tracing::error!(batch, fault = %chain(&fault), "our own fault: a reaction is not put, or stays until a restart");
-                    return batch;
-                }
-            }
-            tokio::select! {
-                () = over.cancelled() => return batch,
-                () = tokio::time::sleep(REST) => {}
-            }
-        }
-    });
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Puts the reaction, and takes it away when the batch is finished with.
-async fn look_after(
-    store: &Store,
-    channels: &Channels,
-    batch: i64,
-    over: &CancellationToken,
-) -> Result<(), StoreError> {
-    let Some(mut sign) = store.sign_of(batch).await? else { return Ok(()) };
-    let Some(channel) = channels.of(&sign.chat_jid).filter(|channel| channel.traits().reacts) else {
-        return Ok(());
-    };
-    store.put_sign(batch, sign.clone()).await?;
-    let change = Change::Reaction(sign.sign.clone());
-    let put = channel.amend(&sign.chat_jid, &sign.message_id, change);
-    match tokio::time::timeout(PATIENCE, put).await {
-        Ok(Ok(ids)) => {
-            if let Some(id) = ids.into_iter().next().filter(|id| !id.is_empty()) {
-                sign.sign_id = Some(id.clone());
-                // It is there: it is taken away by what is known of it here.
-                if let Err(error) = store.name_sign(batch, id).await {
-                    tracing::warn!(batch, error = %chain(&error), "the platform's id of a reaction can't be written down");
+impl Board {
+    /// Puts the reaction, where there is to be one.
+    async fn put(&self, batch: i64) -> Result<Then, StoreError> {
+        if self.store.sign_put(batch).await?.is_some() {
+            return self.name(batch).await;
+        }
+        let Some(sign) = self.store.sign_of(batch).await? else { return Ok(Then::Done) };
+        let Some(channel) = self.channels.of(&sign.chat_jid).filter(|channel| channel.traits().reacts) else {
+            return Ok(Then::Done);
+        };
+        self.store.put_sign(batch, sign.clone()).await?;
+        let put = channel.amend(&sign.chat_jid, &sign.message_id, Change::Reaction(sign.sign.clone()));
+        match tokio::time::timeout(PATIENCE, put).await {
+            Ok(Ok(ids)) => {
+                if let Some(id) = ids.into_iter().next().filter(|id| !id.is_empty()) {
+                    locked(&self.unnamed).insert(batch, id);
                 }
             }
+            Ok(Err(error)) => tracing::debug!(batch, error = %chain(&error), "a reaction could not be put"),
+            Err(_) => tracing::debug!(batch, "a reaction was not put in time"),
         }
-        Ok(Err(error)) => tracing::debug!(batch, error = %chain(&error), "a reaction could not be put"),
-        Err(_) => tracing::debug!(batch, "a reaction was not put in time"),
+        self.name(batch).await
     }
-    over.cancelled().await;
-    take_away(store, channels, batch, &sign).await;
-    Ok(())
-}
 
-/// Takes the reaction away, and tries that again some times.
-async fn take_away(store: &Store, channels: &Channels, batch: i64, sign: &Sign) {
-    for n in 0..TRIES {
-        let Some(channel) = channels.of(&sign.chat_jid) else { break };
+    /// Writes down what the platform calls a reaction, where that is not done yet.
+    async fn name(&self, batch: i64) -> Result<Then, StoreError> {
+        let id = locked(&self.unnamed).get(&batch).cloned();
+        if let Some(id) = id {
+            self.store.name_sign(batch, id).await?;
+            locked(&self.unnamed).remove(&batch);
+        }
+        Ok(Then::Done)
+    }
+
+    /// Takes the reaction away, if there is one, and tries that some times.
+    async fn take_away(&self, batch: i64) -> Result<Then, StoreError> {
+        let Some(mut sign) = self.store.sign_put(batch).await? else { return Ok(Then::Done) };
+        let unnamed = locked(&self.unnamed).get(&batch).cloned();
+        sign.sign_id = sign.sign_id.or(unnamed);
+        if !self.is_away(batch, &sign).await {
+            let mut tries = locked(&self.tries);
+            let n = tries.entry(batch).or_default();
+            *n += 1;
+            if *n < TRIES {
+                return Ok(Then::After(REST * 2_u32.pow(*n - 1)));
+            }
+        }
+        self.store.drop_sign(batch).await?;
+        locked(&self.tries).remove(&batch);
+        locked(&self.unnamed).remove(&batch);
+        Ok(Then::Done)
+    }
+
+    /// Tries to take a reaction away; whether there is nothing more to try.
+    async fn is_away(&self, batch: i64, sign: &Sign) -> bool {
+        let Some(channel) = self.channels.of(&sign.chat_jid) else { return true };
         let (id, change) = sign.gone();
         match tokio::time::timeout(PATIENCE, channel.amend(&sign.chat_jid, id, change)).await {
-            Ok(Ok(_)) => break,
+            Ok(Ok(_)) => return true,
             Ok(Err(error)) => {
                 tracing::debug!(batch, error = %chain(&error), "a reaction could not be taken away")
             }
             Err(_) => tracing::debug!(batch, "a reaction was not taken away in time"),
         }
-        if n + 1 < TRIES {
-            tokio::time::sleep(REST * 2_u32.pow(n)).await;
-        }
-    }
-    if let Err(error) = store.drop_sign(batch).await {
-        tracing::warn!(batch, error = %chain(&error), "that a reaction is gone can't be written down");
+        false
     }
 }

@@ -1,8 +1,8 @@
 //! The files in which an agent reads the state of things: `current_tasks.json`, `available_groups.json`,
 //! `session_history.json`, as v1 wrote them. Written atomically, each from a state that was read after its turn came.
 //!
-//! The feed tells what changed; at the start every group's are wanted. A file stays if it would be written
-//! with the same bytes. A list that somebody waits for is written at once. The others are written [`soon`](Snapshots::soon),
+//! The feed tells what changed; at the start every group's are wanted. What it told is kept until it is taken in, and a list is wanted
+//! until it is written. A file stays if it would be written with the same bytes. A list that somebody waits for is written at once. The others are written [`soon`](Snapshots::soon),
 //! once for all changes until then: a list that many commands change is not written for each. None is larger than `LARGEST`, or main's list of tasks than
 //! `LARGEST_OF_MAIN`.
 
@@ -15,16 +15,20 @@ use std::{
 
 use ipc_handlers::{Folder, shown::AvailableGroups};
 use serde::ser::{SerializeSeq as _, Serializer as _};
-use tokio::sync::{Notify, mpsc, oneshot};
+use tokio::{
+    sync::{Notify, mpsc, oneshot},
+    time::Instant,
+};
 use tokio_util::sync::CancellationToken;
 
 use super::{Ask, Boxes};
 use crate::{
     config::Live,
-    domain::host::{errors::chain, feed::EventKind},
+    domain::host::{errors::chain, feed::EventKind, loops::LoopName},
+    engine::{Error, Loop, Plan, Read, Then, Why},
     ipc::{GroupBoxes, PutError, World},
     store::{Follower, News, Store, StoreError},
-    system::clock,
+    system::{clock, threads::blocking},
 };
 
 /// Why a snapshot is not written.
@@ -36,6 +40,18 @@ enum Unwritten {
     Boxes(#[from] World),
     #[error(transparent)]
     Put(#[from] PutError),
+    #[error("a list can't be written as JSON")]
+    Json(#[from] serde_json::Error),
+}
+
+impl From<Unwritten> for Error {
+    fn from(error: Unwritten) -> Self {
+        match error {
+            Unwritten::Store(error) => error.into(),
+            Unwritten::Boxes(_) | Unwritten::Put(_) => Self::world(&error),
+            Unwritten::Json(_) => Self::ours(&error),
+        }
+    }
 }
 
 /// One of a group's snapshots.
@@ -82,7 +98,57 @@ pub struct Snapshots {
     nudge: Notify,
     /// The groups whose boxes the loop `ipc` was told of, or found at its start.
     known: Mutex<BTreeSet<Folder>>,
-    feed: Mutex<Follower>,
+    feed: Mutex<Fed>,
+}
+
+/// The feed, and what it told that is not taken in.
+struct Fed {
+    follower: Follower,
+    told: Told,
+}
+
+/// What the feed told, by what follows from it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Told {
+    /// Every group's snapshots may be another.
+    all: bool,
+    /// The boxes that are open may have to be others.
+    boxes: bool,
+    /// Groups that were made, changed or removed.
+    groups: BTreeSet<Folder>,
+    /// Groups whose archive changed, and those whose archive is still to be kept within its bounds.
+    sessions: BTreeSet<Folder>,
+    archives: BTreeSet<Folder>,
+    /// Groups whose tasks changed.
+    tasks: BTreeSet<Folder>,
+    /// Main's lists, which show every group's.
+    main: BTreeMap<List, When>,
+}
+
+impl Told {
+    /// Takes news in.
+    fn add(&mut self, news: &News) {
+        self.all |= news.missed;
+        self.boxes |= news.any(&[EventKind::Hold]);
+        for event in &news.events {
+            let of = match event.kind {
+                EventKind::Group => &mut self.groups,
+                EventKind::Session => &mut self.sessions,
+                EventKind::Task => &mut self.tasks,
+                _ => continue,
+            };
+            of.extend(event.group.clone());
+        }
+        let shows = [
+            (List::Tasks, When::AtLeisure, &[EventKind::Task, EventKind::Group][..]),
+            (List::Groups, When::AtLeisure, &[EventKind::Chat]),
+            (List::Groups, When::AtOnce, &[EventKind::Group, EventKind::Wiring]),
+        ];
+        for (list, when, _) in shows.into_iter().filter(|(_, _, kinds)| news.any(kinds)) {
+            let known = self.main.entry(list).or_insert(when);
+            *known = when.max(*known);
+        }
+    }
 }
 
 impl Snapshots {
@@ -107,7 +173,7 @@ impl Snapshots {
             wanted: Mutex::default(),
             nudge: Notify::new(),
             known: Mutex::new(known),
-            feed: Mutex::new(feed),
+            feed: Mutex::new(Fed { follower: feed, told: Told::default() }),
         })
     }
 
@@ -163,78 +229,150 @@ const LEISURE: u32 = 9;
 /// However long a list is, the rest after it is no longer.
 const LONGEST_REST: Duration = Duration::from_secs(10);
 
-/// How long after a change the feed is read: what comes at once is read at once.
+/// How long after a change the feed is read again: what comes at once is read at once.
 const GATHER: Duration = Duration::from_millis(20);
-/// How long after a failure the feed is read again.
-const READ_AGAIN: Duration = Duration::from_secs(1);
-
-/// How far the feed was read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CaughtUp {
-    /// To its end.
-    Whole,
-    /// The rest can't be read now.
-    Unread,
-}
 
 /// Waits for the store, on a thread that may block.
 fn wait<T>(answer: impl Future<Output = T>) -> T {
     tokio::runtime::Handle::current().block_on(answer)
 }
 
-/// Follows the feed, and writes what it makes wanted, until `stop`. Whatever is wanted then is written first.
-pub async fn run(snapshots: Arc<Snapshots>, stop: CancellationToken) {
-    tokio::join!(follow(&snapshots, &stop), write_soon(&snapshots, &stop));
+/// Follows the feed, and writes what it makes wanted, one group after the other. Whatever is wanted at a stop is written first.
+pub struct Writing {
+    snapshots: Arc<Snapshots>,
+    desk: Arc<Desk>,
+    turns: Turns,
 }
 
-/// Follows the feed for changes that no answer to a command has taken in.
-async fn follow(snapshots: &Arc<Snapshots>, stop: &CancellationToken) {
-    // Two readers: this one only waits, the other is shared with the answers to commands.
-    let mut bell = snapshots.store.follow_kinds(&FOLLOWED).await;
-    loop {
-        let at_work = Arc::clone(snapshots);
-        let caught_up = tokio::task::spawn_blocking(move || at_work.catch_up()).await;
-        snapshots.write_rest();
-        match caught_up {
-            Ok(CaughtUp::Whole) => tokio::time::sleep(GATHER).await,
-            Ok(CaughtUp::Unread) => {
-                tokio::select! {
-                    () = stop.cancelled() => return,
-                    () = tokio::time::sleep(READ_AGAIN) => continue,
-                }
-            }
-            Err(fault) => {
-                tracing::error!(fault = %chain(&fault), "our own fault: following the feed of changes failed");
-                tokio::time::sleep(GATHER).await;
-            }
+/// What the loop works with.
+pub struct Desk {
+    snapshots: Arc<Snapshots>,
+    pace: Mutex<Pace>,
+}
+
+/// When the loop may write the next group's snapshots.
+struct Pace {
+    /// When the rest after the last write is over.
+    rests_until: Instant,
+    /// Groups whose snapshots could not be written: the engine tries them again.
+    failing: BTreeSet<Folder>,
+}
+
+/// Whose snapshots are written next.
+#[derive(Debug, Default)]
+struct Turns {
+    /// The group that is at work.
+    at_work: Option<Folder>,
+    last: Option<Folder>,
+}
+
+impl Turns {
+    /// Work on a group has ended, or a try of it.
+    fn ended(&mut self, group: &Folder) {
+        if self.at_work.as_ref() == Some(group) {
+            self.at_work = None;
         }
-        tokio::select! {
-            () = stop.cancelled() => return,
-            _ = bell.next() => {}
+    }
+
+    /// Returns the next group, the one after the last; `None`: there is none but those that fail, or one is at work.
+    fn next<'a>(
+        &mut self,
+        wanted: impl Iterator<Item = &'a Folder> + Clone,
+        failing: &BTreeSet<Folder>,
+    ) -> Option<Folder> {
+        if self.at_work.is_some() {
+            return None;
+        }
+        let mut open = wanted.filter(|group| !failing.contains(*group));
+        let after = open.clone().find(|group| self.last.as_ref().is_none_or(|last| *group > last));
+        let next = after.or_else(|| open.next()).cloned()?;
+        (self.at_work, self.last) = (Some(next.clone()), Some(next.clone()));
+        Some(next)
+    }
+}
+
+impl Writing {
+    #[must_use]
+    pub fn new(snapshots: Arc<Snapshots>) -> Self {
+        let pace = Pace { rests_until: Instant::now(), failing: BTreeSet::new() };
+        let desk = Desk { snapshots: Arc::clone(&snapshots), pace: Mutex::new(pace) };
+        Self { snapshots, desk: Arc::new(desk), turns: Turns::default() }
+    }
+}
+
+impl Loop for Writing {
+    const NAME: LoopName = LoopName::Snapshots;
+    const LOOKS_AGAIN_WITHIN: Duration = Duration::from_secs(4);
+    const FOLLOWS: &'static [EventKind] = &FOLLOWED;
+    const AT_ONCE: usize = 1;
+    const NOT_SOONER: Duration = GATHER;
+    const LOOKS_AT_ENDS: bool = true;
+    /// What it takes in is wanted before the last writes.
+    const FINISHES_LOOKS: bool = true;
+    type Key = Folder;
+    type Job = ();
+    type Hands = Desk;
+
+    fn hands(&self) -> Arc<Desk> {
+        Arc::clone(&self.desk)
+    }
+
+    async fn asked(&mut self) {
+        self.snapshots.nudge.notified().await;
+    }
+
+    async fn look(&mut self, why: &Why<Folder>) -> Result<Plan<Folder, ()>, Error> {
+        // This feed only wakes; the one that is read is shared with the answers to commands.
+        let read = if why.all || why.again || !why.events.is_empty() {
+            let at_work = Arc::clone(&self.snapshots);
+            match blocking(move || at_work.catch_up()).await? {
+                Ok(()) => Read::All,
+                Err(error) => Read::Failed(error.into()),
+            }
+        } else {
+            Read::NotTried
+        };
+        why.ended.iter().chain(&why.failed).for_each(|group| self.turns.ended(group));
+        let (wanted, pace) = (self.snapshots.wanted(), self.desk.pace());
+        let rests = pace.rests_until.saturating_duration_since(Instant::now());
+        if !rests.is_zero() {
+            let again = (!wanted.lists.is_empty()).then_some(rests);
+            return Ok(Plan { again, read, ..Plan::default() });
+        }
+        let next = self.turns.next(wanted.lists.keys(), &pace.failing);
+        Ok(Plan { begin: next.into_iter().map(|group| (group, ())).collect(), read, ..Plan::default() })
+    }
+
+    async fn perform(desk: Arc<Desk>, group: Folder, (): (), _: CancellationToken) -> Result<Then, Error> {
+        let began = clock::monotonic();
+        let (at_work, of) = (Arc::clone(&desk.snapshots), group.clone());
+        let written = blocking(move || at_work.write_wanted(&of, When::AtLeisure)).await;
+        let written = written.map_err(Error::from).and_then(|written| Ok(written?));
+        let rest = (began.elapsed() * LEISURE).min(LONGEST_REST);
+        let mut pace = desk.pace();
+        pace.rests_until = Instant::now() + rest;
+        match written {
+            Ok(()) => drop(pace.failing.remove(&group)),
+            Err(_) => drop(pace.failing.insert(group)),
+        }
+        written.map(|()| Then::Done)
+    }
+
+    async fn finish(&mut self) {
+        let wanted: Vec<Folder> = self.snapshots.wanted().lists.keys().cloned().collect();
+        for group in wanted {
+            let (at_work, of) = (Arc::clone(&self.snapshots), group.clone());
+            let written = blocking(move || at_work.write_wanted(&of, When::AtLeisure)).await;
+            if let Err(error) = written.map_err(Error::from).and_then(|written| Ok(written?)) {
+                tracing::warn!(%group, error = %chain(&error), "a snapshot can't be written before the stop; the next start does it");
+            }
         }
     }
 }
 
-async fn write_soon(snapshots: &Arc<Snapshots>, stop: &CancellationToken) {
-    loop {
-        tokio::select! {
-            () = snapshots.nudge.notified() => {}
-            () = stop.cancelled() => {}
-        }
-        let last = stop.is_cancelled();
-        let wanted: Vec<Folder> = snapshots.wanted().lists.keys().cloned().collect();
-        for group in wanted {
-            let began = clock::monotonic();
-            let at_work = Arc::clone(snapshots);
-            let _ = tokio::task::spawn_blocking(move || at_work.write_wanted(&group, When::AtLeisure)).await;
-            let rest = (began.elapsed() * LEISURE).min(LONGEST_REST);
-            if !last && !stop.is_cancelled() {
-                tokio::time::sleep(rest).await;
-            }
-        }
-        if last {
-            return;
-        }
+impl Desk {
+    fn pace(&self) -> MutexGuard<'_, Pace> {
+        self.pace.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -242,78 +380,108 @@ impl Snapshots {
     /// Takes in what was committed since the last time: which snapshots are to be written, whose boxes are to be opened, whose
     /// archive is to be kept within its bounds. Everything that was committed before this call is taken in when it returns,
     /// by whichever thread. On a thread that may block.
-    pub fn catch_up(&self) -> CaughtUp {
+    ///
+    /// # Errors
+    /// The store's. What is not taken in then is kept for the next call; the loop, which is woken by the same events, makes it.
+    pub fn catch_up(&self) -> Result<(), StoreError> {
         let mut feed = self.feed.lock().unwrap_or_else(PoisonError::into_inner);
+        let Fed { follower, told } = &mut *feed;
+        let mut done = Ok(());
         loop {
-            match wait(feed.look()) {
-                Ok(news) if news.events.is_empty() && !news.missed => return CaughtUp::Whole,
-                Ok(news) => self.take_in(&news),
+            let news = wait(follower.look())?;
+            let is_last = news.events.is_empty() && !news.missed;
+            told.add(&news);
+            // What was kept is tried once in each call.
+            if is_last && *told == Told::default() {
+                return Ok(());
+            }
+            if is_last && done.is_err() {
+                return done;
+            }
+            done = self.take_in(told);
+        }
+    }
+
+    /// Takes in what the feed told. What can't be read now stays in it, and does not keep the others.
+    fn take_in(&self, told: &mut Told) -> Result<(), StoreError> {
+        let mut done = Ok(());
+        if told.all {
+            match self.want_every_groups() {
+                Ok(()) => told.all = false,
+                Err(error) => done = Err(error),
+            }
+        }
+        let mut groups_left = BTreeSet::new();
+        for group in std::mem::take(&mut told.groups) {
+            match self.lay_out(&group) {
+                Ok(true) => {
+                    told.boxes = true;
+                    self.want(&group, &List::ALL, When::AtOnce);
+                }
+                // Its zone may be another one.
+                Ok(false) => self.soon(&group, &[List::Tasks]),
                 Err(error) => {
-                    tracing::error!(error = %chain(&error), "reading the feed of changes failed; snapshots are late");
-                    return CaughtUp::Unread;
+                    done = Err(error);
+                    groups_left.insert(group);
                 }
             }
         }
-    }
-
-    fn take_in(&self, news: &News) {
-        if news.missed {
-            wait(self.want_all());
+        told.groups = groups_left;
+        if std::mem::take(&mut told.boxes) {
+            // The answer is not waited for: at the start the loop `ipc` does not run yet. At a stop nobody takes it, and the next start
+            // opens all.
+            let (opened, _) = oneshot::channel();
+            let _ = self.mailboxes.send(Ask::Groups(opened));
         }
-        let of = |kind: EventKind| {
-            let some = news.events.iter().filter(move |event| event.kind == kind);
-            some.filter_map(|event| event.group.as_ref()).collect::<BTreeSet<&Folder>>()
-        };
-        let changed = of(EventKind::Group);
-        let (came_or_went, stayed): (Vec<&Folder>, Vec<&Folder>) =
-            changed.iter().copied().partition(|group| self.lay_out(group));
-        if !came_or_went.is_empty() || news.any(&[EventKind::Hold]) {
-            // The answer is not waited for: at the start the loop `ipc` does not run yet.
-            let (done, _) = oneshot::channel();
-            let _ = self.mailboxes.send(Ask::Groups(done));
+        for group in std::mem::take(&mut told.sessions) {
+            self.want(&group, &[List::Sessions], When::AtOnce);
+            told.archives.insert(group);
         }
-        came_or_went.iter().for_each(|group| self.want(group, &List::ALL, When::AtOnce));
-        // Its zone may be another one.
-        stayed.iter().for_each(|group| self.soon(group, &[List::Tasks]));
-        let sessions = of(EventKind::Session);
-        sessions.iter().for_each(|group| self.put_out_archives(group));
-        sessions.iter().for_each(|group| self.want(group, &[List::Sessions], When::AtOnce));
-        let tasks = of(EventKind::Task);
-        tasks.iter().for_each(|group| self.soon(group, &[List::Tasks]));
-        if !news.any(&[EventKind::Task, EventKind::Group, EventKind::Wiring, EventKind::Chat]) {
-            return;
-        }
-        // Main sees every group's.
-        let main = self.store.main_group().unwrap_or_else(|error| {
-            tracing::error!(error = %chain(&error), "finding main for a snapshot failed");
-            None
-        });
-        let Some(main) = main else { return };
-        if !tasks.is_empty() || !changed.is_empty() {
-            self.soon(&main, &[List::Tasks]);
-        }
-        if news.any(&[EventKind::Group, EventKind::Wiring]) {
-            self.want(&main, &[List::Groups], When::AtOnce);
-        } else if news.any(&[EventKind::Chat]) {
-            self.soon(&main, &[List::Groups]);
-        }
-    }
-
-    /// Has all snapshots of every group written in a moment.
-    pub async fn want_all(&self) {
-        match self.store.groups().await {
-            Ok(groups) => groups.iter().for_each(|group| self.soon(&group.folder, &List::ALL)),
-            Err(error) => {
-                tracing::error!(error = %chain(&error), "reading the groups for their snapshots failed")
+        let mut archives_left = BTreeSet::new();
+        for group in std::mem::take(&mut told.archives) {
+            if let Err(error) = self.put_out_archives(&group) {
+                done = Err(error);
+                archives_left.insert(group);
             }
         }
+        told.archives = archives_left;
+        std::mem::take(&mut told.tasks).iter().for_each(|group| self.soon(group, &[List::Tasks]));
+        if !told.main.is_empty() {
+            match self.store.main_group() {
+                Ok(main) => {
+                    for (list, when) in std::mem::take(&mut told.main) {
+                        main.iter().for_each(|main| self.want(main, &[list], when));
+                    }
+                }
+                Err(error) => done = Err(error),
+            }
+        }
+        done
+    }
+
+    /// Has all snapshots of every group written in a moment. Where the groups can't be read, the loop reads them.
+    pub async fn want_all(self: &Arc<Self>) {
+        let at_work = Arc::clone(self);
+        let wanted = blocking(move || at_work.want_every_groups()).await;
+        if let Err(error) = wanted.map_err(Error::from).and_then(|wanted| Ok(wanted?)) {
+            tracing::warn!(error = %chain(&error), "reading the groups for their snapshots failed; it is tried again");
+            self.feed.lock().unwrap_or_else(PoisonError::into_inner).told.all = true;
+        }
         self.write_rest();
+    }
+
+    /// Has the same, on a thread that may block.
+    fn want_every_groups(&self) -> Result<(), StoreError> {
+        let groups = wait(self.store.groups())?;
+        groups.iter().for_each(|group| self.soon(&group.folder, &List::ALL));
+        Ok(())
     }
 
     /// Whether there is no group of this name. Its mailbox can be removed then: the next group of this name counts as new, and has its
     /// boxes opened.
     pub fn is_gone(&self, group: &Folder) -> bool {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        // While that can't be read, nothing is removed.
         let is_gone = matches!(self.store.has_group(group), Ok(false));
         if is_gone {
             known.remove(group);
@@ -323,63 +491,68 @@ impl Snapshots {
 
     /// Lays out a group that was made: it has its folder and its boxes before anybody is told of it. Returns whether the group came
     /// or went; otherwise something else of it changed.
-    fn lay_out(&self, group: &Folder) -> bool {
+    fn lay_out(&self, group: &Folder) -> Result<bool, StoreError> {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        match self.store.has_group(group) {
-            Ok(true) if !known.insert(group.clone()) && self.boxes.open().contains_key(group) => {
-                return false;
-            }
-            Ok(true) => {}
-            Ok(false) => {
-                known.remove(group);
-                return true;
-            }
-            Err(error) => {
-                tracing::error!(group = %group, error = %chain(&error), "reading a group failed");
-                return true;
-            }
+        if !self.store.has_group(group)? {
+            known.remove(group);
+            return Ok(true);
+        }
+        if !known.insert(group.clone()) && self.boxes.open().contains_key(group) {
+            return Ok(false);
         }
         drop(known);
         self.boxes.lay_out(group);
         if let Err(error) = self.boxes.of(group) {
+            // The loop `ipc`, which is asked for them next, tries again and says so in `status`.
             tracing::error!(group = %group, error = %chain(&error), "opening the boxes failed");
         }
-        true
+        Ok(true)
     }
 
     /// Keeps the archive of a group within its bounds. What a crash leaves undone is done after the next change.
-    fn put_out_archives(&self, group: &Folder) {
+    fn put_out_archives(&self, group: &Folder) -> Result<(), StoreError> {
         let (most, bytes) = (self.config.now().limits.archives, self.config.now().limits.archives_bytes);
-        match wait(self.store.put_out_archives(group.clone(), most, bytes)) {
-            Ok(0) => {}
-            Ok(count) => tracing::info!(group = %group, count, "the oldest archived sessions were put out"),
-            Err(error) => {
-                tracing::warn!(group = %group, error = %chain(&error), "putting archived sessions out failed; it is tried again after the next change")
-            }
+        let count = wait(self.store.put_out_archives(group.clone(), most, bytes))?;
+        if count > 0 {
+            tracing::info!(group = %group, count, "the oldest archived sessions were put out");
         }
+        Ok(())
     }
 
     /// Writes the snapshots that somebody waits for, and those of `asked` where they are not as the store is, before it returns.
     /// The loop is left alone meanwhile: it would write the same ones. On a thread that may block.
     pub fn write_awaited(&self, asked: &[&Folder]) {
-        self.catch_up();
+        if let Err(error) = self.catch_up() {
+            tracing::warn!(error = %chain(&error), "reading the feed of changes failed; snapshots are late");
+        }
         let mut awaited: BTreeSet<Folder> = asked.iter().copied().cloned().collect();
         awaited.extend(self.wanted().awaited.iter().cloned());
         let least = |group| if asked.contains(&group) { When::AtLeisure } else { When::AtOnce };
-        awaited.iter().for_each(|group| self.write_wanted(group, least(group)));
+        awaited.iter().for_each(|group| self.write_or_later(group, least(group)));
     }
 
     /// Writes those snapshots of a group that no reply goes before. Those that another thread writes are there, too, when it returns.
     pub fn write_at_once(&self, group: &Folder) {
-        self.write_wanted(group, When::AtOnce);
+        self.write_or_later(group, When::AtOnce);
+    }
+
+    /// Writes as [`Snapshots::write_wanted`]. What fails is left to the loop: a command that was applied stays applied.
+    fn write_or_later(&self, group: &Folder, least: When) {
+        if let Err(error) = self.write_wanted(group, least) {
+            tracing::warn!(group = %group, error = %chain(&error), "writing a snapshot failed; it is tried again");
+            self.write_rest();
+        }
     }
 
     /// Writes the wanted snapshots of a group that are at least so urgent. If another thread writes them already, waits for it.
-    fn write_wanted(&self, group: &Folder, least: When) {
+    ///
+    /// # Errors
+    /// What is in the way. They stay wanted.
+    fn write_wanted(&self, group: &Folder, least: When) -> Result<(), Unwritten> {
         let turn = self.turn(group);
         let _turn = turn.lock().unwrap_or_else(PoisonError::into_inner);
         let mut wanted = self.wanted();
-        let Some(of_group) = wanted.lists.get_mut(group) else { return };
+        let Some(of_group) = wanted.lists.get_mut(group) else { return Ok(()) };
         let lists: Vec<List> =
             of_group.extract_if(.., |_, when| *when >= least).map(|(list, _)| list).collect();
         if of_group.is_empty() {
@@ -387,24 +560,29 @@ impl Snapshots {
         }
         wanted.awaited.remove(group);
         drop(wanted);
-        self.put_or_tell(group, &lists);
+        self.put(group, lists)
     }
 
-    /// Writes all snapshots of a group. What fails is logged: a command that was applied stays applied.
+    /// Writes all snapshots of a group. What fails is left to the loop: a command that was applied stays applied.
     pub async fn write(self: &Arc<Self>, group: &Folder) {
-        let (at_work, group) = (Arc::clone(self), group.clone());
+        let (at_work, of) = (Arc::clone(self), group.clone());
         let writing = move || {
-            let turn = at_work.turn(&group);
+            let turn = at_work.turn(&of);
             let _turn = turn.lock().unwrap_or_else(PoisonError::into_inner);
-            at_work.put_or_tell(&group, &List::ALL);
+            at_work.put(&of, List::ALL.to_vec())
         };
-        let _ = tokio::task::spawn_blocking(writing).await;
+        if let Err(error) = blocking(writing).await.map_err(Error::from).and_then(|written| Ok(written?)) {
+            tracing::warn!(group = %group, error = %chain(&error), "writing a snapshot failed; it is tried again");
+            self.write_rest();
+        }
     }
 
-    fn put_or_tell(&self, group: &Folder, lists: &[List]) {
-        if let Err(error) = self.put_all(group, lists) {
-            tracing::error!(group = %group, error = %chain(&error), "writing a snapshot failed");
-        }
+    /// Writes snapshots, which are wanted again unless all are written, also where it panics.
+    fn put(&self, group: &Folder, lists: Vec<List>) -> Result<(), Unwritten> {
+        let mut unwritten = Unless { snapshots: self, group, lists };
+        self.put_all(group, &unwritten.lists)?;
+        unwritten.lists.clear();
+        Ok(())
     }
 
     fn put_all(&self, group: &Folder, lists: &[List]) -> Result<(), Unwritten> {
@@ -419,8 +597,7 @@ impl Snapshots {
                 }
                 List::Sessions => {
                     let history = self.store.session_history(group, LARGEST)?;
-                    let bytes = serde_json::to_vec_pretty(&history).unwrap_or_default();
-                    boxes.write_snapshot("session_history.json", &bytes)?;
+                    boxes.write_snapshot("session_history.json", &serde_json::to_vec_pretty(&history)?)?;
                 }
             }
         }
@@ -450,9 +627,24 @@ impl Snapshots {
         let (groups, more) = if is_main { self.store.available_groups(LARGEST)? } else { (Vec::new(), 0) };
         let groups =
             AvailableGroups { groups, more: Some(more).filter(|more| *more > 0), last_sync: clock::now() };
-        let bytes = serde_json::to_vec_pretty(&groups).unwrap_or_default();
+        let bytes = serde_json::to_vec_pretty(&groups)?;
         let will_do = |there: &[u8]| !anew && show_the_same(there, &bytes);
         Ok(boxes.write_snapshot_unless("available_groups.json", &bytes, will_do)?)
+    }
+}
+
+/// Lists that are wanted again when this is dropped: they were not written.
+struct Unless<'a> {
+    snapshots: &'a Snapshots,
+    group: &'a Folder,
+    lists: Vec<List>,
+}
+
+impl Drop for Unless<'_> {
+    fn drop(&mut self) {
+        if !self.lists.is_empty() {
+            self.snapshots.soon(self.group, &self.lists);
+        }
     }
 }
 
@@ -468,12 +660,14 @@ fn show_the_same(list: &[u8], other: &[u8]) -> bool {
 }
 
 #[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "a test plays the user")]
 mod tests {
     use ipc_handlers::Time;
 
     use super::*;
     use crate::{
         config::{Config, Environment},
+        domain::host::feed::FeedEvent,
         ipc::HostDirs,
         store::NewGroup,
     };
@@ -493,17 +687,94 @@ mod tests {
         assert!(!show_the_same(&torn, &list(None, 0)));
     }
 
-    #[tokio::test]
-    async fn a_group_that_comes_back_is_not_taken_for_one_whose_boxes_stay() {
-        let root = tempfile::tempdir().unwrap();
-        let path = root.path();
+    async fn of(path: &std::path::Path) -> (Store, Arc<Snapshots>, mpsc::UnboundedReceiver<Ask>) {
         let store = Store::open(&path.join("g2.sqlite")).unwrap();
         let config = Config::load(path, &Environment::default()).unwrap();
         let config = Arc::new(Live::new(path.to_owned(), Environment::default(), config));
         let dirs = HostDirs::open(path).unwrap();
         let boxes = Arc::new(Boxes::new(dirs, None, path.to_owned(), None, store.clone()));
-        let (mailboxes, _asked) = mpsc::unbounded_channel();
+        let (mailboxes, asked) = mpsc::unbounded_channel();
         let snapshots = Snapshots::new(config, store.clone(), boxes, mailboxes).await.unwrap();
+        (store, Arc::new(snapshots), asked)
+    }
+
+    fn folder(name: &str) -> Folder {
+        Folder::parse(name).unwrap()
+    }
+
+    #[test]
+    fn what_the_feed_tells_is_gathered_by_what_follows_from_it() {
+        let event = |kind, group: &str| {
+            let (chat, subject) = (None, String::new());
+            Arc::new(FeedEvent { seq: 1, at: Time(0), kind, group: Some(folder(group)), chat, subject })
+        };
+        let told = |missed, events: &[(EventKind, &str)]| {
+            let mut told = Told::default();
+            told.add(&News {
+                missed,
+                events: events.iter().map(|(kind, group)| event(*kind, group)).collect(),
+            });
+            told
+        };
+        use EventKind::{Chat, Group, Hold, Session, Task, Wiring};
+        let main = |lists: &[(List, When)]| lists.iter().copied().collect::<BTreeMap<_, _>>();
+        assert_eq!(told(false, &[]), Told::default());
+        let team = || BTreeSet::from([folder("team")]);
+        let tasks = (List::Tasks, When::AtLeisure);
+        assert_eq!(
+            told(false, &[(Task, "team")]),
+            Told { tasks: team(), main: main(&[tasks]), ..Told::default() }
+        );
+        let made =
+            Told { groups: team(), main: main(&[tasks, (List::Groups, When::AtOnce)]), ..Told::default() };
+        assert_eq!(told(false, &[(Group, "team"), (Chat, "team")]), made);
+        assert_eq!(told(false, &[(Session, "team")]), Told { sessions: team(), ..Told::default() });
+        assert_eq!(told(false, &[(Hold, "team")]), Told { boxes: true, ..Told::default() });
+        assert_eq!(told(false, &[(Chat, "team")]).main, main(&[(List::Groups, When::AtLeisure)]));
+        assert_eq!(told(false, &[(Wiring, "team")]).main, main(&[(List::Groups, When::AtOnce)]));
+        let all = Told { all: true, boxes: true, main: made.main, ..Told::default() };
+        assert_eq!(told(true, &[]), all);
+    }
+
+    #[test]
+    fn groups_have_turns_and_one_that_fails_keeps_none() {
+        let wanted: BTreeSet<Folder> = ["a", "b", "c"].map(folder).into();
+        let (mut turns, mut failing) = (Turns::default(), BTreeSet::new());
+        let mut next = |failing: &BTreeSet<Folder>| {
+            let next = turns.next(wanted.iter(), failing);
+            assert_eq!(turns.next(wanted.iter(), failing), None, "one at a time");
+            next.iter().for_each(|group| turns.ended(group));
+            next.map(|group| group.to_string()).unwrap_or_default()
+        };
+        assert_eq!([next(&failing), next(&failing), next(&failing), next(&failing)], ["a", "b", "c", "a"]);
+        failing.extend([folder("b")]);
+        assert_eq!([next(&failing), next(&failing)], ["c", "a"]);
+        failing.extend(wanted.iter().cloned());
+        assert_eq!(next(&failing), "");
+    }
+
+    #[tokio::test]
+    async fn a_list_that_cant_be_written_stays_wanted_until_it_is() {
+        let root = tempfile::tempdir().unwrap();
+        let (store, snapshots, _asked) = of(root.path()).await;
+        let group =
+            NewGroup { folder: folder("team"), name: "Team".into(), is_main: false, trigger: "@G2".into() };
+        store.add_group(group, Vec::new(), Time(0)).await.unwrap();
+        let (at_work, team) = (Arc::clone(&snapshots), folder("team"));
+        blocking(move || at_work.catch_up()).await.unwrap().unwrap();
+        let place = root.path().join("ipc/team/current_tasks.json");
+        std::fs::create_dir_all(place.join("in the way")).unwrap();
+        assert!(snapshots.write_wanted(&team, When::AtLeisure).is_err());
+        assert_eq!(snapshots.wanted().lists[&team].len(), List::ALL.len());
+        std::fs::remove_dir_all(&place).unwrap();
+        snapshots.write_wanted(&team, When::AtLeisure).unwrap();
+        assert!(place.is_file() && snapshots.wanted().lists.is_empty());
+    }
+
+    #[tokio::test]
+    async fn a_group_that_comes_back_is_not_taken_for_one_whose_boxes_stay() {
+        let root = tempfile::tempdir().unwrap();
+        let (store, snapshots, _asked) = of(root.path()).await;
         let folder = Folder::parse("team").unwrap();
         let add = async || {
             let (folder, name) = (folder.clone(), "Team".to_owned());
@@ -511,22 +782,23 @@ mod tests {
             let group = NewGroup { folder, name, is_main: false, trigger: "@G2".into() };
             store.add_group(group, Vec::new(), Time(0)).await.unwrap();
         };
+        let lay_out = || snapshots.lay_out(&folder).unwrap();
         add().await;
-        assert_eq!((snapshots.lay_out(&folder), snapshots.lay_out(&folder)), (true, false));
+        assert_eq!((lay_out(), lay_out()), (true, false));
         assert!(!snapshots.is_gone(&folder));
         // It goes and comes back before anybody looks: who has an old list of groups keeps its boxes.
         store.remove_group(folder.clone()).await.unwrap();
         add().await;
-        assert_eq!((snapshots.lay_out(&folder), snapshots.is_gone(&folder)), (false, false));
+        assert_eq!((lay_out(), snapshots.is_gone(&folder)), (false, false));
         // Its boxes are given up before it comes back: it has come, though boxes may still be open.
         store.remove_group(folder.clone()).await.unwrap();
         assert!(snapshots.is_gone(&folder));
         add().await;
-        assert_eq!((snapshots.lay_out(&folder), snapshots.lay_out(&folder)), (true, false));
+        assert_eq!((lay_out(), lay_out()), (true, false));
         // It is gone when somebody looks.
         store.remove_group(folder.clone()).await.unwrap();
-        assert!(snapshots.lay_out(&folder));
+        assert!(lay_out());
         add().await;
-        assert!(snapshots.lay_out(&folder));
+        assert!(lay_out());
     }
 }

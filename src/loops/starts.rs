@@ -64,8 +64,13 @@ impl Starts {
             None
         });
         let written = known.is_some();
-        let before: Vec<Death> =
-            known.and_then(|text| serde_json::from_slice(&text).ok()).unwrap_or_default();
+        let read = known.map(|text| serde_json::from_slice(&text)).transpose();
+        let before: Vec<Death> = read
+            .unwrap_or_else(|error| {
+                tracing::warn!(error = %chain(&error), "data/starts.json is broken; earlier starts count as well ended");
+                None
+            })
+            .unwrap_or_default();
         let before = deaths::in_a_row(&before, now).to_vec();
         let groups = found.iter().map(|(group, _)| group.clone()).collect();
         let aside = deaths::set_aside(&before, &groups);
@@ -86,6 +91,7 @@ impl Starts {
     /// Waits for a turn to take something in; [`Starts::taking`] says what. If the start before this one died, there is one turn
     /// at a time, so that another death names the group.
     pub async fn turn(&self) -> Option<OwnedSemaphorePermit> {
+        // Nobody closes it.
         Arc::clone(&self.turns).acquire_owned().await.ok()
     }
 
@@ -147,6 +153,7 @@ impl Starts {
         let over: BTreeSet<Folder> = state.at_work.iter().map(|(group, _)| group.clone()).collect();
         let now = (!over.is_empty()).then_some(Death { at: state.since, over });
         let all: Vec<&Death> = state.before.iter().chain(&now).collect();
+        // Names and times are always written; what is no list counts as well ended.
         let text = serde_json::to_vec(&all).unwrap_or_default();
         if let Err(error) = root::write_starts(&self.data, Some(&text)) {
             tracing::warn!(error = %chain(&error), "data/starts.json can't be written; a death of this start is not known to the next");

@@ -9,6 +9,7 @@ use ipc_handlers::Folder;
 
 use super::{Keeper, Later, OpError, ipc::ByHand};
 use crate::{
+    domain::host::loops::LoopName,
     ipc::{Claimed, Claims, GroupBoxes, HostDirs, Owner, Swept, peek},
     store::{Store, StoreError},
     system::failpoint,
@@ -161,6 +162,10 @@ impl Keeper for Alone<'_> {
 
     fn settle(&self, claimed: Claimed) -> Later<'_, Option<Claimed>> {
         Box::pin(std::future::ready(Some(claimed)))
+    }
+
+    fn release_keys<'a>(&'a self, _: LoopName, _: Option<&'a str>) -> Later<'a, Result<usize, OpError>> {
+        Box::pin(std::future::ready(Ok(0)))
     }
 
     fn is_serving(&self) -> bool {

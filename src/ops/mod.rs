@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use crate::{
     config::Config,
+    domain::host::loops::LoopName,
     ipc::{Claimed, GroupBoxes, Owner},
     store::Store,
     system::failpoint,
@@ -30,6 +31,7 @@ pub mod egress;
 pub mod groups;
 pub mod ipc;
 pub mod lanes;
+pub mod loops;
 pub mod messages;
 pub mod outbox;
 pub mod people;
@@ -157,6 +159,13 @@ pub trait Keeper: Send + Sync {
 
     /// Has a claimed command settled as it is, by who settles its group's. Where nobody does, it is given back.
     fn settle(&self, claimed: Claimed) -> Later<'_, Option<Claimed>>;
+
+    /// Lets keys of a loop go on that were set aside or rest after a failure: one, or all. Returns how many do; without a daemon
+    /// no key rests.
+    ///
+    /// # Errors
+    /// The loop does not come round.
+    fn release_keys<'a>(&'a self, name: LoopName, key: Option<&'a str>) -> Later<'a, Result<usize, OpError>>;
 
     /// Whether a run may begin meanwhile, so that emptying the group again is worth it.
     fn is_serving(&self) -> bool;
@@ -322,6 +331,8 @@ operations! {
     TasksRun = "tasks.run": tasks::run::Args, by [Page, Token];
     /// Ends the rests of a group's lanes: what waits in them is tried again at once.
     LanesWake = "lanes.wake": lanes::wake::Args, by [Page, Token];
+    /// Lets work of a loop go on that was set aside, or that rests after a failure.
+    LoopsRelease = "loops.release": loops::release::Args, by [Page, Token];
     /// Keeps a group's conversations as they are now; they go on.
     SessionsArchive = "sessions.archive": sessions::archive::Args, by [Agent];
     /// Removes an archived conversation for good.

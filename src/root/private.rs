@@ -51,7 +51,9 @@ pub fn keep_private(root: &Path) -> Vec<(PathBuf, std::io::Error)> {
     use std::os::unix::fs::PermissionsExt as _;
     let close = |(path, mode): (PathBuf, u32)| {
         let closed = std::fs::Permissions::from_mode(mode & !0o077);
-        std::fs::set_permissions(&path, closed).err().map(|error| (path, error))
+        let failed = std::fs::set_permissions(&path, closed).err();
+        // One that has gone meanwhile, as a log of the store may, is open to nobody.
+        failed.filter(|error| error.kind() != std::io::ErrorKind::NotFound).map(|error| (path, error))
     };
     open_to_others(root).into_iter().filter_map(close).collect()
 }

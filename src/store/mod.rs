@@ -21,6 +21,8 @@ use crate::domain::{
 mod audit;
 mod backup;
 mod both;
+#[cfg(test)]
+mod broken;
 mod check;
 mod columns;
 mod crossing;

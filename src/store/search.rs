@@ -297,12 +297,20 @@ impl Store {
         })
     }
 
-    /// Returns the indexer of this process.
+    /// Returns the indexer of this process. It begins with what the index lacks, whatever an earlier one knew.
     ///
     /// # Errors
     /// When the newest event can't be read.
     pub fn indexer(&self) -> Result<Indexer> {
-        Ok(Indexer { store: self.clone(), feed: self.follow_kinds_from(&FOLLOWED, self.read(newest)?) })
+        let feed = self.follow_kinds_from(&FOLLOWED, self.read(newest)?);
+        self.search.progress().reached = None;
+        Ok(Indexer { store: self.clone(), feed })
+    }
+
+    /// Waits until an [`Indexer`] is to look without an event that it follows: somebody waits for it, or the index is a new one.
+    /// Safe to cancel.
+    pub async fn index_is_wanted(&self) {
+        self.search.renewed.notified().await;
     }
 }
 
@@ -313,15 +321,6 @@ pub struct Indexer {
 }
 
 impl Indexer {
-    /// Waits until there may be something to do. Safe to cancel.
-    pub async fn wait(&mut self) {
-        let news = tokio::select! {
-            news = self.feed.next() => news,
-            () = self.store.search.renewed.notified() => News::default(),
-        };
-        self.take_in(&news, self.feed.cursor());
-    }
-
     /// Takes in what is new and does a piece of one group's; returns whether there is more to do. On a thread that may block.
     ///
     /// # Errors

@@ -64,8 +64,11 @@ impl Drop for Leaves<'_> {
 }
 
 /// Removes what hooks of an earlier daemon have left.
-pub fn clean(folder: &Path) {
-    let _ = tree::remove(folder);
+///
+/// # Errors
+/// The operating system's.
+pub fn clean(folder: &Path) -> io::Result<()> {
+    tree::remove(folder)
 }
 
 impl Hook<'_> {

@@ -1,8 +1,12 @@
 //! Work that panics, which is a fault of our own.
 
-use std::{any::Any, panic::AssertUnwindSafe};
+use std::{
+    any::Any,
+    panic::{AssertUnwindSafe, UnwindSafe, catch_unwind},
+};
 
 use futures_util::FutureExt as _;
+use tokio::task::JoinError;
 
 /// Work panicked, and what it said then.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -15,6 +19,24 @@ pub struct Panicked(String);
 /// [`Panicked`]
 pub async fn caught<T>(work: impl Future<Output = T>) -> Result<T, Panicked> {
     AssertUnwindSafe(work).catch_unwind().await.map_err(|panic| Panicked(words(&*panic).to_owned()))
+}
+
+/// As [`caught`], on this thread.
+///
+/// # Errors
+/// [`Panicked`]
+pub fn caught_here<T>(work: impl FnOnce() -> T + UnwindSafe) -> Result<T, Panicked> {
+    catch_unwind(work).map_err(|panic| Panicked(words(&*panic).to_owned()))
+}
+
+impl From<JoinError> for Panicked {
+    fn from(error: JoinError) -> Self {
+        match error.try_into_panic() {
+            Ok(panic) => Self(words(&*panic).to_owned()),
+            // Nobody is told any more: the runtime ends.
+            Err(cancelled) => Self(cancelled.to_string()),
+        }
+    }
 }
 
 fn words(panic: &(dyn Any + Send)) -> &str {

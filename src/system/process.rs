@@ -13,6 +13,12 @@ pub fn give_way() {
     let _ = rustix::process::setpriority_process(None, 19);
 }
 
+/// Has this thread give way where others want all of a processor, and go on all the same: somebody may wait for its work.
+pub fn give_way_somewhat() {
+    // As above.
+    let _ = rustix::process::setpriority_process(None, 5);
+}
+
 /// Ends this process with 1, at once, after `tell`: by our own fault it can't go on, and another one can.
 pub fn end_as_broken(tell: impl FnOnce()) -> ! {
     // A log that can't be written does not keep it alive.

@@ -28,7 +28,7 @@ enum Is {
 type Offered = (&'static str, &'static [(&'static str, Is)], &'static str);
 
 #[rustfmt::skip]
-const OFFERED: [Offered; 26] = [
+const OFFERED: [Offered; 27] = [
     ("approvals.approve", &[("id", Is::Number), ("group", Is::Text), ("new", Is::Text)], "g2 approvals approve {id} --group {group} --new {new}"),
     ("approvals.deny", &[("id", Is::Number)], "g2 approvals deny {id}"),
     ("channels.restart", &[("name", Is::Text)], "g2 channels restart {name}"),
@@ -40,6 +40,7 @@ const OFFERED: [Offered; 26] = [
     ("ipc.release", &[("what", Is::Text)], "g2 ipc release {what}"),
     ("ipc.retry", &[("what", Is::Text)], "g2 ipc retry {what}"),
     ("lanes.wake", &[("group", Is::Text), ("chat", Is::Text)], "g2 lanes wake {group} --chat {chat}"),
+    ("loops.release", &[("loop", Is::Text), ("key", Is::Text), ("all", Is::Flag)], "g2 loops release {loop} {key} ?all"),
     ("members.add", &[("group", Is::Text), ("user", Is::Text)], "g2 members add --group {group} {user}"),
     ("members.remove", &[("group", Is::Text), ("user", Is::Text)], "g2 members remove --group {group} {user}"),
     ("messages.skip", &[("seq", Is::Number), ("reason", Is::Text), ("group", Is::Text)], "g2 messages skip {seq} --reason {reason} --group {group}"),
@@ -233,6 +234,11 @@ mod tests {
                 assert!(stands, "{name}: {field} is not in its command");
             }
             let mut values = fits.to_vec();
+            // One of them is meant, or all.
+            values.extend(match name {
+                "loops.release" => [("loop", "deliver"), ("key", "local:main")],
+                _ => [("all", ""), ("key", "")],
+            });
             if name.starts_with("users.") {
                 values[0].1 = "tg:7";
             }
@@ -262,6 +268,10 @@ mod tests {
         assert_eq!(
             typed("chats.set", &[("chat", "local:a"), ("policy", "strict")]),
             "g2 chats set local:a policy=strict"
+        );
+        assert_eq!(
+            typed("loops.release", &[("loop", "deliver"), ("all", "true")]),
+            "g2 loops release deliver --all"
         );
         assert!(read("outbox.drop", field(&[("id", "x")])).unwrap().is_err());
     }

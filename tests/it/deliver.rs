@@ -19,7 +19,8 @@ use g2::{
         },
         rows::UnknownDeliveries,
     },
-    loops::deliver::{self, Post},
+    engine::{Drive, Loops},
+    loops::deliver::{Deliver, Post},
     store::{Body, CommandFile, NewGroup, Proof, Store, Transcripts, digest},
 };
 use ipc_handlers::{Folder, Time};
@@ -63,6 +64,7 @@ impl Channel for Fake {
 struct World {
     _dir: tempfile::TempDir,
     post: Post,
+    loops: Arc<Loops>,
     heard: Arc<Mutex<Vec<String>>>,
     slow: Arc<Semaphore>,
     claims: i64,
@@ -78,14 +80,15 @@ impl World {
         let (heard, slow) = (Arc::default(), Arc::new(Semaphore::new(0)));
         let fake = Fake { heard: Arc::clone(&heard), slow: Arc::clone(&slow), faults: AtomicI32::new(1) };
         let channels = Arc::new(Channels::new(vec![Box::new(fake)]));
-        let post = Post {
-            store,
-            channels,
-            unknown: UnknownDeliveries::Resend,
-            troubles: Default::default(),
-            stop: Default::default(),
-        };
-        Self { _dir: dir, post, heard, slow, claims: 0 }
+        let post = Post { store, channels, unknown: UnknownDeliveries::Resend, stop: Default::default() };
+        Self { _dir: dir, post, loops: Arc::default(), heard, slow, claims: 0 }
+    }
+
+    /// Delivers until the stop.
+    fn deliver(&self) -> impl Future<Output = ()> + use<> {
+        let (store, stop) = (self.post.store.clone(), self.post.stop.clone());
+        let drive = Drive { store, loops: Arc::clone(&self.loops), stop };
+        drive.run(Deliver::new(self.post.clone(), true))
     }
 
     /// Has something said.
@@ -147,10 +150,10 @@ async fn a_text_over_which_we_panic_is_said_in_its_turn_after_a_rest() {
     for text in ["first", FAULT, "last"] {
         world.say("fake:a", text).await;
     }
-    let delivering = tokio::spawn(deliver::run(world.post.clone(), true));
+    let delivering = tokio::spawn(world.deliver());
     world.said("fake:a", 3).await;
     assert_eq!(world.heard("fake:a "), ["first", FAULT, "last"]);
-    assert_eq!(world.post.troubles.problems(), []);
+    assert_eq!(world.loops.problems(), []);
     world.post.stop.cancel();
     delivering.await.unwrap();
 }
@@ -167,10 +170,10 @@ async fn a_text_whose_delivery_we_fail_to_record_is_not_said_without_end_and_sta
         .unwrap();
     world.say("fake:a", "first").await;
     world.say("fake:b", "beside").await;
-    let delivering = tokio::spawn(deliver::run(world.post.clone(), true));
+    let delivering = tokio::spawn(world.deliver());
     world.said("fake:b", 1).await;
     let troubled = async {
-        while world.post.troubles.problems().is_empty() {
+        while world.loops.problems().is_empty() {
             tokio::task::yield_now().await;
         }
     };
@@ -182,13 +185,13 @@ async fn a_text_whose_delivery_we_fail_to_record_is_not_said_without_end_and_sta
     assert!(row.attempts > 1, "{row:?}");
     world.post.stop.cancel();
     delivering.await.unwrap();
-    assert_eq!(world.post.troubles.problems(), []);
+    assert_eq!(world.loops.problems(), []);
 }
 
 #[tokio::test]
 async fn a_chat_whose_platform_takes_its_time_delays_no_other() {
     let mut world = World::new().await;
-    let delivering = tokio::spawn(deliver::run(world.post.clone(), true));
+    let delivering = tokio::spawn(world.deliver());
     for n in 0..5 {
         world.say("fake:slow", &n.to_string()).await;
     }

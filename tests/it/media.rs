@@ -320,7 +320,7 @@ fn comes(root: &Root) -> i64 {
     let (intake, chat) = (Intake::new(store.clone()), "local:family");
     let file = |n: &str, name: &str| {
         let place = (spool.clone(), n.to_owned());
-        runtime.block_on(intake.file(&media, chat, place, told(name)))
+        runtime.block_on(intake.file(&media, chat, place, told(name))).unwrap()
     };
     let ((film, none), (photo, _hand)) = (file("2", "film.mp4"), file("1", "../pho to\".png"));
     assert!(none.is_none() && !spool.join("1").exists() && spool.join("2").exists());

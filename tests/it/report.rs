@@ -113,6 +113,7 @@ fn nothing_that_was_planted_is_in_it_and_what_helps_is() {
     assert_eq!(json("rows.json")["messages"], 2);
     assert_eq!(json("settings.json")["assistant_name"], "set");
     assert_eq!(json("settings.json")["limits.poll_interval_ms"], "100");
+    assert_eq!(json("daemon.json")["state"], "down");
     assert!(json("checks.json").as_array().unwrap().len() > 10);
     // A mark is the same in all parts.
     let groups = json("groups.json");

@@ -10,6 +10,7 @@ use std::{
 
 use regex::Regex;
 
+mod driven;
 mod halves;
 mod layers;
 

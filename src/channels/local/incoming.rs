@@ -9,6 +9,7 @@ use crate::{
         heard::people::{BadSpeaker, check_speaker},
         rows::Inbound,
     },
+    store::StoreError,
 };
 
 /// A message of more than this is refused, bytes.
@@ -57,6 +58,9 @@ pub(super) enum BadMessage {
     NoChat(String),
     #[error("the chat's name has {length} characters; at most {LONGEST_WORD} are taken")]
     LongChat { length: usize },
+    /// No fault of the message's.
+    #[error("the store can't be read")]
+    Unread(#[source] StoreError),
 }
 
 /// Reads a message of a client.
@@ -66,7 +70,7 @@ pub(super) enum BadMessage {
 pub(super) async fn inbound(intake: &Intake, message: Incoming, now: Time) -> Result<Inbound, BadMessage> {
     check(&message)?;
     let replied = match &message.reply_to {
-        Some(id) => intake.quoted(&message.chat, id).await.ok().flatten(),
+        Some(id) => intake.quoted(&message.chat, id).await.map_err(BadMessage::Unread)?,
         None => None,
     };
     let at = message.at.as_deref().map_or(Some(now), |text| text.parse().ok().map(Time::from_jiff));

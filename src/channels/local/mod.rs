@@ -77,6 +77,7 @@ impl Channel for Local {
 
     fn typing<'a>(&'a self, chat: &'a str, thread: &'a str, on: bool) -> BoxFuture<'a, ()> {
         let place = ChatThread { chat_jid: chat.to_owned(), thread: thread.to_owned() };
+        // Nobody may watch.
         let _ = self.typing.send(Signal { place, on });
         Box::pin(ready(()))
     }

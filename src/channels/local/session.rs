@@ -6,7 +6,7 @@ use tokio::sync::broadcast;
 
 use super::{
     Local,
-    incoming::{Incoming, inbound},
+    incoming::{BadMessage, Incoming, inbound},
 };
 use crate::{
     channels::{Channel as _, Intake},
@@ -189,6 +189,9 @@ impl Session {
     async fn accept(&self, message: Incoming) -> Told {
         let message = match inbound(&self.intake, message, clock::now()).await {
             Ok(message) => message,
+            Err(BadMessage::Unread(error)) => {
+                return Told::failed("what the message answers can't be read", &error);
+            }
             Err(bad) => return Told::invalid(bad),
         };
         match self.intake.message(message).await {
@@ -228,30 +231,36 @@ impl Session {
 
     /// Returns the next piece of what the terminal is told, in order; it is bounded, however much there is. Empty: that is
     /// all for now.
-    pub async fn piece(&mut self) -> Vec<Told> {
-        if std::mem::take(&mut self.due.resting) && self.is_at_rest().await {
-            self.resting = None;
-            self.due.said = true;
-            self.due.rest = true;
+    ///
+    /// # Errors
+    /// The store's; it is still due then.
+    pub async fn piece(&mut self) -> Result<Vec<Told>, StoreError> {
+        if self.due.resting {
+            if self.is_at_rest().await? {
+                self.resting = None;
+                self.due.said = true;
+                self.due.rest = true;
+            }
+            self.due.resting = false;
         }
         if self.due.said {
-            let said = self.said().await;
+            let said = self.said().await?;
             if !said.is_empty() {
-                return said;
+                return Ok(said);
             }
             self.due.said = false;
         }
         if self.due.heard {
-            let heard = self.heard().await;
+            let heard = self.heard().await?;
             if !heard.is_empty() {
-                return heard;
+                return Ok(heard);
             }
             self.due.heard = false;
         }
-        match std::mem::take(&mut self.due.rest) {
+        Ok(match std::mem::take(&mut self.due.rest) {
             true => vec![Told::Rest],
             false => Vec::new(),
-        }
+        })
     }
 
     /// Waits until an agent begins or ends to work for the chat that is watched. Safe to cancel.
@@ -271,36 +280,36 @@ impl Session {
     }
 
     /// What was said to its chat since, a piece.
-    async fn said(&mut self) -> Vec<Told> {
-        let Some((chat, last)) = &mut self.listening else { return Vec::new() };
-        let said = self.intake.said_since(chat, *last, SAID_AT_ONCE, SAID_BYTES).await.unwrap_or_default();
+    async fn said(&mut self) -> Result<Vec<Told>, StoreError> {
+        let Some((chat, last)) = &mut self.listening else { return Ok(Vec::new()) };
+        let said = self.intake.said_since(chat, *last, SAID_AT_ONCE, SAID_BYTES).await?;
         *last = said.last().map_or(*last, |delivery| delivery.id);
         // A terminal shows where the files are.
         let shown = |said: Delivery| {
             let text = told(&said.text, &said.attachments, |_| Goes::ToFolder);
             Told::Said(Delivery { text, ..said })
         };
-        said.into_iter().map(shown).collect()
+        Ok(said.into_iter().map(shown).collect())
     }
 
     /// What people have said since, a piece, as far as it is judged.
-    async fn heard(&mut self) -> Vec<Told> {
-        let Some((chat, last)) = &mut self.people else { return Vec::new() };
+    async fn heard(&mut self) -> Result<Vec<Told>, StoreError> {
+        let Some((chat, last)) = &mut self.people else { return Ok(Vec::new()) };
         loop {
-            let heard = self.store.heard_since(chat, *last, HEARD_AT_ONCE).await.unwrap_or_default();
-            let Some(newest) = heard.last() else { return Vec::new() };
+            let heard = self.store.heard_since(chat, *last, HEARD_AT_ONCE).await?;
+            let Some(newest) = heard.last() else { return Ok(Vec::new()) };
             *last = newest.seq;
             let told: Vec<Told> = heard.into_iter().filter_map(told_of).collect();
             if !told.is_empty() {
-                return told;
+                return Ok(told);
             }
         }
     }
 
-    async fn is_at_rest(&self) -> bool {
+    async fn is_at_rest(&self) -> Result<bool, StoreError> {
         match &self.resting {
-            Some(chat) => self.store.chat_at_rest(chat).await.unwrap_or(false),
-            None => false,
+            Some(chat) => self.store.chat_at_rest(chat).await,
+            None => Ok(false),
         }
     }
 }

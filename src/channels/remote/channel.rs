@@ -12,8 +12,8 @@ use ipc_handlers::Time;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    super::{Channel, Fetched, Intake, NotFetched},
-    Remote,
+    super::{Channel, Fetched, Intake, NotFetched, Ran},
+    Last, Remote,
     child::Folders,
     inward, lock,
     wire::{Lost, Wire, lost, outcome},
@@ -91,11 +91,17 @@ impl Channel for Remote {
         }
     }
 
-    fn run(&self, intake: Intake, stop: CancellationToken) -> BoxFuture<'_, ()> {
-        Box::pin(async move {
-            let _over = self.over.clone().drop_guard();
-            self.supervise(&intake, &stop).await;
-        })
+    fn run(&self, intake: Intake, stop: CancellationToken) -> BoxFuture<'_, Ran> {
+        Box::pin(async move { self.supervise(&intake, &stop).await })
+    }
+
+    fn anew(&self) {
+        tracing::info!(channel = self.name(), "a person wants the adapter started anew");
+        *lock(&self.last) = Last::Good;
+    }
+
+    fn has_left(&self) {
+        self.over.cancel();
     }
 
     fn turn<'a>(&'a self, chat: &'a str, for_people: bool) -> BoxFuture<'a, ()> {
@@ -105,9 +111,9 @@ impl Channel for Remote {
             let mut counted = None;
             loop {
                 let mut wire = self.wire.subscribe();
-                tokio::select! {
-                    () = self.over.cancelled() => return,
-                    _ = wire.wait_for(Option::is_some) => {}
+                let connected = self.over.run_until_cancelled(wire.wait_for(Option::is_some)).await.is_some();
+                if !connected {
+                    return;
                 }
                 let yields = !for_people && self.people.load(Ordering::Relaxed) > 0;
                 let passed = lock(&self.gate).pass(chat, is_group, yields, self.now_ms());

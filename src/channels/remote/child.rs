@@ -62,7 +62,11 @@ impl Folders {
     fn make(&self) -> io::Result<()> {
         use std::os::unix::fs::DirBuilderExt as _;
         tree::remove(&self.spool)?;
-        let _ = std::fs::remove_file(&self.pair);
+        // A link of an earlier life would be shown.
+        match std::fs::remove_file(&self.pair) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            Ok(()) | Err(_) => {}
+        }
         for folder in [&self.spool.join("in"), &self.spool.join("out"), &self.state] {
             std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
         }
@@ -82,6 +86,7 @@ impl Folders {
 
     /// Writes down what a person needs to link the account, for this user only.
     pub(super) fn keep_pair(&self, text: &[u8]) -> io::Result<()> {
+        // Where it stays, nothing can be written in its place, which is told.
         let _ = std::fs::remove_file(&self.pair);
         crate::system::process::write_private(&self.pair, text)
     }
@@ -117,6 +122,7 @@ pub(super) fn start(ground: &Ground, account: &Account, folders: &Folders) -> io
     let (Some(stdin), Some(stdout), Some(stderr)) = (stdin, stdout, stderr) else {
         return Err(io::Error::other("it has no pipes"));
     };
+    // Its last words are read after its life, however that ends.
     tokio::spawn(keep_log(stderr, account.name.clone(), folders.log.clone()));
     Ok((running, Pipes { stdin, stdout }))
 }
@@ -138,6 +144,7 @@ impl Running {
     /// Kills it and everything it started.
     pub(super) async fn kill(mut self) {
         self.0.kill();
+        // One that outlives it is killed by the next start.
         let _ = tokio::time::timeout(DYING, self.0.ended()).await;
     }
 }
@@ -192,10 +199,12 @@ async fn keep_log(mut stderr: impl AsyncRead + Unpin, channel: String, path: Pat
 fn append(path: &Path, text: &str) {
     use std::{io::Write as _, os::unix::fs::OpenOptionsExt as _};
     if std::fs::metadata(path).is_ok_and(|meta| meta.len() > LONGEST_LOG) {
+        // It grows on, then.
         let _ = std::fs::rename(path, path.with_extension("log.1"));
     }
     let file = std::fs::OpenOptions::new().create(true).append(true).mode(0o600).open(path);
     if let Ok(mut file) = file {
+        // The daemon's log has it.
         let _ = writeln!(file, "{} {text}", crate::system::clock::now());
     }
 }

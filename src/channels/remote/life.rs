@@ -1,13 +1,13 @@
 //! One life of an adapter, from its start line to its end.
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 use channel_protocol::{Down, MOST_OPEN, Start, VERSION, line};
+use ipc_handlers::Time;
 use tokio::{
     io::AsyncWriteExt as _,
-    process::ChildStdin,
+    process::{ChildStdin, ChildStdout},
     sync::{mpsc, watch},
-    task::JoinSet,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -15,7 +15,7 @@ use super::{
     Intake, MOST_LINES, Ready, Remote,
     child::{self, Folders, Pipes, Running},
     storing::Storing,
-    talk::{CLOSED, Talk},
+    talk::{CLOSED, Stage, Talk},
     wire::Wire,
 };
 use crate::{
@@ -30,6 +30,10 @@ use crate::{
 const LAST_WORDS: Duration = Duration::from_millis(300);
 /// How often how it stands is written down, at most.
 const WRITE_LIGHTS: Duration = Duration::from_millis(200);
+/// The rest before it is tried again to write that down.
+const WRITE_AGAIN: Duration = Duration::from_secs(5);
+/// How often it is written down that its platform took something, at most.
+const WRITE_TOOK: Duration = Duration::from_secs(1);
 
 /// How a life ended.
 #[derive(Debug)]
@@ -42,6 +46,15 @@ pub(super) enum Ended {
     Refused { why: String, hint: String },
     /// A new start may help.
     Failed(String),
+}
+
+/// However a life ends, nobody waits for its answers any more.
+struct Unanswered(Wire);
+
+impl Drop for Unanswered {
+    fn drop(&mut self) {
+        self.0.end();
+    }
 }
 
 /// Lives once.
@@ -75,21 +88,15 @@ pub(super) async fn live(remote: &Remote, intake: &Intake, ready: &Ready, stop: 
     });
     let (told, to_store) = mpsc::channel(usize::try_from(MOST_OPEN).unwrap_or(64) + 1);
     let open = watch::Sender::new(0_u64);
-    // They end with this life, however it ends.
-    let mut helpers = JoinSet::new();
-    helpers.spawn(write_all(stdin, to_write));
-    helpers.spawn(show(name.to_owned(), intake.clone(), lights.subscribe()));
-    helpers.spawn(
-        Storing {
-            platform: remote.platform.clone(),
-            intake: intake.clone(),
-            wire: wire.clone(),
-            open: open.clone(),
-            media: Arc::clone(&remote.ground.media),
-            spool: folders.spool.clone(),
-        }
-        .run(to_store),
-    );
+    let storing = Storing {
+        remote,
+        intake: intake.clone(),
+        wire: wire.clone(),
+        open: open.clone(),
+        spool: folders.spool.clone(),
+    };
+    let stands = lights.subscribe();
+    let took = remote.took.subscribe();
     let mut talk = Talk {
         remote,
         wire: wire.clone(),
@@ -98,77 +105,98 @@ pub(super) async fn live(remote: &Remote, intake: &Intake, ready: &Ready, stop: 
         open,
         folders: &folders,
         last_event: 0,
-        greeted: false,
-        pinged: None,
+        stage: Stage::new(remote.ground.patience),
         pings: 0,
         unreadable: 0,
         pairs: 0,
-        refused: None,
     };
     // An empty channel takes it.
     let _ = wire.lines.try_send(start);
-    let ended = {
-        let listening = talk.listen(stdout);
-        let exceeded = folders.exceeded(running.group());
-        tokio::pin!(listening);
-        let leaves = tokio::select! {
-            ended = &mut listening => Err(ended),
-            over = exceeded => match over {
-                Over::Replaced(_) => {
-                    tracing::info!(channel = name, why = %over, "an adapter is started anew");
-                    Ok(Ended::Wanted)
-                }
-                _ => Err(Ended::Failed(format!("the adapter was ended: {over}"))),
-            },
-            how = over(&mut running) => Err(Ended::Failed(how)),
-            () = stop.cancelled() => Ok(Ended::Stopped),
-        };
-        match leaves {
-            Err(ended) => ended,
-            Ok(ended) => {
-                remote.wire.send_replace(None);
-                // What is under way is heard of to its end.
-                tokio::select! {
-                    _ = &mut listening => {}
-                    () = leave(remote, &wire, &mut running) => {}
-                }
-                ended
+    let _unanswered = Unanswered(wire.clone());
+    let life = async {
+        let ended = lives(remote, &folders, &mut talk, stdout, &mut running, stop).await;
+        remote.wire.send_replace(None);
+        wire.end();
+        running.kill().await;
+        ended
+    };
+    // What is beside it ends with it, and it with a panic of that.
+    let beside = async {
+        tokio::join!(write_all(stdin, to_write), show(name, intake, stands), note_out(name, intake, took));
+        std::future::pending().await
+    };
+    let stored = async {
+        match storing.run(to_store).await {
+            Ok(()) => std::future::pending().await,
+            Err(fault) => {
+                tracing::error!(channel = name, fault = %chain(&fault), "our own fault: work on an event failed; the adapter tells it again");
+                Ended::Failed("a fault of our own came over an event; the log says more".into())
             }
         }
     };
-    remote.wire.send_replace(None);
-    let ended = match (ended, talk.refused.take()) {
-        (Ended::Failed(_), Some((why, hint))) => Ended::Refused { why, hint },
-        (Ended::Failed(why), None) if why == CLOSED => {
-            Ended::Failed(tokio::time::timeout(LAST_WORDS, running.ended()).await.unwrap_or(why))
-        }
-        (ended, _) => ended,
-    };
-    wire.end();
-    running.kill().await;
-    helpers.shutdown().await;
-    ended
+    tokio::select! {
+        ended = life => ended,
+        ended = stored => ended,
+        never = beside => never,
+    }
 }
 
-/// Waits until the process has ended, and until its last words should have been read.
-async fn over(running: &mut Running) -> String {
-    let how = running.ended().await;
-    tokio::time::sleep(LAST_WORDS).await;
-    how
+/// Listens to it until there is a reason to end it, and has it leave where it can.
+async fn lives(
+    remote: &Remote,
+    folders: &Folders,
+    talk: &mut Talk<'_>,
+    stdout: ChildStdout,
+    running: &mut Running,
+    stop: &CancellationToken,
+) -> Ended {
+    let wire = talk.wire.clone();
+    let exceeded = folders.exceeded(running.group());
+    let mut listening = std::pin::pin!(talk.listen(stdout));
+    let leaves = tokio::select! {
+        ended = &mut listening => return match ended {
+            Ended::Failed(why) if why == CLOSED => {
+                Ended::Failed(tokio::time::timeout(LAST_WORDS, running.ended()).await.unwrap_or(why))
+            }
+            ended => ended,
+        },
+        how = running.ended() => {
+            // Its last words may still be in the pipe.
+            return match tokio::time::timeout(LAST_WORDS, listening).await {
+                Ok(Ended::Failed(why)) if why == CLOSED => Ended::Failed(how),
+                Ok(ended) => ended,
+                Err(_) => Ended::Failed(how),
+            };
+        }
+        over = exceeded => match over {
+            Over::Replaced(_) => {
+                tracing::info!(channel = remote.name(), why = %over, "an adapter is started anew");
+                Ended::Wanted
+            }
+            _ => return Ended::Failed(format!("the adapter was ended: {over}")),
+        },
+        () = stop.cancelled() => Ended::Stopped,
+    };
+    remote.wire.send_replace(None);
+    // What is under way is heard of to its end.
+    tokio::select! {
+        _ = listening => {}
+        () = leave(remote, &wire, running) => {}
+    }
+    leaves
 }
 
 /// Waits for the answers to what was asked, then asks the adapter to leave, and gives it time to.
 async fn leave(remote: &Remote, wire: &Wire, running: &mut Running) {
-    let answered = async {
-        while !wire.is_idle() {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-    };
-    let _ = tokio::time::timeout(remote.ground.patience.stop, answered).await;
+    let patience = remote.ground.patience.stop;
+    // Who is not answered in time does not know what became of it.
+    let _ = tokio::time::timeout(patience, wire.idle()).await;
     if let Some(stop) = line(&Down::Stop {}) {
+        // An adapter that leaves its lines unread is killed.
         let _ = wire.lines.try_send(stop);
     }
-    let _ = tokio::time::timeout(remote.ground.patience.stop, running.ended()).await;
+    // Afterwards it is killed.
+    let _ = tokio::time::timeout(patience, running.ended()).await;
 }
 
 /// Makes the first line.
@@ -213,18 +241,20 @@ async fn write_all(mut stdin: ChildStdin, mut lines: mpsc::Receiver<Vec<u8>>) {
     }
 }
 
-/// Writes down how it stands.
-async fn show(name: String, intake: Intake, mut lights: watch::Receiver<Lights>) {
+/// Writes down how it stands, whenever that changes; what can't be written is tried again.
+async fn show(name: &str, intake: &Intake, mut lights: watch::Receiver<Lights>) {
     let mut shown = None;
     loop {
         let now = lights.borrow_and_update().clone();
         if shown.as_ref() != Some(&now) {
             tracing::info!(channel = name, connection = %now.transport, inbound = %now.inbound, outbound = %now.outbound,
                 why = now.why.as_deref().unwrap_or("-"), "how an account stands");
-            match intake.store().set_lights(name.clone(), now.clone(), clock::now()).await {
+            match intake.store().set_lights(name.to_owned(), now.clone(), clock::now()).await {
                 Ok(()) => shown = Some(now),
                 Err(error) => {
-                    tracing::warn!(channel = name, error = %chain(&error), "how an account stands can't be written down");
+                    tracing::warn!(channel = name, error = %chain(&error), "how an account stands can't be written down yet");
+                    tokio::time::sleep(WRITE_AGAIN).await;
+                    continue;
                 }
             }
         }
@@ -232,5 +262,19 @@ async fn show(name: String, intake: Intake, mut lights: watch::Receiver<Lights>)
         if lights.changed().await.is_err() {
             return;
         }
+    }
+}
+
+/// Writes down when its platform took something last, soon and not too often.
+async fn note_out(name: &str, intake: &Intake, mut took: watch::Receiver<Option<Time>>) {
+    while took.changed().await.is_ok() {
+        let at = *took.borrow_and_update();
+        if let Some(at) = at
+            && let Err(error) = intake.store().note_out(name, at).await
+        {
+            // The next one says more.
+            tracing::debug!(error = %chain(&error), "noting when a platform took something failed");
+        }
+        tokio::time::sleep(WRITE_TOOK).await;
     }
 }

@@ -10,17 +10,14 @@ use std::{
 };
 
 use channel_protocol::{self as protocol, Can, Hello};
+use ipc_handlers::Time;
 use serde_json::{Map, Value};
 use tokio::{sync::watch, time::Instant};
 use tokio_util::sync::CancellationToken;
 
 use super::Intake;
 use crate::{
-    domain::{
-        host::errors::chain,
-        platforms::{accounts::Account, addresses::Platform, pace::Gate},
-    },
-    store::Store,
+    domain::platforms::{accounts::Account, addresses::Platform, pace::Gate},
     system::{clock, media::Media},
 };
 
@@ -36,14 +33,14 @@ mod talk;
 mod wire;
 
 use spool::Spool;
+use storing::Faults;
+use supervise::Last;
 use wire::Wire;
 
 /// How many lines wait to be written to an adapter.
 const MOST_LINES: usize = 256;
 /// The longest text of an adapter's about itself that is kept, characters.
 const LONGEST_WORDS: usize = 500;
-/// How often it is written down that a platform took something, at most.
-const NOTE_OUT: Duration = Duration::from_secs(1);
 
 /// How long an adapter may take.
 #[derive(Clone, Copy, Debug)]
@@ -125,8 +122,10 @@ pub struct Remote {
     people: AtomicUsize,
     /// The account is let go, or we stop: nobody waits for its turn any more.
     over: CancellationToken,
-    noted_out: Mutex<Option<Instant>>,
-    store: Mutex<Option<Store>>,
+    /// When the platform took something last.
+    took: watch::Sender<Option<Time>>,
+    last: Mutex<Last>,
+    faults: Mutex<Faults>,
     spool: Spool,
 }
 
@@ -155,8 +154,9 @@ impl Remote {
             begun: Instant::now(),
             people: AtomicUsize::new(0),
             over: CancellationToken::new(),
-            noted_out: Mutex::default(),
-            store: Mutex::default(),
+            took: watch::Sender::new(None),
+            last: Mutex::new(Last::Good),
+            faults: Mutex::default(),
             spool: Spool::default(),
         }
     }
@@ -183,19 +183,8 @@ impl Remote {
         *lock(&self.hello) = Some(hello);
     }
 
-    /// Notes that the platform took something, soon and not too often.
+    /// The platform took something. The life of its adapter writes it down.
     fn note_out(&self) {
-        let mut noted = lock(&self.noted_out);
-        if noted.is_some_and(|at| at.elapsed() < NOTE_OUT) {
-            return;
-        }
-        *noted = Some(Instant::now());
-        let Some(store) = lock(&self.store).clone() else { return };
-        let name = self.name().to_owned();
-        tokio::spawn(async move {
-            if let Err(error) = store.note_out(&name, clock::now()).await {
-                tracing::debug!(error = %chain(&error), "noting when a platform took something failed");
-            }
-        });
+        self.took.send_replace(Some(clock::now()));
     }
 }

@@ -11,10 +11,7 @@ use std::{
 
 use channel_protocol::{File, Kind};
 use ipc_handlers::file::MediaKind;
-use tokio::{
-    sync::{OwnedSemaphorePermit, Semaphore},
-    task::spawn_blocking,
-};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::{Ground, child::Folders};
 use crate::{
@@ -22,7 +19,7 @@ use crate::{
         host::errors::chain,
         platforms::channels::{Part, Unsent},
     },
-    system::media::LaidOut,
+    system::{media::LaidOut, threads},
 };
 
 /// How much is laid out for one adapter at a time, in KiB. A message that has more goes alone.
@@ -58,6 +55,7 @@ impl Spool {
         }
         let bytes: u64 = part.files.iter().map(|file| file.size).sum();
         let kib = u32::try_from(bytes.div_ceil(1024)).unwrap_or(MOST_KIB).min(MOST_KIB);
+        // Its door is never shut.
         let room = Arc::clone(&self.room).acquire_many_owned(kib).await;
         let folder = Folders::of(ground, name).spool;
         let (mut files, mut to_copy) = (Vec::new(), Vec::new());
@@ -76,11 +74,11 @@ impl Spool {
             to_copy.push((digest, at));
         }
         let media = Arc::clone(&ground.media);
-        let copies = spawn_blocking(move || {
+        let copies = threads::tried(move || {
             let copy = |(digest, at): (_, String)| media.lay_out(&digest, &folder, &at);
             to_copy.into_iter().map(copy).collect::<io::Result<Vec<_>>>()
         });
-        match copies.await.map_err(io::Error::other).and_then(|copies| copies) {
+        match copies.await {
             Ok(copies) => Ok(Laid { files, _copies: copies, _room: room.ok() }),
             Err(error) => {
                 tracing::warn!(channel = name, error = %chain(&error), "a file can't be laid out for an adapter");

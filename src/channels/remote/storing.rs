@@ -1,6 +1,6 @@
 //! Stores what an adapter tells, in its order, and tells it that.
 
-use std::{path::PathBuf, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
 use channel_protocol::{Down, Event, line};
 use tokio::{
@@ -8,21 +8,19 @@ use tokio::{
     time::Instant,
 };
 
-use super::{Intake, inward, talk::SHOWN, wire::Wire};
+use super::{super::intake::NOT_KEPT, Intake, Remote, inward, lock, talk::SHOWN, wire::Wire};
 use crate::{
     domain::{
         host::errors::chain,
         mailbox::bucket::Bucket,
-        platforms::{
-            addresses::Platform,
-            attachments::{Attachment, Todo},
-        },
+        platforms::attachments::{Attachment, Todo},
         rows::Inbound,
     },
-    store::{Arrival, Arrived, UnknownChat},
+    store::{Arrival, Arrived, StoreError, UnknownChat},
     system::{
         clock, failpoint,
-        media::{InHand, Media},
+        media::InHand,
+        panics::{Panicked, caught},
     },
 };
 
@@ -36,6 +34,28 @@ pub(super) enum Told {
     Chat(channel_protocol::Chat),
 }
 
+impl Told {
+    /// Returns its number, if it is to be answered.
+    fn number(&self) -> Option<u64> {
+        match self {
+            Self::Event(event) => Some(event.n),
+            Self::Moved { n, .. } => Some(*n),
+            Self::Chat(_) => None,
+        }
+    }
+
+    /// Returns what tells it from all others, in another life too.
+    fn name(&self) -> String {
+        match self {
+            Self::Event(event) => format!("{} {}", event.chat, event.key),
+            Self::Moved { from, to, .. } => format!("{from} {to}"),
+            Self::Chat(chat) => chat.chat.clone(),
+        }
+    }
+}
+
+/// After this many faults of ours an event is passed over.
+const MOST_FAULTS: u32 = 3;
 /// How often facts about chats may be told in a minute.
 const FACTS_A_MINUTE: u32 = 10_000;
 /// After how many new chats their number is looked at again.
@@ -82,108 +102,186 @@ impl Facts {
 }
 
 /// Stores what is told, one after the other.
-pub(super) struct Storing {
-    pub(super) platform: Platform,
+pub(super) struct Storing<'a> {
+    pub(super) remote: &'a Remote,
     pub(super) intake: Intake,
     pub(super) wire: Wire,
     pub(super) open: watch::Sender<u64>,
-    pub(super) media: Arc<Media>,
     pub(super) spool: PathBuf,
 }
 
-impl Storing {
-    pub(super) async fn run(self, mut told: mpsc::Receiver<Told>) {
-        let mut unusable = 0_u32;
-        let mut facts = Facts::new();
+/// What is known of the events of one life.
+struct Seen {
+    unusable: u32,
+    facts: Facts,
+}
+
+/// Faults of ours over something that was told, by what it is. The next life is told it again. One over which we always fail
+/// would keep all others waiting, so it is passed over one day.
+#[derive(Debug, Default)]
+pub(super) struct Faults(BTreeMap<String, u32>);
+
+impl Faults {
+    fn came_over(&mut self, what: String) {
+        *self.0.entry(what).or_default() += 1;
+    }
+
+    /// Whether it is tried no more. It counts as new then.
+    fn gives_up(&mut self, what: &str) -> bool {
+        let gives_up = self.0.get(what).is_some_and(|faults| *faults >= MOST_FAULTS);
+        if gives_up {
+            self.0.remove(what);
+        }
+        gives_up
+    }
+
+    fn is_through(&mut self, what: &str) {
+        self.0.remove(what);
+    }
+}
+
+impl Storing<'_> {
+    /// Stores until the adapter takes no answers any more.
+    ///
+    /// # Errors
+    /// A fault of ours came over something, which ends this life.
+    pub(super) async fn run(self, mut told: mpsc::Receiver<Told>) -> Result<(), Panicked> {
+        let mut seen = Seen { unusable: 0, facts: Facts::new() };
+        let faults = &self.remote.faults;
         while let Some(what) = told.recv().await {
-            let (n, press, cursor, arrival) = match what {
-                Told::Event(event) => {
-                    let (n, press, cursor) =
-                        (event.n, event.kind == channel_protocol::EventKind::Press, cursor_of(&event));
-                    (Some(n), press, cursor, inward::arrival(&self.platform, *event, clock::now()))
-                }
-                Told::Moved { n, from, to } => {
-                    let both = inward::chat(&self.platform, &from)
-                        .and_then(|_| inward::chat(&self.platform, &to))
-                        .map(|_| Arrival::Moved { from: from.clone(), to: to.clone() });
-                    (Some(n), false, Default::default(), both)
-                }
-                Told::Chat(_) if !facts.may_be_told() => {
-                    if facts.say_once() {
-                        tracing::warn!(channel = %self.platform.channel, "an adapter tells of chats more often than 10000 times a minute; the rest is passed over");
-                    }
-                    continue;
-                }
-                Told::Chat(chat) => {
-                    let info = inward::info(&chat);
-                    let known = inward::chat(&self.platform, &chat.chat).map(|jid| Arrival::Chat {
-                        jid: jid.to_owned(),
-                        info,
-                        unknown: facts.unknown(),
-                    });
-                    (None, false, Default::default(), known)
-                }
-            };
-            let arrival = match arrival {
-                Ok(arrival) => arrival,
-                Err(error) => {
-                    unusable = unusable.saturating_add(1);
-                    if unusable <= SHOWN {
-                        tracing::error!(channel = %self.platform.channel, error = %chain(&error), "an adapter told something that can't be used; it is passed over");
-                    }
-                    // What is not answered leaves nothing to store.
-                    if n.is_none() {
-                        continue;
-                    }
-                    Arrival::Nothing
-                }
-            };
-            let arrival = self.with_quoted(arrival).await;
-            // They stay until the rows that name them are stored.
-            let (arrival, _hands) = self.with_files(arrival).await;
-            let arrived = loop {
-                match self.intake.arrival(&self.platform.channel, cursor.clone(), arrival.clone()).await {
-                    Ok(arrived) => break Some(arrived),
-                    Err(error) if error.is_worlds_fault() => {
-                        tracing::warn!(channel = %self.platform.channel, error = %chain(&error), "an event can't be stored yet; it is tried again");
-                        tokio::time::sleep(TRY_AGAIN).await;
-                    }
-                    // The same event would fail for ever, and keep all others waiting.
-                    Err(error) => {
-                        tracing::error!(channel = %self.platform.channel, error = %chain(&error), "an event can't be stored; it is passed over");
-                        break None;
+            let (number, name) = (what.number(), what.name());
+            let says = if lock(faults).gives_up(&name) {
+                tracing::error!(
+                    channel = self.remote.name(),
+                    what = name,
+                    "our own fault: work on an event fails again and again; it is passed over"
+                );
+                None
+            } else {
+                match caught(self.store(what, &mut seen)).await {
+                    Ok(says) => says,
+                    Err(fault) => {
+                        lock(faults).came_over(name);
+                        return Err(fault);
                     }
                 }
             };
-            match arrived {
-                Some(Arrived::NewChat) => facts.new_chats = facts.new_chats.wrapping_add(1),
-                Some(Arrived::TooManyChats) => {
-                    facts.full = Some(Instant::now());
-                    if let Err(error) = self.intake.too_many_chats(&self.platform.channel).await {
-                        tracing::error!(channel = %self.platform.channel, error = %chain(&error), "noting that an account tells of too many chats failed");
-                    }
-                    if facts.say_once() {
-                        tracing::warn!(channel = %self.platform.channel, "an adapter told of more chats that nobody uses than are kept; further ones are passed over");
-                    }
-                }
-                Some(Arrived::Message(_) | Arrived::Pressed(_) | Arrived::Stored) | None => {}
-            }
-            let Some(n) = n else { continue };
-            failpoint::reach("channel.stored");
-            let told = match arrived {
-                Some(Arrived::Pressed(decided)) => Some(decided.says),
-                Some(_) if press => Some("this button is no longer in use".to_owned()),
-                Some(_) | None => None,
-            };
+            lock(faults).is_through(&name);
+            let Some(n) = number else { continue };
             self.open.send_modify(|open| *open = open.saturating_sub(1));
-            let answers = [Some(Down::Took { n }), told.map(|text| Down::Told { n, text })];
+            let answers = [Some(Down::Took { n }), says.map(|text| Down::Told { n, text })];
             for answer in answers.into_iter().flatten() {
                 if let Some(line) = line(&answer)
                     && self.wire.lines.send(line).await.is_err()
                 {
-                    return;
+                    return Ok(());
                 }
             }
+        }
+        Ok(())
+    }
+
+    /// Does work of the store, once the world is not in its way.
+    ///
+    /// # Errors
+    /// The store's, which would be the same for ever.
+    async fn once_it_can<T, F: Future<Output = Result<T, StoreError>>>(
+        &self,
+        mut work: impl FnMut() -> F,
+    ) -> Result<T, StoreError> {
+        loop {
+            match work().await {
+                Err(error) if error.is_worlds_fault() => {
+                    tracing::warn!(channel = self.remote.name(), error = %chain(&error), "an event can't be stored yet; it is tried again");
+                    tokio::time::sleep(TRY_AGAIN).await;
+                }
+                done => return done,
+            }
+        }
+    }
+
+    /// Stores something that was told; returns the words for the presser of a button.
+    async fn store(&self, what: Told, seen: &mut Seen) -> Option<String> {
+        let is_numbered = what.number().is_some();
+        let (press, cursor, arrival) = match what {
+            Told::Event(event) => {
+                let (press, cursor) = (event.kind == channel_protocol::EventKind::Press, cursor_of(&event));
+                (press, cursor, inward::arrival(&self.remote.platform, *event, clock::now()))
+            }
+            Told::Moved { from, to, .. } => {
+                let both = inward::chat(&self.remote.platform, &from)
+                    .and_then(|_| inward::chat(&self.remote.platform, &to))
+                    .map(|_| Arrival::Moved { from: from.clone(), to: to.clone() });
+                (false, Default::default(), both)
+            }
+            Told::Chat(_) if !seen.facts.may_be_told() => {
+                if seen.facts.say_once() {
+                    tracing::warn!(
+                        channel = self.remote.name(),
+                        "an adapter tells of chats more often than 10000 times a minute; the rest is passed over"
+                    );
+                }
+                return None;
+            }
+            Told::Chat(chat) => {
+                let info = inward::info(&chat);
+                let known = inward::chat(&self.remote.platform, &chat.chat).map(|jid| Arrival::Chat {
+                    jid: jid.to_owned(),
+                    info,
+                    unknown: seen.facts.unknown(),
+                });
+                (false, Default::default(), known)
+            }
+        };
+        let arrival = match arrival {
+            Ok(arrival) => arrival,
+            Err(error) => {
+                seen.unusable = seen.unusable.saturating_add(1);
+                if seen.unusable <= SHOWN {
+                    tracing::error!(channel = self.remote.name(), error = %chain(&error), "an adapter told something that can't be used; it is passed over");
+                }
+                // Where nothing is answered, there is nothing to store.
+                if !is_numbered {
+                    return None;
+                }
+                Arrival::Nothing
+            }
+        };
+        let arrival = self.with_quoted(arrival).await;
+        // They stay until the rows that name them are stored.
+        let (arrival, _hands) = self.with_files(arrival).await;
+        let channel = self.remote.name();
+        let arrived =
+            self.once_it_can(|| self.intake.arrival(channel, cursor.clone(), arrival.clone())).await;
+        let arrived = arrived.inspect_err(|error| {
+            // The same event would fail for ever, and keep all others waiting.
+            tracing::error!(channel, error = %chain(error), "an event can't be stored; it is passed over");
+        });
+        let arrived = arrived.ok();
+        match arrived {
+            Some(Arrived::NewChat) => seen.facts.new_chats = seen.facts.new_chats.wrapping_add(1),
+            Some(Arrived::TooManyChats) => {
+                seen.facts.full = Some(Instant::now());
+                // It is noted again with the next one.
+                if let Err(error) = self.intake.too_many_chats(channel).await {
+                    tracing::error!(channel = self.remote.name(), error = %chain(&error), "noting that an account tells of too many chats failed");
+                }
+                if seen.facts.say_once() {
+                    tracing::warn!(
+                        channel = self.remote.name(),
+                        "an adapter told of more chats that nobody uses than are kept; further ones are passed over"
+                    );
+                }
+            }
+            Some(Arrived::Message(_) | Arrived::Pressed(_) | Arrived::Stored) | None => {}
+        }
+        if is_numbered {
+            failpoint::reach("channel.stored");
+        }
+        match arrived {
+            Some(Arrived::Pressed(decided)) => Some(decided.says),
+            Some(_) if press => Some("this button is no longer in use".to_owned()),
+            Some(_) | None => None,
         }
     }
 
@@ -194,7 +292,15 @@ impl Storing {
             for file in &mut inbound.attachments {
                 let Some(Todo::Take(place)) = file.todo.clone() else { continue };
                 let at = (self.spool.clone(), place);
-                let (kept, hand) = self.intake.file(&self.media, &inbound.chat_jid, at, file.clone()).await;
+                let chat = &inbound.chat_jid;
+                let keeping = || self.intake.file(&self.remote.ground.media, chat, at.clone(), file.clone());
+                let (kept, hand) = match self.once_it_can(keeping).await {
+                    Ok(kept) => kept,
+                    Err(error) => {
+                        tracing::error!(channel = self.remote.name(), error = %chain(&error), "a file that came in can't be kept");
+                        (Attachment { problem: Some(NOT_KEPT.to_owned()), ..file.clone() }, None)
+                    }
+                };
                 *file = Attachment { todo: hand.is_some().then_some(Todo::Read), ..kept };
                 hands.extend(hand);
             }
@@ -208,13 +314,18 @@ impl Storing {
         let Inbound { chat_jid, reply_to_id: Some(id), reply_to_text: None, .. } = &**inbound else {
             return arrival;
         };
-        match self.intake.quoted(chat_jid, id).await {
+        match self.once_it_can(|| self.intake.quoted(chat_jid, id)).await {
             Ok(Some(quoted)) => Arrival::Message(Box::new(Inbound {
                 reply_to_text: Some(quoted.text),
                 reply_to_sender: Some(quoted.sender_name),
                 ..(**inbound).clone()
             })),
-            Ok(None) | Err(_) => arrival,
+            Ok(None) => arrival,
+            // The message is worth more than what it answers.
+            Err(error) => {
+                tracing::error!(channel = self.remote.name(), error = %chain(&error), "what a message answers can't be read; it is taken in without");
+                arrival
+            }
         }
     }
 }
@@ -223,4 +334,24 @@ impl Storing {
 fn cursor_of(event: &Event) -> std::collections::BTreeMap<String, String> {
     let fits = |(key, value): &(&String, &String)| !key.is_empty() && key.len() <= 128 && value.len() <= 4096;
     event.cursor.iter().filter(fits).take(64).map(|(key, value)| (key.clone(), value.clone())).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_event_over_which_we_fail_three_times_is_passed_over_and_counts_as_new_then() {
+        let mut faults = Faults::default();
+        for _ in 0..MOST_FAULTS {
+            assert!(!faults.gives_up("a 1"));
+            faults.came_over("a 1".into());
+            assert!(!faults.gives_up("a 2"), "others are stored meanwhile");
+            faults.is_through("a 2");
+        }
+        assert!(faults.gives_up("a 1") && !faults.gives_up("a 1"));
+        faults.came_over("a 1".into());
+        faults.is_through("a 1");
+        assert!(faults.0.is_empty());
+    }
 }

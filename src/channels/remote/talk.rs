@@ -12,7 +12,7 @@ use tokio::{
     time::Instant,
 };
 
-use super::{Remote, child::Folders, life::Ended, pace::Share, storing::Told, wire::Wire, words};
+use super::{Patience, Remote, child::Folders, life::Ended, pace::Share, storing::Told, wire::Wire, words};
 use crate::{
     domain::{
         host::errors::chain,
@@ -42,14 +42,89 @@ pub(super) struct Talk<'a> {
     pub(super) open: watch::Sender<u64>,
     pub(super) folders: &'a Folders,
     pub(super) last_event: u64,
-    pub(super) greeted: bool,
-    /// The question that is not answered yet, and since when.
-    pub(super) pinged: Option<(u64, Instant)>,
+    pub(super) stage: Stage,
     pub(super) pings: u64,
     pub(super) unreadable: u32,
     pub(super) pairs: u32,
-    /// It said that it was refused.
-    pub(super) refused: Option<(String, String)>,
+}
+
+/// How far an adapter is, as its silence is judged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// It has not said who it is, and may be silent until then.
+    Begins { until: Instant },
+    /// It is asked then whether it lives.
+    Lives { ask: Instant },
+    /// It was asked, and is to answer until then. It is asked again after `ask`.
+    Asked { r: u64, until: Instant, ask: Instant },
+}
+
+/// What follows from a silence.
+#[derive(Debug)]
+enum Silence {
+    /// It is asked whether it lives.
+    Asks,
+    /// It has been silent for too long.
+    Ends(Ended),
+}
+
+impl Stage {
+    /// One that has just been started.
+    pub(super) fn new(patience: Patience) -> Self {
+        Self::Begins { until: Instant::now() + patience.hello }
+    }
+
+    fn is_greeted(self) -> bool {
+        !matches!(self, Self::Begins { .. })
+    }
+
+    /// Returns until when it may be silent.
+    fn due(self) -> Instant {
+        match self {
+            Self::Begins { until } | Self::Asked { until, .. } => until,
+            Self::Lives { ask } => ask,
+        }
+    }
+
+    /// It has said something.
+    fn heard(&mut self, now: Instant, patience: Patience) {
+        if let Self::Begins { until } = self {
+            *until = now + patience.hello;
+        }
+    }
+
+    /// It has said who it is.
+    fn greeted(&mut self, now: Instant, patience: Patience) {
+        if let Self::Begins { .. } = self {
+            *self = Self::Lives { ask: now + patience.ping };
+        }
+    }
+
+    /// It has answered a question.
+    fn answered(&mut self, answer: u64) {
+        if let Self::Asked { r, ask, .. } = *self
+            && r == answer
+        {
+            *self = Self::Lives { ask };
+        }
+    }
+
+    /// It was silent for as long as it may be. `r`: the number of the next question.
+    fn silent(&mut self, r: u64, now: Instant, patience: Patience) -> Silence {
+        match *self {
+            Self::Begins { .. } => {
+                Silence::Ends(Ended::Failed(format!("it said nothing in {} s", patience.hello.as_secs())))
+            }
+            Self::Asked { .. } => Silence::Ends(Ended::Failed(format!(
+                "it did not answer in {} s whether it lives",
+                patience.pong.as_secs_f32()
+            ))),
+            Self::Lives { .. } => {
+                *self = Self::Asked { r, until: now + patience.pong, ask: now + patience.ping };
+                Silence::Asks
+            }
+        }
+    }
 }
 
 impl Talk<'_> {
@@ -58,16 +133,9 @@ impl Talk<'_> {
         let patience = self.remote.ground.patience;
         let mut lines = Lines::default();
         let mut buffer = vec![0; 64 << 10];
-        let mut heard = Instant::now();
-        let mut next_ping = heard + patience.ping;
         let (mut lines_left, mut bytes_left) =
             (Share::a_second(LINES_A_SECOND), Share::a_second(BYTES_A_SECOND));
         loop {
-            let due = match (self.greeted, self.pinged) {
-                (false, _) => heard + patience.hello,
-                (true, Some((_, since))) => since + patience.pong,
-                (true, None) => next_ping,
-            };
             tokio::select! {
                 read = stdout.read(&mut buffer) => match read {
                     Ok(0) => return self.closed(),
@@ -78,27 +146,25 @@ impl Talk<'_> {
                     Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                     Err(_) => return self.closed(),
                 },
-                () = tokio::time::sleep_until(due) => match (self.greeted, self.pinged) {
-                    (false, _) => return Ended::Failed(format!("it said nothing in {} s", patience.hello.as_secs())),
-                    (true, Some(_)) => return Ended::Failed(format!("it did not answer in {} s whether it lives", patience.pong.as_secs_f32())),
-                    (true, None) => {
-                        self.pings += 1;
-                        let ping = line(&Down::Ping { r: self.pings }).unwrap_or_default();
-                        // If it does not read, it does not answer.
-                        let _ = self.wire.lines.try_send(ping);
-                        let now = Instant::now();
-                        self.pinged = Some((self.pings, now));
-                        next_ping = now + patience.ping;
-                        continue;
+                () = tokio::time::sleep_until(self.stage.due()) => {
+                    self.pings += 1;
+                    match self.stage.silent(self.pings, Instant::now(), patience) {
+                        Silence::Ends(ended) => return ended,
+                        Silence::Asks => {
+                            let ping = line(&Down::Ping { r: self.pings }).unwrap_or_default();
+                            // If it does not read, it does not answer.
+                            let _ = self.wire.lines.try_send(ping);
+                        }
                     }
-                },
+                    continue;
+                }
             }
             while let Some(read) = lines.next_line::<Up>() {
                 // It waits; nobody else does.
                 lines_left.take(1).await;
                 let ended = match read {
                     Ok(up) => {
-                        heard = Instant::now();
+                        self.stage.heard(Instant::now(), patience);
                         self.hear(up).await
                     }
                     Err(LineError::Unreadable { why, event }) => {
@@ -136,16 +202,13 @@ impl Talk<'_> {
         match up {
             Up::Hello(hello) => return self.greet(*hello),
             Up::State(state) => return self.stands(&state),
-            Up::Pong { r } => {
-                if self.pinged.is_some_and(|(asked, _)| asked == r) {
-                    self.pinged = None;
-                }
-            }
+            Up::Pong { r } => self.stage.answered(r),
             Up::Event(event) => {
                 let n = event.n;
                 return self.tell(n, Told::Event(event)).await;
             }
             Up::ChatMoved { n, from, to } => return self.tell(n, Told::Moved { n, from, to }).await,
+            // Facts are told again in the next life; who stores them ends with this one.
             Up::Chat(chat) => drop(self.told.send(Told::Chat(chat)).await),
             Up::Pair(pair) => {
                 self.pairs += 1;
@@ -154,8 +217,8 @@ impl Talk<'_> {
                         "it told more than {MOST_PAIRS} ways to link the account"
                     )));
                 }
-                let text = serde_json::to_vec(&pair).unwrap_or_default();
-                match self.folders.keep_pair(&text) {
+                let text = serde_json::to_vec(&pair).map_err(io::Error::other);
+                match text.and_then(|text| self.folders.keep_pair(&text)) {
                     _ if self.pairs > SHOWN => {}
                     Ok(()) => tracing::info!(
                         channel = self.remote.name(),
@@ -184,12 +247,12 @@ impl Talk<'_> {
                 hint: "install the adapter of this version of G2".into(),
             });
         }
-        if !self.greeted {
+        if !self.stage.is_greeted() {
             let shown = words(&hello.adapter).unwrap_or_default();
             tracing::info!(channel = self.remote.name(), adapter = shown, "an adapter is connected");
         }
         self.remote.greet(hello);
-        self.greeted = true;
+        self.stage.greeted(Instant::now(), self.remote.ground.patience);
         if self.lights.borrow().transport == Connection::Connecting {
             self.lights.send_modify(|lights| {
                 (lights.transport, lights.inbound, lights.outbound) =
@@ -210,12 +273,12 @@ impl Talk<'_> {
         };
         let (why, hint) = (words(&state.why), words(&state.hint));
         if state.transport == Light::Refused {
-            self.refused = Some((why.unwrap_or_default(), hint.unwrap_or_default()));
-            return Some(Ended::Failed("it was refused".into()));
+            let (why, hint) = (why.unwrap_or_default(), hint.unwrap_or_default());
+            return Some(Ended::Refused { why, hint });
         }
         let transport = match state.transport {
             Light::Ok => Connection::Connected,
-            Light::Unknown if self.greeted => Connection::Connected,
+            Light::Unknown if self.stage.is_greeted() => Connection::Connected,
             Light::Waiting | Light::Unknown => Connection::Connecting,
             Light::Failing => Connection::Offline,
             Light::Refused => Connection::Refused,
@@ -233,7 +296,7 @@ impl Talk<'_> {
             let lights = self.lights.borrow();
             (lights.transport, lights.outbound)
         };
-        let open = self.greeted
+        let open = self.stage.is_greeted()
             && transport == Connection::Connected
             && !matches!(outbound, Lamp::Refused | Lamp::Failing);
         let is_open = self.remote.wire.borrow().is_some();
@@ -255,8 +318,46 @@ impl Talk<'_> {
         }
         failpoint::reach("channel.told");
         self.open.send_modify(|open| *open += 1);
-        // Who stores it ends before us by a fault of our own alone. The next life is told it again.
+        // Who stores it ends before us once the adapter reads nothing more. The next life is told it again.
         let is_taken = self.told.send(told).await.is_ok();
-        (!is_taken).then(|| Ended::Failed("a fault of our own came over an event; the log says more".into()))
+        (!is_taken).then(|| Ended::Failed("it reads nothing more of what it is told".into()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    const PATIENCE: Patience = Patience {
+        hello: Duration::from_secs(120),
+        ping: Duration::from_secs(30),
+        pong: Duration::from_secs(10),
+        stop: Duration::from_secs(5),
+    };
+
+    #[tokio::test(start_paused = true)]
+    async fn an_adapter_is_asked_each_half_minute_whether_it_lives_and_ends_where_it_is_silent() {
+        let began = Instant::now();
+        let at = |secs| began + Duration::from_secs(secs);
+        let mut stage = Stage::new(PATIENCE);
+        assert_eq!((stage.due(), stage.is_greeted()), (at(120), false));
+        stage.heard(at(7), PATIENCE);
+        assert_eq!(stage.due(), at(127), "each word of it counts");
+        let mut silent = stage;
+        assert!(matches!(silent.silent(1, at(127), PATIENCE), Silence::Ends(Ended::Failed(_))));
+        stage.greeted(at(8), PATIENCE);
+        stage.heard(at(9), PATIENCE);
+        stage.greeted(at(9), PATIENCE);
+        assert_eq!((stage.due(), stage.is_greeted()), (at(38), true));
+        assert!(matches!(stage.silent(1, at(38), PATIENCE), Silence::Asks));
+        assert_eq!((stage.due(), stage.is_greeted()), (at(48), true));
+        stage.answered(7);
+        assert_eq!(stage.due(), at(48), "that was another question");
+        let mut silent = stage;
+        assert!(matches!(silent.silent(2, at(48), PATIENCE), Silence::Ends(Ended::Failed(_))));
+        stage.answered(1);
+        assert_eq!(stage.due(), at(68));
     }
 }

@@ -9,7 +9,7 @@ use std::{
 };
 
 use channel_protocol::{Done, Down, NotSent, Up, line};
-use tokio::sync::{Semaphore, mpsc, oneshot};
+use tokio::sync::{Notify, Semaphore, mpsc, oneshot};
 
 use super::{lock, words};
 use crate::domain::platforms::channels::{Outcome, Unsent};
@@ -24,6 +24,8 @@ pub(super) struct Wire {
     open: Arc<Mutex<HashMap<u64, oneshot::Sender<Up>>>>,
     next: Arc<AtomicU64>,
     places: Arc<Semaphore>,
+    /// The last request that was open is answered, or asked no more.
+    idle: Arc<Notify>,
 }
 
 /// Why a request has no answer.
@@ -41,7 +43,11 @@ struct Forget<'a>(&'a Wire, u64);
 
 impl Drop for Forget<'_> {
     fn drop(&mut self) {
-        lock(&self.0.open).remove(&self.1);
+        let mut open = lock(&self.0.open);
+        open.remove(&self.1);
+        if open.is_empty() {
+            self.0.idle.notify_waiters();
+        }
     }
 }
 
@@ -52,6 +58,7 @@ impl Wire {
             open: Arc::default(),
             next: Arc::new(AtomicU64::new(1)),
             places: Arc::new(Semaphore::new(MOST_ASKED)),
+            idle: Arc::default(),
         }
     }
 
@@ -70,12 +77,22 @@ impl Wire {
     /// Hands an answer to who waits for it.
     pub(super) fn answer(&self, r: u64, up: Up) {
         if let Some(waiting) = lock(&self.open).remove(&r) {
+            // Nobody waits any more: the asker decides by that it has heard nothing.
             let _ = waiting.send(up);
         }
     }
 
-    pub(super) fn is_idle(&self) -> bool {
-        lock(&self.open).is_empty()
+    /// Waits until nothing is asked.
+    pub(super) async fn idle(&self) {
+        loop {
+            let mut idle = std::pin::pin!(self.idle.notified());
+            // It is told of every end from here on.
+            idle.as_mut().enable();
+            if lock(&self.open).is_empty() {
+                return;
+            }
+            idle.await;
+        }
     }
 
     /// Nobody is answered any more.
@@ -109,7 +126,27 @@ pub(super) fn lost(lost: Lost) -> Unsent {
 
 #[cfg(test)]
 mod tests {
+    use futures_util::FutureExt as _;
+
     use super::*;
+
+    #[tokio::test]
+    async fn it_is_idle_once_every_request_is_answered_or_given_up() {
+        let (lines, mut written) = mpsc::channel(9);
+        let wire = Wire::new(lines);
+        wire.idle().await;
+        let mut first = Box::pin(wire.ask(|r| Down::Ping { r }));
+        let mut second = Box::pin(wire.ask(|r| Down::Ping { r }));
+        assert!((&mut first).now_or_never().is_none() && (&mut second).now_or_never().is_none());
+        written.recv().await.unwrap();
+        let mut idle = Box::pin(wire.idle());
+        assert!((&mut idle).now_or_never().is_none());
+        drop(second);
+        assert!((&mut idle).now_or_never().is_none());
+        wire.answer(1, Up::Pong { r: 1 });
+        assert!(matches!(first.await, Ok(Up::Pong { r: 1 })));
+        idle.await;
+    }
 
     #[test]
     fn an_answer_that_says_two_things_or_none_says_nothing() {

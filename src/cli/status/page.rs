@@ -9,6 +9,7 @@ use super::super::{
     show::{Sheet, cell, size},
 };
 use crate::domain::host::{
+    loops::{Condition, LoopState},
     problems::Finding,
     screen::{counted, on_screen},
     times::length,
@@ -20,6 +21,7 @@ pub(super) struct Facts<'a> {
     pub(super) status: &'a Value,
     pub(super) channels: &'a [channels::Row],
     pub(super) findings: &'a [Finding],
+    pub(super) loops: &'a [LoopState],
     pub(super) root: &'a str,
     /// Bytes of the store, and those that are free on its disk.
     pub(super) disk: (Option<u64>, Option<u64>),
@@ -48,6 +50,10 @@ pub(super) fn page(facts: &Facts<'_>, sheet: &Sheet) -> Vec<String> {
     lines.extend(held.map(|held| told("held", &held.iter().map(cell).collect::<Vec<_>>().join(", "))));
     if let Some(dead) = facts.number("dead").filter(|dead| *dead > 0) {
         lines.push(told("commands", &and_command(&format!("{dead} dead"), dead, "g2 ipc list --state dead")));
+    }
+    let loops: Vec<String> = facts.loops.iter().filter_map(in_trouble).collect();
+    if !loops.is_empty() {
+        lines.push(told("loops", &format!("{} (`g2 loops list`)", loops.join("; "))));
     }
     lines.push(told("answers", &answers(facts, sheet)));
     let mut name = "channels";
@@ -130,11 +136,17 @@ fn waiting(facts: &Facts<'_>) -> String {
         some("approvals_pending").map(|n| and_command(&counted(n, "question"), n, "g2 approvals list")),
     ];
     let parts: Vec<String> = parts.into_iter().flatten().collect();
-    let is_known = ["messages_waiting", "files_waiting"].iter().all(|name| facts.number(name).is_some());
-    match parts.is_empty() {
-        true if is_known => "nothing".into(),
-        true => "not known".into(),
-        false => parts.join("; "),
+    // Without a daemon nobody counts the others.
+    let of_daemon: &[&str] = match facts.number("pid") {
+        Some(_) => &["outbox_pending", "approvals_pending"],
+        None => &[],
+    };
+    let mut counts = ["messages_waiting", "files_waiting"].iter().chain(of_daemon);
+    match (parts.is_empty(), counts.all(|name| facts.number(name).is_some())) {
+        (true, true) => "nothing".into(),
+        (true, false) => "not known".into(),
+        (false, true) => parts.join("; "),
+        (false, false) => format!("{}; the rest is not known", parts.join("; ")),
     }
 }
 
@@ -152,7 +164,25 @@ fn waiters(facts: &Facts<'_>) -> Vec<String> {
     all.map(line).collect()
 }
 
+/// How a loop stands that is worth a person's look; others try again by themselves.
+fn in_trouble(state: &LoopState) -> Option<String> {
+    let name = state.name;
+    let aside = state.keys.iter().filter(|key| key.aside).count();
+    match state.condition() {
+        Condition::Stuck => Some(format!("{name} has not come round")),
+        Condition::Failing => Some(format!("{name} can't look")),
+        Condition::SetAside => {
+            Some(format!("{} of {name} set aside", counted(i64::try_from(aside).unwrap_or(i64::MAX), "key")))
+        }
+        Condition::Retrying | Condition::Well => None,
+    }
+}
+
 fn answers(facts: &Facts<'_>, sheet: &Sheet) -> String {
+    // They are read at once.
+    if facts.number("failed_24h").is_none() {
+        return "not known".into();
+    }
     let last = facts.time("last_answer_at").map(|at| format!("the last one {}", sheet.time(at)));
     let last = last.unwrap_or_else(|| "none yet".into());
     let day = [
@@ -160,7 +190,7 @@ fn answers(facts: &Facts<'_>, sheet: &Sheet) -> String {
         facts.number("given_up_24h").map(|n| format!("{} given up", counted(n, "message"))),
     ];
     let day: Vec<String> = day.into_iter().flatten().collect();
-    if day.is_empty() { last } else { format!("{last}; in 24 hours {}", day.join(", ")) }
+    format!("{last}; in 24 hours {}", day.join(", "))
 }
 
 fn and_command(text: &str, n: i64, command: &str) -> String {
@@ -174,13 +204,21 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::domain::host::problems::Severity;
+    use crate::domain::host::{
+        loops::{KeyState, LoopName},
+        problems::Severity,
+    };
 
     fn shown(status: &Value, findings: &[Finding]) -> String {
+        shown_with(status, findings, &[])
+    }
+
+    fn shown_with(status: &Value, findings: &[Finding], loops: &[LoopState]) -> String {
         let facts = Facts {
             status,
             channels: &[],
             findings,
+            loops,
             root: "/g2",
             disk: (Some(3 << 20), Some(120 << 30)),
             largest: &[],
@@ -195,6 +233,7 @@ mod tests {
             "state": "healthy", "since": "2026-11-23T08:50:00.000Z", "version": "1.0.0", "program": "1.1.0", "pid": 12, "sandbox": "docker",
             "groups": 3, "running": 0, "dead": 0, "problems": [], "held": [], "waits": [], "failed_24h": 0, "given_up_24h": 1,
             "last_answer_at": "2026-11-23T11:57:00.000Z", "messages_waiting": 0, "files_waiting": 0,
+            "outbox_pending": 0, "approvals_pending": 0,
         });
         assert_eq!(
             shown(&status, &[]),
@@ -231,5 +270,31 @@ mod tests {
         ] {
             assert!(page.contains(part), "{part}: {page}");
         }
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_not_called_nothing() {
+        let mut status =
+            json!({"pid": 12, "messages_waiting": 0, "files_waiting": 0, "approvals_pending": 0});
+        let page = shown(&status, &[]);
+        assert!(page.contains("waiting    not known\nanswers    not known\n"), "{page}");
+        status["files_waiting"] = 2.into();
+        let page = shown(&status, &[]);
+        assert!(page.contains("waiting    2 command files; the rest is not known\n"), "{page}");
+    }
+
+    #[test]
+    fn a_loop_is_shown_only_if_it_is_worth_a_look() {
+        let key = |aside| KeyState { key: "local:main".into(), failures: 5, aside, why: "x".into() };
+        let of = |name| LoopState { failures: 3, ..LoopState::new(name) };
+        let retrying = LoopState { keys: vec![key(false)], ..of(LoopName::Signs) };
+        let all = [of(LoopName::Amends), retrying];
+        assert!(!shown_with(&json!({}), &[], &all).contains("loops"));
+        let aside = LoopState { keys: vec![key(true), key(true), key(false)], ..of(LoopName::Deliver) };
+        let blind = LoopState { why: Some("x".into()), ..of(LoopName::Media) };
+        let stuck = LoopState { stuck_secs: Some(70), ..of(LoopName::Search) };
+        let page = shown_with(&json!({}), &[], &[aside, blind, stuck]);
+        let line = "loops      2 keys of deliver set aside; media can't look; search has not come round (`g2 loops list`)\n";
+        assert!(page.contains(line), "{page}");
     }
 }

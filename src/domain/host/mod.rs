@@ -12,6 +12,7 @@ pub mod folders;
 pub mod held_back;
 pub mod housekeeping;
 pub mod image;
+pub mod loops;
 pub mod mend;
 pub mod metrics;
 pub mod pages;

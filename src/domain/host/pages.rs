@@ -7,9 +7,8 @@ pub fn page(check: &str) -> Option<&'static str> {
         "root" | "settings" | "store" | "store_writer" | "stored" | "secrets" | "search_index" => {
             "docs/troubleshooting.md#root-and-store"
         }
-        "lock" | "socket" | "holds" | "stale_runs" | "runs" | "unowned_run" | "our_fault" | "commands" => {
-            "docs/troubleshooting.md#the-daemon"
-        }
+        "lock" | "socket" | "holds" | "stale_runs" | "runs" | "unowned_run" | "loop" | "loop_key"
+        | "our_fault" | "commands" => "docs/troubleshooting.md#the-daemon",
         "docker" | "image" | "sandbox" => "docs/troubleshooting.md#the-engine-and-the-image",
         // One for each rule of runners.
         runner if runner.starts_with("runner") => "docs/troubleshooting.md#the-engine-and-the-image",

@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use ipc_handlers::{Folder, Time};
 use serde::{Deserialize, Serialize};
 
-use super::{held_back::HeldCount, prune::DAY_MS, writing};
+use super::{held_back::HeldCount, loops::LoopName, prune::DAY_MS, writing};
 use crate::{
     platforms::channels::{Connection, Lamp},
     rows::ChannelState,
@@ -196,16 +196,18 @@ pub enum Problem {
     Aside { group: Folder, why: String, since: Time },
     /// A run that nobody owns may still be at work, so its group waits for a person.
     Unowned { group: Folder, run: i64, source: String, begun: Time },
-    /// A fault of our own keeps texts from a chat.
-    Mute { chat: String, why: String },
+    /// A loop of the daemon can't look at what is to be done, for so long.
+    Loop { name: LoopName, secs: u64, why: String },
+    /// A loop of the daemon has been looking for so long.
+    LoopStuck { name: LoopName, secs: u64 },
+    /// A loop fails over what it has to do for `key`, and for `more` others in the same way. `aside`: until a person releases it.
+    LoopKey { name: LoopName, key: String, more: usize, failures: u32, aside: bool, why: String },
     /// A fault of our own keeps a group's commands from being settled.
     Unsettled { group: Folder, why: String },
     /// A fault of our own keeps messages from being judged.
     Unjudged { why: String },
     /// A fault of our own came over work on the store.
     StoreFault { why: String },
-    /// A fault of our own keeps a run of a group from being ended.
-    Unended { group: Folder, why: String },
     /// Something is left of an earlier group.
     Remains { group: Folder, why: String },
     /// The kernel gives no file events, so boxes are polled.

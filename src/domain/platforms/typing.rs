@@ -3,6 +3,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    fmt,
     time::Duration,
 };
 
@@ -14,6 +15,15 @@ pub const RENEW: Duration = Duration::from_secs(4);
 pub struct ChatThread {
     pub chat_jid: String,
     pub thread: String,
+}
+
+impl fmt::Display for ChatThread {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.thread.as_str() {
+            "" => f.write_str(&self.chat_jid),
+            thread => write!(f, "{}#{thread}", self.chat_jid),
+        }
+    }
 }
 
 /// What a channel is to be told.
@@ -71,11 +81,10 @@ mod tests {
     fn look(typing: &mut Typing, at: u64, names: &[&str]) -> Vec<String> {
         let at_work = names.iter().map(|name| place(name)).collect();
         let signals = typing.look(&at_work, Duration::from_secs(at));
-        let word = |s: &Signal| {
-            let thread = if s.place.thread.is_empty() { "" } else { "#" };
-            format!("{}{}{thread}{}", if s.on { '+' } else { '-' }, s.place.chat_jid, s.place.thread)
-        };
-        signals.iter().map(word).collect()
+        signals
+            .iter()
+            .map(|signal| format!("{}{}", if signal.on { '+' } else { '-' }, signal.place))
+            .collect()
     }
 
     #[test]

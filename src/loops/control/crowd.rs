@@ -55,6 +55,7 @@ impl Crowd {
             (serde_json::to_vec(&Response::Error { message }), stream.into_std())
         {
             line.push(b'\n');
+            // It is told by the end of the stream, then.
             let _ = stream.write_all(&line);
         }
     }

@@ -3,9 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use ipc_handlers::{Folder, Time, file::MediaKind};
-use tokio::time::Instant;
 
-use super::{Dispatch, Event, LaneId, Trouble, UNREAD, Unread, WaitingLane, chain};
+use super::{Dispatch, Event, LaneId, Trouble, Unread, WaitingLane, chain};
 use crate::{
     allowlists::senders::{self, Senders},
     config::Config,
@@ -16,6 +15,7 @@ use crate::{
         hearing::Rules,
         words::Word,
     },
+    engine::{Blame, Error},
     store::{self, AllJudged, FilesWanted, Judged, Spoken, StoreError, Unjudged},
     system::{clock, failpoint, panics::caught},
 };
@@ -48,22 +48,12 @@ struct Pass {
 struct NotJudged {
     /// The act that failed.
     failed: &'static str,
-    error: String,
-    /// Not the world's.
-    is_ours: bool,
-    of_a_read: bool,
+    error: Error,
 }
 
 impl NotJudged {
     fn because(failed: &'static str) -> impl FnOnce(StoreError) -> Self {
-        move |error| {
-            let is_ours = !error.is_worlds_fault();
-            Self { failed, error: chain(&error), is_ours, of_a_read: false }
-        }
-    }
-
-    fn unread(failed: &'static str) -> impl FnOnce(StoreError) -> Self {
-        move |error| Self { of_a_read: true, ..Self::because(failed)(error) }
+        move |error| Self { failed, error: error.into() }
     }
 }
 
@@ -137,19 +127,14 @@ impl Dispatch {
 
     /// What came in is looked at again a little later. Until then everything else goes on.
     fn judge_later(&mut self, unjudged: &NotJudged) {
-        let NotJudged { failed, error, is_ours, of_a_read } = unjudged;
-        let troubles = &self.runs.machine.troubles;
-        let is_new = match (*is_ours, *of_a_read) {
-            (true, _) => troubles.note(Trouble::Judging, error.clone()),
-            (false, true) => troubles.note(UNREAD, error.clone()),
-            // What the world does to all changes is told of the store.
-            (false, false) => true,
-        };
-        if is_new {
-            tracing::error!(error, "{failed} failed; messages are judged a little later, until that works");
+        let NotJudged { failed, error } = unjudged;
+        if error.blame == Blame::Ours && self.runs.machine.troubles.note(Trouble::Judging, error.why.clone())
+        {
+            tracing::error!(error = %chain(error), "our own fault: {failed} failed; messages are judged a little later, until that works");
         }
         self.to_judge = false;
-        self.owed.add(Unread::Inbox, Instant::now());
+        self.owed.insert(Unread::Inbox);
+        self.failed = Some(error.clone());
     }
 
     /// Returns the word that a message consists of, where its sender may say it and the chat is its group's.
@@ -206,7 +191,7 @@ impl Dispatch {
         loop {
             let rows = match self.runs.store.unjudged_after(after, JUDGE).await {
                 Ok(rows) => rows,
-                Err(error) => return self.owe(Unread::Inbox, &error),
+                Err(error) => return self.owe(Unread::Inbox, error),
             };
             let Some(last) = rows.last().map(|row| row.n) else { break };
             self.judging.look_at_senders(&self.runs.config.now());
@@ -218,7 +203,7 @@ impl Dispatch {
                 let lane = piece.first().map(|row| row.lane);
                 let Err(unjudged) = self.judge(piece, &mut pass).await else { continue };
                 self.judge_later(&unjudged);
-                if !unjudged.is_ours {
+                if unjudged.error.blame == Blame::World {
                     return;
                 }
                 pass.held.extend(lane);
@@ -234,10 +219,7 @@ impl Dispatch {
         self.one_by_one = !failed.is_empty();
         if failed.is_empty() {
             self.runs.machine.troubles.is_over(&Trouble::Judging);
-            self.has_read();
-        } else if self.owed.is_only(&Unread::Inbox) {
-            // Reading works.
-            self.runs.machine.troubles.is_over(&UNREAD);
+            self.owed.remove(&Unread::Inbox);
         }
     }
 
@@ -250,7 +232,7 @@ impl Dispatch {
             return Ok(None);
         }
         let found = self.runs.store.files_of_context(row.lane, row.n).await;
-        found.map_err(NotJudged::unread("reading which files are fetched"))
+        found.map_err(NotJudged::because("reading which files are fetched"))
     }
 
     /// Judges some of what came in, in one transaction.
@@ -287,9 +269,7 @@ impl Dispatch {
             let now = clock::now();
             let verdict = verdict.map_err(|panicked| NotJudged {
                 failed: "judging a message",
-                error: panicked.to_string(),
-                is_ours: true,
-                of_a_read: false,
+                error: Error::ours(&panicked),
             })?;
             if !row.pending.is_empty() && row.group.is_some() {
                 let waits = verdict.verdict == EngageVerdict::Wake || self.may_speak(&row);
@@ -346,7 +326,7 @@ impl Dispatch {
         }
         // Read before they are judged: a row that was judged is not looked at again.
         let woken = self.runs.store.lanes(&wakes);
-        let mut woken = woken.map_err(NotJudged::unread("reading lanes"))?;
+        let mut woken = woken.map_err(NotJudged::because("reading lanes"))?;
         // Before they are judged, too: if we die in between, the rest is over all the same.
         for lane in &mut woken {
             if by_owner.contains(&lane.lane) {

@@ -18,7 +18,7 @@ impl Dispatch {
                     self.tell(Event::TaskDue { group, task });
                 }
             }
-            Err(error) => self.owe(Unread::Due, &error),
+            Err(error) => self.owe(Unread::Due, error),
         }
     }
 

@@ -24,6 +24,7 @@ use super::{
 };
 use crate::{
     domain::{host::errors::chain, states::CommandOutcome},
+    engine::rested,
     ipc::{Claimed, PutError, Why},
     store::{Receipt, Settled, StoreError},
     system::{clock, failpoint},
@@ -57,9 +58,8 @@ pub(super) async fn settle_again(
     let mut waiting = waiting;
     let mut rest = REST;
     while !waiting.is_empty() {
-        tokio::select! {
-            () = mail.stop.cancelled() => return Ok(Caught::Stopped),
-            () = tokio::time::sleep(rest) => {}
+        if rested(&mail.stop, rest).await {
+            return Ok(Caught::Stopped);
         }
         rest = (rest * 2).min(LONGEST_REST);
         let (mail, of) = (Arc::clone(mail), folder.clone());

@@ -4,7 +4,7 @@
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use ipc_handlers::{Folder, Refusal};
-use tokio::{runtime::Handle, task::spawn_blocking};
+use tokio::runtime::Handle;
 
 use super::{
     Mailboxes,
@@ -12,7 +12,7 @@ use super::{
     flow::{Handled, Slow, handle},
     read::{Patience, Pending, Taken},
 };
-use crate::{domain::host::errors::chain, ipc::Claimed};
+use crate::{domain::host::errors::chain, engine::rested, ipc::Claimed, system::threads};
 
 /// Work panicked, or the daemon ends; which is logged.
 pub(super) struct Panicked;
@@ -24,10 +24,8 @@ pub(super) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, Panicked> {
     let span = tracing::Span::current();
-    spawn_blocking(move || span.in_scope(work)).await.map_err(|error| {
-        if error.is_panic() {
-            tracing::error!(group = %folder, doing, error = %chain(&error), "our own fault: work on a group's commands panicked; they are looked at again, one by one");
-        }
+    threads::blocking(move || span.in_scope(work)).await.map_err(|fault| {
+        tracing::error!(group = %folder, doing, fault = %chain(&fault), "our own fault: work on a group's commands panicked; they are looked at again, one by one");
         Panicked
     })
 }
@@ -38,17 +36,17 @@ pub(super) async fn stranded(mail: &Arc<Mailboxes>, folder: &Folder, kept: &[i64
     let mut rest = REST;
     let found = loop {
         let looking = Arc::clone(mail);
-        match spawn_blocking(move || looking.claims.left_over()).await {
+        match threads::blocking(move || looking.claims.left_over()).await {
             Ok(Ok(found)) => break found.claims,
             Ok(Err(error)) => {
                 tracing::error!(error = %chain(&error), "reading data/claimed failed; it is tried again");
             }
             Err(_) => return Vec::new(),
         }
-        tokio::select! {
-            () = mail.stop.cancelled() => return Vec::new(),
-            () = tokio::time::sleep(rest) => rest = (rest * 2).min(LONGEST_REST),
+        if rested(&mail.stop, rest).await {
+            return Vec::new();
         }
+        rest = (rest * 2).min(LONGEST_REST);
     };
     found.into_iter().filter(|claimed| claimed.folder == *folder && !kept.contains(&claimed.id)).collect()
 }

@@ -136,6 +136,7 @@ impl<'a> Flow<'a> {
 
     /// Takes claimed files in, in order. Of the same group `later` more are known to wait behind them.
     pub(super) fn take(&mut self, taken: Vec<Taken>, later: usize) {
+        // Where it can't be read, its token says which run wrote a command, or the command counts as nobody's.
         let run = self.mail.store.active_run_of(self.folder).unwrap_or_default();
         let mut left = taken.len();
         for taken in taken {

@@ -3,12 +3,13 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     ops::Bound,
-    sync::Arc,
+    sync::{Arc, Mutex, PoisonError},
 };
 
 use futures_channel::mpsc;
+use futures_util::future::BoxFuture;
 use ipc_handlers::Folder;
-use tokio::{task::JoinSet, time::Instant};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
 
@@ -37,9 +38,30 @@ pub(super) struct Line {
     ended: CancellationToken,
 }
 
+/// The work of a group's worker, which begins once.
+#[derive(Clone)]
+pub struct Begun(Arc<Mutex<Option<BoxFuture<'static, ()>>>>);
+
+impl Begun {
+    fn new(work: impl Future<Output = ()> + Send + 'static) -> Self {
+        Self(Arc::new(Mutex::new(Some(Box::pin(work)))))
+    }
+
+    /// Takes the work; `None`: it has begun before.
+    pub(super) fn take(&self) -> Option<BoxFuture<'static, ()>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
 impl Line {
+    /// Whether its worker has not ended.
+    pub(super) fn is_at_work(&self) -> bool {
+        !self.ended.is_cancelled()
+    }
+
     /// Gives the worker something to do; at its end there is none who does it.
     pub(super) fn give(&self, job: Job) {
+        // As said.
         let _ = self.jobs.unbounded_send(job);
     }
 
@@ -81,7 +103,7 @@ pub(super) fn open_groups(
     known: Option<Known>,
     watch: &mut Watch,
     workers: &mut BTreeMap<Folder, Line>,
-    running: &mut tokio::task::JoinSet<()>,
+    begun: &mut Vec<(Folder, Begun)>,
     growing: &mut BTreeMap<Folder, Vec<Claimed>>,
 ) {
     let Some(Known { groups, leaving, open }) = known else { return };
@@ -106,6 +128,7 @@ pub(super) fn open_groups(
         };
         let watched = watch_boxes(mail, watch, &boxes).is_ok();
         // The worker's first look comes after this: for what is here now no scan is needed.
+        // Where it can't be told, the scan looks.
         let _ = boxes.changed(crate::system::clock::now());
         // An event tells of what comes from now on. A look is a change of threads for each group that there is.
         let first =
@@ -117,7 +140,7 @@ pub(super) fn open_groups(
         let growing = growing.into_iter().map(|claimed| (claimed, now)).collect();
         let ended = CancellationToken::new();
         let worker = Worker::new(Arc::clone(mail), folder.clone(), growing, ended.clone().drop_guard());
-        running.spawn(worker.run(first, hints, queue).instrument(span(folder)));
+        begun.push((folder.clone(), Begun::new(worker.run(first, hints, queue))));
         workers.insert(folder.clone(), Line { hints: sender, jobs, watched, ended });
     };
     in_order(&new, |folder| mail.boxes.of(folder), begin);
@@ -225,12 +248,12 @@ pub(super) async fn watch_again(
     mail: &Arc<Mailboxes>,
     watch: &mut Watch,
     workers: &mut BTreeMap<Folder, Line>,
-    running: &mut tokio::task::JoinSet<()>,
+    begun: &mut Vec<(Folder, Begun)>,
     growing: &mut BTreeMap<Folder, Vec<Claimed>>,
 ) {
     let Some(known) = known_groups(mail).await else { return };
     refuse_gone(mail, &known, growing).await;
-    open_groups(mail, Some(known), watch, workers, running, growing);
+    open_groups(mail, Some(known), watch, workers, begun, growing);
     let noted: Vec<Folder> = mail.machine.unwatched().keys().flatten().cloned().collect();
     noted.iter().for_each(|group| reopen(mail, watch, workers, group));
     for (folder, worker) in workers.iter_mut().filter(|(_, worker)| !worker.watched) {
@@ -315,15 +338,9 @@ pub(super) fn reopen(
     };
 }
 
-/// Boxes that somebody removed or replaced are opened and watched anew. Looks at some groups at a time, those that come
-/// after `last`: of most of what happens to a box, an event tells.
-///
-/// On a thread of its own: a container can keep anybody waiting who changes something in a box.
-pub(super) fn look_at_identity(
-    mail: &Mailboxes,
-    looking: &mut JoinSet<Vec<Looked>>,
-    last: &mut Option<Folder>,
-) {
+/// Returns some boxes that are to be compared with those on disk, those that come after `last`: of most of what happens to a box, an
+/// event tells.
+pub(super) fn next_boxes(mail: &Mailboxes, last: &mut Option<Folder>) -> Vec<Arc<GroupBoxes>> {
     let after = last.take().map_or(Bound::Unbounded, Bound::Excluded);
     let some: Vec<Arc<GroupBoxes>> = mail
         .boxes
@@ -335,11 +352,14 @@ pub(super) fn look_at_identity(
     if some.len() == IDENTITIES {
         *last = some.last().map(|boxes| boxes.folder().clone());
     }
-    looking.spawn_blocking(move || {
-        some.iter()
-            .map(|boxes| (boxes.folder().clone(), boxes.identity(crate::system::clock::now())))
-            .collect()
-    });
+    some
+}
+
+/// Compares boxes with those on disk. Blocks: a container can keep anybody waiting who changes something in a box.
+pub(super) fn compare(some: &[Arc<GroupBoxes>]) -> Vec<Looked> {
+    let looked =
+        some.iter().map(|boxes| (boxes.folder().clone(), boxes.identity(crate::system::clock::now())));
+    looked.collect()
 }
 
 /// What was found of a group's boxes.

@@ -17,7 +17,7 @@ use crate::ipc::{Claimed, World};
 
 /// Claims of an earlier daemon that are not settled yet.
 pub struct Left {
-    /// Files whose writer may not be done, and slow ones: [`super::run`] goes on with them.
+    /// Files whose writer may not be done, and slow ones: [`super::Mailbox`] goes on with them.
     pub(super) growing: Vec<Claimed>,
     /// Claims of groups that are set aside. They wait for the release.
     pub(super) aside: BTreeMap<Folder, Vec<Claimed>>,

@@ -3,7 +3,7 @@
 //! changes nothing, so one that a crash left without its answer is made again.
 
 use std::{
-    collections::{BTreeMap, VecDeque, btree_map::Entry},
+    collections::{BTreeMap, VecDeque},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -12,23 +12,27 @@ use ipc_handlers::{Command, Envelope, Folder, Refusal, Unsearched, commands::Sea
 use tokio::{
     runtime::Handle,
     sync::{Notify, Semaphore},
-    task::{self, JoinSet},
 };
-use tracing::Instrument as _;
+use tokio_util::sync::CancellationToken;
+use tracing::Span;
 
 use super::{
     super::starts::What,
     Mailboxes,
     answer::{ANSWER_TRIES, Placed, is_asked_for, put_reply, set_aside},
-    fault::{Panicked, blocking},
     read::Pending,
     span,
 };
 use crate::{
-    domain::{host::errors::chain, mailbox::search::Words, states::CommandOutcome},
+    domain::{
+        host::{errors::chain, loops::LoopName},
+        mailbox::search::Words,
+        states::CommandOutcome,
+    },
+    engine::{Blame, Error, Loop, Plan, Then, Why},
     ipc::Claimed,
     store::{Found, Proof, Receipt, Settled, Stop, StoreError},
-    system::{clock, failpoint},
+    system::{clock, failpoint, threads::blocking},
 };
 
 /// How many are made at a time, each of another group.
@@ -39,9 +43,6 @@ const WAITS: Duration = Duration::from_secs(2);
 const LOOKS: Duration = Duration::from_secs(3);
 /// How long each of both takes at most before the search is settled; if it takes longer, it is made behind its receipt.
 const SOON: Duration = Duration::from_millis(10);
-/// How long to wait before an answer is tried again; twice as long each time.
-const REST: Duration = Duration::from_secs(1);
-const LONGEST_REST: Duration = Duration::from_secs(60);
 /// How many of a group may wait before nothing more of it is taken in.
 const WAITING: usize = 1024;
 
@@ -75,9 +76,28 @@ impl Asked {
     }
 }
 
-/// The searches that wait, in order, by group. The first of each may be under way.
+/// How far a search is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+enum Stage {
+    #[default]
+    Asked,
+    /// It is made, and its answer is to be written down: the reply, and why it is a refusal. So often that failed by our own fault.
+    Found(Arc<Vec<u8>>, Option<Refusal>, u32),
+    /// The answer is written down and is to be placed. So often that failed.
+    Kept(Arc<Receipt>, u32),
+}
+
+/// The searches of a group that wait, in order. The first may be under way.
+#[derive(Default)]
+struct Line {
+    asked: VecDeque<Arc<Asked>>,
+    /// How far the first is.
+    stage: Stage,
+}
+
+/// The searches that wait, by group.
 pub struct Searches {
-    lines: Mutex<BTreeMap<Folder, VecDeque<Arc<Asked>>>>,
+    lines: Mutex<BTreeMap<Folder, Line>>,
     added: Notify,
     /// One for each that reads the index.
     places: Semaphore,
@@ -90,7 +110,7 @@ impl Default for Searches {
 }
 
 impl Searches {
-    fn lines(&self) -> MutexGuard<'_, BTreeMap<Folder, VecDeque<Arc<Asked>>>> {
+    fn lines(&self) -> MutexGuard<'_, BTreeMap<Folder, Line>> {
         self.lines.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -98,8 +118,8 @@ impl Searches {
     pub(super) fn add(&self, asked: Asked) {
         let mut lines = self.lines();
         let line = lines.entry(asked.claimed.folder.clone()).or_default();
-        if line.iter().all(|other| other.claimed.id != asked.claimed.id) {
-            line.push_back(Arc::new(asked));
+        if line.asked.iter().all(|other| other.claimed.id != asked.claimed.id) {
+            line.asked.push_back(Arc::new(asked));
         }
         drop(lines);
         self.added.notify_one();
@@ -107,7 +127,7 @@ impl Searches {
 
     /// Returns how many more of a group may come.
     pub(super) fn places(&self, folder: &Folder) -> usize {
-        WAITING.saturating_sub(self.lines().get(folder).map_or(0, VecDeque::len))
+        WAITING.saturating_sub(self.lines().get(folder).map_or(0, |line| line.asked.len()))
     }
 
     /// Whether one of a group waits.
@@ -119,98 +139,124 @@ impl Searches {
         self.lines().keys().cloned().collect()
     }
 
-    fn first(&self, folder: &Folder) -> Option<Arc<Asked>> {
-        self.lines().get(folder).and_then(|line| line.front().cloned())
+    fn first(&self, folder: &Folder) -> Option<(Arc<Asked>, Stage)> {
+        let lines = self.lines();
+        let line = lines.get(folder)?;
+        Some((Arc::clone(line.asked.front()?), line.stage.clone()))
     }
 
+    /// The first of a group is so far.
+    fn is_at(&self, folder: &Folder, stage: Stage) {
+        if let Some(line) = self.lines().get_mut(folder) {
+            line.stage = stage;
+        }
+    }
+
+    /// The first of a group is through.
     fn done(&self, folder: &Folder) {
         let mut lines = self.lines();
         if let Some(line) = lines.get_mut(folder) {
-            line.pop_front();
-            if line.is_empty() {
+            line.asked.pop_front();
+            line.stage = Stage::default();
+            if line.asked.is_empty() {
                 lines.remove(folder);
             }
         }
     }
 }
 
-/// Answers searches until the daemon stops. Those that are left then stay claimed, and the next start takes them up: a run
-/// that goes on without us has its answer then.
-pub async fn run(mail: Arc<Mailboxes>) {
-    let mut serving = JoinSet::new();
-    let mut served: BTreeMap<Folder, task::Id> = BTreeMap::new();
-    loop {
-        for folder in mail.searches.folders() {
-            if let Entry::Vacant(free) = served.entry(folder) {
-                let folder = free.key().clone();
-                let span = span(&folder);
-                let serve = serve(Arc::clone(&mail), folder);
-                free.insert(serving.spawn(serve.instrument(span)).id());
+/// Answers searches. Those that are left at a stop stay claimed, and the next start takes them up: a run that goes on without us has
+/// its answer then.
+pub struct Answering(Arc<Mailboxes>);
+
+impl Answering {
+    #[must_use]
+    pub const fn new(mail: Arc<Mailboxes>) -> Self {
+        Self(mail)
+    }
+}
+
+impl Loop for Answering {
+    const NAME: LoopName = LoopName::Searches;
+    /// Each takes one of the places only while it reads the index.
+    const AT_ONCE: usize = usize::MAX;
+    /// The group that asks.
+    type Key = Folder;
+    type Job = ();
+    type Hands = Mailboxes;
+
+    fn hands(&self) -> Arc<Mailboxes> {
+        Arc::clone(&self.0)
+    }
+
+    async fn asked(&mut self) {
+        self.0.searches.added.notified().await;
+    }
+
+    async fn look(&mut self, _: &Why<Folder>) -> Result<Plan<Folder, ()>, Error> {
+        let begin = self.0.searches.folders().into_iter().map(|folder| (folder, ())).collect();
+        Ok(Plan { begin, ..Plan::default() })
+    }
+
+    /// Answers the first search of a group.
+    async fn perform(
+        mail: Arc<Mailboxes>,
+        folder: Folder,
+        (): (),
+        stop: CancellationToken,
+    ) -> Result<Then, Error> {
+        loop {
+            let Some((asked, stage)) = mail.searches.first(&folder) else {
+                // Nothing that an earlier daemon had claimed is left.
+                mail.starts.taken(&folder, What::Claims);
+                return Ok(Then::Done);
+            };
+            let next = match stage {
+                Stage::Asked => Some(find(&mail, &folder, &asked).await),
+                Stage::Found(reply, refusal, tries) => {
+                    keep(&mail, &folder, &asked, reply, refusal, tries).await?
+                }
+                Stage::Kept(receipt, tries) => put(&mail, &folder, &asked, receipt, tries).await?,
+            };
+            match next {
+                // What a search says that was cut short by the stop is kept by nobody.
+                _ if stop.is_cancelled() => return Ok(Then::Done),
+                Some(stage) => mail.searches.is_at(&folder, stage),
+                None => {
+                    mail.searches.done(&folder);
+                    return Ok(Then::Again);
+                }
             }
         }
-        tokio::select! {
-            () = mail.stop.cancelled() => break,
-            () = mail.searches.added.notified() => {}
-            Some(ended) = serving.join_next() => match ended {
-                Ok(folder) => drop(served.remove(&folder)),
-                Err(fault) => {
-                    let of = served.extract_if(.., |_, task| *task == fault.id()).map(|(folder, _)| folder).last();
-                    tracing::error!(group = ?of, fault = %chain(&fault), "our own fault: a search stays without an answer until a restart");
-                    if let Some(folder) = of {
-                        mail.searches.done(&folder);
-                    }
-                }
-            },
-        }
     }
-    while serving.join_next().await.is_some() {}
+
+    fn span(folder: &Folder, (): &()) -> Span {
+        span(folder)
+    }
 }
 
-/// Answers the searches of one group, one after the other, and returns which group.
-async fn serve(mail: Arc<Mailboxes>, folder: Folder) -> Folder {
-    while let Some(asked) = mail.searches.first(&folder) {
-        tokio::select! {
-            () = mail.stop.cancelled() => return folder,
-            () = answer(&mail, &folder, &asked) => mail.searches.done(&folder),
-        }
-    }
-    // Nothing that an earlier daemon had claimed is left.
-    mail.starts.taken(&folder, What::Claims);
-    folder
-}
-
-/// Answers one. It takes one of the places only while it reads the index.
-async fn answer(mail: &Arc<Mailboxes>, folder: &Folder, asked: &Arc<Asked>) {
-    let is_whole = tokio::select! {
-        () = mail.stop.cancelled() => false,
-        indexed = tokio::time::timeout(WAITS, mail.store.indexed(asked.target())) => matches!(indexed, Ok(Ok(()))),
-    };
+/// Makes a search. It takes one of the places only while it reads the index.
+async fn find(mail: &Arc<Mailboxes>, folder: &Folder, asked: &Arc<Asked>) -> Stage {
+    let indexed = tokio::time::timeout(WAITS, mail.store.indexed(asked.target()));
+    // Where that can't be told, the answer says that not all is indexed.
+    let is_whole = matches!(mail.stop.run_until_cancelled(indexed).await, Some(Ok(Ok(()))));
     let at_work = mail.searches.places.acquire().await;
     mail.starts.taking(folder, What::Claims);
     let (of, wanted) = (Arc::clone(mail), Arc::clone(asked));
-    let found = blocking(folder, "searching", move || search(&of, &wanted, is_whole)).await;
+    let span = Span::current();
+    let found = blocking(move || span.in_scope(|| search(&of, &wanted, is_whole))).await;
     drop(at_work);
-    let found = found.unwrap_or_else(|Panicked| Err(Refusal::internal()));
-    let refused = |refusal: &Refusal| reply::refused(asked.envelope.request_id.as_ref(), refusal);
+    let found = found.unwrap_or_else(|fault| {
+        tracing::error!(group = %folder, claim = asked.claimed.id, fault = %chain(&fault), "our own fault: a search panicked; it is refused");
+        Err(Refusal::internal())
+    });
     let (reply, refusal) = match found {
         Ok(reply) => (reply, None),
-        Err(refusal) => (refused(&refusal), Some(refusal)),
+        Err(refusal) => (reply::refused(asked.envelope.request_id.as_ref(), &refusal), Some(refusal)),
     };
     failpoint::reach("ipc.searched");
     mail.allowances.of(folder, |left| left.bytes.take(reply.len(), clock::now()));
-    let Some(receipt) = keep(mail, folder, asked, Arc::new(reply), refusal).await else { return };
-    let receipt = Arc::new(receipt);
-    failpoint::reach("ipc.answered");
-    let mut rest = REST;
-    for tries in 1..=ANSWER_TRIES {
-        let (of, wanted, receipt) = (Arc::clone(mail), Arc::clone(asked), Arc::clone(&receipt));
-        let placing = move || place(&of, &wanted, &receipt, tries == ANSWER_TRIES);
-        if blocking(folder, "answering a search", placing).await.ok() != Some(Placed::NotNow) {
-            return;
-        }
-        tokio::time::sleep(rest).await;
-        rest = (rest * 2).min(LONGEST_REST);
-    }
+    Stage::Found(Arc::new(reply), refusal, 0)
 }
 
 /// Writes the answer down before it is seen, so that the same request has the same answer. `None`: it can't be, and the
@@ -221,30 +267,55 @@ async fn keep(
     asked: &Asked,
     reply: Arc<Vec<u8>>,
     refusal: Option<Refusal>,
-) -> Option<Receipt> {
-    let mut rest = REST;
-    loop {
-        let (of, claim) = (folder.clone(), asked.claimed.id);
-        match mail.store.answered(claim, of, Arc::clone(&reply), refusal.clone()).await {
-            // A reply may be longer than what is kept.
-            Ok(Some(receipt)) => {
-                return Some(Receipt { reply: receipt.reply.or_else(|| Some(reply.to_vec())), ..receipt });
-            }
-            // Nothing is kept of it any more.
-            Ok(None) => {
-                return Some(Receipt { reply: Some(reply.to_vec()), ..asked.receipt.clone() });
-            }
-            Err(error) if error.is_worlds_fault() => {
-                tracing::warn!(claim, error = %chain(&error), "the store can't take an answer now; it is tried again");
-                tokio::time::sleep(rest).await;
-                rest = (rest * 2).min(LONGEST_REST);
-            }
-            Err(error) => {
-                tracing::error!(claim, error = %chain(&error), "our own fault: an answer can't be written down; the next start searches again");
-                return None;
-            }
+    tries: u32,
+) -> Result<Option<Stage>, Error> {
+    let (of, claim) = (folder.clone(), asked.claimed.id);
+    let receipt = match mail.store.answered(claim, of, Arc::clone(&reply), refusal.clone()).await {
+        // A reply may be longer than what is kept.
+        Ok(Some(receipt)) => Receipt { reply: receipt.reply.or_else(|| Some(reply.to_vec())), ..receipt },
+        // Nothing is kept of it any more.
+        Ok(None) => Receipt { reply: Some(reply.to_vec()), ..asked.receipt.clone() },
+        Err(error) if error.is_worlds_fault() => return Err(error.into()),
+        Err(error) if tries + 1 < ANSWER_TRIES => {
+            mail.searches.is_at(folder, Stage::Found(reply, refusal, tries + 1));
+            return Err(error.into());
         }
+        Err(error) => {
+            tracing::error!(claim, error = %chain(&error), "our own fault: an answer can't be written down; the next start searches again");
+            return Ok(None);
+        }
+    };
+    failpoint::reach("ipc.answered");
+    Ok(Some(Stage::Kept(Arc::new(receipt), 0)))
+}
+
+/// Places an answer, and gives that up after some tries. `None`: that is over.
+async fn put(
+    mail: &Arc<Mailboxes>,
+    folder: &Folder,
+    asked: &Arc<Asked>,
+    receipt: Arc<Receipt>,
+    tries: u32,
+) -> Result<Option<Stage>, Error> {
+    let is_last = tries + 1 >= ANSWER_TRIES;
+    let (of, wanted, kept) = (Arc::clone(mail), Arc::clone(asked), Arc::clone(&receipt));
+    let span = Span::current();
+    let placing = move || span.in_scope(|| place(&of, &wanted, &kept, is_last));
+    let error = match blocking(placing).await {
+        Ok(Placed::Done) => return Ok(None),
+        // Why is in the log.
+        Ok(Placed::NotNow) => Error {
+            blame: Blame::World,
+            why: "the answer of a search can't be placed or set aside now".into(),
+        },
+        Err(fault) => fault.into(),
+    };
+    if is_last {
+        tracing::error!(group = %folder, claim = asked.claimed.id, error = %chain(&error), "placing the answer of a search is given up; its receipt holds");
+        return Ok(None);
     }
+    mail.searches.is_at(folder, Stage::Kept(receipt, tries + 1));
+    Err(error)
 }
 
 /// Makes a search and returns its reply, or why there is none. On a thread that may block.
@@ -293,7 +364,7 @@ pub(super) fn at_once(mail: &Mailboxes, pending: &Pending) -> Option<Vec<u8>> {
     if Words::of(&wanted.query).is_everything() {
         return None;
     }
-    // Mostly there is nothing to wait for.
+    // Whatever is in the way, it is made behind its receipt, which says why. Mostly there is nothing to wait for.
     if !mail.store.is_indexed(folder).ok()? {
         let indexed = async { tokio::time::timeout(SOON, mail.store.indexed(folder)).await };
         Handle::current().block_on(indexed).ok()?.ok()?;
@@ -313,7 +384,7 @@ fn place(mail: &Mailboxes, asked: &Asked, receipt: &Receipt, is_last: bool) -> P
         return Placed::NotNow;
     }
     failpoint::reach("ipc.replied");
-    // Its bytes were not held meanwhile.
+    // Its bytes were not held meanwhile. Where they can't be read, its receipt tells of it without them.
     let bytes = mail.claims.read(claimed).map_or_else(|_| Vec::new(), |read| read.bytes);
     match set_aside(mail, claimed, &bytes, receipt, reply, 0) {
         Ok(()) => Placed::Done,
@@ -321,5 +392,58 @@ fn place(mail: &Mailboxes, asked: &Asked, receipt: &Receipt, is_last: bool) -> P
             tracing::warn!(claim = claimed.id, error = %chain(&error), "setting a settled command aside failed; its receipt holds");
             Placed::NotNow
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ipc_handlers::Time;
+
+    use super::*;
+
+    fn asked(id: i64, group: &str) -> Asked {
+        let folder = Folder::parse(group).unwrap();
+        let search = SearchSessions { query: "word".into(), limit: 1, target_folder: None };
+        let command = Command::SearchSessions(search.clone());
+        let (path, box_name) = (std::path::Path::new("x").into(), "tasks".to_owned());
+        Asked {
+            claimed: Claimed { id, folder, source: None, path, written: None, taken: None },
+            envelope: Envelope { schema_version: None, request_id: None, token: None, command },
+            search,
+            receipt: Receipt {
+                claim: id,
+                box_name,
+                name: "x".into(),
+                kind: None,
+                request_id: None,
+                outcome: CommandOutcome::Applied,
+                code: None,
+                reason: None,
+                hint: None,
+                reply: None,
+                at: Time(0),
+            },
+        }
+    }
+
+    #[test]
+    fn searches_of_a_group_are_in_line_each_once_and_how_far_one_is_lasts_until_it_is_through() {
+        let searches = Searches::default();
+        for id in [1, 2, 1] {
+            searches.add(asked(id, "a"));
+        }
+        searches.add(asked(3, "b"));
+        let [a, b] = ["a", "b"].map(|group| Folder::parse(group).unwrap());
+        let first = |group| searches.first(group).map(|(asked, stage)| (asked.claimed.id, stage));
+        assert_eq!((searches.places(&a), searches.folders()), (WAITING - 2, vec![a.clone(), b.clone()]));
+        let found = Stage::Found(Arc::new(b"reply".to_vec()), None, 1);
+        searches.is_at(&a, found.clone());
+        assert_eq!((first(&a), first(&b)), (Some((1, found)), Some((3, Stage::Asked))));
+        searches.done(&a);
+        assert_eq!(first(&a), Some((2, Stage::Asked)));
+        searches.done(&a);
+        assert_eq!((searches.has(&a), first(&a), searches.places(&a)), (false, None, WAITING));
+        searches.is_at(&a, Stage::Asked);
+        assert!(!searches.has(&a), "nothing is put in a line by how far it is");
     }
 }

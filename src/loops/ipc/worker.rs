@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, ffi::OsString, sync::Arc, time::Duration};
 
 use futures_channel::mpsc;
 use ipc_handlers::Folder;
-use tokio::{sync::oneshot, task::spawn_blocking, time::Instant};
+use tokio::{sync::oneshot, time::Instant};
 use tokio_util::sync::DropGuard;
 
 use super::{
@@ -21,8 +21,9 @@ use crate::{
         host::errors::chain,
         mailbox::scan::{Sight, Turns},
     },
+    engine::rested,
     ipc::{Claimed, CommandBox, Hint, Hints},
-    system::{failpoint, panics::caught},
+    system::{failpoint, panics::caught, threads},
 };
 
 mod scan;
@@ -174,10 +175,9 @@ impl Worker {
                             .troubles
                             .note(Trouble::Commands(self.folder.clone()), chain(&fault));
                         next = Next::Anew;
-                        tokio::select! {
-                            () = self.mail.stop.cancelled() => {}
-                            () = tokio::time::sleep(rest) => rest = (rest * 2).min(LONGEST_REST),
-                        }
+                        // At a stop it begins anew at once: what is claimed is settled first.
+                        let _stops = rested(&self.mail.stop, rest).await;
+                        rest = (rest * 2).min(LONGEST_REST);
                     }
                 }
             }
@@ -274,6 +274,7 @@ impl Worker {
         let News { files, scan, drained, by_hand, recovered } = news;
         for (claimed, done) in by_hand {
             self.settle_by_hand(claimed).await;
+            // Who asked may have gone; so it is below.
             let _ = done.send(());
         }
         if !recovered.is_empty() {
@@ -343,9 +344,8 @@ impl Worker {
                 return;
             }
             let Some(pause) = pause else { break };
-            tokio::select! {
-                () = self.mail.stop.cancelled() => return self.ended = true,
-                () = tokio::time::sleep(pause) => {}
+            if rested(&self.mail.stop, pause).await {
+                return self.ended = true;
             }
         }
         tracing::error!(
@@ -388,7 +388,8 @@ impl Worker {
                 .into_iter()
                 .any(|in_box| boxes.list(in_box, 1).is_ok_and(|listing| !listing.entries.is_empty()))
         };
-        spawn_blocking(waits).await.unwrap_or(false)
+        // The last look sees it, too.
+        threads::blocking(waits).await.unwrap_or(false)
     }
 }
 

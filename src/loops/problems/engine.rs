@@ -44,11 +44,13 @@ pub(super) async fn sandbox(view: &View<'_>, found: &mut Vec<Problem>) {
         // It waits for Docker where that is needed; otherwise it takes what is there.
         (None, SandboxKind::Auto) if needs_engine(view) => false,
         (None, SandboxKind::Auto) => {
+            // Runs that can't be read are a problem of their own, and no reason to spare this one.
             let adopts = |store: &Store| {
                 store
                     .active_runs()
                     .is_ok_and(|runs| runs.iter().any(|run| run.sandbox == SandboxName::Docker))
             };
+            // An engine that fails or gives no answer is none that agents run in.
             let answer = timeout(ENGINE, look_at_image(config, &config.sandbox.image)).await;
             !view.store.is_some_and(adopts) && !matches!(answer, Ok(Ok(_)))
         }

@@ -33,6 +33,7 @@ pub(super) fn launchable(view: &View<'_>, groups: &[Group], found: &mut Vec<Prob
         Ok(filled) => filled,
         Err(error) => {
             found.push(Problem::Unreadable { what: "which groups' folders had files", why: chain(&error) });
+            // As if none had files: then none is taken for lost that may be new.
             BTreeSet::new()
         }
     };
@@ -44,7 +45,8 @@ pub(super) fn launchable(view: &View<'_>, groups: &[Group], found: &mut Vec<Prob
         match there.map(|there| (stands(filled.contains(&group.folder), there), there)) {
             Ok((_, There::NoFolder)) => found.push(Problem::GroupFolder { group: group_of, path: shown }),
             Ok((Stands::Lost, _)) => found.push(Problem::FolderLost { group: group_of, path: shown }),
-            Ok(_) | Err(_) => {}
+            Ok(_) => {}
+            Err(error) => found.push(Problem::Unreadable { what: "a group's folder", why: chain(&error) }),
         }
         match everybodys.clone().for_group(group) {
             Ok((RunSettings { provider: Provider::Claude, credentials, .. }, _)) => match credentials {
@@ -87,7 +89,7 @@ pub(super) fn heartbeats(view: &View<'_>, groups: &[Group], found: &mut Vec<Prob
         Some(daemon) => daemon.machine.heartbeats().get(group).cloned().unwrap_or_default(),
         None => match heartbeat::read(&view.root.join("groups").join(group.as_str()), &TimeZone::UTC) {
             Ok(read) => read.faults,
-            Err(fault) => vec![fault],
+            Err(unread) => vec![unread.into()],
         },
     };
     for group in groups {

@@ -19,10 +19,15 @@ const BESIDES: u64 = 96;
 pub(super) fn disk(view: &View<'_>, found: &mut Vec<Problem>) {
     let data = view.root.join("data");
     let data = if data.is_dir() { data } else { view.root.to_owned() };
-    let Some(free) = crate::system::disk::free_bytes(&data) else { return };
+    let path = data.display().to_string();
+    let Some(free) = crate::system::disk::free_bytes(&data) else {
+        let why = format!("the file system of {path} does not say");
+        return found.push(Problem::Unreadable { what: "how much of the disk is free", why });
+    };
+    // Where they can't be counted they don't run out.
     let (free_inodes, inodes) = crate::system::disk::inodes(&data);
     let wanted = view.config.limits.min_free_bytes;
-    let path = data.display().to_string();
+    // A size that can't be read is a problem of its own; then nothing is free inside.
     let size = view.store.map(|store| known(found, "the size of the store", store.size()));
     let inside = size.flatten().map_or(0, |size| size.free);
     let disk = Disk { free, inside, wanted, free_inodes, all_inodes: inodes };

@@ -25,6 +25,7 @@ pub(super) fn aside(store: &Store, found: &mut Vec<Problem>) {
     match store.holds() {
         Ok(holds) => found.extend(holds.into_iter().filter(|hold| hold.aside).map(|hold| Problem::Aside {
             group: hold.group,
+            // Each that the daemon sets aside has one.
             why: hold.reason.unwrap_or_default(),
             since: hold.at,
         })),

@@ -24,10 +24,12 @@ pub(super) fn upstream(view: &View<'_>, found: &mut Vec<Problem>) {
 
 /// What is set in the environment and `.env` and can't be used, and files of secrets that others can read.
 pub(super) fn environment(view: &View<'_>, found: &mut Vec<Problem>) {
+    // A `.env` that can't be read gives no key, and that is told.
     let odd = dotenv::odd_lines(&dotenv::text(view.root));
     let unusable = view.config.unusable.iter().cloned().chain(odd);
     found.extend(unusable.map(|why| Problem::Unusable { why }));
     for path in secrets(view.config, view.root) {
+        // One that can't be looked at can't be read by others either, as far as we can tell.
         if let Some(mode) = crate::root::open_mode(&path).filter(|mode| mode & 0o077 != 0) {
             found.push(Problem::Secrets { path: path.display().to_string(), mode });
         }

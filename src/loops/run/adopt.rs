@@ -3,7 +3,7 @@
 use std::{path::Path, sync::Arc, time::Duration};
 
 use ipc_handlers::wire;
-use tokio::{sync::mpsc, task::spawn_blocking, time::Instant};
+use tokio::{sync::mpsc, time::Instant};
 
 use super::{
     Order, STALE, Speaks, Watched, Watching, document::prompt_of, log::RunLog, model::looks,
@@ -17,6 +17,7 @@ use crate::{
     },
     gateway::{Looks, OUTSIDE},
     store::{ActiveRun, batch_name, task_batch},
+    system::threads::blocking,
 };
 
 /// An adopted container that may never have got all of its stdin has this long to turn out to be ready.
@@ -39,7 +40,11 @@ impl Watched {
         {
             tracing::error!(error = %chain(&error), "recording who watches over an adopted run failed");
         }
-        let row = runs.store.group(&self.group).await.ok().flatten();
+        // It was launched with them: where they can't be read now, everybody's are taken.
+        let row = runs.store.group(&self.group).await.inspect_err(|error| {
+            tracing::warn!(error = %chain(error), "the settings of an adopted run's group can't be read");
+        });
+        let row = row.ok().flatten();
         let settings = row.and_then(|row| runs.config.now().run_settings().for_group(&row).ok());
         let looks = settings.as_ref().map_or(Looks::Inside, |(settings, _)| looks(settings));
         // Under the same name in the same folder, which the container has mounted.
@@ -55,36 +60,36 @@ impl Watched {
         {
             tracing::warn!(error = %chain(&error), "an adopted run can't reach hosts outside");
         }
-        (self.passed_over, self.seen) = self.log.pass_over();
-        self.known = active.last_seq;
-        if self.passed_over > 0 {
-            tracing::info!(bytes = self.passed_over, "output that was taken in before is passed over");
+        (self.said.passed_over, self.said.seen) = self.log.pass_over();
+        self.said.known = active.last_seq;
+        if self.said.passed_over > 0 {
+            tracing::info!(bytes = self.said.passed_over, "output that was taken in before is passed over");
         }
-        if self.seen > self.known {
+        if self.said.seen > self.said.known {
             // Another store than the one that was written then: all of it is read again.
             self.log = RunLog::open(&runs.run_dir(self.run));
-            (self.passed_over, self.seen) = (0, 0);
+            (self.said.passed_over, self.said.seen) = (0, 0);
         }
         if let Some((settings, _)) = settings {
             self.ceiling_ms = settings.ceiling_ms;
         }
-        self.speaks = Speaks::of(active.protocol);
+        self.said.speaks = Speaks::of(active.protocol);
         self.reached = active.life.reached();
         for (batch, _) in &active.open {
-            self.in_hand.insert(batch_name(*batch), None);
+            self.signs.in_hand.insert(batch_name(*batch), None);
         }
         if active.kind != RunKind::Message && !active.handled {
-            self.in_hand.insert(task_batch(active.id), None);
+            self.signs.in_hand.insert(task_batch(active.id), None);
         }
         // Its start is written down when its stdin is whole: it may take as long as any to become ready.
         if self.reached == Reached::Queued {
             self.ready_limit = ADOPTED_UNREADY;
         }
         if matches!(active.life, Life::Leaving(_)) || active.stop.is_some() {
-            self.leaving.ask(Instant::now());
+            self.leaving.ask(None, Instant::now());
         }
         self.stop = active.stop.clone();
-        if self.is_up() && self.speaks == Speaks::Ours {
+        if self.is_up() && self.said.speaks == Speaks::Ours {
             self.publish_again(&active).await;
         }
         self.watch(&container, orders).await
@@ -108,12 +113,14 @@ impl Watched {
             let input = wire::Input { kind: "message".into(), id: Some(batch_name(*batch)), text };
             let (boxes, id) = (Arc::clone(&boxes), batch_name(*batch));
             let bytes = serde_json::to_vec(&input).unwrap_or_default();
-            let _ = spawn_blocking(move || {
-                boxes
-                    .put_input(&id, &bytes)
-                    .map_err(|e| tracing::warn!(error = %chain(&e), "publishing a follow-up again failed"))
-            })
-            .await;
+            let put = blocking(move || boxes.put_input(&id, &bytes)).await;
+            let failed = match put {
+                Ok(Ok(_)) => continue,
+                Ok(Err(error)) => chain(&error),
+                Err(fault) => chain(&fault),
+            };
+            // The end of the run returns it.
+            tracing::warn!(error = failed, "publishing a follow-up again failed");
         }
     }
 }

@@ -4,7 +4,7 @@
 use std::{collections::VecDeque, time::Duration};
 
 use ipc_handlers::{Time, wire};
-use tokio::{task::spawn_blocking, time::Instant};
+use tokio::time::Instant;
 
 use super::Watched;
 use crate::{
@@ -18,6 +18,7 @@ use crate::{
         control_group::ControlGroup,
         failpoint,
         family::{self, Relative},
+        threads::blocking,
     },
 };
 
@@ -113,13 +114,14 @@ impl Watched {
         self.gathered.looked = Some(Instant::now());
         if self.gathered.pid.is_none() {
             let asked = tokio::time::timeout(ASKING, self.runs.sandbox.pid(container)).await;
+            // It is asked again at the next look.
             self.gathered.pid = asked.ok().flatten();
             self.gathered.group = self.gathered.pid.and_then(|pid| ControlGroup::of(pid, container));
         }
         let Some(pid) = self.gathered.pid else { return };
         let group = self.gathered.group.clone();
         let look = move || (family::of(pid, PROCESSES), group.and_then(|group| group.figures()));
-        let Ok((family, figures)) = spawn_blocking(look).await else { return };
+        let Ok((family, figures)) = blocking(look).await else { return };
         if family.is_empty() {
             return;
         }
@@ -166,9 +168,9 @@ impl Watched {
     /// What a verdict rests on.
     pub(super) fn evidence(&self) -> Evidence {
         Evidence {
-            last_record_ms: age(self.last_record),
-            heartbeat_ms: self.beaten.map(age),
-            tool: self.tool.as_ref().map(|(name, since)| (name.clone(), age(*since))),
+            last_record_ms: age(self.signs.last_record),
+            heartbeat_ms: self.signs.beaten.map(age),
+            tool: self.signs.tool.as_ref().map(|(name, since)| (name.clone(), age(*since))),
             requests: self.runs.gateway.in_flight(self.run),
             used: self.gathered.used(),
         }
@@ -186,23 +188,23 @@ impl Watched {
             at: clock::now(),
             reason: reason.to_owned(),
             evidence: self.evidence().in_words(),
-            last_sign: ago(self.last_sign),
-            last_record: ago(self.last_record),
-            in_hand_since: self.in_hand.values().flatten().min().map(|since| ago(*since)),
-            tool: self.tool.as_ref().map(|(name, _)| name.clone()),
-            tool_since: self.tool.as_ref().map(|(_, since)| ago(*since)),
+            last_sign: ago(self.signs.last_sign),
+            last_record: ago(self.signs.last_record),
+            in_hand_since: self.signs.in_hand.values().flatten().min().map(|since| ago(*since)),
+            tool: self.signs.tool.as_ref().map(|(name, _)| name.clone()),
+            tool_since: self.signs.tool.as_ref().map(|(_, since)| ago(*since)),
             requests_in_flight: self.runs.gateway.in_flight(self.run),
             output_bytes: self.gathered.output,
             records: self.gathered.records.iter().cloned().collect(),
             samples: self.gathered.samples.iter().cloned().collect(),
             log: self.log.last_lines(),
             processes: match pid {
-                Some(pid) => spawn_blocking(move || family::of(pid, PROCESSES)).await.unwrap_or_default(),
+                Some(pid) => blocking(move || family::of(pid, PROCESSES)).await.unwrap_or_default(),
                 None => Vec::new(),
             },
         };
         let (root, run) = (self.runs.root.clone(), self.run);
-        let kept = spawn_blocking(move || root::put_black_box(&root, run, &black_box)).await;
+        let kept = blocking(move || root::put_black_box(&root, run, &black_box)).await;
         if let Ok(Err(error)) = kept {
             tracing::warn!(error = %chain(&error), "what was known of a run that is killed can't be kept");
         }

@@ -2,17 +2,17 @@
 
 use std::{sync::Arc, time::Duration};
 
-use tokio::{sync::oneshot, task::spawn_blocking};
-use tracing::Instrument as _;
+use tokio::sync::oneshot;
 
-use super::{super::lost, ASK_AGAIN, Ending, RunLog, Runs, Watched, span};
+use super::{super::lost, ASK_AGAIN, Ending, RunLog, Runs, Watched};
 use crate::{
     domain::{host::errors::chain, runs::lanes::WaitingLane},
+    engine::rested,
     ipc::InputState,
     loops::{Ask, Drained},
     sandbox::SandboxError,
     store::{ActiveRun, EndOfRun, LeftInput, StoreError},
-    system::{clock, failpoint},
+    system::{clock, failpoint, threads::blocking},
 };
 
 /// How long a killed container may take to be dead.
@@ -45,7 +45,8 @@ impl Watched {
         failpoint::reach("run.ending");
         let (end, cause) = ending;
         let dir = runs.run_dir(self.run);
-        let files_bytes = spawn_blocking(move || RunLog::bytes_in(&dir)).await.unwrap_or_default();
+        // What they take on the disk is weighed again by `housekeeping`.
+        let files_bytes = blocking(move || RunLog::bytes_in(&dir)).await.unwrap_or_default();
         let config = runs.config.now();
         let (retry_base_ms, tell_retry_ms) = (config.limits.retry_base_ms, config.health.tell_retry_ms);
         let end = EndOfRun { run: self.run, end, cause, input, files_bytes, retry_base_ms, tell_retry_ms };
@@ -68,10 +69,10 @@ impl Watched {
                     if !std::mem::replace(&mut has_failed, true) {
                         tracing::error!(error = %chain(&error), "the end of a run can't be written down; it is tried again every few seconds");
                     }
-                    tokio::select! {
-                        () = runs.stop.cancelled() => return None,
-                        () = tokio::time::sleep(pause) => pause = (pause * 2).min(LONGEST_PAUSE),
+                    if rested(&runs.stop, pause).await {
+                        return None;
                     }
+                    pause = (pause * 2).min(LONGEST_PAUSE);
                 }
             }
         };
@@ -86,7 +87,8 @@ impl Watched {
         }
         if let Ok(boxes) = runs.boxes.of(&self.group) {
             let kept = runs.run_dir(self.run).join("input");
-            let _ = spawn_blocking(move || boxes.forget_inputs(&kept)).await;
+            // What stays is forgotten with the folder of the run.
+            let _ = blocking(move || boxes.forget_inputs(&kept)).await;
         }
         Some(waiting)
     }
@@ -119,9 +121,8 @@ impl Watched {
                     );
                 }
             }
-            tokio::select! {
-                () = runs.stop.cancelled() => return false,
-                () = tokio::time::sleep(DRAIN_AGAIN) => {}
+            if rested(&runs.stop, DRAIN_AGAIN).await {
+                return false;
             }
         }
     }
@@ -137,18 +138,20 @@ impl Watched {
                 }
                 Err(_) => tracing::warn!("a killed container is not dead yet"),
             }
-            tokio::select! {
-                () = self.runs.stop.cancelled(), if self.runs.sandbox.survives_us() => return false,
-                () = tokio::time::sleep(ASK_AGAIN) => {}
+            match self.runs.sandbox.survives_us() {
+                true if rested(&self.runs.stop, ASK_AGAIN).await => return false,
+                true => {}
+                false => tokio::time::sleep(ASK_AGAIN).await,
             }
         }
     }
 
     /// Takes the follow-ups back that the runner had not finished; `None` when that fails.
     async fn claim_back(&self) -> Option<Vec<LeftInput>> {
+        // Its batches count as taken then: nothing is said twice.
         let boxes = self.runs.boxes.of(&self.group).ok()?;
         let kept = self.runs.run_dir(self.run).join("input");
-        match spawn_blocking(move || boxes.claim_back_inputs(&kept)).await.ok()? {
+        match blocking(move || boxes.claim_back_inputs(&kept)).await.ok()? {
             Ok(left) => Some(
                 left.into_iter()
                     .filter_map(|input| {
@@ -168,5 +171,6 @@ impl Watched {
 /// Ends a run on record whose container is known to be gone, or that never had one.
 pub(in crate::loops) async fn end_without_container(runs: &Arc<Runs>, active: &ActiveRun, ending: Ending) {
     let mut watched = Watched::new(runs, &active.group, active.id);
-    let _ = watched.end(ending).instrument(span(&active.group, active.id)).await;
+    // What waits in its group is read by those who asked for the end.
+    let _ = watched.end(ending).await;
 }

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use tokio::{task::spawn_blocking, time::Instant};
+use tokio::time::Instant;
 use tracing::Instrument as _;
 
 use super::{Asked, Leaving, Speaks, Watched, black_box::age};
@@ -19,7 +19,7 @@ use crate::{
     },
     ipc::World,
     loops::{EndsHow, Sight},
-    system::clock,
+    system::{clock, threads::blocking},
 };
 
 /// How often `_close` is asserted again until the container is gone.
@@ -29,7 +29,7 @@ impl Watched {
     /// Judges a run whose boxes can't be opened: nothing is seen of what it does, and it can't be asked to leave, so it is ended
     /// after the time in which it has to take what it was handed.
     async fn without_boxes(&mut self, container: &str, error: &World) -> Option<Cause> {
-        let since = *self.unopened.get_or_insert_with(Instant::now);
+        let since = *self.signs.unopened.get_or_insert_with(Instant::now);
         if since.elapsed() < Duration::from_millis(self.runs.config.now().health.claim_ms) {
             return None;
         }
@@ -55,66 +55,68 @@ impl Watched {
             Ok(boxes) => boxes,
             Err(error) => return self.without_boxes(container, &error).await,
         };
-        self.unopened = None;
+        self.signs.unopened = None;
         let stamp = boxes.heartbeat();
         // Before it is known to be ready no stamp counts, nor is one remembered: it may be that of its first work.
-        if self.is_up() && stamp.is_some() && stamp != self.heartbeat {
-            self.last_sign = Instant::now();
-            self.beaten = Some(self.last_sign);
-            self.heartbeat = stamp;
+        if self.is_up() && stamp.is_some() && stamp != self.signs.heartbeat {
+            self.signs.last_sign = Instant::now();
+            self.signs.beaten = Some(self.signs.last_sign);
+            self.signs.heartbeat = stamp;
         }
         // After the heartbeat: one that is older than the taking must not count as younger.
         let taken = Instant::now();
         if self.is_up() {
-            for (batch, since) in self.in_hand.iter_mut().filter(|(_, since)| since.is_none()) {
+            for (batch, since) in self.signs.in_hand.iter_mut().filter(|(_, since)| since.is_none()) {
                 if boxes.is_unread(batch) {
                     continue;
                 }
                 *since = Some(taken);
                 // Both were seen for the first time just now: the kernel knows which came first.
                 if boxes.has_beaten_since_taken(batch) {
-                    self.last_sign = taken + Duration::from_millis(1);
+                    self.signs.last_sign = taken + Duration::from_millis(1);
                 }
             }
         }
+        // It is the container's own file: one that can't be read says nothing.
         let state = boxes.container_state().ok().flatten();
         let declared = state.as_ref().and_then(health::declared_timeout_ms);
         // The heartbeat that came with the end of a long tool may be seen only at the next look.
         if self.saw_tool(state.and_then(|state| state.current_tool)) && self.is_up() {
-            self.last_sign = Instant::now();
+            self.signs.last_sign = Instant::now();
         }
         let ms = age;
         let at_work = self.at_work();
         let limit = |ms: u64| i64::try_from(ms).unwrap_or(i64::MAX);
         let config = self.runs.config.now();
         let vitals = Vitals {
-            runner: match self.speaks {
+            runner: match self.said.speaks {
                 Speaks::One => Runner::One,
                 Speaks::Ours | Speaks::NotSaid => {
                     Runner::Two(if self.is_up() { Readiness::Ready } else { Readiness::NotYet })
                 }
             },
-            leaving: match self.leaving {
+            leaving: match &self.leaving {
                 Leaving::No => health::Leaving::No,
-                Leaving::Asked(Asked { since, .. }) => health::Leaving::Closing(ms(since)),
-                Leaving::Stopped { since, .. } => health::Leaving::Stopping(ms(since)),
+                Leaving::Asked(Asked { since, .. }) => health::Leaving::Closing(ms(*since)),
+                Leaving::Stopped { since, .. } => health::Leaving::Stopping(ms(*since)),
             },
-            started_ms: ms(self.started),
-            quiet_ms: ms(self.last_sign),
-            no_record_ms: ms(self.last_record),
-            since_tool_ms: ms(self.tool_changed),
+            started_ms: ms(self.signs.started),
+            quiet_ms: ms(self.signs.last_sign),
+            no_record_ms: ms(self.signs.last_record),
+            since_tool_ms: ms(self.signs.tool_changed),
             // A sign that came within the same millisecond, but after the taking, is one since.
             in_hand_ms: self
+                .signs
                 .in_hand
                 .values()
                 .flatten()
                 .min()
-                .map(|since| ms(*since) + i64::from(self.last_sign > *since)),
+                .map(|since| ms(*since) + i64::from(self.signs.last_sign > *since)),
             tool_timeout_ms: declared,
-            blocked_tool: self.blocked_tool.clone(),
+            blocked_tool: self.signs.blocked_tool.clone(),
             at_work,
             patience: if self.stop.is_some() { Patience::None } else { Patience::WhileItLives },
-            since_result_ms: self.last_result.map(ms),
+            since_result_ms: self.signs.last_result.map(ms),
         };
         let limits = HealthLimits {
             ready_ms: i64::try_from(self.ready_limit.as_millis()).unwrap_or(i64::MAX),
@@ -129,11 +131,12 @@ impl Watched {
             Verdict::Fine { .. } => None,
             Verdict::Close { reason } => {
                 self.ask_close(&reason).await;
-                let _ = self.runs.lanes.send(Event::CloseAsked { group: self.group.clone() });
+                self.runs.lanes.tell(Event::CloseAsked { group: self.group.clone() });
                 None
             }
             Verdict::Stop { reason } => {
-                let reason = match &self.asked_why {
+                let asked = self.leaving.asked().and_then(|asked| asked.why.clone());
+                let reason = match asked {
                     Some(why) => format!("{reason} after it was asked to: {why}"),
                     None => reason,
                 };
@@ -156,7 +159,7 @@ impl Watched {
                 let reason = self.with_evidence(&reason);
                 tracing::warn!(reason, "killing a container");
                 self.kill(container).await;
-                Some(if self.is_up() || self.speaks == Speaks::One {
+                Some(if self.is_up() || self.said.speaks == Speaks::One {
                     Cause::Unwell { reason }
                 } else {
                     self.never_ready()
@@ -174,10 +177,10 @@ impl Watched {
     fn saw_tool(&mut self, tool: Option<String>) -> bool {
         const LONGEST_NAME: usize = 100;
         let tool = tool.map(|name| name.chars().take(LONGEST_NAME).collect::<String>());
-        let has_changed = tool.as_ref() != self.tool.as_ref().map(|(name, _)| name);
+        let has_changed = tool.as_ref() != self.signs.tool.as_ref().map(|(name, _)| name);
         if has_changed {
-            self.tool_changed = Instant::now();
-            self.tool = tool.map(|name| (name, self.tool_changed));
+            self.signs.tool_changed = Instant::now();
+            self.signs.tool = tool.map(|name| (name, self.signs.tool_changed));
         }
         has_changed
     }
@@ -191,8 +194,8 @@ impl Watched {
             run: self.run,
             last_sign: ago(vitals.quiet_ms),
             in_hand_since: vitals.in_hand_ms.map(ago),
-            tool: self.tool.as_ref().map(|(name, _)| name.clone()),
-            tool_since: self.tool.as_ref().map(|(_, since)| ago(age(*since))),
+            tool: self.signs.tool.as_ref().map(|(name, _)| name.clone()),
+            tool_since: self.signs.tool.as_ref().map(|(_, since)| ago(age(*since))),
             requests: self.runs.gateway.in_flight(self.run),
             last_work: match vitals.at_work {
                 AtWork::Unseen => None,
@@ -211,9 +214,8 @@ impl Watched {
     }
 
     pub(super) async fn ask_close(&mut self, why: &str) {
-        if self.leaving.ask(Instant::now()) {
+        if self.leaving.ask(Some(why), Instant::now()) {
             tracing::info!(why, evidence = self.evidence().in_words(), "closing");
-            self.asked_why = Some(why.to_owned());
             if let Err(error) = self.runs.store.run_closing(self.run, clock::now()).await {
                 tracing::error!(error = %chain(&error), "recording a close failed");
             }
@@ -226,7 +228,7 @@ impl Watched {
             asked.last = Some(Instant::now());
         }
         let Ok(boxes) = self.runs.boxes.of(&self.group) else { return };
-        let asked = spawn_blocking(move || boxes.ask_close().map_err(|e| e.to_string())).await;
+        let asked = blocking(move || boxes.ask_close().map_err(|e| e.to_string())).await;
         if let Ok(Err(error)) = asked {
             tracing::warn!(error, "asking a runner to leave failed; it is tried again");
         }

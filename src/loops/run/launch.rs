@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ipc_handlers::wire;
-use tokio::{sync::mpsc, task::spawn_blocking, time::Instant};
+use tokio::{sync::mpsc, time::Instant};
 
 use super::{
     super::lost,
@@ -21,7 +21,7 @@ use crate::{
         },
     },
     sandbox::{SandboxError, Spec},
-    system::{clock, failpoint},
+    system::{clock, failpoint, threads::blocking},
 };
 
 /// How many replies to commands of no run stay in their box.
@@ -33,7 +33,7 @@ impl Watched {
         launching: Launching,
         orders: &mut mpsc::UnboundedReceiver<Order>,
     ) -> Watching {
-        self.in_hand.insert(launching.document.batch_id.clone(), None);
+        self.signs.in_hand.insert(launching.document.batch_id.clone(), None);
         let unprepared = |why: Unprepared| {
             let end = if why.is_the_hosts() {
                 End::NotNow { why: chain(&why) }
@@ -74,8 +74,8 @@ impl Watched {
         drop(document);
         let container = self.container.clone().unwrap_or_default();
         let runs = Arc::clone(&self.runs);
-        self.started = Instant::now();
-        self.last_sign = self.started;
+        self.signs.started = Instant::now();
+        self.signs.last_sign = self.signs.started;
         let started = tokio::time::timeout(self.ready_limit, runs.sandbox.start(&container, stdin)).await;
         match started {
             Ok(Ok(())) => {}
@@ -97,7 +97,7 @@ impl Watched {
         let world = |why: String| (End::NotNow { why }, Cause::Itself);
         let boxes = self.runs.boxes.of(&self.group).map_err(|e| world(chain(&e)))?;
         let (store, group) = (self.runs.store.clone(), self.group.clone());
-        let emptied = spawn_blocking(move || {
+        let emptied = blocking(move || {
             let since = clock::now().plus_ms(-DAY_MS);
             let kept =
                 store.requests_of_no_run(&group, since, REPLIES_KEPT).map_err(|error| chain(&error))?;
@@ -111,7 +111,7 @@ impl Watched {
         });
         emptied.await.map_err(|e| world(e.to_string()))?.map_err(world)?;
         let (boxes, group) = (Arc::clone(&self.runs.boxes), self.group.clone());
-        let renewed = spawn_blocking(move || boxes.renew(&group));
+        let renewed = blocking(move || boxes.renew(&group));
         renewed.await.map_err(|e| world(chain(&e)))?.map_err(|e| world(chain(&e)))?;
         self.runs.snapshots.write(&self.group).await;
         let protocol = self.runs.sandbox.protocol(&spec.image).await.map_err(|e| self.not_launched(&e))?;
@@ -126,6 +126,7 @@ impl Watched {
         .map_err(|e| self.not_launched(&e))?;
         failpoint::reach("run.created");
         if let Err(error) = self.runs.store.run_created(self.run, &container).await {
+            // One that stays is removed by the next start.
             let _ = self.runs.sandbox.remove(&container).await;
             return Err(world(format!("recording the container failed: {}", chain(&error))));
         }
@@ -138,7 +139,7 @@ impl Watched {
     pub(super) fn not_launched(&self, error: &SandboxError) -> Ending {
         match error {
             SandboxError::Unreachable { .. } => {
-                let _ = self.runs.lanes.send(Event::Pause);
+                self.runs.lanes.tell(Event::Pause);
                 self.runs.machine.look_again.notify_one();
                 (End::NotNow { why: chain(error) }, Cause::Itself)
             }
@@ -163,6 +164,7 @@ impl Watched {
                 run = leftover.run,
                 "removing a container that was left over"
             );
+            // Its name stays taken otherwise, which the next try says.
             let _ = self.runs.sandbox.remove(&leftover.id).await;
         }
     }

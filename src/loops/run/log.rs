@@ -77,6 +77,7 @@ impl RunLog {
             provider,
             ..launch.clone()
         };
+        // For people alone, as all of this file.
         let _ = fs::write(self.dir.join("prompt.txt"), beginning(&launch.prompt, SHOWN));
         let document = serde_json::to_string_pretty(&shown).unwrap_or_default();
         let _ = fs::write(self.dir.join("launch.json"), beginning(&document, SHOWN));

@@ -31,7 +31,7 @@ impl Watched {
     /// Something in the output is no record.
     pub(super) fn heard_garbage(&mut self, reason: &Reason, sample: &str) {
         let noise = Noise::of(reason);
-        if let Some(times) = self.noise.happened(noise, clock::now()) {
+        if let Some(times) = self.said.noise.happened(noise, clock::now()) {
             let reason = reason.to_string();
             tracing::warn!(?noise, times, reason, sample, "garbage in the output");
         }
@@ -39,21 +39,21 @@ impl Watched {
 
     /// A record that is none of the runner's: counted, it would take the number of one that is.
     pub(super) fn heard_without_number(&mut self) {
-        if let Some(times) = self.noise.happened(Noise::NoNumber, clock::now()) {
+        if let Some(times) = self.said.noise.happened(Noise::NoNumber, clock::now()) {
             tracing::warn!(times, "a record without a number is none of the runner's");
         }
     }
 
     /// Tells the log how often things have happened, a minute after it was told of them.
     pub(super) fn count_noise(&mut self) {
-        for (noise, times) in self.noise.due(clock::now()) {
+        for (noise, times) in self.said.noise.due(clock::now()) {
             self.tell_count(noise, times);
         }
     }
 
     /// The same for all that is left, when the output has ended.
     pub(super) fn count_last_noise(&mut self) {
-        for (noise, times) in self.noise.rest() {
+        for (noise, times) in self.said.noise.rest() {
             self.tell_count(noise, times);
         }
     }

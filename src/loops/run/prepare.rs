@@ -3,7 +3,6 @@
 use std::{collections::BTreeMap, io, path::PathBuf, sync::Arc};
 
 use ipc_handlers::{Folder, wire};
-use tokio::task::{JoinError, spawn_blocking};
 
 use super::{super::lost, Runs, document, model};
 use crate::{
@@ -24,6 +23,7 @@ use crate::{
     ipc::{self, Owner, World},
     sandbox::{Access, Labels, Limits, Mount, Network, Seat, Spec, Whose},
     store::StoreError,
+    system::{panics::Panicked, threads::blocking},
 };
 
 /// The agent's home inside.
@@ -77,7 +77,7 @@ pub(super) enum Unprepared {
     #[error("the secrets in .env can't be read")]
     Secrets(#[source] io::Error),
     #[error(transparent)]
-    Panicked(#[from] JoinError),
+    Panicked(#[from] Panicked),
 }
 
 impl Unprepared {
@@ -108,7 +108,7 @@ pub(super) async fn prepare(
     let row = runs.store.group(&group).await?.ok_or(Unprepared::Removed)?;
     let at = Arc::clone(&runs);
     let span = tracing::Span::current();
-    let prepared = spawn_blocking(move || span.in_scope(|| now(&at, &row, run, is_main)));
+    let prepared = blocking(move || span.in_scope(|| now(&at, &row, run, is_main)));
     let prepared = prepared.await??;
     // All of it is given away by now; from here on a daemon that starts knows whose it is.
     if prepared.has_files {

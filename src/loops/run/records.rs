@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use ipc_handlers::wire;
-use tokio::{task::spawn_blocking, time::Instant};
+use tokio::time::Instant;
 
 use super::{Halt, Speaks, Watched, noise::Noise};
 use crate::{
@@ -16,13 +16,16 @@ use crate::{
         },
         states::{RunKind, Via},
     },
+    engine::{self, rested},
     loops::starts::What,
     root,
     sandbox::output::Parsed,
     store::{self, Recorded, StoreError, batch_name, task_batch},
-    system::{clock, failpoint},
+    system::{clock, failpoint, threads::blocking},
 };
 
+/// How often it is tried to read what a result of v1's runner finishes.
+const UNREAD_TRIES: u32 = 60;
 /// How long what may not be said yet waits before it is looked at again.
 const REST: Duration = Duration::from_secs(1);
 
@@ -41,7 +44,7 @@ impl Watched {
     /// Applies what was heard, in order, up to a record that goes beyond what its group may say: from there on it waits. An
     /// error says why the run can't go on.
     pub(super) async fn apply(&mut self) -> Result<(), Halt> {
-        while let Some(item) = self.heard.pop_front() {
+        while let Some(item) = self.said.heard.pop_front() {
             let record = match item {
                 Parsed::Record(record) => record,
                 Parsed::Garbage { reason, sample } => {
@@ -49,29 +52,39 @@ impl Watched {
                     continue;
                 }
             };
-            if record.seq.is_none() && self.speaks == Speaks::Ours {
+            if record.seq.is_none() && self.said.speaks == Speaks::Ours {
                 self.heard_without_number();
                 continue;
             }
             // Of the output nothing is left out: each record is the one after the last.
-            let next = self.seen.saturating_add(1);
+            let next = self.said.seen.saturating_add(1);
             let n = record.seq.unwrap_or(next);
             if n != next {
                 self.gathered.heard(n, &record);
                 return Err(Halt::Unwell(Cause::Gap { expected: next, got: n }));
             }
-            let is_known = n <= self.known;
+            let is_known = n <= self.said.known;
+            let whole = record.clone();
+            let record = match is_known {
+                true => record,
+                false => match self.in_v1_terms(record).await {
+                    Some(record) => record,
+                    None => {
+                        self.waits(whole);
+                        return Ok(());
+                    }
+                },
+            };
             if !is_known && !self.may_go_on(&record) {
-                self.heard.push_front(Parsed::Record(record));
-                self.heard_again = Instant::now() + REST;
+                self.waits(whole);
                 return Ok(());
             }
             if !is_known {
                 self.runs.starts.taking(&self.group, What::Output);
             }
-            let record = if is_known { record } else { self.in_v1_terms(record).await };
             if record.kind == wire::Kind::BlockedTool {
-                self.blocked_tool = record.result.clone().or_else(|| Some("of the blocked list".into()));
+                self.signs.blocked_tool =
+                    record.result.clone().or_else(|| Some("of the blocked list".into()));
             }
             failpoint::reach_of("run.reading", self.group.as_str());
             self.gathered.heard(n, &record);
@@ -79,11 +92,11 @@ impl Watched {
             let (kind, status) = (record.kind, record.status);
             let recorded =
                 if is_known { Recorded::Known } else { self.record(n, Arc::clone(&record)).await? };
-            self.seen = n;
+            self.said.seen = n;
             if matches!(recorded, Recorded::Applied { .. }) {
                 // All that an adopted run had said before is known.
                 self.runs.starts.taken(&self.group, What::Output);
-                self.turn = None;
+                self.said.turn = None;
             }
             failpoint::reach("run.record");
             match recorded {
@@ -92,34 +105,30 @@ impl Watched {
                 Recorded::Applied { idle, .. } => {
                     // A record that is read again, after an adoption, is no sign of life; nor is a second `ready`, which
                     // only names the session.
-                    let again = kind == wire::Kind::Ready && self.is_up() && self.speaks == Speaks::Ours;
+                    let again = kind == wire::Kind::Ready && self.is_up() && self.said.speaks == Speaks::Ours;
                     if again {
                         continue;
                     }
-                    self.last_sign = Instant::now();
-                    self.last_record = self.last_sign;
+                    self.signs.last_sign = Instant::now();
+                    self.signs.last_record = self.signs.last_sign;
                     if kind == wire::Kind::Ready {
                         self.is_ready();
                     }
-                    self.in_hand.retain(|batch, _| !record.handled.contains(batch));
+                    self.signs.in_hand.retain(|batch, _| !record.handled.contains(batch));
                     if kind == wire::Kind::Result {
-                        self.last_result = Some(self.last_sign);
+                        self.signs.last_result = Some(self.signs.last_sign);
                     }
                     if kind == wire::Kind::Ready {
-                        self.speaks = Speaks::Ours;
-                        let _ = self.runs.lanes.send(Event::Ready { group: self.group.clone() });
+                        self.said.speaks = Speaks::Ours;
+                        self.runs.lanes.tell(Event::Ready { group: self.group.clone() });
                     }
                     self.reached = self.reached.with(if idle { Load::Idle } else { Load::Busy });
                     let group = self.group.clone();
-                    let _ = self.runs.lanes.send(if idle {
-                        Event::Idle { group }
-                    } else {
-                        Event::Busy { group }
-                    });
+                    self.runs.lanes.tell(if idle { Event::Idle { group } } else { Event::Busy { group } });
                     if status == wire::Status::Error && self.leaving.asked().is_none() {
                         // Its turn is over and what it has in hand is not handled: nothing more comes of it.
                         self.ask_close("its turn has failed").await;
-                        let _ = self.runs.lanes.send(Event::CloseAsked { group: self.group.clone() });
+                        self.runs.lanes.tell(Event::CloseAsked { group: self.group.clone() });
                     }
                 }
             }
@@ -144,7 +153,7 @@ impl Watched {
             }
             may
         });
-        if !may && let Some(times) = self.noise.happened(Noise::TooMuch, now) {
+        if !may && let Some(times) = self.said.noise.happened(Noise::TooMuch, now) {
             tracing::warn!(
                 times,
                 "more records than the limits allow; the rest waits in the container's log"
@@ -155,44 +164,64 @@ impl Watched {
 
     /// A v1 runner says nothing until it has an answer: it counts as ready once it was started.
     pub(super) async fn ready_without_saying_so(&mut self) {
-        self.speaks = Speaks::One;
+        self.said.speaks = Speaks::One;
         self.is_ready();
         if let Err(error) = self.runs.store.run_ready_without_saying_so(self.run, clock::now()).await {
             tracing::error!(error = %chain(&error), "recording readiness failed");
         }
-        let _ = self.runs.lanes.send(Event::Ready { group: self.group.clone() });
+        self.runs.lanes.tell(Event::Ready { group: self.group.clone() });
     }
 
     /// Its agent is up, and has what came with the launch in hand.
     pub(super) fn is_ready(&mut self) {
         self.reached = Reached::Ready(Load::Busy);
         let now = Instant::now();
-        self.in_hand.values_mut().for_each(|since| *since = since.or(Some(now)));
+        self.signs.in_hand.values_mut().for_each(|since| *since = since.or(Some(now)));
+    }
+
+    /// A record waits, and what came after it.
+    fn waits(&mut self, record: wire::Record) {
+        self.said.heard.push_front(Parsed::Record(record));
+        self.said.heard_again = Instant::now() + REST;
     }
 
     /// A runner whose records carry no numbers speaks v1: it is ready as soon as it runs, and a result finishes the
-    /// batches whose input it has taken away.
-    async fn in_v1_terms(&mut self, mut record: wire::Record) -> wire::Record {
-        if record.seq.is_some() || self.speaks == Speaks::Ours {
-            return record;
+    /// batches whose input it has taken away. `None`: which these are can't be read now. Without that their messages would be handed
+    /// out again, so the record waits for it a while.
+    async fn in_v1_terms(&mut self, mut record: wire::Record) -> Option<wire::Record> {
+        if record.seq.is_some() || self.said.speaks == Speaks::Ours {
+            return Some(record);
         }
-        if self.speaks == Speaks::NotSaid {
+        if self.said.speaks == Speaks::NotSaid {
             self.ready_without_saying_so().await;
         }
-        if record.status == wire::Status::Success && record.handled.is_empty() {
-            let open = self.runs.store.active_run(self.run).ok().flatten();
-            let Ok(boxes) = self.runs.boxes.of(&self.group) else { return record };
-            let Some(open) = open else { return record };
-            if open.kind != RunKind::Message {
-                record.handled.push(task_batch(self.run));
+        if record.status != wire::Status::Success || !record.handled.is_empty() {
+            return Some(record);
+        }
+        match self.finished() {
+            Ok(finished) => {
+                self.said.unread = 0;
+                record.handled = finished;
+                Some(record)
             }
-            for (batch, via) in open.open {
-                if via == Via::Stdin || !boxes.has_input(&batch_name(batch)) {
-                    record.handled.push(batch_name(batch));
-                }
+            Err(error) => {
+                self.said.unread += 1;
+                let is_last = self.said.unread >= UNREAD_TRIES;
+                tracing::warn!(error = %chain(&error), is_last, "what a result finishes can't be read");
+                is_last.then_some(record)
             }
         }
-        record
+    }
+
+    /// Returns the batches that a result of v1's runner finishes.
+    fn finished(&self) -> Result<Vec<String>, engine::Error> {
+        let open = self.runs.store.active_run(self.run)?;
+        let boxes = self.runs.boxes.of(&self.group).map_err(|error| engine::Error::world(&error))?;
+        let Some(open) = open else { return Ok(Vec::new()) };
+        let of_task = (open.kind != RunKind::Message).then(|| task_batch(self.run));
+        let is_taken = |batch: i64, via: Via| via == Via::Stdin || !boxes.has_input(&batch_name(batch));
+        let taken = open.open.into_iter().filter(|(batch, via)| is_taken(*batch, *via));
+        Ok(of_task.into_iter().chain(taken.map(|(batch, _)| batch_name(batch))).collect())
     }
 
     /// Puts what a task's run says into the file of its result, before its record is applied, where the row has no room.
@@ -212,7 +241,7 @@ impl Watched {
             true => root::put_result(&data, run, 0, &format!("{}\n{text}", kept.beginning)),
             false => root::put_result(&data, run, kept.bytes as u64, &format!("\n{text}")),
         };
-        spawn_blocking(put).await.map_err(|_| NotKept::Fault)??;
+        blocking(put).await.map_err(|_| NotKept::Fault)??;
         failpoint::reach("run.result");
         Ok(())
     }
@@ -222,10 +251,10 @@ impl Watched {
         loop {
             if let Err(error) = self.keep_whole(n, &record).await {
                 tracing::warn!(error = %chain(&error), "a task's result can't be kept now; it is tried again");
-                tokio::select! {
-                    () = self.runs.stop.cancelled() => return Err(Halt::LetGo),
-                    () = tokio::time::sleep(REST) => continue,
+                if rested(&self.runs.stop, REST).await {
+                    return Err(Halt::LetGo);
                 }
+                continue;
             }
             match self.runs.store.record(self.run, n, Arc::clone(&record), clock::now()).await {
                 Ok(recorded) => return Ok(recorded),

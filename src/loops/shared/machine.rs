@@ -14,6 +14,7 @@ use super::Troubles;
 use crate::{
     config::Live,
     domain::{host::disk::Disk, runs::heartbeat::Fault},
+    engine::Loops,
     store::Store,
 };
 
@@ -25,8 +26,13 @@ pub struct Machine {
     store: Store,
     /// Work of the daemon's own that is tried again.
     pub troubles: Arc<Troubles>,
+    /// How the loops stand.
+    pub loops: Arc<Loops>,
     /// Asks for a look now whether launching is possible.
     pub look_again: Notify,
+    /// Asks for a look now at runs that wait for a person.
+    pub look_at_runs: Notify,
+    unread: Mutex<Option<String>>,
     obstacle: Mutex<Option<Obstacle>>,
     without_space: Mutex<BTreeMap<Folder, String>>,
     unwatched: Mutex<BTreeMap<Option<Folder>, Blind>>,
@@ -80,7 +86,10 @@ impl Machine {
             config,
             store,
             troubles,
+            loops: Arc::default(),
             look_again: Notify::new(),
+            look_at_runs: Notify::new(),
+            unread: Mutex::default(),
             obstacle: Mutex::default(),
             without_space: Mutex::default(),
             unwatched: Mutex::default(),
@@ -93,10 +102,20 @@ impl Machine {
     /// Returns why nothing is launched, while that is so.
     #[must_use]
     pub fn obstacle(&self) -> Option<Obstacle> {
+        let unread = self.unread.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        unread.map(Obstacle::RunsUnread).or_else(|| self.world())
+    }
+
+    /// Notes why the runs of an earlier daemon can't be read; `None`: they are read.
+    pub fn set_unread(&self, why: Option<String>) {
+        *self.unread.lock().unwrap_or_else(PoisonError::into_inner) = why;
+    }
+
+    fn world(&self) -> Option<Obstacle> {
         self.obstacle.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Notes why nothing is launched; `None`: launching is possible.
+    /// Notes why the world lets nothing be launched; `None`: it does.
     pub fn set_obstacle(&self, obstacle: Option<Obstacle>) {
         *self.obstacle.lock().unwrap_or_else(PoisonError::into_inner) = obstacle;
     }

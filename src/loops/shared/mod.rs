@@ -5,6 +5,7 @@ mod boxes;
 mod held;
 mod machine;
 mod sights;
+mod to_lanes;
 mod troubles;
 
 pub use allowances::Allowances;
@@ -12,4 +13,5 @@ pub use boxes::Boxes;
 pub use held::Held;
 pub use machine::{Blind, Machine, Obstacle};
 pub use sights::{EndsHow, Sight, Sights};
+pub use to_lanes::{Adoption, ForLanes, ToLanes};
 pub use troubles::{Trouble, Troubles};

@@ -170,6 +170,7 @@ async fn of_messages(store: &Store) {
     store.drop_amend(1).await.unwrap();
     store.put_sign(second.batch, sign).await.unwrap();
     store.name_sign(second.batch, "s".into()).await.unwrap();
+    assert!(store.sign_put(second.batch).await.unwrap().is_some());
     assert_eq!(store.signs().await.unwrap().len(), 1);
     store.drop_sign(second.batch).await.unwrap();
     let answer = Record {

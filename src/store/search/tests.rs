@@ -578,10 +578,20 @@ async fn the_oldest_sessions_of_a_group_leave_a_full_index_for_newer_ones() {
     index("good", 2);
     // A start compares the index with the store, and comes to an end with it.
     *archive.indexer.lock().unwrap() = archive.store.indexer().unwrap();
-    archive.store.search.progress().reached = None;
     assert_eq!(found("word0035"), ["s35"]);
     assert_eq!(found("word0000"), [""; 0]);
     // It may have put in and taken out an older session.
     let rest = stored[&folder("evil")] - (before << 14);
     assert_eq!(archive.store.stored_by(&folder("evil")).unwrap(), rest + (rows() << 14));
+}
+
+#[tokio::test]
+async fn an_indexer_that_begins_anew_takes_in_what_came_before_it() {
+    let archive = Archive::new();
+    archive.keep("main", "a", "x", "wordone", 1).await;
+    assert_eq!(archive.found("main", "wordone"), ["a"]);
+    // The first one panics, say.
+    archive.keep("main", "b", "x", "wordtwo", 2).await;
+    *archive.indexer.lock().unwrap() = archive.store.indexer().unwrap();
+    assert_eq!(archive.found("main", "wordtwo"), ["b"]);
 }

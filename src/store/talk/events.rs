@@ -321,10 +321,22 @@ impl Follower {
     }
 
     /// Waits for news. Safe to cancel: what was not returned is returned next time.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn told(&mut self) -> Result<News> {
+        loop {
+            match self.look().await? {
+                news if news.is_empty() => self.wake.notified().await,
+                news => return Ok(news),
+            }
+        }
+    }
+
+    /// Waits for news, however long the store can't be read. Safe to cancel: what was not returned is returned next time.
     pub async fn next(&mut self) -> News {
         loop {
-            match self.look().await {
-                Ok(news) if news.is_empty() => self.wake.notified().await,
+            match self.told().await {
                 Ok(news) => return news,
                 Err(error) => {
                     tracing::error!(error = %chain(&error), "reading the feed of changes failed; it is read again in a second");

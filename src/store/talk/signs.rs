@@ -1,7 +1,7 @@
 //! Our reactions to messages that agents have in hand. A row is there from before the reaction is put until it is taken away, so
 //! that a restart takes away what an earlier daemon put.
 
-use rusqlite::{Row, params};
+use rusqlite::{OptionalExtension as _, Row, params};
 
 use crate::{
     domain::platforms::signs::Sign,
@@ -36,6 +36,16 @@ impl Store {
         self.write(move |c| {
             c.prepare_cached("DELETE FROM signs WHERE batch = ?1")?.execute([batch])?;
             Ok(())
+        })
+        .await
+    }
+
+    /// Returns the reaction that is put for a batch.
+    pub async fn sign_put(&self, batch: i64) -> Result<Option<Sign>> {
+        self.ask(move |c| {
+            Ok(c.prepare_cached("SELECT chat_jid, message_id, sign, sign_id FROM signs WHERE batch = ?1")?
+                .query_row([batch], sign_row)
+                .optional()?)
         })
         .await
     }

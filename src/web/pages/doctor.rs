@@ -27,7 +27,7 @@ pub(in crate::web) async fn show(view: View) -> Result<Response<Body>, Failed> {
         section {
             h2 { "Problems" }
             @if findings.is_empty() { p.none { "No problem is known." } }
-            @for finding in &findings { (problem(finding)) }
+            @for finding in &findings { (problem(&view, finding)) }
             p.dim { "G2 looks by itself: once a minute, and soon after something was finished. " code { "g2 doctor" } " also tries out what works." }
         }
         section {

@@ -46,7 +46,7 @@ pub(in crate::web) async fn show(view: View) -> Result<Response<Body>, Failed> {
             @if questions.len() > MOST {
                 p { a href="/people" { "All " (questions.len()) " questions" } }
             }
-            @for finding in &findings { (problem(finding)) }
+            @for finding in &findings { (problem(&view, finding)) }
             @for hold in holds.iter().take(MOST) {
                 div.item {
                     p { strong { (shown(&ipc::shown(hold))) } " is held since " (at(hold.at, view.now, &view.zone)) @if let Some(reason) = &hold.reason { ": " (shown(reason)) } }
@@ -137,11 +137,19 @@ pub(super) fn card(view: &View, question: &Approval, groups: &Groups) -> Markup 
 }
 
 /// A problem and its mend.
-pub(super) fn problem(finding: &Finding) -> Markup {
+pub(super) fn problem(view: &View, finding: &Finding) -> Markup {
+    // It is about the loop, and the key.
+    let key = (finding.code == "loop_key").then(|| finding.about.split_once(' ')).flatten();
     html! {
         div.item.problem {
             p { (shown(&finding.text)) }
             @if !finding.fix.is_empty() { p.dim { (advice(&finding.fix)) } }
+            @if let Some((name, key)) = key {
+                div.acts {
+                    (act(view, "loops.release", &[("loop", name), ("key", key)], "Release"))
+                    (act(view, "loops.release", &[("loop", name), ("all", "true")], "Release all of the loop"))
+                }
+            }
         }
     }
 }

@@ -10,7 +10,7 @@ use std::{
 
 use futures_util::future::BoxFuture;
 use g2::{
-    channels::{Channel, Intake},
+    channels::{Channel, Intake, Ran},
     domain::{
         platforms::{
             addresses::Platform,
@@ -213,7 +213,7 @@ impl Channel for Fake {
         }
     }
 
-    fn run(&self, intake: Intake, stop: CancellationToken) -> BoxFuture<'_, ()> {
+    fn run(&self, intake: Intake, stop: CancellationToken) -> BoxFuture<'_, Ran> {
         let polling = async move {
             let mut offset = 0_u64;
             let say = async |state, why| drop(intake.connection("fake", state, why).await);
@@ -237,6 +237,7 @@ impl Channel for Fake {
                 () = stop.cancelled() => {}
                 () = polling => {}
             }
+            Ran::Stopped
         })
     }
 

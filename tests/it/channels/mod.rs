@@ -8,7 +8,7 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use g2::{
     channels::{
-        Channel, Channels, Intake,
+        Channel, Channels,
         local::{Ask, Incoming, Local, Session, Told},
         remote::{Ground, Patience, Ready, Remote},
     },
@@ -19,7 +19,12 @@ use g2::{
         rows::{OutboxRow, UnknownDeliveries},
         states::{CommandOutcome, DeliveryStatus},
     },
-    loops::deliver::{self, Post},
+    engine::Drive,
+    loops::{
+        accounts::Accounts,
+        deliver::{Deliver, Post},
+        signs::Signs,
+    },
     store::{Asking, Body, CommandFile, Judged, NewGroup, NewWiring, Proof, Store, Transcripts, digest},
     system::media::Media,
 };
@@ -219,13 +224,14 @@ impl World {
             store: store.clone(),
             channels: Arc::clone(&channels),
             unknown: self.unknown,
-            troubles: Default::default(),
             stop: stop.clone(),
         };
-        self.loops.spawn(deliver::run(post, true));
-        self.loops.spawn(g2::loops::signs::run(store.clone(), Arc::clone(&channels), stop.clone()));
-        self.loops.spawn(g2::loops::typing::run(store.clone(), Arc::clone(&channels), stop.clone()));
-        self.loops.spawn(async move { channels.run(&Intake::new(store), &stop).await });
+        let drive = Drive { store: store.clone(), loops: Arc::default(), stop: stop.clone() };
+        self.loops.spawn(drive.clone().run(Deliver::new(post, true)));
+        self.loops.spawn(drive.clone().run(Signs::new(store.clone(), Arc::clone(&channels))));
+        self.loops
+            .spawn(drive.clone().run(g2::loops::typing::Typing::new(store.clone(), Arc::clone(&channels))));
+        self.loops.spawn(drive.run(Accounts::new(store, channels)));
     }
 
     /// The daemon stops in order, whatever is under way, and another one starts.

@@ -13,13 +13,14 @@ const LAST: &str = "g2 stop";
 const OF_THE_MACHINE: [&str; 4] = ["g2 service ", "g2 image ", "g2 setup", "g2 doctor --fix"];
 
 /// Examples about things that are not there in a small root, or about this machine: each is understood, and may fail.
-const MAY_FAIL: [&str; 15] = [
+const MAY_FAIL: [&str; 16] = [
     "g2 approvals ",
     "g2 channels ",
     "g2 doctor",
     "g2 groups renew ",
     "g2 groups restore ",
     "g2 ipc drop main/",
+    "g2 loops release deliver local:",
     "g2 messages skip ",
     "g2 outbox drop ",
     "g2 outbox retry ",

@@ -15,7 +15,12 @@ fn a_fault_over_what_is_said_to_a_chat_leaves_no_chat_mute() {
     let root = Root::new("");
     let _daemon = root.serve_with(&[("G2_FAILPOINT", "deliver.saying:1:panic")]);
     assert_eq!(root.ask(CHAT, "hello").trim(), "echo: hello");
-    assert!(root.log().contains("our own fault: saying something to a chat failed"), "{}", root.log());
+    let log = root.log();
+    let says = |line: &&str| {
+        let parts = ["our own fault: work failed; it is tried again", "loop=deliver", &format!("key={CHAT}")];
+        parts.iter().all(|part| line.contains(part))
+    };
+    assert!(log.lines().any(|line| says(&line)), "{log}");
     assert_eq!(root.json(&["status"])["state"], "healthy");
 }
 
@@ -29,12 +34,84 @@ fn status_names_a_chat_that_a_fault_of_ours_keeps_mute() {
     root.send(CHAT, "hello");
     let finding = wait_for("status to name it", || {
         let status = root.json(&["status"]);
-        status["findings"].as_array()?.iter().find(|finding| finding["code"] == "our_fault").cloned()
+        status["findings"].as_array()?.iter().find(|finding| finding["code"] == "loop_key").cloned()
     });
-    assert_eq!((&finding["about"], &finding["severity"]), (&json!(CHAT), &json!("fail")), "{finding}");
+    let about = format!("deliver {CHAT}");
+    assert_eq!((&finding["about"], &finding["severity"]), (&json!(about), &json!("fail")), "{finding}");
     daemon.kill();
     let _daemon = root.serve();
     wait_for("it to be said", || (root.said(CHAT) == ["echo: hello"]).then_some(()));
+}
+
+/// The row of a loop as `g2 loops list` has it.
+fn row(root: &Root, name: &str) -> Value {
+    root.rows(&["loops", "list"]).into_iter().find(|row| row["loop"] == name).unwrap()
+}
+
+#[test]
+fn work_that_is_set_aside_is_listed_and_goes_on_when_a_person_releases_it() {
+    if !fail_points() {
+        return;
+    }
+    let root = Root::new("");
+    let _daemon = root.serve_with(&[("G2_FAILPOINT", "deliver.saying:1+2+3+4+5:panic")]);
+    assert_eq!(
+        (row(&root, "deliver")["state"].clone(), row(&root, "signs")["state"].clone()),
+        (json!("well"), json!("well"))
+    );
+    root.send(CHAT, "hello");
+    let aside = wait_for("the chat to be set aside", || {
+        Some(row(&root, "deliver")).filter(|row| row["state"] == "set_aside")
+    });
+    let key = &aside["keys"][0];
+    assert_eq!((&key["key"], &key["failures"], &key["aside"]), (&json!(CHAT), &json!(5), &json!(true)));
+    assert!(
+        aside["trouble"].as_str().unwrap().starts_with("local:main failed 5 times in a row, set aside: "),
+        "{aside}"
+    );
+    assert!(root.g2(&["loops", "list"]).contains("set_aside"));
+    let output = root.run(&["status"]);
+    let page = String::from_utf8(output.stdout).unwrap();
+    assert!(page.contains("\nloops      1 key of deliver set aside (`g2 loops list`)\n"), "{page}");
+    let listed = root.json(&["status"])["loops"].clone();
+    let of = listed.as_array().unwrap().iter().find(|row| row["loop"] == "deliver").unwrap();
+    assert_eq!(of["keys"][0]["aside"], true);
+    let figures = root.g2(&["metrics"]);
+    for figure in [
+        "g2_loop_failures_total{loop=\"deliver\"} 5\n",
+        "g2_loop_keys{loop=\"deliver\",state=\"at_work\"} 0\n",
+    ] {
+        assert!(figures.contains(figure), "{figure}: {figures}");
+    }
+    assert!(!figures.contains(CHAT), "{figures}");
+    let report = root.g2(&["report", "--show"]);
+    assert!(report.contains("\"state\": \"set_aside\"") && !report.contains(CHAT), "{report}");
+    let other = root.run(&["loops", "release", "deliver", "local:other"]);
+    assert_eq!(other.status.code(), Some(1));
+    let said = root.g2(&["loops", "release", "deliver", CHAT]);
+    assert_eq!(said.trim(), "local:main of the loop deliver goes on");
+    wait_for("it to be said", || (root.said(CHAT) == ["echo: hello"]).then_some(()));
+    wait_for("it to be well", || (row(&root, "deliver")["state"] == "well").then_some(()));
+    assert_eq!(root.json(&["status"])["state"], "healthy");
+}
+
+#[test]
+fn without_a_daemon_no_loop_is_listed_and_nothing_rests() {
+    let root = Root::new("");
+    let listed = root.run(&["loops", "list"]);
+    let told = String::from_utf8_lossy(&listed.stderr).into_owned();
+    assert_eq!(listed.status.code(), Some(3));
+    assert!(listed.stdout.is_empty() && told.contains("no daemon runs"), "{told}");
+    assert!(root.json(&["status"])["loops"].is_null());
+    let said = root.g2(&["loops", "release", "deliver", "--all"]);
+    assert_eq!(said.trim(), "no key of the loop deliver is set aside or rests after a failure");
+    let released = root.run(&["loops", "release", "deliver", CHAT]);
+    let told = String::from_utf8_lossy(&released.stderr).into_owned();
+    assert_eq!(released.status.code(), Some(1));
+    assert!(told.contains("no key local:main of the loop deliver is set aside or rests"), "{told}");
+    for wrong in [&["loops", "release", "deliver"][..], &["loops", "release", "nothing", "--all"]] {
+        assert_eq!(root.run(wrong).status.code(), Some(2), "{wrong:?}");
+    }
 }
 
 #[test]

@@ -20,7 +20,7 @@ fn comes(root: &Docked, chat: &str, says: &str) -> i64 {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         let place = (root.path().to_owned(), "in".to_owned());
-        let (file, _hand) = intake.file(&media, chat, place, told).await;
+        let (file, _hand) = intake.file(&media, chat, place, told).await.unwrap();
         let inbound = Inbound {
             chat_jid: chat.into(),
             replay_key: says.into(),

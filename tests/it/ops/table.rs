@@ -134,6 +134,13 @@ fn cases(failed: i64) -> Vec<Case> {
         ),
         case("sessions.delete", json!({"id": 2}), json!({"id": 2}), "not_found"),
         case("lanes.wake", json!({"group": "main"}), json!({"group": "none"}), "not_found"),
+        // Nothing of a loop rests in either root.
+        case(
+            "loops.release",
+            json!({"loop": "deliver", "all": true}),
+            json!({"loop": "deliver", "key": "local:none"}),
+            "refused",
+        ),
         case("ipc.hold", what("family"), what("nobody"), "not_found"),
         case(
             "ipc.send",

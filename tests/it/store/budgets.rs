@@ -9,9 +9,8 @@ use g2::{
         usage::{Page, Sum},
     },
     gateway::{Credentials, Gateway, Limits, Upstream},
-    loops::Budgets,
+    loops::{Budgets, ForLanes, ToLanes},
 };
-use tokio::sync::mpsc;
 
 use super::*;
 
@@ -26,13 +25,13 @@ impl World {
         let credentials = Credentials::new(self._dir.path().join(".env"), None);
         let gateway =
             Gateway::new(Upstream::parse("http://127.0.0.1:9").unwrap(), credentials, Limits::default());
-        let (lanes, mut news) = mpsc::unbounded_channel();
+        let (lanes, mut news) = ToLanes::new();
         let live = Live::new(self._dir.path().to_owned(), Environment::default(), config);
         let mut budgets = Budgets::new(Arc::new(live), self.store.clone(), Arc::new(gateway), lanes);
         let held = budgets.begin(now).await.unwrap();
         drop(budgets);
         let mut told = Vec::new();
-        while let Some(event) = news.recv().await {
+        while let Some(ForLanes::Event(event)) = news.recv().await {
             told.push(event);
         }
         (held, told)

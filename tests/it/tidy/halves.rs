@@ -17,7 +17,7 @@ const OF_BOTH: [&str; 6] = [
     "src/store/stored.rs",
 ];
 /// Files of tests only.
-const TESTS: [&str; 2] = ["src/store/plans", "/tests.rs"];
+const TESTS: [&str; 3] = ["src/store/plans", "/tests.rs", "/broken.rs"];
 
 /// Whose a table is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

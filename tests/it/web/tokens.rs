@@ -157,6 +157,7 @@ fn the_operations_for_tokens_are_these() {
         "tasks.resume",
         "tasks.run",
         "lanes.wake",
+        "loops.release",
         "ipc.hold",
         "ipc.release",
         "ipc.drop",

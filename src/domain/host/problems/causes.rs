@@ -11,11 +11,11 @@ use crate::runs::hindrance::Hindrance;
 
 use Problem::{
     AnswersTwice, Aside, Backup, BackupLacks, Channel, Clock, Disk, Engine, FolderLost, GivenUp, GroupFolder,
-    GroupSettings, Heartbeat, Held, HeldBack, Index, Inodes, MainGroups, ManyChats, ManyQuestions, MountList,
-    Mute, NoImage, NoKey, NoModelKey, NoSettings, NobodyIsAsked, NotSaid, OpenFiles, OtherClaude, Pattern,
-    Refused, Remains, Restart, Rests, Root, RunsFail, Script, Secrets, SenderList, Settings, StoreClosed,
-    StoreFault, StoreWaits, Stored, TaskHalted, Unended, Unjudged, Unowned, Unreadable, Unsandboxed,
-    Unsettled, Unusable, Unwatched, Upstream, Zone,
+    GroupSettings, Heartbeat, Held, HeldBack, Index, Inodes, Loop, LoopKey, LoopStuck, MainGroups, ManyChats,
+    ManyQuestions, MountList, NoImage, NoKey, NoModelKey, NoSettings, NobodyIsAsked, NotSaid, OpenFiles,
+    OtherClaude, Pattern, Refused, Remains, Restart, Rests, Root, RunsFail, Script, Secrets, SenderList,
+    Settings, StoreClosed, StoreFault, StoreWaits, Stored, TaskHalted, Unjudged, Unowned, Unreadable,
+    Unsandboxed, Unsettled, Unusable, Unwatched, Upstream, Zone,
 };
 
 /// A rest from here on is no pause between two attempts, ms.
@@ -26,6 +26,7 @@ impl Problem {
     fn explains(&self, other: &Self) -> bool {
         match (self, other) {
             (Engine { .. }, NoImage { .. } | OtherClaude { .. })
+            | (StoreWaits(_), Loop { .. } | LoopKey { aside: false, .. })
             | (Disk { .. }, StoreWaits(HeldUp { by: Obstacle::NoRoom, .. }))
             | (NoModelKey { .. } | NoKey { .. }, Refused { what: Hindrance::NoKey, .. }) => true,
             (
@@ -57,7 +58,6 @@ impl Problem {
             | GroupFolder { group: of, .. }
             | FolderLost { group: of, .. }
             | Aside { group: of, .. }
-            | Unended { group: of, .. }
             | Unowned { group: of, .. } => of == group,
             Stored { group: of, held_up, .. } => of == group && *held_up == super::HeldUp::Stopped,
             Root(_)
@@ -94,7 +94,9 @@ impl Problem {
             | Settings { .. }
             | Unwatched { .. }
             | Remains { .. }
-            | Mute { .. }
+            | Loop { .. }
+            | LoopStuck { .. }
+            | LoopKey { .. }
             | Unsettled { .. }
             | Unjudged { .. }
             | StoreFault { .. }
@@ -138,11 +140,12 @@ impl Problem {
                 | Clock { .. }
                 | Unwatched { .. }
                 | Remains { .. }
-                | Mute { .. }
+                | Loop { .. }
+                | LoopStuck { .. }
+                | LoopKey { .. }
                 | Unsettled { .. }
                 | Unjudged { .. }
                 | StoreFault { .. }
-                | Unended { .. }
                 | Index { .. }
                 | Unreadable { .. },
             ) => false,

@@ -3,7 +3,7 @@
 use super::Finding;
 
 /// Each kind of problem that is looked for, and how it reads where there is none. `About` says what it is read from.
-const LOOKED_FOR: [(&str, About, &str); 47] = {
+const LOOKED_FOR: [(&str, About, &str); 49] = {
     use About::{Engine, Room, Settings, Store, World};
     [
         ("root", World, "the root is whole, and can be written"),
@@ -43,6 +43,8 @@ const LOOKED_FOR: [(&str, About, &str); 47] = {
         ("given_up", Store, "no message of the last day was given up"),
         ("set_aside", Store, "no group is set aside"),
         ("unowned_run", Store, "each run has an owner, or has ended"),
+        ("loop", World, "each loop of the daemon looks at what is to be done"),
+        ("loop_key", World, "no work of a loop fails again and again"),
         ("our_fault", World, "no fault of g2's own is in the way"),
         ("group_remains", World, "nothing is left of earlier groups"),
         ("stored", Store, "no group has too much in the store"),

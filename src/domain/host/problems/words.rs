@@ -16,11 +16,11 @@ const LONGEST_QUOTE: usize = 300;
 
 use Problem::{
     AnswersTwice, Aside, Backup, BackupLacks, Channel, Clock, Disk, Engine, FolderLost, GivenUp, GroupFolder,
-    GroupSettings, Heartbeat, Held, HeldBack, Index, Inodes, MainGroups, ManyChats, ManyQuestions, MountList,
-    Mute, NoImage, NoKey, NoModelKey, NoSettings, NobodyIsAsked, NotSaid, OpenFiles, OtherClaude, Pattern,
-    Refused, Remains, Restart, Rests, Root, RunsFail, Script, Secrets, SenderList, Settings, StoreClosed,
-    StoreFault, StoreWaits, Stored, TaskHalted, Unended, Unjudged, Unowned, Unreadable, Unsandboxed,
-    Unsettled, Unusable, Unwatched, Upstream, Zone,
+    GroupSettings, Heartbeat, Held, HeldBack, Index, Inodes, Loop, LoopKey, LoopStuck, MainGroups, ManyChats,
+    ManyQuestions, MountList, NoImage, NoKey, NoModelKey, NoSettings, NobodyIsAsked, NotSaid, OpenFiles,
+    OtherClaude, Pattern, Refused, Remains, Restart, Rests, Root, RunsFail, Script, Secrets, SenderList,
+    Settings, StoreClosed, StoreFault, StoreWaits, Stored, TaskHalted, Unjudged, Unowned, Unreadable,
+    Unsandboxed, Unsettled, Unusable, Unwatched, Upstream, Zone,
 };
 
 impl Problem {
@@ -365,13 +365,43 @@ impl Problem {
                 format!("run {run} of group {group} ({}), begun at {begun}, has no owner, and its container is not found: it may still be at work, so the group waits", quote(source)),
                 format!("make sure that nothing of it runs any more (`docker ps`), then end it: `g2 runs stop {run} --retry` hands its work out again, without `--retry` it is given up"),
             ),
-            Mute { chat, why } => (
-                "our_fault",
-                chat.clone(),
+            Loop { name, secs, why } => (
+                "loop",
+                name.to_string(),
                 Fail,
-                format!("a fault of g2's own keeps texts from {chat}: {}", quote(why)),
-                "g2 tries again by itself; the log says more, and `g2 report` makes a report of the bug".into(),
+                format!("the loop {name} can't look at what is to be done for {secs} s: {}", quote(why)),
+                "g2 tries again by itself; `g2 doctor` says more, and so does the log".into(),
             ),
+            LoopStuck { name, secs } => (
+                "loop",
+                name.to_string(),
+                Fail,
+                format!("the loop {name} has not come round for {secs} s"),
+                "start the daemon again; the log says more, and `g2 report` makes a report of the bug".into(),
+            ),
+            LoopKey { name, key, more, failures, aside, why } => {
+                let others = match more {
+                    0 => String::new(),
+                    more => format!(" and {more} more"),
+                };
+                let (what, fix) = match aside {
+                    false => (
+                        format!("failed {failures} times in a row"),
+                        format!("g2 tries again by itself, and `g2 loops release {name} {key}` at once; the log says more"),
+                    ),
+                    true => (
+                        format!("failed {failures} times in a row by a fault of g2's own, and is set aside"),
+                        format!("`g2 loops release {name} {key}` lets it go on; `g2 report` makes a report of the bug"),
+                    ),
+                };
+                (
+                    "loop_key",
+                    format!("{name} {key}"),
+                    Fail,
+                    format!("the work of the loop {name} for {key}{others} {what}: {}", quote(why)),
+                    fix,
+                )
+            }
             Unjudged { why } => (
                 "our_fault",
                 "messages that came in".into(),
@@ -392,13 +422,6 @@ impl Problem {
                 Fail,
                 format!("a fault of g2's own came over work on the store within the last 10 minutes: {}", quote(why)),
                 "work that it keeps from being done is tried again; the log says more, and `g2 report` makes a report of the bug".into(),
-            ),
-            Unended { group, why } => (
-                "our_fault",
-                group.to_string(),
-                Fail,
-                format!("a fault of g2's own keeps a run of group {group} from being ended: {}", quote(why)),
-                "g2 tries again by itself; the log says more, and `g2 report` makes a report of the bug".into(),
             ),
             Remains { group, why } => (
                 "group_remains",

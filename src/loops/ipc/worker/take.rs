@@ -18,6 +18,7 @@ use super::{
 };
 use crate::{
     domain::host::{disk::Admission, errors::chain},
+    engine::rested,
     ipc::{Claimed, CommandBox},
     ops::ipc::hand,
     store::Note,
@@ -115,10 +116,8 @@ impl Worker {
     /// Looks at files again that were not whole, or slow.
     pub(super) async fn look_again(&mut self, patience: Patience) {
         if patience == Patience::Some && !self.left && !self.growing.is_empty() {
-            tokio::select! {
-                () = self.mail.stop.cancelled() => {}
-                () = tokio::time::sleep_until(self.rested) => {}
-            }
+            let rest = self.rested.duration_since(Instant::now());
+            let _stops = rested(&self.mail.stop, rest).await;
         }
         // What is slow may have waited until the store took those before it.
         while self.look_once(patience).await {}
@@ -232,6 +231,7 @@ impl Worker {
                 tracing::warn!(claim = claimed.id, error = %chain(&error), "dropping a command failed; a restart does the rest");
             }
         };
+        // A panic is logged; the claim stays, and a restart does the rest.
         let _ = blocking(&self.folder, "dropping a command", drop).await;
         None
     }
