@@ -15,6 +15,7 @@
 //! | `power` | the disk stops at a step; the file system is what its journal says |
 //! | `pending` | a daemon or an agent, while messages wait or were piped and not read |
 //! | `random` | anything, any time, many times |
+//! | `forgetful` | the same with the power: what was not synced is forgotten by a seed |
 //! | `stops` | a person who ends a run, passes a message over, gives a text up, writes to a run, stops with agents |
 //! | `syscalls` | nothing: the order of commit, reply and removal, as the kernel was asked for it |
 //! | `roots` | two daemons, a copied root, an old socket |
@@ -25,6 +26,7 @@ mod commands;
 mod crowd;
 mod docker;
 mod feed;
+mod forgetful;
 mod ledger;
 mod messages;
 mod order;

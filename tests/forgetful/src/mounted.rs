@@ -1,0 +1,236 @@
+//! A disk that is mounted, and loses its power.
+//!
+//! Requests of the kernel go to `fuser` by way of a socket: so a request for a file without a name, of which `fuser` knows
+//! nothing, becomes one to create a file whose name is a slash.
+
+use std::{
+    ffi::CString,
+    io::IoSlice,
+    os::fd::{AsFd as _, AsRawFd as _, OwnedFd},
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    thread::JoinHandle,
+};
+
+use fuser::{BackgroundSession, Config, Session, SessionACL};
+use rustix::{
+    event::{PollFd, PollFlags, poll},
+    fs::{Mode, OFlags},
+    io::Errno,
+    mount::{MountFlags, UnmountFlags, mount, unmount},
+    net::{
+        AddressFamily, RecvFlags, SendFlags, Shutdown, SocketFlags, SocketType, recv, send, shutdown,
+        socketpair, sockopt::set_socket_send_buffer_size,
+    },
+};
+
+use crate::{
+    disk::{Disk, Forgotten},
+    faults::Faults,
+    random::Random,
+    serve::{Served, Shared},
+};
+
+/// Room for the largest request, and the largest answer.
+const ROOM: usize = 256 << 10;
+/// Requests of the kernel's protocol: to create a file, and to make one without a name. Both have the same arguments.
+const CREATE: u32 = 35;
+const TMPFILE: u32 = 51;
+
+/// Why there is no such file system.
+#[derive(Debug, thiserror::Error)]
+pub enum Failed {
+    /// `/dev/fuse` is not there, or not for this user.
+    #[error("no FUSE: opening /dev/fuse failed")]
+    NoDevice(#[source] Errno),
+    /// This user may not mount, or the kernel has no FUSE.
+    #[error("no FUSE: mounting at {0} failed")]
+    NotMounted(PathBuf, #[source] Errno),
+    /// The socket between the kernel and us.
+    #[error("making a socket failed")]
+    NoSocket(#[source] Errno),
+    /// The kernel does not speak with us.
+    #[error("no FUSE: the kernel's greeting failed")]
+    NoGreeting(#[source] std::io::Error),
+}
+
+struct Line {
+    session: Option<BackgroundSession>,
+    ours: OwnedFd,
+    threads: Vec<JoinHandle<()>>,
+}
+
+/// A disk at a folder.
+pub struct Forgetful {
+    at: PathBuf,
+    shared: Arc<Mutex<Shared>>,
+    line: Option<Line>,
+}
+
+impl Forgetful {
+    /// Mounts a disk over a folder.
+    ///
+    /// # Errors
+    /// [`Failed`].
+    pub fn mount(disk: Disk, at: &Path) -> Result<Self, Failed> {
+        let shared = Arc::new(Mutex::new(Shared::new(disk)));
+        let mut mounted = Self { at: at.to_owned(), shared, line: None };
+        mounted.connect()?;
+        Ok(mounted)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Shared> {
+        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Looks at the disk, or changes it behind the kernel's back.
+    pub fn with<T>(&self, look: impl FnOnce(&mut Disk) -> T) -> T {
+        look(&mut self.lock().disk)
+    }
+
+    /// Says what is to go wrong.
+    pub fn faults<T>(&self, set: impl FnOnce(&mut Faults) -> T) -> T {
+        set(&mut self.lock().faults)
+    }
+
+    /// Switches the power off and on again: what was not synced is there or not, as the seed says. Programs that had files
+    /// open have them no more, so they should be dead.
+    ///
+    /// # Errors
+    /// [`Failed`] where it can't be mounted again.
+    pub fn lose_power(&mut self, seed: u64) -> Result<Forgotten, Failed> {
+        self.disconnect();
+        let forgotten = self.with(|disk| disk.lose_power(&mut Random::new(seed)));
+        self.connect()?;
+        Ok(forgotten)
+    }
+
+    /// Unmounts in order: all of it is on the disk.
+    #[must_use]
+    pub fn unmount(mut self) -> Disk {
+        // What is mapped is written as the folder is unmounted, where nobody has it in use.
+        let _ = unmount(&self.at, UnmountFlags::empty());
+        self.disconnect();
+        self.with(|disk| {
+            disk.sync_all();
+            disk.clone()
+        })
+    }
+
+    fn connect(&mut self) -> Result<(), Failed> {
+        let device = rustix::fs::open("/dev/fuse", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())
+            .map_err(Failed::NoDevice)?;
+        let (ours, theirs) =
+            socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
+                .map_err(Failed::NoSocket)?;
+        for socket in [&ours, &theirs] {
+            set_socket_send_buffer_size(socket, 4 * ROOM).map_err(Failed::NoSocket)?;
+        }
+        let user = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+        let options = format!(
+            "fd={},rootmode=40000,user_id={},group_id={},allow_other,default_permissions",
+            device.as_raw_fd(),
+            user.0,
+            user.1
+        );
+        let options = CString::new(options).unwrap_or_default(); // Digits and words.
+        let not_mounted = |e| Failed::NotMounted(self.at.clone(), e);
+        mount("forgetful", &self.at, "fuse", MountFlags::NOSUID | MountFlags::NODEV, options.as_c_str())
+            .map_err(not_mounted)?;
+        self.lock().boot();
+        let device = Arc::new(device);
+        let ours_too = ours.try_clone().map_err(Failed::NoGreeting)?;
+        let ours_in = ours.try_clone().map_err(Failed::NoGreeting)?;
+        let device_too = Arc::clone(&device);
+        let threads = vec![
+            std::thread::spawn(move || requests(&device, &ours_too)),
+            std::thread::spawn(move || answers(&ours_in, &device_too)),
+        ];
+        let mut line = Line { session: None, ours, threads };
+        let greeted =
+            Session::from_fd(Served(Arc::clone(&self.shared)), theirs, SessionACL::All, Config::default())
+                .and_then(Session::spawn);
+        match greeted {
+            Ok(session) => {
+                line.session = Some(session);
+                self.line = Some(line);
+                Ok(())
+            }
+            Err(e) => {
+                self.line = Some(line);
+                self.disconnect();
+                Err(Failed::NoGreeting(e))
+            }
+        }
+    }
+
+    /// From here on nothing reaches the disk.
+    fn disconnect(&mut self) {
+        self.lock().off = true;
+        let Some(line) = self.line.take() else { return };
+        let _ = unmount(&self.at, UnmountFlags::DETACH);
+        let _ = shutdown(&line.ours, Shutdown::Both);
+        drop(line.ours);
+        for thread in line.threads {
+            let _ = thread.join();
+        }
+        if let Some(session) = line.session {
+            // It ends with an error, as nobody asks it any more.
+            let _ = session.join();
+        }
+    }
+}
+
+impl Drop for Forgetful {
+    fn drop(&mut self) {
+        self.disconnect();
+    }
+}
+
+/// Passes requests on until either side is gone.
+fn requests(device: &OwnedFd, to: &OwnedFd) {
+    let mut buffer = vec![0; ROOM];
+    loop {
+        let mut both = [PollFd::new(device, PollFlags::IN), PollFd::new(to, PollFlags::empty())];
+        match poll(&mut both, None) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(_) => return,
+        }
+        if both[1].revents().intersects(PollFlags::HUP | PollFlags::ERR) {
+            return;
+        }
+        if both[0].revents().is_empty() {
+            continue;
+        }
+        let read = match rustix::io::read(device, &mut buffer[..]) {
+            Ok(read) => read,
+            // A request that was taken back.
+            Err(Errno::NOENT | Errno::INTR | Errno::AGAIN) => continue,
+            Err(_) => {
+                // It is unmounted.
+                let _ = shutdown(to, Shutdown::Both);
+                return;
+            }
+        };
+        let request = &mut buffer[..read];
+        // Length, then what is asked for.
+        if request.get(4..8) == Some(&TMPFILE.to_ne_bytes()[..]) {
+            request[4..8].copy_from_slice(&CREATE.to_ne_bytes());
+        }
+        if send(to, request, SendFlags::NOSIGNAL).is_err() {
+            return;
+        }
+    }
+}
+
+/// Passes answers back until either side is gone.
+fn answers(from: &OwnedFd, device: &OwnedFd) {
+    let mut buffer = vec![0; ROOM];
+    while let Ok((read, _)) = recv(from, &mut buffer[..], RecvFlags::empty()) {
+        if read == 0 {
+            return;
+        }
+        // A request that was given up has no place for its answer.
+        let _ = rustix::io::writev(device.as_fd(), &[IoSlice::new(&buffer[..read])]);
+    }
+}

@@ -1,0 +1,167 @@
+//! What has to be there.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+};
+
+use sha2::{Digest as _, Sha256};
+
+use super::{
+    super::{ledger::Ledger, random::check_messages, scene::names},
+    People,
+};
+use crate::support::Root;
+
+/// Complaints of `doctor` that a machine without power has a right to: a message may be given up and told, a command whose
+/// bytes were lost is dead, runs have lost their daemon.
+const EXCUSED: [&str; 4] = ["given_up", "commands", "stale_runs", "runs_fail"];
+
+/// What `doctor` complains of.
+pub(super) fn complaints(root: &Root) -> BTreeSet<String> {
+    let rows = root.rows(&["doctor"]);
+    let bad = rows.iter().filter(|row| row["level"] != "ok");
+    let names = bad.map(|row| format!("{} {}", row["check"].as_str().unwrap_or("?"), row["level"]));
+    names.filter(|name| !EXCUSED.iter().any(|excused| name.starts_with(excused))).collect()
+}
+
+/// Dead twice in a row over the same, a daemon sets it aside. A person who knows why lets it go on.
+pub(super) fn release(root: &Root) {
+    let held = root.run(&["--json", "ipc", "list", "--state", "held"]);
+    let rows: Vec<serde_json::Value> = serde_json::from_slice(&held.stdout).unwrap_or_default();
+    let groups: BTreeSet<&str> = rows.iter().filter_map(|row| row["group"].as_str()).collect();
+    for group in groups {
+        let _ = root.run(&["ipc", "release", group]);
+    }
+}
+
+/// The store is sound, nothing in it was done twice, and all is there that somebody was told of.
+pub(super) fn after_a_loss(root: &Root, people: &People) {
+    let ledger = Ledger::of_the_dead(root);
+    assert_eq!(ledger.column::<String>("PRAGMA integrity_check"), ["ok"]);
+    for writer in &people.writers {
+        let group = writer.group;
+        let applied: Vec<String> = ledger.column(&format!(
+            "SELECT request_id FROM receipts WHERE group_folder = '{group}' AND outcome = 'applied' AND replay_of IS NULL
+             AND request_id IS NOT NULL"
+        ));
+        let once: BTreeSet<String> = applied.iter().cloned().collect();
+        assert_eq!(once.len(), applied.len(), "{group}: applied once: {applied:?}");
+        let lost: Vec<_> = writer.answered.difference(&once).collect();
+        assert!(lost.is_empty(), "{group}: answered, and lost: {lost:?}");
+    }
+    let messages: BTreeMap<i64, String> =
+        ledger.pairs("SELECT seq, text FROM messages").into_iter().collect();
+    let told = people.talkers.iter().flat_map(|talker| &talker.accepted).chain(&people.asker.accepted);
+    for (seq, text) in told {
+        assert_eq!(messages.get(seq), Some(text), "accepted, and lost");
+    }
+    let approved: BTreeSet<i64> =
+        ledger.column("SELECT id FROM approvals WHERE state = 'approved'").into_iter().collect();
+    assert!(people.asker.approved.is_subset(&approved), "approved, and lost: {approved:?}");
+    no_text_twice(&ledger);
+    files(root, &ledger);
+}
+
+/// Each text of an agent is one of a kind.
+fn no_text_twice(ledger: &Ledger) {
+    let twice: Vec<String> = ledger.column(
+        "SELECT chat_jid || ': ' || text FROM outbox WHERE text GLOB '[mw]* says *' OR text LIKE 'echo: %'
+         GROUP BY chat_jid, text HAVING count(*) > 1",
+    );
+    assert!(twice.is_empty(), "twice: {twice:?}");
+}
+
+/// Each file beside a text is there, with its bytes.
+fn files(root: &Root, ledger: &Ledger) -> usize {
+    let rows: Vec<(Vec<u8>, i64)> =
+        ledger.pairs("SELECT digest, size FROM attachments WHERE digest IS NOT NULL");
+    for (digest, size) in &rows {
+        let hex: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+        let path = root.data("media").join(&hex[..2]).join(&hex);
+        let bytes =
+            fs::read(&path).unwrap_or_else(|e| panic!("a file beside a text: {}: {e}", path.display()));
+        assert_eq!(i64::try_from(bytes.len()).unwrap(), *size, "{hex}");
+        assert_eq!(Sha256::digest(&bytes)[..], digest[..], "the bytes of {hex}");
+    }
+    rows.len()
+}
+
+/// All was done once and said once; returns how much it was.
+pub(super) fn at_the_end(root: &Root, people: &People) -> String {
+    after_a_loss(root, people);
+    let ledger = Ledger::of_the_dead(root);
+    let mut commands = 0;
+    for writer in &people.writers {
+        let group = writer.group;
+        commands += writer.answered.len();
+        let said: BTreeSet<String> = ledger
+            .column(&format!(
+                "SELECT text FROM outbox WHERE chat_jid = 'local:{group}' AND status = 'sent' AND text LIKE '{group} says %'"
+            ))
+            .into_iter()
+            .collect();
+        assert_eq!(said, writer.texts, "{group}: said once each");
+        let tasks: BTreeSet<String> = ledger
+            .column(&format!("SELECT id FROM tasks WHERE group_folder = '{group}'"))
+            .into_iter()
+            .collect();
+        assert_eq!(tasks, writer.tasks, "{group}: tasks");
+    }
+    let sent = people.writers.iter().map(|writer| writer.files).sum::<usize>();
+    assert_eq!(files(root, &ledger), sent, "files beside texts");
+    let (mut messages, mut answered, mut given_up) = (0, 0, 0);
+    for talker in &people.talkers {
+        let (done, failed) = check_messages(&ledger, talker.group, &talker.accepted);
+        (messages, answered, given_up) =
+            (messages + talker.accepted.len(), answered + done, given_up + failed);
+    }
+    let asked = ledger.number("SELECT count(*) FROM messages WHERE chat_jid = 'local:family'");
+    assert_eq!(usize::try_from(asked).unwrap(), people.asker.accepted.len(), "strangers stored once each");
+    let open = ledger.number("SELECT count(*) FROM batches WHERE state NOT IN ('done', 'failed')");
+    assert_eq!(open, 0, "batches in hand");
+    let torn = set_aside(root, &ledger);
+    format!(
+        "{commands} commands, {sent} files, {messages} messages in {answered} answered batches, {given_up} given up and told, {} \
+         strangers let in; {torn} commands whose bytes were lost",
+        people.asker.accepted.len()
+    )
+}
+
+/// Nothing is claimed, and each command in `done/` and `dead/` is one that the store knows. Returns how many are dead: only
+/// those can be whose bytes were lost.
+///
+/// A file that came back to its box is claimed anew and known by its inode, so its second number has no receipt; its bytes,
+/// or the name in the reason beside them, say which command it is. What lies there is not synced.
+fn set_aside(root: &Root, ledger: &Ledger) -> usize {
+    assert_eq!(names(root, "claimed"), Vec::<String>::new());
+    let outcomes: BTreeMap<i64, String> =
+        ledger.pairs("SELECT claim_id, outcome FROM receipts").into_iter().collect();
+    let known = |column: &str| -> BTreeSet<(String, String)> {
+        let sql = format!("SELECT group_folder, {column} FROM receipts WHERE {column} IS NOT NULL");
+        ledger.pairs(&sql).into_iter().collect()
+    };
+    let (requests, named) = (known("request_id"), known("name"));
+    for pile in ["done", "dead"] {
+        for group in names(root, pile) {
+            for name in names(root, &format!("{pile}/{group}")) {
+                let id = name.split('.').next().and_then(|id| id.parse().ok());
+                let has_receipt = id.is_some_and(|id: i64| outcomes.contains_key(&id));
+                let bytes = fs::read(root.data(pile).join(&group).join(&name)).unwrap();
+                let is_known = |json: &serde_json::Value| {
+                    let has = |key: &str, known: &BTreeSet<(String, String)>| {
+                        json[key]
+                            .as_str()
+                            .is_some_and(|text| known.contains(&(group.clone(), text.to_owned())))
+                    };
+                    has("requestId", &requests) || has("name", &named)
+                };
+                // What is not whole lost its bytes itself.
+                let is_explained =
+                    serde_json::from_slice(&bytes).map_or(true, |json: serde_json::Value| is_known(&json));
+                assert!(has_receipt || is_explained, "{pile}/{group}/{name} is no command's");
+            }
+        }
+    }
+    outcomes.values().filter(|outcome| *outcome != "applied").count()
+}
