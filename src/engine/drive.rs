@@ -211,9 +211,10 @@ impl<L: Loop> Driven<L> {
                 if self.again.is_none_or(|again| again <= now) {
                     self.parts_failed = self.parts_failed.saturating_add(1);
                     self.again = Some(now + rest_after(self.parts_failed, L::LOOKS_AGAIN_WITHIN));
-                }
-                if self.parts_failed.is_power_of_two() {
-                    log_failed::<L>(error, self.parts_failed);
+                    // Not for each look in between: anybody can bring one about.
+                    if self.parts_failed.is_power_of_two() {
+                        log_failed::<L>(error, self.parts_failed);
+                    }
                 }
             }
         }

@@ -306,6 +306,52 @@ async fn what_fails_later_does_not_put_off_what_failed_before() {
     assert_eq!(under.after(2).await, ["2 look  a", "2 a", "3 look time again"]);
 }
 
+/// The lines that the log has of what is done while this lives.
+struct Lines(Arc<Mutex<Vec<u8>>>, tracing::subscriber::DefaultGuard);
+
+#[derive(Clone)]
+struct Lined(Arc<Mutex<Vec<u8>>>);
+
+impl std::io::Write for Lined {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Lines {
+    fn new() -> Self {
+        let lines = Arc::<Mutex<Vec<u8>>>::default();
+        let to = Lined(Arc::clone(&lines));
+        let log = tracing_subscriber::fmt().with_writer(move || to.clone()).finish();
+        Self(lines, tracing::subscriber::set_default(log))
+    }
+
+    fn count(&self, words: &str) -> usize {
+        String::from_utf8_lossy(&self.0.lock().unwrap()).matches(words).count()
+    }
+}
+
+/// Anybody can have news come: who does so while something can't be read does not fill the log.
+#[tokio::test(start_paused = true)]
+async fn news_that_comes_while_a_part_cant_be_read_is_logged_once_for_each_try_at_most() {
+    let lines = Lines::new();
+    let script = Script::new();
+    let failed = || Read::Failed(Error { blame: Blame::Ours, why: "a row".into() });
+    script.parts.lock().unwrap().extend((0..300).map(|_| failed()));
+    let under = drive(script);
+    for _ in 0..200 {
+        under.event("a");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    assert_eq!(lines.count("a loop can't look"), 2, "at the first failure, and at the try after a second");
+    assert!(under.state().failures > 200, "each look failed: {:?}", under.state());
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_key_that_fails_rests_and_others_go_on() {
     let script = Script::new();
