@@ -72,7 +72,7 @@ pub(super) enum Owed {
 /// What tells a file from a changed one.
 type Stamp = Option<(u64, u64, i64, i64)>;
 
-/// Looks at the files that settings stand in. One that can't be looked at counts as one that is not there; reading says why.
+/// Looks at the files of the settings. A file that can't be looked at counts as missing; the reading of it says why.
 fn stamps(root: &Path) -> [Stamp; 2] {
     ["g2.toml", ".env"].map(|name| {
         let meta = fs::metadata(root.join(name)).ok()?;
@@ -184,8 +184,8 @@ impl Hands {
         (reread, handed)
     }
 
-    /// Hands over anew what is not read when it is needed, to those who do not have it yet. A group whose rules can't be read may
-    /// reach the hosts of before until they can be.
+    /// Hands new settings over to those parts that keep a copy and do not have them yet. While a group's rules can't be read, the group
+    /// may reach the hosts of before.
     async fn hand_over(&self) -> Result<(), Error> {
         let owed = self.owed().clone();
         let groups = match owed {

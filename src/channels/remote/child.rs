@@ -144,7 +144,7 @@ impl Running {
     /// Kills it and everything it started.
     pub(super) async fn kill(mut self) {
         self.0.kill();
-        // One that outlives it is killed by the next start.
+        // The next start kills a child that outlives the daemon.
         let _ = tokio::time::timeout(DYING, self.0.ended()).await;
     }
 }

@@ -120,7 +120,7 @@ pub(super) async fn live(remote: &Remote, intake: &Intake, ready: &Ready, stop: 
         running.kill().await;
         ended
     };
-    // What is beside it ends with it, and it with a panic of that.
+    // The tasks beside a life end with it. A panic of one of them ends the life.
     let beside = async {
         tokio::join!(write_all(stdin, to_write), show(name, intake, stands), note_out(name, intake, took));
         std::future::pending().await
