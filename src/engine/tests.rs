@@ -307,7 +307,10 @@ async fn what_fails_later_does_not_put_off_what_failed_before() {
 }
 
 /// The lines that the log has of what is done while this lives.
-struct Lines(Arc<Mutex<Vec<u8>>>, tracing::subscriber::DefaultGuard);
+struct Lines {
+    lines: Arc<Mutex<Vec<u8>>>,
+    _lives: tracing::subscriber::DefaultGuard,
+}
 
 #[derive(Clone)]
 struct Lined(Arc<Mutex<Vec<u8>>>);
@@ -328,11 +331,11 @@ impl Lines {
         let lines = Arc::<Mutex<Vec<u8>>>::default();
         let to = Lined(Arc::clone(&lines));
         let log = tracing_subscriber::fmt().with_writer(move || to.clone()).finish();
-        Self(lines, tracing::subscriber::set_default(log))
+        Self { lines, _lives: tracing::subscriber::set_default(log) }
     }
 
     fn count(&self, words: &str) -> usize {
-        String::from_utf8_lossy(&self.0.lock().unwrap()).matches(words).count()
+        String::from_utf8_lossy(&self.lines.lock().unwrap()).matches(words).count()
     }
 }
 

@@ -13,7 +13,6 @@ use std::{
 use ipc_handlers::{Folder, Time};
 use jiff::tz::TimeZone;
 use tokio::sync::watch;
-use tokio_util::sync::CancellationToken;
 
 use super::ToLanes;
 use crate::{
@@ -27,7 +26,7 @@ use crate::{
         },
         states::BudgetState,
     },
-    engine::{Either, Error, Loop, Plan, Read, Sole, Then, Why, either},
+    engine::{Either, Error, Loop, Plan, Read, Sole, Why, either},
     gateway::{Filled, Gateway},
     store::{BudgetNews, BudgetRow, Result, Store, StoreError},
     system::{clock, failpoint},
@@ -244,10 +243,6 @@ impl Loop for Budgets {
         self.has_changed = false;
         let again = Some(self.rests(clock::now()));
         Ok(Plan { again, read, ..Plan::default() })
-    }
-
-    async fn perform(_: Arc<()>, _: Sole, (): (), _: CancellationToken) -> std::result::Result<Then, Error> {
-        Ok(Then::Done)
     }
 }
 

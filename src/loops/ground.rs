@@ -3,15 +3,13 @@
 
 use std::{sync::Arc, time::Duration};
 
-use tokio_util::sync::CancellationToken;
-
 use super::{Obstacle, Runs, disk, lost};
 use crate::{
     domain::{
         host::{disk::Space, errors::chain, loops::LoopName},
         runs::lanes::Event,
     },
-    engine::{Error, Loop, Plan, Sole, Then, Why},
+    engine::{Error, Loop, Plan, Sole, Why},
 };
 
 /// How often an engine that is away is asked again.
@@ -75,10 +73,6 @@ impl Loop for Ground {
         runs.lanes.tell(if obstacle.is_some() { Event::Pause } else { Event::Resume });
         self.paused = obstacle.is_some();
         Ok(Plan::again(ASK_AGAIN))
-    }
-
-    async fn perform(_: Arc<()>, _: Sole, (): (), _: CancellationToken) -> Result<Then, Error> {
-        Ok(Then::Done)
     }
 }
 

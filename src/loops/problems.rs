@@ -8,8 +8,6 @@ use std::{
     time::Duration,
 };
 
-use tokio_util::sync::CancellationToken;
-
 use super::{Blind, Machine, Obstacle};
 use crate::{
     config::{Config, Live, Standing},
@@ -21,7 +19,7 @@ use crate::{
         },
         states::SandboxName,
     },
-    engine::{Error, Loop, Plan, Sole, Then, Why},
+    engine::{Error, Loop, Plan, Sole, Why},
     root::HeldParts,
     store::Store,
     system::clock,
@@ -98,10 +96,6 @@ impl Loop for Watch {
     async fn look(&mut self, _: &Why<Sole>) -> Result<Plan<Sole, ()>, Error> {
         self.0.look().await;
         Ok(Plan::again(LOOK_AGAIN))
-    }
-
-    async fn perform(_: Arc<()>, _: Sole, (): (), _: CancellationToken) -> Result<Then, Error> {
-        Ok(Then::Done)
     }
 }
 

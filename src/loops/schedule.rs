@@ -7,7 +7,6 @@ use std::{
 };
 
 use tokio::sync::{Notify, watch};
-use tokio_util::sync::CancellationToken;
 
 use crate::{
     config::{Config, Live, ZoneSource},
@@ -17,7 +16,7 @@ use crate::{
         loops::LoopName,
         zone::Zones,
     },
-    engine::{Error, Loop, Plan, Read, Sole, Then, Why},
+    engine::{Error, Loop, Plan, Read, Sole, Why},
     store::{Store, StoreError},
     system::{clock, panics::Panicked, threads::blocking},
 };
@@ -214,9 +213,5 @@ impl Loop for Schedule {
         let sleep = Duration::from_millis(sleep_ms.unsigned_abs());
         let again = Some(if self.clocks.owes_zones { sleep.min(ZONES_EVERY) } else { sleep });
         Ok(Plan { again, read, ..Plan::default() })
-    }
-
-    async fn perform(_: Arc<()>, _: Sole, (): (), _: CancellationToken) -> Result<Then, Error> {
-        Ok(Then::Done)
     }
 }

@@ -3,14 +3,12 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use tokio_util::sync::CancellationToken;
-
 use crate::{
     domain::{
         host::{errors::chain, loops::LoopName},
         runs::usage::Page,
     },
-    engine::{Error, Loop, Plan, Sole, Then, Why},
+    engine::{Error, Loop, Plan, Sole, Why},
     gateway::Gateway,
     store::{Store, StoreError},
     system::clock,
@@ -70,10 +68,6 @@ impl Loop for Usage {
         self.put().await?;
         self.has_changed = false;
         Ok(Plan::default())
-    }
-
-    async fn perform(_: Arc<()>, _: Sole, (): (), _: CancellationToken) -> Result<Then, Error> {
-        Ok(Then::Done)
     }
 
     /// No run is watched any more: what the gateway still has under way ends, and is stored.
