@@ -40,7 +40,7 @@ use super::{
     kernel::Attributes,
     names::{BoxName, CommandBox},
     own::give_folder,
-    world::World,
+    world_fault::WorldFault,
 };
 
 /// The five boxes of one group, and the folder of its snapshots.
@@ -109,12 +109,12 @@ impl GroupBoxes {
     /// folder above them is ours and nobody else may write to it.
     ///
     /// # Errors
-    /// [`World`] when something can't be made, opened or given away, or is a link or a mount of its own.
-    pub fn open(host: &Arc<HostDirs>, folder: &Folder, owner: Option<Owner>) -> Result<Self, World> {
+    /// [`WorldFault`] when something can't be made, opened or given away, or is a link or a mount of its own.
+    pub fn open(host: &Arc<HostDirs>, folder: &Folder, owner: Option<Owner>) -> Result<Self, WorldFault> {
         let path = host.path().join("ipc").join(folder.as_str());
         let failed = |doing, what: &str| {
             let what = path.join(what).display().to_string();
-            move |e: Errno| World::new(doing, what, e)
+            move |e: Errno| WorldFault::new(doing, what, e)
         };
         let us = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
         let (group, opened) =
@@ -164,8 +164,8 @@ impl GroupBoxes {
     /// Gives the boxes, and the files in them that are `former`'s, to another user. Only where no container has them.
     ///
     /// # Errors
-    /// [`World`] when a box can't be given away.
-    pub fn give(&self, owner: Owner, former: u32) -> Result<(), World> {
+    /// [`WorldFault`] when a box can't be given away.
+    pub fn give(&self, owner: Owner, former: u32) -> Result<(), WorldFault> {
         for b in BoxName::ALL {
             give_folder(&self.path_of(b), owner, Some(former))?;
         }
@@ -182,18 +182,18 @@ impl GroupBoxes {
     /// above it. Either gives the box a new change stamp: one whose stamp is known is not asked for its flags.
     ///
     /// # Errors
-    /// [`World`] when a folder can't be looked at.
-    pub fn identity(&self, now: Time) -> Result<Identity, World> {
+    /// [`WorldFault`] when a folder can't be looked at.
+    pub fn identity(&self, now: Time) -> Result<Identity, WorldFault> {
         let group = dir::stat(&self.host.ipc, self.folder.as_str());
         let is_linked = match group {
             Ok(stat) => self.group.is(&stat),
             Err(Errno::NOENT | Errno::NOTDIR) => false,
-            Err(e) => return Err(World::new("looking at", self.path.display().to_string(), e)),
+            Err(e) => return Err(WorldFault::new("looking at", self.path.display().to_string(), e)),
         };
         let model = LazyCell::new(|| Attributes::of(&*self.lend_group().ok()?));
         let mut seen = self.attributes_seen.lock().unwrap_or_else(PoisonError::into_inner);
         for (b, last) in BoxName::ALL.into_iter().zip(seen.iter_mut()) {
-            let looking = |e| World::new("looking at", self.path_of(b).display().to_string(), e);
+            let looking = |e| WorldFault::new("looking at", self.path_of(b).display().to_string(), e);
             let here = match self.stat(b) {
                 Ok(here) if is_linked && self.which(b).is(&here) => here,
                 Ok(_) | Err(Errno::NOENT | Errno::NOTDIR) => return Ok(Identity::Replaced(b)),
@@ -221,14 +221,14 @@ impl GroupBoxes {
     /// in, and leave the box's stamp as it is. So a box is reported until its stamp was some ticks old at a call.
     ///
     /// # Errors
-    /// [`World`] when a box can't be looked at.
-    pub fn changed(&self, now: Time) -> Result<Vec<CommandBox>, World> {
+    /// [`WorldFault`] when a box can't be looked at.
+    pub fn changed(&self, now: Time) -> Result<Vec<CommandBox>, WorldFault> {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         let mut changed = Vec::new();
         for (b, last) in CommandBox::ALL.into_iter().zip(seen.iter_mut()) {
-            let stat = self
-                .stat(b.name())
-                .map_err(|e| World::new("looking at", self.path_of(b.name()).display().to_string(), e))?;
+            let stat = self.stat(b.name()).map_err(|e| {
+                WorldFault::new("looking at", self.path_of(b.name()).display().to_string(), e)
+            })?;
             let here = Seen::at(box_stamp(&stat), now);
             match last.replace(here) {
                 Some(before) if before.settled && before.stamp == here.stamp => *last = Some(before),
@@ -242,16 +242,16 @@ impl GroupBoxes {
     /// its boxes and claims are drained.
     ///
     /// # Errors
-    /// [`World`] when it can't be moved.
-    pub fn remove(&self) -> Result<(), World> {
+    /// [`WorldFault`] when it can't be moved.
+    pub fn remove(&self) -> Result<(), WorldFault> {
         self.host.discard_box(&self.folder)
     }
 
     /// Makes a claim's absence from its box survive a power cut.
-    pub(super) fn sync(&self, b: CommandBox) -> Result<(), World> {
+    pub(super) fn sync(&self, b: CommandBox) -> Result<(), WorldFault> {
         self.at(b.name())
             .and_then(rustix::fs::fsync)
-            .map_err(|e| World::new("syncing", self.path_of(b.name()).display().to_string(), e))
+            .map_err(|e| WorldFault::new("syncing", self.path_of(b.name()).display().to_string(), e))
     }
 
     /// Sets a box's flags and project back to those of the folder above it.

@@ -29,7 +29,7 @@ use super::{
     boxes::Kept,
     dir,
     names::{in_hand, of_another_life, on_its_way, without_hand},
-    world::World,
+    world_fault::WorldFault,
 };
 use crate::system::failpoint;
 
@@ -61,20 +61,20 @@ impl HostDirs {
     /// Opens `data` and makes its missing parts. Files that a dead daemon left in `tmp/` go to the trash.
     ///
     /// # Errors
-    /// [`World`] when a folder can't be made or opened, or is a link.
-    pub fn open(data: &Path) -> Result<Arc<Self>, World> {
-        let path =
-            std::path::absolute(data).map_err(|e| World::new("finding", data.display().to_string(), e))?;
+    /// [`WorldFault`] when a folder can't be made or opened, or is a link.
+    pub fn open(data: &Path) -> Result<Arc<Self>, WorldFault> {
+        let path = std::path::absolute(data)
+            .map_err(|e| WorldFault::new("finding", data.display().to_string(), e))?;
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let held = rustix::fs::open(&path, flags, Mode::empty())
-            .map_err(|e| World::new("opening", path.display().to_string(), e))?;
+            .map_err(|e| WorldFault::new("opening", path.display().to_string(), e))?;
         let make = |name: &str, mode| {
             dir::make_dir(&held, name, mode)
-                .map_err(|e| World::new("making", path.join(name).display().to_string(), e))
+                .map_err(|e| WorldFault::new("making", path.join(name).display().to_string(), e))
         };
         let tmp = make("tmp", 0o700)?;
         let trash = dir::make_dir(&tmp, "trash", 0o700)
-            .map_err(|e| World::new("making", path.join("tmp/trash").display().to_string(), e))?;
+            .map_err(|e| WorldFault::new("making", path.join("tmp/trash").display().to_string(), e))?;
         let links = can_link(&tmp, "probe");
         let dirs = Self {
             ipc: make("ipc", 0o755)?,
@@ -100,12 +100,17 @@ impl HostDirs {
     }
 
     /// Builds a file of mode 0644 in `tmp/`; it is gone again unless [`Built::place`] puts it somewhere.
-    pub(super) fn build(&self, bytes: &[u8], owner: Option<Owner>) -> Result<Built<'_>, World> {
+    pub(super) fn build(&self, bytes: &[u8], owner: Option<Owner>) -> Result<Built<'_>, WorldFault> {
         self.build_as(bytes, SHOWN_MODE, owner)
     }
 
     /// Like [`HostDirs::build`], of another mode.
-    pub(super) fn build_as(&self, bytes: &[u8], mode: u32, owner: Option<Owner>) -> Result<Built<'_>, World> {
+    pub(super) fn build_as(
+        &self,
+        bytes: &[u8],
+        mode: u32,
+        owner: Option<Owner>,
+    ) -> Result<Built<'_>, WorldFault> {
         self.build_file(mode, owner, |file| file.write_all(bytes))
     }
 
@@ -113,8 +118,8 @@ impl HostDirs {
     pub(super) fn draft(
         &self,
         fill: impl FnOnce(&mut dyn io::Write) -> io::Result<()>,
-    ) -> Result<Draft<'_>, World> {
-        let failed = |e: io::Error| World::new("writing", "a file in data/tmp", e);
+    ) -> Result<Draft<'_>, WorldFault> {
+        let failed = |e: io::Error| WorldFault::new("writing", "a file in data/tmp", e);
         let mut pieces = Pieces { host: self, held: Vec::new(), file: None };
         fill(&mut pieces).and_then(|()| pieces.finish()).map_err(failed)
     }
@@ -124,8 +129,8 @@ impl HostDirs {
         mode: u32,
         owner: Option<Owner>,
         fill: impl FnOnce(&mut File) -> io::Result<()>,
-    ) -> Result<Built<'_>, World> {
-        let failed = |doing| move |e: io::Error| World::new(doing, "a file in data/tmp", e);
+    ) -> Result<Built<'_>, WorldFault> {
+        let failed = |doing| move |e: io::Error| WorldFault::new(doing, "a file in data/tmp", e);
         let mut built = self.begin(mode, owner).map_err(|e| failed("making")(e.into()))?;
         fill(&mut built.file).map_err(failed("writing"))?;
         Ok(built)
@@ -237,9 +242,9 @@ impl HostDirs {
     }
 
     /// What stands in `tmp/` when nobody builds anything yet is of a life that ended.
-    fn clear_tmp(&self) -> Result<(), World> {
+    fn clear_tmp(&self) -> Result<(), WorldFault> {
         let mut left = Vec::new();
-        let failed = |e| World::new("clearing", self.path.join("tmp").display().to_string(), e);
+        let failed = |e| WorldFault::new("clearing", self.path.join("tmp").display().to_string(), e);
         dir::each_name(&self.tmp, |name, _| {
             if name != c"trash" {
                 left.push(name.to_owned());
@@ -284,9 +289,9 @@ impl fmt::Debug for HostDirs {
 /// Makes everything that was written to the file system of `data` so far survive a power cut. Slow.
 ///
 /// # Errors
-/// [`World`] when the disk says so.
-pub fn sync_all(data: &Path) -> Result<(), World> {
-    let failed = |e: Errno| World::new("syncing", data.display().to_string(), e);
+/// [`WorldFault`] when the disk says so.
+pub fn sync_all(data: &Path) -> Result<(), WorldFault> {
+    let failed = |e: Errno| WorldFault::new("syncing", data.display().to_string(), e);
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let held = rustix::fs::open(data, flags, Mode::empty()).map_err(failed)?;
     rustix::fs::syncfs(&held).map_err(failed)

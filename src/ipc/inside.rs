@@ -12,7 +12,7 @@ use rustix::{
     io::Errno,
 };
 
-use super::{dir, names::FileKind, world::World};
+use super::{dir, names::FileKind, world_fault::WorldFault};
 
 /// The most that is held of a line, bytes; a longer one is passed over.
 const LINE_LIMIT: u64 = 1 << 20;
@@ -34,7 +34,7 @@ pub enum InsideError {
     #[error("{0} is no plain file, or a link leads to it")]
     NotAFile(String),
     #[error(transparent)]
-    World(#[from] World),
+    World(#[from] WorldFault),
 }
 
 /// Reads at most `limit` bytes from the start of `relative`, which may have several components, beneath `folder`.
@@ -178,7 +178,7 @@ fn open_inside(folder: &Path, relative: &Path) -> Result<(File, u64), InsideErro
 }
 
 fn reading(folder: &Path, relative: &Path, error: io::Error) -> InsideError {
-    InsideError::World(World::new("reading", folder.join(relative).display().to_string(), error))
+    InsideError::World(WorldFault::new("reading", folder.join(relative).display().to_string(), error))
 }
 
 #[cfg(test)]

@@ -19,7 +19,7 @@ use super::{
     dir,
     host::{Owner, give_to},
     inside::{InsideError, read_inside},
-    world::World,
+    world_fault::WorldFault,
 };
 use crate::domain::host::folders::There;
 
@@ -37,10 +37,10 @@ static LAYING_OUT: Mutex<()> = Mutex::new(());
 /// Returns what stands at the place of a group's folder. A link there is its owner's, and is followed.
 ///
 /// # Errors
-/// [`World`] when it can't be looked at.
-pub fn look_at_folder(root: &Path, group: &Folder) -> Result<There, World> {
+/// [`WorldFault`] when it can't be looked at.
+pub fn look_at_folder(root: &Path, group: &Folder) -> Result<There, WorldFault> {
     let path = root.join("groups").join(group.as_str());
-    let looking = |e: Errno| World::new("looking at", path.display().to_string(), e);
+    let looking = |e: Errno| WorldFault::new("looking at", path.display().to_string(), e);
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let folder = match rustix::fs::open(&path, flags, Mode::empty()) {
         Ok(folder) => folder,
@@ -69,10 +69,10 @@ const TEMPLATE: [(&str, &str); 2] = [
 /// Makes `groups/_template` with its files. One that is there stays as it is, with files or without.
 ///
 /// # Errors
-/// [`World`] when something can't be made.
-pub fn lay_out_template(root: &Path) -> Result<(), World> {
+/// [`WorldFault`] when something can't be made.
+pub fn lay_out_template(root: &Path) -> Result<(), WorldFault> {
     let groups = root.join("groups");
-    let making = |e: Errno| World::new("making", groups.join("_template").display().to_string(), e);
+    let making = |e: Errno| WorldFault::new("making", groups.join("_template").display().to_string(), e);
     make_groups(&groups).map_err(making)?;
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let held = rustix::fs::open(&groups, flags, Mode::empty()).map_err(making)?;
@@ -84,7 +84,7 @@ pub fn lay_out_template(root: &Path) -> Result<(), World> {
     for (name, text) in TEMPLATE {
         dir::unlink(&building, name).map_err(making)?;
         let mut file = dir::create_new(&building, name, Mode::from_raw_mode(0o644)).map_err(making)?;
-        file.write_all(text.as_bytes()).map_err(|e| World::new("writing", name, e))?;
+        file.write_all(text.as_bytes()).map_err(|e| WorldFault::new("writing", name, e))?;
     }
     match dir::rename_new(&held, TEMPLATE_BUILDING, &held, "_template") {
         Ok(()) | Err(Errno::EXIST) => Ok(()),
@@ -103,12 +103,12 @@ fn make_groups(groups: &Path) -> rustix::io::Result<()> {
 /// stays.
 ///
 /// # Errors
-/// [`World`] when something can't be made, or a link stands where the folder should be.
-pub fn lay_out_group(root: &Path, group: &Folder, owner: Option<Owner>) -> Result<(), World> {
+/// [`WorldFault`] when something can't be made, or a link stands where the folder should be.
+pub fn lay_out_group(root: &Path, group: &Folder, owner: Option<Owner>) -> Result<(), WorldFault> {
     let _turn = LAYING_OUT.lock().unwrap_or_else(PoisonError::into_inner);
     let groups = root.join("groups");
     let path = groups.join(group.as_str());
-    let making = |e: Errno| World::new("making", path.display().to_string(), e);
+    let making = |e: Errno| WorldFault::new("making", path.display().to_string(), e);
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     make_groups(&groups).map_err(making)?;
     lay_out_template(root)?;
@@ -125,7 +125,7 @@ pub fn lay_out_group(root: &Path, group: &Folder, owner: Option<Owner>) -> Resul
     };
     dir::unlink(&folder, BUILDING).map_err(making)?;
     let mut file: File = dir::create_new(&folder, BUILDING, Mode::from_raw_mode(0o644)).map_err(making)?;
-    file.write_all(&template).map_err(|e| World::new("writing", path.display().to_string(), e))?;
+    file.write_all(&template).map_err(|e| WorldFault::new("writing", path.display().to_string(), e))?;
     give_to(&file, owner).map_err(making)?;
     match dir::rename_new(&folder, BUILDING, &folder, MEMORY) {
         // Its agent was faster.

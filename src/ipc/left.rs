@@ -14,7 +14,7 @@ use super::{
     dir,
     host::HostDirs,
     names::{BoxName, FileKind},
-    world::World,
+    world_fault::WorldFault,
 };
 
 /// A mailbox whose group is gone.
@@ -22,7 +22,7 @@ use super::{
 pub struct LeftBox {
     pub group: Folder,
     /// Whether it is in the trash now, or why not.
-    pub removed: Result<(), World>,
+    pub removed: Result<(), WorldFault>,
 }
 
 impl HostDirs {
@@ -30,8 +30,12 @@ impl HostDirs {
     /// mailbox stays: one is a folder with all boxes in it, or one that can't be opened.
     ///
     /// # Errors
-    /// [`World`] when `data/ipc` can't be read.
-    pub fn discard_boxes_but(&self, known: &BTreeSet<Folder>, most: usize) -> Result<Vec<LeftBox>, World> {
+    /// [`WorldFault`] when `data/ipc` can't be read.
+    pub fn discard_boxes_but(
+        &self,
+        known: &BTreeSet<Folder>,
+        most: usize,
+    ) -> Result<Vec<LeftBox>, WorldFault> {
         let mut left = Vec::new();
         dir::each_name(&self.ipc, |name, _| {
             let group = name.to_str().ok().and_then(|name| Folder::parse(name).ok());
@@ -40,7 +44,7 @@ impl HostDirs {
             }
             if left.len() < most { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
         })
-        .map_err(|e| World::new("reading", self.path().join("ipc").display().to_string(), e))?;
+        .map_err(|e| WorldFault::new("reading", self.path().join("ipc").display().to_string(), e))?;
         let discard = |group| LeftBox { removed: self.discard_box(&group), group };
         Ok(left.into_iter().map(discard).collect())
     }
@@ -48,10 +52,11 @@ impl HostDirs {
     /// Moves the folder of a group's mailbox to the trash. Only of a group without a container. That there is none is no error.
     ///
     /// # Errors
-    /// [`World`] when it can't be moved.
-    pub fn discard_box(&self, group: &Folder) -> Result<(), World> {
-        let failed =
-            |e| World::new("removing", self.path().join("ipc").join(group.as_str()).display().to_string(), e);
+    /// [`WorldFault`] when it can't be moved.
+    pub fn discard_box(&self, group: &Folder) -> Result<(), WorldFault> {
+        let failed = |e| {
+            WorldFault::new("removing", self.path().join("ipc").join(group.as_str()).display().to_string(), e)
+        };
         match dir::stat(&self.ipc, group.as_str()) {
             Ok(is) if FileKind::of(&is) != FileKind::Directory => Ok(()),
             Ok(_) => match self.discard(&self.ipc, group.as_str()) {

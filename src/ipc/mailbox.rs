@@ -30,7 +30,7 @@ use super::{
     host::HostDirs,
     kernel::{self, Writer},
     names::{CommandBox, display_name},
-    world::World,
+    world_fault::WorldFault,
 };
 
 /// Where a claimed file says that it came from: `<box>/<name>`. Only ever shown, as its container can change it.
@@ -82,14 +82,14 @@ impl Claims {
     /// Opens `claimed/`. Ids go on above every one found there and above `floor`, the highest that the store knows.
     ///
     /// # Errors
-    /// [`World`] when the folder can't be read.
-    pub fn open(host: &Arc<HostDirs>, floor: i64) -> Result<Self, World> {
+    /// [`WorldFault`] when the folder can't be read.
+    pub fn open(host: &Arc<HostDirs>, floor: i64) -> Result<Self, WorldFault> {
         let mut highest = floor.max(0);
         dir::each_name(&host.claimed, |name, _| {
             highest = highest.max(parse(dir::os(name)).map_or(0, |(id, _)| id));
             ControlFlow::Continue(())
         })
-        .map_err(|e| World::new("reading", "data/claimed", e))?;
+        .map_err(|e| WorldFault::new("reading", "data/claimed", e))?;
         let next = AtomicI64::new(highest.saturating_add(1));
         Ok(Self { host: Arc::clone(host), next, aside: aside::Aside::default() })
     }
@@ -106,8 +106,8 @@ impl Claims {
     /// and reads as [`ReadError::NotAFile`].
     ///
     /// # Errors
-    /// [`World`] when the folder can't be read.
-    pub fn left_over(&self) -> Result<LeftOver, World> {
+    /// [`WorldFault`] when the folder can't be read.
+    pub fn left_over(&self) -> Result<LeftOver, WorldFault> {
         let mut found = LeftOver::default();
         dir::each_name(&self.host.claimed, |name, _| {
             match parse(dir::os(name)) {
@@ -116,7 +116,7 @@ impl Claims {
             }
             ControlFlow::Continue(())
         })
-        .map_err(|e| World::new("reading", "data/claimed", e))?;
+        .map_err(|e| WorldFault::new("reading", "data/claimed", e))?;
         found.claims.sort_by_key(|c| c.id);
         for claim in &mut found.claims {
             self.look_at(claim);
@@ -127,8 +127,8 @@ impl Claims {
     /// Returns the claim with this id, if its file is there.
     ///
     /// # Errors
-    /// [`World`] when the folder can't be read.
-    pub fn find(&self, id: i64) -> Result<Option<Claimed>, World> {
+    /// [`WorldFault`] when the folder can't be read.
+    pub fn find(&self, id: i64) -> Result<Option<Claimed>, WorldFault> {
         let mut found = None;
         dir::each_name(&self.host.claimed, |name, _| match parse(dir::os(name)) {
             Some((this, folder)) if this == id => {
@@ -137,7 +137,7 @@ impl Claims {
             }
             Some(_) | None => ControlFlow::Continue(()),
         })
-        .map_err(|e| World::new("reading", "data/claimed", e))?;
+        .map_err(|e| WorldFault::new("reading", "data/claimed", e))?;
         if let Some(claim) = &mut found {
             self.look_at(claim);
         }
@@ -157,8 +157,8 @@ impl Claims {
     /// goes to the trash, unread: nothing bounds its contents.
     ///
     /// # Errors
-    /// [`World`] when it can't be removed.
-    pub fn acknowledge(&self, claimed: &Claimed) -> Result<(), World> {
+    /// [`WorldFault`] when it can't be removed.
+    pub fn acknowledge(&self, claimed: &Claimed) -> Result<(), WorldFault> {
         let name = CString::new(claimed.file_name()).unwrap_or_default(); // Digits and a folder's name.
         self.host.remove_entry(&self.host.claimed, &name).map_err(|e| claimed.world("removing", e))
     }
@@ -168,9 +168,9 @@ impl Claims {
     /// Needed before the commit where [`Origin::kind`] is weak, and nowhere else.
     ///
     /// # Errors
-    /// [`World`] when the disk says so.
-    pub fn sync_source(&self, boxes: &GroupBoxes, b: CommandBox) -> Result<(), World> {
-        rustix::fs::fsync(&self.host.claimed).map_err(|e| World::new("syncing", "data/claimed", e))?;
+    /// [`WorldFault`] when the disk says so.
+    pub fn sync_source(&self, boxes: &GroupBoxes, b: CommandBox) -> Result<(), WorldFault> {
+        rustix::fs::fsync(&self.host.claimed).map_err(|e| WorldFault::new("syncing", "data/claimed", e))?;
         boxes.sync(b)
     }
 
@@ -209,8 +209,8 @@ impl Claimed {
         file_name(self.id, &self.folder)
     }
 
-    pub(super) fn world(&self, doing: &'static str, e: impl Into<std::io::Error>) -> World {
-        World::new(doing, self.to_string(), e)
+    pub(super) fn world(&self, doing: &'static str, e: impl Into<std::io::Error>) -> WorldFault {
+        WorldFault::new(doing, self.to_string(), e)
     }
 }
 

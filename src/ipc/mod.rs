@@ -20,7 +20,7 @@ mod trash;
 mod tree;
 pub mod watch;
 mod weigh;
-mod world;
+mod world_fault;
 
 pub use boxes::{
     ClaimError, Emptied, Entry, GroupBoxes, Identity, InputLeft, InputState, Listing, PutError, Stamp,
@@ -44,4 +44,4 @@ pub use trash::Swept;
 pub use tree::{Met, each_below};
 pub use watch::{Hint, HintSender, Hints, Watch, WatchError, hints};
 pub use weigh::{Gap, Weight, weigh};
-pub use world::World;
+pub use world_fault::WorldFault;

@@ -17,7 +17,7 @@ use rustix::{
     io::Errno,
 };
 
-use super::{dir, names::FileKind, world::World};
+use super::{dir, names::FileKind, world_fault::WorldFault};
 use crate::system::failpoint;
 
 /// Folders in `.claude` whose contents are a program's own.
@@ -89,8 +89,8 @@ impl std::ops::AddAssign for Removed {
 /// Returns what a group's agent keeps for itself, of at most `names` that are looked at.
 ///
 /// # Errors
-/// [`World`]: its folder can't be opened.
-pub fn old_files(root: &Path, group: &Folder, names: usize) -> Result<Looked, World> {
+/// [`WorldFault`]: its folder can't be opened.
+pub fn old_files(root: &Path, group: &Folder, names: usize) -> Result<Looked, WorldFault> {
     let Some(home) = open_home(root, group)? else { return Ok(Looked::default()) };
     let mut looks = Looks { left: names, found: Looked::default() };
     for place in PLACES {
@@ -103,12 +103,12 @@ pub fn old_files(root: &Path, group: &Folder, names: usize) -> Result<Looked, Wo
 /// Removes files, those of them that are still the same, and folders that are empty.
 ///
 /// # Errors
-/// [`World`]: the group's folder can't be opened.
+/// [`WorldFault`]: the group's folder can't be opened.
 pub fn remove_old<'a>(
     root: &Path,
     group: &Folder,
     files: impl IntoIterator<Item = &'a OldFile>,
-) -> Result<Removed, World> {
+) -> Result<Removed, WorldFault> {
     let mut removed = Removed::default();
     let Some(home) = open_home(root, group)? else { return Ok(removed) };
     for file in files {
@@ -126,9 +126,10 @@ pub fn remove_old<'a>(
 }
 
 /// Opens a group's `.claude`; `None`: there is none, or something else stands there.
-fn open_home(root: &Path, group: &Folder) -> Result<Option<OwnedFd>, World> {
+fn open_home(root: &Path, group: &Folder) -> Result<Option<OwnedFd>, WorldFault> {
     let path = root.join("data/sessions").join(group.as_str());
-    let opening = |error: Errno| World::new("opening", path.join(".claude").display().to_string(), error);
+    let opening =
+        |error: Errno| WorldFault::new("opening", path.join(".claude").display().to_string(), error);
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let held = match rustix::fs::open(&path, flags, Mode::empty()) {
         Ok(held) => held,

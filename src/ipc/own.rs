@@ -12,7 +12,7 @@ use super::{
     dir,
     host::{Owner, give_to},
     names::FileKind,
-    world::World,
+    world_fault::WorldFault,
 };
 
 /// The most files and folders that are looked at in one go.
@@ -32,9 +32,9 @@ const DEEPEST: usize = 64;
 /// business.
 ///
 /// # Errors
-/// [`World`]; what could not be given away stays as it is.
-pub fn give_folder(folder: &Path, owner: Owner, former: Option<u32>) -> Result<usize, World> {
-    let failed = |e: Errno| World::new("giving away", folder.display().to_string(), e);
+/// [`WorldFault`]; what could not be given away stays as it is.
+pub fn give_folder(folder: &Path, owner: Owner, former: Option<u32>) -> Result<usize, WorldFault> {
+    let failed = |e: Errno| WorldFault::new("giving away", folder.display().to_string(), e);
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let top = match rustix::fs::open(folder, flags, Mode::empty()) {
         Ok(top) => top,

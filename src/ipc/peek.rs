@@ -20,7 +20,7 @@ use super::{
     host::{Owner, can_link},
     kernel::Attributes,
     names::{BoxName, CommandBox, FileKind, on_its_way},
-    world::World,
+    world_fault::WorldFault,
 };
 
 /// A box as it lies on disk.
@@ -45,8 +45,8 @@ pub struct LiesAs {
 /// Returns what stands where a group's five boxes belong.
 ///
 /// # Errors
-/// [`World`] when it can't be looked at.
-pub fn boxes(data: &Path, group: &Folder) -> Result<Vec<Lies>, World> {
+/// [`WorldFault`] when it can't be looked at.
+pub fn boxes(data: &Path, group: &Folder) -> Result<Vec<Lies>, WorldFault> {
     let attributes = |path: &Path| {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         Attributes::of(rustix::fs::open(path, flags, Mode::empty()).ok()?)
@@ -64,7 +64,7 @@ pub fn boxes(data: &Path, group: &Folder) -> Result<Vec<Lies>, World> {
                     marked: attributes(&path).is_some_and(|is| model.is_some_and(|model| is != model)),
                 }),
                 Err(Errno::NOENT | Errno::NOTDIR) => None,
-                Err(error) => return Err(World::new("looking at", path.display().to_string(), error)),
+                Err(error) => return Err(WorldFault::new("looking at", path.display().to_string(), error)),
             };
             Ok(Lies { which, as_what })
         })
@@ -98,11 +98,11 @@ pub struct Abilities {
 /// Returns what the file system of `data` can do.
 ///
 /// # Errors
-/// [`World`] when the folder can't be opened.
-pub fn abilities(data: &Path) -> Result<Abilities, World> {
+/// [`WorldFault`] when the folder can't be opened.
+pub fn abilities(data: &Path) -> Result<Abilities, WorldFault> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let held = rustix::fs::open(data, flags, Mode::empty())
-        .map_err(|e| World::new("opening", data.display().to_string(), e))?;
+        .map_err(|e| WorldFault::new("opening", data.display().to_string(), e))?;
     let mut value = [0_u8; 1];
     // An attribute that nobody has set tells as well as one that is there.
     let attributes = !matches!(rustix::fs::fgetxattr(&held, "user.g2", &mut value), Err(Errno::NOTSUP));

@@ -12,7 +12,7 @@ use super::{
     dir,
     host::give_to,
     names::{CommandBox, is_command_name, is_one_component},
-    world::World,
+    world_fault::WorldFault,
 };
 
 /// Why a command was not put into its box.
@@ -25,7 +25,7 @@ pub enum PostError {
     #[error("something named {0} is in the box already")]
     Taken(String),
     #[error(transparent)]
-    World(#[from] World),
+    World(#[from] WorldFault),
 }
 
 /// Puts `bytes` into a box under `name`, which must be free. The file belongs to whom the box belongs to. Neither name
@@ -46,7 +46,7 @@ pub fn post(
     let path = data.join("ipc").join(group.as_str()).join(in_box.as_str());
     let world = |doing| {
         let what = path.display().to_string();
-        move |e: Errno| World::new(doing, what, e)
+        move |e: Errno| WorldFault::new(doing, what, e)
     };
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
     let held = match rustix::fs::open(&path, flags, Mode::empty()) {
@@ -63,7 +63,7 @@ pub fn post(
     };
     let written = file
         .write_all(bytes)
-        .map_err(|e| World::new("writing into", path.display().to_string(), e))
+        .map_err(|e| WorldFault::new("writing into", path.display().to_string(), e))
         .and_then(|()| give_to(&file, Some((of_box.st_uid, of_box.st_gid))).map_err(world("writing into")));
     drop(file);
     let placed = written.map_err(PostError::from).and_then(|()| {

@@ -12,14 +12,14 @@ use rustix::{
 use super::{
     dir,
     names::{BoxName, is_request_id},
-    world::World,
+    world_fault::WorldFault,
 };
 
 /// Returns the request ids of the replies in a group's box, of at most `most` names that are looked at.
 ///
 /// # Errors
-/// [`World`]: the box can't be read.
-pub fn replies(data: &Path, group: &Folder, most: usize) -> Result<Vec<String>, World> {
+/// [`WorldFault`]: the box can't be read.
+pub fn replies(data: &Path, group: &Folder, most: usize) -> Result<Vec<String>, WorldFault> {
     let Some(held) = open(data, group)? else { return Ok(Vec::new()) };
     let (mut ids, mut looked_at) = (Vec::new(), 0);
     dir::each_name_of(&held, |name, _| {
@@ -35,8 +35,8 @@ pub fn replies(data: &Path, group: &Folder, most: usize) -> Result<Vec<String>, 
 /// Removes the replies to these requests.
 ///
 /// # Errors
-/// [`World`]: one can't be removed.
-pub fn remove_replies(data: &Path, group: &Folder, ids: &[String]) -> Result<(), World> {
+/// [`WorldFault`]: one can't be removed.
+pub fn remove_replies(data: &Path, group: &Folder, ids: &[String]) -> Result<(), WorldFault> {
     let Some(held) = open(data, group)? else { return Ok(()) };
     for id in ids.iter().filter(|id| is_request_id(id.as_bytes())) {
         match dir::unlink(&held, format!("{id}.json").as_str()) {
@@ -48,7 +48,7 @@ pub fn remove_replies(data: &Path, group: &Folder, ids: &[String]) -> Result<(),
     Ok(())
 }
 
-fn open(data: &Path, group: &Folder) -> Result<Option<OwnedFd>, World> {
+fn open(data: &Path, group: &Folder) -> Result<Option<OwnedFd>, WorldFault> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let opened = rustix::fs::open(data.join("ipc"), flags, Mode::empty())
         .and_then(|ipc| dir::open_dir(&ipc, format!("{group}/{}", BoxName::Responses.as_str()).as_str()));
@@ -59,6 +59,10 @@ fn open(data: &Path, group: &Folder) -> Result<Option<OwnedFd>, World> {
     }
 }
 
-fn failed(doing: &'static str, data: &Path, group: &Folder, error: Errno) -> World {
-    World::new(doing, data.join("ipc").join(group.as_str()).join("responses").display().to_string(), error)
+fn failed(doing: &'static str, data: &Path, group: &Folder, error: Errno) -> WorldFault {
+    WorldFault::new(
+        doing,
+        data.join("ipc").join(group.as_str()).join("responses").display().to_string(),
+        error,
+    )
 }

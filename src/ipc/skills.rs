@@ -15,7 +15,7 @@ use super::{
     dir,
     host::{HostDirs, Owner, give_to},
     names::FileKind,
-    world::World,
+    world_fault::WorldFault,
 };
 
 /// The longest file of a skill, bytes.
@@ -34,12 +34,12 @@ impl HostDirs {
     /// Returns how many files were new or had changed.
     ///
     /// # Errors
-    /// [`World`] when something can't be read or put there.
-    pub fn put_skills(&self, skills: &Path, state: &Path, owner: Option<Owner>) -> Result<usize, World> {
+    /// [`WorldFault`] when something can't be read or put there.
+    pub fn put_skills(&self, skills: &Path, state: &Path, owner: Option<Owner>) -> Result<usize, WorldFault> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let failed = |path: &Path| {
             let path = path.display().to_string();
-            move |e: Errno| World::new("putting skills", path, e)
+            move |e: Errno| WorldFault::new("putting skills", path, e)
         };
         let source = match rustix::fs::open(skills, flags, Mode::empty()) {
             Ok(source) => source,
@@ -87,14 +87,14 @@ struct Work<'a> {
 }
 
 impl Work<'_> {
-    fn folder(&mut self, from: &OwnedFd, to: &OwnedFd, name: &str, depth: usize) -> Result<(), World> {
-        let failed = |e: Errno| World::new("putting the skill", name.to_owned(), e);
+    fn folder(&mut self, from: &OwnedFd, to: &OwnedFd, name: &str, depth: usize) -> Result<(), WorldFault> {
+        let failed = |e: Errno| WorldFault::new("putting the skill", name.to_owned(), e);
         let source = dir::open_dir(from, name).map_err(failed)?;
         let target = self.host.folder_for(to, name, self.owner).map_err(failed)?;
         for (inner, is) in names(&source).map_err(failed)? {
             self.seen += 1;
             if self.seen > MOST {
-                return Err(World::new("putting skills", "more than 5000 files", Errno::FBIG));
+                return Err(WorldFault::new("putting skills", "more than 5000 files", Errno::FBIG));
             }
             match is {
                 FileKind::Directory if depth < DEEPEST => self.folder(&source, &target, &inner, depth + 1)?,
@@ -105,8 +105,8 @@ impl Work<'_> {
         Ok(())
     }
 
-    fn file(&mut self, from: &OwnedFd, to: &OwnedFd, name: &str) -> Result<(), World> {
-        let failed = |e: std::io::Error| World::new("putting the skill's file", name.to_owned(), e);
+    fn file(&mut self, from: &OwnedFd, to: &OwnedFd, name: &str) -> Result<(), WorldFault> {
+        let failed = |e: std::io::Error| WorldFault::new("putting the skill's file", name.to_owned(), e);
         let source = File::from(dir::open_to_read(from, name).map_err(|e| failed(e.into()))?);
         let is = rustix::fs::fstat(&source).map_err(|e| failed(e.into()))?;
         if FileKind::of(&is) != FileKind::File {

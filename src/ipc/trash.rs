@@ -13,7 +13,7 @@ use rustix::{
     path::Arg,
 };
 
-use super::{dir, host::HostDirs, world::World};
+use super::{dir, host::HostDirs, world_fault::WorldFault};
 
 /// How far a sweep got.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,8 +30,8 @@ impl HostDirs {
     /// Removes files and directories from the trash, at most about `budget` of them.
     ///
     /// # Errors
-    /// [`World`] when the trash itself can't be read. What can't be removed is counted, and the rest goes on.
-    pub fn sweep(&self, budget: usize) -> Result<Swept, World> {
+    /// [`WorldFault`] when the trash itself can't be read. What can't be removed is counted, and the rest goes on.
+    pub fn sweep(&self, budget: usize) -> Result<Swept, WorldFault> {
         let mut left = budget;
         let mut stuck = Vec::new();
         loop {
@@ -42,7 +42,7 @@ impl HostDirs {
                 }
                 if names.len() < 256 { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
             })
-            .map_err(|e| World::new("reading", "data/tmp/trash", e))?;
+            .map_err(|e| WorldFault::new("reading", "data/tmp/trash", e))?;
             if names.is_empty() {
                 return Ok(if stuck.is_empty() { Swept::All } else { Swept::Stuck(stuck.len()) });
             }
@@ -55,7 +55,7 @@ impl HostDirs {
                     Ok(ControlFlow::Continue(())) => {}
                     Ok(ControlFlow::Break(())) => return Ok(Swept::More),
                     Err(_) if stuck.len() < 64 => stuck.push(name),
-                    Err(e) => return Err(World::new("emptying", "data/tmp/trash", e)),
+                    Err(e) => return Err(WorldFault::new("emptying", "data/tmp/trash", e)),
                 }
             }
         }

@@ -34,7 +34,7 @@ use crate::{
         prune::{DAY_MS, pause},
     },
     engine::{Error, Loop, Plan, Sole, Then, Why, until_stop},
-    ipc::{self, Gap, OldFile, Removed, Weight, World, old_files, remove_old, weigh},
+    ipc::{self, Gap, OldFile, Removed, Weight, WorldFault, old_files, remove_old, weigh},
     root,
     store::{FilesOfRun, Needed, Store, StoreError},
     system::{clock, failpoint, panics::Panicked, threads},
@@ -71,7 +71,7 @@ pub enum PruneError {
     #[error(transparent)]
     Store(#[from] StoreError),
     #[error(transparent)]
-    World(#[from] World),
+    World(#[from] WorldFault),
     #[error("looking at the folders of runs failed")]
     Folders(#[source] std::io::Error),
     #[error("a fault of our own")]

@@ -25,7 +25,7 @@ use crate::{
     engine::{Error, Loop, NoSuchLoop, Plan, Then, Why},
     gateway::Gateway,
     ipc::{Claimed, Claims, GroupBoxes, peek},
-    ops::{self, Answer, By, Keeper, Later, Op, OpCode, OpError, World, ipc::ByHand},
+    ops::{self, Answer, By, Keeper, Later, Op, OpCode, OpError, Site, ipc::ByHand},
     store::{Note, Store, StoreError},
     system::{failpoint, threads::blocking},
 };
@@ -88,14 +88,14 @@ pub(super) async fn perform(keeping: &Arc<Keeping>, by: By, op: Op) -> Result<An
     // It looks at files, and may wait for a disk.
     let work = move || {
         let config = keeping.config.now();
-        let world = World {
+        let site = Site {
             root: &keeping.root,
             settings: Ok(&config),
             store: &keeping.store,
             box_owner: keeping.boxes.agent,
             keeper: &keeping,
         };
-        Handle::current().block_on(ops::perform(&world, &by, op))
+        Handle::current().block_on(ops::perform(&site, &by, op))
     };
     match blocking(work).await {
         Ok(done) => done,

@@ -26,7 +26,7 @@ use crate::{
     config::Live,
     domain::host::{errors::chain, feed::EventKind, loops::LoopName},
     engine::{Error, Loop, Plan, Read, Then, Why},
-    ipc::{GroupBoxes, PutError, World},
+    ipc::{GroupBoxes, PutError, WorldFault},
     store::{Follower, News, Store, StoreError},
     system::{clock, threads::blocking},
 };
@@ -37,7 +37,7 @@ enum Unwritten {
     #[error(transparent)]
     Store(#[from] StoreError),
     #[error(transparent)]
-    Boxes(#[from] World),
+    Boxes(#[from] WorldFault),
     #[error(transparent)]
     Put(#[from] PutError),
     #[error("a list can't be written as JSON")]

@@ -6,7 +6,7 @@ use ipc_handlers::seen::is_seen;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{World, channels::table};
+use super::{Site, channels::table};
 use crate::{
     channels,
     domain::{
@@ -145,8 +145,8 @@ checked! {
 impl Jid {
     /// Says that a chat is on a platform that this program does not reach, where that is so. Accounts may have come since it was
     /// started, so the settings are read as they are now.
-    pub(super) fn unserved(&self, world: &World<'_>) -> Option<String> {
-        let accounts = table::accounts(world).unwrap_or_default();
+    pub(super) fn unserved(&self, site: &Site<'_>) -> Option<String> {
+        let accounts = table::accounts(site).unwrap_or_default();
         let names: Vec<&str> =
             channels::NAMES.into_iter().chain(accounts.iter().map(String::as_str)).collect();
         if names.contains(&&*channel_of(&self.0)) {

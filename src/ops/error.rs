@@ -94,8 +94,8 @@ impl From<StoreError> for OpError {
     }
 }
 
-impl From<ipc::World> for OpError {
-    fn from(error: ipc::World) -> Self {
+impl From<ipc::WorldFault> for OpError {
+    fn from(error: ipc::WorldFault) -> Self {
         Self::new(OpCode::Failed, chain(&error))
     }
 }

@@ -48,7 +48,7 @@ pub use error::{OpCode, OpError, missing};
 pub use schema::schema;
 
 /// What an operation works on.
-pub struct World<'a> {
+pub struct Site<'a> {
     pub root: &'a Path,
     /// The settings, or why they can't be read.
     pub settings: Result<&'a Config, &'a str>,
@@ -58,7 +58,7 @@ pub struct World<'a> {
     pub keeper: &'a dyn Keeper,
 }
 
-impl World<'_> {
+impl Site<'_> {
     /// Returns the settings.
     ///
     /// # Errors
@@ -211,12 +211,11 @@ trait Operation {
     type Row: Serialize + JsonSchema;
 
     /// Does it.
-    fn run(self, world: &World<'_>, by: &By)
-    -> impl Future<Output = Result<Done<Self::Row>, OpError>> + Send;
+    fn run(self, site: &Site<'_>, by: &By) -> impl Future<Output = Result<Done<Self::Row>, OpError>> + Send;
 }
 
-async fn erased<O: Operation>(operation: O, world: &World<'_>, by: &By) -> Result<Answer, OpError> {
-    let Done { row, says, notes } = operation.run(world, by).await?;
+async fn erased<O: Operation>(operation: O, site: &Site<'_>, by: &By) -> Result<Answer, OpError> {
+    let Done { row, says, notes } = operation.run(site, by).await?;
     let row = serde_json::to_value(row).map_err(|error| OpError::new(OpCode::Failed, error.to_string()))?;
     Ok(Answer { row, says, notes })
 }
@@ -252,8 +251,8 @@ macro_rules! operations {
             }
 
             /// Does it. Nothing is looked at but the operation's own rules.
-            async fn act(self, world: &World<'_>, by: &By) -> Result<Answer, OpError> {
-                match self { $( Self::$variant(args) => Box::pin(erased(args, world, by)).await, )+ }
+            async fn act(self, site: &Site<'_>, by: &By) -> Result<Answer, OpError> {
+                match self { $( Self::$variant(args) => Box::pin(erased(args, site, by)).await, )+ }
             }
         }
 
@@ -408,15 +407,15 @@ impl Op {
 ///
 /// # Errors
 /// [`OpError`]: the mistake and its fix. The audit tells of the failure.
-pub async fn perform(world: &World<'_>, by: &By, op: Op) -> Result<Answer, OpError> {
+pub async fn perform(site: &Site<'_>, by: &By, op: Op) -> Result<Answer, OpError> {
     let (what, name) = (audit::words(&op), op.name());
     failpoint::reach_of("op.begun", name);
-    let asked = audit::ask(world.store, by, &what).await?;
+    let asked = audit::ask(site.store, by, &what).await?;
     let done = match by.may(&op) {
-        Ok(()) => op.act(world, by).await,
+        Ok(()) => op.act(site, by).await,
         Err(refused) => Err(refused),
     };
-    audit::ended(world.root, world.store, by, asked, &what, &done).await;
+    audit::ended(site.root, site.store, by, asked, &what, &done).await;
     failpoint::reach_of("op.done", name);
     done
 }

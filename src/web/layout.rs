@@ -343,8 +343,8 @@ impl From<StoreError> for Failed {
     }
 }
 
-impl From<crate::ipc::World> for Failed {
-    fn from(error: crate::ipc::World) -> Self {
+impl From<crate::ipc::WorldFault> for Failed {
+    fn from(error: crate::ipc::WorldFault) -> Self {
         OpError::from(error).into()
     }
 }

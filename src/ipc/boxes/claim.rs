@@ -10,7 +10,7 @@ use crate::ipc::{
     kernel::Attributes,
     mailbox::{Claimed, Claims, Read, ReadError, Source, changed_at},
     names::{CommandBox, FileKind, is_one_component, without_hand},
-    world::World,
+    world_fault::WorldFault,
 };
 
 /// Why a name in a box did not become a claimed file.
@@ -28,7 +28,7 @@ pub enum ClaimError {
     NotAFile { claimed: Claimed, kind: FileKind },
     /// The file is in its box, and before what came after it; look there again later.
     #[error(transparent)]
-    World(#[from] World),
+    World(#[from] WorldFault),
 }
 
 impl GroupBoxes {
@@ -37,7 +37,7 @@ impl GroupBoxes {
     /// What came out is a regular file with [`Claims::read`] still to come, or an error that says what it was.
     ///
     /// # Errors
-    /// [`ClaimError`]; only `World` leaves something to try again.
+    /// [`ClaimError`]; only `WorldFault` leaves something to try again.
     pub fn claim(&self, b: CommandBox, name: &OsStr, claims: &Claims) -> Result<Claimed, ClaimError> {
         self.claim_as(None, b, name, claims)
     }
@@ -100,7 +100,7 @@ impl GroupBoxes {
         if !is_one_component(name) {
             return Err(ClaimError::Gone);
         }
-        let world = |doing, e: Errno| World::new(doing, format!("a file of {}/{b}", self.folder), e);
+        let world = |doing, e: Errno| WorldFault::new(doing, format!("a file of {}/{b}", self.folder), e);
         let held = &*self.at(b.name()).map_err(|e| world("opening the box of", e))?;
         let written = match dir::stat(held, name) {
             Ok(stat) if FileKind::of(&stat) == FileKind::Directory => return Err(ClaimError::Directory),

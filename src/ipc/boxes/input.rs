@@ -19,7 +19,7 @@ use super::GroupBoxes;
 use crate::ipc::{
     dir,
     names::{BoxName, FileKind, is_batch_id, is_request_id, without_hand},
-    world::World,
+    world_fault::WorldFault,
 };
 
 /// At most this many follow-ups are claimed back; a host never leaves more, so the rest is a container's own litter.
@@ -67,9 +67,9 @@ impl GroupBoxes {
     /// again returns it too. Each is first renamed in its box, which wins or loses against the runner's own, never both.
     ///
     /// # Errors
-    /// [`World`] when a folder can't be read or a file can't be moved.
-    pub fn claim_back_inputs(&self, dest: &Path) -> Result<Vec<InputLeft>, World> {
-        let kept = make_kept(dest).map_err(|e| World::new("making", dest.display().to_string(), e))?;
+    /// [`WorldFault`] when a folder can't be read or a file can't be moved.
+    pub fn claim_back_inputs(&self, dest: &Path) -> Result<Vec<InputLeft>, WorldFault> {
+        let kept = make_kept(dest).map_err(|e| WorldFault::new("making", dest.display().to_string(), e))?;
         let moving = |e| self.world(BoxName::Input, e);
         let input = &*self.at(BoxName::Input).map_err(moving)?;
         let mut taken = 0;
@@ -91,7 +91,7 @@ impl GroupBoxes {
                 }
             }
         }
-        evidence(&kept).map_err(|e| World::new("reading", dest.display().to_string(), e))
+        evidence(&kept).map_err(|e| WorldFault::new("reading", dest.display().to_string(), e))
     }
 
     /// Whether a follow-up still lies in `input/`, taken or not. A v1 runner unlinks what it has taken.
@@ -124,9 +124,9 @@ impl GroupBoxes {
     /// Removes a folder of claimed-back follow-ups, once what they prove is committed.
     ///
     /// # Errors
-    /// [`World`] when it can't be removed.
-    pub fn forget_inputs(&self, dest: &Path) -> Result<(), World> {
-        let failed = |e| World::new("removing", dest.display().to_string(), e);
+    /// [`WorldFault`] when it can't be removed.
+    pub fn forget_inputs(&self, dest: &Path) -> Result<(), WorldFault> {
+        let failed = |e| WorldFault::new("removing", dest.display().to_string(), e);
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let kept = match rustix::fs::open(dest, flags, Mode::empty()) {
             Ok(kept) => kept,
@@ -152,8 +152,8 @@ impl GroupBoxes {
     /// unlinked, directories moved to the trash whole, so depth does not matter.
     ///
     /// # Errors
-    /// [`World`] when something can't be removed.
-    pub fn empty_before_create(&self, kept: &[String]) -> Result<Emptied, World> {
+    /// [`WorldFault`] when something can't be removed.
+    pub fn empty_before_create(&self, kept: &[String]) -> Result<Emptied, WorldFault> {
         let stay = self.replies_that_stay(kept).map_err(|e| self.world(BoxName::Responses, e))?;
         let nothing = BTreeSet::new();
         let mut left = EMPTY_BUDGET;

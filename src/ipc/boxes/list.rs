@@ -13,7 +13,7 @@ use super::GroupBoxes;
 use crate::ipc::{
     dir,
     names::{CommandBox, FileKind, is_command_name, without_hand},
-    world::World,
+    world_fault::WorldFault,
 };
 
 /// How many names are looked at in one listing; a box that holds more is listed in part.
@@ -95,8 +95,8 @@ impl GroupBoxes {
     /// Opens nothing. Memory is bounded by `limit`, work by 200 000 names.
     ///
     /// # Errors
-    /// [`World`] when the box can't be read.
-    pub fn list(&self, b: CommandBox, limit: usize) -> Result<Listing, World> {
+    /// [`WorldFault`] when the box can't be read.
+    pub fn list(&self, b: CommandBox, limit: usize) -> Result<Listing, WorldFault> {
         let mut oldest = BinaryHeap::new();
         let mut found = self.look(b, |entry| {
             oldest.push(entry);
@@ -111,8 +111,8 @@ impl GroupBoxes {
     /// The same from the other end: the newest first.
     ///
     /// # Errors
-    /// [`World`] when the box can't be read.
-    pub fn list_newest(&self, b: CommandBox, limit: usize) -> Result<Listing, World> {
+    /// [`WorldFault`] when the box can't be read.
+    pub fn list_newest(&self, b: CommandBox, limit: usize) -> Result<Listing, WorldFault> {
         let mut newest = BinaryHeap::new();
         let mut found = self.look(b, |entry| {
             newest.push(Reverse(entry));
@@ -127,11 +127,11 @@ impl GroupBoxes {
     /// Whether there is no name at all in the command boxes.
     ///
     /// # Errors
-    /// [`World`] when a box can't be read.
-    pub fn are_empty(&self) -> Result<bool, World> {
+    /// [`WorldFault`] when a box can't be read.
+    pub fn are_empty(&self) -> Result<bool, WorldFault> {
         let mut are_empty = true;
         for b in CommandBox::ALL {
-            let reading = |e| World::new("reading", self.path_of(b.name()).display().to_string(), e);
+            let reading = |e| WorldFault::new("reading", self.path_of(b.name()).display().to_string(), e);
             let found = |_: &_, _| {
                 are_empty = false;
                 ControlFlow::Break(())
@@ -143,10 +143,10 @@ impl GroupBoxes {
     }
 
     /// Goes through a box; returns all of a listing but its entries, of which it tells one by one.
-    fn look(&self, b: CommandBox, mut tell: impl FnMut(Entry)) -> Result<Listing, World> {
+    fn look(&self, b: CommandBox, mut tell: impl FnMut(Entry)) -> Result<Listing, WorldFault> {
         let mut found = Listing::default();
         let mut looked_at = 0_usize;
-        let reading = |e| World::new("reading", self.path_of(b.name()).display().to_string(), e);
+        let reading = |e| WorldFault::new("reading", self.path_of(b.name()).display().to_string(), e);
         let held = &self.open_anew(b.name()).map_err(reading)?;
         dir::each_name_of(held, |name, _| {
             looked_at += 1;

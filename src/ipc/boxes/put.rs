@@ -11,7 +11,7 @@ use crate::ipc::{
     dir,
     host::{Built, Draft, SHOWN_MODE},
     names::{BoxName, FileKind, is_batch_id, is_request_id},
-    world::World,
+    world_fault::WorldFault,
 };
 
 /// Why a file was not put into place.
@@ -26,7 +26,7 @@ pub enum PutError {
     #[error("a directory stands at {0}, where a file was to be put")]
     InTheWay(String),
     #[error(transparent)]
-    World(#[from] World),
+    World(#[from] WorldFault),
 }
 
 /// Checks that a name is like `current_tasks.json`.
@@ -78,8 +78,8 @@ impl GroupBoxes {
     /// Takes the wish to close back, if the runner has not seen it yet.
     ///
     /// # Errors
-    /// [`World`] when it can't be removed.
-    pub fn withdraw_close(&self) -> Result<(), World> {
+    /// [`WorldFault`] when it can't be removed.
+    pub fn withdraw_close(&self) -> Result<(), WorldFault> {
         self.at(BoxName::Input)
             .and_then(|input| self.host.remove_entry(&input, c"_close"))
             .map_err(|e| self.world(BoxName::Input, e))
@@ -168,11 +168,11 @@ impl GroupBoxes {
         match placed {
             Ok(()) => Ok(()),
             Err(Errno::ISDIR) => Err(PutError::InTheWay(name.to_owned())),
-            Err(e) => Err(World::new("placing", format!("{name} for {}", self.folder), e).into()),
+            Err(e) => Err(WorldFault::new("placing", format!("{name} for {}", self.folder), e).into()),
         }
     }
 
-    pub(super) fn world(&self, b: BoxName, e: Errno) -> World {
-        World::new("tidying", self.path_of(b).display().to_string(), e)
+    pub(super) fn world(&self, b: BoxName, e: Errno) -> WorldFault {
+        WorldFault::new("tidying", self.path_of(b).display().to_string(), e)
     }
 }

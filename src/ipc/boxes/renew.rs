@@ -3,18 +3,18 @@
 use rustix::{fs::AtFlags, io::Errno};
 
 use super::GroupBoxes;
-use crate::ipc::{dir, names::BoxName, names::on_its_way, world::World};
+use crate::ipc::{dir, names::BoxName, names::on_its_way, world_fault::WorldFault};
 
 impl GroupBoxes {
     /// Tries each box, and removes those that refuse a file of ours for what their container did to them; returns those.
     /// Call it where there is no container, and open the group anew if there are any. One that is not empty stays.
     ///
     /// # Errors
-    /// [`World`] when one can't be removed, or the machine has no room.
-    pub fn renew(&self) -> Result<Vec<BoxName>, World> {
+    /// [`WorldFault`] when one can't be removed, or the machine has no room.
+    pub fn renew(&self) -> Result<Vec<BoxName>, WorldFault> {
         let mut removed = Vec::new();
         for b in BoxName::ALL {
-            let failed = |e| World::new("trying", self.path_of(b).display().to_string(), e);
+            let failed = |e| WorldFault::new("trying", self.path_of(b).display().to_string(), e);
             match self.try_box(b) {
                 Ok(()) => continue,
                 // The disk's fault: a new box would be no better.

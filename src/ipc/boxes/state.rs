@@ -9,7 +9,7 @@ use super::{BoxStamp, GroupBoxes, box_stamp};
 use crate::ipc::{
     dir,
     names::{BoxName, FileKind},
-    world::World,
+    world_fault::WorldFault,
 };
 
 /// The largest `container_state.json` that is read, bytes.
@@ -32,7 +32,7 @@ pub enum StateError {
     #[error("container_state.json can't be understood")]
     Malformed(#[source] serde_json::Error),
     #[error(transparent)]
-    World(#[from] World),
+    World(#[from] WorldFault),
 }
 
 impl GroupBoxes {
@@ -49,7 +49,7 @@ impl GroupBoxes {
     /// [`StateError`]
     pub fn container_state(&self) -> Result<Option<ContainerState>, StateError> {
         let world =
-            |e: io::Error| World::new("reading", format!("{}'s container_state.json", self.folder), e);
+            |e: io::Error| WorldFault::new("reading", format!("{}'s container_state.json", self.folder), e);
         let at = &*self.at(BoxName::State).map_err(|e| world(e.into()))?;
         // Looked at first, as opening a FIFO or a device can itself do something; and again once it is open.
         let kind = match dir::stat(at, c"container_state.json") {

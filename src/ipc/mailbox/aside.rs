@@ -14,7 +14,7 @@ use rustix::fd::OwnedFd;
 use serde::Serialize;
 
 use super::{Claimed, Claims, HEAD};
-use crate::ipc::{dir, host::HostDirs, world::World};
+use crate::ipc::{dir, host::HostDirs, world_fault::WorldFault};
 
 /// How many commands of a group `done/` keeps.
 pub const DONE_FILES: usize = 100;
@@ -54,8 +54,13 @@ impl Claims {
     /// Sets an applied command aside in `done/`, with the reply it was given.
     ///
     /// # Errors
-    /// [`World`] when it can't be written.
-    pub fn settle_applied(&self, claimed: &Claimed, bytes: &[u8], reply: Option<&[u8]>) -> Result<(), World> {
+    /// [`WorldFault`] when it can't be written.
+    pub fn settle_applied(
+        &self,
+        claimed: &Claimed,
+        bytes: &[u8],
+        reply: Option<&[u8]>,
+    ) -> Result<(), WorldFault> {
         let reply = reply.map(|r| ("reply.json", r));
         self.aside.keep(&self.host, Pile::Done, claimed, bytes, reply)
     }
@@ -63,8 +68,8 @@ impl Claims {
     /// Sets a refused command aside in `done/`, with the reason.
     ///
     /// # Errors
-    /// [`World`] when it can't be written.
-    pub fn settle_refused(&self, claimed: &Claimed, bytes: &[u8], why: &Why) -> Result<(), World> {
+    /// [`WorldFault`] when it can't be written.
+    pub fn settle_refused(&self, claimed: &Claimed, bytes: &[u8], why: &Why) -> Result<(), WorldFault> {
         let why = why_file(claimed, why);
         self.aside.keep(&self.host, Pile::Done, claimed, bytes, Some(("why.json", &why)))
     }
@@ -72,8 +77,8 @@ impl Claims {
     /// Sets a malformed command aside in `dead/`, cut at 64 KiB, with the reason. `bytes` may be empty.
     ///
     /// # Errors
-    /// [`World`] when it can't be written.
-    pub fn settle_dead(&self, claimed: &Claimed, bytes: &[u8], why: &Why) -> Result<(), World> {
+    /// [`WorldFault`] when it can't be written.
+    pub fn settle_dead(&self, claimed: &Claimed, bytes: &[u8], why: &Why) -> Result<(), WorldFault> {
         let why = why_file(claimed, why);
         let head = &bytes[..bytes.len().min(HEAD)];
         self.aside.keep(&self.host, Pile::Dead, claimed, head, Some(("why.json", &why)))
@@ -129,7 +134,7 @@ impl Aside {
         claimed: &Claimed,
         bytes: &[u8],
         beside: Option<(&'static str, &[u8])>,
-    ) -> Result<(), World> {
+    ) -> Result<(), WorldFault> {
         self.with_shelf(host, place, claimed, |shelf, at| {
             for (part, bytes) in [Some(("json", bytes)), beside].into_iter().flatten() {
                 let path = part_path(claimed, part);
@@ -147,7 +152,7 @@ impl Aside {
     }
 
     /// Removes the kept file of a dead command; returns whether there was one.
-    pub(super) fn forget_dead(&self, host: &HostDirs, claimed: &Claimed) -> Result<bool, World> {
+    pub(super) fn forget_dead(&self, host: &HostDirs, claimed: &Claimed) -> Result<bool, WorldFault> {
         let mut found = false;
         self.with_shelf(host, Pile::Dead, claimed, |shelf, at| {
             if let Some(kept) = shelf.kept.get(&claimed.id).copied() {
@@ -165,7 +170,7 @@ impl Aside {
         place: Pile,
         claimed: &Claimed,
         act: impl FnOnce(&mut Shelf, &OwnedFd) -> std::io::Result<()>,
-    ) -> Result<(), World> {
+    ) -> Result<(), WorldFault> {
         let at = place.dir(host);
         let slot = {
             let mut shelves = self.shelves.lock().unwrap_or_else(PoisonError::into_inner);

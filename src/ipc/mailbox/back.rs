@@ -6,21 +6,21 @@ use ipc_handlers::Folder;
 use rustix::fs::XattrFlags;
 
 use super::{Claimed, Claims, SOURCE, Source};
-use crate::ipc::world::World;
+use crate::ipc::world_fault::WorldFault;
 
 impl Claims {
     /// Puts `bytes` among the claimed files under `id`, as if they had been claimed from where `source` says. A file of
     /// its own, so that it has an origin of its own.
     ///
     /// # Errors
-    /// [`World`]; then nothing is there.
+    /// [`WorldFault`]; then nothing is there.
     pub fn put_back(
         &self,
         id: i64,
         folder: &Folder,
         source: Option<Source>,
         bytes: &[u8],
-    ) -> Result<Claimed, World> {
+    ) -> Result<Claimed, WorldFault> {
         let mut claimed = Claimed::new(&self.host, id, folder, source);
         let failed = |e: rustix::io::Errno| claimed.world("putting back", e);
         let built = self.host.build(bytes, None)?;
@@ -37,8 +37,8 @@ impl Claims {
     /// Removes the kept file of a dead command; returns whether there was one.
     ///
     /// # Errors
-    /// [`World`] when it can't be removed.
-    pub fn discard_dead(&self, folder: &Folder, id: i64) -> Result<bool, World> {
+    /// [`WorldFault`] when it can't be removed.
+    pub fn discard_dead(&self, folder: &Folder, id: i64) -> Result<bool, WorldFault> {
         self.aside.forget_dead(&self.host, &Claimed::new(&self.host, id, folder, None))
     }
 }

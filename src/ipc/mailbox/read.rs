@@ -12,7 +12,7 @@ use crate::ipc::{
     dir,
     kernel::{self, Handle},
     names::FileKind,
-    world::World,
+    world_fault::WorldFault,
 };
 
 /// The largest command file, bytes.
@@ -66,7 +66,7 @@ pub enum ReadError {
     NotAFile(FileKind),
     /// Try again later.
     #[error(transparent)]
-    World(#[from] World),
+    World(#[from] WorldFault),
 }
 
 impl Claims {
@@ -174,20 +174,20 @@ mod tests {
     use super::*;
     use crate::ipc::HostDirs;
 
-    struct World {
+    struct WorldFault {
         _root: tempfile::TempDir,
         host: Arc<HostDirs>,
         claims: Claims,
     }
 
-    fn world() -> World {
+    fn world() -> WorldFault {
         let root = tempfile::tempdir().unwrap();
         let host = HostDirs::open(root.path()).unwrap();
         let claims = Claims::open(&host, 0).unwrap();
-        World { _root: root, host, claims }
+        WorldFault { _root: root, host, claims }
     }
 
-    impl World {
+    impl WorldFault {
         fn claimed(&self, id: i64, bytes: &[u8]) -> Claimed {
             let claimed = Claimed::new(&self.host, id, &Folder::parse("main").unwrap(), None);
             dir::write_host_file(&self.host.claimed, claimed.file_name().as_str(), bytes).unwrap();

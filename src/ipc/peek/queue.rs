@@ -21,7 +21,7 @@ use crate::ipc::{
     dir,
     mailbox::{SOURCE, changed_at, origin, parse},
     names::{CommandBox, FileKind, display_name, is_command_name},
-    world::World,
+    world_fault::WorldFault,
 };
 
 /// How many names are looked at in one folder; of one that holds more the rest is not seen.
@@ -59,7 +59,7 @@ pub struct Waiting {
     /// A box holds more names than are looked at.
     pub partial: bool,
     /// Why boxes could not be read.
-    pub unread: Vec<World>,
+    pub unread: Vec<WorldFault>,
 }
 
 impl Waiting {
@@ -73,7 +73,7 @@ impl Waiting {
     ///
     /// # Errors
     /// Why the first one could not be.
-    pub fn whole(mut self) -> Result<Self, World> {
+    pub fn whole(mut self) -> Result<Self, WorldFault> {
         if self.unread.is_empty() { Ok(self) } else { Err(self.unread.swap_remove(0)) }
     }
 }
@@ -84,7 +84,7 @@ pub struct Missed {
     /// A box holds more names than are looked at.
     pub partial: bool,
     /// Why boxes could not be read.
-    pub unread: Vec<World>,
+    pub unread: Vec<WorldFault>,
 }
 
 /// Calls `visit` with each command that waits in the boxes of `groups`, as far as they can be read. A box that is not there is
@@ -159,8 +159,8 @@ pub fn waiting<'a>(data: &Path, groups: impl IntoIterator<Item = &'a Folder>, li
 /// Returns claimed files that are not settled, in the order of the claims, each with where it says that it came from.
 ///
 /// # Errors
-/// [`World`] when the folder can't be read; one that is not there is empty.
-pub fn claimed(data: &Path) -> Result<Vec<Lying>, World> {
+/// [`WorldFault`] when the folder can't be read; one that is not there is empty.
+pub fn claimed(data: &Path) -> Result<Vec<Lying>, WorldFault> {
     let mut found = Vec::new();
     let folder = data.join("claimed");
     look(&folder, |held, name| {
@@ -183,10 +183,10 @@ pub fn claimed(data: &Path) -> Result<Vec<Lying>, World> {
 /// Returns which files these claims are ([`Origin::key`](crate::ipc::Origin)); of one that is gone or no file, nothing.
 ///
 /// # Errors
-/// [`World`] when one can't be opened.
-pub fn origins(data: &Path, claimed: &[Lying]) -> Result<Vec<Vec<u8>>, World> {
+/// [`WorldFault`] when one can't be opened.
+pub fn origins(data: &Path, claimed: &[Lying]) -> Result<Vec<Vec<u8>>, WorldFault> {
     let folder = data.join("claimed");
-    let failed = |e: Errno| World::new("opening a file of", folder.display().to_string(), e);
+    let failed = |e: Errno| WorldFault::new("opening a file of", folder.display().to_string(), e);
     let held = match open(&folder) {
         Ok(held) => held,
         Err(Errno::NOENT) => return Ok(Vec::new()),
@@ -260,8 +260,8 @@ fn open(path: &Path) -> rustix::io::Result<OwnedFd> {
 }
 
 /// Calls `visit` with each name; returns whether there were more than are looked at.
-fn look(path: &Path, mut visit: impl FnMut(&OwnedFd, &OsStr)) -> Result<bool, World> {
-    let reading = |e: Errno| World::new("reading", path.display().to_string(), e);
+fn look(path: &Path, mut visit: impl FnMut(&OwnedFd, &OsStr)) -> Result<bool, WorldFault> {
+    let reading = |e: Errno| WorldFault::new("reading", path.display().to_string(), e);
     let held = match open(path) {
         Ok(held) => held,
         Err(Errno::NOENT) => return Ok(false),

@@ -7,23 +7,23 @@ use futures_util::FutureExt as _;
 use super::*;
 use crate::ipc::{Claims, HostDirs, names::BoxName};
 
-struct World {
+struct WorldFault {
     root: tempfile::TempDir,
     host: Arc<HostDirs>,
     boxes: GroupBoxes,
     watch: Watch,
 }
 
-fn world() -> World {
+fn world() -> WorldFault {
     let root = tempfile::tempdir().unwrap();
     let host = HostDirs::open(root.path()).unwrap();
     let boxes = GroupBoxes::open(&host, &Folder::parse("main").unwrap(), None).unwrap();
     let mut watch = Watch::default();
     watch.watch_group(&boxes).unwrap();
-    World { root, host, boxes, watch }
+    WorldFault { root, host, boxes, watch }
 }
 
-impl World {
+impl WorldFault {
     fn path(&self, b: CommandBox, name: &str) -> PathBuf {
         self.boxes.path_of(b.name()).join(name)
     }
@@ -169,7 +169,7 @@ async fn a_read_behind_a_full_one_that_finds_nothing_ends_no_rest() {
     });
     let Some(Instance::Rests { until: first, .. }) = w.watch.instance else { panic!() };
     let is_first =
-        |w: &World| matches!(w.watch.instance, Some(Instance::Rests { until, .. }) if until == first);
+        |w: &WorldFault| matches!(w.watch.instance, Some(Instance::Rests { until, .. }) if until == first);
     w.until(|w| !is_first(w)).await;
     assert!(w.rests(), "it rests once more");
 }
@@ -223,7 +223,7 @@ async fn while_events_are_left_to_read_there_is_no_rest() {
         if rests {
             w.rest();
         }
-        let until = |w: &World| match &w.watch.instance {
+        let until = |w: &WorldFault| match &w.watch.instance {
             Some(Instance::Rests { until, .. }) => Some(*until),
             Some(Instance::Awaited(_)) | None => None,
         };
@@ -301,7 +301,7 @@ async fn what_was_told_before_a_group_is_watched_again_is_not_lost() {
 #[tokio::test]
 async fn a_group_that_is_no_more_watched_tells_nothing_and_costs_the_kernel_nothing() {
     let mut w = world();
-    let watches = |w: &World| {
+    let watches = |w: &WorldFault| {
         let fd = w.watch.instance.as_ref().unwrap().as_fd().as_raw_fd();
         let text = std::fs::read_to_string(Path::new("/proc/self/fdinfo").join(fd.to_string())).unwrap();
         text.lines().filter(|line| line.starts_with("inotify ")).count()

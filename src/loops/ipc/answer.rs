@@ -430,7 +430,7 @@ pub(super) fn set_aside(
     receipt: &Receipt,
     reply: Option<&[u8]>,
     later: usize,
-) -> Result<(), crate::ipc::World> {
+) -> Result<(), crate::ipc::WorldFault> {
     let why = || Why {
         code: receipt.code,
         message: receipt.reason.clone().unwrap_or_default(),

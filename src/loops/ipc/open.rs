@@ -22,7 +22,7 @@ use super::{
 };
 use crate::{
     domain::{host::errors::chain, mailbox::scan::Sight},
-    ipc::{Claimed, GroupBoxes, Hint, HintSender, Identity, Watch, WatchError, World, hints},
+    ipc::{Claimed, GroupBoxes, Hint, HintSender, Identity, Watch, WatchError, WorldFault, hints},
 };
 
 /// How many groups' boxes are compared with those on disk at a time.
@@ -121,7 +121,7 @@ pub(super) fn open_groups(
         drop(put_away(mail, watch, workers, &folder));
     }
     let new: Vec<Folder> = groups.into_iter().filter(|folder| !workers.contains_key(folder)).collect();
-    let begin = |folder: &Folder, boxes: Result<Arc<GroupBoxes>, World>| {
+    let begin = |folder: &Folder, boxes: Result<Arc<GroupBoxes>, WorldFault>| {
         let boxes = match boxes {
             Ok(boxes) => boxes,
             Err(error) => return unopened(mail, folder, &error),
@@ -234,7 +234,7 @@ fn is_shared(error: &WatchError) -> bool {
     }
 }
 
-fn unopened(mail: &Mailboxes, group: &Folder, error: &World) {
+fn unopened(mail: &Mailboxes, group: &Folder, error: &WorldFault) {
     let why = match error.is_of_open_files() {
         true => Blind::NoFiles,
         false => Blind::Why(format!("the mailbox of {group} can't be opened: {}", chain(error))),
@@ -363,7 +363,7 @@ pub(super) fn compare(some: &[Arc<GroupBoxes>]) -> Vec<Looked> {
 }
 
 /// What was found of a group's boxes.
-pub(super) type Looked = (Folder, Result<Identity, World>);
+pub(super) type Looked = (Folder, Result<Identity, WorldFault>);
 
 /// Opens those anew that were replaced.
 pub(super) fn act_on_identity(

@@ -16,7 +16,7 @@ use regex::bytes::Regex;
 use super::{Mailboxes, files::Files, transcripts::Archives};
 use crate::{
     domain::host::errors::chain,
-    ipc::{ClaimError, Claimed, CommandBox, GroupBoxes, Read, ReadError, World, Writer},
+    ipc::{ClaimError, Claimed, CommandBox, GroupBoxes, Read, ReadError, WorldFault, Writer},
     ops::ipc::hand::file_of,
     store::{self, Body, CommandFile, Proof, digest},
     system::{failpoint, media::InHand},
@@ -154,7 +154,7 @@ pub(super) fn claim(
     boxes: &GroupBoxes,
     in_box: CommandBox,
     name: &std::ffi::OsStr,
-) -> Result<Option<Taken>, World> {
+) -> Result<Option<Taken>, WorldFault> {
     let no_file = |kind: &str| {
         Refusal::new(
             Code::Malformed,

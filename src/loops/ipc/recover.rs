@@ -13,7 +13,7 @@ use super::{
     read::{Patience, Taken},
     span,
 };
-use crate::ipc::{Claimed, World};
+use crate::ipc::{Claimed, WorldFault};
 
 /// Claims of an earlier daemon that are not settled yet.
 pub struct Left {
@@ -27,8 +27,8 @@ pub struct Left {
 /// order of the claims; of groups that are set aside with nothing. Returns what could not be settled yet.
 ///
 /// # Errors
-/// [`World`] when `data/claimed` can't be read: a claim goes before the files in the boxes.
-pub async fn recover(mail: &Arc<Mailboxes>) -> Result<Left, World> {
+/// [`WorldFault`] when `data/claimed` can't be read: a claim goes before the files in the boxes.
+pub async fn recover(mail: &Arc<Mailboxes>) -> Result<Left, WorldFault> {
     let found = mail.claims.left_over()?;
     for name in found.strange {
         tracing::warn!(name, "something in data/claimed is no claim of ours; it is left alone");

@@ -17,7 +17,7 @@ use crate::{
             work::AtWork,
         },
     },
-    ipc::World,
+    ipc::WorldFault,
     loops::{EndsHow, Sight},
     system::{clock, threads::blocking},
 };
@@ -28,7 +28,7 @@ const CLOSE_AGAIN: Duration = Duration::from_secs(2);
 impl Watched {
     /// Judges a run whose boxes can't be opened: nothing is seen of what it does, and it can't be asked to leave, so it is ended
     /// after the time in which it has to take what it was handed.
-    async fn without_boxes(&mut self, container: &str, error: &World) -> Option<Cause> {
+    async fn without_boxes(&mut self, container: &str, error: &WorldFault) -> Option<Cause> {
         let since = *self.signs.unopened.get_or_insert_with(Instant::now);
         if since.elapsed() < Duration::from_millis(self.runs.config.now().health.claim_ms) {
             return None;

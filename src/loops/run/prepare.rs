@@ -20,7 +20,7 @@ use crate::{
         states::SandboxName,
     },
     gateway::SocketError,
-    ipc::{self, Owner, World},
+    ipc::{self, Owner, WorldFault},
     sandbox::{Access, Labels, Limits, Mount, Network, Seat, Spec, Whose},
     store::StoreError,
     system::{panics::Panicked, threads::blocking},
@@ -67,7 +67,7 @@ pub(super) enum Unprepared {
     #[error(transparent)]
     Settings(#[from] BadSettings),
     #[error(transparent)]
-    World(#[from] World),
+    World(#[from] WorldFault),
     #[error(transparent)]
     Gateway(#[from] SocketError),
     #[error("making the group's folders failed")]

@@ -10,7 +10,7 @@ use ipc_handlers::Folder;
 
 use crate::{
     domain::host::errors::chain,
-    ipc::{GroupBoxes, HostDirs, Owner, World, lay_out_group},
+    ipc::{GroupBoxes, HostDirs, Owner, WorldFault, lay_out_group},
     store::{Store, StoreError},
 };
 
@@ -44,7 +44,7 @@ impl Boxes {
     ///
     /// # Errors
     /// The world's fault; the group is gone.
-    pub fn of(&self, group: &Folder) -> Result<Arc<GroupBoxes>, World> {
+    pub fn of(&self, group: &Folder) -> Result<Arc<GroupBoxes>, WorldFault> {
         if let Some(boxes) = self.open().get(group) {
             return Ok(Arc::clone(boxes));
         }
@@ -57,17 +57,17 @@ impl Boxes {
     ///
     /// # Errors
     /// As [`Boxes::of`].
-    pub fn anew(&self, group: &Folder) -> Result<Arc<GroupBoxes>, World> {
+    pub fn anew(&self, group: &Folder) -> Result<Arc<GroupBoxes>, WorldFault> {
         let opened = self.of_disk(group)?;
         let mut all = self.open.write().unwrap_or_else(PoisonError::into_inner);
         all.insert(group.clone(), Arc::clone(&opened));
         Ok(opened)
     }
 
-    fn of_disk(&self, group: &Folder) -> Result<Arc<GroupBoxes>, World> {
+    fn of_disk(&self, group: &Folder) -> Result<Arc<GroupBoxes>, WorldFault> {
         // Of a store that can't be read, nothing is removed either.
         if matches!(self.store.has_group(group), Ok(false)) {
-            return Err(World::of_gone(group));
+            return Err(WorldFault::of_gone(group));
         }
         Ok(Arc::new(GroupBoxes::open(&self.dirs, group, self.owner_now(group))?))
     }
@@ -96,8 +96,8 @@ impl Boxes {
     /// Makes boxes anew into which no file can be put. The group must have no container. Blocks.
     ///
     /// # Errors
-    /// [`World`] when a box can't be opened or made anew.
-    pub fn renew(&self, group: &Folder) -> Result<(), World> {
+    /// [`WorldFault`] when a box can't be opened or made anew.
+    pub fn renew(&self, group: &Folder) -> Result<(), WorldFault> {
         let renewed = self.of(group)?.renew()?;
         if !renewed.is_empty() {
             tracing::warn!(%group, ?renewed, "nothing could be put into these boxes; they are made anew");

@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    super::{By, Done, OpError, Operation, World},
+    super::{By, Done, OpError, Operation, Site},
     decide, us,
 };
 use crate::{domain::heard::approvals::Approval, store::Pick};
@@ -29,7 +29,7 @@ pub struct Args {
 impl Operation for Args {
     type Row = Approval;
 
-    async fn run(self, world: &World<'_>, by: &By) -> Result<Done<Approval>, OpError> {
+    async fn run(self, site: &Site<'_>, by: &By) -> Result<Done<Approval>, OpError> {
         let pick = match (self.group, self.new) {
             (Some(_), Some(_)) => {
                 return Err(OpError::invalid(
@@ -40,6 +40,6 @@ impl Operation for Args {
             (None, Some(name)) => Pick::New(name),
             (None, None) => Pick::Yes,
         };
-        decide(world, by, self.id, pick, &self.user).await
+        decide(site, by, self.id, pick, &self.user).await
     }
 }

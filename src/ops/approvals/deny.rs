@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    super::{By, Done, OpError, Operation, World},
+    super::{By, Done, OpError, Operation, Site},
     decide, us,
 };
 use crate::{domain::heard::approvals::Approval, store::Pick};
@@ -22,7 +22,7 @@ pub struct Args {
 impl Operation for Args {
     type Row = Approval;
 
-    async fn run(self, world: &World<'_>, by: &By) -> Result<Done<Approval>, OpError> {
-        decide(world, by, self.id, Pick::No, &self.user).await
+    async fn run(self, site: &Site<'_>, by: &By) -> Result<Done<Approval>, OpError> {
+        decide(site, by, self.id, Pick::No, &self.user).await
     }
 }

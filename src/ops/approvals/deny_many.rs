@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    super::{By, Done, OpCode, OpError, Operation, World, args::Jid},
+    super::{By, Done, OpCode, OpError, Operation, Site, args::Jid},
     answerer, us,
 };
 use crate::system::clock;
@@ -30,14 +30,14 @@ pub struct Denied {
 impl Operation for Args {
     type Row = Denied;
 
-    async fn run(self, world: &World<'_>, by: &By) -> Result<Done<Denied>, OpError> {
+    async fn run(self, site: &Site<'_>, by: &By) -> Result<Done<Denied>, OpError> {
         let (chat, by) = (self.chat.as_ref().map(Jid::as_str), answerer(by, &self.user));
         let why = match chat {
             Some(chat) => format!("g2 approvals deny --chat {chat}"),
             None => "g2 approvals deny --all".to_owned(),
         };
-        let (closed, left) = world.store.deny_many(chat, &by, &why, clock::now()).await?;
-        world.keeper.changed(None).await?;
+        let (closed, left) = site.store.deny_many(chat, &by, &why, clock::now()).await?;
+        site.keeper.changed(None).await?;
         if left > 0 {
             let says = format!("{closed} questions are closed; {by} may not answer {left} others");
             return Err(OpError::of_sentence(OpCode::NotAuthorized, &says));

@@ -1,6 +1,6 @@
 //! Questions about strangers and new chats, and their answers.
 
-use super::{By, Done, OpCode, OpError, World, missing};
+use super::{By, Done, OpCode, OpError, Site, missing};
 use crate::{
     domain::{
         heard::{approvals::Approval, people::user_by_hand},
@@ -30,15 +30,15 @@ fn answerer(by: &By, named: &str) -> String {
 
 /// Answers a question, and makes the folder and the boxes of a group that comes of it.
 async fn decide(
-    world: &World<'_>,
+    site: &Site<'_>,
     by: &By,
     id: i64,
     pick: Pick,
     user: &str,
 ) -> Result<Done<Approval>, OpError> {
-    let gone = || missing(world.store, History::Approvals, id);
+    let gone = || missing(site.store, History::Approvals, id);
     let user = answerer(by, user);
-    let Decided { how, says, made } = world.store.decide(id, pick, &user, clock::now()).await?;
+    let Decided { how, says, made } = site.store.decide(id, pick, &user, clock::now()).await?;
     match how {
         How::Done => {}
         How::NotAllowed => return Err(OpError::of_sentence(OpCode::NotAuthorized, &says)),
@@ -46,9 +46,9 @@ async fn decide(
     }
     if let Some(made) = &made {
         failpoint::reach("approval.made");
-        ipc::lay_out_group(world.root, made, world.box_owner)?;
+        ipc::lay_out_group(site.root, made, site.box_owner)?;
     }
-    world.keeper.changed(made.as_ref()).await?;
-    let (row, _) = world.store.approval(id).await?.ok_or_else(gone)?;
+    site.keeper.changed(made.as_ref()).await?;
+    let (row, _) = site.store.approval(id).await?.ok_or_else(gone)?;
     Ok(Done::new(row, says))
 }

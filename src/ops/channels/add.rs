@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{
-    super::{By, Done, OpError, Operation, World},
+    super::{By, Done, OpError, Operation, Site},
     table::{self, Table},
 };
 use crate::domain::platforms::{accounts::check_name, addresses::Platform};
@@ -40,10 +40,10 @@ pub struct Added {
 impl Operation for Args {
     type Row = Added;
 
-    async fn run(self, world: &World<'_>, _: &By) -> Result<Done<Added>, OpError> {
+    async fn run(self, site: &Site<'_>, _: &By) -> Result<Done<Added>, OpError> {
         let Self { name, token, program, settings } = self;
         check_name(&name).map_err(|error| OpError::invalid(error.to_string()))?;
-        let there = table::accounts(world)?.into_iter().any(|account| account == name);
+        let there = table::accounts(site)?.into_iter().any(|account| account == name);
         if there {
             return Err(OpError::refused(format!("there is a channel {name} already")).hint(format!(
                 "`g2 channels remove {name}` first, or choose another name such as {name}.work"
@@ -51,8 +51,8 @@ impl Operation for Args {
         }
         let written =
             Table { name: &name, has_token: token.is_some(), program: &program, settings: &settings };
-        table::add(world, &written.text()?, &name, token.as_deref())?;
-        world.keeper.settings().await;
+        table::add(site, &written.text()?, &name, token.as_deref())?;
+        site.keeper.settings().await;
         let prefix = Platform::of_account(&name).prefix().to_owned();
         Ok(Done::new(Added { name: name.clone(), prefix }, format!("{name} is added")))
     }

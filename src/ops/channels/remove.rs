@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    super::{By, Done, OpError, Operation, World},
+    super::{By, Done, OpError, Operation, Site},
     table,
 };
 
@@ -25,14 +25,14 @@ pub struct Removed {
 impl Operation for Args {
     type Row = Removed;
 
-    async fn run(self, world: &World<'_>, _: &By) -> Result<Done<Removed>, OpError> {
+    async fn run(self, site: &Site<'_>, _: &By) -> Result<Done<Removed>, OpError> {
         let Self { name } = self;
-        table::known(world, &name)?;
-        table::remove(world, &name)?;
+        table::known(site, &name)?;
+        table::remove(site, &name)?;
         // Its adapter has left before what it kept goes.
-        world.keeper.settings().await;
-        world.store.forget_channel(&name).await?;
-        table::discard(world, &name);
+        site.keeper.settings().await;
+        site.store.forget_channel(&name).await?;
+        table::discard(site, &name);
         Ok(Done::new(
             Removed { name: name.clone() },
             format!("{name} is removed; its chats and messages stay"),

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    super::{By, Done, OpError, Operation, World},
+    super::{By, Done, OpError, Operation, Site},
     table,
 };
 use crate::system::clock;
@@ -26,11 +26,11 @@ pub struct Restarted {
 impl Operation for Args {
     type Row = Restarted;
 
-    async fn run(self, world: &World<'_>, _: &By) -> Result<Done<Restarted>, OpError> {
+    async fn run(self, site: &Site<'_>, _: &By) -> Result<Done<Restarted>, OpError> {
         let Self { name } = self;
-        table::known(world, &name)?;
-        world.keeper.settings().await;
-        world.store.want_start(&name, clock::now()).await?;
+        table::known(site, &name)?;
+        site.keeper.settings().await;
+        site.store.want_start(&name, clock::now()).await?;
         let row = Restarted { name: name.clone() };
         Ok(Done::new(
             row,

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, path::Path};
 
 use serde_json::Value;
 
-use super::super::{OpCode, OpError, World};
+use super::super::{OpCode, OpError, Site};
 use crate::{
     config::{Config, Environment},
     domain::host::errors::chain,
@@ -53,15 +53,15 @@ impl Table<'_> {
 }
 
 /// Returns the names of the accounts that the settings have now.
-pub(in crate::ops) fn accounts(world: &World<'_>) -> Result<Vec<String>, OpError> {
-    let config = Config::load(world.root, &Environment::default())
+pub(in crate::ops) fn accounts(site: &Site<'_>) -> Result<Vec<String>, OpError> {
+    let config = Config::load(site.root, &Environment::default())
         .map_err(|error| OpError::new(OpCode::Failed, chain(&error)).hint("correct g2.toml"))?;
     Ok(config.channels.into_iter().map(|account| account.name).collect())
 }
 
 /// Checks that the settings have this account.
-pub(super) fn known(world: &World<'_>, name: &str) -> Result<(), OpError> {
-    if accounts(world)?.iter().any(|account| account == name) {
+pub(super) fn known(site: &Site<'_>, name: &str) -> Result<(), OpError> {
+    if accounts(site)?.iter().any(|account| account == name) {
         return Ok(());
     }
     Err(OpError::not_found(format!("the settings have no channel {name}"))
@@ -73,14 +73,14 @@ fn failed(what: &str, path: &Path, error: &std::io::Error) -> OpError {
 }
 
 /// Writes the table, and keeps the token. All of it or nothing.
-pub(super) fn add(world: &World<'_>, table: &str, name: &str, token: Option<&str>) -> Result<(), OpError> {
-    let (settings, secret) = (world.root.join("g2.toml"), world.root.join(secret_place(name)));
+pub(super) fn add(site: &Site<'_>, table: &str, name: &str, token: Option<&str>) -> Result<(), OpError> {
+    let (settings, secret) = (site.root.join("g2.toml"), site.root.join(secret_place(name)));
     if let Some(token) = token {
         keep_secret(&secret, token).map_err(|error| failed("writing", &secret, &error))?;
     }
     let before = std::fs::read_to_string(&settings).unwrap_or_default();
     replace(&settings, &format!("{before}{table}"))?;
-    match known(world, name) {
+    match known(site, name) {
         Ok(()) => Ok(()),
         Err(error) => {
             replace(&settings, &before)?;
@@ -91,11 +91,11 @@ pub(super) fn add(world: &World<'_>, table: &str, name: &str, token: Option<&str
 }
 
 /// Removes the table.
-pub(super) fn remove(world: &World<'_>, name: &str) -> Result<(), OpError> {
-    let settings = world.root.join("g2.toml");
+pub(super) fn remove(site: &Site<'_>, name: &str) -> Result<(), OpError> {
+    let settings = site.root.join("g2.toml");
     let before = std::fs::read_to_string(&settings).map_err(|error| failed("reading", &settings, &error))?;
     replace(&settings, &without(&before, name))?;
-    if known(world, name).is_ok() {
+    if known(site, name).is_ok() {
         replace(&settings, &before)?;
         let why = format!("the table of {name} in g2.toml is not written as `g2 channels add` writes it");
         return Err(
@@ -106,9 +106,9 @@ pub(super) fn remove(world: &World<'_>, name: &str) -> Result<(), OpError> {
 }
 
 /// Removes the token of an account, and what its adapter kept.
-pub(super) fn discard(world: &World<'_>, name: &str) {
-    let _ = std::fs::remove_file(world.root.join(secret_place(name)));
-    let _ = tree::remove(&world.root.join("data/channels").join(name));
+pub(super) fn discard(site: &Site<'_>, name: &str) {
+    let _ = std::fs::remove_file(site.root.join(secret_place(name)));
+    let _ = tree::remove(&site.root.join("data/channels").join(name));
 }
 
 /// Returns the settings without the table of an account.

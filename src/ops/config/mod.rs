@@ -6,7 +6,7 @@ use std::path::Path;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{By, Done, OpCode, OpError, Operation, World};
+use super::{By, Done, OpCode, OpError, Operation, Site};
 use crate::{
     config::{Config, Takes, edit::EditError, takes},
     domain::host::errors::chain,
@@ -50,13 +50,13 @@ fn read(root: &Path) -> Result<String, OpError> {
 
 /// Writes g2.toml anew, all of it or nothing, once it is sure that it can be used, and has a running daemon read it.
 async fn write(
-    world: &World<'_>,
+    site: &Site<'_>,
     name: &str,
     text: &str,
     value: Option<String>,
 ) -> Result<Done<Changed>, OpError> {
-    let path = world.root.join("g2.toml");
-    let config = Config::check(world.root, text).map_err(|error| OpError::invalid(chain(&error)))?;
+    let path = site.root.join("g2.toml");
+    let config = Config::check(site.root, text).map_err(|error| OpError::invalid(chain(&error)))?;
     // A start with a zone that is none takes the next one that somebody named. Who sets it is told at once.
     let zone = config.zone.rejected.first().filter(|(zone, _)| Some(zone) == value.as_ref());
     if let Some((zone, meant)) = zone.filter(|_| name == "timezone") {
@@ -69,9 +69,9 @@ async fn write(
     process::write_private(&new, text.as_bytes())
         .and_then(|()| std::fs::rename(&new, &path))
         .map_err(|error| OpError::new(OpCode::Failed, format!("writing {}: {error}", path.display())))?;
-    world.keeper.settings().await;
+    site.keeper.settings().await;
     let is = value.as_ref().map_or_else(|| "has its default".to_owned(), |value| format!("is {value}"));
-    let overridden_by = world.settings.ok().and_then(|config| config.wins_over(world.root, name));
+    let overridden_by = site.settings.ok().and_then(|config| config.wins_over(site.root, name));
     // The environment of a daemon is that of its start.
     let holds = if overridden_by.is_some() { Takes::Restart } else { takes(name) };
     let when = match (&overridden_by, holds) {

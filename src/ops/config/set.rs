@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{By, Changed, Done, OpError, Operation, World, read, write};
+use super::{By, Changed, Done, OpError, Operation, Site, read, write};
 use crate::config::edit::with_setting;
 
 /// Which setting, and its value.
@@ -19,9 +19,9 @@ pub struct Args {
 impl Operation for Args {
     type Row = Changed;
 
-    async fn run(self, world: &World<'_>, _: &By) -> Result<Done<Changed>, OpError> {
+    async fn run(self, site: &Site<'_>, _: &By) -> Result<Done<Changed>, OpError> {
         let Self { name, value } = self;
-        let text = with_setting(&read(world.root)?, &name, &value)?;
-        write(world, &name, &text, Some(value)).await
+        let text = with_setting(&read(site.root)?, &name, &value)?;
+        write(site, &name, &text, Some(value)).await
     }
 }

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{By, Changed, Done, OpError, Operation, World, read, write};
+use super::{By, Changed, Done, OpError, Operation, Site, read, write};
 use crate::config::edit::without_setting;
 
 /// Which setting.
@@ -17,10 +17,10 @@ pub struct Args {
 impl Operation for Args {
     type Row = Changed;
 
-    async fn run(self, world: &World<'_>, _: &By) -> Result<Done<Changed>, OpError> {
+    async fn run(self, site: &Site<'_>, _: &By) -> Result<Done<Changed>, OpError> {
         let Self { name } = self;
-        match without_setting(&read(world.root)?, &name)? {
-            Some(text) => write(world, &name, &text, None).await,
+        match without_setting(&read(site.root)?, &name)? {
+            Some(text) => write(site, &name, &text, None).await,
             None => {
                 Err(OpError::not_found(format!("{name} does not stand in g2.toml, so it has its default")))
             }

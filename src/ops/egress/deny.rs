@@ -4,7 +4,7 @@ use ipc_handlers::Folder;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{By, Done, EgressRow, OpError, Operation, Pattern, Verdict, World, change, notes};
+use super::{By, Done, EgressRow, OpError, Operation, Pattern, Site, Verdict, change, notes};
 
 /// The group and the host.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -18,10 +18,10 @@ pub struct Args {
 impl Operation for Args {
     type Row = EgressRow;
 
-    async fn run(self, world: &World<'_>, _: &By) -> Result<Done<EgressRow>, OpError> {
+    async fn run(self, site: &Site<'_>, _: &By) -> Result<Done<EgressRow>, OpError> {
         let Self { group, host } = self;
-        let row = change(world, &group, &host, Some(Verdict::Deny)).await?;
-        let notes = notes(world, &group).await?;
+        let row = change(site, &group, &host, Some(Verdict::Deny)).await?;
+        let notes = notes(site, &group).await?;
         Ok(Done::new(row, format!("group {group} does not reach {host}")).noting(notes))
     }
 }

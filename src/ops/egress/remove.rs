@@ -4,7 +4,7 @@ use ipc_handlers::Folder;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{By, Done, EgressRow, OpError, Operation, Pattern, World, change};
+use super::{By, Done, EgressRow, OpError, Operation, Pattern, Site, change};
 
 /// The group and the host, as the rule names it.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -17,9 +17,9 @@ pub struct Args {
 impl Operation for Args {
     type Row = EgressRow;
 
-    async fn run(self, world: &World<'_>, _: &By) -> Result<Done<EgressRow>, OpError> {
+    async fn run(self, site: &Site<'_>, _: &By) -> Result<Done<EgressRow>, OpError> {
         let Self { group, host } = self;
-        let row = change(world, &group, &host, None).await?;
+        let row = change(site, &group, &host, None).await?;
         Ok(Done::new(row, format!("group {group} has no rule about {host}")))
     }
 }

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::Mutex;
 
 use super::super::{
-    By, Done, OpError, Operation, World,
+    By, Done, OpError, Operation, Site,
     args::{Jid, Trigger},
     wirings::{default_mode, two_answer},
 };
@@ -45,30 +45,30 @@ pub struct Args {
 impl Operation for Args {
     type Row = Group;
 
-    async fn run(self, world: &World<'_>, _: &By) -> Result<Done<Group>, OpError> {
+    async fn run(self, site: &Site<'_>, _: &By) -> Result<Done<Group>, OpError> {
         let Self { folder, chat, name, trigger, main } = self;
-        let assistant = &world.config()?.assistant_name;
+        let assistant = &site.config()?.assistant_name;
         let group = NewGroup {
             folder: folder.clone(),
             name: name.unwrap_or_else(|| folder.to_string()),
             is_main: main,
             trigger: trigger.map_or_else(|| format!("@{assistant}"), String::from),
         };
-        let known = world.store.chat(chat.as_str()).await?;
+        let known = site.store.chat(chat.as_str()).await?;
         let wiring = wiring_for(&folder, &chat, main, known.as_ref());
         // Of two that make the same one, the second finds the first one's row.
         let _turn = ADDING.lock().await;
-        world.keeper.clear(&folder).await?;
+        site.keeper.clear(&folder).await?;
         failpoint::reach("op.group_cleared");
         // A daemon that dies from here on finds the row when it starts, and makes the rest.
-        world.store.add_group(group, vec![wiring], clock::now()).await?;
+        site.store.add_group(group, vec![wiring], clock::now()).await?;
         failpoint::reach("op.group_stored");
-        ipc::lay_out_group(world.root, &folder, world.box_owner)?;
+        ipc::lay_out_group(site.root, &folder, site.box_owner)?;
         failpoint::reach("op.group_laid_out");
-        world.keeper.changed(Some(&folder)).await?;
-        let notes = two_answer(world.store, &folder, &chat).await?.into_iter().chain(chat.unserved(world));
+        site.keeper.changed(Some(&folder)).await?;
+        let notes = two_answer(site.store, &folder, &chat).await?.into_iter().chain(chat.unserved(site));
         let says = format!("group {folder} answers in {chat}");
-        Ok(Done::new(world.group(&folder).await?, says).noting(notes))
+        Ok(Done::new(site.group(&folder).await?, says).noting(notes))
     }
 }
 

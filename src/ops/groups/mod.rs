@@ -2,7 +2,7 @@
 
 use ipc_handlers::Folder;
 
-use super::{OpError, World};
+use super::{OpError, Site};
 use crate::{
     domain::host::folders::{Stands, There, stands},
     ipc,
@@ -16,12 +16,12 @@ pub mod restore;
 pub mod set;
 
 /// Refuses unless a group has lost its folder and another one can take its place.
-fn check_lost(world: &World<'_>, folder: &Folder) -> Result<(), OpError> {
-    let there = ipc::look_at_folder(world.root, folder)?;
+fn check_lost(site: &Site<'_>, folder: &Folder) -> Result<(), OpError> {
+    let there = ipc::look_at_folder(site.root, folder)?;
     if there == There::NoFolder {
         return Err(OpError::refused(format!("groups/{folder} is no folder")).hint("move it away first"));
     }
-    match stands(world.store.folder_had_files(folder)?, there) {
+    match stands(site.store.folder_had_files(folder)?, there) {
         Stands::Lost => Ok(()),
         Stands::Kept | Stands::New => {
             Err(OpError::refused(format!("group {folder} has not lost its folder, groups/{folder}")))

@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
-use super::super::{By, Done, OpError, Operation, World};
+use super::super::{By, Done, OpError, Operation, Site};
 use crate::{domain::rows::Group, ipc::peek, store::StoreError, system::failpoint};
 
 /// For how long the group is emptied again where a message began another run meanwhile.
@@ -24,22 +24,22 @@ pub struct Args {
 impl Operation for Args {
     type Row = Group;
 
-    async fn run(self, world: &World<'_>, _: &By) -> Result<Done<Group>, OpError> {
+    async fn run(self, site: &Site<'_>, _: &By) -> Result<Done<Group>, OpError> {
         let Self { folder } = self;
-        let row = world.group(&folder).await?;
+        let row = site.group(&folder).await?;
         if row.is_main {
             return Err(OpError::refused(format!(
                 "group {folder} is the main group, which can't be removed"
             ))
             .hint("a chat is taken away from it with `g2 wirings remove`"));
         }
-        let tasks = world.store.tasks(Some(&folder), None)?.len();
+        let tasks = site.store.tasks(Some(&folder), None)?.len();
         // Nothing is started in it meanwhile, whatever waits there.
-        let kept_out = KeptOut::new(world, &folder)?;
-        let removed = remove(world, &folder).await;
-        let seen = world.keeper.changed(Some(&folder)).await;
+        let kept_out = KeptOut::new(site, &folder)?;
+        let removed = remove(site, &folder).await;
+        let seen = site.keeper.changed(Some(&folder)).await;
         removed?;
-        let put_away = world.keeper.put_away(&folder).await;
+        let put_away = site.keeper.put_away(&folder).await;
         drop(kept_out);
         seen?;
         let (unread, left) = match put_away {
@@ -59,12 +59,12 @@ impl Operation for Args {
 }
 
 /// A group in which nothing is started until this is dropped.
-struct KeptOut<'a>(&'a World<'a>, &'a Folder);
+struct KeptOut<'a>(&'a Site<'a>, &'a Folder);
 
 impl<'a> KeptOut<'a> {
-    fn new(world: &'a World<'_>, folder: &'a Folder) -> Result<Self, OpError> {
-        world.keeper.keep_out(folder)?;
-        Ok(Self(world, folder))
+    fn new(site: &'a Site<'_>, folder: &'a Folder) -> Result<Self, OpError> {
+        site.keeper.keep_out(folder)?;
+        Ok(Self(site, folder))
     }
 }
 
@@ -82,17 +82,17 @@ fn still_there(folder: &Folder, error: &OpError) -> String {
     )
 }
 
-async fn remove(world: &World<'_>, folder: &Folder) -> Result<(), OpError> {
+async fn remove(site: &Site<'_>, folder: &Folder) -> Result<(), OpError> {
     let deadline = Instant::now() + AGAIN;
     loop {
-        world.group(folder).await?;
-        check_nothing_is_held(world, folder)?;
-        world.keeper.empty(folder).await?;
+        site.group(folder).await?;
+        check_nothing_is_held(site, folder)?;
+        site.keeper.empty(folder).await?;
         failpoint::reach("op.group_emptied");
-        match world.store.remove_group(folder.clone()).await {
+        match site.store.remove_group(folder.clone()).await {
             Ok(()) => break,
             // A message came in meanwhile and began another run.
-            Err(StoreError::Refused(_)) if world.keeper.is_serving() && Instant::now() < deadline => {}
+            Err(StoreError::Refused(_)) if site.keeper.is_serving() && Instant::now() < deadline => {}
             Err(error) => return Err(error.into()),
         }
     }
@@ -101,12 +101,12 @@ async fn remove(world: &World<'_>, folder: &Folder) -> Result<(), OpError> {
 }
 
 /// Refuses to remove a group with held commands: they would be lost with their box.
-fn check_nothing_is_held(world: &World<'_>, folder: &Folder) -> Result<(), OpError> {
-    let held = world.store.holds()?.iter().any(|hold| hold.group == *folder);
+fn check_nothing_is_held(site: &Site<'_>, folder: &Folder) -> Result<(), OpError> {
+    let held = site.store.holds()?.iter().any(|hold| hold.group == *folder);
     if !held {
         return Ok(());
     }
-    let waiting = peek::waiting(&world.root.join("data"), [folder], 1).whole()?;
+    let waiting = peek::waiting(&site.root.join("data"), [folder], 1).whole()?;
     if waiting.seen > waiting.directories {
         return Err(OpError::refused(format!("commands of group {folder} are held")).hint(format!(
             "release them with `g2 ipc release {folder}` or drop them, then remove the group"

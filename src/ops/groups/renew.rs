@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    super::{By, Done, OpError, Operation, World},
+    super::{By, Done, OpError, Operation, Site},
     check_lost,
 };
 use crate::{domain::rows::Group, ipc, system::failpoint};
@@ -20,12 +20,12 @@ pub struct Args {
 impl Operation for Args {
     type Row = Group;
 
-    async fn run(self, world: &World<'_>, _: &By) -> Result<Done<Group>, OpError> {
+    async fn run(self, site: &Site<'_>, _: &By) -> Result<Done<Group>, OpError> {
         let Self { folder } = self;
-        let group = world.group(&folder).await?;
-        check_lost(world, &folder)?;
+        let group = site.group(&folder).await?;
+        check_lost(site, &folder)?;
         // No folder can be made there, and the group is to stay lost.
-        let path = world.root.join("groups").join(folder.as_str());
+        let path = site.root.join("groups").join(folder.as_str());
         if std::fs::symlink_metadata(path).is_ok_and(|there| there.is_symlink()) {
             return Err(OpError::refused(format!(
                 "groups/{folder} is a link, and no folder can be made there"
@@ -33,10 +33,10 @@ impl Operation for Args {
             .hint("remove the link, or bring back what it leads to"));
         }
         // A daemon that dies from here on makes the folder when it starts.
-        world.store.note_folders(vec![(folder.clone(), false)]).await?;
+        site.store.note_folders(vec![(folder.clone(), false)]).await?;
         failpoint::reach("op.folder_given_up");
-        ipc::lay_out_group(world.root, &folder, world.box_owner)?;
-        world.keeper.has_its_folder(&folder);
+        ipc::lay_out_group(site.root, &folder, site.box_owner)?;
+        site.keeper.has_its_folder(&folder);
         Ok(Done::new(group, format!("group {folder} has a new folder; its work goes on")))
     }
 }

@@ -4,7 +4,7 @@ use ipc_handlers::Folder;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::super::{By, Done, OpError, Operation, World};
+use super::super::{By, Done, OpError, Operation, Site};
 use crate::domain::rows::Group;
 
 /// Which group.
@@ -17,18 +17,18 @@ pub struct Args {
 impl Operation for Args {
     type Row = Group;
 
-    async fn run(self, world: &World<'_>, _: &By) -> Result<Done<Group>, OpError> {
+    async fn run(self, site: &Site<'_>, _: &By) -> Result<Done<Group>, OpError> {
         let Self { folder } = self;
-        let group = world.group(&folder).await?;
-        let says = match world.store.active_run_of(&folder)? {
-            Some(run) if !world.keeper.is_serving() => {
+        let group = site.group(&folder).await?;
+        let says = match site.store.active_run_of(&folder)? {
+            Some(run) if !site.keeper.is_serving() => {
                 let text = format!("no daemon runs, and so nobody can ask run {run} to leave");
                 return Err(
                     OpError::refused(text).hint("start the daemon with `g2 serve`, then restart the group")
                 );
             }
             Some(run) => {
-                world.keeper.relaunch(&folder);
+                site.keeper.relaunch(&folder);
                 format!(
                     "run {run} finishes its work and leaves; the next message starts a new container. If it does not leave, `g2 runs stop {run} --now` ends it"
                 )

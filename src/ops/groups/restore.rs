@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use tokio::task::spawn_blocking;
 
 use super::{
-    super::{By, Done, OpError, Operation, World},
+    super::{By, Done, OpError, Operation, Site},
     check_lost,
 };
 use crate::{
@@ -30,18 +30,18 @@ pub struct Args {
 impl Operation for Args {
     type Row = Group;
 
-    async fn run(self, world: &World<'_>, _: &By) -> Result<Done<Group>, OpError> {
+    async fn run(self, site: &Site<'_>, _: &By) -> Result<Done<Group>, OpError> {
         let Self { folder, from } = self;
-        let group = world.group(&folder).await?;
-        check_lost(world, &folder)?;
+        let group = site.group(&folder).await?;
+        check_lost(site, &folder)?;
         let to = match &from {
             Some(file) if file.is_relative() => {
                 return Err(OpError::invalid(format!("{} is no whole path", file.display())));
             }
             Some(_) => None,
-            None => world.config()?.backup.to.clone(),
+            None => site.config()?.backup.to.clone(),
         };
-        let (root, of) = (world.root.to_owned(), folder.clone());
+        let (root, of) = (site.root.to_owned(), folder.clone());
         let restoring = move || match (from, to) {
             (Some(file), _) => Some(restore_folder(&root, &of, &file)),
             (None, Some(to)) => Some(restore_newest_folder(&root, &of, &to)),
@@ -58,9 +58,9 @@ impl Operation for Args {
             }
             Err(fault) => return Err(OpError::refused(format!("our own fault: {fault}"))),
         };
-        let has_files = ipc::look_at_folder(world.root, &folder)? == There::HasFiles;
-        world.store.note_folders(vec![(folder.clone(), has_files)]).await?;
-        world.keeper.has_its_folder(&folder);
+        let has_files = ipc::look_at_folder(site.root, &folder)? == There::HasFiles;
+        site.store.note_folders(vec![(folder.clone(), has_files)]).await?;
+        site.keeper.has_its_folder(&folder);
         let says = format!(
             "group {folder} has the folder of {}, made at {}; its work goes on",
             restored.from.display(),

@@ -6,7 +6,7 @@ use ipc_handlers::Folder;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::super::{By, Done, OpError, Operation, World, args::Trigger};
+use super::super::{By, Done, OpError, Operation, Site, args::Trigger};
 use crate::{
     domain::{
         host::zone::{Zones, suggestion},
@@ -35,26 +35,26 @@ pub struct Args {
 impl Operation for Args {
     type Row = Group;
 
-    async fn run(self, world: &World<'_>, _: &By) -> Result<Done<Group>, OpError> {
+    async fn run(self, site: &Site<'_>, _: &By) -> Result<Done<Group>, OpError> {
         let Self { folder, settings } = self;
         settings.iter().try_for_each(|(key, value)| check(key, value))?;
-        fits(world, &world.group(&folder).await?, &settings)?;
+        fits(site, &site.group(&folder).await?, &settings)?;
         let zones = match settings.get("timezone") {
             Some(name) => {
-                let zones = world.config()?.zones.clone();
+                let zones = site.config()?.zones.clone();
                 check_zone(name, &zones)?;
                 Some(zones)
             }
             None => None,
         };
         let relaunch = settings.keys().any(|key| !FOR_PEOPLE.contains(&key.as_str()));
-        world.store.set_group(folder.clone(), settings.into_iter().collect(), zones, clock::now()).await?;
+        site.store.set_group(folder.clone(), settings.into_iter().collect(), zones, clock::now()).await?;
         // A live run keeps the settings that it was launched with.
         if relaunch {
-            world.keeper.relaunch(&folder);
+            site.keeper.relaunch(&folder);
         }
-        world.keeper.changed(Some(&folder)).await?;
-        Ok(Done::new(world.group(&folder).await?, format!("group {folder} is changed")))
+        site.keeper.changed(Some(&folder)).await?;
+        Ok(Done::new(site.group(&folder).await?, format!("group {folder} is changed")))
     }
 }
 
@@ -85,7 +85,7 @@ fn check(key: &str, value: &str) -> Result<(), OpError> {
 }
 
 /// Checks that the group can be launched with these settings on top of its own and those of all groups.
-fn fits(world: &World<'_>, group: &Group, settings: &BTreeMap<String, String>) -> Result<(), OpError> {
+fn fits(site: &Site<'_>, group: &Group, settings: &BTreeMap<String, String>) -> Result<(), OpError> {
     let invalid = |error: &dyn std::fmt::Display| {
         OpError::of_sentence(super::super::OpCode::Invalid, &error.to_string())
     };
@@ -94,7 +94,7 @@ fn fits(world: &World<'_>, group: &Group, settings: &BTreeMap<String, String>) -
         config = config.with(key, value).map_err(|error| invalid(&error))?;
     }
     // Settings that can't be read are reported by the code that needs them.
-    if let Ok(all) = world.settings {
+    if let Ok(all) = site.settings {
         if config.budget.money.is_some_and(|money| money > 0.0) && all.budget.prices.is_empty() {
             return Err(OpError::invalid("budget.money has no effect before models have prices")
                 .hint("write them to [budget] prices in g2.toml; docs/budgets.md has an example"));

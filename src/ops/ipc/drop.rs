@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    super::{By, Done, OpError, Operation, World},
+    super::{By, Done, OpError, Operation, Site},
     hand,
     look::{Found, WaitingFile, find},
     row, state,
@@ -34,49 +34,49 @@ fn no_reason() -> String {
 impl Operation for Args {
     type Row = IpcRow;
 
-    async fn run(self, world: &World<'_>, by: &By) -> Result<Done<IpcRow>, OpError> {
+    async fn run(self, site: &Site<'_>, by: &By) -> Result<Done<IpcRow>, OpError> {
         use std::os::unix::ffi::OsStringExt as _;
         let Self { what, reason } = self;
         // A token has no words for an agent.
         let reason = if matches!(by, By::Token { .. }) { no_reason() } else { reason };
-        let hand = world.keeper.hand()?;
-        let id = match find(world.root, world.store, &what).await? {
+        let hand = site.keeper.hand()?;
+        let id = match find(site.root, site.store, &what).await? {
             Found::Settled(id) => {
-                match world.store.settled_file(id)? {
+                match site.store.settled_file(id)? {
                     Some(file) if file.outcome == CommandOutcome::Malformed => {
                         hand::drop_dead(hand, &file.group, id)?;
                     }
-                    Some(_) | None => claimed(world, id, reason).await?,
+                    Some(_) | None => claimed(site, id, reason).await?,
                 }
                 id
             }
             Found::Open(open) => match open.waiting_file()? {
                 Some(WaitingFile { group, in_box, name }) => {
-                    let (boxes, name) = (world.keeper.boxes(&group)?, OsString::from_vec(name));
+                    let (boxes, name) = (site.keeper.boxes(&group)?, OsString::from_vec(name));
                     let id = hand::drop_waiting(hand, &boxes, in_box, &name, reason, clock::now()).await?;
-                    world.keeper.changed(Some(&group)).await?;
+                    site.keeper.changed(Some(&group)).await?;
                     id
                 }
                 None => {
                     let id = open.lying.claim.unwrap_or_default();
-                    claimed(world, id, reason).await?;
+                    claimed(site, id, reason).await?;
                     id
                 }
             },
         };
-        let row = row(world.root, world.store, id)?;
+        let row = row(site.root, site.store, id)?;
         let says = format!("{what} is dropped; command {id} is {}", state(&row));
         Ok(Done::new(row, says))
     }
 }
 
 /// Sets a claimed command aside.
-async fn claimed(world: &World<'_>, id: i64, reason: String) -> Result<(), OpError> {
-    let (hand, now) = (world.keeper.hand()?, clock::now());
+async fn claimed(site: &Site<'_>, id: i64, reason: String) -> Result<(), OpError> {
+    let (hand, now) = (site.keeper.hand()?, clock::now());
     let claimed = hand::note_drop(hand, id, reason, now).await?;
-    let Some(claimed) = world.keeper.settle(claimed).await else { return Ok(()) };
-    let boxes = match world.store.group(&claimed.folder).await? {
-        Some(group) => Some(world.keeper.boxes(&group.folder)?),
+    let Some(claimed) = site.keeper.settle(claimed).await else { return Ok(()) };
+    let boxes = match site.store.group(&claimed.folder).await? {
+        Some(group) => Some(site.keeper.boxes(&group.folder)?),
         None => None,
     };
     Ok(hand::finish(hand, boxes.as_deref(), &claimed, now).await?)

@@ -27,7 +27,7 @@ use crate::{
     },
     ipc::{
         ClaimError, Claimed, Claims, CommandBox, GroupBoxes, HostDirs, PutError, ReadError, Source, Why,
-        World,
+        WorldFault,
     },
     root,
     store::{Body, CommandFile, Proof, Store, StoreError, Transcripts, digest},
@@ -66,7 +66,7 @@ pub enum HandError {
     #[error(transparent)]
     Store(#[from] StoreError),
     #[error(transparent)]
-    World(#[from] World),
+    World(#[from] WorldFault),
 }
 
 impl From<HandError> for OpError {

@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    super::{By, Done, OpError, Operation, World},
+    super::{By, Done, OpError, Operation, Site},
     look::{Found, find, look_for},
     shown,
 };
@@ -50,8 +50,8 @@ pub(super) struct Target {
 }
 
 impl Target {
-    pub(super) async fn of(world: &World<'_>, what: &str) -> Result<Self, OpError> {
-        let (root, store) = (world.root, world.store);
+    pub(super) async fn of(site: &Site<'_>, what: &str) -> Result<Self, OpError> {
+        let (root, store) = (site.root, site.store);
         if let Ok(group) = Folder::parse(what)
             && store.group(&group).await?.is_some()
         {
@@ -94,18 +94,18 @@ impl Target {
 impl Operation for Args {
     type Row = Held;
 
-    async fn run(self, world: &World<'_>, _: &By) -> Result<Done<Held>, OpError> {
+    async fn run(self, site: &Site<'_>, _: &By) -> Result<Done<Held>, OpError> {
         let Self { what, reason } = self;
-        let target = Target::of(world, &what).await?;
+        let target = Target::of(site, &what).await?;
         let (group, file) = (target.group.clone(), target.file.clone());
         let is_file = file.is_some();
         let hold = Hold { group, file, reason: reason.clone(), at: clock::now(), aside: false };
         let name = shown(&hold);
-        world.store.hold(hold).await?;
-        world.keeper.changed(Some(&target.group)).await?;
+        site.store.hold(hold).await?;
+        site.keeper.changed(Some(&target.group)).await?;
         // It may have been claimed before anybody was told.
-        if is_file && !waits(world, &name).await? {
-            world.store.release(target.group.clone(), target.file.clone()).await?;
+        if is_file && !waits(site, &name).await? {
+            site.store.release(target.group.clone(), target.file.clone()).await?;
             return Err(OpError::refused(format!("{name} was claimed meanwhile"))
                 .hint(format!("see `g2 ipc trace {name}`")));
         }
@@ -114,8 +114,8 @@ impl Operation for Args {
     }
 }
 
-async fn waits(world: &World<'_>, name: &str) -> Result<bool, OpError> {
-    match find(world.root, world.store, name).await {
+async fn waits(site: &Site<'_>, name: &str) -> Result<bool, OpError> {
+    match find(site.root, site.store, name).await {
         Ok(Found::Open(open)) => Ok(open.waiting_file()?.is_some()),
         Ok(Found::Settled(_)) | Err(_) => Ok(false),
     }

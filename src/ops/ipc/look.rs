@@ -51,14 +51,14 @@ pub struct Rows {
     /// Says so when more waits than is listed.
     pub cut: Option<String>,
     /// Why boxes could not be read, of which nothing that waits is listed.
-    pub unread: Vec<ipc::World>,
+    pub unread: Vec<ipc::WorldFault>,
 }
 
 /// The commands that are not settled.
 struct Opened {
     open: Vec<Open>,
     cut: Option<String>,
-    unread: Vec<ipc::World>,
+    unread: Vec<ipc::WorldFault>,
 }
 
 /// A command that is not settled.

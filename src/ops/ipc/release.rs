@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    super::{By, Done, OpError, Operation, World},
+    super::{By, Done, OpError, Operation, Site},
     hold::{Held, Target},
 };
 
@@ -19,13 +19,13 @@ pub struct Args {
 impl Operation for Args {
     type Row = Held;
 
-    async fn run(self, world: &World<'_>, _: &By) -> Result<Done<Held>, OpError> {
+    async fn run(self, site: &Site<'_>, _: &By) -> Result<Done<Held>, OpError> {
         let Self { what } = self;
-        let target = Target::of(world, &what).await?;
-        if world.store.release(target.group.clone(), target.file.clone()).await? == 0 {
+        let target = Target::of(site, &what).await?;
+        if site.store.release(target.group.clone(), target.file.clone()).await? == 0 {
             return Err(OpError::refused(format!("{what} is not held")));
         }
-        world.keeper.changed(Some(&target.group)).await?;
+        site.keeper.changed(Some(&target.group)).await?;
         Ok(Done::new(target.row(false, None), format!("{what} is released")))
     }
 }

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    super::{By, Done, OpError, Operation, World},
+    super::{By, Done, OpError, Operation, Site},
     hand,
     look::{Found, find},
     row, state,
@@ -22,20 +22,20 @@ pub struct Args {
 impl Operation for Args {
     type Row = IpcRow;
 
-    async fn run(self, world: &World<'_>, _: &By) -> Result<Done<IpcRow>, OpError> {
+    async fn run(self, site: &Site<'_>, _: &By) -> Result<Done<IpcRow>, OpError> {
         let Self { what } = self;
-        let of = match find(world.root, world.store, &what).await? {
+        let of = match find(site.root, site.store, &what).await? {
             Found::Settled(id) => id,
             Found::Open(open) => {
                 let says = format!("{what} is {}: it is not decided yet", open.row.state);
                 return Err(OpError::refused(says));
             }
         };
-        let claimed = hand::retry(world.keeper.hand()?, of, clock::now()).await?;
+        let claimed = hand::retry(site.keeper.hand()?, of, clock::now()).await?;
         let id = claimed.id;
         // Without a daemon, the next start decides it.
-        world.keeper.settle(claimed).await;
-        let row = row(world.root, world.store, id)?;
+        site.keeper.settle(claimed).await;
+        let row = row(site.root, site.store, id)?;
         let says = format!("command {of} is tried again as {id}; command {id} is {}", state(&row));
         Ok(Done::new(row, says))
     }

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
 
 use super::{
-    super::{By, Done, OpCode, OpError, Operation, World},
+    super::{By, Done, OpCode, OpError, Operation, Site},
     look,
 };
 use crate::{
@@ -86,9 +86,9 @@ pub struct Args {
 impl Operation for Args {
     type Row = IpcRow;
 
-    async fn run(self, world: &World<'_>, _: &By) -> Result<Done<IpcRow>, OpError> {
+    async fn run(self, site: &Site<'_>, _: &By) -> Result<Done<IpcRow>, OpError> {
         let Self { group, in_box, command } = self;
-        world.group(&group).await?;
+        site.group(&group).await?;
         let bytes = command.bytes()?;
         if bytes.len() as u64 > COMMAND_LIMIT {
             return Err(OpError::invalid(format!("the command has more than {COMMAND_LIMIT} bytes")));
@@ -99,10 +99,10 @@ impl Operation for Args {
         };
         let id = new_id().map_err(|error| OpError::new(OpCode::Failed, format!("making a name: {error}")))?;
         let name = format!("{:013}-sent-{}.json", clock::now().0, &id[..8]);
-        post::post(&world.root.join("data"), &group, in_box, &name, &bytes).map_err(|error| {
+        post::post(&site.root.join("data"), &group, in_box, &name, &bytes).map_err(|error| {
             OpError::of_sentence(OpCode::Failed, &format!("sending a command: {}", chain(&error)))
         })?;
-        let row = look::row_of_new(world.store, &group, in_box, &name, &bytes)?;
+        let row = look::row_of_new(site.store, &group, in_box, &name, &bytes)?;
         Ok(Done::new(row, format!("{group}/{in_box}/{name}")))
     }
 }

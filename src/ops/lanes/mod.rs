@@ -1,5 +1,5 @@
 //! Lanes: the turns of conversations.
 
-use super::{By, Done, OpError, Operation, World};
+use super::{By, Done, OpError, Operation, Site};
 
 pub mod wake;

@@ -4,7 +4,7 @@ use ipc_handlers::Folder;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{By, Done, OpError, Operation, World};
+use super::{By, Done, OpError, Operation, Site};
 use crate::{domain::rows::Lane, ops::args::Jid, system::clock};
 
 /// Which lanes.
@@ -27,13 +27,13 @@ pub struct Woken {
 impl Operation for Args {
     type Row = Woken;
 
-    async fn run(self, world: &World<'_>, _: &By) -> Result<Done<Woken>, OpError> {
+    async fn run(self, site: &Site<'_>, _: &By) -> Result<Done<Woken>, OpError> {
         let Self { group, chat } = self;
-        world.group(&group).await?;
+        site.group(&group).await?;
         let now = clock::now();
-        let woken = world.store.wake_lanes(&group, chat.as_ref().map(Jid::as_str), now).await?;
-        world.keeper.wake(&group, &woken);
-        let lanes = world.store.lanes_called(&woken, now)?;
+        let woken = site.store.wake_lanes(&group, chat.as_ref().map(Jid::as_str), now).await?;
+        site.keeper.wake(&group, &woken);
+        let lanes = site.store.lanes_called(&woken, now)?;
         let says = match woken.len() {
             0 => format!("no lane of group {group} rests"),
             lanes => format!("lanes of group {group} that rest no longer: {lanes}"),

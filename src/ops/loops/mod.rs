@@ -1,5 +1,5 @@
 //! The daemon's loops.
 
-use super::{By, Done, OpError, Operation, World};
+use super::{By, Done, OpError, Operation, Site};
 
 pub mod release;

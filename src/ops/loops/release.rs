@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{By, Done, OpError, Operation, World};
+use super::{By, Done, OpError, Operation, Site};
 use crate::domain::host::loops::LoopName;
 
 /// Which keys of which loop: one, or all.
@@ -34,12 +34,12 @@ pub struct Released {
 impl Operation for Args {
     type Row = Released;
 
-    async fn run(self, world: &World<'_>, _: &By) -> Result<Done<Released>, OpError> {
+    async fn run(self, site: &Site<'_>, _: &By) -> Result<Done<Released>, OpError> {
         let Self { name, key, all } = self;
         if all == key.is_some() {
             return Err(OpError::invalid("name a key, or say that all are meant"));
         }
-        let released = world.keeper.release_keys(name, key.as_deref()).await?;
+        let released = site.keeper.release_keys(name, key.as_deref()).await?;
         let says = match (&key, released) {
             (Some(key), 0) => {
                 let none = format!("no key {key} of the loop {name} is set aside or rests after a failure");

@@ -1,5 +1,5 @@
 //! Messages that came in.
 
-use super::{By, Done, OpError, Operation, World, missing};
+use super::{By, Done, OpError, Operation, Site, missing};
 
 pub mod skip;

@@ -4,7 +4,7 @@ use ipc_handlers::Folder;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{By, Done, OpError, Operation, World, missing};
+use super::{By, Done, OpError, Operation, Site, missing};
 use crate::{domain::host::prune::History, store::StoreError, system::clock};
 
 /// Which message, and why.
@@ -33,22 +33,22 @@ const LONGEST_REASON: usize = 500;
 impl Operation for Args {
     type Row = Skipped;
 
-    async fn run(self, world: &World<'_>, by: &By) -> Result<Done<Skipped>, OpError> {
+    async fn run(self, site: &Site<'_>, by: &By) -> Result<Done<Skipped>, OpError> {
         let Self { seq, reason, group } = self;
         let reason: String = reason.trim().chars().take(LONGEST_REASON).collect();
         if reason.is_empty() {
             return Err(OpError::invalid("a message is passed over for a reason, and none is given"));
         }
         if let Some(group) = &group {
-            world.group(group).await?;
+            site.group(group).await?;
         }
         let noted = format!("{} had it passed over: {reason}", by.short());
-        let skipped = world.store.skip_message(seq, group.as_ref(), &noted, clock::now()).await;
+        let skipped = site.store.skip_message(seq, group.as_ref(), &noted, clock::now()).await;
         let lanes = skipped.map_err(|error| match error {
-            StoreError::NotFound { .. } => missing(world.store, History::Messages, seq),
+            StoreError::NotFound { .. } => missing(site.store, History::Messages, seq),
             other => other.into(),
         })?;
-        lanes.iter().for_each(|(group, lane)| world.keeper.wake(group, &[*lane]));
+        lanes.iter().for_each(|(group, lane)| site.keeper.wake(group, &[*lane]));
         let mut groups: Vec<Folder> = lanes.into_iter().map(|(group, _)| group).collect();
         groups.dedup();
         let named = groups.iter().map(Folder::as_str).collect::<Vec<_>>().join(", ");

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::super::{By, Done, OpError, Operation, World, missing};
+use super::super::{By, Done, OpError, Operation, Site, missing};
 use crate::{
     domain::{host::prune::History, rows::OutboxRow},
     store::StoreError,
@@ -20,14 +20,14 @@ pub struct Args {
 impl Operation for Args {
     type Row = OutboxRow;
 
-    async fn run(self, world: &World<'_>, by: &By) -> Result<Done<OutboxRow>, OpError> {
+    async fn run(self, site: &Site<'_>, by: &By) -> Result<Done<OutboxRow>, OpError> {
         let Self { id } = self;
         let why = format!("given up by {}", by.short());
-        let row = world.store.drop_outbox(id, &why, clock::now()).await.map_err(|error| match error {
-            StoreError::NotFound { .. } => missing(world.store, History::Outbox, id),
+        let row = site.store.drop_outbox(id, &why, clock::now()).await.map_err(|error| match error {
+            StoreError::NotFound { .. } => missing(site.store, History::Outbox, id),
             other => other.into(),
         })?;
-        world.keeper.changed(None).await?;
+        site.keeper.changed(None).await?;
         Ok(Done::new(row, format!("outbox row {id} is not sent")))
     }
 }

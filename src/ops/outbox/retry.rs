@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::super::{By, Done, OpError, Operation, World, missing};
+use super::super::{By, Done, OpError, Operation, Site, missing};
 use crate::{
     domain::{host::prune::History, rows::OutboxRow},
     store::StoreError,
@@ -19,14 +19,14 @@ pub struct Args {
 impl Operation for Args {
     type Row = OutboxRow;
 
-    async fn run(self, world: &World<'_>, _: &By) -> Result<Done<OutboxRow>, OpError> {
+    async fn run(self, site: &Site<'_>, _: &By) -> Result<Done<OutboxRow>, OpError> {
         let Self { id } = self;
-        let gone = || missing(world.store, History::Outbox, id);
-        let row = world.store.retry_outbox(id).await.map_err(|error| match error {
+        let gone = || missing(site.store, History::Outbox, id);
+        let row = site.store.retry_outbox(id).await.map_err(|error| match error {
             StoreError::NotFound { .. } => gone(),
             other => other.into(),
         })?;
-        world.keeper.changed(None).await?;
+        site.keeper.changed(None).await?;
         Ok(Done::new(row, format!("outbox row {id} is sent again")))
     }
 }

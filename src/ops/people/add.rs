@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     super::{
-        By, Done, OpError, Operation, World,
+        By, Done, OpError, Operation, Site,
         args::{Jid, UserId},
     },
     none, row,
@@ -29,13 +29,13 @@ pub struct Args {
 impl Operation for Args {
     type Row = User;
 
-    async fn run(self, world: &World<'_>, _: &By) -> Result<Done<User>, OpError> {
+    async fn run(self, site: &Site<'_>, _: &By) -> Result<Done<User>, OpError> {
         let Self { id, name, dm } = self;
-        let known = row(world, &id).await?.map(|user| user.name);
+        let known = row(site, &id).await?.map(|user| user.name);
         let handle = id.as_str().split_once(':').map_or(id.as_str(), |(_, handle)| handle);
         let name = name.or(known).unwrap_or_else(|| handle.to_owned());
-        world.store.put_user(id.as_str(), &name, dm.map(String::from), clock::now()).await?;
-        let user = row(world, &id).await?.ok_or_else(|| none(&id))?;
+        site.store.put_user(id.as_str(), &name, dm.map(String::from), clock::now()).await?;
+        let user = row(site, &id).await?.ok_or_else(|| none(&id))?;
         Ok(Done::new(user, format!("user {id} is {name}")))
     }
 }

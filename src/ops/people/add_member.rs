@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    super::{By, Done, OpError, Operation, World, args::UserId},
+    super::{By, Done, OpError, Operation, Site, args::UserId},
     BY_HAND,
 };
 use crate::{domain::rows::Member, system::clock};
@@ -20,8 +20,8 @@ pub struct Args {
 
 impl Args {
     /// Returns the member's row.
-    pub(super) async fn row(&self, world: &World<'_>) -> Result<Option<Member>, OpError> {
-        let mut all = world.store.members(Some(&self.group)).await?.into_iter();
+    pub(super) async fn row(&self, site: &Site<'_>) -> Result<Option<Member>, OpError> {
+        let mut all = site.store.members(Some(&self.group)).await?.into_iter();
         Ok(all.find(|member| member.user == self.user.as_str()))
     }
 
@@ -34,10 +34,10 @@ impl Args {
 impl Operation for Args {
     type Row = Member;
 
-    async fn run(self, world: &World<'_>, _: &By) -> Result<Done<Member>, OpError> {
+    async fn run(self, site: &Site<'_>, _: &By) -> Result<Done<Member>, OpError> {
         let (group, user) = (&self.group, self.user.as_str());
-        world.store.add_member(user, group.clone(), BY_HAND, clock::now()).await?;
-        let member = self.row(world).await?.ok_or_else(|| self.none())?;
+        site.store.add_member(user, group.clone(), BY_HAND, clock::now()).await?;
+        let member = self.row(site).await?.ok_or_else(|| self.none())?;
         Ok(Done::new(member, format!("group {group} knows {user}")))
     }
 }

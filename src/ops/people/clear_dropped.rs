@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::super::{By, Done, OpError, Operation, World};
+use super::super::{By, Done, OpError, Operation, Site};
 
 /// Everything that was counted.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -20,8 +20,8 @@ pub struct Cleared {
 impl Operation for Args {
     type Row = Cleared;
 
-    async fn run(self, world: &World<'_>, _: &By) -> Result<Done<Cleared>, OpError> {
-        let removed = world.store.clear_dropped().await?;
+    async fn run(self, site: &Site<'_>, _: &By) -> Result<Done<Cleared>, OpError> {
+        let removed = site.store.clear_dropped().await?;
         Ok(Done::new(Cleared { removed }, format!("{removed} rows are removed; the messages stay")))
     }
 }

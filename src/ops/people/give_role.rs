@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    super::{By, Done, OpError, Operation, World, args::UserId},
+    super::{By, Done, OpError, Operation, Site, args::UserId},
     BY_HAND, none, row,
 };
 use crate::{
@@ -40,25 +40,25 @@ pub struct Args {
 impl Operation for Args {
     type Row = User;
 
-    async fn run(self, world: &World<'_>, _: &By) -> Result<Done<User>, OpError> {
+    async fn run(self, site: &Site<'_>, _: &By) -> Result<Done<User>, OpError> {
         let Self { id, role, group } = self;
         let whole = group.as_ref().map_or_else(String::new, |group| format!(" of {group}"));
         let (user, now) = (id.as_str(), clock::now());
         let says = match role {
             Given::Owner => {
-                world.store.grant_role(user, Role::Owner, group, BY_HAND, now).await?;
+                site.store.grant_role(user, Role::Owner, group, BY_HAND, now).await?;
                 "is an owner".to_owned()
             }
             Given::Admin => {
-                world.store.grant_role(user, Role::Admin, group, BY_HAND, now).await?;
+                site.store.grant_role(user, Role::Admin, group, BY_HAND, now).await?;
                 format!("is an admin{whole}")
             }
             Given::None => {
-                world.store.revoke_roles(user, group).await?;
+                site.store.revoke_roles(user, group).await?;
                 format!("has no role{whole}")
             }
         };
-        let row = row(world, &id).await?.ok_or_else(|| none(&id))?;
+        let row = row(site, &id).await?.ok_or_else(|| none(&id))?;
         Ok(Done::new(row, format!("user {id} {says}")))
     }
 }

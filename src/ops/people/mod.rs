@@ -1,6 +1,6 @@
 //! People: their names, their roles, the groups that know them, and the policy for strangers.
 
-use super::{OpError, World, args::UserId};
+use super::{OpError, Site, args::UserId};
 use crate::domain::rows::User;
 
 pub mod add;
@@ -15,8 +15,8 @@ pub mod set_chat;
 const BY_HAND: &str = "command line";
 
 /// Returns a user's row.
-async fn row(world: &World<'_>, id: &UserId) -> Result<Option<User>, OpError> {
-    Ok(world.store.users().await?.into_iter().find(|user| user.id == id.as_str()))
+async fn row(site: &Site<'_>, id: &UserId) -> Result<Option<User>, OpError> {
+    Ok(site.store.users().await?.into_iter().find(|user| user.id == id.as_str()))
 }
 
 /// There is no such user.

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    super::{By, Done, OpError, Operation, World, args::UserId},
+    super::{By, Done, OpError, Operation, Site, args::UserId},
     none, row,
 };
 use crate::domain::rows::User;
@@ -19,10 +19,10 @@ pub struct Args {
 impl Operation for Args {
     type Row = User;
 
-    async fn run(self, world: &World<'_>, _: &By) -> Result<Done<User>, OpError> {
+    async fn run(self, site: &Site<'_>, _: &By) -> Result<Done<User>, OpError> {
         let Self { id } = self;
-        let was = row(world, &id).await?.ok_or_else(|| none(&id))?;
-        world.store.remove_user(id.as_str()).await?;
+        let was = row(site, &id).await?.ok_or_else(|| none(&id))?;
+        site.store.remove_user(id.as_str()).await?;
         Ok(Done::new(was, format!("user {id} is removed, with their roles and memberships")))
     }
 }

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    super::{By, Done, OpError, Operation, World},
+    super::{By, Done, OpError, Operation, Site},
     add_member,
 };
 use crate::domain::rows::Member;
@@ -17,10 +17,10 @@ pub struct Args(pub add_member::Args);
 impl Operation for Args {
     type Row = Member;
 
-    async fn run(self, world: &World<'_>, _: &By) -> Result<Done<Member>, OpError> {
+    async fn run(self, site: &Site<'_>, _: &By) -> Result<Done<Member>, OpError> {
         let Self(which) = self;
-        let was = which.row(world).await?.ok_or_else(|| which.none())?;
-        world.store.remove_member(which.user.as_str(), which.group.clone()).await?;
+        let was = which.row(site).await?.ok_or_else(|| which.none())?;
+        site.store.remove_member(which.user.as_str(), which.group.clone()).await?;
         Ok(Done::new(was, format!("group {} does not know {} any more", which.group, which.user)))
     }
 }

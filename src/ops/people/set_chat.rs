@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::super::{By, Done, OpError, Operation, World, args::Jid};
+use super::super::{By, Done, OpError, Operation, Site, args::Jid};
 use crate::domain::{heard::access::UnknownSenders, platforms::chats::ChatKind, rows::Chat};
 
 /// The chat, and its changes: all or none are made. Fields that are left out keep their values.
@@ -27,11 +27,11 @@ pub struct Args {
 impl Operation for Args {
     type Row = Chat;
 
-    async fn run(self, world: &World<'_>, _: &By) -> Result<Done<Chat>, OpError> {
+    async fn run(self, site: &Site<'_>, _: &By) -> Result<Done<Chat>, OpError> {
         let Self { chat, policy, name, kind, threaded } = self;
         let row = async || -> Result<Chat, OpError> {
             let none = || OpError::not_found(format!("chat {chat} does not exist"));
-            world.store.chat(chat.as_str()).await?.ok_or_else(none)
+            site.store.chat(chat.as_str()).await?.ok_or_else(none)
         };
         row().await?;
         let settings = [
@@ -41,9 +41,9 @@ impl Operation for Args {
             ("threaded", threaded.map(|threaded| threaded.to_string())),
         ];
         let settings = settings.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?)));
-        world.store.set_chat(chat.as_str(), settings.collect()).await?;
+        site.store.set_chat(chat.as_str(), settings.collect()).await?;
         // Agents are shown the names of chats.
-        world.keeper.changed(None).await?;
+        site.keeper.changed(None).await?;
         Ok(Done::new(row().await?, format!("chat {chat} is changed")))
     }
 }

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{By, Decided, Done, HeldThen, OpError, Operation, Which, World, decide};
+use super::{By, Decided, Done, HeldThen, OpError, Operation, Site, Which, decide};
 
 /// Which of it.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -13,9 +13,9 @@ pub struct Args(pub Which);
 impl Operation for Args {
     type Row = Decided;
 
-    async fn run(self, world: &World<'_>, by: &By) -> Result<Done<Decided>, OpError> {
+    async fn run(self, site: &Site<'_>, by: &By) -> Result<Done<Decided>, OpError> {
         let why = format!("held back by a restore, then given up by {}", by.short());
-        let decided = decide(world, self.0, HeldThen::Drop(why)).await?;
+        let decided = decide(site, self.0, HeldThen::Drop(why)).await?;
         let says = format!("{} texts and messages are given up", decided.count);
         Ok(Done::new(decided, says))
     }

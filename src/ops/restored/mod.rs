@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{By, Done, OpError, Operation, World};
+use super::{By, Done, OpError, Operation, Site};
 use crate::{
     domain::host::held_back::HeldRow,
     store::{HeldThen, HeldWhich},
@@ -39,7 +39,7 @@ pub struct Decided {
 const SHOWN: usize = 1000;
 
 /// Decides about these, all of them or none; about everything a bounded transaction at a time.
-async fn decide(world: &World<'_>, which: Which, then: HeldThen) -> Result<Decided, OpError> {
+async fn decide(site: &Site<'_>, which: Which, then: HeldThen) -> Result<Decided, OpError> {
     let Which { texts, messages, all } = which;
     let named = texts.len() + messages.len();
     if all != (named == 0) {
@@ -54,7 +54,7 @@ async fn decide(world: &World<'_>, which: Which, then: HeldThen) -> Result<Decid
             true => HeldWhich::Oldest,
             false => HeldWhich::These { texts: texts.clone(), messages: messages.clone() },
         };
-        let rows = world.store.decide_held(which, then.clone()).await?;
+        let rows = site.store.decide_held(which, then.clone()).await?;
         let is_last = !all || rows.is_empty();
         decided.count += rows.len();
         let room = SHOWN - decided.rows.len();
@@ -63,6 +63,6 @@ async fn decide(world: &World<'_>, which: Which, then: HeldThen) -> Result<Decid
             break;
         }
     }
-    world.keeper.changed(None).await?;
+    site.keeper.changed(None).await?;
     Ok(decided)
 }

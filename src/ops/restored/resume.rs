@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{By, Decided, Done, HeldThen, OpError, Operation, Which, World, decide};
+use super::{By, Decided, Done, HeldThen, OpError, Operation, Site, Which, decide};
 
 /// Which of it.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -13,8 +13,8 @@ pub struct Args(pub Which);
 impl Operation for Args {
     type Row = Decided;
 
-    async fn run(self, world: &World<'_>, _: &By) -> Result<Done<Decided>, OpError> {
-        let decided = decide(world, self.0, HeldThen::Resume).await?;
+    async fn run(self, site: &Site<'_>, _: &By) -> Result<Done<Decided>, OpError> {
+        let decided = decide(site, self.0, HeldThen::Resume).await?;
         let says = format!("{} texts and messages are taken up", decided.count);
         Ok(Done::new(decided, says))
     }

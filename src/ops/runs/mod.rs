@@ -1,6 +1,6 @@
 //! Runs: a container's life, ended by a person, or joined by one.
 
-use super::{By, Done, OpError, Operation, World, missing};
+use super::{By, Done, OpError, Operation, Site, missing};
 
 pub mod say;
 pub mod stop;

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{By, Done, OpError, Operation, World, missing};
+use super::{By, Done, OpError, Operation, Site, missing};
 use crate::{
     domain::{heard::people::check_speaker, host::prune::History, rows::Inbound},
     ops::OpCode,
@@ -38,7 +38,7 @@ const ME: &str = "me";
 impl Operation for Args {
     type Row = SaidToRun;
 
-    async fn run(self, world: &World<'_>, by: &By) -> Result<Done<SaidToRun>, OpError> {
+    async fn run(self, site: &Site<'_>, by: &By) -> Result<Done<SaidToRun>, OpError> {
         let Self { id, text, sender } = self;
         let sender = sender.unwrap_or_else(|| ME.to_owned());
         check_speaker(&sender).map_err(|why| OpError::invalid(format!("the sender {why}")))?;
@@ -61,13 +61,13 @@ impl Operation for Args {
             ..Inbound::default()
         };
         let said =
-            world.store.say_to_run(id, message, by.short(), clock::now()).await.map_err(
+            site.store.say_to_run(id, message, by.short(), clock::now()).await.map_err(
                 |error| match error {
-                    StoreError::NotFound { .. } => missing(world.store, History::Runs, id),
+                    StoreError::NotFound { .. } => missing(site.store, History::Runs, id),
                     other => other.into(),
                 },
             )?;
-        world.keeper.waits(&said.group, said.lane);
+        site.keeper.waits(&said.group, said.lane);
         Ok(Done::new(SaidToRun { seq: said.seq, run: id }, format!("message {} is for run {id}", said.seq)))
     }
 }

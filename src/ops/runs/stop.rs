@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{By, Done, OpError, Operation, World, missing};
+use super::{By, Done, OpError, Operation, Site, missing};
 use crate::{
     domain::{
         host::prune::History,
@@ -32,22 +32,22 @@ pub struct Args {
 impl Operation for Args {
     type Row = Run;
 
-    async fn run(self, world: &World<'_>, by: &By) -> Result<Done<Run>, OpError> {
+    async fn run(self, site: &Site<'_>, by: &By) -> Result<Done<Run>, OpError> {
         let Self { id, now, retry } = self;
         let stop = Stop {
             by: by.short(),
             when: if now { StopWhen::Now } else { StopWhen::InOrder },
             then: if retry { StopThen::AskAgain } else { StopThen::GiveUp },
         };
-        let run = world.store.stop_run(id, stop).await.map_err(|error| match error {
-            StoreError::NotFound { .. } => missing(world.store, History::Runs, id),
+        let run = site.store.stop_run(id, stop).await.map_err(|error| match error {
+            StoreError::NotFound { .. } => missing(site.store, History::Runs, id),
             other => other.into(),
         })?;
-        world.keeper.stop_run(&run.group, id);
-        let says = match (world.keeper.is_serving(), now) {
+        site.keeper.stop_run(&run.group, id);
+        let says = match (site.keeper.is_serving(), now) {
             (false, _) => format!("no daemon runs: its next start ends run {id}"),
             (true, true) => format!("run {id} is killed"),
-            (true, false) => match world.settings {
+            (true, false) => match site.settings {
                 Ok(config) => format!(
                     "run {id} is asked to leave, and stopped if it has not left within {}; `--now` kills it at once",
                     human(i64::try_from(config.health.close_grace_ms).unwrap_or(i64::MAX))

@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    super::{By, Done, OpError, Operation, World, commands::act},
+    super::{By, Done, OpError, Operation, Site, commands::act},
     Conversations, conversations, said,
 };
 
@@ -24,12 +24,12 @@ pub struct Args {
 impl Operation for Args {
     type Row = Conversations;
 
-    async fn run(self, world: &World<'_>, by: &By) -> Result<Done<Conversations>, OpError> {
+    async fn run(self, site: &Site<'_>, by: &By) -> Result<Done<Conversations>, OpError> {
         let Self { group, name, session } = self;
-        world.group(&group).await?;
+        site.group(&group).await?;
         let sessions = match session {
             Some(session) => vec![session],
-            None => world.store.live_sessions(&group, Lanes::All)?,
+            None => site.store.live_sessions(&group, Lanes::All)?,
         };
         if sessions.is_empty() {
             return Err(OpError::refused(format!("group {group} has no session to archive")));
@@ -39,7 +39,7 @@ impl Operation for Args {
         }
         let (mut ids, mut says, mut notes) = (Vec::new(), Vec::new(), Vec::new());
         for session in sessions {
-            let (transcripts, unread) = said(world, &group, std::slice::from_ref(&session));
+            let (transcripts, unread) = said(site, &group, std::slice::from_ref(&session));
             notes.extend(unread);
             let command = Command::ArchiveSession(ArchiveSession {
                 session_id: session.clone(),
@@ -47,13 +47,13 @@ impl Operation for Args {
                 content: None,
                 target_folder: None,
             });
-            let (outcome, _) = act(world, by, &group, command, transcripts).await?;
+            let (outcome, _) = act(site, by, &group, command, transcripts).await?;
             if let Outcome::SessionArchived { id } = outcome {
                 says.push(format!("session {session} is archived with the number {id}"));
                 ids.push(id);
             }
         }
-        let row = conversations(world, &group, |session| session.id.is_some_and(|id| ids.contains(&id)))?;
+        let row = conversations(site, &group, |session| session.id.is_some_and(|id| ids.contains(&id)))?;
         Ok(Done::new(row, says.join("\n")).noting(notes))
     }
 }

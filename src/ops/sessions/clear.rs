@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    super::{By, Done, OpError, Operation, World, commands::act},
+    super::{By, Done, OpError, Operation, Site, commands::act},
     Conversations, conversations, live,
 };
 
@@ -22,13 +22,13 @@ pub struct Args {
 impl Operation for Args {
     type Row = Conversations;
 
-    async fn run(self, world: &World<'_>, by: &By) -> Result<Done<Conversations>, OpError> {
+    async fn run(self, site: &Site<'_>, by: &By) -> Result<Done<Conversations>, OpError> {
         let Self { group, name } = self;
-        world.group(&group).await?;
-        let (said, notes) = live(world, &group, name.is_some())?;
+        site.group(&group).await?;
+        let (said, notes) = live(site, &group, name.is_some())?;
         let command = Command::ClearSession(ClearSession { name, target_folder: None });
-        let (_, now) = act(world, by, &group, command, said).await?;
-        let row = conversations(world, &group, |session| session.archived_at == Some(now))?;
+        let (_, now) = act(site, by, &group, command, said).await?;
+        let row = conversations(site, &group, |session| session.archived_at == Some(now))?;
         Ok(Done::new(row, format!("group {group} starts new sessions")).noting(notes))
     }
 }

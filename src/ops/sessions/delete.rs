@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::super::{By, Done, OpError, Operation, World};
+use super::super::{By, Done, OpError, Operation, Site};
 use crate::domain::{rows::Session, states::SessionState};
 
 /// Which archived conversation.
@@ -16,12 +16,12 @@ pub struct Args {
 impl Operation for Args {
     type Row = Session;
 
-    async fn run(self, world: &World<'_>, _: &By) -> Result<Done<Session>, OpError> {
+    async fn run(self, site: &Site<'_>, _: &By) -> Result<Done<Session>, OpError> {
         let Self { id } = self;
         let none = || OpError::not_found(format!("archived session {id} does not exist"));
-        let (found, _) = world.store.archived_session(id)?.ok_or_else(none)?;
-        let group = world.store.delete_archive(id).await?;
-        world.keeper.changed(Some(&group)).await?;
+        let (found, _) = site.store.archived_session(id)?.ok_or_else(none)?;
+        let group = site.store.delete_archive(id).await?;
+        site.keeper.changed(Some(&group)).await?;
         let was = Session {
             id: Some(id),
             group: group.clone(),

@@ -4,7 +4,7 @@ use ipc_handlers::{Folder, effect::Lanes};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{OpError, World};
+use super::{OpError, Site};
 use crate::{
     domain::{rows::Session, states::SessionState},
     store::Transcripts,
@@ -30,11 +30,11 @@ pub struct Conversations {
 
 /// Returns a group's conversations; of the archived ones those that are to be kept.
 fn conversations(
-    world: &World<'_>,
+    site: &Site<'_>,
     group: &Folder,
     keep: impl Fn(&Session) -> bool,
 ) -> Result<Conversations, OpError> {
-    let (live, archived): (Vec<Session>, Vec<Session>) = world
+    let (live, archived): (Vec<Session>, Vec<Session>) = site
         .store
         .sessions(Some(group), None)?
         .into_iter()
@@ -44,16 +44,16 @@ fn conversations(
 }
 
 /// Returns the text of a group's live sessions if it is wanted, and notes about sessions that can't be read.
-fn live(world: &World<'_>, group: &Folder, wanted: bool) -> Result<(Transcripts, Vec<String>), OpError> {
-    let sessions = if wanted { world.store.live_sessions(group, Lanes::All)? } else { Vec::new() };
-    Ok(said(world, group, &sessions))
+fn live(site: &Site<'_>, group: &Folder, wanted: bool) -> Result<(Transcripts, Vec<String>), OpError> {
+    let sessions = if wanted { site.store.live_sessions(group, Lanes::All)? } else { Vec::new() };
+    Ok(said(site, group, &sessions))
 }
 
 /// Returns the text of sessions, and notes about those that can't be read.
-fn said(world: &World<'_>, group: &Folder, sessions: &[String]) -> (Transcripts, Vec<String>) {
+fn said(site: &Site<'_>, group: &Folder, sessions: &[String]) -> (Transcripts, Vec<String>) {
     let (mut said, mut notes) = (Transcripts::new(), Vec::new());
     for session in sessions {
-        match read_transcript(world.root, group, session, sessions.len(), &|| false) {
+        match read_transcript(site.root, group, session, sessions.len(), &|| false) {
             Ok(Some(page)) => drop(said.insert(session.clone(), page)),
             Ok(None) => {}
             Err(error) => {

@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    super::{By, Done, OpError, Operation, World, commands::act},
+    super::{By, Done, OpError, Operation, Site, commands::act},
     Conversations, conversations, live,
 };
 
@@ -22,15 +22,15 @@ pub struct Args {
 impl Operation for Args {
     type Row = Conversations;
 
-    async fn run(self, world: &World<'_>, by: &By) -> Result<Done<Conversations>, OpError> {
+    async fn run(self, site: &Site<'_>, by: &By) -> Result<Done<Conversations>, OpError> {
         let Self { id, save_name } = self;
         let none = || OpError::not_found(format!("no archived session has the number {id}"));
-        let (found, _) = world.store.archived_session(id)?.ok_or_else(none)?;
-        let group = world.group(&found.group).await?.folder;
-        let (said, notes) = live(world, &group, save_name.is_some())?;
+        let (found, _) = site.store.archived_session(id)?.ok_or_else(none)?;
+        let group = site.group(&found.group).await?.folder;
+        let (said, notes) = live(site, &group, save_name.is_some())?;
         let command = ResumeSession { session_history_id: id, save_name, target_folder: None };
-        let (_, now) = act(world, by, &group, Command::ResumeSession(command), said).await?;
-        let row = conversations(world, &group, |session| session.archived_at == Some(now))?;
+        let (_, now) = act(site, by, &group, Command::ResumeSession(command), said).await?;
+        let row = conversations(site, &group, |session| session.archived_at == Some(now))?;
         Ok(Done::new(row, format!("group {group} goes on with {:?}", found.session.name)).noting(notes))
     }
 }

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     super::{
-        By, Done, OpCode, OpError, Operation, World,
+        By, Done, OpCode, OpError, Operation, Site,
         args::{Jid, Prompt, TaskId},
         commands::act,
     },
@@ -55,7 +55,7 @@ pub struct Args {
 impl Operation for Args {
     type Row = Task;
 
-    async fn run(self, world: &World<'_>, by: &By) -> Result<Done<Task>, OpError> {
+    async fn run(self, site: &Site<'_>, by: &By) -> Result<Done<Task>, OpError> {
         let Self {
             group,
             chat,
@@ -69,9 +69,9 @@ impl Operation for Args {
             id,
             prompt,
         } = self;
-        world.group(&group).await?;
+        site.group(&group).await?;
         if let Some(chat) = &chat {
-            check_chat(world, &group, chat).await?;
+            check_chat(site, &group, chat).await?;
         }
         let command = Command::ScheduleTask(ScheduleTask {
             prompt: prompt.into(),
@@ -85,19 +85,19 @@ impl Operation for Args {
             catch_up_window_ms,
             output,
         });
-        let (outcome, _) = act(world, by, &group, command, Transcripts::new()).await?;
+        let (outcome, _) = act(site, by, &group, command, Transcripts::new()).await?;
         let Outcome::TaskCreated { task_id, group, .. } = &outcome else {
             return Err(OpError::new(OpCode::Failed, "no task was made"));
         };
-        let made = row(world, group, task_id)?;
-        let notes = chat.as_ref().and_then(|chat| chat.unserved(world));
-        Ok(done(world, made, &outcome).await?.noting(notes))
+        let made = row(site, group, task_id)?;
+        let notes = chat.as_ref().and_then(|chat| chat.unserved(site));
+        Ok(done(site, made, &outcome).await?.noting(notes))
     }
 }
 
 /// Refuses a task of one group for a chat that only others are wired to: it would be theirs.
-async fn check_chat(world: &World<'_>, group: &Folder, chat: &Jid) -> Result<(), OpError> {
-    let all = world.store.wirings().await?.into_iter().filter(|w| w.chat_jid == chat.as_str());
+async fn check_chat(site: &Site<'_>, group: &Folder, chat: &Jid) -> Result<(), OpError> {
+    let all = site.store.wirings().await?.into_iter().filter(|w| w.chat_jid == chat.as_str());
     let wired: Vec<Folder> = all.map(|w| w.group).collect();
     if wired.contains(group) {
         return Ok(());

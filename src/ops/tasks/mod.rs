@@ -2,7 +2,7 @@
 
 use ipc_handlers::{Command, Folder, Outcome, Time, reply};
 
-use super::{By, Done, OpError, World, commands::act};
+use super::{By, Done, OpError, Site, commands::act};
 use crate::{domain::rows::Task, store::Transcripts, system::clock};
 
 pub mod add;
@@ -38,28 +38,28 @@ pub fn group_of(store: &crate::store::Store, id: &str, group: Option<&Folder>) -
 }
 
 /// Returns a task's row.
-fn row(world: &World<'_>, group: &Folder, id: &str) -> Result<Task, OpError> {
-    world.store.task(group, id)?.ok_or_else(|| none(id))
+fn row(site: &Site<'_>, group: &Folder, id: &str) -> Result<Task, OpError> {
+    site.store.task(group, id)?.ok_or_else(|| none(id))
 }
 
 /// Does something to a task of a group.
 async fn change(
-    world: &World<'_>,
+    site: &Site<'_>,
     by: &By,
     id: &str,
     group: Option<&Folder>,
     command: Command,
 ) -> Result<Done<Task>, OpError> {
-    let group = group_of(world.store, id, group)?;
-    let was = row(world, &group, id)?;
+    let group = group_of(site.store, id, group)?;
+    let was = row(site, &group, id)?;
     // As its group: its own tasks come first.
-    let outcome = act(world, by, &group, command, Transcripts::new()).await?.0;
-    done(world, was, &outcome).await
+    let outcome = act(site, by, &group, command, Transcripts::new()).await?.0;
+    done(site, was, &outcome).await
 }
 
 /// Says what became of a task, by the clocks of its group. `was`: how it was before, for one that is gone.
-async fn done(world: &World<'_>, was: Task, outcome: &Outcome) -> Result<Done<Task>, OpError> {
-    let zone = world.store.zone_of(&was.group, &world.config()?.zones).await?.zone;
+async fn done(site: &Site<'_>, was: Task, outcome: &Outcome) -> Result<Done<Task>, OpError> {
+    let zone = site.store.zone_of(&was.group, &site.config()?.zones).await?.zone;
     let local = |at: Time| reply::local(at, &zone);
     let id = &was.id;
     let says = match outcome {
@@ -73,6 +73,6 @@ async fn done(world: &World<'_>, was: Task, outcome: &Outcome) -> Result<Done<Ta
         }
         _ => format!("task {id} is cancelled"),
     };
-    let now = world.store.task(&was.group, id)?;
+    let now = site.store.task(&was.group, id)?;
     Ok(Done::new(now.unwrap_or(was), says))
 }

@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    super::{By, Done, OpError, Operation, World},
+    super::{By, Done, OpError, Operation, Site},
     change,
     run::Named,
 };
@@ -19,9 +19,9 @@ pub struct Args(pub Named);
 impl Operation for Args {
     type Row = Task;
 
-    async fn run(self, world: &World<'_>, by: &By) -> Result<Done<Task>, OpError> {
+    async fn run(self, site: &Site<'_>, by: &By) -> Result<Done<Task>, OpError> {
         let Self(Named { id, group }) = self;
         let command = ResumeTask { task_id: id.clone(), target_folder: None };
-        change(world, by, &id, group.as_ref(), Command::ResumeTask(command)).await
+        change(site, by, &id, group.as_ref(), Command::ResumeTask(command)).await
     }
 }

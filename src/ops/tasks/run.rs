@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    super::{By, Done, OpError, Operation, World},
+    super::{By, Done, OpError, Operation, Site},
     group_of, row,
 };
 use crate::{domain::rows::Task, system::clock};
@@ -28,12 +28,12 @@ pub struct Args(pub Named);
 impl Operation for Args {
     type Row = Task;
 
-    async fn run(self, world: &World<'_>, by: &By) -> Result<Done<Task>, OpError> {
+    async fn run(self, site: &Site<'_>, by: &By) -> Result<Done<Task>, OpError> {
         let Self(Named { id, group }) = self;
-        let group = group_of(world.store, &id, group.as_ref())?;
+        let group = group_of(site.store, &id, group.as_ref())?;
         by.caller(&group)?;
-        world.store.run_task_now(&group, &id, clock::now()).await?;
-        world.keeper.changed(Some(&group)).await?;
-        Ok(Done::new(row(world, &group, &id)?, format!("task {id} is due now")))
+        site.store.run_task_now(&group, &id, clock::now()).await?;
+        site.keeper.changed(Some(&group)).await?;
+        Ok(Done::new(row(site, &group, &id)?, format!("task {id} is due now")))
     }
 }

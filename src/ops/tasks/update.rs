@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    super::{By, Done, OpError, Operation, World, args::Prompt},
+    super::{By, Done, OpError, Operation, Site, args::Prompt},
     change,
 };
 use crate::domain::rows::Task;
@@ -49,7 +49,7 @@ pub struct Args {
 impl Operation for Args {
     type Row = Task;
 
-    async fn run(self, world: &World<'_>, by: &By) -> Result<Done<Task>, OpError> {
+    async fn run(self, site: &Site<'_>, by: &By) -> Result<Done<Task>, OpError> {
         let Self { id, group, prompt, kind, value, context, catch_up, catch_up_window_ms, output, script } =
             self;
         let command = UpdateTask {
@@ -64,6 +64,6 @@ impl Operation for Args {
             catch_up_window_ms,
             output,
         };
-        change(world, by, &id, group.as_ref(), Command::UpdateTask(command)).await
+        change(site, by, &id, group.as_ref(), Command::UpdateTask(command)).await
     }
 }

@@ -4,7 +4,7 @@ use ipc_handlers::Time;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{By, Done, OpCode, OpError, Operation, World};
+use super::{By, Done, OpCode, OpError, Operation, Site};
 use crate::{
     domain::{
         host::{errors::chain, web::Purpose},
@@ -37,7 +37,7 @@ pub struct NewToken {
 impl Operation for Args {
     type Row = NewToken;
 
-    async fn run(self, world: &World<'_>, by: &By) -> Result<Done<NewToken>, OpError> {
+    async fn run(self, site: &Site<'_>, by: &By) -> Result<Done<NewToken>, OpError> {
         let token = process::new_secret().map_err(|error| {
             OpError::new(
                 OpCode::Failed,
@@ -45,10 +45,9 @@ impl Operation for Args {
             )
         })?;
         let Self { name, purpose } = self;
-        let row =
-            world.store.add_web_token(name.as_str(), purpose, &token, &by.short(), clock::now()).await?;
+        let row = site.store.add_web_token(name.as_str(), purpose, &token, &by.short(), clock::now()).await?;
         let says = format!("token {} for {purpose} is made; it is shown this once", row.name);
-        let off = world.settings.is_ok_and(|settings| settings.web.listen.is_none()).then(|| {
+        let off = site.settings.is_ok_and(|settings| settings.web.listen.is_none()).then(|| {
             "the page is off, which tokens are for: `g2 config set web.listen 127.0.0.1:4747`, then start the daemon anew".to_owned()
         });
         Ok(Done::new(NewToken { name: row.name, purpose, token, made_at: row.made_at }, says).noting(off))

@@ -4,7 +4,7 @@ use ipc_handlers::Time;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{By, Done, OpCode, OpError, Operation, World};
+use super::{By, Done, OpCode, OpError, Operation, Site};
 use crate::{
     domain::{host::errors::chain, rows::rfc3339},
     system::{clock, process},
@@ -29,8 +29,8 @@ pub struct Ticket {
 impl Operation for Args {
     type Row = Ticket;
 
-    async fn run(self, world: &World<'_>, by: &By) -> Result<Done<Ticket>, OpError> {
-        if world.settings.is_ok_and(|settings| settings.web.listen.is_none()) {
+    async fn run(self, site: &Site<'_>, by: &By) -> Result<Done<Ticket>, OpError> {
+        if site.settings.is_ok_and(|settings| settings.web.listen.is_none()) {
             return Err(OpError::refused("the page is off")
                 .hint("`g2 config set web.listen 127.0.0.1:4747`, then start the daemon anew"));
         }
@@ -40,7 +40,7 @@ impl Operation for Args {
                 format!("reading a random number from the kernel: {}", chain(&error)),
             )
         })?;
-        let row = world.store.add_web_ticket(&ticket, &by.short(), clock::now()).await?;
+        let row = site.store.add_web_ticket(&ticket, &by.short(), clock::now()).await?;
         let says = format!("a ticket for session {} of the page, good once until {}", row.id, row.ends_at);
         Ok(Done::new(Ticket { id: row.id, ticket, ends_at: row.ends_at }, says))
     }

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{By, Done, OpError, Operation, World};
+use super::{By, Done, OpError, Operation, Site};
 use crate::{domain::host::web::WebSession, system::clock};
 
 /// Which session; none: all of them.
@@ -17,8 +17,8 @@ pub struct Args {
 impl Operation for Args {
     type Row = Vec<WebSession>;
 
-    async fn run(self, world: &World<'_>, _: &By) -> Result<Done<Self::Row>, OpError> {
-        let ended = world.store.end_web_sessions(self.id, clock::now()).await?;
+    async fn run(self, site: &Site<'_>, _: &By) -> Result<Done<Self::Row>, OpError> {
+        let ended = site.store.end_web_sessions(self.id, clock::now()).await?;
         let says = match (self.id, ended.len()) {
             (Some(id), 0) => {
                 return Err(OpError::not_found(format!("session {id} of the page does not exist"))

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{By, Done, OpCode, OpError, Operation, World};
+use super::{By, Done, OpCode, OpError, Operation, Site};
 use crate::{
     domain::host::{
         errors::chain,
@@ -23,15 +23,15 @@ pub struct Args {
 impl Operation for Args {
     type Row = WebToken;
 
-    async fn run(self, world: &World<'_>, _: &By) -> Result<Done<WebToken>, OpError> {
+    async fn run(self, site: &Site<'_>, _: &By) -> Result<Done<WebToken>, OpError> {
         let of_file = self.name == TOKEN_OF_FILE;
         if of_file {
             // Before the row: a file that stays would be let in again by the next start.
-            root::remove_web_token(&world.root.join("data")).map_err(|error| {
+            root::remove_web_token(&site.root.join("data")).map_err(|error| {
                 OpError::new(OpCode::Failed, format!("removing data/web.token: {}", chain(&error)))
             })?;
         }
-        let ended = world.store.end_web_token(&self.name).await?.ok_or_else(|| {
+        let ended = site.store.end_web_token(&self.name).await?.ok_or_else(|| {
             OpError::not_found(format!("token {} does not exist", quoted(&self.name)))
                 .hint("`g2 web tokens list` shows them")
         })?;

@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    super::{By, Done, OpError, Operation, World, args::Jid},
+    super::{By, Done, OpError, Operation, Site, args::Jid},
     check_pattern, default_mode, none, row, two_answer,
 };
 use crate::{domain::rows::Wiring, store::NewWiring, system::clock};
@@ -35,7 +35,7 @@ pub struct Args {
 impl Operation for Args {
     type Row = Wiring;
 
-    async fn run(self, world: &World<'_>, _: &By) -> Result<Done<Wiring>, OpError> {
+    async fn run(self, site: &Site<'_>, _: &By) -> Result<Done<Wiring>, OpError> {
         let Self { group, chat, engage, pattern, sender_scope, ignored } = self;
         let (engage_mode, engage_pattern) = match (engage, pattern) {
             (Some(EngageMode::Pattern) | None, Some(pattern)) => (EngageMode::Pattern, Some(pattern)),
@@ -44,7 +44,7 @@ impl Operation for Args {
             (Some(EngageMode::Mention | EngageMode::MentionSticky), Some(_)) => {
                 return Err(OpError::invalid("--pattern needs --engage pattern"));
             }
-            (None, None) => default_mode(&chat, world.store.chat(chat.as_str()).await?.as_ref()).columns(),
+            (None, None) => default_mode(&chat, site.store.chat(chat.as_str()).await?.as_ref()).columns(),
         };
         check_pattern(engage_pattern.as_deref())?;
         let wiring = NewWiring {
@@ -55,10 +55,10 @@ impl Operation for Args {
             sender_scope,
             ignored_message_policy: ignored,
         };
-        world.store.add_wiring(wiring, clock::now()).await?;
-        world.keeper.changed(Some(&group)).await?;
-        let notes = two_answer(world.store, &group, &chat).await?.into_iter().chain(chat.unserved(world));
-        let made = row(world, &group, &chat).await?.ok_or_else(|| none(&group, &chat))?;
+        site.store.add_wiring(wiring, clock::now()).await?;
+        site.keeper.changed(Some(&group)).await?;
+        let notes = two_answer(site.store, &group, &chat).await?.into_iter().chain(chat.unserved(site));
+        let made = row(site, &group, &chat).await?.ok_or_else(|| none(&group, &chat))?;
         Ok(Done::new(made, format!("group {group} is wired to {chat}")).noting(notes))
     }
 }

@@ -2,7 +2,7 @@
 
 use ipc_handlers::Folder;
 
-use super::{OpError, World, args::Jid};
+use super::{OpError, Site, args::Jid};
 use crate::{
     domain::{
         heard::{
@@ -21,8 +21,8 @@ pub mod set;
 pub mod unstick;
 
 /// Returns a wiring's row.
-async fn row(world: &World<'_>, group: &Folder, chat: &Jid) -> Result<Option<Wiring>, OpError> {
-    let mut all = world.store.wirings().await?.into_iter();
+async fn row(site: &Site<'_>, group: &Folder, chat: &Jid) -> Result<Option<Wiring>, OpError> {
+    let mut all = site.store.wirings().await?.into_iter();
     Ok(all.find(|wiring| wiring.group == *group && wiring.chat_jid == chat.as_str()))
 }
 

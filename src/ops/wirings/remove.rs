@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    super::{By, Done, OpError, Operation, World, args::Jid},
+    super::{By, Done, OpError, Operation, Site, args::Jid},
     none, row,
 };
 use crate::domain::rows::Wiring;
@@ -21,11 +21,11 @@ pub struct Args {
 impl Operation for Args {
     type Row = Wiring;
 
-    async fn run(self, world: &World<'_>, _: &By) -> Result<Done<Wiring>, OpError> {
+    async fn run(self, site: &Site<'_>, _: &By) -> Result<Done<Wiring>, OpError> {
         let Self { group, chat } = self;
-        let was = row(world, &group, &chat).await?.ok_or_else(|| none(&group, &chat))?;
-        world.store.remove_wiring(group.clone(), chat.as_str()).await?;
-        world.keeper.changed(Some(&group)).await?;
+        let was = row(site, &group, &chat).await?.ok_or_else(|| none(&group, &chat))?;
+        site.store.remove_wiring(group.clone(), chat.as_str()).await?;
+        site.keeper.changed(Some(&group)).await?;
         Ok(Done::new(was, format!("group {group} is no longer wired to {chat}")))
     }
 }

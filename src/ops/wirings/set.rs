@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    super::{By, Done, OpError, Operation, World, args::Jid},
+    super::{By, Done, OpError, Operation, Site, args::Jid},
     check_pattern, none, row, two_answer,
 };
 use crate::domain::rows::Wiring;
@@ -35,9 +35,9 @@ pub struct Args {
 impl Operation for Args {
     type Row = Wiring;
 
-    async fn run(self, world: &World<'_>, _: &By) -> Result<Done<Wiring>, OpError> {
+    async fn run(self, site: &Site<'_>, _: &By) -> Result<Done<Wiring>, OpError> {
         let Self { group, chat, engage, pattern, sender_scope, ignored } = self;
-        let now = row(world, &group, &chat).await?.ok_or_else(|| none(&group, &chat))?;
+        let now = row(site, &group, &chat).await?.ok_or_else(|| none(&group, &chat))?;
         let mode = engage.unwrap_or(now.engage_mode);
         if mode != EngageMode::Pattern && pattern.is_some() {
             return Err(OpError::invalid(format!("a wiring with engage={mode} has no pattern"))
@@ -51,10 +51,10 @@ impl Operation for Args {
             ("ignored", ignored.map(|policy| policy.to_string())),
         ];
         let settings = settings.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?)));
-        world.store.set_wiring(group.clone(), chat.as_str(), settings.collect()).await?;
-        world.keeper.changed(Some(&group)).await?;
-        let notes = two_answer(world.store, &group, &chat).await?;
-        let changed = row(world, &group, &chat).await?.ok_or_else(|| none(&group, &chat))?;
+        site.store.set_wiring(group.clone(), chat.as_str(), settings.collect()).await?;
+        site.keeper.changed(Some(&group)).await?;
+        let notes = two_answer(site.store, &group, &chat).await?;
+        let changed = row(site, &group, &chat).await?.ok_or_else(|| none(&group, &chat))?;
         Ok(Done::new(changed, format!("the wiring of {group} to {chat} is changed")).noting(notes))
     }
 }

@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    super::{By, Done, OpError, Operation, World, args::Jid},
+    super::{By, Done, OpError, Operation, Site, args::Jid},
     row,
 };
 use crate::domain::rows::Wiring;
@@ -24,16 +24,16 @@ pub struct Args {
 impl Operation for Args {
     type Row = Wiring;
 
-    async fn run(self, world: &World<'_>, _: &By) -> Result<Done<Wiring>, OpError> {
+    async fn run(self, site: &Site<'_>, _: &By) -> Result<Done<Wiring>, OpError> {
         let Self { group, chat, thread } = self;
         let wired = async || -> Result<Wiring, OpError> {
-            row(world, &group, &chat).await?.ok_or_else(|| {
+            row(site, &group, &chat).await?.ok_or_else(|| {
                 OpError::not_found(format!("group {group} is not wired to {chat}"))
                     .hint("see `g2 wirings list`")
             })
         };
         wired().await?;
-        let marks = world.store.unstick(group.clone(), chat.as_str(), thread).await?;
+        let marks = site.store.unstick(group.clone(), chat.as_str(), thread).await?;
         let says = match marks {
             0 => format!("group {group} already waits until it is mentioned"),
             _ => format!("group {group} waits until it is mentioned again ({marks} threads)"),

@@ -110,7 +110,7 @@ fn a_full_and_a_read_only_disk_are_the_worlds_fault_and_nothing_is_lost() {
     let claimed = boxes.claim(CommandBox::Tasks, OsStr::new("x.json"), &claims).unwrap();
     let filler = vec![0; 512 * 1024];
     let _ = File::create(at(BoxName::State, "filler")).unwrap().write_all(&filler);
-    let full = |e: &g2::ipc::World| assert!(e.to_string().contains("free some space"), "{e}");
+    let full = |e: &g2::ipc::WorldFault| assert!(e.to_string().contains("free some space"), "{e}");
     match boxes.put_reply("r", &filler[..8192]) {
         Err(PutError::World(e)) => full(&e),
         other => panic!("{other:?}"),

@@ -2,24 +2,24 @@
 
 use super::*;
 
-struct World {
+struct WorldFault {
     root: tempfile::TempDir,
     host: Arc<HostDirs>,
     claims: Claims,
 }
 
-fn world() -> World {
+fn world() -> WorldFault {
     let root = tempfile::tempdir().unwrap();
     let host = HostDirs::open(root.path()).unwrap();
     let claims = Claims::open(&host, 0).unwrap();
-    World { root, host, claims }
+    WorldFault { root, host, claims }
 }
 
 fn why() -> Why {
     Why { code: Some(Code::Malformed), message: "no JSON".into(), hint: None, at: Time(0) }
 }
 
-impl World {
+impl WorldFault {
     fn claimed(&self, id: i64) -> Claimed {
         Claimed::new(&self.host, id, &Folder::parse("main").unwrap(), None)
     }

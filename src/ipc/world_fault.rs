@@ -9,7 +9,7 @@ use rustix::io::Errno;
 /// Whatever was asked for can be asked for again; nothing is lost by it.
 #[derive(Debug, thiserror::Error)]
 #[error("{doing} {what} failed{}", hint(source))]
-pub struct World {
+pub struct WorldFault {
     /// What we were doing (`making`, `renaming` …).
     pub doing: &'static str,
     /// What we were doing it to; a path or a name, already safe to print.
@@ -18,7 +18,7 @@ pub struct World {
     pub source: io::Error,
 }
 
-impl World {
+impl WorldFault {
     /// A group's mailbox is asked for, and there is no such group.
     #[must_use]
     pub fn of_gone(group: &ipc_handlers::Folder) -> Self {
@@ -64,11 +64,11 @@ mod tests {
 
     #[test]
     fn an_error_says_what_was_done_to_what_and_how_to_mend_it() {
-        let full = World::new("writing", "data/tmp/1", Errno::NOSPC);
+        let full = WorldFault::new("writing", "data/tmp/1", Errno::NOSPC);
         assert_eq!(
             full.to_string(),
             "writing data/tmp/1 failed; free some space or inodes, it is tried again"
         );
-        assert_eq!(World::new("reading", "x", Errno::IO).to_string(), "reading x failed");
+        assert_eq!(WorldFault::new("reading", "x", Errno::IO).to_string(), "reading x failed");
     }
 }
