@@ -19,3 +19,4 @@ pub mod processes;
 pub mod socket;
 pub mod threads;
 pub mod tree;
+pub mod world;

@@ -29,6 +29,13 @@ pub fn caught_here<T>(work: impl FnOnce() -> T + UnwindSafe) -> Result<T, Panick
     catch_unwind(work).map_err(|panic| Panicked(words(&*panic).to_owned()))
 }
 
+impl Panicked {
+    /// Nobody did the work, and nobody is told any more: the runtime ends.
+    pub(super) fn never_done(why: &std::io::Error) -> Self {
+        Self(why.to_string())
+    }
+}
+
 impl From<JoinError> for Panicked {
     fn from(error: JoinError) -> Self {
         match error.try_into_panic() {
