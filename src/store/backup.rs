@@ -14,11 +14,11 @@ pub fn copy_to(from: &Path, to: &Path) -> Result<()> {
         let path = path.to_owned();
         move |error: rusqlite::Error| StoreError::Open { path: path.clone(), source: error.into() }
     };
-    let store = StoreFile::of(from)?.connect()?;
+    let store = StoreFile::of(from, None)?.connect()?;
     store.busy_timeout(std::time::Duration::from_secs(5)).map_err(failed(from))?;
     // One reading transaction, whatever is committed meanwhile; the other way would begin anew with each commit.
     store.execute("VACUUM INTO ?1", [to.to_string_lossy()]).map_err(failed(from))?;
-    let copy = StoreFile::of(to)?.connect()?;
+    let copy = StoreFile::of(to, None)?.connect()?;
     let told: Vec<String> = copy
         .prepare("PRAGMA integrity_check(5)")
         .and_then(|mut check| check.query_map([], |row| row.get(0))?.collect())

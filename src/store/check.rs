@@ -48,7 +48,7 @@ pub struct Schema {
 /// [`StoreError::Open`] when it can't be opened or is no database.
 pub fn schema_of(path: &Path) -> Result<Schema> {
     let failed = |error: rusqlite::Error| StoreError::Open { path: path.to_owned(), source: error.into() };
-    let connection = StoreFile::of(path)?.connect()?;
+    let connection = StoreFile::of(path, None)?.connect()?;
     connection.busy_timeout(Duration::from_secs(5)).map_err(failed)?;
     let found = connection.query_row("PRAGMA user_version", [], |row| row.get(0)).map_err(failed)?;
     Ok(Schema { found, known: migrate::version() })
@@ -60,7 +60,7 @@ pub fn schema_of(path: &Path) -> Result<Schema> {
 /// [`StoreError::Open`] when it can't be opened or is no database.
 pub fn inspect(path: &Path, limit: Duration) -> Result<Inspection> {
     let failed = |error: rusqlite::Error| StoreError::Open { path: path.to_owned(), source: error.into() };
-    let place = StoreFile::of(path)?;
+    let place = StoreFile::of(path, None)?;
     let connection = place.connect()?;
     connection.busy_timeout(Duration::from_secs(5)).map_err(failed)?;
     let schema = connection.query_row("PRAGMA user_version", [], |row| row.get(0)).map_err(failed)?;

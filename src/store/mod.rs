@@ -17,6 +17,7 @@ use crate::domain::{
     platforms::attachments::MediaLimits,
     runs::tasks::TaskLimits,
 };
+use crate::system::world::World;
 
 mod audit;
 mod backup;
@@ -248,6 +249,7 @@ impl Bounds {
 /// The store of one root. Clones share the writer and the readers.
 #[derive(Clone)]
 pub struct Store {
+    world: World,
     writer: Writer,
     readers: Arc<Readers>,
     path: PathBuf,
@@ -258,17 +260,25 @@ pub struct Store {
 }
 
 impl Store {
+    /// Opens the store at `path` as [`Self::open_in`] does, in the real world.
+    ///
+    /// # Errors
+    /// As [`Self::open_in`].
+    pub fn open(path: &Path) -> Result<Self> {
+        Self::open_in(World::real(), path)
+    }
+
     /// Opens (and where needed makes and migrates) the store at `path`.
     ///
     /// # Errors
     /// [`StoreError::Newer`] when a newer program wrote it; [`StoreError::Open`] when SQLite can't.
-    pub fn open(path: &Path) -> Result<Self> {
-        let place = StoreFile::of(path)?;
+    pub fn open_in(world: World, path: &Path) -> Result<Self> {
+        let place = StoreFile::of(path, world.disk())?;
         if place.is_read_only() {
-            return Self::of_what_can_be_read(place);
+            return Self::of_what_can_be_read(world, place);
         }
-        let open = || -> rusqlite::Result<Connection> {
-            let mut connection = Connection::open(path)?;
+        let open = || -> Result<Connection> {
+            let mut connection = place.connect_to_write()?;
             prepare(&mut connection)?;
             connection.pragma_update(None, "journal_mode", "WAL")?;
             connection.pragma_update(None, "synchronous", "FULL")?;
@@ -276,14 +286,16 @@ impl Store {
             connection.pragma_update(None, "journal_size_limit", LOG_BYTES)?;
             Ok(connection)
         };
-        let mut connection =
-            open().map_err(|error| StoreError::Open { path: path.to_owned(), source: error.into() })?;
+        let mut connection = open().map_err(|error| match error {
+            StoreError::Sqlite(source) => StoreError::Open { path: path.to_owned(), source },
+            other => other,
+        })?;
         migrate::migrate(&mut connection, path)?;
-        Self::of(connection, place)
+        Self::of(world, connection, place)
     }
 
     /// Opens a store on a read-only file system: every change fails.
-    fn of_what_can_be_read(place: StoreFile) -> Result<Self> {
+    fn of_what_can_be_read(world: World, place: StoreFile) -> Result<Self> {
         let mut connection = place.connect()?;
         let open =
             |error: rusqlite::Error| StoreError::Open { path: place.path().to_owned(), source: error.into() };
@@ -293,19 +305,20 @@ impl Store {
         match found.cmp(&known) {
             std::cmp::Ordering::Less => Err(StoreError::Older { path, found, known }),
             std::cmp::Ordering::Greater => Err(StoreError::Newer { path, found, known }),
-            std::cmp::Ordering::Equal => Self::of(connection, place),
+            std::cmp::Ordering::Equal => Self::of(world, connection, place),
         }
     }
 
-    fn of(connection: Connection, mut place: StoreFile) -> Result<Self> {
+    fn of(world: World, connection: Connection, mut place: StoreFile) -> Result<Self> {
         place.keep_to_it();
         let path = place.path().to_owned();
         let feed = Arc::new(events::Feed::new());
         Ok(Self {
-            writer: Writer::start(connection, Arc::clone(&feed))?,
+            writer: Writer::start(world.clone(), connection, Arc::clone(&feed))?,
             feed,
-            search: Arc::new(search::Search::beside(&path, place.is_read_only())),
-            readers: Arc::new(Readers::of(place)),
+            search: Arc::new(search::Search::beside(&path, place.is_read_only() || world.disk().is_some())),
+            readers: Arc::new(Readers::of(world.clone(), place)),
+            world,
             path,
             asking: Arc::default(),
             bounds: Arc::new(RwLock::new(Bounds::NONE)),
@@ -319,8 +332,14 @@ impl Store {
     /// The store's. Readers that are in the way for longer than a second are no error.
     pub async fn empty_log(&self) -> Result<()> {
         let readers = Arc::clone(&self.readers);
-        let emptied = tokio::task::spawn_blocking(move || readers.place().empty_log());
+        let emptied = self.world.blocking(move || readers.place().empty_log());
         emptied.await.map_err(|_| StoreError::Closed)?
+    }
+
+    /// Returns the world that it is in.
+    #[must_use]
+    pub const fn world(&self) -> &World {
+        &self.world
     }
 
     /// Whether it lies on a read-only file system.

@@ -26,24 +26,27 @@ pub(super) struct StoreFile {
     is_read_only: bool,
     /// Device and inode of the file once it is in use; every connection must lead to it.
     in_use: Option<(u64, u64)>,
+    /// SQLite's name of the file system that it lies on; `None`: the machine's. On another one nothing else can take the file's place.
+    disk: Option<Box<str>>,
     /// Removed when the store is closed.
     _copy: Option<TempDir>,
 }
 
 impl StoreFile {
-    /// Finds out how the store at `path` can be read.
+    /// Finds out how the store at `path` can be read. `disk`: SQLite's name of the file system that it lies on; `None`: the machine's.
     ///
     /// # Errors
     /// [`StoreError::Copy`] where it has to be read from a copy and none can be made.
-    pub(super) fn of(path: &Path) -> Result<Self> {
+    pub(super) fn of(path: &Path, disk: Option<&str>) -> Result<Self> {
         let plain = |is_read_only| Self {
             path: path.to_owned(),
             name: path.to_string_lossy().into_owned(),
             is_read_only,
             in_use: None,
+            disk: disk.map(Into::into),
             _copy: None,
         };
-        if access(path, Access::WRITE_OK) != Err(Errno::ROFS) {
+        if disk.is_some() || access(path, Access::WRITE_OK) != Err(Errno::ROFS) {
             return Ok(plain(false));
         }
         let beside = |end: &str| PathBuf::from(format!("{}{end}", path.display()));
@@ -78,7 +81,7 @@ impl StoreFile {
 
     /// To be called once a connection to it is open: no other file is opened in its place from then on.
     pub(super) fn keep_to_it(&mut self) {
-        self.in_use = which(&self.path).ok();
+        self.in_use = self.disk.is_none().then(|| which(&self.path).ok()).flatten();
     }
 
     /// Has all of the log written into the store, so that the one file has everything. Waits for readers at most a second; what they
@@ -91,9 +94,7 @@ impl StoreFile {
             return Ok(());
         }
         self.check()?;
-        let open =
-            |error: rusqlite::Error| StoreError::Open { path: self.path.clone(), source: error.into() };
-        let connection = Connection::open(&self.path).map_err(open)?;
+        let connection = self.connect_to_write()?;
         connection.busy_timeout(LOG_WAIT)?;
         connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?;
         Ok(())
@@ -119,8 +120,23 @@ impl StoreFile {
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
             | OpenFlags::SQLITE_OPEN_NO_MUTEX
             | if self.name.starts_with("file:") { OpenFlags::SQLITE_OPEN_URI } else { OpenFlags::empty() };
-        Connection::open_with_flags(&self.name, flags)
-            .map_err(|error| StoreError::Open { path: self.path.clone(), source: error.into() })
+        self.open(Path::new(&self.name), flags)
+    }
+
+    /// Opens a connection that writes, too; makes the file where there is none.
+    ///
+    /// # Errors
+    /// What SQLite can't do.
+    pub(super) fn connect_to_write(&self) -> Result<Connection> {
+        self.open(&self.path, OpenFlags::default())
+    }
+
+    fn open(&self, path: &Path, flags: OpenFlags) -> Result<Connection> {
+        let opened = match &self.disk {
+            None => Connection::open_with_flags(path, flags),
+            Some(disk) => Connection::open_with_flags_and_vfs(path, flags, &**disk),
+        };
+        opened.map_err(|error| StoreError::Open { path: self.path.clone(), source: error.into() })
     }
 }
 

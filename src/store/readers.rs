@@ -3,7 +3,10 @@
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
-    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, mpsc},
+    sync::{
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
+        mpsc::{self, TryRecvError},
+    },
     time::{Duration, Instant},
 };
 
@@ -11,7 +14,10 @@ use rusqlite::Connection;
 use tokio::sync::oneshot;
 
 use super::{Result, StoreError, place::StoreFile, prepare};
-use crate::system::{clock, memory};
+use crate::system::{
+    memory,
+    world::{Actor, Bell, World},
+};
 
 /// How many connections are kept that nobody reads with, and how many threads read talk.
 const READERS: usize = 4;
@@ -24,15 +30,48 @@ type Job = Box<dyn FnOnce() + Send>;
 
 /// Reads the store.
 pub(super) struct Readers {
+    world: World,
     place: StoreFile,
     idle: Mutex<Idle<Connection>>,
     /// The threads begin with the first question, and end when nobody can ask any more.
-    jobs: OnceLock<mpsc::Sender<Job>>,
+    asks: OnceLock<Asks>,
+}
+
+/// How the threads are asked.
+struct Asks {
+    jobs: mpsc::Sender<Job>,
+    bells: Vec<Bell>,
+}
+
+impl Asks {
+    fn send(&self, job: Job) -> Result<()> {
+        self.jobs.send(job).map_err(|_| StoreError::Closed)?;
+        self.bells.iter().for_each(Bell::ring);
+        Ok(())
+    }
+}
+
+/// One of the threads.
+struct Reader(Arc<Mutex<mpsc::Receiver<Job>>>);
+
+impl Actor for Reader {
+    fn turn(&mut self, may_wait: bool) -> Option<Duration> {
+        let next = {
+            let waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            if may_wait { waiting.recv().map_err(TryRecvError::from) } else { waiting.try_recv() }
+        };
+        match next {
+            Ok(job) => job(),
+            Err(TryRecvError::Empty) => {}
+            Err(TryRecvError::Disconnected) => return None,
+        }
+        Some(Duration::MAX)
+    }
 }
 
 impl Readers {
-    pub(super) fn of(place: StoreFile) -> Self {
-        Self { place, idle: Mutex::default(), jobs: OnceLock::new() }
+    pub(super) fn of(world: World, place: StoreFile) -> Self {
+        Self { world, place, idle: Mutex::default(), asks: OnceLock::new() }
     }
 
     pub(super) const fn place(&self) -> &StoreFile {
@@ -55,7 +94,7 @@ impl Readers {
             }
         };
         let outcome = work(&connection);
-        if let Back::Unused(unused) = self.idle().put(connection, clock::monotonic()) {
+        if let Back::Unused(unused) = self.idle().put(connection, self.world.monotonic()) {
             self.close(unused);
         }
         outcome
@@ -67,9 +106,9 @@ impl Readers {
             drop(unused);
             memory::give_back();
         };
-        match self.jobs.get() {
+        match self.asks.get() {
             // They end with the store alone.
-            Some(jobs) => drop(jobs.send(Box::new(close))),
+            Some(asks) => drop(asks.send(Box::new(close))),
             None => close(),
         }
     }
@@ -96,7 +135,7 @@ impl Readers {
                 let Some(readers) = asked.upgrade().filter(|_| !answer.is_closed()) else { return };
                 let _ = answer.send(catch_unwind(AssertUnwindSafe(|| readers.read(work))));
             });
-            readers.jobs()?.send(job).map_err(|_| StoreError::Closed)?;
+            readers.asks()?.send(job)?;
             match answered.await {
                 Ok(Ok(outcome)) => outcome,
                 Ok(Err(panic)) => resume_unwind(panic),
@@ -105,26 +144,16 @@ impl Readers {
         }
     }
 
-    fn jobs(&self) -> Result<&mpsc::Sender<Job>> {
-        if let Some(jobs) = self.jobs.get() {
-            return Ok(jobs);
+    fn asks(&self) -> Result<&Asks> {
+        if let Some(asks) = self.asks.get() {
+            return Ok(asks);
         }
         let (jobs, waiting) = mpsc::channel::<Job>();
         let waiting = Arc::new(Mutex::new(waiting));
-        for n in 0..READERS {
-            let waiting = Arc::clone(&waiting);
-            let run = move || {
-                loop {
-                    let next = waiting.lock().unwrap_or_else(PoisonError::into_inner).recv();
-                    let Ok(job) = next else { return };
-                    job();
-                }
-            };
-            let started = std::thread::Builder::new().name(format!("store-reader-{n}")).spawn(run);
-            started.map_err(StoreError::Thread)?;
-        }
+        let begin = |n| self.world.begin(&format!("store-reader-{n}"), Reader(Arc::clone(&waiting)));
+        let bells = (0..READERS).map(begin).collect::<std::io::Result<_>>().map_err(StoreError::Thread)?;
         // Of two that begin at once, the threads of one end at once.
-        Ok(self.jobs.get_or_init(|| jobs))
+        Ok(self.asks.get_or_init(|| Asks { jobs, bells }))
     }
 }
 
@@ -175,7 +204,7 @@ mod tests {
 
     #[test]
     fn connections_beyond_two_are_closed_once_nobody_reads_with_them() {
-        let begin = clock::monotonic();
+        let begin = World::real().monotonic();
         let at = |ms: u64| begin + Duration::from_millis(ms);
         let mut idle = Idle::default();
         assert_eq!(idle.take(), None);

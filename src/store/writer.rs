@@ -8,7 +8,7 @@ use std::{
     panic::{AssertUnwindSafe, Location, catch_unwind},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        mpsc::{self, RecvTimeoutError},
+        mpsc::{self, RecvTimeoutError, TryRecvError},
     },
     time::{Duration, Instant},
 };
@@ -24,7 +24,10 @@ use crate::{
         metrics::{Histogram, Latency},
         writing::{HeldUp, Obstacle, Writing},
     },
-    system::{clock, failpoint, process},
+    system::{
+        failpoint,
+        world::{Actor, Bell, World},
+    },
 };
 
 mod piece;
@@ -69,13 +72,15 @@ type Done = Box<dyn FnOnce(Result<(), StoreError>) + Send>;
 /// A handle to the writer thread. The thread ends, after what waits, when the last handle is dropped.
 #[derive(Clone)]
 pub(super) struct Writer {
+    world: World,
     jobs: mpsc::Sender<Job>,
+    bell: Bell,
     told: Arc<Told>,
 }
 
 /// What the thread tells of itself.
-#[derive(Default)]
 struct Told {
+    world: World,
     /// How long commits took.
     commits: Latency,
     writing: Mutex<Writing>,
@@ -84,6 +89,10 @@ struct Told {
 }
 
 impl Told {
+    fn new(world: World) -> Self {
+        Self { world, commits: Latency::default(), writing: Mutex::default(), fault: Mutex::default() }
+    }
+
     fn writing(&self) -> MutexGuard<'_, Writing> {
         self.writing.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -101,7 +110,7 @@ impl Told {
     ) -> Result<T, StoreError> {
         let outcome = in_savepoint(connection, place, work);
         if let Err(StoreError::Panicked { place, why }) = &outcome {
-            *self.fault() = Some((clock::now(), format!("{place}: {why}")));
+            *self.fault() = Some((self.world.now(), format!("{place}: {why}")));
         }
         outcome
     }
@@ -112,28 +121,17 @@ impl Told {
             _ if super::is_locked(why) => Obstacle::Lock,
             _ => Obstacle::Fault(chain(why)),
         };
-        self.writing().has_failed(by, clock::now());
+        self.writing().has_failed(by, self.world.now());
     }
 }
 
 impl Writer {
-    pub(super) fn start(connection: Connection, feed: Arc<Feed>) -> Result<Self, StoreError> {
+    pub(super) fn start(world: World, connection: Connection, feed: Arc<Feed>) -> Result<Self, StoreError> {
         let (jobs, waiting) = mpsc::channel();
-        let told = Arc::<Told>::default();
-        let tells = Arc::clone(&told);
-        let work = move || {
-            let work = AssertUnwindSafe(|| run(&connection, &waiting, &feed, &tells));
-            if let Err(panic) = catch_unwind(work) {
-                process::end_as_broken(|| {
-                    tracing::error!(
-                        why = said(&*panic),
-                        "our own fault: the store's writer panicked, so this process ends; the next one goes on from the last commit"
-                    );
-                });
-            }
-        };
-        std::thread::Builder::new().name("store-writer".into()).spawn(work).map_err(StoreError::Thread)?;
-        Ok(Self { jobs, told })
+        let told = Arc::new(Told::new(world.clone()));
+        let turns = Turns::new(world.clone(), connection, waiting, feed, Arc::clone(&told));
+        let bell = world.begin("store-writer", turns).map_err(StoreError::Thread)?;
+        Ok(Self { world, jobs, bell, told })
     }
 
     /// Returns how long commits took so far.
@@ -143,7 +141,7 @@ impl Writer {
 
     /// Returns what keeps changes from being stored.
     pub(super) fn held_up(&self) -> Option<HeldUp> {
-        self.told.writing().held_up(clock::now())
+        self.told.writing().held_up(self.world.now())
     }
 
     /// Returns where and why a piece of work panicked last, if that was not long before `now`.
@@ -265,6 +263,7 @@ impl Writer {
         T: Send + 'static,
     {
         let sent = self.jobs.send(Job { work, wakes });
+        self.bell.ring();
         async move {
             sent.map_err(|_| StoreError::Closed)?;
             answer.await.map_err(|_| StoreError::Closed)?
@@ -307,40 +306,98 @@ fn tell(answering: impl FnOnce()) {
     }
 }
 
-fn run(connection: &Connection, waiting: &mpsc::Receiver<Job>, feed: &Feed, tells: &Told) {
-    let mut others = data_version(connection);
-    feed.learn_newest(connection);
-    // Since when readers wait for a caller to wake them.
-    let mut waits: Option<Instant> = None;
-    loop {
-        let rest = waits.map(|since| CALLERS_TURN.saturating_sub(since.elapsed()));
-        let received = waiting.recv_timeout(rest.unwrap_or_else(|| feed.look_every()));
-        let mut looks = rest.is_none();
+/// What the thread does, a commit or a look at the feed at a time.
+struct Turns {
+    world: World,
+    connection: Connection,
+    waiting: mpsc::Receiver<Job>,
+    feed: Arc<Feed>,
+    told: Arc<Told>,
+    /// By it we know of commits of other processes.
+    others: Option<i64>,
+    /// Since when readers wait for a caller to wake them.
+    waits: Option<Instant>,
+}
+
+impl Actor for Turns {
+    fn turn(&mut self, may_wait: bool) -> Option<Duration> {
+        match catch_unwind(AssertUnwindSafe(|| self.goes_on(may_wait))) {
+            Ok(goes_on) => goes_on.then(|| self.rest()),
+            Err(panic) => {
+                self.world.end_as_broken(|| {
+                    tracing::error!(
+                        why = said(&*panic),
+                        "our own fault: the store's writer panicked, so this process ends; the next one goes on from the last commit"
+                    );
+                });
+                None
+            }
+        }
+    }
+}
+
+impl Turns {
+    fn new(
+        world: World,
+        connection: Connection,
+        waiting: mpsc::Receiver<Job>,
+        feed: Arc<Feed>,
+        told: Arc<Told>,
+    ) -> Self {
+        let others = data_version(&connection);
+        feed.learn_newest(&connection);
+        Self { world, connection, waiting, feed, told, others, waits: None }
+    }
+
+    fn since(&self, instant: Instant) -> Duration {
+        self.world.monotonic().saturating_duration_since(instant)
+    }
+
+    /// Returns how long it waits for work at most.
+    fn rest(&self) -> Duration {
+        match self.waits {
+            Some(since) => CALLERS_TURN.saturating_sub(self.since(since)),
+            None => self.feed.look_every(),
+        }
+    }
+
+    /// Returns whether anybody can still give it work.
+    fn goes_on(&mut self, may_wait: bool) -> bool {
+        let received = match may_wait {
+            true => self.waiting.recv_timeout(self.rest()),
+            false => self.waiting.try_recv().map_err(|error| match error {
+                TryRecvError::Empty => RecvTimeoutError::Timeout,
+                TryRecvError::Disconnected => RecvTimeoutError::Disconnected,
+            }),
+        };
+        let mut looks = self.waits.is_none();
         // If the caller has woken them, the next commit begins a wait of its own.
-        waits = waits.filter(|_| feed.has_news());
+        self.waits = self.waits.filter(|_| self.feed.has_news());
         match received {
-            Ok(first) => match commit(connection, first, waiting, feed, tells) {
+            Ok(first) => match commit(&self.connection, first, &self.waiting, &self.feed, &self.told) {
                 Committed::Nothing => {}
-                Committed::Woken => (waits, looks) = (None, false),
-                Committed::Waits => (waits, looks) = (waits.or_else(|| Some(clock::monotonic())), false),
+                Committed::Woken => (self.waits, looks) = (None, false),
+                Committed::Waits => {
+                    (self.waits, looks) = (self.waits.or_else(|| Some(self.world.monotonic())), false);
+                }
             },
             Err(RecvTimeoutError::Timeout) => {}
-            Err(RecvTimeoutError::Disconnected) => return,
+            Err(RecvTimeoutError::Disconnected) => return false,
         }
-        if waits.is_some_and(|since| since.elapsed() >= CALLERS_TURN) {
-            waits = None;
-            feed.wake();
+        if self.waits.is_some_and(|since| self.since(since) >= CALLERS_TURN) {
+            self.waits = None;
+            self.feed.wake();
         }
-        if !looks {
-            continue;
+        if looks {
+            // Another process committed; only this number tells us.
+            let now = data_version(&self.connection);
+            if now != self.others || self.feed.is_behind() {
+                self.others = now;
+                self.feed.learn_newest(&self.connection);
+                self.feed.wake();
+            }
         }
-        // Another process committed; only this number tells us.
-        let now = data_version(connection);
-        if now != others || feed.is_behind() {
-            others = now;
-            feed.learn_newest(connection);
-            feed.wake();
-        }
+        true
     }
 }
 
@@ -370,8 +427,8 @@ fn commit(
     feed: &Feed,
     tells: &Told,
 ) -> Committed {
-    let began = clock::monotonic();
-    tells.writing().begins(clock::now());
+    let began = tells.world.monotonic();
+    tells.writing().begins(tells.world.now());
     // A transaction that can't begin, or ends by itself (disk full, I/O error), fails everything in it: the
     // callers know how to try again.
     if let Err(error) = execute(connection, "BEGIN IMMEDIATE") {
@@ -404,7 +461,7 @@ fn commit(
         Ok(()) => {
             tells.writing().is_done();
             if changed {
-                tells.commits.took(began.elapsed());
+                tells.commits.took(tells.world.monotonic().saturating_duration_since(began));
                 failpoint::reach("feed.committed");
                 feed.learn(connection);
             }

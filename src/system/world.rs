@@ -79,6 +79,11 @@ pub trait Hands: Send + Sync {
     fn has_threads(&self) -> bool {
         true
     }
+
+    /// Ends the daemon, at once: by our own fault it can't go on, and another one can.
+    fn end_as_broken(&self) {
+        std::process::exit(1)
+    }
 }
 
 /// Work that is done beside its giver's.
@@ -125,6 +130,8 @@ pub struct World {
     clock: Arc<dyn Clock>,
     chance: Arc<dyn Chance>,
     hands: Arc<dyn Hands>,
+    /// SQLite's name of the file system that the store lies on; `None`: the machine's.
+    disk: Option<Arc<str>>,
 }
 
 impl fmt::Debug for World {
@@ -137,14 +144,26 @@ impl World {
     /// Returns a world of these parts.
     #[must_use]
     pub fn of(clock: Arc<dyn Clock>, chance: Arc<dyn Chance>, hands: Arc<dyn Hands>) -> Self {
-        Self { clock, chance, hands }
+        Self { clock, chance, hands, disk: None }
     }
 
     /// Returns the real one.
     #[must_use]
     pub fn real() -> Self {
         let real = Arc::new(Real);
-        Self { clock: Arc::<Real>::clone(&real), chance: Arc::<Real>::clone(&real), hands: real }
+        Self::of(Arc::<Real>::clone(&real) as _, Arc::<Real>::clone(&real) as _, real)
+    }
+
+    /// Returns the world where the store lies on a file system of SQLite's by this name.
+    #[must_use]
+    pub fn with_disk(self, name: &str) -> Self {
+        Self { disk: Some(name.into()), ..self }
+    }
+
+    /// Returns SQLite's name of the file system that the store lies on; `None`: the machine's.
+    #[must_use]
+    pub fn disk(&self) -> Option<&str> {
+        self.disk.as_deref()
     }
 
     /// Returns the wall-clock time.
@@ -249,6 +268,13 @@ impl World {
     #[must_use]
     pub fn has_threads(&self) -> bool {
         self.hands.has_threads()
+    }
+
+    /// Ends the daemon after `tell`, at once: by our own fault it can't go on, and another one can.
+    pub fn end_as_broken(&self, tell: impl FnOnce()) {
+        // A log that can't be written does not keep it alive.
+        let _ = catch_unwind(AssertUnwindSafe(tell));
+        self.hands.end_as_broken();
     }
 
     /// Begins an actor.

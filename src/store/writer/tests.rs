@@ -26,7 +26,7 @@ async fn readers_of_the_feed_wait_for_a_caller_that_wakes_them_itself_and_not_fo
             }),
         };
         wakes[1..].iter().for_each(|wakes| jobs.send(job(wakes)).unwrap());
-        commit(&connection, job(&wakes[0]), &waiting, &feed, &Told::default())
+        commit(&connection, job(&wakes[0]), &waiting, &feed, &Told::new(World::real()))
     };
     assert_eq!((commit_of(&[Wakes::Caller, Wakes::Caller]), is_woken()), (Committed::Waits, false));
     feed.wake();
@@ -47,7 +47,7 @@ async fn readers_of_the_feed_wait_for_a_caller_that_wakes_them_itself_and_not_fo
 async fn an_early_answer_comes_before_the_commit_and_a_piece_that_fails_takes_nothing_with_it() {
     let connection = Connection::open_in_memory().unwrap();
     connection.execute_batch("CREATE TABLE t (n INTEGER)").unwrap();
-    let writer = Writer::start(connection, Arc::new(Feed::new())).unwrap();
+    let writer = Writer::start(World::real(), connection, Arc::new(Feed::new())).unwrap();
     let insert =
         |n: i64| move |c: &Connection| c.execute("INSERT INTO t VALUES (?1)", [n]).map_err(StoreError::from);
     let (begun, has_begun) = mpsc::channel::<()>();
@@ -98,7 +98,7 @@ async fn an_early_answer_comes_before_the_commit_and_a_piece_that_fails_takes_no
 async fn what_shared_a_transaction_that_sqlite_ended_is_told_so_and_the_next_is_a_new_one() {
     let connection = Connection::open_in_memory().unwrap();
     connection.execute_batch("CREATE TABLE t (n INTEGER)").unwrap();
-    let writer = Writer::start(connection, Arc::new(Feed::new())).unwrap();
+    let writer = Writer::start(World::real(), connection, Arc::new(Feed::new())).unwrap();
     let (hold, held) = mpsc::channel::<()>();
     // While the first piece is at work, the others come to wait for the same commit.
     let first = writer.write(move |c| {
@@ -129,7 +129,7 @@ async fn what_shared_a_transaction_that_sqlite_ended_is_told_so_and_the_next_is_
 fn of_numbers() -> Writer {
     let connection = Connection::open_in_memory().unwrap();
     connection.execute_batch("CREATE TABLE t (n INTEGER)").unwrap();
-    Writer::start(connection, Arc::new(Feed::new())).unwrap()
+    Writer::start(World::real(), connection, Arc::new(Feed::new())).unwrap()
 }
 
 fn insert(c: &Connection, n: i64) -> Result<(), StoreError> {
@@ -286,16 +286,16 @@ async fn that_another_program_holds_the_lock_is_known_until_a_change_is_stored()
     let path = dir.path().join("g2.sqlite");
     let store = crate::store::Store::open(&path).unwrap();
     let other = Connection::open(&path).unwrap();
-    store.beat(clock::now()).await.unwrap();
+    store.beat(World::real().now()).await.unwrap();
     assert_eq!(store.held_up(), None);
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
-    let before = clock::now();
-    let locked = store.beat(clock::now()).await.unwrap_err();
+    let before = World::real().now();
+    let locked = store.beat(World::real().now()).await.unwrap_err();
     assert!(locked.is_worlds_fault() && crate::store::is_locked(&locked), "{locked}");
     let held_up = store.held_up().unwrap();
     assert!(held_up.since >= before && held_up.by == Obstacle::Lock, "{held_up:?}");
     other.execute_batch("ROLLBACK").unwrap();
-    store.beat(clock::now()).await.unwrap();
+    store.beat(World::real().now()).await.unwrap();
     assert_eq!(store.held_up(), None);
 }
 
@@ -319,10 +319,10 @@ async fn what_shows_that_changes_are_stored_is_durable_and_no_event() {
 async fn a_fault_of_ours_is_told_for_a_while() {
     let dir = tempfile::tempdir().unwrap();
     let store = crate::store::Store::open(&dir.path().join("g2.sqlite")).unwrap();
-    assert_eq!(store.our_fault(clock::now()), None);
+    assert_eq!(store.our_fault(World::real().now()), None);
     let panics = store.write(|_| -> Result<(), StoreError> { panic!("as wanted") });
     assert!(has_panicked(&panics.await, "as wanted"));
-    let told = store.our_fault(clock::now()).unwrap();
+    let told = store.our_fault(World::real().now()).unwrap();
     assert!(told.contains("as wanted") && told.contains(file!()), "{told}");
-    assert_eq!(store.our_fault(clock::now().plus_ms(600_001)), None);
+    assert_eq!(store.our_fault(World::real().now().plus_ms(600_001)), None);
 }
