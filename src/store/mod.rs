@@ -338,7 +338,7 @@ impl Store {
 
     /// Returns the world that it is in.
     #[must_use]
-    pub const fn world(&self) -> &World {
+    pub fn world(&self) -> &World {
         &self.world
     }
 

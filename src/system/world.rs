@@ -126,7 +126,10 @@ impl Bell {
 
 /// The world that the daemon lives in. Clones are the same world.
 #[derive(Clone)]
-pub struct World {
+pub struct World(Arc<Parts>);
+
+#[derive(Clone)]
+struct Parts {
     clock: Arc<dyn Clock>,
     chance: Arc<dyn Chance>,
     hands: Arc<dyn Hands>,
@@ -144,7 +147,7 @@ impl World {
     /// Returns a world of these parts.
     #[must_use]
     pub fn of(clock: Arc<dyn Clock>, chance: Arc<dyn Chance>, hands: Arc<dyn Hands>) -> Self {
-        Self { clock, chance, hands, disk: None }
+        Self(Arc::new(Parts { clock, chance, hands, disk: None }))
     }
 
     /// Returns the real one.
@@ -157,25 +160,25 @@ impl World {
     /// Returns the world where the store lies on a file system of SQLite's by this name.
     #[must_use]
     pub fn with_disk(self, name: &str) -> Self {
-        Self { disk: Some(name.into()), ..self }
+        Self(Arc::new(Parts { disk: Some(name.into()), ..(*self.0).clone() }))
     }
 
     /// Returns SQLite's name of the file system that the store lies on; `None`: the machine's.
     #[must_use]
     pub fn disk(&self) -> Option<&str> {
-        self.disk.as_deref()
+        self.0.disk.as_deref()
     }
 
     /// Returns the wall-clock time.
     #[must_use]
     pub fn now(&self) -> Time {
-        self.clock.now()
+        self.0.clock.now()
     }
 
     /// Returns a reading of a clock that only goes on; ages are counted with it.
     #[must_use]
     pub fn monotonic(&self) -> Instant {
-        self.clock.monotonic()
+        self.0.clock.monotonic()
     }
 
     /// Returns a new id that nobody guesses: 32 hexadecimal digits.
@@ -183,7 +186,7 @@ impl World {
     /// # Errors
     /// There is no chance to be had.
     pub fn id(&self) -> io::Result<String> {
-        self.chance.id()
+        self.0.chance.id()
     }
 
     /// Returns a new secret that nobody guesses: 64 hexadecimal digits.
@@ -260,21 +263,21 @@ impl World {
         let work = move || {
             let _ = done.send(catch_unwind(AssertUnwindSafe(work)));
         };
-        self.hands.take(Haste::Beside, name, Box::new(work))?;
+        self.0.hands.take(Haste::Beside, name, Box::new(work))?;
         Ok(Beside(outcome))
     }
 
     /// Whether two pieces of work can go on at once.
     #[must_use]
     pub fn has_threads(&self) -> bool {
-        self.hands.has_threads()
+        self.0.hands.has_threads()
     }
 
     /// Ends the daemon after `tell`, at once: by our own fault it can't go on, and another one can.
     pub fn end_as_broken(&self, tell: impl FnOnce()) {
         // A log that can't be written does not keep it alive.
         let _ = catch_unwind(AssertUnwindSafe(tell));
-        self.hands.end_as_broken();
+        self.0.hands.end_as_broken();
     }
 
     /// Begins an actor.
@@ -282,7 +285,7 @@ impl World {
     /// # Errors
     /// There is no thread to be had.
     pub fn begin(&self, name: &str, actor: impl Actor + 'static) -> io::Result<Bell> {
-        self.hands.begin(name, Box::new(actor))
+        self.0.hands.begin(name, Box::new(actor))
     }
 
     async fn done<T: Send + 'static>(
@@ -296,7 +299,7 @@ impl World {
             // The caller may have left.
             let _ = done.send(caught_here(AssertUnwindSafe(work)));
         };
-        self.hands.take(haste, name, Box::new(work))?;
+        self.0.hands.take(haste, name, Box::new(work))?;
         // It says what came of it, unless the runtime ends before it begins.
         outcome.await.map_err(io::Error::other)
     }
