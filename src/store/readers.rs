@@ -61,11 +61,13 @@ impl Actor for Reader {
             if may_wait { waiting.recv().map_err(TryRecvError::from) } else { waiting.try_recv() }
         };
         match next {
-            Ok(job) => job(),
-            Err(TryRecvError::Empty) => {}
-            Err(TryRecvError::Disconnected) => return None,
+            Ok(job) => {
+                job();
+                Some(Duration::ZERO)
+            }
+            Err(TryRecvError::Empty) => Some(Duration::MAX),
+            Err(TryRecvError::Disconnected) => None,
         }
-        Some(Duration::MAX)
     }
 }
 

@@ -321,8 +321,10 @@ struct Turns {
 
 impl Actor for Turns {
     fn turn(&mut self, may_wait: bool) -> Option<Duration> {
-        match catch_unwind(AssertUnwindSafe(|| self.goes_on(may_wait))) {
-            Ok(goes_on) => goes_on.then(|| self.rest()),
+        match catch_unwind(AssertUnwindSafe(|| self.work(may_wait))) {
+            Ok(Went::Worked) => Some(Duration::ZERO),
+            Ok(Went::Waited) => Some(self.rest()),
+            Ok(Went::Ended) => None,
             Err(panic) => {
                 self.world.end_as_broken(|| {
                     tracing::error!(
@@ -361,8 +363,7 @@ impl Turns {
         }
     }
 
-    /// Returns whether anybody can still give it work.
-    fn goes_on(&mut self, may_wait: bool) -> bool {
+    fn work(&mut self, may_wait: bool) -> Went {
         let received = match may_wait {
             true => self.waiting.recv_timeout(self.rest()),
             false => self.waiting.try_recv().map_err(|error| match error {
@@ -370,6 +371,7 @@ impl Turns {
                 TryRecvError::Disconnected => RecvTimeoutError::Disconnected,
             }),
         };
+        let received_work = received.is_ok();
         let mut looks = self.waits.is_none();
         // If the caller has woken them, the next commit begins a wait of its own.
         self.waits = self.waits.filter(|_| self.feed.has_news());
@@ -382,7 +384,7 @@ impl Turns {
                 }
             },
             Err(RecvTimeoutError::Timeout) => {}
-            Err(RecvTimeoutError::Disconnected) => return false,
+            Err(RecvTimeoutError::Disconnected) => return Went::Ended,
         }
         if self.waits.is_some_and(|since| self.since(since) >= CALLERS_TURN) {
             self.waits = None;
@@ -397,8 +399,17 @@ impl Turns {
                 self.feed.wake();
             }
         }
-        true
+        if received_work { Went::Worked } else { Went::Waited }
     }
+}
+
+/// What a turn of the thread came to.
+enum Went {
+    Worked,
+    /// There was no work.
+    Waited,
+    /// Nobody can give it work any more.
+    Ended,
 }
 
 /// What came of a commit.

@@ -56,8 +56,8 @@ pub enum Haste {
 
 /// Work without an end, which waits for what it is given. Its thread ends with it.
 pub trait Actor: Send {
-    /// Works on what there is. `may_wait`: waits for something first, at most as long as it returned the last time. Returns how long it
-    /// waits at most for something new; `None`: it has ended.
+    /// Works on a piece of what there is. `may_wait`: waits for one first, for as long as it likes. Returns when its next turn is to be at
+    /// the latest, also if nothing new is there: at once after it worked; `None`: it has ended.
     fn turn(&mut self, may_wait: bool) -> Option<Duration>;
 }
 
