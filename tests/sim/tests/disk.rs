@@ -210,6 +210,8 @@ fn a_template_is_made_once_and_put_on_every_disk() {
 
 #[test]
 fn disks_do_not_see_each_other_and_have_names_after_one_another() {
+    const fn goes_anywhere<T: Send + Sync>() {}
+    const { goes_anywhere::<Disk>() }
     let names: Vec<String> = (0..50)
         .map(|seed| {
             let disk = Disk::new(seed);
