@@ -18,7 +18,7 @@ pub use machine::{Call, Counts, Fault, KINDS, Kind};
 pub use model::Forgotten;
 
 use crate::Chance;
-use machine::Machine;
+use machine::{Hook, Machine};
 
 /// A disk. Clones are the same one.
 #[derive(Clone)]
@@ -67,14 +67,21 @@ impl Disk {
     }
 
     /// Has a function decide what becomes of each call, before anything is done. It may use the disk (`die`, `put`); what it does
-    /// there is not asked about. It must not panic: SQLite's code can't be unwound, so that ends the process.
+    /// there is not asked about. One that has a clone of the disk keeps it alive until [`Self::heal`]. It must not panic: SQLite's
+    /// code can't be unwound, so that ends the process.
     pub fn on_call(&self, hook: impl FnMut(&Call<'_>) -> Option<Fault> + Send + 'static) {
-        self.0.state().hook = machine::Hook::There(Box::new(hook));
+        self.hook(Hook::There(Box::new(hook)));
     }
 
     /// Has all calls go well from now on.
     pub fn heal(&self) {
-        self.0.state().hook = machine::Hook::Nobody;
+        self.hook(Hook::Nobody);
+    }
+
+    fn hook(&self, hook: Hook) {
+        let before = std::mem::replace(&mut self.0.state().hook, hook);
+        // Not before the state is free: a connection may go with it.
+        drop(before);
     }
 
     /// Whether syncs are answered and do nothing.
