@@ -2,7 +2,18 @@
 //!
 //! [`disk`] is a disk in memory that SQLite writes to, with all that a disk may do to it.
 
+pub mod agent;
 mod chance;
+mod containers;
 pub mod disk;
+mod life;
+mod mailbox;
+mod platform;
+mod world;
 
 pub use chance::Chance;
+pub use containers::{Asked, Containers, Mailboxes, Moods};
+pub use life::Life;
+pub use mailbox::{InFolder, Mailbox};
+pub use platform::{Platform, Shown, Weather};
+pub use world::{Calendar, Dice, OneThread, world};

@@ -1,0 +1,214 @@
+//! The world of a simulated daemon: a clock that jumps, chance by a seed, and one thread that does all work in an order of the
+//! seed's.
+
+use std::{
+    io,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+
+use g2::system::world::{Actor, Bell, Chance as GivesChance, Clock, Hands, Haste, Work, World};
+use ipc_handlers::Time;
+use tokio::{sync::Notify, time::sleep};
+
+use crate::{Chance, Life};
+
+/// The instant at which each simulation begins: a Thursday in March, before Europe's clocks change.
+const BEGIN: i64 = 1_772_700_000_000;
+
+/// The time of one simulation, over all lives of its daemon.
+#[derive(Clone, Debug)]
+pub struct Calendar(Arc<Mutex<Days>>);
+
+#[derive(Debug)]
+struct Days {
+    /// The time that had passed when this life began, ms.
+    before: u64,
+    /// When this life began, by the clock of its runtime.
+    since: tokio::time::Instant,
+    /// By how much the wall clock is wrong, ms.
+    jumped: i64,
+}
+
+impl Calendar {
+    /// Begins now. In a runtime.
+    #[must_use]
+    pub fn new() -> Self {
+        Self(Arc::new(Mutex::new(Days { before: 0, since: tokio::time::Instant::now(), jumped: 0 })))
+    }
+
+    fn days(&self) -> MutexGuard<'_, Days> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns how much time has passed since the simulation began, ms.
+    #[must_use]
+    pub fn passed(&self) -> u64 {
+        let days = self.days();
+        days.before + ms(tokio::time::Instant::now().saturating_duration_since(days.since))
+    }
+
+    /// A new runtime begins, `gone` ms after the last one ended at `passed`. In the new runtime.
+    pub fn goes_on(&self, passed: u64, gone: u64) {
+        let mut days = self.days();
+        days.before = passed + gone;
+        days.since = tokio::time::Instant::now();
+    }
+
+    /// Somebody sets the wall clock, by so many ms.
+    pub fn jump(&self, by: i64) {
+        self.days().jumped += by;
+    }
+}
+
+impl Default for Calendar {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+fn ms(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+impl Clock for Calendar {
+    fn now(&self) -> Time {
+        let passed = i64::try_from(self.passed()).unwrap_or(i64::MAX);
+        Time(BEGIN + passed + self.days().jumped)
+    }
+
+    fn monotonic(&self) -> Instant {
+        tokio::time::Instant::now().into_std()
+    }
+}
+
+/// Chance that several parts draw from.
+#[derive(Clone, Debug)]
+pub struct Dice(Arc<Mutex<Chance>>);
+
+impl Dice {
+    #[must_use]
+    pub fn new(seed: u64) -> Self {
+        Self(Arc::new(Mutex::new(Chance::new(seed))))
+    }
+
+    /// Returns dice of their own, which these decide.
+    #[must_use]
+    pub fn others(&self) -> Self {
+        Self::new(self.chance().number())
+    }
+
+    fn chance(&self) -> MutexGuard<'_, Chance> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns a number below `bound`, which must not be 0.
+    #[must_use]
+    pub fn below(&self, bound: u64) -> u64 {
+        self.chance().below(bound)
+    }
+
+    /// Whether one of 1 000 cases came, `cases` of which are meant.
+    #[must_use]
+    pub fn per_mille(&self, cases: u64) -> bool {
+        self.below(1000) < cases
+    }
+
+    /// Returns one of these.
+    #[must_use]
+    pub fn one<T: Copy>(&self, of: &[T]) -> T {
+        of[usize::try_from(self.below(of.len() as u64)).unwrap_or(0)]
+    }
+}
+
+impl GivesChance for Dice {
+    fn id(&self) -> io::Result<String> {
+        let mut chance = self.chance();
+        Ok(format!("{:016x}{:016x}", chance.number(), chance.number()))
+    }
+}
+
+/// Does all work on the one thread there is: soon, or later.
+pub struct OneThread {
+    life: Life,
+    dice: Dice,
+    /// Of 1 000 pieces of work so many are slow.
+    slow: u64,
+}
+
+impl OneThread {
+    #[must_use]
+    pub const fn new(life: Life, dice: Dice, slow: u64) -> Self {
+        Self { life, dice, slow }
+    }
+
+    fn delay(&self) -> Duration {
+        let ms = match self.dice.per_mille(self.slow) {
+            true => self.dice.below(3_000),
+            false => self.dice.below(2),
+        };
+        Duration::from_millis(ms)
+    }
+}
+
+async fn waits(delay: Duration) {
+    if delay.is_zero() {
+        tokio::task::yield_now().await;
+    } else {
+        sleep(delay).await;
+    }
+}
+
+impl Hands for OneThread {
+    fn take(&self, haste: Haste, _: &str, work: Work) -> io::Result<()> {
+        if haste == Haste::Beside {
+            work();
+            return Ok(());
+        }
+        let (life, delay) = (self.life.clone(), self.delay());
+        tokio::spawn(async move {
+            waits(delay).await;
+            if !life.is_over() {
+                work();
+            }
+        });
+        Ok(())
+    }
+
+    fn begin(&self, _: &str, mut actor: Box<dyn Actor>) -> io::Result<Bell> {
+        let heard = Arc::new(Notify::new());
+        let bell = Bell::heard_by(Arc::clone(&heard));
+        let (life, dice, slow) = (self.life.clone(), self.dice.others(), self.slow);
+        tokio::spawn(async move {
+            let pace = Self::new(life.clone(), dice, slow);
+            while !life.is_over() {
+                match actor.turn(false) {
+                    None => return,
+                    Some(Duration::ZERO) => waits(pace.delay()).await,
+                    Some(rest) => {
+                        // Nothing that it waits for takes longer.
+                        let rest = rest.min(Duration::from_secs(86_400));
+                        let _ = tokio::time::timeout(rest, heard.notified()).await;
+                        waits(pace.delay()).await;
+                    }
+                }
+            }
+        });
+        Ok(bell)
+    }
+
+    fn has_threads(&self) -> bool {
+        false
+    }
+
+    fn end_as_broken(&self) {
+        self.life.end("it ended by a fault of its own");
+    }
+}
+
+/// Returns the world of one life.
+#[must_use]
+pub fn world(calendar: &Calendar, dice: &Dice, life: &Life, slow: u64) -> World {
+    let hands = OneThread::new(life.clone(), dice.others(), slow);
+    World::of(Arc::new(calendar.clone()), Arc::new(dice.others()), Arc::new(hands))
+}
