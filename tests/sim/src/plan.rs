@@ -1,0 +1,119 @@
+//! What happens in a simulation, as its seed decides: who writes what when, and what goes wrong.
+
+use g2::domain::{
+    heard::origin::Origin, platforms::channels::SentTwice, rows::Inbound,
+};
+
+use crate::{Chance, Moods, Weather, agent::Temper};
+
+/// The platforms, each with how it takes a part that is sent twice.
+pub const PLATFORMS: [(&str, SentTwice); 4] = [
+    ("sima", SentTwice::Key { window_ms: None, readback: false }),
+    ("simb", SentTwice::Key { window_ms: Some(60_000), readback: true }),
+    ("simc", SentTwice::Readback),
+    ("simd", SentTwice::Never),
+];
+
+/// The groups, each with the chats that it hears.
+pub const GROUPS: [(&str, &[&str]); 3] =
+    [("alpha", &["sima:1", "simb:1"]), ("beta", &["simc:1", "simd:1"]), ("gamma", &["sima:2", "simd:2"])];
+
+/// How many containers run at once.
+pub const CAP: usize = 2;
+
+/// What is to happen.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    pub seed: u64,
+    /// What people write, by platform: when, ms, and what.
+    pub messages: Vec<Vec<(u64, Inbound)>>,
+    /// When the daemon is killed, ms.
+    pub kills: Vec<u64>,
+    /// At which call of the disk the daemon dies, counted from the beginning of each of its lives; `None`: at none.
+    pub dies_at: Vec<Option<u64>>,
+    /// When the wall clock is set, and by how much, ms.
+    pub jumps: Vec<(u64, i64)>,
+    pub moods: Moods,
+    pub weather: Weather,
+    /// Of 1 000 pieces of work so many are slow.
+    pub slow: u64,
+    /// Of 1 000 calls of the disk so many fail.
+    pub disk_fails: u64,
+    /// From when on nothing goes wrong any more, ms.
+    pub calm_at: u64,
+}
+
+impl Plan {
+    /// Returns what this seed decides.
+    #[must_use]
+    pub fn of(seed: u64) -> Self {
+        let mut chance = Chance::new(seed);
+        let calm_at = 60_000 + chance.below(120_000);
+        let chats: Vec<&str> = GROUPS.iter().flat_map(|(_, chats)| chats.iter().copied()).collect();
+        let mut messages: Vec<Vec<(u64, Inbound)>> = vec![Vec::new(); PLATFORMS.len()];
+        let mut all: Vec<(u64, usize)> = (0..1 + chance.below(24))
+            .map(|_| (chance.below(calm_at), usize::try_from(chance.below(chats.len() as u64)).unwrap_or(0)))
+            .collect();
+        all.sort_unstable();
+        for (n, (at, chat)) in all.into_iter().enumerate() {
+            let chat = chats[chat];
+            let addressed = !chance.one_of(4);
+            let platform = PLATFORMS.iter().position(|(name, _)| chat.starts_with(name)).unwrap_or(0);
+            messages[platform].push((at, message(chat, n, addressed)));
+        }
+        let bad = |chance: &mut Chance| chance.one_of(2);
+        let kills = match chance.below(3) {
+            0 => Vec::new(),
+            n => {
+                let mut kills: Vec<u64> = (0..n).map(|_| chance.below(calm_at)).collect();
+                kills.sort_unstable();
+                kills
+            }
+        };
+        let dies_at =
+            (0..3).map(|_| chance.one_of(3).then(|| chance.below(3_000))).collect();
+        let jumps = (0..chance.below(3))
+            .map(|_| (chance.below(calm_at), i64::try_from(chance.below(7_200_000)).unwrap_or(0) - 3_600_000))
+            .collect();
+        let temper = if bad(&mut chance) { Temper::BAD } else { Temper::GOOD };
+        let moods = if bad(&mut chance) {
+            Moods { refuses: 20, is_away: 10, temper }
+        } else {
+            Moods { refuses: 0, is_away: 0, temper }
+        };
+        let weather = if bad(&mut chance) { Weather::FOUL } else { Weather::FAIR };
+        let slow = if bad(&mut chance) { 30 } else { 0 };
+        let disk_fails = if chance.one_of(3) { 2 } else { 0 };
+        Self { seed, messages, kills, dies_at, jumps, moods, weather, slow, disk_fails, calm_at }
+    }
+}
+
+/// The token of the `n`th message: no other message has it.
+#[must_use]
+pub fn token(n: usize) -> String {
+    format!("tok{n}x")
+}
+
+fn message(chat: &str, n: usize, addressed: bool) -> Inbound {
+    let token = token(n);
+    Inbound {
+        chat_jid: chat.to_owned(),
+        replay_key: token.clone(),
+        id: format!("m{n}"),
+        thread: String::new(),
+        sender: format!("{}:7", chat.split(':').next().unwrap_or_default()),
+        sender_name: "Mia".into(),
+        text: if addressed { format!("@Andy {token}") } else { format!("by the way {token}") },
+        origin: Origin::default(),
+        at: None,
+        from_me: false,
+        bot: false,
+        mentioned: addressed,
+        reply_to_id: None,
+        reply_to_text: None,
+        reply_to_sender: None,
+        attachments: Vec::new(),
+        chat: None,
+        late: false,
+    }
+}
