@@ -51,7 +51,7 @@ use crate::{
         usage::Usage,
     },
     store::{Asking, Bounds, Store},
-    system::{clock, failpoint, media::Media},
+    system::{failpoint, media::Media, world::World},
     web,
 };
 
@@ -255,10 +255,9 @@ fn bounds_outside(config: &Config) -> OutsideLimits {
 const START: Duration = Duration::from_secs(20);
 
 /// Lets go of the memory that the start needed, once, and then waits for the stop.
-async fn let_go_of_the_start(stop: CancellationToken) {
+async fn let_go_of_the_start(world: World, stop: CancellationToken) {
     if tokio::time::timeout(START, stop.cancelled()).await.is_err() {
-        let bytes =
-            tokio::task::spawn_blocking(crate::system::memory::let_go_of_the_start).await.unwrap_or(0);
+        let bytes = world.blocking(crate::system::memory::let_go_of_the_start).await.unwrap_or(0);
         tracing::debug!(bytes, "let go of what only the start needed");
     }
     stop.cancelled().await;
@@ -270,15 +269,23 @@ impl Daemon {
     /// # Errors
     /// What could not be started, and why. Docker being away is no error: it is waited for.
     pub async fn start(root: PathBuf, config: Config) -> Result<Self> {
+        Self::start_in(World::real(), root, config).await
+    }
+
+    /// As [`Self::start`], in a world: its loops are given the time, chance and threads of it.
+    ///
+    /// # Errors
+    /// As [`Self::start`].
+    pub async fn start_in(world: World, root: PathBuf, config: Config) -> Result<Self> {
         make_room_for_files(&root);
         // Nothing is written to a root that another daemon serves.
         private_dir(&root.join("data"))?;
         let lock = lock(&root).await?;
         adapters::kill_left(&root).await;
-        init(&root, &config).await?;
+        init(&world, &root, &config).await?;
         let store = open_store_under(&lock, &root)?;
         remove_old_indexes(&root);
-        let instance = instance::of(&root, &store).await?;
+        let instance = instance::of(&world, &root, &store).await?;
         let sandbox = choose_sandbox(&root, &config, &store).await?;
         let gateway = open_gateway(&root, &config)?;
         let dirs = HostDirs::open(&root.join("data"))?;
@@ -295,7 +302,7 @@ impl Daemon {
         let accounts = Accounts::new(&root, &config, &instance, &local, &media, names.clone());
         let channels = Arc::clone(&accounts.channels);
         let store = store.asking(asking).bounded(bounds(&config));
-        match store.expire_approvals(clock::now()).await {
+        match store.expire_approvals(world.now()).await {
             // It is done again each hour.
             Err(error) if error.is_worlds_fault() => {
                 tracing::warn!(error = %chain(&error), "questions can't be ended now that nobody answered in time");
@@ -305,6 +312,7 @@ impl Daemon {
         let stop = CancellationToken::new();
         let troubles = Arc::<Troubles>::default();
         let post = Post {
+            world: world.clone(),
             store: store.clone(),
             channels: Arc::clone(&channels),
             unknown: config.outbox.on_unknown,
@@ -314,14 +322,14 @@ impl Daemon {
         let (lanes, news) = ToLanes::new();
         let (mailboxes, asks) = mpsc::unbounded_channel();
         let (of_settings, asked_of_settings) = mpsc::unbounded_channel();
-        let since = clock::now();
+        let since = world.now();
         let token_key = crate::root::token_key(&root.join("data")).context("reading data/token.key")?;
         let found = left_behind(&claims, &store, sandbox.as_ref())?;
         let (starts, aside) = Starts::begin(root.join("data"), found, since);
         set_aside(&store, aside, since).await?;
         let config = Arc::new(Live::new(root.clone(), Environment::of_process(), config));
         let started = config.now();
-        let clocks = Watched::begin(store.clone(), Arc::clone(&config)).await?;
+        let clocks = Watched::begin(world.clone(), store.clone(), Arc::clone(&config)).await?;
         tracing::info!(root = %root.display(), instance, sandbox = %sandbox.kind(), zone = started.zone.name, "starting");
         let listener = control::bind(&socket_path(&root)).context("binding data/g2.sock")?;
 
@@ -331,15 +339,17 @@ impl Daemon {
         let kind = sandbox.kind();
         let (sandbox, gateway) = (Arc::from(sandbox), Arc::new(gateway));
         let held = Arc::new(Held::read(store.clone())?);
-        let allowances = Arc::new(Allowances::new(Arc::clone(&config)));
-        let machine = Arc::new(Machine::new(root.join("data"), Arc::clone(&config), store.clone(), troubles));
+        let allowances = Arc::new(Allowances::new(world.clone(), Arc::clone(&config)));
+        let (data, of_machine) = (root.join("data"), Arc::clone(&config));
+        let machine = Arc::new(Machine::new(world.clone(), data, of_machine, store.clone(), troubles));
         let drive = Drive { store: store.clone(), loops: Arc::clone(&machine.loops), stop: stop.clone() };
         let uid_base = started.sandbox.uid_base;
         let boxes = Arc::new(Boxes::new(dirs, box_owner(), root.clone(), uid_base, store.clone()));
         let (of_snapshots, of_boxes) = (Arc::clone(&config), Arc::clone(&boxes));
         let of_heartbeats = Arc::clone(&boxes);
-        let snapshots =
-            Arc::new(Snapshots::new(of_snapshots, store.clone(), of_boxes, mailboxes.clone()).await?);
+        let snapshots = Arc::new(
+            Snapshots::new(world.clone(), of_snapshots, store.clone(), of_boxes, mailboxes.clone()).await?,
+        );
         let at_mailboxes = Arc::new(Mailboxes {
             config: Arc::clone(&config),
             root: root.clone(),
@@ -448,8 +458,9 @@ impl Daemon {
         mailbox.spawn(last.clone().run(loops::Removals::new(Arc::clone(&desk.keeping))));
         // Told before any group is let go on.
         let (of_budgets, of_lanes) = (Arc::clone(&runs.gateway), runs.lanes.clone());
-        let mut budgets = Budgets::new(Arc::clone(&config), store.clone(), of_budgets, of_lanes);
-        for group in budgets.begin(clock::now()).await? {
+        let mut budgets =
+            Budgets::new(world.clone(), Arc::clone(&config), store.clone(), of_budgets, of_lanes);
+        for group in budgets.begin(world.now()).await? {
             runs.lanes.tell(Event::Hold { group, reason: Holding::Budget });
         }
         for group in lost {
@@ -463,7 +474,7 @@ impl Daemon {
         mailbox.spawn(last.clone().run(loops::search::Search::new(store.clone(), Arc::clone(&machine))));
         mailbox.spawn(last.clone().run(snapshots::Writing::new(snapshots)));
         let of_rules = Arc::clone(&gateway);
-        mailbox.spawn(last.run(Usage::new(store.clone(), gateway)));
+        mailbox.spawn(last.run(Usage::new(world.clone(), store.clone(), gateway)));
         let (retire, due) = (CancellationToken::new(), Arc::new(Notify::new()));
         let (of_dispatch, retired) = (Arc::clone(&runs), retire.clone());
         tasks.spawn(drive.clone().run(Dispatch::new(of_dispatch, owner, news, Arc::clone(&due), retired)));
@@ -480,6 +491,7 @@ impl Daemon {
         };
         tasks.spawn(drive.clone().run(loops::heartbeat::Takes::new(heartbeats)));
         let files = loops::files::Files {
+            world: world.clone(),
             config: Arc::clone(&config),
             work: root.join("data/hooks"),
             program: adapters::own_program(),
@@ -489,9 +501,12 @@ impl Daemon {
             channels: Arc::clone(&channels),
         };
         tasks.spawn(drive.clone().run(loops::files::Fetching::new(files)));
-        tasks.spawn(drive.clone().run(loops::media::Sweep::new(store.clone(), Arc::clone(&media))));
+        let sweep = loops::media::Sweep::new(world.clone(), store.clone(), Arc::clone(&media));
+        tasks.spawn(drive.clone().run(sweep));
         tasks.spawn(drive.clone().run(Deliver::new(post, is_post_recovered)));
-        tasks.spawn(drive.clone().run(loops::accounts::Accounts::new(store.clone(), Arc::clone(&channels))));
+        let of_accounts = Arc::clone(&channels);
+        let running = loops::accounts::Accounts::new(world.clone(), store.clone(), of_accounts);
+        tasks.spawn(drive.clone().run(running));
         let settings = settings::Hands {
             config: Arc::clone(&config),
             root: root.clone(),
@@ -506,10 +521,10 @@ impl Daemon {
         tasks.spawn(drive.clone().run(settings::Following::new(settings, asked_of_settings)));
         tasks.spawn(drive.clone().run(Amends::new(store.clone(), Arc::clone(&channels))));
         tasks.spawn(drive.clone().run(Signs::new(store.clone(), Arc::clone(&channels))));
-        tasks.spawn(drive.clone().run(Typing::new(store.clone(), channels)));
-        tasks.spawn(drive.clone().run(Trim::new(store.clone())));
-        tasks.spawn(let_go_of_the_start(stop.clone()));
-        let backups = Backups::new(root.clone(), store.clone(), Arc::clone(&config));
+        tasks.spawn(drive.clone().run(Typing::new(world.clone(), store.clone(), channels)));
+        tasks.spawn(drive.clone().run(Trim::new(world.clone(), store.clone())));
+        tasks.spawn(let_go_of_the_start(world.clone(), stop.clone()));
+        let backups = Backups::new(world.clone(), root.clone(), store.clone(), Arc::clone(&config));
         tasks.spawn(drive.clone().run(backups));
         tasks.spawn(drive.clone().run(problems::Watch(problems)));
         let mut clients = JoinSet::new();
@@ -518,8 +533,10 @@ impl Daemon {
             clients.spawn(web::run(desk, config, media, root, listen));
         }
         clients.spawn(control::run(desk, listener));
-        tasks.spawn(drive.clone().run(Prune::new(store.clone(), root.clone(), Arc::clone(&config))));
-        tasks.spawn(drive.clone().run(Weighing::new(store.clone(), root.clone(), Arc::clone(&config))));
+        let prune = Prune::new(world.clone(), store.clone(), root.clone(), Arc::clone(&config));
+        tasks.spawn(drive.clone().run(prune));
+        let weighing = Weighing::new(world, store.clone(), root.clone(), Arc::clone(&config));
+        tasks.spawn(drive.clone().run(weighing));
         Ok(Self {
             sandbox: kind,
             loops: drive.loops,

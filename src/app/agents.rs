@@ -11,6 +11,7 @@ use crate::{
     domain::runs::stop::{Stop, StopThen, StopWhen},
     ops::By,
     sandbox::State,
+    system::world::World,
 };
 
 /// A container that was ended: its run, 0 if that is not known, and its group.
@@ -26,10 +27,10 @@ pub struct EndedAgent {
 ///
 /// # Errors
 /// Somebody serves the root; the engine does not answer; a container that can't be ended.
-pub async fn end_agents(root: &Path, config: &Config, by: &By) -> Result<Vec<EndedAgent>> {
+pub async fn end_agents(world: &World, root: &Path, config: &Config, by: &By) -> Result<Vec<EndedAgent>> {
     let lock = lock(root).await?;
     let store = open_store_under(&lock, root)?;
-    let instance = instance::of(root, &store).await?;
+    let instance = instance::of(world, root, &store).await?;
     let sandbox = choose_sandbox(root, config, &store).await?;
     let mut found = sandbox.list(&instance).await.context("asking for the containers of this root failed")?;
     found.retain(|container| container.state == State::Running);

@@ -20,7 +20,7 @@ use crate::{
     ops::{Alone, Keeper as _, OpError},
     root::{RESTORING, Standing, keep_private, make_private_file, standing},
     store::{NewGroup, NewWiring, Store},
-    system::clock,
+    system::world::World,
 };
 
 /// The skills that a new root is given, by name. They are its owner's from then on: none comes back that was removed.
@@ -43,12 +43,12 @@ pub enum History {
 ///
 /// # Errors
 /// History that lies there without its store, unless it is to be moved aside; what could not be made, and why.
-pub async fn found(root: &Path, config: &Config, history: History) -> Result<()> {
+pub async fn found(world: &World, root: &Path, config: &Config, history: History) -> Result<()> {
     match (standing(root), history) {
         (Standing::WithoutStore { trace }, History::Refuse) => return Err(without_store(root, &trace)),
         (Standing::WithoutStore { .. }, History::MoveAside) => {
             let _lock = lock(root).await?;
-            let aside = format!("before-{}", clock::now()).replace(':', "-");
+            let aside = format!("before-{}", world.now()).replace(':', "-");
             crate::root::move_aside(&root.join("data"), &aside)
                 .with_context(|| format!("moving aside what lies in {}/data", root.display()))?;
         }
@@ -58,7 +58,7 @@ pub async fn found(root: &Path, config: &Config, history: History) -> Result<()>
         (Standing::LogOfAnother, _) => return Err(log_of_another(root).into()),
         (Standing::Nothing, _) => {}
     }
-    init(root, config).await
+    init(world, root, config).await
 }
 
 /// Makes the boxes that groups of a root lack, so that commands can be put into them. A daemon that serves the root has made
@@ -130,7 +130,7 @@ fn has_main_lost_its_folder(root: &Path, store: &Store) -> Result<bool> {
 ///
 /// # Errors
 /// What could not be made, and why.
-pub async fn init(root: &Path, config: &Config) -> Result<()> {
+pub async fn init(world: &World, root: &Path, config: &Config) -> Result<()> {
     private_dir(&root.join("data"))?;
     let known = root.join("data/g2.sqlite").exists().then(|| open_store(root)).transpose()?;
     // A folder that was lost comes back by a person's word alone.
@@ -184,7 +184,7 @@ pub async fn init(root: &Path, config: &Config) -> Result<()> {
             sender_scope: SenderScope::All,
             ignored_message_policy: IgnoredMessages::Drop,
         };
-        store.add_group(group, vec![wiring], clock::now()).await?;
+        store.add_group(group, vec![wiring], world.now()).await?;
     }
     // A copy of the store may have been made just now.
     for (path, error) in keep_private(root) {

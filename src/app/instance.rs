@@ -5,10 +5,10 @@ use std::{fs, os::unix::fs::MetadataExt as _, path::Path};
 
 use anyhow::{Context as _, Result};
 
-use crate::store::Store;
+use crate::{store::Store, system::world::World};
 
 /// Returns the root's instance id: a new one when `data/` is not where it was made (a copy adopts nothing).
-pub(super) async fn of(root: &Path, store: &Store) -> Result<String> {
+pub(super) async fn of(world: &World, root: &Path, store: &Store) -> Result<String> {
     let data = fs::metadata(root.join("data")).context("looking at data/")?;
     let place = format!("{}:{}", data.dev(), data.ino());
     if let (Some(id), Some(known)) = (store.meta("instance")?, store.meta("place")?) {
@@ -19,7 +19,7 @@ pub(super) async fn of(root: &Path, store: &Store) -> Result<String> {
             "this root is a copy, or was moved: it gets an instance of its own and adopts nothing"
         );
     }
-    let id = crate::system::process::new_id().context("reading a random id from the kernel")?;
+    let id = world.id().context("reading a random id from the kernel")?;
     store.set_meta("instance", &id).await?;
     store.set_meta("place", &place).await?;
     Ok(id)

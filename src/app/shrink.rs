@@ -8,6 +8,7 @@ use super::lock::{self, note_store};
 use crate::{
     domain::host::prune::is_worth_shrinking,
     store::{self, Store},
+    system::world::World,
 };
 
 /// What became of the store's file.
@@ -26,7 +27,7 @@ pub enum Shrunk {
 ///
 /// # Errors
 /// What went wrong; the store is as it was.
-pub async fn shrink(root: &Path, store: &Store) -> Result<Shrunk> {
+pub async fn shrink(world: &World, root: &Path, store: &Store) -> Result<Shrunk> {
     let size = store.size()?;
     if !is_worth_shrinking(size.bytes, size.free) {
         return Ok(Shrunk::NotWorthIt);
@@ -40,6 +41,6 @@ pub async fn shrink(root: &Path, store: &Store) -> Result<Shrunk> {
     store.empty_log().await?;
     note_store(&held, root);
     let path = store.path().to_owned();
-    tokio::task::spawn_blocking(move || store::shrink(&path)).await??;
+    world.blocking(move || store::shrink(&path)).await??;
     Ok(Shrunk::Done)
 }

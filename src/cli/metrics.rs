@@ -26,7 +26,9 @@ impl Metrics {
     pub(super) async fn run(self, context: &Context) -> CliResult {
         let text = match Client::metrics(&context.root).await {
             Ok(text) => text,
-            Err(NoDaemon::Down) => text(&gather(&context.store()?, &context.root, None).await?),
+            Err(NoDaemon::Down) => {
+                text(&gather(&context.store()?, &context.root, None, crate::system::clock::now()).await?)
+            }
             Err(NoDaemon::Mute(why)) => return Err(Failure::Mute { root: context.root.clone(), why }),
         };
         if context.json { out::json(serde_json::json!({ "text": text })) } else { out::script(&text) }

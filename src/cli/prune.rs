@@ -87,11 +87,20 @@ impl Prune {
         };
         let before = store.size()?;
         let pruned =
-            prune(&store, &context.root.join("data"), horizon, how).await.map_err(anyhow::Error::new)?;
+            prune(&crate::system::world::World::real(), &store, &context.root.join("data"), horizon, how)
+                .await
+                .map_err(anyhow::Error::new)?;
         let from = counted_from(now, store.newest()?);
-        let files = housekeep(&store, &context.root, &config.housekeeping, from, (how, &pruned.would_go))
-            .await
-            .map_err(anyhow::Error::new)?;
+        let files = housekeep(
+            &crate::system::world::World::real(),
+            &store,
+            &context.root,
+            &config.housekeeping,
+            from,
+            (how, &pruned.would_go),
+        )
+        .await
+        .map_err(anyhow::Error::new)?;
         let note = match how {
             How::DryRun => None,
             How::Beside => note(Shrunk::Served),
@@ -137,7 +146,7 @@ fn mended(error: anyhow::Error) -> anyhow::Error {
 
 /// Gives room back to the disk, where that can be; returns why it was not. What was removed is all the same.
 async fn make_smaller(context: &Context, store: &Store) -> Option<String> {
-    match shrink(&context.root, store).await {
+    match shrink(&crate::system::world::World::real(), &context.root, store).await {
         Ok(shrunk) => note(shrunk),
         Err(error) => Some(format!("the file could not be made smaller: {error:#}")),
     }

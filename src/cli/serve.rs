@@ -92,7 +92,7 @@ impl Init {
     /// Lays out a root.
     pub(super) async fn run(self, context: &Context) -> CliResult {
         let history = if self.fresh { History::MoveAside } else { History::Refuse };
-        app::found(&context.root, &context.config()?, history).await?;
+        app::found(&crate::system::world::World::real(), &context.root, &context.config()?, history).await?;
         app::lay_out_boxes(&context.root).await?;
         show::done(
             context,

@@ -297,7 +297,14 @@ async fn look(context: &Context) -> Vec<Problem> {
         Ok(store) => (Some(store), None),
         Err(error) => (None, Some(error.to_string())),
     };
-    let view = View { config: &config, root: &context.root, store: store.as_ref(), closed, daemon: None };
+    let view = View {
+        config: &config,
+        root: &context.root,
+        store: store.as_ref(),
+        closed,
+        daemon: None,
+        now: clock::now(),
+    };
     found.extend(problems::gather(&view).await);
     found
 }

@@ -1,7 +1,12 @@
 //! Drives the loops of the daemon. A [`Loop`] says what it follows, how it looks, and what it does for one key; the engine does
 //! everything else, once for all of them: it rests, tries again, catches panics, bounds, counts and tells. See its `README.md`.
 
-use std::{fmt::Display, io, sync::Arc, time::Duration};
+use std::{
+    fmt::Display,
+    io,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use tokio_util::sync::CancellationToken;
 use tracing::Span;
@@ -277,6 +282,14 @@ pub async fn until_stop<T>(stop: &CancellationToken, work: impl Future<Output = 
 /// Rests in the midst of work that can't be begun anew. Returns whether the daemon stops.
 pub async fn rested(stop: &CancellationToken, rest: Duration) -> bool {
     until_stop(stop, tokio::time::sleep(rest)).await.is_none()
+}
+
+/// Waits until then; `None`: for ever. Safe to cancel.
+pub async fn passed(at: Option<Instant>) {
+    match at {
+        Some(at) => tokio::time::sleep_until(at.into()).await,
+        None => std::future::pending().await,
+    }
 }
 
 /// What loops are driven with.

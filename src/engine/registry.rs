@@ -18,7 +18,7 @@ use crate::{
         loops::{KeyState, LoopName, LoopState, NAMED, TOLD_AFTER},
         problems::Problem,
     },
-    system::clock,
+    system::world::World,
 };
 
 /// A loop that can't look for so long is a problem.
@@ -28,8 +28,10 @@ pub(super) const TOLD: Duration = Duration::from_secs(10);
 pub(super) type Release = (Option<String>, oneshot::Sender<usize>);
 
 /// All loops that are driven.
-#[derive(Default)]
-pub struct Loops(Mutex<BTreeMap<LoopName, Arc<Seen>>>);
+pub struct Loops {
+    world: World,
+    all: Mutex<BTreeMap<LoopName, Arc<Seen>>>,
+}
 
 /// No loop of this name is driven.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -38,6 +40,7 @@ pub struct NoSuchLoop(pub LoopName);
 
 /// A loop, as the engine shows it.
 pub(super) struct Seen {
+    world: World,
     name: LoopName,
     within: Duration,
     /// What it knows is in memory alone: without it nothing goes on.
@@ -60,6 +63,12 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Loops {
+    /// None is driven yet.
+    #[must_use]
+    pub fn new(world: World) -> Self {
+        Self { world, all: Mutex::default() }
+    }
+
     /// A loop begins.
     pub(super) fn enter(
         &self,
@@ -68,15 +77,16 @@ impl Loops {
         is_vital: bool,
     ) -> (Arc<Seen>, mpsc::UnboundedReceiver<Release>) {
         let (release, releases) = mpsc::unbounded_channel();
-        let seen = Arc::new(Seen { name, within, is_vital, now: Mutex::default(), release });
-        locked(&self.0).insert(name, Arc::clone(&seen));
+        let world = self.world.clone();
+        let seen = Arc::new(Seen { world, name, within, is_vital, now: Mutex::default(), release });
+        locked(&self.all).insert(name, Arc::clone(&seen));
         (seen, releases)
     }
 
     /// Returns how every loop stands, by name.
     #[must_use]
     pub fn states(&self) -> Vec<LoopState> {
-        let all: Vec<Arc<Seen>> = locked(&self.0).values().cloned().collect();
+        let all: Vec<Arc<Seen>> = locked(&self.all).values().cloned().collect();
         all.iter().map(|seen| seen.state()).collect()
     }
 
@@ -84,7 +94,7 @@ impl Loops {
     #[must_use]
     pub fn stuck(&self) -> Vec<(LoopName, Duration)> {
         let now = Instant::now();
-        let all = locked(&self.0);
+        let all = locked(&self.all);
         let stuck = all
             .values()
             .filter_map(|seen| seen.stuck(&locked(&seen.now), now).map(|since| (seen.name, since)));
@@ -95,7 +105,7 @@ impl Loops {
     #[must_use]
     pub fn vital_stuck(&self) -> Vec<(LoopName, Duration)> {
         let vital: Vec<LoopName> =
-            locked(&self.0).values().filter(|seen| seen.is_vital).map(|seen| seen.name).collect();
+            locked(&self.all).values().filter(|seen| seen.is_vital).map(|seen| seen.name).collect();
         self.stuck().into_iter().filter(|(name, _)| vital.contains(name)).collect()
     }
 
@@ -108,7 +118,7 @@ impl Loops {
             .map(|(name, since)| Problem::LoopStuck { name, secs: since.as_secs() })
             .collect();
         let now = Instant::now();
-        let all: Vec<Arc<Seen>> = locked(&self.0).values().cloned().collect();
+        let all: Vec<Arc<Seen>> = locked(&self.all).values().cloned().collect();
         for seen in all {
             let of = locked(&seen.now);
             if let Some((since, error)) = &of.failing {
@@ -146,7 +156,7 @@ impl Loops {
     /// [`NoSuchLoop`]
     pub async fn release(&self, name: LoopName, key: Option<String>) -> Result<usize, NoSuchLoop> {
         let (done, released) = oneshot::channel();
-        let seen = locked(&self.0).get(&name).cloned().ok_or(NoSuchLoop(name))?;
+        let seen = locked(&self.all).get(&name).cloned().ok_or(NoSuchLoop(name))?;
         seen.release.send((key, done)).map_err(|_| NoSuchLoop(name))?;
         released.await.map_err(|_| NoSuchLoop(name))
     }
@@ -180,7 +190,7 @@ impl Seen {
         let mut now = locked(&self.now);
         now.looking = None;
         let Some(error) = failed else {
-            let at = clock::now();
+            let at = self.world.now();
             let state = now.state.get_or_insert_with(|| LoopState::new(self.name));
             state.looked = Some(at);
             if !is_whole {

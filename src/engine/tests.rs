@@ -18,7 +18,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::*;
-use crate::domain::host::problems::Problem;
+use crate::{domain::host::problems::Problem, system::world::World};
 
 /// What a loop under test does at a look, or for a key.
 #[derive(Clone)]
@@ -175,7 +175,7 @@ fn drive(script: Script) -> Under {
 
 fn drive_as<const AT_ONCE: usize, const DIES: bool>(script: Script) -> Under {
     let (tell, told) = mpsc::unbounded_channel();
-    let (loops, stop) = (Arc::<Loops>::default(), CancellationToken::new());
+    let (loops, stop) = (Arc::new(Loops::new(World::real())), CancellationToken::new());
     let (of, at, token) = (Scripted::<AT_ONCE, DIES>(script.clone()), Arc::clone(&loops), stop.clone());
     let driven = tokio::spawn(async move { run(of, Feed::Told(told), &at, token).await });
     Under { script, tell, loops, stop, driven }
@@ -510,7 +510,7 @@ async fn events_beyond_a_bound_are_one_reason_to_read_everything() {
         }
     }
     let (tell, told) = mpsc::unbounded_channel();
-    let (loops, stop) = (Loops::default(), CancellationToken::new());
+    let (loops, stop) = (Loops::new(World::real()), CancellationToken::new());
     let token = stop.clone();
     let driven = tokio::spawn(async move { run(Busy, Feed::Told(told), &loops, token).await });
     tokio::time::sleep(Duration::from_secs(1)).await;

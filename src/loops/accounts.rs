@@ -7,6 +7,7 @@ use std::{
     time::Duration,
 };
 
+use ipc_handlers::Time;
 use tokio_util::sync::CancellationToken;
 use tracing::Span;
 
@@ -18,7 +19,7 @@ use crate::{
     },
     engine::{Error, Loop, Plan, Read, Then, Why},
     store::{Store, StoreError},
-    system::clock,
+    system::world::World,
 };
 
 /// How often it is looked whether a person wants an account started anew.
@@ -35,7 +36,7 @@ pub trait Book: Send + Sync + 'static {
     fn wanted(&self) -> impl Future<Output = Result<BTreeMap<String, i64>, StoreError>> + Send;
 
     /// A fault of ours ended the run of an account.
-    fn failed(&self, name: &str) -> impl Future<Output = Result<(), StoreError>> + Send;
+    fn failed(&self, name: &str, now: Time) -> impl Future<Output = Result<(), StoreError>> + Send;
 }
 
 impl Book for Store {
@@ -44,14 +45,15 @@ impl Book for Store {
         Ok(all.into_iter().map(|state| (state.channel, state.wanted)).collect())
     }
 
-    async fn failed(&self, name: &str) -> Result<(), StoreError> {
+    async fn failed(&self, name: &str, now: Time) -> Result<(), StoreError> {
         let why = "a fault of our own came over it; the log says more".to_owned();
-        self.set_connection(name.to_owned(), Connection::Offline, Some(why), clock::now()).await
+        self.set_connection(name.to_owned(), Connection::Offline, Some(why), now).await
     }
 }
 
 /// What the loop works with.
 pub struct Hands<B> {
+    world: World,
     channels: Arc<Channels>,
     intake: Intake,
     book: B,
@@ -70,14 +72,14 @@ pub struct Accounts<B = Store> {
 
 impl Accounts {
     #[must_use]
-    pub fn new(store: Store, channels: Arc<Channels>) -> Self {
-        Self::with(store.clone(), store, channels)
+    pub fn new(world: World, store: Store, channels: Arc<Channels>) -> Self {
+        Self::with(world, store.clone(), store, channels)
     }
 }
 
 impl<B: Book> Accounts<B> {
-    fn with(book: B, store: Store, channels: Arc<Channels>) -> Self {
-        let hands = Arc::new(Hands { channels, intake: Intake::new(store), book });
+    fn with(world: World, book: B, store: Store, channels: Arc<Channels>) -> Self {
+        let hands = Arc::new(Hands { world, channels, intake: Intake::new(store), book });
         Self { hands, wanted: BTreeMap::new(), unread: false, known: BTreeSet::new() }
     }
 
@@ -170,7 +172,7 @@ impl<B: Book> Loop for Accounts<B> {
             Ok(Ran::Stopped) => Error::ours(&EndedByItself),
             Err(panic) => Error::ours(&panic),
         };
-        if let Err(error) = hands.book.failed(&name).await {
+        if let Err(error) = hands.book.failed(&name, hands.world.now()).await {
             // The engine tells of the fault.
             tracing::warn!(channel = name, error = %chain(&error), "how an account stands can't be written down");
         }
@@ -287,10 +289,14 @@ mod tests {
             Ok(self.0.lock().unwrap().clone())
         }
 
-        async fn failed(&self, name: &str) -> Result<(), StoreError> {
+        async fn failed(&self, name: &str, _: Time) -> Result<(), StoreError> {
             self.1.lock().unwrap().insert(name.to_owned());
             Ok(())
         }
+    }
+
+    fn real() -> crate::system::world::World {
+        crate::system::world::World::real()
     }
 
     struct World {
@@ -308,7 +314,7 @@ mod tests {
         fn new() -> Self {
             let dir = tempfile::tempdir().unwrap();
             let store = Store::open(&dir.path().join("g2.sqlite")).unwrap();
-            let (channels, loops) = (Arc::new(Channels::default()), Arc::default());
+            let (channels, loops) = (Arc::new(Channels::default()), Arc::new(Loops::new(real())));
             let (stop, began, log) = (CancellationToken::new(), Instant::now(), Arc::default());
             Self { _dir: dir, book: Told::default(), store, channels, loops, stop, began, log }
         }
@@ -323,7 +329,7 @@ mod tests {
             let drive =
                 Drive { store: self.store.clone(), loops: Arc::clone(&self.loops), stop: self.stop.clone() };
             let (book, channels) = (self.book.clone(), Arc::clone(&self.channels));
-            tokio::spawn(drive.run(Accounts::with(book, self.store.clone(), channels)))
+            tokio::spawn(drive.run(Accounts::with(real(), book, self.store.clone(), channels)))
         }
 
         fn wants(&self, name: &str) {

@@ -28,7 +28,7 @@ use crate::{
     },
     engine::{Error, Loop, Plan, Sole, Then, Why, until_stop},
     store::{Store, StoreError},
-    system::{clock, failpoint, threads::at_leisure},
+    system::{failpoint, world::World},
 };
 
 /// How soon a change of the clock is seen.
@@ -51,6 +51,7 @@ pub struct Backups {
 
 /// What is backed up.
 pub struct Work {
+    world: World,
     root: PathBuf,
     store: Store,
     config: Arc<Live>,
@@ -67,9 +68,10 @@ enum Outcome {
 
 impl Backups {
     #[must_use]
-    pub fn new(root: PathBuf, store: Store, config: Arc<Live>) -> Self {
+    pub fn new(world: World, root: PathBuf, store: Store, config: Arc<Live>) -> Self {
         let changes = config.follow();
-        Self { work: Arc::new(Work { root, store, config, unwritten: Mutex::default() }), changes }
+        let work = Work { world, root, store, config, unwritten: Mutex::default() };
+        Self { work: Arc::new(work), changes }
     }
 }
 
@@ -92,9 +94,10 @@ impl Loop for Backups {
 
     /// Says when something may be to be done. Work looks itself whether it is, as a backup may take longer than until then.
     async fn look(&mut self, _: &Why<Sole>) -> Result<Plan<Sole, ()>, Error> {
-        let again = match self.work.due(clock::now())? {
+        let again = match self.work.due(self.work.world.now())? {
             Some(Due::NotBefore(at)) => {
-                Duration::from_millis(at.ms_since(clock::now()).max(0).unsigned_abs()).min(LOOK_AGAIN)
+                Duration::from_millis(at.ms_since(self.work.world.now()).max(0).unsigned_abs())
+                    .min(LOOK_AGAIN)
             }
             Some(Due::Now) | None => LOOK_AGAIN,
         };
@@ -127,7 +130,7 @@ impl Work {
         self.write_down().await?;
         let settings = self.config.now().backup.clone();
         let Some(to) = &settings.to else { return Ok(()) };
-        let (now, to) = (clock::now(), self.root.join(to));
+        let (now, to) = (self.world.now(), self.root.join(to));
         if past(&self.store)?.done.is_none() {
             self.store.set_meta(DONE, &now.0.to_string()).await?;
         }
@@ -230,7 +233,7 @@ impl Work {
         let (root, with_secrets) = (self.root.clone(), settings.with_secrets);
         let min_free = self.config.now().limits.min_free_bytes;
         let work = move || work(Wanted { root: &root, with_secrets, min_free, now });
-        let made = until_stop(stop, at_leisure("backup", work)).await?;
+        let made = until_stop(stop, self.world.at_leisure("backup", work)).await?;
         Some(made.unwrap_or_else(|error| Err(error.into())))
     }
 }
@@ -285,14 +288,14 @@ mod tests {
         config.limits.min_free_bytes = 0;
         let settings = config.backup.clone();
         let live = Arc::new(Live::new(root.to_owned(), Environment::default(), config));
-        let backups = Backups::new(root.to_owned(), store.clone(), live);
+        let backups = Backups::new(World::real(), root.to_owned(), store.clone(), live);
         let (work, stop) = (&backups.work, CancellationToken::new());
         // The last one was made long ago.
         store.set_meta(DONE, "0").await.unwrap();
-        assert_eq!(work.due(clock::now()).unwrap(), Some(Due::Now));
+        assert_eq!(work.due(work.world.now()).unwrap(), Some(Due::Now));
 
         store.breaks("meta").await.unwrap();
-        let now = clock::now();
+        let now = work.world.now();
         work.make(root.join("shelf"), &settings, now, &stop).await.unwrap_err();
         assert!(matches!(&*work.unwritten(), Some(Outcome::Made { .. })), "{:?}", work.unwritten());
         work.step(&stop).await.unwrap_err();
@@ -301,6 +304,6 @@ mod tests {
         work.step(&stop).await.unwrap();
         assert_eq!((files(&root.join("shelf")), &*work.unwritten()), (1, &None));
         assert_eq!(store.meta(DONE).unwrap(), Some(now.0.to_string()));
-        assert!(matches!(work.due(clock::now()).unwrap(), Some(Due::NotBefore(_))));
+        assert!(matches!(work.due(work.world.now()).unwrap(), Some(Due::NotBefore(_))));
     }
 }

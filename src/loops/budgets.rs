@@ -29,7 +29,7 @@ use crate::{
     engine::{Either, Error, Loop, Plan, Read, Sole, Why, either},
     gateway::{Filled, Gateway},
     store::{BudgetNews, BudgetRow, Result, Store, StoreError},
-    system::{clock, failpoint},
+    system::{failpoint, world::World},
 };
 
 /// What may make a group stand otherwise, or a chat of it wait.
@@ -42,6 +42,7 @@ const GATHER: Duration = Duration::from_millis(100);
 
 /// The budgets of all groups, as they stand.
 pub struct Budgets {
+    world: World,
     live: Arc<Live>,
     /// As they were when everything was looked at last.
     config: Arc<Config>,
@@ -70,12 +71,12 @@ struct Known {
 impl Budgets {
     /// Nothing is known of any group yet.
     #[must_use]
-    pub fn new(live: Arc<Live>, store: Store, gateway: Arc<Gateway>, lanes: ToLanes) -> Self {
+    pub fn new(world: World, live: Arc<Live>, store: Store, gateway: Arc<Gateway>, lanes: ToLanes) -> Self {
         let config = live.now();
         let prices = Arc::new(config.budget.prices.clone());
         let (known, owed, spent) = (BTreeMap::new(), BTreeSet::new(), BTreeSet::new());
         let (changes, has_changed) = (live.follow(), false);
-        Self { live, config, store, gateway, lanes, prices, known, owed, changes, has_changed, spent }
+        Self { world, live, config, store, gateway, lanes, prices, known, owed, changes, has_changed, spent }
     }
 
     /// Looks at every group before anything is launched, and returns those that have used their budget up.
@@ -213,7 +214,7 @@ impl Loop for Budgets {
 
     /// Looks at all groups, or at those that something tells of and those that may stand otherwise by now.
     async fn look(&mut self, why: &Why<Sole>) -> std::result::Result<Plan<Sole, ()>, Error> {
-        let now = clock::now();
+        let now = self.world.now();
         let all = why.all || self.has_changed;
         let groups = self.store.groups().await?;
         if all {
@@ -241,7 +242,7 @@ impl Loop for Budgets {
         // What could not be looked at is owed by now.
         self.spent.clear();
         self.has_changed = false;
-        let again = Some(self.rests(clock::now()));
+        let again = Some(self.rests(self.world.now()));
         Ok(Plan { again, read, ..Plan::default() })
     }
 }
@@ -279,11 +280,11 @@ mod tests {
         let upstream = Upstream::parse("http://127.0.0.1:9").unwrap();
         let gateway = Arc::new(Gateway::new(upstream, credentials, Limits::default()));
         let (lanes, mut told) = ToLanes::new();
-        let mut budgets = Budgets::new(live, store.clone(), gateway, lanes);
+        let mut budgets = Budgets::new(World::real(), live, store.clone(), gateway, lanes);
         let why = |all, time, again| Why { all, time, again, ..Why::default() };
 
         store.breaks("usage").await.unwrap();
-        assert_eq!(budgets.begin(clock::now()).await.unwrap(), [], "the other groups go on");
+        assert_eq!(budgets.begin(Time(0)).await.unwrap(), [], "the other groups go on");
         let plan = budgets.look(&why(true, false, false)).await.unwrap();
         assert!(matches!(plan.read, Read::Failed(_)), "{plan:?}");
         assert!(

@@ -5,7 +5,7 @@
 use std::{
     path::{Path, PathBuf},
     sync::{Arc, OnceLock},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use futures_util::FutureExt as _;
@@ -19,7 +19,6 @@ use tokio::{
     },
     sync::watch,
     task::JoinSet,
-    time::{Instant, sleep_until},
 };
 use tokio_util::sync::CancellationToken;
 
@@ -36,10 +35,10 @@ use crate::{
         },
         states::SandboxName,
     },
+    engine::passed,
     ops::{Answer, By, Op, OpError},
     store::Store,
     system::{
-        clock,
         leftovers::{Notes, Whose},
         panics::caught,
         process,
@@ -249,13 +248,13 @@ pub async fn run(desk: Arc<Desk>, listener: UnixListener) {
             accepted = listener.accept() => match accepted {
                 Ok((stream, _)) => {
                     while clients.try_join_next().is_some() {}
-                    match crowd.has_room(clients.len(), clock::now()) {
+                    match crowd.has_room(clients.len(), desk.machine.world.now()) {
                         true => drop(clients.spawn(serve(Arc::clone(&desk), stream, closed.clone()))),
                         false => crowd.turn_away(stream),
                     }
                 }
                 Err(error) => {
-                    crowd.failed(&error, clock::now());
+                    crowd.failed(&error, desk.machine.world.now());
                     tokio::time::sleep(TAKE_AGAIN).await;
                 }
             },
@@ -397,7 +396,7 @@ impl Client {
         loop {
             tokio::select! {
                 () = closed.cancelled() => return Ok(()),
-                () = sleep_until(again.unwrap_or_else(Instant::now)), if again.is_some() => {}
+                () = passed(again), if again.is_some() => {}
                 line = lines.next() => {
                     let no_request = |why: String| Response::Error { message: format!("not a request: {why}") };
                     match line? {
@@ -434,7 +433,7 @@ impl Client {
                         if again.is_none() {
                             tracing::warn!(error = %chain(&error), "what a terminal is to be told can't be read yet; it is read again");
                         }
-                        again = Some(Instant::now() + READ_AGAIN);
+                        again = Some(self.desk.machine.world.monotonic() + READ_AGAIN);
                         break;
                     }
                 };
@@ -519,14 +518,15 @@ pub async fn metrics(desk: &Desk) -> Result<String, crate::store::StoreError> {
         findings: &desk.problems.look().await,
         loops: &desk.machine.loops.states(),
     };
-    let families = metrics::gather(&desk.store, &desk.problems.root, Some(&live)).await?;
+    let families =
+        metrics::gather(&desk.store, &desk.problems.root, Some(&live), desk.machine.world.now()).await?;
     Ok(metrics_text(&families))
 }
 
 /// Returns how the daemon is.
 async fn status(desk: &Desk) -> Status {
     let mut findings = desk.problems.look().await;
-    let (counts, unread) = problems::count(&desk.store, clock::now()).await;
+    let (counts, unread) = problems::count(&desk.store, desk.machine.world.now()).await;
     // The look may have been just in time.
     for finding in sort_out(unread) {
         if !findings.contains(&finding) {

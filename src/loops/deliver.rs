@@ -31,7 +31,7 @@ use crate::{
     },
     engine::{Error, Loop, Plan, Then, Why, until_stop},
     store::{NextDelivery, OutboxPart, Store, StoreError},
-    system::{clock, failpoint, panics::caught, threads::blocking},
+    system::{failpoint, panics::caught, world::World},
 };
 
 /// If a platform does not answer in this time, nobody knows whether it has the text.
@@ -47,6 +47,7 @@ const LONG: usize = 64 << 10;
 /// The parts of the daemon that this loop needs.
 #[derive(Clone)]
 pub struct Post {
+    pub world: World,
     pub store: Store,
     pub channels: Arc<Channels>,
     /// How a text is treated that may have arrived, on a platform that does not recognise our ids.
@@ -163,7 +164,7 @@ impl Loop for Deliver {
                     }
                 }
                 Some(NextDelivery::NotBefore(at)) => {
-                    let ms = at.ms_since(clock::now()).clamp(1, 60_000).unsigned_abs();
+                    let ms = at.ms_since(post.world.now()).clamp(1, 60_000).unsigned_abs();
                     return Ok(Then::After(Duration::from_millis(ms)));
                 }
                 Some(NextDelivery::Nothing) => return Ok(Then::Done),
@@ -188,7 +189,7 @@ impl Counter {
 
     /// Says a row that is marked as being sent, and stays in hand.
     async fn say(&self, chat: &str, delivery: &Delivery) -> Result<(), StoreError> {
-        let since = delivery.in_doubt_since.unwrap_or_else(clock::now);
+        let since = delivery.in_doubt_since.unwrap_or_else(|| self.post.world.now());
         self.in_hand().insert(chat.to_owned(), (delivery.id, delivery.attempts, since));
         failpoint::reach("deliver.sending");
         let said = say(&self.post, delivery).await;
@@ -207,7 +208,7 @@ impl Counter {
 async fn not_said(post: &Post, chat: &str, (id, tries, since): InHand) -> Result<(), StoreError> {
     let sent_twice = post.channels.of(chat).map_or(SentTwice::Never, |channel| channel.traits().sent_twice);
     let unsent = Unsent::Unknown("a fault of our own came over it; the log says more".into());
-    let (then, now) = (after(&unsent, tries, sent_twice, post.unknown), clock::now());
+    let (then, now) = (after(&unsent, tries, sent_twice, post.unknown), post.world.now());
     post.store.delivery_failed(id, &unsent.to_string(), then, Some(since), now).await
 }
 
@@ -225,15 +226,15 @@ async fn turn(post: &Post, chat: &str, mark: Mark) -> Result<Option<NextDelivery
     let channel = post.channels.of(chat);
     if channel.as_deref().is_some_and(Channel::reads_the_store) {
         failpoint::reach("deliver.saying");
-        let more = post.store.said_all(chat, clock::now()).await?;
+        let more = post.store.said_all(chat, post.world.now()).await?;
         failpoint::reach("deliver.said");
         return Ok((!more).then_some(NextDelivery::Nothing));
     }
     let Some(channel) = channel else {
-        return post.store.begin_delivery(chat, clock::now()).await.map(Some);
+        return post.store.begin_delivery(chat, post.world.now()).await.map(Some);
     };
     // Nothing is marked before: a text that waits for its turn has certainly not arrived.
-    let found = match post.store.next_delivery(chat, clock::now()).await? {
+    let found = match post.store.next_delivery(chat, post.world.now()).await? {
         NextDelivery::Now(delivery) => delivery,
         later => return Ok(Some(later)),
     };
@@ -243,7 +244,7 @@ async fn turn(post: &Post, chat: &str, mark: Mark) -> Result<Option<NextDelivery
     }
     let at_once = (&mut turn).now_or_never().is_some();
     if at_once && mark == Mark::Soon && channel.traits().knows_our_ids() && found.growth.is_none() {
-        let is_marked = post.store.mark_delivery(found.id, chat, clock::now()).await?;
+        let is_marked = post.store.mark_delivery(found.id, chat, post.world.now()).await?;
         // If it is not, a person gave it up, or its chat moved.
         return Ok(is_marked.then_some(NextDelivery::Now(found)));
     }
@@ -253,7 +254,7 @@ async fn turn(post: &Post, chat: &str, mark: Mark) -> Result<Option<NextDelivery
     if !at_once && until_stop(&post.stop, turn).await.is_none() {
         return Ok(None);
     }
-    Ok(Some(match post.store.begin_delivery(chat, clock::now()).await? {
+    Ok(Some(match post.store.begin_delivery(chat, post.world.now()).await? {
         NextDelivery::Now(delivery) => NextDelivery::Now(Delivery { for_people, ..delivery }),
         other => other,
     }))
@@ -295,7 +296,7 @@ async fn say(post: &Post, delivery: &Delivery) -> Result<(), StoreError> {
     let delivery = &*fitting(channel, delivery);
     if delivery.growth == Some(Growth::Growing) && !channel.traits().edits {
         // It is said when it is whole; others do not wait for that.
-        return post.store.shown_so_far(delivery, clock::now(), clock::now()).await;
+        return post.store.shown_so_far(delivery, post.world.now(), post.world.now()).await;
     }
     let (mut first, mut in_doubt) = (true, delivery.in_doubt_since);
     let mut parts = parts_of(post, channel, delivery).await?;
@@ -347,9 +348,9 @@ async fn send_all(
             return Ok(Sent::Ended);
         }
         if !may_at_once || (delivery.growth.is_some() && in_doubt.is_none()) {
-            post.store.part_begins(delivery.id, clock::now()).await?;
+            post.store.part_begins(delivery.id, post.world.now()).await?;
         }
-        let begun = in_doubt.unwrap_or_else(clock::now);
+        let begun = in_doubt.unwrap_or_else(|| post.world.now());
         let outcome = match found(post, channel, part, in_doubt).await {
             Looked::Has(ids) => Ok(ids),
             Looked::Leave(why) => {
@@ -386,7 +387,7 @@ async fn send_all(
             post.store.more_ids(delivery.id, more).await?;
         }
         in_doubt = None;
-        let now = clock::now();
+        let now = post.world.now();
         if !last || delivery.growth.is_some() {
             post.store.part_sent(delivery.id, n, platform_id, now).await?;
         } else {
@@ -413,7 +414,7 @@ async fn change(
         .collect();
     let texts: Vec<Rendered> = shown.iter().map(|(text, _)| text.clone()).collect();
     let mut more = Vec::new();
-    for step in steps(&texts, cut(channel, delivery).await) {
+    for step in steps(&texts, cut(post, channel, delivery).await) {
         let (n, what) = match step {
             Step::Add(_, text) => {
                 more.push(text);
@@ -460,7 +461,7 @@ async fn change(
         post.store.lay_parts(id, more.into_iter().map(part).collect()).await?;
         return Ok(true);
     }
-    let now = clock::now();
+    let now = post.world.now();
     let pace = i64::try_from(channel.traits().growth_ms).unwrap_or(i64::MAX);
     post.store.shown_so_far(delivery, now.plus_ms(pace), now).await?;
     Ok(false)
@@ -479,7 +480,7 @@ enum Looked {
 /// Finds out whether a part that may have arrived has.
 async fn found(post: &Post, channel: &dyn Channel, part: Part<'_>, since: Option<Time>) -> Looked {
     let Some(since) = since else { return Looked::Send { doubtful: false } };
-    let age = clock::now().ms_since(since).max(0);
+    let age = post.world.now().ms_since(since).max(0);
     let mut doubt = in_doubt(channel.traits().sent_twice, age, post.unknown);
     let mut why = "a try before this one may have arrived".to_owned();
     if doubt == Doubt::LookFirst {
@@ -522,7 +523,7 @@ async fn parts_of(
     let own = |text: &str| parts(text, delivery.is_markdown, limit);
     // A message of several files has no buttons.
     let takes = if delivery.buttons.is_empty() { files } else { Takes { together: 1, ..files } };
-    let texts = cut(channel, delivery).await;
+    let texts = cut(post, channel, delivery).await;
     let length = |text: &Rendered| text.size(limit.unit);
     let parcels = parcels(texts, &delivery.attachments, takes, own, length);
     let is_bare =
@@ -542,12 +543,12 @@ async fn parts_of(
 }
 
 /// Returns a row's text as the parts that the platform takes.
-async fn cut(channel: &dyn Channel, delivery: &Delivery) -> Vec<Rendered> {
+async fn cut(post: &Post, channel: &dyn Channel, delivery: &Delivery) -> Vec<Rendered> {
     let Some(limit) = channel.traits().text else { return vec![bare(delivery)] };
     let (text, is_markdown) = (delivery.text.clone(), delivery.is_markdown);
     let cut = move || parts(&text, is_markdown, limit);
     // A long text takes its time, in which others go on.
-    if delivery.text.len() > LONG { blocking(cut).await.unwrap_or_default() } else { cut() }
+    if delivery.text.len() > LONG { post.world.blocking(cut).await.unwrap_or_default() } else { cut() }
 }
 
 /// Returns a row's text as it is.
@@ -565,5 +566,5 @@ async fn not_taken(
 ) -> Result<(), StoreError> {
     let then = after(unsent, delivery.attempts, sent_twice, post.unknown);
     tracing::warn!(outbox = delivery.id, error = %unsent, ?then, "could not be said");
-    post.store.delivery_failed(delivery.id, &unsent.to_string(), then, in_doubt, clock::now()).await
+    post.store.delivery_failed(delivery.id, &unsent.to_string(), then, in_doubt, post.world.now()).await
 }

@@ -21,7 +21,6 @@ use crate::{
     },
     ipc::{BoxName, Weight, weigh},
     store::{Store, StoreError},
-    system::{clock, threads::blocking},
 };
 
 /// How many names of one of a group's folders are weighed.
@@ -73,7 +72,7 @@ impl Watched {
 
     /// Looks at the disk, and if space is low, stops the group that fills it. Returns how much space there is.
     pub(super) async fn look(&mut self, ground: &Arc<Ground>) -> Space {
-        let looked_at = clock::now();
+        let looked_at = ground.machine.world.now();
         let disk = ground.machine.whole_disk();
         let free_now = disk.all_free();
         let room = disk::space(&disk);
@@ -98,10 +97,10 @@ impl Watched {
                 self.stored = stored;
             }
             Space::Low { .. } if self.low_since.is_none() => {
-                self.low_since = Some(clock::monotonic());
+                self.low_since = Some(ground.machine.world.monotonic());
                 self.weigh_before(ground, &stored, free_now).await;
             }
-            Space::Low { missing } if self.has_lasted() => {
+            Space::Low { missing } if self.has_lasted(ground.machine.world.monotonic()) => {
                 // It may stay low for days: nobody is weighed each time while nobody can have written enough.
                 if self.nobody_at.is_none_or(|then| disk::lost(then, free_now) >= LEAST) {
                     self.find_who_fills(ground, &stored, &disk, missing).await;
@@ -109,15 +108,15 @@ impl Watched {
             }
             Space::Low { .. } => {}
             Space::Short { missing } => {
-                self.low_since.get_or_insert_with(clock::monotonic);
+                self.low_since.get_or_insert_with(|| ground.machine.world.monotonic());
                 self.find_who_fills(ground, &stored, &disk, missing).await;
             }
         }
         room
     }
 
-    fn has_lasted(&self) -> bool {
-        self.low_since.is_some_and(|since| clock::monotonic().duration_since(since) >= LASTS)
+    fn has_lasted(&self, now: Instant) -> bool {
+        self.low_since.is_some_and(|since| now.duration_since(since) >= LASTS)
     }
 
     /// Returns how much a group wrote since there was enough space.
@@ -257,10 +256,10 @@ impl Watched {
         if whom == Whom::New {
             groups.retain(|group| !self.before.contains_key(group));
         }
-        let ground = Arc::clone(ground);
+        let at_work = Arc::clone(ground);
         let since = self.room.map_or(Time(i64::MAX), |(at, _)| at);
         let weigh_one = move |group: Folder| {
-            let folders = folders_of(&ground, &group);
+            let folders = folders_of(&at_work, &group);
             let mut whole = put.get(&group).copied().unwrap_or_default();
             for folder in &folders {
                 whole += weigh(folder, A_NAME, NAMES, since);
@@ -268,7 +267,7 @@ impl Watched {
             (group, whole)
         };
         let weigh_them = move || groups.into_iter().map(weigh_one).collect();
-        blocking(weigh_them).await.unwrap_or_else(|fault| {
+        ground.machine.world.blocking(weigh_them).await.unwrap_or_else(|fault| {
             tracing::error!(fault = %chain(&fault), "our own fault: weighing the folders of groups failed");
             BTreeMap::new()
         })
@@ -339,7 +338,7 @@ async fn tell_of_nobody(ground: &Ground, free_mib: u64, partly: &str) {
 
 async fn tell_main(ground: &Ground, text: String, cause: String) {
     let told = match ground.store.chat_of_main().await {
-        Ok(Some(chat)) => ground.store.tell(chat, text, cause, clock::now()).await,
+        Ok(Some(chat)) => ground.store.tell(chat, text, cause, ground.machine.world.now()).await,
         Ok(None) => return tracing::warn!("no chat is main's, so nobody is told"),
         Err(error) => Err(error),
     };

@@ -6,14 +6,11 @@
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
     sync::{Arc, Mutex, PoisonError},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use ipc_handlers::Folder;
-use tokio::{
-    sync::{Notify, mpsc},
-    time::Instant,
-};
+use tokio::sync::{Notify, mpsc};
 use tokio_util::sync::CancellationToken;
 use tracing::Span;
 
@@ -29,7 +26,7 @@ use crate::{
     },
     engine::{Either, Error, Loop, Plan, Read, Then, Why, either},
     store,
-    system::{clock, failpoint, threads::blocking},
+    system::failpoint,
 };
 
 mod awake;
@@ -117,7 +114,8 @@ impl Dispatch {
         retire: CancellationToken,
     ) -> Self {
         let lanes = Lanes::new(runs.config.now().limits.max_containers);
-        let judging = Judging::new(&runs.config.now());
+        let (now, steady) = (runs.machine.world.now(), runs.machine.world.monotonic());
+        let judging = Judging::new(&runs.config.now(), now);
         Self {
             runs,
             owner,
@@ -135,7 +133,7 @@ impl Dispatch {
             begun: Vec::new(),
             actions: VecDeque::new(),
             judging,
-            awake: Awake::new(clock::now()),
+            awake: Awake::new(now, steady),
             owed: Owed::default(),
             failed: None,
             to_judge: false,
@@ -221,7 +219,7 @@ impl Loop for Dispatch {
 
     async fn look(&mut self, why: &Why<i64>) -> Result<Plan<i64, Supervision>, Error> {
         self.failed = None;
-        let now = Instant::now();
+        let now = self.runs.machine.world.monotonic();
         self.take_in();
         if self.retire.is_cancelled() && !self.retiring {
             self.retire();
@@ -241,7 +239,7 @@ impl Loop for Dispatch {
             self.expire_approvals().await;
         }
         // The clock may have been set, or the machine have slept.
-        if why.time || self.lanes.next_wake().is_some_and(|at| at <= clock::now()) {
+        if why.time || self.lanes.next_wake().is_some_and(|at| at <= self.runs.machine.world.now()) {
             self.tell(Event::Tick);
         }
         if std::mem::take(&mut self.to_judge) {
@@ -289,12 +287,13 @@ impl Loop for Dispatch {
 impl Dispatch {
     /// Returns what follows from a look.
     fn plan(&mut self) -> Plan<i64, Supervision> {
+        let world = &self.runs.machine.world;
         let is_more = self.to_judge || !self.actions.is_empty();
         // The clock may be set meanwhile, or the machine sleep.
         let wake = self.lanes.next_wake().map_or(LONGEST_SLEEP, |at| {
-            Duration::from_millis(at.ms_since(clock::now()).max(0).unsigned_abs()).min(LONGEST_SLEEP)
+            Duration::from_millis(at.ms_since(world.now()).max(0).unsigned_abs()).min(LONGEST_SLEEP)
         });
-        let due = self.due_again.map_or(LONGEST_SLEEP, |due| due.duration_since(Instant::now()));
+        let due = self.due_again.map_or(LONGEST_SLEEP, |due| due.duration_since(world.monotonic()));
         let again = if is_more { Duration::ZERO } else { wake.min(due) };
         let read = match self.failed.take() {
             Some(error) => Read::Failed(error),
@@ -384,7 +383,7 @@ impl Dispatch {
     }
 
     fn tell(&mut self, event: Event) {
-        self.actions.extend(self.lanes.on(event, clock::now()));
+        self.actions.extend(self.lanes.on(event, self.runs.machine.world.now()));
     }
 
     /// Takes a supervisor's news. Idleness is checked with the store: a batch may have been piped since it was said.
@@ -423,7 +422,7 @@ impl Dispatch {
     }
 
     async fn expire_approvals(&mut self) {
-        match self.runs.store.expire_approvals(clock::now()).await {
+        match self.runs.store.expire_approvals(self.runs.machine.world.now()).await {
             Ok(0) => {}
             Ok(expired) => tracing::info!(expired, "nobody answered these questions in time"),
             Err(error) => self.owe(Unread::Questions, error),
@@ -433,7 +432,8 @@ impl Dispatch {
     /// Tells that a group's run is over, and what else is due in it: before, so that a task that was passed over has its
     /// turn, and after, as the task of the run itself may be due again.
     fn ended(&mut self, group: Folder, waiting: Vec<WaitingLane>) {
-        let due = self.runs.store.due_task_of(&group, clock::now()).unwrap_or_else(|error| {
+        let now = self.runs.machine.world.now();
+        let due = self.runs.store.due_task_of(&group, now).unwrap_or_else(|error| {
             self.owe(Unread::Due, error);
             None
         });
@@ -475,10 +475,9 @@ impl Dispatch {
 
     async fn start_lane(&mut self, group: Folder, lane: LaneId) {
         let runs = Arc::clone(&self.runs);
-        let handed = runs
-            .store
-            .start_run(lane.0, runs.sandbox.kind(), &self.owner, runs.handover_limits(), clock::now())
-            .await;
+        let now = runs.machine.world.now();
+        let handed =
+            runs.store.start_run(lane.0, runs.sandbox.kind(), &self.owner, runs.handover_limits(), now).await;
         failpoint::reach("run.handed");
         match handed {
             Ok(Some(handed)) => {
@@ -502,14 +501,15 @@ impl Dispatch {
 
     fn could_not_start(&mut self, group: Folder, error: &store::StoreError) {
         tracing::error!(group = %group, error = %chain(error), "handing work over failed; it is tried again");
-        let again = clock::now().plus_ms(WORLD_REST_MS);
+        let (now, steady) = (self.runs.machine.world.now(), self.runs.machine.world.monotonic());
+        let again = now.plus_ms(WORLD_REST_MS);
         let waiting = self
             .waiting_in(&group)
             .into_iter()
             .map(|lane| WaitingLane { not_before: lane.not_before.max(Some(again)), ..lane })
             .collect();
         self.tell(Event::Ended { group, waiting });
-        self.due_again = Some(Instant::now() + Duration::from_millis(WORLD_REST_MS.unsigned_abs()));
+        self.due_again = Some(steady + Duration::from_millis(WORLD_REST_MS.unsigned_abs()));
     }
 
     /// A batch has an end: what waits in the lane beyond it, or came back beside it, goes on waiting.
@@ -534,7 +534,7 @@ impl Dispatch {
             return self.tell(Event::PipeFailed { group, lane });
         };
         let runs = Arc::clone(&self.runs);
-        match runs.store.pipe(run, lane.0, runs.handover_limits(), clock::now()).await {
+        match runs.store.pipe(run, lane.0, runs.handover_limits(), runs.machine.world.now()).await {
             Ok(Some(handed)) => {
                 failpoint::reach("run.piped");
                 tracing::info!(group = %group, run, batch = handed.batch, "follow-up handed over");
@@ -544,9 +544,8 @@ impl Dispatch {
                 let placed = match runs.boxes.of(&group) {
                     Ok(boxes) => {
                         let id = store::batch_name(handed.batch);
-                        blocking(move || boxes.put_input(&id, &input).map_err(|e| e.to_string()))
-                            .await
-                            .unwrap_or_else(|e| Err(e.to_string()))
+                        let put = move || boxes.put_input(&id, &input).map_err(|e| e.to_string());
+                        runs.machine.world.blocking(put).await.unwrap_or_else(|e| Err(e.to_string()))
                     }
                     Err(error) => Err(chain(&error)),
                 };

@@ -31,13 +31,12 @@ use crate::{
     engine::{Error, Loop, Plan, Then, Why},
     store::{FileRead, FileStep, FileWork, Store, StoreError},
     system::{
-        clock,
         confine::Reach,
         failpoint,
         hook::{self, Hook},
         media::{Media, NotKept},
         panics::caught,
-        threads::{blocking, tried},
+        world::World,
     },
 };
 
@@ -60,6 +59,7 @@ const NO_PLACE: Duration = Duration::from_secs(1);
 
 /// The parts of the daemon that this loop needs.
 pub struct Files {
+    pub world: World,
     pub config: Arc<Live>,
     /// The folder of hooks' folders.
     pub work: PathBuf,
@@ -167,15 +167,16 @@ impl Loop for Fetching {
 
     async fn look(&mut self, _: &Why<i64>) -> Result<Plan<i64, ()>, Error> {
         if !self.is_clean {
-            let work = self.desk.files.work.clone();
-            if let Err(error) = tried(move || hook::clean(&work)).await {
+            let Files { world, work, .. } = &self.desk.files;
+            let work = work.clone();
+            if let Err(error) = world.tried(move || hook::clean(&work)).await {
                 // Each hook removes what is in its way.
                 tracing::warn!(error = %chain(&error), "what hooks of an earlier daemon have left can't be removed");
             }
             self.is_clean = true;
         }
         let work = self.desk.files.store.file_work(OF_A_CHAT).await?;
-        let (begun, next) = self.desk.places().begin(work, clock::now());
+        let (begun, next) = self.desk.places().begin(work, self.desk.files.world.now());
         let wake = begun.into_iter().map(|id| (id, ())).collect();
         Ok(Plan { wake, again: Some(next), ..Plan::default() })
     }
@@ -234,14 +235,14 @@ impl Files {
         }
     }
 
-    fn left(work: &FileWork) -> Duration {
-        Duration::from_millis(work.until.ms_since(clock::now()).max(0).unsigned_abs())
+    fn left(&self, work: &FileWork) -> Duration {
+        Duration::from_millis(work.until.ms_since(self.world.now()).max(0).unsigned_abs())
     }
 
     async fn fetch(&self, work: &FileWork) -> Result<(), StoreError> {
         let limits = self.config.now().media.limits();
         let own = work.file.size.max(BLOCK);
-        let used = self.store.media_use(&work.chat_jid, clock::now()).await?;
+        let used = self.store.media_use(&work.chat_jid, self.world.now()).await?;
         // What it is told to have counts already.
         let used = MediaUse { chat_hour: used.chat_hour.saturating_sub(own), ..used };
         let too_large = |is: u64| format!("{}, the limit is {} MiB", size(is), limits.largest >> 20);
@@ -251,7 +252,7 @@ impl Files {
         if let Some(fault) = limits.fault(used, own) {
             return self.missing(work, &fault.to_string()).await;
         }
-        let left = Self::left(work);
+        let left = self.left(work);
         if left.is_zero() {
             return self.missing(work, "there was no connection, or it took too long").await;
         }
@@ -263,7 +264,7 @@ impl Files {
         let Fetched { folder, place } = match fetched {
             Ok(Ok(fetched)) => fetched,
             Ok(Err(NotFetched::Offline)) => {
-                let next = clock::now().plus_ms(OFFLINE_MS);
+                let next = self.world.now().plus_ms(OFFLINE_MS);
                 return self.store.file_again(work.id, next, false).await;
             }
             Ok(Err(NotFetched::Failed(why))) => return self.failed(work, &why).await,
@@ -272,7 +273,7 @@ impl Files {
         failpoint::reach("file.fetched");
         let (media, from, at) = (Arc::clone(&self.media), folder.clone(), place.clone());
         // A panic counts as a try, as what the world does.
-        let kept = blocking(move || media.take(&from, &at, most)).await;
+        let kept = self.world.blocking(move || media.take(&from, &at, most)).await;
         match kept.unwrap_or_else(|panicked| Err(NotKept::World(io::Error::other(panicked)))) {
             Ok(hand) => {
                 let file = work.file.clone().kept(hand.digest, hand.size, hand.mime);
@@ -311,7 +312,7 @@ impl Files {
         if work.tries + 1 >= TRIES {
             return self.missing(work, why).await;
         }
-        self.store.file_again(work.id, clock::now().plus_ms(REST_MS), true).await
+        self.store.file_again(work.id, self.world.now().plus_ms(REST_MS), true).await
     }
 
     async fn missing(&self, work: &FileWork, why: &str) -> Result<(), StoreError> {
@@ -325,7 +326,7 @@ impl Files {
         let (Some(command), Some(digest)) = (hooks.of(work.file.kind), work.file.digest) else {
             return self.store.file_read(work.id, FileRead::Nobody).await;
         };
-        let within = hooks.within.min(Self::left(work));
+        let within = hooks.within.min(self.left(work));
         let hook = Hook {
             program: &self.program,
             notes: &self.notes,

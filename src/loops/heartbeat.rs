@@ -8,7 +8,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use ipc_handlers::Folder;
+use ipc_handlers::{Folder, Time};
 use tokio_util::sync::CancellationToken;
 
 use super::{Boxes, Machine};
@@ -21,7 +21,7 @@ use crate::{
     engine::{Error, Loop, Plan, Read, Then, Why},
     ipc::{InsideError, InsideStamp, read_inside, stamp_inside},
     store::Store,
-    system::{clock, failpoint, panics::Panicked, threads::blocking},
+    system::{failpoint, panics::Panicked},
 };
 
 /// The files are looked at once in this many looks at the boxes. With a thousand groups a look is some milliseconds of work.
@@ -163,8 +163,9 @@ impl Desk {
             return Ok(());
         }
         // A change that follows at once may not be seen by the stamp.
-        let fresh = stamp
-            .is_some_and(|stamp| clock::now().0.abs_diff(stamp.changed_ms()) < SAME_STAMP_MS.unsigned_abs());
+        let fresh = stamp.is_some_and(|stamp| {
+            heartbeats.machine.world.now().0.abs_diff(stamp.changed_ms()) < SAME_STAMP_MS.unsigned_abs()
+        });
         let Taken { faults, is_unread } = heartbeats.take_in(group, stamp.is_some()).await?;
         let told = known.unwrap_or_default().told;
         for fault in faults.iter().filter(|fault| !told.contains(fault)) {
@@ -190,25 +191,25 @@ impl Heartbeats {
     /// Returns the stamps of groups' files.
     async fn stamps(&self, groups: Vec<Folder>) -> Result<Vec<(Folder, Option<InsideStamp>)>, Panicked> {
         let root = self.root.clone();
-        blocking(move || {
+        let stamps = move || {
             let stamp = |group: &Folder| stamp_inside(&folder(&root, group), FILE);
             groups.into_iter().map(|group| (group.clone(), stamp(&group))).collect()
-        })
-        .await
+        };
+        self.machine.world.blocking(stamps).await
     }
 
     /// Whether a group has lost its folder, and the file with it.
     async fn is_lost(&self, group: &Folder) -> Result<bool, Error> {
         let (root, store, group) = (self.root.clone(), self.store.clone(), group.clone());
-        blocking(move || super::lost::find_out(&root, &store, &group)).await?
+        self.machine.world.blocking(move || super::lost::find_out(&root, &store, &group)).await?
     }
 
     /// Reads a group's file, and stores what it says. What can't be read leaves the tasks as they are.
     async fn take_in(&self, group: &Folder, is_there: bool) -> Result<Taken, Error> {
         let clock = self.store.zone_of(group, &self.config.now().zones).await?;
-        let (path, now) = (folder(&self.root, group), clock::now());
+        let (path, now) = (folder(&self.root, group), self.machine.world.now());
         let of_zone = clock.zone.clone();
-        let read = match blocking(move || read(&path, &of_zone)).await? {
+        let read = match self.machine.world.blocking(move || read(&path, &of_zone, now)).await? {
             Ok(read) => read,
             Err(unread) => {
                 let is_unread = matches!(unread, Unread::World(_));
@@ -252,12 +253,12 @@ impl From<Unread> for Fault {
 ///
 /// # Errors
 /// [`Unread`]
-pub fn read(folder: &Path, zone: &jiff::tz::TimeZone) -> Result<Heartbeat, Unread> {
+pub fn read(folder: &Path, zone: &jiff::tz::TimeZone, now: Time) -> Result<Heartbeat, Unread> {
     match read_inside(folder, Path::new(FILE), LARGEST) {
         Ok(file) if file.size > LARGEST => {
             Err(Unread::Fault(format!("it has {} bytes, more than {LARGEST}", file.size)))
         }
-        Ok(file) => Ok(heartbeat::read(&String::from_utf8_lossy(&file.bytes), zone, clock::now())),
+        Ok(file) => Ok(heartbeat::read(&String::from_utf8_lossy(&file.bytes), zone, now)),
         Err(InsideError::Absent(_)) => Ok(Heartbeat::default()),
         Err(error @ InsideError::NotAFile(_)) => Err(Unread::Fault(chain(&error))),
         Err(error @ InsideError::World(_)) => Err(Unread::World(chain(&error))),

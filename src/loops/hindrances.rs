@@ -22,7 +22,6 @@ use crate::{
     engine::{Either, Error, Loop, Plan, Then, Why, either},
     sandbox::SandboxError,
     store::HindranceRow,
-    system::{clock, threads::blocking},
 };
 
 /// How often it is looked while something rests, and at most, however many runs begin and end.
@@ -130,7 +129,7 @@ impl Loop for Hindrances {
         for row in rows {
             let answered = active.iter().find(|run| run.group == row.group);
             let answered = answered.and_then(|run| runs.gateway.has_answered(run.id));
-            let stand = stand(row.what, row.until, answered, clock::now());
+            let stand = stand(row.what, row.until, answered, runs.machine.world.now());
             if stand == Stand::Waits {
                 perhaps.remove(&row.group);
                 continue;
@@ -169,7 +168,7 @@ impl Sight {
     /// Has what rests of a group tried again if what it rests for is put right.
     async fn look_at(&self, row: &HindranceRow) -> Result<(), Error> {
         let group = &row.group;
-        if row.until <= clock::now() {
+        if row.until <= self.runs.machine.world.now() {
             return Ok(());
         }
         let is_right = locked(&self.perhaps).contains(group) || self.is_right(row).await?;
@@ -177,7 +176,7 @@ impl Sight {
             return Ok(());
         }
         tracing::info!(%group, what = %row.what, "what kept a group's runs from their work may be put right; it is tried again");
-        let lanes = match self.runs.store.try_again(group, clock::now()).await {
+        let lanes = match self.runs.store.try_again(group, self.runs.machine.world.now()).await {
             Ok(lanes) => lanes,
             Err(error) => {
                 // It is not seen to be put right twice.
@@ -216,7 +215,7 @@ impl Sight {
             return Ok(known);
         }
         let gateway = Arc::clone(&self.runs.gateway);
-        let has_another = blocking(move || gateway.has_another_key()).await?;
+        let has_another = self.runs.machine.world.blocking(move || gateway.has_another_key()).await?;
         locked(&self.asked).has_another_key = Some(has_another);
         Ok(has_another)
     }

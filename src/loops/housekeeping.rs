@@ -18,7 +18,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     path::{Path, PathBuf},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use ipc_handlers::{Folder, Time};
@@ -37,7 +37,7 @@ use crate::{
     ipc::{self, Gap, OldFile, Removed, Weight, WorldFault, old_files, remove_old, weigh},
     root,
     store::{FilesOfRun, Needed, Store, StoreError},
-    system::{clock, failpoint, panics::Panicked, threads},
+    system::{failpoint, panics::Panicked, world::World},
 };
 
 /// How many names of a group's `.claude` are looked at at a time, and how often in one pass.
@@ -103,6 +103,7 @@ pub struct Housekept {
 /// # Errors
 /// [`PruneError`]. A group whose folder can't be looked at is logged, and the others go on.
 pub async fn housekeep(
+    world: &World,
     store: &Store,
     root: &Path,
     bounds: &Housekeeping,
@@ -110,27 +111,33 @@ pub async fn housekeep(
     (how, elsewhere): (How, &BTreeSet<i64>),
 ) -> Result<Housekept, PruneError> {
     let mut kept = Housekept::default();
-    let (runs, bytes) = runs(store, root, bounds.runs(), now, (how, elsewhere)).await?;
+    let (runs, bytes) = runs(world, store, root, bounds.runs(), now, (how, elsewhere)).await?;
     (kept.runs, kept.run_bytes) = (runs, bytes);
     let groups = store.groups().await?;
     if how != How::DryRun {
         for group in &groups {
-            replies(store, root, &group.folder, now).await?;
+            replies(world, store, root, &group.folder, now).await?;
         }
     }
     if bounds.sessions().are_none() {
         return Ok(kept);
     }
     for group in groups {
-        kept.sessions += sessions(store, root, group.folder, bounds.sessions(), now, how).await?;
+        kept.sessions += sessions(world, store, root, group.folder, bounds.sessions(), now, how).await?;
     }
     Ok(kept)
 }
 
 /// Removes replies to commands of no run that are a day old. Others go when a run of their group begins.
-async fn replies(store: &Store, root: &Path, group: &Folder, now: Time) -> Result<(), PruneError> {
+async fn replies(
+    world: &World,
+    store: &Store,
+    root: &Path,
+    group: &Folder,
+    now: Time,
+) -> Result<(), PruneError> {
     let (store, data, group) = (store.clone(), root.join("data"), group.clone());
-    let done = blocking(move || {
+    let done = blocking(world, move || {
         let ids = ipc::replies(&data, &group, REPLIES)?;
         let outlived = store.outlived_requests(&group, &ids, now.plus_ms(-DAY_MS))?;
         Ok(ipc::remove_replies(&data, &group, &outlived).map_err(|error| (group, error)))
@@ -143,6 +150,7 @@ async fn replies(store: &Store, root: &Path, group: &Folder, now: Time) -> Resul
 
 /// Removes files of runs; returns of how many, and their bytes.
 async fn runs(
+    world: &World,
     store: &Store,
     root: &Path,
     bounds: Bounds,
@@ -153,7 +161,7 @@ async fn runs(
         return Ok((0, 0));
     }
     let (of, data) = (store.clone(), root.join("data"));
-    let found = blocking(move || {
+    let found = blocking(world, move || {
         let folders = root::folders_of_runs(&data).map_err(PruneError::Folders)?;
         Ok(of.runs_with_files(&folders)?)
     })
@@ -173,10 +181,10 @@ async fn runs(
             continue;
         }
         for step in goes.chunks(STEP) {
-            let began = clock::monotonic();
+            let began = world.monotonic();
             let (data, ids) = (root.join("data"), step.iter().map(|run| run.run).collect::<Vec<_>>());
             let gone = ids.clone();
-            blocking(move || {
+            blocking(world, move || {
                 for run in ids {
                     root::remove_files_of_run(&data, run).map_err(PruneError::Folders)?;
                     failpoint::reach("housekeeping.run");
@@ -186,7 +194,7 @@ async fn runs(
             .await?;
             store.runs_without_files(gone).await?;
             failpoint::reach("housekeeping.runs");
-            rest(how, began).await;
+            rest(world, how, began).await;
         }
     }
     Ok((count, bytes))
@@ -194,6 +202,7 @@ async fn runs(
 
 /// Removes what a group's agent keeps of sessions that nothing needs any more.
 async fn sessions(
+    world: &World,
     store: &Store,
     root: &Path,
     group: Folder,
@@ -205,7 +214,7 @@ async fn sessions(
     for _ in 0..ROUNDS {
         let needed = store.needed_sessions(&group)?;
         let (path, of) = (root.to_owned(), group.clone());
-        let looked = blocking(move || {
+        let looked = blocking(world, move || {
             let looked = old_files(&path, &of, NAMES)?;
             Ok((going(looked.files, &needed, bounds, now), looked.partial))
         })
@@ -224,10 +233,10 @@ async fn sessions(
         }
         let mut removed = Removed::default();
         for step in goes.chunks(STEP) {
-            let began = clock::monotonic();
+            let began = world.monotonic();
             let (path, of, step) = (root.to_owned(), group.clone(), step.to_vec());
-            removed += blocking(move || Ok(remove_old(&path, &of, &step)?)).await?;
-            rest(how, began).await;
+            removed += blocking(world, move || Ok(remove_old(&path, &of, &step)?)).await?;
+            rest(world, how, began).await;
         }
         all += removed;
         // What is left over is looked at again where room was made for it.
@@ -263,17 +272,18 @@ fn going(mut files: Vec<OldFile>, needed: &Needed, bounds: Bounds, now: Time) ->
 }
 
 /// Leaves the disk to others after a step, where a daemon is at work.
-async fn rest(how: How, began: std::time::Instant) {
+async fn rest(world: &World, how: How, began: Instant) {
     if how == How::Beside {
-        tokio::time::sleep(pause(began.elapsed())).await;
+        tokio::time::sleep(pause(world.monotonic().duration_since(began))).await;
     }
 }
 
 /// Does what may block on a thread that may.
 pub(super) async fn blocking<T: Send + 'static>(
+    world: &World,
     work: impl FnOnce() -> Result<T, PruneError> + Send + 'static,
 ) -> Result<T, PruneError> {
-    threads::blocking(work).await?
+    world.blocking(work).await?
 }
 
 /// Weighs every group after a minute and then each hour, one after the other.
@@ -286,6 +296,7 @@ pub struct Weighing {
 
 /// What groups are weighed with.
 pub struct Scales {
+    world: World,
     store: Store,
     root: PathBuf,
     /// Groups that are still to be weighed this time; `None`: all.
@@ -294,9 +305,10 @@ pub struct Scales {
 
 impl Weighing {
     #[must_use]
-    pub fn new(store: Store, root: PathBuf, config: Arc<Live>) -> Self {
+    pub fn new(world: World, store: Store, root: PathBuf, config: Arc<Live>) -> Self {
         let first = WEIGH_FIRST.min(config.now().limits.keep_first);
-        Self { scales: Arc::new(Scales { store, root, left: Mutex::default() }), first, began: false }
+        let scales = Scales { world, store, root, left: Mutex::default() };
+        Self { scales: Arc::new(scales), first, began: false }
     }
 }
 
@@ -336,21 +348,22 @@ impl Scales {
         let groups: Vec<Folder> = self.store.groups().await?.into_iter().map(|group| group.folder).collect();
         let groups: Vec<Folder> = groups.into_iter().filter(is_left).collect();
         *locked(&self.left) = Some(groups.iter().cloned().collect());
-        let (mut weighed, mut first) = (Vec::new(), clock::monotonic());
+        let world = &self.world;
+        let (mut weighed, mut first) = (Vec::new(), world.monotonic());
         let mut outcome = Ok(());
         for group in groups {
-            let began = clock::monotonic();
+            let began = world.monotonic();
             let (of, path, folder) = (self.store.clone(), self.root.clone(), group.clone());
-            match blocking(move || Ok(weigh_group(&of, &path, &folder)?)).await {
-                Ok(disk) => weighed.push((group, disk, clock::now())),
+            match blocking(world, move || Ok(weigh_group(&of, &path, &folder)?)).await {
+                Ok(disk) => weighed.push((group, disk, world.now())),
                 // The others are noted all the same.
                 Err(error) => outcome = Err(error),
             }
-            if first.elapsed() >= NOTED_EVERY {
+            if world.monotonic().duration_since(first) >= NOTED_EVERY {
                 self.note(std::mem::take(&mut weighed)).await?;
-                first = clock::monotonic();
+                first = world.monotonic();
             }
-            rest(How::Beside, began).await;
+            rest(world, How::Beside, began).await;
         }
         self.note(weighed).await?;
         outcome?;

@@ -12,15 +12,12 @@ use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
     path::PathBuf,
     sync::{Arc, Mutex, PoisonError},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use futures_util::FutureExt as _;
 use ipc_handlers::Folder;
-use tokio::{
-    sync::{Semaphore, mpsc, watch},
-    time::Instant,
-};
+use tokio::sync::{Semaphore, mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
 use super::{Allowances, Ask, Boxes, Drained, Held, Machine, snapshots::Snapshots, starts::Starts};
@@ -32,7 +29,7 @@ use crate::{
     ipc::{Claimed, Claims, GroupBoxes, Hint, Swept, Watch},
     ops::ipc::ByHand,
     store::Store,
-    system::{clock, media::Media, threads::blocking},
+    system::media::Media,
 };
 
 mod answer;
@@ -185,7 +182,7 @@ impl Mailbox {
         }
         let mut settings = mail.config.follow();
         let scan_every = settings.borrow_and_update().limits.scan_every;
-        let now = Instant::now();
+        let now = mail.machine.world.monotonic();
         Self {
             mail,
             watch,
@@ -243,7 +240,7 @@ impl Loop for Mailbox {
 
     async fn look(&mut self, why: &Why<Place>) -> Result<Plan<Place, Task>, Error> {
         let wanted = self.settings.borrow_and_update().limits.scan_every;
-        let now = Instant::now();
+        let now = self.mail.machine.world.monotonic();
         if wanted != self.scan_every {
             (self.scan_every, self.scan, self.blind) = (wanted, now, now);
         }
@@ -300,7 +297,8 @@ impl Loop for Mailbox {
             true => self.scan,
             false => self.scan.min(self.blind).min(self.again),
         };
-        Ok(Plan { wake, again: Some(next.duration_since(Instant::now())), ..Plan::default() })
+        let again = next.duration_since(self.mail.machine.world.monotonic());
+        Ok(Plan { wake, again: Some(again), ..Plan::default() })
     }
 
     async fn perform(
@@ -309,6 +307,7 @@ impl Loop for Mailbox {
         task: Task,
         _: CancellationToken,
     ) -> Result<Then, Error> {
+        let world = mail.machine.world.clone();
         match task {
             // One that has died is begun anew by the loop.
             Task::Work(begun) => {
@@ -317,11 +316,12 @@ impl Loop for Mailbox {
                 }
             }
             Task::Compare(some, found) => {
-                let looked = blocking(move || compare(&some)).await.map_err(|fault| Error::ours(&fault))?;
+                let looked = world.blocking(move || compare(&mail, &some)).await;
+                let looked = looked.map_err(|fault| Error::ours(&fault))?;
                 *found.lock().unwrap_or_else(PoisonError::into_inner) = looked;
             }
             Task::Sweep => {
-                blocking(move || sweep(&mail)).await.map_err(|fault| Error::ours(&fault))?;
+                world.blocking(move || sweep(&mail)).await.map_err(|fault| Error::ours(&fault))?;
             }
         }
         Ok(Then::Done)
@@ -365,7 +365,7 @@ impl Mailbox {
             return;
         }
         let looking = Arc::clone(&self.mail);
-        let found = match blocking(move || looking.claims.left_over()).await {
+        let found = match self.mail.machine.world.blocking(move || looking.claims.left_over()).await {
             Ok(Ok(found)) => found.claims,
             Ok(Err(error)) => {
                 return tracing::error!(error = %chain(&error), "reading data/claimed failed; it is tried again");
@@ -538,15 +538,15 @@ fn scan_changed(mail: &Mailboxes, workers: &BTreeMap<Folder, Line>) {
         while opened.next_if(|(other, _)| *other < folder).is_some() {}
         let boxes = opened.next_if(|(other, _)| *other == folder);
         // What can't be looked at now is opened again by the scan.
-        if boxes.is_none_or(|(_, boxes)| has_changed(boxes) != Some(false)) {
+        if boxes.is_none_or(|(_, boxes)| has_changed(mail, boxes) != Some(false)) {
             worker.give(Job::Scan(worker.sight()));
         }
     }
 }
 
 /// Whether something may have come into a group's boxes since the last look; `None` where they can't be looked at.
-fn has_changed(boxes: &GroupBoxes) -> Option<bool> {
-    Some(!boxes.changed(clock::now()).ok()?.is_empty())
+fn has_changed(mail: &Mailboxes, boxes: &GroupBoxes) -> Option<bool> {
+    Some(!boxes.changed(mail.machine.world.now()).ok()?.is_empty())
 }
 
 /// Has the workers scan whose boxes have changed without an event telling of it.
@@ -554,7 +554,7 @@ fn scan_unwatched(mail: &Mailboxes, workers: &BTreeMap<Folder, Line>) {
     let open = mail.boxes.open();
     for (folder, worker) in workers.iter().filter(|(_, worker)| !worker.watched) {
         // What can't be looked at is opened again by the scan of all.
-        if open.get(folder).is_some_and(|boxes| has_changed(boxes) == Some(true)) {
+        if open.get(folder).is_some_and(|boxes| has_changed(mail, boxes) == Some(true)) {
             worker.give(Job::Scan(worker.sight()));
         }
     }

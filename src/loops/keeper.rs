@@ -4,14 +4,14 @@ use std::{
     collections::BTreeSet,
     path::PathBuf,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use ipc_handlers::Folder;
 use tokio::{
     runtime::Handle,
     sync::{Notify, Semaphore, mpsc, oneshot},
-    time::{Instant, timeout, timeout_at},
+    time::{timeout, timeout_at},
 };
 use tokio_util::sync::CancellationToken;
 
@@ -27,7 +27,7 @@ use crate::{
     ipc::{Claimed, Claims, GroupBoxes, peek},
     ops::{self, Answer, By, Keeper, Later, Op, OpCode, OpError, Site, ipc::ByHand},
     store::{Note, Store, StoreError},
-    system::{failpoint, threads::blocking},
+    system::failpoint,
 };
 
 /// How many operations run at a time. They may look at many files, and others need threads for that too.
@@ -84,7 +84,7 @@ impl Keeping {
 /// [`OpError`].
 pub(super) async fn perform(keeping: &Arc<Keeping>, by: By, op: Op) -> Result<Answer, OpError> {
     let _place = keeping.places.acquire().await;
-    let keeping = Arc::clone(keeping);
+    let (world, keeping) = (keeping.machine.world.clone(), Arc::clone(keeping));
     // It looks at files, and may wait for a disk.
     let work = move || {
         let config = keeping.config.now();
@@ -97,7 +97,7 @@ pub(super) async fn perform(keeping: &Arc<Keeping>, by: By, op: Op) -> Result<An
         };
         Handle::current().block_on(ops::perform(&site, &by, op))
     };
-    match blocking(work).await {
+    match world.blocking(work).await {
         Ok(done) => done,
         Err(error) => {
             tracing::error!(error = %chain(&error), "an operation failed; that is our fault");
@@ -147,7 +147,8 @@ impl Loop for Removals {
 
     async fn look(&mut self, why: &Why<Folder>) -> Result<Plan<Folder, ()>, Error> {
         let (is_asked, pause) = (why.all || why.asked, self.keeping.pause());
-        match when(&mut self.due, is_asked, Instant::now(), pause) {
+        let now = self.keeping.machine.world.monotonic();
+        match when(&mut self.due, is_asked, now, pause) {
             When::Never => return Ok(Plan::default()),
             When::In(rest) => return Ok(Plan::again(rest)),
             When::Now => {}
@@ -205,10 +206,10 @@ pub async fn finish_removals(keeping: &Arc<Keeping>) {
 /// Finishes the removal of one group. What it fails for is told by [`Machine::remains`], so that it is no failure of the loop's.
 async fn finish_one(keeping: &Arc<Keeping>, group: Folder) -> Result<Then, Error> {
     let pause = keeping.pause();
-    let keeping = Arc::clone(keeping);
+    let (world, keeping) = (keeping.machine.world.clone(), Arc::clone(keeping));
     // It moves files, which a container elsewhere may hold up.
     let work = move || Handle::current().block_on(keeping.finish_removal(&group));
-    Ok(match blocking(work).await?? {
+    Ok(match world.blocking(work).await?? {
         Finished::Yes => Then::Done,
         Finished::No => Then::After(pause),
     })
@@ -369,11 +370,12 @@ impl Keeping {
     }
 
     async fn wait_for_end(&self, group: &Folder) -> Result<(), OpError> {
-        let deadline =
-            Instant::now() + Duration::from_millis(self.config.now().health.close_grace_ms) + STOPPING;
+        let deadline = self.machine.world.monotonic()
+            + Duration::from_millis(self.config.now().health.close_grace_ms)
+            + STOPPING;
         let mut feed = self.store.follow_kinds(&[EventKind::Run]).await;
         while let Some(run) = self.store.active_run_of(group)? {
-            if timeout_at(deadline, feed.next()).await.is_err() {
+            if timeout_at(deadline.into(), feed.next()).await.is_err() {
                 let still = format!("group {group} is still there: its run {run} does not end");
                 return Err(OpError::refused(still).hint(format!("see `g2 runs show {run}`")));
             }
@@ -550,7 +552,7 @@ async fn changed(keeping: &Keeping, group: Option<Folder>) {
         let _ = opened.await;
     }
     let at_work = Arc::clone(&keeping.snapshots);
-    let written = blocking(move || {
+    let written = keeping.machine.world.blocking(move || {
         at_work.write_awaited(group.as_ref().as_slice());
         at_work.write_rest();
     });
@@ -562,10 +564,11 @@ async fn changed(keeping: &Keeping, group: Option<Folder>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::system::world::World;
 
     #[test]
     fn removals_are_looked_for_a_pause_after_the_first_that_may_be_unfinished() {
-        let (pause, begun, mut due) = (Duration::from_secs(60), Instant::now(), None);
+        let (pause, begun, mut due) = (Duration::from_secs(60), World::real().monotonic(), None);
         let mut look = |secs, is_asked| when(&mut due, is_asked, begun + Duration::from_secs(secs), pause);
         assert_eq!(look(0, false), When::Never);
         assert_eq!(look(1, true), When::In(pause));

@@ -17,7 +17,6 @@ use crate::{
     engine::Error,
     ipc::look_at_folder,
     store::{Store, StoreError},
-    system::threads::blocking,
 };
 
 /// Looks at the folders of all groups at a start: lays out those that were never laid out, and returns those that are lost.
@@ -79,7 +78,7 @@ pub(super) async fn look_again(runs: &Arc<Runs>) {
     let at = Arc::clone(runs);
     let looking =
         move || lost.into_iter().filter(|group| !is_lost(&at.root, &at.store, group)).collect::<Vec<_>>();
-    let back = match blocking(looking).await {
+    let back = match runs.machine.world.blocking(looking).await {
         Ok(back) => back,
         Err(fault) => {
             tracing::error!(fault = %chain(&fault), "our own fault: looking at lost folders failed; it is looked again");
@@ -148,11 +147,12 @@ pub(super) async fn after_a_run(runs: &Arc<Runs>, group: &Folder, had: Option<Id
             Some(_) | None => After::Same,
         })
     };
-    let after = blocking(looking).await.map_err(Error::from).flatten().unwrap_or_else(|error| {
-        // What is noted holds, and the next run of the group is followed by another look.
-        tracing::warn!(%group, error = %chain(&error), "a group's folder can't be looked at after a run");
-        After::Same
-    });
+    let after =
+        runs.machine.world.blocking(looking).await.map_err(Error::from).flatten().unwrap_or_else(|error| {
+            // What is noted holds, and the next run of the group is followed by another look.
+            tracing::warn!(%group, error = %chain(&error), "a group's folder can't be looked at after a run");
+            After::Same
+        });
     match after {
         After::Same => {}
         After::Changed { has_files } => note_files(&runs.store, group, has_files).await,

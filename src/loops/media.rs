@@ -10,7 +10,7 @@ use crate::{
     domain::{host::loops::LoopName, platforms::attachments::shown_of},
     engine::{Error, Loop, Plan, Sole, Then, Why},
     store::{Store, StoreError},
-    system::{media::Media, threads::tried},
+    system::{media::Media, world::World},
 };
 
 /// How often it is looked.
@@ -21,14 +21,15 @@ pub struct Sweep(Arc<Shelves>);
 
 /// What the loop works with.
 pub struct Shelves {
+    world: World,
     store: Store,
     media: Arc<Media>,
 }
 
 impl Sweep {
     #[must_use]
-    pub fn new(store: Store, media: Arc<Media>) -> Self {
-        Self(Arc::new(Shelves { store, media }))
+    pub fn new(world: World, store: Store, media: Arc<Media>) -> Self {
+        Self(Arc::new(Shelves { world, store, media }))
     }
 }
 
@@ -49,7 +50,8 @@ impl Loop for Sweep {
     }
 
     async fn perform(shelves: Arc<Shelves>, _: Sole, (): (), stop: CancellationToken) -> Result<Then, Error> {
-        let gone = tried(move || sweep(&shelves.store, &shelves.media, &stop)).await?;
+        let world = shelves.world.clone();
+        let gone = world.tried(move || sweep(&shelves.store, &shelves.media, &stop)).await?;
         if gone > 0 {
             tracing::info!(gone, "files that no message has any more are removed");
         }

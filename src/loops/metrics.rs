@@ -18,7 +18,7 @@ use crate::{
     ipc::peek,
     loops::lost::is_lost,
     store::{Figures, Store, StoreError},
-    system::{clock, disk, process},
+    system::{disk, process},
 };
 
 use Kind::{Counter, Gauge};
@@ -36,8 +36,12 @@ pub struct Live<'a> {
 ///
 /// # Errors
 /// The store's.
-pub async fn gather(store: &Store, root: &Path, live: Option<&Live<'_>>) -> Result<Vec<Family>, StoreError> {
-    let now = clock::now();
+pub async fn gather(
+    store: &Store,
+    root: &Path,
+    live: Option<&Live<'_>>,
+    now: Time,
+) -> Result<Vec<Family>, StoreError> {
     let figures = store.figures(now, |group| is_lost(root, store, group))?;
     let mut families = vec![
         Family::new("g2_up", Gauge, "Whether the daemon answers.")

@@ -8,6 +8,8 @@ use std::{
     time::Duration,
 };
 
+use ipc_handlers::Time;
+
 use super::{Blind, Machine, Obstacle};
 use crate::{
     config::{Config, Live, Standing},
@@ -22,7 +24,6 @@ use crate::{
     engine::{Error, Loop, Plan, Sole, Why},
     root::HeldParts,
     store::Store,
-    system::clock,
 };
 
 mod counts;
@@ -61,6 +62,7 @@ pub struct View<'a> {
     pub closed: Option<String>,
     /// The daemon that looks; `None`: a command does, with the daemon down.
     pub daemon: Option<&'a Problems>,
+    pub now: Time,
 }
 
 /// The daemon's own search for problems.
@@ -118,6 +120,7 @@ impl Problems {
             store: Some(&self.store),
             closed: None,
             daemon: Some(self),
+            now: self.machine.world.now(),
         };
         let found = gather(&view).await;
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
@@ -160,7 +163,7 @@ pub async fn gather(view: &View<'_>) -> Vec<Problem> {
     let mut groups = Vec::new();
     if let Some(store) = view.store {
         found.extend(store.held_up().map(Problem::StoreWaits));
-        found.extend(store.our_fault(clock::now()).map(|why| Problem::StoreFault { why }));
+        found.extend(store.our_fault(view.now).map(|why| Problem::StoreFault { why }));
         if let Some(all) = known(&mut found, "the groups", store.groups().await) {
             groups = all;
             groups::launchable(view, &groups, &mut found);
@@ -172,7 +175,7 @@ pub async fn gather(view: &View<'_>) -> Vec<Problem> {
         rows::hearing(store, &mut found).await;
         rows::questions(store, &mut found).await;
         rows::connections(view, store, &mut found).await;
-        rows::chats(store, &mut found).await;
+        rows::chats(view, store, &mut found).await;
         rows::aside(store, &mut found);
         rows::unowned(store, &mut found);
         rows::refused(store, &mut found);
@@ -180,8 +183,8 @@ pub async fn gather(view: &View<'_>) -> Vec<Problem> {
             path: view.root.join("data/search.sqlite").display().to_string(),
             why,
         }));
-        rows::ledger(store, &mut found);
-        found.extend(count(store, clock::now()).await.1);
+        rows::ledger(view, store, &mut found);
+        found.extend(count(store, view.now).await.1);
     }
     let unwatched = view.daemon.map(|daemon| daemon.machine.unwatched().clone()).unwrap_or_default();
     let unserved = unwatched.values().filter(|why| **why == Blind::NoFiles).count();

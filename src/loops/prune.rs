@@ -16,11 +16,11 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     path::{Path, PathBuf},
     sync::Arc,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use ipc_handlers::{Folder, Time};
-use tokio::{sync::watch, time::Instant};
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::housekeeping::{Housekept, blocking, housekeep};
@@ -36,7 +36,7 @@ use crate::{
     ipc::{peek, sync_all},
     root,
     store::{Store, StoreError},
-    system::{clock, failpoint},
+    system::{failpoint, world::World},
 };
 
 /// How many rows a step removes.
@@ -50,12 +50,18 @@ const TRIM_EVERY: Duration = Duration::from_secs(10);
 const TRIM_REST: Duration = Duration::from_millis(20);
 
 /// Removes old events of the feed, a few at a time.
-pub struct Trim(Arc<Store>);
+pub struct Trim(Arc<Scissors>);
+
+/// What events are removed with.
+pub struct Scissors {
+    world: World,
+    store: Store,
+}
 
 impl Trim {
     #[must_use]
-    pub fn new(store: Store) -> Self {
-        Self(Arc::new(store))
+    pub fn new(world: World, store: Store) -> Self {
+        Self(Arc::new(Scissors { world, store }))
     }
 }
 
@@ -63,9 +69,9 @@ impl Loop for Trim {
     const NAME: LoopName = LoopName::Trim;
     type Key = Sole;
     type Job = ();
-    type Hands = Store;
+    type Hands = Scissors;
 
-    fn hands(&self) -> Arc<Store> {
+    fn hands(&self) -> Arc<Scissors> {
         Arc::clone(&self.0)
     }
 
@@ -73,8 +79,8 @@ impl Loop for Trim {
         Ok(Plan { begin: vec![(Sole, ())], again: Some(TRIM_EVERY), ..Plan::default() })
     }
 
-    async fn perform(store: Arc<Store>, _: Sole, (): (), _: CancellationToken) -> Result<Then, Error> {
-        let is_more = store.trim_events(clock::now()).await?;
+    async fn perform(with: Arc<Scissors>, _: Sole, (): (), _: CancellationToken) -> Result<Then, Error> {
+        let is_more = with.store.trim_events(with.world.now()).await?;
         Ok(if is_more { Then::After(TRIM_REST) } else { Then::Done })
     }
 }
@@ -101,31 +107,37 @@ pub fn horizon(store: &Store, now: Time, days: u32, deny_ttl_ms: i64) -> Result<
 ///
 /// # Errors
 /// [`PruneError`]
-pub async fn prune(store: &Store, data: &Path, horizon: Horizon, how: How) -> Result<Pruned, PruneError> {
-    let keep = look(store, data, horizon).await?;
+pub async fn prune(
+    world: &World,
+    store: &Store,
+    data: &Path,
+    horizon: Horizon,
+    how: How,
+) -> Result<Pruned, PruneError> {
+    let keep = look(world, store, data, horizon).await?;
     if how != How::DryRun {
         let data = data.to_owned();
-        blocking(move || Ok(sync_all(&data)?)).await?;
+        blocking(world, move || Ok(sync_all(&data)?)).await?;
     }
     let mut pruned = Pruned::default();
     let before = horizon.before;
     let found = store.dropped_until(before)?;
-    let dropped = aged(how, found, || store.remove_dropped(before, STEP)).await?;
+    let dropped = aged(world, how, found, || store.remove_dropped(before, STEP)).await?;
     pruned.rows.insert("dropped", dropped);
     let found = store.marks_until(before)?;
-    let marks = aged(how, found, || store.remove_marks(before, STEP)).await?;
+    let marks = aged(world, how, found, || store.remove_marks(before, STEP)).await?;
     pruned.rows.insert("message_marks", marks);
     let found = store.slots_until(before)?;
-    let slots = aged(how, found, || store.remove_slots(before, STEP)).await?;
+    let slots = aged(world, how, found, || store.remove_slots(before, STEP)).await?;
     pruned.rows.insert("slots", slots);
     let found = store.audit_until(horizon.audit)?;
-    let audit = aged(how, found, || store.remove_audit(horizon.audit, STEP)).await?;
+    let audit = aged(world, how, found, || store.remove_audit(horizon.audit, STEP)).await?;
     pruned.rows.insert("audit", audit);
     let folders: Vec<i64> = root::run_folders(data).map_err(PruneError::Folders)?.into_iter().collect();
     let mut unneeded: BTreeSet<i64> = store.runs_gone(&folders)?.into_iter().collect();
     if how == How::DryRun {
         let (store, keep) = (store.clone(), keep);
-        for (what, ids) in blocking(move || Ok(store.history(&keep)?)).await? {
+        for (what, ids) in blocking(world, move || Ok(store.history(&keep)?)).await? {
             pruned.rows.insert(what.name(), ids.len());
             if what == History::Runs {
                 unneeded.extend(folders.iter().filter(|run| ids.binary_search(run).is_ok()));
@@ -138,13 +150,13 @@ pub async fn prune(store: &Store, data: &Path, horizon: Horizon, how: How) -> Re
     for what in History::ALL {
         let (mut after, mut count) = (0, 0);
         loop {
-            let ids = next_history(store, what, &keep, after).await?;
+            let ids = next_history(world, store, what, &keep, after).await?;
             let Some(last) = ids.last() else { break };
             after = *last;
             if what == History::Runs {
                 unneeded.extend(folders.iter().filter(|run| ids.binary_search(run).is_ok()));
             }
-            count += step(how, || store.remove_history(what, keep.clone(), ids.clone())).await?;
+            count += step(world, how, || store.remove_history(what, keep.clone(), ids.clone())).await?;
         }
         pruned.rows.insert(what.name(), count);
     }
@@ -153,7 +165,7 @@ pub async fn prune(store: &Store, data: &Path, horizon: Horizon, how: How) -> Re
     let unneeded = store.runs_gone(&unneeded.into_iter().collect::<Vec<_>>())?;
     pruned.run_folders = unneeded.len();
     let data = data.to_owned();
-    blocking(move || {
+    blocking(world, move || {
         unneeded.iter().try_for_each(|run| root::remove_run_folder(&data, *run)).map_err(PruneError::Folders)
     })
     .await?;
@@ -161,16 +173,22 @@ pub async fn prune(store: &Store, data: &Path, horizon: Horizon, how: How) -> Re
 }
 
 /// Looks for history above an id, on a thread that may block: where most is kept, this reads through most of a table.
-async fn next_history(store: &Store, what: History, keep: &Keep, after: i64) -> Result<Vec<i64>, PruneError> {
+async fn next_history(
+    world: &World,
+    store: &Store,
+    what: History,
+    keep: &Keep,
+    after: i64,
+) -> Result<Vec<i64>, PruneError> {
     let (store, keep) = (store.clone(), keep.clone());
-    blocking(move || Ok(store.next_history(what, &keep, after, STEP)?)).await
+    blocking(world, move || Ok(store.next_history(what, &keep, after, STEP)?)).await
 }
 
 /// Looks at the boxes, and then at claimed files.
-async fn look(store: &Store, data: &Path, horizon: Horizon) -> Result<Keep, PruneError> {
+async fn look(world: &World, store: &Store, data: &Path, horizon: Horizon) -> Result<Keep, PruneError> {
     let groups: Vec<Folder> = store.groups().await?.into_iter().map(|group| group.folder).collect();
     let data: PathBuf = data.to_owned();
-    blocking(move || {
+    blocking(world, move || {
         let mut oldest = BTreeMap::new();
         for group in &groups {
             match peek::waiting(&data, [group], 1).whole() {
@@ -199,7 +217,7 @@ async fn look(store: &Store, data: &Path, horizon: Horizon) -> Result<Keep, Prun
 }
 
 /// Removes rows that are history by their age alone, or counts them; `found` is their number.
-async fn aged<F>(how: How, found: usize, remove: impl Fn() -> F) -> Result<usize, PruneError>
+async fn aged<F>(world: &World, how: How, found: usize, remove: impl Fn() -> F) -> Result<usize, PruneError>
 where
     F: Future<Output = Result<usize, StoreError>>,
 {
@@ -208,7 +226,7 @@ where
     }
     let mut removed = 0;
     while removed < found {
-        match step(how, &remove).await? {
+        match step(world, how, &remove).await? {
             0 => break,
             more => removed += more,
         }
@@ -217,16 +235,16 @@ where
 }
 
 /// Does one step, and lets others have the store for a while.
-async fn step<F>(how: How, work: impl Fn() -> F) -> Result<usize, StoreError>
+async fn step<F>(world: &World, how: How, work: impl Fn() -> F) -> Result<usize, StoreError>
 where
     F: Future<Output = Result<usize, StoreError>>,
 {
     let mut tries = 1;
     loop {
-        let began = clock::monotonic();
+        let began = world.monotonic();
         let outcome = work().await;
         if how == How::Beside {
-            tokio::time::sleep(pause(began.elapsed())).await;
+            tokio::time::sleep(pause(world.monotonic().duration_since(began))).await;
         }
         match outcome {
             Err(error) if error.is_worlds_fault() && tries < TRIES => tries += 1,
@@ -251,6 +269,7 @@ pub struct Prune {
 
 /// What a pass is made with.
 pub struct Broom {
+    world: World,
     store: Store,
     root: PathBuf,
     config: Arc<Live>,
@@ -259,9 +278,9 @@ pub struct Broom {
 impl Prune {
     /// The first pause begins now.
     #[must_use]
-    pub fn new(store: Store, root: PathBuf, config: Arc<Live>) -> Self {
-        let changes = config.follow();
-        Self { broom: Arc::new(Broom { store, root, config }), began: Instant::now(), last: None, changes }
+    pub fn new(world: World, store: Store, root: PathBuf, config: Arc<Live>) -> Self {
+        let (changes, began) = (config.follow(), world.monotonic());
+        Self { broom: Arc::new(Broom { world, store, root, config }), began, last: None, changes }
     }
 }
 
@@ -285,7 +304,7 @@ impl Loop for Prune {
     }
 
     async fn look(&mut self, _: &Why<Sole>) -> Result<Plan<Sole, ()>, Error> {
-        let now = Instant::now();
+        let now = self.broom.world.monotonic();
         let next =
             self.last.map_or(self.began + self.broom.config.now().limits.keep_first, |last| last + EVERY);
         if now < next {
@@ -298,7 +317,7 @@ impl Loop for Prune {
     /// Makes a pass. One that ends early is made again after a rest, and goes on where it was. At a stop it is let go.
     async fn perform(broom: Arc<Broom>, _: Sole, (): (), stop: CancellationToken) -> Result<Then, Error> {
         let config = broom.config.now();
-        let pass = pass(&broom.store, &broom.root, &config);
+        let pass = pass(&broom.world, &broom.store, &broom.root, &config);
         let Some(done) = until_stop(&stop, pass).await else { return Ok(Then::Done) };
         let (pruned, kept) = done?;
         log(&pruned, config.limits.keep_days);
@@ -307,16 +326,22 @@ impl Loop for Prune {
     }
 }
 
-async fn pass(store: &Store, root: &Path, config: &Config) -> Result<(Pruned, Housekept), PruneError> {
-    let now = clock::now();
+async fn pass(
+    world: &World,
+    store: &Store,
+    root: &Path,
+    config: &Config,
+) -> Result<(Pruned, Housekept), PruneError> {
+    let now = world.now();
     let pruned = if config.limits.keep_days > 0 {
         let horizon = horizon(store, now, config.limits.keep_days, config.approvals.deny_ttl_ms)?;
-        prune(store, &root.join("data"), horizon, How::Beside).await?
+        prune(world, store, &root.join("data"), horizon, How::Beside).await?
     } else {
         Pruned::default()
     };
     let from = counted_from(now, store.newest()?);
-    let kept = housekeep(store, root, &config.housekeeping, from, (How::Beside, &BTreeSet::new())).await?;
+    let kept =
+        housekeep(world, store, root, &config.housekeeping, from, (How::Beside, &BTreeSet::new())).await?;
     Ok((pruned, kept))
 }
 

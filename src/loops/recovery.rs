@@ -23,7 +23,7 @@ use std::{
 };
 
 use anyhow::Context as _;
-use ipc_handlers::Folder;
+use ipc_handlers::{Folder, Time};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
@@ -45,7 +45,6 @@ use crate::{
     engine::{Error, Loop, Plan, Read, Then, Why},
     sandbox::{Found, State},
     store::{ActiveRun, StoreError},
-    system::clock,
 };
 
 /// How often an engine that is away is asked again.
@@ -240,7 +239,7 @@ impl Recovery {
             self.end(run, ending);
         }
         self.unknown.extend(here);
-        without_owner(&unowned, NOBODY_KNOWS);
+        without_owner(&unowned, NOBODY_KNOWS, self.runs.machine.world.now());
         self.unowned.extend(unowned);
     }
 
@@ -267,7 +266,7 @@ impl Recovery {
         match self.runs.sandbox.list(&self.runs.instance).await {
             Ok(found) => {
                 if !self.has_asked {
-                    without_owner(&aside, "its group is set aside");
+                    without_owner(&aside, "its group is set aside", self.runs.machine.world.now());
                 }
                 self.has_asked = true;
                 let groups: Vec<Folder> = known.iter().map(|run| run.group.clone()).collect();
@@ -279,7 +278,8 @@ impl Recovery {
             }
             Err(error) => {
                 if !std::mem::replace(&mut self.is_away, true) {
-                    without_owner(&known, &format!("the engine does not answer: {}", chain(&error)));
+                    let why = format!("the engine does not answer: {}", chain(&error));
+                    without_owner(&known, &why, self.runs.machine.world.now());
                 }
                 self.runs.machine.set_obstacle(Some(Obstacle::Engine(chain(&error))));
                 self.runs.lanes.tell(Event::Pause);
@@ -322,7 +322,7 @@ impl Recovery {
                     self.end(run, NEVER_STARTED);
                 }
                 None if run.is_unowned() => {
-                    without_owner(std::slice::from_ref(&run), NOBODY_KNOWS);
+                    without_owner(std::slice::from_ref(&run), NOBODY_KNOWS, runs.machine.world.now());
                     self.unowned.push(run);
                 }
                 None if run.container.is_none() => self.end(run, NEVER_STARTED),
@@ -378,9 +378,9 @@ fn release(runs: &Runs, group: &Folder) -> Result<(), StoreError> {
 }
 
 /// Names runs over which nobody watches, with their age. The work of their sources waits.
-fn without_owner(runs: &[ActiveRun], why: &str) {
+fn without_owner(runs: &[ActiveRun], why: &str, now: Time) {
     for run in runs {
-        let minutes = clock::now().ms_since(run.created).max(0) / 60_000;
+        let minutes = now.ms_since(run.created).max(0) / 60_000;
         tracing::warn!(run = run.id, group = %run.group, source = run.source, begun = %run.created, minutes, why, "a run has no owner; its group waits for it");
     }
 }

@@ -12,14 +12,11 @@ use std::{
     collections::{BTreeMap, VecDeque},
     path::PathBuf,
     sync::Arc,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use ipc_handlers::{Folder, wire};
-use tokio::{
-    sync::{OwnedSemaphorePermit, mpsc},
-    time::Instant,
-};
+use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio_util::sync::CancellationToken;
 
 use super::{
@@ -294,7 +291,7 @@ impl Leaving {
 impl Watched {
     /// A run of which nothing is known yet.
     fn new(runs: &Arc<Runs>, group: &Folder, run: i64) -> Self {
-        let now = Instant::now();
+        let now = runs.machine.world.monotonic();
         Self {
             runs: Arc::clone(runs),
             group: group.clone(),

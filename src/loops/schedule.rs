@@ -18,7 +18,7 @@ use crate::{
     },
     engine::{Error, Loop, Plan, Read, Sole, Why},
     store::{Store, StoreError},
-    system::{clock, panics::Panicked, threads::blocking},
+    system::{panics::Panicked, world::World},
 };
 
 /// However far off the next task is, the clocks are looked at this often: they may have been set.
@@ -29,6 +29,7 @@ const ZONES_EVERY: Duration = Duration::from_secs(1);
 
 /// The clocks by which tasks run.
 pub struct Watched {
+    world: World,
     store: Store,
     config: Arc<Live>,
     zones: Zones,
@@ -52,14 +53,15 @@ impl Watched {
     ///
     /// # Errors
     /// Those of the store.
-    pub async fn begin(store: Store, config: Arc<Live>) -> Result<Self, StoreError> {
+    pub async fn begin(world: World, store: Store, config: Arc<Live>) -> Result<Self, StoreError> {
         let (zones, source) = (config.now().zones.clone(), config.now().zone_source.clone());
         let zone = zones.of(None).name;
         let stamp = source.stamp(&zone);
-        let reading = Reading { clock: clock::now(), steady_ms: 0 };
+        let reading = Reading { clock: world.now(), steady_ms: 0 };
         let owed = store.clocks_changed(&zone, &stamp, reading.clock)?;
-        let began = clock::monotonic();
+        let began = world.monotonic();
         let mut watched = Self {
+            world,
             store,
             config,
             zones,
@@ -79,8 +81,8 @@ impl Watched {
     /// Looks whether the clocks changed, and finds anew when tasks run if they did. After that has failed, it is done `again` only
     /// where the time for it has come.
     async fn look(&mut self, again: bool) -> Read {
-        let steady = clock::monotonic().duration_since(self.began).as_millis();
-        let now = Reading { clock: clock::now(), steady_ms: i64::try_from(steady).unwrap_or(i64::MAX) };
+        let steady = self.world.monotonic().duration_since(self.began).as_millis();
+        let now = Reading { clock: self.world.now(), steady_ms: i64::try_from(steady).unwrap_or(i64::MAX) };
         match self.reading.jump_to(now) {
             Jump::None => {}
             Jump::Forward { ms } => tracing::info!(ms, "the clock went forward, or the machine slept"),
@@ -119,7 +121,7 @@ impl Watched {
         let zone = self.zones.of(None).name;
         let wanted = self.config.now().zone_source.clone();
         let is_set = wanted != self.source;
-        let now = clock::monotonic();
+        let now = self.world.monotonic();
         let was_looked = self.zones_looked.is_some_and(|last| now.duration_since(last) < ZONES_EVERY);
         if !is_set && was_looked && !self.has_failed {
             self.owes_zones = true;
@@ -127,7 +129,7 @@ impl Watched {
         }
         (self.zones_looked, self.owes_zones) = (Some(now), false);
         let (source, named, known) = (wanted.clone(), zone.clone(), self.stamp.clone());
-        let newest = blocking(move || {
+        let newest = self.world.blocking(move || {
             if !is_set && source.stamp(&named) == known {
                 return None;
             }
@@ -157,7 +159,7 @@ impl Watched {
     async fn find_anew(&mut self) -> Result<(), StoreError> {
         let mut after = self.owed.map(|_| 0);
         while let (Some(changed), Some(n)) = (self.owed, after) {
-            after = self.store.read_clocks(changed, self.zones.clone(), n, clock::now()).await?;
+            after = self.store.read_clocks(changed, self.zones.clone(), n, self.world.now()).await?;
         }
         self.store.note_clocks(&self.zones.of(None).name, &self.stamp).await?;
         self.owed = None;
@@ -204,7 +206,7 @@ impl Loop for Schedule {
         // Whatever fails below, what is due is begun.
         self.due.notify_one();
         let read = self.clocks.look(why.all || why.again).await;
-        let now = clock::now();
+        let now = self.clocks.world.now();
         let next = self.clocks.store.next_due(now).inspect_err(|_| {
             // The next look, which comes soon, tries that again, too.
             self.clocks.has_failed = false;

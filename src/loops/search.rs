@@ -16,7 +16,6 @@ use crate::{
     },
     engine::{Error, Loop, Plan, Sole, Then, Why},
     store::{Indexer, Store, StoreError},
-    system::{process, threads::apart},
 };
 
 /// How long it rests where the disk has too little room.
@@ -63,8 +62,8 @@ impl Loop for Search {
     }
 
     async fn perform(desk: Arc<Desk>, _: Sole, (): (), stop: CancellationToken) -> Result<Then, Error> {
-        let indexing = move || desk.index(&stop);
-        Ok(apart("search", process::give_way_somewhat, indexing).await??)
+        let world = desk.machine.world.clone();
+        Ok(world.patiently("search", move || desk.index(&stop)).await??)
     }
 }
 

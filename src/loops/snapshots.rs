@@ -10,15 +10,12 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     io,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use ipc_handlers::{Folder, shown::AvailableGroups};
 use serde::ser::{SerializeSeq as _, Serializer as _};
-use tokio::{
-    sync::{Notify, mpsc, oneshot},
-    time::Instant,
-};
+use tokio::sync::{Notify, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use super::{Ask, Boxes};
@@ -28,7 +25,7 @@ use crate::{
     engine::{Error, Loop, Plan, Read, Then, Why},
     ipc::{GroupBoxes, PutError, WorldFault},
     store::{Follower, News, Store, StoreError},
-    system::{clock, threads::blocking},
+    system::world::World,
 };
 
 /// Why a snapshot is not written.
@@ -87,6 +84,7 @@ struct Wanted {
 
 /// Which snapshots are to be written, and whose turn it is.
 pub struct Snapshots {
+    world: World,
     config: Arc<Live>,
     store: Store,
     boxes: Arc<Boxes>,
@@ -157,6 +155,7 @@ impl Snapshots {
     /// # Errors
     /// The store's.
     pub async fn new(
+        world: World,
         config: Arc<Live>,
         store: Store,
         boxes: Arc<Boxes>,
@@ -165,6 +164,7 @@ impl Snapshots {
         let feed = store.follow_kinds(&FOLLOWED).await;
         let known = store.groups().await?.into_iter().map(|group| group.folder).collect();
         Ok(Self {
+            world,
             config,
             store,
             boxes,
@@ -294,7 +294,7 @@ impl Turns {
 impl Writing {
     #[must_use]
     pub fn new(snapshots: Arc<Snapshots>) -> Self {
-        let pace = Pace { rests_until: Instant::now(), failing: BTreeSet::new() };
+        let pace = Pace { rests_until: snapshots.world.monotonic(), failing: BTreeSet::new() };
         let desk = Desk { snapshots: Arc::clone(&snapshots), pace: Mutex::new(pace) };
         Self { snapshots, desk: Arc::new(desk), turns: Turns::default() }
     }
@@ -325,7 +325,7 @@ impl Loop for Writing {
         // This feed only wakes; the one that is read is shared with the answers to commands.
         let read = if why.all || why.again || !why.events.is_empty() {
             let at_work = Arc::clone(&self.snapshots);
-            match blocking(move || at_work.catch_up()).await? {
+            match self.snapshots.world.blocking(move || at_work.catch_up()).await? {
                 Ok(()) => Read::All,
                 Err(error) => Read::Failed(error.into()),
             }
@@ -334,7 +334,7 @@ impl Loop for Writing {
         };
         why.ended.iter().chain(&why.failed).for_each(|group| self.turns.ended(group));
         let (wanted, pace) = (self.snapshots.wanted(), self.desk.pace());
-        let rests = pace.rests_until.saturating_duration_since(Instant::now());
+        let rests = pace.rests_until.saturating_duration_since(self.snapshots.world.monotonic());
         if !rests.is_zero() {
             let again = (!wanted.lists.is_empty()).then_some(rests);
             return Ok(Plan { again, read, ..Plan::default() });
@@ -344,13 +344,15 @@ impl Loop for Writing {
     }
 
     async fn perform(desk: Arc<Desk>, group: Folder, (): (), _: CancellationToken) -> Result<Then, Error> {
-        let began = clock::monotonic();
+        let world = &desk.snapshots.world;
+        let began = world.monotonic();
         let (at_work, of) = (Arc::clone(&desk.snapshots), group.clone());
-        let written = blocking(move || at_work.write_wanted(&of, When::AtLeisure)).await;
+        let written = world.blocking(move || at_work.write_wanted(&of, When::AtLeisure)).await;
         let written = written.map_err(Error::from).and_then(|written| Ok(written?));
-        let rest = (began.elapsed() * LEISURE).min(LONGEST_REST);
+        let ended = world.monotonic();
+        let rest = (ended.duration_since(began) * LEISURE).min(LONGEST_REST);
         let mut pace = desk.pace();
-        pace.rests_until = Instant::now() + rest;
+        pace.rests_until = ended + rest;
         match written {
             Ok(()) => drop(pace.failing.remove(&group)),
             Err(_) => drop(pace.failing.insert(group)),
@@ -362,7 +364,8 @@ impl Loop for Writing {
         let wanted: Vec<Folder> = self.snapshots.wanted().lists.keys().cloned().collect();
         for group in wanted {
             let (at_work, of) = (Arc::clone(&self.snapshots), group.clone());
-            let written = blocking(move || at_work.write_wanted(&of, When::AtLeisure)).await;
+            let world = &self.snapshots.world;
+            let written = world.blocking(move || at_work.write_wanted(&of, When::AtLeisure)).await;
             if let Err(error) = written.map_err(Error::from).and_then(|written| Ok(written?)) {
                 tracing::warn!(%group, error = %chain(&error), "a snapshot can't be written before the stop; the next start does it");
             }
@@ -462,7 +465,7 @@ impl Snapshots {
     /// Has all snapshots of every group written in a moment. Where the groups can't be read, the loop reads them.
     pub async fn want_all(self: &Arc<Self>) {
         let at_work = Arc::clone(self);
-        let wanted = blocking(move || at_work.want_every_groups()).await;
+        let wanted = self.world.blocking(move || at_work.want_every_groups()).await;
         if let Err(error) = wanted.map_err(Error::from).and_then(|wanted| Ok(wanted?)) {
             tracing::warn!(error = %chain(&error), "reading the groups for their snapshots failed; it is tried again");
             self.feed.lock().unwrap_or_else(PoisonError::into_inner).told.all = true;
@@ -571,7 +574,8 @@ impl Snapshots {
             let _turn = turn.lock().unwrap_or_else(PoisonError::into_inner);
             at_work.put(&of, List::ALL.to_vec())
         };
-        if let Err(error) = blocking(writing).await.map_err(Error::from).and_then(|written| Ok(written?)) {
+        let written = self.world.blocking(writing).await;
+        if let Err(error) = written.map_err(Error::from).and_then(|written| Ok(written?)) {
             tracing::warn!(group = %group, error = %chain(&error), "writing a snapshot failed; it is tried again");
             self.write_rest();
         }
@@ -625,8 +629,11 @@ impl Snapshots {
 
     fn put_groups(&self, boxes: &GroupBoxes, is_main: bool, anew: bool) -> Result<(), Unwritten> {
         let (groups, more) = if is_main { self.store.available_groups(LARGEST)? } else { (Vec::new(), 0) };
-        let groups =
-            AvailableGroups { groups, more: Some(more).filter(|more| *more > 0), last_sync: clock::now() };
+        let groups = AvailableGroups {
+            groups,
+            more: Some(more).filter(|more| *more > 0),
+            last_sync: self.world.now(),
+        };
         let bytes = serde_json::to_vec_pretty(&groups)?;
         let will_do = |there: &[u8]| !anew && show_the_same(there, &bytes);
         Ok(boxes.write_snapshot_unless("available_groups.json", &bytes, will_do)?)
@@ -694,7 +701,7 @@ mod tests {
         let dirs = HostDirs::open(path).unwrap();
         let boxes = Arc::new(Boxes::new(dirs, None, path.to_owned(), None, store.clone()));
         let (mailboxes, asked) = mpsc::unbounded_channel();
-        let snapshots = Snapshots::new(config, store.clone(), boxes, mailboxes).await.unwrap();
+        let snapshots = Snapshots::new(World::real(), config, store.clone(), boxes, mailboxes).await.unwrap();
         (store, Arc::new(snapshots), asked)
     }
 
@@ -761,7 +768,7 @@ mod tests {
             NewGroup { folder: folder("team"), name: "Team".into(), is_main: false, trigger: "@G2".into() };
         store.add_group(group, Vec::new(), Time(0)).await.unwrap();
         let (at_work, team) = (Arc::clone(&snapshots), folder("team"));
-        blocking(move || at_work.catch_up()).await.unwrap().unwrap();
+        World::real().blocking(move || at_work.catch_up()).await.unwrap().unwrap();
         let place = root.path().join("ipc/team/current_tasks.json");
         std::fs::create_dir_all(place.join("in the way")).unwrap();
         assert!(snapshots.write_wanted(&team, When::AtLeisure).is_err());

@@ -5,9 +5,10 @@
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Instant,
 };
 
-use tokio::{sync::Notify, time::Instant};
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tracing::Span;
 
@@ -19,6 +20,7 @@ use crate::{
     },
     engine::{Error, Loop, Plan, Read, Then, Why},
     store::Store,
+    system::world::World,
 };
 
 /// How many signals for one place wait at most, where it can't be told any for a while.
@@ -26,6 +28,7 @@ const MOST: usize = 64;
 
 /// Shows in chats that agents work for them.
 pub struct Typing {
+    world: World,
     store: Store,
     board: Arc<Board>,
     show: Show,
@@ -71,9 +74,10 @@ impl Line {
 
 impl Typing {
     #[must_use]
-    pub fn new(store: Store, channels: Arc<Channels>) -> Self {
+    pub fn new(world: World, store: Store, channels: Arc<Channels>) -> Self {
         let board = Arc::new(Board { channels, lines: Mutex::default() });
-        Self { store, board, show: Show::new(), unread: BTreeSet::new() }
+        let show = Show::new(world.monotonic());
+        Self { world, store, board, show, unread: BTreeSet::new() }
     }
 }
 
@@ -109,14 +113,15 @@ fn read(
 }
 
 impl Show {
-    fn new() -> Self {
-        Self { begun: Instant::now(), in_hand: BTreeMap::new(), typing: typing::Typing::default() }
+    fn new(begun: Instant) -> Self {
+        Self { begun, in_hand: BTreeMap::new(), typing: typing::Typing::default() }
     }
 
     /// Takes changes in, one by one, and renews what is due; tells the board, and returns the places that are to be told something
     /// and when it is to be looked again.
-    fn take(&mut self, changes: Vec<Change>, board: &Board) -> Plan<ChatThread, ()> {
+    fn take(&mut self, changes: Vec<Change>, board: &Board, now: Instant) -> Plan<ChatThread, ()> {
         let mut places = BTreeSet::new();
+        let now = now.duration_since(self.begun);
         // However soon a turn is over, its begin is told.
         for change in changes.into_iter().map(Some).chain([None]) {
             match change {
@@ -125,12 +130,12 @@ impl Show {
                 None => {}
             }
             let at_work: BTreeSet<ChatThread> = self.in_hand.values().cloned().collect();
-            for signal in self.typing.look(&at_work, self.begun.elapsed()) {
+            for signal in self.typing.look(&at_work, now) {
                 board.lines().entry(signal.place.clone()).or_default().add(signal.on);
                 places.insert(signal.place);
             }
         }
-        let again = self.typing.next_look().map(|at| at.saturating_sub(self.begun.elapsed()));
+        let again = self.typing.next_look().map(|at| at.saturating_sub(now));
         Plan { wake: places.into_iter().map(|place| (place, ())).collect(), again, ..Plan::default() }
     }
 }
@@ -159,7 +164,7 @@ impl Loop for Typing {
         }
         let place_of = |batch| Ok(self.store.place_of_batch(batch)?);
         let read = read(&mut self.unread, why, &mut changes, place_of);
-        Ok(Plan { read, ..self.show.take(changes, &self.board) })
+        Ok(Plan { read, ..self.show.take(changes, &self.board, self.world.monotonic()) })
     }
 
     /// Tells a place what it is to be told, in order. A newer signal ends the call of an older one.
@@ -220,7 +225,7 @@ impl Board {
 mod tests {
     use futures_util::future::BoxFuture;
     use ipc_handlers::Time;
-    use tokio::{sync::mpsc, task::JoinHandle};
+    use tokio::{sync::mpsc, task::JoinHandle, time};
 
     use super::*;
     use crate::{
@@ -262,7 +267,7 @@ mod tests {
         }
 
         async fn look(&mut self, _: &Why<ChatThread>) -> Result<Plan<ChatThread, ()>, Error> {
-            Ok(self.show.take(std::mem::take(&mut self.came), &self.board))
+            Ok(self.show.take(std::mem::take(&mut self.came), &self.board, now()))
         }
 
         async fn perform(
@@ -275,6 +280,11 @@ mod tests {
         }
     }
 
+    /// The time of the timers, which these tests have stand still.
+    fn now() -> Instant {
+        time::Instant::now().into_std()
+    }
+
     struct Shown {
         tell: mpsc::UnboundedSender<Change>,
         stop: CancellationToken,
@@ -285,10 +295,11 @@ mod tests {
         fn on(channels: Vec<Box<dyn Channel>>) -> Self {
             let (tell, changes) = mpsc::unbounded_channel();
             let board = Board { channels: Arc::new(Channels::new(channels)), lines: Mutex::default() };
-            let fed = Fed { show: Show::new(), board: Arc::new(board), changes, came: Vec::new() };
+            let fed = Fed { show: Show::new(now()), board: Arc::new(board), changes, came: Vec::new() };
             let stop = CancellationToken::new();
             let token = stop.clone();
-            let driven = tokio::spawn(async move { run(fed, Feed::None, &Loops::default(), token).await });
+            let driven =
+                tokio::spawn(async move { run(fed, Feed::None, &Loops::new(World::real()), token).await });
             Self { tell, stop, driven }
         }
 

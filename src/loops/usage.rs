@@ -11,11 +11,12 @@ use crate::{
     engine::{Error, Loop, Plan, Sole, Why},
     gateway::Gateway,
     store::{Store, StoreError},
-    system::clock,
+    system::world::World,
 };
 
 /// Stores the gateway's books whenever they have changed.
 pub struct Usage {
+    world: World,
     store: Store,
     gateway: Arc<Gateway>,
     /// What was taken out of the books and is not stored yet.
@@ -26,8 +27,8 @@ pub struct Usage {
 
 impl Usage {
     #[must_use]
-    pub fn new(store: Store, gateway: Arc<Gateway>) -> Self {
-        Self { store, gateway, taken: BTreeMap::new(), has_changed: false }
+    pub fn new(world: World, store: Store, gateway: Arc<Gateway>) -> Self {
+        Self { world, store, gateway, taken: BTreeMap::new(), has_changed: false }
     }
 
     /// Stores what there is. What can't be stored is kept.
@@ -36,7 +37,7 @@ impl Usage {
         books.put_back(std::mem::take(&mut self.taken));
         self.taken = books.take();
         if !self.taken.is_empty() {
-            self.store.add_usage(self.taken.clone(), clock::now()).await?;
+            self.store.add_usage(self.taken.clone(), self.world.now()).await?;
             self.taken.clear();
         }
         Ok(())
@@ -94,7 +95,7 @@ mod tests {
         let upstream = Upstream::parse("http://127.0.0.1:9").unwrap();
         let credentials = Credentials::new(dir.path().join(".env"), None);
         let gateway = Arc::new(Gateway::new(upstream, credentials, Limits::default()));
-        let mut usage = Usage::new(store.clone(), Arc::clone(&gateway));
+        let mut usage = Usage::new(World::real(), store.clone(), Arc::clone(&gateway));
         let pages = |requests| {
             let models = BTreeMap::from([("m".to_owned(), Sum { requests, ..Sum::default() })]);
             BTreeMap::from([(1, Page { models, ..Page::default() })])

@@ -97,11 +97,18 @@ impl<T> Beside<T> {
     /// Where the work did.
     #[must_use]
     pub fn finish(self) -> T {
-        match self.0.recv() {
-            Ok(Ok(outcome)) => outcome,
-            Ok(Err(panic)) => resume_unwind(panic),
-            Err(mpsc::RecvError) => unreachable!("it tells what came of it, even of a panic"),
-        }
+        self.outcome().unwrap_or_else(|panic| resume_unwind(panic))
+    }
+
+    /// Waits for the work, and returns what came of it, be it a panic. Blocks. Dropping a [`Beside`] waits for nothing: a giver that must
+    /// outlive its work calls this as it is dropped.
+    ///
+    /// # Errors
+    /// What the work panicked with.
+    pub fn outcome(self) -> std::thread::Result<T> {
+        self.0
+            .recv()
+            .unwrap_or_else(|mpsc::RecvError| unreachable!("it tells what came of it, even of a panic"))
     }
 }
 

@@ -80,8 +80,11 @@ impl World {
         let (heard, slow) = (Arc::default(), Arc::new(Semaphore::new(0)));
         let fake = Fake { heard: Arc::clone(&heard), slow: Arc::clone(&slow), faults: AtomicI32::new(1) };
         let channels = Arc::new(Channels::new(vec![Box::new(fake)]));
-        let post = Post { store, channels, unknown: UnknownDeliveries::Resend, stop: Default::default() };
-        Self { _dir: dir, post, loops: Arc::default(), heard, slow, claims: 0 }
+        let world = g2::system::world::World::real();
+        let loops = Arc::new(Loops::new(world.clone()));
+        let post =
+            Post { world, store, channels, unknown: UnknownDeliveries::Resend, stop: Default::default() };
+        Self { _dir: dir, post, loops, heard, slow, claims: 0 }
     }
 
     /// Delivers until the stop.

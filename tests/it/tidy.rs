@@ -11,6 +11,7 @@ use std::{
 use regex::Regex;
 
 mod driven;
+mod given;
 mod halves;
 mod layers;
 

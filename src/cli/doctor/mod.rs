@@ -210,7 +210,15 @@ pub(in crate::cli) async fn look(context: &Context, image: Option<String>) -> Ve
         }
         None => {
             let store = store.as_ref();
-            problems::look(&View { config: &config, root: &root, store, closed: None, daemon: None }).await
+            problems::look(&View {
+                config: &config,
+                root: &root,
+                store,
+                closed: None,
+                daemon: None,
+                now: crate::system::clock::now(),
+            })
+            .await
         }
     };
     let are_the_daemons = can_be_read && !problems.iter().any(is_of_settings);

@@ -25,7 +25,13 @@ impl Setup {
     pub(super) async fn perform(&self, context: &Context, act: Act) -> Result<String, Failure> {
         match act {
             Act::MakeRoot => {
-                app::found(&context.root, &context.config()?, History::Refuse).await?;
+                app::found(
+                    &crate::system::world::World::real(),
+                    &context.root,
+                    &context.config()?,
+                    History::Refuse,
+                )
+                .await?;
                 app::lay_out_boxes(&context.root).await?;
                 failpoint::reach("setup.root");
                 Ok(format!("{} is laid out", context.root.display()))

@@ -70,6 +70,7 @@ async fn missing(context: &Context, seq: i64) -> Failure {
                     store: Some(&store),
                     closed: None,
                     daemon: None,
+                    now: clock::now(),
                 };
                 problems::look(&view).await
             }

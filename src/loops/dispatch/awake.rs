@@ -1,7 +1,8 @@
 //! Since when the daemon has been up without a break, and what the log says of slots that came and did not run.
 
+use std::time::Instant;
+
 use ipc_handlers::{Folder, Time};
-use tokio::time::Instant;
 
 use crate::domain::{
     runs::slots::{self, Passed},
@@ -16,16 +17,16 @@ pub(super) struct Awake {
 }
 
 impl Awake {
-    pub(super) fn new(now: Time) -> Self {
-        Self { since: now, looked: (now, Instant::now()) }
+    pub(super) fn new(now: Time, steady: Instant) -> Self {
+        Self { since: now, looked: (now, steady) }
     }
 
     /// Looks at the clock, which goes on while the machine sleeps, and at what has passed, which does not.
-    pub(super) fn since(&mut self, now: Time) -> Time {
-        let (clock, passed) = self.looked;
-        let passed_ms = i64::try_from(passed.elapsed().as_millis()).unwrap_or(i64::MAX);
+    pub(super) fn since(&mut self, now: Time, steady: Instant) -> Time {
+        let (clock, before) = self.looked;
+        let passed_ms = i64::try_from(steady.duration_since(before).as_millis()).unwrap_or(i64::MAX);
         self.since = slots::up_since(self.since, now, now.ms_since(clock), passed_ms);
-        self.looked = (now, Instant::now());
+        self.looked = (now, steady);
         self.since
     }
 }

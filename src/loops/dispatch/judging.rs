@@ -17,7 +17,7 @@ use crate::{
     },
     engine::{Blame, Error},
     store::{self, AllJudged, FilesWanted, Judged, Spoken, StoreError, Unjudged},
-    system::{clock, failpoint, panics::caught},
+    system::{failpoint, panics::caught},
 };
 
 /// How many inbox rows are judged in one transaction.
@@ -64,15 +64,15 @@ pub(super) struct Judging {
 }
 
 impl Judging {
-    pub(super) fn new(config: &Config) -> Self {
+    pub(super) fn new(config: &Config, now: Time) -> Self {
         let mut this = Self { rules: Rules::default(), senders: Senders::new(config) };
-        this.look_at_senders(config);
+        this.look_at_senders(config, now);
         this
     }
 
     /// Reads the sender list when it has changed, and says what is wrong with it.
-    fn look_at_senders(&mut self, config: &Config) {
-        if !self.senders.look(clock::now()) {
+    fn look_at_senders(&mut self, config: &Config, now: Time) {
+        if !self.senders.look(now) {
             return;
         }
         let problems = senders::problems(config, self.senders.list());
@@ -147,7 +147,7 @@ impl Dispatch {
     /// Does what a word asks for, and returns how its message is judged.
     async fn obey(&mut self, row: &Unjudged, group: Folder, word: Word) -> Result<Judged, NotJudged> {
         let spoken = Spoken { lane: row.lane, seq: row.seq, by: row.sender.clone() };
-        let done = self.runs.store.heard_word(spoken, word, clock::now()).await;
+        let done = self.runs.store.heard_word(spoken, word, self.runs.machine.world.now()).await;
         let done = done.map_err(NotJudged::because("doing what a word in a chat asks for"))?;
         failpoint::reach("word.done");
         if let Some(run) = done.stops {
@@ -194,7 +194,7 @@ impl Dispatch {
                 Err(error) => return self.owe(Unread::Inbox, error),
             };
             let Some(last) = rows.last().map(|row| row.n) else { break };
-            self.judging.look_at_senders(&self.runs.config.now());
+            self.judging.look_at_senders(&self.runs.config.now(), self.runs.machine.world.now());
             let more = rows.len() == JUDGE;
             let mut pass = Pass { held: failed.clone(), ..Pass::default() };
             let pieces: Vec<Vec<Unjudged>> =
@@ -249,11 +249,11 @@ impl Dispatch {
                 let Some(why) = row.origin.no_command() else {
                     // At once: it would be obeyed again where another message keeps the rest from being written.
                     let done = vec![self.obey(&row, group, word).await?];
-                    let written = self.runs.store.judge(done, clock::now()).await;
+                    let written = self.runs.store.judge(done, self.runs.machine.world.now()).await;
                     written.map_err(NotJudged::because("writing judgements"))?;
                     continue;
                 };
-                let told = self.runs.store.tell_no_command(row.n, why, clock::now()).await;
+                let told = self.runs.store.tell_no_command(row.n, why, self.runs.machine.world.now()).await;
                 told.map_err(NotJudged::because("telling that a message is no command"))?;
             }
             if pass.held.contains(&row.lane) {
@@ -266,7 +266,7 @@ impl Dispatch {
             let before = of_bots.as_ref().and_then(|chat| pass.turns.get(chat)).into_iter().flatten();
             row.turns.extend(before.map(|(sender, at)| Turn { at: *at, own: *sender == row.sender }));
             let verdict = caught(async { self.judging.judge(&row) }).await;
-            let now = clock::now();
+            let now = self.runs.machine.world.now();
             let verdict = verdict.map_err(|panicked| NotJudged {
                 failed: "judging a message",
                 error: Error::ours(&panicked),
@@ -336,7 +336,7 @@ impl Dispatch {
         let AllJudged { again, .. } = self
             .runs
             .store
-            .judge(judged, clock::now())
+            .judge(judged, self.runs.machine.world.now())
             .await
             .map_err(NotJudged::because("writing judgements"))?;
         failpoint::reach("message.judged");

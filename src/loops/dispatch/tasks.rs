@@ -7,12 +7,12 @@ use ipc_handlers::{Folder, Time};
 use super::{Beginning, Dispatch, Event, Unread, awake, chain};
 use crate::{
     store::{Started, TaskClock},
-    system::{clock, failpoint},
+    system::failpoint,
 };
 
 impl Dispatch {
     pub(super) fn look_for_due_tasks(&mut self) {
-        match self.runs.store.due_tasks(clock::now()) {
+        match self.runs.store.due_tasks(self.runs.machine.world.now()) {
             Ok(due) => {
                 for (group, task) in due {
                     self.tell(Event::TaskDue { group, task });
@@ -24,7 +24,7 @@ impl Dispatch {
 
     pub(super) async fn start_task(&mut self, group: Folder, task: String) {
         let runs = Arc::clone(&self.runs);
-        let now = clock::now();
+        let now = self.runs.machine.world.now();
         let clock = self.task_clock(now);
         let start = runs.store.start_task(&group, &task, runs.sandbox.kind(), &self.owner, clock, now).await;
         failpoint::reach("run.handed");
@@ -50,14 +50,14 @@ impl Dispatch {
     fn task_clock(&mut self, now: Time) -> TaskClock {
         TaskClock {
             zones: self.runs.config.now().zones.clone(),
-            up_since: self.awake.since(now),
+            up_since: self.awake.since(now, self.runs.machine.world.monotonic()),
             spacing_ms: self.runs.config.now().limits.catch_up_spacing_ms,
         }
     }
 
     /// Passes over the slots of tasks that have come while their runs are under way.
     pub(super) async fn skip_slots(&mut self) {
-        let now = clock::now();
+        let now = self.runs.machine.world.now();
         let clock = self.task_clock(now);
         let running: Vec<(Folder, String)> =
             self.live.iter().filter_map(|(group, live)| Some((group.clone(), live.task.clone()?))).collect();

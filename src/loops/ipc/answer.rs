@@ -7,7 +7,6 @@ use std::{
         Arc,
         mpsc::{self, SendError},
     },
-    thread::JoinHandle,
     time::Duration,
 };
 
@@ -27,7 +26,7 @@ use crate::{
     engine::rested,
     ipc::{Claimed, PutError, Why},
     store::{Receipt, Settled, StoreError},
-    system::{clock, failpoint},
+    system::{failpoint, world::Beside},
 };
 
 /// How often a settled command is answered before that is left to the next start.
@@ -62,9 +61,9 @@ pub(super) async fn settle_again(
             return Ok(Caught::Stopped);
         }
         rest = (rest * 2).min(LONGEST_REST);
-        let (mail, of) = (Arc::clone(mail), folder.clone());
-        let again = move || settle_in_order(&mail, &of, waiting);
-        waiting = blocking(folder, "settling again", again).await?;
+        let (working, of) = (Arc::clone(mail), folder.clone());
+        let again = move || settle_in_order(&working, &of, waiting);
+        waiting = blocking(mail, folder, "settling again", again).await?;
     }
     Ok(Caught::Up)
 }
@@ -95,10 +94,8 @@ impl Settling {
     /// Gives files to the store, which is at work on them from now on.
     pub(super) fn begin(mail: &Mailboxes, pending: Vec<Pending>) -> Self {
         let files = pending.iter().map(|p| p.file.clone()).collect();
-        Self {
-            outcomes: Box::pin(mail.store.settle_all(files, mail.config.now().zones.clone(), clock::now())),
-            pending,
-        }
+        let (zones, now) = (mail.config.now().zones.clone(), mail.machine.world.now());
+        Self { outcomes: Box::pin(mail.store.settle_all(files, zones, now)), pending }
     }
 
     /// Returns how many there are.
@@ -163,7 +160,8 @@ pub(super) struct Finished {
 /// # Errors
 /// It could not be written, which is told; the file stays claimed.
 pub(super) async fn record_our_fault(mail: &Mailboxes, pending: &Pending) -> Result<Settled, StoreError> {
-    let refused = mail.store.refuse(pending.file.clone(), Refusal::internal(), clock::now()).await;
+    let refused =
+        mail.store.refuse(pending.file.clone(), Refusal::internal(), mail.machine.world.now()).await;
     refused.inspect_err(|error| {
         tracing::error!(claim = pending.claimed.id, error = %chain(error), "the receipt could not be written either; the file stays claimed");
     })
@@ -182,9 +180,9 @@ pub(super) fn answer_all(
     if answers.is_empty() {
         return Answered { again, shown_in: Duration::ZERO };
     }
-    let began = clock::monotonic();
+    let began = mail.machine.world.monotonic();
     show(mail, folder, &answers);
-    let shown_in = began.elapsed();
+    let shown_in = mail.machine.world.monotonic().duration_since(began);
     tell_all(&answers);
     answers.iter_mut().for_each(|(pending, settled)| let_go(mail, pending, settled));
     let mut rest = Vec::new();
@@ -208,7 +206,8 @@ pub(super) fn answer_all(
             unplaced.insert(pending.claimed.id);
         }
         if let Some(taken) = pending.file.taken.filter(|_| settled.fresh) {
-            mail.times.took(Duration::from_millis(clock::now().ms_since(taken).max(0).unsigned_abs()));
+            let ms = mail.machine.world.now().ms_since(taken).max(0);
+            mail.times.took(Duration::from_millis(ms.unsigned_abs()));
         }
         failpoint::reach("ipc.replied");
     }
@@ -238,7 +237,7 @@ pub(super) fn answer_all(
 /// Settled files that a thread of their own answers. To drop it waits for that thread, so no two threads answer one file.
 ///
 /// The thread is not one of the runtime's, of which at most 32 may block: all of them may be waiting here.
-pub(super) struct Answering(Option<JoinHandle<Answered>>);
+pub(super) struct Answering(Option<Beside<Answered>>);
 
 impl Answering {
     /// Answers as [`answer_all`] does.
@@ -251,18 +250,18 @@ impl Answering {
         answers: Vec<(Pending, Settled)>,
         later: usize,
     ) -> Result<Self, Vec<(Pending, Settled)>> {
-        let (mail, folder) = (Arc::clone(mail), folder.clone());
+        let (working, folder) = (Arc::clone(mail), folder.clone());
         let (runtime, span) = (Handle::current(), tracing::Span::current());
         // What could not be handed over comes back.
         let (hand, theirs) = mpsc::channel();
         let answer = move || {
             let _runtime = runtime.enter();
             let answers = theirs.recv().unwrap_or_default();
-            span.in_scope(|| answer_all(&mail, &folder, answers, later))
+            span.in_scope(|| answer_all(&working, &folder, answers, later))
         };
-        match std::thread::Builder::new().name("answers".into()).spawn(answer) {
-            Ok(thread) => match hand.send(answers) {
-                Ok(()) => Ok(Self(Some(thread))),
+        match mail.machine.world.beside("answers", answer) {
+            Ok(beside) => match hand.send(answers) {
+                Ok(()) => Ok(Self(Some(beside))),
                 Err(SendError(answers)) => Err(answers),
             },
             Err(_) => Err(answers),
@@ -274,14 +273,14 @@ impl Answering {
     /// # Panics
     /// Where answering did.
     pub(super) fn finish(mut self) -> Option<Answered> {
-        Some(self.0.take()?.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+        self.0.take().map(Beside::finish)
     }
 }
 
 impl Drop for Answering {
     fn drop(&mut self) {
         // It is dropped unfinished by a panic only, which is told. A second one, of the answers, is not.
-        drop(self.0.take().map(JoinHandle::join));
+        drop(self.0.take().map(Beside::outcome));
     }
 }
 

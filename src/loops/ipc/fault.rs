@@ -12,19 +12,20 @@ use super::{
     flow::{Handled, Slow, handle},
     read::{Patience, Pending, Taken},
 };
-use crate::{domain::host::errors::chain, engine::rested, ipc::Claimed, system::threads};
+use crate::{domain::host::errors::chain, engine::rested, ipc::Claimed};
 
 /// Work panicked, or the daemon ends; which is logged.
 pub(super) struct Panicked;
 
 /// Does work on a group's files on a thread that may block.
 pub(super) async fn blocking<T: Send + 'static>(
+    mail: &Mailboxes,
     folder: &Folder,
     doing: &'static str,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, Panicked> {
     let span = tracing::Span::current();
-    threads::blocking(move || span.in_scope(work)).await.map_err(|fault| {
+    mail.machine.world.blocking(move || span.in_scope(work)).await.map_err(|fault| {
         tracing::error!(group = %folder, doing, fault = %chain(&fault), "our own fault: work on a group's commands panicked; they are looked at again, one by one");
         Panicked
     })
@@ -36,7 +37,7 @@ pub(super) async fn stranded(mail: &Arc<Mailboxes>, folder: &Folder, kept: &[i64
     let mut rest = REST;
     let found = loop {
         let looking = Arc::clone(mail);
-        match threads::blocking(move || looking.claims.left_over()).await {
+        match mail.machine.world.blocking(move || looking.claims.left_over()).await {
             Ok(Ok(found)) => break found.claims,
             Ok(Err(error)) => {
                 tracing::error!(error = %chain(&error), "reading data/claimed failed; it is tried again");
@@ -69,7 +70,7 @@ pub(super) async fn one_by_one(
         let (working, of, taken) =
             (Arc::clone(mail), folder.clone(), vec![Taken::before(claimed.clone(), Duration::ZERO)]);
         let work = move || handle(&working, &of, taken, patience, Slow::Now);
-        match blocking(folder, "one command", work).await {
+        match blocking(mail, folder, "one command", work).await {
             Ok(handled) => all.add(handled),
             Err(Panicked) if mail.stop.is_cancelled() => break,
             Err(Panicked) => all.waiting.extend(refuse(mail, folder, claimed).await),
@@ -92,5 +93,5 @@ async fn refuse(mail: &Arc<Mailboxes>, folder: &Folder, claimed: Claimed) -> Opt
             }
         }
     };
-    blocking(folder, "refusing one command", work).await.ok().flatten()
+    blocking(mail, folder, "refusing one command", work).await.ok().flatten()
 }

@@ -18,10 +18,7 @@ use crate::{
     },
     ipc::{InsideError, file_inside, is_only_name},
     store::Settled,
-    system::{
-        clock,
-        media::{InHand, NotKept},
-    },
+    system::media::{InHand, NotKept},
 };
 
 /// Which files go to which chat.
@@ -241,7 +238,7 @@ fn one(
 
 /// Returns how much of files there is, and how much of the group is stored.
 fn used(mail: &Mailboxes, pending: &Pending, chat: &str) -> Result<(MediaUse, u64), Refusal> {
-    mail.store.room_taken(&pending.claimed.folder, chat, clock::now()).map_err(|error| {
+    mail.store.room_taken(&pending.claimed.folder, chat, mail.machine.world.now()).map_err(|error| {
         tracing::error!(error = %chain(&error), "the room for files can't be read");
         Refusal::internal()
     })

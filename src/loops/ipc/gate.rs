@@ -2,10 +2,14 @@
 //! nothing while the disk has no space for its effects. Other files wait in their box. Only if far too many wait, the newest
 //! are refused.
 
-use std::{ffi::OsString, os::unix::ffi::OsStrExt as _, sync::Arc, time::Duration};
+use std::{
+    ffi::OsString,
+    os::unix::ffi::OsStrExt as _,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use ipc_handlers::{Folder, Refusal, Time};
-use tokio::time::Instant;
 
 use super::{
     Mailboxes,
@@ -16,7 +20,6 @@ use super::{
 use crate::{
     domain::host::disk::{self, Admission},
     ipc::{Claimed, CommandBox, GroupBoxes},
-    system::clock,
 };
 
 /// How long a gate stays shut before the boxes are looked at again.
@@ -58,7 +61,7 @@ impl Gate {
     /// Returns how much may be taken while files of `unsettled` bytes are claimed and not settled; shuts when that is
     /// none.
     pub(super) fn opens_for(&mut self, mail: &Mailboxes, folder: &Folder, unsettled: u64) -> Open {
-        let now = clock::now();
+        let now = mail.machine.world.now();
         let (commands, messages, bytes) = mail.allowances.of(folder, |left| {
             (left.commands.available(now), left.messages.available(now), left.bytes.available(now))
         });
@@ -70,7 +73,7 @@ impl Gate {
         let open = if free && admission == Admission::Open && searches > 0 { limit } else { 0 };
         if open == 0 {
             let why = if admission == Admission::Open { Shut::Limits } else { Shut::NoSpace(admission) };
-            self.shut();
+            self.shut(mail);
             self.say(mail, why, unsettled, now);
         }
         Open { files: open, searches, bytes }
@@ -105,8 +108,8 @@ impl Gate {
     }
 
     /// Shuts for a while: a file could not be claimed, and younger files must not go before it.
-    pub(super) fn shut(&mut self) {
-        self.shut_until = Some(Instant::now() + REST);
+    pub(super) fn shut(&mut self, mail: &Mailboxes) {
+        self.shut_until = Some(mail.machine.world.monotonic() + REST);
     }
 
     /// Returns until when it is shut.
@@ -136,7 +139,7 @@ impl Used {
 
     /// Counts it against the limits of this minute, but for what was `counted` before. Returns all that is counted.
     pub(super) fn count(self, mail: &Mailboxes, folder: &Folder, counted: Self) -> Self {
-        let now = clock::now();
+        let now = mail.machine.world.now();
         mail.allowances.of(folder, |left| {
             left.commands.take(self.files - counted.files, now);
             left.messages.take(self.messages - counted.messages, now);

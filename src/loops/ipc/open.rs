@@ -9,7 +9,6 @@ use std::{
 use futures_channel::mpsc;
 use futures_util::future::BoxFuture;
 use ipc_handlers::Folder;
-use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
 
@@ -23,6 +22,7 @@ use super::{
 use crate::{
     domain::{host::errors::chain, mailbox::scan::Sight},
     ipc::{Claimed, GroupBoxes, Hint, HintSender, Identity, Watch, WatchError, WorldFault, hints},
+    system::world::World,
 };
 
 /// How many groups' boxes are compared with those on disk at a time.
@@ -129,13 +129,13 @@ pub(super) fn open_groups(
         let watched = watch_boxes(mail, watch, &boxes).is_ok();
         // The worker's first look comes after this: for what is here now no scan is needed.
         // Where it can't be told, the scan looks.
-        let _ = boxes.changed(crate::system::clock::now());
+        let _ = boxes.changed(mail.machine.world.now());
         // An event tells of what comes from now on. A look is a change of threads for each group that there is.
         let first =
             if watched && matches!(boxes.are_empty(), Ok(true)) { First::Nothing } else { First::Look };
         let (jobs, queue) = mpsc::unbounded();
         let (sender, hints) = hints(HINTS);
-        let now = Instant::now();
+        let now = mail.machine.world.monotonic();
         let growing = growing.remove(folder).unwrap_or_default();
         let growing = growing.into_iter().map(|claimed| (claimed, now)).collect();
         let ended = CancellationToken::new();
@@ -143,19 +143,21 @@ pub(super) fn open_groups(
         begun.push((folder.clone(), Begun::new(worker.run(first, hints, queue))));
         workers.insert(folder.clone(), Line { hints: sender, jobs, watched, ended });
     };
-    in_order(&new, |folder| mail.boxes.of(folder), begin);
+    in_order(&mail.machine.world, &new, |folder| mail.boxes.of(folder), begin);
 }
 
-/// How many groups' boxes are opened one by one. Of more, a second thread opens half.
+/// How many groups' boxes are opened one by one. Of more, a second thread opens half, where there are threads.
 const FEW: usize = 16;
 
 /// Gives each group to `open`, and then it and what came of that to `begin`, in order.
 fn in_order<T: Send>(
+    world: &World,
     groups: &[Folder],
     open: impl Fn(&Folder) -> T + Sync,
     mut begin: impl FnMut(&Folder, T),
 ) {
-    let (ours, theirs) = groups.split_at(if groups.len() > FEW { groups.len() / 2 } else { groups.len() });
+    let are_shared = groups.len() > FEW && world.has_threads();
+    let (ours, theirs) = groups.split_at(if are_shared { groups.len() / 2 } else { groups.len() });
     let open_theirs = || theirs.iter().map(&open).collect::<Vec<T>>();
     std::thread::scope(|threads| {
         let opener = std::thread::Builder::new().name("boxes".into());
@@ -356,9 +358,8 @@ pub(super) fn next_boxes(mail: &Mailboxes, last: &mut Option<Folder>) -> Vec<Arc
 }
 
 /// Compares boxes with those on disk. Blocks: a container can keep anybody waiting who changes something in a box.
-pub(super) fn compare(some: &[Arc<GroupBoxes>]) -> Vec<Looked> {
-    let looked =
-        some.iter().map(|boxes| (boxes.folder().clone(), boxes.identity(crate::system::clock::now())));
+pub(super) fn compare(mail: &Mailboxes, some: &[Arc<GroupBoxes>]) -> Vec<Looked> {
+    let looked = some.iter().map(|boxes| (boxes.folder().clone(), boxes.identity(mail.machine.world.now())));
     looked.collect()
 }
 
@@ -405,6 +406,7 @@ mod tests {
             let groups = groups(count);
             let mut begun = Vec::new();
             in_order(
+                &World::real(),
                 &groups,
                 |folder| folder.to_string(),
                 |folder, opened| begun.push((folder.clone(), opened)),
@@ -417,7 +419,9 @@ mod tests {
     fn a_panic_over_one_of_many_groups_waits_for_nobody() {
         for (at, group) in [("open", "g3"), ("begin", "g3"), ("open", "g150"), ("begin", "g150")] {
             let fails = |place: &str, folder: &Folder| assert!(place != at || folder.as_str() != group);
-            let all = || in_order(&groups(10 * FEW), |f| fails("open", f), |f, ()| fails("begin", f));
+            let all = || {
+                in_order(&World::real(), &groups(10 * FEW), |f| fails("open", f), |f, ()| fails("begin", f))
+            };
             assert!(std::panic::catch_unwind(all).is_err(), "{at} {group}");
         }
     }

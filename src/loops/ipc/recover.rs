@@ -91,7 +91,7 @@ async fn take_in(
 ) -> Handled {
     let taken = claims.into_iter().map(|claimed| Taken::before(claimed, Duration::ZERO)).collect();
     let (handling, of) = (Arc::clone(mail), folder.clone());
-    match blocking(folder, "taking in", move || handle(&handling, &of, taken, patience, slow)).await {
+    match blocking(mail, folder, "taking in", move || handle(&handling, &of, taken, patience, slow)).await {
         Ok(handled) => handled,
         Err(Panicked) => {
             let claims = stranded(mail, folder, &[]).await;

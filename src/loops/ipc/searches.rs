@@ -32,7 +32,7 @@ use crate::{
     engine::{Blame, Error, Loop, Plan, Then, Why},
     ipc::Claimed,
     store::{Found, Proof, Receipt, Settled, Stop, StoreError},
-    system::{clock, failpoint, threads::blocking},
+    system::failpoint,
 };
 
 /// How many are made at a time, each of another group.
@@ -244,7 +244,7 @@ async fn find(mail: &Arc<Mailboxes>, folder: &Folder, asked: &Arc<Asked>) -> Sta
     mail.starts.taking(folder, What::Claims);
     let (of, wanted) = (Arc::clone(mail), Arc::clone(asked));
     let span = Span::current();
-    let found = blocking(move || span.in_scope(|| search(&of, &wanted, is_whole))).await;
+    let found = mail.machine.world.blocking(move || span.in_scope(|| search(&of, &wanted, is_whole))).await;
     drop(at_work);
     let found = found.unwrap_or_else(|fault| {
         tracing::error!(group = %folder, claim = asked.claimed.id, fault = %chain(&fault), "our own fault: a search panicked; it is refused");
@@ -255,7 +255,7 @@ async fn find(mail: &Arc<Mailboxes>, folder: &Folder, asked: &Arc<Asked>) -> Sta
         Err(refusal) => (reply::refused(asked.envelope.request_id.as_ref(), &refusal), Some(refusal)),
     };
     failpoint::reach("ipc.searched");
-    mail.allowances.of(folder, |left| left.bytes.take(reply.len(), clock::now()));
+    mail.allowances.of(folder, |left| left.bytes.take(reply.len(), mail.machine.world.now()));
     Stage::Found(Arc::new(reply), refusal, 0)
 }
 
@@ -301,7 +301,7 @@ async fn put(
     let (of, wanted, kept) = (Arc::clone(mail), Arc::clone(asked), Arc::clone(&receipt));
     let span = Span::current();
     let placing = move || span.in_scope(|| place(&of, &wanted, &kept, is_last));
-    let error = match blocking(placing).await {
+    let error = match mail.machine.world.blocking(placing).await {
         Ok(Placed::Done) => return Ok(None),
         // Why is in the log.
         Ok(Placed::NotNow) => Error {
@@ -345,8 +345,10 @@ fn look(
     is_whole: bool,
     most: Duration,
 ) -> Result<Found, StoreError> {
-    let (began, stop) = (clock::monotonic(), mail.stop.clone());
-    let stop: Stop = Arc::new(move || stop.is_cancelled() || began.elapsed() >= most);
+    let (world, stop) = (mail.machine.world.clone(), mail.stop.clone());
+    let began = world.monotonic();
+    let is_late = move || world.monotonic().duration_since(began) >= most;
+    let stop: Stop = Arc::new(move || stop.is_cancelled() || is_late());
     mail.store.search(target, &wanted.query, wanted.limit, is_whole, &stop)
 }
 

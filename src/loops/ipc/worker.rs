@@ -1,10 +1,15 @@
 //! The worker of one group: which files are taken, and when.
 
-use std::{collections::BTreeSet, ffi::OsString, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeSet,
+    ffi::OsString,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use futures_channel::mpsc;
 use ipc_handlers::Folder;
-use tokio::{sync::oneshot, time::Instant};
+use tokio::sync::oneshot;
 use tokio_util::sync::DropGuard;
 
 use super::{
@@ -21,9 +26,9 @@ use crate::{
         host::errors::chain,
         mailbox::scan::{Sight, Turns},
     },
-    engine::rested,
+    engine::{passed, rested},
     ipc::{Claimed, CommandBox, Hint, Hints},
-    system::{failpoint, panics::caught, threads},
+    system::{failpoint, panics::caught},
 };
 
 mod scan;
@@ -131,20 +136,21 @@ impl Worker {
         growing: Vec<(Claimed, Instant)>,
         at_work: DropGuard,
     ) -> Self {
+        let now = mail.machine.world.monotonic();
         Self {
             mail,
             folder,
             growing,
             unsettled: 0,
             turns: Turns::default(),
-            began: Instant::now(),
+            began: now,
             told_of: BTreeSet::new(),
             gate: Gate::default(),
             left: false,
             ended: false,
             missed: false,
             is_last_try: false,
-            rested: Instant::now(),
+            rested: now,
             _at_work: at_work,
         }
     }
@@ -245,7 +251,7 @@ impl Worker {
         let look_again = if self.growing.is_empty() && !self.turns.anything_waits() {
             Duration::from_secs(3600)
         } else {
-            LOOK_AGAIN.max(self.rested.duration_since(Instant::now()))
+            LOOK_AGAIN.max(self.rested.duration_since(self.mail.machine.world.monotonic()))
         };
         let mut news = News::default();
         tokio::select! {
@@ -254,7 +260,7 @@ impl Worker {
             () = tokio::time::sleep(look_again) => {
                 news.scan = self.turns.anything_waits().then_some(Sight::Second);
             }
-            () = shut_until(self.gate.shut_until()) => {}
+            () = passed(self.gate.shut_until()) => {}
         }
         while let Ok(job) = jobs.try_recv() {
             news.job(job);
@@ -278,7 +284,7 @@ impl Worker {
             let _ = done.send(());
         }
         if !recovered.is_empty() {
-            let now = Instant::now();
+            let now = self.mail.machine.world.monotonic();
             self.growing.extend(recovered.into_iter().map(|claimed| (claimed, now)));
             self.look_again(Patience::Some).await;
         }
@@ -306,7 +312,7 @@ impl Worker {
         let Some(until) = self.gate.shut_until() else { return };
         news.files.clear();
         self.turns.forget();
-        if Instant::now() < until {
+        if self.mail.machine.world.monotonic() < until {
             news.scan = None;
             return;
         }
@@ -319,11 +325,12 @@ impl Worker {
         }
         let (mail, folder) = (Arc::clone(&self.mail), self.folder.clone());
         let work = move || gate::refuse_excess(&mail, &folder);
-        let Ok(Unrefused { unread, waiting }) = blocking(&self.folder, "refusing the excess", work).await
+        let Ok(Unrefused { unread, waiting }) =
+            blocking(&self.mail, &self.folder, "refusing the excess", work).await
         else {
             return self.after_a_panic(Patience::Some).await;
         };
-        let now = Instant::now();
+        let now = self.mail.machine.world.monotonic();
         self.growing.extend(unread.into_iter().map(|claimed| (claimed, now)));
         self.settle_rest(waiting, Patience::Some).await;
     }
@@ -339,7 +346,8 @@ impl Worker {
             self.scan(Sight::First, Patience::None).await;
             self.look_again(Patience::None).await;
             // Claimed files that are still there could not be read. After a minute nobody waits for one any more.
-            let is_unread = self.growing.iter().any(|(_, at)| at.elapsed() < WRITER_LIMIT);
+            let now = self.mail.machine.world.monotonic();
+            let is_unread = self.growing.iter().any(|(_, at)| now.duration_since(*at) < WRITER_LIMIT);
             if !(self.missed || is_unread) || self.ended {
                 return;
             }
@@ -355,9 +363,9 @@ impl Worker {
 
     /// Takes what a dead container's last events tell of, if it has left anything.
     async fn hear_the_last(&mut self, hints: &mut Hints) {
-        let until = Instant::now() + LAST_EVENTS;
-        while !self.ended && Instant::now() < until && self.anything_waits().await {
-            let Ok(Some(hint)) = tokio::time::timeout_at(until, hints.recv()).await else { return };
+        let until = self.mail.machine.world.monotonic() + LAST_EVENTS;
+        while !self.ended && self.mail.machine.world.monotonic() < until && self.anything_waits().await {
+            let Ok(Some(hint)) = tokio::time::timeout_at(until.into(), hints.recv()).await else { return };
             let mut news = News::default();
             news.hint(hint);
             while let Some(hint) = hints.try_recv() {
@@ -389,14 +397,6 @@ impl Worker {
                 .any(|in_box| boxes.list(in_box, 1).is_ok_and(|listing| !listing.entries.is_empty()))
         };
         // The last look sees it, too.
-        threads::blocking(waits).await.unwrap_or(false)
-    }
-}
-
-/// Waits for the gate to be tried again; for ever while it is open.
-async fn shut_until(until: Option<Instant>) {
-    match until {
-        Some(until) => tokio::time::sleep_until(until).await,
-        None => std::future::pending().await,
+        self.mail.machine.world.blocking(waits).await.unwrap_or(false)
     }
 }

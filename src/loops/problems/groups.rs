@@ -87,10 +87,12 @@ pub(super) fn launchable(view: &View<'_>, groups: &[Group], found: &mut Vec<Prob
 pub(super) fn heartbeats(view: &View<'_>, groups: &[Group], found: &mut Vec<Problem>) {
     let faults_of = |group: &Folder| match view.daemon {
         Some(daemon) => daemon.machine.heartbeats().get(group).cloned().unwrap_or_default(),
-        None => match heartbeat::read(&view.root.join("groups").join(group.as_str()), &TimeZone::UTC) {
-            Ok(read) => read.faults,
-            Err(unread) => vec![unread.into()],
-        },
+        None => {
+            match heartbeat::read(&view.root.join("groups").join(group.as_str()), &TimeZone::UTC, view.now) {
+                Ok(read) => read.faults,
+                Err(unread) => vec![unread.into()],
+            }
+        }
     };
     for group in groups {
         let faults = faults_of(&group.folder);

@@ -17,7 +17,6 @@ use crate::{
         runs::hindrance::Hindrance,
     },
     store::{ActiveRun, Store},
-    system::clock,
 };
 
 /// Groups over which the daemon died again and again.
@@ -135,7 +134,7 @@ pub(super) async fn connections(view: &View<'_>, store: &Store, found: &mut Vec<
             // A row of a platform that this program does not have is old.
             let has = |name: &str| view.config.channels.iter().any(|account| account.name == name);
             states.retain(|state| channels::NAMES.contains(&state.channel.as_str()) || has(&state.channel));
-            found.extend(of_channels(states, clock::now()));
+            found.extend(of_channels(states, view.now));
         }
         Err(error) => found.push(Problem::Unreadable { what: "the channels", why: chain(&error) }),
     }
@@ -145,8 +144,8 @@ pub(super) async fn connections(view: &View<'_>, store: &Store, found: &mut Vec<
 const TOLD_LATELY_MS: i64 = 600_000;
 
 /// Accounts that tell of more chats than are kept.
-pub(super) async fn chats(store: &Store, found: &mut Vec<Problem>) {
-    match store.too_many_chats(clock::now().plus_ms(-TOLD_LATELY_MS)).await {
+pub(super) async fn chats(view: &View<'_>, store: &Store, found: &mut Vec<Problem>) {
+    match store.too_many_chats(view.now.plus_ms(-TOLD_LATELY_MS)).await {
         Ok(channels) => found.extend(channels.into_iter().map(|channel| Problem::ManyChats { channel })),
         Err(error) => found.push(Problem::Unreadable { what: "the chats", why: chain(&error) }),
     }
@@ -172,10 +171,9 @@ pub(super) fn refused(store: &Store, found: &mut Vec<Problem>) {
 }
 
 /// What failed, rests, was given up or could not be said.
-pub(super) fn ledger(store: &Store, found: &mut Vec<Problem>) {
-    let now = clock::now();
-    match store.ledger(now) {
-        Ok(ledger) => found.extend(of_ledger(ledger, now)),
+pub(super) fn ledger(view: &View<'_>, store: &Store, found: &mut Vec<Problem>) {
+    match store.ledger(view.now) {
+        Ok(ledger) => found.extend(of_ledger(ledger, view.now)),
         Err(error) => found.push(Problem::Unreadable { what: "the ledger", why: chain(&error) }),
     }
 }

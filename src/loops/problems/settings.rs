@@ -11,7 +11,6 @@ use crate::{
     config::{Config, Takes, dotenv, takes},
     domain::host::{errors::chain, problems::Problem},
     gateway::Upstream,
-    system::clock,
 };
 
 /// Whether the gateway can be opened.
@@ -67,7 +66,7 @@ pub(super) fn changed(view: &View<'_>, found: &mut Vec<Problem>) {
 
 /// By which time tasks run.
 pub(super) fn clocks(view: &View<'_>, found: &mut Vec<Problem>) {
-    let now = clock::now();
+    let now = view.now;
     found.extend((now >= ipc_handlers::CRON_ENDS).then_some(Problem::Clock { now }));
     let zone = &view.config.zone;
     found.extend(zone.rejected.iter().map(|(name, meant)| Problem::Zone {

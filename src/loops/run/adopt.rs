@@ -3,7 +3,7 @@
 use std::{path::Path, sync::Arc, time::Duration};
 
 use ipc_handlers::wire;
-use tokio::{sync::mpsc, time::Instant};
+use tokio::sync::mpsc;
 
 use super::{
     Order, STALE, Speaks, Watched, Watching, document::prompt_of, log::RunLog, model::looks,
@@ -17,7 +17,6 @@ use crate::{
     },
     gateway::{Looks, OUTSIDE},
     store::{ActiveRun, batch_name, task_batch},
-    system::threads::blocking,
 };
 
 /// An adopted container that may never have got all of its stdin has this long to turn out to be ready.
@@ -86,7 +85,7 @@ impl Watched {
             self.ready_limit = ADOPTED_UNREADY;
         }
         if matches!(active.life, Life::Leaving(_)) || active.stop.is_some() {
-            self.leaving.ask(None, Instant::now());
+            self.leaving.ask(None, runs.machine.world.monotonic());
         }
         self.stop = active.stop.clone();
         if self.is_up() && self.said.speaks == Speaks::Ours {
@@ -113,7 +112,7 @@ impl Watched {
             let input = wire::Input { kind: "message".into(), id: Some(batch_name(*batch)), text };
             let (boxes, id) = (Arc::clone(&boxes), batch_name(*batch));
             let bytes = serde_json::to_vec(&input).unwrap_or_default();
-            let put = blocking(move || boxes.put_input(&id, &bytes)).await;
+            let put = self.runs.machine.world.blocking(move || boxes.put_input(&id, &bytes)).await;
             let failed = match put {
                 Ok(Ok(_)) => continue,
                 Ok(Err(error)) => chain(&error),

@@ -1,10 +1,12 @@
 //! The black box of a run: what was known of it when it was ended against its will. It lies in the run's own folder, is bounded,
 //! and goes with the run.
 
-use std::{collections::VecDeque, time::Duration};
+use std::{
+    collections::VecDeque,
+    time::{Duration, Instant},
+};
 
 use ipc_handlers::{Time, wire};
-use tokio::time::Instant;
 
 use super::Watched;
 use crate::{
@@ -14,11 +16,9 @@ use crate::{
     },
     root::{self, BlackBox, HeardRecord, Sample},
     system::{
-        clock,
         control_group::ControlGroup,
         failpoint,
         family::{self, Relative},
-        threads::blocking,
     },
 };
 
@@ -83,7 +83,7 @@ impl Gathered {
     }
 
     /// Notes a record.
-    pub(super) fn heard(&mut self, n: u64, record: &wire::Record) {
+    pub(super) fn heard(&mut self, n: u64, record: &wire::Record, at: Time) {
         if self.records.len() == RECORDS {
             self.records.pop_front();
         }
@@ -91,7 +91,7 @@ impl Gathered {
         let text = texts.into_iter().find_map(Option::as_deref).unwrap_or_default();
         self.records.push_back(HeardRecord {
             n,
-            at: clock::now(),
+            at,
             kind: format!("{:?}", record.kind).to_lowercase(),
             text: text.chars().take(RECORD_CHARS).collect(),
         });
@@ -99,8 +99,8 @@ impl Gathered {
 }
 
 /// How long ago something was, ms.
-pub(super) fn age(since: Instant) -> i64 {
-    i64::try_from(since.elapsed().as_millis()).unwrap_or(i64::MAX)
+pub(super) fn age(since: Instant, now: Instant) -> i64 {
+    i64::try_from(now.duration_since(since).as_millis()).unwrap_or(i64::MAX)
 }
 
 impl Watched {
@@ -108,10 +108,11 @@ impl Watched {
     pub(super) async fn sample(&mut self, container: &str) {
         let least = Duration::from_millis(self.runs.config.now().health.claim_ms / 4);
         let every = least.clamp(Duration::from_millis(100), SAMPLE_EVERY);
-        if self.gathered.looked.is_some_and(|at| at.elapsed() < every) {
+        let now = self.runs.machine.world.monotonic();
+        if self.gathered.looked.is_some_and(|at| now.duration_since(at) < every) {
             return;
         }
-        self.gathered.looked = Some(Instant::now());
+        self.gathered.looked = Some(now);
         if self.gathered.pid.is_none() {
             let asked = tokio::time::timeout(ASKING, self.runs.sandbox.pid(container)).await;
             // It is asked again at the next look.
@@ -121,7 +122,7 @@ impl Watched {
         let Some(pid) = self.gathered.pid else { return };
         let group = self.gathered.group.clone();
         let look = move || (family::of(pid, PROCESSES), group.and_then(|group| group.figures()));
-        let Ok((family, figures)) = blocking(look).await else { return };
+        let Ok((family, figures)) = self.runs.machine.world.blocking(look).await else { return };
         if family.is_empty() {
             return;
         }
@@ -131,16 +132,17 @@ impl Watched {
             disk_bytes: figures.map_or_else(|| sum(|one| one.disk_kib) * 1_024, |figures| figures.disk_bytes),
             processes: family.len(),
         };
-        self.gathered.looked_at(Instant::now(), used);
-        if self.gathered.sampled.is_some_and(|at| at.elapsed() < SAMPLE_EVERY) {
+        let now = self.runs.machine.world.monotonic();
+        self.gathered.looked_at(now, used);
+        if self.gathered.sampled.is_some_and(|at| now.duration_since(at) < SAMPLE_EVERY) {
             return;
         }
-        self.gathered.sampled = Some(Instant::now());
+        self.gathered.sampled = Some(now);
         if self.gathered.samples.len() == SAMPLES {
             self.gathered.samples.pop_front();
         }
         self.gathered.samples.push_back(Sample {
-            at: clock::now(),
+            at: self.runs.machine.world.now(),
             processes: used.processes,
             cpu_ms: used.cpu_ms,
             disk_kib: used.disk_bytes / 1_024,
@@ -156,17 +158,19 @@ impl Watched {
             return AtWork::Unseen;
         }
         if self.runs.gateway.in_flight(self.run).is_some_and(|requests| requests > 0) {
-            self.gathered.worked = Some(Instant::now());
+            self.gathered.worked = Some(self.runs.machine.world.monotonic());
             return AtWork::Asking;
         }
         match (self.gathered.pid, self.gathered.worked) {
-            (Some(_), Some(at)) => AtWork::Ago(age(at)),
+            (Some(_), Some(at)) => AtWork::Ago(age(at, self.runs.machine.world.monotonic())),
             (None, _) | (_, None) => AtWork::Unseen,
         }
     }
 
     /// What a verdict rests on.
     pub(super) fn evidence(&self) -> Evidence {
+        let now = self.runs.machine.world.monotonic();
+        let age = |since: Instant| age(since, now);
         Evidence {
             last_record_ms: age(self.signs.last_record),
             heartbeat_ms: self.signs.beaten.map(age),
@@ -180,12 +184,12 @@ impl Watched {
     pub(super) async fn keep_black_box(&mut self, container: &str, reason: &str) {
         (self.gathered.sampled, self.gathered.looked) = (None, None);
         self.sample(container).await;
-        let ago = |since: Instant| -> Time {
-            clock::now().plus_ms(-i64::try_from(since.elapsed().as_millis()).unwrap_or(0))
-        };
+        let world = self.runs.machine.world.clone();
+        let (at, now) = (world.now(), world.monotonic());
+        let ago = |since: Instant| at.plus_ms(-age(since, now));
         let pid = self.gathered.pid;
         let black_box = BlackBox {
-            at: clock::now(),
+            at,
             reason: reason.to_owned(),
             evidence: self.evidence().in_words(),
             last_sign: ago(self.signs.last_sign),
@@ -199,12 +203,12 @@ impl Watched {
             samples: self.gathered.samples.iter().cloned().collect(),
             log: self.log.last_lines(),
             processes: match pid {
-                Some(pid) => blocking(move || family::of(pid, PROCESSES)).await.unwrap_or_default(),
+                Some(pid) => world.blocking(move || family::of(pid, PROCESSES)).await.unwrap_or_default(),
                 None => Vec::new(),
             },
         };
         let (root, run) = (self.runs.root.clone(), self.run);
-        let kept = blocking(move || root::put_black_box(&root, run, &black_box)).await;
+        let kept = world.blocking(move || root::put_black_box(&root, run, &black_box)).await;
         if let Ok(Err(error)) = kept {
             tracing::warn!(error = %chain(&error), "what was known of a run that is killed can't be kept");
         }

@@ -17,7 +17,7 @@ use crate::{
         states::SandboxName,
     },
     store::{Content, Handed, HandedTask, batch_name, task_batch},
-    system::{media::Media, threads::blocking},
+    system::media::Media,
 };
 
 /// Where a container sees the files of messages.
@@ -55,7 +55,7 @@ pub(super) async fn prompt_of(runs: &Runs, group: &Folder, content: &Content) ->
     }
     let (files, zone) = (content.files(), runs.zone_of(group).await);
     let (media, of) = (Arc::clone(&runs.media), group.clone());
-    let missing = blocking(move || show(&media, &of, files)).await;
+    let missing = runs.machine.world.blocking(move || show(&media, &of, files)).await;
     // A panic is logged where it happens: the paths are named, and the agent finds out.
     let missing = missing.unwrap_or_default();
     let seen_at = match runs.sandbox.kind() {

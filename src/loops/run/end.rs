@@ -12,7 +12,7 @@ use crate::{
     loops::{Ask, Drained},
     sandbox::SandboxError,
     store::{ActiveRun, EndOfRun, LeftInput, StoreError},
-    system::{clock, failpoint, threads::blocking},
+    system::failpoint,
 };
 
 /// How long a killed container may take to be dead.
@@ -46,14 +46,19 @@ impl Watched {
         let (end, cause) = ending;
         let dir = runs.run_dir(self.run);
         // What they take on the disk is weighed again by `housekeeping`.
-        let files_bytes = blocking(move || RunLog::bytes_in(&dir)).await.unwrap_or_default();
+        let files_bytes =
+            runs.machine.world.blocking(move || RunLog::bytes_in(&dir)).await.unwrap_or_default();
         let config = runs.config.now();
         let (retry_base_ms, tell_retry_ms) = (config.limits.retry_base_ms, config.health.tell_retry_ms);
         let end = EndOfRun { run: self.run, end, cause, input, files_bytes, retry_base_ms, tell_retry_ms };
         let mut pause = Duration::from_millis(500);
         let mut has_failed = false;
         let waiting = loop {
-            match runs.store.end_run(end.clone(), runs.config.now().zones.clone(), clock::now()).await {
+            match runs
+                .store
+                .end_run(end.clone(), runs.config.now().zones.clone(), runs.machine.world.now())
+                .await
+            {
                 Ok(ended) => {
                     match &ended.error {
                         Some(error) => {
@@ -88,7 +93,7 @@ impl Watched {
         if let Ok(boxes) = runs.boxes.of(&self.group) {
             let kept = runs.run_dir(self.run).join("input");
             // What stays is forgotten with the folder of the run.
-            let _ = blocking(move || boxes.forget_inputs(&kept)).await;
+            let _ = runs.machine.world.blocking(move || boxes.forget_inputs(&kept)).await;
         }
         Some(waiting)
     }
@@ -151,7 +156,8 @@ impl Watched {
         // Its batches count as taken then: nothing is said twice.
         let boxes = self.runs.boxes.of(&self.group).ok()?;
         let kept = self.runs.run_dir(self.run).join("input");
-        match blocking(move || boxes.claim_back_inputs(&kept)).await.ok()? {
+        let claiming = self.runs.machine.world.blocking(move || boxes.claim_back_inputs(&kept));
+        match claiming.await.ok()? {
             Ok(left) => Some(
                 left.into_iter()
                     .filter_map(|input| {

@@ -1,8 +1,10 @@
 //! Whether a run is well, and what is done about one that is not.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
-use tokio::time::Instant;
 use tracing::Instrument as _;
 
 use super::{Asked, Leaving, Speaks, Watched, black_box::age};
@@ -19,7 +21,6 @@ use crate::{
     },
     ipc::WorldFault,
     loops::{EndsHow, Sight},
-    system::{clock, threads::blocking},
 };
 
 /// How often `_close` is asserted again until the container is gone.
@@ -29,8 +30,9 @@ impl Watched {
     /// Judges a run whose boxes can't be opened: nothing is seen of what it does, and it can't be asked to leave, so it is ended
     /// after the time in which it has to take what it was handed.
     async fn without_boxes(&mut self, container: &str, error: &WorldFault) -> Option<Cause> {
-        let since = *self.signs.unopened.get_or_insert_with(Instant::now);
-        if since.elapsed() < Duration::from_millis(self.runs.config.now().health.claim_ms) {
+        let now = self.runs.machine.world.monotonic();
+        let since = *self.signs.unopened.get_or_insert(now);
+        if now.duration_since(since) < Duration::from_millis(self.runs.config.now().health.claim_ms) {
             return None;
         }
         let reason = format!("could not be looked after, as its boxes can't be opened: {}", chain(error));
@@ -41,7 +43,9 @@ impl Watched {
 
     /// One look at the run's health.
     pub(super) async fn look_after(&mut self, container: &str) -> Option<Cause> {
-        if self.leaving.asked().is_some_and(|asked| asked.last.is_none_or(|at| at.elapsed() >= CLOSE_AGAIN)) {
+        let now = self.runs.machine.world.monotonic();
+        let is_old = |at: Instant| now.duration_since(at) >= CLOSE_AGAIN;
+        if self.leaving.asked().is_some_and(|asked| asked.last.is_none_or(is_old)) {
             self.assert_close().await;
         }
         let without_space = self.runs.machine.without_space().get(&self.group).cloned();
@@ -59,12 +63,12 @@ impl Watched {
         let stamp = boxes.heartbeat();
         // Before it is known to be ready no stamp counts, nor is one remembered: it may be that of its first work.
         if self.is_up() && stamp.is_some() && stamp != self.signs.heartbeat {
-            self.signs.last_sign = Instant::now();
+            self.signs.last_sign = self.runs.machine.world.monotonic();
             self.signs.beaten = Some(self.signs.last_sign);
             self.signs.heartbeat = stamp;
         }
         // After the heartbeat: one that is older than the taking must not count as younger.
-        let taken = Instant::now();
+        let taken = self.runs.machine.world.monotonic();
         if self.is_up() {
             for (batch, since) in self.signs.in_hand.iter_mut().filter(|(_, since)| since.is_none()) {
                 if boxes.is_unread(batch) {
@@ -82,10 +86,11 @@ impl Watched {
         let declared = state.as_ref().and_then(health::declared_timeout_ms);
         // The heartbeat that came with the end of a long tool may be seen only at the next look.
         if self.saw_tool(state.and_then(|state| state.current_tool)) && self.is_up() {
-            self.signs.last_sign = Instant::now();
+            self.signs.last_sign = self.runs.machine.world.monotonic();
         }
-        let ms = age;
         let at_work = self.at_work();
+        let now = self.runs.machine.world.monotonic();
+        let ms = |since: Instant| age(since, now);
         let limit = |ms: u64| i64::try_from(ms).unwrap_or(i64::MAX);
         let config = self.runs.config.now();
         let vitals = Vitals {
@@ -143,7 +148,7 @@ impl Watched {
                 self.keep_black_box(container, &reason).await;
                 let reason = self.with_evidence(&reason);
                 tracing::warn!(reason, "stopping a container");
-                self.leaving.stop(Instant::now());
+                self.leaving.stop(self.runs.machine.world.monotonic());
                 let (runs, id) = (Arc::clone(&self.runs), container.to_owned());
                 // The engine waits for the container; we go on reading.
                 let stop = async move {
@@ -179,7 +184,7 @@ impl Watched {
         let tool = tool.map(|name| name.chars().take(LONGEST_NAME).collect::<String>());
         let has_changed = tool.as_ref() != self.signs.tool.as_ref().map(|(name, _)| name);
         if has_changed {
-            self.signs.tool_changed = Instant::now();
+            self.signs.tool_changed = self.runs.machine.world.monotonic();
             self.signs.tool = tool.map(|name| (name, self.signs.tool_changed));
         }
         has_changed
@@ -187,7 +192,8 @@ impl Watched {
 
     /// Shows people how it stands.
     fn show(&self, vitals: &Vitals, limits: &HealthLimits) {
-        let now = clock::now();
+        let world = &self.runs.machine.world;
+        let (now, steady) = (world.now(), world.monotonic());
         let ago = |ms: i64| now.plus_ms(-ms);
         let coming = health::coming(vitals, limits);
         self.runs.sights.saw(Sight {
@@ -195,7 +201,7 @@ impl Watched {
             last_sign: ago(vitals.quiet_ms),
             in_hand_since: vitals.in_hand_ms.map(ago),
             tool: self.signs.tool.as_ref().map(|(name, _)| name.clone()),
-            tool_since: self.signs.tool.as_ref().map(|(_, since)| ago(age(*since))),
+            tool_since: self.signs.tool.as_ref().map(|(_, since)| ago(age(*since, steady))),
             requests: self.runs.gateway.in_flight(self.run),
             last_work: match vitals.at_work {
                 AtWork::Unseen => None,
@@ -214,9 +220,9 @@ impl Watched {
     }
 
     pub(super) async fn ask_close(&mut self, why: &str) {
-        if self.leaving.ask(Some(why), Instant::now()) {
+        if self.leaving.ask(Some(why), self.runs.machine.world.monotonic()) {
             tracing::info!(why, evidence = self.evidence().in_words(), "closing");
-            if let Err(error) = self.runs.store.run_closing(self.run, clock::now()).await {
+            if let Err(error) = self.runs.store.run_closing(self.run, self.runs.machine.world.now()).await {
                 tracing::error!(error = %chain(&error), "recording a close failed");
             }
         }
@@ -225,10 +231,11 @@ impl Watched {
 
     pub(super) async fn assert_close(&mut self) {
         if let Some(asked) = self.leaving.asked() {
-            asked.last = Some(Instant::now());
+            asked.last = Some(self.runs.machine.world.monotonic());
         }
         let Ok(boxes) = self.runs.boxes.of(&self.group) else { return };
-        let asked = blocking(move || boxes.ask_close().map_err(|e| e.to_string())).await;
+        let asked =
+            self.runs.machine.world.blocking(move || boxes.ask_close().map_err(|e| e.to_string())).await;
         if let Ok(Err(error)) = asked {
             tracing::warn!(error, "asking a runner to leave failed; it is tried again");
         }

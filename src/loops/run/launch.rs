@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ipc_handlers::wire;
-use tokio::{sync::mpsc, time::Instant};
+use tokio::sync::mpsc;
 
 use super::{
     super::lost,
@@ -21,7 +21,7 @@ use crate::{
         },
     },
     sandbox::{SandboxError, Spec},
-    system::{clock, failpoint, threads::blocking},
+    system::failpoint,
 };
 
 /// How many replies to commands of no run stay in their box.
@@ -68,13 +68,13 @@ impl Watched {
             Err(why) => return unprepared(why),
         };
         if !speaks_v1 {
-            document.token = token_of(&self.runs, &document, self.run, clock::now());
+            document.token = token_of(&self.runs, &document, self.run, self.runs.machine.world.now());
         }
         let stdin = serde_json::to_vec(&document).unwrap_or_default();
         drop(document);
         let container = self.container.clone().unwrap_or_default();
         let runs = Arc::clone(&self.runs);
-        self.signs.started = Instant::now();
+        self.signs.started = self.runs.machine.world.monotonic();
         self.signs.last_sign = self.signs.started;
         let started = tokio::time::timeout(self.ready_limit, runs.sandbox.start(&container, stdin)).await;
         match started {
@@ -83,7 +83,7 @@ impl Watched {
             Err(_) => return Watching::Ended((End::Gone, self.never_ready())),
         }
         failpoint::reach("run.started");
-        if let Err(error) = self.runs.store.run_started(self.run, clock::now()).await {
+        if let Err(error) = self.runs.store.run_started(self.run, self.runs.machine.world.now()).await {
             tracing::error!(error = %chain(&error), "recording a start failed");
         }
         if speaks_v1 {
@@ -97,8 +97,8 @@ impl Watched {
         let world = |why: String| (End::NotNow { why }, Cause::Itself);
         let boxes = self.runs.boxes.of(&self.group).map_err(|e| world(chain(&e)))?;
         let (store, group) = (self.runs.store.clone(), self.group.clone());
-        let emptied = blocking(move || {
-            let since = clock::now().plus_ms(-DAY_MS);
+        let since = self.runs.machine.world.now().plus_ms(-DAY_MS);
+        let emptied = self.runs.machine.world.blocking(move || {
             let kept =
                 store.requests_of_no_run(&group, since, REPLIES_KEPT).map_err(|error| chain(&error))?;
             loop {
@@ -111,7 +111,7 @@ impl Watched {
         });
         emptied.await.map_err(|e| world(e.to_string()))?.map_err(world)?;
         let (boxes, group) = (Arc::clone(&self.runs.boxes), self.group.clone());
-        let renewed = blocking(move || boxes.renew(&group));
+        let renewed = self.runs.machine.world.blocking(move || boxes.renew(&group));
         renewed.await.map_err(|e| world(chain(&e)))?.map_err(|e| world(chain(&e)))?;
         self.runs.snapshots.write(&self.group).await;
         let protocol = self.runs.sandbox.protocol(&spec.image).await.map_err(|e| self.not_launched(&e))?;

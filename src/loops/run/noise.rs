@@ -1,7 +1,7 @@
 //! What is wrong with a run's output, as the log is told of it: a container can write it as often as it likes.
 
 use super::Watched;
-use crate::{sandbox::output::Reason, system::clock};
+use crate::sandbox::output::Reason;
 
 /// What the log is told of once a minute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -31,7 +31,7 @@ impl Watched {
     /// Something in the output is no record.
     pub(super) fn heard_garbage(&mut self, reason: &Reason, sample: &str) {
         let noise = Noise::of(reason);
-        if let Some(times) = self.said.noise.happened(noise, clock::now()) {
+        if let Some(times) = self.said.noise.happened(noise, self.runs.machine.world.now()) {
             let reason = reason.to_string();
             tracing::warn!(?noise, times, reason, sample, "garbage in the output");
         }
@@ -39,14 +39,14 @@ impl Watched {
 
     /// A record that is none of the runner's: counted, it would take the number of one that is.
     pub(super) fn heard_without_number(&mut self) {
-        if let Some(times) = self.said.noise.happened(Noise::NoNumber, clock::now()) {
+        if let Some(times) = self.said.noise.happened(Noise::NoNumber, self.runs.machine.world.now()) {
             tracing::warn!(times, "a record without a number is none of the runner's");
         }
     }
 
     /// Tells the log how often things have happened, a minute after it was told of them.
     pub(super) fn count_noise(&mut self) {
-        for (noise, times) in self.said.noise.due(clock::now()) {
+        for (noise, times) in self.said.noise.due(self.runs.machine.world.now()) {
             self.tell_count(noise, times);
         }
     }

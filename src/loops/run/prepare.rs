@@ -23,7 +23,7 @@ use crate::{
     ipc::{self, Owner, WorldFault},
     sandbox::{Access, Labels, Limits, Mount, Network, Seat, Spec, Whose},
     store::StoreError,
-    system::{panics::Panicked, threads::blocking},
+    system::panics::Panicked,
 };
 
 /// The agent's home inside.
@@ -108,7 +108,7 @@ pub(super) async fn prepare(
     let row = runs.store.group(&group).await?.ok_or(Unprepared::Removed)?;
     let at = Arc::clone(&runs);
     let span = tracing::Span::current();
-    let prepared = blocking(move || span.in_scope(|| now(&at, &row, run, is_main)));
+    let prepared = runs.machine.world.blocking(move || span.in_scope(|| now(&at, &row, run, is_main)));
     let prepared = prepared.await??;
     // All of it is given away by now; from here on a daemon that starts knows whose it is.
     if prepared.has_files {

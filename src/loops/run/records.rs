@@ -3,7 +3,6 @@
 use std::{sync::Arc, time::Duration};
 
 use ipc_handlers::wire;
-use tokio::time::Instant;
 
 use super::{Halt, Speaks, Watched, noise::Noise};
 use crate::{
@@ -21,7 +20,7 @@ use crate::{
     root,
     sandbox::output::Parsed,
     store::{self, Recorded, StoreError, batch_name, task_batch},
-    system::{clock, failpoint, threads::blocking},
+    system::failpoint,
 };
 
 /// How often it is tried to read what a result of v1's runner finishes.
@@ -60,7 +59,7 @@ impl Watched {
             let next = self.said.seen.saturating_add(1);
             let n = record.seq.unwrap_or(next);
             if n != next {
-                self.gathered.heard(n, &record);
+                self.gathered.heard(n, &record, self.runs.machine.world.now());
                 return Err(Halt::Unwell(Cause::Gap { expected: next, got: n }));
             }
             let is_known = n <= self.said.known;
@@ -87,7 +86,7 @@ impl Watched {
                     record.result.clone().or_else(|| Some("of the blocked list".into()));
             }
             failpoint::reach_of("run.reading", self.group.as_str());
-            self.gathered.heard(n, &record);
+            self.gathered.heard(n, &record, self.runs.machine.world.now());
             let record = Arc::new(record);
             let (kind, status) = (record.kind, record.status);
             let recorded =
@@ -109,7 +108,7 @@ impl Watched {
                     if again {
                         continue;
                     }
-                    self.signs.last_sign = Instant::now();
+                    self.signs.last_sign = self.runs.machine.world.monotonic();
                     self.signs.last_record = self.signs.last_sign;
                     if kind == wire::Kind::Ready {
                         self.is_ready();
@@ -138,7 +137,7 @@ impl Watched {
 
     /// Takes a record out of what its group may do in a minute, as its command files are; whether that has room for it.
     fn may_go_on(&mut self, record: &wire::Record) -> bool {
-        let now = clock::now();
+        let now = self.runs.machine.world.now();
         let messages = usize::from(record.answer().is_some_and(|text| !text.is_empty()));
         let bytes =
             [&record.result, &record.error, &record.tool].into_iter().flatten().map(String::len).sum();
@@ -166,7 +165,9 @@ impl Watched {
     pub(super) async fn ready_without_saying_so(&mut self) {
         self.said.speaks = Speaks::One;
         self.is_ready();
-        if let Err(error) = self.runs.store.run_ready_without_saying_so(self.run, clock::now()).await {
+        if let Err(error) =
+            self.runs.store.run_ready_without_saying_so(self.run, self.runs.machine.world.now()).await
+        {
             tracing::error!(error = %chain(&error), "recording readiness failed");
         }
         self.runs.lanes.tell(Event::Ready { group: self.group.clone() });
@@ -175,14 +176,14 @@ impl Watched {
     /// Its agent is up, and has what came with the launch in hand.
     pub(super) fn is_ready(&mut self) {
         self.reached = Reached::Ready(Load::Busy);
-        let now = Instant::now();
+        let now = self.runs.machine.world.monotonic();
         self.signs.in_hand.values_mut().for_each(|since| *since = since.or(Some(now)));
     }
 
     /// A record waits, and what came after it.
     fn waits(&mut self, record: wire::Record) {
         self.said.heard.push_front(Parsed::Record(record));
-        self.said.heard_again = Instant::now() + REST;
+        self.said.heard_again = self.runs.machine.world.monotonic() + REST;
     }
 
     /// A runner whose records carry no numbers speaks v1: it is ready as soon as it runs, and a result finishes the
@@ -241,7 +242,7 @@ impl Watched {
             true => root::put_result(&data, run, 0, &format!("{}\n{text}", kept.beginning)),
             false => root::put_result(&data, run, kept.bytes as u64, &format!("\n{text}")),
         };
-        blocking(put).await.map_err(|_| NotKept::Fault)??;
+        self.runs.machine.world.blocking(put).await.map_err(|_| NotKept::Fault)??;
         failpoint::reach("run.result");
         Ok(())
     }
@@ -256,7 +257,12 @@ impl Watched {
                 }
                 continue;
             }
-            match self.runs.store.record(self.run, n, Arc::clone(&record), clock::now()).await {
+            match self
+                .runs
+                .store
+                .record(self.run, n, Arc::clone(&record), self.runs.machine.world.now())
+                .await
+            {
                 Ok(recorded) => return Ok(recorded),
                 // The container outlives us, and the next daemon reads its output again.
                 Err(error) if error.is_worlds_fault() && self.runs.stop.is_cancelled() => {

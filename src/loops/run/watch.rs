@@ -1,12 +1,13 @@
 //! Reads, judges and obeys until the container is dead: one piece of news after the other, as the life of the run stands.
 
-use std::{pin::Pin, sync::Arc, time::Duration};
+use std::{
+    pin::Pin,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use futures_util::{StreamExt as _, future::BoxFuture, stream::BoxStream};
-use tokio::{
-    sync::{OwnedSemaphorePermit, mpsc},
-    time::Instant,
-};
+use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
 use super::{ASK_AGAIN, Halt, Order, Runs, Watched, Watching};
 use crate::{
@@ -18,6 +19,7 @@ use crate::{
             stop::StopWhen,
         },
     },
+    engine::passed,
     loops::starts::What,
     sandbox::{Chunk, Exit, SandboxError, output::Parser},
     store::batch_name,
@@ -111,14 +113,6 @@ enum News {
     Tick,
 }
 
-/// Waits for an instant; without one, for ever.
-async fn passed(at: Option<Instant>) {
-    match at {
-        Some(at) => tokio::time::sleep_until(at).await,
-        None => std::future::pending().await,
-    }
-}
-
 impl Taking {
     /// Waits for its turn, where it waits for that.
     async fn turn(&mut self) -> Option<OwnedSemaphorePermit> {
@@ -166,7 +160,7 @@ impl Senses {
             parser: Parser::new(),
             taking,
             beside: Beside::NotYet,
-            last_came: Instant::now(),
+            last_came: runs.machine.world.monotonic(),
         };
         Self { ear, life: Life::Lives, stopping: None, exit: exit_of(runs, container, Duration::ZERO), tick }
     }
@@ -195,9 +189,9 @@ impl Senses {
     }
 
     /// Whether its container is dead and nothing more is to come of it.
-    fn is_over(&self) -> bool {
+    fn is_over(&self, now: Instant) -> bool {
         self.life.dead_since().is_some_and(|since| {
-            let is_quiet = || since.max(self.ear.last_came).elapsed() >= LAST_OUTPUT;
+            let is_quiet = || now.duration_since(since.max(self.ear.last_came)) >= LAST_OUTPUT;
             !self.ear.taking.waits() && (!self.ear.is_open || is_quiet())
         })
     }
@@ -229,7 +223,7 @@ impl Watched {
             match senses.next(&runs, orders, waits).await {
                 News::Stops if runs.sandbox.survives_us() => return Watching::LetGo,
                 News::Stops => {
-                    senses.stopping = Some(Instant::now());
+                    senses.stopping = Some(runs.machine.world.monotonic());
                     self.ask_close("the daemon stops").await;
                 }
                 News::Order(order) => self.obey(order).await,
@@ -249,7 +243,7 @@ impl Watched {
                 // After a verdict nothing more of it counts: it is read to its end, and that is all.
                 self.said.heard.clear();
             } else if !self.said.heard.is_empty()
-                && Instant::now() >= self.said.heard_again
+                && runs.machine.world.monotonic() >= self.said.heard_again
                 && let Some(let_go) = self.take_in(container, &mut senses, &mut verdict, orders).await
             {
                 return let_go;
@@ -257,7 +251,7 @@ impl Watched {
             if verdict.is_none() && self.said.heard.is_empty() && senses.ear.parser.is_between() {
                 self.log.note_taken_in(self.said.seen);
             }
-            if self.said.heard.is_empty() && senses.is_over() {
+            if self.said.heard.is_empty() && senses.is_over(runs.machine.world.monotonic()) {
                 break;
             }
         }
@@ -290,9 +284,10 @@ impl Watched {
         match news {
             News::Turn(turn) => {
                 self.said.turn = turn;
-                let until = Instant::now() + NOT_QUIET;
+                let now = self.runs.machine.world.monotonic();
+                let until = now + NOT_QUIET;
                 ear.taking = Taking::Reads { until, quiet: until };
-                ear.last_came = Instant::now();
+                ear.last_came = now;
             }
             News::TakenIn => {
                 ear.taking = Taking::Done;
@@ -338,9 +333,9 @@ impl Watched {
                 if is_long {
                     self.runs.starts.taking(&self.group, What::Output);
                 }
-                *quiet = (*until).min(Instant::now() + QUIET);
+                *quiet = (*until).min(self.runs.machine.world.monotonic() + QUIET);
             }
-            if ear.parser.holds() < LONG {
+            if ear.parser.holds() < LONG || !self.runs.machine.world.has_threads() {
                 ear.parser.push(bytes, &mut self.said.heard);
             } else {
                 // What else this thread was to do goes on beside it.
@@ -348,7 +343,7 @@ impl Watched {
             }
         }
         // What is there already is read to its end, however slowly.
-        ear.last_came = Instant::now();
+        ear.last_came = self.runs.machine.world.monotonic();
     }
 
     async fn floods(&mut self, container: &str, verdict: &mut Option<Cause>, bytes: u64) {
@@ -364,14 +359,15 @@ impl Watched {
                 tracing::warn!(error = %chain(&error), "the engine can't tell how a container is; it is asked again");
                 senses.exit = exit_of(&self.runs, container, ASK_AGAIN);
             }
-            exited => senses.life = Life::Dead(Instant::now(), exited),
+            exited => senses.life = Life::Dead(self.runs.machine.world.monotonic(), exited),
         }
     }
 
     /// Looks after a run that has not ended.
     async fn tick(&mut self, container: &str, senses: &mut Senses, verdict: &mut Option<Cause>) {
         self.count_noise();
-        if let Some(since) = senses.stopping.filter(|since| since.elapsed() >= STOP_GRACE) {
+        let now = self.runs.machine.world.monotonic();
+        if let Some(since) = senses.stopping.filter(|since| now.duration_since(*since) >= STOP_GRACE) {
             // What it has said and may not be applied yet goes, too.
             verdict.get_or_insert(Cause::OwnerGone);
             senses.stopping = Some(since + STOP_GRACE);
@@ -415,7 +411,7 @@ impl Watched {
         if !self.said.heard.is_empty() && matches!(senses.ear.beside, Beside::NotYet) {
             senses.ear.beside = Beside::Listens(self.runs.sandbox.output(container));
         }
-        senses.ear.last_came = Instant::now();
+        senses.ear.last_came = self.runs.machine.world.monotonic();
         None
     }
 

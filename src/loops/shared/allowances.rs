@@ -7,10 +7,11 @@ use std::{
 
 use ipc_handlers::Folder;
 
-use crate::{config::Live, domain::mailbox::bucket::Bucket, system::clock};
+use crate::{config::Live, domain::mailbox::bucket::Bucket, system::world::World};
 
 /// What each group may still do. A start of the daemon makes it anew.
 pub struct Allowances {
+    world: World,
     config: Arc<Live>,
     groups: Mutex<BTreeMap<Folder, Allowance>>,
 }
@@ -28,14 +29,14 @@ pub struct Allowance {
 impl Allowances {
     /// Every group may do what the limits allow in a minute.
     #[must_use]
-    pub fn new(config: Arc<Live>) -> Self {
-        Self { config, groups: Mutex::default() }
+    pub fn new(world: World, config: Arc<Live>) -> Self {
+        Self { world, config, groups: Mutex::default() }
     }
 
     /// Looks at what a group may still do, or takes of it. The same allowance counts for its files and for its stdout.
     pub fn of<T>(&self, group: &Folder, look: impl FnOnce(&mut Allowance) -> T) -> T {
         let mut groups = self.groups.lock().unwrap_or_else(PoisonError::into_inner);
-        let (config, now) = (self.config.now(), clock::now());
+        let (config, now) = (self.config.now(), self.world.now());
         let (commands, messages, bytes) = (
             config.limits.commands_per_minute,
             config.limits.messages_per_minute,

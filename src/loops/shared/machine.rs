@@ -16,10 +16,13 @@ use crate::{
     domain::{host::disk::Disk, runs::heartbeat::Fault},
     engine::Loops,
     store::Store,
+    system::world::World,
 };
 
 /// The machine as the daemon last saw it.
 pub struct Machine {
+    /// The time, chance and threads of the loops.
+    pub world: World,
     /// `data/` of the root.
     data: PathBuf,
     config: Arc<Live>,
@@ -80,13 +83,21 @@ impl std::fmt::Display for Obstacle {
 impl Machine {
     /// Nothing is in the way yet.
     #[must_use]
-    pub fn new(data: PathBuf, config: Arc<Live>, store: Store, troubles: Arc<Troubles>) -> Self {
+    pub fn new(
+        world: World,
+        data: PathBuf,
+        config: Arc<Live>,
+        store: Store,
+        troubles: Arc<Troubles>,
+    ) -> Self {
+        let loops = Arc::new(Loops::new(world.clone()));
         Self {
+            world,
             data,
             config,
             store,
             troubles,
-            loops: Arc::default(),
+            loops,
             look_again: Notify::new(),
             look_at_runs: Notify::new(),
             unread: Mutex::default(),
@@ -103,7 +114,7 @@ impl Machine {
     #[must_use]
     pub fn obstacle(&self) -> Option<Obstacle> {
         let unread = self.unread.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        unread.map(Obstacle::RunsUnread).or_else(|| self.world())
+        unread.map(Obstacle::RunsUnread).or_else(|| self.obstacle_of_the_world())
     }
 
     /// Notes why the runs of an earlier daemon can't be read; `None`: they are read.
@@ -111,7 +122,7 @@ impl Machine {
         *self.unread.lock().unwrap_or_else(PoisonError::into_inner) = why;
     }
 
-    fn world(&self) -> Option<Obstacle> {
+    fn obstacle_of_the_world(&self) -> Option<Obstacle> {
         self.obstacle.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 

@@ -19,7 +19,7 @@ use g2::{
         rows::{OutboxRow, UnknownDeliveries},
         states::{CommandOutcome, DeliveryStatus},
     },
-    engine::Drive,
+    engine::{Drive, Loops},
     loops::{
         accounts::Accounts,
         deliver::{Deliver, Post},
@@ -220,18 +220,24 @@ impl World {
         self.stop = CancellationToken::new();
         self.channels = Arc::clone(&channels);
         let (store, stop) = (self.store.clone(), self.stop.clone());
+        let world = g2::system::world::World::real();
         let post = Post {
+            world: world.clone(),
             store: store.clone(),
             channels: Arc::clone(&channels),
             unknown: self.unknown,
             stop: stop.clone(),
         };
-        let drive = Drive { store: store.clone(), loops: Arc::default(), stop: stop.clone() };
+        let drive =
+            Drive { store: store.clone(), loops: Arc::new(Loops::new(world.clone())), stop: stop.clone() };
         self.loops.spawn(drive.clone().run(Deliver::new(post, true)));
         self.loops.spawn(drive.clone().run(Signs::new(store.clone(), Arc::clone(&channels))));
-        self.loops
-            .spawn(drive.clone().run(g2::loops::typing::Typing::new(store.clone(), Arc::clone(&channels))));
-        self.loops.spawn(drive.run(Accounts::new(store, channels)));
+        self.loops.spawn(drive.clone().run(g2::loops::typing::Typing::new(
+            world.clone(),
+            store.clone(),
+            Arc::clone(&channels),
+        )));
+        self.loops.spawn(drive.run(Accounts::new(world, store, channels)));
     }
 
     /// The daemon stops in order, whatever is under way, and another one starts.

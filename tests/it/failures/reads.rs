@@ -3,7 +3,11 @@
 
 use serde_json::{Value, json};
 
-use g2::{engine::Drive, loops::amends::Amends, store::Store};
+use g2::{
+    engine::{Drive, Loops},
+    loops::amends::Amends,
+    store::Store,
+};
 
 use crate::support::{DEADLINE, Root, wait_for};
 
@@ -98,7 +102,8 @@ async fn a_card_that_cannot_be_read_is_looked_after_later() {
          ALTER TABLE amends RENAME TO amends_away",
     );
     let store = Store::open(&root.data("g2.sqlite")).unwrap();
-    let drive = Drive { store: store.clone(), loops: Default::default(), stop: Default::default() };
+    let loops = std::sync::Arc::new(Loops::new(g2::system::world::World::real()));
+    let drive = Drive { store: store.clone(), loops, stop: Default::default() };
     let running = tokio::spawn(drive.run(Amends::new(store.clone(), Default::default())));
     // Its reads come in between.
     for _ in 0..64 {

@@ -27,7 +27,13 @@ impl World {
             Gateway::new(Upstream::parse("http://127.0.0.1:9").unwrap(), credentials, Limits::default());
         let (lanes, mut news) = ToLanes::new();
         let live = Live::new(self._dir.path().to_owned(), Environment::default(), config);
-        let mut budgets = Budgets::new(Arc::new(live), self.store.clone(), Arc::new(gateway), lanes);
+        let mut budgets = Budgets::new(
+            g2::system::world::World::real(),
+            Arc::new(live),
+            self.store.clone(),
+            Arc::new(gateway),
+            lanes,
+        );
         let held = budgets.begin(now).await.unwrap();
         drop(budgets);
         let mut told = Vec::new();

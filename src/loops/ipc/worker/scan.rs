@@ -12,7 +12,7 @@ use crate::{
         mailbox::scan::{self, Found, Look, Sight},
     },
     ipc::{CommandBox, Entry},
-    system::{clock, failpoint},
+    system::failpoint,
 };
 
 /// How many files of a box are listed at a time.
@@ -24,7 +24,7 @@ impl Worker {
     /// Goes through both boxes by (ctime, name) until nothing is left that may be taken now.
     pub(super) async fn scan(&mut self, sight: Sight, patience: Patience) {
         let sight = self.turns.sight(sight);
-        let begun = scan::stamp_after(clock::now());
+        let begun = scan::stamp_after(self.mail.machine.world.now());
         loop {
             if self.ended || self.mail.held.group(&self.folder) {
                 self.turns.forget();
@@ -32,8 +32,8 @@ impl Worker {
             }
             let Ok(boxes) = self.mail.boxes.of(&self.folder) else { return self.missed = true };
             // Of what is published while the boxes are read, a later file may be seen and an earlier one not.
-            let complete_until = scan::stamp_after(clock::now().plus_ms(-CLOCK_TICK_MS - 1));
-            let listed = blocking(&self.folder, "listing", move || {
+            let complete_until = scan::stamp_after(self.mail.machine.world.now().plus_ms(-CLOCK_TICK_MS - 1));
+            let listed = blocking(&self.mail, &self.folder, "listing", move || {
                 failpoint::reach_of("ipc.listing", boxes.folder().as_str());
                 let (mut found, mut directories) = (Vec::new(), BTreeSet::new());
                 let (mut more, mut is_whole) = (false, true);
@@ -64,15 +64,15 @@ impl Worker {
             // What changed in the boxes is told once: without a look of our own, nobody would look at them again.
             let Ok((found, directories, more, is_whole)) = listed else {
                 self.missed = true;
-                return self.gate.shut();
+                return self.gate.shut(&self.mail);
             };
             self.missed |= !is_whole;
             if !is_whole && (patience == Patience::Some || !self.is_last_try) {
                 // The other box may have older files.
-                return self.gate.shut();
+                return self.gate.shut(&self.mail);
             }
             self.tell_of(directories);
-            let now = self.began.elapsed();
+            let now = self.mail.machine.world.monotonic().duration_since(self.began);
             // A writer that makes one file after the other finished those that are claimed before it made what was found.
             self.look_again(patience).await;
             let found = self.without_held(found);
@@ -92,7 +92,7 @@ impl Worker {
                 tokio::time::sleep(Duration::from_millis(CLOCK_TICK_MS.unsigned_abs() + 1)).await;
             } else if taken == 0 || !more {
                 if !is_whole {
-                    self.gate.shut();
+                    self.gate.shut(&self.mail);
                 }
                 // Where nothing could be claimed (the world is in the way), the next look tries again.
                 return;

@@ -1,9 +1,14 @@
 //! Files that may be taken, taken in: claimed, read, settled and answered.
 
-use std::{collections::BTreeMap, ffi::OsString, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeMap,
+    ffi::OsString,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use ipc_handlers::Folder;
-use tokio::{runtime::Handle, time::Instant};
+use tokio::runtime::Handle;
 
 use super::{
     super::{
@@ -22,7 +27,7 @@ use crate::{
     ipc::{Claimed, CommandBox},
     ops::ipc::hand,
     store::Note,
-    system::{clock, failpoint},
+    system::failpoint,
 };
 
 /// This few files are taken at once; for more a group waits until the crowd has places.
@@ -70,7 +75,7 @@ impl Worker {
             // One thread from the claim to the answer of few files: each change of threads would cost more than the work.
             let slow = if wanted == 0 { Slow::Now } else { Slow::Later };
             let taking = move || take_in(&mail, &folder, files, open, room, patience, slow);
-            let taken_in = blocking(&self.folder, "taking in", taking).await;
+            let taken_in = blocking(&self.mail, &self.folder, "taking in", taking).await;
             drop(places);
             let Ok(TakenIn { rest, claimed, handled, stuck }) = taken_in else {
                 self.after_a_panic(patience).await;
@@ -79,7 +84,7 @@ impl Worker {
             files = rest;
             count += claimed;
             self.unsettled += handled.unsettled;
-            let now = Instant::now();
+            let now = self.mail.machine.world.monotonic();
             self.growing.extend(handled.growing.into_iter().map(|claimed| (claimed, now)));
             self.left |= handled.left;
             if !self.settle_rest(handled.waiting, patience).await {
@@ -91,7 +96,7 @@ impl Worker {
             }
             if stuck {
                 self.missed = true;
-                self.gate.shut();
+                self.gate.shut(&self.mail);
                 return count;
             }
         }
@@ -116,7 +121,7 @@ impl Worker {
     /// Looks at files again that were not whole, or slow.
     pub(super) async fn look_again(&mut self, patience: Patience) {
         if patience == Patience::Some && !self.left && !self.growing.is_empty() {
-            let rest = self.rested.duration_since(Instant::now());
+            let rest = self.rested.duration_since(self.mail.machine.world.monotonic());
             let _stops = rested(&self.mail.stop, rest).await;
         }
         // What is slow may have waited until the store took those before it.
@@ -136,24 +141,26 @@ impl Worker {
         }
         // They may have come here in several ways.
         growing.sort_by_key(|(claimed, _)| claimed.id);
-        let now = Instant::now();
+        let now = self.mail.machine.world.monotonic();
         let since: BTreeMap<i64, Instant> = growing.iter().map(|(claimed, at)| (claimed.id, *at)).collect();
         self.unsettled = 0;
         let taken: Vec<_> =
             growing.into_iter().map(|(claimed, at)| Taken::before(claimed, now.duration_since(at))).collect();
         let (mail, folder, count) = (Arc::clone(&self.mail), self.folder.clone(), taken.len());
         let work = move || {
-            let began = clock::monotonic();
-            (handle(&mail, &folder, taken, patience, Slow::Now), began.elapsed())
+            let world = &mail.machine.world;
+            let began = world.monotonic();
+            let handled = handle(&mail, &folder, taken, patience, Slow::Now);
+            (handled, world.monotonic().duration_since(began))
         };
-        let Ok((handled, took)) = blocking(&self.folder, "looking again", work).await else {
+        let Ok((handled, took)) = blocking(&self.mail, &self.folder, "looking again", work).await else {
             self.after_a_panic(patience).await;
             return self.left && !self.ended;
         };
         if !handled.left {
             // A container that keeps many half-written files open must not have them read all the time.
             let of_unread = took.mul_f64(handled.growing.len() as f64 / count as f64);
-            self.rested = Instant::now() + (of_unread * LEISURE).min(LONGEST_LEISURE);
+            self.rested = self.mail.machine.world.monotonic() + (of_unread * LEISURE).min(LONGEST_LEISURE);
         }
         Used::by(0, &handled).count(&self.mail, &self.folder, Used::default());
         self.unsettled += handled.unsettled;
@@ -170,7 +177,7 @@ impl Worker {
     /// Takes up the files of work that panicked. The boxes are looked at a little later.
     pub(super) async fn after_a_panic(&mut self, patience: Patience) {
         self.missed = true;
-        self.gate.shut();
+        self.gate.shut(&self.mail);
         loop {
             self.ended |= self.mail.stop.is_cancelled();
             if self.ended || self.mail.held.is_aside(&self.folder) {
@@ -181,7 +188,7 @@ impl Worker {
             let handled = one_by_one(&self.mail, &self.folder, claims, patience).await;
             Used::by(0, &handled).count(&self.mail, &self.folder, Used::default());
             self.unsettled += handled.unsettled;
-            let now = Instant::now();
+            let now = self.mail.machine.world.monotonic();
             self.growing.extend(handled.growing.into_iter().map(|claimed| (claimed, now)));
             self.left |= handled.left;
             // It rests before each try, so what panics again and again keeps nobody busy.
@@ -203,12 +210,12 @@ impl Worker {
         let taken = vec![Taken::before(claimed, Duration::ZERO)];
         let (mail, folder) = (Arc::clone(&self.mail), self.folder.clone());
         let work = move || handle(&mail, &folder, taken, Patience::None, Slow::Now);
-        let Ok(handled) = blocking(&self.folder, "settling by hand", work).await else {
+        let Ok(handled) = blocking(&self.mail, &self.folder, "settling by hand", work).await else {
             return self.after_a_panic(Patience::None).await;
         };
         Used::by(0, &handled).count(&self.mail, &self.folder, Used::default());
         self.unsettled += handled.unsettled;
-        let now = Instant::now();
+        let now = self.mail.machine.world.monotonic();
         self.growing.extend(handled.growing.into_iter().map(|claimed| (claimed, now)));
         self.left |= handled.left;
         self.settle_rest(handled.waiting, Patience::None).await;
@@ -226,13 +233,13 @@ impl Worker {
         let (mail, folder) = (Arc::clone(&self.mail), self.folder.clone());
         let drop = move || {
             let boxes = mail.boxes.of(&folder).ok();
-            let finish = hand::finish(mail.hand(), boxes.as_deref(), &claimed, clock::now());
+            let finish = hand::finish(mail.hand(), boxes.as_deref(), &claimed, mail.machine.world.now());
             if let Err(error) = Handle::current().block_on(finish) {
                 tracing::warn!(claim = claimed.id, error = %chain(&error), "dropping a command failed; a restart does the rest");
             }
         };
         // A panic is logged; the claim stays, and a restart does the rest.
-        let _ = blocking(&self.folder, "dropping a command", drop).await;
+        let _ = blocking(&self.mail, &self.folder, "dropping a command", drop).await;
         None
     }
 }
