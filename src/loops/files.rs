@@ -38,6 +38,7 @@ use crate::{
         media::{Media, NotKept},
         panics::caught,
         threads::{blocking, tried},
+        world::World,
     },
 };
 
@@ -326,7 +327,9 @@ impl Files {
             return self.store.file_read(work.id, FileRead::Nobody).await;
         };
         let within = hooks.within.min(Self::left(work));
+        let world = World::real();
         let hook = Hook {
+            world: &world,
             program: &self.program,
             notes: &self.notes,
             command,
