@@ -51,7 +51,7 @@ use crate::{
         usage::Usage,
     },
     store::{Asking, Bounds, Store},
-    system::{clock, failpoint, media::Media},
+    system::{clock, failpoint, media::Media, world::World},
     web,
 };
 
@@ -234,7 +234,7 @@ fn open_gateway(root: &Path, config: &Config) -> Result<Gateway> {
         format!("the setting gateway.upstream can't be {:?}", screen::address(&config.gateway.upstream))
     })?;
     let credentials = Credentials::new(root.join(".env"), config.gateway.token_file.clone());
-    let gateway = Gateway::new(upstream, credentials, gateway::Limits::default());
+    let gateway = Gateway::new(World::real(), upstream, credentials, gateway::Limits::default());
     gateway.bound_outside(bounds_outside(config));
     Ok(gateway)
 }
@@ -515,7 +515,7 @@ impl Daemon {
         let mut clients = JoinSet::new();
         if let Some(listen) = started.web.listen {
             let (desk, config, root) = (Arc::clone(&desk), Arc::clone(&config), root.clone());
-            clients.spawn(web::run(desk, config, media, root, listen));
+            clients.spawn(web::run(World::real(), desk, config, media, root, listen));
         }
         clients.spawn(control::run(desk, listener));
         tasks.spawn(drive.clone().run(Prune::new(store.clone(), root.clone(), Arc::clone(&config))));
