@@ -15,7 +15,7 @@ use crate::{
     config::{Config, ConfigError, Environment, OWN_ADAPTERS, account_in, with_secrets},
     domain::{host::errors::chain, platforms::accounts::Account},
     store::Names,
-    system::{leftovers::Notes, media::Media},
+    system::{leftovers::Notes, media::Media, world::World},
 };
 
 /// How many characters of the instance's id begin our ids of texts.
@@ -55,6 +55,7 @@ impl Accounts {
         names: Names,
     ) -> Self {
         let ground = Ground {
+            world: World::real(),
             program: own_program(),
             home: root.join("data/channels"),
             notes: root.join(CHILDREN),

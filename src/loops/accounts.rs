@@ -18,7 +18,7 @@ use crate::{
     },
     engine::{Error, Loop, Plan, Read, Then, Why},
     store::{Store, StoreError},
-    system::clock,
+    system::{clock, world::World},
 };
 
 /// How often it is looked whether a person wants an account started anew.
@@ -77,7 +77,7 @@ impl Accounts {
 
 impl<B: Book> Accounts<B> {
     fn with(book: B, store: Store, channels: Arc<Channels>) -> Self {
-        let hands = Arc::new(Hands { channels, intake: Intake::new(store), book });
+        let hands = Arc::new(Hands { channels, intake: Intake::new(World::real(), store), book });
         Self { hands, wanted: BTreeMap::new(), unread: false, known: BTreeSet::new() }
     }
 
