@@ -13,6 +13,7 @@ use crate::{
     config::Config,
     domain::host::errors::chain,
     ops::{Alone, Answer, By, Op, OpError, Site, perform},
+    system::world::World,
 };
 
 /// What became of an operation.
@@ -38,7 +39,8 @@ pub async fn perform_alone(root: &Path, settings: Result<&Config, &str>, by: &By
     }
     let box_owner = box_owner();
     let keeper = Alone::new(root, &store, box_owner);
-    let site = Site { root, settings, store: &store, box_owner, keeper: &keeper };
+    let world = World::real();
+    let site = Site { world: &world, root, settings, store: &store, box_owner, keeper: &keeper };
     let outcome = perform(&site, by, op).await;
     if let Err(error) = store.empty_log().await {
         tracing::debug!(error = %chain(&error), "the store's log could not be emptied; the next program reads it");

@@ -27,7 +27,7 @@ use crate::{
     ipc::{Claimed, Claims, GroupBoxes, peek},
     ops::{self, Answer, By, Keeper, Later, Op, OpCode, OpError, Site, ipc::ByHand},
     store::{Note, Store, StoreError},
-    system::{failpoint, threads::blocking},
+    system::{failpoint, threads::blocking, world::World},
 };
 
 /// How many operations run at a time. They may look at many files, and others need threads for that too.
@@ -88,7 +88,9 @@ pub(super) async fn perform(keeping: &Arc<Keeping>, by: By, op: Op) -> Result<An
     // It looks at files, and may wait for a disk.
     let work = move || {
         let config = keeping.config.now();
+        let world = World::real();
         let site = Site {
+            world: &world,
             root: &keeping.root,
             settings: Ok(&config),
             store: &keeping.store,
