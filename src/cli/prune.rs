@@ -18,7 +18,6 @@ use crate::{
         prune::{How, Pruned, horizon, prune},
     },
     store::{Size, Store, is_disk_full},
-    system::clock,
 };
 
 pub(super) const REMOVED: &str = "\
@@ -74,7 +73,7 @@ impl Prune {
     }
 
     async fn prune(self, context: &Context) -> CliResult {
-        let (store, config, now) = (context.store()?, context.config()?, clock::now());
+        let (store, config, now) = (context.store()?, context.config()?, context.world.now());
         let ahead = ahead(now, store.newest()?);
         let horizon = horizon(&store, now, self.older_than, config.approvals.deny_ttl_ms)?;
         if !self.dry_run {
