@@ -21,7 +21,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    channels::local::Local,
+    channels::{Channel, local::Local},
     config::{Config, Environment, Live, Standing},
     domain::{
         host::{errors::chain, screen},
@@ -50,6 +50,7 @@ use crate::{
         typing::Typing,
         usage::Usage,
     },
+    sandbox::Sandbox,
     store::{Asking, Bounds, Store},
     system::{failpoint, media::Media, world::World},
     web,
@@ -91,6 +92,15 @@ const RETIRE: Duration = Duration::from_secs(20);
 const LEFT_BOXES: usize = 10_000;
 /// User and group of agents when the daemon is root.
 const AGENT: (u32, u32) = (1000, 1000);
+
+/// What is around a daemon besides its root.
+pub struct Surroundings {
+    pub world: World,
+    /// How its agents are run; `None`: as the settings and the machine allow.
+    pub sandbox: Option<Box<dyn Sandbox>>,
+    /// Channels beside this machine's terminals and the accounts of the settings.
+    pub channels: Vec<Box<dyn Channel>>,
+}
 
 /// A daemon that is up.
 pub struct Daemon {
@@ -151,22 +161,22 @@ fn remove_old_indexes(root: &Path) {
 ///
 /// # Errors
 /// What could not be opened, and why; the log beside it belongs to another store.
-pub fn open_store(root: &Path) -> Result<Store> {
+pub fn open_store(world: &World, root: &Path) -> Result<Store> {
     init::check_log(root)?;
     let data = root.join("data");
     fs::create_dir_all(&data).with_context(|| format!("making {}", data.display()))?;
     let path = data.join("g2.sqlite");
     // Its log and its index are made as it is.
     crate::root::make_private_file(&path, b"").with_context(|| format!("making {}", path.display()))?;
-    Ok(Store::open(&path)?)
+    Ok(Store::open_in(world.clone(), &path)?)
 }
 
 /// Opens the root's store for the holder of its lock, which may write to it.
 ///
 /// # Errors
 /// As [`open_store`].
-fn open_store_under(lock: &File, root: &Path) -> Result<Store> {
-    let store = open_store(root)?;
+fn open_store_under(world: &World, lock: &File, root: &Path) -> Result<Store> {
+    let store = open_store(world, root)?;
     lock::note_store(lock, root);
     Ok(store)
 }
@@ -229,12 +239,12 @@ pub fn box_owner() -> Option<ipc::Owner> {
 ///
 /// # Errors
 /// When the address of the model's host can't be used.
-fn open_gateway(root: &Path, config: &Config) -> Result<Gateway> {
+fn open_gateway(world: World, root: &Path, config: &Config) -> Result<Gateway> {
     let upstream = Upstream::parse(&config.gateway.upstream).with_context(|| {
         format!("the setting gateway.upstream can't be {:?}", screen::address(&config.gateway.upstream))
     })?;
     let credentials = Credentials::new(root.join(".env"), config.gateway.token_file.clone());
-    let gateway = Gateway::new(upstream, credentials, gateway::Limits::default());
+    let gateway = Gateway::new(world, upstream, credentials, gateway::Limits::default());
     gateway.bound_outside(bounds_outside(config));
     Ok(gateway)
 }
@@ -269,25 +279,30 @@ impl Daemon {
     /// # Errors
     /// What could not be started, and why. Docker being away is no error: it is waited for.
     pub async fn start(root: PathBuf, config: Config) -> Result<Self> {
-        Self::start_in(World::real(), root, config).await
+        let surroundings = Surroundings { world: World::real(), sandbox: None, channels: Vec::new() };
+        Self::start_in(surroundings, root, config).await
     }
 
-    /// As [`Self::start`], in a world: its loops are given the time, chance and threads of it.
+    /// As [`Self::start`], in other surroundings.
     ///
     /// # Errors
     /// As [`Self::start`].
-    pub async fn start_in(world: World, root: PathBuf, config: Config) -> Result<Self> {
+    pub async fn start_in(surroundings: Surroundings, root: PathBuf, config: Config) -> Result<Self> {
+        let Surroundings { world, sandbox, channels: more } = surroundings;
         make_room_for_files(&root);
         // Nothing is written to a root that another daemon serves.
         private_dir(&root.join("data"))?;
         let lock = lock(&root).await?;
         adapters::kill_left(&root).await;
         init(&world, &root, &config).await?;
-        let store = open_store_under(&lock, &root)?;
+        let store = open_store_under(&world, &lock, &root)?;
         remove_old_indexes(&root);
         let instance = instance::of(&world, &root, &store).await?;
-        let sandbox = choose_sandbox(&root, &config, &store).await?;
-        let gateway = open_gateway(&root, &config)?;
+        let sandbox = match sandbox {
+            Some(sandbox) => sandbox,
+            None => choose_sandbox(&root, &config, &store).await?,
+        };
+        let gateway = open_gateway(world.clone(), &root, &config)?;
         let dirs = HostDirs::open(&root.join("data"))?;
         if !dirs.has_links() {
             tracing::warn!(
@@ -299,8 +314,9 @@ impl Daemon {
         let local = Local::default();
         let asking = asking(&config);
         let names = asking.channels.clone();
-        let accounts = Accounts::new(&root, &config, &instance, &local, &media, names.clone());
+        let accounts = Accounts::new(&world, &root, &config, &instance, &local, &media, names.clone());
         let channels = Arc::clone(&accounts.channels);
+        more.into_iter().for_each(|channel| channels.add(channel));
         let store = store.asking(asking).bounded(bounds(&config));
         match store.expire_approvals(world.now()).await {
             // It is done again each hour.
@@ -530,7 +546,7 @@ impl Daemon {
         let mut clients = JoinSet::new();
         if let Some(listen) = started.web.listen {
             let (desk, config, root) = (Arc::clone(&desk), Arc::clone(&config), root.clone());
-            clients.spawn(web::run(desk, config, media, root, listen));
+            clients.spawn(web::run(world.clone(), desk, config, media, root, listen));
         }
         clients.spawn(control::run(desk, listener));
         let prune = Prune::new(world.clone(), store.clone(), root.clone(), Arc::clone(&config));

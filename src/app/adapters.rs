@@ -15,7 +15,7 @@ use crate::{
     config::{Config, ConfigError, Environment, OWN_ADAPTERS, account_in, with_secrets},
     domain::{host::errors::chain, platforms::accounts::Account},
     store::Names,
-    system::{leftovers::Notes, media::Media},
+    system::{leftovers::Notes, media::Media, world::World},
 };
 
 /// How many characters of the instance's id begin our ids of texts.
@@ -47,6 +47,7 @@ pub(super) struct Accounts {
 impl Accounts {
     /// Makes every channel; none is connected yet. `names` is kept up with them.
     pub(super) fn new(
+        world: &World,
         root: &Path,
         config: &Config,
         instance: &str,
@@ -55,6 +56,7 @@ impl Accounts {
         names: Names,
     ) -> Self {
         let ground = Ground {
+            world: world.clone(),
             program: own_program(),
             home: root.join("data/channels"),
             notes: root.join(CHILDREN),

@@ -29,7 +29,7 @@ pub struct EndedAgent {
 /// Somebody serves the root; the engine does not answer; a container that can't be ended.
 pub async fn end_agents(world: &World, root: &Path, config: &Config, by: &By) -> Result<Vec<EndedAgent>> {
     let lock = lock(root).await?;
-    let store = open_store_under(&lock, root)?;
+    let store = open_store_under(world, &lock, root)?;
     let instance = instance::of(world, root, &store).await?;
     let sandbox = choose_sandbox(root, config, &store).await?;
     let mut found = sandbox.list(&instance).await.context("asking for the containers of this root failed")?;

@@ -66,9 +66,9 @@ pub async fn found(world: &World, root: &Path, config: &Config, history: History
 ///
 /// # Errors
 /// When a folder can't be made or given away.
-pub async fn lay_out_boxes(root: &Path) -> Result<()> {
+pub async fn lay_out_boxes(world: &World, root: &Path) -> Result<()> {
     let Ok(lock) = lock(root).await else { return Ok(()) };
-    let store = open_store_under(&lock, root)?;
+    let store = open_store_under(world, &lock, root)?;
     let keeper = Alone::new(root, &store, box_owner());
     for group in store.groups().await? {
         let made = keeper.boxes(&group.folder);
@@ -132,7 +132,7 @@ fn has_main_lost_its_folder(root: &Path, store: &Store) -> Result<bool> {
 /// What could not be made, and why.
 pub async fn init(world: &World, root: &Path, config: &Config) -> Result<()> {
     private_dir(&root.join("data"))?;
-    let known = root.join("data/g2.sqlite").exists().then(|| open_store(root)).transpose()?;
+    let known = root.join("data/g2.sqlite").exists().then(|| open_store(world, root)).transpose()?;
     // A folder that was lost comes back by a person's word alone.
     let main_is_lost = known.as_ref().map_or(Ok(false), |store| has_main_lost_its_folder(root, store))?;
     for folder in ["groups/global", "data/runs", "data/sessions"] {
@@ -167,7 +167,7 @@ pub async fn init(world: &World, root: &Path, config: &Config) -> Result<()> {
     }
     // What a restore left that died behind its last step.
     let _ = fs::remove_dir(root.join(RESTORING));
-    let store = known.map_or_else(|| open_store(root), Ok)?;
+    let store = known.map_or_else(|| open_store(world, root), Ok)?;
     if store.groups().await?.is_empty() {
         let main = Folder::parse("main")?;
         let group = NewGroup {

@@ -12,6 +12,7 @@ use super::{
 use crate::{
     ops::OpError,
     store::{self, Schema, Store, StoreError},
+    system::world::World,
 };
 
 /// The version of this program.
@@ -30,11 +31,11 @@ pub fn check_version(root: &Path) -> Result<()> {
 ///
 /// # Errors
 /// As [`check_version`]; what could not be opened, and why.
-pub fn open_store_to_look(root: &Path) -> Result<Store> {
+pub fn open_store_to_look(world: &World, root: &Path) -> Result<Store> {
     match look(root)? {
-        Found::AsOurs => open_store(root),
+        Found::AsOurs => open_store(world, root),
         Found::Older => match try_lock(root, Lock::Change)? {
-            Ok(lock) => open_store_under(&lock, root),
+            Ok(lock) => open_store_under(world, &lock, root),
             Err(holder) => {
                 Err(differs(root, &holder, store::schema_of(&root.join("data/g2.sqlite"))?).into())
             }

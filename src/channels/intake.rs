@@ -17,9 +17,9 @@ use crate::{
     },
     store::{Accepted, Arrival, Arrived, Decided, Store, StoreError},
     system::{
-        clock, failpoint,
+        failpoint,
         media::{InHand, Media, NotKept},
-        threads::blocking,
+        world::World,
     },
 };
 
@@ -29,14 +29,15 @@ pub(super) const NOT_KEPT: &str = "the host could not keep it";
 /// What came in goes here. Clones store in the same place.
 #[derive(Clone)]
 pub struct Intake {
+    world: World,
     store: Store,
 }
 
 impl Intake {
     /// Takes everything into this store.
     #[must_use]
-    pub fn new(store: Store) -> Self {
-        Self { store }
+    pub fn new(world: World, store: Store) -> Self {
+        Self { world, store }
     }
 
     /// Takes a message in, or an edit of one: that is an event of its own, with a key of its own and the id of the first
@@ -45,7 +46,7 @@ impl Intake {
     /// # Errors
     /// The store's; then nothing is stored, and the platform is to tell it again.
     pub async fn message(&self, message: Inbound) -> Result<Accepted, StoreError> {
-        let accepted = self.store.accept(message, clock::now()).await?;
+        let accepted = self.store.accept(message, self.world.now()).await?;
         failpoint::reach("message.stored");
         if let Some(what) = &accepted.note {
             tracing::info!(seq = accepted.seq, what, "a message was no prompt, or not yet");
@@ -69,9 +70,9 @@ impl Intake {
         told: Attachment,
     ) -> Result<(Attachment, Option<InHand>), StoreError> {
         let limits = self.store.media_limits();
-        let used = self.store.media_use(chat, clock::now()).await?;
+        let used = self.store.media_use(chat, self.world.now()).await?;
         let media = Arc::clone(media);
-        let kept = blocking(move || media.take(&folder, &path, limits.largest)).await;
+        let kept = self.world.blocking(move || media.take(&folder, &path, limits.largest)).await;
         let problem = match kept {
             Ok(Ok(hand)) => match limits.fault(used, hand.size.max(BLOCK)) {
                 None => return Ok((told.kept(hand.digest, hand.size, hand.mime), Some(hand))),
@@ -93,7 +94,7 @@ impl Intake {
     /// # Errors
     /// The store's.
     pub async fn mark(&self, mark: Mark) -> Result<bool, StoreError> {
-        self.store.mark_message(mark, clock::now()).await
+        self.store.mark_message(mark, self.world.now()).await
     }
 
     /// Takes in that a button was pressed: `press` is what came with it, `user` the presser's id. Returns what they are told,
@@ -102,7 +103,7 @@ impl Intake {
     /// # Errors
     /// The store's.
     pub async fn pressed(&self, press: &str, user: &str) -> Result<Decided, StoreError> {
-        let decided = self.store.click(press, user, clock::now()).await?;
+        let decided = self.store.click(press, user, self.world.now()).await?;
         if decided.made.is_some() {
             failpoint::reach("approval.made");
         }
@@ -114,7 +115,7 @@ impl Intake {
     /// # Errors
     /// The store's.
     pub async fn chat(&self, jid: &str, info: ChatInfo) -> Result<(), StoreError> {
-        self.store.know_chat(jid.to_owned(), info, clock::now()).await
+        self.store.know_chat(jid.to_owned(), info, self.world.now()).await
     }
 
     /// Takes in whether the platform is connected, and where it is not, why.
@@ -128,7 +129,7 @@ impl Intake {
         why: Option<String>,
     ) -> Result<(), StoreError> {
         tracing::info!(channel, %state, why = why.as_deref().unwrap_or("-"), "a platform's connection");
-        self.store.set_connection(channel.to_owned(), state, why, clock::now()).await
+        self.store.set_connection(channel.to_owned(), state, why, self.world.now()).await
     }
 
     /// Notes for people that an account tells of more chats that nobody uses than are kept.
@@ -136,7 +137,7 @@ impl Intake {
     /// # Errors
     /// The store's.
     pub async fn too_many_chats(&self, channel: &str) -> Result<(), StoreError> {
-        self.store.note_too_many_chats(channel, clock::now()).await
+        self.store.note_too_many_chats(channel, self.world.now()).await
     }
 
     /// Takes in what an adapter tells, together with where it goes on after it.
@@ -150,7 +151,7 @@ impl Intake {
         arrival: Arrival,
     ) -> Result<Arrived, StoreError> {
         let is_message = matches!(arrival, Arrival::Message(_));
-        let arrived = self.store.arrive(channel, cursor, arrival, clock::now()).await?;
+        let arrived = self.store.arrive(channel, cursor, arrival, self.world.now()).await?;
         if is_message {
             failpoint::reach("message.stored");
         }
@@ -168,6 +169,11 @@ impl Intake {
             failpoint::reach("approval.made");
         }
         Ok(arrived)
+    }
+
+    /// Returns the world that it was given.
+    pub(super) fn world(&self) -> &World {
+        &self.world
     }
 
     /// The store, for what only adapters of accounts keep there.

@@ -9,7 +9,6 @@ use super::{
     filter::{Rows, Span, check_group},
     show,
 };
-use crate::system::clock;
 
 pub(super) const EXPLAINED: &str = "\
 Kinds: asked (a message woke an agent), began and ended (a run, with its use of the model and its
@@ -41,7 +40,7 @@ impl ActivityCommand {
         let group = self.group.as_deref().map(Folder::parse).transpose().context("showing what happened")?;
         let (since, until) = self.span.read(context)?;
         let until = until.unwrap_or(Time::MAX);
-        let since = since.unwrap_or_else(|| clock::now().min(until).plus_ms(-DAY_MS));
+        let since = since.unwrap_or_else(|| context.world.now().min(until).plus_ms(-DAY_MS));
         let store = context.store()?;
         let rows = store.activity(group.as_ref(), (since, until), self.rows.enough())?;
         check_group(&store, &rows, self.group.as_deref()).await?;

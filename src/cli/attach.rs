@@ -15,7 +15,6 @@ use crate::{
     domain::{rows::Run, states::RunKind},
     ops::runs::say,
     store::{SeenOfRun, Step, Store},
-    system::clock,
 };
 
 /// How often it is looked what the run has done.
@@ -30,7 +29,7 @@ pub(super) async fn run(context: &Context, store: &Store, run: Run, sender: Stri
         return Err(anyhow::anyhow!(ended).into());
     }
     drop(Client::needed(context).await?);
-    let seen = store.seen_of_run(run.id, clock::now().plus_ms(-BEFORE_MS))?;
+    let seen = store.seen_of_run(run.id, context.world.now().plus_ms(-BEFORE_MS))?;
     let colours = Sheet::stdout(context).colours;
     let editor = (!context.json).then(|| Editor::open(Vec::new(), &greeting(&run), colours)).flatten();
     let mut attached =

@@ -21,7 +21,6 @@ use crate::{
     ops::OpError,
     root,
     store::{Changes, Store},
-    system::clock,
 };
 
 /// Rows that are read at a time.
@@ -119,7 +118,7 @@ impl List {
 }
 
 fn verify(context: &Context, known: Option<(i64, Hash)>) -> CliResult {
-    let mut checked = check(&context.store()?, &context.root, known, clock::now())?;
+    let mut checked = check(&context.store()?, &context.root, known, context.world.now())?;
     checked.faults.sort_by_key(first);
     let whole = checked.faults.is_empty();
     if context.json {

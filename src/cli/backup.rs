@@ -11,7 +11,6 @@ use crate::{
     app,
     backup::{self, Shelved, Wanted},
     domain::host::screen::escaped,
-    system::clock,
 };
 
 pub(super) const EXPLAINED: &str = "\
@@ -57,9 +56,11 @@ pub(super) struct Backup {
 impl Backup {
     pub(super) async fn run(self, context: &Context) -> CliResult {
         app::check_root(&context.root)?;
-        let (root, now) = (context.root.clone(), clock::now());
+        let (root, now) = (context.root.clone(), context.world.now());
         let min_free = context.config().map_or(0, |config| config.limits.min_free_bytes);
-        let saved = tokio::task::spawn_blocking(move || self.save(&root, min_free, now))
+        let saved = context
+            .world
+            .blocking(move || self.save(&root, min_free, now))
             .await
             .context("the backup broke off")??;
         if context.json {

@@ -36,5 +36,6 @@ pub(super) async fn note(context: &Context, outcome: &CliResult) {
         context.environment.get("SUDO_USER").map(str::to_owned),
         Origin::CommandLine,
     );
+    let done = (done, context.world.now());
     audit::note_made(&context.root, context.store().ok().as_ref(), &by, done, &words).await;
 }

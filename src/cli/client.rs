@@ -23,7 +23,7 @@ use crate::{
         control::{Request, Response, Status},
     },
     ops::{Answer, By, Op, OpCode, OpError},
-    system::{clock, process::own_ids, socket::SocketName},
+    system::{process::own_ids, socket::SocketName},
 };
 
 /// A connection to the daemon.
@@ -257,7 +257,7 @@ pub(super) async fn perform(context: &Context, op: impl Into<Op>) -> Result<Answ
     let op = op.into();
     app::check_root(&context.root)?;
     let sudo_user = context.environment.get("SUDO_USER").map(str::to_owned);
-    let waiting = clock::monotonic();
+    let waiting = context.world.monotonic();
     loop {
         let mute = match Client::connect(&context.root).await {
             Ok(client) => return Ok(client.perform(&op, sudo_user).await?),
@@ -266,13 +266,20 @@ pub(super) async fn perform(context: &Context, op: impl Into<Op>) -> Result<Answ
         };
         let settings = context.config().map_err(|error| format!("{error:#}"));
         let by = By::owner(own_ids().0, sudo_user.clone(), Origin::CommandLine);
-        let tried =
-            app::perform_alone(&context.root, settings.as_ref().map_err(String::as_str), &by, op.clone());
+        let tried = app::perform_alone(
+            &context.world,
+            &context.root,
+            settings.as_ref().map_err(String::as_str),
+            &by,
+            op.clone(),
+        );
         match (tried.await?, mute) {
             (Tried::Performed(done), _) => return Ok(done?),
             (Tried::Busy(_), Some(why)) => return Err(Failure::Mute { root: context.root.clone(), why }),
             // A daemon that is about to listen, or another operation.
-            (Tried::Busy(_), None) if waiting.elapsed() < BUSY => tokio::time::sleep(AGAIN).await,
+            (Tried::Busy(_), None) if context.world.monotonic().duration_since(waiting) < BUSY => {
+                tokio::time::sleep(AGAIN).await
+            }
             (Tried::Busy(who), None) => return Err(anyhow::anyhow!(who).into()),
         }
     }

@@ -9,12 +9,15 @@ use clap_complete::{
     env::{CompleteEnv, Shells},
 };
 
+use ipc_handlers::Time;
+
 use super::help;
 use crate::{
     app,
     config::{Config, Environment},
     root::find_root,
     store::{Store, Which},
+    system::world::World,
 };
 
 /// The variable by which a shell's script asks.
@@ -46,8 +49,8 @@ complete -o nospace -o bashdefault -o nosort -F _g2 g2
 "#;
 
 /// Answers a shell that asks what a word could be, and ends the process. Otherwise nothing happens.
-pub(super) fn answer_a_shell() {
-    CompleteEnv::with_factory(|| with_names(help::command(), &mut Vec::new())).var(ASKS).complete();
+pub(super) fn answer_a_shell(world: &World) {
+    CompleteEnv::with_factory(|| with_names(world, help::command(), &mut Vec::new())).var(ASKS).complete();
 }
 
 /// Returns the script by which a shell asks.
@@ -112,29 +115,32 @@ impl Kind {
 }
 
 /// Has the arguments of all commands completed that name something in the store.
-fn with_names(command: Command, path: &mut Vec<String>) -> Command {
+fn with_names(world: &World, command: Command, path: &mut Vec<String>) -> Command {
     let command = command.mut_args(|arg: Arg| match Kind::of(path, arg.get_id().as_str()) {
-        Some(kind) => arg.add(ArgValueCompleter::new(move |typed: &OsStr| offered(kind, typed))),
+        Some(kind) => {
+            let world = world.clone();
+            arg.add(ArgValueCompleter::new(move |typed: &OsStr| offered(kind, typed, world.now())))
+        }
         None => arg,
     });
     command.mut_subcommands(|sub| {
         path.push(sub.get_name().to_owned());
-        let sub = with_names(sub, path);
+        let sub = with_names(world, sub, path);
         path.pop();
         sub
     })
 }
 
 /// Returns what a word could be, each with a few words about it. Where nothing can be read, nothing is offered.
-fn offered(kind: Kind, typed: &OsStr) -> Vec<CompletionCandidate> {
+fn offered(kind: Kind, typed: &OsStr, now: Time) -> Vec<CompletionCandidate> {
     let typed = typed.to_string_lossy();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let environment = Environment::of_process();
     let root = find_root(named_root(std::env::args().collect()), &environment);
     let found = runtime.ok().and_then(|runtime| {
         app::check_root(&root).ok()?;
-        let store = app::open_store(&root).ok()?;
-        runtime.block_on(names(kind, &store, || Config::load(&root, &environment).ok())).ok()
+        let store = app::open_store(&World::real(), &root).ok()?;
+        runtime.block_on(names(kind, &store, now, || Config::load(&root, &environment).ok())).ok()
     });
     found
         .unwrap_or_default()
@@ -158,7 +164,12 @@ fn named_root(words: Vec<String>) -> Option<PathBuf> {
 /// Names of a kind, and a few words about each.
 type Names = Vec<(String, String)>;
 
-async fn names(kind: Kind, store: &Store, config: impl Fn() -> Option<Config>) -> anyhow::Result<Names> {
+async fn names(
+    kind: Kind,
+    store: &Store,
+    now: Time,
+    config: impl Fn() -> Option<Config>,
+) -> anyhow::Result<Names> {
     let newest = || Which { limit: Some(MOST), ..Which::default() };
     Ok(match kind {
         Kind::Group => {
@@ -201,7 +212,7 @@ async fn names(kind: Kind, store: &Store, config: impl Fn() -> Option<Config>) -
         }
         Kind::Command => {
             let filter = crate::store::IpcFilter { limit: Some(MOST), ..Default::default() };
-            let rows = store.ipc_rows(&filter, crate::system::clock::now())?;
+            let rows = store.ipc_rows(&filter, now)?;
             let named = rows.into_iter().rev().filter_map(|row| {
                 let about = format!("{} {}", row.kind.as_deref().unwrap_or("-"), row.state);
                 Some((row.id?.to_string(), about))

@@ -91,6 +91,7 @@ impl Editor {
         printer.print(greeting.iter().map(|(look, text)| shown(*look, text, colours)).collect()).ok()?;
         raw(&before)?;
         let (print, to_print) = mpsc::channel::<String>();
+        // A read or write of a terminal can't be cancelled.
         std::thread::spawn(move || to_print.into_iter().try_for_each(|text| printer.print(text)));
         let (sender, typed) = tokio::sync::mpsc::channel(64);
         let (next, wanted) = mpsc::channel();

@@ -20,7 +20,6 @@ use crate::{
     },
     ops::{OpCode, OpError},
     store::Unjudged,
-    system::clock,
 };
 
 const EXAMPLES: &str = "\
@@ -102,7 +101,7 @@ impl Engage {
         let mut rules = Rules::default();
         let store = context.store()?;
         let rows: Vec<Row> = store
-            .as_if(inbound, clock::now())
+            .as_if(inbound, context.world.now())
             .await?
             .into_iter()
             .map(|mut row| {

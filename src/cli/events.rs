@@ -16,7 +16,6 @@ use super::{
 use crate::{
     domain::host::feed::{EventKind, FeedEvent},
     store::{News, Store, Text},
-    system::clock,
 };
 
 /// How soon a change is shown that the daemon, or another process, commits.
@@ -89,7 +88,8 @@ impl Events {
                 && self.kind.is_none_or(|kind| event.kind == kind)
                 && text.as_ref().is_none_or(|text| texts.iter().any(|found| text.is_in(found)))
         };
-        let (now, zone) = (clock::now(), context.config().map_or(TimeZone::UTC, |config| config.zone.zone));
+        let (now, zone) =
+            (context.world.now(), context.config().map_or(TimeZone::UTC, |config| config.zone.zone));
         let until = self.until.as_deref().map(|text| when(text, now, &zone)).transpose()?;
         let cursor = match self.since.as_deref() {
             Some(text) => since(&store, text, now, &zone).await?,

@@ -13,7 +13,6 @@ use crate::{
     domain::host::times,
     ops::OpError,
     store::{Store, Text},
-    system::clock,
 };
 
 /// Rows of a time.
@@ -37,7 +36,7 @@ impl Span {
         if self.since.is_none() && self.until.is_none() {
             return Ok((None, None));
         }
-        let (now, zone) = (clock::now(), context.config()?.zone.zone);
+        let (now, zone) = (context.world.now(), context.config()?.zone.zone);
         let read = |text: &Option<String>| text.as_deref().map(|text| when(text, now, &zone)).transpose();
         Ok((read(&self.since)?, read(&self.until)?))
     }

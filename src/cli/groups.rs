@@ -6,7 +6,6 @@ use anyhow::Context as _;
 use clap::Subcommand;
 use ipc_handlers::Folder;
 use serde::Serialize;
-use tokio::task::spawn_blocking;
 
 use super::{
     CliResult, Context, Failure, client::perform, confirm::Yes, disk::Disk, filter::Rows, out, show, usage,
@@ -25,7 +24,6 @@ use crate::{
         groups,
     },
     store::Store,
-    system::clock,
 };
 
 const SETTINGS: &str = "\
@@ -217,11 +215,13 @@ impl Groups {
             Self::Show { folder } => {
                 let folder = Folder::parse(&folder).context("showing a group")?;
                 let group = store.group(&folder).await?.ok_or_else(|| none(&folder))?;
-                let (config, now) = (context.config()?, clock::now());
+                let (config, now) = (context.config()?, context.world.now());
                 let day = Day::of(now, &config.zone.zone);
                 let budget = usage::budget_today(&config, &store, &group, day, now)?;
                 let (of, root) = (store.clone(), context.root.clone());
-                let disk = spawn_blocking(move || weigh_group(&of, &root, &folder))
+                let disk = context
+                    .world
+                    .blocking(move || weigh_group(&of, &root, &folder))
                     .await
                     .context("weighing the folders of a group")??;
                 let shown = Shown { group, budget, disk: Disk::of(&disk) };

@@ -96,7 +96,7 @@ impl Image {
 async fn build_daemon(context: &Context, image: &str) -> CliResult {
     check(context, ImageKind::Bare)?;
     let (program, name) = (own_program()?, image.to_owned());
-    let built = tokio::task::spawn_blocking(move || image::build_daemon(&name, &program)).await;
+    let built = context.world.blocking(move || image::build_daemon(&name, &program)).await;
     built.context("the build broke off")?.map_err(anyhow::Error::from)?;
     if context.json {
         return out::json(serde_json::json!({ "image": image, "daemon": true }));
@@ -117,7 +117,7 @@ fn check(context: &Context, kind: ImageKind) -> Result<(), OpError> {
 pub(super) async fn build(context: &Context, kind: ImageKind, image: &str) -> CliResult {
     check(context, kind)?;
     let (program, image) = (own_program()?, image.to_owned());
-    let built = tokio::task::spawn_blocking(move || {
+    let built = context.world.blocking(move || {
         let runner = image::runner(&program);
         image::build(kind, &image, &runner)
     });

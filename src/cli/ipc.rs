@@ -158,7 +158,7 @@ impl Ipc {
                 let (since, until) = span.read(context)?;
                 let queue =
                     Queue { group: group.clone(), state, limit: rows.enough(), from: 0, since, until };
-                let found = queue.rows(&context.root, &store).await?;
+                let found = queue.rows(&context.root, &store, context.world.now()).await?;
                 check_group(&store, &found.rows, group.as_deref()).await?;
                 show::rows(context, &rows.of(found.rows), &COLUMNS)?;
                 if let Some(unread) = found.unread.into_iter().next() {
@@ -196,7 +196,7 @@ async fn change(context: &Context, op: impl Into<Op>) -> CliResult {
 
 /// Asks before the file of a dead command is removed. Other dropped commands are kept, and can be tried again.
 async fn confirm_loss(context: &Context, store: &Store, what: &str, yes: &Yes) -> CliResult {
-    if let Found::Settled(id) = find(&context.root, store, what).await?
+    if let Found::Settled(id) = find(&context.root, store, what, context.world.now()).await?
         && let Some(file) = store.settled_file(id)?
         && file.outcome == CommandOutcome::Malformed
         && root::read_kept_bytes(&context.root.join("data"), &file.group, id, true).is_some()

@@ -14,7 +14,6 @@ use crate::{
     loops::lost::is_lost,
     ops::{args::Jid, lanes::wake},
     store::LanesShown,
-    system::clock,
 };
 
 const LISTED: &str = "\
@@ -70,7 +69,8 @@ impl Lanes {
                 let folder = group.as_deref().map(Folder::parse).transpose().context("listing lanes")?;
                 let store = context.store()?;
                 let which = if all { LanesShown::All } else { LanesShown::Busy };
-                let mut lanes = store.shown_lanes(folder.as_ref(), which, rows.enough(), clock::now())?;
+                let mut lanes =
+                    store.shown_lanes(folder.as_ref(), which, rows.enough(), context.world.now())?;
                 for lane in &mut lanes {
                     lane.wait_for_folder(|group| is_lost(&context.root, &store, group));
                 }

@@ -24,7 +24,7 @@ use tracing_subscriber::{
 use super::LogFormat;
 use crate::{
     domain::host::screen::{escaped, escaped_in_json},
-    system::clock,
+    system::world::World,
 };
 
 /// The log's level, which can change while it is written.
@@ -43,31 +43,30 @@ fn filter(level: &str) -> EnvFilter {
 }
 
 /// Starts the log, on stderr. Lines for people have colours if `colours` says so of a terminal, or of anything else.
-pub(super) fn start(format: LogFormat, level: &str, colours: impl Fn(bool) -> bool) -> Level {
+pub(super) fn start(world: World, format: LogFormat, level: &str, colours: impl Fn(bool) -> bool) -> Level {
     let colours = colours(std::io::IsTerminal::is_terminal(&std::io::stderr()));
     let (filter, handle) = reload::Layer::new(filter(level));
-    let _ =
-        tracing_subscriber::registry().with(filter).with(layer(format, colours, std::io::stderr)).try_init();
+    let lines = layer(world, format, colours, std::io::stderr);
+    let _ = tracing_subscriber::registry().with(filter).with(lines).try_init();
     Level(handle)
 }
 
-fn layer<S, W>(log_format: LogFormat, colours: bool, to: W) -> Box<dyn Layer<S> + Send + Sync>
+fn layer<S, W>(world: World, log_format: LogFormat, colours: bool, to: W) -> Box<dyn Layer<S> + Send + Sync>
 where
     S: Subscriber + for<'s> LookupSpan<'s>,
     W: for<'w> MakeWriter<'w> + Send + Sync + 'static,
 {
+    let places = Places { world, said: Mutex::default() };
     let to = tracing_subscriber::fmt::layer().with_writer(to).with_ansi(colours);
     match log_format {
         LogFormat::Text => {
             let inside = format::format().with_target(false);
-            let door =
-                Door { inside, line: for_people, and_more: more_for_people, places: Places::default() };
+            let door = Door { inside, line: for_people, and_more: more_for_people, places };
             to.event_format(door).boxed()
         }
         LogFormat::Json => {
             let inside = format::format().json().flatten_event(true).with_span_list(false);
-            let door =
-                Door { inside, line: for_programs, and_more: more_for_programs, places: Places::default() };
+            let door = Door { inside, line: for_programs, and_more: more_for_programs, places };
             to.fmt_fields(format::JsonFields::new()).event_format(door).boxed()
         }
     }
@@ -127,8 +126,10 @@ impl tracing::field::Visit for OfWhom {
 }
 
 /// Lines that warn, by their place and whose trouble it is: a fault of the world may come with each request of somebody.
-#[derive(Default)]
-struct Places(Mutex<HashMap<(Identifier, u64), Said>>);
+struct Places {
+    world: World,
+    said: Mutex<HashMap<(Identifier, u64), Said>>,
+}
 
 impl Places {
     /// Returns how many lines from the same place were left out before this one; `None`: this one is.
@@ -137,8 +138,8 @@ impl Places {
         if *metadata.level() > tracing::Level::WARN {
             return Some(0);
         }
-        let (now, place) = (clock::monotonic(), (metadata.callsite(), OfWhom::of(event)));
-        let mut places = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let (now, place) = (self.world.monotonic(), (metadata.callsite(), OfWhom::of(event)));
+        let mut places = self.said.lock().unwrap_or_else(PoisonError::into_inner);
         if places.len() >= PLACES && !places.contains_key(&place) {
             places.retain(|_, said| now.duration_since(said.since) < MINUTE);
             if places.len() >= PLACES {
@@ -254,7 +255,8 @@ mod tests {
     fn logged(format: LogFormat, colours: bool) -> String {
         let lines = Lines::default();
         let to = lines.clone();
-        let log = tracing_subscriber::registry().with(layer(format, colours, move || to.clone()));
+        let log =
+            tracing_subscriber::registry().with(layer(World::real(), format, colours, move || to.clone()));
         tracing::subscriber::with_default(log, || {
             let error = Foreign(HOSTILE);
             tracing::warn!(reason = HOSTILE, "as a text");
@@ -286,7 +288,9 @@ mod tests {
     fn of_many_lines_from_one_place_some_are_written_and_the_next_minute_tells_of_the_others() {
         let lines = Lines::default();
         let to = lines.clone();
-        let log = tracing_subscriber::registry().with(layer(LogFormat::Text, false, move || to.clone()));
+        let log =
+            tracing_subscriber::registry()
+                .with(layer(World::real(), LogFormat::Text, false, move || to.clone()));
         tracing::subscriber::with_default(log, || {
             for n in 0..4_000 {
                 tracing::warn!(n, "a page can't be read");
@@ -303,7 +307,7 @@ mod tests {
         let expected = (LINES as usize, 4_000, 1);
         assert_eq!((count("a page can't"), count("somebody asked"), count("another place")), expected);
 
-        let begun = clock::monotonic();
+        let begun = World::real().monotonic();
         let mut said = Said { since: begun, lines: 0, left_out: 0 };
         let now = (0..100).filter(|_| said.once_more(begun).is_some()).count();
         assert_eq!((now, said.once_more(begun + MINUTE / 2)), (LINES as usize, None));
@@ -323,6 +327,7 @@ mod tests {
             let lines = Lines::default();
             let to = lines.clone();
             let log = tracing_subscriber::registry().with(EnvFilter::new("warn")).with(layer(
+                World::real(),
                 format,
                 false,
                 move || to.clone(),

@@ -15,7 +15,7 @@ use crate::{
         args::{BadArgument, Jid},
     },
     store::{Store, StoreError},
-    system::confine,
+    system::{confine, world::World},
 };
 
 mod activity;
@@ -294,6 +294,7 @@ const RUNNERS_NAME: &str = "g2-agent";
 
 /// What every command works with.
 pub(crate) struct Context {
+    world: World,
     root: PathBuf,
     json: bool,
     color: Wanted,
@@ -380,7 +381,7 @@ impl Context {
     /// Opens the store of a root that is laid out.
     fn store(&self) -> Result<Store, Failure> {
         app::check_root(&self.root)?;
-        Ok(app::open_store_to_look(&self.root)?)
+        Ok(app::open_store_to_look(&self.world, &self.root)?)
     }
 }
 
@@ -402,6 +403,7 @@ fn speaker(text: &str) -> Result<String, BadArgument> {
 #[must_use]
 pub fn main() -> ExitCode {
     crate::system::memory::be_frugal();
+    let world = World::real();
     // In an image this program can be the runner, by its name (`g2 image build`).
     if std::env::args_os()
         .next()
@@ -415,9 +417,9 @@ pub fn main() -> ExitCode {
         return if serves { agent_runner::mcp::serve() } else { agent_runner::main() };
     }
     if std::env::args_os().nth(1).is_some_and(|first| first == confine::CONFINE) {
-        return confine::main(|text| out::tell(text));
+        return confine::main(&world, |text| out::tell(text));
     }
-    complete::answer_a_shell();
+    complete::answer_a_shell(&world);
     let environment = Environment::of_process();
     let colours = Wanted::said(std::env::args_os().map(|word| word.to_string_lossy().into_owned()));
     let parsed = help::command().color(colours.into()).try_get_matches();
@@ -426,6 +428,7 @@ pub fn main() -> ExitCode {
         .unwrap_or_else(|wrong| wrong_usage(&wrong));
     crate::system::process::set_umask();
     let mut context = Context {
+        world,
         root: crate::root::find_root(arguments.root, &environment),
         json: arguments.json,
         color: arguments.color,
@@ -581,8 +584,8 @@ impl Log {
             .map(str::to_owned)
             .or_else(|| context.config().ok().map(|c| c.log_level));
         let level = shown_from(level.as_deref().unwrap_or("info"), is_quiet);
-        let level =
-            log::start(format, level, |is_terminal| context.color.holds(&context.environment, is_terminal));
+        let colours = |is_terminal| context.color.holds(&context.environment, is_terminal);
+        let level = log::start(context.world.clone(), format, level, colours);
         Self { level: Some(level), is_quiet }
     }
 

@@ -18,7 +18,6 @@ use crate::{
         prune::{How, Pruned, horizon, prune},
     },
     store::{Size, Store, is_disk_full},
-    system::clock,
 };
 
 pub(super) const REMOVED: &str = "\
@@ -74,7 +73,7 @@ impl Prune {
     }
 
     async fn prune(self, context: &Context) -> CliResult {
-        let (store, config, now) = (context.store()?, context.config()?, clock::now());
+        let (store, config, now) = (context.store()?, context.config()?, context.world.now());
         let ahead = ahead(now, store.newest()?);
         let horizon = horizon(&store, now, self.older_than, config.approvals.deny_ttl_ms)?;
         if !self.dry_run {
@@ -86,13 +85,12 @@ impl Prune {
             (false, Ok(_) | Err(NoDaemon::Mute(_))) => How::Beside,
         };
         let before = store.size()?;
-        let pruned =
-            prune(&crate::system::world::World::real(), &store, &context.root.join("data"), horizon, how)
-                .await
-                .map_err(anyhow::Error::new)?;
+        let pruned = prune(&context.world, &store, &context.root.join("data"), horizon, how)
+            .await
+            .map_err(anyhow::Error::new)?;
         let from = counted_from(now, store.newest()?);
         let files = housekeep(
-            &crate::system::world::World::real(),
+            &context.world,
             &store,
             &context.root,
             &config.housekeeping,
@@ -146,7 +144,7 @@ fn mended(error: anyhow::Error) -> anyhow::Error {
 
 /// Gives room back to the disk, where that can be; returns why it was not. What was removed is all the same.
 async fn make_smaller(context: &Context, store: &Store) -> Option<String> {
-    match shrink(&crate::system::world::World::real(), &context.root, store).await {
+    match shrink(&context.world, &context.root, store).await {
         Ok(shrunk) => note(shrunk),
         Err(error) => Some(format!("the file could not be made smaller: {error:#}")),
     }

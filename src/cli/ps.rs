@@ -20,7 +20,6 @@ use crate::{
     },
     loops::{EndsHow, Sight},
     store::{ActiveRun, Store, StoreError},
-    system::clock,
 };
 
 pub(super) const EXPLAINED: &str = "\
@@ -77,7 +76,7 @@ impl Ps {
             Err(NoDaemon::Down) => (Vec::new(), false),
             Err(NoDaemon::Mute(why)) => return Err(Failure::Mute { root: context.root.clone(), why }),
         };
-        let rows = rows(&store, &sights)?;
+        let rows = rows(&store, &sights, context.world.now())?;
         if !context.json && !is_up {
             out::tell(format!("no daemon runs at {}; `g2 serve` starts it", context.root.display()));
         }
@@ -102,8 +101,7 @@ impl Ps {
 }
 
 /// Returns the runs that are under way; what they are doing is known of those that are in sight.
-pub(super) fn rows(store: &Store, sights: &[Sight]) -> Result<Vec<Row>, StoreError> {
-    let now = clock::now();
+pub(super) fn rows(store: &Store, sights: &[Sight], now: Time) -> Result<Vec<Row>, StoreError> {
     let budgets = store.budget_rows()?;
     let mut rows = Vec::new();
     for active in store.active_runs()? {

@@ -12,6 +12,7 @@ use std::{
 
 use anyhow::Context as _;
 use clap::{Args, CommandFactory as _};
+use ipc_handlers::Time;
 use serde_json::{Value, json};
 
 use super::{Arguments, CliResult, Context, Failure, client::Client, confirm::Yes, doctor, out};
@@ -26,7 +27,7 @@ use crate::{
     },
     ops::Op,
     store::Store,
-    system::{clock, manager, process},
+    system::{manager, process},
 };
 
 pub(super) const EXPLAINED: &str = "\
@@ -79,7 +80,7 @@ impl Report {
             let text: String = parts.iter().map(|(name, text)| format!("== {name}\n{text}\n")).collect();
             return out::text(&text);
         }
-        let name = || format!("g2-report-{}.tar", clock::now().to_string().replace(':', "-"));
+        let name = || format!("g2-report-{}.tar", context.world.now().to_string().replace(':', "-"));
         let file = self.file.unwrap_or_else(|| PathBuf::from(name()));
         if file.exists() {
             return Err(Failure::Usage(format!("{} is there already, and is not replaced", file.display())));
@@ -95,7 +96,7 @@ impl Report {
             ))?;
         }
         self.yes.to(&format!("{} is written", file.display()))?;
-        write(&file, &parts).with_context(|| format!("writing {}", file.display()))?;
+        write(&file, &parts, context.world.now()).with_context(|| format!("writing {}", file.display()))?;
         if context.json {
             return out::json(json!({ "file": file, "parts": parts.keys().collect::<Vec<_>>() }));
         }
@@ -113,9 +114,9 @@ fn newest_of_log(parts: &Parts) -> String {
 }
 
 /// Writes the archive, whole or not at all.
-fn write(file: &Path, parts: &Parts) -> std::io::Result<()> {
+fn write(file: &Path, parts: &Parts, now: Time) -> std::io::Result<()> {
     let mut archive = tar::Builder::new(Vec::new());
-    let seconds = u64::try_from(clock::now().0 / 1000).unwrap_or(0);
+    let seconds = u64::try_from(now.0 / 1000).unwrap_or(0);
     for (name, text) in parts {
         let mut header = tar::Header::new_ustar();
         header.set_mode(0o600);
@@ -138,7 +139,7 @@ fn write(file: &Path, parts: &Parts) -> std::io::Result<()> {
 async fn parts(context: &Context) -> Result<Parts, Failure> {
     let config =
         context.config().or_else(|_| Config::defaults(&context.environment).map_err(anyhow::Error::from))?;
-    let mut mask = Mask::new(&process::new_id().context("making a random number")?);
+    let mut mask = Mask::new(&context.world.id().context("making a random number")?);
     let store = context.store().ok();
     let groups = match &store {
         Some(store) => store.groups().await.unwrap_or_default(),
@@ -160,7 +161,7 @@ async fn parts(context: &Context) -> Result<Parts, Failure> {
         let text = serde_json::to_string_pretty(part).unwrap_or_default();
         parts.insert(name.to_owned(), text + "\n");
     };
-    put("program.json", &program());
+    put("program.json", &program(context.world.now()));
     put("settings.json", &settings(&config));
     put("checks.json", &checks(context, &mask).await);
     put("daemon.json", &daemon(context).await);
@@ -186,13 +187,13 @@ async fn parts(context: &Context) -> Result<Parts, Failure> {
     Ok(parts)
 }
 
-fn program() -> Value {
+fn program(now: Time) -> Value {
     let uname = rustix::system::uname();
     json!({
         "version": env!("CARGO_PKG_VERSION"),
         "runner": agent_runner::ID,
         "protocol": ipc_handlers::wire::PROTOCOL,
-        "at": clock::now().to_string(),
+        "at": now.to_string(),
         "system": uname.sysname().to_string_lossy(),
         "kernel": uname.release().to_string_lossy(),
         "machine": uname.machine().to_string_lossy(),

@@ -8,7 +8,6 @@ use super::{CliResult, Context, out};
 use crate::{
     backup,
     domain::{host::screen::escaped, rows::rfc3339_option},
-    system::clock,
 };
 
 pub(super) const EXPLAINED: &str = "\
@@ -84,7 +83,8 @@ impl Restore {
     }
 
     async fn restore(self, context: &Context) -> CliResult {
-        let restored = backup::restore(&self.file, &context.root, &context.environment, clock::now()).await?;
+        let restored =
+            backup::restore(&self.file, &context.root, &context.environment, context.world.now()).await?;
         if context.json {
             return out::json(serde_json::json!(restored));
         }

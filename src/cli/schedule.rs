@@ -7,7 +7,7 @@ use jiff::tz::TimeZone;
 use serde_json::Value;
 
 use super::{CliResult, Context, filter, show, word::wrong};
-use crate::{domain::runs::when, ops::OpError, system::clock};
+use crate::{domain::runs::when, ops::OpError};
 
 /// The note beside a time that is over.
 const PAST: &str = "in the past: a task would run at once";
@@ -61,8 +61,8 @@ impl Schedule {
             (None, None) => config.zone.zone,
         };
         let after = match after {
-            Some(text) => filter::when(&text, clock::now(), &zone)?,
-            None => clock::now(),
+            Some(text) => filter::when(&text, context.world.now(), &zone)?,
+            None => context.world.now(),
         };
         let schedule = when::once(&expression, after, &zone)
             .and_then(|text| ipc_handlers::Schedule::guess(&text, &zone, after))

@@ -15,7 +15,7 @@ use crate::{
     channels::local::{Ask, Incoming, Told},
     domain::rows::Delivery,
     ops::{OpCode, OpError},
-    system::process::new_id,
+    system::world::World,
 };
 
 const EXAMPLES: &str = "\
@@ -62,7 +62,7 @@ impl Send {
             chat: self.chat.clone(),
             sender: self.sender,
             text: self.text,
-            key: new_id().context("making a key")?,
+            key: context.world.id().context("making a key")?,
             mention: self.mention,
             thread: self.thread,
             reply_to: self.reply_to,
@@ -133,7 +133,7 @@ pub(super) async fn rest(
 
 /// Sends each line of stdin as a message and prints the answers, until stdin ends and the chat rests: a chat without a
 /// terminal.
-pub(super) async fn pipe(client: &mut Client, chat: &str, sender: &str) -> CliResult {
+pub(super) async fn pipe(world: &World, client: &mut Client, chat: &str, sender: &str) -> CliResult {
     let mut lines = stdin_lines();
     client.call_chat(&Ask::Listen { chat: chat.to_owned(), typing: false, people: false }).await?;
     let mut more = true;
@@ -154,7 +154,7 @@ pub(super) async fn pipe(client: &mut Client, chat: &str, sender: &str) -> CliRe
             line = lines.recv(), if more => match line {
                 Some(line) if line.trim().is_empty() => {}
                 Some(text) => {
-                    client.ask(&said(chat, sender, text)?).await?;
+                    client.ask(&said(world, chat, sender, text)?).await?;
                 }
                 None => {
                     more = false;
@@ -166,8 +166,8 @@ pub(super) async fn pipe(client: &mut Client, chat: &str, sender: &str) -> CliRe
 }
 
 /// A message by somebody at this machine.
-pub(super) fn said(chat: &str, sender: &str, text: String) -> anyhow::Result<Ask> {
-    let key = new_id().context("making a key")?;
+pub(super) fn said(world: &World, chat: &str, sender: &str, text: String) -> anyhow::Result<Ask> {
+    let key = world.id().context("making a key")?;
     let message =
         Incoming { chat: chat.to_owned(), sender: sender.to_owned(), text, key, ..Incoming::default() };
     Ok(Ask::Send(Box::new(message)))

@@ -17,7 +17,7 @@ use crate::{
     engine::Loops,
     loops::control::Leave,
     store::{Store, StoreError, is_disk_full, is_locked},
-    system::clock,
+    system::world::World,
 };
 
 /// Runs the daemon until a signal asks it to stop; a second signal ends it at once.
@@ -35,7 +35,8 @@ pub(super) async fn serve(context: &Context) -> CliResult {
     answers(context).await?;
     tracing::info!(root = %context.root.display(), pid = std::process::id(), "ready");
     tell_manager(NotifyState::Ready);
-    let watchdog = tokio::spawn(watch_over(daemon.store.clone(), Arc::clone(&daemon.loops)));
+    let watchdog =
+        tokio::spawn(watch_over(context.world.clone(), daemon.store.clone(), Arc::clone(&daemon.loops)));
     signals.lead_to(&daemon);
     let mut asked = daemon.leave_asked();
     let log = context.log.follow(daemon.config.follow());
@@ -92,8 +93,8 @@ impl Init {
     /// Lays out a root.
     pub(super) async fn run(self, context: &Context) -> CliResult {
         let history = if self.fresh { History::MoveAside } else { History::Refuse };
-        app::found(&crate::system::world::World::real(), &context.root, &context.config()?, history).await?;
-        app::lay_out_boxes(&context.root).await?;
+        app::found(&context.world, &context.root, &context.config()?, history).await?;
+        app::lay_out_boxes(&context.world, &context.root).await?;
         show::done(
             context,
             &format!("{} is laid out; start it with `g2 --root {0} serve`", context.root.display()),
@@ -209,7 +210,7 @@ fn tell_manager(state: NotifyState<'_>) {
 /// Tells the service manager's watchdog that we live, as long as changes are stored and the loops come round without which nothing goes
 /// on. A daemon that can't store any change, or of which such a loop stands still, is better started again. While another program holds
 /// the store's lock, or its disk is full, that would help nobody.
-async fn watch_over(store: Store, loops: Arc<Loops>) {
+async fn watch_over(world: World, store: Store, loops: Arc<Loops>) {
     let Some(every) = sd_notify::watchdog_enabled() else { return };
     // A disk that is slow for as long as one of these is not missed.
     let mut tick = tokio::time::interval((every / 3).max(Duration::from_millis(10)));
@@ -218,7 +219,7 @@ async fn watch_over(store: Store, loops: Arc<Loops>) {
     let mut told = BTreeSet::new();
     loop {
         tick.tick().await;
-        let mut beat = std::pin::pin!(store.beat(clock::now()));
+        let mut beat = std::pin::pin!(store.beat(world.now()));
         let stored = loop {
             tokio::select! {
                 stored = &mut beat => break stored,

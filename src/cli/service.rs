@@ -14,7 +14,6 @@ use crate::{
     },
     ops::{OpCode, OpError},
     system::{
-        clock,
         manager::{self, Manager, NoManager, Said},
         process,
     },
@@ -342,7 +341,7 @@ impl Service {
             }
             Self::Logs { which, follow, lines, since } => {
                 let since = match since {
-                    Some(text) => Some(when(&text, clock::now(), &context.config()?.zone.zone)?),
+                    Some(text) => Some(when(&text, context.world.now(), &context.config()?.zone.zone)?),
                     None => None,
                 };
                 // Seconds, which it takes in every zone.

@@ -21,7 +21,6 @@ use crate::{
         sessions::{archive, clear, delete, resume},
     },
     store::{Stop, Store},
-    system::clock,
 };
 
 const SEARCHED: &str = "\
@@ -205,12 +204,12 @@ async fn search(
     };
     check_query(query).map_err(|fault| wrong(format!("the query {fault}")))?;
     let mut rows = Vec::new();
-    let began = clock::monotonic();
-    let stop: Stop = Arc::new(move || began.elapsed() >= LOOKS);
+    let (world, began) = (context.world.clone(), context.world.monotonic());
+    let stop: Stop = Arc::new(move || world.monotonic().duration_since(began) >= LOOKS);
     // With the daemon up there is little to do, and with it down all.
     let mut indexer = store.indexer()?;
     let mut is_whole = false;
-    while !is_whole && began.elapsed() < WAITS {
+    while !is_whole && context.world.monotonic().duration_since(began) < WAITS {
         is_whole = !indexer.work()?;
     }
     for group in groups {

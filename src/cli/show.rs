@@ -18,7 +18,6 @@ use super::{
 use crate::{
     domain::host::{screen::acts, times},
     ops::Answer,
-    system::clock,
 };
 
 /// The longest cell that a terminal is given, characters.
@@ -57,7 +56,7 @@ impl Sheet {
         let is_terminal = out::is_terminal();
         let screen = is_terminal.then(|| Screen {
             width: (!context.columns.wide).then(out::width),
-            now: clock::now(),
+            now: context.world.now(),
             zone: context.config().map_or(TimeZone::UTC, |config| config.zone.zone),
         });
         Self { colours: context.color.holds(&context.environment, is_terminal), screen }

@@ -32,7 +32,7 @@ use crate::{
     },
     ops::ipc::shown,
     store::{Store, StoreError, Upgrade},
-    system::{clock, disk},
+    system::disk,
 };
 
 mod page;
@@ -152,7 +152,7 @@ impl Waits {
         let looked = peek::each_waiting(&data, groups.iter().map(|group| &group.folder), |lying| {
             files += usize::from(!lying.is_directory);
         });
-        let now = clock::now();
+        let now = context.world.now();
         let health = known(&mut unread, "the messages", store.health(now));
         let waits = Self {
             messages_waiting: known(&mut unread, "the messages", store.messages_waiting()),
@@ -303,7 +303,7 @@ async fn look(context: &Context) -> Vec<Problem> {
         store: store.as_ref(),
         closed,
         daemon: None,
-        now: clock::now(),
+        now: context.world.now(),
     };
     found.extend(problems::gather(&view).await);
     found
@@ -337,7 +337,7 @@ fn print<T: Serialize>(
             context.store().ok().and_then(|store| Some(store.size().ok()?.bytes)),
             disk::free_bytes(&data),
         ),
-        now: clock::now(),
+        now: context.world.now(),
     };
     out::clean(&(page(&facts, &sheet).join("\n") + "\n"))
 }

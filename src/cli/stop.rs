@@ -85,8 +85,7 @@ async fn agents(context: &Context) -> CliResult {
     app::check_root(&context.root)?;
     let sudo_user = context.environment.get("SUDO_USER").map(str::to_owned);
     let by = By::owner(own_ids().0, sudo_user, Origin::CommandLine);
-    let ended =
-        app::end_agents(&crate::system::world::World::real(), &context.root, &context.config()?, &by).await?;
+    let ended = app::end_agents(&context.world, &context.root, &context.config()?, &by).await?;
     if ended.is_empty() {
         return show::done(context, "no daemon runs, and no agent of this root");
     }

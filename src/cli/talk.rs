@@ -20,7 +20,6 @@ use crate::{
     ops::runs::stop,
     root,
     store::{By, Conversation, Line, Store},
-    system::clock,
 };
 
 mod turn;
@@ -68,12 +67,12 @@ impl Talk<'_> {
         let typed = if typed.is_empty() { own_lines(&before, &user) } else { typed };
         let colours = Sheet::stdout(self.context).colours;
         let Some(mut editor) = Editor::open(typed, &self.greeting(&before, colours), colours) else {
-            return send::pipe(client, self.chat, self.sender).await;
+            return send::pipe(&self.context.world, client, self.chat, self.sender).await;
         };
         let outcome = self.converse(client, &mut editor, &store).await;
         drop(editor);
         // What was on the screen is not new the next time. Where it can't be noted, it is shown once more.
-        let _ = store.visit(self.chat, &user, clock::now()).await;
+        let _ = store.visit(self.chat, &user, self.context.world.now()).await;
         outcome
     }
 
@@ -125,8 +124,8 @@ impl Talk<'_> {
                     }
                     Told::Typing { on, .. } => {
                         left = PATIENCE;
-                        let turn = watch.look().await.unwrap_or(Turn::None);
-                        let words = turn.in_words(self.assistant, clock::now());
+                        let turn = watch.look(self.context.world.now()).await.unwrap_or(Turn::None);
+                        let words = turn.in_words(self.assistant, self.context.world.now());
                         // The turn may be over already when it is told that it has begun.
                         editor.doing(words.as_deref().filter(|_| on));
                     }
@@ -153,7 +152,7 @@ impl Talk<'_> {
                 typed = editor.typed() => match typed {
                     Typed::End => return Ok(()),
                     Typed::Interrupt { was_empty } => {
-                        let turn = watch.look().await.unwrap_or(Turn::None);
+                        let turn = watch.look(self.context.world.now()).await.unwrap_or(Turn::None);
                         if leaves || (was_empty && turn == Turn::None) {
                             return Ok(());
                         }
@@ -172,14 +171,14 @@ impl Talk<'_> {
                             "" => {}
                             "/help" => editor.print(Look::Dim, HELP),
                             "/why" => editor.print(Look::Dim, &self.why(store).await),
-                            _ => client.ask(&send::said(self.chat, self.sender, text)?).await?,
+                            _ => client.ask(&send::said(&self.context.world, self.chat, self.sender, text)?).await?,
                         }
                     }
                 },
                 _ = tick.tick(), if left > 0 => {
-                    let turn = watch.look().await.unwrap_or(Turn::None);
+                    let turn = watch.look(self.context.world.now()).await.unwrap_or(Turn::None);
                     left = if turn == Turn::None { left - 1 } else { PATIENCE };
-                    editor.doing(turn.in_words(self.assistant, clock::now()).as_deref());
+                    editor.doing(turn.in_words(self.assistant, self.context.world.now()).as_deref());
                 }
             }
         }

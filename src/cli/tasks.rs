@@ -30,7 +30,6 @@ use crate::{
         tasks::{add, cancel, group_of, pause, resume, run, update},
     },
     store::Store,
-    system::clock,
 };
 
 mod calendar;
@@ -396,7 +395,7 @@ impl Add {
         let catch_up_window_ms = catch_up_window.as_deref().map(window).transpose()?;
         let group = Folder::parse(&group).context("making a task")?;
         let zone = context.store()?.zone_of(&group, &context.config()?.zones).await?;
-        let now = clock::now();
+        let now = context.world.now();
         let (kind, value) = when.parsed(now, &zone.zone)?;
         // What can't be read is refused when the task is made.
         if let Ok(schedule) = Schedule::parse(&kind, &value, &zone.zone, now) {

@@ -8,7 +8,7 @@ use ratatui::crossterm::event::{self, Event, KeyEventKind};
 use tokio::time::{Instant, sleep_until};
 
 use super::{CliResult, Context, Failure, client::perform, out, show::Sheet};
-use crate::{ops::runs::stop, system::clock};
+use crate::ops::runs::stop;
 
 mod draw;
 mod look;
@@ -62,7 +62,7 @@ impl Top {
         let mut looked = Instant::now();
         let mut is_news = false;
         loop {
-            let screen = screen.at(clock::now());
+            let screen = screen.at(context.world.now());
             terminal
                 .draw(|frame| draw(frame, &mut view, &screen, sheet.colours))
                 .map_err(anyhow::Error::from)?;

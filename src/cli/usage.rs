@@ -20,7 +20,6 @@ use crate::{
         },
     },
     store::{Store, StoreError},
-    system::clock,
 };
 
 const EXAMPLES: &str = "\
@@ -106,7 +105,7 @@ struct BudgetRow<'a> {
 
 /// Shows today's use against the budgets of one group or all.
 async fn budgets(context: &Context, only: Option<&Folder>) -> CliResult {
-    let (config, store, now) = (context.config()?, context.store()?, clock::now());
+    let (config, store, now) = (context.config()?, context.store()?, context.world.now());
     let day = Day::of(now, &config.zone.zone);
     let groups = store.groups().await?;
     let mut rows = Vec::new();

@@ -15,7 +15,6 @@ use crate::{
         args::TokenName,
         web::{add_token, open, revoke, revoke_token},
     },
-    system::clock,
 };
 
 const OPENED: &str = "\
@@ -102,7 +101,7 @@ impl Web {
         match self {
             Self::Open => open(context).await,
             Self::Sessions(Sessions::List) => {
-                let rows = context.store()?.web_sessions(clock::now())?;
+                let rows = context.store()?.web_sessions(context.world.now())?;
                 show::rows(
                     context,
                     &rows,

@@ -24,7 +24,6 @@ use crate::{
     loops::lost::is_lost,
     ops::{OpError, missing},
     store::{Store, Why},
-    system::clock,
 };
 
 const EXAMPLES: &str = "\
@@ -89,7 +88,7 @@ async fn channel(context: &Context, why: &Why) -> Option<channels::Row> {
 
 async fn why(context: &Context, seq: i64) -> Result<Why, Failure> {
     let store = context.store()?;
-    let now = clock::now();
+    let now = context.world.now();
     let mut why = store.why(seq, now)?.ok_or_else(|| missing(&store, History::Messages, seq))?;
     if why.is_open() {
         look_further(context, &store, &mut why, now).await;

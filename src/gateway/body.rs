@@ -25,7 +25,6 @@ use super::{
     refusals::Heard,
     sought::{End, Filter, Sought},
 };
-use crate::system::clock;
 
 /// How much of a request is waited for before the model's host is bothered with it, bytes: its whole, mostly.
 const BEGINNING: usize = 128 << 10;
@@ -161,7 +160,7 @@ impl Drop for Upload {
     fn drop(&mut self) {
         // What a request weighs is known when it is over; the next one waits for it.
         let weight = usize::try_from(self.body.seen >> 20).unwrap_or(usize::MAX);
-        self.caller.rate().take(weight, clock::now());
+        self.caller.rate().take(weight, self.caller.shared.world.now());
     }
 }
 

@@ -16,7 +16,7 @@ use ipc_handlers::Time;
 use serde::Deserialize;
 
 use super::sought::Sought;
-use crate::{config::dotenv, system::clock};
+use crate::config::dotenv;
 
 /// The longest file of secrets that is read, bytes.
 const LONGEST: u64 = 1 << 20;
@@ -159,7 +159,7 @@ impl Credentials {
     ///
     /// # Errors
     /// [`CredentialError`] with the fix.
-    pub fn current(&self) -> Result<Credential, CredentialError> {
+    pub fn current(&self, now: Time) -> Result<Credential, CredentialError> {
         let path = self.token_file.as_deref().unwrap_or(&self.dotenv);
         let stamp = match (stamp(path), &self.token_file) {
             (Ok(stamp), _) => stamp,
@@ -178,7 +178,7 @@ impl Credentials {
             }
         };
         match credential.expires {
-            Some(at) if at <= clock::now() => Err(CredentialError::Ended { path: path.to_owned(), at }),
+            Some(at) if at <= now => Err(CredentialError::Ended { path: path.to_owned(), at }),
             Some(_) | None => Ok(credential),
         }
     }
@@ -322,26 +322,26 @@ mod tests {
     fn a_replaced_file_is_read_again_and_an_ended_token_is_told() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("token");
-        let credentials = Credentials::new(dir.path().join(".env"), Some(path.clone()));
-        assert!(matches!(credentials.current(), Err(CredentialError::Read { .. })));
+        let (credentials, now) = (Credentials::new(dir.path().join(".env"), Some(path.clone())), Time(2000));
+        assert!(matches!(credentials.current(now), Err(CredentialError::Read { .. })));
         fs::write(&path, "one").unwrap();
-        assert_eq!(key(&credentials.current().unwrap()).0, "one");
+        assert_eq!(key(&credentials.current(now).unwrap()).0, "one");
         fs::write(dir.path().join("new"), "two").unwrap();
         fs::rename(dir.path().join("new"), &path).unwrap();
-        assert_eq!(key(&credentials.current().unwrap()).0, "two");
+        assert_eq!(key(&credentials.current(now).unwrap()).0, "two");
         fs::write(&path, r#"{"claudeAiOauth":{"accessToken":"three","expiresAt":1000}}"#).unwrap();
-        let error = credentials.current().unwrap_err().to_string();
+        let error = credentials.current(now).unwrap_err().to_string();
         assert!(error.contains("1970-01-01T00:00:01.000Z") && !error.contains("three"), "{error}");
         fs::write(&path, "two words").unwrap();
-        let error = credentials.current().unwrap_err().to_string();
+        let error = credentials.current(now).unwrap_err().to_string();
         assert!(error.contains("one word") && !error.contains("two words"), "{error}");
     }
 
     #[test]
     fn without_a_key_it_is_said_where_to_put_one() {
         let dir = tempfile::tempdir().unwrap();
-        let credentials = Credentials::new(dir.path().join(".env"), None);
-        let error = credentials.current().unwrap_err().to_string();
+        let (credentials, now) = (Credentials::new(dir.path().join(".env"), None), Time(0));
+        let error = credentials.current(now).unwrap_err().to_string();
         assert!(error.contains("ANTHROPIC_API_KEY") && error.contains(".env"), "{error}");
     }
 }

@@ -3,7 +3,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use crate::{domain::host::repeats::Repeats, system::clock};
+use crate::{domain::host::repeats::Repeats, system::world::World};
 
 /// The kinds of lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -29,18 +29,19 @@ impl Line {
 
 /// The lines of one run.
 pub(super) struct Log {
+    world: World,
     run: i64,
     repeats: Mutex<Repeats<Line>>,
 }
 
 impl Log {
-    pub(super) fn new(run: i64) -> Self {
-        Self { run, repeats: Mutex::default() }
+    pub(super) fn new(world: World, run: i64) -> Self {
+        Self { world, run, repeats: Mutex::default() }
     }
 
     /// Says a line, unless its kind was said within the last minute.
     pub(super) fn warn(&self, line: Line, why: &dyn std::fmt::Display) {
-        if let Some(times) = self.repeats().happened(line, clock::now()) {
+        if let Some(times) = self.repeats().happened(line, self.world.now()) {
             tracing::warn!(run = self.run, %why, times, "{}", line.text());
         }
     }

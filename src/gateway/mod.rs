@@ -48,7 +48,7 @@ use crate::{
         mailbox::bucket::Bucket,
         runs::{budget::Used, hindrance::Refused, outside::Rules},
     },
-    system::clock,
+    system::world::World,
 };
 
 pub use books::Books;
@@ -125,12 +125,20 @@ pub struct Gateway {
 
 /// What all runs share.
 struct Shared {
+    world: World,
     upstream: Upstream,
     client: upstream::Client,
     credentials: Credentials,
     refused_key: refusals::RefusedKey,
     limits: Limits,
     books: Arc<Books>,
+}
+
+impl Shared {
+    /// Returns the real key as it is now. Reads files.
+    fn key(&self) -> Result<Credential, CredentialError> {
+        self.credentials.current(self.world.now())
+    }
 }
 
 /// A run's side of the gateway.
@@ -168,11 +176,12 @@ struct Open {
 impl Gateway {
     /// A gateway without any open socket.
     #[must_use]
-    pub fn new(upstream: Upstream, credentials: Credentials, limits: Limits) -> Self {
-        let client = upstream::Client::new(limits.connect);
+    pub fn new(world: World, upstream: Upstream, credentials: Credentials, limits: Limits) -> Self {
+        let client = upstream::Client::new(world.clone(), limits.connect);
+        let (open, outside) = (Mutex::default(), outside::Outside::new(world.clone()));
         let refused_key = refusals::RefusedKey::default();
-        let shared = Shared { upstream, client, credentials, refused_key, limits, books: Arc::default() };
-        let (open, outside) = (Mutex::default(), outside::Outside::default());
+        let books = Arc::default();
+        let shared = Shared { world, upstream, client, credentials, refused_key, limits, books };
         Self { shared: Arc::new(shared), open, outside, purses: purse::Purses::default() }
     }
 
@@ -196,10 +205,10 @@ impl Gateway {
     ) -> Result<(), SocketError> {
         let listener = socket::bind(dir, NAME, owner)?;
         let stop = CancellationToken::new();
-        let limits = &self.shared.limits;
+        let Shared { world, limits, .. } = &*self.shared;
         let requests = Arc::new(Semaphore::new(limits.requests));
-        let rate = Mutex::new(Bucket::new(limits.requests_per_minute, clock::now()));
-        let (shared, log) = (Arc::clone(&self.shared), log::Log::new(run));
+        let rate = Mutex::new(Bucket::new(limits.requests_per_minute, world.now()));
+        let (shared, log) = (Arc::clone(&self.shared), log::Log::new(world.clone(), run));
         let (under_way, purse) = (Arc::clone(&requests), self.purses.of(group));
         let is_out = Arc::<AtomicBool>::default();
         let refusals = Arc::<refusals::Refusals>::default();
@@ -265,7 +274,7 @@ impl Gateway {
     /// As [`Self::refused`], where that has lasted for so long that the run is to be ended for it: some seconds.
     #[must_use]
     pub fn refused_for_good(&self, run: i64) -> Option<Refused> {
-        self.all().get(&run).and_then(|open| open.refusals.lasting())
+        self.all().get(&run).and_then(|open| open.refusals.lasting(self.shared.world.monotonic()))
     }
 
     /// Whether the model's host has answered a request of a run, and refused none since; `None`: it has no socket.
@@ -277,7 +286,7 @@ impl Gateway {
     /// Whether there is another key now than the one that the model's host refused last. Reads files.
     #[must_use]
     pub fn has_another_key(&self) -> bool {
-        self.shared.credentials.current().is_ok_and(|key| self.shared.refused_key.is_another(&key))
+        self.shared.key().is_ok_and(|key| self.shared.refused_key.is_another(&key))
     }
 
     /// Returns how many requests of a run have no whole answer yet; `None`: it has no socket.
@@ -317,7 +326,7 @@ impl Gateway {
     /// # Errors
     /// [`CredentialError`] when there is no key that could be used.
     pub fn kind(&self) -> Result<CredentialKind, CredentialError> {
-        self.shared.credentials.current().map(|credential| credential.kind)
+        self.shared.key().map(|credential| credential.kind)
     }
 
     fn all(&self) -> std::sync::MutexGuard<'_, BTreeMap<i64, Open>> {

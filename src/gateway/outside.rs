@@ -31,7 +31,7 @@ use hyper::{
     upgrade::OnUpgrade,
 };
 use hyper_util::rt::{TokioIo, TokioTimer};
-use ipc_handlers::Folder;
+use ipc_handlers::{Folder, Time};
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf, copy_bidirectional},
     net::{TcpStream, UnixStream, lookup_host},
@@ -54,7 +54,7 @@ use crate::{
         mailbox::bucket::Bucket,
         runs::outside::{Hour, NoWay, Place, Rules, judge_address},
     },
-    system::clock,
+    system::world::World,
 };
 
 /// The most addresses of a name that are tried.
@@ -96,8 +96,8 @@ impl Default for OutsideLimits {
 }
 
 /// The ways outside of all groups.
-#[derive(Default)]
 pub(super) struct Outside {
+    world: World,
     limits: Mutex<OutsideLimits>,
     groups: Mutex<BTreeMap<Folder, Arc<Group>>>,
     open: Mutex<BTreeMap<i64, Open>>,
@@ -124,6 +124,7 @@ struct Open {
 
 /// A run at its socket.
 struct Caller {
+    world: World,
     run: i64,
     group: Arc<Group>,
     books: Arc<Books>,
@@ -139,13 +140,18 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Outside {
+    pub(super) fn new(world: World) -> Self {
+        let (limits, groups, open) = (Mutex::default(), Mutex::default(), Mutex::default());
+        Self { world, limits, groups, open }
+    }
+
     /// Has other bounds hold.
     pub(super) fn bound(&self, limits: OutsideLimits) {
         // No socket is opened in between with those of before.
         let open = locked(&self.open);
         let groups = locked(&self.groups);
         *locked(&self.limits) = limits;
-        groups.values().for_each(|group| group.bound(limits));
+        groups.values().for_each(|group| group.bound(limits, self.world.now()));
         open.values().for_each(|open| open.crowd.set(limits.connections, limits.per_minute));
     }
 
@@ -164,14 +170,15 @@ impl Outside {
         let limits = group.limits();
         let (stop, tunnels) = (CancellationToken::new(), TaskTracker::new());
         let caller = Arc::new(Caller {
+            world: self.world.clone(),
             run,
             books: Arc::clone(books),
-            log: Log::new(run),
+            log: Log::new(self.world.clone(), run),
             stop: stop.clone(),
             tunnels: tunnels.clone(),
             group,
         });
-        let crowd = Arc::new(Crowd::new(limits.connections, limits.per_minute));
+        let crowd = Arc::new(Crowd::new(self.world.clone(), limits.connections, limits.per_minute));
         let (until, of_listener) = (stop.clone(), Arc::clone(&crowd));
         let serving = tokio::spawn(async move {
             let not_taken = |error: &io::Error| caller.log.warn(Line::NotTaken, error);
@@ -194,8 +201,8 @@ impl Outside {
                 limits: Mutex::new(limits),
                 rules: watch::Sender::default(),
                 places: Places::new(limits.connections),
-                rate: Mutex::new(Bucket::new(limits.per_minute, clock::now())),
-                hour: Mutex::new(Hour::new(limits.bytes_per_hour, clock::now())),
+                rate: Mutex::new(Bucket::new(limits.per_minute, self.world.now())),
+                hour: Mutex::new(Hour::new(limits.bytes_per_hour, self.world.now())),
             })
         };
         Arc::clone(groups.entry(folder.clone()).or_insert_with(group))
@@ -235,10 +242,10 @@ impl Group {
         *locked(&self.limits)
     }
 
-    fn bound(&self, limits: OutsideLimits) {
+    fn bound(&self, limits: OutsideLimits, now: Time) {
         *locked(&self.limits) = limits;
         self.places.set(limits.connections);
-        locked(&self.rate).set(limits.per_minute, clock::now());
+        locked(&self.rate).set(limits.per_minute, now);
         locked(&self.hour).set(limits.bytes_per_hour);
     }
 }
@@ -340,12 +347,12 @@ impl Caller {
         let later = |says: String| Denial::Other(StatusCode::TOO_MANY_REQUESTS, says);
         let (limits, folder) = (self.group.limits(), &self.group.folder);
         let patience = i64::try_from(limits.queue.as_millis()).unwrap_or(i64::MAX);
-        let turn = locked(&self.group.rate).reserve(patience, clock::now());
+        let turn = locked(&self.group.rate).reserve(patience, self.world.now());
         let wait = turn.map_err(|_| {
             later(format!("{folder} may open {} connections a minute; wait for a while", limits.per_minute))
         })?;
         sleep(Duration::from_millis(u64::try_from(wait).unwrap_or(0))).await;
-        let wait = locked(&self.group.hour).wait(clock::now());
+        let wait = locked(&self.group.hour).wait(self.world.now());
         if wait > 0 {
             let (most, minutes) = (limits.bytes_per_hour >> 20, wait / 60_000 + 1);
             return Err(later(format!(
@@ -574,12 +581,12 @@ impl Carrier {
     fn count(&self, bytes: usize) {
         let bytes = bytes as u64;
         self.carried.fetch_add(bytes, Ordering::Relaxed);
-        locked(&self.caller.group.hour).carry(bytes, clock::now());
+        locked(&self.caller.group.hour).carry(bytes, self.caller.world.now());
     }
 
     /// Whether more may be carried.
     fn check(&self) -> io::Result<()> {
-        match locked(&self.caller.group.hour).wait(clock::now()) {
+        match locked(&self.caller.group.hour).wait(self.caller.world.now()) {
             0 => Ok(()),
             _ => Err(io::Error::other("the group's connections carried what they may in an hour")),
         }

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use crate::{domain::mailbox::bucket::Bucket, system::clock};
+use crate::{domain::mailbox::bucket::Bucket, system::world::World};
 
 /// Places, taken in the order in which they are asked for.
 pub(super) struct Places {
@@ -61,23 +61,30 @@ impl Places {
 
 /// How many connections of a socket are served at a time, and how many are taken in a minute.
 pub(super) struct Crowd {
+    world: World,
     pub(super) places: Places,
     rate: Mutex<Bucket>,
 }
 
 impl Crowd {
-    pub(super) fn new(connections: usize, per_minute: u32) -> Self {
-        let rate = Bucket::new(per_minute, clock::now());
-        Self { places: Places::new(connections), rate: Mutex::new(rate) }
+    pub(super) fn new(world: World, connections: usize, per_minute: u32) -> Self {
+        let rate = Mutex::new(Bucket::new(per_minute, world.now()));
+        Self { world, places: Places::new(connections), rate }
     }
 
     pub(super) fn set(&self, connections: usize, per_minute: u32) {
         self.places.set(connections);
-        self.rate().set(per_minute, clock::now());
+        locked(&self.rate).set(per_minute, self.world.now());
     }
 
-    pub(super) fn rate(&self) -> MutexGuard<'_, Bucket> {
-        locked(&self.rate)
+    /// Whether one more may be taken now.
+    pub(super) fn may_come(&self) -> bool {
+        locked(&self.rate).available(self.world.now()) > 0
+    }
+
+    /// One more was taken.
+    pub(super) fn came(&self) {
+        locked(&self.rate).take(1, self.world.now());
     }
 }
 

@@ -10,10 +10,7 @@ use hyper::StatusCode;
 use serde::Deserialize;
 
 use super::{Caller, Credential};
-use crate::{
-    domain::runs::hindrance::{HostError, Refused},
-    system::clock,
-};
+use crate::domain::runs::hindrance::{HostError, Refused};
 
 /// How long the key of a run may be refused that was never answered.
 const KEY: Duration = Duration::from_secs(3);
@@ -36,10 +33,10 @@ struct State {
 }
 
 impl Refusals {
-    /// The run was refused.
-    pub(super) fn note(&self, refused: Refused) {
+    /// The run was refused now.
+    pub(super) fn note(&self, refused: Refused, now: Instant) {
         let mut state = self.state();
-        let since = state.stands.take().map_or_else(clock::monotonic, |(since, _)| since);
+        let since = state.stands.take().map_or(now, |(since, _)| since);
         state.stands = Some((since, refused));
     }
 
@@ -62,12 +59,12 @@ impl Refusals {
     }
 
     /// The same, where it has lasted for so long that the run is to be ended for it.
-    pub(super) fn lasting(&self) -> Option<Refused> {
+    pub(super) fn lasting(&self, now: Instant) -> Option<Refused> {
         let newest = self.newest()?;
         let state = self.state();
         let patience = if newest.what.is_of_the_key() && !state.worked { KEY } else { OTHERS };
         let since = state.stands.as_ref()?.0;
-        (clock::monotonic().duration_since(since) >= patience).then_some(newest)
+        (now.duration_since(since) >= patience).then_some(newest)
     }
 
     fn state(&self) -> std::sync::MutexGuard<'_, State> {
@@ -94,7 +91,7 @@ impl RefusedKey {
 /// Notes that there is no key to ask with.
 pub(super) fn no_key(caller: &Caller, why: &str) {
     caller.shared.refused_key.note(None);
-    caller.refusals.note(Refused::no_key(why));
+    caller.refusals.note(Refused::no_key(why), caller.shared.world.monotonic());
 }
 
 /// An answer of the model's host to a request for the model, while it passes.
@@ -144,7 +141,7 @@ impl Heard {
         let host = caller.shared.upstream.to_string();
         if let Some(refused) = Refused::of_answer(self.status.as_u16(), said, &host) {
             caller.shared.refused_key.note(Some(self.key.clone()));
-            caller.refusals.note(refused);
+            caller.refusals.note(refused, caller.shared.world.monotonic());
         }
     }
 }
@@ -166,13 +163,14 @@ struct SaidError {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::system::world::World;
 
     #[test]
     fn a_run_that_worked_before_is_ended_later_for_its_key() {
         let lasts = |worked, since: Duration| {
-            let began = clock::monotonic().checked_sub(since).unwrap();
+            let began = World::real().monotonic();
             let stands = Some((began, Refused::no_key("none")));
-            Refusals(Mutex::new(State { worked, stands })).lasting().is_some()
+            Refusals(Mutex::new(State { worked, stands })).lasting(began + since).is_some()
         };
         assert_eq!([false, true].map(|worked| lasts(worked, KEY)), [true, false]);
         assert_eq!([false, true].map(|worked| lasts(worked, OTHERS)), [true, true]);

@@ -17,7 +17,7 @@ use hyper::{
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::{
     net::{UnixListener, UnixStream},
-    task::{JoinSet, spawn_blocking},
+    task::JoinSet,
     time::timeout,
 };
 use tokio_util::sync::CancellationToken;
@@ -33,10 +33,7 @@ use super::{
     places::Crowd,
     refusals::{self, Heard},
 };
-use crate::{
-    domain::{host::errors::chain, runs::usage::FailedRequest},
-    system::clock,
-};
+use crate::domain::{host::errors::chain, runs::usage::FailedRequest};
 
 /// At most this many bytes of a head that comes in pieces are kept: the longest head.
 pub(super) const HEAD: usize = 64 << 10;
@@ -49,8 +46,8 @@ const REST: Duration = Duration::from_millis(50);
 
 /// Serves a run's socket to the model until `stop`, then ends its live requests.
 pub(super) async fn to_model(caller: Arc<Caller>, listener: UnixListener, stop: CancellationToken) {
-    let limits = &caller.shared.limits;
-    let crowd = Arc::new(Crowd::new(limits.connections, limits.connections_per_minute));
+    let (world, limits) = (caller.shared.world.clone(), &caller.shared.limits);
+    let crowd = Arc::new(Crowd::new(world, limits.connections, limits.connections_per_minute));
     let not_taken = |error: &std::io::Error| caller.log.warn(Line::NotTaken, error);
     listen(listener, crowd, stop, not_taken, |stream| serve(Arc::clone(&caller), stream)).await;
 }
@@ -67,7 +64,7 @@ pub(super) async fn listen<F: Future<Output = ()> + Send + 'static>(
     loop {
         let next = async {
             // Not taken, and so not paid for, where this is dropped.
-            while crowd.rate().available(clock::now()) == 0 {
+            while !crowd.may_come() {
                 tokio::time::sleep(REST).await;
             }
             let permit = crowd.places.take().await;
@@ -77,7 +74,7 @@ pub(super) async fn listen<F: Future<Output = ()> + Send + 'static>(
             () = stop.cancelled() => break,
             (accepted, permit) = next => match accepted {
                 Ok((stream, _)) => {
-                    crowd.rate().take(1, clock::now());
+                    crowd.came();
                     let serving = serve(stream);
                     connections.spawn(async move {
                         let _permit = permit;
@@ -145,7 +142,7 @@ async fn answer(caller: Arc<Caller>, request: Request<Incoming>) -> Response<Bod
 async fn wait_for_turn(caller: &Caller) -> Result<(), Denial> {
     let limits = &caller.shared.limits;
     let patience = i64::try_from(limits.queue.as_millis()).unwrap_or(i64::MAX);
-    let turn = caller.rate().reserve(patience, clock::now());
+    let turn = caller.rate().reserve(patience, caller.shared.world.now());
     let ms = |ms: i64| u64::try_from(ms).unwrap_or(0);
     match turn {
         Ok(wait) => {
@@ -210,12 +207,12 @@ async fn pass(
         let message = format!("this run has {} requests under way; wait for some to end", limits.requests);
         return Err(refused(StatusCode::TOO_MANY_REQUESTS, message));
     };
-    let fare = caller.purse.enter(clock::now()).map_err(|used_up| {
+    let fare = caller.purse.enter(shared.world.now()).map_err(|used_up| {
         caller.is_out.store(true, Ordering::Relaxed);
         refused(StatusCode::PAYMENT_REQUIRED, used_up.to_string())
     })?;
     let keys = Arc::clone(shared);
-    let credential = match spawn_blocking(move || keys.credentials.current()).await {
+    let credential = match shared.world.blocking(move || keys.key()).await {
         Ok(Ok(credential)) => credential,
         Ok(Err(error)) => {
             let why = error.to_string();

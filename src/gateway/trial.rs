@@ -7,7 +7,7 @@ use hyper::{HeaderMap, Request, StatusCode, body::Bytes, header::HeaderValue};
 use tokio::time::timeout;
 
 use super::{Credential, CredentialKind, Upstream, upstream::make};
-use crate::domain::host::errors::chain;
+use crate::{domain::host::errors::chain, system::world::World};
 
 /// The request: the list of models, one entry of it.
 const TARGET: &str = "/v1/models?limit=1";
@@ -48,6 +48,7 @@ impl Verdict {
 /// # Errors
 /// [`TrialError`]
 pub async fn try_key(
+    world: &World,
     upstream: &Upstream,
     credential: &Credential,
     within: Duration,
@@ -58,7 +59,7 @@ pub async fn try_key(
     *request.uri_mut() = upstream.uri(TARGET).map_err(|error| unreachable(error.to_string()))?;
     put_headers(request.headers_mut(), credential);
     let asked = async {
-        let client = make::<Empty<Bytes>>(upstream, within).await.map_err(|error| chain(&*error))?;
+        let client = make::<Empty<Bytes>>(world, upstream, within).await.map_err(|error| chain(&*error))?;
         client.request(request).await.map_err(|error| chain(&error))
     };
     match timeout(within, asked).await {

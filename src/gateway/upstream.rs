@@ -12,10 +12,11 @@ use hyper_util::{
     client::legacy::{self, connect::HttpConnector},
     rt::{TokioExecutor, TokioIo, TokioTimer},
 };
-use tokio::{net::TcpStream, sync::OnceCell, task::spawn_blocking, time::timeout};
+use tokio::{net::TcpStream, sync::OnceCell, time::timeout};
 use tower_service::Service;
 
 use super::body::Upload;
+use crate::system::world::World;
 
 /// How long a connection that is not used is kept.
 const IDLE: Duration = Duration::from_secs(60);
@@ -83,14 +84,15 @@ fn is_loopback(host: &str) -> bool {
 
 /// Asks the model's host over connections that are kept for a while.
 pub(super) struct Client {
+    world: World,
     connect: Duration,
     /// Made for the first request: reading the machine's root certificates takes its time.
     made: OnceCell<legacy::Client<Dial, Upload>>,
 }
 
 impl Client {
-    pub(super) fn new(connect: Duration) -> Self {
-        Self { connect, made: OnceCell::new() }
+    pub(super) fn new(world: World, connect: Duration) -> Self {
+        Self { world, connect, made: OnceCell::new() }
     }
 
     /// Sends a request and waits for the head of the answer. Redirects are not followed.
@@ -99,13 +101,17 @@ impl Client {
         upstream: &Upstream,
         request: Request<Upload>,
     ) -> Result<Response<Incoming>, BoxError> {
-        let client = self.made.get_or_try_init(|| make(upstream, self.connect)).await?;
+        let client = self.made.get_or_try_init(|| make(&self.world, upstream, self.connect)).await?;
         Ok(client.request(request).await?)
     }
 }
 
 /// Makes a client for the model's host; a connection has to stand within `limit`.
-pub(super) async fn make<B>(upstream: &Upstream, limit: Duration) -> Result<legacy::Client<Dial, B>, BoxError>
+pub(super) async fn make<B>(
+    world: &World,
+    upstream: &Upstream,
+    limit: Duration,
+) -> Result<legacy::Client<Dial, B>, BoxError>
 where
     B: Body + Send,
     B::Data: Send,
@@ -115,7 +121,7 @@ where
     plain.set_nodelay(true);
     let over = if upstream.is_tls {
         plain.enforce_http(false);
-        let builder = spawn_blocking(|| HttpsConnectorBuilder::new().with_native_roots()).await??;
+        let builder = world.tried(|| HttpsConnectorBuilder::new().with_native_roots()).await?;
         Over::Tls(builder.https_only().enable_http1().wrap_connector(plain))
     } else {
         Over::Plain(plain)

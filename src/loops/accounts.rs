@@ -79,7 +79,12 @@ impl Accounts {
 
 impl<B: Book> Accounts<B> {
     fn with(world: World, book: B, store: Store, channels: Arc<Channels>) -> Self {
-        let hands = Arc::new(Hands { world, channels, intake: Intake::new(store), book });
+        let hands = Arc::new(Hands {
+            world: world.clone(),
+            channels,
+            intake: Intake::new(world.clone(), store),
+            book,
+        });
         Self { hands, wanted: BTreeMap::new(), unread: false, known: BTreeSet::new() }
     }
 

@@ -259,6 +259,7 @@ fn news(row: &BudgetRow, budget: &Budget, used: &Used, stands: Stand, zone: &Tim
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::system::world::World;
     use crate::{
         config::Environment,
         gateway::{Credentials, Limits, Upstream},
@@ -278,7 +279,7 @@ mod tests {
         let live = Arc::new(Live::new(dir.path().to_owned(), Environment::default(), config));
         let credentials = Credentials::new(dir.path().join(".env"), None);
         let upstream = Upstream::parse("http://127.0.0.1:9").unwrap();
-        let gateway = Arc::new(Gateway::new(upstream, credentials, Limits::default()));
+        let gateway = Arc::new(Gateway::new(World::real(), upstream, credentials, Limits::default()));
         let (lanes, mut told) = ToLanes::new();
         let mut budgets = Budgets::new(World::real(), live, store.clone(), gateway, lanes);
         let why = |all, time, again| Why { all, time, again, ..Why::default() };

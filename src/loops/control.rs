@@ -316,7 +316,7 @@ async fn hear(desk: Arc<Desk>, stream: UnixStream, closed: CancellationToken) {
     };
     let asks = stream.peer_cred().ok().and_then(|peer| peer.pid()).and_then(Pid::from_raw);
     let (input, out) = stream.into_split();
-    let chats = local::Session::new(&desk.local, &desk.store);
+    let chats = local::Session::new(desk.machine.world.clone(), &desk.local, &desk.store);
     let mut client = Client { desk, out, chats, user };
     let mut lines = Lines::new(input, LONGEST_LINE);
     // One without a number is in a container that this daemon was not started in, or this daemon is in one.

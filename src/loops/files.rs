@@ -328,6 +328,7 @@ impl Files {
         };
         let within = hooks.within.min(self.left(work));
         let hook = Hook {
+            world: &self.world,
             program: &self.program,
             notes: &self.notes,
             command,

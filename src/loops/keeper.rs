@@ -89,6 +89,7 @@ pub(super) async fn perform(keeping: &Arc<Keeping>, by: By, op: Op) -> Result<An
     let work = move || {
         let config = keeping.config.now();
         let site = Site {
+            world: &keeping.machine.world,
             root: &keeping.root,
             settings: Ok(&config),
             store: &keeping.store,

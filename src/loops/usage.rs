@@ -83,6 +83,7 @@ impl Loop for Usage {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::system::world::World;
     use crate::{
         domain::runs::usage::Sum,
         gateway::{Credentials, Limits, Upstream},
@@ -94,7 +95,7 @@ mod tests {
         let store = Store::open(&dir.path().join("g2.sqlite")).unwrap();
         let upstream = Upstream::parse("http://127.0.0.1:9").unwrap();
         let credentials = Credentials::new(dir.path().join(".env"), None);
-        let gateway = Arc::new(Gateway::new(upstream, credentials, Limits::default()));
+        let gateway = Arc::new(Gateway::new(World::real(), upstream, credentials, Limits::default()));
         let mut usage = Usage::new(World::real(), store.clone(), Arc::clone(&gateway));
         let pages = |requests| {
             let models = BTreeMap::from([("m".to_owned(), Sum { requests, ..Sum::default() })]);

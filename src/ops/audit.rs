@@ -6,7 +6,7 @@ use std::path::Path;
 use ipc_handlers::Time;
 use serde_json::Value;
 
-use super::{By, Op, OpError};
+use super::{By, Op, OpError, Site};
 use crate::{
     domain::host::{
         audit::{Entry, LONGEST, Step, cut, mark},
@@ -15,7 +15,7 @@ use crate::{
     },
     root,
     store::{Store, StoreError},
-    system::{clock, failpoint},
+    system::failpoint,
 };
 
 /// Returns what an operation is asked to do, on one line: its name and its arguments.
@@ -56,34 +56,27 @@ fn entry(by: &By, what: &str, step: Step, now: Time) -> Entry {
 ///
 /// # Errors
 /// The store's.
-pub(super) async fn ask(store: &Store, by: &By, what: &str) -> Result<i64, StoreError> {
-    let (row, _) = store.audit(entry(by, what, Step::Asked, clock::now())).await?;
+pub(super) async fn ask(site: &Site<'_>, by: &By, what: &str) -> Result<i64, StoreError> {
+    let (row, _) = site.store.audit(entry(by, what, Step::Asked, site.world.now())).await?;
     failpoint::reach("audit.asked");
     Ok(row)
 }
 
 /// Writes down what became of it.
-pub(super) async fn ended<T>(
-    root: &Path,
-    store: &Store,
-    by: &By,
-    asked: i64,
-    what: &str,
-    outcome: &Result<T, OpError>,
-) {
+pub(super) async fn ended<T>(site: &Site<'_>, by: &By, asked: i64, what: &str, outcome: &Result<T, OpError>) {
     failpoint::reach("audit.changed");
     let (step, why) = match outcome {
         Ok(_) => (Step::Done, None),
         Err(error) => (Step::Failed, Some(error.to_string())),
     };
-    note(root, store, by, what, Entry { asked: Some(asked), why, ..entry(by, what, step, clock::now()) })
-        .await;
+    let entry = Entry { asked: Some(asked), why, ..entry(by, what, step, site.world.now()) };
+    note(site.root, site.store, by, what, entry).await;
 }
 
 /// Writes down a change that no operation makes, once it is made or has failed.
-pub async fn note_made(root: &Path, store: Option<&Store>, by: &By, done: bool, what: &str) {
+pub async fn note_made(root: &Path, store: Option<&Store>, by: &By, (done, now): (bool, Time), what: &str) {
     let step = if done { Step::Done } else { Step::Failed };
-    let entry = entry(by, what, step, clock::now());
+    let entry = entry(by, what, step, now);
     match store {
         Some(store) => note(root, store, by, what, entry).await,
         None => line(root, by, what, &entry, ""),

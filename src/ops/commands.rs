@@ -3,7 +3,7 @@
 use ipc_handlers::{Command, Folder, Outcome, Time};
 
 use super::{By, OpCode, OpError, Site};
-use crate::{store::Transcripts, system::clock};
+use crate::store::Transcripts;
 
 /// Does a command as if `group` asked, and has everybody look who should. Returns what came of it, and when it was done.
 pub(super) async fn act(
@@ -15,7 +15,7 @@ pub(super) async fn act(
 ) -> Result<(Outcome, Time), OpError> {
     let config = site.config()?;
     let caller = by.caller(group)?;
-    let now = clock::now();
+    let now = site.world.now();
     let outcomes = site.store.act(caller, command, said, config.zones.clone(), now).await??;
     site.store.put_out_archives(group.clone(), config.limits.archives, config.limits.archives_bytes).await?;
     // Loops that follow the feed do the rest: a live run with another session now is asked to leave.

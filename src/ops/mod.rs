@@ -12,7 +12,7 @@ use crate::{
     domain::host::loops::LoopName,
     ipc::{Claimed, GroupBoxes, Owner},
     store::Store,
-    system::failpoint,
+    system::{failpoint, world::World},
 };
 
 pub mod alone;
@@ -49,6 +49,7 @@ pub use schema::schema;
 
 /// What an operation works on.
 pub struct Site<'a> {
+    pub world: &'a World,
     pub root: &'a Path,
     /// The settings, or why they can't be read.
     pub settings: Result<&'a Config, &'a str>,
@@ -410,12 +411,12 @@ impl Op {
 pub async fn perform(site: &Site<'_>, by: &By, op: Op) -> Result<Answer, OpError> {
     let (what, name) = (audit::words(&op), op.name());
     failpoint::reach_of("op.begun", name);
-    let asked = audit::ask(site.store, by, &what).await?;
+    let asked = audit::ask(site, by, &what).await?;
     let done = match by.may(&op) {
         Ok(()) => op.act(site, by).await,
         Err(refused) => Err(refused),
     };
-    audit::ended(site.root, site.store, by, asked, &what, &done).await;
+    audit::ended(site, by, asked, &what, &done).await;
     failpoint::reach_of("op.done", name);
     done
 }

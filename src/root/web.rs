@@ -4,15 +4,16 @@
 use std::path::Path;
 
 use super::{make_private, make_private_file};
+use crate::system::world::World;
 
 /// Returns the token that reads figures, `data/web.token`; makes it when there is none.
 ///
 /// # Errors
 /// The operating system's; or the file holds no token.
-pub fn web_token(data: &Path) -> std::io::Result<String> {
+pub fn web_token(world: &World, data: &Path) -> std::io::Result<String> {
     let path = data.join("web.token");
     if std::fs::symlink_metadata(&path).is_err() {
-        let token = crate::system::process::new_secret()?;
+        let token = world.secret()?;
         make_private_file(&path, format!("{token}\n").as_bytes())?;
     }
     make_private(&path)?;

@@ -16,6 +16,7 @@ use super::{
     confine::{identity, read_again},
     process,
     processes::{self, Process},
+    world::World,
 };
 
 /// How often it is looked: at folders each time, at processes every second time.
@@ -83,21 +84,26 @@ fn tasks_of(user: u32) -> u64 {
 }
 
 /// Returns once a process group or its folders are beyond a bound.
-pub async fn exceeded(group: Pid, folders: Vec<PathBuf>, bounds: Bounds) -> Over {
-    watch(group, folders, bounds, Vec::new()).await
+pub async fn exceeded(world: &World, group: Pid, folders: Vec<PathBuf>, bounds: Bounds) -> Over {
+    watch(world, (group, folders), bounds, Vec::new()).await
 }
 
 /// Returns once a process group or its folders are beyond a bound, or once a file that it reads again was replaced.
-pub async fn exceeded_or_replaced(group: Pid, folders: Vec<PathBuf>, bounds: Bounds) -> Over {
-    watch(group, folders, bounds, read_again()).await
+pub async fn exceeded_or_replaced(world: &World, group: Pid, folders: Vec<PathBuf>, bounds: Bounds) -> Over {
+    watch(world, (group, folders), bounds, read_again()).await
 }
 
-async fn watch(group: Pid, folders: Vec<PathBuf>, bounds: Bounds, known: ReadAgain) -> Over {
+async fn watch(
+    world: &World,
+    (group, folders): (Pid, Vec<PathBuf>),
+    bounds: Bounds,
+    known: ReadAgain,
+) -> Over {
     let mut turn = 0_u32;
     loop {
         let began = tokio::time::Instant::now();
         let (known, folders) = (known.clone(), folders.clone());
-        let looked = tokio::task::spawn_blocking(move || {
+        let looked = world.blocking(move || {
             let replaced =
                 known.into_iter().find(|(path, was)| identity(path).is_some_and(|is| Some(is) != *was));
             let used = if turn % 2 == 1 { of_group(group) } else { Used::default() };

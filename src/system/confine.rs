@@ -25,7 +25,7 @@ use rustix::process::{
     Pid, Resource, Rlimit, Signal, getppid, getrlimit, set_parent_process_death_signal, setrlimit,
 };
 
-use super::{bounds, group::Group, leftovers::Notes};
+use super::{bounds, group::Group, leftovers::Notes, world::World};
 
 mod calls;
 mod room;
@@ -166,7 +166,7 @@ impl Asked {
 
 /// Becomes the program that the arguments name. `say` tells the daemon what a person should know.
 #[must_use]
-pub fn main(say: impl Fn(&str)) -> ExitCode {
+pub fn main(world: &World, say: impl Fn(&str)) -> ExitCode {
     let Some(asked) = Asked::read(std::env::args_os().skip(2)) else { return ExitCode::from(2) };
     if !asked.dies_with_parent() {
         return ExitCode::from(1);
@@ -174,7 +174,7 @@ pub fn main(say: impl Fn(&str)) -> ExitCode {
     if let Err(error) = Notes(&asked.notes).note_own() {
         say(&format!("the program can't be noted: what it starts may outlive a daemon that dies: {error}"));
     }
-    let user = match shut_in(&asked, &say) {
+    let user = match shut_in(world, &asked, &say) {
         Ok(user) => user,
         Err(error) => {
             say(&format!("the program could not be shut in, and is not started: {error}"));
@@ -197,14 +197,14 @@ pub fn main(say: impl Fn(&str)) -> ExitCode {
 }
 
 /// Everything but the refused calls: its bounds, its user, its files.
-fn shut_in(asked: &Asked, say: &impl Fn(&str)) -> Result<User, Box<dyn std::error::Error>> {
+fn shut_in(world: &World, asked: &Asked, say: &impl Fn(&str)) -> Result<User, Box<dyn std::error::Error>> {
     bound();
     let mut sight = Sight::of_all();
     sight.reads.extend_from_slice(&asked.reads);
     sight.writes.extend(asked.own.iter().chain(&asked.writes).cloned());
     let us = super::process::own_ids().0;
     let own_user = || {
-        let user = user::choose(&asked.own, &asked.writes);
+        let user = user::choose(world, &asked.own, &asked.writes);
         room::enter(&asked.notes, &sight, user)?;
         user::keep(&asked.own, user)?;
         Ok::<_, std::io::Error>(user)

@@ -16,6 +16,7 @@ use super::{
     confine::{Confined, Reach},
     media::Media,
     tree,
+    world::World,
 };
 
 /// How much of what it says is kept, bytes.
@@ -25,6 +26,7 @@ const MOST_LOG: usize = 2 << 10;
 
 /// A hook, and the file that it reads.
 pub struct Hook<'a> {
+    pub world: &'a World,
     /// This program, which shuts it in.
     pub program: &'a Path,
     /// The folder in which its group is noted.
@@ -83,8 +85,7 @@ impl Hook<'_> {
         let above = self.place.rsplit_once('/').map_or("", |(above, _)| above);
         std::fs::DirBuilder::new().recursive(true).mode(0o700).create(self.work.join(above))?;
         let (of, folder, at) = (Arc::clone(media), self.work.clone(), self.place.clone());
-        let copied = tokio::task::spawn_blocking(move || of.lay_out(&digest, &folder, &at));
-        let _copy = copied.await.map_err(io::Error::other)??;
+        let _copy = self.world.tried(move || of.lay_out(&digest, &folder, &at)).await?;
         let path = self.work.join(&self.place).display().to_string();
         let command: Vec<String> = self.command.iter().map(|word| word.replace("{file}", &path)).collect();
         let hook = Confined {
@@ -106,7 +107,7 @@ impl Hook<'_> {
             async { tokio::join!(most_of(stdout, MOST_SAID), most_of(stderr, MOST_LOG), group.ended()) };
         let (said, log, status) = tokio::select! {
             all = tokio::time::timeout(self.within, all) => all.map_err(|_| Unread::Slow(self.within))?,
-            over = bounds::exceeded(leader, vec![self.work.clone()], BOUNDS) => return Err(over.into()),
+            over = bounds::exceeded(self.world, leader, vec![self.work.clone()], BOUNDS) => return Err(over.into()),
         };
         let log = String::from_utf8_lossy(&log.0);
         if !log.trim().is_empty() {

@@ -35,14 +35,6 @@ pub fn new_id() -> std::io::Result<String> {
     Ok(text.trim().replace('-', ""))
 }
 
-/// Returns a new secret that nobody guesses: 64 hexadecimal digits.
-///
-/// # Errors
-/// The kernel gives none.
-pub fn new_secret() -> std::io::Result<String> {
-    Ok([new_id()?, new_id()?].concat())
-}
-
 /// Writes a file that only this user can read; it must not be there.
 ///
 /// # Errors
@@ -51,12 +43,6 @@ pub fn write_private(path: &std::path::Path, bytes: &[u8]) -> std::io::Result<()
     use std::{io::Write as _, os::unix::fs::OpenOptionsExt as _};
     let mut file = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
     file.write_all(bytes)
-}
-
-/// Returns a random number; 0 where the kernel gives none.
-#[must_use]
-pub fn chance() -> u64 {
-    new_id().ok().and_then(|id| u64::from_str_radix(id.get(..8)?, 16).ok()).unwrap_or(0)
 }
 
 /// Returns what the kernel says of this process, a line each; empty where it says nothing.

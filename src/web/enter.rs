@@ -17,7 +17,6 @@ use crate::{
     domain::host::{errors::chain, web::SESSION_MS},
     ops::{Op, web::revoke},
     store::digest,
-    system::{clock, process::new_id},
 };
 
 /// The cookie of a session.
@@ -28,13 +27,13 @@ const LENGTH: usize = 32;
 /// Opens a session with a ticket. The answer is a page and no redirection: a browser sends the cookie only where it comes
 /// from our own page.
 pub(super) async fn enter(web: &Web, ticket: &str, headers: &HeaderMap) -> Response<Body> {
-    let cookie = match new_id() {
+    let cookie = match web.world.id() {
         Ok(cookie) => cookie,
         Err(error) => return failed(&chain(&error)),
     };
     let browser = headers.get(header::USER_AGENT).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let entered = match ticket.len() {
-        LENGTH => web.desk.store.enter_web(ticket, &cookie, browser, clock::now()).await,
+        LENGTH => web.desk.store.enter_web(ticket, &cookie, browser, web.world.now()).await,
         _ => Ok(None),
     };
     match entered {

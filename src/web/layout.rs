@@ -17,7 +17,7 @@ use crate::{
     domain::host::{errors::chain, feed::EventKind},
     ops::{OpCode, OpError},
     store::StoreError,
-    system::clock,
+    system::panics::Panicked,
 };
 
 words! {
@@ -165,7 +165,7 @@ impl FromRequestParts<Arc<Web>> for View {
         Ok(Self {
             outcome: said.and_then(|n| web.said.get(visitor.session.id, n)),
             version: live::version(web, newest),
-            now: clock::now(),
+            now: web.world.now(),
             zone: web.config.now().zones.of(None).zone,
             wanted: Wanted::of(&parts.headers),
             web: Arc::clone(web),
@@ -349,8 +349,8 @@ impl From<crate::ipc::WorldFault> for Failed {
     }
 }
 
-impl From<tokio::task::JoinError> for Failed {
-    fn from(error: tokio::task::JoinError) -> Self {
+impl From<Panicked> for Failed {
+    fn from(error: Panicked) -> Self {
         OpError::new(OpCode::Failed, chain(&error)).into()
     }
 }

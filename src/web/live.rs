@@ -22,7 +22,6 @@ use super::{Visitor, Web, layout::Place};
 use crate::{
     domain::host::{errors::chain, feed::EventKind},
     store::{Follower, News},
-    system::clock,
 };
 
 /// Time between two messages, at least: so a stream has at most four a second.
@@ -174,7 +173,7 @@ impl Stream {
 
     /// Whether its session has not ended.
     fn is_welcome(&self) -> bool {
-        let sessions = self.web.desk.store.web_sessions(clock::now());
+        let sessions = self.web.desk.store.web_sessions(self.web.world.now());
         sessions.is_ok_and(|sessions| sessions.iter().any(|session| session.id == self.visitor.session.id))
     }
 }

@@ -7,7 +7,7 @@ use crate::{
     domain::host::web::{Door, WebSession},
     loops::control::Desk,
     ops::By,
-    system::media::Media,
+    system::{media::Media, world::World},
 };
 
 mod act;
@@ -27,6 +27,7 @@ pub use serve::run;
 
 /// What every request works with.
 struct Web {
+    world: World,
     desk: Arc<Desk>,
     config: Arc<Live>,
     media: Arc<Media>,

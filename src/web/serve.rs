@@ -35,7 +35,7 @@ use crate::{
     },
     loops::control::Desk,
     store::Store,
-    system::{clock, media::Media},
+    system::{media::Media, world::World},
 };
 
 /// How long a head may take to come, and a connection may rest between two requests.
@@ -56,11 +56,18 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; i
                       form-action 'self'; frame-ancestors 'none'; base-uri 'none'";
 
 /// Serves the page until the daemon stops. Where it can't listen, the log says so, and it is tried again.
-pub async fn run(desk: Arc<Desk>, config: Arc<Live>, media: Arc<Media>, root: PathBuf, listen: SocketAddr) {
+pub async fn run(
+    world: World,
+    desk: Arc<Desk>,
+    config: Arc<Live>,
+    media: Arc<Media>,
+    root: PathBuf,
+    listen: SocketAddr,
+) {
     let closing = desk.closing.clone();
     let begun = tokio::select! {
         () = closing.cancelled() => None,
-        begun = begin(desk, config, media, root, listen) => Some(begun),
+        begun = begin(world, desk, config, media, root, listen) => Some(begun),
     };
     let Some((web, listener)) = begun else { return };
     tracing::info!(address = web.door.address(), "the operator's page is up; `g2 web open` lets somebody in");
@@ -91,6 +98,7 @@ pub async fn run(desk: Arc<Desk>, config: Arc<Live>, media: Arc<Media>, root: Pa
 
 /// Listens, however long it takes until that can be done.
 async fn begin(
+    world: World,
     desk: Arc<Desk>,
     config: Arc<Live>,
     media: Arc<Media>,
@@ -99,13 +107,14 @@ async fn begin(
 ) -> (Arc<Web>, TcpListener) {
     let mut told = None;
     loop {
-        match ready(&root, &desk.store, listen).await {
+        match ready(&world, &root, &desk.store, listen).await {
             Ok((listener, at)) => {
                 let door = Door::new(at, config.now().web.host.as_deref());
                 desk.page.set(door.address());
                 let (tokens, said, streams) =
                     (scripts::Tokens::default(), Said::default(), live::Streams::default());
-                return (Arc::new(Web { desk, config, media, root, door, tokens, said, streams }), listener);
+                let web = Web { world, desk, config, media, root, door, tokens, said, streams };
+                return (Arc::new(web), listener);
             }
             Err(error) => {
                 let why = chain(&error);
@@ -120,14 +129,15 @@ async fn begin(
 }
 
 async fn ready(
+    world: &World,
     root: &std::path::Path,
     store: &Store,
     listen: SocketAddr,
 ) -> std::io::Result<(TcpListener, SocketAddr)> {
     let listener = TcpListener::bind(listen).await?;
     let at = listener.local_addr()?;
-    let token = crate::root::web_token(&root.join("data"))?;
-    store.keep_token_of_file(&token, clock::now()).await.map_err(std::io::Error::other)?;
+    let token = crate::root::web_token(world, &root.join("data"))?;
+    store.keep_token_of_file(&token, world.now()).await.map_err(std::io::Error::other)?;
     Ok((listener, at))
 }
 
@@ -222,7 +232,7 @@ async fn admitted(
     guest: &Guest,
     request: Request<Incoming>,
 ) -> Response<Body> {
-    let (is_change, now) = (!matches!(*request.method(), Method::GET | Method::HEAD), clock::now());
+    let (is_change, now) = (!matches!(*request.method(), Method::GET | Method::HEAD), web.world.now());
     let token = match web.tokens.shown(&web.desk.store, request.headers(), now) {
         Ok(token) => token,
         Err(refused) => return refused.into_response(),

@@ -19,7 +19,7 @@ use g2::{
         rows::Inbound,
     },
     store::{Bounds, Store},
-    system::media::Media,
+    system::{media::Media, world::World},
 };
 use ipc_handlers::{Time, file::MediaKind};
 use serde_json::{Value, json};
@@ -317,7 +317,7 @@ fn comes(root: &Root) -> i64 {
         mime: "text/html".into(),
         ..Attachment::default()
     };
-    let (intake, chat) = (Intake::new(store.clone()), "local:family");
+    let (intake, chat) = (Intake::new(World::real(), store.clone()), "local:family");
     let file = |n: &str, name: &str| {
         let place = (spool.clone(), n.to_owned());
         runtime.block_on(intake.file(&media, chat, place, told(name))).unwrap()

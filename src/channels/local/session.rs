@@ -17,7 +17,7 @@ use crate::{
         rows::Delivery,
     },
     store::{By, Heard, How, News, Store, StoreError, is_disk_full},
-    system::clock,
+    system::world::World,
 };
 
 /// How many texts are read for a terminal at a time, at most. More are read when it has taken these.
@@ -149,11 +149,11 @@ struct Due {
 impl Session {
     /// A terminal that listens to nothing yet.
     #[must_use]
-    pub fn new(local: &Local, store: &Store) -> Self {
+    pub fn new(world: World, local: &Local, store: &Store) -> Self {
         Self {
             typing: local.watch_typing(),
             local: local.clone(),
-            intake: Intake::new(store.clone()),
+            intake: Intake::new(world, store.clone()),
             store: store.clone(),
             listening: None,
             watching: None,
@@ -187,7 +187,7 @@ impl Session {
 
     /// Stores a message; the sender is told once it is durable.
     async fn accept(&self, message: Incoming) -> Told {
-        let message = match inbound(&self.intake, message, clock::now()).await {
+        let message = match inbound(&self.intake, message, self.intake.world().now()).await {
             Ok(message) => message,
             Err(BadMessage::Unread(error)) => {
                 return Told::failed("what the message answers can't be read", &error);

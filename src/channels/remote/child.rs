@@ -8,6 +8,7 @@ use std::{
     time::Duration,
 };
 
+use ipc_handlers::Time;
 use rustix::process::Pid;
 use tokio::{
     io::{AsyncRead, AsyncReadExt as _},
@@ -23,6 +24,7 @@ use crate::{
         confine::{Confined, Reach, WALLS},
         group::Group,
         tree,
+        world::World,
     },
 };
 
@@ -79,9 +81,10 @@ impl Folders {
     }
 
     /// Returns once a process group and these folders are beyond the bounds of an adapter; `None`: it has ended already.
-    pub(super) async fn exceeded(&self, group: Option<Pid>) -> Over {
+    pub(super) async fn exceeded(&self, world: &World, group: Option<Pid>) -> Over {
         let Some(group) = group else { return std::future::pending().await };
-        bounds::exceeded_or_replaced(group, vec![self.state.clone(), self.spool.clone()], BOUNDS).await
+        let folders = vec![self.state.clone(), self.spool.clone()];
+        bounds::exceeded_or_replaced(world, group, folders, BOUNDS).await
     }
 
     /// Writes down what a person needs to link the account, for this user only.
@@ -123,7 +126,8 @@ pub(super) fn start(ground: &Ground, account: &Account, folders: &Folders) -> io
         return Err(io::Error::other("it has no pipes"));
     };
     // Its last words are read after its life, however that ends.
-    tokio::spawn(keep_log(stderr, account.name.clone(), folders.log.clone()));
+    let log = (account.name.clone(), folders.log.clone());
+    tokio::spawn(keep_log(ground.world.clone(), stderr, log));
     Ok((running, Pipes { stdin, stdout }))
 }
 
@@ -150,7 +154,7 @@ impl Running {
 }
 
 /// Keeps what an adapter says on its standard error: bounded lines, bounded in number, in the log and in a file of its own.
-async fn keep_log(mut stderr: impl AsyncRead + Unpin, channel: String, path: PathBuf) {
+async fn keep_log(world: World, mut stderr: impl AsyncRead + Unpin, (channel, path): (String, PathBuf)) {
     let (mut line, mut skipping) = (Vec::new(), false);
     let (mut since, mut kept, mut left_out) = (Instant::now(), 0_u32, 0_u64);
     let mut buffer = vec![0; 8 << 10];
@@ -182,7 +186,7 @@ async fn keep_log(mut stderr: impl AsyncRead + Unpin, channel: String, path: Pat
                 } else {
                     tracing::info!(channel, "{text}");
                 }
-                append(&path, &text);
+                append(&path, world.now(), &text);
             } else {
                 left_out += 1;
             }
@@ -196,7 +200,7 @@ async fn keep_log(mut stderr: impl AsyncRead + Unpin, channel: String, path: Pat
 }
 
 /// Appends a line to the adapter's own log. What can't be written there is in the daemon's.
-fn append(path: &Path, text: &str) {
+fn append(path: &Path, now: Time, text: &str) {
     use std::{io::Write as _, os::unix::fs::OpenOptionsExt as _};
     if std::fs::metadata(path).is_ok_and(|meta| meta.len() > LONGEST_LOG) {
         // It grows on, then.
@@ -205,6 +209,6 @@ fn append(path: &Path, text: &str) {
     let file = std::fs::OpenOptions::new().create(true).append(true).mode(0o600).open(path);
     if let Ok(mut file) = file {
         // The daemon's log has it.
-        let _ = writeln!(file, "{} {text}", crate::system::clock::now());
+        let _ = writeln!(file, "{now} {text}");
     }
 }

@@ -23,7 +23,7 @@ use crate::{
         host::errors::chain,
         platforms::channels::{Connection, Lamp, Lights},
     },
-    system::{bounds::Over, clock},
+    system::bounds::Over,
 };
 
 /// How long its last words may take after its end.
@@ -151,7 +151,7 @@ async fn lives(
     stop: &CancellationToken,
 ) -> Ended {
     let wire = talk.wire.clone();
-    let exceeded = folders.exceeded(running.group());
+    let exceeded = folders.exceeded(&talk.remote.ground.world, running.group());
     let mut listening = std::pin::pin!(talk.listen(stdout));
     let leaves = tokio::select! {
         ended = &mut listening => return match ended {
@@ -210,7 +210,7 @@ async fn start_line(
     let failed = |error: crate::store::StoreError| {
         Ended::Failed(format!("where the adapter goes on can't be read: {}", chain(&error)))
     };
-    store.note_start(remote.name(), clock::now()).await.map_err(failed)?;
+    store.note_start(remote.name(), intake.world().now()).await.map_err(failed)?;
     let start = Start {
         v: VERSION,
         instance: remote.name().to_owned(),
@@ -249,7 +249,7 @@ async fn show(name: &str, intake: &Intake, mut lights: watch::Receiver<Lights>) 
         if shown.as_ref() != Some(&now) {
             tracing::info!(channel = name, connection = %now.transport, inbound = %now.inbound, outbound = %now.outbound,
                 why = now.why.as_deref().unwrap_or("-"), "how an account stands");
-            match intake.store().set_lights(name.to_owned(), now.clone(), clock::now()).await {
+            match intake.store().set_lights(name.to_owned(), now.clone(), intake.world().now()).await {
                 Ok(()) => shown = Some(now),
                 Err(error) => {
                     tracing::warn!(channel = name, error = %chain(&error), "how an account stands can't be written down yet");

@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 use super::Intake;
 use crate::{
     domain::platforms::{accounts::Account, addresses::Platform, pace::Gate},
-    system::{clock, media::Media},
+    system::{media::Media, world::World},
 };
 
 mod channel;
@@ -94,6 +94,7 @@ pub type Load = Arc<dyn Fn() -> Result<Ready, NotReady> + Send + Sync>;
 /// Where adapters live.
 #[derive(Clone)]
 pub struct Ground {
+    pub world: World,
     /// This program, which shuts adapters in.
     pub program: PathBuf,
     /// The folder of all adapters' folders.
@@ -185,6 +186,6 @@ impl Remote {
 
     /// The platform took something. The life of its adapter writes it down.
     fn note_out(&self) {
-        self.took.send_replace(Some(clock::now()));
+        self.took.send_replace(Some(self.ground.world.now()));
     }
 }

@@ -19,7 +19,7 @@ use crate::{
         host::errors::chain,
         platforms::channels::{Part, Unsent},
     },
-    system::{media::LaidOut, threads},
+    system::media::LaidOut,
 };
 
 /// How much is laid out for one adapter at a time, in KiB. A message that has more goes alone.
@@ -74,7 +74,7 @@ impl Spool {
             to_copy.push((digest, at));
         }
         let media = Arc::clone(&ground.media);
-        let copies = threads::tried(move || {
+        let copies = ground.world.tried(move || {
             let copy = |(digest, at): (_, String)| media.lay_out(&digest, &folder, &at);
             to_copy.into_iter().map(copy).collect::<io::Result<Vec<_>>>()
         });

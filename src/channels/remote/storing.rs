@@ -3,6 +3,7 @@
 use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
 use channel_protocol::{Down, Event, line};
+use ipc_handlers::Time;
 use tokio::{
     sync::{mpsc, watch},
     time::Instant,
@@ -18,7 +19,7 @@ use crate::{
     },
     store::{Arrival, Arrived, StoreError, UnknownChat},
     system::{
-        clock, failpoint,
+        failpoint,
         media::InHand,
         panics::{Panicked, caught},
     },
@@ -73,12 +74,11 @@ struct Facts {
 }
 
 impl Facts {
-    fn new() -> Self {
-        Self { left: Bucket::new(FACTS_A_MINUTE, clock::now()), new_chats: 0, full: None, is_said: false }
+    fn new(now: Time) -> Self {
+        Self { left: Bucket::new(FACTS_A_MINUTE, now), new_chats: 0, full: None, is_said: false }
     }
 
-    fn may_be_told(&mut self) -> bool {
-        let now = clock::now();
+    fn may_be_told(&mut self, now: Time) -> bool {
         let may = self.left.available(now) > 0;
         if may {
             self.left.take(1, now);
@@ -146,7 +146,7 @@ impl Storing<'_> {
     /// # Errors
     /// A fault of ours came over something, which ends this life.
     pub(super) async fn run(self, mut told: mpsc::Receiver<Told>) -> Result<(), Panicked> {
-        let mut seen = Seen { unusable: 0, facts: Facts::new() };
+        let mut seen = Seen { unusable: 0, facts: Facts::new(self.intake.world().now()) };
         let faults = &self.remote.faults;
         while let Some(what) = told.recv().await {
             let (number, name) = (what.number(), what.name());
@@ -206,7 +206,7 @@ impl Storing<'_> {
         let (press, cursor, arrival) = match what {
             Told::Event(event) => {
                 let (press, cursor) = (event.kind == channel_protocol::EventKind::Press, cursor_of(&event));
-                (press, cursor, inward::arrival(&self.remote.platform, *event, clock::now()))
+                (press, cursor, inward::arrival(&self.remote.platform, *event, self.intake.world().now()))
             }
             Told::Moved { from, to, .. } => {
                 let both = inward::chat(&self.remote.platform, &from)
@@ -214,7 +214,7 @@ impl Storing<'_> {
                     .map(|_| Arrival::Moved { from: from.clone(), to: to.clone() });
                 (false, Default::default(), both)
             }
-            Told::Chat(_) if !seen.facts.may_be_told() => {
+            Told::Chat(_) if !seen.facts.may_be_told(self.intake.world().now()) => {
                 if seen.facts.say_once() {
                     tracing::warn!(
                         channel = self.remote.name(),

@@ -20,7 +20,7 @@ use crate::{
         },
     },
     store::Store,
-    system::{clock, panics::caught, process},
+    system::panics::caught,
 };
 
 /// How often the settings of an account that was refused are looked at.
@@ -76,7 +76,7 @@ impl Remote {
         };
         let lights = Lights { transport, inbound: lamp, outbound: lamp, why, hint };
         // The next life says it anew, and so does a refusal once the settings are looked at again.
-        if let Err(error) = store.set_lights(self.name().to_owned(), lights, clock::now()).await {
+        if let Err(error) = store.set_lights(self.name().to_owned(), lights, self.ground.world.now()).await {
             tracing::warn!(channel = self.name(), error = %chain(&error), "how an account stands can't be written down");
         }
     }
@@ -119,7 +119,8 @@ impl Remote {
             }
             Ended::Failed(why) => {
                 let before = lock(&self.last).failures_before(began.elapsed());
-                let (rest, failures) = (rest_ms(before, process::chance()), before.saturating_add(1));
+                let (rest, failures) =
+                    (rest_ms(before, self.ground.world.number()), before.saturating_add(1));
                 *lock(&self.last) = Last::Failed(failures);
                 tracing::warn!(
                     channel,

@@ -67,7 +67,7 @@ async fn perform(context: &Context, mend: &Mend) -> Result<(), Failure> {
             Ok(make_group_folder(root, group, owner)
                 .with_context(|| format!("making the folder of {group}"))?)
         }
-        Mend::LayOutBoxes => Ok(app::lay_out_boxes(root).await?),
+        Mend::LayOutBoxes => Ok(app::lay_out_boxes(&context.world, root).await?),
         Mend::RemoveDraft(path) => {
             Ok(remove_draft(path).with_context(|| format!("removing {}", path.display()))?)
         }

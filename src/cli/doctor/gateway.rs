@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use ipc_handlers::Time;
+
 use super::{
     Context, Subject,
     row::{Row, chain},
@@ -15,7 +17,7 @@ use crate::{
 /// How long the model's host may take over a key.
 const KEY_CHECK: Duration = Duration::from_secs(20);
 
-pub(super) fn check(subject: &Subject) -> Vec<Row> {
+pub(super) fn check(subject: &Subject, now: Time) -> Vec<Row> {
     let config = &subject.config;
     let credentials = Credentials::new(subject.root.join(".env"), config.gateway.token_file.clone());
     let reaching = subject.groups.iter().filter(|group| {
@@ -31,7 +33,7 @@ pub(super) fn check(subject: &Subject) -> Vec<Row> {
         upstream.map(|to| Row::ok("gateway", format!("requests of agents go to {to}"))).into_iter().collect();
     // Where an agent needs one that is not there, that is a problem of the list.
     if !subject.has_problem("model_key") {
-        rows.push(judge_key(credentials.current().map(|credential| credential.kind)));
+        rows.push(judge_key(credentials.current(now).map(|credential| credential.kind)));
     }
     rows.push(egress(&reaching));
     rows
@@ -47,8 +49,10 @@ pub(super) async fn online(context: &Context) -> Row {
         Err(error) => return Row::fail("key", chain(&error), "`g2 config set gateway.upstream URL`"),
     };
     let credentials = Credentials::new(context.root.join(".env"), config.gateway.token_file.clone());
-    match credentials.current() {
-        Ok(credential) => judge_trial(&upstream, try_key(&upstream, &credential, KEY_CHECK).await),
+    match credentials.current(context.world.now()) {
+        Ok(credential) => {
+            judge_trial(&upstream, try_key(&context.world, &upstream, &credential, KEY_CHECK).await)
+        }
         Err(error) => Row::fail("key", chain(&error), remedy(&error)),
     }
 }

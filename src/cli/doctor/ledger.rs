@@ -1,5 +1,7 @@
 //! What the store says went wrong: messages that were not said, commands that were malformed, runs without an owner.
 
+use ipc_handlers::Time;
+
 use super::{
     Subject,
     row::{Row, chain},
@@ -11,10 +13,9 @@ use crate::{
         mailbox::holds::Hold,
     },
     store::ActiveRun,
-    system::clock,
 };
 
-pub(super) async fn check(subject: &Subject) -> Vec<Row> {
+pub(super) async fn check(subject: &Subject, now: Time) -> Vec<Row> {
     let Some(store) = &subject.store else { return Vec::new() };
     let failed = |check: &'static str| {
         move |error: crate::store::StoreError| vec![Row::fail(check, chain(&error), "see the store's row")]
@@ -39,7 +40,7 @@ pub(super) async fn check(subject: &Subject) -> Vec<Row> {
     rows.extend(
         store.active_runs().map_or_else(failed("runs"), |active| runs(&active, daemon, crate::app::is_alive)),
     );
-    let day = clock::now().plus_ms(-DAY_MS);
+    let day = now.plus_ms(-DAY_MS);
     rows.extend(
         store.stale_recoveries(day).map_or_else(failed("stale_runs"), |(n, newest)| vec![stale(n, newest)]),
     );

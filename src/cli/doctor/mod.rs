@@ -236,11 +236,11 @@ pub(in crate::cli) async fn look(context: &Context, image: Option<String>) -> Ve
     rows.extend(zone::of_groups(&subject.groups, &subject.config.zone, &zone_data));
     rows.extend(sandbox::check(&subject, image).await);
     rows.extend(sandbox::scripts(&subject));
-    rows.extend(gateway::check(&subject));
+    rows.extend(gateway::check(&subject, context.world.now()));
     rows.extend(groups::check(&subject));
     rows.extend(heard::check(&subject));
     rows.extend(launch::check(&subject));
-    rows.extend(ledger::check(&subject).await);
+    rows.extend(ledger::check(&subject, context.world.now()).await);
     rows.extend(machine::check(&subject));
     rows
 }

@@ -17,7 +17,7 @@ use crate::{
         process::ProcessSandbox,
         trial::{self, Outcome, Rule, Subject, TrialError},
     },
-    system::process::{new_id, own_ids},
+    system::process::own_ids,
 };
 
 /// The user inside, where we are root.
@@ -84,7 +84,7 @@ async fn tried(wanted: &Wanted, context: &Context) -> Result<Vec<Row>, NotTried>
     let sandbox = sandbox_of(wanted, &config, notes.path())?;
     let is_open = !wanted.is_a_program() && config.sandbox.network == run_settings::Network::Open;
     let is_given_keys = is_open && config.sandbox.credentials == run_settings::Credentials::Stdin;
-    let id = new_id()?;
+    let id = context.world.id()?;
     let subject = Subject {
         sandbox: &*sandbox,
         image: wanted.image.clone().unwrap_or_default(),

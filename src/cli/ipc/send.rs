@@ -24,7 +24,6 @@ use crate::{
     ipc::{COMMAND_LIMIT, read_inside},
     ops::ipc::send,
     store::Store,
-    system::clock,
 };
 
 /// How often it is looked whether the command is settled.
@@ -62,8 +61,13 @@ impl Send {
         let name = answer.row["name"].as_str().unwrap_or_default();
         let settled = async {
             loop {
-                let row =
-                    store.command_of_file(group.as_str(), in_box.as_str(), name, after, clock::now())?;
+                let row = store.command_of_file(
+                    group.as_str(),
+                    in_box.as_str(),
+                    name,
+                    after,
+                    context.world.now(),
+                )?;
                 match row.and_then(|row| row.id) {
                     Some(id) => return Ok::<_, Failure>(id),
                     None => tokio::time::sleep(LOOK_EVERY).await,
@@ -74,7 +78,7 @@ impl Send {
             let why = "is not settled yet; it stays in its box, and `g2 ipc trace` says what it waits for";
             return Err(anyhow!("{group}/{in_box}/{name} {why}").into());
         };
-        let story = store.story(id?, clock::now())?.ok_or_else(|| anyhow!("its receipt is gone"))?;
+        let story = store.story(id?, context.world.now())?.ok_or_else(|| anyhow!("its receipt is gone"))?;
         out::line(story.reply.unwrap_or_default())?;
         if story.row.state == QueueState::Applied { Ok(()) } else { Err(Failure::Quiet(1)) }
     }

@@ -17,15 +17,14 @@ use crate::{
         },
     },
     store::Store,
-    system::clock,
 };
 
 /// Prints a command's row, its file, its reply or why it was refused.
 pub(super) async fn show(context: &Context, store: &Store, what: &str) -> CliResult {
-    let (mut whole, file) = match find(&context.root, store, what).await? {
+    let (mut whole, file) = match find(&context.root, store, what, context.world.now()).await? {
         Found::Settled(id) => {
             let story = store
-                .story(id, clock::now())?
+                .story(id, context.world.now())?
                 .ok_or_else(|| OpError::not_found(format!("command {id} does not exist")))?;
             let mut whole = serde_json::to_value(&story.row).unwrap_or_default();
             whole["hint"] = story.hint.into();
@@ -46,10 +45,10 @@ pub(super) async fn show(context: &Context, store: &Store, what: &str) -> CliRes
 
 /// Prints the whole story of a command.
 pub(super) async fn run(context: &Context, store: &Store, what: &str) -> CliResult {
-    let whole = match find(&context.root, store, what).await? {
+    let whole = match find(&context.root, store, what, context.world.now()).await? {
         Found::Settled(id) => {
             let story = store
-                .story(id, clock::now())?
+                .story(id, context.world.now())?
                 .ok_or_else(|| OpError::not_found(format!("command {id} does not exist")))?;
             let mut whole = serde_json::to_value(&story).unwrap_or_default();
             let row = &story.row;

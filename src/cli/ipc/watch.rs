@@ -3,12 +3,13 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
+use ipc_handlers::Time;
+
 use super::{super::out, CliResult, Context};
 use crate::{
     domain::{host::feed::EventKind, rows::IpcRow, states::QueueState},
     ops::ipc::look::Queue,
     store::{IpcFilter, News, Store},
-    system::clock,
 };
 
 /// How often the folders are looked at.
@@ -31,14 +32,15 @@ pub(super) async fn run(
     store.watch_others_every(LOOK_EVERY);
     let mut feed = store.follow().await?;
     let queue = Queue { group, ..Queue::default() };
-    let mut known: BTreeSet<Key> = queue.open_rows(&context.root, store).await?.iter().map(key).collect();
+    let mut known: BTreeSet<Key> =
+        queue.open_rows(&context.root, store, context.world.now()).await?.iter().map(key).collect();
     let mut settled = BTreeSet::new();
     let mut left = count.unwrap_or(usize::MAX);
     while left > 0 {
         // A command that is settled after this look was seen as open by it, or is never seen as open.
-        let open = queue.open_rows(&context.root, store).await?;
+        let open = queue.open_rows(&context.root, store, context.world.now()).await?;
         store.look_at_feed().await?;
-        let now_settled = settled_rows(store, &queue, &feed.look().await?)?;
+        let now_settled = settled_rows(store, &queue, &feed.look().await?, context.world.now())?;
         let still_open = open.iter().filter(|row| row.id.is_none_or(|id| !settled.contains(&id)));
         let new = still_open.filter(|row| !known.contains(&key(row)));
         for row in new.chain(&now_settled).take(left) {
@@ -59,12 +61,17 @@ pub(super) async fn run(
 }
 
 /// Returns the commands that were settled, in the order in which they were.
-fn settled_rows(store: &Store, queue: &Queue, news: &News) -> Result<Vec<IpcRow>, crate::store::StoreError> {
+fn settled_rows(
+    store: &Store,
+    queue: &Queue,
+    news: &News,
+    now: Time,
+) -> Result<Vec<IpcRow>, crate::store::StoreError> {
     let of_commands = news.events.iter().filter(|event| event.kind == EventKind::Command);
     let claims: Vec<i64> = of_commands.filter_map(|event| event.subject.parse().ok()).collect();
     let Some(from) = claims.iter().min().copied() else { return Ok(Vec::new()) };
     let filter = IpcFilter { group: queue.group.clone(), from, ..IpcFilter::default() };
-    let rows = store.ipc_rows(&filter, clock::now())?;
+    let rows = store.ipc_rows(&filter, now)?;
     Ok(claims.iter().filter_map(|id| rows.iter().find(|row| row.id == Some(*id)).cloned()).collect())
 }
 

@@ -25,14 +25,8 @@ impl Setup {
     pub(super) async fn perform(&self, context: &Context, act: Act) -> Result<String, Failure> {
         match act {
             Act::MakeRoot => {
-                app::found(
-                    &crate::system::world::World::real(),
-                    &context.root,
-                    &context.config()?,
-                    History::Refuse,
-                )
-                .await?;
-                app::lay_out_boxes(&context.root).await?;
+                app::found(&context.world, &context.root, &context.config()?, History::Refuse).await?;
+                app::lay_out_boxes(&context.world, &context.root).await?;
                 failpoint::reach("setup.root");
                 Ok(format!("{} is laid out", context.root.display()))
             }
@@ -84,7 +78,7 @@ impl Setup {
 async fn check(context: &Context, credential: &Credential) -> Result<(), Failure> {
     let upstream = Upstream::parse(&context.config()?.gateway.upstream).map_err(anyhow::Error::from)?;
     let failed = |why: String, hint: &str| -> Failure { OpError::new(OpCode::Failed, why).hint(hint).into() };
-    match try_key(&upstream, credential, KEY_CHECK).await {
+    match try_key(&context.world, &upstream, credential, KEY_CHECK).await {
         // A host of its own may not have this list; the first answer will tell.
         Ok(Verdict::Taken | Verdict::Unclear(_)) => Ok(()),
         Ok(Verdict::Refused(status)) => Err(failed(

@@ -75,7 +75,7 @@ async fn engine(config: &Config) -> (Engine, ImageThere) {
 
 fn key(context: &Context, config: &Config) -> Option<&'static str> {
     let credentials = Credentials::new(context.root.join(".env"), config.gateway.token_file.clone());
-    let credential = credentials.current().ok()?;
+    let credential = credentials.current(context.world.now()).ok()?;
     Some(match credential.kind {
         CredentialKind::ApiKey => "an API key",
         CredentialKind::Login => "the token of a login",

@@ -11,7 +11,6 @@ use crate::{
     domain::host::problems::Severity,
     loops::problems::{self, View},
     ops::{OpCode, OpError},
-    system::{clock, process::new_id},
 };
 
 /// The first group's chat.
@@ -37,7 +36,7 @@ async fn exchange(context: &Context, patience: Duration) -> Result<String, Failu
         chat: CHAT.to_owned(),
         sender: "me".to_owned(),
         text: "Hello! Answer in one short sentence.".to_owned(),
-        key: new_id().context("making a key")?,
+        key: context.world.id().context("making a key")?,
         ..Incoming::default()
     };
     let Told::Accepted { seq, .. } = client.send(message).await? else {
@@ -49,7 +48,7 @@ async fn exchange(context: &Context, patience: Duration) -> Result<String, Failu
         Ok(rested) => rested?,
         Err(_) => return Err(missing(context, seq).await),
     }
-    let why = context.store()?.why(seq, clock::now())?;
+    let why = context.store()?.why(seq, context.world.now())?;
     let answers = why.map(|why| why.answers).unwrap_or_default();
     // A notice that a run failed is no answer.
     let texts: Vec<String> =
@@ -70,7 +69,7 @@ async fn missing(context: &Context, seq: i64) -> Failure {
                     store: Some(&store),
                     closed: None,
                     daemon: None,
-                    now: clock::now(),
+                    now: context.world.now(),
                 };
                 problems::look(&view).await
             }
@@ -80,7 +79,7 @@ async fn missing(context: &Context, seq: i64) -> Failure {
     if let Some(finding) = problem.await {
         return OpError::new(OpCode::Failed, finding.text).hint(finding.fix).into();
     }
-    let why = context.store().ok().and_then(|store| store.why(seq, clock::now()).ok().flatten());
+    let why = context.store().ok().and_then(|store| store.why(seq, context.world.now()).ok().flatten());
     let became = why.map_or_else(String::new, |why| format!(": {}", why.answer));
     OpError::new(OpCode::Failed, format!("the agent gave no answer{became}"))
         .hint(format!("`g2 why {seq}` says what became of the message, `g2 doctor` what is wrong"))

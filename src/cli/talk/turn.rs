@@ -12,7 +12,6 @@ use crate::{
     },
     loops::Sight,
     store::{ActiveRun, Store, StoreError},
-    system::clock,
 };
 
 /// The turn of a chat.
@@ -106,9 +105,8 @@ pub(super) struct Watch<'a> {
 
 impl Watch<'_> {
     /// Returns the turn as it is now. Without an answer of the daemon it is not known what the agent does.
-    pub(super) async fn look(&mut self) -> Result<Turn, StoreError> {
+    pub(super) async fn look(&mut self, now: Time) -> Result<Turn, StoreError> {
         let Self { store, chat, root, client } = self;
-        let now = clock::now();
         let mut found = None;
         for active in store.active_runs()? {
             let is_over =

@@ -8,12 +8,9 @@ use super::{
     super::{CliResult, Context, out, show},
     Words,
 };
-use crate::{
-    domain::{
-        rows::TaskSlot,
-        runs::calendar::{self, Planned, calendar},
-    },
-    system::clock,
+use crate::domain::{
+    rows::TaskSlot,
+    runs::calendar::{self, Planned, calendar},
 };
 
 /// How many rows are shown at most: agents can make tasks with very many.
@@ -41,7 +38,7 @@ impl Calendar {
         let folder = self.group.as_deref().map(Folder::parse).transpose().map_err(anyhow::Error::from)?;
         let tasks = store.tasks(folder.as_ref(), None)?;
         super::check_group(&store, &tasks, self.group.as_deref()).await?;
-        let now = clock::now();
+        let now = context.world.now();
         let mut words = Words::new(context);
         let (mut planned, mut names) = (Vec::new(), Vec::new());
         for task in &tasks {

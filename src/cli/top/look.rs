@@ -11,7 +11,6 @@ use crate::{
     ops::ipc::look::Queue,
     root,
     store::{Follower, LanesShown, Store},
-    system::clock,
 };
 
 /// How soon a change is seen that the daemon, or another process, commits.
@@ -68,7 +67,7 @@ impl<'a> Looks<'a> {
     /// Reads everything.
     pub(super) async fn look(&mut self) -> Result<Seen, Failure> {
         let Self { context, store, .. } = self;
-        let now = clock::now();
+        let now = context.world.now();
         let status = Client::status(&context.root).await.ok();
         let sights = match &status {
             Some(_) => match Client::connect(&context.root).await {
@@ -88,9 +87,9 @@ impl<'a> Looks<'a> {
         }
         Ok(Seen {
             status,
-            runs: rows(&ps::rows(store, &sights)?),
+            runs: rows(&ps::rows(store, &sights, now)?),
             lanes: rows(&lanes),
-            mailbox: rows(&queue.rows(&context.root, store).await?.rows),
+            mailbox: rows(&queue.rows(&context.root, store, now).await?.rows),
             channels: rows(&channels),
         })
     }

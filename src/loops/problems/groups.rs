@@ -20,6 +20,7 @@ use crate::{
     gateway::{CredentialError, Credentials},
     ipc::look_at_folder,
     store::Store,
+    system::clock,
 };
 
 /// Whether each group can be launched, as far as its own settings, its folder and its key go; and whether one is main.
@@ -61,7 +62,7 @@ pub(super) fn launchable(view: &View<'_>, groups: &[Group], found: &mut Vec<Prob
     }
     if !of_gateway.is_empty() {
         let keys = Credentials::new(view.root.join(".env"), view.config.gateway.token_file.clone());
-        if let Err(error) = keys.current() {
+        if let Err(error) = keys.current(clock::now()) {
             found.push(Problem::NoModelKey {
                 why: chain(&error),
                 remedy: remedy(&error),

@@ -7,7 +7,6 @@ use super::{
     super::{By, Done, OpCode, OpError, Operation, Site, args::Jid},
     answerer, us,
 };
-use crate::system::clock;
 
 /// Which questions, and who says no.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -36,7 +35,7 @@ impl Operation for Args {
             Some(chat) => format!("g2 approvals deny --chat {chat}"),
             None => "g2 approvals deny --all".to_owned(),
         };
-        let (closed, left) = site.store.deny_many(chat, &by, &why, clock::now()).await?;
+        let (closed, left) = site.store.deny_many(chat, &by, &why, site.world.now()).await?;
         site.keeper.changed(None).await?;
         if left > 0 {
             let says = format!("{closed} questions are closed; {by} may not answer {left} others");

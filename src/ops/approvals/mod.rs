@@ -8,7 +8,7 @@ use crate::{
     },
     ipc,
     store::{Decided, How, Pick},
-    system::{clock, failpoint},
+    system::failpoint,
 };
 
 pub mod approve;
@@ -38,7 +38,7 @@ async fn decide(
 ) -> Result<Done<Approval>, OpError> {
     let gone = || missing(site.store, History::Approvals, id);
     let user = answerer(by, user);
-    let Decided { how, says, made } = site.store.decide(id, pick, &user, clock::now()).await?;
+    let Decided { how, says, made } = site.store.decide(id, pick, &user, site.world.now()).await?;
     match how {
         How::Done => {}
         How::NotAllowed => return Err(OpError::of_sentence(OpCode::NotAuthorized, &says)),

@@ -7,7 +7,6 @@ use super::{
     super::{By, Done, OpError, Operation, Site},
     table,
 };
-use crate::system::clock;
 
 /// Which account.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -30,7 +29,7 @@ impl Operation for Args {
         let Self { name } = self;
         table::known(site, &name)?;
         site.keeper.settings().await;
-        site.store.want_start(&name, clock::now()).await?;
+        site.store.want_start(&name, site.world.now()).await?;
         let row = Restarted { name: name.clone() };
         Ok(Done::new(
             row,

@@ -3,12 +3,9 @@
 use ipc_handlers::Folder;
 
 use super::{By, Done, OpError, Operation, Site};
-use crate::{
-    domain::runs::{
-        outside::{EgressRow, Pattern, Verdict},
-        run_settings::Network,
-    },
-    system::clock,
+use crate::domain::runs::{
+    outside::{EgressRow, Pattern, Verdict},
+    run_settings::Network,
 };
 
 pub mod allow;
@@ -23,7 +20,7 @@ async fn change(
     verdict: Option<Verdict>,
 ) -> Result<EgressRow, OpError> {
     site.group(folder).await?;
-    let row = site.store.set_rule_outside(folder.clone(), host.clone(), verdict, clock::now()).await?;
+    let row = site.store.set_rule_outside(folder.clone(), host.clone(), verdict, site.world.now()).await?;
     site.keeper.rules_changed(folder)?;
     Ok(row)
 }

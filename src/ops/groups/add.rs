@@ -17,7 +17,7 @@ use crate::{
     },
     ipc,
     store::{NewGroup, NewWiring},
-    system::{clock, failpoint},
+    system::failpoint,
 };
 
 /// Held from the look at what an earlier group of that name has left until the new one's row is there.
@@ -61,7 +61,7 @@ impl Operation for Args {
         site.keeper.clear(&folder).await?;
         failpoint::reach("op.group_cleared");
         // A daemon that dies from here on finds the row when it starts, and makes the rest.
-        site.store.add_group(group, vec![wiring], clock::now()).await?;
+        site.store.add_group(group, vec![wiring], site.world.now()).await?;
         failpoint::reach("op.group_stored");
         ipc::lay_out_group(site.root, &folder, site.box_owner)?;
         failpoint::reach("op.group_laid_out");

@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use ipc_handlers::Folder;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use tokio::task::spawn_blocking;
 
 use super::{
     super::{By, Done, OpError, Operation, Site},
@@ -50,7 +49,7 @@ impl Operation for Args {
         let hint = format!(
             "name a backup with `g2 groups restore {folder} --from FILE`, or begin anew with `g2 groups renew {folder}`"
         );
-        let restored = match spawn_blocking(restoring).await {
+        let restored = match site.world.blocking(restoring).await {
             Ok(Some(Ok(restored))) => restored,
             Ok(Some(Err(error))) => return Err(OpError::refused(format!("{error:#}")).hint(hint)),
             Ok(None) => {

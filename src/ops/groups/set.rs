@@ -7,16 +7,13 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::super::{By, Done, OpError, Operation, Site, args::Trigger};
-use crate::{
-    domain::{
-        host::zone::{Zones, suggestion},
-        rows::Group,
-        runs::{
-            group_config::{BadGroupConfig, COLUMNS, KEYS},
-            run_settings::{IMAGE_NAMES, Provider, may_be_an_image},
-        },
+use crate::domain::{
+    host::zone::{Zones, suggestion},
+    rows::Group,
+    runs::{
+        group_config::{BadGroupConfig, COLUMNS, KEYS},
+        run_settings::{IMAGE_NAMES, Provider, may_be_an_image},
     },
-    system::clock,
 };
 
 /// Settings that a live run does not depend on.
@@ -48,7 +45,7 @@ impl Operation for Args {
             None => None,
         };
         let relaunch = settings.keys().any(|key| !FOR_PEOPLE.contains(&key.as_str()));
-        site.store.set_group(folder.clone(), settings.into_iter().collect(), zones, clock::now()).await?;
+        site.store.set_group(folder.clone(), settings.into_iter().collect(), zones, site.world.now()).await?;
         // A live run keeps the settings that it was launched with.
         if relaunch {
             site.keeper.relaunch(&folder);

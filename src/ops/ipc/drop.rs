@@ -11,10 +11,7 @@ use super::{
     look::{Found, WaitingFile, find},
     row, state,
 };
-use crate::{
-    domain::{rows::IpcRow, states::CommandOutcome},
-    system::clock,
-};
+use crate::domain::{rows::IpcRow, states::CommandOutcome};
 
 /// The command to drop, and the reason.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -40,7 +37,7 @@ impl Operation for Args {
         // A token has no words for an agent.
         let reason = if matches!(by, By::Token { .. }) { no_reason() } else { reason };
         let hand = site.keeper.hand()?;
-        let id = match find(site.root, site.store, &what).await? {
+        let id = match find(site.root, site.store, &what, site.world.now()).await? {
             Found::Settled(id) => {
                 match site.store.settled_file(id)? {
                     Some(file) if file.outcome == CommandOutcome::Malformed => {
@@ -53,7 +50,8 @@ impl Operation for Args {
             Found::Open(open) => match open.waiting_file()? {
                 Some(WaitingFile { group, in_box, name }) => {
                     let (boxes, name) = (site.keeper.boxes(&group)?, OsString::from_vec(name));
-                    let id = hand::drop_waiting(hand, &boxes, in_box, &name, reason, clock::now()).await?;
+                    let id =
+                        hand::drop_waiting(hand, &boxes, in_box, &name, reason, site.world.now()).await?;
                     site.keeper.changed(Some(&group)).await?;
                     id
                 }
@@ -64,7 +62,7 @@ impl Operation for Args {
                 }
             },
         };
-        let row = row(site.root, site.store, id)?;
+        let row = row(site, id)?;
         let says = format!("{what} is dropped; command {id} is {}", state(&row));
         Ok(Done::new(row, says))
     }
@@ -72,7 +70,7 @@ impl Operation for Args {
 
 /// Sets a claimed command aside.
 async fn claimed(site: &Site<'_>, id: i64, reason: String) -> Result<(), OpError> {
-    let (hand, now) = (site.keeper.hand()?, clock::now());
+    let (hand, now) = (site.keeper.hand()?, site.world.now());
     let claimed = hand::note_drop(hand, id, reason, now).await?;
     let Some(claimed) = site.keeper.settle(claimed).await else { return Ok(()) };
     let boxes = match site.store.group(&claimed.folder).await? {

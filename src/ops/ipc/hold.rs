@@ -14,7 +14,6 @@ use super::{
 use crate::{
     domain::{host::screen::escaped, mailbox::holds::Hold},
     ipc::display_name,
-    system::clock,
 };
 
 /// The group or command to hold, and the reason.
@@ -61,7 +60,7 @@ impl Target {
         if let Some(hold) = store.holds()?.into_iter().find(|hold| shown(hold) == what) {
             return Ok(Self { group: hold.group, file: hold.file });
         }
-        match look_for(root, store, what).await? {
+        match look_for(root, store, what, site.world.now()).await? {
             Some(Found::Open(open)) => match open.waiting_file()? {
                 Some(file) => {
                     Ok(Self { group: file.group, file: Some((file.in_box.to_string(), file.name)) })
@@ -99,7 +98,7 @@ impl Operation for Args {
         let target = Target::of(site, &what).await?;
         let (group, file) = (target.group.clone(), target.file.clone());
         let is_file = file.is_some();
-        let hold = Hold { group, file, reason: reason.clone(), at: clock::now(), aside: false };
+        let hold = Hold { group, file, reason: reason.clone(), at: site.world.now(), aside: false };
         let name = shown(&hold);
         site.store.hold(hold).await?;
         site.keeper.changed(Some(&target.group)).await?;
@@ -115,7 +114,7 @@ impl Operation for Args {
 }
 
 async fn waits(site: &Site<'_>, name: &str) -> Result<bool, OpError> {
-    match find(site.root, site.store, name).await {
+    match find(site.root, site.store, name, site.world.now()).await {
         Ok(Found::Open(open)) => Ok(open.waiting_file()?.is_some()),
         Ok(Found::Settled(_)) | Err(_) => Ok(false),
     }

@@ -17,7 +17,6 @@ use crate::{
         peek::{self, Lying},
     },
     store::{IpcFilter, Store},
-    system::clock,
 };
 
 /// How many waiting commands are listed at most, of all groups together; those with the most give way.
@@ -104,8 +103,7 @@ impl Queue {
     ///
     /// # Errors
     /// The store's, or the world's.
-    pub async fn rows(&self, root: &Path, store: &Store) -> Result<Rows> {
-        let now = clock::now();
+    pub async fn rows(&self, root: &Path, store: &Store, now: Time) -> Result<Rows> {
         // Files move on while we read, so they are looked for where they come from first: none is missed.
         let settled_before = store.last_claim()?;
         let outcome = self.state.map(QueueState::outcome);
@@ -131,7 +129,7 @@ impl Queue {
         }
         let moved_on = MovedOn::since(store, settled_before, &open, now)?;
         if settled {
-            self.add_settled_since(&mut rows, &moved_on);
+            self.add_settled_since(&mut rows, &moved_on, now);
         }
         rows.extend(
             open.into_iter()
@@ -151,14 +149,14 @@ impl Queue {
     }
 
     /// What was settled since the receipts were read is no open command any more: it is listed as a settled one.
-    fn add_settled_since(&self, rows: &mut Vec<IpcRow>, moved_on: &MovedOn) {
+    fn add_settled_since(&self, rows: &mut Vec<IpcRow>, moved_on: &MovedOn, now: Time) {
         let known: BTreeSet<Option<i64>> = rows.iter().map(|row| row.id).collect();
         let since = moved_on.settled.iter().filter(|row| {
             !known.contains(&row.id)
                 && row.id >= Some(self.from)
                 && self.group.as_ref().is_none_or(|group| row.group == *group)
                 && self.state.is_none_or(|state| row.state == state)
-                && self.is_of_the_time(row, clock::now())
+                && self.is_of_the_time(row, now)
         });
         rows.extend(since.cloned());
         rows.sort_by_key(|row| row.id);
@@ -168,8 +166,8 @@ impl Queue {
     ///
     /// # Errors
     /// The store's, and the world's over claimed files.
-    pub async fn open_rows(&self, root: &Path, store: &Store) -> Result<Vec<IpcRow>> {
-        let opened = self.open(root, store, clock::now()).await?;
+    pub async fn open_rows(&self, root: &Path, store: &Store, now: Time) -> Result<Vec<IpcRow>> {
+        let opened = self.open(root, store, now).await?;
         Ok(opened.open.into_iter().map(|open| open.row).collect())
     }
 
@@ -265,11 +263,11 @@ fn row(lying: &Lying, head: Option<&[u8]>, holds: &Holds, now: Time) -> IpcRow {
 ///
 /// # Errors
 /// The store's and the world's.
-pub fn claimed_row(root: &Path, store: &Store, id: i64) -> Result<Option<IpcRow>> {
+pub fn claimed_row(root: &Path, store: &Store, id: i64, now: Time) -> Result<Option<IpcRow>> {
     let data = root.join("data");
     let holds = Holds::new(store.holds()?);
     let lying = peek::claimed(&data)?.into_iter().find(|lying| lying.claim == Some(id));
-    Ok(lying.map(|lying| row(&lying, peek::head(&data, &lying).as_deref(), &holds, clock::now())))
+    Ok(lying.map(|lying| row(&lying, peek::head(&data, &lying).as_deref(), &holds, now)))
 }
 
 /// Returns the row of a command that was put into its box just now.
@@ -314,8 +312,8 @@ fn asked(head: &[u8]) -> (Option<String>, Option<String>) {
 ///
 /// # Errors
 /// There is no such command, or several could be meant; the store's and the world's.
-pub async fn find(root: &Path, store: &Store, what: &str) -> Result<Found> {
-    look_for(root, store, what).await?.ok_or_else(|| {
+pub async fn find(root: &Path, store: &Store, what: &str, now: Time) -> Result<Found> {
+    look_for(root, store, what, now).await?.ok_or_else(|| {
         OpError::not_found(format!("no command is called {}", escaped(what)))
             .hint("`g2 ipc list` shows all commands")
     })
@@ -325,8 +323,7 @@ pub async fn find(root: &Path, store: &Store, what: &str) -> Result<Found> {
 ///
 /// # Errors
 /// Several could be meant, or it was removed; the store's and the world's.
-pub async fn look_for(root: &Path, store: &Store, what: &str) -> Result<Option<Found>> {
-    let now = clock::now();
+pub async fn look_for(root: &Path, store: &Store, what: &str, now: Time) -> Result<Option<Found>> {
     let data = root.join("data");
     let holds = Holds::new(store.holds()?);
     let look_into = |lying: Lying| {

@@ -1,15 +1,13 @@
 //! The mailbox: holding, dropping, trying again and putting in commands.
 
-use std::{ffi::OsStr, os::unix::ffi::OsStrExt as _, path::Path};
+use std::{ffi::OsStr, os::unix::ffi::OsStrExt as _};
 
 use crate::{
     domain::{mailbox::holds::Hold, rows::IpcRow},
     ipc::display_name,
-    store::Store,
-    system::clock,
 };
 
-use super::OpError;
+use super::{OpError, Site};
 
 pub mod drop;
 pub mod hand;
@@ -33,11 +31,12 @@ pub fn shown(hold: &Hold) -> String {
 }
 
 /// Returns a command's row, settled or claimed.
-fn row(root: &Path, store: &Store, id: i64) -> Result<IpcRow, OpError> {
-    if let Some(story) = store.story(id, clock::now())? {
+fn row(site: &Site<'_>, id: i64) -> Result<IpcRow, OpError> {
+    let now = site.world.now();
+    if let Some(story) = site.store.story(id, now)? {
         return Ok(story.row);
     }
-    look::claimed_row(root, store, id)?
+    look::claimed_row(site.root, site.store, id, now)?
         .ok_or_else(|| OpError::not_found(format!("command {id} does not exist")))
 }
 

@@ -9,7 +9,7 @@ use super::{
     look::{Found, find},
     row, state,
 };
-use crate::{domain::rows::IpcRow, system::clock};
+use crate::domain::rows::IpcRow;
 
 /// The command to decide again.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -24,18 +24,18 @@ impl Operation for Args {
 
     async fn run(self, site: &Site<'_>, _: &By) -> Result<Done<IpcRow>, OpError> {
         let Self { what } = self;
-        let of = match find(site.root, site.store, &what).await? {
+        let of = match find(site.root, site.store, &what, site.world.now()).await? {
             Found::Settled(id) => id,
             Found::Open(open) => {
                 let says = format!("{what} is {}: it is not decided yet", open.row.state);
                 return Err(OpError::refused(says));
             }
         };
-        let claimed = hand::retry(site.keeper.hand()?, of, clock::now()).await?;
+        let claimed = hand::retry(site.keeper.hand()?, of, site.world.now()).await?;
         let id = claimed.id;
         // Without a daemon, the next start decides it.
         site.keeper.settle(claimed).await;
-        let row = row(site.root, site.store, id)?;
+        let row = row(site, id)?;
         let says = format!("command {of} is tried again as {id}; command {id} is {}", state(&row));
         Ok(Done::new(row, says))
     }

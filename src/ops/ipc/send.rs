@@ -12,7 +12,6 @@ use super::{
 use crate::{
     domain::{host::errors::chain, rows::IpcRow},
     ipc::{COMMAND_LIMIT, CommandBox, post},
-    system::{clock, process::new_id},
 };
 
 words! {
@@ -97,8 +96,11 @@ impl Operation for Args {
             Into::Messages => CommandBox::Messages,
             Into::Tasks => CommandBox::Tasks,
         };
-        let id = new_id().map_err(|error| OpError::new(OpCode::Failed, format!("making a name: {error}")))?;
-        let name = format!("{:013}-sent-{}.json", clock::now().0, &id[..8]);
+        let id = site
+            .world
+            .id()
+            .map_err(|error| OpError::new(OpCode::Failed, format!("making a name: {error}")))?;
+        let name = format!("{:013}-sent-{}.json", site.world.now().0, &id[..8]);
         post::post(&site.root.join("data"), &group, in_box, &name, &bytes).map_err(|error| {
             OpError::of_sentence(OpCode::Failed, &format!("sending a command: {}", chain(&error)))
         })?;

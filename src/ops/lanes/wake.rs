@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{By, Done, OpError, Operation, Site};
-use crate::{domain::rows::Lane, ops::args::Jid, system::clock};
+use crate::{domain::rows::Lane, ops::args::Jid};
 
 /// Which lanes.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -30,7 +30,7 @@ impl Operation for Args {
     async fn run(self, site: &Site<'_>, _: &By) -> Result<Done<Woken>, OpError> {
         let Self { group, chat } = self;
         site.group(&group).await?;
-        let now = clock::now();
+        let now = site.world.now();
         let woken = site.store.wake_lanes(&group, chat.as_ref().map(Jid::as_str), now).await?;
         site.keeper.wake(&group, &woken);
         let lanes = site.store.lanes_called(&woken, now)?;

@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{By, Done, OpError, Operation, Site, missing};
-use crate::{domain::host::prune::History, store::StoreError, system::clock};
+use crate::{domain::host::prune::History, store::StoreError};
 
 /// Which message, and why.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -43,7 +43,7 @@ impl Operation for Args {
             site.group(group).await?;
         }
         let noted = format!("{} had it passed over: {reason}", by.short());
-        let skipped = site.store.skip_message(seq, group.as_ref(), &noted, clock::now()).await;
+        let skipped = site.store.skip_message(seq, group.as_ref(), &noted, site.world.now()).await;
         let lanes = skipped.map_err(|error| match error {
             StoreError::NotFound { .. } => missing(site.store, History::Messages, seq),
             other => other.into(),

@@ -7,7 +7,6 @@ use super::super::{By, Done, OpError, Operation, Site, missing};
 use crate::{
     domain::{host::prune::History, rows::OutboxRow},
     store::StoreError,
-    system::clock,
 };
 
 /// Which row of the outbox.
@@ -23,7 +22,7 @@ impl Operation for Args {
     async fn run(self, site: &Site<'_>, by: &By) -> Result<Done<OutboxRow>, OpError> {
         let Self { id } = self;
         let why = format!("given up by {}", by.short());
-        let row = site.store.drop_outbox(id, &why, clock::now()).await.map_err(|error| match error {
+        let row = site.store.drop_outbox(id, &why, site.world.now()).await.map_err(|error| match error {
             StoreError::NotFound { .. } => missing(site.store, History::Outbox, id),
             other => other.into(),
         })?;

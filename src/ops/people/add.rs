@@ -10,7 +10,7 @@ use super::{
     },
     none, row,
 };
-use crate::{domain::rows::User, system::clock};
+use crate::domain::rows::User;
 
 /// The person. Fields that are left out keep their values.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -34,7 +34,7 @@ impl Operation for Args {
         let known = row(site, &id).await?.map(|user| user.name);
         let handle = id.as_str().split_once(':').map_or(id.as_str(), |(_, handle)| handle);
         let name = name.or(known).unwrap_or_else(|| handle.to_owned());
-        site.store.put_user(id.as_str(), &name, dm.map(String::from), clock::now()).await?;
+        site.store.put_user(id.as_str(), &name, dm.map(String::from), site.world.now()).await?;
         let user = row(site, &id).await?.ok_or_else(|| none(&id))?;
         Ok(Done::new(user, format!("user {id} is {name}")))
     }

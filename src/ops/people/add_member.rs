@@ -8,7 +8,7 @@ use super::{
     super::{By, Done, OpError, Operation, Site, args::UserId},
     BY_HAND,
 };
-use crate::{domain::rows::Member, system::clock};
+use crate::domain::rows::Member;
 
 /// Which group knows whom.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -36,7 +36,7 @@ impl Operation for Args {
 
     async fn run(self, site: &Site<'_>, _: &By) -> Result<Done<Member>, OpError> {
         let (group, user) = (&self.group, self.user.as_str());
-        site.store.add_member(user, group.clone(), BY_HAND, clock::now()).await?;
+        site.store.add_member(user, group.clone(), BY_HAND, site.world.now()).await?;
         let member = self.row(site).await?.ok_or_else(|| self.none())?;
         Ok(Done::new(member, format!("group {group} knows {user}")))
     }

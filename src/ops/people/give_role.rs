@@ -8,10 +8,7 @@ use super::{
     super::{By, Done, OpError, Operation, Site, args::UserId},
     BY_HAND, none, row,
 };
-use crate::{
-    domain::{heard::people::Role, rows::User},
-    system::clock,
-};
+use crate::domain::{heard::people::Role, rows::User};
 
 words! {
     /// What somebody is to be.
@@ -43,7 +40,7 @@ impl Operation for Args {
     async fn run(self, site: &Site<'_>, _: &By) -> Result<Done<User>, OpError> {
         let Self { id, role, group } = self;
         let whole = group.as_ref().map_or_else(String::new, |group| format!(" of {group}"));
-        let (user, now) = (id.as_str(), clock::now());
+        let (user, now) = (id.as_str(), site.world.now());
         let says = match role {
             Given::Owner => {
                 site.store.grant_role(user, Role::Owner, group, BY_HAND, now).await?;

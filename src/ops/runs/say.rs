@@ -8,7 +8,6 @@ use crate::{
     domain::{heard::people::check_speaker, host::prune::History, rows::Inbound},
     ops::OpCode,
     store::StoreError,
-    system::{clock, process::new_id},
 };
 
 /// To which run, and what.
@@ -49,7 +48,9 @@ impl Operation for Args {
             let long = format!("the message has {} bytes; at most {LONGEST_TEXT} are taken", text.len());
             return Err(OpError::invalid(long));
         }
-        let key = new_id()
+        let key = site
+            .world
+            .id()
             .map_err(|error| OpError::new(OpCode::Failed, format!("making a key failed: {error}")))?;
         let message = Inbound {
             id: key.clone(),
@@ -61,12 +62,12 @@ impl Operation for Args {
             ..Inbound::default()
         };
         let said =
-            site.store.say_to_run(id, message, by.short(), clock::now()).await.map_err(
-                |error| match error {
+            site.store.say_to_run(id, message, by.short(), site.world.now()).await.map_err(|error| {
+                match error {
                     StoreError::NotFound { .. } => missing(site.store, History::Runs, id),
                     other => other.into(),
-                },
-            )?;
+                }
+            })?;
         site.keeper.waits(&said.group, said.lane);
         Ok(Done::new(SaidToRun { seq: said.seq, run: id }, format!("message {} is for run {id}", said.seq)))
     }

@@ -3,7 +3,7 @@
 use ipc_handlers::{Command, Folder, Outcome, Time, reply};
 
 use super::{By, Done, OpError, Site, commands::act};
-use crate::{domain::rows::Task, store::Transcripts, system::clock};
+use crate::{domain::rows::Task, store::Transcripts};
 
 pub mod add;
 pub mod cancel;
@@ -63,7 +63,7 @@ async fn done(site: &Site<'_>, was: Task, outcome: &Outcome) -> Result<Done<Task
     let local = |at: Time| reply::local(at, &zone);
     let id = &was.id;
     let says = match outcome {
-        Outcome::TaskCreated { next_run, .. } if *next_run <= clock::now() => {
+        Outcome::TaskCreated { next_run, .. } if *next_run <= site.world.now() => {
             format!("task {id} is due already ({}): it runs now", local(*next_run))
         }
         Outcome::TaskCreated { next_run, .. } => format!("task {id} runs first at {}", local(*next_run)),

@@ -8,7 +8,7 @@ use super::{
     super::{By, Done, OpError, Operation, Site},
     group_of, row,
 };
-use crate::{domain::rows::Task, system::clock};
+use crate::domain::rows::Task;
 
 /// Which task.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -32,7 +32,7 @@ impl Operation for Args {
         let Self(Named { id, group }) = self;
         let group = group_of(site.store, &id, group.as_ref())?;
         by.caller(&group)?;
-        site.store.run_task_now(&group, &id, clock::now()).await?;
+        site.store.run_task_now(&group, &id, site.world.now()).await?;
         site.keeper.changed(Some(&group)).await?;
         Ok(Done::new(row(site, &group, &id)?, format!("task {id} is due now")))
     }

@@ -11,7 +11,6 @@ use crate::{
         rows::rfc3339,
     },
     ops::args::TokenName,
-    system::{clock, process},
 };
 
 /// What it is called, and what it is good for.
@@ -38,14 +37,15 @@ impl Operation for Args {
     type Row = NewToken;
 
     async fn run(self, site: &Site<'_>, by: &By) -> Result<Done<NewToken>, OpError> {
-        let token = process::new_secret().map_err(|error| {
+        let token = site.world.secret().map_err(|error| {
             OpError::new(
                 OpCode::Failed,
                 format!("reading a random number from the kernel: {}", chain(&error)),
             )
         })?;
         let Self { name, purpose } = self;
-        let row = site.store.add_web_token(name.as_str(), purpose, &token, &by.short(), clock::now()).await?;
+        let row =
+            site.store.add_web_token(name.as_str(), purpose, &token, &by.short(), site.world.now()).await?;
         let says = format!("token {} for {purpose} is made; it is shown this once", row.name);
         let off = site.settings.is_ok_and(|settings| settings.web.listen.is_none()).then(|| {
             "the page is off, which tokens are for: `g2 config set web.listen 127.0.0.1:4747`, then start the daemon anew".to_owned()

@@ -5,10 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{By, Done, OpCode, OpError, Operation, Site};
-use crate::{
-    domain::{host::errors::chain, rows::rfc3339},
-    system::{clock, process},
-};
+use crate::domain::{host::errors::chain, rows::rfc3339};
 
 /// Nothing is to be said.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -34,13 +31,13 @@ impl Operation for Args {
             return Err(OpError::refused("the page is off")
                 .hint("`g2 config set web.listen 127.0.0.1:4747`, then start the daemon anew"));
         }
-        let ticket = process::new_id().map_err(|error| {
+        let ticket = site.world.id().map_err(|error| {
             OpError::new(
                 OpCode::Failed,
                 format!("reading a random number from the kernel: {}", chain(&error)),
             )
         })?;
-        let row = site.store.add_web_ticket(&ticket, &by.short(), clock::now()).await?;
+        let row = site.store.add_web_ticket(&ticket, &by.short(), site.world.now()).await?;
         let says = format!("a ticket for session {} of the page, good once until {}", row.id, row.ends_at);
         Ok(Done::new(Ticket { id: row.id, ticket, ends_at: row.ends_at }, says))
     }

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{By, Done, OpError, Operation, Site};
-use crate::{domain::host::web::WebSession, system::clock};
+use crate::domain::host::web::WebSession;
 
 /// Which session; none: all of them.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -18,7 +18,7 @@ impl Operation for Args {
     type Row = Vec<WebSession>;
 
     async fn run(self, site: &Site<'_>, _: &By) -> Result<Done<Self::Row>, OpError> {
-        let ended = site.store.end_web_sessions(self.id, clock::now()).await?;
+        let ended = site.store.end_web_sessions(self.id, site.world.now()).await?;
         let says = match (self.id, ended.len()) {
             (Some(id), 0) => {
                 return Err(OpError::not_found(format!("session {id} of the page does not exist"))

@@ -11,7 +11,7 @@ use super::{
     super::{By, Done, OpError, Operation, Site, args::Jid},
     check_pattern, default_mode, none, row, two_answer,
 };
-use crate::{domain::rows::Wiring, store::NewWiring, system::clock};
+use crate::{domain::rows::Wiring, store::NewWiring};
 
 /// The chat, the group, and the rule for messages that wake the agent.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -55,7 +55,7 @@ impl Operation for Args {
             sender_scope,
             ignored_message_policy: ignored,
         };
-        site.store.add_wiring(wiring, clock::now()).await?;
+        site.store.add_wiring(wiring, site.world.now()).await?;
         site.keeper.changed(Some(&group)).await?;
         let notes = two_answer(site.store, &group, &chat).await?.into_iter().chain(chat.unserved(site));
         let made = row(site, &group, &chat).await?.ok_or_else(|| none(&group, &chat))?;

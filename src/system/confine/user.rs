@@ -18,18 +18,18 @@ use rustix::{
     thread::{CapabilitySet, CapabilitySets},
 };
 
-use crate::system::process;
+use crate::system::{process, world::World};
 
 /// The users of programs: from this number on. No service manager and no engine gives these out.
 const FIRST: u32 = 2_000_000_000;
 const COUNT: u32 = 100_000_000;
 
 /// Returns the user that a program is to run as.
-pub(super) fn choose(own: &[PathBuf], writes: &[PathBuf]) -> u32 {
+pub(super) fn choose(world: &World, own: &[PathBuf], writes: &[PathBuf]) -> u32 {
     let owner = |path: &Path| fs::metadata(path).ok().map(|meta| meta.uid());
     let of_owner = writes.iter().find_map(|path| owner(path));
     let chosen = || own.first().and_then(|path| owner(path)).filter(|user| is_own(*user));
-    let any = || FIRST + u32::try_from(process::chance() % u64::from(COUNT)).unwrap_or_default();
+    let any = || FIRST + u32::try_from(world.number() % u64::from(COUNT)).unwrap_or_default();
     of_owner.or_else(chosen).unwrap_or_else(any)
 }
 

@@ -3,7 +3,6 @@
 use axum::{body::Body, http::Response};
 use maud::{Markup, html};
 use serde_json::Value;
-use tokio::task::spawn_blocking;
 
 use super::now::lights;
 use crate::{
@@ -35,7 +34,8 @@ pub(in crate::web) async fn show(view: View) -> Result<Response<Body>, Failed> {
         unsent.push(store.unsent(name).await?);
     }
     let (root, of) = (view.web.root.clone(), names.clone());
-    let left = spawn_blocking(move || of.iter().map(|name| left(&root, name)).collect::<Vec<_>>()).await?;
+    let left =
+        view.web.world.blocking(move || of.iter().map(|name| left(&root, name)).collect::<Vec<_>>()).await?;
     let body = html! {
         section.card-list {
             div.item { p { strong { "local" } " " span.dim { "terminals of this machine, and this page: always there" } } }

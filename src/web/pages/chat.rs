@@ -25,7 +25,6 @@ use crate::{
     },
     ops::{OpCode, OpError},
     store::{ActiveRun, Transcript, Utterance, Whence},
-    system::process::new_id,
     web::{
         Visitor, Web,
         act::{self, Fields},
@@ -188,7 +187,7 @@ fn doing(view: &View, run: Option<&ActiveRun>) -> Markup {
 
 fn composer(view: &View, chat: &str) -> Markup {
     // The same form sent twice is one message.
-    let key = new_id().unwrap_or_default();
+    let key = view.web.world.id().unwrap_or_default();
     html! {
         form.composer method="post" action="/say" hx-post="/say" hx-target="#main" hx-swap="outerMorph" data-clear {
             (hidden(view))
@@ -226,10 +225,10 @@ async fn take_in(web: &Web, fields: &Fields) -> Result<Option<String>, OpError> 
         sender: ME.into(),
         // Browsers end lines with both.
         text: fields.get("text").replace("\r\n", "\n"),
-        key: key.map_or_else(|| new_id().unwrap_or_default(), |key| format!("page-{key}")),
+        key: key.map_or_else(|| web.world.id().unwrap_or_default(), |key| format!("page-{key}")),
         ..Incoming::default()
     };
-    let mut session = Session::new(&web.desk.local, &web.desk.store);
+    let mut session = Session::new(web.world.clone(), &web.desk.local, &web.desk.store);
     match session.handle(Ask::Send(Box::new(message))).await.pop() {
         Some(Told::Accepted { note, wired, .. }) => {
             Ok(note.or_else(|| (wired == 0).then(|| "no group listens to this chat".to_owned())))

@@ -8,11 +8,11 @@ use axum::{
     http::{HeaderValue, Response, header},
 };
 use futures_util::stream;
-use tokio::task::spawn_blocking;
 
 use crate::{
     domain::platforms::attachments::{Attachment, safe_name},
     ops::{OpCode, OpError},
+    system::world::World,
     web::{Web, layout::Failed},
 };
 
@@ -43,16 +43,19 @@ async fn take_down(web: &Web, files: &[Attachment], n: usize) -> Result<Response
         return Err(Failed::not_found("there is no such file"));
     };
     let media = Arc::clone(&web.media);
-    let opened = spawn_blocking(move || {
-        let kept = media.read(&digest)?;
-        let size = kept.metadata()?.len();
-        std::io::Result::Ok((kept, size))
-    })
-    .await?;
+    let opened = web
+        .world
+        .blocking(move || {
+            let kept = media.read(&digest)?;
+            let size = kept.metadata()?.len();
+            std::io::Result::Ok((kept, size))
+        })
+        .await?;
     let (kept, size) = opened.map_err(|error| {
         OpError::new(OpCode::Failed, format!("{} can't be read: {error}", safe_name(&file.name)))
     })?;
-    let mut response = Response::new(Body::from_stream(stream::try_unfold((kept, size), piece)));
+    let mut response =
+        Response::new(Body::from_stream(stream::try_unfold((web.world.clone(), kept, size), piece)));
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/octet-stream"));
     headers.insert(header::CONTENT_LENGTH, HeaderValue::from(size));
@@ -60,23 +63,26 @@ async fn take_down(web: &Web, files: &[Attachment], n: usize) -> Result<Response
     Ok(response)
 }
 
+/// A file that is read, and what is left of it.
+type Reading = (World, File, u64);
+
 /// Reads on, at most what is left of the size that was told.
-async fn piece((mut file, left): (File, u64)) -> std::io::Result<Option<(Bytes, (File, u64))>> {
+async fn piece((world, mut file, left): Reading) -> std::io::Result<Option<(Bytes, Reading)>> {
     if left == 0 {
         return Ok(None);
     }
-    let read = spawn_blocking(move || {
+    let reads = move || {
         let mut piece = vec![0; PIECE.min(usize::try_from(left).unwrap_or(PIECE))];
         let count = file.read(&mut piece)?;
         piece.truncate(count);
         std::io::Result::Ok((piece, file))
-    });
-    let (piece, file) = read.await.map_err(std::io::Error::other)??;
+    };
+    let (piece, file) = world.tried(reads).await?;
     if piece.is_empty() {
         return Err(std::io::ErrorKind::UnexpectedEof.into());
     }
     let left = left - piece.len() as u64;
-    Ok(Some((Bytes::from(piece), (file, left))))
+    Ok(Some((Bytes::from(piece), (world, file, left))))
 }
 
 /// Says that the file is to be kept, under a name that is no path and hides nothing.

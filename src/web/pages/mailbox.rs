@@ -4,7 +4,7 @@ use axum::{body::Body, extract::Query, http::Response};
 use ipc_handlers::Folder;
 use maud::{Markup, html};
 use serde::Deserialize;
-use tokio::{runtime::Handle, task::spawn_blocking};
+use tokio::runtime::Handle;
 
 use super::PIECE;
 use crate::{
@@ -38,19 +38,25 @@ pub(in crate::web) async fn show(view: View, Query(wanted): Query<Wanted>) -> Re
     let word = wanted.state.unwrap_or_else(|| "open".to_owned());
     let state = QueueState::from_name(&word);
     let group = wanted.group.trim().to_owned();
-    let (root, store) = (view.web.root.clone(), view.web.desk.store.clone());
+    let (root, store, now) = (view.web.root.clone(), view.web.desk.store.clone(), view.now);
     let of_group = Some(group.clone()).filter(|group| !group.is_empty());
     // It looks into the boxes of all groups, and may wait for the disk.
-    let (rows, cut) = spawn_blocking(move || {
-        let queue = Queue { group: of_group, state, limit: Some(PIECE), from: 0, since: None, until: None };
-        match state {
-            Some(_) => {
-                Handle::current().block_on(queue.rows(&root, &store)).map(|rows| (rows.rows, rows.cut))
+    let (rows, cut) = view
+        .web
+        .world
+        .blocking(move || {
+            let queue =
+                Queue { group: of_group, state, limit: Some(PIECE), from: 0, since: None, until: None };
+            match state {
+                Some(_) => Handle::current()
+                    .block_on(queue.rows(&root, &store, now))
+                    .map(|rows| (rows.rows, rows.cut)),
+                None => {
+                    Handle::current().block_on(queue.open_rows(&root, &store, now)).map(|rows| (rows, None))
+                }
             }
-            None => Handle::current().block_on(queue.open_rows(&root, &store)).map(|rows| (rows, None)),
-        }
-    })
-    .await??;
+        })
+        .await??;
     let holds = view.web.desk.store.holds()?;
     let is_held = |name: &str| holds.iter().any(|hold| hold.file.is_none() && hold.group.as_str() == name);
     let body = html! {

@@ -3,7 +3,6 @@
 use axum::{body::Body, extract::Path, http::Response};
 use maud::{Markup, html};
 use serde_json::Value;
-use tokio::task::spawn_blocking;
 
 use crate::{
     domain::{host::prune::History, runs::output::Lines},
@@ -34,7 +33,7 @@ pub(in crate::web) async fn show(view: View, Path(id): Path<i64>) -> Result<Resp
     let (used, refusals) = store.usage_of_run(id, &view.web.config.now().budget.prices)?;
     let story = store.run_story(id)?;
     let root = view.web.root.clone();
-    let kept = spawn_blocking(move || kept(&root, id)).await?;
+    let kept = view.web.world.blocking(move || kept(&root, id)).await?;
     let sight = view.web.desk.sights.all().into_iter().find(|sight| sight.run == id);
     let number = id.to_string();
     let is_over = run.status.is_over();

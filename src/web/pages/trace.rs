@@ -2,7 +2,6 @@
 
 use axum::{body::Body, extract::Path, http::Response};
 use maud::html;
-use tokio::task::spawn_blocking;
 
 use crate::{
     domain::{host::prune::History, states::QueueState},
@@ -22,13 +21,16 @@ pub(in crate::web) async fn show(view: View, Path(id): Path<i64>) -> Result<Resp
     let story = store.story(id, view.now)?.ok_or_else(|| missing(store, History::Receipts, id))?;
     let row = &story.row;
     let (root, group, request) = (view.web.root.clone(), row.group.clone(), row.request_id.clone());
-    let (file, files) = spawn_blocking(move || {
-        (
-            crate::root::read_kept_command(&root, &group, id),
-            peek::files_of(&root, &group, id, request.as_deref()),
-        )
-    })
-    .await?;
+    let (file, files) = view
+        .web
+        .world
+        .blocking(move || {
+            (
+                crate::root::read_kept_command(&root, &group, id),
+                peek::files_of(&root, &group, id, request.as_deref()),
+            )
+        })
+        .await?;
     let number = id.to_string();
     let head = |text: &str| text.chars().take(SHOWN).collect::<String>();
     let body = html! {

@@ -4,7 +4,6 @@ use axum::{body::Body, extract::Query, http::Response};
 use ipc_handlers::Time;
 use maud::{Markup, html};
 use serde::Deserialize;
-use tokio::task::spawn_blocking;
 
 use crate::{
     domain::runs::usage::{By, Total, UsageRow, Whose},
@@ -29,7 +28,9 @@ pub(in crate::web) async fn show(view: View, Query(wanted): Query<Wanted>) -> Re
     let used = |by| {
         let (store, zone) = (view.web.desk.store.clone(), view.zone.clone());
         let config = view.web.config.now();
-        spawn_blocking(move || store.usage(by, None, (since, Time::MAX), (&zone, &config.budget.prices)))
+        view.web
+            .world
+            .blocking(move || store.usage(by, None, (since, Time::MAX), (&zone, &config.budget.prices)))
     };
     let (by_day, by_group, by_model) = tokio::try_join!(used(By::Day), used(By::Group), used(By::Model))?;
     let (by_day, by_group, by_model) = (by_day?, most(by_group?), most(by_model?));

@@ -146,6 +146,7 @@ impl Rig {
             Self::Adapter { account, home, .. } => {
                 let ready = Ready { account: account.clone(), config: account.config.clone() };
                 let ground = Ground {
+                    world: g2::system::world::World::real(),
                     program: env!("CARGO_BIN_EXE_g2").into(),
                     home: home.path().join("channels"),
                     notes: home.path().join("children"),
@@ -352,7 +353,7 @@ impl World {
                     reply_to: reply_to.map(Into::into),
                     ..Incoming::default()
                 };
-                let mut session = Session::new(local, &self.store);
+                let mut session = Session::new(g2::system::world::World::real(), local, &self.store);
                 let told = session.handle(Ask::Send(Box::new(message))).await;
                 assert!(matches!(told.as_slice(), [Told::Accepted { .. }]), "{told:?}");
             }

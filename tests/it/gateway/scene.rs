@@ -16,6 +16,7 @@ use g2::{
         usage::{Page, Sum},
     },
     gateway::{Credentials, Gateway, Limits, Looks, NAME, OUTSIDE, OutsideLimits, Upstream},
+    system::world::World,
 };
 use ipc_handlers::Folder;
 use serde_json::Value;
@@ -63,7 +64,7 @@ impl Scene {
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
         let credentials = Credentials::new(dir.path().join(".env"), token);
-        let gateway = Gateway::new(Upstream::parse(upstream).unwrap(), credentials, limits);
+        let gateway = Gateway::new(World::real(), Upstream::parse(upstream).unwrap(), credentials, limits);
         Self { dir, gateway, runtime }
     }
 
@@ -122,6 +123,7 @@ impl Scene {
     pub(crate) fn bounded_outside(host: &Host, limits: OutsideLimits) -> Self {
         let mut scene = Self::new(host);
         scene.gateway = Gateway::new(
+            World::real(),
             Upstream::parse(&host.url()).unwrap(),
             Credentials::new(scene.path().join(".env"), None),
             Limits::default(),

@@ -3,8 +3,11 @@
 use std::fs;
 
 use g2::{
-    channels::Intake, domain::platforms::attachments::Attachment, domain::rows::Inbound, store::Store,
-    system::media::Media,
+    channels::Intake,
+    domain::platforms::attachments::Attachment,
+    domain::rows::Inbound,
+    store::Store,
+    system::{media::Media, world::World},
 };
 
 use super::inside::put_probe;
@@ -15,7 +18,7 @@ fn comes(root: &Docked, chat: &str, says: &str) -> i64 {
     fs::write(root.path().join("in"), says).unwrap();
     let store = Store::open(&root.data("g2.sqlite")).unwrap();
     let media = Media::open(&root.data("")).unwrap();
-    let intake = Intake::new(store);
+    let intake = Intake::new(World::real(), store);
     let told = Attachment { name: "a.txt".into(), mime: "text/plain".into(), ..Attachment::default() };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {

@@ -23,8 +23,12 @@ impl World {
         let mut config = Config::defaults(&Environment::default()).unwrap();
         config.budget.all.requests = Some(requests);
         let credentials = Credentials::new(self._dir.path().join(".env"), None);
-        let gateway =
-            Gateway::new(Upstream::parse("http://127.0.0.1:9").unwrap(), credentials, Limits::default());
+        let gateway = Gateway::new(
+            g2::system::world::World::real(),
+            Upstream::parse("http://127.0.0.1:9").unwrap(),
+            credentials,
+            Limits::default(),
+        );
         let (lanes, mut news) = ToLanes::new();
         let live = Live::new(self._dir.path().to_owned(), Environment::default(), config);
         let mut budgets = Budgets::new(
