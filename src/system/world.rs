@@ -396,6 +396,8 @@ mod tests {
             caught_here(AssertUnwindSafe(|| fails.finish())).unwrap_err().to_string(),
             "it panicked: plain"
         );
+        let fails = world.beside("beside", || -> u8 { panic!("plain") }).unwrap();
+        assert!(fails.outcome().is_err());
     }
 
     #[test]
