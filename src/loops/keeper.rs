@@ -9,7 +9,6 @@ use std::{
 
 use ipc_handlers::Folder;
 use tokio::{
-    runtime::Handle,
     sync::{Notify, Semaphore, mpsc, oneshot},
     time::{timeout, timeout_at},
 };
@@ -96,7 +95,7 @@ pub(super) async fn perform(keeping: &Arc<Keeping>, by: By, op: Op) -> Result<An
             box_owner: keeping.boxes.agent,
             keeper: &keeping,
         };
-        Handle::current().block_on(ops::perform(&site, &by, op))
+        keeping.machine.world.wait(ops::perform(&site, &by, op))
     };
     match world.blocking(work).await {
         Ok(done) => done,
@@ -209,7 +208,7 @@ async fn finish_one(keeping: &Arc<Keeping>, group: Folder) -> Result<Then, Error
     let pause = keeping.pause();
     let (world, keeping) = (keeping.machine.world.clone(), Arc::clone(keeping));
     // It moves files, which a container elsewhere may hold up.
-    let work = move || Handle::current().block_on(keeping.finish_removal(&group));
+    let work = move || keeping.machine.world.wait(keeping.finish_removal(&group));
     Ok(match world.blocking(work).await?? {
         Finished::Yes => Then::Done,
         Finished::No => Then::After(pause),

@@ -61,7 +61,6 @@ impl Loop for Sweep {
 
 /// Removes what no row names, and returns how many of the kept files that were. Blocks.
 fn sweep(store: &Store, media: &Media, stop: &CancellationToken) -> io::Result<u64> {
-    let runtime = tokio::runtime::Handle::current();
     let (mut gone, mut unread, mut failed) = (0, None, None);
     // Of a store that can't be read, nothing is removed.
     let mut stays = |read: Result<bool, StoreError>| {
@@ -77,7 +76,7 @@ fn sweep(store: &Store, media: &Media, stop: &CancellationToken) -> io::Result<u
             _ if stop.is_cancelled() => true,
             _ if !stays(is_group()) => false,
             None => name.is_empty(),
-            Some((seq, n)) => stays(runtime.block_on(store.has_file(seq, n))),
+            Some((seq, n)) => stays(store.world().wait(store.has_file(seq, n))),
         }
     })?;
     if let Some(error) = unread {

@@ -232,11 +232,6 @@ const LONGEST_REST: Duration = Duration::from_secs(10);
 /// How long after a change the feed is read again: what comes at once is read at once.
 const GATHER: Duration = Duration::from_millis(20);
 
-/// Waits for the store, on a thread that may block.
-fn wait<T>(answer: impl Future<Output = T>) -> T {
-    tokio::runtime::Handle::current().block_on(answer)
-}
-
 /// Follows the feed, and writes what it makes wanted, one group after the other. Whatever is wanted at a stop is written first.
 pub struct Writing {
     snapshots: Arc<Snapshots>,
@@ -391,7 +386,7 @@ impl Snapshots {
         let Fed { follower, told } = &mut *feed;
         let mut done = Ok(());
         loop {
-            let news = wait(follower.look())?;
+            let news = self.world.wait(follower.look())?;
             let is_last = news.events.is_empty() && !news.missed;
             told.add(&news);
             // What was kept is tried once in each call.
@@ -475,7 +470,7 @@ impl Snapshots {
 
     /// Has the same, on a thread that may block.
     fn want_every_groups(&self) -> Result<(), StoreError> {
-        let groups = wait(self.store.groups())?;
+        let groups = self.world.wait(self.store.groups())?;
         groups.iter().for_each(|group| self.soon(&group.folder, &List::ALL));
         Ok(())
     }
@@ -515,7 +510,7 @@ impl Snapshots {
     /// Keeps the archive of a group within its bounds. What a crash leaves undone is done after the next change.
     fn put_out_archives(&self, group: &Folder) -> Result<(), StoreError> {
         let (most, bytes) = (self.config.now().limits.archives, self.config.now().limits.archives_bytes);
-        let count = wait(self.store.put_out_archives(group.clone(), most, bytes))?;
+        let count = self.world.wait(self.store.put_out_archives(group.clone(), most, bytes))?;
         if count > 0 {
             tracing::info!(group = %group, count, "the oldest archived sessions were put out");
         }

@@ -17,6 +17,5 @@ pub mod panics;
 pub mod process;
 pub mod processes;
 pub mod socket;
-pub mod threads;
 pub mod tree;
 pub mod world;

@@ -30,7 +30,7 @@ pub fn end_as_broken(tell: impl FnOnce()) -> ! {
 ///
 /// # Errors
 /// The kernel gives none.
-pub fn new_id() -> std::io::Result<String> {
+pub(super) fn new_id() -> std::io::Result<String> {
     let text = std::fs::read_to_string("/proc/sys/kernel/random/uuid")?;
     Ok(text.trim().replace('-', ""))
 }

@@ -4,12 +4,14 @@
 use std::{
     fmt, io,
     panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
+    pin::{Pin, pin},
     sync::{Arc, mpsc},
     time::{Duration, Instant},
 };
 
 use ipc_handlers::Time;
 use tokio::{
+    runtime::Handle,
     sync::{Notify, oneshot},
     task::spawn_blocking,
 };
@@ -75,6 +77,9 @@ pub trait Hands: Send + Sync {
     /// There is no thread to be had.
     fn begin(&self, name: &str, actor: Box<dyn Actor>) -> io::Result<Bell>;
 
+    /// Waits within work that blocks.
+    fn wait(&self, work: Pin<&mut dyn Future<Output = ()>>);
+
     /// Whether two pieces of work can go on at once.
     fn has_threads(&self) -> bool {
         true
@@ -87,8 +92,14 @@ pub trait Hands: Send + Sync {
 }
 
 /// Work that is done beside its giver's.
-#[derive(Debug)]
-pub struct Beside<T>(mpsc::Receiver<std::thread::Result<T>>);
+pub struct Beside<T>(Done<T>);
+
+enum Done<T> {
+    /// A thread does it, and tells what came of it.
+    ByThread(mpsc::Receiver<std::thread::Result<T>>),
+    /// There are no threads: it is done once somebody waits for it.
+    Later(Box<dyn FnOnce() -> T + Send>),
+}
 
 impl<T> Beside<T> {
     /// Waits for the work, and returns what came of it. Blocks.
@@ -106,9 +117,12 @@ impl<T> Beside<T> {
     /// # Errors
     /// What the work panicked with.
     pub fn outcome(self) -> std::thread::Result<T> {
-        self.0
-            .recv()
-            .unwrap_or_else(|mpsc::RecvError| unreachable!("it tells what came of it, even of a panic"))
+        match self.0 {
+            Done::ByThread(told) => told
+                .recv()
+                .unwrap_or_else(|mpsc::RecvError| unreachable!("it tells what came of it, even of a panic")),
+            Done::Later(work) => catch_unwind(AssertUnwindSafe(work)),
+        }
     }
 }
 
@@ -266,12 +280,25 @@ impl World {
         name: &str,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> io::Result<Beside<T>> {
+        if !self.has_threads() {
+            return Ok(Beside(Done::Later(Box::new(work))));
+        }
         let (done, outcome) = mpsc::channel();
         let work = move || {
             let _ = done.send(catch_unwind(AssertUnwindSafe(work)));
         };
         self.0.hands.take(Haste::Beside, name, Box::new(work))?;
-        Ok(Beside(outcome))
+        Ok(Beside(Done::ByThread(outcome)))
+    }
+
+    /// Waits for `work` within work that blocks.
+    ///
+    /// # Panics
+    /// Outside of a runtime, and on a thread of it that must not block.
+    pub fn wait<T>(&self, work: impl Future<Output = T>) -> T {
+        let mut outcome = None;
+        self.0.hands.wait(pin!(async { outcome = Some(work.await) }));
+        outcome.unwrap_or_else(|| unreachable!("hands wait until it is done"))
     }
 
     /// Whether two pieces of work can go on at once.
@@ -347,6 +374,10 @@ impl Hands for Real {
             work();
         };
         std::thread::Builder::new().name(name.to_owned()).spawn(work).map(drop)
+    }
+
+    fn wait(&self, work: Pin<&mut dyn Future<Output = ()>>) {
+        Handle::current().block_on(work);
     }
 
     fn begin(&self, name: &str, mut actor: Box<dyn Actor>) -> io::Result<Bell> {

@@ -105,8 +105,8 @@ impl Settling {
 
     /// Waits until they are settled, as far as the store came. On a thread that may block.
     pub(super) fn finish(self, mail: &Mailboxes) -> Finished {
-        let runtime = Handle::current();
-        let settling = runtime.block_on(self.outcomes);
+        let world = &mail.machine.world;
+        let settling = world.wait(self.outcomes);
         let mut outcomes = settling.unwrap_or_else(|error| vec![Err(error)]).into_iter();
         let (mut answers, mut again, mut later) = (Vec::new(), Vec::new(), Vec::new());
         for pending in self.pending {
@@ -121,7 +121,7 @@ impl Settling {
                 }
                 Some(Err(error)) => {
                     tracing::error!(claim = pending.claimed.id, error = %chain(&error), "our own fault: a command could not be decided");
-                    match runtime.block_on(record_our_fault(mail, &pending)) {
+                    match world.wait(record_our_fault(mail, &pending)) {
                         Ok(settled) => answers.push((pending, settled)),
                         Err(error) if error.is_worlds_fault() => {
                             again.push(pending.refused_for(Refusal::internal()));

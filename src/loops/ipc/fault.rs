@@ -4,7 +4,6 @@
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use ipc_handlers::{Folder, Refusal};
-use tokio::runtime::Handle;
 
 use super::{
     Mailboxes,
@@ -84,7 +83,7 @@ async fn refuse(mail: &Arc<Mailboxes>, folder: &Folder, claimed: Claimed) -> Opt
     let (working, of) = (Arc::clone(mail), folder.clone());
     let work = move || {
         let pending = Pending::refused(&working, claimed, Refusal::internal())?;
-        match Handle::current().block_on(record_our_fault(&working, &pending)) {
+        match working.machine.world.wait(record_our_fault(&working, &pending)) {
             Ok(settled) => answer_all(&working, &of, vec![(pending, settled)], 0).again.pop(),
             Err(error) if error.is_worlds_fault() => Some(pending.refused_for(Refusal::internal())),
             Err(error) => {

@@ -9,10 +9,7 @@ use std::{
 };
 
 use ipc_handlers::{Command, Envelope, Folder, Refusal, Unsearched, commands::SearchSessions, reply};
-use tokio::{
-    runtime::Handle,
-    sync::{Notify, Semaphore},
-};
+use tokio::sync::{Notify, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tracing::Span;
 
@@ -369,7 +366,7 @@ pub(super) fn at_once(mail: &Mailboxes, pending: &Pending) -> Option<Vec<u8>> {
     // Whatever is in the way, it is made behind its receipt, which says why. Mostly there is nothing to wait for.
     if !mail.store.is_indexed(folder).ok()? {
         let indexed = async { tokio::time::timeout(SOON, mail.store.indexed(folder)).await };
-        Handle::current().block_on(indexed).ok()?.ok()?;
+        mail.machine.world.wait(indexed).ok()?.ok()?;
     }
     let _at_work = mail.searches.places.try_acquire().ok()?;
     let found = look(mail, folder, wanted, true, SOON).ok().filter(|found| found.unsearched.is_none())?;

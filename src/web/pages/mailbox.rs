@@ -4,7 +4,6 @@ use axum::{body::Body, extract::Query, http::Response};
 use ipc_handlers::Folder;
 use maud::{Markup, html};
 use serde::Deserialize;
-use tokio::runtime::Handle;
 
 use super::PIECE;
 use crate::{
@@ -45,15 +44,12 @@ pub(in crate::web) async fn show(view: View, Query(wanted): Query<Wanted>) -> Re
         .web
         .world
         .blocking(move || {
+            let world = store.world();
             let queue =
                 Queue { group: of_group, state, limit: Some(PIECE), from: 0, since: None, until: None };
             match state {
-                Some(_) => Handle::current()
-                    .block_on(queue.rows(&root, &store, now))
-                    .map(|rows| (rows.rows, rows.cut)),
-                None => {
-                    Handle::current().block_on(queue.open_rows(&root, &store, now)).map(|rows| (rows, None))
-                }
+                Some(_) => world.wait(queue.rows(&root, &store, now)).map(|rows| (rows.rows, rows.cut)),
+                None => world.wait(queue.open_rows(&root, &store, now)).map(|rows| (rows, None)),
             }
         })
         .await??;

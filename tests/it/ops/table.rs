@@ -226,7 +226,15 @@ async fn alone(root: &Root, asked: &Value) -> Value {
         Ok(op) => op,
         Err(error) => return refused(serde_json::to_value(error).unwrap()),
     };
-    match perform_alone(&g2::system::world::World::real(), root.path(), Ok(&config), &By::owner(0, None, Origin::CommandLine), op).await.unwrap()
+    match perform_alone(
+        &g2::system::world::World::real(),
+        root.path(),
+        Ok(&config),
+        &By::owner(0, None, Origin::CommandLine),
+        op,
+    )
+    .await
+    .unwrap()
     {
         Tried::Performed(Ok(answer)) => {
             let mut value = serde_json::to_value(answer).unwrap();

@@ -8,7 +8,6 @@ use std::{
 };
 
 use ipc_handlers::Folder;
-use tokio::runtime::Handle;
 
 use super::{
     super::{
@@ -234,7 +233,7 @@ impl Worker {
         let drop = move || {
             let boxes = mail.boxes.of(&folder).ok();
             let finish = hand::finish(mail.hand(), boxes.as_deref(), &claimed, mail.machine.world.now());
-            if let Err(error) = Handle::current().block_on(finish) {
+            if let Err(error) = mail.machine.world.wait(finish) {
                 tracing::warn!(claim = claimed.id, error = %chain(&error), "dropping a command failed; a restart does the rest");
             }
         };
