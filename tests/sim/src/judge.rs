@@ -1,9 +1,6 @@
 //! The promises, checked: what people saw, and what the store says of it.
 
-use std::{
-    collections::BTreeMap,
-    path::Path,
-};
+use std::{collections::BTreeMap, path::Path};
 
 use g2::{domain::platforms::channels::SentTwice, store::Store};
 use ipc_handlers::Time;
@@ -18,7 +15,7 @@ use crate::{
 
 /// What was found.
 #[derive(Default)]
-pub struct Judged {
+pub(crate) struct Judged {
     pub broken: Vec<String>,
     pub feed: String,
 }
@@ -32,7 +29,7 @@ fn count(c: &Connection, sql: &str) -> i64 {
 }
 
 /// Returns what is still to be done; `None`: nothing.
-pub async fn unfinished(store: &Store, disk: &Disk, root: &Path, platforms: &[Platform]) -> Option<String> {
+pub(crate) async fn unfinished(store: &Store, disk: &Disk, root: &Path, platforms: &[Platform]) -> Option<String> {
     let waiting: usize = platforms.iter().map(Platform::waiting).sum();
     if waiting > 0 {
         return Some(format!("{waiting} messages are with their platform"));
@@ -74,7 +71,7 @@ fn names(folder: &Path) -> Vec<String> {
 }
 
 /// Looks for promises that were broken, once all is done.
-pub async fn judge(
+pub(crate) async fn judge(
     plan: &Plan,
     store: &Store,
     disk: &Disk,
@@ -175,15 +172,14 @@ fn messages(
         let token = &message.replay_key;
         let seqs: Vec<i64> = c
             .prepare("SELECT seq FROM messages WHERE chat_jid = ?1 AND replay_key = ?2")
-            .and_then(|mut rows| {
-                rows.query_map([&message.chat_jid, token], |r| r.get("seq"))?.collect()
-            })
+            .and_then(|mut rows| rows.query_map([&message.chat_jid, token], |r| r.get("seq"))?.collect())
             .unwrap_or_default();
         let [seq] = seqs[..] else {
             broken.push(format!("the message {token} is there {} times", seqs.len()));
             continue;
         };
-        let answered = shown.iter().filter(|(_, shown)| tokens(&shown.text).any(|word| word == token)).count();
+        let answered =
+            shown.iter().filter(|(_, shown)| tokens(&shown.text).any(|word| word == token)).count();
         if answered > 1 {
             broken.push(format!("the message {token} is answered {answered} times"));
         }
@@ -206,7 +202,10 @@ fn messages(
         }
         // The chat was told, or a text about it may have arrived, or was given up.
         if why.outbox.is_empty() {
-            broken.push(format!("the message {token} has no answer, and its chat was told nothing: {}", why.answer));
+            broken.push(format!(
+                "the message {token} has no answer, and its chat was told nothing: {}",
+                why.answer
+            ));
         }
     }
     let mut last: BTreeMap<&str, usize> = BTreeMap::new();

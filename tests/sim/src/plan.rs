@@ -1,8 +1,6 @@
 //! What happens in a simulation, as its seed decides: who writes what when, and what goes wrong.
 
-use g2::domain::{
-    heard::origin::Origin, platforms::channels::SentTwice, rows::Inbound,
-};
+use g2::domain::{heard::origin::Origin, platforms::channels::SentTwice, rows::Inbound};
 
 use crate::{Chance, Moods, Weather, agent::Temper};
 
@@ -70,8 +68,7 @@ impl Plan {
                 kills
             }
         };
-        let dies_at =
-            (0..3).map(|_| chance.one_of(3).then(|| chance.below(3_000))).collect();
+        let dies_at = (0..3).map(|_| chance.one_of(3).then(|| chance.below(3_000))).collect();
         let jumps = (0..chance.below(3))
             .map(|_| (chance.below(calm_at), i64::try_from(chance.below(7_200_000)).unwrap_or(0) - 3_600_000))
             .collect();

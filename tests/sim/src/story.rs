@@ -180,7 +180,9 @@ impl<'a> Stage<'a> {
                     self.disk.heal();
                     self.disk.revive();
                     if self.told.lives > 60 {
-                        self.told.broken.push(format!("it died {} times, the last time: {why}", self.told.lives));
+                        self.told
+                            .broken
+                            .push(format!("it died {} times, the last time: {why}", self.told.lives));
                         break;
                     }
                     passed += 100 + self.chance.below(5_000);
@@ -213,8 +215,7 @@ impl<'a> Stage<'a> {
         let calendar = Calendar::new();
         let plan = self.plan;
         let mailboxes = Arc::new(|folder: PathBuf| Box::new(InFolder(folder)) as Box<dyn crate::Mailbox>);
-        let containers =
-            Containers::new(calendar.clone(), self.dice.others(), mailboxes, plan.moods, CAP);
+        let containers = Containers::new(calendar.clone(), self.dice.others(), mailboxes, plan.moods, CAP);
         let platforms = PLATFORMS.iter().zip(&plan.messages).map(|((name, twice), messages)| {
             let (calendar, dice) = (calendar.clone(), self.dice.others());
             Platform::new(name, *twice, calendar, dice, plan.weather, messages.clone())
@@ -231,10 +232,10 @@ impl<'a> Stage<'a> {
         self.told.lives += 1;
         self.hooks(&life, &outside, n);
         let slow = if passed < self.plan.calm_at { self.plan.slow } else { 0 };
-        let world = world(&outside.calendar, &self.dice, &life, slow).with_disk(self.disk.vfs_name());
+        let (world, hands) = world(&outside.calendar, &self.dice, &life, slow);
         let surroundings = Surroundings {
-            world,
-            sandbox: Box::new(outside.containers.clone()),
+            world: world.with_disk(self.disk.vfs_name()),
+            sandbox: Some(Box::new(outside.containers.clone())),
             channels: outside
                 .platforms
                 .iter()
@@ -244,6 +245,7 @@ impl<'a> Stage<'a> {
         let end = tokio::select! {
             biased;
             why = life.over() => End::Died(why),
+            () = hands.works() => End::Died("nobody works".into()),
             end = self.days(surroundings, &outside, &life) => end,
         };
         self.told.passed = outside.calendar.passed();
@@ -276,11 +278,11 @@ impl<'a> Stage<'a> {
 
     async fn days(&mut self, surroundings: Surroundings, outside: &Outside, life: &Life) -> End {
         let root = self.root.path().to_owned();
-        let config = match Config::load(&root, &Environment::none()) {
+        let config = match Config::load(&root, &Environment::default()) {
             Ok(config) => config,
             Err(error) => return End::Unfinished(format!("the settings: {error}")),
         };
-        let started = Daemon::start_with(surroundings, root, config).await;
+        let started = Daemon::start_in(surroundings, root, config).await;
         let mut daemon = match started {
             Ok(daemon) => daemon,
             Err(error) => return End::Died(format!("it could not begin: {error:#}")),
@@ -305,7 +307,8 @@ impl<'a> Stage<'a> {
             }
             if now >= self.plan.calm_at && now >= looks_at {
                 looks_at = now + 10_000;
-                match judge::unfinished(&daemon.store, &self.disk, self.root.path(), &outside.platforms).await {
+                match judge::unfinished(&daemon.store, &self.disk, self.root.path(), &outside.platforms).await
+                {
                     None => break,
                     Some(why) if now > self.plan.calm_at + PATIENCE => {
                         return End::Unfinished(format!("not all is done: {why}"));

@@ -2,16 +2,22 @@
 //! seed's.
 
 use std::{
+    collections::VecDeque,
     io,
+    pin::Pin,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
 
+use futures_util::{StreamExt as _, stream::FuturesUnordered};
 use g2::system::world::{Actor, Bell, Chance as GivesChance, Clock, Hands, Haste, Work, World};
 use ipc_handlers::Time;
 use tokio::{sync::Notify, time::sleep};
 
-use crate::{Chance, Life};
+use crate::{
+    Chance, Life,
+    piece::{self, Piece},
+};
 
 /// The instant at which each simulation begins: a Thursday in March, before Europe's clocks change.
 const BEGIN: i64 = 1_772_700_000_000;
@@ -128,26 +134,57 @@ impl GivesChance for Dice {
     }
 }
 
-/// Does all work on the one thread there is: soon, or later.
-pub struct OneThread {
+/// Does all work on the one thread there is: soon, or later. Clones are the same.
+#[derive(Clone)]
+pub struct OneThread(Arc<Queue>);
+
+struct Queue {
     life: Life,
     dice: Dice,
     /// Of 1 000 pieces of work so many are slow.
     slow: u64,
+    waiting: Mutex<VecDeque<(Duration, Work)>>,
+    came: Notify,
 }
 
 impl OneThread {
     #[must_use]
-    pub const fn new(life: Life, dice: Dice, slow: u64) -> Self {
-        Self { life, dice, slow }
+    pub fn new(life: Life, dice: Dice, slow: u64) -> Self {
+        let (waiting, came) = (Mutex::default(), Notify::new());
+        Self(Arc::new(Queue { life, dice, slow, waiting, came }))
     }
 
     fn delay(&self) -> Duration {
-        let ms = match self.dice.per_mille(self.slow) {
-            true => self.dice.below(3_000),
-            false => self.dice.below(2),
+        let ms = match self.0.dice.per_mille(self.0.slow) {
+            true => self.0.dice.below(3_000),
+            false => self.0.dice.below(2),
         };
         Duration::from_millis(ms)
+    }
+
+    fn next(&self) -> Option<(Duration, Work)> {
+        self.0.waiting.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
+    }
+
+    /// Does the work, in the order of its delays, for as long as it is polled.
+    pub async fn works(&self) {
+        let mut pieces = FuturesUnordered::new();
+        loop {
+            while let Some((delay, work)) = self.next() {
+                let life = self.0.life.clone();
+                pieces.push(async move {
+                    waits(delay).await;
+                    if !life.is_over() {
+                        Piece::new(work).done().await;
+                    }
+                });
+            }
+            tokio::select! {
+                biased;
+                () = self.0.came.notified() => {}
+                Some(()) = pieces.next() => {}
+            }
+        }
     }
 }
 
@@ -160,28 +197,19 @@ async fn waits(delay: Duration) {
 }
 
 impl Hands for OneThread {
-    fn take(&self, haste: Haste, _: &str, work: Work) -> io::Result<()> {
-        if haste == Haste::Beside {
-            work();
-            return Ok(());
-        }
-        let (life, delay) = (self.life.clone(), self.delay());
-        tokio::spawn(async move {
-            waits(delay).await;
-            if !life.is_over() {
-                work();
-            }
-        });
+    fn take(&self, _: Haste, _: &str, work: Work) -> io::Result<()> {
+        let delay = self.delay();
+        self.0.waiting.lock().unwrap_or_else(PoisonError::into_inner).push_back((delay, work));
+        self.0.came.notify_one();
         Ok(())
     }
 
     fn begin(&self, _: &str, mut actor: Box<dyn Actor>) -> io::Result<Bell> {
         let heard = Arc::new(Notify::new());
         let bell = Bell::heard_by(Arc::clone(&heard));
-        let (life, dice, slow) = (self.life.clone(), self.dice.others(), self.slow);
+        let pace = Self::new(self.0.life.clone(), self.0.dice.others(), self.0.slow);
         tokio::spawn(async move {
-            let pace = Self::new(life.clone(), dice, slow);
-            while !life.is_over() {
+            while !pace.0.life.is_over() {
                 match actor.turn(false) {
                     None => return,
                     Some(Duration::ZERO) => waits(pace.delay()).await,
@@ -197,18 +225,23 @@ impl Hands for OneThread {
         Ok(bell)
     }
 
+    fn wait(&self, work: Pin<&mut dyn Future<Output = ()>>) {
+        piece::wait(work);
+    }
+
     fn has_threads(&self) -> bool {
         false
     }
 
     fn end_as_broken(&self) {
-        self.life.end("it ended by a fault of its own");
+        self.0.life.end("it ended by a fault of its own");
     }
 }
 
-/// Returns the world of one life.
+/// Returns the world of one life, and what does its work.
 #[must_use]
-pub fn world(calendar: &Calendar, dice: &Dice, life: &Life, slow: u64) -> World {
+pub fn world(calendar: &Calendar, dice: &Dice, life: &Life, slow: u64) -> (World, OneThread) {
     let hands = OneThread::new(life.clone(), dice.others(), slow);
-    World::of(Arc::new(calendar.clone()), Arc::new(dice.others()), Arc::new(hands))
+    let world = World::of(Arc::new(calendar.clone()), Arc::new(dice.others()), Arc::new(hands.clone()));
+    (world, hands)
 }
