@@ -233,7 +233,9 @@ impl Agent {
     fn turn(&mut self, batch: Option<String>, prompt: &str) -> Next {
         self.alive();
         let temper = self.temper;
-        let words: Vec<&str> = tokens(prompt).collect();
+        // A summary of earlier messages may stand before them.
+        let messages = prompt.rsplit_once("<messages>").map_or(prompt, |(_, messages)| messages);
+        let words: Vec<&str> = tokens(messages).collect();
         let text = format!("re {}", words.join(" "));
         let handled: Vec<String> = batch.into_iter().collect();
         let chance = |of: u64| self.dice.per_mille(of);

@@ -29,7 +29,12 @@ fn count(c: &Connection, sql: &str) -> i64 {
 }
 
 /// Returns what is still to be done; `None`: nothing.
-pub(crate) async fn unfinished(store: &Store, disk: &Disk, root: &Path, platforms: &[Platform]) -> Option<String> {
+pub(crate) async fn unfinished(
+    store: &Store,
+    disk: &Disk,
+    root: &Path,
+    platforms: &[Platform],
+) -> Option<String> {
     let waiting: usize = platforms.iter().map(Platform::waiting).sum();
     if waiting > 0 {
         return Some(format!("{waiting} messages are with their platform"));
@@ -90,17 +95,22 @@ pub(crate) async fn judge(
         .iter()
         .flat_map(|platform| platform.shown().into_iter().map(|shown| (platform.sent_twice(), shown)))
         .collect();
-    texts(&c, &shown, &mut broken);
-    commands(&c, asked, &shown, &mut broken);
+    texts(plan, &c, &shown, &mut broken);
+    commands(plan, &c, asked, &shown, &mut broken);
     messages(plan, store, &c, &shown, now, &mut broken);
     let feed = feed(&c);
     Judged { broken, feed }
 }
 
+/// Whether a platform that shows twice what is sent twice is never sent a text that it may have.
+fn counts(plan: &Plan, twice: SentTwice) -> bool {
+    !(plan.resends && twice == SentTwice::Never)
+}
+
 /// No part is shown twice; what is sent is shown; of a chat in the order of the rows.
-fn texts(c: &Connection, shown: &[(SentTwice, Shown)], broken: &mut Vec<String>) {
+fn texts(plan: &Plan, c: &Connection, shown: &[(SentTwice, Shown)], broken: &mut Vec<String>) {
     let mut times: BTreeMap<&str, usize> = BTreeMap::new();
-    for (_, shown) in shown {
+    for (_, shown) in shown.iter().filter(|(twice, _)| counts(plan, *twice)) {
         *times.entry(&shown.key).or_default() += 1;
     }
     for (key, n) in times.iter().filter(|(_, n)| **n > 1) {
@@ -128,7 +138,13 @@ fn texts(c: &Connection, shown: &[(SentTwice, Shown)], broken: &mut Vec<String>)
 }
 
 /// Each command has one receipt, one effect, and at most one reply.
-fn commands(c: &Connection, asked: &[Asked], shown: &[(SentTwice, Shown)], broken: &mut Vec<String>) {
+fn commands(
+    plan: &Plan,
+    c: &Connection,
+    asked: &[Asked],
+    shown: &[(SentTwice, Shown)],
+    broken: &mut Vec<String>,
+) {
     for command in asked {
         let request = &command.request;
         let receipts: Vec<(String, Option<String>)> = c
@@ -152,7 +168,8 @@ fn commands(c: &Connection, asked: &[Asked], shown: &[(SentTwice, Shown)], broke
         if command.replies.len() > 1 {
             broken.push(format!("the command {request} has {} replies", command.replies.len()));
         }
-        let seen = shown.iter().filter(|(_, shown)| shown.text == command.text).count();
+        let seen =
+            shown.iter().filter(|(twice, shown)| counts(plan, *twice) && shown.text == command.text).count();
         if seen > 1 {
             broken.push(format!("what the command {request} says is shown {seen} times"));
         }
@@ -180,7 +197,9 @@ fn messages(
         };
         let answered =
             shown.iter().filter(|(_, shown)| tokens(&shown.text).any(|word| word == token)).count();
-        if answered > 1 {
+        let again =
+            !shown.iter().all(|(twice, shown)| counts(plan, *twice) || shown.chat != message.chat_jid);
+        if answered > 1 && !again {
             broken.push(format!("the message {token} is answered {answered} times"));
         }
         let why = match store.why(seq, now) {

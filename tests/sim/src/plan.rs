@@ -33,6 +33,8 @@ pub struct Plan {
     pub jumps: Vec<(u64, i64)>,
     pub moods: Moods,
     pub weather: Weather,
+    /// A text that may have arrived is sent again, also where the platform shows it twice then.
+    pub resends: bool,
     /// Of 1 000 pieces of work so many are slow.
     pub slow: u64,
     /// Of 1 000 calls of the disk so many fail.
@@ -81,7 +83,8 @@ impl Plan {
         let weather = if bad(&mut chance) { Weather::FOUL } else { Weather::FAIR };
         let slow = if bad(&mut chance) { 30 } else { 0 };
         let disk_fails = if chance.one_of(3) { 2 } else { 0 };
-        Self { seed, messages, kills, dies_at, jumps, moods, weather, slow, disk_fails, calm_at }
+        let resends = chance.one_of(4);
+        Self { seed, resends, messages, kills, dies_at, jumps, moods, weather, slow, disk_fails, calm_at }
     }
 }
 

@@ -79,6 +79,7 @@ struct All {
     shown: Vec<Shown>,
     /// When each key was taken first, and under which id.
     keys: BTreeMap<String, (u64, String)>,
+    story: Vec<(u64, String)>,
 }
 
 impl Platform {
@@ -92,7 +93,13 @@ impl Platform {
         weather: Weather,
         messages: Vec<(u64, Inbound)>,
     ) -> Self {
-        let all = All { weather, waiting: messages.into(), shown: Vec::new(), keys: BTreeMap::new() };
+        let all = All {
+            weather,
+            waiting: messages.into(),
+            shown: Vec::new(),
+            keys: BTreeMap::new(),
+            story: Vec::new(),
+        };
         let addresses = Addresses::named(name);
         Self(Arc::new(Inner { addresses, twice, calendar, dice, all: Mutex::new(all), comes: Notify::new() }))
     }
@@ -110,6 +117,17 @@ impl Platform {
     #[must_use]
     pub fn shown(&self) -> Vec<Shown> {
         self.all().shown.clone()
+    }
+
+    /// Returns what happened, with when, ms.
+    #[must_use]
+    pub fn story(&self) -> Vec<(u64, String)> {
+        self.all().story.clone()
+    }
+
+    fn tell(&self, what: String) {
+        let now = self.0.calendar.passed();
+        self.all().story.push((now, what));
     }
 
     /// Returns how a part is told from others here.
@@ -153,7 +171,9 @@ impl Platform {
 
     async fn sends(&self, part: Part<'_>) -> Outcome {
         self.latency().await;
+        let name = format!("part {} for {}", part.key(), part.of.chat_jid);
         if self.per_mille(|weather| weather.hangs) {
+            self.tell(format!("{name}: no answer, for ever"));
             std::future::pending::<()>().await;
         }
         if self.per_mille(|weather| weather.is_busy) {
@@ -161,14 +181,18 @@ impl Platform {
             return Err(Unsent::Not(NotSent::Busy { after_ms, scope: Scope::default() }));
         }
         if self.per_mille(|weather| weather.fails) {
+            self.tell(format!("{name}: it did not work"));
             return Err(Unsent::again("it did not work"));
         }
         if self.per_mille(|weather| weather.loses_parts) {
+            self.tell(format!("{name}: lost"));
             return Err(Unsent::Unknown("no answer".into()));
         }
         let id = self.takes(&part);
+        self.tell(format!("{name}: shown as {id}: {}", part.text.text));
         self.latency().await;
         if self.per_mille(|weather| weather.loses_answers) {
+            self.tell(format!("{name}: the answer is lost"));
             return Err(Unsent::Unknown("no answer".into()));
         }
         Ok(vec![id])
@@ -225,6 +249,7 @@ impl Channel for Platform {
                 SentTwice::Key { readback, .. } => readback,
                 SentTwice::Never => false,
             };
+            self.tell(format!("part {} for {}: looked for", part.key(), part.of.chat_jid));
             match self.all().keys.get(&part.key()) {
                 _ if !can => Found::CannotTell("this platform can't be asked".into()),
                 Some((_, id)) => Found::Has(vec![id.clone()]),

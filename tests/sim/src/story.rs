@@ -119,6 +119,10 @@ fn template() -> &'static Image {
                 };
                 let wirings = chats.iter().map(wiring).collect();
                 store.add_group(group(name, false), wirings, now).await.expect("a group");
+                for chat in chats {
+                    let person = format!("{}:7", chat.split(':').next().unwrap_or_default());
+                    store.add_member(&person, folder(name), "owner", now).await.expect("a member");
+                }
             }
             store.empty_log().await.expect("one file");
         });
@@ -132,9 +136,11 @@ fn read(path: &Path) -> Vec<u8> {
 }
 
 #[expect(clippy::disallowed_methods, reason = "lays out a root")]
-fn lay_out(root: &Path) {
+fn lay_out(root: &Path, plan: &Plan) {
+    let unknown = if plan.resends { "resend" } else { "leave" };
+    let settings = format!("{SETTINGS}[outbox]\non_unknown = \"{unknown}\"\n");
     std::fs::create_dir_all(root.join("data")).expect("data/");
-    std::fs::write(root.join("g2.toml"), SETTINGS).expect("g2.toml");
+    std::fs::write(root.join("g2.toml"), settings).expect("g2.toml");
 }
 
 /// A folder in memory, where the machine has such.
@@ -145,7 +151,7 @@ fn folder() -> TempDir {
 impl<'a> Stage<'a> {
     fn new(plan: &'a Plan) -> Self {
         let root = folder();
-        lay_out(root.path());
+        lay_out(root.path(), plan);
         let template = template();
         let disk = Disk::new(plan.seed);
         disk.put(&store_path(root.path()), template);
@@ -197,6 +203,7 @@ impl<'a> Stage<'a> {
         if let Some(outside) = &self.outside {
             self.told.broken.extend(outside.containers.broken());
             self.told.story.extend(outside.containers.story());
+            self.told.story.extend(outside.platforms.iter().flat_map(Platform::story));
             self.told.story.sort();
         }
         self.told
