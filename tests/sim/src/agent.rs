@@ -8,7 +8,9 @@ use ipc_handlers::wire::{
 };
 use serde_json::json;
 
-use crate::{Asked, Dice, Mailbox};
+use g2::system::world::Clock as _;
+
+use crate::{Asked, Calendar, Dice, Mailbox, Wants};
 
 /// How an agent behaves, in so many of 1 000 turns each.
 #[derive(Clone, Copy, Debug)]
@@ -48,6 +50,7 @@ pub type Left = i64;
 
 /// An agent at work.
 pub struct Agent {
+    calendar: Calendar,
     dice: Dice,
     temper: Temper,
     mailbox: Box<dyn Mailbox>,
@@ -107,13 +110,20 @@ pub enum Next {
 impl Agent {
     /// Begins with the document on its stdin; `None`: it does not understand that.
     #[must_use]
-    pub fn new(dice: Dice, temper: Temper, mailbox: Box<dyn Mailbox>, stdin: &[u8]) -> Option<Self> {
+    pub fn new(
+        calendar: Calendar,
+        dice: Dice,
+        temper: Temper,
+        mailbox: Box<dyn Mailbox>,
+        stdin: &[u8],
+    ) -> Option<Self> {
         let launch: Launch = serde_json::from_slice(stdin).ok()?;
         let batch = Some(launch.batch_id.clone()).filter(|id| !id.is_empty());
         let session = launch.session_id.unwrap_or_else(|| format!("session-of-{}", launch.run_id));
         // A `_close` from before is not meant for this life.
         mailbox.remove("input", CLOSE_FILE);
         Some(Self {
+            calendar,
             dice,
             temper,
             mailbox,
@@ -271,25 +281,30 @@ impl Agent {
 
     fn ask(&mut self, now: u64, asked: &mut Vec<Asked>) -> Next {
         self.asked += 1;
-        let id = format!("{}-{}-{}", self.group, self.run, self.asked);
-        let text = format!("said {id}");
-        let mut command =
-            json!({"type": "send_message", "requestId": id, "chatJid": self.chat, "text": text});
+        let request = format!("{}-{}-{}", self.group, self.run, self.asked);
+        let (mut command, wants) = if self.dice.per_mille(300) {
+            let token = format!("tok{}x", request.replace('-', "n"));
+            let at = self.calendar.now().plus_ms(1_000 + i64::try_from(self.dice.below(60_000)).unwrap_or(0));
+            let command = json!({
+                "type": "schedule_task", "requestId": request, "targetJid": self.chat, "prompt": format!("do {token}"),
+                "schedule_type": "once", "schedule_value": at.to_string(),
+            });
+            (command, Wants::Task(token))
+        } else {
+            let text = format!("said {request}");
+            let command =
+                json!({"type": "send_message", "requestId": request, "chatJid": self.chat, "text": text});
+            (command, Wants::Text(text))
+        };
         if let Some(seal) = self.token.seal(&command) {
             command["token"] = seal.into();
         }
         let place = if self.dice.per_mille(500) { "messages" } else { "tasks" };
-        let name = format!("{now:013}-{id}.json");
+        let name = format!("{now:013}-{request}.json");
         if self.mailbox.publish(place, &name, command.to_string().as_bytes()).is_ok() {
-            asked.push(Asked {
-                group: self.group.clone(),
-                chat: self.chat.clone(),
-                request: id.clone(),
-                text,
-                at: now,
-                replies: Vec::new(),
-            });
-            self.next.push_front(Act::Reply { id, until: now + 10_000 });
+            let (group, chat) = (self.group.clone(), self.chat.clone());
+            asked.push(Asked { group, chat, request: request.clone(), wants, at: now, replies: Vec::new() });
+            self.next.push_front(Act::Reply { id: request, until: now + 10_000 });
         }
         Next::In(5)
     }

@@ -30,10 +30,19 @@ pub struct Asked {
     pub group: String,
     pub chat: String,
     pub request: String,
-    pub text: String,
+    pub wants: Wants,
     /// ms since the simulation began.
     pub at: u64,
     pub replies: Vec<String>,
+}
+
+/// What an agent asks for.
+#[derive(Clone, Debug)]
+pub enum Wants {
+    /// That this is said.
+    Text(String),
+    /// That a task is done once, whose answer has this token.
+    Task(String),
 }
 
 /// How the engine behaves, in so many of 1 000 calls.
@@ -238,7 +247,11 @@ impl Containers {
             (container.ipc.clone(), all.moods.temper)
         };
         let mailbox = (self.0.mailboxes)(ipc);
-        self.boots(id, Agent::new(self.0.dice.others(), temper, mailbox, &stdin), now)?;
+        self.boots(
+            id,
+            Agent::new(self.0.calendar.clone(), self.0.dice.others(), temper, mailbox, &stdin),
+            now,
+        )?;
         sleep(Duration::from_millis(self.0.dice.below(20))).await;
         Ok(())
     }

@@ -7,9 +7,8 @@ use ipc_handlers::Time;
 use rusqlite::Connection;
 
 use crate::{
-    Asked, Platform, Shown,
+    Asked, Platform, Shown, Wants,
     agent::tokens,
-    disk::Disk,
     plan::{GROUPS, Plan},
 };
 
@@ -20,26 +19,16 @@ pub(crate) struct Judged {
     pub feed: String,
 }
 
-fn connect(disk: &Disk, store: &Store) -> rusqlite::Result<Connection> {
-    disk.connect(&store.path().display().to_string())
-}
-
 fn count(c: &Connection, sql: &str) -> i64 {
     c.query_row(sql, [], |row| row.get(0)).unwrap_or(-1)
 }
 
 /// Returns what is still to be done; `None`: nothing.
-pub(crate) async fn unfinished(
-    store: &Store,
-    disk: &Disk,
-    root: &Path,
-    platforms: &[Platform],
-) -> Option<String> {
+pub(crate) fn unfinished(c: &Connection, root: &Path, platforms: &[Platform]) -> Option<String> {
     let waiting: usize = platforms.iter().map(Platform::waiting).sum();
     if waiting > 0 {
         return Some(format!("{waiting} messages are with their platform"));
     }
-    let c = connect(disk, store).ok()?;
     for (what, sql) in [
         ("messages are not judged", "SELECT count(*) FROM inbox WHERE verdict IS NULL"),
         (
@@ -50,9 +39,13 @@ pub(crate) async fn unfinished(
             "batches are not done",
             "SELECT count(*) FROM batches WHERE state IN ('handed', 'claimed', 'returned')",
         ),
+        (
+            "tasks are to be done",
+            "SELECT count(*) FROM tasks WHERE status = 'active' AND next_run IS NOT NULL",
+        ),
         ("texts are not sent", "SELECT count(*) FROM outbox WHERE status IN ('pending', 'sending')"),
     ] {
-        let n = count(&c, sql);
+        let n = count(c, sql);
         if n != 0 {
             return Some(format!("{n} {what}"));
         }
@@ -76,29 +69,23 @@ fn names(folder: &Path) -> Vec<String> {
 }
 
 /// Looks for promises that were broken, once all is done.
-pub(crate) async fn judge(
+pub(crate) fn judge(
     plan: &Plan,
     store: &Store,
-    disk: &Disk,
+    c: &Connection,
     platforms: &[Platform],
     asked: &[Asked],
     now: Time,
 ) -> Judged {
     let mut broken = Vec::new();
-    let c = match connect(disk, store) {
-        Ok(c) => c,
-        Err(error) => {
-            return Judged { broken: vec![format!("the store can't be read: {error}")], feed: String::new() };
-        }
-    };
     let shown: Vec<(SentTwice, Shown)> = platforms
         .iter()
         .flat_map(|platform| platform.shown().into_iter().map(|shown| (platform.sent_twice(), shown)))
         .collect();
-    texts(plan, &c, &shown, &mut broken);
-    commands(plan, &c, asked, &shown, &mut broken);
-    messages(plan, store, &c, &shown, now, &mut broken);
-    let feed = feed(&c);
+    texts(plan, c, &shown, &mut broken);
+    commands(plan, c, asked, &shown, &mut broken);
+    messages(plan, store, c, &shown, now, &mut broken);
+    let feed = feed(c);
     Judged { broken, feed }
 }
 
@@ -159,19 +146,41 @@ fn commands(
         if let Some((outcome, code)) = receipts.first().filter(|(outcome, _)| outcome != "applied") {
             broken.push(format!("the command {request} was {outcome}: {code:?}"));
         }
-        let said: i64 = c
-            .query_row("SELECT count(*) FROM outbox WHERE text = ?1", [&command.text], |r| r.get(0))
-            .unwrap_or(-1);
-        if said != 1 {
-            broken.push(format!("what the command {request} says is said {said} times"));
+        match &command.wants {
+            Wants::Text(text) => {
+                let said: i64 = c
+                    .query_row("SELECT count(*) FROM outbox WHERE text = ?1", [text], |r| r.get(0))
+                    .unwrap_or(-1);
+                if said != 1 {
+                    broken.push(format!("what the command {request} says is said {said} times"));
+                }
+                let seen =
+                    shown.iter().filter(|(twice, shown)| counts(plan, *twice) && shown.text == *text).count();
+                if seen > 1 {
+                    broken.push(format!("what the command {request} says is shown {seen} times"));
+                }
+            }
+            Wants::Task(token) => {
+                let of_it = |text: &str| tokens(text).any(|word| word == token);
+                let seen =
+                    shown.iter().filter(|(twice, shown)| counts(plan, *twice) && of_it(&shown.text)).count();
+                if seen > 1 {
+                    broken.push(format!("the task of the command {request} is answered {seen} times"));
+                }
+                let runs: i64 = c
+                    .query_row(
+                        "SELECT count(*) FROM runs WHERE source IN (SELECT 'task:' || id FROM tasks WHERE prompt = ?1)",
+                        [format!("do {token}")],
+                        |r| r.get(0),
+                    )
+                    .unwrap_or(-1);
+                if runs < 1 {
+                    broken.push(format!("the task of the command {request} was begun {runs} times"));
+                }
+            }
         }
         if command.replies.len() > 1 {
             broken.push(format!("the command {request} has {} replies", command.replies.len()));
-        }
-        let seen =
-            shown.iter().filter(|(twice, shown)| counts(plan, *twice) && shown.text == command.text).count();
-        if seen > 1 {
-            broken.push(format!("what the command {request} says is shown {seen} times"));
         }
     }
 }

@@ -12,13 +12,15 @@ mod mailbox;
 mod piece;
 pub mod plan;
 mod platform;
+pub mod seeded;
 mod story;
+pub mod template;
 mod world;
 
 pub use chance::Chance;
-pub use containers::{Asked, Containers, Mailboxes, Moods};
+pub use containers::{Asked, Containers, Mailboxes, Moods, Wants};
 pub use life::Life;
 pub use mailbox::{InFolder, Mailbox};
 pub use platform::{Platform, Shown, Weather};
-pub use story::{Told, play};
+pub use story::{Tally, Told, play};
 pub use world::{Calendar, Dice, OneThread, world};

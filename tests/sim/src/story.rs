@@ -2,8 +2,9 @@
 
 use std::{
     collections::BTreeMap,
+    fmt,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, OnceLock, PoisonError},
+    sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 
@@ -11,12 +12,8 @@ use g2::{
     app::{Daemon, Surroundings},
     channels::Channel,
     config::{Config, Environment},
-    store::{NewGroup, NewWiring, Store},
 };
-use ipc_handlers::{
-    Folder, Time,
-    effect::{EngageMode, IgnoredMessages, SenderScope},
-};
+use serde::{Deserialize, Serialize};
 use tempfile::TempDir;
 use tokio::time::sleep;
 
@@ -24,15 +21,15 @@ use crate::{
     Calendar, Chance, Containers, Dice, InFolder, Life, Platform,
     disk::{Disk, Fault, Image, Kind},
     judge,
-    plan::{CAP, GROUPS, PLATFORMS, Plan},
-    world,
+    plan::{CAP, PLATFORMS, Plan},
+    template, world,
 };
 
 /// How long after the last fault all must be done, ms.
 const PATIENCE: u64 = 3 * 3_600_000;
 
 /// What came of a simulation.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Told {
     pub seed: u64,
     /// How often the daemon began.
@@ -42,11 +39,46 @@ pub struct Told {
     /// What happened.
     pub story: Vec<(u64, String)>,
     /// How often each fault was made.
-    pub faults: BTreeMap<&'static str, u64>,
+    pub faults: BTreeMap<String, u64>,
     /// How much time passed in it, ms.
     pub passed: u64,
     /// All changes, as the feed has them.
     pub feed: String,
+}
+
+/// What came of many.
+#[derive(Debug, Default)]
+pub struct Tally {
+    pub seeds: u64,
+    pub failed: u64,
+    pub lives: u64,
+    pub passed_ms: u64,
+    pub faults: BTreeMap<String, u64>,
+}
+
+impl Tally {
+    /// Adds what came of one.
+    pub fn add(&mut self, told: &Told) {
+        self.seeds += 1;
+        self.failed += u64::from(!told.broken.is_empty());
+        self.lives += u64::from(told.lives);
+        self.passed_ms += told.passed;
+        for (fault, n) in &told.faults {
+            *self.faults.entry(fault.clone()).or_default() += n;
+        }
+    }
+}
+
+impl fmt::Display for Tally {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let hours = self.passed_ms / 3_600_000;
+        writeln!(
+            f,
+            "{} seeds, {} lives, {hours} hours; {} seeds failed",
+            self.seeds, self.lives, self.failed
+        )?;
+        self.faults.iter().try_for_each(|(fault, n)| writeln!(f, "{n:>9}  {fault}"))
+    }
 }
 
 /// How a life ended.
@@ -61,8 +93,8 @@ enum End {
 
 /// Tells the story of a seed.
 #[must_use]
-pub fn play(plan: &Plan) -> Told {
-    Stage::new(plan).play()
+pub fn play(plan: &Plan, template: &Path) -> Told {
+    Stage::new(plan, template).play()
 }
 
 /// What outlives the daemon.
@@ -87,74 +119,18 @@ struct Outside {
     platforms: Vec<Platform>,
 }
 
-const SETTINGS: &str = "assistant_name = \"Andy\"\ntimezone = \"Europe/Berlin\"\n\
-[sandbox]\nkind = \"docker\"\n[limits]\nmax_concurrent_containers = 2\nmin_free_mib = 0\n";
-
-/// The store of a root with its groups, as all simulations begin with it.
-fn template() -> &'static Image {
-    static TEMPLATE: OnceLock<Image> = OnceLock::new();
-    TEMPLATE.get_or_init(|| {
-        let folder = TempDir::new().expect("a folder for the template");
-        let path = folder.path().join("g2.sqlite");
-        let runtime = tokio::runtime::Runtime::new().expect("a runtime");
-        runtime.block_on(async {
-            let store = Store::open(&path).expect("a new store");
-            let now = Time(1_772_600_000_000);
-            let folder = |name: &str| Folder::parse(name).expect("a folder's name");
-            let group = |name: &str, is_main| NewGroup {
-                folder: folder(name),
-                name: name.to_owned(),
-                is_main,
-                trigger: "@Andy".into(),
-            };
-            store.add_group(group("main", true), Vec::new(), now).await.expect("main");
-            for (name, chats) in GROUPS {
-                let wiring = |chat: &&str| NewWiring {
-                    group: folder(name),
-                    chat_jid: (*chat).to_owned(),
-                    engage_mode: EngageMode::Mention,
-                    engage_pattern: None,
-                    sender_scope: SenderScope::All,
-                    ignored_message_policy: IgnoredMessages::Accumulate,
-                };
-                let wirings = chats.iter().map(wiring).collect();
-                store.add_group(group(name, false), wirings, now).await.expect("a group");
-                for chat in chats {
-                    let person = format!("{}:7", chat.split(':').next().unwrap_or_default());
-                    store.add_member(&person, folder(name), "owner", now).await.expect("a member");
-                }
-            }
-            store.empty_log().await.expect("one file");
-        });
-        Image::from(read(&path).as_slice())
-    })
-}
-
-#[expect(clippy::disallowed_methods, reason = "a store of our own")]
-fn read(path: &Path) -> Vec<u8> {
-    std::fs::read(path).expect("the template")
-}
-
-#[expect(clippy::disallowed_methods, reason = "lays out a root")]
-fn lay_out(root: &Path, plan: &Plan) {
-    let unknown = if plan.resends { "resend" } else { "leave" };
-    let settings = format!("{SETTINGS}[outbox]\non_unknown = \"{unknown}\"\n");
-    std::fs::create_dir_all(root.join("data")).expect("data/");
-    std::fs::write(root.join("g2.toml"), settings).expect("g2.toml");
-}
-
 /// A folder in memory, where the machine has such.
 fn folder() -> TempDir {
     TempDir::new_in("/dev/shm").or_else(|_| TempDir::new()).expect("a folder")
 }
 
 impl<'a> Stage<'a> {
-    fn new(plan: &'a Plan) -> Self {
+    fn new(plan: &'a Plan, template: &Path) -> Self {
         let root = folder();
-        lay_out(root.path(), plan);
-        let template = template();
+        template::lay_out(root.path(), plan);
         let disk = Disk::new(plan.seed);
-        disk.put(&store_path(root.path()), template);
+        disk.put(&store_path(root.path()), &Image::from(template::read(template).as_slice()));
+        disk.seed_sqlite();
         Self {
             plan,
             root,
@@ -294,11 +270,12 @@ impl<'a> Stage<'a> {
             Ok(daemon) => daemon,
             Err(error) => return End::Died(format!("it could not begin: {error:#}")),
         };
-        let mut looks_at = 0;
+        let (mut looks, mut looks_at) = (None, 0);
         loop {
             let due = outside.containers.step();
             let now = outside.calendar.passed();
             self.told.passed = now;
+            self.disk.set_time(daemon.store.world().now().0);
             if self.kills.first().is_some_and(|at| *at <= now) {
                 self.kills.remove(0);
                 life.end("it was killed");
@@ -314,8 +291,14 @@ impl<'a> Stage<'a> {
             }
             if now >= self.plan.calm_at && now >= looks_at {
                 looks_at = now + 10_000;
-                match judge::unfinished(&daemon.store, &self.disk, self.root.path(), &outside.platforms).await
-                {
+                if looks.is_none() {
+                    looks = self.disk.connect(&store_path(self.root.path())).ok();
+                }
+                let left = looks.as_ref().map_or_else(
+                    || Some("its store can't be looked at".to_owned()),
+                    |c| judge::unfinished(c, self.root.path(), &outside.platforms),
+                );
+                match left {
                     None => break,
                     Some(why) if now > self.plan.calm_at + PATIENCE => {
                         return End::Unfinished(format!("not all is done: {why}"));
@@ -332,9 +315,12 @@ impl<'a> Stage<'a> {
         }
         let asked = outside.containers.asked();
         let now = daemon.store.world().now();
-        let told = judge::judge(self.plan, &daemon.store, &self.disk, &outside.platforms, &asked, now).await;
-        self.told.broken.extend(told.broken);
-        self.told.feed = told.feed;
+        if let Some(c) = &looks {
+            let told = judge::judge(self.plan, &daemon.store, c, &outside.platforms, &asked, now);
+            self.told.broken.extend(told.broken);
+            self.told.feed = told.feed;
+        }
+        drop(looks);
         daemon.stop().await;
         End::Quiet
     }

@@ -1,0 +1,77 @@
+//! The root that all simulations begin with.
+
+use std::{fs, path::Path};
+
+use g2::{
+    store::{NewGroup, NewWiring, Store},
+    system::world::World,
+};
+use ipc_handlers::{
+    Folder, Time,
+    effect::{EngageMode, IgnoredMessages, SenderScope},
+};
+
+use crate::{
+    disk::Disk,
+    plan::{GROUPS, Plan},
+};
+
+const SETTINGS: &str = "assistant_name = \"Andy\"\ntimezone = \"Europe/Berlin\"\n\
+[sandbox]\nkind = \"docker\"\n[limits]\nmax_concurrent_containers = 2\nmin_free_mib = 0\n";
+
+/// Writes a store with the groups, their chats, and the people whom they know.
+///
+/// # Panics
+/// It can't be made.
+#[expect(clippy::disallowed_methods, reason = "a store of our own")]
+pub fn make(path: &Path) {
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    let (disk, now) = (Disk::new(1), Time(1_772_600_000_000));
+    disk.set_time(now.0);
+    let world = World::real().with_disk(disk.vfs_name());
+    runtime.block_on(async {
+        let store = Store::open_in(world, Path::new("/template")).expect("a new store");
+        let folder = |name: &str| Folder::parse(name).expect("a folder's name");
+        let group = |name: &str, is_main| NewGroup {
+            folder: folder(name),
+            name: name.to_owned(),
+            is_main,
+            trigger: "@Andy".into(),
+        };
+        store.add_group(group("main", true), Vec::new(), now).await.expect("main");
+        for (name, chats) in GROUPS {
+            let wiring = |chat: &&str| NewWiring {
+                group: folder(name),
+                chat_jid: (*chat).to_owned(),
+                engage_mode: EngageMode::Mention,
+                engage_pattern: None,
+                sender_scope: SenderScope::All,
+                ignored_message_policy: IgnoredMessages::Accumulate,
+            };
+            let wirings = chats.iter().map(wiring).collect();
+            store.add_group(group(name, false), wirings, now).await.expect("a group");
+            for chat in chats {
+                let person = format!("{}:7", chat.split(':').next().unwrap_or_default());
+                store.add_member(&person, folder(name), "owner", now).await.expect("a member");
+            }
+        }
+        store.empty_log().await.expect("one file");
+    });
+    let made = disk.get("/template").expect("the store").to_vec();
+    fs::write(path, made).expect("the template");
+}
+
+/// Returns what a template holds.
+#[expect(clippy::disallowed_methods, reason = "a store of our own")]
+pub(crate) fn read(path: &Path) -> Vec<u8> {
+    fs::read(path).expect("the template")
+}
+
+/// Lays out a root, without its store.
+#[expect(clippy::disallowed_methods, reason = "lays out a root of our own")]
+pub(crate) fn lay_out(root: &Path, plan: &Plan) {
+    fs::create_dir_all(root.join("data")).expect("data/");
+    let unknown = if plan.resends { "resend" } else { "leave" };
+    let settings = format!("{SETTINGS}[outbox]\non_unknown = \"{unknown}\"\n");
+    fs::write(root.join("g2.toml"), settings).expect("g2.toml");
+}
