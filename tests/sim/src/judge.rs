@@ -1,6 +1,9 @@
 //! The promises, checked: what people saw, and what the store says of it.
 
-use std::{collections::BTreeMap, path::Path};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::Path,
+};
 
 use g2::{domain::platforms::channels::SentTwice, store::Store};
 use ipc_handlers::Time;
@@ -236,8 +239,9 @@ fn messages(
             ));
         }
     }
-    let mut last: BTreeMap<&str, usize> = BTreeMap::new();
-    for (_, shown) in shown {
+    let (mut last, mut seen): (BTreeMap<&str, usize>, BTreeSet<&str>) = Default::default();
+    // What is shown again comes out of order.
+    for (_, shown) in shown.iter().filter(|(_, shown)| seen.insert(&shown.key)) {
         for word in tokens(&shown.text) {
             let Some(n) = word.strip_prefix("tok").and_then(|n| n.strip_suffix('x')?.parse().ok()) else {
                 continue;
