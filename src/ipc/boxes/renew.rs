@@ -1,6 +1,6 @@
 //! Boxes that nothing can be put into, made anew between two containers.
 
-use rustix::{fs::AtFlags, io::Errno};
+use rustix::io::Errno;
 
 use super::GroupBoxes;
 use crate::ipc::{dir, names::BoxName, names::on_its_way, world_fault::WorldFault};
@@ -33,7 +33,7 @@ impl GroupBoxes {
                 continue;
             }
             let group = self.lend_group().map_err(failed)?;
-            match rustix::fs::unlinkat(&*group, b.as_str(), AtFlags::REMOVEDIR) {
+            match dir::remove_dir(&group, b.as_str()) {
                 Ok(()) => removed.push(b),
                 Err(Errno::NOTEMPTY | Errno::NOENT) => {}
                 Err(e) => return Err(failed(e)),
