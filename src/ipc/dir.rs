@@ -269,14 +269,14 @@ pub(super) fn read_expecting(file: &Fd, expected: u64, limit: u64) -> io::Result
     let mut bytes = Vec::new();
     let mut reader = Reader::of(file, 0);
     if (1..most).contains(&expected) {
-        bytes = vec![0; expected + 1];
-        let read = rustix::io::retry_on_intr(|| file.read_at(&mut bytes, 0))?;
-        bytes.truncate(read);
+        bytes.reserve_exact(expected + 1);
+        rustix::io::retry_on_intr(|| file.read_behind(&mut bytes, 0))?;
         // It ended there: there was room for more.
-        if read == expected {
+        if bytes.len() == expected {
             return Ok(bytes);
         }
-        reader.at = read as u64;
+        bytes.truncate(most);
+        reader.at = bytes.len() as u64;
     }
     reader.take(limit.saturating_sub(bytes.len() as u64)).read_to_end(&mut bytes)?;
     Ok(bytes)

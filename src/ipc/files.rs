@@ -24,6 +24,7 @@ use rustix::{
 
 use super::{
     kernel::{Extended, Handle, Writer},
+    names::Hands,
     watch::{Source, Watch},
 };
 
@@ -65,6 +66,14 @@ pub trait Descriptor: Any + fmt::Debug + Send + Sync {
     fn chown(&self, user: u32, group: u32) -> Result<()>;
     /// Reads from a place in it; 0 at its end.
     fn read_at(&self, into: &mut [u8], at: u64) -> Result<usize>;
+    /// The same, into the room that `into` has behind its bytes; what was read comes behind them.
+    fn read_behind(&self, into: &mut Vec<u8>, at: u64) -> Result<usize> {
+        let before = into.len();
+        into.resize(into.capacity(), 0);
+        let read = self.read_at(&mut into[before..], at);
+        into.truncate(before + read.unwrap_or(0));
+        read
+    }
     /// Writes behind what was written before.
     fn write(&self, bytes: &[u8]) -> Result<usize>;
     /// Makes it survive a power cut.
@@ -127,6 +136,9 @@ pub trait Kernel: fmt::Debug + Send + Sync {
 
     /// Returns what tells of changes in folders.
     fn watch(&self) -> Box<dyn Source>;
+
+    /// Returns the names that this process gives to files in boxes.
+    fn hands(&self) -> &Hands;
 }
 
 /// An open file or folder.
@@ -197,6 +209,10 @@ impl Files {
     #[must_use]
     pub fn watch(&self) -> Watch {
         Watch::of(self.0.watch())
+    }
+
+    pub(super) fn hands(&self) -> &Hands {
+        self.0.hands()
     }
 
     /// Returns a place in it.

@@ -23,7 +23,7 @@ use super::{
     boxes::Kept,
     dir,
     files::{At, Fd, Files},
-    names::{in_hand, of_another_life, on_its_way, without_hand},
+    names::{of_another_life, without_hand},
     world_fault::WorldFault,
 };
 use crate::system::failpoint;
@@ -178,7 +178,7 @@ impl HostDirs {
             return dir::rename_new(from, name, to_dir, to);
         }
         // Removing a name takes whatever stands there. So it is first renamed in its own box, which takes just one file.
-        let hand = in_hand(without_hand(name));
+        let hand = self.files.hands().in_hand(without_hand(name));
         dir::rename_new(from, name, from, hand.as_os_str())?;
         failpoint::reach("ipc.in_hand");
         let hand = hand.as_os_str();
@@ -374,7 +374,7 @@ impl Built<'_> {
             return Ok(());
         }
         for _ in 0..TRIES {
-            let beside = on_its_way();
+            let beside = self.host.files.hands().on_its_way();
             dir::link_file(&self.file, at, beside.as_str())?;
             // Only now, as a file of somebody else's may be no file that we may link.
             let placed =

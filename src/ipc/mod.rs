@@ -19,6 +19,8 @@ mod skills;
 mod transcript;
 mod trash;
 mod tree;
+#[cfg(any(test, feature = "simulation"))]
+pub mod twin;
 pub mod watch;
 mod weigh;
 mod world_fault;

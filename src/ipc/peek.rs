@@ -15,7 +15,7 @@ use super::{
     files::At,
     host::{Owner, can_link},
     kernel::Attributes,
-    names::{BoxName, CommandBox, FileKind, on_its_way},
+    names::{BoxName, CommandBox, FileKind},
     world_fault::WorldFault,
 };
 
@@ -102,7 +102,7 @@ pub fn abilities<'a>(data: impl Into<At<'a>>) -> Result<Abilities, WorldFault> {
     let mut value = [0_u8; 1];
     // An attribute that nobody has set tells as well as one that is there.
     let attributes = !matches!(held.attribute(c"user.g2", &mut value), Err(Errno::NOTSUP));
-    let links = can_link(&held, &on_its_way());
+    let links = can_link(&held, &data.files.hands().on_its_way());
     Ok(Abilities { file_handles: held.handle().is_some(), attributes, links })
 }
 

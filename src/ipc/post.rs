@@ -7,7 +7,7 @@ use super::{
     dir,
     files::At,
     host::give_to,
-    names::{CommandBox, is_command_name, is_one_component},
+    names::{CommandBox, is_one_component},
     world_fault::WorldFault,
 };
 
@@ -36,10 +36,10 @@ pub fn post<'a>(
     name: &str,
     bytes: &[u8],
 ) -> Result<(), PostError> {
-    if !is_command_name(name.as_ref()) || !is_one_component(name.as_ref()) {
+    let At { files, path } = data.into();
+    if !files.hands().is_command_name(name.as_ref()) || !is_one_component(name.as_ref()) {
         return Err(PostError::BadName(name.to_owned()));
     }
-    let At { files, path } = data.into();
     let path = path.join("ipc").join(group.as_str()).join(in_box.as_str());
     let world = |doing| {
         let what = path.display().to_string();

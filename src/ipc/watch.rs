@@ -29,7 +29,7 @@ pub use self::hints::{Hint, HintSender, Hints, hints};
 use super::{
     boxes::GroupBoxes,
     kernel::awaited,
-    names::{CommandBox, is_command_name, without_hand},
+    names::{CommandBox, without_hand},
 };
 
 /// Why a box is not watched. The scan finds what comes, only later.
@@ -381,7 +381,7 @@ impl Watched {
             return Some(Hint::Lost { folder });
         }
         // What we let go of ourselves is found by a scan: an event for each try would be the cause of the next one.
-        let name = name.filter(|name| is_command_name(name) && without_hand(name) == *name)?;
+        let name = name.filter(|name| name.as_bytes().ends_with(b".json") && without_hand(name) == *name)?;
         let (folder, in_box) = self.boxes.get(&number)?;
         Some(Hint::File { folder: folder.clone(), in_box: *in_box, name: name.to_owned() })
     }

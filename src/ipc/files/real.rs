@@ -10,6 +10,7 @@ use std::{
 };
 
 use rustix::{
+    buffer::spare_capacity,
     fs::{
         AtFlags, CWD, FileType, Gid, IFlags, Mode, OFlags, RawDir, RenameFlags, ResolveFlags, Stat,
         StatxFlags, Uid, XattrFlags, ioctl_getflags, ioctl_setflags,
@@ -21,6 +22,7 @@ use super::{Birth, Descriptor, Fd, Kernel};
 use crate::ipc::{
     dir::NAMES,
     kernel::{self, Extended, Handle, Writer},
+    names::Hands,
     watch::{Inotify, Source},
 };
 
@@ -52,6 +54,10 @@ impl Kernel for Real {
 
     fn watch(&self) -> Box<dyn Source> {
         Box::new(Inotify::default())
+    }
+
+    fn hands(&self) -> &Hands {
+        Hands::ours()
     }
 }
 
@@ -147,6 +153,10 @@ impl Descriptor for File {
 
     fn read_at(&self, into: &mut [u8], at: u64) -> Result<usize> {
         rustix::io::pread(self, into, at)
+    }
+
+    fn read_behind(&self, into: &mut Vec<u8>, at: u64) -> Result<usize> {
+        rustix::io::pread(self, spare_capacity(into), at)
     }
 
     fn write(&self, bytes: &[u8]) -> Result<usize> {

@@ -14,9 +14,9 @@ use rustix::{io::Errno, path::Arg as _};
 
 use crate::ipc::{
     dir,
-    files::{At, Fd},
+    files::{At, Fd, Files},
     mailbox::{SOURCE, changed_at, origin, parse},
-    names::{CommandBox, FileKind, display_name, is_command_name},
+    names::{CommandBox, FileKind, display_name},
     world_fault::WorldFault,
 };
 
@@ -95,7 +95,7 @@ pub fn each_waiting<'a, 'g>(
     for group in groups {
         for in_box in CommandBox::ALL {
             let looked = look(files.at(&box_path(path, group.as_str(), in_box)), |held, name| {
-                if let Some(lying) = lying(held, group, in_box, name) {
+                if let Some(lying) = lying(files, held, group, in_box, name) {
                     visit(lying);
                 }
             });
@@ -119,11 +119,11 @@ pub fn waiting_file<'a>(
     let At { files, path } = data.into();
     let path = box_path(path, group.as_str(), in_box);
     let held = (!name.contains('/')).then(|| files.at(&path).open_itself().ok())??;
-    lying(&held, group, in_box, OsStr::new(name))
+    lying(files, &held, group, in_box, OsStr::new(name))
 }
 
-fn lying(held: &Fd, group: &Folder, in_box: CommandBox, name: &OsStr) -> Option<Lying> {
-    if !is_command_name(name) {
+fn lying(files: &Files, held: &Fd, group: &Folder, in_box: CommandBox, name: &OsStr) -> Option<Lying> {
+    if !files.hands().is_command_name(name) {
         return None;
     }
     let stat = dir::stat(held, name).ok()?;
