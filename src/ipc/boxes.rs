@@ -19,7 +19,6 @@ use std::{
 
 use ipc_handlers::{Folder, Time};
 use rustix::{
-    fd::OwnedFd,
     fs::{Mode, Stat},
     io::Errno,
 };
@@ -36,6 +35,7 @@ pub use self::{
 };
 use super::{
     dir,
+    files::Fd,
     host::{HostDirs, Owner},
     kernel::Attributes,
     names::{BoxName, CommandBox},
@@ -167,7 +167,7 @@ impl GroupBoxes {
     /// [`WorldFault`] when a box can't be given away.
     pub fn give(&self, owner: Owner, former: u32) -> Result<(), WorldFault> {
         for b in BoxName::ALL {
-            give_folder(&self.path_of(b), owner, Some(former))?;
+            give_folder(self.host.files().at(&self.path_of(b)), owner, Some(former))?;
         }
         *self.owner.lock().unwrap_or_else(PoisonError::into_inner) = Some(owner);
         Ok(())
@@ -201,14 +201,14 @@ impl GroupBoxes {
             };
             if here.st_mode & 0o7777 != BOX_MODE {
                 let held = self.lend(b).map_err(looking)?;
-                rustix::fs::fchmod(&*held, Mode::from_raw_mode(BOX_MODE)).map_err(looking)?;
+                held.chmod(Mode::from_raw_mode(BOX_MODE)).map_err(looking)?;
             }
             let here = Seen::at(box_stamp(&here), now);
             if last.is_some_and(|before| before.settled && before.stamp == here.stamp) {
                 continue;
             }
             if let Some(model) = &*model {
-                self.lend(b).and_then(|held| model.give_to(&*held)).map_err(looking)?;
+                self.lend(b).and_then(|held| model.give_to(&held)).map_err(looking)?;
             }
             *last = Some(here);
         }
@@ -250,7 +250,7 @@ impl GroupBoxes {
     /// Makes a claim's absence from its box survive a power cut.
     pub(super) fn sync(&self, b: CommandBox) -> Result<(), WorldFault> {
         self.at(b.name())
-            .and_then(rustix::fs::fsync)
+            .and_then(|held| held.sync())
             .map_err(|e| WorldFault::new("syncing", self.path_of(b.name()).display().to_string(), e))
     }
 
@@ -274,7 +274,7 @@ impl GroupBoxes {
     }
 
     /// Returns the box, open, and keeps it so for a while. `STALE`: another one stands there.
-    fn at(&self, b: BoxName) -> rustix::io::Result<Arc<OwnedFd>> {
+    fn at(&self, b: BoxName) -> rustix::io::Result<Arc<Fd>> {
         let open = match self.slot.get() {
             Some(open) => open,
             None => {
@@ -292,7 +292,7 @@ impl GroupBoxes {
     }
 
     /// Returns the box, open. One that is not kept open by now is open for the caller alone.
-    fn lend(&self, b: BoxName) -> rustix::io::Result<Arc<OwnedFd>> {
+    fn lend(&self, b: BoxName) -> rustix::io::Result<Arc<Fd>> {
         match self.slot.get() {
             Some(_) => self.at(b),
             None => self.open_anew(b).map(Arc::new),
@@ -300,19 +300,19 @@ impl GroupBoxes {
     }
 
     /// Opens the box for the caller alone, at its beginning.
-    fn open_anew(&self, b: BoxName) -> rustix::io::Result<OwnedFd> {
+    fn open_anew(&self, b: BoxName) -> rustix::io::Result<Fd> {
         self.which(b).open(&self.host.ipc, &self.below(b), BOX_MODE)
     }
 
     /// The same as [`GroupBoxes::lend`], of the folder above the boxes.
-    fn lend_group(&self) -> rustix::io::Result<Arc<OwnedFd>> {
+    fn lend_group(&self) -> rustix::io::Result<Arc<Fd>> {
         match self.slot.get() {
             Some(open) => Ok(Arc::clone(&open.group)),
             None => self.open_group().map(Arc::new),
         }
     }
 
-    fn open_group(&self) -> rustix::io::Result<OwnedFd> {
+    fn open_group(&self) -> rustix::io::Result<Fd> {
         self.group.open(&self.host.ipc, self.folder.as_str(), GROUP_MODE)
     }
 }

@@ -8,9 +8,7 @@
 
 use std::{
     ffi::OsStr,
-    fmt,
-    fs::File,
-    io::{self, Write as _},
+    fmt, io,
     ops::ControlFlow,
     path::{Path, PathBuf},
     sync::{
@@ -19,16 +17,13 @@ use std::{
     },
 };
 
-use rustix::{
-    fd::OwnedFd,
-    fs::{Gid, Mode, OFlags, Uid},
-    io::Errno,
-};
+use rustix::{fs::Mode, io::Errno};
 
 use super::{
     boxes::Kept,
     dir,
-    names::{in_hand, of_another_life, on_its_way, without_hand},
+    files::{At, Fd, Files},
+    names::{of_another_life, without_hand},
     world_fault::WorldFault,
 };
 use crate::system::failpoint;
@@ -41,13 +36,14 @@ pub type Owner = (u32, u32);
 
 /// The host-only folders of one root; opened once, after the lock was taken, and shared.
 pub struct HostDirs {
+    files: Files,
     path: PathBuf,
-    pub(super) ipc: OwnedFd,
-    pub(super) claimed: OwnedFd,
-    pub(super) done: OwnedFd,
-    pub(super) dead: OwnedFd,
-    tmp: OwnedFd,
-    pub(super) trash: OwnedFd,
+    pub(super) ipc: Fd,
+    pub(super) claimed: Fd,
+    pub(super) done: Fd,
+    pub(super) dead: Fd,
+    tmp: Fd,
+    pub(super) trash: Fd,
     /// The groups whose boxes are open.
     pub(super) kept: Kept,
     next: AtomicU64,
@@ -62,12 +58,12 @@ impl HostDirs {
     ///
     /// # Errors
     /// [`WorldFault`] when a folder can't be made or opened, or is a link.
-    pub fn open(data: &Path) -> Result<Arc<Self>, WorldFault> {
-        let path = std::path::absolute(data)
-            .map_err(|e| WorldFault::new("finding", data.display().to_string(), e))?;
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let held = rustix::fs::open(&path, flags, Mode::empty())
-            .map_err(|e| WorldFault::new("opening", path.display().to_string(), e))?;
+    pub fn open<'a>(data: impl Into<At<'a>>) -> Result<Arc<Self>, WorldFault> {
+        let At { files, path } = data.into();
+        let path = std::path::absolute(path)
+            .map_err(|e| WorldFault::new("finding", path.display().to_string(), e))?;
+        let held =
+            files.at(&path).open().map_err(|e| WorldFault::new("opening", path.display().to_string(), e))?;
         let make = |name: &str, mode| {
             dir::make_dir(&held, name, mode)
                 .map_err(|e| WorldFault::new("making", path.join(name).display().to_string(), e))
@@ -87,6 +83,7 @@ impl HostDirs {
             next: AtomicU64::new(1),
             links,
             discarded: AtomicBool::new(false),
+            files: files.clone(),
             path,
         };
         dirs.clear_tmp()?;
@@ -97,6 +94,12 @@ impl HostDirs {
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Returns the file system that it is in.
+    #[must_use]
+    pub fn files(&self) -> &Files {
+        &self.files
     }
 
     /// Builds a file of mode 0644 in `tmp/`; it is gone again unless [`Built::place`] puts it somewhere.
@@ -111,7 +114,10 @@ impl HostDirs {
         mode: u32,
         owner: Option<Owner>,
     ) -> Result<Built<'_>, WorldFault> {
-        self.build_file(mode, owner, |file| file.write_all(bytes))
+        let failed = |doing| move |e: io::Error| WorldFault::new(doing, "a file in data/tmp", e);
+        let built = self.begin(mode, owner).map_err(|e| failed("making")(e.into()))?;
+        dir::write_all(&built.file, bytes).map_err(failed("writing"))?;
+        Ok(built)
     }
 
     /// Takes what `fill` writes piece by piece: into a file like [`HostDirs::build`] does, unless it is short.
@@ -124,24 +130,12 @@ impl HostDirs {
         fill(&mut pieces).and_then(|()| pieces.finish()).map_err(failed)
     }
 
-    fn build_file(
-        &self,
-        mode: u32,
-        owner: Option<Owner>,
-        fill: impl FnOnce(&mut File) -> io::Result<()>,
-    ) -> Result<Built<'_>, WorldFault> {
-        let failed = |doing| move |e: io::Error| WorldFault::new(doing, "a file in data/tmp", e);
-        let mut built = self.begin(mode, owner).map_err(|e| failed("making")(e.into()))?;
-        fill(&mut built.file).map_err(failed("writing"))?;
-        Ok(built)
-    }
-
     fn begin(&self, mode: u32, owner: Option<Owner>) -> rustix::io::Result<Built<'_>> {
         let mode = Mode::from_raw_mode(mode);
         let built = self.create(mode, owner)?;
         // The mode is what it was made with, unless our mask took something away.
-        if Mode::from_raw_mode(rustix::fs::fstat(&built.file)?.st_mode) != mode {
-            rustix::fs::fchmod(&built.file, mode)?;
+        if Mode::from_raw_mode(built.file.stat()?.st_mode) != mode {
+            built.file.chmod(mode)?;
         }
         Ok(built)
     }
@@ -175,16 +169,16 @@ impl HostDirs {
     /// its name, or by one that shows it.
     pub(super) fn take_out(
         &self,
-        from: &OwnedFd,
+        from: &Fd,
         name: &OsStr,
-        to_dir: &OwnedFd,
+        to_dir: &Fd,
         to: &OsStr,
     ) -> rustix::io::Result<()> {
         if !self.links {
             return dir::rename_new(from, name, to_dir, to);
         }
         // Removing a name takes whatever stands there. So it is first renamed in its own box, which takes just one file.
-        let hand = in_hand(without_hand(name));
+        let hand = self.files.hands().in_hand(without_hand(name));
         dir::rename_new(from, name, from, hand.as_os_str())?;
         failpoint::reach("ipc.in_hand");
         let hand = hand.as_os_str();
@@ -207,11 +201,7 @@ impl HostDirs {
     }
 
     /// Moves whatever stands at `name` to the trash, unread. That it is gone already is no error.
-    pub(super) fn discard(
-        &self,
-        at: &OwnedFd,
-        name: impl rustix::path::Arg + Copy,
-    ) -> rustix::io::Result<()> {
+    pub(super) fn discard(&self, at: &Fd, name: impl rustix::path::Arg + Copy) -> rustix::io::Result<()> {
         loop {
             match dir::rename_new(at, name, &self.trash, &self.unused_name()) {
                 Err(Errno::EXIST) => {}
@@ -221,7 +211,7 @@ impl HostDirs {
                 }
                 // It is gone, or the trash is. A container may have removed it, and put another one there since.
                 Err(Errno::NOENT) => {
-                    return match rustix::fs::fstat(&self.trash)?.st_nlink {
+                    return match self.trash.stat()?.st_nlink {
                         0 => Err(Errno::NOENT),
                         _ => Ok(()),
                     };
@@ -257,7 +247,7 @@ impl HostDirs {
 }
 
 /// Whether a file without a name can be made in the folder, and be given one.
-pub(super) fn can_link(at: &OwnedFd, name: &str) -> bool {
+pub(super) fn can_link(at: &Fd, name: &str) -> bool {
     let tried = dir::create_unnamed(at, Mode::from_raw_mode(0o600))
         .and_then(|file| dir::link_file(&file, at, name))
         .and_then(|()| dir::unlink(at, name));
@@ -276,7 +266,7 @@ pub(super) fn can_link(at: &OwnedFd, name: &str) -> bool {
 
 /// What could not be taken out waits as a file does that a process which ended had in hand. By its own name it would go
 /// behind those that came after it, as a rename makes it the newest.
-fn let_go(at: &OwnedFd, hand: &OsStr) {
+fn let_go(at: &Fd, hand: &OsStr) {
     let _ = dir::rename_new(at, hand, at, of_another_life(hand).as_os_str());
 }
 
@@ -290,11 +280,10 @@ impl fmt::Debug for HostDirs {
 ///
 /// # Errors
 /// [`WorldFault`] when the disk says so.
-pub fn sync_all(data: &Path) -> Result<(), WorldFault> {
-    let failed = |e: Errno| WorldFault::new("syncing", data.display().to_string(), e);
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let held = rustix::fs::open(data, flags, Mode::empty()).map_err(failed)?;
-    rustix::fs::syncfs(&held).map_err(failed)
+pub fn sync_all<'a>(data: impl Into<At<'a>>) -> Result<(), WorldFault> {
+    let data = data.into();
+    let failed = |e: Errno| WorldFault::new("syncing", data.path.display().to_string(), e);
+    data.open().and_then(|held| held.sync_all()).map_err(failed)
 }
 
 /// The mode of a file that a container reads.
@@ -320,8 +309,8 @@ impl<'a> Pieces<'a> {
         if self.file.is_none() {
             self.file = Some(self.host.begin(SHOWN_MODE, None)?);
         }
-        if let Some(built) = &mut self.file {
-            built.file.write_all(&self.held)?;
+        if let Some(built) = &self.file {
+            dir::write_all(&built.file, &self.held)?;
         }
         self.held.clear();
         Ok(())
@@ -352,7 +341,7 @@ impl io::Write for Pieces<'_> {
 /// A file that waits to be put into its place, and is gone when it never is.
 pub(super) struct Built<'a> {
     host: &'a HostDirs,
-    file: File,
+    file: Fd,
     /// Whose it becomes in its place.
     owner: Option<Owner>,
     /// Its name in `tmp/`, where there are no files without one.
@@ -361,12 +350,12 @@ pub(super) struct Built<'a> {
 
 impl Built<'_> {
     /// The file itself, open.
-    pub(super) fn file(&self) -> &File {
+    pub(super) fn file(&self) -> &Fd {
         &self.file
     }
 
     /// Puts the file into a place that must be free, in a folder that only we write to.
-    pub(super) fn place_new(mut self, at: &OwnedFd, name: &str) -> rustix::io::Result<()> {
+    pub(super) fn place_new(mut self, at: &Fd, name: &str) -> rustix::io::Result<()> {
         give_to(&self.file, self.owner)?;
         match self.name.take() {
             None => dir::link_file(&self.file, at, name),
@@ -377,19 +366,19 @@ impl Built<'_> {
 
     /// Puts the file into its place. A link there is replaced, not followed; a directory there is `EISDIR`. May be tried
     /// again after an error.
-    pub(super) fn place(&mut self, at: &OwnedFd, name: &str) -> rustix::io::Result<()> {
+    pub(super) fn place(&mut self, at: &Fd, name: &str) -> rustix::io::Result<()> {
         if let Some(built) = &self.name {
             give_to(&self.file, self.owner)?;
-            rustix::fs::renameat(&self.host.tmp, built, at, name)?;
+            dir::rename(&self.host.tmp, built, at, name)?;
             self.name = None;
             return Ok(());
         }
         for _ in 0..TRIES {
-            let beside = on_its_way();
+            let beside = self.host.files.hands().on_its_way();
             dir::link_file(&self.file, at, beside.as_str())?;
             // Only now, as a file of somebody else's may be no file that we may link.
-            let placed = give_to(&self.file, self.owner)
-                .and_then(|()| rustix::fs::renameat(at, beside.as_str(), at, name));
+            let placed =
+                give_to(&self.file, self.owner).and_then(|()| dir::rename(at, beside.as_str(), at, name));
             match placed {
                 // Its container removed it on its way.
                 Err(Errno::NOENT) => {}
@@ -415,23 +404,22 @@ impl Drop for Built<'_> {
 }
 
 /// Gives an open file to its owner, where it is not theirs already.
-pub(super) fn give_to(file: impl rustix::fd::AsFd, owner: Option<Owner>) -> rustix::io::Result<()> {
+pub(super) fn give_to(file: &Fd, owner: Option<Owner>) -> rustix::io::Result<()> {
     if owner.is_none() {
         return Ok(());
     }
-    let is = rustix::fs::fstat(&file)?;
-    give_to_known(file, &is, owner)
+    give_to_known(file, &file.stat()?, owner)
 }
 
 /// As [`give_to`], of a file whose `fstat` is known.
 pub(super) fn give_to_known(
-    file: impl rustix::fd::AsFd,
+    file: &Fd,
     is: &rustix::fs::Stat,
     owner: Option<Owner>,
 ) -> rustix::io::Result<()> {
-    let Some((uid, gid)) = owner else { return Ok(()) };
-    if (is.st_uid, is.st_gid) == (uid, gid) {
+    let Some((user, group)) = owner else { return Ok(()) };
+    if (is.st_uid, is.st_gid) == (user, group) {
         return Ok(());
     }
-    rustix::fs::fchown(&file, Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid)))
+    file.chown(user, group)
 }

@@ -2,17 +2,20 @@
 
 use std::{
     fs::File,
-    io::{self, BufRead, Read as _, Seek as _, SeekFrom},
+    io::{self, BufRead, Read as _},
     ops::ControlFlow,
     path::Path,
+    sync::OnceLock,
 };
 
-use rustix::{
-    fs::{Mode, OFlags, Stat},
-    io::Errno,
-};
+use rustix::{fs::Stat, io::Errno};
 
-use super::{dir, names::FileKind, world_fault::WorldFault};
+use super::{
+    dir,
+    files::{At, Fd},
+    names::FileKind,
+    world_fault::WorldFault,
+};
 
 /// The most that is held of a line, bytes; a longer one is passed over.
 const LINE_LIMIT: u64 = 1 << 20;
@@ -43,7 +46,12 @@ pub enum InsideError {
 ///
 /// # Errors
 /// [`InsideError`]
-pub fn read_inside(folder: &Path, relative: &Path, limit: u64) -> Result<Inside, InsideError> {
+pub fn read_inside<'a>(
+    folder: impl Into<At<'a>>,
+    relative: &Path,
+    limit: u64,
+) -> Result<Inside, InsideError> {
+    let folder = folder.into();
     let (file, size) = open_inside(folder, relative)?;
     let bytes = dir::read_at_most(&file, limit).map_err(|error| reading(folder, relative, error))?;
     Ok(Inside { bytes, size })
@@ -54,8 +62,39 @@ pub fn read_inside(folder: &Path, relative: &Path, limit: u64) -> Result<Inside,
 ///
 /// # Errors
 /// [`InsideError`]
-pub fn file_inside(folder: &Path, relative: &Path) -> Result<File, InsideError> {
-    open_inside(folder, relative).map(|(file, _)| file)
+pub fn file_inside<'a>(folder: impl Into<At<'a>>, relative: &Path) -> Result<InsideFile, InsideError> {
+    let folder = folder.into();
+    let (open, size) = open_inside(folder, relative)?;
+    Ok(InsideFile { open, size, copy: OnceLock::new() })
+}
+
+/// An open plain file, to be copied.
+#[derive(Debug)]
+pub struct InsideFile {
+    open: Fd,
+    size: u64,
+    /// Of one that is no file of this machine.
+    copy: OnceLock<File>,
+}
+
+impl InsideFile {
+    /// Returns the file's size when it was opened, bytes.
+    #[must_use]
+    pub fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// Returns the file.
+    ///
+    /// # Errors
+    /// It is in a file system in memory, and can't be copied out of it.
+    pub fn file(&self) -> io::Result<&File> {
+        if let Some(file) = self.open.known::<File>() {
+            return Ok(file);
+        }
+        let copy = self.open.to_file()?;
+        Ok(self.copy.get_or_init(|| copy))
+    }
 }
 
 /// A file that changes during each look gets at most this number of looks.
@@ -68,18 +107,18 @@ const LOOKS: usize = 4;
 /// file that seems to have no other. Listing a folder waits until that is done. A change that begins later changes the file's
 /// time. Before Linux 6.13 it does not where both fall into one tick of the clock, at most 10 ms.
 #[must_use]
-pub fn is_only_name(folder: &Path, relative: &Path, file: &File) -> bool {
+pub fn is_only_name<'a>(folder: impl Into<At<'a>>, relative: &Path, file: &InsideFile) -> bool {
+    let (folder, file) = (folder.into(), &file.open);
     (0..LOOKS).find_map(|_| only_name(folder, relative, file).unwrap_or(Some(false))).unwrap_or(false)
 }
 
 /// `None`: the file changed meanwhile.
-fn only_name(folder: &Path, relative: &Path, file: &File) -> Result<Option<bool>, Errno> {
+fn only_name(folder: At<'_>, relative: &Path, file: &Fd) -> Result<Option<bool>, Errno> {
     let Some(name) = relative.file_name() else { return Ok(Some(false)) };
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let held = rustix::fs::open(folder, flags, Mode::empty())?;
+    let held = folder.open()?;
     let parent = relative.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let parent = dir::open_dir(&held, parent)?;
-    let is = rustix::fs::fstat(file)?;
+    let is = file.stat()?;
     dir::wait_for_renames(&parent)?;
     let named = dir::stat(&parent, name)?;
     if (named.st_dev, named.st_ino) != (is.st_dev, is.st_ino) || named.st_nlink != 1 {
@@ -106,8 +145,9 @@ impl InsideStamp {
 
 /// Returns the stamp of what stands at `name` in `folder`, whatever it is; `None`: nothing does, or it can't be seen.
 #[must_use]
-pub fn stamp_inside(folder: &Path, name: &str) -> Option<InsideStamp> {
-    let stat = dir::stat(rustix::fs::CWD, folder.join(name)).ok()?;
+pub fn stamp_inside<'a>(folder: impl Into<At<'a>>, name: &str) -> Option<InsideStamp> {
+    let folder = folder.into();
+    let stat = folder.files.at(&folder.path.join(name)).stat().ok()?;
     Some(InsideStamp { ino: stat.st_ino, changed: (stat.st_ctime, stat.st_ctime_nsec) })
 }
 
@@ -117,17 +157,17 @@ pub fn stamp_inside(folder: &Path, name: &str) -> Option<InsideStamp> {
 /// # Errors
 /// [`InsideError`]
 pub(super) fn lines_inside(
-    folder: &Path,
+    folder: At<'_>,
     relative: &Path,
     most: u64,
     each: &mut dyn FnMut(&[u8]) -> ControlFlow<()>,
 ) -> Result<(), InsideError> {
-    let (mut file, size) = open_inside(folder, relative)?;
+    let (file, size) = open_inside(folder, relative)?;
     let start = size.saturating_sub(most);
     // One byte earlier: a line that begins just there is whole.
     let from = start.saturating_sub(1);
-    file.seek(SeekFrom::Start(from)).map_err(|error| reading(folder, relative, error))?;
-    let bytes = io::BufReader::with_capacity(64 << 10, file.take(most + start - from));
+    let bytes = dir::Reader::of(&file, from).take(most + start - from);
+    let bytes = io::BufReader::with_capacity(64 << 10, bytes);
     lines(bytes, start > 0, each).map_err(|error| reading(folder, relative, error))
 }
 
@@ -154,31 +194,30 @@ fn lines(
 }
 
 /// Opens a plain file beneath a folder; returns its size, too.
-fn open_inside(folder: &Path, relative: &Path) -> Result<(File, u64), InsideError> {
-    let what = || folder.join(relative).display().to_string();
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let held = match rustix::fs::open(folder, flags, Mode::empty()) {
+fn open_inside(folder: At<'_>, relative: &Path) -> Result<(Fd, u64), InsideError> {
+    let what = || folder.path.join(relative).display().to_string();
+    let held = match folder.open() {
         Ok(held) => held,
         Err(Errno::NOENT) => return Err(InsideError::Absent(what())),
         Err(e) => return Err(reading(folder, relative, e.into())),
     };
     let file = match dir::open_to_read(&held, relative) {
-        Ok(fd) => File::from(fd),
+        Ok(file) => file,
         Err(Errno::NOENT) => return Err(InsideError::Absent(what())),
         Err(Errno::LOOP | Errno::NOTDIR | Errno::NXIO | Errno::XDEV) => {
             return Err(InsideError::NotAFile(what()));
         }
         Err(e) => return Err(reading(folder, relative, e.into())),
     };
-    let stat = rustix::fs::fstat(&file).map_err(|e| reading(folder, relative, e.into()))?;
+    let stat = file.stat().map_err(|e| reading(folder, relative, e.into()))?;
     if FileKind::of(&stat) != FileKind::File {
         return Err(InsideError::NotAFile(what()));
     }
     Ok((file, u64::try_from(stat.st_size).unwrap_or(0)))
 }
 
-fn reading(folder: &Path, relative: &Path, error: io::Error) -> InsideError {
-    InsideError::World(WorldFault::new("reading", folder.join(relative).display().to_string(), error))
+fn reading(folder: At<'_>, relative: &Path, error: io::Error) -> InsideError {
+    InsideError::World(WorldFault::new("reading", folder.path.join(relative).display().to_string(), error))
 }
 
 #[cfg(test)]
@@ -215,12 +254,13 @@ mod tests {
     fn the_only_name_of_a_file_is_told_from_others() {
         let dir = tempfile::tempdir().unwrap();
         let at = |name: &str| dir.path().join(name);
-        let is = |name: &str, file: &File| is_only_name(dir.path(), Path::new(name), file);
+        let is = |name: &str, file: &InsideFile| is_only_name(dir.path(), Path::new(name), file);
         std::fs::create_dir(at("d")).unwrap();
         for name in ["a", "d/b", "other"] {
             std::fs::write(at(name), name).unwrap();
         }
-        let (a, b) = (File::open(at("a")).unwrap(), File::open(at("d/b")).unwrap());
+        let open = |name: &str| file_inside(dir.path(), Path::new(name)).unwrap();
+        let (a, b) = (open("a"), open("d/b"));
         assert!(is("a", &a) && is("d/b", &b));
         assert!(
             !is("other", &a) && !is("absent", &a) && !is("d/absent", &b) && !is("a/b", &a) && !is("..", &a)
@@ -248,7 +288,7 @@ mod tests {
                 all.push(String::from_utf8(line.to_vec()).unwrap());
                 ControlFlow::Continue(())
             };
-            lines_inside(dir.path(), Path::new("f"), most, &mut each).unwrap();
+            lines_inside(dir.path().into(), Path::new("f"), most, &mut each).unwrap();
             all.join(" ")
         };
         let expected = [(5, ""), (6, "three"), (9, "three"), (10, "two three"), (13, "two three")];

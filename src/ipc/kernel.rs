@@ -7,14 +7,13 @@
 
 use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
 
-use rustix::{
-    fs::{IFlags, ioctl_getflags, ioctl_setflags},
-    io::{Errno, Result},
-};
+use rustix::io::{Errno, Result};
 use tokio::io::{
     Interest,
     unix::{AsyncFd, AsyncFdRegisterError},
 };
+
+use super::files::Fd;
 
 /// The kernel's own limit on the size of a file handle, bytes.
 const MAX_HANDLE: usize = libc::MAX_HANDLE_SZ as usize;
@@ -36,7 +35,7 @@ pub enum Writer {
 /// The handle of a file: `struct file_handle` with room for the bytes that follow it.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Handle {
+pub struct Handle {
     length: libc::c_uint,
     kind: libc::c_int,
     data: [u8; MAX_HANDLE],
@@ -53,11 +52,11 @@ impl Handle {
         &self.data[..length.min(MAX_HANDLE)]
     }
 
-    #[cfg(test)]
+    #[cfg(any(test, feature = "simulation"))]
     pub(super) fn new(kind: i32, bytes: &[u8]) -> Self {
         let mut data = [0; MAX_HANDLE];
         data[..bytes.len()].copy_from_slice(bytes);
-        Self { length: u32::try_from(bytes.len()).unwrap(), kind, data }
+        Self { length: u32::try_from(bytes.len()).unwrap_or(0), kind, data }
     }
 }
 
@@ -125,20 +124,20 @@ const GET_EXTENDED: libc::Ioctl = 0x801c_581f_u32 as libc::Ioctl;
 const SET_EXTENDED: libc::Ioctl = 0x401c_5820_u32 as libc::Ioctl;
 /// The flags that make a directory refuse, delay or change new files: compression, sync, immutable, append only,
 /// no dump, no access times, sync of names, no copy on write, a project for all that is in it.
-const FLAGS: u32 = 0x2081_04fc;
+pub(super) const FLAGS: u32 = 0x2081_04fc;
 /// The same among the extended ones, with XFS's hints on where and how large files are laid out.
 const EXTENDED_FLAGS: u32 = 0x0001_fff8;
 
-/// `struct fsxattr`.
+/// What a file has beside its flags: `struct fsxattr`.
 #[repr(C)]
-#[derive(Clone, Copy, Default)]
-struct Extended {
-    flags: u32,
-    extent: u32,
-    extents: u32,
-    project: u32,
-    copied_extent: u32,
-    pad: [u8; 8],
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Extended {
+    pub(super) flags: u32,
+    pub(super) extent: u32,
+    pub(super) extents: u32,
+    pub(super) project: u32,
+    pub(super) copied_extent: u32,
+    pub(super) pad: [u8; 8],
 }
 
 /// What a directory's owner can set beside its mode, and files in it can have to obey.
@@ -152,9 +151,9 @@ pub(super) struct Attributes {
 
 impl Attributes {
     /// Returns those of an open file or directory; `None` where the file system has none.
-    pub(super) fn of(file: impl AsFd) -> Option<Self> {
-        let flags = ioctl_getflags(&file).ok()?.bits();
-        let extended = extended(&file).unwrap_or_default();
+    pub(super) fn of(file: &Fd) -> Option<Self> {
+        let flags = file.flags().ok()?;
+        let extended = file.extended().unwrap_or_default();
         Some(Self {
             flags: flags & FLAGS,
             extended: extended.flags & EXTENDED_FLAGS,
@@ -164,37 +163,40 @@ impl Attributes {
     }
 
     /// Sets a directory's back to these, where they are not.
-    pub(super) fn give_to(&self, directory: impl AsFd) -> Result<()> {
-        let Some(is) = Self::of(&directory) else { return Ok(()) };
+    pub(super) fn give_to(&self, directory: &Fd) -> Result<()> {
+        let Some(is) = Self::of(directory) else { return Ok(()) };
         if is == *self {
             return Ok(());
         }
         if (is.extended, is.extents, is.project) != (self.extended, self.extents, self.project)
-            && let Ok(now) = extended(&directory)
+            && let Ok(now) = directory.extended()
         {
             let flags = (now.flags & !EXTENDED_FLAGS) | self.extended;
             let [extent, copied_extent] = self.extents;
-            set_extended(
-                &directory,
-                Extended { flags, extent, copied_extent, project: self.project, ..now },
-            )?;
+            directory.set_extended(Extended {
+                flags,
+                extent,
+                copied_extent,
+                project: self.project,
+                ..now
+            })?;
         }
         // Some are in both sets.
-        let now = ioctl_getflags(&directory)?.bits();
+        let now = directory.flags()?;
         if now & FLAGS != self.flags {
-            ioctl_setflags(&directory, IFlags::from_bits_retain((now & !FLAGS) | self.flags))?;
+            directory.set_flags((now & !FLAGS) | self.flags)?;
         }
         Ok(())
     }
 
     /// Gives a file these's project, and leaves the rest of what it has.
-    pub(super) fn give_project_to(&self, file: impl AsFd) -> Result<()> {
-        let now = extended(&file)?;
-        set_extended(&file, Extended { project: self.project, ..now })
+    pub(super) fn give_project_to(&self, file: &Fd) -> Result<()> {
+        let now = file.extended()?;
+        file.set_extended(Extended { project: self.project, ..now })
     }
 }
 
-fn extended(file: impl AsFd) -> Result<Extended> {
+pub(super) fn extended(file: impl AsFd) -> Result<Extended> {
     let mut extended = Extended::default();
     // SAFETY: the descriptor is borrowed and so open; `extended` has the layout of `struct fsxattr`, which this command
     // fills and does not keep.
@@ -202,7 +204,7 @@ fn extended(file: impl AsFd) -> Result<Extended> {
     if done == 0 { Ok(extended) } else { Err(last_error()) }
 }
 
-fn set_extended(file: impl AsFd, extended: Extended) -> Result<()> {
+pub(super) fn set_extended(file: impl AsFd, extended: Extended) -> Result<()> {
     // SAFETY: as above; this command only reads it.
     let done = unsafe { libc::ioctl(file.as_fd().as_raw_fd(), SET_EXTENDED, &raw const extended) };
     if done == 0 { Ok(()) } else { Err(last_error()) }

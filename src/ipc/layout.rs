@@ -2,21 +2,17 @@
 //! or replaced.
 
 use std::{
-    fs::File,
-    io::Write as _,
     ops::ControlFlow,
     path::Path,
     sync::{Mutex, PoisonError},
 };
 
 use ipc_handlers::Folder;
-use rustix::{
-    fs::{Mode, OFlags},
-    io::Errno,
-};
+use rustix::{fs::Mode, io::Errno};
 
 use super::{
     dir,
+    files::{At, Fd},
     host::{Owner, give_to},
     inside::{InsideError, read_inside},
     world_fault::WorldFault,
@@ -38,11 +34,11 @@ static LAYING_OUT: Mutex<()> = Mutex::new(());
 ///
 /// # Errors
 /// [`WorldFault`] when it can't be looked at.
-pub fn look_at_folder(root: &Path, group: &Folder) -> Result<There, WorldFault> {
-    let path = root.join("groups").join(group.as_str());
+pub fn look_at_folder<'a>(root: impl Into<At<'a>>, group: &Folder) -> Result<There, WorldFault> {
+    let root = root.into();
+    let path = root.path.join("groups").join(group.as_str());
     let looking = |e: Errno| WorldFault::new("looking at", path.display().to_string(), e);
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let folder = match rustix::fs::open(&path, flags, Mode::empty()) {
+    let folder = match root.files.at(&path).open() {
         Ok(folder) => folder,
         Err(Errno::NOENT) => return Ok(There::Missing),
         Err(Errno::NOTDIR | Errno::LOOP) => return Ok(There::NoFolder),
@@ -70,12 +66,11 @@ const TEMPLATE: [(&str, &str); 2] = [
 ///
 /// # Errors
 /// [`WorldFault`] when something can't be made.
-pub fn lay_out_template(root: &Path) -> Result<(), WorldFault> {
-    let groups = root.join("groups");
+pub fn lay_out_template<'a>(root: impl Into<At<'a>>) -> Result<(), WorldFault> {
+    let root = root.into();
+    let groups = root.path.join("groups");
     let making = |e: Errno| WorldFault::new("making", groups.join("_template").display().to_string(), e);
-    make_groups(&groups).map_err(making)?;
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let held = rustix::fs::open(&groups, flags, Mode::empty()).map_err(making)?;
+    let held = open_groups(root.files.at(&groups)).map_err(making)?;
     if dir::stat(&held, "_template").is_ok() {
         return Ok(());
     }
@@ -83,8 +78,8 @@ pub fn lay_out_template(root: &Path) -> Result<(), WorldFault> {
     let building = dir::make_dir(&held, TEMPLATE_BUILDING, 0o700).map_err(making)?;
     for (name, text) in TEMPLATE {
         dir::unlink(&building, name).map_err(making)?;
-        let mut file = dir::create_new(&building, name, Mode::from_raw_mode(0o644)).map_err(making)?;
-        file.write_all(text.as_bytes()).map_err(|e| WorldFault::new("writing", name, e))?;
+        let file = dir::create_new(&building, name, Mode::from_raw_mode(0o644)).map_err(making)?;
+        dir::write_all(&file, text.as_bytes()).map_err(|e| WorldFault::new("writing", name, e))?;
     }
     match dir::rename_new(&held, TEMPLATE_BUILDING, &held, "_template") {
         Ok(()) | Err(Errno::EXIST) => Ok(()),
@@ -92,11 +87,10 @@ pub fn lay_out_template(root: &Path) -> Result<(), WorldFault> {
     }
 }
 
-fn make_groups(groups: &Path) -> rustix::io::Result<()> {
-    match rustix::fs::mkdir(groups, Mode::from_raw_mode(0o700)) {
-        Ok(()) | Err(Errno::EXIST) => Ok(()),
-        Err(error) => Err(error),
-    }
+/// Opens the folder of all groups, having made it if need be.
+fn open_groups(groups: At<'_>) -> rustix::io::Result<Fd> {
+    groups.make(0o700)?;
+    groups.open()
 }
 
 /// Makes a group's folder, with `groups/_template/CLAUDE.md` where there is one, both `owner`'s. What is there already
@@ -104,28 +98,33 @@ fn make_groups(groups: &Path) -> rustix::io::Result<()> {
 ///
 /// # Errors
 /// [`WorldFault`] when something can't be made, or a link stands where the folder should be.
-pub fn lay_out_group(root: &Path, group: &Folder, owner: Option<Owner>) -> Result<(), WorldFault> {
+pub fn lay_out_group<'a>(
+    root: impl Into<At<'a>>,
+    group: &Folder,
+    owner: Option<Owner>,
+) -> Result<(), WorldFault> {
+    let root = root.into();
     let _turn = LAYING_OUT.lock().unwrap_or_else(PoisonError::into_inner);
-    let groups = root.join("groups");
+    let groups = root.path.join("groups");
     let path = groups.join(group.as_str());
     let making = |e: Errno| WorldFault::new("making", path.display().to_string(), e);
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    make_groups(&groups).map_err(making)?;
     lay_out_template(root)?;
-    let held = rustix::fs::open(&groups, flags, Mode::empty()).map_err(making)?;
+    let held = open_groups(root.files.at(&groups)).map_err(making)?;
     let folder = dir::make_dir(&held, group.as_str(), 0o700).map_err(making)?;
     give_to(&folder, owner).map_err(making)?;
     if dir::stat(&folder, MEMORY).is_ok() {
         return Ok(());
     }
-    let template = match read_inside(&groups, Path::new("_template/CLAUDE.md"), TEMPLATE_LIMIT) {
+    let template = match read_inside(root.files.at(&groups), Path::new("_template/CLAUDE.md"), TEMPLATE_LIMIT)
+    {
         Ok(template) => template.bytes,
         Err(InsideError::Absent(_) | InsideError::NotAFile(_)) => return Ok(()),
         Err(InsideError::World(error)) => return Err(error),
     };
     dir::unlink(&folder, BUILDING).map_err(making)?;
-    let mut file: File = dir::create_new(&folder, BUILDING, Mode::from_raw_mode(0o644)).map_err(making)?;
-    file.write_all(&template).map_err(|e| WorldFault::new("writing", path.display().to_string(), e))?;
+    let file = dir::create_new(&folder, BUILDING, Mode::from_raw_mode(0o644)).map_err(making)?;
+    dir::write_all(&file, &template)
+        .map_err(|e| WorldFault::new("writing", path.display().to_string(), e))?;
     give_to(&file, owner).map_err(making)?;
     match dir::rename_new(&folder, BUILDING, &folder, MEMORY) {
         // Its agent was faster.

@@ -4,14 +4,11 @@
 use std::{collections::BTreeSet, ops::ControlFlow};
 
 use ipc_handlers::Folder;
-use rustix::{
-    fd::OwnedFd,
-    fs::{AtFlags, Mode},
-    io::Errno,
-};
+use rustix::io::Errno;
 
 use super::{
     dir,
+    files::Fd,
     host::HostDirs,
     names::{BoxName, FileKind},
     world_fault::WorldFault,
@@ -61,11 +58,9 @@ impl HostDirs {
             Ok(is) if FileKind::of(&is) != FileKind::Directory => Ok(()),
             Ok(_) => match self.discard(&self.ipc, group.as_str()) {
                 // A folder that its owner may not write to can't get another parent. Nobody but us writes beside it.
-                Err(Errno::ACCESS) => {
-                    rustix::fs::chmodat(&self.ipc, group.as_str(), Mode::RWXU, AtFlags::empty())
-                        .and_then(|()| self.discard(&self.ipc, group.as_str()))
-                        .map_err(failed)
-                }
+                Err(Errno::ACCESS) => dir::chmod(&self.ipc, group.as_str(), 0o700)
+                    .and_then(|()| self.discard(&self.ipc, group.as_str()))
+                    .map_err(failed),
                 discarded => discarded.map_err(failed),
             },
             Err(Errno::NOENT) => Ok(()),
@@ -74,7 +69,7 @@ impl HostDirs {
     }
 
     fn is_mailbox(&self, group: &Folder) -> bool {
-        let has = |held: &OwnedFd, b: BoxName| {
+        let has = |held: &Fd, b: BoxName| {
             dir::stat(held, b.as_str()).is_ok_and(|is| FileKind::of(&is) == FileKind::Directory)
         };
         match dir::open_dir(&self.ipc, group.as_str()) {

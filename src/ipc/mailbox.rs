@@ -5,7 +5,7 @@ mod back;
 mod read;
 
 use std::{
-    ffi::{CString, OsStr},
+    ffi::{CStr, CString, OsStr},
     fmt,
     ops::ControlFlow,
     os::unix::ffi::OsStrExt as _,
@@ -16,9 +16,6 @@ use std::{
     },
 };
 
-use ipc_handlers::{Folder, Time};
-use rustix::fs::XattrFlags;
-
 pub(super) use self::read::origin;
 pub use self::{
     aside::{DONE_FILES, Why},
@@ -27,14 +24,16 @@ pub use self::{
 use super::{
     boxes::GroupBoxes,
     dir,
+    files::Fd,
     host::HostDirs,
-    kernel::{self, Writer},
+    kernel::Writer,
     names::{CommandBox, display_name},
     world_fault::WorldFault,
 };
+use ipc_handlers::{Folder, Time};
 
 /// Where a claimed file says that it came from: `<box>/<name>`. Only ever shown, as its container can change it.
-pub(super) const SOURCE: &str = "user.g2.from";
+pub(super) const SOURCE: &CStr = c"user.g2.from";
 
 /// `data/claimed/`, and the folders that its files are set aside in. One for the whole daemon.
 #[derive(Debug)]
@@ -148,7 +147,7 @@ impl Claims {
     #[must_use]
     pub fn writer(&self, claimed: &Claimed) -> Writer {
         match self.open_file(claimed) {
-            Ok(file) => kernel::writer(&file),
+            Ok(file) => file.writer(),
             Err(_) => Writer::Unknown,
         }
     }
@@ -170,23 +169,24 @@ impl Claims {
     /// # Errors
     /// [`WorldFault`] when the disk says so.
     pub fn sync_source(&self, boxes: &GroupBoxes, b: CommandBox) -> Result<(), WorldFault> {
-        rustix::fs::fsync(&self.host.claimed).map_err(|e| WorldFault::new("syncing", "data/claimed", e))?;
+        self.host.claimed.sync().map_err(|e| WorldFault::new("syncing", "data/claimed", e))?;
         boxes.sync(b)
     }
 
     /// Notes on the claimed inode where it came from. Best effort: after a restart it is shown to people, no more.
-    pub(super) fn note_source(file: &std::fs::File, claimed: &Claimed, name: &OsStr) {
+    pub(super) fn note_source(file: &Fd, claimed: &Claimed, name: &OsStr) {
         let Some(source) = &claimed.source else { return };
         let mut value = source.in_box.as_str().as_bytes().to_vec();
         value.push(b'/');
         value.extend_from_slice(name.as_bytes());
-        let _ = rustix::fs::fsetxattr(file, SOURCE, &value, XattrFlags::empty());
+        let _ = file.set_attribute(SOURCE, &value);
     }
 
     fn source_of(&self, claimed: &Claimed) -> Option<Source> {
         let file = self.open_file(claimed).ok()?;
-        let mut value = Vec::with_capacity(512);
-        rustix::fs::fgetxattr(&file, SOURCE, rustix::buffer::spare_capacity(&mut value)).ok()?;
+        let mut value = vec![0; 512];
+        let length = file.attribute(SOURCE, &mut value).ok()?;
+        value.truncate(length);
         let slash = value.iter().position(|b| *b == b'/')?;
         Some(Source::new(CommandBox::parse(&value[..slash])?, OsStr::from_bytes(&value[slash + 1..])))
     }

@@ -2,6 +2,7 @@
 
 pub mod boxes;
 mod dir;
+pub mod files;
 mod host;
 mod inside;
 mod kernel;
@@ -18,6 +19,8 @@ mod skills;
 mod transcript;
 mod trash;
 mod tree;
+#[cfg(any(test, feature = "simulation"))]
+pub mod twin;
 pub mod watch;
 mod weigh;
 mod world_fault;
@@ -26,8 +29,11 @@ pub use boxes::{
     ClaimError, Emptied, Entry, GroupBoxes, Identity, InputLeft, InputState, Listing, PutError, Stamp,
     StateError,
 };
+pub use files::{At, Files};
 pub use host::{HostDirs, Owner, sync_all};
-pub use inside::{Inside, InsideError, InsideStamp, file_inside, is_only_name, read_inside, stamp_inside};
+pub use inside::{
+    Inside, InsideError, InsideFile, InsideStamp, file_inside, is_only_name, read_inside, stamp_inside,
+};
 pub use kernel::Writer;
 pub use layout::{lay_out_group, lay_out_template, look_at_folder};
 pub use left::LeftBox;

@@ -159,12 +159,6 @@ pub(super) fn is_one_component(name: &OsStr) -> bool {
         && !bytes.iter().any(|b| matches!(b, b'/' | 0))
 }
 
-/// Whether the name may stand for a command. What this process is just taking out of a box does not, and what an earlier
-/// one left in the middle of that does.
-pub(super) fn is_command_name(name: &OsStr) -> bool {
-    name.as_bytes().ends_with(b".json") && !name.as_bytes().starts_with(HANDS.ours.as_bytes())
-}
-
 /// What names begin with that the host gives, for an instant, to files in a box.
 const HAND: &[u8] = b".g2-";
 /// The bytes of such a name up to the one that the file had: the process and the step, as hexadecimal numbers.
@@ -172,33 +166,74 @@ const HAND_LENGTH: usize = HAND.len() + 8 + 1 + 16 + 1;
 /// The longest file name, bytes.
 const LONGEST: usize = 255;
 
-/// The names that this process gives. No container can foresee one, so none can be taken beforehand.
-static HANDS: LazyLock<Hands> = LazyLock::new(|| {
+/// The names that this process gives on the real machine. No container can foresee one, so none can be taken beforehand.
+static OURS: LazyLock<Hands> = LazyLock::new(|| {
     let secret = RandomState::new();
-    let process = secret.hash_one("process") >> 32;
-    Hands { ours: format!(".g2-{process:08x}-"), secret, next: AtomicU64::new(0) }
+    Hands::of(secret.hash_one("process") >> 32, Secret::Chance(secret))
 });
 
-struct Hands {
-    secret: RandomState,
+/// The names that one process gives to files in boxes, for an instant.
+#[derive(Debug)]
+pub struct Hands {
+    secret: Secret,
     ours: String,
     next: AtomicU64,
 }
 
-impl Hands {
-    fn next(&self) -> String {
-        let step = self.secret.hash_one(self.next.fetch_add(1, Ordering::Relaxed));
-        format!("{}{step:016x}-", self.ours)
-    }
+/// What the names come from.
+#[derive(Debug)]
+enum Secret {
+    Chance(RandomState),
+    /// In a simulation, where they have to be the same each time.
+    #[cfg(any(test, feature = "simulation"))]
+    Seed(u64),
 }
 
-/// Returns an unused name for a file of a box that is on its way out. It ends as `name` does, and shows it where there is
-/// room.
-pub(super) fn in_hand(name: &OsStr) -> OsString {
-    let bytes = name.as_bytes();
-    let mut taken = HANDS.next().into_bytes();
-    taken.extend(&bytes[bytes.len().saturating_sub(LONGEST - HAND_LENGTH)..]);
-    OsString::from_vec(taken)
+impl Hands {
+    fn of(process: u64, secret: Secret) -> Self {
+        Self { ours: format!(".g2-{process:08x}-"), secret, next: AtomicU64::new(0) }
+    }
+
+    /// Returns those of this process.
+    pub(super) fn ours() -> &'static Self {
+        &OURS
+    }
+
+    /// Returns those of another process, which depend on these two alone.
+    #[cfg(any(test, feature = "simulation"))]
+    pub(super) fn seeded(process: u32, seed: u64) -> Self {
+        Self::of(process.into(), Secret::Seed(seed))
+    }
+
+    fn next(&self) -> String {
+        let step = self.next.fetch_add(1, Ordering::Relaxed);
+        let step = match &self.secret {
+            Secret::Chance(secret) => secret.hash_one(step),
+            #[cfg(any(test, feature = "simulation"))]
+            Secret::Seed(seed) => (seed ^ step).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(31),
+        };
+        format!("{}{step:016x}-", self.ours)
+    }
+
+    /// Returns an unused name for a file of a box that is on its way out. It ends as `name` does, and shows it where there is
+    /// room.
+    pub(super) fn in_hand(&self, name: &OsStr) -> OsString {
+        let bytes = name.as_bytes();
+        let mut taken = self.next().into_bytes();
+        taken.extend(&bytes[bytes.len().saturating_sub(LONGEST - HAND_LENGTH)..]);
+        OsString::from_vec(taken)
+    }
+
+    /// Returns an unused name for a file that is on its way to its place in a box; no reader takes it for its own.
+    pub(super) fn on_its_way(&self) -> String {
+        self.next() + "tmp"
+    }
+
+    /// Whether the name may stand for a command. What this process is just taking out of a box does not, and what an earlier
+    /// one left in the middle of that does.
+    pub(super) fn is_command_name(&self, name: &OsStr) -> bool {
+        name.as_bytes().ends_with(b".json") && !name.as_bytes().starts_with(self.ours.as_bytes())
+    }
 }
 
 /// Returns the same name as one that a process which ended would have left.
@@ -208,11 +243,6 @@ pub(super) fn of_another_life(hand: &OsStr) -> OsString {
         process.fill(b'0');
     }
     OsString::from_vec(name)
-}
-
-/// Returns an unused name for a file that is on its way to its place in a box; no reader takes it for its own.
-pub(super) fn on_its_way() -> String {
-    HANDS.next() + "tmp"
 }
 
 /// Returns the name that a file had before a process that ended took it in hand; any other name as it is.
@@ -278,22 +308,30 @@ mod tests {
     #[test]
     fn a_file_in_hand_is_no_command_of_ours_and_is_one_of_another_life_under_the_name_that_it_had() {
         let long = "x".repeat(250) + ".json";
+        let hands = Hands::ours();
         for had in ["a.json", "batch-1.claimed", &long] {
-            let name = in_hand(OsStr::new(had));
-            assert!(name.len() <= LONGEST && is_one_component(&name) && !is_command_name(&name), "{name:?}");
-            assert_ne!(name, in_hand(OsStr::new(had)));
+            let name = hands.in_hand(OsStr::new(had));
+            assert!(
+                name.len() <= LONGEST && is_one_component(&name) && !hands.is_command_name(&name),
+                "{name:?}"
+            );
+            assert_ne!(name, hands.in_hand(OsStr::new(had)));
+            assert!(
+                had.ends_with(".json") == Hands::seeded(7, 7).is_command_name(&name),
+                "it is of another process"
+            );
             let shown = without_hand(&name).to_str().unwrap();
             assert!(had.ends_with(shown) && shown.len() >= had.len().min(200), "{shown}");
         }
         let of_another = OsStr::new(".g2-0123abcd-0123456789abcdef-a.json");
-        assert!(is_command_name(of_another));
+        assert!(hands.is_command_name(of_another));
         assert_eq!(without_hand(of_another), "a.json");
         for plain in
             ["a.json", ".g2-a.json", ".g2-0123abcd-0123456789abcdef-", ".g2-0123abcd-0123456789abcdefa.json"]
         {
             assert_eq!(without_hand(OsStr::new(plain)), plain);
         }
-        assert!(!is_command_name(OsStr::new(&on_its_way())));
+        assert!(!hands.is_command_name(OsStr::new(&hands.on_its_way())));
     }
 
     #[test]

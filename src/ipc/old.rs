@@ -11,13 +11,14 @@ use std::{
 };
 
 use ipc_handlers::{Folder, Time, names::is_session_id};
-use rustix::{
-    fd::OwnedFd,
-    fs::{AtFlags, Dir, Mode, OFlags, Stat},
-    io::Errno,
-};
+use rustix::{fs::Stat, io::Errno};
 
-use super::{dir, names::FileKind, world_fault::WorldFault};
+use super::{
+    dir::{self, Names},
+    files::{At, Fd},
+    names::FileKind,
+    world_fault::WorldFault,
+};
 use crate::system::failpoint;
 
 /// Folders in `.claude` whose contents are a program's own.
@@ -90,8 +91,8 @@ impl std::ops::AddAssign for Removed {
 ///
 /// # Errors
 /// [`WorldFault`]: its folder can't be opened.
-pub fn old_files(root: &Path, group: &Folder, names: usize) -> Result<Looked, WorldFault> {
-    let Some(home) = open_home(root, group)? else { return Ok(Looked::default()) };
+pub fn old_files<'a>(root: impl Into<At<'a>>, group: &Folder, names: usize) -> Result<Looked, WorldFault> {
+    let Some(home) = open_home(root.into(), group)? else { return Ok(Looked::default()) };
     let mut looks = Looks { left: names, found: Looked::default() };
     for place in PLACES {
         looks.below(&home, Path::new(place), Within::Place);
@@ -104,13 +105,13 @@ pub fn old_files(root: &Path, group: &Folder, names: usize) -> Result<Looked, Wo
 ///
 /// # Errors
 /// [`WorldFault`]: the group's folder can't be opened.
-pub fn remove_old<'a>(
-    root: &Path,
+pub fn remove_old<'a, 'f>(
+    root: impl Into<At<'a>>,
     group: &Folder,
-    files: impl IntoIterator<Item = &'a OldFile>,
+    files: impl IntoIterator<Item = &'f OldFile>,
 ) -> Result<Removed, WorldFault> {
     let mut removed = Removed::default();
-    let Some(home) = open_home(root, group)? else { return Ok(removed) };
+    let Some(home) = open_home(root.into(), group)? else { return Ok(removed) };
     for file in files {
         match remove_one(&home, file) {
             Ok(true) => {
@@ -126,12 +127,11 @@ pub fn remove_old<'a>(
 }
 
 /// Opens a group's `.claude`; `None`: there is none, or something else stands there.
-fn open_home(root: &Path, group: &Folder) -> Result<Option<OwnedFd>, WorldFault> {
-    let path = root.join("data/sessions").join(group.as_str());
+fn open_home(root: At<'_>, group: &Folder) -> Result<Option<Fd>, WorldFault> {
+    let path = root.path.join("data/sessions").join(group.as_str());
     let opening =
         |error: Errno| WorldFault::new("opening", path.join(".claude").display().to_string(), error);
-    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let held = match rustix::fs::open(&path, flags, Mode::empty()) {
+    let held = match root.files.at(&path).pass() {
         Ok(held) => held,
         Err(Errno::NOENT) => return Ok(None),
         Err(error) => return Err(opening(error)),
@@ -144,7 +144,7 @@ fn open_home(root: &Path, group: &Folder) -> Result<Option<OwnedFd>, WorldFault>
 }
 
 /// Removes a file if it is still the one that was found, or a folder if it is empty; whether it was.
-fn remove_one(home: &OwnedFd, file: &OldFile) -> rustix::io::Result<bool> {
+fn remove_one(home: &Fd, file: &OldFile) -> rustix::io::Result<bool> {
     let gone = |error: Errno| match error {
         // Its container was faster, or has put something else there.
         Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::XDEV | Errno::NOTEMPTY | Errno::EXIST => {
@@ -157,10 +157,13 @@ fn remove_one(home: &OwnedFd, file: &OldFile) -> rustix::io::Result<bool> {
         Ok(held) => held,
         Err(error) => return gone(error),
     };
-    let flags = if file.is_folder { AtFlags::REMOVEDIR } else { AtFlags::empty() };
     let removed = dir::stat(&held, name).and_then(|stat| {
         let is_it = stat.st_ino == file.ino && (file.is_folder || changed(&stat) == file.changed);
-        if is_it { rustix::fs::unlinkat(&held, name, flags).map(|()| true) } else { Ok(false) }
+        if !is_it {
+            return Ok(false);
+        }
+        if file.is_folder { dir::remove_dir(&held, name) } else { dir::unlink_once(&held, name) }
+            .map(|()| true)
     });
     removed.or_else(gone)
 }
@@ -185,28 +188,24 @@ struct Looks {
 
 impl Looks {
     /// Notes what stands below a folder in `home`. Goes down by descriptors alone, each opened from its parent's.
-    fn below(&mut self, home: &OwnedFd, place: &Path, within: Within) {
-        let Ok(top) = dir::open_dir(home, place).and_then(Dir::new) else { return };
+    fn below(&mut self, home: &Fd, place: &Path, within: Within) {
+        let Ok(top) = dir::open_dir(home, place).map(Names::of) else { return };
         let mut way = vec![(top, place.to_owned(), within, None)];
         loop {
             let depth = way.len();
             let Some((here, at, within, _)) = way.last_mut() else { return };
-            let Some(Ok(entry)) = here.read() else {
+            let Some(Ok(name)) = here.next() else {
                 // Behind what is in it.
                 self.found.files.extend(way.pop().and_then(|(_, _, _, folder)| folder));
                 continue;
             };
-            let name = entry.file_name();
-            if name == c"." || name == c".." {
-                continue;
-            }
             if self.left == 0 {
                 self.found.partial = true;
                 return;
             }
             self.left -= 1;
             let name = OsStr::from_bytes(name.to_bytes());
-            let Ok(held) = here.fd() else { continue };
+            let held = here.folder();
             let Ok(stat) = dir::stat(held, name) else { continue };
             let is_folder = FileKind::of(&stat) == FileKind::Directory;
             let Some((within, is_own)) = entered(within, name, is_folder) else { continue };
@@ -229,7 +228,7 @@ impl Looks {
                 self.found.files.extend(file);
             } else if depth >= DEEPEST {
                 self.found.partial = true;
-            } else if let Ok(folder) = dir::open_dir(held, name).and_then(Dir::new) {
+            } else if let Ok(folder) = dir::open_dir(held, name).map(Names::of) {
                 way.push((folder, path, within, file));
             }
         }

@@ -1,15 +1,12 @@
 //! Whose a group's folder is: what root puts there, the agent has to be able to change.
 
-use std::{ffi::CString, fs::File, ops::ControlFlow, path::Path};
+use std::{ffi::CString, ops::ControlFlow};
 
-use rustix::{
-    fd::OwnedFd,
-    fs::{Mode, OFlags, Stat},
-    io::Errno,
-};
+use rustix::{fs::Stat, io::Errno};
 
 use super::{
     dir,
+    files::{At, Fd},
     host::{Owner, give_to},
     names::FileKind,
     world_fault::WorldFault,
@@ -33,10 +30,14 @@ const DEEPEST: usize = 64;
 ///
 /// # Errors
 /// [`WorldFault`]; what could not be given away stays as it is.
-pub fn give_folder(folder: &Path, owner: Owner, former: Option<u32>) -> Result<usize, WorldFault> {
-    let failed = |e: Errno| WorldFault::new("giving away", folder.display().to_string(), e);
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let top = match rustix::fs::open(folder, flags, Mode::empty()) {
+pub fn give_folder<'a>(
+    folder: impl Into<At<'a>>,
+    owner: Owner,
+    former: Option<u32>,
+) -> Result<usize, WorldFault> {
+    let folder = folder.into();
+    let failed = |e: Errno| WorldFault::new("giving away", folder.path.display().to_string(), e);
+    let top = match folder.open_itself() {
         Ok(top) => top,
         Err(Errno::LOOP | Errno::NOTDIR) => return Ok(0),
         Err(e) => return Err(failed(e)),
@@ -60,7 +61,7 @@ struct Work {
 }
 
 impl Work {
-    fn inside(&mut self, at: &OwnedFd, depth: usize) -> rustix::io::Result<()> {
+    fn inside(&mut self, at: &Fd, depth: usize) -> rustix::io::Result<()> {
         let mut names: Vec<CString> = Vec::new();
         let room = self.most.saturating_sub(self.looked_at);
         dir::each_name(at, |name, _| {
@@ -82,8 +83,8 @@ impl Work {
                     self.inside(&inner, depth + 1)?;
                 }
                 FileKind::File => {
-                    let Ok(file) = dir::open_to_read(at, name.as_c_str()).map(File::from) else { continue };
-                    let is = rustix::fs::fstat(&file)?;
+                    let Ok(file) = dir::open_to_read(at, name.as_c_str()) else { continue };
+                    let is = file.stat()?;
                     if self.is_to_be_given(&is) && FileKind::of(&is) == FileKind::File {
                         give_to(&file, Some(self.owner))?;
                         self.given += 1;

@@ -4,22 +4,18 @@
 
 mod queue;
 
-use std::path::Path;
-
 use ipc_handlers::Folder;
-use rustix::{
-    fs::{Mode, OFlags},
-    io::Errno,
-};
+use rustix::io::Errno;
 
 pub use self::queue::{
     HEAD_LIMIT, LOOKED_AT, Lying, Waiting, claimed, each_waiting, files_of, head, origins, waiting,
     waiting_file,
 };
 use super::{
+    files::At,
     host::{Owner, can_link},
     kernel::Attributes,
-    names::{BoxName, CommandBox, FileKind, on_its_way},
+    names::{BoxName, CommandBox, FileKind},
     world_fault::WorldFault,
 };
 
@@ -46,22 +42,22 @@ pub struct LiesAs {
 ///
 /// # Errors
 /// [`WorldFault`] when it can't be looked at.
-pub fn boxes(data: &Path, group: &Folder) -> Result<Vec<Lies>, WorldFault> {
-    let attributes = |path: &Path| {
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        Attributes::of(rustix::fs::open(path, flags, Mode::empty()).ok()?)
-    };
-    let model = attributes(&data.join("ipc").join(group.as_str()));
+pub fn boxes<'a>(data: impl Into<At<'a>>, group: &Folder) -> Result<Vec<Lies>, WorldFault> {
+    let At { files, path } = data.into();
+    let attributes = |at: At<'_>| Attributes::of(&at.open_itself().ok()?);
+    let mailbox = path.join("ipc").join(group.as_str());
+    let model = attributes(files.at(&mailbox));
     BoxName::ALL
         .into_iter()
         .map(|which| {
-            let path = data.join("ipc").join(group.as_str()).join(which.as_str());
-            let as_what = match rustix::fs::lstat(&path) {
+            let path = mailbox.join(which.as_str());
+            let as_what = match files.at(&path).stat() {
                 Ok(stat) => Some(LiesAs {
                     kind: FileKind::of(&stat),
                     owner: (stat.st_uid, stat.st_gid),
                     mode: stat.st_mode & 0o7777,
-                    marked: attributes(&path).is_some_and(|is| model.is_some_and(|model| is != model)),
+                    marked: attributes(files.at(&path))
+                        .is_some_and(|is| model.is_some_and(|model| is != model)),
                 }),
                 Err(Errno::NOENT | Errno::NOTDIR) => None,
                 Err(error) => return Err(WorldFault::new("looking at", path.display().to_string(), error)),
@@ -73,9 +69,10 @@ pub fn boxes(data: &Path, group: &Folder) -> Result<Vec<Lies>, WorldFault> {
 
 /// Returns when a group's heartbeat was last touched, ms since the epoch, by the kernel's own stamp; `None`: there is none.
 #[must_use]
-pub fn heartbeat_ms(data: &Path, group: &Folder) -> Option<i64> {
-    let path = data.join("ipc").join(group.as_str()).join(BoxName::State.as_str()).join("heartbeat");
-    let stat = rustix::fs::lstat(path).ok()?;
+pub fn heartbeat_ms<'a>(data: impl Into<At<'a>>, group: &Folder) -> Option<i64> {
+    let At { files, path } = data.into();
+    let path = path.join("ipc").join(group.as_str()).join(BoxName::State.as_str()).join("heartbeat");
+    let stat = files.at(&path).stat().ok()?;
     Some(
         stat.st_ctime
             .saturating_mul(1000)
@@ -99,15 +96,14 @@ pub struct Abilities {
 ///
 /// # Errors
 /// [`WorldFault`] when the folder can't be opened.
-pub fn abilities(data: &Path) -> Result<Abilities, WorldFault> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let held = rustix::fs::open(data, flags, Mode::empty())
-        .map_err(|e| WorldFault::new("opening", data.display().to_string(), e))?;
+pub fn abilities<'a>(data: impl Into<At<'a>>) -> Result<Abilities, WorldFault> {
+    let data = data.into();
+    let held = data.open().map_err(|e| WorldFault::new("opening", data.path.display().to_string(), e))?;
     let mut value = [0_u8; 1];
     // An attribute that nobody has set tells as well as one that is there.
-    let attributes = !matches!(rustix::fs::fgetxattr(&held, "user.g2", &mut value), Err(Errno::NOTSUP));
-    let links = can_link(&held, &on_its_way());
-    Ok(Abilities { file_handles: super::kernel::file_handle(&held).is_some(), attributes, links })
+    let attributes = !matches!(held.attribute(c"user.g2", &mut value), Err(Errno::NOTSUP));
+    let links = can_link(&held, &data.files.hands().on_its_way());
+    Ok(Abilities { file_handles: held.handle().is_some(), attributes, links })
 }
 
 /// Why not every box can be watched.
@@ -123,7 +119,10 @@ pub enum NotWatched {
 ///
 /// # Errors
 /// [`NotWatched`] when the kernel's limits are reached.
-pub fn try_watching<'a>(data: &Path, groups: impl IntoIterator<Item = &'a Folder>) -> Result<(), NotWatched> {
+pub fn try_watching<'a>(
+    data: &std::path::Path,
+    groups: impl IntoIterator<Item = &'a Folder>,
+) -> Result<(), NotWatched> {
     use rustix::fs::inotify;
     let Ok(instance) = inotify::init(inotify::CreateFlags::CLOEXEC | inotify::CreateFlags::NONBLOCK) else {
         return Err(NotWatched::NoInstance);

@@ -1,17 +1,13 @@
 //! Putting a command into a box as its agent would: a temporary name in the same box, then a rename.
 
-use std::{io::Write as _, path::Path};
-
 use ipc_handlers::Folder;
-use rustix::{
-    fs::{Mode, OFlags},
-    io::Errno,
-};
+use rustix::{fs::Mode, io::Errno};
 
 use super::{
     dir,
+    files::At,
     host::give_to,
-    names::{CommandBox, is_command_name, is_one_component},
+    names::{CommandBox, is_one_component},
     world_fault::WorldFault,
 };
 
@@ -33,47 +29,40 @@ pub enum PostError {
 ///
 /// # Errors
 /// [`PostError`]; the box is then as it was.
-pub fn post(
-    data: &Path,
+pub fn post<'a>(
+    data: impl Into<At<'a>>,
     group: &Folder,
     in_box: CommandBox,
     name: &str,
     bytes: &[u8],
 ) -> Result<(), PostError> {
-    if !is_command_name(name.as_ref()) || !is_one_component(name.as_ref()) {
+    let At { files, path } = data.into();
+    if !files.hands().is_command_name(name.as_ref()) || !is_one_component(name.as_ref()) {
         return Err(PostError::BadName(name.to_owned()));
     }
-    let path = data.join("ipc").join(group.as_str()).join(in_box.as_str());
+    let path = path.join("ipc").join(group.as_str()).join(in_box.as_str());
     let world = |doing| {
         let what = path.display().to_string();
         move |e: Errno| WorldFault::new(doing, what, e)
     };
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-    let held = match rustix::fs::open(&path, flags, Mode::empty()) {
+    let held = match files.at(&path).open_itself() {
         Ok(held) => held,
         Err(Errno::NOENT) => return Err(PostError::NoBox(group.clone())),
         Err(e) => return Err(world("opening")(e).into()),
     };
-    let of_box = rustix::fs::fstat(&held).map_err(world("looking at"))?;
+    let of_box = held.stat().map_err(world("looking at"))?;
     let temporary = format!(".{name}.tmp");
-    let mut file = match dir::create_new(&held, temporary.as_str(), Mode::from_raw_mode(0o600)) {
+    let file = match dir::create_new(&held, temporary.as_str(), Mode::from_raw_mode(0o600)) {
         Ok(file) => file,
         Err(Errno::EXIST) => return Err(PostError::Taken(temporary)),
         Err(e) => return Err(world("writing into")(e).into()),
     };
-    let written = file
-        .write_all(bytes)
+    let written = dir::write_all(&file, bytes)
         .map_err(|e| WorldFault::new("writing into", path.display().to_string(), e))
         .and_then(|()| give_to(&file, Some((of_box.st_uid, of_box.st_gid))).map_err(world("writing into")));
     drop(file);
     let placed = written.map_err(PostError::from).and_then(|()| {
-        match rustix::fs::renameat_with(
-            &held,
-            temporary.as_str(),
-            &held,
-            name,
-            rustix::fs::RenameFlags::NOREPLACE,
-        ) {
+        match dir::rename_once(&held, temporary.as_str(), &held, name) {
             Err(Errno::EXIST) => Err(PostError::Taken(name.to_owned())),
             other => other.map_err(|e| world("placing into")(e).into()),
         }

@@ -1,16 +1,13 @@
 //! Replies in a group's box that nobody reads any more. The container writes there: what is removed is a name.
 
-use std::{ops::ControlFlow, path::Path};
+use std::ops::ControlFlow;
 
 use ipc_handlers::Folder;
-use rustix::{
-    fd::OwnedFd,
-    fs::{Mode, OFlags},
-    io::Errno,
-};
+use rustix::io::Errno;
 
 use super::{
     dir,
+    files::{At, Fd},
     names::{BoxName, is_request_id},
     world_fault::WorldFault,
 };
@@ -19,7 +16,8 @@ use super::{
 ///
 /// # Errors
 /// [`WorldFault`]: the box can't be read.
-pub fn replies(data: &Path, group: &Folder, most: usize) -> Result<Vec<String>, WorldFault> {
+pub fn replies<'a>(data: impl Into<At<'a>>, group: &Folder, most: usize) -> Result<Vec<String>, WorldFault> {
+    let data = data.into();
     let Some(held) = open(data, group)? else { return Ok(Vec::new()) };
     let (mut ids, mut looked_at) = (Vec::new(), 0);
     dir::each_name_of(&held, |name, _| {
@@ -36,7 +34,8 @@ pub fn replies(data: &Path, group: &Folder, most: usize) -> Result<Vec<String>, 
 ///
 /// # Errors
 /// [`WorldFault`]: one can't be removed.
-pub fn remove_replies(data: &Path, group: &Folder, ids: &[String]) -> Result<(), WorldFault> {
+pub fn remove_replies<'a>(data: impl Into<At<'a>>, group: &Folder, ids: &[String]) -> Result<(), WorldFault> {
+    let data = data.into();
     let Some(held) = open(data, group)? else { return Ok(()) };
     for id in ids.iter().filter(|id| is_request_id(id.as_bytes())) {
         match dir::unlink(&held, format!("{id}.json").as_str()) {
@@ -48,9 +47,11 @@ pub fn remove_replies(data: &Path, group: &Folder, ids: &[String]) -> Result<(),
     Ok(())
 }
 
-fn open(data: &Path, group: &Folder) -> Result<Option<OwnedFd>, WorldFault> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let opened = rustix::fs::open(data.join("ipc"), flags, Mode::empty())
+fn open(data: At<'_>, group: &Folder) -> Result<Option<Fd>, WorldFault> {
+    let opened = data
+        .files
+        .at(&data.path.join("ipc"))
+        .open()
         .and_then(|ipc| dir::open_dir(&ipc, format!("{group}/{}", BoxName::Responses.as_str()).as_str()));
     match opened {
         Ok(held) => Ok(Some(held)),
@@ -59,10 +60,10 @@ fn open(data: &Path, group: &Folder) -> Result<Option<OwnedFd>, WorldFault> {
     }
 }
 
-fn failed(doing: &'static str, data: &Path, group: &Folder, error: Errno) -> WorldFault {
+fn failed(doing: &'static str, data: At<'_>, group: &Folder, error: Errno) -> WorldFault {
     WorldFault::new(
         doing,
-        data.join("ipc").join(group.as_str()).join("responses").display().to_string(),
+        data.path.join("ipc").join(group.as_str()).join("responses").display().to_string(),
         error,
     )
 }

@@ -3,16 +3,13 @@
 //! Each name is looked up in a directory that is held open, a link in the way is removed and never followed, and each
 //! file is built elsewhere and put into its place whole. What the agent has added stays.
 
-use std::{ffi::CString, fs::File, ops::ControlFlow, path::Path};
+use std::{ffi::CString, ops::ControlFlow, path::Path};
 
-use rustix::{
-    fd::OwnedFd,
-    fs::{Mode, OFlags},
-    io::Errno,
-};
+use rustix::io::Errno;
 
 use super::{
     dir,
+    files::Fd,
     host::{HostDirs, Owner, give_to},
     names::FileKind,
     world_fault::WorldFault,
@@ -36,18 +33,16 @@ impl HostDirs {
     /// # Errors
     /// [`WorldFault`] when something can't be read or put there.
     pub fn put_skills(&self, skills: &Path, state: &Path, owner: Option<Owner>) -> Result<usize, WorldFault> {
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let failed = |path: &Path| {
             let path = path.display().to_string();
             move |e: Errno| WorldFault::new("putting skills", path, e)
         };
-        let source = match rustix::fs::open(skills, flags, Mode::empty()) {
+        let source = match self.files().at(skills).open() {
             Ok(source) => source,
             Err(Errno::NOENT) => return Ok(0),
             Err(e) => return Err(failed(skills)(e)),
         };
-        let state_fd =
-            rustix::fs::open(state, flags | OFlags::NOFOLLOW, Mode::empty()).map_err(failed(state))?;
+        let state_fd = self.files().at(state).open_itself().map_err(failed(state))?;
         let target = self.folder_for(&state_fd, "skills", owner).map_err(failed(state))?;
         let mut work = Work { host: self, owner, seen: 0, put: 0 };
         for (name, is) in names(&source).map_err(failed(skills))? {
@@ -59,7 +54,7 @@ impl HostDirs {
     }
 
     /// Opens the folder `name`, making it where there is none; whatever else stands there is removed.
-    fn folder_for(&self, at: &OwnedFd, name: &str, owner: Option<Owner>) -> rustix::io::Result<OwnedFd> {
+    fn folder_for(&self, at: &Fd, name: &str, owner: Option<Owner>) -> rustix::io::Result<Fd> {
         for _ in 0..TRIES {
             match dir::make_dir(at, name, 0o755) {
                 Ok(folder) => {
@@ -73,7 +68,7 @@ impl HostDirs {
         Err(Errno::NOTDIR)
     }
 
-    fn clear(&self, at: &OwnedFd, name: &str) -> rustix::io::Result<()> {
+    fn clear(&self, at: &Fd, name: &str) -> rustix::io::Result<()> {
         let name = CString::new(name).map_err(|_| Errno::INVAL)?;
         self.remove_entry(at, &name)
     }
@@ -87,7 +82,7 @@ struct Work<'a> {
 }
 
 impl Work<'_> {
-    fn folder(&mut self, from: &OwnedFd, to: &OwnedFd, name: &str, depth: usize) -> Result<(), WorldFault> {
+    fn folder(&mut self, from: &Fd, to: &Fd, name: &str, depth: usize) -> Result<(), WorldFault> {
         let failed = |e: Errno| WorldFault::new("putting the skill", name.to_owned(), e);
         let source = dir::open_dir(from, name).map_err(failed)?;
         let target = self.host.folder_for(to, name, self.owner).map_err(failed)?;
@@ -105,10 +100,10 @@ impl Work<'_> {
         Ok(())
     }
 
-    fn file(&mut self, from: &OwnedFd, to: &OwnedFd, name: &str) -> Result<(), WorldFault> {
+    fn file(&mut self, from: &Fd, to: &Fd, name: &str) -> Result<(), WorldFault> {
         let failed = |e: std::io::Error| WorldFault::new("putting the skill's file", name.to_owned(), e);
-        let source = File::from(dir::open_to_read(from, name).map_err(|e| failed(e.into()))?);
-        let is = rustix::fs::fstat(&source).map_err(|e| failed(e.into()))?;
+        let source = dir::open_to_read(from, name).map_err(|e| failed(e.into()))?;
+        let is = source.stat().map_err(|e| failed(e.into()))?;
         if FileKind::of(&is) != FileKind::File {
             return Ok(());
         }
@@ -135,16 +130,16 @@ impl Work<'_> {
 }
 
 /// Whether a plain file of just this content and mode is there already.
-fn is_there(at: &OwnedFd, name: &str, mode: u32, bytes: &[u8]) -> bool {
-    let Ok(file) = dir::open_to_read(at, name).map(File::from) else { return false };
-    let Ok(is) = rustix::fs::fstat(&file) else { return false };
+fn is_there(at: &Fd, name: &str, mode: u32, bytes: &[u8]) -> bool {
+    let Ok(file) = dir::open_to_read(at, name) else { return false };
+    let Ok(is) = file.stat() else { return false };
     FileKind::of(&is) == FileKind::File
         && is.st_mode & 0o777 == mode
         && dir::read_at_most(&file, bytes.len() as u64 + 1).is_ok_and(|found| found == bytes)
 }
 
 /// The names in a folder of ours, with what they are; names that are no UTF-8 are left out.
-fn names(at: &OwnedFd) -> rustix::io::Result<Vec<(String, FileKind)>> {
+fn names(at: &Fd) -> rustix::io::Result<Vec<(String, FileKind)>> {
     let mut names = Vec::new();
     dir::each_name(at, |name, _| {
         if let Ok(name) = name.to_str() {

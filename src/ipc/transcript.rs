@@ -4,7 +4,7 @@ use std::{ops::ControlFlow, path::Path};
 
 use ipc_handlers::{Folder, names::is_session_id};
 
-use super::{InsideError, inside::lines_inside};
+use super::{InsideError, files::At, inside::lines_inside};
 
 /// The folder in which Claude Code keeps what was said in `/workspace/group`.
 const IN_CONTAINER: &str = "-workspace-group";
@@ -14,8 +14,8 @@ const IN_CONTAINER: &str = "-workspace-group";
 ///
 /// # Errors
 /// [`InsideError`] when there is something that is no plain file, or the disk is in the way.
-pub fn transcript_lines(
-    root: &Path,
+pub fn transcript_lines<'a>(
+    root: impl Into<At<'a>>,
     group: &Folder,
     session: &str,
     most: u64,
@@ -24,12 +24,13 @@ pub fn transcript_lines(
     if !is_session_id(session) {
         return Ok(false);
     }
-    let home = root.join("data/sessions").join(group.as_str());
+    let root = root.into();
+    let home = root.path.join("data/sessions").join(group.as_str());
     // Outside of a container the working folder is the group's own.
-    let outside = folder_name(&root.join("groups").join(group.as_str()));
+    let outside = folder_name(&root.path.join("groups").join(group.as_str()));
     for project in [IN_CONTAINER, outside.as_str()] {
         let relative = format!(".claude/projects/{project}/{session}.jsonl");
-        match lines_inside(&home, Path::new(&relative), most, each) {
+        match lines_inside(root.files.at(&home), Path::new(&relative), most, each) {
             Ok(()) => return Ok(true),
             Err(InsideError::Absent(_)) => {}
             Err(error) => return Err(error),

@@ -6,14 +6,9 @@
 
 use std::{collections::BTreeSet, ffi::CString, ops::ControlFlow};
 
-use rustix::{
-    fd::{AsFd, OwnedFd},
-    fs::{AtFlags, Mode, OFlags},
-    io::Errno,
-    path::Arg,
-};
+use rustix::{fs::Mode, io::Errno, path::Arg};
 
-use super::{dir, host::HostDirs, world_fault::WorldFault};
+use super::{dir, files::Fd, host::HostDirs, world_fault::WorldFault};
 
 /// How far a sweep got.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,7 +67,7 @@ impl HostDirs {
             if self.empty_once(&tree, left)?.is_break() {
                 return Ok(ControlFlow::Break(()));
             }
-            match rustix::fs::unlinkat(&self.trash, name.as_c_str(), AtFlags::REMOVEDIR) {
+            match dir::remove_dir(&self.trash, name.as_c_str()) {
                 Ok(()) | Err(Errno::NOENT) => return Ok(ControlFlow::Continue(())),
                 // Reading while removing skips names, and a container may still hold the directory and add some.
                 Err(Errno::NOTEMPTY) if *left > 0 => *left -= 1,
@@ -84,14 +79,14 @@ impl HostDirs {
 
     /// Goes once through a directory that containers can, or could, write to: files are unlinked, directories moved to
     /// the trash. Breaks off when the budget is used up.
-    pub(super) fn empty_once(&self, tree: &OwnedFd, left: &mut usize) -> rustix::io::Result<ControlFlow<()>> {
+    pub(super) fn empty_once(&self, tree: &Fd, left: &mut usize) -> rustix::io::Result<ControlFlow<()>> {
         self.empty_once_but(tree, left, &BTreeSet::new())
     }
 
     /// The same, but for files of these names.
     pub(super) fn empty_once_but(
         &self,
-        tree: &OwnedFd,
+        tree: &Fd,
         left: &mut usize,
         stay: &BTreeSet<CString>,
     ) -> rustix::io::Result<ControlFlow<()>> {
@@ -115,12 +110,12 @@ impl HostDirs {
     }
 
     /// Removes whatever stands at `name`: unlinked, or moved to the trash when it is a directory that is not empty.
-    pub(super) fn remove_entry(&self, at: &OwnedFd, name: &std::ffi::CStr) -> rustix::io::Result<()> {
+    pub(super) fn remove_entry(&self, at: &Fd, name: &std::ffi::CStr) -> rustix::io::Result<()> {
         match dir::unlink(at, name) {
             Err(Errno::ISDIR | Errno::PERM) => {}
             other => return other,
         }
-        if rustix::fs::unlinkat(at, name, AtFlags::REMOVEDIR).is_ok() {
+        if dir::remove_dir(at, name).is_ok() {
             return Ok(());
         }
         match self.discard(at, name) {
@@ -135,23 +130,16 @@ impl HostDirs {
 }
 
 /// Sees to it that a directory's mode does not keep its owner from moving it.
-pub(super) fn make_movable(at: impl AsFd, name: impl Arg + Copy) -> rustix::io::Result<()> {
+pub(super) fn make_movable(at: &Fd, name: impl Arg + Copy) -> rustix::io::Result<()> {
     open_whatever_its_mode(at, name).map(drop)
 }
 
 /// Opens a directory whose mode may keep its own owner out.
-fn open_whatever_its_mode(at: impl AsFd, name: impl Arg + Copy) -> rustix::io::Result<OwnedFd> {
-    let at = at.as_fd();
-    let is = rustix::fs::openat(
-        at,
-        name,
-        OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC,
-        Mode::empty(),
-    )?;
-    if rustix::fs::fstat(&is)?.st_mode & 0o700 != 0o700 {
+fn open_whatever_its_mode(at: &Fd, name: impl Arg + Copy) -> rustix::io::Result<Fd> {
+    let is = dir::pass_dir(at, name)?;
+    if is.stat()?.st_mode & 0o700 != 0o700 {
         // Through the descriptor: the name may lead elsewhere by now.
-        let path = format!("/proc/self/fd/{}", rustix::fd::AsRawFd::as_raw_fd(&is));
-        rustix::fs::chmod(path, Mode::from_raw_mode(0o700))?;
+        is.chmod(Mode::from_raw_mode(0o700))?;
     }
     dir::open_dir(&is, c".")
 }
@@ -164,14 +152,14 @@ mod tests {
     fn a_tree_deeper_than_any_path_is_removed_in_pieces() {
         let root = tempfile::tempdir().unwrap();
         let host = HostDirs::open(root.path()).unwrap();
-        rustix::fs::mkdirat(&host.trash, "deep", Mode::from_raw_mode(0o755)).unwrap();
+        dir::make_new_dir(&host.trash, "deep", 0o755).unwrap();
         let mut at = dir::open_dir(&host.trash, "deep").unwrap();
         for level in 0..3_000 {
             let mode = if level % 7 == 0 { 0 } else { 0o755 };
-            rustix::fs::mkdirat(&at, "down", Mode::from_raw_mode(0o755)).unwrap();
+            dir::make_new_dir(&at, "down", 0o755).unwrap();
             drop(dir::create_new(&at, "file", Mode::from_raw_mode(0)).unwrap());
             let next = dir::open_dir(&at, "down").unwrap();
-            rustix::fs::fchmod(&at, Mode::from_raw_mode(mode)).unwrap();
+            at.chmod(Mode::from_raw_mode(mode)).unwrap();
             at = next;
         }
         let mut pieces = 0;

@@ -7,18 +7,19 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use rustix::{
-    fs::{Dir, Mode, OFlags},
-    io::Errno,
-};
+use rustix::io::Errno;
 
-use super::{dir, names::FileKind};
+use super::{
+    dir::{self, Names},
+    files::{Fd, Files},
+    names::FileKind,
+};
 
 /// How deep is looked; each folder on the way is held open meanwhile.
 const DEEPEST: usize = 256;
 
 /// How many names are looked at below each name of the folder itself, and how many bytes their paths have together.
-const NAMES: (usize, usize) = (1_000_000, 128 << 20);
+const BOUNDS: (usize, usize) = (1_000_000, 128 << 20);
 
 /// A file of at least this many bytes that takes less than an eighth of them on the disk is mostly a hole. Not every file system
 /// can have one so large.
@@ -43,7 +44,7 @@ pub fn each_below(
     folder: &Path,
     visit: &mut dyn FnMut(&Path, Met) -> io::Result<ControlFlow<()>>,
 ) -> io::Result<()> {
-    each_of(folder, NAMES, visit)
+    each_of(folder, BOUNDS, visit)
 }
 
 fn each_of(
@@ -51,10 +52,10 @@ fn each_of(
     most: (usize, usize),
     visit: &mut dyn FnMut(&Path, Met) -> io::Result<ControlFlow<()>>,
 ) -> io::Result<()> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-    let top = match rustix::fs::open(folder, flags, Mode::empty()) {
+    // A backup is a file of this machine, and so is all that comes into it.
+    let top = match Files::real().at(folder).open_itself() {
         Err(Errno::NOENT) => return Ok(()),
-        other => Dir::new(other?)?,
+        other => Names::of(other?),
     };
     let (mut left, mut bytes_left) = most;
     // Down by descriptors alone, each opened from its parent's.
@@ -62,8 +63,8 @@ fn each_of(
     loop {
         let is_top = way.len() == 1;
         let Some((here, at)) = way.last_mut() else { return Ok(()) };
-        let entry = match here.read() {
-            Some(Ok(entry)) => entry,
+        let name = match here.next() {
+            Some(Ok(name)) => name,
             Some(Err(_)) => {
                 let _ = visit(at, Met::LeftOut("a folder that can't be read to its end"))?;
                 way.pop();
@@ -74,16 +75,12 @@ fn each_of(
                 continue;
             }
         };
-        let name = entry.file_name();
-        if name == c"." || name == c".." {
-            continue;
-        }
         let Ok(shown) = name.to_str() else {
             let _ = visit(&at.join(&*name.to_string_lossy()), Met::LeftOut("its name is not UTF-8"))?;
             continue;
         };
         let path = at.join(shown);
-        let held = here.fd()?;
+        let held = here.folder();
         if is_top {
             (left, bytes_left) = most;
         }
@@ -95,8 +92,8 @@ fn each_of(
             continue;
         }
         (left, bytes_left) = (left - 1, bytes_left - length);
-        let met = match look(held, name) {
-            Ok(None) => match dir::open_dir(held, name).and_then(Dir::new) {
+        let met = match look(held, &name) {
+            Ok(None) => match dir::open_dir(held, &name).map(Names::of) {
                 Ok(_) if way.len() > DEEPEST => Met::LeftOut("folders deeper than 256"),
                 Ok(folder) => {
                     if visit(&path, Met::Folder)?.is_continue() {
@@ -108,7 +105,7 @@ fn each_of(
                 Err(_) => Met::LeftOut("a folder that can't be read"),
             },
             Ok(Some(met)) => met,
-            Err(Errno::NOENT) => continue,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
             Err(_) => Met::LeftOut("it can't be read"),
         };
         let _ = visit(&path, met)?;
@@ -116,7 +113,7 @@ fn each_of(
 }
 
 /// Returns what stands at a name; `None`: a folder.
-fn look(held: rustix::fd::BorrowedFd<'_>, name: &std::ffi::CStr) -> rustix::io::Result<Option<Met>> {
+fn look(held: &Fd, name: &std::ffi::CStr) -> io::Result<Option<Met>> {
     // A pipe or a device is not even opened: that could act on it.
     match FileKind::of(&dir::stat(held, name)?) {
         FileKind::Directory => return Ok(None),
@@ -124,14 +121,14 @@ fn look(held: rustix::fd::BorrowedFd<'_>, name: &std::ffi::CStr) -> rustix::io::
         _ => return Ok(Some(Met::LeftOut("no plain file"))),
     }
     let file = dir::open_to_read(held, name)?;
-    let stat = rustix::fs::fstat(&file)?;
+    let stat = file.stat()?;
     if FileKind::of(&stat) != FileKind::File {
         return Ok(Some(Met::LeftOut("no plain file")));
     }
     let size = u64::try_from(stat.st_size).unwrap_or(0);
     let takes = u64::try_from(stat.st_blocks).unwrap_or(0).saturating_mul(512);
     let is_hole = size >= HOLE && takes < size / 8;
-    Ok(Some(if is_hole { Met::LeftOut("mostly a hole") } else { Met::File(File::from(file)) }))
+    Ok(Some(if is_hole { Met::LeftOut("mostly a hole") } else { Met::File(file.into_file()?) }))
 }
 
 #[cfg(test)]

@@ -6,12 +6,14 @@
 mod hints;
 
 use std::{
+    any::Any,
     collections::{HashMap, VecDeque},
     ffi::OsStr,
-    io,
+    fmt, io,
     mem::MaybeUninit,
     os::unix::ffi::OsStrExt as _,
-    path::PathBuf,
+    path::{Path, PathBuf},
+    pin::Pin,
     time::Duration,
 };
 
@@ -27,7 +29,7 @@ pub use self::hints::{Hint, HintSender, Hints, hints};
 use super::{
     boxes::GroupBoxes,
     kernel::awaited,
-    names::{CommandBox, is_command_name, without_hand},
+    names::{CommandBox, without_hand},
 };
 
 /// Why a box is not watched. The scan finds what comes, only later.
@@ -62,7 +64,7 @@ const REST: Duration = Duration::from_millis(1);
 
 /// What the kernel tells of a box: a file that was renamed into it or closed by its writer, and its own end. No event of
 /// reading, making or removing a file. Of a claim one event tells: its rename within the box.
-const TOLD: WatchFlags = WatchFlags::MOVED_TO
+pub(super) const TOLD: WatchFlags = WatchFlags::MOVED_TO
     .union(WatchFlags::CLOSE_WRITE)
     .union(WatchFlags::DELETE_SELF)
     .union(WatchFlags::MOVE_SELF)
@@ -70,18 +72,52 @@ const TOLD: WatchFlags = WatchFlags::MOVED_TO
     .union(WatchFlags::ONLYDIR)
     .union(WatchFlags::DONT_FOLLOW);
 
-/// One inotify instance for the command boxes of all groups, so that events of both boxes come in one order. Its events are
-/// read by the task that asks for the next hint: no thread stands between.
+/// What tells of changes in folders: inotify, or its twin in a simulation.
+pub trait Source: Any + fmt::Debug + Send {
+    /// Watches the folder at a path, no link.
+    ///
+    /// # Errors
+    /// Those of the kernel.
+    fn add(&mut self, path: &Path) -> Result<Number, Errno>;
+
+    /// Watches a folder no more, if it still does.
+    fn remove(&mut self, number: Number);
+
+    /// Waits until there is something to read, for ever where nothing is watched; reads it, and tells what it means. `more`: the last
+    /// read left something, and nothing was told since. Returns whether this one may have. Safe to cancel.
+    fn read<'a>(
+        &'a mut self,
+        watched: &'a mut Watched,
+        told: &'a mut VecDeque<Hint>,
+        more: bool,
+    ) -> Pin<Box<dyn Future<Output = bool> + Send + 'a>>;
+
+    /// Begins to watch, if need be.
+    ///
+    /// # Errors
+    /// It can't.
+    fn begin(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// One watch on the command boxes of all groups, so that events of both boxes come in one order.
+#[derive(Debug)]
+pub struct Watch {
+    source: Box<dyn Source>,
+    watched: Watched,
+    /// Read and not taken yet.
+    told: VecDeque<Hint>,
+}
+
+/// One inotify instance. Its events are read by the task that asks for the next hint: no thread stands between.
 ///
 /// `notify` offers no choice of events, and each folder takes it two rounds through a thread of its own.
 #[derive(Debug)]
-pub struct Watch {
+pub(super) struct Inotify {
     /// `None`: there is none to be had by now.
     instance: Option<Instance>,
-    watched: Watched,
     buffer: Box<[MaybeUninit<u8>]>,
-    /// Read and not taken yet.
-    told: VecDeque<Hint>,
     /// How many reads in a row told nothing.
     idle: u32,
 }
@@ -124,30 +160,28 @@ impl AsFd for Instance {
 }
 
 /// The kernel's number of a watch.
-type Number = i32;
+pub(super) type Number = i32;
 
 /// Which box each watch is on.
 #[derive(Debug, Default)]
-struct Watched {
+pub struct Watched {
     boxes: HashMap<Number, (Folder, CommandBox)>,
     /// A watch stays among them when its box went away: the kernel may still have it.
     groups: HashMap<Folder, Vec<Number>>,
 }
 
 impl Default for Watch {
-    /// Returns a watch on nothing.
+    /// Returns a watch of the real kernel on nothing.
     fn default() -> Self {
-        Self {
-            instance: None,
-            watched: Watched::default(),
-            buffer: Box::new_uninit_slice(READ),
-            told: VecDeque::new(),
-            idle: 0,
-        }
+        Self::of(Box::new(Inotify::default()))
     }
 }
 
 impl Watch {
+    pub(super) fn of(source: Box<dyn Source>) -> Self {
+        Self { source, watched: Watched::default(), told: VecDeque::new() }
+    }
+
     /// Waits for the next hint; for ever while nothing can be watched. Safe to cancel.
     pub async fn next(&mut self) -> Hint {
         // There may be more to read than the last read took.
@@ -158,41 +192,7 @@ impl Watch {
             if let Some(hint) = self.told.pop_front() {
                 return hint;
             }
-            let events = match &self.instance {
-                None => return std::future::pending().await,
-                Some(Instance::Awaited(instance)) => {
-                    let Ok(mut ready) = instance.readable().await else {
-                        return std::future::pending().await;
-                    };
-                    let events = read(instance, &mut self.buffer, &mut self.watched, &mut self.told);
-                    if !events.more {
-                        ready.clear_ready();
-                    }
-                    events
-                }
-                Some(Instance::Rests { instance, until }) => {
-                    tokio::time::sleep_until(*until).await;
-                    read(instance, &mut self.buffer, &mut self.watched, &mut self.told)
-                }
-            };
-            let after_a_rest = !more && matches!(self.instance, Some(Instance::Rests { .. }));
-            more = events.more;
-            if !self.told.is_empty() || events.count == 0 && after_a_rest {
-                self.idle = 0;
-            } else if events.count > 0 && !more {
-                self.idle = self.idle.saturating_add(1);
-            }
-            if more {
-                continue;
-            }
-            let instance = self.instance.take();
-            self.instance = match self.idle >= IDLE_READS {
-                true => instance.map(Instance::rest),
-                false => instance.and_then(Instance::wait),
-            };
-            if self.instance.is_none() {
-                self.lose_all();
-            }
+            more = self.source.read(&mut self.watched, &mut self.told, more).await;
         }
     }
 
@@ -206,8 +206,8 @@ impl Watch {
     pub fn watch_group(&mut self, boxes: &GroupBoxes) -> Result<(), WatchError> {
         let numbers = CommandBox::ALL.map(|in_box| {
             let path = boxes.path_of(in_box.name());
-            let instance = self.begin()?;
-            inotify::add_watch(instance, &path, TOLD).map_err(|error| match error {
+            self.source.begin().map_err(WatchError::NoWatcher)?;
+            self.source.add(&path).map_err(|error| match error {
                 Errno::NOSPC => WatchError::TooManyWatches { path },
                 _ => WatchError::Failed { path, source: error.into() },
             })
@@ -235,24 +235,6 @@ impl Watch {
         self.end(group, numbers);
     }
 
-    fn begin(&mut self) -> Result<&Instance, WatchError> {
-        let instance = match self.instance.take() {
-            Some(instance) => instance,
-            None => inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)
-                .map_err(io::Error::from)
-                .and_then(|instance| Ok(awaited(instance)?))
-                .map(Instance::Awaited)
-                .map_err(WatchError::NoWatcher)?,
-        };
-        Ok(self.instance.insert(instance))
-    }
-
-    /// Tells of each group that it is watched no more.
-    fn lose_all(&mut self) {
-        let watched = std::mem::take(&mut self.watched);
-        self.told.extend(watched.groups.into_keys().map(|folder| Hint::Lost { folder }));
-    }
-
     fn end(&mut self, group: &Folder, numbers: impl IntoIterator<Item = Number>) {
         for number in numbers {
             // A box that was moved to another group is watched as that group's by now.
@@ -260,9 +242,83 @@ impl Watch {
                 continue;
             }
             self.watched.boxes.remove(&number);
-            // It went away by itself, or the box did.
-            let _ = self.instance.as_ref().map(|instance| inotify::remove_watch(instance, number));
+            self.source.remove(number);
         }
+    }
+}
+
+impl Default for Inotify {
+    fn default() -> Self {
+        Self { instance: None, buffer: Box::new_uninit_slice(READ), idle: 0 }
+    }
+}
+
+impl Inotify {
+    /// Reads once, as the trait says.
+    async fn read_once(&mut self, watched: &mut Watched, told: &mut VecDeque<Hint>, more: bool) -> bool {
+        let events = match &self.instance {
+            None => return std::future::pending().await,
+            Some(Instance::Awaited(instance)) => {
+                let Ok(mut ready) = instance.readable().await else {
+                    return std::future::pending().await;
+                };
+                let events = read(instance, &mut self.buffer, watched, told);
+                if !events.more {
+                    ready.clear_ready();
+                }
+                events
+            }
+            Some(Instance::Rests { instance, until }) => {
+                tokio::time::sleep_until(*until).await;
+                read(instance, &mut self.buffer, watched, told)
+            }
+        };
+        let after_a_rest = !more && matches!(self.instance, Some(Instance::Rests { .. }));
+        if !told.is_empty() || events.count == 0 && after_a_rest {
+            self.idle = 0;
+        } else if events.count > 0 && !events.more {
+            self.idle = self.idle.saturating_add(1);
+        }
+        if events.more {
+            return true;
+        }
+        let instance = self.instance.take();
+        self.instance = match self.idle >= IDLE_READS {
+            true => instance.map(Instance::rest),
+            false => instance.and_then(Instance::wait),
+        };
+        if self.instance.is_none() {
+            watched.lose_all(told);
+        }
+        false
+    }
+}
+
+impl Source for Inotify {
+    fn begin(&mut self) -> io::Result<()> {
+        if self.instance.is_none() {
+            let instance = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
+            self.instance = Some(Instance::Awaited(awaited(instance)?));
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, path: &Path) -> Result<Number, Errno> {
+        inotify::add_watch(self.instance.as_ref().ok_or(Errno::BADF)?, path, TOLD)
+    }
+
+    fn remove(&mut self, number: Number) {
+        // It went away by itself, or the box did.
+        let _ = self.instance.as_ref().map(|instance| inotify::remove_watch(instance, number));
+    }
+
+    fn read<'a>(
+        &'a mut self,
+        watched: &'a mut Watched,
+        told: &'a mut VecDeque<Hint>,
+        more: bool,
+    ) -> Pin<Box<dyn Future<Output = bool> + Send + 'a>> {
+        Box::pin(self.read_once(watched, told, more))
     }
 }
 
@@ -304,8 +360,14 @@ fn read(
 }
 
 impl Watched {
+    /// Tells of each group that it is watched no more.
+    fn lose_all(&mut self, told: &mut VecDeque<Hint>) {
+        let watched = std::mem::take(self);
+        told.extend(watched.groups.into_keys().map(|folder| Hint::Lost { folder }));
+    }
+
     /// Says what an event means for us, if anything.
-    fn hint(&mut self, number: Number, events: ReadFlags, name: Option<&OsStr>) -> Option<Hint> {
+    pub(super) fn hint(&mut self, number: Number, events: ReadFlags, name: Option<&OsStr>) -> Option<Hint> {
         const END: ReadFlags = ReadFlags::DELETE_SELF
             .union(ReadFlags::MOVE_SELF)
             .union(ReadFlags::UNMOUNT)
@@ -319,7 +381,7 @@ impl Watched {
             return Some(Hint::Lost { folder });
         }
         // What we let go of ourselves is found by a scan: an event for each try would be the cause of the next one.
-        let name = name.filter(|name| is_command_name(name) && without_hand(name) == *name)?;
+        let name = name.filter(|name| name.as_bytes().ends_with(b".json") && without_hand(name) == *name)?;
         let (folder, in_box) = self.boxes.get(&number)?;
         Some(Hint::File { folder: folder.clone(), in_box: *in_box, name: name.to_owned() })
     }

@@ -1,16 +1,15 @@
 //! What the folders take that a group's container can write to.
 
-use std::path::Path;
-
-use rustix::{
-    fd::OwnedFd,
-    fs::{Dir, Mode, OFlags},
-    io::Errno,
-};
+use rustix::io::Errno;
 
 use ipc_handlers::Time;
 
-use super::{dir, mailbox::changed_at, names::FileKind};
+use super::{
+    dir::{self, Names},
+    files::{At, Fd},
+    mailbox::changed_at,
+    names::FileKind,
+};
 
 /// How deep is looked; each folder on the way is held open meanwhile.
 const DEEPEST: usize = 256;
@@ -48,10 +47,9 @@ impl std::ops::AddAssign for Weight {
 /// `since`. No link is followed, no mount crossed; at most `names` are looked at. What can't be looked at counts nothing,
 /// and is told of as a [`Gap`].
 #[must_use]
-pub fn weigh(folder: &Path, a_name: u64, names: usize, since: Time) -> Weight {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+pub fn weigh<'a>(folder: impl Into<At<'a>>, a_name: u64, names: usize, since: Time) -> Weight {
     let mut scales = Scales { a_name, since, names, left: names, weight: Weight::default() };
-    if let Some(top) = scales.entered(rustix::fs::open(folder, flags, Mode::empty())) {
+    if let Some(top) = scales.entered(folder.into().open_itself()) {
         scales.add(top);
     }
     scales.weight
@@ -68,11 +66,11 @@ struct Scales {
 impl Scales {
     /// Goes down into folders by descriptors alone, each opened from its parent's. A walk that began anew from the top
     /// could be led astray, and one by recursion could be led too deep.
-    fn add(&mut self, top: Dir) {
+    fn add(&mut self, top: Names) {
         let mut way = vec![top];
         while let Some(here) = way.last_mut() {
-            let entry = match here.read() {
-                Some(Ok(entry)) => entry,
+            let name = match here.next() {
+                Some(Ok(name)) => name,
                 Some(Err(error)) => {
                     self.fails(error);
                     way.pop();
@@ -83,16 +81,12 @@ impl Scales {
                     continue;
                 }
             };
-            let name = entry.file_name();
-            if name == c"." || name == c".." {
-                continue;
-            }
             if self.left == 0 {
                 return self.misses(Gap::Names(self.names));
             }
             self.left -= 1;
-            let Ok(at) = here.fd() else { continue };
-            let stat = match dir::stat(at, name) {
+            let at = here.folder();
+            let stat = match dir::stat(at, &name) {
                 Ok(stat) => stat,
                 Err(error) => {
                     self.fails(error);
@@ -106,7 +100,7 @@ impl Scales {
             if FileKind::of(&stat) != FileKind::Directory {
                 continue;
             }
-            let folder = dir::open_dir(at, name);
+            let folder = dir::open_dir(at, &name);
             if way.len() > DEEPEST {
                 self.misses(Gap::Deep);
             } else if let Some(folder) = self.entered(folder) {
@@ -115,8 +109,8 @@ impl Scales {
         }
     }
 
-    fn entered(&mut self, folder: Result<OwnedFd, Errno>) -> Option<Dir> {
-        folder.and_then(Dir::new).map_err(|error| self.fails(error)).ok()
+    fn entered(&mut self, folder: Result<Fd, Errno>) -> Option<Names> {
+        folder.map(Names::of).map_err(|error| self.fails(error)).ok()
     }
 
     /// A file that is gone, has changed its kind, or is on another file system counts nothing; a container can make the rest of
@@ -135,6 +129,8 @@ impl Scales {
 #[cfg(test)]
 #[expect(clippy::disallowed_methods, reason = "tests lay folders out")]
 mod tests {
+    use std::path::Path;
+
     use super::*;
 
     #[test]

@@ -9,15 +9,12 @@ use std::{
     path::Path,
 };
 
-use rustix::{
-    fd::OwnedFd,
-    fs::{Mode, OFlags},
-    io::Errno,
-};
+use rustix::io::Errno;
 
 use super::GroupBoxes;
 use crate::ipc::{
     dir,
+    files::{At, Fd},
     names::{BoxName, FileKind, is_batch_id, is_request_id, without_hand},
     world_fault::WorldFault,
 };
@@ -69,7 +66,8 @@ impl GroupBoxes {
     /// # Errors
     /// [`WorldFault`] when a folder can't be read or a file can't be moved.
     pub fn claim_back_inputs(&self, dest: &Path) -> Result<Vec<InputLeft>, WorldFault> {
-        let kept = make_kept(dest).map_err(|e| WorldFault::new("making", dest.display().to_string(), e))?;
+        let kept = make_kept(self.host.files().at(dest))
+            .map_err(|e| WorldFault::new("making", dest.display().to_string(), e))?;
         let moving = |e| self.world(BoxName::Input, e);
         let input = &*self.at(BoxName::Input).map_err(moving)?;
         let mut taken = 0;
@@ -127,8 +125,8 @@ impl GroupBoxes {
     /// [`WorldFault`] when it can't be removed.
     pub fn forget_inputs(&self, dest: &Path) -> Result<(), WorldFault> {
         let failed = |e| WorldFault::new("removing", dest.display().to_string(), e);
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let kept = match rustix::fs::open(dest, flags, Mode::empty()) {
+        let dest = self.host.files().at(dest);
+        let kept = match dest.open_itself() {
             Ok(kept) => kept,
             Err(Errno::NOENT) => return Ok(()),
             Err(e) => return Err(failed(e)),
@@ -136,7 +134,7 @@ impl GroupBoxes {
         // Ours, and hardly more than what was taken: no need for the trash.
         let mut left = FORGET_BUDGET;
         while self.host.empty_once(&kept, &mut left).map_err(failed)?.is_continue() {
-            match rustix::fs::rmdir(dest) {
+            match dest.remove() {
                 Ok(()) | Err(Errno::NOENT) => return Ok(()),
                 // Reading while removing may skip names.
                 Err(Errno::NOTEMPTY) => left = left.saturating_sub(1),
@@ -208,7 +206,7 @@ impl GroupBoxes {
     }
 
     /// Moves one follow-up to `kept`; false when it is no file and has to be removed some other way.
-    fn take(&self, input: &OwnedFd, name: &CStr, kept: &OwnedFd) -> rustix::io::Result<bool> {
+    fn take(&self, input: &Fd, name: &CStr, kept: &Fd) -> rustix::io::Result<bool> {
         match dir::stat(input, name) {
             Ok(stat) if FileKind::of(&stat) == FileKind::File => {}
             Ok(_) => return Ok(false),
@@ -227,17 +225,13 @@ impl GroupBoxes {
     }
 }
 
-fn make_kept(dest: &Path) -> rustix::io::Result<OwnedFd> {
-    match rustix::fs::mkdir(dest, Mode::from_raw_mode(0o700)) {
-        Ok(()) | Err(Errno::EXIST) => {}
-        Err(other) => return Err(other),
-    }
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    rustix::fs::open(dest, flags, Mode::empty())
+fn make_kept(dest: At<'_>) -> rustix::io::Result<Fd> {
+    dest.make(0o700)?;
+    dest.open_itself()
 }
 
 /// What the claimed-back files say: their ids, and `Claimed` where a batch is there in both states.
-fn evidence(kept: &OwnedFd) -> rustix::io::Result<Vec<InputLeft>> {
+fn evidence(kept: &Fd) -> rustix::io::Result<Vec<InputLeft>> {
     let mut found = BTreeMap::new();
     dir::each_name(kept, |name, _| {
         if let Some((id, state)) = parse(name)

@@ -12,7 +12,7 @@ use rustix::fs::Stat;
 use super::GroupBoxes;
 use crate::ipc::{
     dir,
-    names::{CommandBox, FileKind, is_command_name, without_hand},
+    names::{CommandBox, FileKind, without_hand},
     world_fault::WorldFault,
 };
 
@@ -155,7 +155,7 @@ impl GroupBoxes {
                 return ControlFlow::Break(());
             }
             // A name that went away since was taken back by its writer: not ours to list.
-            if is_command_name(dir::os(name))
+            if self.host.files().hands().is_command_name(dir::os(name))
                 && let Ok(stat) = dir::stat(held, name)
             {
                 let entry = Entry::new(dir::os(name).to_owned(), &stat);

@@ -13,14 +13,14 @@ use std::{
 };
 
 use rustix::{
-    fd::{AsFd, OwnedFd},
-    fs::{AtFlags, Mode, Stat},
+    fs::{Mode, Stat},
     io::{Errno, Result},
     process::{Resource, getrlimit},
 };
 
 use crate::ipc::{
     dir,
+    files::Fd,
     host::{Owner, give_to_known},
     names::FileKind,
 };
@@ -45,15 +45,15 @@ pub(super) struct Which {
 
 impl Which {
     /// Makes a folder in one that only we write to, opens it, and sees to its owner and mode.
-    pub(super) fn make(at: &OwnedFd, name: &str, mode: u32, owner: Option<Owner>) -> Result<(Self, OwnedFd)> {
+    pub(super) fn make(at: &Fd, name: &str, mode: u32, owner: Option<Owner>) -> Result<(Self, Fd)> {
         let fd = match dir::make_dir(at, name, mode) {
             Err(Errno::ACCESS) => open_locked(at, name, mode)?,
             other => other?,
         };
-        let stat = rustix::fs::fstat(&fd)?;
+        let stat = fd.stat()?;
         give_to_known(&fd, &stat, owner)?;
         if stat.st_mode & 0o7777 != mode {
-            rustix::fs::fchmod(&fd, Mode::from_raw_mode(mode))?;
+            fd.chmod(Mode::from_raw_mode(mode))?;
         }
         Ok((Self { device: stat.st_dev, inode: stat.st_ino }, fd))
     }
@@ -63,29 +63,29 @@ impl Which {
     }
 
     /// Opens it by its name; `STALE` if that leads to another one.
-    pub(super) fn open(self, at: impl AsFd, name: &str, mode: u32) -> Result<OwnedFd> {
-        let fd = match dir::open_dir(at.as_fd(), name) {
+    pub(super) fn open(self, at: &Fd, name: &str, mode: u32) -> Result<Fd> {
+        let fd = match dir::open_dir(at, name) {
             Err(Errno::ACCESS) => open_locked(at, name, mode)?,
             other => other?,
         };
-        if self.is(&rustix::fs::fstat(&fd)?) { Ok(fd) } else { Err(Errno::STALE) }
+        if self.is(&fd.stat()?) { Ok(fd) } else { Err(Errno::STALE) }
     }
 }
 
 /// Opens a folder whose owner (us, if we are not root) took its own rights away.
-fn open_locked(at: impl AsFd, name: &str, mode: u32) -> Result<OwnedFd> {
-    if FileKind::of(&dir::stat(at.as_fd(), name)?) != FileKind::Directory {
+fn open_locked(at: &Fd, name: &str, mode: u32) -> Result<Fd> {
+    if FileKind::of(&dir::stat(at, name)?) != FileKind::Directory {
         return Err(Errno::ACCESS);
     }
-    rustix::fs::chmodat(at.as_fd(), name, Mode::from_raw_mode(mode), AtFlags::empty())?;
+    dir::chmod(at, name, mode)?;
     dir::open_dir(at, name)
 }
 
 /// The folder of a group, and those of its boxes that were needed.
 #[derive(Debug)]
 pub(super) struct Open {
-    pub(super) group: Arc<OwnedFd>,
-    pub(super) boxes: [OnceLock<Arc<OwnedFd>>; 5],
+    pub(super) group: Arc<Fd>,
+    pub(super) boxes: [OnceLock<Arc<Fd>>; 5],
 }
 
 /// The place of a group's descriptors.
@@ -166,9 +166,10 @@ impl Kept {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ipc::files::Files;
 
     fn open() -> Open {
-        let here = rustix::fs::open("/", rustix::fs::OFlags::CLOEXEC, Mode::empty()).unwrap();
+        let here = Files::real().at("/".as_ref()).open().unwrap();
         Open { group: Arc::new(here), boxes: [const { OnceLock::new() }; 5] }
     }
 

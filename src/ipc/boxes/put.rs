@@ -1,7 +1,5 @@
 //! What the host puts where a container can see it: replies, follow-ups, the wish to close, snapshots.
 
-use std::fs::File;
-
 use rustix::io::Errno;
 
 use ipc_handlers::wire::CLOSE_FILE;
@@ -140,7 +138,7 @@ impl GroupBoxes {
         if !is_ours {
             return None;
         }
-        let file = File::from(dir::open_to_read(at, name).ok()?);
+        let file = dir::open_to_read(at, name).ok()?;
         dir::read_expecting(&file, length as u64, length as u64 + 1).ok()
     }
 

@@ -1,9 +1,9 @@
 //! Boxes that nothing can be put into, made anew between two containers.
 
-use rustix::{fs::AtFlags, io::Errno};
+use rustix::io::Errno;
 
 use super::GroupBoxes;
-use crate::ipc::{dir, names::BoxName, names::on_its_way, world_fault::WorldFault};
+use crate::ipc::{dir, names::BoxName, world_fault::WorldFault};
 
 impl GroupBoxes {
     /// Tries each box, and removes those that refuse a file of ours for what their container did to them; returns those.
@@ -33,7 +33,7 @@ impl GroupBoxes {
                 continue;
             }
             let group = self.lend_group().map_err(failed)?;
-            match rustix::fs::unlinkat(&*group, b.as_str(), AtFlags::REMOVEDIR) {
+            match dir::remove_dir(&group, b.as_str()) {
                 Ok(()) => removed.push(b),
                 Err(Errno::NOTEMPTY | Errno::NOENT) => {}
                 Err(e) => return Err(failed(e)),
@@ -44,7 +44,7 @@ impl GroupBoxes {
 
     fn try_box(&self, b: BoxName) -> rustix::io::Result<()> {
         let at = &*self.at(b)?;
-        let name = on_its_way();
+        let name = self.host.files().hands().on_its_way();
         self.host.build(b"", self.owner()).map_err(|_| Errno::IO)?.place(at, &name)?;
         dir::unlink(at, name.as_str())
     }

@@ -1,6 +1,6 @@
 //! What a container says of itself: its heartbeat, and the tool it is in.
 
-use std::{fs::File, io};
+use std::io;
 
 use ipc_handlers::wire::ContainerState;
 use rustix::io::Errno;
@@ -61,13 +61,13 @@ impl GroupBoxes {
             return Err(StateError::NotAFile(kind));
         }
         let file = match dir::open_to_read(at, c"container_state.json") {
-            Ok(fd) => File::from(fd),
+            Ok(file) => file,
             Err(Errno::NOENT) => return Ok(None),
             Err(Errno::LOOP) => return Err(StateError::NotAFile(FileKind::Link)),
             Err(Errno::NXIO) => return Err(StateError::NotAFile(FileKind::Unknown)),
             Err(e) => return Err(world(e.into()).into()),
         };
-        let stat = rustix::fs::fstat(&file).map_err(|e| world(e.into()))?;
+        let stat = file.stat().map_err(|e| world(e.into()))?;
         if FileKind::of(&stat) != FileKind::File {
             return Err(StateError::NotAFile(FileKind::of(&stat)));
         }

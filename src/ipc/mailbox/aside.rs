@@ -10,11 +10,10 @@ use std::{
 };
 
 use ipc_handlers::{Code, Folder, Time};
-use rustix::fd::OwnedFd;
 use serde::Serialize;
 
 use super::{Claimed, Claims, HEAD};
-use crate::ipc::{dir, host::HostDirs, world_fault::WorldFault};
+use crate::ipc::{dir, files::Fd, host::HostDirs, world_fault::WorldFault};
 
 /// How many commands of a group `done/` keeps.
 pub const DONE_FILES: usize = 100;
@@ -169,7 +168,7 @@ impl Aside {
         host: &HostDirs,
         place: Pile,
         claimed: &Claimed,
-        act: impl FnOnce(&mut Shelf, &OwnedFd) -> std::io::Result<()>,
+        act: impl FnOnce(&mut Shelf, &Fd) -> std::io::Result<()>,
     ) -> Result<(), WorldFault> {
         let at = place.dir(host);
         let slot = {
@@ -188,7 +187,7 @@ impl Aside {
 }
 
 impl Pile {
-    fn dir(self, host: &HostDirs) -> &OwnedFd {
+    fn dir(self, host: &HostDirs) -> &Fd {
         match self {
             Self::Done => &host.done,
             Self::Dead => &host.dead,
@@ -204,7 +203,7 @@ impl Pile {
 }
 
 impl Shelf {
-    fn load(at: &OwnedFd, folder: &Folder) -> rustix::io::Result<Self> {
+    fn load(at: &Fd, folder: &Folder) -> rustix::io::Result<Self> {
         let folder = make_folder(at, folder)?;
         let mut shelf = Self::default();
         dir::each_name(&folder, |name, _| {
@@ -231,7 +230,7 @@ impl Shelf {
         }
     }
 
-    fn put_out_the_oldest(&mut self, place: Pile, at: &OwnedFd, folder: &Folder) -> std::io::Result<()> {
+    fn put_out_the_oldest(&mut self, place: Pile, at: &Fd, folder: &Folder) -> std::io::Result<()> {
         while place.is_over(self) {
             let Some((&id, &kept)) = self.kept.first_key_value() else { return Ok(()) };
             self.put_out(at, folder, id, kept)?;
@@ -239,7 +238,7 @@ impl Shelf {
         Ok(())
     }
 
-    fn put_out(&mut self, at: &OwnedFd, folder: &Folder, id: i64, kept: Kept) -> std::io::Result<()> {
+    fn put_out(&mut self, at: &Fd, folder: &Folder, id: i64, kept: Kept) -> std::io::Result<()> {
         for (part, size) in PARTS.into_iter().zip(kept.parts) {
             if size.is_none() {
                 continue;
@@ -253,7 +252,7 @@ impl Shelf {
     }
 }
 
-fn make_folder(at: &OwnedFd, folder: &Folder) -> rustix::io::Result<OwnedFd> {
+fn make_folder(at: &Fd, folder: &Folder) -> rustix::io::Result<Fd> {
     dir::make_dir(at, folder.as_str(), 0o700)
 }
 

@@ -3,7 +3,6 @@
 use std::{ffi::OsStr, os::unix::ffi::OsStrExt as _};
 
 use ipc_handlers::Folder;
-use rustix::fs::XattrFlags;
 
 use super::{Claimed, Claims, SOURCE, Source};
 use crate::ipc::world_fault::WorldFault;
@@ -27,7 +26,7 @@ impl Claims {
         if let Some(source) = &claimed.source {
             // Best effort, as for every claim: after a restart it is shown to people.
             let value = format!("{}/{}", source.in_box, source.name);
-            let _ = rustix::fs::fsetxattr(built.file(), SOURCE, value.as_bytes(), XattrFlags::empty());
+            let _ = built.file().set_attribute(SOURCE, value.as_bytes());
         }
         built.place_new(&self.host.claimed, &claimed.file_name()).map_err(failed)?;
         self.look_at(&mut claimed);

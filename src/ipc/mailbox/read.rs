@@ -1,16 +1,14 @@
 //! Reading a claimed file: once, into memory, within bounds.
 
-use std::{fs::File, io};
+use std::io;
 
-use rustix::{
-    fs::{AtFlags, Mode, StatxFlags},
-    io::Errno,
-};
+use rustix::io::Errno;
 
 use super::{Claimed, Claims};
 use crate::ipc::{
     dir,
-    kernel::{self, Handle},
+    files::{Birth, Fd},
+    kernel::Handle,
     names::FileKind,
     world_fault::WorldFault,
 };
@@ -78,9 +76,9 @@ impl Claims {
         self.read_from(claimed, &self.open_file(claimed)?)
     }
 
-    pub(in crate::ipc) fn read_from(&self, claimed: &Claimed, file: &File) -> Result<Read, ReadError> {
+    pub(in crate::ipc) fn read_from(&self, claimed: &Claimed, file: &Fd) -> Result<Read, ReadError> {
         let world = |e: io::Error| claimed.world("reading", e);
-        let stat = rustix::fs::fstat(file).map_err(|e| world(e.into()))?;
+        let stat = file.stat().map_err(|e| world(e.into()))?;
         let size = u64::try_from(stat.st_size).unwrap_or(0);
         let origin = origin(file).map_err(|e| world(e.into()))?;
         let wanted = if size > COMMAND_LIMIT { HEAD as u64 } else { COMMAND_LIMIT + 1 };
@@ -94,7 +92,7 @@ impl Claims {
     }
 
     /// Opens the claimed file for reading, having made sure that it is one.
-    pub(super) fn open_file(&self, claimed: &Claimed) -> Result<File, ReadError> {
+    pub(super) fn open_file(&self, claimed: &Claimed) -> Result<Fd, ReadError> {
         match dir::stat(&self.host.claimed, claimed.file_name().as_str()) {
             Ok(stat) if FileKind::of(&stat) == FileKind::File => self.open_known(claimed),
             Ok(stat) => Err(ReadError::NotAFile(FileKind::of(&stat))),
@@ -104,7 +102,7 @@ impl Claims {
     }
 
     /// Opens the claimed file, which is known to be one: nobody else can put anything in its place.
-    pub(in crate::ipc) fn open_known(&self, claimed: &Claimed) -> Result<File, ReadError> {
+    pub(in crate::ipc) fn open_known(&self, claimed: &Claimed) -> Result<Fd, ReadError> {
         let name = claimed.file_name();
         let name = name.as_str();
         let at = &self.host.claimed;
@@ -112,13 +110,13 @@ impl Claims {
         let fd = match dir::open_to_read(at, name) {
             // Where we are its owner and not root, a mode of 0 is no way to stay unread.
             Err(Errno::ACCESS) => {
-                rustix::fs::chmodat(at, name, Mode::from_raw_mode(0o600), AtFlags::empty()).map_err(world)?;
+                dir::chmod(at, name, 0o600).map_err(world)?;
                 dir::open_to_read(at, name)
             }
             other => other,
         };
         match fd {
-            Ok(fd) => Ok(File::from(fd)),
+            Ok(file) => Ok(file),
             Err(Errno::NOENT) => Err(ReadError::Gone),
             Err(e) => Err(world(e).into()),
         }
@@ -126,8 +124,8 @@ impl Claims {
 }
 
 /// Returns which file this is.
-pub(in crate::ipc) fn origin(file: &File) -> rustix::io::Result<Origin> {
-    match kernel::file_handle(file) {
+pub(in crate::ipc) fn origin(file: &Fd) -> rustix::io::Result<Origin> {
+    match file.handle() {
         Some(handle) => Ok(Origin { key: key_of(&handle), kind: OriginKind::Handle }),
         None => weak_origin(file),
     }
@@ -151,16 +149,15 @@ fn key_of(handle: &Handle) -> Vec<u8> {
     }
 }
 
-fn weak_origin(file: &File) -> rustix::io::Result<Origin> {
-    let flags = StatxFlags::INO | StatxFlags::BTIME;
-    let stat = rustix::fs::statx(file, c"", AtFlags::EMPTY_PATH, flags)?;
+fn weak_origin(file: &Fd) -> rustix::io::Result<Origin> {
+    let Birth { device: (major, minor), ino, at } = file.birth()?;
     let mut key = vec![b'w'];
-    key.extend(stat.stx_dev_major.to_le_bytes());
-    key.extend(stat.stx_dev_minor.to_le_bytes());
-    key.extend(stat.stx_ino.to_le_bytes());
-    if StatxFlags::from_bits_retain(stat.stx_mask).contains(StatxFlags::BTIME) {
-        key.extend(stat.stx_btime.tv_sec.to_le_bytes());
-        key.extend(stat.stx_btime.tv_nsec.to_le_bytes());
+    key.extend(major.to_le_bytes());
+    key.extend(minor.to_le_bytes());
+    key.extend(ino.to_le_bytes());
+    if let Some((seconds, nanoseconds)) = at {
+        key.extend(seconds.to_le_bytes());
+        key.extend(nanoseconds.to_le_bytes());
     }
     Ok(Origin { key, kind: OriginKind::Weak })
 }
@@ -201,13 +198,8 @@ mod tests {
         let first = w.claimed(1, b"{}");
         let before = w.claims.read(&first).unwrap().origin;
         let again = Claimed::new(&w.host, 2, &first.folder, None);
-        rustix::fs::renameat(
-            &w.host.claimed,
-            first.file_name().as_str(),
-            &w.host.claimed,
-            again.file_name().as_str(),
-        )
-        .unwrap();
+        dir::rename(&w.host.claimed, first.file_name().as_str(), &w.host.claimed, again.file_name().as_str())
+            .unwrap();
         assert_eq!(w.claims.read(&again).unwrap().origin, before);
         assert_ne!(w.claims.read(&w.claimed(3, b"{}")).unwrap().origin, before);
         assert!(matches!(w.claims.read(&first), Err(ReadError::Gone)));

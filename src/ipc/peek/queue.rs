@@ -4,23 +4,19 @@
 use std::{
     collections::{BTreeMap, BinaryHeap},
     ffi::{OsStr, OsString},
-    fs::File,
     ops::ControlFlow,
     os::unix::ffi::OsStrExt as _,
     path::{Path, PathBuf},
 };
 
 use ipc_handlers::{Folder, Time};
-use rustix::{
-    fd::OwnedFd,
-    fs::{Mode, OFlags},
-    io::Errno,
-};
+use rustix::{io::Errno, path::Arg as _};
 
 use crate::ipc::{
     dir,
+    files::{At, Fd, Files},
     mailbox::{SOURCE, changed_at, origin, parse},
-    names::{CommandBox, FileKind, display_name, is_command_name},
+    names::{CommandBox, FileKind, display_name},
     world_fault::WorldFault,
 };
 
@@ -89,16 +85,17 @@ pub struct Missed {
 
 /// Calls `visit` with each command that waits in the boxes of `groups`, as far as they can be read. A box that is not there is
 /// empty.
-pub fn each_waiting<'a>(
-    data: &Path,
-    groups: impl IntoIterator<Item = &'a Folder>,
+pub fn each_waiting<'a, 'g>(
+    data: impl Into<At<'a>>,
+    groups: impl IntoIterator<Item = &'g Folder>,
     mut visit: impl FnMut(Lying),
 ) -> Missed {
+    let At { files, path } = data.into();
     let mut missed = Missed::default();
     for group in groups {
         for in_box in CommandBox::ALL {
-            let looked = look(&box_path(data, group.as_str(), in_box), |held, name| {
-                if let Some(lying) = lying(held, group, in_box, name) {
+            let looked = look(files.at(&box_path(path, group.as_str(), in_box)), |held, name| {
+                if let Some(lying) = lying(files, held, group, in_box, name) {
                     visit(lying);
                 }
             });
@@ -113,13 +110,20 @@ pub fn each_waiting<'a>(
 
 /// Returns the command that waits in this box under this name, however many wait beside it.
 #[must_use]
-pub fn waiting_file(data: &Path, group: &Folder, in_box: CommandBox, name: &str) -> Option<Lying> {
-    let held = (!name.contains('/')).then(|| open(&box_path(data, group.as_str(), in_box)).ok())??;
-    lying(&held, group, in_box, OsStr::new(name))
+pub fn waiting_file<'a>(
+    data: impl Into<At<'a>>,
+    group: &Folder,
+    in_box: CommandBox,
+    name: &str,
+) -> Option<Lying> {
+    let At { files, path } = data.into();
+    let path = box_path(path, group.as_str(), in_box);
+    let held = (!name.contains('/')).then(|| files.at(&path).open_itself().ok())??;
+    lying(files, &held, group, in_box, OsStr::new(name))
 }
 
-fn lying(held: &OwnedFd, group: &Folder, in_box: CommandBox, name: &OsStr) -> Option<Lying> {
-    if !is_command_name(name) {
+fn lying(files: &Files, held: &Fd, group: &Folder, in_box: CommandBox, name: &OsStr) -> Option<Lying> {
+    if !files.hands().is_command_name(name) {
         return None;
     }
     let stat = dir::stat(held, name).ok()?;
@@ -136,7 +140,11 @@ fn lying(held: &OwnedFd, group: &Folder, in_box: CommandBox, name: &OsStr) -> Op
 
 /// Returns the oldest commands that wait in the boxes of `groups`, at most `limit`. Where more wait, the groups with the
 /// most give way, so that no group hides what another one's wait for.
-pub fn waiting<'a>(data: &Path, groups: impl IntoIterator<Item = &'a Folder>, limit: usize) -> Waiting {
+pub fn waiting<'a, 'g>(
+    data: impl Into<At<'a>>,
+    groups: impl IntoIterator<Item = &'g Folder>,
+    limit: usize,
+) -> Waiting {
     let mut found = Waiting::default();
     let mut oldest: BTreeMap<String, BinaryHeap<Lying>> = BTreeMap::new();
     let mut kept = 0;
@@ -160,12 +168,12 @@ pub fn waiting<'a>(data: &Path, groups: impl IntoIterator<Item = &'a Folder>, li
 ///
 /// # Errors
 /// [`WorldFault`] when the folder can't be read; one that is not there is empty.
-pub fn claimed(data: &Path) -> Result<Vec<Lying>, WorldFault> {
+pub fn claimed<'a>(data: impl Into<At<'a>>) -> Result<Vec<Lying>, WorldFault> {
+    let At { files, path } = data.into();
     let mut found = Vec::new();
-    let folder = data.join("claimed");
-    look(&folder, |held, name| {
+    look(files.at(&path.join("claimed")), |held, name| {
         let (Some((id, group)), Ok(stat)) = (parse(name), dir::stat(held, name)) else { return };
-        let source = source(&folder.join(name));
+        let source = source(held, name);
         found.push(Lying {
             since: changed_at(&stat),
             claim: Some(id),
@@ -184,10 +192,11 @@ pub fn claimed(data: &Path) -> Result<Vec<Lying>, WorldFault> {
 ///
 /// # Errors
 /// [`WorldFault`] when one can't be opened.
-pub fn origins(data: &Path, claimed: &[Lying]) -> Result<Vec<Vec<u8>>, WorldFault> {
-    let folder = data.join("claimed");
+pub fn origins<'a>(data: impl Into<At<'a>>, claimed: &[Lying]) -> Result<Vec<Vec<u8>>, WorldFault> {
+    let At { files, path } = data.into();
+    let folder = path.join("claimed");
     let failed = |e: Errno| WorldFault::new("opening a file of", folder.display().to_string(), e);
-    let held = match open(&folder) {
+    let held = match files.at(&folder).open_itself() {
         Ok(held) => held,
         Err(Errno::NOENT) => return Ok(Vec::new()),
         Err(error) => return Err(failed(error)),
@@ -199,7 +208,7 @@ pub fn origins(data: &Path, claimed: &[Lying]) -> Result<Vec<Vec<u8>>, WorldFaul
             continue;
         }
         match dir::open_to_read(&held, name) {
-            Ok(file) => found.push(origin(&File::from(file)).map_err(failed)?.key),
+            Ok(file) => found.push(origin(&file).map_err(failed)?.key),
             Err(Errno::NOENT) => {}
             Err(error) => return Err(failed(error)),
         }
@@ -209,27 +218,29 @@ pub fn origins(data: &Path, claimed: &[Lying]) -> Result<Vec<Vec<u8>>, WorldFaul
 
 /// Returns the bytes of a small regular file that waits or is claimed; `None` for anything else, or when it is gone.
 #[must_use]
-pub fn head(data: &Path, lying: &Lying) -> Option<Vec<u8>> {
+pub fn head<'a>(data: impl Into<At<'a>>, lying: &Lying) -> Option<Vec<u8>> {
+    let At { files, path: data } = data.into();
     let folder = match (lying.claim, lying.in_box) {
         (Some(_), _) => data.join("claimed"),
         (None, Some(in_box)) => box_path(data, &lying.group, in_box),
         (None, None) => return None,
     };
-    let held = open(&folder).ok()?;
+    let held = files.at(&folder).open_itself().ok()?;
     let small = |stat: &rustix::fs::Stat| {
         FileKind::of(stat) == FileKind::File
             && u64::try_from(stat.st_size).is_ok_and(|size| size <= HEAD_LIMIT)
     };
     // Looked at first, as opening a device or a FIFO can itself do something.
     dir::stat(&held, lying.file.as_os_str()).ok().filter(small)?;
-    let file = File::from(dir::open_to_read(&held, lying.file.as_os_str()).ok()?);
-    rustix::fs::fstat(&file).ok().filter(small)?;
+    let file = dir::open_to_read(&held, lying.file.as_os_str()).ok()?;
+    file.stat().ok().filter(small)?;
     dir::read_at_most(&file, HEAD_LIMIT).ok()
 }
 
 /// Returns where the files of a settled command are now, relative to the root; a reply only as long as nobody took it.
 #[must_use]
-pub fn files_of(root: &Path, group: &str, id: i64, request_id: Option<&str>) -> Vec<String> {
+pub fn files_of<'a>(root: impl Into<At<'a>>, group: &str, id: i64, request_id: Option<&str>) -> Vec<String> {
+    let root = root.into();
     let kept = ["json", "why.json", "reply.json"];
     let places = ["done", "dead"]
         .iter()
@@ -238,7 +249,7 @@ pub fn files_of(root: &Path, group: &str, id: i64, request_id: Option<&str>) -> 
     places
         .chain([format!("data/claimed/{id}-{group}.json")])
         .chain(reply)
-        .filter(|path| rustix::fs::lstat(root.join(path)).is_ok())
+        .filter(|path| root.files.at(&root.path.join(path)).stat().is_ok())
         .collect()
 }
 
@@ -247,22 +258,18 @@ fn box_path(data: &Path, group: &str, in_box: CommandBox) -> PathBuf {
 }
 
 /// Where a claimed file says that it came from; its container may have written that.
-fn source(path: &Path) -> Option<(CommandBox, String)> {
-    let mut value = Vec::with_capacity(512);
-    rustix::fs::lgetxattr(path, SOURCE, rustix::buffer::spare_capacity(&mut value)).ok()?;
+fn source(held: &Fd, name: &OsStr) -> Option<(CommandBox, String)> {
+    let mut value = vec![0; 512];
+    let length = name.into_with_c_str(|name| held.attribute_at(name, SOURCE, &mut value)).ok()?;
+    value.truncate(length);
     let slash = value.iter().position(|b| *b == b'/')?;
     Some((CommandBox::parse(&value[..slash])?, display_name(OsStr::from_bytes(&value[slash + 1..]))))
 }
 
-fn open(path: &Path) -> rustix::io::Result<OwnedFd> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-    rustix::fs::open(path, flags, Mode::empty())
-}
-
 /// Calls `visit` with each name; returns whether there were more than are looked at.
-fn look(path: &Path, mut visit: impl FnMut(&OwnedFd, &OsStr)) -> Result<bool, WorldFault> {
-    let reading = |e: Errno| WorldFault::new("reading", path.display().to_string(), e);
-    let held = match open(path) {
+fn look(at: At<'_>, mut visit: impl FnMut(&Fd, &OsStr)) -> Result<bool, WorldFault> {
+    let reading = |e: Errno| WorldFault::new("reading", at.path.display().to_string(), e);
+    let held = match at.open_itself() {
         Ok(held) => held,
         Err(Errno::NOENT) => return Ok(false),
         Err(error) => return Err(reading(error)),

@@ -42,13 +42,24 @@ impl WorldFault {
         tokio::time::timeout(Duration::from_secs(60), self.watch.next()).await.expect("a hint")
     }
 
+    fn inotify(&self) -> &Inotify {
+        let source: &dyn Any = &*self.watch.source;
+        source.downcast_ref().unwrap()
+    }
+
+    fn inotify_mut(&mut self) -> &mut Inotify {
+        let source: &mut dyn Any = &mut *self.watch.source;
+        source.downcast_mut().unwrap()
+    }
+
     fn rests(&self) -> bool {
-        matches!(self.watch.instance, Some(Instance::Rests { .. }))
+        matches!(self.inotify().instance, Some(Instance::Rests { .. }))
     }
 
     fn rest(&mut self) {
-        self.watch.instance = self.watch.instance.take().map(Instance::rest);
-        self.watch.idle = IDLE_READS;
+        let inotify = self.inotify_mut();
+        inotify.instance = inotify.instance.take().map(Instance::rest);
+        inotify.idle = IDLE_READS;
     }
 
     /// Has it read what tells nothing until this holds.
@@ -101,8 +112,8 @@ async fn a_claim_is_one_event_and_no_hint() {
     assert_eq!(w.next().await, published);
     let claims = Claims::open(&w.host, 1).unwrap();
     w.boxes.claim(CommandBox::Tasks, OsStr::new("x.json"), &claims).unwrap();
-    let instance = w.watch.instance.as_ref().unwrap();
-    let mut reader = Reader::new(instance, &mut w.watch.buffer);
+    let inotify = w.inotify_mut();
+    let mut reader = Reader::new(inotify.instance.as_ref().unwrap(), &mut inotify.buffer);
     let event = reader.next().unwrap();
     assert_eq!(event.events(), ReadFlags::MOVED_TO);
     let name = OsStr::from_bytes(event.file_name().unwrap().to_bytes()).to_owned();
@@ -116,7 +127,7 @@ async fn what_tells_nothing_again_and_again_is_read_after_a_rest_and_delays_noth
     for n in 0..IDLE_READS {
         assert!(!w.rests());
         std::fs::write(w.path(CommandBox::Tasks, &format!("{n}.txt")), "no command").unwrap();
-        w.until(|w| w.watch.idle > n).await;
+        w.until(|w| w.inotify().idle > n).await;
     }
     assert!(w.rests());
     for name in ["a.json", "b.json"] {
@@ -132,11 +143,11 @@ async fn after_a_rest_in_which_nothing_came_the_next_event_wakes_at_once() {
     let mut w = world();
     w.rest();
     w.publish(CommandBox::Tasks, "x.txt");
-    w.until(|w| w.watch.idle > IDLE_READS).await;
+    w.until(|w| w.inotify().idle > IDLE_READS).await;
     assert!(w.rests(), "its event told nothing");
     w.until(|w| !w.rests()).await;
-    assert!(matches!(w.watch.instance, Some(Instance::Awaited(_))));
-    assert_eq!(w.watch.idle, 0);
+    assert!(matches!(w.inotify().instance, Some(Instance::Awaited(_))));
+    assert_eq!(w.inotify().idle, 0);
     w.publish(CommandBox::Tasks, "a.json");
     let told = w.file(CommandBox::Tasks, "a.json");
     assert_eq!(w.next().await, told);
@@ -145,17 +156,18 @@ async fn after_a_rest_in_which_nothing_came_the_next_event_wakes_at_once() {
 #[tokio::test]
 async fn a_read_that_finds_nothing_ends_no_row_of_those_that_told_nothing() {
     let mut w = world();
-    w.watch.idle = 5;
-    let Some(Instance::Awaited(instance)) = &w.watch.instance else { panic!() };
+    w.inotify_mut().idle = 5;
     // One event, whatever other tests do meanwhile.
     std::fs::create_dir(w.root.path().join("x")).unwrap();
     std::fs::rename(w.root.path().join("x"), w.path(CommandBox::Tasks, "x.txt")).unwrap();
     // Read by somebody else, after the kernel woke us.
+    let inotify = w.inotify_mut();
+    let Some(Instance::Awaited(instance)) = &inotify.instance else { panic!() };
     drop(instance.readable().await.unwrap());
-    while Reader::new(instance, &mut w.watch.buffer).next().is_ok() {}
+    while Reader::new(instance, &mut inotify.buffer).next().is_ok() {}
     assert_eq!(w.watch.next().now_or_never(), None);
-    assert_eq!(w.watch.idle, 5);
-    let Some(Instance::Awaited(instance)) = &w.watch.instance else { panic!() };
+    assert_eq!(w.inotify().idle, 5);
+    let Some(Instance::Awaited(instance)) = &w.inotify().instance else { panic!() };
     assert!(instance.readable().now_or_never().is_none(), "it has read");
 }
 
@@ -167,9 +179,8 @@ async fn a_read_behind_a_full_one_that_finds_nothing_ends_no_rest() {
     (0..READ / LONGEST).for_each(|n| {
         std::fs::write(w.path(CommandBox::Tasks, &format!("{}.txt", n % 2)), "").unwrap();
     });
-    let Some(Instance::Rests { until: first, .. }) = w.watch.instance else { panic!() };
-    let is_first =
-        |w: &WorldFault| matches!(w.watch.instance, Some(Instance::Rests { until, .. }) if until == first);
+    let Some(Instance::Rests { until: first, .. }) = w.inotify().instance else { panic!() };
+    let is_first = |w: &WorldFault| matches!(w.inotify().instance, Some(Instance::Rests { until, .. }) if until == first);
     w.until(|w| !is_first(w)).await;
     assert!(w.rests(), "it rests once more");
 }
@@ -182,7 +193,7 @@ async fn when_the_kernel_lets_nobody_wait_any_more_each_group_is_told_of_and_can
     // Nobody can wait for a file. It has no events either.
     std::fs::write(w.root.path().join("file"), "").unwrap();
     let file = std::fs::File::open(w.root.path().join("file")).unwrap();
-    w.watch.instance = Some(Instance::Rests { instance: file.into(), until: Instant::now() });
+    w.inotify_mut().instance = Some(Instance::Rests { instance: file.into(), until: Instant::now() });
     assert_eq!(w.next().await, Hint::Rescan);
     let lost = BTreeSet::from([w.next().await, w.next().await].map(|hint| match hint {
         Hint::Lost { folder } => folder.to_string(),
@@ -223,7 +234,7 @@ async fn while_events_are_left_to_read_there_is_no_rest() {
         if rests {
             w.rest();
         }
-        let until = |w: &WorldFault| match &w.watch.instance {
+        let until = |w: &WorldFault| match &w.inotify().instance {
             Some(Instance::Rests { until, .. }) => Some(*until),
             Some(Instance::Awaited(_)) | None => None,
         };
@@ -302,7 +313,7 @@ async fn what_was_told_before_a_group_is_watched_again_is_not_lost() {
 async fn a_group_that_is_no_more_watched_tells_nothing_and_costs_the_kernel_nothing() {
     let mut w = world();
     let watches = |w: &WorldFault| {
-        let fd = w.watch.instance.as_ref().unwrap().as_fd().as_raw_fd();
+        let fd = w.inotify().instance.as_ref().unwrap().as_fd().as_raw_fd();
         let text = std::fs::read_to_string(Path::new("/proc/self/fdinfo").join(fd.to_string())).unwrap();
         text.lines().filter(|line| line.starts_with("inotify ")).count()
     };

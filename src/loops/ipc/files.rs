@@ -196,7 +196,7 @@ fn one(
     let relative = file.relative(&folder.to_string_lossy())?;
     let open = file_inside(&folder, Path::new(relative)).map_err(|error| refusal_of(&error, file))?;
     let limits = mail.config.now().media.limits();
-    let size = open.metadata().map_or(0, |meta| meta.len());
+    let size = open.size();
     // A platform that takes no files gets a line in the text, and one that was not spoken to yet may take any.
     let there = mail.channels.of(&files.chat).map_or(0, |channel| channel.traits().files.largest);
     if there > 0 && size > there && size <= limits.largest {
@@ -221,13 +221,16 @@ fn one(
             return Err(NotCopied::NoRoom(fault.into()));
         }
     }
-    let hand = mail.media.keep(&open, limits.largest).map_err(|error| match error {
-        NotKept::Fault(fault) => fault.refusal(file),
-        NotKept::World(error) => {
-            tracing::error!(%group, error = %chain(&error), "a file can't be copied");
-            Refusal::internal()
-        }
-    })?;
+    let hand =
+        open.file().map_err(NotKept::World).and_then(|file| mail.media.keep(file, limits.largest)).map_err(
+            |error| match error {
+                NotKept::Fault(fault) => fault.refusal(file),
+                NotKept::World(error) => {
+                    tracing::error!(%group, error = %chain(&error), "a file can't be copied");
+                    Refusal::internal()
+                }
+            },
+        )?;
     // It may have had a second name when it was opened, and have lost the one that led here.
     if is_only_name(&folder, Path::new(relative), &open) {
         return Ok(hand);
