@@ -30,7 +30,7 @@ use crate::{
     },
     engine::{Drive, Loops},
     gateway::{self, Credentials, Gateway, OutsideLimits, Upstream},
-    ipc::{self, Claims, HostDirs, LeftBox, Watch},
+    ipc::{self, Claims, Files, HostDirs, LeftBox},
     loops::{
         self, Allowances, Backups, Boxes, Budgets, Dispatch, Heartbeats, Held, Keeping, Machine, Mailboxes,
         Problems, Runs, Sights, Snapshots, ToLanes, Troubles,
@@ -96,6 +96,8 @@ const AGENT: (u32, u32) = (1000, 1000);
 /// What is around a daemon besides its root.
 pub struct Surroundings {
     pub world: World,
+    /// Where the boxes of its groups lie, and all that is done with files in them.
+    pub files: Files,
     /// How its agents are run; `None`: as the settings and the machine allow.
     pub sandbox: Option<Box<dyn Sandbox>>,
     /// Channels beside this machine's terminals and the accounts of the settings.
@@ -279,7 +281,12 @@ impl Daemon {
     /// # Errors
     /// What could not be started, and why. Docker being away is no error: it is waited for.
     pub async fn start(root: PathBuf, config: Config) -> Result<Self> {
-        let surroundings = Surroundings { world: World::real(), sandbox: None, channels: Vec::new() };
+        let surroundings = Surroundings {
+            world: World::real(),
+            files: Files::real().clone(),
+            sandbox: None,
+            channels: Vec::new(),
+        };
         Self::start_in(surroundings, root, config).await
     }
 
@@ -288,7 +295,7 @@ impl Daemon {
     /// # Errors
     /// As [`Self::start`].
     pub async fn start_in(surroundings: Surroundings, root: PathBuf, config: Config) -> Result<Self> {
-        let Surroundings { world, sandbox, channels: more } = surroundings;
+        let Surroundings { world, files, sandbox, channels: more } = surroundings;
         make_room_for_files(&root);
         // Nothing is written to a root that another daemon serves.
         private_dir(&root.join("data"))?;
@@ -303,7 +310,7 @@ impl Daemon {
             None => choose_sandbox(&root, &config, &store).await?,
         };
         let gateway = open_gateway(world.clone(), &root, &config)?;
-        let dirs = HostDirs::open(&root.join("data"))?;
+        let dirs = HostDirs::open(files.at(&root.join("data")))?;
         if !dirs.has_links() {
             tracing::warn!(
                 "the file system of data/ has no hard links, or no files without a name: a container that means it can keep all others waiting"
@@ -461,7 +468,7 @@ impl Daemon {
         let mailbox_stop = CancellationToken::new();
         let mut mailbox = JoinSet::new();
         let of_mailbox = Drive { stop: mailbox_stop.clone(), ..drive.clone() };
-        let taking_in = loops::ipc::Mailbox::new(Arc::clone(&at_mailboxes), Watch::default(), asks, left);
+        let taking_in = loops::ipc::Mailbox::new(Arc::clone(&at_mailboxes), files.watch(), asks, left);
         mailbox.spawn(of_mailbox.run(taking_in));
 
         // A client that is told that we are ready finds the boxes, watched.

@@ -52,7 +52,6 @@ impl Handle {
         &self.data[..length.min(MAX_HANDLE)]
     }
 
-    #[cfg(any(test, feature = "simulation"))]
     pub(super) fn new(kind: i32, bytes: &[u8]) -> Self {
         let mut data = [0; MAX_HANDLE];
         data[..bytes.len()].copy_from_slice(bytes);

@@ -19,7 +19,6 @@ mod skills;
 mod transcript;
 mod trash;
 mod tree;
-#[cfg(any(test, feature = "simulation"))]
 pub mod twin;
 pub mod watch;
 mod weigh;

@@ -185,7 +185,6 @@ pub struct Hands {
 enum Secret {
     Chance(RandomState),
     /// In a simulation, where they have to be the same each time.
-    #[cfg(any(test, feature = "simulation"))]
     Seed(u64),
 }
 
@@ -200,7 +199,6 @@ impl Hands {
     }
 
     /// Returns those of another process, which depend on these two alone.
-    #[cfg(any(test, feature = "simulation"))]
     pub(super) fn seeded(process: u32, seed: u64) -> Self {
         Self::of(process.into(), Secret::Seed(seed))
     }
@@ -209,7 +207,6 @@ impl Hands {
         let step = self.next.fetch_add(1, Ordering::Relaxed);
         let step = match &self.secret {
             Secret::Chance(secret) => secret.hash_one(step),
-            #[cfg(any(test, feature = "simulation"))]
             Secret::Seed(seed) => (seed ^ step).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(31),
         };
         format!("{}{step:016x}-", self.ours)

@@ -36,6 +36,14 @@ pub struct Asked {
     pub replies: Vec<String>,
 }
 
+impl Asked {
+    /// Returns how the name of its file ends.
+    #[must_use]
+    pub fn file(&self) -> String {
+        format!("-{}.json", self.request)
+    }
+}
+
 /// What an agent asks for.
 #[derive(Clone, Debug)]
 pub enum Wants {

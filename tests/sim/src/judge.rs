@@ -5,13 +5,14 @@ use std::{
     path::Path,
 };
 
-use g2::{domain::platforms::channels::SentTwice, store::Store};
+use g2::{domain::platforms::channels::SentTwice, ipc::twin::Twin, store::Store};
 use ipc_handlers::Time;
 use rusqlite::Connection;
 
 use crate::{
     Asked, Platform, Shown, Wants,
     agent::tokens,
+    hostile::names,
     plan::{GROUPS, Plan},
 };
 
@@ -27,7 +28,13 @@ fn count(c: &Connection, sql: &str) -> i64 {
 }
 
 /// Returns what is still to be done; `None`: nothing.
-pub(crate) fn unfinished(c: &Connection, root: &Path, platforms: &[Platform]) -> Option<String> {
+pub(crate) fn unfinished(
+    c: &Connection,
+    root: &Path,
+    twin: &Twin,
+    platforms: &[Platform],
+    asked: &[Asked],
+) -> Option<String> {
     let waiting: usize = platforms.iter().map(Platform::waiting).sum();
     if waiting > 0 {
         return Some(format!("{waiting} messages are with their platform"));
@@ -55,20 +62,16 @@ pub(crate) fn unfinished(c: &Connection, root: &Path, platforms: &[Platform]) ->
     }
     for (group, _) in GROUPS {
         for place in ["messages", "tasks"] {
-            let left = names(&root.join("data/ipc").join(group).join(place));
-            if let Some(name) = left.iter().find(|name| name.ends_with(".json")) {
+            let left = names(twin, &root.join("data/ipc").join(group).join(place));
+            if let Some(name) =
+                left.iter().find(|name| asked.iter().any(|asked| name.ends_with(&asked.file())))
+            {
                 return Some(format!("the command {group}/{place}/{name} is not taken in"));
             }
         }
     }
-    let claimed = names(&root.join("data/claimed"));
+    let claimed = names(twin, &root.join("data/claimed"));
     claimed.first().map(|name| format!("data/claimed/{name} is not settled"))
-}
-
-#[expect(clippy::disallowed_methods, reason = "looks at a root of its own")]
-fn names(folder: &Path) -> Vec<String> {
-    let Ok(all) = std::fs::read_dir(folder) else { return Vec::new() };
-    all.filter_map(|entry| entry.ok()?.file_name().into_string().ok()).collect()
 }
 
 /// Looks for promises that were broken, once all is done.

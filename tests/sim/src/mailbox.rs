@@ -1,6 +1,11 @@
 //! The mailbox of a group as its container sees it.
 
-use std::{fs, io, path::PathBuf};
+use std::{
+    io,
+    path::{Path, PathBuf},
+};
+
+use g2::ipc::twin::{Hands, Twin};
 
 /// What a container does with files in its mailbox. `place` is a folder of it, as `input`.
 pub trait Mailbox: Send {
@@ -23,37 +28,60 @@ pub trait Mailbox: Send {
     fn publish(&self, place: &str, name: &str, bytes: &[u8]) -> io::Result<()>;
 }
 
-/// A mailbox in a real folder.
-pub struct InFolder(pub PathBuf);
+/// A mailbox in the twin.
+pub struct InTwin {
+    twin: Twin,
+    folder: PathBuf,
+}
 
-#[expect(clippy::disallowed_methods, reason = "plays a container, in its own mailbox")]
-impl Mailbox for InFolder {
+/// User and group of agents.
+const AGENT: (u32, u32) = (1000, 1000);
+
+impl InTwin {
+    /// Returns the mailbox that the host has in `folder`.
+    #[must_use]
+    pub const fn new(twin: Twin, folder: PathBuf) -> Self {
+        Self { twin, folder }
+    }
+
+    fn act<T>(&self, act: impl FnOnce(&mut Hands<'_>, &Path) -> T) -> T {
+        self.twin.hands(|hands| {
+            hands.act_as(AGENT.0, AGENT.1);
+            act(hands, &self.folder)
+        })
+    }
+}
+
+impl Mailbox for InTwin {
     fn names(&self, place: &str) -> Vec<String> {
-        let Ok(all) = fs::read_dir(self.0.join(place)) else { return Vec::new() };
+        let names = self.act(|hands, folder| hands.names(folder.join(place)));
         let mut names: Vec<String> =
-            all.filter_map(|entry| entry.ok()?.file_name().into_string().ok()).collect();
+            names.unwrap_or_default().into_iter().filter_map(|name| String::from_utf8(name).ok()).collect();
         names.sort();
         names
     }
 
     fn read(&self, place: &str, name: &str) -> Option<Vec<u8>> {
-        fs::read(self.0.join(place).join(name)).ok()
+        self.act(|hands, folder| hands.read(folder.join(place).join(name))).ok()
     }
 
     fn rename(&self, place: &str, name: &str, to: &str) -> bool {
-        let folder = self.0.join(place);
-        fs::rename(folder.join(name), folder.join(to)).is_ok()
+        let folder = self.folder.join(place);
+        self.act(|hands, _| hands.rename(folder.join(name), folder.join(to))).is_ok()
     }
 
     fn remove(&self, place: &str, name: &str) {
         // It may be gone.
-        let _ = fs::remove_file(self.0.join(place).join(name));
+        let _ = self.act(|hands, folder| hands.unlink(folder.join(place).join(name)));
     }
 
     fn publish(&self, place: &str, name: &str, bytes: &[u8]) -> io::Result<()> {
-        let folder = self.0.join(place);
+        let folder = self.folder.join(place);
         let made = folder.join(format!(".{name}.tmp"));
-        fs::write(&made, bytes)?;
-        fs::rename(made, folder.join(name))
+        self.act(|hands, _| {
+            hands.write(&made, bytes)?;
+            hands.rename(&made, folder.join(name))
+        })?;
+        Ok(())
     }
 }

@@ -2,7 +2,7 @@
 
 use g2::domain::{heard::origin::Origin, platforms::channels::SentTwice, rows::Inbound};
 
-use crate::{Chance, Moods, Weather, agent::Temper};
+use crate::{Chance, Moods, Weather, agent::Temper, hostile::Trouble};
 
 /// The platforms, each with how it takes a part that is sent twice.
 pub const PLATFORMS: [(&str, SentTwice); 4] = [
@@ -37,6 +37,9 @@ pub struct Plan {
     pub resends: bool,
     /// Of 1 000 pieces of work so many are slow.
     pub slow: u64,
+    pub trouble: Trouble,
+    /// At which call for a file in a box the daemon dies, as above.
+    pub dies_at_file: Vec<Option<u64>>,
     /// Of 1 000 calls of the disk so many fail.
     pub disk_fails: u64,
     /// From when on nothing goes wrong any more, ms.
@@ -84,7 +87,27 @@ impl Plan {
         let slow = if bad(&mut chance) { 30 } else { 0 };
         let disk_fails = if chance.one_of(3) { 2 } else { 0 };
         let resends = chance.one_of(4);
-        Self { seed, resends, messages, kills, dies_at, jumps, moods, weather, slow, disk_fails, calm_at }
+        let trouble = Trouble {
+            meddles: if bad(&mut chance) { 20 } else { 0 },
+            fails: if chance.one_of(3) { 5 } else { 0 },
+            misleads: if bad(&mut chance) { 200 } else { 0 },
+        };
+        let dies_at_file = (0..3).map(|_| chance.one_of(4).then(|| chance.below(2_000))).collect();
+        Self {
+            seed,
+            trouble,
+            dies_at_file,
+            resends,
+            messages,
+            kills,
+            dies_at,
+            jumps,
+            moods,
+            weather,
+            slow,
+            disk_fails,
+            calm_at,
+        }
     }
 }
 

@@ -12,14 +12,17 @@ use g2::{
     app::{Daemon, Surroundings},
     channels::Channel,
     config::{Config, Environment},
+    ipc::twin::{Settings, Twin},
+    system::world::Clock as _,
 };
 use serde::{Deserialize, Serialize};
 use tempfile::TempDir;
 use tokio::time::sleep;
 
 use crate::{
-    Calendar, Chance, Containers, Dice, InFolder, Life, Platform,
+    Calendar, Chance, Containers, Dice, InTwin, Life, Platform,
     disk::{Disk, Fault, Image, Kind},
+    hostile::{self, Meddler},
     judge,
     plan::{CAP, PLATFORMS, Plan},
     template, world,
@@ -44,6 +47,22 @@ pub struct Told {
     pub passed: u64,
     /// All changes, as the feed has them.
     pub feed: String,
+}
+
+/// Counts the faults that are made. Clones count together.
+#[derive(Clone, Debug, Default)]
+pub struct Faults(Arc<Mutex<BTreeMap<&'static str, u64>>>);
+
+impl Faults {
+    /// Counts one.
+    pub fn count(&self, fault: &'static str) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner).entry(fault).or_default() += 1;
+    }
+
+    fn all(&self) -> BTreeMap<String, u64> {
+        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.iter().map(|(fault, n)| ((*fault).to_owned(), *n)).collect()
+    }
 }
 
 /// What came of many.
@@ -107,6 +126,7 @@ struct Stage<'a> {
     told: Told,
     /// Made within the first runtime, as they need its clock.
     outside: Option<Outside>,
+    faults: Faults,
     kills: Vec<u64>,
     jumps: Vec<(u64, i64)>,
 }
@@ -115,6 +135,7 @@ struct Stage<'a> {
 #[derive(Clone)]
 struct Outside {
     calendar: Calendar,
+    twin: Twin,
     containers: Containers,
     platforms: Vec<Platform>,
 }
@@ -139,6 +160,7 @@ impl<'a> Stage<'a> {
             chance: Chance::new(plan.seed ^ 0xc0de),
             told: Told { seed: plan.seed, ..Told::default() },
             outside: None,
+            faults: Faults::default(),
             kills: plan.kills.clone(),
             jumps: plan.jumps.clone(),
         }
@@ -161,6 +183,11 @@ impl<'a> Stage<'a> {
                     self.disk.die();
                     self.disk.heal();
                     self.disk.revive();
+                    if let Some(outside) = &self.outside {
+                        outside.twin.die();
+                        outside.twin.before_nothing();
+                        outside.twin.revive();
+                    }
                     if self.told.lives > 60 {
                         self.told
                             .broken
@@ -182,6 +209,7 @@ impl<'a> Stage<'a> {
             self.told.story.extend(outside.platforms.iter().flat_map(Platform::story));
             self.told.story.sort();
         }
+        self.told.faults = self.faults.all();
         self.told
     }
 
@@ -197,13 +225,19 @@ impl<'a> Stage<'a> {
         }
         let calendar = Calendar::new();
         let plan = self.plan;
-        let mailboxes = Arc::new(|folder: PathBuf| Box::new(InFolder(folder)) as Box<dyn crate::Mailbox>);
+        let stamps = calendar.clone();
+        let twin = Twin::new(Settings { names: plan.seed, ..Settings::of(Arc::new(move || stamps.now())) });
+        twin.hands(|hands| hands.make_folders(self.root.path().join("data"))).expect("data/ of the twin");
+        let of_agents = twin.clone();
+        let mailboxes = Arc::new(move |folder: PathBuf| {
+            Box::new(InTwin::new(of_agents.clone(), folder)) as Box<dyn crate::Mailbox>
+        });
         let containers = Containers::new(calendar.clone(), self.dice.others(), mailboxes, plan.moods, CAP);
         let platforms = PLATFORMS.iter().zip(&plan.messages).map(|((name, twice), messages)| {
             let (calendar, dice) = (calendar.clone(), self.dice.others());
             Platform::new(name, *twice, calendar, dice, plan.weather, messages.clone())
         });
-        let outside = Outside { platforms: platforms.collect(), calendar, containers };
+        let outside = Outside { platforms: platforms.collect(), calendar, twin, containers };
         self.outside = Some(outside.clone());
         outside
     }
@@ -218,6 +252,7 @@ impl<'a> Stage<'a> {
         let (world, hands) = world(&outside.calendar, &self.dice, &life, slow);
         let surroundings = Surroundings {
             world: world.with_disk(self.disk.vfs_name()),
+            files: outside.twin.files(),
             sandbox: Some(Box::new(outside.containers.clone())),
             channels: outside
                 .platforms
@@ -238,6 +273,7 @@ impl<'a> Stage<'a> {
     /// Has the disk fail, and the daemon die at a call, as the plan says.
     fn hooks(&self, life: &Life, outside: &Outside, n: usize) {
         let dies_at = self.plan.dies_at.get(n).copied().flatten();
+        let (of_files, faults, twin) = (life.clone(), self.faults.clone(), outside.twin.clone());
         let (life, calendar) = (life.clone(), outside.calendar.clone());
         let (fails, calm_at) = (self.plan.disk_fails, self.plan.calm_at);
         let dice = Arc::new(Mutex::new(Chance::new(self.plan.seed ^ (n as u64 + 1))));
@@ -248,14 +284,34 @@ impl<'a> Stage<'a> {
                 return None;
             }
             if dies_at == Some(calls) {
+                faults.count("the daemon died at a call of the disk");
                 life.end("at a call of the disk");
+                twin.die();
                 return Some(Fault::Die);
             }
             let mut dice = dice.lock().unwrap_or_else(PoisonError::into_inner);
             if !matches!(call.kind, Kind::Sleep | Kind::Map | Kind::Open) && dice.below(1000) < fails {
+                faults.count("a call of the disk failed");
                 return Some(if dice.one_of(2) { Fault::Io } else { Fault::Full });
             }
             None
+        });
+        let calm = || {
+            let calendar = outside.calendar.clone();
+            move || calendar.passed() >= calm_at
+        };
+        let (disk, dice) = (self.disk.clone(), self.dice.others());
+        hostile::mislead(&outside.twin, dice, self.plan.trouble.misleads, calm(), self.faults.clone());
+        outside.twin.before(Meddler {
+            life: of_files,
+            dice: self.dice.others(),
+            trouble: self.plan.trouble,
+            data: self.root.path().join("data"),
+            faults: self.faults.clone(),
+            dies_at: self.plan.dies_at_file.get(n).copied().flatten(),
+            calls: 0,
+            calm: Box::new(calm()),
+            ends: Box::new(move || disk.die()),
         });
     }
 
@@ -273,16 +329,21 @@ impl<'a> Stage<'a> {
         let (mut looks, mut looks_at) = (None, 0);
         loop {
             let due = outside.containers.step();
+            outside.twin.tell_later_ones(usize::try_from(self.dice.below(3)).unwrap_or(0));
             let now = outside.calendar.passed();
             self.told.passed = now;
             self.disk.set_time(daemon.store.world().now().0);
             if self.kills.first().is_some_and(|at| *at <= now) {
                 self.kills.remove(0);
+                self.faults.count("the daemon was killed");
                 life.end("it was killed");
+                self.disk.die();
+                outside.twin.die();
             }
             if let Some(at) = self.jumps.iter().position(|(at, _)| *at <= now) {
                 let (_, by) = self.jumps.remove(at);
                 outside.calendar.jump(by);
+                self.faults.count("the clock was set");
                 self.note(format!("the clock is set by {by} ms"));
             }
             if now >= self.plan.calm_at {
@@ -296,7 +357,15 @@ impl<'a> Stage<'a> {
                 }
                 let left = looks.as_ref().map_or_else(
                     || Some("its store can't be looked at".to_owned()),
-                    |c| judge::unfinished(c, self.root.path(), &outside.platforms),
+                    |c| {
+                        judge::unfinished(
+                            c,
+                            self.root.path(),
+                            &outside.twin,
+                            &outside.platforms,
+                            &outside.containers.asked(),
+                        )
+                    },
                 );
                 match left {
                     None => break,
