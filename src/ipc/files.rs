@@ -23,6 +23,7 @@ use rustix::{
 };
 
 use super::{
+    host::Owner,
     kernel::{Extended, Handle, Writer},
     names::Hands,
     watch::{Source, Watch},
@@ -139,6 +140,9 @@ pub trait Kernel: fmt::Debug + Send + Sync {
 
     /// Returns the names that this process gives to files in boxes.
     fn hands(&self) -> &Hands;
+
+    /// Returns the user and group of this process.
+    fn us(&self) -> Owner;
 }
 
 /// An open file or folder.
@@ -213,6 +217,11 @@ impl Files {
 
     pub(super) fn hands(&self) -> &Hands {
         self.0.hands()
+    }
+
+    /// The user and group of this process.
+    pub(super) fn us(&self) -> Owner {
+        self.0.us()
     }
 
     /// Returns a place in it.
