@@ -1,7 +1,9 @@
 //! The file system beneath: what this module asks of a kernel, as one trait for what is open and one for what opens by a path. The
 //! real one is `files/real.rs`. The twin of a simulation (`twin/`) is another one, in memory.
 //!
-//! No path leads from one to the other: whatever is opened below something is of the same kernel.
+//! A plain path is one of the real kernel, and [`Files::at`] names another. No path leads from one to the other: what is opened
+//! below something is of the same kernel. A call that is new in this module is a method here, a step of `twin/tests/steps.rs`, and
+//! the same for the twin, so that property tests compare the two.
 
 mod real;
 
