@@ -116,7 +116,7 @@ impl GroupBoxes {
             let what = path.join(what).display().to_string();
             move |e: Errno| WorldFault::new(doing, what, e)
         };
-        let us = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+        let us = host.files().us();
         let (group, opened) =
             Which::make(&host.ipc, folder.as_str(), GROUP_MODE, Some(us)).map_err(failed("opening", ""))?;
         let model = Attributes::of(&opened);

@@ -1,7 +1,9 @@
 //! The file system beneath: what this module asks of a kernel, as one trait for what is open and one for what opens by a path. The
 //! real one is `files/real.rs`. The twin of a simulation (`twin/`) is another one, in memory.
 //!
-//! No path leads from one to the other: whatever is opened below something is of the same kernel.
+//! A plain path is one of the real kernel, and [`Files::at`] names another. No path leads from one to the other: what is opened
+//! below something is of the same kernel. A call that is new in this module is a method here, a step of `twin/tests/steps.rs`, and
+//! the same for the twin, so that property tests compare the two.
 
 mod real;
 
@@ -23,6 +25,7 @@ use rustix::{
 };
 
 use super::{
+    host::Owner,
     kernel::{Extended, Handle, Writer},
     names::Hands,
     watch::{Source, Watch},
@@ -139,6 +142,9 @@ pub trait Kernel: fmt::Debug + Send + Sync {
 
     /// Returns the names that this process gives to files in boxes.
     fn hands(&self) -> &Hands;
+
+    /// Returns the user and group of this process.
+    fn us(&self) -> Owner;
 }
 
 /// An open file or folder.
@@ -213,6 +219,11 @@ impl Files {
 
     pub(super) fn hands(&self) -> &Hands {
         self.0.hands()
+    }
+
+    /// The user and group of this process.
+    pub(super) fn us(&self) -> Owner {
+        self.0.us()
     }
 
     /// Returns a place in it.

@@ -42,7 +42,7 @@ pub fn give_folder<'a>(
         Err(Errno::LOOP | Errno::NOTDIR) => return Ok(0),
         Err(e) => return Err(failed(e)),
     };
-    let us = rustix::process::geteuid().as_raw();
+    let (us, _) = folder.files.us();
     let former = former.filter(|former| *former != owner.0);
     let most = if former.is_some() { MOST_MOVED } else { MOST };
     let mut work = Work { owner, us, former, most, looked_at: 0, given: 0 };

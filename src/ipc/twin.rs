@@ -177,6 +177,7 @@ pub struct Twin(Arc<Mutex<State>>);
 struct Process {
     twin: Twin,
     hands: names::Hands,
+    us: (u32, u32),
 }
 
 struct State {
@@ -214,9 +215,10 @@ impl Twin {
     pub fn files(&self) -> Files {
         let state = self.state();
         let process = u32::try_from(state.life + 1).unwrap_or(u32::MAX);
-        let hands = names::Hands::seeded(process, state.disk.settings.names);
+        let Settings { names, daemon: us, .. } = state.disk.settings;
         drop(state);
-        Files::of(Process { twin: self.clone(), hands })
+        let hands = names::Hands::seeded(process, names);
+        Files::of(Process { twin: self.clone(), hands, us })
     }
 
     /// Has this decide what comes of each call from now on.

@@ -96,14 +96,14 @@ impl GroupBoxes {
     #[must_use]
     pub fn has_input(&self, batch_id: &str) -> bool {
         let Ok(input) = self.at(BoxName::Input) else { return false };
-        ["json", "claimed"].iter().any(|end| dir::stat(&*input, format!("{batch_id}.{end}").as_str()).is_ok())
+        ["json", "claimed"].iter().any(|end| dir::stat(&input, format!("{batch_id}.{end}").as_str()).is_ok())
     }
 
     /// Whether a follow-up lies in `input/` as it was put there: the runner has not taken it.
     #[must_use]
     pub fn is_unread(&self, batch_id: &str) -> bool {
         let Ok(input) = self.at(BoxName::Input) else { return false };
-        dir::stat(&*input, format!("{batch_id}.json").as_str()).is_ok()
+        dir::stat(&input, format!("{batch_id}.json").as_str()).is_ok()
     }
 
     /// Whether the heartbeat changed since the runner took a follow-up. Both stamps are the kernel's own change times,
@@ -191,7 +191,7 @@ impl GroupBoxes {
         let responses = self.at(BoxName::Responses)?;
         for id in kept.iter().filter(|id| is_request_id(id.as_bytes())) {
             let Ok(name) = CString::new(format!("{id}.json")) else { continue };
-            let bytes = match dir::stat(&*responses, name.as_c_str()) {
+            let bytes = match dir::stat(&responses, name.as_c_str()) {
                 Ok(stat) if FileKind::of(&stat) == FileKind::File => {
                     u64::try_from(stat.st_size).unwrap_or(u64::MAX)
                 }

@@ -132,7 +132,7 @@ impl GroupBoxes {
         let stat = dir::stat(at, name).ok()?;
         let is_ours = FileKind::of(&stat) == FileKind::File
             && stat.st_mode & 0o7777 == SHOWN_MODE
-            && stat.st_uid == rustix::process::geteuid().as_raw()
+            && stat.st_uid == self.host.files().us().0
             && stat.st_nlink == 1
             && u64::try_from(stat.st_size).ok()? == length as u64;
         if !is_ours {

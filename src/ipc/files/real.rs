@@ -21,6 +21,7 @@ use rustix::{
 use super::{Birth, Descriptor, Fd, Kernel};
 use crate::ipc::{
     dir::NAMES,
+    host::Owner,
     kernel::{self, Extended, Handle, Writer},
     names::Hands,
     watch::{Inotify, Source},
@@ -58,6 +59,10 @@ impl Kernel for Real {
 
     fn hands(&self) -> &Hands {
         Hands::ours()
+    }
+
+    fn us(&self) -> Owner {
+        (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw())
     }
 }
 

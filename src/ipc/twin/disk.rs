@@ -7,7 +7,7 @@ use rustix::io::{Errno, Result};
 use super::{
     Settings,
     bytes::Bytes,
-    walk::{How, Last, NAME},
+    walk::{Found, How, Last, NAME},
 };
 use crate::ipc::kernel::Extended;
 
@@ -473,7 +473,6 @@ impl Disk {
         Ok(self.next_opened)
     }
 
-    #[expect(clippy::type_complexity, reason = "a node, and by which name it was found")]
     fn opened_node(
         &mut self,
         at: Number,
@@ -481,7 +480,7 @@ impl Disk {
         opening: Opening,
         how: How,
         who: Who,
-    ) -> Result<(Number, Option<(Number, Vec<u8>)>)> {
+    ) -> Result<Found> {
         let how = How { follows: opening.follows && !opening.only_makes, ..how };
         let makes_folder = opening.makes && path.ends_with(b"/");
         let how = if makes_folder { How { follows: false, ..how } } else { how.to_look(path) };

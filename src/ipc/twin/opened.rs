@@ -21,6 +21,7 @@ use super::{
 };
 use crate::ipc::{
     files::{Birth, Descriptor, Fd, Kernel},
+    host::Owner,
     kernel::{Extended, Handle, Writer},
     names::Hands,
     watch::Source,
@@ -101,6 +102,10 @@ impl Kernel for Process {
 
     fn hands(&self) -> &Hands {
         &self.hands
+    }
+
+    fn us(&self) -> Owner {
+        self.us
     }
 }
 
@@ -360,6 +365,11 @@ impl Descriptor for Open {
     }
 }
 
+/// A number as the kernel has it; its width differs by machine.
+fn fitted<T: TryFrom<u64> + Default>(number: u64) -> T {
+    number.try_into().unwrap_or_default()
+}
+
 impl Disk {
     pub(super) fn stat(&self, number: Number) -> Result<Stat> {
         let node = self.node(number)?;
@@ -374,7 +384,7 @@ impl Disk {
         stat.st_dev = DEVICE;
         stat.st_ino = number;
         stat.st_mode = node.kind.bits() | node.mode;
-        stat.st_nlink = links.try_into().unwrap_or_default();
+        stat.st_nlink = fitted(links);
         (stat.st_uid, stat.st_gid) = (node.user, node.group);
         stat.st_rdev = 0;
         stat.st_size = i64::try_from(size).unwrap_or(i64::MAX);

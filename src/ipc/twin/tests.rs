@@ -148,8 +148,8 @@ fn open_to_all(at: &Path) -> tempfile::TempDir {
 #[test]
 fn the_twin_does_what_the_file_system_of_temporary_files_does() {
     let at = open_to_all(&std::env::temp_dir());
-    compare(at.path(), As::Us, 250);
-    compare_as_nobody(at.path(), 250);
+    compare(at.path(), As::Us, 150);
+    compare_as_nobody(at.path(), 150);
 }
 
 #[test]
@@ -164,8 +164,8 @@ fn stamps_of_the_twin_change_when_those_of_the_kernel_do() {
 fn the_twin_does_what_tmpfs_does() {
     let Ok(at) = tempfile::tempdir_in("/dev/shm") else { return skipped("no tmpfs at /dev/shm") };
     let at = open_to_all(at.path());
-    compare(at.path(), As::Us, 250);
-    compare_as_nobody(at.path(), 250);
+    compare(at.path(), As::Us, 150);
+    compare_as_nobody(at.path(), 150);
 }
 
 #[test]
@@ -178,9 +178,9 @@ fn the_twin_does_what_xfs_and_ext4_with_projects_do() {
         match Disk::new(mkfs) {
             Ok(disk) => {
                 let at = open_to_all(&disk.root());
-                compare(at.path(), As::Us, 200);
+                compare(at.path(), As::Us, 120);
                 if mkfs[0] == "mkfs.xfs" {
-                    compare_as_nobody(at.path(), 250);
+                    compare_as_nobody(at.path(), 150);
                 }
             }
             // Not every kernel has projects on ext4.

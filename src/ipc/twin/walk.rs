@@ -37,6 +37,9 @@ pub(super) enum Last {
     Above,
 }
 
+/// What stands somewhere, and by which name in which folder.
+pub(super) type Found = (Number, Option<(Number, Vec<u8>)>);
+
 /// Where a path leads.
 #[derive(Clone, Debug)]
 pub(super) struct Spot {
@@ -130,7 +133,7 @@ impl Disk {
     }
 
     /// Returns what stands at a spot, and by which name.
-    pub(super) fn found(&self, spot: &Spot) -> Result<(Number, Option<(Number, Vec<u8>)>)> {
+    pub(super) fn found(&self, spot: &Spot) -> Result<Found> {
         let Last::Name(name) = &spot.last else { return Ok((spot.folder, None)) };
         let number = self.find(spot.folder, name)?;
         if spot.slash && !self.is_folder(number) {
