@@ -249,6 +249,27 @@ fn the_nth_write_or_sync_fails_and_a_failed_sync_makes_nothing_durable() {
 }
 
 #[test]
+fn syncfs_makes_everything_durable_where_the_kernel_tells_of_it() {
+    let Some(mut mounted) = mounted(empty()) else { return };
+    fs::create_dir(mounted.path("folder")).unwrap();
+    fs::write(mounted.path("folder/file"), "text").unwrap();
+    let folder = File::open(mounted.at.path()).unwrap();
+    rustix::fs::syncfs(&folder).unwrap();
+    let left = mounted.disk.with(|disk| disk.at_stake());
+    fs::write(mounted.path("late"), "text").unwrap();
+    drop(folder);
+    let seed = mounted.seed(true);
+    mounted.disk.lose_power(seed).unwrap();
+    if !mounted.disk.hears_of_syncfs() {
+        eprintln!("skipped: the kernel does not tell of syncfs");
+        return;
+    }
+    assert_eq!(left, Default::default());
+    assert_eq!(names(mounted.at.path()), ["folder"]);
+    assert_eq!(fs::read(mounted.path("folder/file")).unwrap(), b"text");
+}
+
+#[test]
 fn a_folder_is_read_and_written_whole() {
     let [from, to] = [(); 2].map(|()| tempfile::tempdir().unwrap());
     fs::create_dir(from.path().join("folder")).unwrap();
