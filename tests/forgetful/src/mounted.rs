@@ -2,6 +2,7 @@
 //!
 //! Requests of the kernel go to `fuser` by way of a socket, as it does not know all of them: one for a file without a name
 //! becomes one to create a file whose name is a slash, and `syncfs` becomes a sync of a folder by a handle that none has.
+#![expect(clippy::disallowed_methods, reason = "a file system has the clock")]
 
 use std::{
     ffi::CString,
@@ -10,6 +11,7 @@ use std::{
     path::{Path, PathBuf},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     thread::JoinHandle,
+    time::SystemTime,
 };
 
 use fuser::{BackgroundSession, Config, Session, SessionACL};
@@ -26,7 +28,7 @@ use rustix::{
 
 use crate::{
     device::Device,
-    disk::{Disk, Forgotten},
+    disk::{Body, Disk, Forgotten, Place, ROOT, Refused, Rights},
     faults::Faults,
     random::Random,
     serve::{ALL, Served, Shared},
@@ -94,6 +96,24 @@ impl Forgetful {
     /// Looks at the disk, or changes it behind the kernel's back.
     pub fn with<T>(&self, look: impl FnOnce(&mut Disk) -> T) -> T {
         look(&mut self.lock().disk)
+    }
+
+    /// Puts a file at a path below the folder, as nobody on this machine does: the kernel makes no event of it, and finds it when
+    /// it looks. No name may have been there under this kernel.
+    ///
+    /// # Errors
+    /// [`Refused`].
+    pub fn put_unseen(&self, path: &Path, bytes: &[u8], rights: Rights) -> Result<(), Refused> {
+        let (folders, name) = (path.parent().unwrap_or(Path::new("")), path.file_name().unwrap_or_default());
+        self.with(|disk| {
+            let folder = folders
+                .iter()
+                .try_fold(ROOT, |folder, name| disk.seen().named(&Place::new(folder, name)))
+                .ok_or(Refused::Missing)?;
+            let now = SystemTime::now();
+            let ino = disk.create(Place::new(folder, name), Body::File(Vec::new()), rights, now)?;
+            disk.write(ino, 0, bytes, now)
+        })
     }
 
     /// Says what is to go wrong.
