@@ -51,7 +51,7 @@ use crate::{
         usage::Usage,
     },
     sandbox::Sandbox,
-    store::{Asking, Bounds, Store},
+    store::{self, Asking, Bounds, Store},
     system::{failpoint, media::Media, world::World},
     web,
 };
@@ -183,6 +183,17 @@ fn open_store_under(world: &World, lock: &File, root: &Path) -> Result<Store> {
     Ok(store)
 }
 
+/// Has what a daemon that died committed be on the disk before it is read, and acted on. A start on a disk that is full goes on.
+fn make_log_durable(root: &Path) {
+    // Another's log is not to come into this store.
+    if init::check_log(root).is_err() {
+        return;
+    }
+    if let Err(error) = store::make_log_durable(&root.join("data/g2.sqlite")) {
+        tracing::warn!(error = %chain(&error), "what the last daemon left in the store's log may not be on the disk");
+    }
+}
+
 /// Removes the mailboxes of groups that are gone.
 async fn remove_left_boxes(boxes: &Boxes, store: &Store, groups: &BTreeSet<Folder>) {
     match boxes.dirs.discard_boxes_but(groups, LEFT_BOXES) {
@@ -301,6 +312,9 @@ impl Daemon {
         private_dir(&root.join("data"))?;
         let lock = lock(&root).await?;
         adapters::kill_left(&root).await;
+        if world.disk().is_none() {
+            make_log_durable(&root);
+        }
         init(&world, &root, &config).await?;
         let store = open_store_under(&world, &lock, &root)?;
         remove_old_indexes(&root);

@@ -28,6 +28,7 @@ mod check;
 mod columns;
 mod crossing;
 mod fault;
+mod log;
 mod media;
 mod meta;
 mod migrate;
@@ -56,6 +57,7 @@ pub use crossing::handover::{Content, Handed, HandedTask, HandoverLimits};
 pub use crossing::waiting::WaitingLane;
 pub use crossing::words::{Spoken, WordDone};
 pub use fault::Fault;
+pub use log::make_log_durable;
 pub use meta::Upgrade;
 pub use prune::{Size, shrink};
 pub use restored::{HeldBack, check_foreign, settle_restored};
@@ -135,6 +137,12 @@ pub enum StoreError {
         #[source]
         error: std::io::Error,
     },
+    #[error("writing the store's log at {path} to the disk failed")]
+    Log {
+        path: PathBuf,
+        #[source]
+        error: std::io::Error,
+    },
     #[error("migration {name} failed; the store is as it was before it")]
     Migration { name: &'static str, source: Fault },
     #[error("the store refused")]
@@ -200,7 +208,11 @@ impl StoreError {
     pub fn is_worlds_fault(&self) -> bool {
         match self {
             Self::Sqlite(fault) | Self::Read(fault) => fault.may_pass(),
-            Self::Commit(_) | Self::RolledBack | Self::Index { .. } | Self::Replaced { .. } => true,
+            Self::Commit(_)
+            | Self::RolledBack
+            | Self::Index { .. }
+            | Self::Log { .. }
+            | Self::Replaced { .. } => true,
             Self::Open { .. }
             | Self::Newer { .. }
             | Self::Older { .. }
@@ -280,7 +292,7 @@ impl Store {
         let open = || -> Result<Connection> {
             let mut connection = place.connect_to_write()?;
             prepare(&mut connection)?;
-            connection.pragma_update(None, "journal_mode", "WAL")?;
+            log::keep_log(&connection)?;
             connection.pragma_update(None, "synchronous", "FULL")?;
             // A large transaction leaves no large log.
             connection.pragma_update(None, "journal_size_limit", LOG_BYTES)?;

@@ -15,8 +15,8 @@ use tempfile::TempDir;
 
 use super::{Result, StoreError};
 
-/// How long readers are waited for before the log is emptied.
-const LOG_WAIT: Duration = Duration::from_secs(1);
+/// How long others are waited for before the log is emptied.
+pub(super) const LOG_WAIT: Duration = Duration::from_secs(1);
 
 /// Where a store is read.
 pub(super) struct StoreFile {

@@ -10,7 +10,7 @@ use ipc_handlers::Folder;
 use rusqlite::{Connection, OptionalExtension as _, Row, config::DbConfig, params};
 
 use super::{
-    super::{Result, StoreError, columns::Columns as _},
+    super::{Result, StoreError, columns::Columns as _, log::keep_log},
     of_store,
 };
 use crate::domain::mailbox::search::apart;
@@ -203,7 +203,7 @@ fn connect(path: &Path) -> Result<Connection> {
     // SQLite removes the log by name when the last connection is closed. If the file is replaced at that moment, the log of the new
     // file would go.
     c.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
-    c.pragma_update(None, "journal_mode", "WAL")?;
+    keep_log(&c)?;
     // What a power cut takes is indexed anew.
     c.pragma_update(None, "synchronous", "NORMAL")?;
     c.pragma_update(None, "journal_size_limit", super::super::LOG_BYTES)?;

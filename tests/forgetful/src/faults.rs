@@ -74,6 +74,12 @@ impl Faults {
         self.all.clear();
     }
 
+    /// How many calls are still to fail.
+    #[must_use]
+    pub fn left(&self) -> u64 {
+        self.all.iter().map(|fault| fault.times).sum()
+    }
+
     /// Makes syncs slow, or quick again.
     pub fn slow(&mut self, slow: Option<Slowness>) {
         self.slow = slow;
@@ -124,5 +130,7 @@ mod tests {
         let found: Vec<_> = (0..5).map(|_| faults.next(Call::Write)).collect();
         assert_eq!(found, [None, None, Some(Failure::Full), Some(Failure::Full), None]);
         assert_eq!(faults.next(Call::Sync), None);
+        faults.add(Fault { call: Call::Sync, how: Failure::Broken, after: 0, times: 3 });
+        assert_eq!((faults.next(Call::Sync), faults.left()), (Some(Failure::Broken), 2));
     }
 }

@@ -3,6 +3,7 @@
 //! [`Disk`] is the model: what programs see, what is on the disk, and what lies between. [`Forgetful`] mounts one over a
 //! folder by FUSE; [`folder`] reads one from a folder and writes one to it. The README says what is forgotten.
 
+mod device;
 mod disk;
 mod faults;
 pub mod folder;

@@ -1,7 +1,8 @@
 //! A disk that is mounted, and loses its power.
 //!
-//! Requests of the kernel go to `fuser` by way of a socket: so a request for a file without a name, of which `fuser` knows
-//! nothing, becomes one to create a file whose name is a slash.
+//! Requests of the kernel go to `fuser` by way of a socket, as it does not know all of them: one for a file without a name
+//! becomes one to create a file whose name is a slash, and `syncfs` becomes a sync of a folder by a handle that none has.
+#![expect(clippy::disallowed_methods, reason = "a file system has the clock")]
 
 use std::{
     ffi::CString,
@@ -10,6 +11,7 @@ use std::{
     path::{Path, PathBuf},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     thread::JoinHandle,
+    time::SystemTime,
 };
 
 use fuser::{BackgroundSession, Config, Session, SessionACL};
@@ -25,10 +27,11 @@ use rustix::{
 };
 
 use crate::{
-    disk::{Disk, Forgotten},
+    device::Device,
+    disk::{Body, Disk, Forgotten, Place, ROOT, Refused, Rights},
     faults::Faults,
     random::Random,
-    serve::{Served, Shared},
+    serve::{ALL, Served, Shared},
 };
 
 /// Room for the largest request, and the largest answer.
@@ -36,6 +39,11 @@ const ROOM: usize = 256 << 10;
 /// Requests of the kernel's protocol: to create a file, and to make one without a name. Both have the same arguments.
 const CREATE: u32 = 35;
 const TMPFILE: u32 = 51;
+/// To sync everything, which has eight bytes that mean nothing; and to sync a folder by its handle and flags.
+const SYNCFS: u32 = 50;
+const FSYNCDIR: u32 = 30;
+/// Where a request's own arguments begin.
+const ARGUMENTS: usize = 40;
 
 /// Why there is no such file system.
 #[derive(Debug, thiserror::Error)]
@@ -55,6 +63,8 @@ pub enum Failed {
 }
 
 struct Line {
+    /// Where the kernel takes it to lie; `None`: nowhere, so that it does not tell of `syncfs`.
+    on: Option<Device>,
     session: Option<BackgroundSession>,
     ours: OwnedFd,
     threads: Vec<JoinHandle<()>>,
@@ -88,9 +98,33 @@ impl Forgetful {
         look(&mut self.lock().disk)
     }
 
+    /// Puts a file at a path below the folder, as nobody on this machine does: the kernel makes no event of it, and finds it when
+    /// it looks. No name may have been there under this kernel.
+    ///
+    /// # Errors
+    /// [`Refused`].
+    pub fn put_unseen(&self, path: &Path, bytes: &[u8], rights: Rights) -> Result<(), Refused> {
+        let (folders, name) = (path.parent().unwrap_or(Path::new("")), path.file_name().unwrap_or_default());
+        self.with(|disk| {
+            let folder = folders
+                .iter()
+                .try_fold(ROOT, |folder, name| disk.seen().named(&Place::new(folder, name)))
+                .ok_or(Refused::Missing)?;
+            let now = SystemTime::now();
+            let ino = disk.create(Place::new(folder, name), Body::File(Vec::new()), rights, now)?;
+            disk.write(ino, 0, bytes, now)
+        })
+    }
+
     /// Says what is to go wrong.
     pub fn faults<T>(&self, set: impl FnOnce(&mut Faults) -> T) -> T {
         set(&mut self.lock().faults)
+    }
+
+    /// Whether the kernel tells it of `syncfs`. Otherwise that makes nothing durable here.
+    #[must_use]
+    pub fn hears_of_syncfs(&self) -> bool {
+        self.line.as_ref().is_some_and(|line| line.on.is_some())
     }
 
     /// Switches the power off and on again: what was not synced is there or not, as the seed says. Programs that had files
@@ -133,10 +167,16 @@ impl Forgetful {
             user.0,
             user.1
         );
-        let options = CString::new(options).unwrap_or_default(); // Digits and words.
-        let not_mounted = |e| Failed::NotMounted(self.at.clone(), e);
-        mount("forgetful", &self.at, "fuse", MountFlags::NOSUID | MountFlags::NODEV, options.as_c_str())
-            .map_err(not_mounted)?;
+        let mount_as = |kind: &str, source: &str, options: String| {
+            let options = CString::new(options).unwrap_or_default(); // Digits and words.
+            mount(source, &self.at, kind, MountFlags::NOSUID | MountFlags::NODEV, options.as_c_str())
+        };
+        // Each time another one: a file system that somebody has still open keeps its device.
+        let on = Device::new()
+            .filter(|on| mount_as("fuseblk", on.path(), format!("{options},blksize=4096")).is_ok());
+        if on.is_none() {
+            mount_as("fuse", "forgetful", options).map_err(|e| Failed::NotMounted(self.at.clone(), e))?;
+        }
         self.lock().boot();
         let device = Arc::new(device);
         let ours_too = ours.try_clone().map_err(Failed::NoGreeting)?;
@@ -146,7 +186,7 @@ impl Forgetful {
             std::thread::spawn(move || requests(&device, &ours_too)),
             std::thread::spawn(move || answers(&ours_in, &device_too)),
         ];
-        let mut line = Line { session: None, ours, threads };
+        let mut line = Line { on, session: None, ours, threads };
         let greeted =
             Session::from_fd(Served(Arc::clone(&self.shared)), theirs, SessionACL::All, Config::default())
                 .and_then(Session::spawn);
@@ -212,15 +252,30 @@ fn requests(device: &OwnedFd, to: &OwnedFd) {
                 return;
             }
         };
-        let request = &mut buffer[..read];
-        // Length, then what is asked for.
-        if request.get(4..8) == Some(&TMPFILE.to_ne_bytes()[..]) {
-            request[4..8].copy_from_slice(&CREATE.to_ne_bytes());
-        }
-        if send(to, request, SendFlags::NOSIGNAL).is_err() {
+        let read = known(&mut buffer, read);
+        if send(to, &buffer[..read], SendFlags::NOSIGNAL).is_err() {
             return;
         }
     }
+}
+
+/// Makes a request that `fuser` does not know into one that it knows; returns its length.
+fn known(buffer: &mut [u8], read: usize) -> usize {
+    // Length, then what is asked for.
+    let asked = buffer[4..8].try_into().map_or(0, u32::from_ne_bytes);
+    match asked {
+        TMPFILE => buffer[4..8].copy_from_slice(&CREATE.to_ne_bytes()),
+        SYNCFS => {
+            let end = ARGUMENTS + 16;
+            buffer[..4].copy_from_slice(&(end as u32).to_ne_bytes());
+            buffer[4..8].copy_from_slice(&FSYNCDIR.to_ne_bytes());
+            buffer[ARGUMENTS..ARGUMENTS + 8].copy_from_slice(&ALL.to_ne_bytes());
+            buffer[ARGUMENTS + 8..end].fill(0);
+            return end;
+        }
+        _ => {}
+    }
+    read
 }
 
 /// Passes answers back until either side is gone.

@@ -249,6 +249,54 @@ fn the_nth_write_or_sync_fails_and_a_failed_sync_makes_nothing_durable() {
 }
 
 #[test]
+fn syncfs_makes_everything_durable_where_the_kernel_tells_of_it() {
+    let Some(mut mounted) = mounted(empty()) else { return };
+    fs::create_dir(mounted.path("folder")).unwrap();
+    fs::write(mounted.path("folder/file"), "text").unwrap();
+    let folder = File::open(mounted.at.path()).unwrap();
+    rustix::fs::syncfs(&folder).unwrap();
+    let left = mounted.disk.with(|disk| disk.at_stake());
+    fs::write(mounted.path("late"), "text").unwrap();
+    drop(folder);
+    let seed = mounted.seed(true);
+    mounted.disk.lose_power(seed).unwrap();
+    if !mounted.disk.hears_of_syncfs() {
+        eprintln!("skipped: the kernel does not tell of syncfs");
+        return;
+    }
+    assert_eq!(left, Default::default());
+    assert_eq!(names(mounted.at.path()), ["folder"]);
+    assert_eq!(fs::read(mounted.path("folder/file")).unwrap(), b"text");
+}
+
+#[test]
+fn of_a_file_that_is_put_there_unseen_the_kernel_tells_nobody() {
+    use rustix::fs::inotify::{CreateFlags, ReadFlags, Reader, WatchFlags, add_watch, init};
+
+    let Some(mut mounted) = mounted(empty()) else { return };
+    fs::create_dir(mounted.path("box")).unwrap();
+    // The kernel knows the names that are there.
+    assert_eq!(names(&mounted.path("box")), [""; 0]);
+    assert!(fs::metadata(mounted.path("box/unseen")).is_err());
+    let watch = init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC).unwrap();
+    add_watch(&watch, mounted.path("box"), WatchFlags::CREATE | WatchFlags::CLOSE_WRITE).unwrap();
+    let rights = Rights { mode: 0o600, uid: 0, gid: 0 };
+    mounted.disk.put_unseen(Path::new("box/unseen"), b"text", rights).unwrap();
+    assert!(mounted.disk.put_unseen(Path::new("none/unseen"), b"text", rights).is_err());
+    let mut room = [std::mem::MaybeUninit::uninit(); 512];
+    let mut events = Reader::new(&watch, &mut room);
+    assert_eq!(events.next().map(drop).unwrap_err(), Errno::AGAIN);
+    assert_eq!(names(&mounted.path("box")), ["unseen"]);
+    assert_eq!(fs::read(mounted.path("box/unseen")).unwrap(), b"text");
+    fs::rename(mounted.path("box/unseen"), mounted.path("taken")).unwrap();
+    fs::write(mounted.path("box/seen"), "text").unwrap();
+    assert!(!events.next().unwrap().events().contains(ReadFlags::IGNORED));
+    drop(watch);
+    mounted.disk.lose_power(mounted.seed(false)).unwrap();
+    assert_eq!(fs::read(mounted.path("taken")).unwrap(), b"text");
+}
+
+#[test]
 fn a_folder_is_read_and_written_whole() {
     let [from, to] = [(); 2].map(|()| tempfile::tempdir().unwrap());
     fs::create_dir(from.path().join("folder")).unwrap();

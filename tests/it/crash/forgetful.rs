@@ -1,9 +1,13 @@
 //! The power goes off under load, again and again: `data/` lies on a disk that forgets what was not synced, by a seed.
 //!
 //! After each loss the store is sound, and all is there that somebody was told of: replies, accepted messages, answers to
-//! questions, files beside texts. What nobody was told of its writer tries again. At the end everything was done once and
-//! said once. `G2_POWER_LOSSES` says how often (25), `G2_SEED` when. With `G2_FAILING_CALLS=1` some writes and syncs fail, too: a
-//! command that copies a file is refused then, which this test takes for a fault.
+//! questions, files beside texts. What nobody was told of its writer tries again, and so it does what was refused as a call
+//! of the disk failed. At the end everything was done once and said once.
+//!
+//! `G2_POWER_LOSSES` says how often (200). They are parted among roots, two of which live at once; each has a seed of its own,
+//! one more than the one before, from `G2_SEED` on (1). The long run:
+//! `G2_POWER_LOSSES=10000 cargo test --test it crash::forgetful -- --nocapture`. To see one root again:
+//! `G2_SEED=SEED G2_POWER_LOSSES=50`.
 //!
 //! Needs FUSE. Says so and is over where there is none, unless `G2_REQUIRE_FUSE=1`.
 #![expect(
@@ -14,180 +18,34 @@
 
 mod check;
 mod load;
+mod machine;
+mod unsynced;
 
 use std::{
     collections::BTreeSet,
-    fs,
-    path::Path,
-    sync::atomic::Ordering,
+    sync::atomic::{AtomicU64, Ordering},
     thread,
-    time::{Duration, Instant},
+    time::Instant,
 };
 
-use g2_forgetful::{Call, Failed, Failure, Fault, Faults, Forgetful, Lie, Slowness, folder};
+use g2_forgetful::Lie;
 
 use super::{
-    client::{Client, rest},
+    client::rest,
     random::{Random, number},
     scene::{all_settled, nobody_left},
 };
-use crate::support::{Daemon, Root, wait_for};
-use load::{Asker, Load, Talker, Writer};
+use crate::support::wait_for;
+use check::Sums;
+use load::Load;
+use machine::{Machine, People, live, release, serves};
 
-/// Steps at which a daemon ends itself, so that the power goes off there.
-const POINTS: [&str; 18] = [
-    "ipc.linked",
-    "ipc.claimed",
-    "ipc.read",
-    "ipc.decided",
-    "ipc.committed",
-    "ipc.replied",
-    "ipc.set_aside",
-    "media.copied",
-    "media.named",
-    "media.kept",
-    "message.stored",
-    "message.judged",
-    "run.handed",
-    "run.started",
-    "run.record",
-    "deliver.saying",
-    "deliver.said",
-    "feed.committed",
-];
-
+/// How many losses a root lives through: a long life makes each of them slow.
+const OF_A_ROOT: u64 = 50;
+/// How many roots live at once.
+const AT_ONCE: u64 = 2;
 /// How many power losses it may take to find a lie out.
 const LIES: u64 = 20;
-
-/// A root whose `data/` forgets. The disk goes first when it is over.
-struct Machine {
-    disk: Forgetful,
-    root: Root,
-}
-
-/// Says that there is no FUSE.
-fn skipped(why: &Failed) {
-    let required = std::env::var_os("G2_REQUIRE_FUSE").is_some_and(|value| value == "1");
-    assert!(!required, "G2_REQUIRE_FUSE is set: {why}");
-    eprintln!("skipped: no FUSE ({why})");
-}
-
-impl Machine {
-    fn new() -> Option<Self> {
-        let root = Root::new("");
-        for group in ["w1", "t1", "t2", "family"] {
-            root.g2(&["groups", "add", group, "--chat", &format!("local:{group}")]);
-        }
-        let ask = "UPDATE chats SET unknown_sender_policy = 'request_approval' WHERE jid = 'local:family'";
-        root.change_store(ask);
-        // Lays the boxes out.
-        assert_eq!(root.serve().terminate(), Some(0));
-        let disk = folder::read(&root.data("")).unwrap();
-        match Forgetful::mount(disk, &root.data("")) {
-            Ok(disk) => Some(Self { disk, root }),
-            Err(why @ (Failed::NoDevice(_) | Failed::NotMounted(..))) => {
-                skipped(&why);
-                None
-            }
-            Err(why) => panic!("{why:?}"),
-        }
-    }
-}
-
-/// Who works on the machine, and what they remember.
-struct People {
-    writers: Vec<Writer>,
-    talkers: Vec<Talker>,
-    asker: Asker,
-}
-
-impl People {
-    fn new(root: &Path, random: &mut Random) -> Self {
-        let mut seed = || Random(random.below(u64::MAX));
-        Self {
-            writers: ["main", "w1"].map(|group| Writer::new(root, group, seed())).into(),
-            talkers: ["t1", "t2"].map(|group| Talker::new(group, seed())).into(),
-            asker: Asker::default(),
-        }
-    }
-
-    /// Has all of them work until `end`.
-    fn work(&mut self, root: &Root, load: &Load, end: impl FnOnce()) {
-        thread::scope(|scope| {
-            for writer in &mut self.writers {
-                scope.spawn(move || writer.work(root, load));
-            }
-            for talker in &mut self.talkers {
-                scope.spawn(move || talker.work(root, load));
-            }
-            let asker = &mut self.asker;
-            scope.spawn(move || asker.work(root, load));
-            end();
-        });
-    }
-}
-
-/// Waits until a daemon serves or is dead; returns whether it serves.
-fn serves(root: &Root, daemon: &Daemon) -> bool {
-    wait_for("the daemon to be ready, or dead", || {
-        if daemon.has_ended() {
-            return Some(false);
-        }
-        let status = serde_json::json!({"op": "status"});
-        Client::connect(root).and_then(|mut client| client.call(&status)).ok().map(|_| true)
-    })
-}
-
-/// Some writes or syncs that fail, of the daemon or of those who write to it.
-fn fault(random: &mut Random) -> Fault {
-    let call = [Call::Write, Call::Sync, Call::Make][usize::try_from(random.below(3)).unwrap()];
-    let how = [Failure::Broken, Failure::Full][usize::try_from(random.below(2)).unwrap()];
-    Fault { call, how, after: random.below(100), times: 1 + random.below(4) }
-}
-
-/// One life of the daemon under load, to its end.
-#[expect(clippy::print_stdout, reason = "what went wrong on purpose is part of the story of a failure")]
-fn live(machine: &Machine, people: &mut People, random: &mut Random, load: &Load) {
-    let root = &machine.root;
-    let mark = root.path().join("reached");
-    let _ = fs::remove_file(&mark);
-    let at_point = random.below(2) == 0;
-    let point = POINTS[usize::try_from(random.below(POINTS.len() as u64)).unwrap()];
-    let point = format!("{point}:{}", 1 + random.below(12));
-    let daemon = if at_point {
-        root.spawn(&[("G2_FAILPOINT", &point), ("G2_FAILPOINT_FILE", mark.to_str().unwrap())])
-    } else {
-        root.spawn(&[])
-    };
-    let slow = Slowness {
-        most: Duration::from_micros(1 + random.below(4) * 2000),
-        random: g2_forgetful::Random::new(random.below(u64::MAX)),
-    };
-    machine.disk.faults(|faults| faults.slow(Some(slow)));
-    let fault = (number("G2_FAILING_CALLS") == Some(1) && random.below(6) == 0).then(|| fault(random));
-    if let Some(fault) = fault {
-        println!("{fault:?}");
-        machine.disk.faults(|faults| faults.add(fault));
-    }
-    let may_end = || mark.exists() || fault.is_some();
-    if serves(root, &daemon) {
-        check::release(root);
-        let enough = load.done.load(Ordering::Relaxed) + 1 + random.below(40);
-        load.stop.store(false, Ordering::Relaxed);
-        people.work(root, load, || {
-            wait_for("enough to be done", || {
-                (daemon.has_ended() || load.done.load(Ordering::Relaxed) >= enough).then_some(())
-            });
-            assert!(!daemon.has_ended() || may_end(), "it ended by itself:\n{}", root.log());
-            daemon.kill();
-            load.stop.store(true, Ordering::Relaxed);
-        });
-    } else {
-        assert!(may_end(), "it ended by itself:\n{}", root.log());
-    }
-    machine.disk.faults(Faults::clear);
-    nobody_left(root);
-}
 
 /// Whether a disk that lies about syncs is found out within some losses.
 fn is_found_out(lie: Lie) -> Option<bool> {
@@ -213,35 +71,33 @@ fn a_disk_that_lies_about_syncs_is_found_out() {
     }
 }
 
-#[test]
-fn what_was_answered_is_there_after_any_power_loss_and_nothing_is_done_twice() {
-    let seed = number("G2_SEED").unwrap_or(1);
-    let losses = number("G2_POWER_LOSSES").unwrap_or(25);
-    println!("{losses} power losses; again with G2_SEED={seed}");
-    let begun = Instant::now();
-    let Some(mut machine) = Machine::new() else { return };
+/// One root, through some power losses to an end in order. `None`: there is no FUSE.
+fn life_of_a_root(seed: u64, losses: u64) -> Option<Sums> {
+    let mut machine = Machine::new()?;
     let mut random = Random(seed);
     let mut people = People::new(machine.root.path(), &mut random);
     let load = Load::new();
-    let (mut changes, mut writes) = (0, 0);
+    let mut sums = Sums::default();
     let mut healthy = BTreeSet::new();
     for loss in 0..losses {
-        live(&machine, &mut people, &mut random, &load);
+        let faults = live(&machine, &mut people, &mut random, &load);
         let forgotten = machine.disk.lose_power(random.below(u64::MAX)).unwrap();
-        changes += forgotten.changes;
-        writes += forgotten.writes;
-        println!("loss {loss}: forgot {} changes and {} writes", forgotten.changes, forgotten.writes);
+        println!(
+            "seed {seed}, loss {loss}: forgot {} changes and {} writes {faults:?}",
+            forgotten.changes, forgotten.writes
+        );
+        sums.add_loss(forgotten, !faults.is_empty());
         check::after_a_loss(&machine.root, &people);
         if healthy.is_empty() {
             healthy = check::complaints(&machine.root);
         }
     }
-    let took = begun.elapsed();
 
     let root = &machine.root;
-    let last = root.serve();
-    check::release(root);
-    load.stop.store(true, Ordering::Relaxed);
+    machine.disk.faults(|faults| faults.slow(None));
+    let last = root.spawn(&[]);
+    let status = serves(root, &last).unwrap_or_else(|| panic!("it ended by itself:\n{}", root.log()));
+    release(root, &status);
     people.writers.iter_mut().for_each(|writer| writer.finish(root));
     people.talkers.iter_mut().for_each(|talker| talker.finish(root));
     all_settled(root);
@@ -256,6 +112,46 @@ fn what_was_answered_is_there_after_any_power_loss_and_nothing_is_done_twice() {
     assert!(complaints.is_subset(&healthy), "doctor: {complaints:?}, at first {healthy:?}");
     assert_eq!(last.terminate(), Some(0));
     nobody_left(root);
-    let report = check::at_the_end(root, &people);
-    println!("{losses} power losses in {took:?}: {changes} changes and {writes} writes forgotten; {report}");
+    check::at_the_end(root, &people, &mut sums);
+    Some(sums)
+}
+
+/// Has the others begin no root any more once one has failed.
+struct Stops<'a>(&'a AtomicU64);
+
+impl Drop for Stops<'_> {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            self.0.store(u64::MAX / 2, Ordering::Relaxed);
+        }
+    }
+}
+
+#[test]
+fn what_was_answered_is_there_after_any_power_loss_and_nothing_is_done_twice() {
+    let first = number("G2_SEED").unwrap_or(1);
+    let losses = number("G2_POWER_LOSSES").unwrap_or(200);
+    println!("{losses} power losses; again with G2_SEED={first}");
+    let begun = Instant::now();
+    let next = AtomicU64::new(0);
+    let work = || {
+        let _stops = Stops(&next);
+        let mut sums = Sums::default();
+        loop {
+            let root = next.fetch_add(1, Ordering::Relaxed);
+            let left = losses.saturating_sub(root * OF_A_ROOT).min(OF_A_ROOT);
+            if left == 0 {
+                return Some(sums);
+            }
+            sums.add(&life_of_a_root(first + root, left)?);
+        }
+    };
+    let all: Option<Vec<Sums>> = thread::scope(|scope| {
+        let workers: Vec<_> = (0..AT_ONCE).map(|_| scope.spawn(work)).collect();
+        workers.into_iter().map(|worker| worker.join().unwrap()).collect()
+    });
+    let Some(all) = all else { return };
+    let mut sums = Sums::default();
+    all.iter().for_each(|of_one| sums.add(of_one));
+    println!("{sums} in {:?}", begun.elapsed());
 }

@@ -119,7 +119,9 @@ impl Tree {
         Some((at, self.node(at)?))
     }
 
-    pub(super) fn named(&self, place: &Place) -> Option<Ino> {
+    /// The node that has a name.
+    #[must_use]
+    pub fn named(&self, place: &Place) -> Option<Ino> {
         self.node(place.folder)?.entries()?.get(&place.name).copied()
     }
 

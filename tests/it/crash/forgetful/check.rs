@@ -2,9 +2,10 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fs,
+    fmt, fs,
 };
 
+use g2_forgetful::Forgotten;
 use sha2::{Digest as _, Sha256};
 
 use super::{
@@ -25,13 +26,66 @@ pub(super) fn complaints(root: &Root) -> BTreeSet<String> {
     names.filter(|name| !EXCUSED.iter().any(|excused| name.starts_with(excused))).collect()
 }
 
-/// Dead twice in a row over the same, a daemon sets it aside. A person who knows why lets it go on.
-pub(super) fn release(root: &Root) {
-    let held = root.run(&["--json", "ipc", "list", "--state", "held"]);
-    let rows: Vec<serde_json::Value> = serde_json::from_slice(&held.stdout).unwrap_or_default();
-    let groups: BTreeSet<&str> = rows.iter().filter_map(|row| row["group"].as_str()).collect();
-    for group in groups {
-        let _ = root.run(&["ipc", "release", group]);
+/// What happened in all.
+#[derive(Default)]
+pub(super) struct Sums {
+    losses: usize,
+    with_faults: usize,
+    forgotten: Forgotten,
+    commands: usize,
+    refused: usize,
+    files: usize,
+    messages: usize,
+    answered: usize,
+    given_up: usize,
+    strangers: usize,
+    torn: usize,
+}
+
+impl Sums {
+    pub(super) fn add_loss(&mut self, forgotten: Forgotten, has_faults: bool) {
+        self.losses += 1;
+        self.with_faults += usize::from(has_faults);
+        self.forgotten.changes += forgotten.changes;
+        self.forgotten.writes += forgotten.writes;
+    }
+
+    pub(super) fn add(&mut self, of: &Self) {
+        self.losses += of.losses;
+        self.with_faults += of.with_faults;
+        self.forgotten.changes += of.forgotten.changes;
+        self.forgotten.writes += of.forgotten.writes;
+        self.commands += of.commands;
+        self.refused += of.refused;
+        self.files += of.files;
+        self.messages += of.messages;
+        self.answered += of.answered;
+        self.given_up += of.given_up;
+        self.strangers += of.strangers;
+        self.torn += of.torn;
+    }
+}
+
+impl fmt::Display for Sums {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} power losses, {} of them with calls that failed: {} changes and {} writes forgotten; {} commands, {} more refused \
+             and asked anew, {} files, {} messages in {} answered batches, {} given up and told, {} strangers let in; {} commands \
+             whose bytes were lost",
+            self.losses,
+            self.with_faults,
+            self.forgotten.changes,
+            self.forgotten.writes,
+            self.commands,
+            self.refused,
+            self.files,
+            self.messages,
+            self.answered,
+            self.given_up,
+            self.strangers,
+            self.torn
+        )
     }
 }
 
@@ -49,6 +103,14 @@ pub(super) fn after_a_loss(root: &Root, people: &People) {
         assert_eq!(once.len(), applied.len(), "{group}: applied once: {applied:?}");
         let lost: Vec<_> = writer.answered.difference(&once).collect();
         assert!(lost.is_empty(), "{group}: answered, and lost: {lost:?}");
+        let refused: BTreeSet<String> = ledger
+            .column(&format!(
+                "SELECT request_id FROM receipts WHERE group_folder = '{group}' AND outcome = 'refused' AND request_id IS NOT NULL"
+            ))
+            .into_iter()
+            .collect();
+        let lost: Vec<_> = writer.refused.difference(&refused).collect();
+        assert!(lost.is_empty(), "{group}: refused, and that was lost: {lost:?}");
     }
     let messages: BTreeMap<i64, String> =
         ledger.pairs("SELECT seq, text FROM messages").into_iter().collect();
@@ -87,14 +149,14 @@ fn files(root: &Root, ledger: &Ledger) -> usize {
     rows.len()
 }
 
-/// All was done once and said once; returns how much it was.
-pub(super) fn at_the_end(root: &Root, people: &People) -> String {
+/// All was done once and said once; adds how much it was.
+pub(super) fn at_the_end(root: &Root, people: &People, sums: &mut Sums) {
     after_a_loss(root, people);
     let ledger = Ledger::of_the_dead(root);
-    let mut commands = 0;
     for writer in &people.writers {
         let group = writer.group;
-        commands += writer.answered.len();
+        sums.commands += writer.answered.len();
+        sums.refused += writer.refused.len();
         let said: BTreeSet<String> = ledger
             .column(&format!(
                 "SELECT text FROM outbox WHERE chat_jid = 'local:{group}' AND status = 'sent' AND text LIKE '{group} says %'"
@@ -110,22 +172,19 @@ pub(super) fn at_the_end(root: &Root, people: &People) -> String {
     }
     let sent = people.writers.iter().map(|writer| writer.files).sum::<usize>();
     assert_eq!(files(root, &ledger), sent, "files beside texts");
-    let (mut messages, mut answered, mut given_up) = (0, 0, 0);
     for talker in &people.talkers {
         let (done, failed) = check_messages(&ledger, talker.group, &talker.accepted);
-        (messages, answered, given_up) =
-            (messages + talker.accepted.len(), answered + done, given_up + failed);
+        sums.messages += talker.accepted.len();
+        sums.answered += done;
+        sums.given_up += failed;
     }
     let asked = ledger.number("SELECT count(*) FROM messages WHERE chat_jid = 'local:family'");
     assert_eq!(usize::try_from(asked).unwrap(), people.asker.accepted.len(), "strangers stored once each");
     let open = ledger.number("SELECT count(*) FROM batches WHERE state NOT IN ('done', 'failed')");
     assert_eq!(open, 0, "batches in hand");
-    let torn = set_aside(root, &ledger);
-    format!(
-        "{commands} commands, {sent} files, {messages} messages in {answered} answered batches, {given_up} given up and told, {} \
-         strangers let in; {torn} commands whose bytes were lost",
-        people.asker.accepted.len()
-    )
+    sums.torn += set_aside(root, &ledger) - people.writers.iter().map(|w| w.refused.len()).sum::<usize>();
+    sums.files += sent;
+    sums.strangers += people.asker.accepted.len();
 }
 
 /// Nothing is claimed, and each command in `done/` and `dead/` is one that the store knows. Returns how many are dead: only

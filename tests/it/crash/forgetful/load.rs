@@ -3,16 +3,20 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
-    io::Write as _,
+    io::{self, Write as _},
     path::{Path, PathBuf},
     sync::atomic::{AtomicBool, AtomicU64, Ordering},
     thread,
     time::Duration,
 };
 
+use g2_forgetful::Rights;
 use serde_json::{Value, json};
 
-use super::super::{client::Client, random::Random};
+use super::{
+    super::{client::Client, random::Random},
+    machine::Machine,
+};
 use crate::support::{Root, wait_for};
 
 /// How soon a level is looked at again.
@@ -38,7 +42,8 @@ impl Load {
     }
 }
 
-/// An agent that writes commands, some at a time, and asks again for what it got no reply to.
+/// An agent that writes commands, some at a time, asks again for what it got no reply to, and asks anew for what the host could
+/// not do.
 pub(super) struct Writer {
     pub(super) group: &'static str,
     folder: PathBuf,
@@ -48,6 +53,8 @@ pub(super) struct Writer {
     open: BTreeMap<String, Value>,
     /// Answered: these are on the disk.
     pub(super) answered: BTreeSet<String>,
+    /// Answered, and not done, as a call of the disk failed.
+    pub(super) refused: BTreeSet<String>,
     /// What is said once it is over.
     pub(super) texts: BTreeSet<String>,
     pub(super) tasks: BTreeSet<String>,
@@ -63,6 +70,7 @@ impl Writer {
             next: 0,
             open: BTreeMap::new(),
             answered: BTreeSet::new(),
+            refused: BTreeSet::new(),
             texts: BTreeSet::new(),
             tasks: BTreeSet::new(),
             files: 0,
@@ -75,14 +83,13 @@ impl Writer {
         let chat = format!("local:{group}");
         for _ in 0..=self.random.below(6) {
             let n = self.next;
-            self.next += 1;
-            let mut json = match n % 8 {
+            let json = match n % 8 {
                 3 => {
                     let task = format!("{group}-task-{n}");
                     self.tasks.insert(task.clone());
                     json!({"type": "schedule_task", "taskId": task, "prompt": "p", "schedule_type": "cron", "schedule_value": "0 9 1 1 *", "targetJid": chat})
                 }
-                5 => {
+                1 | 5 => {
                     let name = format!("file-{n}.txt");
                     fs::write(self.folder.join(&name), format!("{group} file {n} ").repeat(500)).unwrap();
                     self.files += 1;
@@ -98,24 +105,30 @@ impl Writer {
                     json!({"type": "send_message", "chatJid": chat, "text": text})
                 }
             };
-            json["requestId"] = format!("r{n}").into();
-            self.open.insert(format!("r{n}"), json);
+            self.ask(json);
         }
     }
 
+    /// Asks for something under a new name.
+    fn ask(&mut self, mut json: Value) {
+        let request = format!("r{}", self.next);
+        self.next += 1;
+        json["requestId"] = request.as_str().into();
+        self.open.insert(request, json);
+    }
+
     fn old_task(&self) -> Option<String> {
-        let is_answered = |task: &&String| {
-            task.rsplit('-').next().is_some_and(|n| self.answered.contains(&format!("r{n}")))
-        };
-        self.tasks.iter().find(is_answered).cloned()
+        let is_open = |task: &str| self.open.values().any(|json| json["taskId"] == task);
+        self.tasks.iter().find(|task| !is_open(task)).cloned()
     }
 
     /// Puts what is open into the boxes, as an agent does that syncs nothing.
-    fn publish(&mut self, root: &Root) -> std::io::Result<()> {
+    ///
+    /// # Errors
+    /// Its own calls may fail, too.
+    fn publish(&mut self, root: &Root) -> io::Result<()> {
         for (request, json) in &self.open {
-            let in_box = ["messages", "tasks"][usize::try_from(self.random.below(2)).unwrap()];
-            // Now and then under another name than before.
-            let name = format!("{request}-{}.json", self.random.below(2));
+            let (in_box, name) = place(&mut self.random, request);
             let dir = root.data("ipc").join(self.group).join(in_box);
             let temporary = dir.join(format!(".{name}.tmp"));
             fs::File::create(&temporary)?.write_all(json.to_string().as_bytes())?;
@@ -124,32 +137,57 @@ impl Writer {
         Ok(())
     }
 
+    /// Puts some of what is open into the boxes so that the kernel tells nobody, then the others.
+    fn publish_some_unseen(&mut self, machine: &Machine) -> io::Result<()> {
+        for (request, json) in &self.open {
+            if self.random.below(4) > 0 {
+                continue;
+            }
+            let (in_box, name) = place(&mut self.random, request);
+            let path = format!("ipc/{}/{in_box}/unseen-{}-{name}", self.group, self.random.below(u64::MAX));
+            let rights = Rights { mode: 0o644, uid: 0, gid: 0 };
+            machine.disk.put_unseen(Path::new(&path), json.to_string().as_bytes(), rights).unwrap();
+        }
+        self.publish(&machine.root)
+    }
+
     /// Takes note of replies.
     fn read_replies(&mut self, root: &Root) -> usize {
         let before = self.open.len();
+        let mut anew = Vec::new();
         let group = self.group;
-        let answered = &mut self.answered;
-        self.open.retain(|request, _| {
+        let (answered, refused) = (&mut self.answered, &mut self.refused);
+        self.open.retain(|request, json| {
             let path = root.data("ipc").join(group).join("responses").join(format!("{request}.json"));
             let reply: Option<Value> =
                 fs::read(path).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok());
             let Some(reply) = reply else { return true };
-            assert_eq!(reply["ok"], true, "{group} {request}: {reply}");
-            answered.insert(request.clone());
+            if reply["ok"] == true {
+                answered.insert(request.clone());
+            } else {
+                assert_eq!(reply["error"]["code"], "internal", "{group} {request}: {reply}");
+                refused.insert(request.clone());
+                anew.push(json.take());
+            }
             false
         });
-        before - self.open.len()
+        let done = before - self.open.len();
+        anew.into_iter().for_each(|json| self.ask(json));
+        done
     }
 
-    pub(super) fn work(&mut self, root: &Root, load: &Load) {
+    pub(super) fn work(&mut self, machine: &Machine, load: &Load) {
+        let root = &machine.root;
         while !load.stops() {
             if self.open.is_empty() {
                 self.think();
             }
-            if self.publish(root).is_err() {
-                return; // Its disk is gone.
+            if self.publish_some_unseen(machine).is_err() {
+                thread::sleep(SOON);
+                continue;
             }
-            while !load.stops() && !self.open.is_empty() {
+            let refused = self.refused.len();
+            while !load.stops() && !self.open.is_empty() && self.refused.len() == refused {
                 for _ in 0..self.read_replies(root) {
                     load.count();
                 }
@@ -161,12 +199,21 @@ impl Writer {
 
     /// Asks for what is open until all is answered.
     pub(super) fn finish(&mut self, root: &Root) {
-        self.publish(root).unwrap();
-        wait_for(&format!("replies to {} of {:?}", self.group, self.open.keys()), || {
-            self.read_replies(root);
-            self.open.is_empty().then_some(())
-        });
+        while !self.open.is_empty() {
+            self.publish(root).unwrap();
+            let refused = self.refused.len();
+            wait_for(&format!("replies to {} of {:?}", self.group, self.open.keys()), || {
+                self.read_replies(root);
+                (self.open.is_empty() || self.refused.len() > refused).then_some(())
+            });
+        }
     }
+}
+
+/// Where a command is put: a box, and a name that is now and then another than before.
+fn place(random: &mut Random, request: &str) -> (&'static str, String) {
+    let in_box = ["messages", "tasks"][usize::try_from(random.below(2)).unwrap()];
+    (in_box, format!("{request}-{}.json", random.below(2)))
 }
 
 /// A platform that tells messages, and repeats one until it was accepted.
@@ -235,13 +282,15 @@ impl Asker {
         }
     }
 
+    /// Answers the next question, if it is asked.
     fn approve(&mut self, root: &Root) {
-        let listed = root.run(&["--json", "approvals", "list", "--state", "pending"]);
-        let rows: Vec<Value> = serde_json::from_slice(&listed.stdout).unwrap_or_default();
-        for id in rows.iter().filter_map(|row| row["id"].as_i64()) {
-            if root.run(&["approvals", "approve", &id.to_string()]).status.success() {
-                self.approved.insert(id);
-            }
+        let next = self.approved.last().map_or(1, |last| last + 1);
+        let approve = json!({"op": "op", "do": {"name": "approvals.approve", "args": {"id": next}}});
+        let told = Client::connect(root).and_then(|mut client| client.call(&approve));
+        let Ok(answer) = told else { return };
+        let was_done_before = answer["error"]["code"] == "refused";
+        if answer["is"] == "op_done" || was_done_before {
+            self.approved.insert(next);
         }
     }
 
