@@ -28,9 +28,6 @@ use super::{
 };
 use crate::system::failpoint;
 
-/// How often a file is placed that its container removes before it is in its place.
-const TRIES: usize = 3;
-
 /// User and group id.
 pub type Owner = (u32, u32);
 
@@ -373,24 +370,19 @@ impl Built<'_> {
             self.name = None;
             return Ok(());
         }
-        for _ in 0..TRIES {
-            let beside = self.host.files.hands().on_its_way();
-            dir::link_file(&self.file, at, beside.as_str())?;
-            // Only now, as a file of somebody else's may be no file that we may link.
-            let placed =
-                give_to(&self.file, self.owner).and_then(|()| dir::rename(at, beside.as_str(), at, name));
-            match placed {
-                // Its container removed it on its way.
-                Err(Errno::NOENT) => {}
-                Err(other) => {
-                    let _ = dir::unlink(at, beside.as_str());
-                    return Err(other);
-                }
-                Ok(()) => return Ok(()),
+        let beside = self.host.files.hands().on_its_way();
+        dir::link_file(&self.file, at, beside.as_str())?;
+        // Only now, as a file of somebody else's may be no file that we may link.
+        let placed =
+            give_to(&self.file, self.owner).and_then(|()| dir::rename(at, beside.as_str(), at, name));
+        match placed {
+            // Its container removed it on its way, and does without it: a file that has lost its only name gets no other.
+            Ok(()) | Err(Errno::NOENT) => Ok(()),
+            Err(other) => {
+                let _ = dir::unlink(at, beside.as_str());
+                Err(other)
             }
         }
-        // A container that does so each time does without it.
-        Ok(())
     }
 }
 

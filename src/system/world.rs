@@ -1,4 +1,4 @@
-//! The world that the daemon lives in, as a value: the time, chance, and threads for work that blocks. Whoever needs one of these is
+//! The world that the daemon lives in, as a value: the time, chance, and threads for work that blocks. All that needs one of these is
 //! given a [`World`]; so a simulation can give another one.
 
 use std::{

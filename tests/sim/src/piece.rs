@@ -129,7 +129,8 @@ mod tests {
                 tells.send("first").unwrap();
             });
             let (waited, told) = tokio::join!(waits, tells);
-            (waited.unwrap(), told.unwrap());
+            waited.unwrap();
+            told.unwrap();
             order.lock().unwrap().clone()
         });
         assert_eq!(order, ["second", "first"]);

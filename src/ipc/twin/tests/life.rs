@@ -197,3 +197,24 @@ fn one_seed_is_one_order_of_names_and_another_seed_another() {
     assert_eq!(listed(None)[..2], [c"0".to_owned(), c"1".to_owned()]);
     assert_eq!(listed(Some(3)).len(), 50);
 }
+
+#[test]
+fn a_container_that_removes_a_reply_on_its_way_does_without_it_and_nobody_fails() {
+    let twin = twin();
+    let (_claims, boxes) = begin(&twin).unwrap();
+    twin.before(|call: &Call<'_>, hands: &mut Hands<'_>| {
+        if call.op == Op::Rename {
+            for name in hands.names("/root/data/ipc/main/responses").unwrap() {
+                hands
+                    .unlink(Path::new("/root/data/ipc/main/responses").join(OsStr::from_bytes(&name)))
+                    .unwrap();
+            }
+        }
+        Fate::Made
+    });
+    boxes.put_reply("r1", b"[]").unwrap();
+    twin.before_nothing();
+    twin.hands(|hands| assert!(hands.names("/root/data/ipc/main/responses").unwrap().is_empty()));
+    boxes.put_reply("r1", b"[]").unwrap();
+    twin.hands(|hands| assert_eq!(hands.read("/root/data/ipc/main/responses/r1.json").unwrap(), b"[]"));
+}
