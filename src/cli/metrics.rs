@@ -27,7 +27,7 @@ impl Metrics {
         let text = match Client::metrics(&context.root).await {
             Ok(text) => text,
             Err(NoDaemon::Down) => {
-                text(&gather(&context.store()?, &context.root, None, crate::system::clock::now()).await?)
+                text(&gather(&context.store()?, &context.root, None, context.world.now()).await?)
             }
             Err(NoDaemon::Mute(why)) => return Err(Failure::Mute { root: context.root.clone(), why }),
         };

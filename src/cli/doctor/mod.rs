@@ -216,7 +216,7 @@ pub(in crate::cli) async fn look(context: &Context, image: Option<String>) -> Ve
                 store,
                 closed: None,
                 daemon: None,
-                now: crate::system::clock::now(),
+                now: context.world.now(),
             })
             .await
         }

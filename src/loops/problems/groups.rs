@@ -20,7 +20,6 @@ use crate::{
     gateway::{CredentialError, Credentials},
     ipc::look_at_folder,
     store::Store,
-    system::clock,
 };
 
 /// Whether each group can be launched, as far as its own settings, its folder and its key go; and whether one is main.
@@ -62,7 +61,7 @@ pub(super) fn launchable(view: &View<'_>, groups: &[Group], found: &mut Vec<Prob
     }
     if !of_gateway.is_empty() {
         let keys = Credentials::new(view.root.join(".env"), view.config.gateway.token_file.clone());
-        if let Err(error) = keys.current(clock::now()) {
+        if let Err(error) = keys.current(view.now) {
             found.push(Problem::NoModelKey {
                 why: chain(&error),
                 remedy: remedy(&error),
