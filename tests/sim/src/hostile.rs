@@ -19,6 +19,9 @@ pub struct Trouble {
     pub misleads: u64,
 }
 
+/// How often containers meddle in one life of the daemon.
+const MOST: u32 = 60;
+
 /// Decides about the calls of one life.
 pub(crate) struct Meddler {
     pub(crate) life: Life,
@@ -29,6 +32,7 @@ pub(crate) struct Meddler {
     /// At which call the daemon dies.
     pub(crate) dies_at: Option<u64>,
     pub(crate) calls: u64,
+    pub(crate) meddled: u32,
     pub(crate) calm: Box<dyn Fn() -> bool + Send>,
     /// What else dies with it.
     pub(crate) ends: Box<dyn Fn() + Send>,
@@ -46,7 +50,9 @@ impl Before for Meddler {
             (self.ends)();
             return Fate::Dies;
         }
-        if self.dice.per_mille(self.trouble.meddles) {
+        // What it does has the daemon do more, which would never end.
+        if self.meddled < MOST && self.dice.per_mille(self.trouble.meddles) {
+            self.meddled += 1;
             self.faults.count("a container meddled with its boxes");
             self.meddle(hands);
         }

@@ -24,15 +24,15 @@ struct Args {
     /// Show all changes of its store, too
     #[arg(long, requires = "seed")]
     feed: bool,
+    /// Show what the daemon logs, too, on stderr
+    #[arg(long)]
+    log: bool,
     /// Play so many seeds
     #[arg(long, default_value_t = 100)]
     seeds: u64,
     /// Begin with this one
     #[arg(long, default_value_t = 1)]
     from: u64,
-    /// Plant a bug, by its name
-    #[arg(long)]
-    bug: Option<String>,
     /// End with the first seed that breaks a promise
     #[arg(long)]
     first: bool,
@@ -54,6 +54,9 @@ fn main() -> ExitCode {
     }
     if let (Some(seed), Some(template)) = (args.play, &args.template) {
         seeded::begin(seed);
+        if args.log {
+            tracing_subscriber::fmt().with_writer(std::io::stderr).with_ansi(false).without_time().init();
+        }
         let told = play(&Plan::of(seed), template);
         println!("{}", serde_json::to_string(&told).unwrap_or_default());
         return ExitCode::SUCCESS;
@@ -81,8 +84,8 @@ fn told(args: &Args, seed: u64, template: &Path) -> Told {
     let own = std::env::current_exe().unwrap_or_else(|_| "g2-sim".into());
     let mut child = Command::new(own);
     child.args(["--play", &seed.to_string(), "--template"]).arg(template);
-    if let Some(bug) = &args.bug {
-        child.env("G2_BUG", bug);
+    if args.log {
+        child.arg("--log").stderr(std::process::Stdio::inherit());
     }
     let broken = |why: String| Told { seed, broken: vec![why], ..Told::default() };
     match child.output() {

@@ -88,7 +88,7 @@ impl Plan {
         let disk_fails = if chance.one_of(3) { 2 } else { 0 };
         let resends = chance.one_of(4);
         let trouble = Trouble {
-            meddles: if bad(&mut chance) { 20 } else { 0 },
+            meddles: if bad(&mut chance) { 5 } else { 0 },
             fails: if chance.one_of(3) { 5 } else { 0 },
             misleads: if bad(&mut chance) { 200 } else { 0 },
         };

@@ -310,6 +310,7 @@ impl<'a> Stage<'a> {
             faults: self.faults.clone(),
             dies_at: self.plan.dies_at_file.get(n).copied().flatten(),
             calls: 0,
+            meddled: 0,
             calm: Box::new(calm()),
             ends: Box::new(move || disk.die()),
         });
