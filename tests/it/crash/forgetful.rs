@@ -139,7 +139,7 @@ fn what_was_answered_is_there_after_any_power_loss_and_nothing_is_done_twice() {
         let mut sums = Sums::default();
         loop {
             let root = next.fetch_add(1, Ordering::Relaxed);
-            let left = losses.saturating_sub(root * OF_A_ROOT).min(OF_A_ROOT);
+            let left = losses.saturating_sub(root.saturating_mul(OF_A_ROOT)).min(OF_A_ROOT);
             if left == 0 {
                 return Some(sums);
             }
