@@ -72,6 +72,7 @@ fn a_disk_that_lies_about_syncs_is_found_out() {
 }
 
 /// One root, through some power losses to an end in order. `None`: there is no FUSE.
+#[expect(clippy::print_stdout, reason = "what went wrong on purpose is part of the story of a failure")]
 fn life_of_a_root(seed: u64, losses: u64) -> Option<Sums> {
     let mut machine = Machine::new()?;
     let mut random = Random(seed);
