@@ -390,7 +390,7 @@ impl Client {
         closed: CancellationToken,
     ) -> std::io::Result<()> {
         // Who can't be told of chats now may ask how the daemon is.
-        let mut feed = self.desk.store.follow_from(*self.desk.store.bell().borrow());
+        let mut feed = self.desk.store.follow_new();
         // When it is read again what the client is to be told, where that failed.
         let mut again: Option<Instant> = None;
         loop {

@@ -43,7 +43,7 @@ pub fn make_log_durable(path: &Path) -> Result<()> {
         connection.busy_timeout(LOG_WAIT)?;
         // Of a log that could not be made to last nothing is put into the store here.
         connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
-        // Nobody else writes to the log meanwhile, or cuts it.
+        // No other process writes to the log meanwhile, or cuts it.
         connection.execute_batch("BEGIN IMMEDIATE")?;
         Ok(connection)
     };

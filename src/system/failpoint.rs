@@ -41,6 +41,7 @@
 //! | `feed.committed` | they are committed, the bell is not rung |
 //! | `message.stored` | message and inbox rows are committed |
 //! | `channel.told` | an adapter has told an event, it is not stored |
+//! | `channel.taken` | it is about to be stored |
 //! | `channel.stored` | it is stored with the adapter's cursor, the adapter is not told so |
 //! | `lane.woken` | an owner's word has ended the rest of a lane, its verdict is not committed |
 //! | `message.held` | a message waits for its files, none was asked for |

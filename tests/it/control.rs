@@ -1,6 +1,8 @@
 //! People in control: what runs is seen, ended, begun again; what waits is passed over or given up; `why` tells all of it.
 #![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use serde_json::{Value, json};
 
 use crate::support::{Root, Socket, wait_for};
@@ -434,4 +436,26 @@ fn without_words_in_the_settings_they_are_messages_like_any() {
     assert_eq!(root.ask("local:main", "/stop"), "echo: /stop\n");
     root.g2(&["send", "--wait", "60", "again"]);
     assert_eq!(root.said("local:main").pop().unwrap(), "There is nothing to try again here.");
+}
+
+#[test]
+fn clients_that_come_while_much_is_stored_hold_nobody_up() {
+    let root = Root::new("");
+    let daemon = root.serve();
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| {
+                while !over.load(Ordering::Relaxed) {
+                    assert!(Socket::connect(&root).call(&json!({"op": "ping"})).is_object());
+                }
+            });
+        }
+        let mut socket = Socket::connect(&root);
+        for n in 0..800 {
+            socket.accepted("local:nobody", &format!("{n}"), &format!("{n}"));
+        }
+        over.store(true, Ordering::Relaxed);
+    });
+    assert_eq!(daemon.terminate(), Some(0));
 }

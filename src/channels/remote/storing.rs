@@ -203,6 +203,9 @@ impl Storing<'_> {
     /// Stores something that was told; returns the words for the presser of a button.
     async fn store(&self, what: Told, seen: &mut Seen) -> Option<String> {
         let is_numbered = what.number().is_some();
+        if is_numbered {
+            failpoint::reach("channel.taken");
+        }
         let (press, cursor, arrival) = match what {
             Told::Event(event) => {
                 let (press, cursor) = (event.kind == channel_protocol::EventKind::Press, cursor_of(&event));

@@ -457,6 +457,14 @@ impl Store {
         self.feed.wake();
     }
 
+    /// Follows what happens from now on.
+    #[must_use]
+    pub fn follow_new(&self) -> Follower {
+        // A copy: a borrowed number holds the bell, and who rings it has the readers, which are asked for next.
+        let newest = *self.feed.bell.borrow();
+        self.follow_from(newest)
+    }
+
     /// Returns a bell that rings when those who follow the feed are woken, with the newest event's number.
     #[must_use]
     pub fn bell(&self) -> watch::Receiver<i64> {

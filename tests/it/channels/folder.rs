@@ -142,3 +142,32 @@ fn a_fault_of_ours_over_an_event_has_it_told_again_and_ends_no_daemon() {
         assert_eq!(texts, ["1", "2"], "{place}");
     }
 }
+
+#[test]
+fn an_event_over_which_we_fail_three_times_is_passed_over_and_the_next_one_arrives() {
+    if !fail_points() {
+        return;
+    }
+    let root = root_with(
+        "[limits]\nretry_base_ms = 20\npoll_interval_ms = 100\nmin_free_mib = 1\nbatch_messages = 1\n",
+    );
+    write(&root, "1");
+    let daemon = root.serve_with(&[("G2_FAILPOINT", "channel.taken:1+2+3:panic")]);
+    wait_for("a fault", || root.log().contains("our own fault").then_some(()));
+    write(&root, "2");
+    wait_for("the next one to be answered", || {
+        assert!(!daemon.has_ended(), "{}", root.log());
+        (said(&root) == ["echo: 2"]).then_some(())
+    });
+    let came = root.rows(&["messages", "list", "--chat", "folder:chess"]);
+    let texts: Vec<&str> = came.iter().map(|row| row["text"].as_str().unwrap()).collect();
+    assert_eq!(texts, ["2"]);
+    let log = root.log();
+    assert_eq!(
+        log.matches("our own fault: work on an event failed; the adapter tells it again").count(),
+        3,
+        "{log}"
+    );
+    assert_eq!(log.matches("work on an event fails again and again; it is passed over").count(), 1, "{log}");
+    assert_eq!(daemon.terminate(), Some(0));
+}

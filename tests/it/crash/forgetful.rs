@@ -72,6 +72,7 @@ fn a_disk_that_lies_about_syncs_is_found_out() {
 }
 
 /// One root, through some power losses to an end in order. `None`: there is no FUSE.
+#[expect(clippy::print_stdout, reason = "what went wrong on purpose is part of the story of a failure")]
 fn life_of_a_root(seed: u64, losses: u64) -> Option<Sums> {
     let mut machine = Machine::new()?;
     let mut random = Random(seed);
@@ -139,7 +140,7 @@ fn what_was_answered_is_there_after_any_power_loss_and_nothing_is_done_twice() {
         let mut sums = Sums::default();
         loop {
             let root = next.fetch_add(1, Ordering::Relaxed);
-            let left = losses.saturating_sub(root * OF_A_ROOT).min(OF_A_ROOT);
+            let left = losses.saturating_sub(root.saturating_mul(OF_A_ROOT)).min(OF_A_ROOT);
             if left == 0 {
                 return Some(sums);
             }

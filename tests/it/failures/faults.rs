@@ -212,3 +212,40 @@ fn a_run_whose_last_commands_cannot_be_settled_by_a_fault_of_ours_is_not_judged_
     // What comes meanwhile is settled.
     reply_to_list(&root, "beside");
 }
+
+#[test]
+fn work_on_a_groups_commands_that_dies_begins_anew_and_each_command_is_done_once_in_order() {
+    if !fail_points() {
+        return;
+    }
+    let root = leaving();
+    root.g2(&["groups", "add", "beside", "--chat", "local:beside"]);
+    root.serve().terminate();
+    let say = |text: &str| json!({"type": "send_message", "chatJid": "local:beside", "text": text});
+    let texts: Vec<String> = (100..160).map(|n| n.to_string()).collect();
+    let (first, then) = texts.split_at(30);
+    let put = |texts: &[String]| {
+        texts
+            .iter()
+            .for_each(|text| root.put_command("main", "messages", &format!("{text}.json"), &say(text)));
+    };
+    // One of them is claimed, and its daemon dead.
+    put(first);
+    assert_ne!(root.spawn(&[("G2_FAILPOINT", "ipc.claimed")]).signal(), None);
+    let daemon = root.serve_with(&[("G2_FAILPOINT", "ipc.draining/main:1+2:panic")]);
+    root.send(CHAT, "hello");
+    put(then);
+    let died = "our own fault: the work on a group's commands failed; it begins anew";
+    wait_for("it to die twice", || (root.log().matches(died).count() >= 2).then_some(()));
+    wait_for("the run to be judged", || {
+        root.rows(&["runs", "list"]).first()?["ended_at"].is_string().then_some(())
+    });
+    wait_for("all of it to be settled", || {
+        let rows = root.rows(&["ipc", "list", "--group", "main", "--limit", "1000"]);
+        let open = rows.iter().any(|row| row["state"] == "waiting" || row["state"] == "claimed");
+        (!open && rows.len() >= texts.len()).then_some(())
+    });
+    let rows = root.rows(&["outbox", "list", "--chat", "local:beside", "--limit", "1000"]);
+    assert_eq!(rows.iter().map(|row| row["text"].as_str().unwrap()).collect::<Vec<_>>(), texts);
+    assert_eq!(daemon.terminate(), Some(0));
+}

@@ -48,7 +48,11 @@ impl Paged {
 
     /// Starts the daemon, and waits for the page.
     fn serve(&self) -> Daemon {
-        let daemon = self.root.serve();
+        self.serve_with(&[])
+    }
+
+    fn serve_with(&self, environment: &[(&str, &str)]) -> Daemon {
+        let daemon = self.root.serve_with(environment);
         wait_for("the page", || self.root.json(&["status"])["page"].as_str().map(drop));
         daemon
     }

@@ -9,7 +9,7 @@ use super::{
     Paged,
     browser::{Browser, Scripts, has_browser},
 };
-use crate::support::wait_for;
+use crate::support::{fail_points, wait_for};
 
 const TAB: &str = "\u{e004}";
 const ENTER: &str = "\u{e007}";
@@ -169,6 +169,36 @@ fn all_can_be_read_and_done_without_scripts() {
         paged.root.json(&["status"])["held"].as_array().unwrap().is_empty().then_some(())
     });
     assert!(browser.source().contains("g2 ipc release main"));
+}
+
+#[test]
+fn work_that_is_set_aside_goes_on_by_its_button() {
+    if !has_browser() || !fail_points() {
+        return;
+    }
+    let paged = Paged::new("");
+    let _daemon = paged.serve_with(&[("G2_FAILPOINT", "deliver.saying:1+2+3+4+5:panic")]);
+    let browser = inside(&paged, Scripts::Off, &[]);
+    paged.root.send("local:main", "hello");
+    wait_for("the chat to be set aside", || {
+        let rows = paged.root.rows(&["loops", "list"]);
+        rows.iter().any(|row| row["loop"] == "deliver" && row["state"] == "set_aside").then_some(())
+    });
+    assert_eq!(paged.root.said("local:main"), [""; 0]);
+    wait_for("the page to name it", || {
+        browser.open(&paged.origin());
+        browser.source().contains("/do/loops.release").then_some(())
+    });
+    browser.click("form[action='/do/loops.release'] button");
+    wait_for("it to be said", || (paged.root.said("local:main") == ["echo: hello"]).then_some(()));
+    assert!(browser.source().contains("g2 loops release deliver local:main"), "{}", browser.source());
+    browser.open(&paged.origin());
+    wait_for("the page to name it no more", || {
+        browser.open(&paged.origin());
+        (!browser.source().contains("/do/loops.release")).then_some(())
+    });
+    let changes = std::fs::read_to_string(paged.root.data("changes.log")).unwrap();
+    assert!(changes.contains("page in session 1 done: loops.release"), "{changes}");
 }
 
 #[test]

@@ -70,8 +70,8 @@ impl fmt::Display for Sums {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{} power losses, {} of them with calls that failed: {} changes and {} writes forgotten; {} commands, {} more refused \
-             and asked anew, {} files, {} messages in {} answered batches, {} given up and told, {} strangers let in; {} commands \
+            "{} power losses, {} of them with calls that failed: {} changes and {} writes forgotten; {} commands, {} of them refused \
+             at first, {} files, {} messages in {} answered batches, {} given up and told, {} strangers let in; {} commands \
              whose bytes were lost",
             self.losses,
             self.with_faults,
@@ -182,12 +182,12 @@ pub(super) fn at_the_end(root: &Root, people: &People, sums: &mut Sums) {
     assert_eq!(usize::try_from(asked).unwrap(), people.asker.accepted.len(), "strangers stored once each");
     let open = ledger.number("SELECT count(*) FROM batches WHERE state NOT IN ('done', 'failed')");
     assert_eq!(open, 0, "batches in hand");
-    sums.torn += set_aside(root, &ledger) - people.writers.iter().map(|w| w.refused.len()).sum::<usize>();
+    sums.torn += set_aside(root, &ledger);
     sums.files += sent;
     sums.strangers += people.asker.accepted.len();
 }
 
-/// Nothing is claimed, and each command in `done/` and `dead/` is one that the store knows. Returns how many are dead: only
+/// Nothing is claimed, and each command in `done/` and `dead/` is one that the store knows. Returns how many were malformed: only
 /// those can be whose bytes were lost.
 ///
 /// A file that came back to its box is claimed anew and known by its inode, so its second number has no receipt; its bytes,
@@ -222,5 +222,5 @@ fn set_aside(root: &Root, ledger: &Ledger) -> usize {
             }
         }
     }
-    outcomes.values().filter(|outcome| *outcome != "applied").count()
+    outcomes.values().filter(|outcome| *outcome == "malformed").count()
 }

@@ -42,8 +42,7 @@ impl Load {
     }
 }
 
-/// An agent that writes commands, some at a time, asks again for what it got no reply to, and asks anew for what the host could
-/// not do.
+/// An agent that writes commands, some at a time, asks again for what it got no reply to, and for what the host could not do.
 pub(super) struct Writer {
     pub(super) group: &'static str,
     folder: PathBuf,
@@ -55,6 +54,7 @@ pub(super) struct Writer {
     pub(super) answered: BTreeSet<String>,
     /// Answered, and not done, as a call of the disk failed.
     pub(super) refused: BTreeSet<String>,
+    refusals: usize,
     /// What is said once it is over.
     pub(super) texts: BTreeSet<String>,
     pub(super) tasks: BTreeSet<String>,
@@ -71,6 +71,7 @@ impl Writer {
             open: BTreeMap::new(),
             answered: BTreeSet::new(),
             refused: BTreeSet::new(),
+            refusals: 0,
             texts: BTreeSet::new(),
             tasks: BTreeSet::new(),
             files: 0,
@@ -83,7 +84,8 @@ impl Writer {
         let chat = format!("local:{group}");
         for _ in 0..=self.random.below(6) {
             let n = self.next;
-            let json = match n % 8 {
+            self.next += 1;
+            let mut json = match n % 8 {
                 3 => {
                     let task = format!("{group}-task-{n}");
                     self.tasks.insert(task.clone());
@@ -105,16 +107,9 @@ impl Writer {
                     json!({"type": "send_message", "chatJid": chat, "text": text})
                 }
             };
-            self.ask(json);
+            json["requestId"] = format!("r{n}").into();
+            self.open.insert(format!("r{n}"), json);
         }
-    }
-
-    /// Asks for something under a new name.
-    fn ask(&mut self, mut json: Value) {
-        let request = format!("r{}", self.next);
-        self.next += 1;
-        json["requestId"] = request.as_str().into();
-        self.open.insert(request, json);
     }
 
     fn old_task(&self) -> Option<String> {
@@ -151,29 +146,28 @@ impl Writer {
         self.publish(&machine.root)
     }
 
-    /// Takes note of replies.
+    /// Takes note of replies; returns how many said that something is done. What the host could not do stays open, under its name:
+    /// the same command may lie in a box twice.
     fn read_replies(&mut self, root: &Root) -> usize {
         let before = self.open.len();
-        let mut anew = Vec::new();
         let group = self.group;
-        let (answered, refused) = (&mut self.answered, &mut self.refused);
-        self.open.retain(|request, json| {
+        let (answered, refused, refusals) = (&mut self.answered, &mut self.refused, &mut self.refusals);
+        self.open.retain(|request, _| {
             let path = root.data("ipc").join(group).join("responses").join(format!("{request}.json"));
             let reply: Option<Value> =
-                fs::read(path).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok());
+                fs::read(&path).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok());
             let Some(reply) = reply else { return true };
             if reply["ok"] == true {
                 answered.insert(request.clone());
-            } else {
-                assert_eq!(reply["error"]["code"], "internal", "{group} {request}: {reply}");
-                refused.insert(request.clone());
-                anew.push(json.take());
+                return false;
             }
-            false
+            assert_eq!(reply["error"]["code"], "internal", "{group} {request}: {reply}");
+            refused.insert(request.clone());
+            *refusals += 1;
+            let _ = fs::remove_file(path);
+            true
         });
-        let done = before - self.open.len();
-        anew.into_iter().for_each(|json| self.ask(json));
-        done
+        before - self.open.len()
     }
 
     pub(super) fn work(&mut self, machine: &Machine, load: &Load) {
@@ -186,8 +180,8 @@ impl Writer {
                 thread::sleep(SOON);
                 continue;
             }
-            let refused = self.refused.len();
-            while !load.stops() && !self.open.is_empty() && self.refused.len() == refused {
+            let refusals = self.refusals;
+            while !load.stops() && !self.open.is_empty() && self.refusals == refusals {
                 for _ in 0..self.read_replies(root) {
                     load.count();
                 }
@@ -201,10 +195,10 @@ impl Writer {
     pub(super) fn finish(&mut self, root: &Root) {
         while !self.open.is_empty() {
             self.publish(root).unwrap();
-            let refused = self.refused.len();
+            let refusals = self.refusals;
             wait_for(&format!("replies to {} of {:?}", self.group, self.open.keys()), || {
                 self.read_replies(root);
-                (self.open.is_empty() || self.refused.len() > refused).then_some(())
+                (self.open.is_empty() || self.refusals > refusals).then_some(())
             });
         }
     }

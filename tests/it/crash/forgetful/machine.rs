@@ -102,8 +102,18 @@ impl People {
             }
             let asker = &mut self.asker;
             scope.spawn(move || asker.work(root, load));
+            let _ends = Ends(load);
             end();
         });
+    }
+}
+
+/// Has all of them end, also where the test fails.
+struct Ends<'a>(&'a Load);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.stop.store(true, Ordering::Relaxed);
     }
 }
 
@@ -179,12 +189,11 @@ pub(super) fn live(machine: &Machine, people: &mut People, random: &mut Random, 
         let enough = load.done.load(Ordering::Relaxed) + enough;
         load.stop.store(false, Ordering::Relaxed);
         people.work(machine, load, || {
-            wait_for("enough to be done", || {
+            wait_for(&format!("enough to be done with {faults:?}"), || {
                 (daemon.has_ended() || load.done.load(Ordering::Relaxed) >= enough).then_some(())
             });
             assert!(!daemon.has_ended() || may_end(), "it ended by itself:\n{}", root.log());
             daemon.kill();
-            load.stop.store(true, Ordering::Relaxed);
         });
     } else {
         assert!(may_end(), "it ended by itself:\n{}", root.log());
