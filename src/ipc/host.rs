@@ -162,7 +162,7 @@ impl HostDirs {
     /// Takes what stands at `name` out of a box and puts it at `to`, in a folder that only we write to, where nothing may
     /// be. Whatever its container does meanwhile, one file is taken, and the one that was at `name` in that instant.
     ///
-    /// After a crash it has its name, or one by [`in_hand`] in the box, or that and the new one. After an error it waits by
+    /// After a crash it has its name, or one by [`Hands::in_hand`](super::names::Hands::in_hand) in the box, or that and the new one. After an error it waits by
     /// its name, or by one that shows it.
     pub(super) fn take_out(
         &self,
