@@ -86,7 +86,7 @@ const NOT_HOT: [(&str, &[&str]); 18] = [
     ("the clocks, when they change", &["note_clocks", "read_clocks"]),
     ("a change of HEARTBEAT.md, at most one in some seconds; and the start", &["set_heartbeat", "groups_with_heartbeat"]),
     ("the sweep of files at the start and each hour, a row of an index each; `doctor`", &["has_file", "media_bytes"]),
-    ("anybody, without SQL", &["wake_readers", "held_up", "our_fault", "index_fault", "index_is_wanted", "path", "world", "asking", "bounded", "renew", "media_limits", "is_read_only", "follow_from", "follow_kinds_from", "watch_others_every"]),
+    ("anybody, without SQL", &["wake_readers", "held_up", "our_fault", "index_fault", "index_is_wanted", "path", "world", "asking", "bounded", "renew", "media_limits", "is_read_only", "follow_from", "follow_new", "follow_kinds_from", "watch_others_every"]),
     ("pruning, beside everybody else; its plans are looked at in prune/tests.rs", &[
         "history", "newest", "next_history", "remove_history", "dropped_until", "remove_dropped", "marks_until", "remove_marks", "slots_until", "remove_slots", "audit_until", "remove_audit", "runs_gone", "was_given", "size",
         "needed_sessions", "runs_with_files", "runs_without_files", "bytes_of_runs", "weighed", "largest_groups",
