@@ -93,7 +93,7 @@ const LEFT_BOXES: usize = 10_000;
 /// User and group of agents when the daemon is root.
 const AGENT: (u32, u32) = (1000, 1000);
 
-/// What is around a daemon besides its root.
+/// The surroundings of a daemon, besides its root.
 pub struct Surroundings {
     pub world: World,
     /// Where the boxes of its groups lie, and all that is done with files in them.

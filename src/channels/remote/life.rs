@@ -178,7 +178,7 @@ async fn lives(
         () = stop.cancelled() => Ended::Stopped,
     };
     remote.wire.send_replace(None);
-    // What is under way is heard of to its end.
+    // Work under way is heard of to its end.
     tokio::select! {
         _ = listening => {}
         () = leave(remote, &wire, running) => {}
@@ -189,7 +189,7 @@ async fn lives(
 /// Waits for the answers to what was asked, then asks the adapter to leave, and gives it time to.
 async fn leave(remote: &Remote, wire: &Wire, running: &mut Running) {
     let patience = remote.ground.patience.stop;
-    // Who is not answered in time does not know what became of it.
+    // A caller without an answer in time does not know the outcome.
     let _ = tokio::time::timeout(patience, wire.idle()).await;
     if let Some(stop) = line(&Down::Stop {}) {
         // An adapter that leaves its lines unread is killed.

@@ -110,7 +110,7 @@ pub(super) struct Storing<'a> {
     pub(super) spool: PathBuf,
 }
 
-/// What is known of the events of one life.
+/// The events of one life, as far as they are known.
 struct Seen {
     unusable: u32,
     facts: Facts,

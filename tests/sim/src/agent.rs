@@ -12,7 +12,7 @@ use g2::system::world::Clock as _;
 
 use crate::{Asked, Calendar, Dice, Mailbox, Wants};
 
-/// How an agent behaves, in so many of 1 000 turns each.
+/// An agent's behaviour: of 1 000 turns, the number of those in which it does each.
 #[derive(Clone, Copy, Debug)]
 pub struct Temper {
     /// It dies before it answers.

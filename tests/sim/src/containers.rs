@@ -53,7 +53,7 @@ pub enum Wants {
     Task(String),
 }
 
-/// How the engine behaves, in so many of 1 000 calls.
+/// The engine's behaviour: of 1 000 calls, the number of those in which it does each.
 #[derive(Clone, Copy, Debug)]
 pub struct Moods {
     /// A container can't be made.

@@ -8,7 +8,7 @@ use rustix::io::Errno;
 
 use crate::{Dice, Faults, Life, plan::GROUPS};
 
-/// In so many of 1 000 calls each.
+/// Of 1 000 calls, the number of those in which each happens.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Trouble {
     /// A container does something to its own boxes.

@@ -27,7 +27,7 @@ struct Args {
     /// Show what the daemon logs, too, on stderr
     #[arg(long)]
     log: bool,
-    /// Play so many seeds
+    /// The number of seeds to play
     #[arg(long, default_value_t = 100)]
     seeds: u64,
     /// Begin with this one

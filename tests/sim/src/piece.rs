@@ -73,7 +73,7 @@ pub(crate) fn wait(wanted: Pin<&mut dyn Future<Output = ()>>) {
     let Some(yielder) = AT_WORK.get() else {
         unreachable!("only work that was given to hands waits in place")
     };
-    // SAFETY: the future stays pinned where it is; only its lifetime is forgotten. Whoever gets the pointer uses it while this stack
+    // SAFETY: the future stays pinned where it is; only its lifetime is forgotten. The holder of the pointer uses it while this stack
     // stands still, see `done`.
     let wanted: Wanted = unsafe {
         let wanted: *mut (dyn Future<Output = ()> + '_) = Pin::get_unchecked_mut(wanted);

@@ -35,12 +35,12 @@ pub struct Plan {
     pub weather: Weather,
     /// A text that may have arrived is sent again, also where the platform shows it twice then.
     pub resends: bool,
-    /// Of 1 000 pieces of work so many are slow.
+    /// The number of slow pieces among 1 000 pieces of work.
     pub slow: u64,
     pub trouble: Trouble,
     /// At which call for a file in a box the daemon dies, as above.
     pub dies_at_file: Vec<Option<u64>>,
-    /// Of 1 000 calls of the disk so many fail.
+    /// The number of calls that fail among 1 000 calls of the disk.
     pub disk_fails: u64,
     /// From when on nothing goes wrong any more, ms.
     pub calm_at: u64,

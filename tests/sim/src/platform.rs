@@ -23,7 +23,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{Calendar, Dice};
 
-/// How a platform behaves, in so many of 1 000 calls.
+/// A platform's behaviour: of 1 000 calls, the number of those in which it does each.
 #[derive(Clone, Copy, Debug)]
 pub struct Weather {
     /// It took a part, and its answer is lost.

@@ -61,7 +61,7 @@ impl Calendar {
         days.since = tokio::time::Instant::now();
     }
 
-    /// Somebody sets the wall clock, by so many ms.
+    /// The wall clock is set, by this many ms.
     pub fn jump(&self, by: i64) {
         self.days().jumped += by;
     }
@@ -141,7 +141,7 @@ pub struct OneThread(Arc<Queue>);
 struct Queue {
     life: Life,
     dice: Dice,
-    /// Of 1 000 pieces of work so many are slow.
+    /// The number of slow pieces among 1 000 pieces of work.
     slow: u64,
     waiting: Mutex<VecDeque<(Duration, Work)>>,
     came: Notify,
