@@ -28,6 +28,8 @@ use crate::{
     template, world,
 };
 
+/// How many runs a story has at most.
+const MOST_RUNS: u64 = 400;
 /// How long after the last fault all must be done, ms.
 const PATIENCE: u64 = 3 * 3_600_000;
 
@@ -229,7 +231,13 @@ impl<'a> Stage<'a> {
         let plan = self.plan;
         let stamps = calendar.clone();
         let twin = Twin::new(Settings { names: plan.seed, ..Settings::of(Arc::new(move || stamps.now())) });
-        twin.hands(|hands| hands.make_folders(self.root.path().join("data"))).expect("data/ of the twin");
+        let data = self.root.path().join("data");
+        twin.hands(|hands| hands.make_folders(&data)).expect("data/ of the twin");
+        // The daemon makes these outside of boxes, where it lays aside what a run did not read.
+        for run in 1..=MOST_RUNS {
+            twin.hands(|hands| hands.make_folders(data.join("runs").join(run.to_string())))
+                .expect("data/runs");
+        }
         let of_agents = twin.clone();
         let mailboxes = Arc::new(move |folder: PathBuf| {
             Box::new(InTwin::new(of_agents.clone(), folder)) as Box<dyn crate::Mailbox>
