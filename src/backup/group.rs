@@ -25,7 +25,6 @@ use super::{
     restore::{self, check_room},
     shelf::{name_of, shelf},
 };
-use crate::system::failpoint;
 
 /// A group's folder that was restored.
 #[derive(Debug)]
@@ -72,7 +71,6 @@ fn take(root: &Path, group: &Folder, from: &Path) -> Result<Option<RestoredFolde
     check_room(root, held.bytes)?;
     DirBuilder::new().recursive(true).mode(0o700).create(&stage.path)?;
     let manifest = restore::Stage::unpack(&stage.path, from, &is_wanted)?;
-    failpoint::reach("restore.folder_unpacked");
     let unpacked = stage.path.join(&wanted);
     if manifest.without.contains(&wanted) || unpacked.symlink_metadata().is_err() {
         return Ok(None);
@@ -83,7 +81,6 @@ fn take(root: &Path, group: &Folder, from: &Path) -> Result<Option<RestoredFolde
     // One that is not empty is replaced by nothing.
     fs::rename(&unpacked, &at).with_context(|| format!("moving it to {} failed", at.display()))?;
     held.sync_all()?;
-    failpoint::reach("restore.folder_placed");
     Ok(Some(RestoredFolder { from: from.to_owned(), made_at: manifest.made_at }))
 }
 

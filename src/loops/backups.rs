@@ -28,7 +28,7 @@ use crate::{
     },
     engine::{Error, Loop, Plan, Sole, Then, Why, until_stop},
     store::{Store, StoreError},
-    system::{failpoint, world::World},
+    system::world::World,
 };
 
 /// How soon a change of the clock is seen.
@@ -192,11 +192,7 @@ impl Work {
                 Outcome::Failed { at: now, why }
             }
         };
-        let is_made = matches!(outcome, Outcome::Made { .. });
         *self.unwritten() = Some(outcome);
-        if is_made {
-            failpoint::reach("backup.unnoted");
-        }
         self.write_down().await
     }
 

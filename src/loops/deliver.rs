@@ -430,7 +430,6 @@ async fn change(
         }
         let changing = channel.amend(&delivery.chat_jid, platform_id, what.clone());
         let outcome = tokio::time::timeout(SEND_TIMEOUT, changing).await;
-        failpoint::reach("deliver.changed");
         match outcome.unwrap_or_else(|_| Err(Unsent::again("the platform did not answer in 60 s"))) {
             Ok(_) => {}
             // What is there already can stay; a later part is worth more than its removal.

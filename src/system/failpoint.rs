@@ -83,7 +83,6 @@
 //! | `backup.copied` | the store is copied, no file is archived |
 //! | `backup.archived` | the archive is whole, it is not read back |
 //! | `backup.verified` | it is read back, and does not have its name |
-//! | `backup.unnoted` | the daily backup has its name, the store does not say so |
 //! | `backup.named` | it has its name, the folder of its making is there |
 //! | `setup.root` | the set-up has made the root |
 //! | `setup.image` | it has built the image |
@@ -99,8 +98,6 @@
 //! | `restore.moved` | everything but `data/` has its place |
 //! | `restore.placed` | `data/` has its place, the folder in which it was made is there |
 //! | `store.beat` | what shows that changes are stored is written, not committed |
-//! | `restore.folder_unpacked` | a group's lost folder is out of a backup, not at its place |
-//! | `restore.folder_placed` | it is at its place, the group does not go on yet |
 //! | `store.copied` | a copy of an older store is made and checked, and has no name |
 //! | `store.migrated` | one migration is committed |
 //! | `run.ended` | the run's end is committed, its container not removed |

@@ -149,7 +149,6 @@ impl Dispatch {
         let spoken = Spoken { lane: row.lane, seq: row.seq, by: row.sender.clone() };
         let done = self.runs.store.heard_word(spoken, word, self.runs.machine.world.now()).await;
         let done = done.map_err(NotJudged::because("doing what a word in a chat asks for"))?;
-        failpoint::reach("word.done");
         if let Some(run) = done.stops {
             self.hear(Event::StopAsked { group: group.clone(), run });
         }
