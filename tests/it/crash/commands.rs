@@ -1,4 +1,5 @@
-//! A command file of each kind, and the daemon dead at each step from its box to `done/` or `dead/`.
+//! A command file, and the daemon dead at each step from its box to `done/` or `dead/`; and one of each kind whose effect shows
+//! whether it was done twice, at the steps that know its kind.
 //!
 //! | died at | then it lies | receipt | the next daemon |
 //! |---|---|---|---|
@@ -28,6 +29,7 @@ use super::{
 };
 use crate::support::{Root, wait_for};
 
+/// Of any command.
 const STEPS: [&str; 9] = [
     "ipc.seen",
     "ipc.in_hand",
@@ -40,20 +42,14 @@ const STEPS: [&str; 9] = [
     "ipc.set_aside",
 ];
 
+/// No step before these knows of which kind a command is, and those behind them only give a reply that is stored.
+const STEPS_OF_A_KIND: [&str; 2] = ["ipc.decided", "ipc.committed"];
+
+/// Where one that is not obeyed differs: in whether its place is known, and in what is kept of it.
+const STEPS_OF_A_REFUSAL: [&str; 2] = ["ipc.linked", "ipc.committed"];
+
 /// Those of a search that is made behind its receipt.
-const STEPS_OF_A_SEARCH: [&str; 11] = [
-    "ipc.seen",
-    "ipc.in_hand",
-    "ipc.linked",
-    "ipc.claimed",
-    "ipc.read",
-    "ipc.decided",
-    "ipc.committed",
-    "ipc.searched",
-    "ipc.answered",
-    "ipc.replied",
-    "ipc.set_aside",
-];
+const STEPS_OF_A_SEARCH: [&str; 3] = ["ipc.committed", "ipc.searched", "ipc.answered"];
 
 /// Where a file ends that got through.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -85,7 +81,7 @@ impl Kind {
             end: End::Applied,
             prepare,
             check,
-            steps: &STEPS,
+            steps: &STEPS_OF_A_KIND,
         }
     }
 
@@ -136,23 +132,20 @@ impl Kind {
 
     /// Compares what the dead daemon left with the table; returns the receipt, if there is one.
     fn check_what_is_left(&self, root: &Root, step: &str) -> Option<(i64, Option<Vec<u8>>)> {
-        let place = |step: &str| self.steps.iter().position(|known| *known == step).unwrap();
-        let at = place(step);
         let in_box = names(root, &format!("ipc/{}/{}", self.group, self.in_box));
         let claimed = names(root, "claimed");
-        assert_eq!(
-            (in_box.len(), claimed.len()),
-            match at {
-                0 | 1 => (1, 0),
-                2 => (1, 1),
-                _ => (0, 1),
-            },
-            "{step}: {claimed:?}"
-        );
+        let lies = match step {
+            "ipc.seen" | "ipc.in_hand" => (1, 0),
+            "ipc.linked" => (1, 1),
+            _ => (0, 1),
+        };
+        assert_eq!((in_box.len(), claimed.len()), lies, "{step}: {claimed:?}");
         let receipts = receipts(&Ledger::of_the_dead(root));
-        assert_eq!(receipts.len(), usize::from(at >= place("ipc.committed")), "{step}: receipts");
+        let is_committed = !STEPS[..6].contains(&step);
+        assert_eq!(receipts.len(), usize::from(is_committed), "{step}: receipts");
         let replied = root.data(&format!("ipc/{}/responses/r1.json", self.group)).exists();
-        assert_eq!(replied, at >= place("ipc.replied") && self.end != End::Dead, "{step}: reply");
+        let is_replied = ["ipc.replied", "ipc.set_aside"].contains(&step);
+        assert_eq!(replied, is_replied && self.end != End::Dead, "{step}: reply");
         receipts.into_iter().next()
     }
 
@@ -213,24 +206,12 @@ fn snapshot(root: &Root) -> Value {
 #[test]
 fn send_message_says_it_once_wherever_the_daemon_died() {
     let json = json!({"type": "send_message", "requestId": "r1", "chatJid": "local:main", "text": "by file"});
-    Kind::applied("messages", &json, nothing, |root| {
+    let say = Kind::applied("messages", &json, nothing, |root| {
         wait_for("it to be said", || (!root.said("local:main").is_empty()).then_some(()));
         assert_eq!(root.rows(&["outbox", "list"]).len(), 1);
         assert_eq!(root.said("local:main"), ["by file"]);
-    })
-    .dies_everywhere();
-}
-
-#[test]
-fn schedule_task_makes_one_task_wherever_the_daemon_died() {
-    let json = json!({"type": "schedule_task", "requestId": "r1", "prompt": "p", "schedule_type": "cron", "schedule_value": "0 9 1 1 *"});
-    Kind::applied("tasks", &json, nothing, |root| {
-        let tasks = root.rows(&["tasks", "list"]);
-        assert_eq!(tasks.len(), 1, "{tasks:?}");
-        assert_eq!((&tasks[0]["id"], &tasks[0]["status"]), (&json!("task-1"), &json!("active")));
-        assert_eq!(snapshot(root)[0]["id"], "task-1");
-    })
-    .dies_everywhere();
+    });
+    Kind { steps: &STEPS, ..say }.dies_everywhere();
 }
 
 #[test]
@@ -279,45 +260,6 @@ fn result(root: &Root) -> Value {
 }
 
 #[test]
-fn update_task_changes_it_once_wherever_the_daemon_died() {
-    let json =
-        json!({"type": "update_task", "requestId": "r1", "taskId": "kept", "schedule_value": "0 8 1 1 *"});
-    Kind::applied("tasks", &json, one_task, |root| {
-        let task = root.json(&["tasks", "show", "kept"]);
-        assert_eq!(
-            (&task["schedule_value"], &task["next_run"]),
-            (&json!("0 8 1 1 *"), &result(root)["nextRun"])
-        );
-        assert_eq!(snapshot(root)[0]["schedule_value"], "0 8 1 1 *");
-    })
-    .dies_everywhere();
-}
-
-#[test]
-fn pause_task_has_it_rest_wherever_the_daemon_died() {
-    let json = json!({"type": "pause_task", "requestId": "r1", "taskId": "kept"});
-    Kind::applied("tasks", &json, one_task, |root| {
-        assert_eq!(root.json(&["tasks", "show", "kept"])["status"], "paused");
-        assert_eq!(snapshot(root)[0]["status"], "paused");
-    })
-    .dies_everywhere();
-}
-
-#[test]
-fn resume_task_has_it_run_again_wherever_the_daemon_died() {
-    let json = json!({"type": "resume_task", "requestId": "r1", "taskId": "kept"});
-    let paused = |root: &Root| {
-        one_task(root);
-        root.g2(&["tasks", "pause", "kept"]);
-    };
-    Kind::applied("tasks", &json, paused, |root| {
-        assert_eq!(root.json(&["tasks", "show", "kept"])["status"], "active");
-        assert_eq!(snapshot(root)[0]["status"], "active");
-    })
-    .dies_everywhere();
-}
-
-#[test]
 fn register_group_makes_one_group_with_its_folder_wherever_the_daemon_died() {
     let json = json!({"type": "register_group", "requestId": "r1", "jid": "local:team", "name": "Team", "folder": "team",
                       "trigger": "@T", "requiresTrigger": false});
@@ -350,20 +292,6 @@ fn a_folder_of_a_group_that_was_only_begun_is_finished_by_the_next_start() {
         let _daemon = root.serve();
         assert_eq!(fs::read_to_string(folder.join("CLAUDE.md")).unwrap(), "# Remember\n", "{half_written}");
     }
-}
-
-#[test]
-fn refresh_groups_gives_the_list_that_was_decided_on() {
-    let json = json!({"type": "refresh_groups", "requestId": "r1"});
-    let a_chat = |root: &Root| {
-        root.g2(&["wirings", "add", "--group", "main", "--chat", "tg:-7", "--engage", "mention"]);
-    };
-    Kind::applied("tasks", &json, a_chat, |root| {
-        assert_eq!(result(root)["groups"][0]["jid"], "tg:-7");
-        let shown: Value = serde_json::from_slice(&read(root, "ipc/main/available_groups.json")).unwrap();
-        assert_eq!(shown["groups"], result(root)["groups"]);
-    })
-    .dies_everywhere();
 }
 
 #[test]
@@ -443,7 +371,7 @@ fn a_refusal_is_answered_once_wherever_the_daemon_died() {
         end: End::Refused("not_authorized"),
         prepare: |root| drop(root.g2(&["groups", "add", "other", "--chat", "local:other"])),
         check: |root| assert_eq!(root.rows(&["outbox", "list"]).len(), 0),
-        steps: &STEPS,
+        steps: &STEPS_OF_A_REFUSAL,
     }
     .dies_everywhere();
 }
@@ -457,7 +385,7 @@ fn a_malformed_file_is_dead_once_wherever_the_daemon_died() {
         end: End::Dead,
         prepare: nothing,
         check: |root| assert_eq!(root.json(&["status"])["dead"], 1),
-        steps: &STEPS,
+        steps: &STEPS_OF_A_REFUSAL,
     }
     .dies_everywhere();
 }

@@ -75,7 +75,7 @@ fn wherever_pruning_dies_nothing_is_left_half_and_the_next_one_does_the_rest() {
 
 #[test]
 fn a_claimed_file_whose_receipt_is_old_is_still_settled_once() {
-    for point in ["ipc.committed:1", "ipc.replied:1", "ipc.set_aside:1"] {
+    for point in ["ipc.committed:1", "ipc.set_aside:1"] {
         let root = Root::new("");
         die_at(&root, point, || root.put_command("main", "messages", "it.json", &say("once")));
         assert_eq!(names(&root, "claimed").len(), 1, "{point}");
