@@ -3,7 +3,6 @@
 //! | died at | on record | the next daemon |
 //! |---|---|---|
 //! | `message.judged` | the question and its card, not said | says it |
-//! | `deliver.saying` `deliver.said` | the same, and that it is said | says it, or nothing |
 //! | `message.stored` of the answer | the answer, and what waited as new inbox rows | hands it over |
 //! | `approval.made` | a group without folder and boxes | makes both, then hands over |
 #![expect(clippy::disallowed_methods, reason = "a test plays the user, who writes a template")]
@@ -45,17 +44,7 @@ fn card(root: &Root, begins: &str) -> bool {
 
 #[test]
 fn a_stranger_is_asked_about_once_and_heard_once_wherever_the_daemon_died() {
-    let points = [
-        "message.stored:1",
-        "message.judged:1",
-        "deliver.saying:1",
-        "deliver.said:1",
-        "message.stored:2",
-        "deliver.saying:2",
-        "run.handed:1",
-        "run.created:1",
-    ];
-    for_each(&points, |point| {
+    for_each(&["message.judged:1", "message.stored:2"], |point| {
         let root = root();
         die_at(&root, point, || {
             tell(&root, "local:family", "bob", "hello");
@@ -83,15 +72,7 @@ fn a_stranger_is_asked_about_once_and_heard_once_wherever_the_daemon_died() {
 
 #[test]
 fn a_new_agent_is_made_once_and_whole_wherever_the_daemon_died() {
-    let points = [
-        "message.stored:1",
-        "message.stored:2",
-        "deliver.saying:2",
-        "message.stored:3",
-        "approval.made:1",
-        "run.handed:1",
-    ];
-    for_each(&points, |point| {
+    for_each(&["message.stored:2", "message.stored:3", "approval.made:1"], |point| {
         let root = Root::new("");
         std::fs::write(root.path().join("groups/_template/CLAUDE.md"), "template").unwrap();
         die_at(&root, point, || {

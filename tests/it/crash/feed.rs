@@ -28,8 +28,7 @@ impl Drop for Following {
 #[test]
 fn a_follower_of_the_feed_sees_each_change_once_wherever_the_daemon_died() {
     let steps = ["feed.written", "feed.committed"];
-    let points: Vec<String> =
-        steps.iter().flat_map(|step| [1, 2, 3, 4, 5, 6].map(|n| format!("{step}:{n}"))).collect();
+    let points: Vec<String> = steps.iter().flat_map(|step| [2, 5].map(|n| format!("{step}:{n}"))).collect();
     for_each(&points, |point| {
         let root = Root::new("");
         assert_eq!(root.serve().terminate(), Some(0));

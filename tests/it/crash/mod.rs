@@ -6,13 +6,13 @@
 //!
 //! | file | what dies where |
 //! |---|---|
-//! | `commands` | a command file of each kind, at each step from its box to `done/` |
+//! | `commands` | a command file, at each step from its box to `done/`; one of each kind, where that matters |
 //! | `order` | several files, and files that a lost rename puts back |
 //! | `approvals` | a question to the owner, at each step from the stranger's message to its answer |
 //! | `feed` | anything, before and after each commit, while somebody follows the feed of changes |
 //! | `messages` | a message, at each step to its answer; agents are child processes |
 //! | `docker` | the same with containers, which outlive the daemon and are adopted |
-//! | `power` | the disk stops at a step; the file system is what its journal says |
+//! | `power` | the disk stops behind a commit; the file system is what its journal says |
 //! | `pending` | a daemon or an agent, while messages wait or were piped and not read |
 //! | `random` | anything, any time, many times |
 //! | `forgetful` | the same with the power: what was not synced is forgotten by a seed |

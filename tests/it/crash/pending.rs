@@ -13,7 +13,7 @@ use serde_json::json;
 use super::{
     client::{rest, send},
     ledger::Ledger,
-    scene::{die_at, nobody_left, workers},
+    scene::{die_at, workers},
 };
 use crate::support::{Root, wait_for};
 
@@ -61,14 +61,15 @@ fn a_start_wakes_the_agent_for_waiting_messages_before_new_ones() {
     assert!(queued == 3 && !polled, "{}", &log[last..]);
 }
 
-/// Sends sixty messages while `meanwhile` does something to the daemon; each is answered once and in order.
-fn sixty(meanwhile: impl FnOnce(&Root, crate::support::Daemon) -> crate::support::Daemon) {
+#[test]
+fn sixty_messages_are_answered_once_each_over_a_restart_in_their_middle() {
     let root = Root::new(ONE_EACH);
     let daemon = root.serve();
     let _daemon = std::thread::scope(|scope| {
         let talker = scope.spawn(|| (0..60).map(|n| send(&root, CHAT, &n.to_string())).collect::<Vec<_>>());
         wait_for("some answers", || (root.said(CHAT).len() >= 10).then_some(()));
-        let next = meanwhile(&root, daemon);
+        assert_eq!(daemon.terminate(), Some(0));
+        let next = root.serve();
         let seqs = talker.join().unwrap();
         assert!(seqs.is_sorted() && seqs.len() == 60);
         next
@@ -79,23 +80,6 @@ fn sixty(meanwhile: impl FnOnce(&Root, crate::support::Daemon) -> crate::support
     let ledger = Ledger::of_the_living(&root);
     assert_eq!(ledger.number("SELECT count(*) FROM messages"), 60);
     assert_eq!(ledger.number("SELECT count(*) FROM batches WHERE state <> 'done'"), 0);
-}
-
-#[test]
-fn sixty_messages_are_answered_once_each_over_a_restart_in_their_middle() {
-    sixty(|root, daemon| {
-        assert_eq!(daemon.terminate(), Some(0));
-        root.serve()
-    });
-}
-
-#[test]
-fn sixty_messages_are_answered_once_each_over_a_kill_in_their_middle() {
-    sixty(|root, daemon| {
-        daemon.kill();
-        nobody_left(root);
-        root.serve()
-    });
 }
 
 /// A run that has `one` in its hands for ever, or until its group is released, and `two` in its box.

@@ -5,38 +5,13 @@ use std::fs;
 
 use serde_json::json;
 
-use super::scene::{all_settled, arm, names, workers};
+use super::scene::{all_settled, arm, names};
 use crate::support::{Root, wait_for};
 
 const CHAT: &str = "local:main";
 
 fn logged(root: &Root, text: &str) {
     wait_for(text, || root.log().contains(text).then_some(()));
-}
-
-#[test]
-fn the_end_of_a_run_is_written_down_as_soon_as_the_store_takes_it() {
-    let root = Root::new("");
-    root.script(None, &json!([{"do": [{"hang": true}]}]));
-    let _daemon = root.serve();
-    root.send(CHAT, "go");
-    let agent = wait_for("the agent to have its message in hand", || {
-        let has_it = root.rows(&["runs", "list"]).first().is_some_and(|run| run["records"] == 1);
-        has_it.then(|| workers(&root)).filter(|workers| workers.len() == 1)
-    })[0];
-    let other = root.lock_store();
-    let agent = rustix::process::Pid::from_raw(i32::try_from(agent).unwrap()).unwrap();
-    rustix::process::kill_process(agent, rustix::process::Signal::KILL).unwrap();
-    logged(&root, "the end of a run can't be written down");
-    assert_eq!(
-        root.rows(&["runs", "list"])[0]["status"],
-        "running",
-        "nobody is told before it is written down"
-    );
-    other.execute_batch("ROLLBACK").unwrap();
-    wait_for("the next try", || (root.rows(&["runs", "list"]).len() >= 2).then_some(()));
-    let first = &root.rows(&["runs", "list"])[0];
-    assert_eq!((&first["status"], &first["error"]), (&json!("failed"), &json!("exited with code 137")));
 }
 
 #[test]

@@ -53,7 +53,6 @@ fn a_stop_is_done_or_was_never_asked_for() {
         ("op.done/runs.stop", true),
         ("run.black_box", true),
         ("run.ending", true),
-        ("run.ended", true),
     ] {
         let root = root();
         let daemon = arm(&root, point);
@@ -85,60 +84,42 @@ fn a_stop_is_done_or_was_never_asked_for() {
 }
 
 #[test]
-fn a_message_is_passed_over_or_waits() {
+fn a_message_that_was_passed_over_stays_passed_over() {
     if !fail_points() {
         return;
     }
-    for (point, is_skipped) in [("op.begun/messages.skip", false), ("op.done/messages.skip", true)] {
-        let root = root();
-        let daemon = arm(&root, point);
-        let seq = root.send("local:main", "poison");
-        wait_for("its rest", || (root.why(seq)["wirings"][0]["tries"] == 1).then_some(()));
-        dies(&root, daemon, point, &["messages", "skip", &seq.to_string(), "--reason", "it kills"]);
-        let _daemon = root.serve();
-        assert_eq!(root.rows(&["lanes", "list"]).len(), usize::from(!is_skipped), "{point}");
-        let answer = root.why(seq)["answer"].as_str().unwrap_or_default().to_owned();
-        assert_eq!(answer.contains("passed over: it kills"), is_skipped, "{point}: {answer}");
-        if !is_skipped {
-            root.g2(&["messages", "skip", &seq.to_string(), "--reason", "it kills"]);
-        }
-        assert_eq!(root.ask("local:main", "next"), "next done\n", "{point}");
-    }
+    let root = root();
+    let daemon = arm(&root, "op.done/messages.skip");
+    let seq = root.send("local:main", "poison");
+    wait_for("its rest", || (root.why(seq)["wirings"][0]["tries"] == 1).then_some(()));
+    dies(&root, daemon, "skip", &["messages", "skip", &seq.to_string(), "--reason", "it kills"]);
+    let _daemon = root.serve();
+    assert_eq!(root.rows(&["lanes", "list"]).len(), 0);
+    let answer = root.why(seq)["answer"].as_str().unwrap_or_default().to_owned();
+    assert!(answer.contains("passed over: it kills"), "{answer}");
+    assert_eq!(root.ask("local:main", "next"), "next done\n");
 }
 
 #[test]
-fn a_text_is_given_up_or_waits() {
+fn a_text_that_was_given_up_stays_given_up() {
     if !fail_points() {
         return;
     }
-    for (point, is_dropped) in [("op.begun/outbox.drop", false), ("op.done/outbox.drop", true)] {
-        let root = root();
-        root.g2(&["wirings", "add", "--group", "main", "--chat", "tg:-100", "--engage", "mention"]);
-        let hi = json!({"type": "send_message", "chatJid": "tg:-100", "text": "hi"});
-        root.put_command("main", "messages", "1.json", &hi);
-        let daemon = arm(&root, point);
-        let row = wait_for("the text to have failed", || {
-            root.rows(&["outbox", "list"]).into_iter().find(|row| row["error"].is_string())
-        });
-        if row["status"] == "failed" {
-            root.change_store(
-                "UPDATE outbox SET status = 'unknown', next_try_at = (unixepoch() + 600) * 1000",
-            );
-        }
-        let id = row["id"].to_string();
-        dies(&root, daemon, point, &["outbox", "drop", &id]);
-        let row = root.rows(&["outbox", "list"]).remove(0);
-        let error = row["error"].as_str().unwrap_or_default();
-        assert_eq!(
-            row["status"] == "failed" && error.starts_with("given up by"),
-            is_dropped,
-            "{point}: {row}"
-        );
-        if !is_dropped {
-            root.g2(&["outbox", "drop", &id]);
-        }
-        assert_eq!(root.rows(&["outbox", "list"])[0]["status"], "failed", "{point}");
+    let root = root();
+    root.g2(&["wirings", "add", "--group", "main", "--chat", "tg:-100", "--engage", "mention"]);
+    let hi = json!({"type": "send_message", "chatJid": "tg:-100", "text": "hi"});
+    root.put_command("main", "messages", "1.json", &hi);
+    let daemon = arm(&root, "op.done/outbox.drop");
+    let row = wait_for("the text to have failed", || {
+        root.rows(&["outbox", "list"]).into_iter().find(|row| row["error"].is_string())
+    });
+    if row["status"] == "failed" {
+        root.change_store("UPDATE outbox SET status = 'unknown', next_try_at = (unixepoch() + 600) * 1000");
     }
+    dies(&root, daemon, "drop", &["outbox", "drop", &row["id"].to_string()]);
+    let row = root.rows(&["outbox", "list"]).remove(0);
+    let error = row["error"].as_str().unwrap_or_default();
+    assert!(row["status"] == "failed" && error.starts_with("given up by"), "{row}");
 }
 
 #[test]
@@ -147,8 +128,7 @@ fn a_restart_of_a_group_and_a_stop_with_agents_lose_no_message_and_answer_none_t
         return;
     }
     for (point, work) in [
-        ("op.begun/groups.restart", &["groups", "restart", "main"][..]),
-        ("op.done/groups.restart", &["groups", "restart", "main"]),
+        ("op.done/groups.restart", &["groups", "restart", "main"][..]),
         ("stop.retiring", &["stop", "--agents"]),
         ("stop.agents_gone", &["stop", "--agents"]),
     ] {
@@ -164,24 +144,21 @@ fn a_restart_of_a_group_and_a_stop_with_agents_lose_no_message_and_answer_none_t
 }
 
 #[test]
-fn a_line_for_a_run_is_answered_by_the_next_one_or_was_never_written() {
+fn a_line_that_was_written_to_a_run_is_answered_by_the_next_one() {
     if !fail_points() {
         return;
     }
-    for (point, is_written) in [("op.begun/runs.say", false), ("op.done/runs.say", true)] {
-        let root = root();
-        let daemon = arm(&root, point);
-        assert_eq!(root.ask("local:main", "one"), "one done\n");
-        // What waits behind it is not answered by the daemon that dies.
-        let mut child = root.command(&["runs", "attach", "1"]);
-        let mut child = child.stdin(std::process::Stdio::piped()).spawn().unwrap();
-        std::io::Write::write_all(child.stdin.as_mut().unwrap(), b"two\n").unwrap();
-        assert_eq!(daemon.signal(), Some(KILLED), "{point}");
-        assert!(!child.wait().unwrap().success(), "{point}");
-        nobody_left(&root);
-        let _daemon = root.serve();
-        Socket::connect(&root).rest("local:main");
-        let expected: &[&str] = if is_written { &["one done", "two done"] } else { &["one done"] };
-        assert_eq!(root.said("local:main"), expected, "{point}");
-    }
+    let root = root();
+    let daemon = arm(&root, "op.done/runs.say");
+    assert_eq!(root.ask("local:main", "one"), "one done\n");
+    // What waits behind it is not answered by the daemon that dies.
+    let mut child = root.command(&["runs", "attach", "1"]);
+    let mut child = child.stdin(std::process::Stdio::piped()).spawn().unwrap();
+    std::io::Write::write_all(child.stdin.as_mut().unwrap(), b"two\n").unwrap();
+    assert_eq!(daemon.signal(), Some(KILLED));
+    assert!(!child.wait().unwrap().success());
+    nobody_left(&root);
+    let _daemon = root.serve();
+    Socket::connect(&root).rest("local:main");
+    assert_eq!(root.said("local:main"), ["one done", "two done"]);
 }
