@@ -117,7 +117,7 @@ fn a_daemon_that_is_killed_while_it_works_sets_nobody_aside() {
     }
     let root = two_groups();
     root.serve().terminate();
-    for n in 0..5 {
+    for n in 0..3 {
         root.put_command("evil", "messages", &format!("{n}.json"), &say(&n.to_string()));
         // It has claimed it, and is killed before it reads it; the next one gets through.
         dies(&root, "ipc.claimed");
@@ -191,7 +191,7 @@ fn runs_that_say_nothing_new_are_nobodys_death_however_often_the_daemon_is_kille
         assert_eq!(root.ask(&format!("local:{group}"), "one").trim(), "echo: one");
     }
     daemon.kill();
-    for _ in 0..4 {
+    for _ in 0..3 {
         // As it reads again what it knows.
         dies(&root, "run.reading/good");
     }
@@ -213,30 +213,28 @@ fn work_that_panics_once_loses_no_command_and_says_each_once_in_order() {
         return;
     }
     let texts: Vec<String> = (10..40).map(|n| n.to_string()).collect();
-    // Before files are claimed, between claim and commit, after it, and on the way to the reply.
-    for point in [
-        "ipc.seen",
-        "ipc.claimed",
-        "ipc.reading/evil",
-        "ipc.read",
-        "ipc.committed",
-        "ipc.replied",
-        "ipc.set_aside",
+    // Before files are claimed, between claim and commit, after it, and on the way to the reply; over what is new, and over what an
+    // earlier daemon has claimed.
+    for (armed, at_start) in [
+        ("ipc.seen:1", false),
+        ("ipc.claimed:7", true),
+        ("ipc.reading/evil:7", true),
+        ("ipc.read:1", false),
+        ("ipc.committed:1", false),
+        ("ipc.replied:1", false),
+        ("ipc.set_aside:7", true),
     ] {
-        for (nth, at_start) in [(1, false), (7, true)] {
-            let root = two_groups();
-            root.serve().terminate();
-            put_says(&root, &texts);
-            let armed = format!("{point}:{nth}:panic");
-            if at_start {
-                dies(&root, "ipc.claimed");
-            }
-            let daemon = root.serve_with(&[("G2_FAILPOINT", &armed)]);
-            wait_for("all of it to be said", || (root.said("local:evil") == texts).then_some(()));
-            ask(&root, "good", "beside");
-            wait_for("nothing to stay claimed", || claimed(&root).is_empty().then_some(()));
-            assert_eq!(daemon.terminate(), Some(0), "{armed}");
+        let root = two_groups();
+        root.serve().terminate();
+        put_says(&root, &texts);
+        if at_start {
+            dies(&root, "ipc.claimed");
         }
+        let daemon = root.serve_with(&[("G2_FAILPOINT", &format!("{armed}:panic"))]);
+        wait_for("all of it to be said", || (root.said("local:evil") == texts).then_some(()));
+        ask(&root, "good", "beside");
+        wait_for("nothing to stay claimed", || claimed(&root).is_empty().then_some(()));
+        assert_eq!(daemon.terminate(), Some(0), "{armed}");
     }
 }
 
@@ -247,9 +245,7 @@ fn work_on_many_that_panics_while_others_of_them_are_answered_loses_none_and_say
     }
     // Enough that some are answered on a thread of their own, while the next ones are claimed and others settled.
     let texts: Vec<String> = (1_000..1_400).map(|n| n.to_string()).collect();
-    for armed in
-        ["ipc.reading/evil:390", "ipc.read:3", "ipc.committed:2", "ipc.replied:40", "ipc.set_aside:140"]
-    {
+    for armed in ["ipc.reading/evil:390", "ipc.committed:2", "ipc.set_aside:140"] {
         let root = two_groups();
         root.serve().terminate();
         put_says(&root, &texts);
@@ -316,7 +312,7 @@ fn a_command_whose_decision_panics_is_refused_alone_and_all_others_of_its_commit
         return;
     }
     let texts: Vec<String> = (100..300).map(|n| n.to_string()).collect();
-    for nth in [1, 7, 100] {
+    for nth in [1, 100] {
         let root = two_groups();
         root.serve().terminate();
         put_says(&root, &texts);
@@ -344,7 +340,7 @@ fn a_writer_of_the_store_that_panics_ends_the_daemon_and_the_next_one_goes_on() 
         return;
     }
     // As it starts, and once it is up.
-    for armed in ["feed.written:1", "feed.committed:3", "feed.written:9", "feed.committed:10"] {
+    for armed in ["feed.written:1", "feed.committed:10"] {
         let root = two_groups();
         root.serve().terminate();
         put_says(&root, &["one".into(), "two".into()]);
