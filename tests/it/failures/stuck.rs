@@ -51,20 +51,6 @@ fn an_agent_that_hangs_is_killed_and_its_message_tried_again() {
 }
 
 #[test]
-fn an_agent_that_hangs_on_a_follow_up_is_killed_too() {
-    let root = Root::new("[health]\nclaim_ms = 300\n");
-    root.script(Some("main"), &json!([{"when": {"contains": "second"}, "do": [{"hang": true}]}, {"do": [{"say": "{{text}} done"}]}]));
-    let _daemon = root.serve();
-    root.ask("local:main", "first");
-    root.send("local:main", "second");
-    let run = first_run_ended(&root);
-    root.script(Some("main"), &willing());
-    ended_badly(&run, "ended because it took a message and gave no sign of life for 300 ms (last record ");
-    Socket::connect(&root).rest("local:main");
-    assert_eq!(root.said("local:main"), ["first done", "second done"]);
-}
-
-#[test]
 fn an_agent_that_shows_that_it_lives_is_left_alone() {
     let root = Root::new("[health]\nclaim_ms = 2000\n");
     root.g2(&["groups", "add", "other", "--chat", "local:other"]);

@@ -1,11 +1,6 @@
 //! Cursors count what came, and never look at a clock: late, equal, repeated and edited are all read, once.
 #![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
 
-use g2::store::{NewGroup, NewWiring, Store};
-use ipc_handlers::effect::EngageMode;
-use ipc_handlers::effect::IgnoredMessages;
-use ipc_handlers::effect::SenderScope;
-use ipc_handlers::{Folder, Time};
 use serde_json::{Value, json};
 
 use crate::support::{Root, Socket};
@@ -93,49 +88,4 @@ fn an_edited_message_and_one_under_a_used_id_are_read_after_the_first_each_once(
     send(&mut socket, "fine", "m3", &json!({"reply_to": "m2"}));
     let quoted = root.rows(&["messages", "list"]).pop().unwrap();
     assert_eq!([&quoted["reply_to_text"], &quoted["reply_to_id"]], [&json!("two"), &json!("m2")]);
-}
-
-#[test]
-fn a_message_in_each_of_three_hundred_groups_at_once_is_answered_in_each() {
-    const GROUPS: usize = 300;
-    let root = Root::new("");
-    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-    runtime.block_on(async {
-        let store = Store::open(&root.data("g2.sqlite")).unwrap();
-        for n in 0..GROUPS {
-            let group = Folder::parse(&format!("g{n}")).unwrap();
-            let wiring = NewWiring {
-                group: group.clone(),
-                chat_jid: format!("local:c{n}"),
-                engage_mode: EngageMode::Pattern,
-                engage_pattern: Some(".".into()),
-                sender_scope: SenderScope::All,
-                ignored_message_policy: IgnoredMessages::Drop,
-            };
-            let new =
-                NewGroup { folder: group, name: format!("G {n}"), is_main: false, trigger: "@G2".into() };
-            store.add_group(new, vec![wiring], Time(0)).await.unwrap();
-        }
-    });
-    let _daemon = root.serve();
-    let mut socket = Socket::connect(&root);
-    // In one write, so that they come within one look at the inbox.
-    let all: String = (0..GROUPS)
-        .map(|n| {
-            let request = json!({"op": "send", "chat": format!("local:c{n}"), "sender": "me", "text": "hello", "key": "k"});
-            format!("{request}\n")
-        })
-        .collect();
-    socket.write(all.as_bytes());
-    for _ in 0..GROUPS {
-        assert_eq!(socket.hear()["wired"], 1);
-    }
-    for n in 0..GROUPS {
-        socket.rest(&format!("local:c{n}"));
-    }
-    let said = root.rows(&["outbox", "list"]);
-    let chats: std::collections::BTreeSet<&str> =
-        said.iter().map(|row| row["chat_jid"].as_str().unwrap()).collect();
-    assert_eq!((said.len(), chats.len()), (GROUPS, GROUPS));
-    assert!(said.iter().all(|row| row["status"] == "sent" && row["text"] == "echo: hello"));
 }
