@@ -19,6 +19,8 @@
 //! | `ipc.decided` | receipt and effects are written, not committed |
 //! | `ipc.decided/GROUP` | the same for a command of this group, unless it is refused for a fault of ours |
 //! | `ipc.committed` | they are committed |
+//! | `ipc.searched` | a search is made, its answer is not written down |
+//! | `ipc.answered` | it is on the receipt, no reply is placed |
 //! | `ipc.replied` | the reply is placed |
 //! | `ipc.set_aside` | `done/` or `dead/` is written, the claimed file is still there |
 //! | `media.copied` | a file that is to be sent is copied, and has no name among the kept ones |
@@ -66,12 +68,16 @@
 //! | `deliver.spooled` | the files of a part are laid out for the adapter, it is not told |
 //! | `deliver.sending` | an outbox row is marked `sending`, or that is being committed |
 //! | `deliver.sent` | the channel has it, the row says `sending` |
+//! | `amend.begun` | a card is to be changed, no part of it is |
+//! | `amend.made` | it is changed, its row says that it is to be |
 //! | `run.black_box` | what is known of a run that is ended against its will is written, it lives |
 //! | `stop.retiring` | every run is asked to leave, as the daemon stops with its agents |
 //! | `stop.agents_gone` | they are gone, the daemon has not begun to stop |
 //! | `run.ending` | the container is dead, its boxes are settled, its input claimed back |
 //! | `budget.written` | how a group's budget stands is written with what is said of that, not committed |
 //! | `budget.noted` | it is committed, the group is not held or released |
+//! | `heartbeat.read` | a group's file of heartbeat tasks is read, no task is stored |
+//! | `heartbeat.stored` | they are stored |
 //! | `prune.removed` | a step's rows are removed, not committed |
 //! | `prune.committed` | they are committed |
 //! | `prune.rows` | all rows are removed, the folders of runs are there |

@@ -29,7 +29,7 @@ use super::{
 };
 use crate::support::{Root, wait_for};
 
-/// Of any command.
+/// The steps of any command.
 const STEPS: [&str; 9] = [
     "ipc.seen",
     "ipc.in_hand",
@@ -45,7 +45,7 @@ const STEPS: [&str; 9] = [
 /// No step before these knows of which kind a command is, and those behind them only give a reply that is stored.
 const STEPS_OF_A_KIND: [&str; 2] = ["ipc.decided", "ipc.committed"];
 
-/// Where one that is not obeyed differs: in whether its place is known, and in what is kept of it.
+/// Where a command that is not obeyed differs: in whether its place is known, and in the files that are kept of it.
 const STEPS_OF_A_REFUSAL: [&str; 2] = ["ipc.linked", "ipc.committed"];
 
 /// Those of a search that is made behind its receipt.

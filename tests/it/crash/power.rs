@@ -1,6 +1,7 @@
 //! The power goes off: the store lives on a file system of its own, whose image is copied as it is at one instant, and
-//! a daemon starts on the copy. What was not yet written to the disk is lost, as in life; nothing is synced for it. `forgetful` has
-//! many more losses; here the kernel's own file system forgets, and a daemon acts on what an earlier one did not sync.
+//! a daemon starts on the copy. What was not yet written to the disk is lost, as in life; nothing is synced for it.
+//! `forgetful` has many more losses; here the kernel's own file system forgets, and a daemon acts on a file that an earlier one
+//! did not sync.
 //!
 //! Needs root and loop devices. Says so and is over where there are none, unless `G2_REQUIRE_ROOT=1`.
 #![expect(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests make and mount a disk")]

@@ -213,8 +213,8 @@ fn work_that_panics_once_loses_no_command_and_says_each_once_in_order() {
         return;
     }
     let texts: Vec<String> = (10..40).map(|n| n.to_string()).collect();
-    // Before files are claimed, between claim and commit, after it, and on the way to the reply; over what is new, and over what an
-    // earlier daemon has claimed.
+    // Before files are claimed, between claim and commit, after it, and on the way to the reply; some over files that an earlier
+    // daemon has claimed.
     for (armed, at_start) in [
         ("ipc.seen:1", false),
         ("ipc.claimed:7", true),
