@@ -41,8 +41,9 @@ const NUMBERS: [(&str, u64, bool); 5] = [
 pub struct Environment(BTreeMap<String, String>);
 
 impl Environment {
-    #[cfg(test)]
-    pub(crate) fn with(pairs: &[(&str, &str)]) -> Self {
+    /// Returns an environment of these variables alone.
+    #[must_use]
+    pub fn with(pairs: &[(&str, &str)]) -> Self {
         Self(pairs.iter().map(|(k, v)| ((*k).into(), (*v).into())).collect())
     }
 
