@@ -31,7 +31,11 @@ use crate::{
     },
     engine::{Error, Loop, Plan, Then, Why, until_stop},
     store::{NextDelivery, OutboxPart, Store, StoreError},
-    system::{failpoint, panics::caught, world::World},
+    system::{
+        failpoint,
+        panics::{Panicked, caught},
+        world::World,
+    },
 };
 
 /// If a platform does not answer in this time, nobody knows whether it has the text.
@@ -546,8 +550,12 @@ async fn cut(post: &Post, channel: &dyn Channel, delivery: &Delivery) -> Vec<Ren
     let Some(limit) = channel.traits().text else { return vec![bare(delivery)] };
     let (text, is_markdown) = (delivery.text.clone(), delivery.is_markdown);
     let cut = move || parts(&text, is_markdown, limit);
-    // A long text takes its time, in which others go on.
-    if delivery.text.len() > LONG { post.world.blocking(cut).await.unwrap_or_default() } else { cut() }
+    if delivery.text.len() <= LONG {
+        return cut();
+    }
+    // A long text takes its time, in which others go on. Its panic is that of the delivery, as a short one's is.
+    let panicked = |panicked: Panicked| std::panic::resume_unwind(Box::new(panicked.to_string()));
+    post.world.blocking(cut).await.unwrap_or_else(panicked)
 }
 
 /// Returns a row's text as it is.
