@@ -49,7 +49,7 @@ pub struct Backups {
     changes: watch::Receiver<Arc<Config>>,
 }
 
-/// What is backed up.
+/// The parts that a backup works with.
 pub struct Work {
     world: World,
     root: PathBuf,

@@ -247,7 +247,7 @@ impl Loop for Budgets {
     }
 }
 
-/// What is written down, and what is said.
+/// The row to write down, and the notices.
 fn news(row: &BudgetRow, budget: &Budget, used: &Used, stands: Stand, zone: &TimeZone) -> BudgetNews {
     BudgetNews {
         row: row.clone(),

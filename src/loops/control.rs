@@ -229,7 +229,7 @@ const READ_AGAIN: Duration = Duration::from_secs(1);
 const TAKE_AGAIN: Duration = Duration::from_millis(50);
 /// How many clients that have connected by the stop are still heard.
 const WAITING: usize = 128;
-/// What is told to who asks for something at the stop.
+/// The answer to a request at the stop.
 const STOPPING: &str = "the daemon is stopping, and nothing was done";
 /// How long clients that are about to ask are answered at the stop.
 const LAST_WORD: Duration = Duration::from_millis(100);

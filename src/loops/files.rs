@@ -72,7 +72,7 @@ pub struct Files {
     pub channels: Arc<Channels>,
 }
 
-/// Fetches files and has them read. What is under way at a stop is begun anew by the next daemon.
+/// Fetches files and has them read. Work under way at a stop is begun anew by the next daemon.
 pub struct Fetching {
     desk: Arc<Desk>,
     /// What hooks of an earlier daemon have left is removed.

@@ -239,7 +239,7 @@ async fn sessions(
             rest(world, how, began).await;
         }
         all += removed;
-        // What is left over is looked at again where room was made for it.
+        // The rest is looked at again where room was made for it.
         if !partial || removed.files == 0 {
             break;
         }

@@ -157,7 +157,7 @@ impl std::fmt::Display for Place {
     }
 }
 
-/// What is to be done.
+/// The work of this loop.
 #[derive(Clone)]
 pub enum Task {
     /// A group's commands are taken in, by a worker that begins once.
@@ -212,9 +212,9 @@ impl Loop for Mailbox {
     const AT_ONCE: usize = usize::MAX;
     const LOOKS_AT_ENDS: bool = true;
     const FINISHES_LOOKS: bool = true;
-    /// What is claimed is settled.
+    /// Claimed files are settled.
     const FINISHES_WITHIN: Duration = Duration::from_secs(20);
-    /// What is done to boxes in it waits for their file system.
+    /// A look acts on boxes, and so waits for their file system.
     const LOOKS_WITHIN: Duration = Duration::from_secs(300);
     /// Which workers there are is in memory alone.
     const OUTLIVES_PANICS: bool = false;

@@ -420,7 +420,7 @@ impl Keeper for Arc<Keeping> {
         Box::pin(async move {
             let (done, followed) = oneshot::channel();
             if self.settings.send(done).is_ok() {
-                // What is in the way is logged there. A stop may come between; the next daemon reads them.
+                // An obstacle is logged there. A stop may come between; the next daemon reads the settings.
                 let _ = followed.await;
             }
         })

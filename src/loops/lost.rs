@@ -120,9 +120,9 @@ impl Identity {
     }
 }
 
-/// What is seen of a group's folder at the end of a run.
+/// A group's folder at the end of a run, beside the note of it.
 enum After {
-    /// What is noted of it holds, or nothing can be told.
+    /// The note of it holds, or nothing can be told.
     Same,
     Changed {
         has_files: bool,
@@ -149,7 +149,7 @@ pub(super) async fn after_a_run(runs: &Arc<Runs>, group: &Folder, had: Option<Id
     };
     let after =
         runs.machine.world.blocking(looking).await.map_err(Error::from).flatten().unwrap_or_else(|error| {
-            // What is noted holds, and the next run of the group is followed by another look.
+            // The note holds, and the next run of the group is followed by another look.
             tracing::warn!(%group, error = %chain(&error), "a group's folder can't be looked at after a run");
             After::Same
         });

@@ -380,7 +380,7 @@ impl Snapshots {
     /// by whichever thread. On a thread that may block.
     ///
     /// # Errors
-    /// The store's. What is not taken in then is kept for the next call; the loop, which is woken by the same events, makes it.
+    /// The store's. Events that were not taken in are kept for the next call; the loop, which they wake, makes it.
     pub fn catch_up(&self) -> Result<(), StoreError> {
         let mut feed = self.feed.lock().unwrap_or_else(PoisonError::into_inner);
         let Fed { follower, told } = &mut *feed;
@@ -545,7 +545,7 @@ impl Snapshots {
     /// Writes the wanted snapshots of a group that are at least so urgent. If another thread writes them already, waits for it.
     ///
     /// # Errors
-    /// What is in the way. They stay wanted.
+    /// The obstacle. The files stay wanted.
     fn write_wanted(&self, group: &Folder, least: When) -> Result<(), Unwritten> {
         let turn = self.turn(group);
         let _turn = turn.lock().unwrap_or_else(PoisonError::into_inner);
@@ -788,7 +788,7 @@ mod tests {
         add().await;
         assert_eq!((lay_out(), lay_out()), (true, false));
         assert!(!snapshots.is_gone(&folder));
-        // It goes and comes back before anybody looks: who has an old list of groups keeps its boxes.
+        // The group goes and comes back before anybody looks: a reader of an old list of groups keeps its boxes.
         store.remove_group(folder.clone()).await.unwrap();
         add().await;
         assert_eq!((lay_out(), snapshots.is_gone(&folder)), (false, false));

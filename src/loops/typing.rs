@@ -39,7 +39,7 @@ pub struct Typing {
 /// A batch that an agent works on, with the chat and thread of its messages; `None`: it is finished.
 type Change = (i64, Option<ChatThread>);
 
-/// What is to be shown.
+/// The signs to be shown.
 struct Show {
     begun: Instant,
     in_hand: BTreeMap<i64, ChatThread>,

@@ -46,7 +46,7 @@ impl Usage {
 
 impl Loop for Usage {
     const NAME: LoopName = LoopName::Usage;
-    /// What is being stored at a stop is not stored twice.
+    /// A count that is being stored at a stop is not stored twice.
     const FINISHES_LOOKS: bool = true;
     type Key = Sole;
     type Job = ();

@@ -390,7 +390,7 @@ pub(super) enum Placed {
     NotNow,
 }
 
-/// Whether the group that asked is there still. A later group of that name is another one. What can't be read now is seen to be so.
+/// Whether the group that asked is there still. A later group of that name is another one. If this can't be read, the answer is yes.
 pub(super) fn is_asked_for(mail: &Mailboxes, claimed: &Claimed) -> bool {
     mail.store.is_of(claimed.id, &claimed.folder).unwrap_or(true)
 }

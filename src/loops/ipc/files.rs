@@ -202,7 +202,7 @@ fn one(
     if there > 0 && size > there && size <= limits.largest {
         return Err(FileFault::TooLargeThere { size, most: there }.refusal(file).into());
     }
-    // What is certain to be refused is not copied. The transaction that queues it looks again.
+    // A file that is certain to be refused is not copied. The transaction that queues it looks again.
     if size <= limits.largest {
         let seen = match ahead.seen.get(&files.chat) {
             Some(seen) => *seen,

@@ -184,7 +184,7 @@ pub(super) fn refuse_excess(mail: &Arc<Mailboxes>, folder: &Folder) -> Unrefused
     let Ok(boxes) = mail.boxes.of(folder) else { return left };
     let mut excess = excess_of(mail, &boxes).into_iter().peekable();
     let mut failed = 0;
-    // Of these no more are in memory at a time than of those that are settled.
+    // At most as many files are in memory at a time as are settled together.
     while failed < FAILED && left.waiting.is_empty() && excess.peek().is_some() {
         let mut some = Vec::new();
         let mut bytes = 0;

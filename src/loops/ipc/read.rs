@@ -29,7 +29,7 @@ const HALF_WRITTEN: Duration = Duration::from_secs(2);
 pub(super) struct Pending {
     pub(super) claimed: Claimed,
     pub(super) file: CommandFile,
-    /// What is kept of it for people: all of its bytes, or as many as were read of one that is too large.
+    /// Its bytes as they are kept for people: all of them, or as many as were read of a file that is too large.
     pub(super) kept: Arc<Vec<u8>>,
     /// Whether it is to say something in a chat.
     pub(super) is_message: bool,

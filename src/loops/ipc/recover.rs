@@ -56,7 +56,7 @@ async fn recover_group(mail: &Arc<Mailboxes>, folder: Folder, claims: Vec<Claime
         drop(turn);
         return Vec::new();
     }
-    // What is slow is the worker's business: a start waits for no transcript.
+    // Slow commands are the worker's business: a start waits for no transcript.
     let handled = take_in(mail, &folder, claims, Patience::Some, Slow::Later).await;
     // What the store can't take now, nobody waits for: its worker takes it up again, before what is behind it.
     let mut left: Vec<Claimed> = handled.waiting.into_iter().map(|pending| pending.claimed).collect();

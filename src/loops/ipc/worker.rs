@@ -288,7 +288,7 @@ impl Worker {
             self.growing.extend(recovered.into_iter().map(|claimed| (claimed, now)));
             self.look_again(Patience::Some).await;
         }
-        // A writer that makes one file after the other has finished the earlier ones by now.
+        // A writer makes one file after the other, so the earlier ones are finished by now.
         self.look_again(if drained.is_empty() { Patience::Some } else { Patience::None }).await;
         self.take_told(files).await;
         if drained.is_empty() {
@@ -307,7 +307,7 @@ impl Worker {
         }
     }
 
-    /// What is told of while the gate is shut waits behind what waits already: a scan takes all of it, oldest first.
+    /// A file that is told of while the gate is shut waits behind those that wait already: a scan takes all, oldest first.
     async fn mind_the_gate(&mut self, news: &mut News) {
         let Some(until) = self.gate.shut_until() else { return };
         news.files.clear();

@@ -36,8 +36,8 @@ impl Watched {
             return None;
         }
         runs.gateway.close(self.run).await;
-        // Whatever the agent asked for before it died is done before its batches are judged. What is left of it the next daemon
-        // does, which judges by what comes of it.
+        // Whatever the agent asked for before it died is done before its batches are judged. The next daemon does
+        // the rest, and judges by its outcome.
         if !self.drain().await {
             return None;
         }

@@ -342,7 +342,7 @@ impl Watched {
                 tokio::task::block_in_place(|| ear.parser.push(bytes, &mut self.said.heard));
             }
         }
-        // What is there already is read to its end, however slowly.
+        // Output that is there already is read to its end, however slowly.
         ear.last_came = self.runs.machine.world.monotonic();
     }
 
