@@ -265,7 +265,7 @@ pub async fn run(desk: Arc<Desk>, listener: UnixListener) {
         let Some(Ok((stream, _))) = listener.accept().now_or_never() else { break };
         clients.spawn(serve(Arc::clone(&desk), stream, closed.clone()));
     }
-    // Who comes from here on finds nobody, and waits for the lock.
+    // A client that comes from here on finds nobody, and waits for the lock.
     drop(listener);
     keeper::all_done(&desk.keeping).await;
     while clients.try_join_next().is_some() {}
@@ -389,7 +389,7 @@ impl Client {
         mut lines: Lines<OwnedReadHalf>,
         closed: CancellationToken,
     ) -> std::io::Result<()> {
-        // Who can't be told of chats now may ask how the daemon is.
+        // A client that can't be told of chats now may ask how the daemon is.
         let mut feed = self.desk.store.follow_new();
         // When it is read again what the client is to be told, where that failed.
         let mut again: Option<Instant> = None;

@@ -85,7 +85,7 @@ impl Loop for Trim {
     }
 }
 
-/// What was removed, or would be: rows by their table.
+/// The removed rows, or those that would be, by their table.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Pruned {
     pub rows: BTreeMap<&'static str, usize>,

@@ -1,5 +1,5 @@
 //! Shows in chats that an agent works for them: from the moment a batch is handed over until it is finished with, as the
-//! feed tells it. Best effort: a channel that hangs delays nobody, and nothing waits for it. What is shown at a stop expires, or
+//! feed tells it. Best effort: a channel that hangs delays nobody, and nothing waits for it. A sign that is shown at a stop expires, or
 //! the next daemon goes on with it.
 
 use std::{

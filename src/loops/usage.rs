@@ -19,7 +19,7 @@ pub struct Usage {
     world: World,
     store: Store,
     gateway: Arc<Gateway>,
-    /// What was taken out of the books and is not stored yet.
+    /// Counts that were taken out of the books and are not stored yet.
     taken: BTreeMap<i64, Page>,
     /// The books have changed, and no look has succeeded since.
     has_changed: bool,
@@ -31,7 +31,7 @@ impl Usage {
         Self { world, store, gateway, taken: BTreeMap::new(), has_changed: false }
     }
 
-    /// Stores what there is. What can't be stored is kept.
+    /// Stores the counts. Those that can't be stored are kept.
     async fn put(&mut self) -> Result<(), StoreError> {
         let books = self.gateway.books();
         books.put_back(std::mem::take(&mut self.taken));

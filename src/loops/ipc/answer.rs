@@ -131,7 +131,7 @@ impl Settling {
                 }
             }
         }
-        // What was found may not be so any more when they are settled: it is searched behind their receipts.
+        // The result may not hold any more when they are settled: the search is made behind their receipts.
         again.iter_mut().chain(&mut later).for_each(|pending: &mut Pending| pending.file.found = None);
         failpoint::reach("ipc.committed");
         Finished { settled: answers, again, later }

@@ -83,7 +83,7 @@ pub(super) struct Flow<'a> {
     slow: Slow,
     read: Vec<Pending>,
     read_bytes: usize,
-    /// What was read or is being settled, counted against the bounds of files.
+    /// Commands that were read or are being settled, counted against the bounds of files.
     ahead: Ahead,
     settling: Option<Settling>,
     settled: Vec<(Pending, Settled)>,

@@ -117,7 +117,7 @@ impl Gate {
         self.shut_until
     }
 
-    /// What waits may be looked at again.
+    /// Waiting files may be looked at again.
     pub(super) fn open(&mut self) {
         self.shut_until = None;
     }
@@ -165,7 +165,7 @@ pub(super) fn admission(mail: &Mailboxes, folder: &Folder) -> Admission {
     }
 }
 
-/// What was claimed to be refused, and is not.
+/// Files that were claimed to be refused, and are not.
 #[derive(Default)]
 pub(super) struct Unrefused {
     /// It can't be read yet.
@@ -177,7 +177,7 @@ pub(super) struct Unrefused {
 /// Refuses the newest of what waits beyond the most that may. On a thread that may block.
 pub(super) fn refuse_excess(mail: &Arc<Mailboxes>, folder: &Folder) -> Unrefused {
     let mut left = Unrefused::default();
-    // What a person holds is not looked at.
+    // Held files are not looked at.
     if mail.held.group(folder) {
         return left;
     }

@@ -110,7 +110,7 @@ pub(super) fn open_groups(
     // A group whose boxes could not be opened may have a mailbox all the same.
     let noted: Vec<Folder> = mail.machine.unwatched().keys().flatten().cloned().collect();
     let all = workers.keys().chain(&open).chain(&noted);
-    // Who removes a group puts its mailbox away.
+    // The removal of a group puts its mailbox away.
     let gone = all.filter(|folder| !groups.contains(*folder) && !leaving.contains(*folder));
     let gone: BTreeSet<Folder> = gone.cloned().collect();
     for folder in gone {
