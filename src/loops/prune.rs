@@ -205,7 +205,7 @@ async fn look(world: &World, store: &Store, data: &Path, horizon: Horizon) -> Re
         }
         let claimed = peek::claimed(&data)?;
         let groups = horizon.kept_for_boxes(oldest);
-        // Only so many claimed files are looked at. If there are more, any receipt may be of one that was not looked at.
+        // The look at claimed files is bounded. If there are more, any receipt may be of a file that was not looked at.
         let receipts = if claimed.len() < peek::LOOKED_AT { horizon.receipts } else { Time(i64::MIN) };
         let origins = peek::origins(&data, &claimed)?;
         let working: BTreeSet<String> = claimed.iter().map(|lying| lying.group.clone()).collect();

@@ -14,7 +14,7 @@ use crate::states::SlotReason;
 pub const MOST_MADE_UP: usize = 24;
 /// For how long a missed slot can be made up for, where its task does not say: 7 days, ms.
 pub const WINDOW_MS: i64 = 7 * 24 * 3_600_000;
-/// At most so many slots of an expression are counted: two days of minutes. Beyond that only their least number is known.
+/// The most slots of an expression that are counted: two days of minutes. Beyond that only their least number is known.
 pub const MOST_COUNTED: u64 = 3_000;
 /// How far the clock goes beyond what has passed before the machine has slept, or the clock was set, ms.
 pub const JUMP_MS: i64 = 10_000;

@@ -146,7 +146,7 @@ pub(super) fn open_groups(
     in_order(&mail.machine.world, &new, |folder| mail.boxes.of(folder), begin);
 }
 
-/// At most so many groups' boxes are opened one by one. Beyond that a second thread opens half, where there are threads.
+/// The most groups whose boxes are opened one by one. Beyond that a second thread opens half, where there are threads.
 const FEW: usize = 16;
 
 /// Gives each group to `open`, and then it and what came of that to `begin`, in order.
