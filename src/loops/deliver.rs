@@ -436,7 +436,7 @@ async fn change(
         let outcome = tokio::time::timeout(SEND_TIMEOUT, changing).await;
         match outcome.unwrap_or_else(|_| Err(Unsent::again("the platform did not answer in 60 s"))) {
             Ok(_) => {}
-            // What is there already can stay; a later part is worth more than its removal.
+            // A text that is there already can stay; a later part is worth more than its removal.
             Err(Unsent::Not(NotSent::Refused { .. } | NotSent::Gone { .. })) if what == Change::Deleted => {}
             Err(unsent @ Unsent::Not(NotSent::Refused { .. } | NotSent::Gone { .. }))
                 if delivery.growth == Some(Growth::Growing) =>

@@ -74,7 +74,7 @@ pub(super) enum Copying {
     Stopped,
 }
 
-/// What the commands of a group take that were read and are not settled yet, at most. Their files are copied already.
+/// The room that the commands of a group may take that were read and are not settled yet. Their files are copied already.
 #[derive(Default)]
 pub(super) struct Ahead {
     read: Takes,
@@ -111,7 +111,7 @@ impl Ahead {
         *read.chats.entry(sends.chat.clone()).or_default() += bytes;
     }
 
-    /// What was read is given to the store, which has settled all before it.
+    /// The read commands are given to the store, which has settled all before them.
     pub(super) fn given(&mut self) {
         *self = Self { settling: std::mem::take(&mut self.read), ..Self::default() };
     }
@@ -202,7 +202,7 @@ fn one(
     if there > 0 && size > there && size <= limits.largest {
         return Err(FileFault::TooLargeThere { size, most: there }.refusal(file).into());
     }
-    // What is certain to be refused is not copied. The transaction that queues it looks again.
+    // A file that is certain to be refused is not copied. The transaction that queues it looks again.
     if size <= limits.largest {
         let seen = match ahead.seen.get(&files.chat) {
             Some(seen) => *seen,
@@ -268,7 +268,7 @@ fn refusal_of(error: &InsideError, file: &Attach) -> Refusal {
 /// does.
 pub(super) fn let_go(mail: &Mailboxes, pending: &mut Pending, settled: &Settled) {
     let hands = std::mem::take(&mut pending.hands);
-    // What was queued just now is named.
+    // A file that was queued just now is named.
     if !settled.fresh || settled.receipt.outcome != CommandOutcome::Applied {
         hands.into_iter().for_each(|hand| forget(mail, hand));
     }
