@@ -22,8 +22,8 @@ use tokio::{sync::watch, time::sleep};
 
 use crate::{
     Calendar, Dice,
-    agent::{Agent, Next, Step, Temper},
-    runner::Runner,
+    agent::{Agent, Next, Temper},
+    runner::{Inside, Runner},
 };
 
 /// A command that an agent gave, and what it was told.
@@ -103,28 +103,6 @@ struct Container {
     exit: Option<Exit>,
     started: bool,
     changed: watch::Sender<()>,
-}
-
-/// What runs in a container.
-enum Inside {
-    Agent(Box<Agent>),
-    Runner(Runner),
-}
-
-impl Inside {
-    fn step(&mut self, now: u64, asked: &mut Vec<Asked>) -> Step {
-        match self {
-            Self::Agent(agent) => agent.step(now, asked),
-            Self::Runner(runner) => runner.step(now, asked),
-        }
-    }
-
-    fn calm(&mut self) {
-        match self {
-            Self::Agent(agent) => agent.calm(),
-            Self::Runner(runner) => runner.calm(),
-        }
-    }
 }
 
 impl Container {
@@ -285,6 +263,9 @@ impl Containers {
         } else {
             Agent::new(calendar, dice, temper, mailbox, &stdin).map(|agent| Inside::Agent(Box::new(agent)))
         };
+        if let Some(Inside::Runner(_)) = inside {
+            self.all().story.push((now, format!("container {id} begins with our runner")));
+        }
         self.boots(id, inside, now)?;
         sleep(Duration::from_millis(self.0.dice.below(20))).await;
         Ok(())
