@@ -13,6 +13,7 @@ mod mailbox;
 mod piece;
 pub mod plan;
 mod platform;
+mod runner;
 pub mod seeded;
 mod story;
 pub mod template;
