@@ -1,15 +1,57 @@
 //! What happens in a simulation, as its seed decides: who writes what when, and what goes wrong.
 
-use g2::domain::{heard::origin::Origin, platforms::channels::SentTwice, rows::Inbound};
+use g2::domain::platforms::channels::SentTwice;
 
-use crate::{Chance, Moods, Weather, agent::Temper, hostile::Trouble};
+use crate::{
+    Chance, Moods, Weather,
+    agent::Temper,
+    hostile::Trouble,
+    people::{Deed, deeds},
+    platform::Kind,
+};
 
 /// The platforms, each with how it takes a part that is sent twice.
-pub const PLATFORMS: [(&str, SentTwice); 4] = [
-    ("sima", SentTwice::Key { window_ms: None, readback: false }),
-    ("simb", SentTwice::Key { window_ms: Some(60_000), readback: true }),
-    ("simc", SentTwice::Readback),
-    ("simd", SentTwice::Never),
+pub const PLATFORMS: [Kind; 4] = [
+    Kind {
+        name: "sima",
+        twice: SentTwice::Key { window_ms: None, readback: false },
+        edits: true,
+        reacts: true,
+        names_signs: false,
+        buttons: true,
+        longest: 0,
+        files: 1 << 20,
+    },
+    Kind {
+        name: "simb",
+        twice: SentTwice::Key { window_ms: Some(60_000), readback: true },
+        edits: true,
+        reacts: true,
+        names_signs: true,
+        buttons: false,
+        longest: 0,
+        files: 1 << 20,
+    },
+    Kind {
+        name: "simc",
+        twice: SentTwice::Readback,
+        edits: true,
+        reacts: false,
+        names_signs: false,
+        buttons: false,
+        longest: 100,
+        files: 1 << 20,
+    },
+    Kind {
+        name: "simd",
+        twice: SentTwice::Never,
+        edits: false,
+        reacts: false,
+        names_signs: false,
+        buttons: false,
+        longest: 0,
+        files: 0,
+    },
 ];
 
 /// The groups, each with the chats that it hears.
@@ -23,8 +65,8 @@ pub const CAP: usize = 2;
 #[derive(Clone, Debug)]
 pub struct Plan {
     pub seed: u64,
-    /// What people write, by platform: when, ms, and what.
-    pub messages: Vec<Vec<(u64, Inbound)>>,
+    /// What people do by themselves, by platform: when, ms, and what.
+    pub deeds: Vec<Vec<(u64, Deed)>>,
     /// When the daemon is killed, ms.
     pub kills: Vec<u64>,
     /// At which call of the disk the daemon dies, counted from the beginning of each of its lives; `None`: at none.
@@ -52,18 +94,7 @@ impl Plan {
     pub fn of(seed: u64) -> Self {
         let mut chance = Chance::new(seed);
         let calm_at = 60_000 + chance.below(120_000);
-        let chats: Vec<&str> = GROUPS.iter().flat_map(|(_, chats)| chats.iter().copied()).collect();
-        let mut messages: Vec<Vec<(u64, Inbound)>> = vec![Vec::new(); PLATFORMS.len()];
-        let mut all: Vec<(u64, usize)> = (0..1 + chance.below(24))
-            .map(|_| (chance.below(calm_at), usize::try_from(chance.below(chats.len() as u64)).unwrap_or(0)))
-            .collect();
-        all.sort_unstable();
-        for (n, (at, chat)) in all.into_iter().enumerate() {
-            let chat = chats[chat];
-            let addressed = !chance.one_of(4);
-            let platform = PLATFORMS.iter().position(|(name, _)| chat.starts_with(name)).unwrap_or(0);
-            messages[platform].push((at, message(chat, n, addressed)));
-        }
+        let deeds = deeds(&mut chance, calm_at);
         let bad = |chance: &mut Chance| chance.one_of(2);
         let kills = match chance.below(3) {
             0 => Vec::new(),
@@ -98,7 +129,7 @@ impl Plan {
             trouble,
             dies_at_file,
             resends,
-            messages,
+            deeds,
             kills,
             dies_at,
             jumps,
@@ -115,28 +146,4 @@ impl Plan {
 #[must_use]
 pub fn token(n: usize) -> String {
     format!("tok{n}x")
-}
-
-fn message(chat: &str, n: usize, addressed: bool) -> Inbound {
-    let token = token(n);
-    Inbound {
-        chat_jid: chat.to_owned(),
-        replay_key: token.clone(),
-        id: format!("m{n}"),
-        thread: String::new(),
-        sender: format!("{}:7", chat.split(':').next().unwrap_or_default()),
-        sender_name: "Mia".into(),
-        text: if addressed { format!("@Andy {token}") } else { format!("by the way {token}") },
-        origin: Origin::default(),
-        at: None,
-        from_me: false,
-        bot: false,
-        mentioned: addressed,
-        reply_to_id: None,
-        reply_to_text: None,
-        reply_to_sender: None,
-        attachments: Vec::new(),
-        chat: None,
-        late: false,
-    }
 }

@@ -207,6 +207,7 @@ impl<'a> Stage<'a> {
         }
         if let Some(outside) = &self.outside {
             self.told.broken.extend(outside.containers.broken());
+            self.told.broken.extend(outside.platforms.iter().flat_map(Platform::broken));
             self.told.story.extend(outside.containers.story());
             self.told.story.extend(outside.platforms.iter().flat_map(Platform::story));
             self.told.story.sort();
@@ -243,9 +244,11 @@ impl<'a> Stage<'a> {
             Box::new(InTwin::new(of_agents.clone(), folder)) as Box<dyn crate::Mailbox>
         });
         let containers = Containers::new(calendar.clone(), self.dice.others(), mailboxes, plan.moods, CAP);
-        let platforms = PLATFORMS.iter().zip(&plan.messages).map(|((name, twice), messages)| {
+        let media = data.join("media");
+        let platforms = PLATFORMS.iter().zip(&plan.deeds).map(|(kind, deeds)| {
             let (calendar, dice) = (calendar.clone(), self.dice.others());
-            Platform::new(name, *twice, calendar, dice, plan.weather, messages.clone())
+            let weather = (plan.weather, plan.jumps.is_empty());
+            Platform::new(*kind, calendar, dice, weather, deeds.clone(), media.clone())
         });
         let outside = Outside { platforms: platforms.collect(), calendar, twin, containers };
         self.outside = Some(outside.clone());

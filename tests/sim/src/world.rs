@@ -104,6 +104,11 @@ impl Dice {
         Self::new(self.chance().number())
     }
 
+    /// Draws several numbers, one after the other.
+    pub fn with<T>(&self, draws: impl FnOnce(&mut Chance) -> T) -> T {
+        draws(&mut self.chance())
+    }
+
     fn chance(&self) -> MutexGuard<'_, Chance> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
