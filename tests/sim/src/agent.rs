@@ -326,9 +326,24 @@ impl Agent {
                     self.calendar.now().plus_ms(1_000 + i64::try_from(self.dice.below(60_000)).unwrap_or(0));
                 let command = json!({
                     "type": "schedule_task", "targetJid": self.chat, "prompt": format!("do {token}"),
-                    "schedule_type": "once", "schedule_value": at.to_string(),
+                    "schedule_type": "once", "schedule_value": at.to_string(), "output": self.output(),
                 });
                 (command, Wants::Task(token))
+            }
+            4 => {
+                let (kind, value) = self.dice.one(&[
+                    ("cron", "* * * * *"),
+                    ("cron", "*/2 * * * *"),
+                    ("cron", "* 2 * * *"),
+                    ("interval", "20s"),
+                    ("interval", "45s"),
+                ]);
+                let command = json!({
+                    "type": "schedule_task", "targetJid": self.chat, "prompt": format!("do {token}"), "taskId": request,
+                    "schedule_type": kind, "schedule_value": value, "output": self.output(),
+                    "catchUp": self.dice.one(&["latest", "all", "skip"]),
+                });
+                (command, Wants::Tasks(token))
             }
             2..4 => {
                 let n = self.dice.below(FILES);
@@ -357,6 +372,11 @@ impl Agent {
         Next::In(5)
     }
 
+    /// Where goes what it says in a task.
+    fn output(&self) -> &'static str {
+        self.dice.one(&["history", "chat"])
+    }
+
     fn alive(&self) {
         let _ = self.mailbox.publish("state", "heartbeat", b"");
     }
@@ -371,4 +391,10 @@ impl Agent {
 /// Returns the words of a text that begin with `tok`.
 pub fn tokens(text: &str) -> impl Iterator<Item = &str> {
     text.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| word.starts_with("tok"))
+}
+
+/// Whether an agent says this about something with this token: what the host says of it is no answer.
+#[must_use]
+pub fn is_answer(text: &str, token: &str) -> bool {
+    text.starts_with("re ") && tokens(text).any(|word| word == token)
 }

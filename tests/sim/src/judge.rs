@@ -3,12 +3,17 @@
 mod commands;
 mod messages;
 mod people;
+mod tasks;
 mod texts;
 
-use std::path::Path;
+use std::{collections::BTreeMap, path::Path};
 
-use g2::{domain::platforms::channels::SentTwice, ipc::twin::Twin, store::Store};
-use ipc_handlers::Time;
+use g2::{
+    domain::{host::zone::Zone, platforms::channels::SentTwice},
+    ipc::twin::Twin,
+    store::Store,
+};
+use ipc_handlers::{Folder, Time};
 use rusqlite::{Connection, Params, Row};
 
 use crate::{
@@ -101,6 +106,10 @@ struct Case<'a> {
     answers: Vec<Answer>,
     /// How many reactions of ours the platforms show.
     signs: usize,
+    /// The clocks of groups.
+    zones: &'a BTreeMap<Folder, Zone>,
+    /// When the daemon died, ms since the simulation began.
+    deaths: &'a [i64],
     now: Time,
 }
 
@@ -118,6 +127,7 @@ pub(crate) fn judge(
     c: &Connection,
     platforms: &[Platform],
     asked: &[Asked],
+    (zones, deaths): (&BTreeMap<Folder, Zone>, &[i64]),
     now: Time,
 ) -> Judged {
     let shown = platforms
@@ -131,6 +141,8 @@ pub(crate) fn judge(
         asked,
         answers: platforms.iter().flat_map(Platform::answers).collect(),
         signs: platforms.iter().map(Platform::signs).sum(),
+        zones,
+        deaths,
         now,
     };
     let mut broken = Vec::new();
@@ -138,6 +150,7 @@ pub(crate) fn judge(
     commands::judge(&case, &mut broken);
     messages::judge(&case, &mut broken);
     people::judge(&case, &mut broken);
+    tasks::judge(&case, &mut broken);
     Judged { broken, feed: feed(c) }
 }
 

@@ -14,8 +14,11 @@ pub mod people;
 mod piece;
 pub mod plan;
 mod platform;
+mod rests;
 pub mod seeded;
+mod shaky;
 mod story;
+mod tasks;
 pub mod template;
 mod world;
 

@@ -69,7 +69,7 @@ pub(crate) fn deeds(chance: &mut Chance, calm_at: u64) -> Vec<Vec<(u64, Deed)>> 
     let mut lines = Vec::new();
     for message in 0..1 + usize::try_from(chance.below(24)).unwrap_or(0) {
         let chats: Vec<&str> = GROUPS.iter().flat_map(|(_, chats)| chats.iter().copied()).collect();
-        let chats = if chance.one_of(12) { NEW_CHATS.to_vec() } else { chats };
+        let chats = if chance.one_of(8) { NEW_CHATS.to_vec() } else { chats };
         let chat = chats[usize::try_from(chance.below(chats.len() as u64)).unwrap_or(0)];
         let at = chance.below(calm_at);
         lines.push(Line { at, chat, message, then: None });
@@ -112,7 +112,7 @@ pub(crate) fn deeds(chance: &mut Chance, calm_at: u64) -> Vec<Vec<(u64, Deed)>> 
 
 fn message(chat: &str, n: usize, chance: &mut Chance) -> Inbound {
     let token = token(n);
-    let (addressed, is_stranger) = (!chance.one_of(4), chance.one_of(8));
+    let (addressed, is_stranger) = (!chance.one_of(4), chance.one_of(6));
     let platform = chat.split(':').next().unwrap_or_default();
     Inbound {
         chat_jid: chat.to_owned(),
@@ -172,7 +172,7 @@ pub(crate) fn about_card(
         answers.push((500 + chance.below(30_000), deed, answer));
     };
     // Somebody who may not.
-    if chance.one_of(4) {
+    if chance.one_of(2) {
         let stranger = format!("{}:8", chat.split(':').next().unwrap_or_default());
         answers_it(chance, &stranger, true);
     }

@@ -61,6 +61,9 @@ pub const GROUPS: [(&str, &[&str]); 3] =
 /// How many containers run at once.
 pub const CAP: usize = 2;
 
+/// When stories begin: on a Thursday in March, and before Europe's clocks change in spring and in autumn.
+const BEGINS: [i64; 4] = [1_772_700_000_000, 1_772_700_000_000, 1_774_745_880_000, 1_792_889_880_000];
+
 /// What is to happen.
 #[derive(Clone, Debug)]
 pub struct Plan {
@@ -82,6 +85,12 @@ pub struct Plan {
     pub trouble: Trouble,
     /// At which call for a file in a box the daemon dies, as above.
     pub dies_at_file: Vec<Option<u64>>,
+    /// At which call for a file it panics, as above.
+    pub panics_at_file: Vec<Option<u64>>,
+    /// Of 1 000 calls of the sandbox, the number of those that panic.
+    pub panics: u64,
+    /// When it begins by the wall clock, ms since the epoch.
+    pub begins: i64,
     /// The number of calls that fail among 1 000 calls of the disk.
     pub disk_fails: u64,
     /// From when on nothing goes wrong any more, ms.
@@ -124,8 +133,14 @@ impl Plan {
             misleads: if bad(&mut chance) { 200 } else { 0 },
         };
         let dies_at_file = (0..3).map(|_| chance.one_of(4).then(|| chance.below(2_000))).collect();
+        let panics_at_file = (0..3).map(|_| chance.one_of(8).then(|| chance.below(2_000))).collect();
+        let panics = if chance.one_of(4) { 10 } else { 0 };
+        let begins = BEGINS[usize::try_from(chance.below(BEGINS.len() as u64)).unwrap_or(0)];
         Self {
             seed,
+            panics_at_file,
+            panics,
+            begins,
             trouble,
             dies_at_file,
             resends,

@@ -25,6 +25,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     Calendar, Dice,
     people::{Answer, Card, Deed, about_card},
+    shaky::PANIC,
 };
 
 /// What a platform can do.
@@ -70,7 +71,7 @@ impl Weather {
     pub const FOUL: Self = Self {
         loses_answers: 40,
         loses_parts: 30,
-        is_busy: 40,
+        is_busy: 60,
         fails: 40,
         hangs: 10,
         doubles: 100,
@@ -281,14 +282,14 @@ impl Platform {
         self.latency().await;
         if self.per_mille(|weather| weather.panics) {
             self.tell(format!("{name}: the adapter panics"));
-            panic!("as the plan says");
+            std::panic::panic_any(PANIC);
         }
         if self.per_mille(|weather| weather.hangs) {
             self.tell(format!("{name}: no answer, for ever"));
             std::future::pending::<()>().await;
         }
         if self.per_mille(|weather| weather.is_busy) {
-            let after_ms = 1 + self.0.dice.below(20_000);
+            let after_ms = 1 + self.0.dice.below(60_000);
             let at = self.0.calendar.passed() + after_ms;
             self.tell(format!("{name}: not within {after_ms} ms"));
             self.all().not_before.insert(name.to_owned(), at);
@@ -381,7 +382,7 @@ impl Platform {
             self.latency().await;
             if self.per_mille(|weather| weather.panics) {
                 self.tell("the adapter panics".into());
-                panic!("as the plan says");
+                std::panic::panic_any(PANIC);
             }
             if self.per_mille(|weather| weather.doubles) && hand_over(intake, deed.clone()).await.is_err() {
                 return Ran::After(Duration::from_secs(1));

@@ -28,7 +28,7 @@ pub fn file(group: &str, n: u64) -> Vec<u8> {
 }
 
 const SETTINGS: &str = "assistant_name = \"Andy\"\ntimezone = \"Europe/Berlin\"\n\
-[sandbox]\nkind = \"docker\"\n[limits]\nmax_concurrent_containers = 2\nmin_free_mib = 0\n";
+[sandbox]\nkind = \"docker\"\n[limits]\nmax_concurrent_containers = 2\nmin_free_mib = 0\n[approvals]\ndeny_ttl_minutes = 0\n";
 
 /// Writes a store with the groups, their chats, and the people whom they know.
 ///

@@ -1,7 +1,7 @@
 //! Commands: each has one receipt, one effect, and at most one reply.
 
 use super::{Case, rows};
-use crate::{Asked, Wants, agent::tokens, plan::PLATFORMS, template};
+use crate::{Asked, Wants, agent::is_answer, plan::PLATFORMS, template};
 
 pub(super) fn judge(case: &Case<'_>, broken: &mut Vec<String>) {
     for command in case.asked {
@@ -12,6 +12,13 @@ pub(super) fn judge(case: &Case<'_>, broken: &mut Vec<String>) {
             });
         if receipts.len() != 1 {
             broken.push(format!("the command {request} has {} receipts: {receipts:?}", receipts.len()));
+        }
+        is_settled_soon(case, command, broken);
+        // A command over which our own work panics is refused, and kept for people.
+        let may_be_refused = case.plan.panics_at_file.iter().any(Option::is_some);
+        let is_refused = receipts.iter().any(|(_, code)| code.as_deref() == Some("internal"));
+        if may_be_refused && is_refused {
+            continue;
         }
         if let Some((outcome, code)) = receipts.first().filter(|(outcome, _)| outcome != "applied") {
             broken.push(format!("the command {request} was {outcome}: {code:?}"));
@@ -37,7 +44,7 @@ pub(super) fn judge(case: &Case<'_>, broken: &mut Vec<String>) {
                 }
             }
             Wants::Task(token) => {
-                let of_it = |text: &str| tokens(text).any(|word| word == token);
+                let of_it = |text: &str| is_answer(text, token);
                 let seen =
                     case.shown.iter().filter(|(kind, shown)| case.counts(kind) && of_it(&shown.text)).count();
                 if seen > 1 {
@@ -83,5 +90,26 @@ fn is_shown(case: &Case<'_>, command: &Asked, (text, n): (&str, u64), broken: &m
     if takes && (files.len() > 1 || (status == "sent" && files.is_empty())) {
         broken
             .push(format!("the file of the command {request} is {status}, and shown {} times", files.len()));
+    }
+}
+
+/// The longest time from when a command is there to its receipt, ms. It is seen within 2 s.
+const SOON_MS: i64 = 30_000;
+
+/// A command is taken in soon, whatever was heard of it, unless something failed meanwhile.
+fn is_settled_soon(case: &Case<'_>, command: &Asked, broken: &mut Vec<String>) {
+    let plan = case.plan;
+    let fails = plan.disk_fails + plan.trouble.fails + plan.panics;
+    if fails > 0 || !plan.jumps.is_empty() || plan.panics_at_file.iter().any(Option::is_some) {
+        return;
+    }
+    let settled: Vec<i64> =
+        rows(case.c, "SELECT at FROM receipts WHERE request_id = ?1", [&command.request], |r| r.get(0));
+    let asked = i64::try_from(command.at).unwrap_or(i64::MAX);
+    for settled in settled.iter().map(|at| at - plan.begins) {
+        let died = case.deaths.iter().any(|at| (asked..=settled).contains(at));
+        if settled - asked > SOON_MS && !died {
+            broken.push(format!("the command {} of {asked} is settled at {settled}", command.request));
+        }
     }
 }

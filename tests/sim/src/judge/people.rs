@@ -83,6 +83,15 @@ pub(super) fn judge(case: &Case<'_>, broken: &mut Vec<String>) {
             }
         }
     }
+    let twice: Vec<(i64, String)> = rows(
+        case.c,
+        "SELECT seq, group_folder FROM approval_messages GROUP BY seq, group_folder HAVING count(*) > 1",
+        [],
+        |r| Ok((r.get("seq")?, r.get("group_folder")?)),
+    );
+    for (seq, group) in twice {
+        broken.push(format!("more than one question is asked about the message {seq} for {group:?}"));
+    }
     let strangers: Vec<String> =
         rows(case.c, "SELECT user_id FROM members WHERE user_id LIKE '%:8'", [], |r| r.get(0));
     let questions = questions(case);
