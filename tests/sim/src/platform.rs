@@ -108,8 +108,8 @@ struct Inner {
     dice: Dice,
     /// The daemon's `data/media`.
     media: PathBuf,
-    /// Whether the wall clock is never set.
-    is_steady: bool,
+    /// When the wall clock is set, ms.
+    jumps: Vec<u64>,
     all: Mutex<All>,
     comes: Notify,
 }
@@ -127,8 +127,8 @@ struct All {
     keys: BTreeMap<String, (u64, String)>,
     /// Our reactions: on which message, by their id.
     signs: BTreeMap<String, String>,
-    /// When a part may be sent again that was put off.
-    not_before: BTreeMap<String, u64>,
+    /// When a part was put off, and until when.
+    put_off: BTreeMap<String, (u64, u64)>,
     broken: Vec<String>,
     story: Vec<(u64, String)>,
 }
@@ -140,7 +140,7 @@ impl Platform {
         kind: Kind,
         calendar: Calendar,
         dice: Dice,
-        (weather, is_steady): (Weather, bool),
+        (weather, jumps): (Weather, Vec<u64>),
         deeds: Vec<(u64, Deed)>,
         media: PathBuf,
     ) -> Self {
@@ -155,13 +155,13 @@ impl Platform {
             shown: Vec::new(),
             keys: BTreeMap::new(),
             signs: BTreeMap::new(),
-            not_before: BTreeMap::new(),
+            put_off: BTreeMap::new(),
             broken: Vec::new(),
             story: Vec::new(),
         };
         let addresses = Addresses::named(kind.name);
         let (all, comes) = (Mutex::new(all), Notify::new());
-        Self(Arc::new(Inner { addresses, kind, calendar, dice, media, is_steady, all, comes }))
+        Self(Arc::new(Inner { addresses, kind, calendar, dice, media, jumps, all, comes }))
     }
 
     fn all(&self) -> MutexGuard<'_, All> {
@@ -290,9 +290,9 @@ impl Platform {
         }
         if self.per_mille(|weather| weather.is_busy) {
             let after_ms = 1 + self.0.dice.below(60_000);
-            let at = self.0.calendar.passed() + after_ms;
+            let now = self.0.calendar.passed();
             self.tell(format!("{name}: not within {after_ms} ms"));
-            self.all().not_before.insert(name.to_owned(), at);
+            self.all().put_off.insert(name.to_owned(), (now, now + after_ms));
             return Err(Unsent::Not(NotSent::Busy { after_ms, scope: Scope::default() }));
         }
         if self.per_mille(|weather| weather.fails) {
@@ -319,11 +319,14 @@ impl Platform {
     async fn sends(&self, part: Part<'_>) -> Outcome {
         let name = format!("part {} for {}", part.key(), part.of.chat_jid);
         let now = self.0.calendar.passed();
-        let early = self.all().not_before.remove(&name).filter(|at| now < *at && self.0.is_steady);
-        if let Some(at) = early {
+        let put_off = self.all().put_off.remove(&name);
+        if let Some((since, until)) = put_off
+            && now < until
+            && !self.0.jumps.iter().any(|at| (since..=now).contains(at))
+        {
             self.all()
                 .broken
-                .push(format!("{name} is sent at {now}, and the platform said: not before {at}"));
+                .push(format!("{name} is sent at {now}, and the platform said: not before {until}"));
         }
         self.stumbles(&name).await?;
         let id = self.takes(&part);

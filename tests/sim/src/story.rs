@@ -269,7 +269,7 @@ impl<'a> Stage<'a> {
         let media = data.join("media");
         let platforms = PLATFORMS.iter().zip(&plan.deeds).map(|(kind, deeds)| {
             let (calendar, dice) = (calendar.clone(), self.dice.others());
-            let weather = (plan.weather, plan.jumps.is_empty());
+            let weather = (plan.weather, plan.jumps.iter().map(|(at, _)| *at).collect());
             Platform::new(*kind, calendar, dice, weather, deeds.clone(), media.clone())
         });
         let outside = Outside { platforms: platforms.collect(), calendar, twin, containers };

@@ -3,7 +3,10 @@
 use std::{fs, path::Path};
 
 use g2::{
-    domain::heard::people::Role,
+    domain::{
+        heard::{access::UnknownSenders, people::Role},
+        platforms::chats::{ChatInfo, ChatKind},
+    },
     store::{NewGroup, NewWiring, Store},
     system::world::World,
 };
@@ -14,7 +17,7 @@ use ipc_handlers::{
 
 use crate::{
     disk::Disk,
-    people::{ADMIN, OWNERS},
+    people::{ADMIN, NEW_CHATS, OWNERS},
     plan::{GROUPS, Plan},
 };
 
@@ -65,6 +68,13 @@ pub fn make(path: &Path) {
                 let person = format!("{}:7", chat.split(':').next().unwrap_or_default());
                 store.add_member(&person, folder(name), "owner", now).await.expect("a member");
             }
+        }
+        let wired = GROUPS.iter().flat_map(|(_, chats)| chats.iter());
+        let info = ChatInfo { name: "A chat".into(), kind: ChatKind::Group, threaded: false, members: None };
+        for chat in wired.chain(&NEW_CHATS) {
+            store.know_chat((*chat).to_owned(), info.clone(), now).await.expect("a chat");
+            let policy = vec![("policy".to_owned(), UnknownSenders::Ask.as_str().to_owned())];
+            store.set_chat(chat, policy).await.expect("a policy");
         }
         for owner in OWNERS {
             store.grant_role(owner, Role::Owner, None, "owner", now).await.expect("an owner");

@@ -51,8 +51,10 @@ fn judge_message(case: &Case<'_>, message: &Inbound, broken: &mut Vec<String>) {
     if (id, text, origin.as_deref()) != (&message.id, &message.text, told) {
         broken.push(format!("the message {token} is kept as {id}, {text:?}, {origin:?}"));
     }
+    // A question to somebody else quotes it.
+    let shows = |text: &str| tokens(text).any(|word| word == token);
     let answered =
-        case.shown.iter().filter(|(_, shown)| tokens(&shown.text).any(|word| word == token)).count();
+        (case.shown.iter()).filter(|(_, shown)| shown.chat == message.chat_jid && shows(&shown.text)).count();
     let again = !case.shown.iter().all(|(kind, shown)| case.counts(kind) || shown.chat != message.chat_jid);
     if answered > 1 && !again {
         broken.push(format!("the message {token} is answered {answered} times"));
