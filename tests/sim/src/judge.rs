@@ -61,7 +61,11 @@ pub(crate) fn unfinished(
             "SELECT count(*) FROM tasks WHERE status = 'active' AND next_run IS NOT NULL",
         ),
         ("texts are not sent", "SELECT count(*) FROM outbox WHERE status IN ('pending', 'sending')"),
-        ("cards are to be changed", "SELECT count(*) FROM amends"),
+        // A card that may have arrived waits until a person says whether it has.
+        (
+            "cards are to be changed",
+            "SELECT count(*) FROM amends a JOIN outbox o ON o.id = a.outbox_id WHERE o.status <> 'unknown'",
+        ),
         ("reactions are to be taken away", "SELECT count(*) FROM signs"),
     ] {
         let n = count(c, sql);

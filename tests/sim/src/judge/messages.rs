@@ -79,7 +79,8 @@ fn judge_message(case: &Case<'_>, message: &Inbound, broken: &mut Vec<String>) {
         broken.push(format!("why of the message {token} says nothing"));
     }
     // The chat was told, or a text about it may have arrived, or was given up.
-    if message.mentioned && answered == 0 && is_heard && why.outbox.is_empty() {
+    let is_wanted = message.mentioned && is_heard && !people::waits_in_vain(case, *seq);
+    if is_wanted && answered == 0 && why.outbox.is_empty() {
         broken.push(format!(
             "the message {token} has no answer, and its chat was told nothing: {}",
             why.answer

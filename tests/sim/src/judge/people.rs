@@ -8,7 +8,6 @@ use crate::people::{ADMIN, NEW_CHATS, OWNERS};
 /// A question.
 struct Question {
     id: i64,
-    kind: String,
     chat: String,
     sender: String,
     state: String,
@@ -16,10 +15,9 @@ struct Question {
 }
 
 fn questions(case: &Case<'_>) -> Vec<Question> {
-    rows(case.c, "SELECT id, kind, chat_jid, sender, state, decided_by FROM approvals ORDER BY id", [], |r| {
+    rows(case.c, "SELECT id, chat_jid, sender, state, decided_by FROM approvals ORDER BY id", [], |r| {
         Ok(Question {
             id: r.get("id")?,
-            kind: r.get("kind")?,
             chat: r.get("chat_jid")?,
             sender: r.get("sender")?,
             state: r.get("state")?,
@@ -33,21 +31,37 @@ pub(super) fn needs_leave(message: &Inbound) -> bool {
     message.sender.ends_with(":8") || NEW_CHATS.contains(&message.chat_jid.as_str())
 }
 
-/// Whether a message may be heard, as the questions stand.
+/// Returns the groups that a chat is wired to by now.
+fn groups_of(case: &Case<'_>, chat: &str) -> Vec<String> {
+    rows(case.c, "SELECT group_folder FROM wirings WHERE chat_jid = ?1", [chat], |r| r.get(0))
+}
+
+/// Whether a message may be heard, as the questions stand: somebody connected its chat, and a group of it knows its sender.
 pub(super) fn may_be_heard(case: &Case<'_>, message: &Inbound) -> bool {
-    let (is_new, is_stranger) =
-        (NEW_CHATS.contains(&message.chat_jid.as_str()), message.sender.ends_with(":8"));
-    let questions = questions(case);
-    let is_allowed = |kind: &str, matches: &dyn Fn(&Question) -> bool| {
-        questions
+    let groups = groups_of(case, &message.chat_jid);
+    let is_connected = !NEW_CHATS.contains(&message.chat_jid.as_str())
+        || questions(case)
             .iter()
-            .any(|question| question.kind == kind && question.state == "approved" && matches(question))
+            .any(|q| (q.chat.as_str(), q.state.as_str()) == (&message.chat_jid, "approved"));
+    let is_stranger = message.sender.ends_with(":8");
+    let knows = |group: &String| {
+        // Who asked for a chat is known to the group that got it.
+        let allows = |question: &Question| {
+            question.state == "approved"
+                && question.sender == message.sender
+                && groups_of(case, &question.chat).contains(group)
+        };
+        !is_stranger || questions(case).iter().any(allows)
     };
-    let connected = is_allowed("channel", &|question| question.chat == message.chat_jid);
-    // Whoever asked for a chat is known to its group then, and who is known to a group is so in all its chats.
-    let known = is_allowed("sender", &|question| question.sender == message.sender)
-        || is_allowed("channel", &|question| question.sender == message.sender);
-    (!is_new || connected) && (!is_stranger || known)
+    is_connected && groups.iter().any(knows)
+}
+
+/// Whether a message waits for an answer that did not come, or was a no.
+pub(super) fn waits_in_vain(case: &Case<'_>, seq: i64) -> bool {
+    let sql = format!(
+        "SELECT count(*) FROM approval_messages p JOIN approvals a ON a.id = p.approval_id WHERE p.seq = {seq} AND a.state <> 'approved'"
+    );
+    count(case.c, &sql) > 0
 }
 
 pub(super) fn judge(case: &Case<'_>, broken: &mut Vec<String>) {
