@@ -5,7 +5,7 @@ use std::{
     borrow::Cow,
     collections::{BTreeMap, BTreeSet},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use futures_util::FutureExt as _;
@@ -57,9 +57,28 @@ pub struct Post {
     /// How a text is treated that may have arrived, on a platform that does not recognise our ids.
     pub unknown: UnknownDeliveries,
     pub stop: CancellationToken,
+    /// Until when platforms asked to wait, where that could not be written down.
+    pub unwritten_waits: UnwrittenWaits,
 }
 
+/// Chats whose platform asked to wait, until when. Only those of which the store does not say so.
+pub type UnwrittenWaits = Arc<Mutex<BTreeMap<String, Instant>>>;
+
 impl Post {
+    fn unwritten_waits(&self) -> MutexGuard<'_, BTreeMap<String, Instant>> {
+        self.unwritten_waits.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns how long a chat's platform still wants to be left alone, where nothing else says so.
+    fn unwritten_wait(&self, chat: &str) -> Option<Duration> {
+        let mut waits = self.unwritten_waits();
+        let left = waits.get(chat)?.saturating_duration_since(self.world.monotonic());
+        if left.is_zero() {
+            waits.remove(chat);
+        }
+        (!left.is_zero()).then_some(left)
+    }
+
     /// Looks what an earlier daemon was sending; nothing is said before. Whether that is written down: a disk may be full.
     ///
     /// # Errors
@@ -148,6 +167,9 @@ impl Loop for Deliver {
         stop: CancellationToken,
     ) -> Result<Then, Error> {
         let post = &counter.post;
+        if let Some(rest) = post.unwritten_wait(&chat) {
+            return Ok(Then::After(rest));
+        }
         let in_hand = counter.in_hand().get(&chat).copied();
         if let Some(row) = in_hand {
             not_said(post, &chat, row).await?;
@@ -573,5 +595,11 @@ async fn not_taken(
 ) -> Result<(), StoreError> {
     let then = after(unsent, delivery.attempts, sent_twice, post.unknown);
     tracing::warn!(outbox = delivery.id, error = %unsent, ?then, "could not be said");
-    post.store.delivery_failed(delivery.id, &unsent.to_string(), then, in_doubt, post.world.now()).await
+    let noted =
+        post.store.delivery_failed(delivery.id, &unsent.to_string(), then, in_doubt, post.world.now()).await;
+    if let (Err(_), Unsent::Not(NotSent::Busy { after_ms, .. })) = (&noted, unsent) {
+        let until = post.world.monotonic().checked_add(Duration::from_millis(*after_ms));
+        post.unwritten_waits().extend(until.map(|until| (delivery.chat_jid.clone(), until)));
+    }
+    noted
 }

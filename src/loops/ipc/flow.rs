@@ -217,14 +217,14 @@ impl<'a> Flow<'a> {
         transcripts::read(self.mail, ready, archives)
     }
 
-    /// Copies the files of a command. Where there may be no room for them, those before it are settled first. `None`: we stop.
+    /// Copies the files of a command. Where there may be no room for them, those before it are settled first. `None`: not now.
     fn copy(&mut self, ready: &Pending, later: usize) -> Option<Copied> {
         let sends = ready.sends.as_ref()?;
         loop {
             match files::copy(self.mail, ready, sends, &mut self.ahead) {
                 Copying::Done(copied) => return Some(copied),
                 Copying::Unsure => self.settle_all(later),
-                Copying::Stopped => return None,
+                Copying::NotNow => return None,
             }
         }
     }

@@ -20,11 +20,12 @@ pub struct Amend {
 }
 
 impl Store {
-    /// Returns the cards whose question is closed, at most `limit`.
+    /// Returns the cards whose question is closed and of which it is known whether they were said, at most `limit`.
     pub async fn amends(&self, limit: usize) -> Result<Vec<i64>> {
         self.ask(move |c| {
             Ok(c.prepare_cached(
-                "SELECT m.outbox_id FROM amends m JOIN approvals a ON a.id = m.approval_id WHERE a.state <> 'pending' LIMIT ?1",
+                "SELECT m.outbox_id FROM amends m CROSS JOIN approvals a ON a.id = m.approval_id CROSS JOIN outbox o ON o.id = m.outbox_id
+                 WHERE a.state <> 'pending' AND o.status IN ('sent', 'failed') LIMIT ?1",
             )?
             .query_map([limit], |r| r.get("outbox_id"))?
             .collect::<rusqlite::Result<_>>()?)

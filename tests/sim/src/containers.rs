@@ -53,6 +53,10 @@ pub enum Wants {
     Text(String),
     /// That a task is done once, whose answer has this token.
     Task(String),
+    /// That a task is done again and again, whose answers have this token.
+    Tasks(String),
+    /// That this file of its group is shown beside this text.
+    File { text: String, n: u64 },
 }
 
 /// The engine's behaviour: of 1 000 calls, the number of those in which it does each.
