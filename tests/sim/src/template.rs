@@ -114,7 +114,11 @@ pub(crate) fn lay_out(root: &Path, plan: &Plan) {
         }
     }
     // Hours in which nothing happens tell nothing new.
-    let health = if plan.seed.is_multiple_of(8) { "" } else { "[health]\nceiling_ms = 420000\n" };
+    let health = if plan.seed.is_multiple_of(8) {
+        ""
+    } else {
+        "[health]\nceiling_ms = 420000\ncontainer_ms = 480000\n"
+    };
     let unknown = if plan.resends { "resend" } else { "leave" };
     let settings = format!("{SETTINGS}[outbox]\non_unknown = \"{unknown}\"\n{health}");
     fs::write(root.join("g2.toml"), settings).expect("g2.toml");
