@@ -1389,7 +1389,7 @@ CREATE UNIQUE INDEX audit_ends ON audit (asked) WHERE asked IS NOT NULL;
 -- Changes: the kind, the group, the chat, and in `subject` the id of the row. Numbers go on without AUTOINCREMENT, as the
 -- newest event stays: SQLite's table of numbers would be one more page in each commit.
 -- Writer: the triggers below.
--- Pruned: by `talk/events.rs`, a day after it was read, and above 200 000 of them.
+-- Pruned: by `talk/events.rs`, after a day and once every reader has read them, and above 200 000 of them.
 CREATE TABLE events (
   seq          INTEGER PRIMARY KEY,
   -- SQLite's own clock, for a trigger has no other.

@@ -141,7 +141,7 @@ fn a_root_of_the_last_schema_of_before_goes_on_wherever_that_dies() {
         assert_eq!(root.ask("local:main", "hello"), "echo: hello\n");
         assert_eq!(schema(&root, "g2.sqlite"), now, "{point:?}");
         let copy = format!("g2.sqlite.before-{now}");
-        assert_eq!(copies(&root), [copy.clone()], "{point:?}");
+        assert_eq!(copies(&root), std::slice::from_ref(&copy), "{point:?}");
         assert_eq!(schema(&root, &copy), LAST_OF_BEFORE, "{point:?}");
         let status = String::from_utf8(root.run(&["status"]).stdout).unwrap();
         assert!(status.contains("upgraded   schema 67 of the old count became 1"), "{point:?}: {status}");
