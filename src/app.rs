@@ -338,6 +338,8 @@ impl Daemon {
         let accounts = Accounts::new(&world, &root, &config, &instance, &local, &media, names.clone());
         let channels = Arc::clone(&accounts.channels);
         more.into_iter().for_each(|channel| channels.add(channel));
+        // People are asked over these, too.
+        names.set(channels.names());
         let store = store.asking(asking).bounded(bounds(&config));
         match store.expire_approvals(world.now()).await {
             // It is done again each hour.
@@ -354,6 +356,7 @@ impl Daemon {
             channels: Arc::clone(&channels),
             unknown: config.outbox.on_unknown,
             stop: stop.clone(),
+            unwritten_waits: Default::default(),
         };
         let is_post_recovered = post.recover().await?;
         let (lanes, news) = ToLanes::new();

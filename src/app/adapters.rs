@@ -123,7 +123,7 @@ pub(super) fn own_program() -> PathBuf {
 /// Reads the settings and the secrets of an account as they are now.
 ///
 /// # Errors
-/// What is missing.
+/// The missing part.
 fn load(root: &Path, name: &str, environment: &Environment) -> Result<Ready, NotReady> {
     let not_ready = |why: String, hint: &str| NotReady { why, hint: hint.to_owned() };
     let config = Config::load(root, &Environment::default())

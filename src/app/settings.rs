@@ -143,7 +143,7 @@ impl Loop for Following {
             let waits = hands.asked().pop_front();
             let (reread, handed) = hands.read().await;
             if let Some(waits) = waits {
-                // Who asks may have gone.
+                // The caller may have gone.
                 let _ = waits.send(reread);
             }
             if hands.asked().is_empty() {

@@ -31,7 +31,7 @@ pub(super) fn folders(with_secrets: bool) -> impl Iterator<Item = &'static str> 
     FOLDERS.iter().chain(secret).copied()
 }
 
-/// Calls `visit` with each name in a root's folders, and its path in the archive. Of what an archive can't hold, and of what is
+/// Calls `visit` with each name in a root's folders, and its path in the archive. For a name that an archive can't hold, or that is
 /// beyond the share of its part in the manifest (bytes), it is told why.
 pub(super) fn each_name(
     root: &Path,

@@ -154,7 +154,7 @@ fn first(fault: &AuditFault) -> i64 {
 /// # Errors
 /// The store's; those of `data/changes.log`.
 fn check(store: &Store, root: &Path, known: Option<(i64, Hash)>, now: Time) -> Result<Checked, Failure> {
-    // What is noted elsewhere is read first: rows that come meanwhile are in the store already.
+    // The notes are read first: rows that they name are in the store already.
     let noted = root::noted_changes(&root.join("data")).context("reading data/changes.log")?;
     let mut marks: Vec<(i64, String)> =
         noted.iter().filter_map(|line| read_mark(line)).map(|(row, hash)| (row, hash.to_owned())).collect();

@@ -165,7 +165,7 @@ impl Ipc {
                     return Err(anyhow::Error::from(unread).into());
                 }
                 match (found.cut, rows.limit) {
-                    // Who takes the list for the whole one has to learn that it is not.
+                    // A reader who takes the list for the whole one has to learn that it is not.
                     (Some(cut), None) => Err(anyhow::anyhow!(cut).into()),
                     (Some(_), Some(_)) | (None, _) => Ok(()),
                 }

@@ -143,6 +143,22 @@ struct Arguments {
     command: Command,
 }
 
+impl Arguments {
+    /// Returns the command, and what it works with.
+    fn in_context(self, world: World, environment: Environment) -> (Context, Command) {
+        let context = Context {
+            world,
+            root: crate::root::find_root(self.root, &environment),
+            json: self.json,
+            color: self.color,
+            columns: show::Columns { wide: self.wide, named: self.columns },
+            environment,
+            log: Log::default(),
+        };
+        (context, self.command)
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum LogFormat {
     Text,
@@ -427,19 +443,12 @@ pub fn main() -> ExitCode {
         .and_then(|matches| Arguments::from_arg_matches(&matches))
         .unwrap_or_else(|wrong| wrong_usage(&wrong));
     crate::system::process::set_umask();
-    let mut context = Context {
-        world,
-        root: crate::root::find_root(arguments.root, &environment),
-        json: arguments.json,
-        color: arguments.color,
-        columns: show::Columns { wide: arguments.wide, named: arguments.columns },
-        environment,
-        log: Log::default(),
-    };
-    if matches!(arguments.command, Command::Serve) {
+    let log_format = arguments.log_format;
+    let (mut context, command) = arguments.in_context(world, environment);
+    if matches!(command, Command::Serve) {
         app::make_room_for_files(&context.root);
     }
-    context.log = Log::start(&context, arguments.log_format, &arguments.command);
+    context.log = Log::start(&context, log_format, &command);
     let runtime = match tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .worker_threads(workers())
@@ -452,8 +461,8 @@ pub fn main() -> ExitCode {
             return ExitCode::from(1);
         }
     };
-    let is_a_change = changes::is_a_change(&arguments.command);
-    let outcome = runtime.block_on(run(&context, arguments.command));
+    let is_a_change = changes::is_a_change(&command);
+    let outcome = runtime.block_on(run(&context, command));
     if is_a_change {
         runtime.block_on(changes::note(&context, &outcome));
     }
@@ -473,6 +482,24 @@ pub fn main() -> ExitCode {
             ExitCode::from(failure.code())
         }
     }
+}
+
+/// Has a command that only looks answer in this process: returns its exit code and what it prints on stdout. Words are those behind
+/// `g2`. For programs that ask often; a process of its own costs twenty times as much.
+#[must_use]
+pub fn answer(environment: Environment, words: &[&str]) -> (u8, String) {
+    let parsed = help::command().try_get_matches_from(["g2"].iter().chain(words));
+    let Ok(arguments) = parsed.and_then(|matches| Arguments::from_arg_matches(&matches)) else {
+        return (2, String::new());
+    };
+    let (context, command) = arguments.in_context(World::real(), environment);
+    let Ok(runtime) = tokio::runtime::Builder::new_multi_thread().enable_all().worker_threads(1).build()
+    else {
+        return (1, String::new());
+    };
+    let (outcome, printed) = out::kept(|| runtime.block_on(run(&context, command)));
+    runtime.shutdown_background();
+    (outcome.map_or_else(|failure| failure.code(), |()| 0), printed)
 }
 
 /// Says how the command line is wrong, or prints the help that it asks for, and ends the process.

@@ -6,6 +6,7 @@
 
 use std::{
     borrow::Cow,
+    cell::RefCell,
     io::{ErrorKind, IsTerminal, Write as _},
 };
 
@@ -75,7 +76,23 @@ fn for_people<'t>(text: &'t str, stream: &impl IsTerminal) -> Cow<'t, str> {
     if stream.is_terminal() { on_screen(text) } else { Cow::Borrowed(text) }
 }
 
+thread_local! {
+    /// What is kept of stdout instead of being written.
+    static KEPT: RefCell<Option<String>> = const { RefCell::new(None) };
+}
+
+/// Returns what `work` writes to stdout on this thread, which is not written.
+pub(super) fn kept<T>(work: impl FnOnce() -> T) -> (T, String) {
+    KEPT.set(Some(String::new()));
+    let done = work();
+    (done, KEPT.take().unwrap_or_default())
+}
+
 fn write(text: &str) -> CliResult {
+    let is_kept = KEPT.with_borrow_mut(|kept| kept.as_mut().map(|kept| kept.push_str(text)).is_some());
+    if is_kept {
+        return Ok(());
+    }
     let mut out = std::io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Ok(()) => Ok(()),

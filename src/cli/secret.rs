@@ -54,7 +54,7 @@ fn typed(keys: impl std::io::BufRead) -> std::io::Result<Option<String>> {
             b'\n' | b'\r' => break,
             CTRL_C | CTRL_D => return Ok(None),
             BACKSPACE | DELETE => drop(line.pop()),
-            // What is longer is no secret.
+            // A longer text is no secret.
             key if line.len() as u64 <= LONGEST => line.push(key),
             _ => {}
         }

@@ -27,7 +27,7 @@ pub(super) const OVER: [(&str, &str); 10] = [
     ("IDLE_TIMEOUT", "health.idle_ms"),
     ("CONTAINER_TIMEOUT", "health.container_ms"),
 ];
-/// Those of them that are numbers, with the least that each comes to. What is below 0 counts as the least (`true`), or not at all.
+/// Those of them that are numbers, with the least value of each. A value below 0 counts as the least (`true`), or not at all.
 const NUMBERS: [(&str, u64, bool); 5] = [
     ("MAX_CONCURRENT_CONTAINERS", 1, true),
     ("MAX_MESSAGES_PER_PROMPT", 1, true),
@@ -41,8 +41,9 @@ const NUMBERS: [(&str, u64, bool); 5] = [
 pub struct Environment(BTreeMap<String, String>);
 
 impl Environment {
-    #[cfg(test)]
-    pub(crate) fn with(pairs: &[(&str, &str)]) -> Self {
+    /// Returns an environment of these variables alone.
+    #[must_use]
+    pub fn with(pairs: &[(&str, &str)]) -> Self {
         Self(pairs.iter().map(|(k, v)| ((*k).into(), (*v).into())).collect())
     }
 

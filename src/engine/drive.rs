@@ -117,7 +117,7 @@ impl<L: Loop> Driven<L> {
                     tracing::info!("loop" = %L::NAME, key, released, "a person lets keys of a loop go on");
                 }
                 self.tell_keys();
-                // Who asks may have gone.
+                // The caller may have gone.
                 let _ = done.send(released);
             }
             Some(ended) = self.tasks.join_next() => {

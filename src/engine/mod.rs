@@ -211,7 +211,7 @@ pub trait Loop: Send + Sized + 'static {
     const OUTLIVES_PANICS: bool = true;
 
     type Key: Key;
-    /// What is to be done for a key. It may be done again after a failure.
+    /// The work for a key. It may be done again after a failure.
     type Job: Clone + Send + 'static;
     /// What work on keys is done with.
     type Hands: Send + Sync + 'static;

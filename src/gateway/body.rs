@@ -158,7 +158,7 @@ impl Upload {
 
 impl Drop for Upload {
     fn drop(&mut self) {
-        // What a request weighs is known when it is over; the next one waits for it.
+        // The weight of a request is known when it is over; the next one waits for it.
         let weight = usize::try_from(self.body.seen >> 20).unwrap_or(usize::MAX);
         self.caller.rate().take(weight, self.caller.shared.world.now());
     }
@@ -300,7 +300,7 @@ impl Body for Download {
                 None => filter.push(sought, &[], End::Reached),
             };
             if !passed.is_empty() {
-                // What it keeps, a model's name, must not be the key either.
+                // The meter keeps a model's name, which must not be the key either.
                 entry.meter.push(&passed);
                 if let Some(heard) = heard {
                     heard.push(&passed);

@@ -42,7 +42,7 @@ impl From<Bad> for Reason {
     }
 }
 
-/// What a value is, by where it stands. A list and what stands in it have the same place.
+/// The meaning of a value, by its place. A list and its items have the same place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Role {
     Request,
@@ -231,7 +231,7 @@ mod tests {
                 {"type":"tool_result","content":[{"type":"text","text":"x"}]}]}],
                 "mcp_servers":[],"tools":[{"name":"a","input_schema":{}},{"type":"custom","name":"b"},{"type":"bash_20250124","name":"c"},
                 {"type":"text_editor_20250728"},{"type":"tool_search_tool_regex_20251119"},{"type":"memory_20250818"}],"stream":true}"#,
-            // What a tool of the agent's own is called with is not acted on.
+            // Nobody acts on the arguments of the agent's own tools.
             r#"{"messages":[{"role":"assistant","content":[{"type":"tool_use","input":{"source":{"type":"url","url":"x"},"tools":[{"type":"web_fetch_1"}],"mcp_servers":[1]}}]}]}"#,
             r#"{"tools":[{"name":"t","input_schema":{"type":"object","properties":{"source":{"type":"string"},"type":{"type":"url"}}}}]}"#,
             r#"{"mcp_servers":null,"metadata":{"tools":[{"type":"web_fetch_1"}]}}"#,

@@ -79,7 +79,7 @@ impl Meter {
 }
 
 /// Notes a value when it stands where the Messages API says what was used: at the top of a document and of a
-/// `message_delta`, and in the `message` of a `message_start`. What the model itself wrote stands elsewhere.
+/// `message_delta`, and in the `message` of a `message_start`. The model's own words stand elsewhere.
 fn note(usage: &mut Usage, path: &[&str], value: &str) {
     let (["model"] | ["message", "model"] | ["usage", _] | ["message", "usage", _]) = path else { return };
     let tokens = &mut usage.tokens;

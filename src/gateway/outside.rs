@@ -552,7 +552,7 @@ impl Allowed {
     }
 }
 
-/// A connection to a host outside. What it carries is counted for its group.
+/// A connection to a host outside. Its bytes are counted for its group.
 struct Carrier {
     stream: TcpStream,
     caller: Arc<Caller>,

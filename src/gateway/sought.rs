@@ -13,7 +13,7 @@ use regex::bytes::{Regex, RegexBuilder};
 
 /// The largest pattern, bytes: some twenty spellings of the longest keys that are taken need a tenth of it.
 const LARGEST: usize = 64 << 20;
-/// What stands in a secret's place, for each of its bytes.
+/// The byte in the place of each byte of a secret.
 const FILLER: u8 = b'*';
 /// How many backslashes may stand before one escape: a JSON text within a text within a text has four.
 const BACKSLASHES: usize = 4;

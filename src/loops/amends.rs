@@ -3,7 +3,7 @@
 //!
 //! | on disk | a restart |
 //! |---|---|
-//! | the row, the card not said yet | waits until it is said, and changes it |
+//! | the row, the card not said yet, or nobody knows | waits until that is known, and changes it if it was said |
 //! | the row, the platform not asked, or nobody knows | changes it; the same change twice is one |
 //! | no row | has nothing to do |
 
@@ -57,7 +57,7 @@ impl Amends {
 
 impl Loop for Amends {
     const NAME: LoopName = LoopName::Amends;
-    const FOLLOWS: &'static [EventKind] = &[EventKind::Question];
+    const FOLLOWS: &'static [EventKind] = &[EventKind::Question, EventKind::Said, EventKind::Unsaid];
     const AT_ONCE: usize = MOST;
     const FINISHES_WITHIN: Duration = Duration::ZERO;
     /// The number of the card's row in the outbox.
@@ -85,6 +85,8 @@ impl Loop for Amends {
     ) -> Result<engine::Then, Error> {
         match change(&cards.store, &cards.channels, outbox).await? {
             Then::Done => {}
+            // The look that follows the news of it begins it again.
+            Then::Unsaid => return Ok(engine::Then::Done),
             Then::Later(rest) => return Ok(engine::Then::After(rest)),
             Then::Again => {
                 let tries = cards.count(outbox);
@@ -117,6 +119,8 @@ impl Cards {
 /// How it goes on with a card.
 enum Then {
     Done,
+    /// The card is not said, or may not be.
+    Unsaid,
     /// Not now, through nobody's fault.
     Later(Duration),
     /// It is tried again.
@@ -129,7 +133,7 @@ async fn change(store: &Store, channels: &Channels, outbox: i64) -> Result<Then,
         DeliveryStatus::Sent => {}
         DeliveryStatus::Failed => return Ok(Then::Done),
         DeliveryStatus::Pending | DeliveryStatus::Sending | DeliveryStatus::Unknown => {
-            return Ok(Then::Later(REST));
+            return Ok(Then::Unsaid);
         }
     }
     // The account may be gone, or not there yet.

@@ -49,7 +49,7 @@ pub struct Backups {
     changes: watch::Receiver<Arc<Config>>,
 }
 
-/// What is backed up.
+/// The parts that a backup works with.
 pub struct Work {
     world: World,
     root: PathBuf,
@@ -180,7 +180,7 @@ impl Work {
         let keep = settings.keep;
         let made = self.work(settings, now, move |wanted| put_on_shelf(wanted, &to, keep), stop).await;
         let outcome = match made {
-            // What it leaves is removed by the next one.
+            // Its remains are removed by the next backup.
             None => return Ok(()),
             Some(Ok(Shelved { saved, removed })) => {
                 tracing::info!(file = %saved.file.display(), bytes = saved.bytes, removed = removed.len(), "a backup is made");

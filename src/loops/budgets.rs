@@ -157,7 +157,7 @@ impl Budgets {
         let row = BudgetRow { group: folder.clone(), day, state: stands.state(), what };
         let before = self.known.get(folder).map(|known| &known.noted);
         let was_out = before.is_some_and(|row| row.state == BudgetState::Out);
-        // Who waits changes without it.
+        // The list of those who wait changes without it.
         if before != Some(&row) || stands.is_out() {
             self.store.note_budget(news(&row, &budget, &used, stands, &zone), now).await?;
             failpoint::reach("budget.noted");
@@ -166,7 +166,7 @@ impl Budgets {
             (false, true) => {
                 tracing::warn!(group = %folder, what = row.what.as_ref().map(|(_, what)| what), "a group's budget of the day is used up; its work waits");
                 self.lanes.tell(Event::Hold { group: folder.clone(), reason: Holding::Budget });
-                // What it has in hand it may finish, if it needs no more.
+                // The run may finish its work in hand, if it needs no more.
                 self.lanes.tell(Event::CloseAsked { group: folder.clone() });
             }
             (true, false) => {
@@ -247,7 +247,7 @@ impl Loop for Budgets {
     }
 }
 
-/// What is written down, and what is said.
+/// The row to write down, and the notices.
 fn news(row: &BudgetRow, budget: &Budget, used: &Used, stands: Stand, zone: &TimeZone) -> BudgetNews {
     BudgetNews {
         row: row.clone(),

@@ -229,7 +229,7 @@ const READ_AGAIN: Duration = Duration::from_secs(1);
 const TAKE_AGAIN: Duration = Duration::from_millis(50);
 /// How many clients that have connected by the stop are still heard.
 const WAITING: usize = 128;
-/// What is told to who asks for something at the stop.
+/// The answer to a request at the stop.
 const STOPPING: &str = "the daemon is stopping, and nothing was done";
 /// How long clients that are about to ask are answered at the stop.
 const LAST_WORD: Duration = Duration::from_millis(100);
@@ -265,7 +265,7 @@ pub async fn run(desk: Arc<Desk>, listener: UnixListener) {
         let Some(Ok((stream, _))) = listener.accept().now_or_never() else { break };
         clients.spawn(serve(Arc::clone(&desk), stream, closed.clone()));
     }
-    // Who comes from here on finds nobody, and waits for the lock.
+    // A client that comes from here on finds nobody, and waits for the lock.
     drop(listener);
     keeper::all_done(&desk.keeping).await;
     while clients.try_join_next().is_some() {}
@@ -389,7 +389,7 @@ impl Client {
         mut lines: Lines<OwnedReadHalf>,
         closed: CancellationToken,
     ) -> std::io::Result<()> {
-        // Who can't be told of chats now may ask how the daemon is.
+        // A client that can't be told of chats now may ask how the daemon is.
         let mut feed = self.desk.store.follow_new();
         // When it is read again what the client is to be told, where that failed.
         let mut again: Option<Instant> = None;

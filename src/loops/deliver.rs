@@ -5,7 +5,7 @@ use std::{
     borrow::Cow,
     collections::{BTreeMap, BTreeSet},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use futures_util::FutureExt as _;
@@ -31,7 +31,11 @@ use crate::{
     },
     engine::{Error, Loop, Plan, Then, Why, until_stop},
     store::{NextDelivery, OutboxPart, Store, StoreError},
-    system::{failpoint, panics::caught, world::World},
+    system::{
+        failpoint,
+        panics::{Panicked, caught},
+        world::World,
+    },
 };
 
 /// If a platform does not answer in this time, nobody knows whether it has the text.
@@ -53,9 +57,28 @@ pub struct Post {
     /// How a text is treated that may have arrived, on a platform that does not recognise our ids.
     pub unknown: UnknownDeliveries,
     pub stop: CancellationToken,
+    /// Until when platforms asked to wait, where that could not be written down.
+    pub unwritten_waits: UnwrittenWaits,
 }
 
+/// Chats whose platform asked to wait, until when. Only those of which the store does not say so.
+pub type UnwrittenWaits = Arc<Mutex<BTreeMap<String, Instant>>>;
+
 impl Post {
+    fn unwritten_waits(&self) -> MutexGuard<'_, BTreeMap<String, Instant>> {
+        self.unwritten_waits.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns how long a chat's platform still wants to be left alone, where nothing else says so.
+    fn unwritten_wait(&self, chat: &str) -> Option<Duration> {
+        let mut waits = self.unwritten_waits();
+        let left = waits.get(chat)?.saturating_duration_since(self.world.monotonic());
+        if left.is_zero() {
+            waits.remove(chat);
+        }
+        (!left.is_zero()).then_some(left)
+    }
+
     /// Looks what an earlier daemon was sending; nothing is said before. Whether that is written down: a disk may be full.
     ///
     /// # Errors
@@ -144,6 +167,9 @@ impl Loop for Deliver {
         stop: CancellationToken,
     ) -> Result<Then, Error> {
         let post = &counter.post;
+        if let Some(rest) = post.unwritten_wait(&chat) {
+            return Ok(Then::After(rest));
+        }
         let in_hand = counter.in_hand().get(&chat).copied();
         if let Some(row) = in_hand {
             not_said(post, &chat, row).await?;
@@ -432,7 +458,7 @@ async fn change(
         let outcome = tokio::time::timeout(SEND_TIMEOUT, changing).await;
         match outcome.unwrap_or_else(|_| Err(Unsent::again("the platform did not answer in 60 s"))) {
             Ok(_) => {}
-            // What is there already can stay; a later part is worth more than its removal.
+            // A text that is there already can stay; a later part is worth more than its removal.
             Err(Unsent::Not(NotSent::Refused { .. } | NotSent::Gone { .. })) if what == Change::Deleted => {}
             Err(unsent @ Unsent::Not(NotSent::Refused { .. } | NotSent::Gone { .. }))
                 if delivery.growth == Some(Growth::Growing) =>
@@ -546,8 +572,12 @@ async fn cut(post: &Post, channel: &dyn Channel, delivery: &Delivery) -> Vec<Ren
     let Some(limit) = channel.traits().text else { return vec![bare(delivery)] };
     let (text, is_markdown) = (delivery.text.clone(), delivery.is_markdown);
     let cut = move || parts(&text, is_markdown, limit);
-    // A long text takes its time, in which others go on.
-    if delivery.text.len() > LONG { post.world.blocking(cut).await.unwrap_or_default() } else { cut() }
+    if delivery.text.len() <= LONG {
+        return cut();
+    }
+    // A long text takes its time, in which others go on. Its panic is that of the delivery, as a short one's is.
+    let panicked = |panicked: Panicked| std::panic::resume_unwind(Box::new(panicked.to_string()));
+    post.world.blocking(cut).await.unwrap_or_else(panicked)
 }
 
 /// Returns a row's text as it is.
@@ -565,5 +595,11 @@ async fn not_taken(
 ) -> Result<(), StoreError> {
     let then = after(unsent, delivery.attempts, sent_twice, post.unknown);
     tracing::warn!(outbox = delivery.id, error = %unsent, ?then, "could not be said");
-    post.store.delivery_failed(delivery.id, &unsent.to_string(), then, in_doubt, post.world.now()).await
+    let noted =
+        post.store.delivery_failed(delivery.id, &unsent.to_string(), then, in_doubt, post.world.now()).await;
+    if let (Err(_), Unsent::Not(NotSent::Busy { after_ms, .. })) = (&noted, unsent) {
+        let until = post.world.monotonic().checked_add(Duration::from_millis(*after_ms));
+        post.unwritten_waits().extend(until.map(|until| (delivery.chat_jid.clone(), until)));
+    }
+    noted
 }

@@ -50,7 +50,7 @@ pub(super) struct Watched {
     before: BTreeMap<Folder, u64>,
     /// Since when space is low, or short.
     low_since: Option<Instant>,
-    /// What was free when no group was found to have written enough.
+    /// The free room when no group was found to have written enough.
     nobody_at: Option<Free>,
     /// When this daemon last saw enough space, and how much.
     room: Option<(Time, Free)>,

@@ -63,7 +63,7 @@ pub struct Dispatch {
     owner: String,
     /// What the lanes are told.
     news: mpsc::UnboundedReceiver<ForLanes>,
-    /// What was told and not taken in.
+    /// News that were not taken in.
     heard: VecDeque<ForLanes>,
     /// Tasks may be due.
     due: Arc<Notify>,
@@ -490,7 +490,7 @@ impl Dispatch {
         }
     }
 
-    /// What was to be started is gone. What still waits in the group is the store's to say.
+    /// The work to be started is gone. The store says what still waits in the group.
     fn nothing_to_start(&mut self, group: Folder, lane: Option<LaneId>) {
         if let Some(lane) = lane {
             self.tell(Event::Emptied { group: group.clone(), lane });

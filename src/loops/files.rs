@@ -72,7 +72,7 @@ pub struct Files {
     pub channels: Arc<Channels>,
 }
 
-/// Fetches files and has them read. What is under way at a stop is begun anew by the next daemon.
+/// Fetches files and has them read. Work under way at a stop is begun anew by the next daemon.
 pub struct Fetching {
     desk: Arc<Desk>,
     /// What hooks of an earlier daemon have left is removed.
@@ -243,7 +243,7 @@ impl Files {
         let limits = self.config.now().media.limits();
         let own = work.file.size.max(BLOCK);
         let used = self.store.media_use(&work.chat_jid, self.world.now()).await?;
-        // What it is told to have counts already.
+        // The size that the platform told counts already.
         let used = MediaUse { chat_hour: used.chat_hour.saturating_sub(own), ..used };
         let too_large = |is: u64| format!("{}, the limit is {} MiB", size(is), limits.largest >> 20);
         if work.file.size > limits.largest {

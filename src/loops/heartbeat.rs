@@ -56,7 +56,7 @@ pub struct Desk {
 struct Seen {
     /// `None`: it is to be read in any case.
     stamp: Option<Option<InsideStamp>>,
-    /// What was wrong with it, and is told.
+    /// Its faults, which are told.
     told: Vec<Fault>,
 }
 
@@ -158,7 +158,7 @@ impl Desk {
         let stamps = heartbeats.stamps(vec![group.clone()]).await?;
         let stamp = stamps.into_iter().find_map(|(_, stamp)| stamp);
         let known = self.seen().get(group).cloned();
-        // What it says is not known before the folder is back.
+        // The file's tasks are not known before the folder is back.
         if !is_new(known.as_ref(), stamp) || (stamp.is_none() && heartbeats.is_lost(group).await?) {
             return Ok(());
         }
@@ -204,7 +204,7 @@ impl Heartbeats {
         self.machine.world.blocking(move || super::lost::find_out(&root, &store, &group)).await?
     }
 
-    /// Reads a group's file, and stores what it says. What can't be read leaves the tasks as they are.
+    /// Reads a group's file, and stores what it says. A file that can't be read leaves the tasks as they are.
     async fn take_in(&self, group: &Folder, is_there: bool) -> Result<Taken, Error> {
         let clock = self.store.zone_of(group, &self.config.now().zones).await?;
         let (path, now) = (folder(&self.root, group), self.machine.world.now());

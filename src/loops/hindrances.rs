@@ -55,7 +55,7 @@ struct Asked {
     images: BTreeMap<String, Option<bool>>,
 }
 
-/// What is to be done about a hindrance.
+/// The work about a hindrance.
 #[derive(Clone, Debug)]
 pub enum Job {
     /// It rests: look whether it is put right.

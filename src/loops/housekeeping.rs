@@ -11,7 +11,7 @@
 //! | the rows are changed (`housekeeping.runs`) | nothing | |
 //! | a file of a session is removed (`old.removed`) | the others | looks anew |
 //!
-//! What a session needs is asked before the files are looked at. A session that becomes needed after that was so before (it was
+//! The needed sessions are asked for before the files are looked at. A session that becomes needed after that was so before (it was
 //! archived, or a lane's), or it is new, and then its files are young.
 
 use std::{
@@ -65,7 +65,7 @@ pub enum How {
     Alone,
 }
 
-/// Why it ended early. What was removed before is, whole steps of it.
+/// Why it ended early. The steps before it are done.
 #[derive(Debug, thiserror::Error)]
 pub enum PruneError {
     #[error(transparent)]
@@ -88,7 +88,7 @@ impl From<PruneError> for Error {
     }
 }
 
-/// What was removed, or would be.
+/// The removed files, or those that would be.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Housekept {
     /// Runs whose files went.
@@ -239,7 +239,7 @@ async fn sessions(
             rest(world, how, began).await;
         }
         all += removed;
-        // What is left over is looked at again where room was made for it.
+        // The rest is looked at again where room was made for it.
         if !partial || removed.files == 0 {
             break;
         }

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! Files are claimed in the order of their events and settled in the order of their claims; those that wait are
-//! committed together. What a writer may still be busy with is looked at again while others go on.
+//! committed together. A file that its writer may still be busy with is looked at again while others go on.
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -108,7 +108,7 @@ pub struct Mailbox {
     watch: Watch,
     asks: mpsc::UnboundedReceiver<Ask>,
     settings: watch::Receiver<Arc<Config>>,
-    /// What was told and not taken in.
+    /// News that were not taken in.
     heard: VecDeque<Heard>,
     workers: BTreeMap<Folder, Line>,
     /// Workers that are to begin.
@@ -157,7 +157,7 @@ impl std::fmt::Display for Place {
     }
 }
 
-/// What is to be done.
+/// The work of this loop.
 #[derive(Clone)]
 pub enum Task {
     /// A group's commands are taken in, by a worker that begins once.
@@ -212,9 +212,9 @@ impl Loop for Mailbox {
     const AT_ONCE: usize = usize::MAX;
     const LOOKS_AT_ENDS: bool = true;
     const FINISHES_LOOKS: bool = true;
-    /// What is claimed is settled.
+    /// Claimed files are settled.
     const FINISHES_WITHIN: Duration = Duration::from_secs(20);
-    /// What is done to boxes in it waits for their file system.
+    /// A look acts on boxes, and so waits for their file system.
     const LOOKS_WITHIN: Duration = Duration::from_secs(300);
     /// Which workers there are is in memory alone.
     const OUTLIVES_PANICS: bool = false;
@@ -537,7 +537,7 @@ fn scan_changed(mail: &Mailboxes, workers: &BTreeMap<Folder, Line>) {
     for (folder, worker) in workers {
         while opened.next_if(|(other, _)| *other < folder).is_some() {}
         let boxes = opened.next_if(|(other, _)| *other == folder);
-        // What can't be looked at now is opened again by the scan.
+        // Boxes that can't be looked at now are opened again by the scan.
         if boxes.is_none_or(|(_, boxes)| has_changed(mail, boxes) != Some(false)) {
             worker.give(Job::Scan(worker.sight()));
         }
@@ -553,7 +553,7 @@ fn has_changed(mail: &Mailboxes, boxes: &GroupBoxes) -> Option<bool> {
 fn scan_unwatched(mail: &Mailboxes, workers: &BTreeMap<Folder, Line>) {
     let open = mail.boxes.open();
     for (folder, worker) in workers.iter().filter(|(_, worker)| !worker.watched) {
-        // What can't be looked at is opened again by the scan of all.
+        // Boxes that can't be looked at are opened again by the scan of all.
         if open.get(folder).is_some_and(|boxes| has_changed(mail, boxes) == Some(true)) {
             worker.give(Job::Scan(worker.sight()));
         }

@@ -203,7 +203,7 @@ pub async fn finish_removals(keeping: &Arc<Keeping>) {
     }
 }
 
-/// Finishes the removal of one group. What it fails for is told by [`Machine::remains`], so that it is no failure of the loop's.
+/// Finishes the removal of one group. An obstacle is told by [`Machine::remains`], so that it is no failure of the loop's.
 async fn finish_one(keeping: &Arc<Keeping>, group: Folder) -> Result<Then, Error> {
     let pause = keeping.pause();
     let (world, keeping) = (keeping.machine.world.clone(), Arc::clone(keeping));
@@ -233,7 +233,7 @@ impl Keeping {
         {
             return Err(unsettled(group));
         }
-        // What can't be read can't be counted later.
+        // A number that can't be read now can't be counted later.
         self.unread(group)?;
         self.check_settled(group)
     }
@@ -254,7 +254,7 @@ impl Keeping {
     }
 
     async fn finish_removal(&self, group: &Folder) -> Result<Finished, StoreError> {
-        // Who is at it has it looked for again.
+        // The operation at work on it has it looked for again.
         let Ok(_turn) = self.begin_removal(group) else { return Ok(Finished::Yes) };
         // It may be finished since, and another group have its name.
         if !self.store.leaving().await?.contains(group) {
@@ -334,7 +334,7 @@ impl Keeping {
     async fn have_settled(&self, claimed: Claimed) {
         let (done, settled) = oneshot::channel();
         if self.mailboxes.send(Ask::Settle(claimed, done)).is_ok() {
-            // Who asks looks whether it is settled: a stop may come between.
+            // The caller looks whether it is settled: a stop may come between.
             let _ = settled.await;
         }
     }
@@ -346,7 +346,7 @@ impl Keeping {
         Ok(waiting.seen - waiting.directories)
     }
 
-    /// What was claimed of a group has to be settled, or dropped.
+    /// The claimed commands of a group have to be settled, or dropped.
     fn check_settled(&self, group: &Folder) -> Result<(), OpError> {
         for claimed in self.undecided(group)? {
             if !matches!(self.store.note(claimed.id)?, Some(Note::Dropped(_))) {
@@ -420,7 +420,7 @@ impl Keeper for Arc<Keeping> {
         Box::pin(async move {
             let (done, followed) = oneshot::channel();
             if self.settings.send(done).is_ok() {
-                // What is in the way is logged there. A stop may come between; the next daemon reads them.
+                // An obstacle is logged there. A stop may come between; the next daemon reads the settings.
                 let _ = followed.await;
             }
         })

@@ -95,7 +95,7 @@ pub(super) async fn look_again(runs: &Arc<Runs>) {
 
 /// Whether a group's folder is lost. One that can't be looked at is; that of a group that is gone is not.
 pub fn is_lost(root: &Path, store: &Store, group: &Folder) -> bool {
-    // Who asks begins nothing in a lost folder, and asks again.
+    // The caller begins nothing in a lost folder, and asks again.
     find_out(root, store, group).unwrap_or(true)
 }
 
@@ -120,9 +120,9 @@ impl Identity {
     }
 }
 
-/// What is seen of a group's folder at the end of a run.
+/// A group's folder at the end of a run, beside the note of it.
 enum After {
-    /// What is noted of it holds, or nothing can be told.
+    /// The note of it holds, or nothing can be told.
     Same,
     Changed {
         has_files: bool,
@@ -149,7 +149,7 @@ pub(super) async fn after_a_run(runs: &Arc<Runs>, group: &Folder, had: Option<Id
     };
     let after =
         runs.machine.world.blocking(looking).await.map_err(Error::from).flatten().unwrap_or_else(|error| {
-            // What is noted holds, and the next run of the group is followed by another look.
+            // The note holds, and the next run of the group is followed by another look.
             tracing::warn!(%group, error = %chain(&error), "a group's folder can't be looked at after a run");
             After::Same
         });
@@ -160,7 +160,7 @@ pub(super) async fn after_a_run(runs: &Arc<Runs>, group: &Folder, had: Option<Id
     }
 }
 
-/// Notes whether a group's folder has files. What can't be noted is noted after the next run.
+/// Notes whether a group's folder has files. If that fails, it is noted after the next run.
 pub(super) async fn note_files(store: &Store, group: &Folder, has_files: bool) {
     if let Err(error) = store.note_folders(vec![(group.clone(), has_files)]).await {
         tracing::warn!(%group, error = %chain(&error), "whether the group's folder has files can't be noted");

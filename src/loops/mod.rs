@@ -82,7 +82,7 @@ pub mod starts;
 pub mod typing;
 pub mod usage;
 
-/// What came of a drain. No answer: it was cut short, by a fault of our own or the daemon's stop, and is to be asked for anew.
+/// The outcome of a drain. No answer: it was cut short, by a fault of our own or the daemon's stop, and is to be asked for anew.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Drained {
     /// What lay there is settled, as far as it can be.

@@ -94,7 +94,7 @@ impl Loop for Watch {
         Arc::default()
     }
 
-    /// What can't be read is a problem that it finds, so it never fails.
+    /// A fact that can't be read is a problem that it finds, so it never fails.
     async fn look(&mut self, _: &Why<Sole>) -> Result<Plan<Sole, ()>, Error> {
         self.0.look().await;
         Ok(Plan::again(LOOK_AGAIN))

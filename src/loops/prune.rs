@@ -3,7 +3,7 @@
 //!
 //! A receipt is the proof that a command file was dealt with. Before one goes, its file must be gone for good: first it
 //! is looked what waits in the boxes, then what is claimed (a file on its way is seen at one of the two), then the file
-//! system is synced. What is not there then never comes back, and a receipt that one of the two may need stays. So do runs:
+//! system is synced. A file that is not there then never comes back, and a receipt that one of the two may need stays. So do runs:
 //! the token of a command that waits, is claimed or is tried again names one.
 //!
 //! | a crash after | leaves | the next pass |
@@ -85,7 +85,7 @@ impl Loop for Trim {
     }
 }
 
-/// What was removed, or would be: rows by their table.
+/// The removed rows, or those that would be, by their table.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Pruned {
     pub rows: BTreeMap<&'static str, usize>,
@@ -161,7 +161,7 @@ pub async fn prune(
         pruned.rows.insert(what.name(), count);
     }
     failpoint::reach("prune.rows");
-    // Of those that were kept after all, for something that came meanwhile, the folder is too.
+    // A run that was kept after all, for something that came meanwhile, keeps its folder.
     let unneeded = store.runs_gone(&unneeded.into_iter().collect::<Vec<_>>())?;
     pruned.run_folders = unneeded.len();
     let data = data.to_owned();
@@ -205,7 +205,7 @@ async fn look(world: &World, store: &Store, data: &Path, horizon: Horizon) -> Re
         }
         let claimed = peek::claimed(&data)?;
         let groups = horizon.kept_for_boxes(oldest);
-        // Of more than are looked at, any may be one of those that were not.
+        // The look at claimed files is bounded. If there are more, any receipt may be of a file that was not looked at.
         let receipts = if claimed.len() < peek::LOOKED_AT { horizon.receipts } else { Time(i64::MIN) };
         let origins = peek::origins(&data, &claimed)?;
         let working: BTreeSet<String> = claimed.iter().map(|lying| lying.group.clone()).collect();

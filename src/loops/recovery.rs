@@ -178,7 +178,7 @@ impl Loop for Recovery {
         Ok(Plan { wake: std::mem::take(&mut self.begun), again, read, ..Plan::default() })
     }
 
-    /// Ends a run. What is in the way of one end is in nobody else's.
+    /// Ends a run. An obstacle to one end is none to the others.
     async fn perform(
         runs: Arc<Runs>,
         _: i64,
@@ -289,8 +289,8 @@ impl Recovery {
         }
     }
 
-    /// Compares the runs on record with what the engine has, and returns the groups of those that are adopted. What is of the runs
-    /// `aside` is left alone.
+    /// Compares the runs on record with the engine's containers, and returns the groups of those that are adopted. Containers of the
+    /// runs `aside` are left alone.
     async fn sort_out(
         &mut self,
         active: Vec<ActiveRun>,

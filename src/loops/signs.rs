@@ -27,7 +27,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// The rest before it is tried again to take a reaction away; it doubles each time.
 const REST: Duration = Duration::from_secs(2);
 
-/// Puts reactions, and takes them away. What is put at a stop is taken away by the next daemon.
+/// Puts reactions, and takes them away. One that is put at a stop is taken away by the next daemon.
 pub struct Signs {
     board: Arc<Board>,
     /// The batches for which a reaction was to be put, at most [`MOST`].
@@ -44,7 +44,7 @@ pub struct Board {
     unnamed: Mutex<BTreeMap<i64, String>>,
 }
 
-/// What is to be done for a batch.
+/// The work for a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Job {
     Put,

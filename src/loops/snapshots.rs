@@ -1,7 +1,7 @@
 //! The files in which an agent reads the state of things: `current_tasks.json`, `available_groups.json`,
 //! `session_history.json`, as v1 wrote them. Written atomically, each from a state that was read after its turn came.
 //!
-//! The feed tells what changed; at the start every group's are wanted. What it told is kept until it is taken in, and a list is wanted
+//! The feed tells what changed; at the start every group's are wanted. News are kept until they are taken in, and a list is wanted
 //! until it is written. A file stays if it would be written with the same bytes. A list that somebody waits for is written at once. The others are written [`soon`](Snapshots::soon),
 //! once for all changes until then: a list that many commands change is not written for each. None is larger than `LARGEST`, or main's list of tasks than
 //! `LARGEST_OF_MAIN`.
@@ -380,7 +380,7 @@ impl Snapshots {
     /// by whichever thread. On a thread that may block.
     ///
     /// # Errors
-    /// The store's. What is not taken in then is kept for the next call; the loop, which is woken by the same events, makes it.
+    /// The store's. Events that were not taken in are kept for the next call; the loop, which they wake, makes it.
     pub fn catch_up(&self) -> Result<(), StoreError> {
         let mut feed = self.feed.lock().unwrap_or_else(PoisonError::into_inner);
         let Fed { follower, told } = &mut *feed;
@@ -389,7 +389,7 @@ impl Snapshots {
             let news = self.world.wait(follower.look())?;
             let is_last = news.events.is_empty() && !news.missed;
             told.add(&news);
-            // What was kept is tried once in each call.
+            // News that were kept are tried once in each call.
             if is_last && *told == Told::default() {
                 return Ok(());
             }
@@ -400,7 +400,7 @@ impl Snapshots {
         }
     }
 
-    /// Takes in what the feed told. What can't be read now stays in it, and does not keep the others.
+    /// Takes in the news of the feed. News that can't be read now stay in it, and do not keep the others.
     fn take_in(&self, told: &mut Told) -> Result<(), StoreError> {
         let mut done = Ok(());
         if told.all {
@@ -507,7 +507,7 @@ impl Snapshots {
         Ok(true)
     }
 
-    /// Keeps the archive of a group within its bounds. What a crash leaves undone is done after the next change.
+    /// Keeps the archive of a group within its bounds. After a crash the rest is done with the next change.
     fn put_out_archives(&self, group: &Folder) -> Result<(), StoreError> {
         let (most, bytes) = (self.config.now().limits.archives, self.config.now().limits.archives_bytes);
         let count = self.world.wait(self.store.put_out_archives(group.clone(), most, bytes))?;
@@ -545,7 +545,7 @@ impl Snapshots {
     /// Writes the wanted snapshots of a group that are at least so urgent. If another thread writes them already, waits for it.
     ///
     /// # Errors
-    /// What is in the way. They stay wanted.
+    /// The obstacle. The files stay wanted.
     fn write_wanted(&self, group: &Folder, least: When) -> Result<(), Unwritten> {
         let turn = self.turn(group);
         let _turn = turn.lock().unwrap_or_else(PoisonError::into_inner);
@@ -788,7 +788,7 @@ mod tests {
         add().await;
         assert_eq!((lay_out(), lay_out()), (true, false));
         assert!(!snapshots.is_gone(&folder));
-        // It goes and comes back before anybody looks: who has an old list of groups keeps its boxes.
+        // The group goes and comes back before anybody looks: a reader of an old list of groups keeps its boxes.
         store.remove_group(folder.clone()).await.unwrap();
         add().await;
         assert_eq!((lay_out(), snapshots.is_gone(&folder)), (false, false));

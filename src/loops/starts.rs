@@ -48,7 +48,7 @@ struct State {
     /// The starts that died before this one.
     before: Vec<Death>,
     since: Time,
-    /// What is to be taken in, at work included.
+    /// The work to be taken in, at work included.
     left: Found,
     at_work: Found,
     /// Whether there is a file.

@@ -1,5 +1,5 @@
 //! Shows in chats that an agent works for them: from the moment a batch is handed over until it is finished with, as the
-//! feed tells it. Best effort: a channel that hangs delays nobody, and nothing waits for it. What is shown at a stop expires, or
+//! feed tells it. Best effort: a channel that hangs delays nobody, and nothing waits for it. A sign that is shown at a stop expires, or
 //! the next daemon goes on with it.
 
 use std::{
@@ -39,7 +39,7 @@ pub struct Typing {
 /// A batch that an agent works on, with the chat and thread of its messages; `None`: it is finished.
 type Change = (i64, Option<ChatThread>);
 
-/// What is to be shown.
+/// The signs to be shown.
 struct Show {
     begun: Instant,
     in_hand: BTreeMap<i64, ChatThread>,

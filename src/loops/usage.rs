@@ -19,7 +19,7 @@ pub struct Usage {
     world: World,
     store: Store,
     gateway: Arc<Gateway>,
-    /// What was taken out of the books and is not stored yet.
+    /// Counts that were taken out of the books and are not stored yet.
     taken: BTreeMap<i64, Page>,
     /// The books have changed, and no look has succeeded since.
     has_changed: bool,
@@ -31,7 +31,7 @@ impl Usage {
         Self { world, store, gateway, taken: BTreeMap::new(), has_changed: false }
     }
 
-    /// Stores what there is. What can't be stored is kept.
+    /// Stores the counts. Those that can't be stored are kept.
     async fn put(&mut self) -> Result<(), StoreError> {
         let books = self.gateway.books();
         books.put_back(std::mem::take(&mut self.taken));
@@ -46,7 +46,7 @@ impl Usage {
 
 impl Loop for Usage {
     const NAME: LoopName = LoopName::Usage;
-    /// What is being stored at a stop is not stored twice.
+    /// A count that is being stored at a stop is not stored twice.
     const FINISHES_LOOKS: bool = true;
     type Key = Sole;
     type Job = ();

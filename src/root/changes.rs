@@ -6,7 +6,7 @@ use std::path::Path;
 /// How large `changes.log` gets before it becomes `changes.log.1`, bytes.
 const CHANGES: u64 = 1 << 20;
 
-/// Adds a line to `data/changes.log`. Of what is older, at most a file of the same size is kept.
+/// Adds a line to `data/changes.log`. Older lines are kept in one more file, at most of the same size.
 ///
 /// # Errors
 /// The operating system's.

@@ -183,7 +183,7 @@ pub fn move_aside(data: &Path, aside: &str) -> std::io::Result<()> {
     std::fs::DirBuilder::new().mode(0o700).create(&place)?;
     for path in entries(data) {
         let name = path.file_name().unwrap_or_default();
-        // What is held by this process, the page that git knows, and what was moved earlier.
+        // The file that this process holds, the page that git knows, and files that were moved earlier.
         let stays = name == "lock" || name == "README.md" || name.to_string_lossy().starts_with("before-");
         if !stays {
             std::fs::rename(&path, place.join(name))?;

@@ -8,7 +8,7 @@ const TYPED: u64 = 128 << 10;
 /// Longer lines are not kept, bytes.
 const LONGEST: usize = 8 << 10;
 
-/// Adds what was typed. Of what is older, at most a file of the same size is kept; only this user can read it.
+/// Adds a typed line. Older lines are kept in one more file, at most of the same size; only this user can read it.
 ///
 /// # Errors
 /// The operating system's.

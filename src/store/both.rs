@@ -1,4 +1,4 @@
-//! What is done to a group in both halves, in one transaction: each half does its part.
+//! Changes of a group in both halves, in one transaction: each half does its part.
 
 use ipc_handlers::{Folder, Time};
 

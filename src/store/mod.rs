@@ -1,4 +1,4 @@
-//! SQLite, and the only SQL in the project, in two halves that cross at two places: `talk` and `work`.
+//! SQLite, and the only SQL in the project, in two halves that meet in `crossing`: `talk` and `work`.
 //!
 //! One writer thread commits waiting work together, durably (`WAL`, `synchronous=FULL`), a savepoint each; readers
 //! work beside it. Methods speak domain types: nothing of SQLite leaks, so a second backend can come. Each file is

@@ -67,7 +67,7 @@ fn hear(event: TraceEvent<'_>) {
     });
 }
 
-/// Who calls methods that do not run for each message, command or task.
+/// Callers of methods that do not run for each message, command or task.
 #[rustfmt::skip]
 const NOT_HOT: [(&str, &[&str]); 18] = [
     ("an adapter: its events are stored as messages and marks are, and all else is read by a primary key, at its start, or once a second", &[

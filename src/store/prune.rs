@@ -387,7 +387,7 @@ fn is_history(left: Left, what: History, x: &str) -> String {
     }
 }
 
-/// Whether lane `l` is through with its inbox row `i`. What is behind its cursor was handed over, or left out for good.
+/// Whether lane `l` is through with its inbox row `i`. A row behind its cursor was handed over, or left out for good.
 const IS_THROUGH: &str = "(i.verdict = 'ignore' OR i.verdict IN ('wake', 'context') AND i.n <= l.cursor AND NOT EXISTS (
     SELECT 1 FROM batches o INDEXED BY batches_open
     WHERE o.lane_id = l.id AND (o.state = 'handed' OR o.state = 'claimed' OR o.state = 'returned') AND i.n BETWEEN o.first AND o.last))";

@@ -10,7 +10,7 @@ use rusqlite::{Connection, OptionalExtension, Row};
 use super::{Result, Store, StoreError, columns::Columns as _, talk::attachments::media_use};
 use crate::domain::platforms::attachments::MediaUse;
 
-/// What is counted of a group. A number below zero was counted wrongly.
+/// The counts of a group. A number below zero was counted wrongly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Counted {
     /// How much it has put here, bytes.

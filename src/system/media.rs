@@ -214,7 +214,7 @@ impl Media {
         digest: &Digest,
         is_named: impl FnOnce() -> Result<bool, E>,
     ) -> Result<bool, E> {
-        // Who takes it in hand meanwhile waits, and keeps it anew.
+        // A caller that takes it in hand meanwhile waits, and keeps it anew.
         let mut hands = self.hands();
         if hands.held.contains_key(digest) || is_named()? {
             return Ok(false);

@@ -27,7 +27,7 @@ pub fn be_frugal() {
     }
 }
 
-/// Gives free memory of the heap back to the system. Who asks for memory meanwhile may wait, some milliseconds.
+/// Gives free memory of the heap back to the system. A thread that asks for memory meanwhile may wait, some milliseconds.
 pub fn give_back() {
     #[cfg(target_env = "gnu")]
     // SAFETY: takes an integer; the heap's own locks are held by the call.

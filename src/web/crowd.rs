@@ -25,7 +25,7 @@ const _: () = assert!(KNOWN + 16 < MOST);
 /// Those of one session or token, at most.
 const OF_ONE: usize = 32;
 
-/// Who has shown whose connection it is.
+/// The session or token that a connection has shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Holder {
     /// A session of the page, by its number.

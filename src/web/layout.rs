@@ -110,7 +110,7 @@ pub(super) struct View {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Wanted {
     Whole,
-    /// What is shown after a form: the page, and what came of the change.
+    /// The answer to a form: the page, and the outcome of the change.
     AfterForm,
     /// The page as it is now; what came of an earlier change stays.
     Again,

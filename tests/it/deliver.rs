@@ -15,7 +15,7 @@ use g2::{
         host::zone::Zones,
         platforms::{
             addresses::Platform,
-            channels::{Outcome, Part, Traits},
+            channels::{NotSent, Outcome, Part, Scope, Traits, Unsent},
         },
         rows::UnknownDeliveries,
     },
@@ -36,6 +36,8 @@ struct Fake {
 }
 
 const FAULT: &str = "a fault";
+/// A text for which the platform asks to wait for an hour.
+const BUSY: &str = "not now";
 
 impl Channel for Fake {
     fn platform(&self) -> &Platform {
@@ -51,6 +53,10 @@ impl Channel for Fake {
         Box::pin(async move {
             if part.text.text == FAULT && self.faults.fetch_sub(1, Ordering::Relaxed) > 0 {
                 panic!("a fault of our own");
+            }
+            if part.text.text == BUSY {
+                self.heard.lock().unwrap().push(format!("{} {BUSY}", part.of.chat_jid));
+                return Err(Unsent::Not(NotSent::Busy { after_ms: 3_600_000, scope: Scope::default() }));
             }
             if part.of.chat_jid == "fake:slow" {
                 self.slow.acquire().await.unwrap().forget();
@@ -82,8 +88,14 @@ impl World {
         let channels = Arc::new(Channels::new(vec![Box::new(fake)]));
         let world = g2::system::world::World::real();
         let loops = Arc::new(Loops::new(world.clone()));
-        let post =
-            Post { world, store, channels, unknown: UnknownDeliveries::Resend, stop: Default::default() };
+        let post = Post {
+            world,
+            store,
+            channels,
+            unknown: UnknownDeliveries::Resend,
+            stop: Default::default(),
+            unwritten_waits: Default::default(),
+        };
         Self { _dir: dir, post, loops, heard, slow, claims: 0 }
     }
 
@@ -219,4 +231,34 @@ async fn a_chat_whose_platform_takes_its_time_delays_no_other() {
     assert_eq!(world.heard("fake:slow"), [" 0", " 1", " 2", " 3", " 4"]);
     world.post.stop.cancel();
     delivering.await.unwrap();
+}
+
+#[tokio::test]
+async fn a_platform_that_asks_to_wait_is_left_alone_though_that_cannot_be_written_down() {
+    let mut world = World::new().await;
+    let other = rusqlite::Connection::open(world._dir.path().join("g2.sqlite")).unwrap();
+    other
+        .execute_batch(
+            "CREATE TRIGGER full BEFORE UPDATE OF next_try_at ON outbox WHEN new.next_try_at IS NOT NULL
+             BEGIN SELECT RAISE(ABORT, 'full'); END",
+        )
+        .unwrap();
+    let running = tokio::spawn(world.deliver());
+    world.say("fake:busy", BUSY).await;
+    let asked = async {
+        while world.post.unwritten_waits.lock().unwrap().is_empty() {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(crate::support::DEADLINE, asked).await.unwrap();
+    other.execute_batch("DROP TRIGGER full").unwrap();
+    // Each has the chat looked at again.
+    for text in ["one", "two"] {
+        world.say("fake:busy", text).await;
+        world.say("fake:quick", text).await;
+    }
+    world.said("fake:quick", 2).await;
+    assert_eq!(world.heard("fake:busy "), [BUSY]);
+    world.post.stop.cancel();
+    running.await.unwrap();
 }

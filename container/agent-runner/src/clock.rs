@@ -2,6 +2,7 @@
 #![expect(clippy::disallowed_methods, reason = "this file is the runner's door to the clock")]
 
 use std::{
+    sync::OnceLock,
     thread,
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
@@ -10,6 +11,12 @@ use std::{
 pub(crate) fn wall_ms() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+}
+
+/// Returns how much time has passed since this was asked first.
+pub(crate) fn passed() -> Duration {
+    static BEGAN: OnceLock<Instant> = OnceLock::new();
+    BEGAN.get_or_init(Instant::now).elapsed()
 }
 
 /// A point in monotonic time at which waiting ends.

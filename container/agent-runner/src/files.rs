@@ -16,6 +16,8 @@ use rustix::{
     io::Errno,
 };
 
+use crate::world::Folder;
+
 /// A file can't be used the way it is.
 #[derive(Debug, thiserror::Error)]
 pub enum FileError {
@@ -61,13 +63,17 @@ impl Dir {
         Self::open(path)
     }
 
-    /// Returns the folder's path, for watches and for messages.
-    pub(crate) fn path(&self) -> &Path {
+    fn io(&self, doing: &'static str, name: &OsStr, source: impl Into<io::Error>) -> FileError {
+        FileError::Io { doing, path: self.path.join(name), source: source.into() }
+    }
+}
+
+impl Folder for Dir {
+    fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Returns the names in the folder, in no order.
-    pub(crate) fn names(&self) -> Result<Vec<OsString>, FileError> {
+    fn names(&self) -> Result<Vec<OsString>, FileError> {
         let entries = sys::Dir::read_from(&self.fd).map_err(|e| self.io("listing", OsStr::new(""), e))?;
         let mut names = Vec::new();
         for entry in entries {
@@ -77,13 +83,11 @@ impl Dir {
         Ok(names)
     }
 
-    /// Returns whether anything of that name is there.
-    pub(crate) fn has(&self, name: &OsStr) -> bool {
+    fn has(&self, name: &OsStr) -> bool {
         sys::statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW).is_ok()
     }
 
-    /// Returns a file's bytes, at most `limit` of them, or `None` when there is no such name.
-    pub(crate) fn read(&self, name: &OsStr, limit: u64) -> Result<Option<Vec<u8>>, FileError> {
+    fn read(&self, name: &OsStr, limit: u64) -> Result<Option<Vec<u8>>, FileError> {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
         let fd = match sys::openat(&self.fd, name, flags, Mode::empty()) {
             Ok(fd) => fd,
@@ -109,8 +113,7 @@ impl Dir {
         Ok(Some(bytes))
     }
 
-    /// Renames within the folder; `Ok(false)` when `from` is not there (any more).
-    pub(crate) fn rename(&self, from: &OsStr, to: &OsStr) -> Result<bool, FileError> {
+    fn rename(&self, from: &OsStr, to: &OsStr) -> Result<bool, FileError> {
         match sys::renameat(&self.fd, from, &self.fd, to) {
             Ok(()) => Ok(true),
             Err(Errno::NOENT) => Ok(false),
@@ -118,16 +121,15 @@ impl Dir {
         }
     }
 
-    /// Removes a name; one that is not there is no error.
-    pub(crate) fn remove(&self, name: &OsStr) -> Result<(), FileError> {
+    fn remove(&self, name: &OsStr) -> Result<(), FileError> {
         match sys::unlinkat(&self.fd, name, AtFlags::empty()) {
             Ok(()) | Err(Errno::NOENT) => Ok(()),
             Err(e) => Err(self.io("removing", name, e)),
         }
     }
 
-    /// Makes `bytes` appear under `name` at once: written to `.<name>.tmp` in the same folder, then renamed.
-    pub(crate) fn publish(&self, name: &str, bytes: &[u8]) -> Result<(), FileError> {
+    /// Written to `.<name>.tmp` in the same folder, then renamed.
+    fn publish(&self, name: &str, bytes: &[u8]) -> Result<(), FileError> {
         let temp = format!(".{name}.tmp");
         let (temp, name) = (OsStr::new(&temp), OsStr::new(name));
         self.remove(temp)?;
@@ -143,8 +145,7 @@ impl Dir {
         })
     }
 
-    /// Creates the file if need be and sets its time to now.
-    pub(crate) fn touch(&self, name: &str) -> Result<(), FileError> {
+    fn touch(&self, name: &str) -> Result<(), FileError> {
         let name = OsStr::new(name);
         let now = Timespec { tv_sec: 0, tv_nsec: UTIME_NOW };
         let flags = OFlags::WRONLY
@@ -156,9 +157,5 @@ impl Dir {
         sys::openat(&self.fd, name, flags, Mode::from_raw_mode(0o644))
             .and_then(|fd| sys::futimens(&fd, &Timestamps { last_access: now, last_modification: now }))
             .map_err(|e| self.io("touching", name, e))
-    }
-
-    fn io(&self, doing: &'static str, name: &OsStr, source: impl Into<io::Error>) -> FileError {
-        FileError::Io { doing, path: self.path.join(name), source: source.into() }
     }
 }

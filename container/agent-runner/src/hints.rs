@@ -11,13 +11,15 @@ use std::{
 
 use notify::{Config, EventKind, RecommendedWatcher, RecursiveMode, Watcher};
 
+use crate::world::Hints;
+
 /// Without events the folder is looked at after the first time, then less and less often, down to the second.
 const POLL: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(50));
 /// How long events do without another try to have them: somebody else of this user may have used them up for a while.
 const TRY_AGAIN: Duration = Duration::from_secs(2);
 
 /// A watch on one folder, not on its subfolders.
-pub(crate) struct Hints {
+pub(crate) struct Watch {
     folder: PathBuf,
     hints: Receiver<()>,
     // Held so that waiting without a watch times out instead of finding the channel closed.
@@ -30,7 +32,7 @@ enum Watching {
     Polling { next: Duration, waited: Duration },
 }
 
-impl Hints {
+impl Watch {
     /// Returns a watch on `folder`; one that can't be had is said on stderr, and waiting then only times out.
     pub(crate) fn on(folder: &Path) -> Self {
         // One place is enough: a hint that is waiting already says all that another one would.
@@ -44,9 +46,10 @@ impl Hints {
         };
         Self { folder: folder.to_owned(), hints, sender, watching }
     }
+}
 
-    /// Waits for a hint, `at_most` this long.
-    pub(crate) fn wait(&mut self, at_most: Duration) {
+impl Hints for Watch {
+    fn wait(&mut self, at_most: Duration) {
         let Watching::Polling { next, waited } = &mut self.watching else {
             let _ = self.hints.recv_timeout(at_most);
             return;
@@ -66,8 +69,7 @@ impl Hints {
         }
     }
 
-    /// Something was there: more may come soon.
-    pub(crate) fn found(&mut self) {
+    fn found(&mut self) {
         if let Watching::Polling { next, .. } = &mut self.watching {
             *next = POLL.0;
         }
@@ -96,8 +98,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let (sender, hints) = sync_channel(1);
         let watching = Watching::Polling { next: POLL.0, waited: Duration::ZERO };
-        let mut hints = Hints { folder: folder.path().to_owned(), hints, sender, watching };
-        let polled = |hints: &Hints| match hints.watching {
+        let mut hints = Watch { folder: folder.path().to_owned(), hints, sender, watching };
+        let polled = |hints: &Watch| match hints.watching {
             Watching::Polling { next, waited } => Some((next, waited)),
             Watching::Events { .. } => None,
         };

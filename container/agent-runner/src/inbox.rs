@@ -20,10 +20,11 @@ use std::{
 use ipc_handlers::wire::{CLOSE_FILE, Input, Kind, Record};
 
 use crate::{
-    files::{Dir, FileError},
+    files::FileError,
     records::Records,
     runner::chain,
     turns::Turn,
+    world::{Folder, World},
 };
 
 /// The most that is read of one input file, bytes.
@@ -40,7 +41,7 @@ pub(crate) enum Found {
 
 /// The box that the host fills.
 pub(crate) struct Inbox {
-    dir: Dir,
+    dir: Box<dyn Folder>,
     records: Arc<Records>,
     /// Every id that was ever taken in this life.
     taken: Mutex<HashSet<String>>,
@@ -65,11 +66,12 @@ impl Inbox {
     /// Opens `<ipc>/input`, removes a `_close` that was meant for an earlier life, and counts the batch that came
     /// with the launch as taken.
     pub(crate) fn open(
+        world: &Arc<dyn World>,
         ipc: &Path,
         launched_with: Option<&str>,
         records: Arc<Records>,
     ) -> Result<Self, FileError> {
-        let dir = Dir::open_or_make(&ipc.join("input"))?;
+        let dir = world.made_folder(&ipc.join("input"))?;
         dir.remove(OsStr::new(CLOSE_FILE))?;
         let taken = Mutex::new(launched_with.map(str::to_owned).into_iter().collect());
         Ok(Self { dir, records, taken })

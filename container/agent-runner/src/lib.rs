@@ -22,13 +22,14 @@ mod hints;
 mod life;
 mod outside;
 mod seat;
+pub mod world;
 
 pub use files::FileError;
 pub use host::{Event, Host};
 pub use mailbox::{CommandBox, Mailbox, MailboxError, Reply};
 pub use program::program;
 pub use records::OutputGone;
-pub use runner::main;
+pub use runner::{live_in, main};
 pub use turns::{Turn, Turns};
 
 /// Which runner this is: its version and a number made of its sources, as `0.1.0+0123456789abcdef`. Images carry it as

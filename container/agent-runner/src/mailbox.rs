@@ -7,7 +7,10 @@ use std::{
     borrow::Cow,
     ffi::OsString,
     path::{Path, PathBuf},
-    sync::atomic::{AtomicU64, Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
     time::Duration,
 };
 
@@ -15,11 +18,7 @@ use ipc_handlers::token::RunToken;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::{
-    clock::{self, Deadline},
-    files::{Dir, FileError},
-    hints::Hints,
-};
+use crate::{files::FileError, world::World};
 
 /// How long a reply is waited for when the launch does not say.
 const REPLY_TIMEOUT: Duration = Duration::from_secs(10);
@@ -62,6 +61,7 @@ pub enum MailboxError {
 
 /// The way to ask the host for something. Threads may share it.
 pub struct Mailbox {
+    world: Arc<dyn World>,
     ipc: PathBuf,
     run: String,
     written: AtomicU64,
@@ -72,10 +72,16 @@ pub struct Mailbox {
 impl Mailbox {
     /// Returns the mailbox in `ipc` for the run `run`, whose replies are waited for `timeout_ms` (0: 10 s). Its commands
     /// are sealed with `token`, when there is one.
-    pub(crate) fn new(ipc: &Path, run: &str, timeout_ms: u64, token: RunToken) -> Self {
+    pub(crate) fn new(
+        world: Arc<dyn World>,
+        ipc: &Path,
+        run: &str,
+        timeout_ms: u64,
+        token: RunToken,
+    ) -> Self {
         let run = run.chars().filter(char::is_ascii_alphanumeric).take(40).collect();
         let timeout = if timeout_ms == 0 { REPLY_TIMEOUT } else { Duration::from_millis(timeout_ms) };
-        Self { ipc: ipc.to_owned(), run, written: AtomicU64::new(0), timeout, token }
+        Self { world, ipc: ipc.to_owned(), run, written: AtomicU64::new(0), timeout, token }
     }
 
     /// Writes a command and, when it carries a `requestId`, waits for the reply and removes it.
@@ -91,16 +97,16 @@ impl Mailbox {
 
     fn ask(&self, to: CommandBox, command: &Value, id: &str) -> Result<Reply, MailboxError> {
         let unread = |source| MailboxError::Reply { request_id: id.to_owned(), source };
-        let replies = Dir::open(&self.ipc.join("responses")).map_err(MailboxError::Write)?;
+        let replies = self.world.folder(&self.ipc.join("responses")).map_err(MailboxError::Write)?;
         let name = OsString::from(format!("{id}.json"));
         // A reply that came too late for an earlier question must not answer this one.
         replies.remove(&name).map_err(MailboxError::Write)?;
-        let mut hints = Hints::on(replies.path());
+        let mut hints = self.world.hints(replies.path());
         self.write(to, command).map_err(MailboxError::Write)?;
-        let until = Deadline::after(self.timeout);
+        let until = self.world.passed().saturating_add(self.timeout);
         loop {
             // Looked at once more after the last wait.
-            let left = until.left();
+            let left = until.checked_sub(self.world.passed()).filter(|left| !left.is_zero());
             match replies.read(&name, REPLY_LIMIT) {
                 Ok(None) => {}
                 Ok(Some(bytes)) => {
@@ -125,8 +131,9 @@ impl Mailbox {
             CommandBox::Tasks => "tasks",
         };
         let number = self.written.fetch_add(1, Ordering::Relaxed);
-        let name = format!("{:013}-{}-{number:06}.json", clock::wall_ms(), self.run);
-        Dir::open(&self.ipc.join(folder))?.publish(&name, self.sealed(command).to_string().as_bytes())
+        let name = format!("{:013}-{}-{number:06}.json", self.world.wall_ms(), self.run);
+        let folder = self.world.folder(&self.ipc.join(folder))?;
+        folder.publish(&name, self.sealed(command).to_string().as_bytes())
     }
 }
 

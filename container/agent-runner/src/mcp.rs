@@ -29,6 +29,7 @@ use crate::{
     runner::chain,
     seat::{BadSeat, McpSeat},
     tools::{self, Answer, Asker, Place},
+    world::Machine,
 };
 use ipc_handlers::token::RunToken;
 
@@ -61,6 +62,7 @@ fn run() -> Result<(), McpError> {
     let seat = McpSeat::from_env()?;
     // Its commands carry no token: what the agent's own child process is given, the agent could read.
     let mailbox = Mailbox::new(
+        Arc::new(Machine),
         &seat.ipc,
         &format!("mcp{}", std::process::id()),
         seat.reply_timeout_ms,

@@ -2,8 +2,9 @@
 
 use std::{
     fs::File,
-    io::{self, Read},
+    io::{self, Read, Write},
     os::fd::AsFd,
+    path::PathBuf,
     process::ExitCode,
     sync::{Arc, Mutex, atomic::AtomicBool},
 };
@@ -17,12 +18,13 @@ use crate::{
     life::{self, NoLifePipe},
     mailbox::Mailbox,
     outside, prompt,
-    provider::{self, Leave, ProviderError},
+    provider::{self, Leave, Provider, ProviderError},
     records::{OutputGone, Records},
     seat::{BadSeat, Seat},
     state::State,
     task_script::{self, Verdict},
     turns::{Turn, Turns},
+    world::{Machine, World},
 };
 
 /// The most that is read from stdin, bytes.
@@ -43,14 +45,32 @@ pub fn main() -> ExitCode {
         }
     };
     let records = Arc::new(Records::new(Box::new(out)));
-    match live(&records) {
-        Ok(Leave::Closed) => ExitCode::SUCCESS,
-        Ok(Leave::Exit(code)) => ExitCode::from(code),
+    ExitCode::from(code_of(live_here(&records), &records))
+}
+
+/// Lives one life in a world: reads the launch document, has `start` bring the agent up, lets it work, and returns the exit code.
+/// Its mailbox is `ipc`, its working folder `group`; each write to `out` is a record.
+pub fn live_in(
+    world: &Arc<dyn World>,
+    (ipc, group): (PathBuf, PathBuf),
+    stdin: impl Read,
+    out: Box<dyn Write + Send>,
+    start: impl FnOnce(&Launch, &Host) -> Result<Box<dyn Provider>, ProviderError>,
+) -> u8 {
+    let records = Arc::new(Records::new(out));
+    code_of(live(world, Seat::at(ipc, group), stdin, &records, start), &records)
+}
+
+/// Says what ended a life before its time, and returns its exit code.
+fn code_of(left: Result<Leave, RunnerError>, records: &Records) -> u8 {
+    match left {
+        Ok(Leave::Closed) => 0,
+        Ok(Leave::Exit(code)) => code,
         Err(e) => {
             let error = chain(&e);
             eprintln!("{error}");
             let _ = records.write(Record { status: Status::Error, error: Some(error), ..Record::default() });
-            ExitCode::FAILURE
+            1
         }
     }
 }
@@ -76,7 +96,7 @@ enum RunnerError {
     Provider(#[from] ProviderError),
 }
 
-fn live(records: &Arc<Records>) -> Result<Leave, RunnerError> {
+fn live_here(records: &Arc<Records>) -> Result<Leave, RunnerError> {
     let seat = Seat::from_env()?;
     if let Some(fd) = seat.life {
         life::live_by(fd)?;
@@ -86,14 +106,25 @@ fn live(records: &Arc<Records>) -> Result<Leave, RunnerError> {
     {
         eprintln!("programs can't reach hosts outside: {}", chain(&e));
     }
-    let launch = read_launch(io::stdin().lock())?;
+    live(&(Arc::new(Machine) as Arc<dyn World>), seat, io::stdin().lock(), records, provider::start)
+}
+
+fn live(
+    world: &Arc<dyn World>,
+    seat: Seat,
+    stdin: impl Read,
+    records: &Arc<Records>,
+    start: impl FnOnce(&Launch, &Host) -> Result<Box<dyn Provider>, ProviderError>,
+) -> Result<Leave, RunnerError> {
+    let launch = read_launch(stdin)?;
     let batch = Some(launch.batch_id.clone()).filter(|id| !id.is_empty());
-    let inbox = Arc::new(Inbox::open(&seat.ipc, batch.as_deref(), Arc::clone(records))?);
+    let inbox = Arc::new(Inbox::open(world, &seat.ipc, batch.as_deref(), Arc::clone(records))?);
     let host = Host {
         records: Arc::clone(records),
         inbox: Arc::clone(&inbox),
-        state: State::open(&seat.ipc)?,
+        state: State::open(world, &seat.ipc)?,
         mailbox: Mailbox::new(
+            Arc::clone(world),
             &seat.ipc,
             &launch.run_id,
             launch.limits.reply_timeout_ms,
@@ -106,7 +137,7 @@ fn live(records: &Arc<Records>) -> Result<Leave, RunnerError> {
         is_ready: AtomicBool::new(false),
         seat,
     };
-    let mut provider = provider::start(&launch, &host)?;
+    let mut provider = start(&launch, &host)?;
     host.ready()?;
     let prompt = match first_prompt(&launch, &host.seat) {
         First::Prompt(prompt) => prompt,
@@ -120,7 +151,7 @@ fn live(records: &Arc<Records>) -> Result<Leave, RunnerError> {
         }
     };
     drop(launch);
-    Ok(provider.run(&Turns::new(Turn { batch, prompt }, inbox), &host)?)
+    Ok(provider.run(&Turns::new(&**world, Turn { batch, prompt }, inbox), &host)?)
 }
 
 /// How the first turn begins.

@@ -55,6 +55,12 @@ pub(crate) enum BadSeat {
 }
 
 impl Seat {
+    /// Returns a seat with these folders, and nothing of the environment's.
+    pub(crate) fn at(ipc: PathBuf, group: PathBuf) -> Self {
+        let tools = ("g2-agent".into(), vec!["mcp".to_owned()]);
+        Self { ipc, group, life: None, outside: None, tools, inherited: BTreeMap::new() }
+    }
+
     /// Returns the places that the environment names.
     ///
     /// # Errors

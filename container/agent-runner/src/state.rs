@@ -1,12 +1,12 @@
 //! `state/`: the agent's signs of life and the tool it is in.
 
-use std::path::Path;
+use std::{path::Path, sync::Arc};
 
 use ipc_handlers::wire::ContainerState;
 
 use crate::{
-    clock,
-    files::{Dir, FileError},
+    files::FileError,
+    world::{Folder, World},
 };
 
 const HEARTBEAT: &str = "heartbeat";
@@ -14,13 +14,14 @@ const CONTAINER_STATE: &str = "container_state.json";
 
 /// The files by which the host judges whether the agent is stuck.
 pub(crate) struct State {
-    dir: Dir,
+    dir: Box<dyn Folder>,
+    world: Arc<dyn World>,
 }
 
 impl State {
     /// Opens `<ipc>/state`.
-    pub(crate) fn open(ipc: &Path) -> Result<Self, FileError> {
-        Ok(Self { dir: Dir::open_or_make(&ipc.join("state"))? })
+    pub(crate) fn open(world: &Arc<dyn World>, ipc: &Path) -> Result<Self, FileError> {
+        Ok(Self { dir: world.made_folder(&ipc.join("state"))?, world: Arc::clone(world) })
     }
 
     /// Marks a sign of life of the agent (never one of the runner's own).
@@ -33,7 +34,7 @@ impl State {
         self.write(&ContainerState {
             current_tool: Some(name.to_owned()),
             tool_declared_timeout_ms: timeout_ms,
-            tool_started_at: Some(clock::wall_ms()),
+            tool_started_at: Some(self.world.wall_ms()),
         });
     }
 

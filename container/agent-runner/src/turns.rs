@@ -10,8 +10,8 @@ use std::{
 
 use crate::{
     files::FileError,
-    hints::Hints,
     inbox::{Found, Inbox},
+    world::{Hints, World},
 };
 
 /// How long the folder may go unseen when no event comes.
@@ -38,13 +38,13 @@ pub struct Turns {
 
 struct Inner {
     first: Option<Turn>,
-    hints: Hints,
+    hints: Box<dyn Hints>,
     closed: bool,
 }
 
 impl Turns {
-    pub(crate) fn new(first: Turn, inbox: Arc<Inbox>) -> Self {
-        let hints = Hints::on(inbox.path());
+    pub(crate) fn new(world: &dyn World, first: Turn, inbox: Arc<Inbox>) -> Self {
+        let hints = world.hints(inbox.path());
         Self {
             inbox,
             inner: Mutex::new(Inner { first: Some(first), hints, closed: false }),
@@ -58,20 +58,41 @@ impl Turns {
     /// [`FileError`] when the input folder can't be read any more.
     pub fn next(&self) -> Result<Option<Turn>, FileError> {
         let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(first) = inner.first.take() {
-            return Ok(Some(first));
-        }
-        while !inner.closed && !self.stopped.load(Ordering::Relaxed) {
-            match self.inbox.look()? {
-                Found::Turn(turn) => {
-                    inner.hints.found();
-                    return Ok(Some(turn));
-                }
-                Found::Close => inner.closed = true,
+        loop {
+            match self.look(&mut inner)? {
+                Found::Turn(turn) => return Ok(Some(turn)),
+                Found::Close => return Ok(None),
                 Found::Nothing => inner.hints.wait(LOOK_AGAIN),
             }
         }
-        Ok(None)
+    }
+
+    /// Returns the next turn where one waits, at once: for an agent that takes messages in the middle of a turn.
+    ///
+    /// # Errors
+    /// As above.
+    pub fn waiting(&self) -> Result<Option<Turn>, FileError> {
+        match self.look(&mut self.inner.lock().unwrap_or_else(PoisonError::into_inner))? {
+            Found::Turn(turn) => Ok(Some(turn)),
+            Found::Close | Found::Nothing => Ok(None),
+        }
+    }
+
+    /// Looks once. A close is for good.
+    fn look(&self, inner: &mut Inner) -> Result<Found, FileError> {
+        if let Some(first) = inner.first.take() {
+            return Ok(Found::Turn(first));
+        }
+        if inner.closed || self.stopped.load(Ordering::Relaxed) {
+            return Ok(Found::Close);
+        }
+        let found = self.inbox.look()?;
+        match &found {
+            Found::Turn(_) => inner.hints.found(),
+            Found::Close => inner.closed = true,
+            Found::Nothing => {}
+        }
+        Ok(found)
     }
 
     /// Lets a [`next`](Self::next) that waits in another thread return `None` soon: nobody wants turns any more.

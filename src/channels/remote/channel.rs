@@ -130,7 +130,7 @@ impl Channel for Remote {
 
     fn send<'a>(&'a self, part: Part<'a>) -> BoxFuture<'a, Outcome> {
         Box::pin(async move {
-            // What is laid out for one life of the adapter is asked of that one.
+            // Files that are laid out for one life of the adapter are asked of that one.
             let Some(wire) = self.living() else { return Err(Unsent::Not(NotSent::Offline)) };
             let laid = self.spool.lay_out(&self.ground, self.name(), &part).await?;
             if !laid.files.is_empty() {

@@ -25,7 +25,7 @@ use crate::{
 /// How much is laid out for one adapter at a time, in KiB. A message that has more goes alone.
 const MOST_KIB: u32 = 256 << 10;
 
-/// What is laid out for an adapter.
+/// Files that are laid out for an adapter.
 pub(super) struct Spool {
     room: Arc<Semaphore>,
     next: AtomicU64,

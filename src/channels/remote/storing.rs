@@ -28,7 +28,7 @@ use crate::{
 /// The rest before something is tried again that the store could not take.
 const TRY_AGAIN: Duration = Duration::from_secs(1);
 
-/// What is stored in order.
+/// Events to be stored, in order.
 pub(super) enum Told {
     Event(Box<Event>),
     Moved { n: u64, from: String, to: String },

@@ -1,4 +1,4 @@
-//! What is heard of an adapter, line by line: within bounds, and in an order that the protocol allows.
+//! The lines of an adapter: within bounds, and in an order that the protocol allows.
 
 use std::io;
 

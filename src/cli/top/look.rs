@@ -43,7 +43,7 @@ impl Seen {
     }
 }
 
-/// What is looked at again and again.
+/// The sources that are looked at again and again.
 pub(super) struct Looks<'a> {
     context: &'a Context,
     store: Store,

@@ -61,7 +61,7 @@ pub fn check_user(id: &str) -> Result<(), BadUser> {
 }
 
 /// Checks the name under which somebody speaks on the `local` channel, so that nobody is taken for somebody else by how
-/// theirs looks. Empty is who does not say.
+/// theirs looks. An empty name says nobody.
 ///
 /// # Errors
 /// [`BadSpeaker`]; nothing is mended, as what came with the name may be meant for anybody.

@@ -350,7 +350,7 @@ mod tests {
             (1, 60, &[("good", Some(40)), ("evil", Some(1))], Filler::Groups(vec![&good], 40 * MIB)),
             (1, 60, &[("good", Some(1)), ("evil", Some(40))], Filler::Groups(vec![&evil], 40 * MIB)),
             (100, 45, &[("good", Some(1)), ("evil", Some(4))], Filler::NotSeen),
-            // Who was not weighed before may have had it, or have written it.
+            // A group that was not weighed before may have had it, or have written it.
             (1, 900, &[("good", Some(20)), ("evil", None)], Filler::NotKnown),
         ] {
             let row = |(group, grown): &(&str, Option<u64>)| Written {

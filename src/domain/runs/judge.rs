@@ -447,7 +447,7 @@ fn reading(ended: &Ended, reached: Reached, said: Said) -> Reading {
     }
     match ended.runner {
         Runner::One if trouble(ended).is_none() && matches!(ended.end, End::Exited { .. }) => Reading::Done,
-        // Who has said something has read its document, announced or not.
+        // A run that has said something has read its document, announced or not.
         Runner::Two(Readiness::NotYet) if reached == Reached::OnStdin && said == Said::Nothing => {
             Reading::Unread
         }

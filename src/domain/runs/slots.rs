@@ -1,9 +1,9 @@
 //! Which slot of a task runs now, which comes next, and what becomes of those that have passed.
 //!
-//! A slot is an instant at which a task is due. One that comes while the daemon is up runs as soon as there is room. Of those
-//! that came while it was down, or while the group's budget was used up, the catch-up rule says how many are made up for. Each other slot is skipped or missed, for a
-//! reason. However many have passed, the work is bounded: slots are counted up to [`MOST_COUNTED`], and the newest are found
-//! without a walk through all.
+//! A slot is an instant at which a task is due. One that comes while the daemon is up runs as soon as there is room. Slots that came
+//! while it was down, or while the group's budget was used up, are made up for as the catch-up rule says. Each other slot is skipped or
+//! missed, for a reason. The work is bounded: slots are counted up to [`MOST_COUNTED`], and the newest are found without a walk
+//! through all.
 
 use ipc_handlers::{Schedule, Time, effect::CatchUp};
 use jiff::tz::TimeZone;
@@ -14,7 +14,7 @@ use crate::states::SlotReason;
 pub const MOST_MADE_UP: usize = 24;
 /// For how long a missed slot can be made up for, where its task does not say: 7 days, ms.
 pub const WINDOW_MS: i64 = 7 * 24 * 3_600_000;
-/// How many slots of an expression are counted: two days of minutes. Of more, that there are at least as many.
+/// The most slots of an expression that are counted: two days of minutes. Beyond that only their least number is known.
 pub const MOST_COUNTED: u64 = 3_000;
 /// How far the clock goes beyond what has passed before the machine has slept, or the clock was set, ms.
 pub const JUMP_MS: i64 = 10_000;

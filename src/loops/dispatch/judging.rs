@@ -125,7 +125,7 @@ impl Dispatch {
         Ok(())
     }
 
-    /// What came in is looked at again a little later. Until then everything else goes on.
+    /// The messages are looked at again a little later. Until then everything else goes on.
     fn judge_later(&mut self, unjudged: &NotJudged) {
         let NotJudged { failed, error } = unjudged;
         if error.blame == Blame::Ours && self.runs.machine.troubles.note(Trouble::Judging, error.why.clone())
@@ -179,7 +179,7 @@ impl Dispatch {
         rules.would_wake(&row.asked(senders.list().listed(&row.chat_jid, &row.sender)))
     }
 
-    /// Judges what came in. What can't be judged now is looked at again a little later.
+    /// Judges new messages. Those that can't be judged now are looked at again a little later.
     ///
     /// Where we fail over one message, all are judged one by one until it is judged: what comes after it in its lane waits for
     /// it, and nothing else does.

@@ -23,5 +23,5 @@ pub(super) enum Unread {
     Questions,
 }
 
-/// What is to be read again, each once.
+/// Reads that failed and are to be made again, each once.
 pub(super) type Owed = BTreeSet<Unread>;

@@ -131,7 +131,7 @@ impl Settling {
                 }
             }
         }
-        // What was found may not be so any more when they are settled: it is searched behind their receipts.
+        // The result may not hold any more when they are settled: the search is made behind their receipts.
         again.iter_mut().chain(&mut later).for_each(|pending: &mut Pending| pending.file.found = None);
         failpoint::reach("ipc.committed");
         Finished { settled: answers, again, later }
@@ -390,7 +390,7 @@ pub(super) enum Placed {
     NotNow,
 }
 
-/// Whether the group that asked is there still. A later group of that name is another one. What can't be read now is seen to be so.
+/// Whether the group that asked is there still. A later group of that name is another one. If this can't be read, the answer is yes.
 pub(super) fn is_asked_for(mail: &Mailboxes, claimed: &Claimed) -> bool {
     mail.store.is_of(claimed.id, &claimed.folder).unwrap_or(true)
 }

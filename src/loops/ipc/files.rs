@@ -70,11 +70,11 @@ pub(super) enum Copying {
     Done(Copied),
     /// There may be no room beside what the commands before it take. It is known once those are settled.
     Unsure,
-    /// We stop, and the next start does it.
-    Stopped,
+    /// We stop, and the next start does it; or whether there is room can't be read now, and it is tried again.
+    NotNow,
 }
 
-/// What the commands of a group take that were read and are not settled yet, at most. Their files are copied already.
+/// The room that the commands of a group may take that were read and are not settled yet. Their files are copied already.
 #[derive(Default)]
 pub(super) struct Ahead {
     read: Takes,
@@ -111,7 +111,7 @@ impl Ahead {
         *read.chats.entry(sends.chat.clone()).or_default() += bytes;
     }
 
-    /// What was read is given to the store, which has settled all before it.
+    /// The read commands are given to the store, which has settled all before them.
     pub(super) fn given(&mut self) {
         *self = Self { settling: std::mem::take(&mut self.read), ..Self::default() };
     }
@@ -143,6 +143,8 @@ enum NotCopied {
     Refused(Refusal),
     /// There is no room for it beside what is ahead.
     NoRoom(Refusal),
+    /// Whether there is can't be read.
+    Unknown,
 }
 
 impl From<Refusal> for NotCopied {
@@ -159,7 +161,7 @@ pub(super) fn copy(mail: &Mailboxes, pending: &Pending, files: &Files, ahead: &m
     let is_sure = ahead.is_none();
     for file in &files.files {
         if mail.stop.is_cancelled() {
-            return Copying::Stopped;
+            return Copying::NotNow;
         }
         match one(mail, pending, files, file, copied.bytes as u64, ahead) {
             Ok(hand) => {
@@ -170,6 +172,10 @@ pub(super) fn copy(mail: &Mailboxes, pending: &Pending, files: &Files, ahead: &m
             Err(NotCopied::NoRoom(_)) if !is_sure => {
                 copied.hands.into_iter().for_each(|hand| forget(mail, hand));
                 return Copying::Unsure;
+            }
+            Err(NotCopied::Unknown) => {
+                copied.hands.into_iter().for_each(|hand| forget(mail, hand));
+                return Copying::NotNow;
             }
             Err(NotCopied::NoRoom(refusal) | NotCopied::Refused(refusal)) => {
                 tracing::info!(%group, file = file.file_path, why = refusal.message, "a file is not sent");
@@ -202,7 +208,7 @@ fn one(
     if there > 0 && size > there && size <= limits.largest {
         return Err(FileFault::TooLargeThere { size, most: there }.refusal(file).into());
     }
-    // What is certain to be refused is not copied. The transaction that queues it looks again.
+    // A file that is certain to be refused is not copied. The transaction that queues it looks again.
     if size <= limits.largest {
         let seen = match ahead.seen.get(&files.chat) {
             Some(seen) => *seen,
@@ -240,10 +246,10 @@ fn one(
 }
 
 /// Returns how much of files there is, and how much of the group is stored.
-fn used(mail: &Mailboxes, pending: &Pending, chat: &str) -> Result<(MediaUse, u64), Refusal> {
+fn used(mail: &Mailboxes, pending: &Pending, chat: &str) -> Result<(MediaUse, u64), NotCopied> {
     mail.store.room_taken(&pending.claimed.folder, chat, mail.machine.world.now()).map_err(|error| {
-        tracing::error!(error = %chain(&error), "the room for files can't be read");
-        Refusal::internal()
+        tracing::warn!(error = %chain(&error), "the room for files can't be read; it is read again");
+        NotCopied::Unknown
     })
 }
 
@@ -268,7 +274,7 @@ fn refusal_of(error: &InsideError, file: &Attach) -> Refusal {
 /// does.
 pub(super) fn let_go(mail: &Mailboxes, pending: &mut Pending, settled: &Settled) {
     let hands = std::mem::take(&mut pending.hands);
-    // What was queued just now is named.
+    // A file that was queued just now is named.
     if !settled.fresh || settled.receipt.outcome != CommandOutcome::Applied {
         hands.into_iter().for_each(|hand| forget(mail, hand));
     }

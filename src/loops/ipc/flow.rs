@@ -27,7 +27,7 @@ pub(super) const TOGETHER: usize = 128;
 pub(super) const AT_ONCE: usize = 1 << 20;
 /// How much of newly claimed files is read before it is looked at, bytes.
 pub(super) const CLAIMED_AT_ONCE: usize = 1 << 18;
-/// How long it may take, by command, to show what commands changed. What takes longer is done for more of them at once.
+/// The time that a command may take to show its changes. Slower work is done for more commands at once.
 const SHOWN_IN: Duration = Duration::from_micros(50);
 /// The most settled ones that wait to be answered together.
 const UNANSWERED: usize = 1024;
@@ -36,7 +36,7 @@ const BESIDE: usize = 32;
 /// How long one is given whose writer still has it open.
 pub(super) const WRITER_LIMIT: Duration = Duration::from_secs(60);
 
-/// What is left of files that were handled.
+/// The rest of files that were handled.
 #[derive(Default)]
 pub(super) struct Handled {
     /// Those that may not be whole yet.
@@ -83,7 +83,7 @@ pub(super) struct Flow<'a> {
     slow: Slow,
     read: Vec<Pending>,
     read_bytes: usize,
-    /// What was read or is being settled, counted against the bounds of files.
+    /// Commands that were read or are being settled, counted against the bounds of files.
     ahead: Ahead,
     settling: Option<Settling>,
     settled: Vec<(Pending, Settled)>,
@@ -217,14 +217,14 @@ impl<'a> Flow<'a> {
         transcripts::read(self.mail, ready, archives)
     }
 
-    /// Copies the files of a command. Where there may be no room for them, those before it are settled first. `None`: we stop.
+    /// Copies the files of a command. Where there may be no room for them, those before it are settled first. `None`: not now.
     fn copy(&mut self, ready: &Pending, later: usize) -> Option<Copied> {
         let sends = ready.sends.as_ref()?;
         loop {
             match files::copy(self.mail, ready, sends, &mut self.ahead) {
                 Copying::Done(copied) => return Some(copied),
                 Copying::Unsure => self.settle_all(later),
-                Copying::Stopped => return None,
+                Copying::NotNow => return None,
             }
         }
     }

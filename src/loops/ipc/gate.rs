@@ -117,7 +117,7 @@ impl Gate {
         self.shut_until
     }
 
-    /// What waits may be looked at again.
+    /// Waiting files may be looked at again.
     pub(super) fn open(&mut self) {
         self.shut_until = None;
     }
@@ -165,7 +165,7 @@ pub(super) fn admission(mail: &Mailboxes, folder: &Folder) -> Admission {
     }
 }
 
-/// What was claimed to be refused, and is not.
+/// Files that were claimed to be refused, and are not.
 #[derive(Default)]
 pub(super) struct Unrefused {
     /// It can't be read yet.
@@ -177,14 +177,14 @@ pub(super) struct Unrefused {
 /// Refuses the newest of what waits beyond the most that may. On a thread that may block.
 pub(super) fn refuse_excess(mail: &Arc<Mailboxes>, folder: &Folder) -> Unrefused {
     let mut left = Unrefused::default();
-    // What a person holds is not looked at.
+    // Held files are not looked at.
     if mail.held.group(folder) {
         return left;
     }
     let Ok(boxes) = mail.boxes.of(folder) else { return left };
     let mut excess = excess_of(mail, &boxes).into_iter().peekable();
     let mut failed = 0;
-    // Of these no more are in memory at a time than of those that are settled.
+    // At most as many files are in memory at a time as are settled together.
     while failed < FAILED && left.waiting.is_empty() && excess.peek().is_some() {
         let mut some = Vec::new();
         let mut bytes = 0;

@@ -107,10 +107,10 @@ pub(super) fn open_groups(
     growing: &mut BTreeMap<Folder, Vec<Claimed>>,
 ) {
     let Some(Known { groups, leaving, open }) = known else { return };
-    // Of those that could not be opened, there may be a mailbox all the same.
+    // A group whose boxes could not be opened may have a mailbox all the same.
     let noted: Vec<Folder> = mail.machine.unwatched().keys().flatten().cloned().collect();
     let all = workers.keys().chain(&open).chain(&noted);
-    // Who removes a group puts its mailbox away.
+    // The removal of a group puts its mailbox away.
     let gone = all.filter(|folder| !groups.contains(*folder) && !leaving.contains(*folder));
     let gone: BTreeSet<Folder> = gone.cloned().collect();
     for folder in gone {
@@ -146,7 +146,7 @@ pub(super) fn open_groups(
     in_order(&mail.machine.world, &new, |folder| mail.boxes.of(folder), begin);
 }
 
-/// How many groups' boxes are opened one by one. Of more, a second thread opens half, where there are threads.
+/// The most groups whose boxes are opened one by one. Beyond that a second thread opens half, where there are threads.
 const FEW: usize = 16;
 
 /// Gives each group to `open`, and then it and what came of that to `begin`, in order.
@@ -304,7 +304,7 @@ pub(super) async fn put_off(
     growing: &mut BTreeMap<Folder, Vec<Claimed>>,
     aside: &mut BTreeMap<Folder, Vec<Claimed>>,
 ) {
-    // What is set aside is not read before its release.
+    // A claim that is set aside is not read before its release.
     let waits = if mail.held.is_aside(&claimed.folder) { aside } else { &mut *growing };
     let of_group = waits.entry(claimed.folder.clone()).or_default();
     if let Err(at) = of_group.binary_search_by_key(&claimed.id, |known| known.id) {

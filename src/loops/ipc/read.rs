@@ -29,11 +29,11 @@ const HALF_WRITTEN: Duration = Duration::from_secs(2);
 pub(super) struct Pending {
     pub(super) claimed: Claimed,
     pub(super) file: CommandFile,
-    /// What is kept of it for people: all of its bytes, or as many as were read of one that is too large.
+    /// Its bytes as they are kept for people: all of them, or as many as were read of a file that is too large.
     pub(super) kept: Arc<Vec<u8>>,
     /// Whether it is to say something in a chat.
     pub(super) is_message: bool,
-    /// What was said in sessions that it keeps is to be read first.
+    /// The transcripts of sessions that it keeps are to be read first.
     pub(super) archives: Option<Archives>,
     /// These files go with what it says, and are to be copied first.
     pub(super) sends: Option<Files>,
@@ -208,7 +208,7 @@ pub(super) enum Reading {
 pub(super) fn read(mail: &Mailboxes, taken: Taken, run: Option<i64>, patience: Patience) -> Reading {
     let Taken { claimed, refusal, age, read } = taken;
     failpoint::reach_of("ipc.reading", claimed.folder.as_str());
-    // What has no inode of its own any more is identified by its claim.
+    // A file without an inode of its own is identified by its claim.
     let no_origin = format!("claim:{}", claimed.id).into_bytes();
     let mut kept = Arc::default();
     let mut digest = Vec::new();

@@ -56,9 +56,9 @@ async fn recover_group(mail: &Arc<Mailboxes>, folder: Folder, claims: Vec<Claime
         drop(turn);
         return Vec::new();
     }
-    // What is slow is the worker's business: a start waits for no transcript.
+    // Slow commands are the worker's business: a start waits for no transcript.
     let handled = take_in(mail, &folder, claims, Patience::Some, Slow::Later).await;
-    // What the store can't take now, nobody waits for: its worker takes it up again, before what is behind it.
+    // Nobody waits for claims that the store can't take now: their worker takes them up again, before later ones.
     let mut left: Vec<Claimed> = handled.waiting.into_iter().map(|pending| pending.claimed).collect();
     left.extend(handled.growing);
     if left.is_empty() && !mail.searches.has(&folder) {

@@ -216,7 +216,7 @@ impl Loop for Answering {
                 Stage::Kept(receipt, tries) => put(&mail, &folder, &asked, receipt, tries).await?,
             };
             match next {
-                // What a search says that was cut short by the stop is kept by nobody.
+                // The answer of a search that the stop cut short is kept by nobody.
                 _ if stop.is_cancelled() => return Ok(Then::Done),
                 Some(stage) => mail.searches.is_at(&folder, stage),
                 None => {

@@ -6,7 +6,7 @@ use super::{Mailboxes, read::Pending};
 use crate::{
     domain::host::errors::chain,
     ops::sessions::read_transcript,
-    store::{Proof, Transcripts},
+    store::{ActiveRun, Proof, Transcripts},
     system::failpoint,
 };
 
@@ -50,12 +50,10 @@ pub(super) fn read(mail: &Mailboxes, pending: &Pending, archives: &Archives) -> 
                 Proof::Claims(claims) => Some(claims.run_id),
                 Proof::None | Proof::Missing | Proof::Bad(_) => pending.file.run,
             };
-            let lane = run
-                .filter(|_| target == group)
-                .and_then(|run| mail.store.active_run(run).ok().flatten())
-                .and_then(|run| run.lane);
-            let lanes = lane.map_or(Lanes::All, Lanes::One);
-            mail.store.live_sessions(target, lanes).unwrap_or_else(|error| {
+            let run = run.filter(|_| target == group);
+            let run = run.map_or(Ok(None), |run| mail.store.active_run(run));
+            let lanes = |run: Option<ActiveRun>| run.and_then(|run| run.lane).map_or(Lanes::All, Lanes::One);
+            run.and_then(|run| mail.store.live_sessions(target, lanes(run))).unwrap_or_else(|error| {
                 tracing::warn!(group = %target, error = %chain(&error), "finding the sessions to archive failed");
                 Vec::new()
             })

@@ -208,7 +208,7 @@ impl Worker {
         Some(())
     }
 
-    /// A piece of work is done. What comes next is told by others.
+    /// A piece of work is done. Others tell of the next one.
     fn is_well(&self, done: Next) -> Next {
         if done == Next::Anew {
             self.mail.machine.troubles.is_over(&Trouble::Commands(self.folder.clone()));
@@ -227,7 +227,7 @@ impl Worker {
     }
 
     async fn begin(&mut self, first: First) {
-        // What an earlier daemon had claimed is older than what is in the boxes, and that than whatever is told of.
+        // Claims of an earlier daemon are older than files in the boxes, and these than files that are told of.
         if self.mail.starts.is_left(&self.folder, What::Claims) {
             let turn = self.mail.starts.turn().await;
             self.mail.starts.taking(&self.folder, What::Claims);
@@ -265,7 +265,7 @@ impl Worker {
         while let Ok(job) = jobs.try_recv() {
             news.job(job);
         }
-        // What was told of goes first, whatever a scan would find.
+        // Files that were told of go first, whatever a scan would find.
         while news.scan != Some(Sight::First)
             && news.files.len() < HINTS
             && let Some(hint) = hints.try_recv()
@@ -288,7 +288,7 @@ impl Worker {
             self.growing.extend(recovered.into_iter().map(|claimed| (claimed, now)));
             self.look_again(Patience::Some).await;
         }
-        // A writer that makes one file after the other has finished the earlier ones by now.
+        // A writer makes one file after the other, so the earlier ones are finished by now.
         self.look_again(if drained.is_empty() { Patience::Some } else { Patience::None }).await;
         self.take_told(files).await;
         if drained.is_empty() {
@@ -307,7 +307,7 @@ impl Worker {
         }
     }
 
-    /// What is told of while the gate is shut waits behind what waits already: a scan takes all of it, oldest first.
+    /// A file that is told of while the gate is shut waits behind those that wait already: a scan takes all, oldest first.
     async fn mind_the_gate(&mut self, news: &mut News) {
         let Some(until) = self.gate.shut_until() else { return };
         news.files.clear();

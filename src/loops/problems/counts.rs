@@ -1,4 +1,4 @@
-//! How many there are of each thing that `status` tells. What can't be read is unknown, and a problem.
+//! How many there are of each thing that `status` tells. A number that can't be read is unknown, and a problem.
 
 use ipc_handlers::Time;
 

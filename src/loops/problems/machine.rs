@@ -15,7 +15,7 @@ use crate::{
 const PER_RUN: u64 = 16;
 const BESIDES: u64 = 96;
 
-/// What is free now, however long ago the daemon has looked.
+/// The free room now, however long ago the daemon has looked.
 pub(super) fn disk(view: &View<'_>, found: &mut Vec<Problem>) {
     let data = view.root.join("data");
     let data = if data.is_dir() { data } else { view.root.to_owned() };

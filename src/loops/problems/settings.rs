@@ -21,7 +21,7 @@ pub(super) fn upstream(view: &View<'_>, found: &mut Vec<Problem>) {
     }
 }
 
-/// What is set in the environment and `.env` and can't be used, and files of secrets that others can read.
+/// Values of the environment and `.env` that can't be used, and files of secrets that others can read.
 pub(super) fn environment(view: &View<'_>, found: &mut Vec<Problem>) {
     // A `.env` that can't be read gives no key, and that is told.
     let odd = dotenv::odd_lines(&dotenv::text(view.root));

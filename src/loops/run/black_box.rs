@@ -36,7 +36,7 @@ const LOOKS: usize = 5;
 /// How long the engine may take to say which process is the run's.
 const ASKING: Duration = Duration::from_secs(1);
 
-/// What is gathered while a run is well.
+/// Facts that are gathered while a run is well.
 #[derive(Default)]
 pub(super) struct Gathered {
     /// The process that the engine started, and its container's control group.

@@ -36,8 +36,8 @@ impl Watched {
             return None;
         }
         runs.gateway.close(self.run).await;
-        // Whatever the agent asked for before it died is done before its batches are judged. What is left of it the next daemon
-        // does, which judges by what comes of it.
+        // Whatever the agent asked for before it died is done before its batches are judged. The next daemon does
+        // the rest, and judges by its outcome.
         if !self.drain().await {
             return None;
         }
@@ -45,7 +45,7 @@ impl Watched {
         failpoint::reach("run.ending");
         let (end, cause) = ending;
         let dir = runs.run_dir(self.run);
-        // What they take on the disk is weighed again by `housekeeping`.
+        // `housekeeping` weighs their room on the disk again.
         let files_bytes =
             runs.machine.world.blocking(move || RunLog::bytes_in(&dir)).await.unwrap_or_default();
         let config = runs.config.now();
@@ -177,6 +177,6 @@ impl Watched {
 /// Ends a run on record whose container is known to be gone, or that never had one.
 pub(in crate::loops) async fn end_without_container(runs: &Arc<Runs>, active: &ActiveRun, ending: Ending) {
     let mut watched = Watched::new(runs, &active.group, active.id);
-    // What waits in its group is read by those who asked for the end.
+    // Those who asked for the end read the waiting work of its group.
     let _ = watched.end(ending).await;
 }

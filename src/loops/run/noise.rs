@@ -1,4 +1,4 @@
-//! What is wrong with a run's output, as the log is told of it: a container can write it as often as it likes.
+//! Faults of a run's output, as the log tells them: a container can bring one about as often as it likes.
 
 use super::Watched;
 use crate::sandbox::output::Reason;
@@ -37,7 +37,7 @@ impl Watched {
         }
     }
 
-    /// A record that is none of the runner's: counted, it would take the number of one that is.
+    /// A record without a number is not the runner's. It is not counted: it would take the number of a record that is.
     pub(super) fn heard_without_number(&mut self) {
         if let Some(times) = self.said.noise.happened(Noise::NoNumber, self.runs.machine.world.now()) {
             tracing::warn!(times, "a record without a number is none of the runner's");

@@ -104,7 +104,7 @@ enum News {
     /// What it said before has become quiet.
     TakenIn,
     Order(Order),
-    /// What waits may be applied now.
+    /// Waiting records may be applied now.
     Again,
     /// From beside what waits.
     Beside(Option<Output>),
@@ -316,7 +316,7 @@ impl Watched {
             }
             News::Beside(Some(Err(_))) => ear.beside = Beside::NotYet,
             News::Beside(None) => ear.beside = Beside::Over,
-            // What waits is looked at after each piece of news.
+            // Waiting records are looked at after each piece of news.
             News::Again | News::Order(_) | News::Stops | News::Tick | News::Exited(_) => {}
         }
     }
@@ -342,7 +342,7 @@ impl Watched {
                 tokio::task::block_in_place(|| ear.parser.push(bytes, &mut self.said.heard));
             }
         }
-        // What is there already is read to its end, however slowly.
+        // Output that is there already is read to its end, however slowly.
         ear.last_came = self.runs.machine.world.monotonic();
     }
 
@@ -368,7 +368,7 @@ impl Watched {
         self.count_noise();
         let now = self.runs.machine.world.monotonic();
         if let Some(since) = senses.stopping.filter(|since| now.duration_since(*since) >= STOP_GRACE) {
-            // What it has said and may not be applied yet goes, too.
+            // Records that may not be applied yet go, too.
             verdict.get_or_insert(Cause::OwnerGone);
             senses.stopping = Some(since + STOP_GRACE);
             self.kill(container).await;

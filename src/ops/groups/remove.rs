@@ -74,7 +74,7 @@ impl Drop for KeptOut<'_> {
     }
 }
 
-/// What is said of what did not go with its group.
+/// The note about a part of a group that could not be removed.
 fn still_there(folder: &Folder, error: &OpError) -> String {
     let why = &error.message;
     format!(

@@ -148,7 +148,7 @@ impl Queue {
         self.since.is_none_or(|since| at >= since) && self.until.is_none_or(|until| at < until)
     }
 
-    /// What was settled since the receipts were read is no open command any more: it is listed as a settled one.
+    /// A command that was settled since the receipts were read is no open one any more: it is listed as settled.
     fn add_settled_since(&self, rows: &mut Vec<IpcRow>, moved_on: &MovedOn, now: Time) {
         let known: BTreeSet<Option<i64>> = rows.iter().map(|row| row.id).collect();
         let since = moved_on.settled.iter().filter(|row| {

@@ -16,7 +16,7 @@ use crate::sandbox::{
 const TERM: Duration = Duration::from_secs(30);
 /// How often a folder is looked at.
 const LOOK: Duration = Duration::from_millis(20);
-/// Of what goes to stderr, as much as is kept, bytes.
+/// The part of stderr that is kept, bytes.
 const LOG: usize = 2000;
 
 /// Why nothing more is heard.

@@ -444,7 +444,7 @@ fn prompt(batch: &str) -> String {
     )
 }
 
-/// Of what a runner says, as much as fits a row.
+/// The beginning of a runner's text, as much as fits a row.
 fn short(text: Option<&str>) -> String {
     text.unwrap_or_default().chars().take(120).collect()
 }

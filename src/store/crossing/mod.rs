@@ -1,7 +1,10 @@
-//! Where talk and work meet: from the inbox to a batch (`handover`, and `waiting`, which looks for it), from a
-//! task that is due to a run (`due`), and from a run, a
-//! command or a task to the outbox (`said`); a message that a person has passed over (`skip`), and one that a person writes to a run (`attach`); and what a group's budget comes to (`budget`). How the agent of a run is woken is decided where the run is made (`wake`). `words` does what an owner asks for in a chat. Each crossing has a key that a unique index holds, so that to cross again
-//! changes nothing.
+//! Where talk and work meet. Each crossing has a key that a unique index holds, so that to cross again changes nothing.
+//!
+//! - `handover`: from the inbox to a batch; `waiting` looks for what waits.
+//! - `due`: from a task that is due to a run. `wake` decides, where a run is made, how its agent is woken.
+//! - `said`: from a run, a command or a task to the outbox.
+//! - `skip`: a person has a message passed over. `attach`: a person writes to a run. `words`: an owner asks in a chat.
+//! - `budget`: the notices about a group's budget.
 
 pub(super) mod attach;
 pub(super) mod budget;

@@ -127,7 +127,7 @@ impl Index {
                 Ok((r.get("id")?, (r.folder("group_folder")?, is_whole.then_some(version(r)?))))
             })?
             .collect::<rusqlite::Result<_>>()?;
-        // What is kept of a group that is gone nobody can search.
+        // Nobody can search the sessions of a group that is gone.
         let archived = of_store(|| {
             store
                 .prepare_cached(
@@ -342,7 +342,7 @@ fn volume_for(c: &Connection, group: &str) -> Result<i64> {
         return Ok(volume);
     }
     let volume: i64 = c.query_row("SELECT coalesce(max(volume), 0) + 1 FROM filled", [], |r| r.get(0))?;
-    // Three letters at a time, so that a part of a word is found too, in any script. What is said in a name counts more.
+    // Three letters at a time, so that a part of a word is found too, in any script. A word of the name counts more.
     c.execute_batch(&format!(
         "CREATE VIRTUAL TABLE said_{volume} USING fts5 (name, text, tokenize = 'trigram remove_diacritics 1');
          INSERT INTO said_{volume} (said_{volume}, rank) VALUES ('rank', 'bm25(4.0, 1.0)');"

@@ -84,7 +84,7 @@ fn look(
     stop: &dyn Fn() -> bool,
     shows: &AtomicBool,
 ) -> Result<Vec<FoundSession>> {
-    // What is indexed meanwhile changes nothing of it.
+    // Sessions that are indexed meanwhile change nothing of the answer.
     let index = &*index.unchecked_transaction()?;
     let mut volumes: Vec<Volume> = index
         .prepare_cached("SELECT volume, parts FROM filled WHERE group_folder = ?1 ORDER BY volume DESC")?

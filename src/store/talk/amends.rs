@@ -20,11 +20,12 @@ pub struct Amend {
 }
 
 impl Store {
-    /// Returns the cards whose question is closed, at most `limit`.
+    /// Returns the cards whose question is closed and of which it is known whether they were said, at most `limit`.
     pub async fn amends(&self, limit: usize) -> Result<Vec<i64>> {
         self.ask(move |c| {
             Ok(c.prepare_cached(
-                "SELECT m.outbox_id FROM amends m JOIN approvals a ON a.id = m.approval_id WHERE a.state <> 'pending' LIMIT ?1",
+                "SELECT m.outbox_id FROM amends m CROSS JOIN approvals a ON a.id = m.approval_id CROSS JOIN outbox o ON o.id = m.outbox_id
+                 WHERE a.state <> 'pending' AND o.status IN ('sent', 'failed') LIMIT ?1",
             )?
             .query_map([limit], |r| r.get("outbox_id"))?
             .collect::<rusqlite::Result<_>>()?)
@@ -65,5 +66,25 @@ impl Store {
             Ok(())
         })
         .await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_card_that_may_have_arrived_keeps_no_other_back_and_is_listed_once_that_is_known() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(&folder.path().join("g2.sqlite")).unwrap();
+        let cards = "INSERT INTO outbox (chat_jid, text, status, cause, created_at)
+               VALUES ('tg:1', 'one', 'unknown', 'test', 0), ('tg:1', 'two', 'pending', 'test', 0), ('tg:1', 'three', 'sent', 'test', 0);
+             INSERT INTO approvals (kind, chat_jid, sender, sender_name, state, approver, card_chat, options, created_at, expires_at, decided_at)
+               VALUES ('sender', 'tg:1', 'tg:2', 'one', 'denied', 'tg:3', 'tg:3', '[]', 0, 0, 0);
+             INSERT INTO amends (outbox_id, approval_id) SELECT o.id, a.id FROM outbox o, approvals a";
+        store.write(move |c| Ok(c.execute_batch(cards)?)).await.unwrap();
+        assert_eq!(store.amends(1).await.unwrap(), [3]);
+        store.write(|c| Ok(c.execute_batch("UPDATE outbox SET status = 'sent'")?)).await.unwrap();
+        assert_eq!(store.amends(8).await.unwrap(), [1, 2, 3]);
     }
 }

@@ -89,7 +89,7 @@ impl Default for Asking {
     }
 }
 
-/// Whose name stands in the audit where nobody did it.
+/// The name in the audit of a change that nobody asked for.
 const US: &str = "g2";
 
 /// The newest question that message `i.seq` waited for and that a person answered so that group `l.group_folder` hears it.

@@ -43,7 +43,7 @@ pub enum Arrival {
     Nothing,
 }
 
-/// What is done with facts about a chat that is not known yet.
+/// The fate of facts about a chat that is not known yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UnknownChat {
     /// It is known from now on.

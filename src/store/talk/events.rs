@@ -34,7 +34,7 @@ const READ_AGAIN: Duration = Duration::from_secs(1);
 pub(in crate::store) struct Feed {
     /// The newest event that is known to be committed. Rung after commits.
     bell: watch::Sender<i64>,
-    /// Of which kinds the events are that came since the bell was rung, as [`Kinds`].
+    /// The kinds of the events that came since the bell was rung, as [`Kinds`].
     fresh: AtomicU32,
     /// How far the feed goes could not be read.
     behind: AtomicBool,

@@ -230,7 +230,7 @@ fn work_row(r: &Row<'_>) -> rusqlite::Result<FileWork> {
     })
 }
 
-/// What is still to be done with the files of a message.
+/// The work that is left with the files of a message.
 pub(in crate::store) fn pending(c: &Connection, seq: i64) -> rusqlite::Result<Vec<MediaKind>> {
     c.prepare_cached(
         "SELECT a.kind FROM file_work f INDEXED BY file_work_by_message JOIN attachments a ON a.id = f.attachment WHERE f.seq = ?1",

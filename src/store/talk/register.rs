@@ -37,7 +37,7 @@ pub(in crate::store) fn register(
     let wired: bool = c
         .prepare_cached("SELECT EXISTS (SELECT 1 FROM wirings WHERE group_folder = ?1 AND chat_jid = ?2)")?
         .query_row([folder.as_str(), &made.chat_jid], |r| r.get(0))?;
-    // Its name is that of its own chat; a second one does not change it. Who was called so before may stay.
+    // Its name is that of its own chat; a second one does not change it. A group that was called so before may stay.
     let is_called: Option<String> = c
         .prepare_cached("SELECT name FROM groups WHERE folder = ?1")?
         .query_row([folder.as_str()], |r| r.get(0))

@@ -30,7 +30,7 @@ impl Store {
         })
     }
 
-    /// Notes of folders whether they have files. What is noted of a group that is gone, the next one of its name forgets.
+    /// Notes of folders whether they have files. A new group forgets the note of an earlier one of its name.
     ///
     /// # Errors
     /// As every write.

@@ -42,7 +42,7 @@ impl Store {
         mut visit: impl FnMut(TaskRow) -> bool,
     ) -> Result<()> {
         self.read(|c| {
-            // What is selected is what is read.
+            // One transaction, so that the rows that were chosen are the ones that are read.
             let c = c.unchecked_transaction()?;
             let mut groups: BTreeMap<Folder, Vec<Candidate>> = BTreeMap::new();
             let mut weights = c.prepare_cached(if group.is_some() { OF_GROUP } else { OF_ALL_GROUPS })?;

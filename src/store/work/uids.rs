@@ -6,7 +6,7 @@ use rusqlite::{OptionalExtension as _, params};
 
 use crate::store::{Result, Store};
 
-/// What is known of a group's user.
+/// The facts about a group's user.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct GroupUid {
     /// Its own number, from 1; no other folder ever has it. `None`: there is no such group.

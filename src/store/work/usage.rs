@@ -80,7 +80,7 @@ impl Store {
             let mut rows: Vec<UsageRow> = Vec::new();
             for (whose, model, total) in used {
                 let total = total.priced(&model, prices);
-                // What is added up comes one after the other.
+                // Rows that are added up come one after the other.
                 match rows.last_mut().filter(|row| row.whose == whose) {
                     Some(row) => row.total.add(total),
                     None => rows.push(UsageRow { whose, total }),
@@ -123,7 +123,7 @@ fn whole_group(r: &Row<'_>) -> rusqlite::Result<Whose> {
     Ok(Whose::Group { group: r.folder("group_folder")? })
 }
 
-/// What is added up: rows of runs, or the sums of all runs.
+/// The rows to add up: those of runs, or the sums of all runs.
 const OF_RUNS: &str = "FROM usage WHERE quarter >= ?1 AND quarter < ?2";
 const OF_QUARTERS: &str = "FROM usage_quarters WHERE quarter >= ?1 AND quarter < ?2";
 
@@ -251,7 +251,7 @@ mod tests {
             .collect()
     }
 
-    /// What is added up by triggers is what the rows of the runs have, in each range and after each change.
+    /// The sums of triggers are those of the rows of runs, in each range and after each change.
     #[test]
     fn sums_are_those_of_the_rows() {
         let dir = tempfile::tempdir().unwrap();

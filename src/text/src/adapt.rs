@@ -185,7 +185,7 @@ fn with_spans(text: Text, format: Format) -> Text {
             // It stays hidden.
             (Format::Discord, Kind::Code)
                 if text[span.from..span.to].contains("||") && lies_in(&span, &hidden) => {}
-            // Telegram: code lies in no other span but a quote. What is hidden stays hidden, a link a link.
+            // Telegram: code lies in no other span but a quote. A spoiler stays hidden, a link a link.
             (Format::Spans, Kind::Code) if lies_in(&span, &hidden) => {}
             (Format::Spans, kind) if kind.is_inline() && *kind != Kind::Code => {
                 out.extend(without(&span, &code));

@@ -22,7 +22,7 @@ pub(in crate::web) struct Wanted {
     group: String,
 }
 
-/// What is chosen from: open ones first.
+/// The choices: open ones first.
 const STATES: [(&str, &str); 7] = [
     ("open", "Open"),
     ("waiting", "Waiting"),

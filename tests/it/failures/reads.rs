@@ -9,7 +9,10 @@ use g2::{
     store::Store,
 };
 
-use crate::support::{DEADLINE, Root, wait_for};
+use crate::{
+    crash::scene::{arm, workers},
+    support::{DEADLINE, Root, fail_points, wait_for},
+};
 
 /// Changes the schema from outside, so that some reads fail and all writes go on, or changes it back.
 pub(super) fn change(root: &Root, sql: &str) {
@@ -68,6 +71,50 @@ fn a_start_that_cannot_read_the_runs_launches_nothing_and_recovers_them_when_it_
     }
     assert_eq!(root.rows(&["runs", "list"])[0]["error"], "recovered stale active run");
     wait_for("the obstacle to be gone", || root.json(&["status"])["obstacle"].is_null().then_some(()));
+}
+
+/// What supervises it panics once its agent is gone; nobody can read then which runs there are.
+#[test]
+fn a_run_whose_supervisor_fails_while_the_runs_cannot_be_read_is_ended_when_they_can() {
+    if !fail_points() {
+        return;
+    }
+    let root = Root::new("");
+    root.script(None, &json!([{"do": [{"hang": true}]}]));
+    let _daemon = arm(&root, "run.ending:1:panic");
+    root.send("local:main", "hello");
+    let agent = wait_for("the agent to have it in hand", || {
+        let has_it = root.rows(&["runs", "list"]).first()?["records"] == 1;
+        has_it.then(|| workers(&root)).filter(|workers| workers.len() == 1)
+    })[0];
+    std::fs::write(root.path().join("script-all.json"), r#"[{"do": [{"say": "here I am"}]}]"#).unwrap();
+    change(&root, "ALTER TABLE runs RENAME COLUMN stop_by TO stopped_by");
+    let agent = rustix::process::Pid::from_raw(i32::try_from(agent).unwrap()).unwrap();
+    rustix::process::kill_process(agent, rustix::process::Signal::KILL).unwrap();
+    wait_for("its supervisor to panic", || root.path().join("reached").exists().then_some(()));
+    wait_for("status to say so", || problem(&root, "the loop dispatch can't look at what is to be done"));
+    change(&root, "ALTER TABLE runs RENAME COLUMN stopped_by TO stop_by");
+    wait_for("the next try", || (root.said("local:main") == ["here I am"]).then_some(()));
+    let first = &root.rows(&["runs", "list"])[0];
+    assert_eq!(first["status"], "failed");
+    assert!(first["error"].as_str().unwrap().contains("a fault of the host's own"), "{first}");
+}
+
+#[test]
+fn a_session_that_is_cleared_while_lanes_cannot_be_read_is_left_when_they_can() {
+    let root = Root::new("");
+    let _daemon = root.serve();
+    root.ask("local:main", "before");
+    assert!(root.rows(&["runs", "list"])[0]["ended_at"].is_null(), "its agent waits for more");
+    change(&root, "ALTER TABLE sessions RENAME COLUMN rest_until TO rests_until");
+    root.g2(&["sessions", "clear", "main"]);
+    wait_for("status to say so", || problem(&root, "the loop dispatch can't look at what is to be done"));
+    assert!(root.rows(&["runs", "list"])[0]["ended_at"].is_null());
+    change(&root, "ALTER TABLE sessions RENAME COLUMN rests_until TO rest_until");
+    wait_for("the agent to be asked to leave", || {
+        root.rows(&["runs", "list"])[0]["ended_at"].is_string().then_some(())
+    });
+    assert_eq!(root.ask("local:main", "after").trim(), "echo: after");
 }
 
 #[test]

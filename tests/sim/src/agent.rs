@@ -10,7 +10,7 @@ use serde_json::json;
 
 use g2::system::world::Clock as _;
 
-use crate::{Asked, Calendar, Dice, Mailbox, Wants};
+use crate::{Asked, Calendar, Dice, Mailbox, Wants, template::FILES};
 
 /// An agent's behaviour: of 1 000 turns, the number of those in which it does each.
 #[derive(Clone, Copy, Debug)]
@@ -31,15 +31,35 @@ pub struct Temper {
     pub defers: u64,
     /// It leaves by itself after its turn.
     pub leaves: u64,
+    /// It says the beginning of its answer first.
+    pub grows: u64,
 }
 
 impl Temper {
     /// One that does all that it should.
-    pub const GOOD: Self =
-        Self { dies: 0, dies_late: 0, fails: 0, hangs: 0, asks: 300, thinks: 0, defers: 0, leaves: 20 };
+    pub const GOOD: Self = Self {
+        dies: 0,
+        dies_late: 0,
+        fails: 0,
+        hangs: 0,
+        asks: 300,
+        thinks: 0,
+        defers: 0,
+        leaves: 20,
+        grows: 300,
+    };
     /// One that often does not.
-    pub const BAD: Self =
-        Self { dies: 40, dies_late: 20, fails: 40, hangs: 15, asks: 400, thinks: 60, defers: 40, leaves: 60 };
+    pub const BAD: Self = Self {
+        dies: 40,
+        dies_late: 20,
+        fails: 40,
+        hangs: 15,
+        asks: 400,
+        thinks: 60,
+        defers: 40,
+        leaves: 60,
+        grows: 300,
+    };
 }
 
 /// What an agent writes to its output.
@@ -80,6 +100,8 @@ enum Act {
         handled: Vec<String>,
         kind: Kind,
     },
+    /// What there is of an answer so far.
+    SayBeginning(String),
     Fail,
     /// Removes a file of `input/` that is finished with.
     Finished(String),
@@ -174,6 +196,11 @@ impl Agent {
                 self.alive();
                 Next::In(self.dice.below(30))
             }
+            Act::SayBeginning(text) => {
+                self.record(said, Record { result: Some(text), kind: Kind::SoFar, ..Record::default() });
+                self.alive();
+                Next::In(self.dice.below(3_000))
+            }
             Act::Fail => {
                 let error = Some("the model refused".to_owned());
                 self.record(said, Record { status: Status::Error, error, ..Record::default() });
@@ -257,6 +284,15 @@ impl Agent {
             if chance(temper.asks) {
                 self.next.push_back(Act::Ask);
             }
+            if chance(temper.grows) {
+                let words = text.split_inclusive(' ').collect::<Vec<_>>();
+                for n in 1..words.len() {
+                    self.next.push_back(Act::SayBeginning(words[..n].concat()));
+                }
+                if chance(temper.dies) {
+                    self.next.push_back(Act::Die);
+                }
+            }
             if chance(temper.fails) {
                 self.next.push_back(Act::Fail);
             } else if chance(temper.dies_late) {
@@ -282,20 +318,47 @@ impl Agent {
     fn ask(&mut self, now: u64, asked: &mut Vec<Asked>) -> Next {
         self.asked += 1;
         let request = format!("{}-{}-{}", self.group, self.run, self.asked);
-        let (mut command, wants) = if self.dice.per_mille(300) {
-            let token = format!("tok{}x", request.replace('-', "n"));
-            let at = self.calendar.now().plus_ms(1_000 + i64::try_from(self.dice.below(60_000)).unwrap_or(0));
-            let command = json!({
-                "type": "schedule_task", "requestId": request, "targetJid": self.chat, "prompt": format!("do {token}"),
-                "schedule_type": "once", "schedule_value": at.to_string(),
-            });
-            (command, Wants::Task(token))
-        } else {
-            let text = format!("said {request}");
-            let command =
-                json!({"type": "send_message", "requestId": request, "chatJid": self.chat, "text": text});
-            (command, Wants::Text(text))
+        let token = format!("tok{}x", request.replace('-', "n"));
+        let text = format!("said {request}");
+        let (mut command, wants) = match self.dice.below(10) {
+            0..2 => {
+                let at =
+                    self.calendar.now().plus_ms(1_000 + i64::try_from(self.dice.below(60_000)).unwrap_or(0));
+                let command = json!({
+                    "type": "schedule_task", "targetJid": self.chat, "prompt": format!("do {token}"),
+                    "schedule_type": "once", "schedule_value": at.to_string(), "output": self.output(),
+                });
+                (command, Wants::Task(token))
+            }
+            4 => {
+                let (kind, value) = self.dice.one(&[
+                    ("cron", "* * * * *"),
+                    ("cron", "*/2 * * * *"),
+                    ("cron", "* 2 * * *"),
+                    ("interval", "20s"),
+                    ("interval", "45s"),
+                ]);
+                let command = json!({
+                    "type": "schedule_task", "targetJid": self.chat, "prompt": format!("do {token}"), "taskId": request,
+                    "schedule_type": kind, "schedule_value": value, "output": self.output(),
+                    "catchUp": self.dice.one(&["latest", "all", "skip"]),
+                });
+                (command, Wants::Tasks(token))
+            }
+            2..4 => {
+                let n = self.dice.below(FILES);
+                let command = json!({
+                    "type": "send_message", "chatJid": self.chat, "text": text,
+                    "attachments": [{"filePath": format!("/workspace/group/file{n}.bin")}],
+                });
+                (command, Wants::File { text, n })
+            }
+            _ => {
+                let command = json!({"type": "send_message", "chatJid": self.chat, "text": text});
+                (command, Wants::Text(text))
+            }
         };
+        command["requestId"] = request.clone().into();
         if let Some(seal) = self.token.seal(&command) {
             command["token"] = seal.into();
         }
@@ -307,6 +370,11 @@ impl Agent {
             self.next.push_front(Act::Reply { id: request, until: now + 10_000 });
         }
         Next::In(5)
+    }
+
+    /// Where goes what it says in a task.
+    fn output(&self) -> &'static str {
+        self.dice.one(&["history", "chat"])
     }
 
     fn alive(&self) {
@@ -323,4 +391,10 @@ impl Agent {
 /// Returns the words of a text that begin with `tok`.
 pub fn tokens(text: &str) -> impl Iterator<Item = &str> {
     text.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| word.starts_with("tok"))
+}
+
+/// Whether an agent says this about something with this token: what the host says of it is no answer.
+#[must_use]
+pub fn is_answer(text: &str, token: &str) -> bool {
+    text.starts_with("re ") && tokens(text).any(|word| word == token)
 }

@@ -1,4 +1,5 @@
-//! An engine of containers, each with an agent in it. Containers outlive the daemon, as Docker's do.
+//! An engine of containers. In one half of them is an agent with a runner of its own, in the other our runner. Containers outlive
+//! the daemon, as Docker's do.
 
 use std::{
     collections::BTreeMap,
@@ -22,6 +23,7 @@ use tokio::{sync::watch, time::sleep};
 use crate::{
     Calendar, Dice,
     agent::{Agent, Next, Temper},
+    runner::{Inside, Runner},
 };
 
 /// A command that an agent gave, and what it was told.
@@ -37,10 +39,10 @@ pub struct Asked {
 }
 
 impl Asked {
-    /// Returns how the name of its file ends.
+    /// Returns how the name of its file ends: with the run and a number.
     #[must_use]
     pub fn file(&self) -> String {
-        format!("-{}.json", self.request)
+        format!("{}.json", self.request.strip_prefix(&self.group).unwrap_or(&self.request))
     }
 }
 
@@ -51,6 +53,10 @@ pub enum Wants {
     Text(String),
     /// That a task is done once, whose answer has this token.
     Task(String),
+    /// That a task is done again and again, whose answers have this token.
+    Tasks(String),
+    /// That this file of its group is shown beside this text.
+    File { text: String, n: u64 },
 }
 
 /// The engine's behaviour: of 1 000 calls, the number of those in which it does each.
@@ -95,7 +101,7 @@ struct Container {
     group: String,
     instance: String,
     ipc: PathBuf,
-    agent: Option<Agent>,
+    inside: Option<Inside>,
     due: Option<u64>,
     output: Vec<u8>,
     exit: Option<Exit>,
@@ -111,7 +117,7 @@ impl Container {
     fn ends(&mut self, code: i64) {
         if self.exit.is_none() {
             self.exit = Some(Exit { code, oom: false });
-            (self.agent, self.due) = (None, None);
+            (self.inside, self.due) = (None, None);
         }
         self.changed.send_replace(());
     }
@@ -140,7 +146,7 @@ impl Containers {
     pub fn calm(&self) {
         let mut all = self.all();
         all.moods = Moods { refuses: 0, is_away: 0, temper: Temper::GOOD };
-        all.containers.values_mut().filter_map(|container| container.agent.as_mut()).for_each(Agent::calm);
+        all.containers.values_mut().filter_map(|container| container.inside.as_mut()).for_each(Inside::calm);
     }
 
     /// Has each agent do what is due. Returns when the next one is, ms since the simulation began.
@@ -149,8 +155,8 @@ impl Containers {
         let mut all = self.all();
         let All { containers, asked, story, .. } = &mut *all;
         for (id, container) in containers.iter_mut().filter(|(_, c)| c.due.is_some_and(|due| due <= now)) {
-            let Some(agent) = &mut container.agent else { continue };
-            let step = agent.step(now, asked);
+            let Some(inside) = &mut container.inside else { continue };
+            let step = inside.step(now, asked);
             if !step.said.is_empty() {
                 container.output.extend(step.said);
                 container.changed.send_replace(());
@@ -227,7 +233,7 @@ impl Containers {
                 group: spec.group.to_string(),
                 instance: spec.instance.clone(),
                 ipc: spec.seat.ipc.clone(),
-                agent: None,
+                inside: None,
                 due: None,
                 output: Vec::new(),
                 exit: None,
@@ -255,16 +261,21 @@ impl Containers {
             (container.ipc.clone(), all.moods.temper)
         };
         let mailbox = (self.0.mailboxes)(ipc);
-        self.boots(
-            id,
-            Agent::new(self.0.calendar.clone(), self.0.dice.others(), temper, mailbox, &stdin),
-            now,
-        )?;
+        let (calendar, dice) = (self.0.calendar.clone(), self.0.dice.others());
+        let inside = if dice.per_mille(500) {
+            Some(Inside::Runner(Runner::new(calendar, dice, temper, mailbox, stdin)))
+        } else {
+            Agent::new(calendar, dice, temper, mailbox, &stdin).map(|agent| Inside::Agent(Box::new(agent)))
+        };
+        if let Some(Inside::Runner(_)) = inside {
+            self.all().story.push((now, format!("container {id} begins with our runner")));
+        }
+        self.boots(id, inside, now)?;
         sleep(Duration::from_millis(self.0.dice.below(20))).await;
         Ok(())
     }
 
-    fn boots(&self, id: &str, agent: Option<Agent>, now: u64) -> Result<(), SandboxError> {
+    fn boots(&self, id: &str, inside: Option<Inside>, now: u64) -> Result<(), SandboxError> {
         let mut all = self.all();
         let (running, cap) = (all.containers.values().filter(|c| c.runs()).count(), all.cap);
         let group = all.containers.get(id).map(|container| container.group.clone()).unwrap_or_default();
@@ -280,9 +291,9 @@ impl Containers {
             return Err(SandboxError::Gone { id: id.to_owned() });
         };
         container.started = true;
-        match agent {
-            Some(agent) => {
-                container.agent = Some(agent);
+        match inside {
+            Some(inside) => {
+                container.inside = Some(inside);
                 container.due = Some(now + 1 + self.0.dice.below(300));
             }
             None => container.ends(2),

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use g2::ipc::twin::{Before, Call, Fate, Hands, Op, Told, Twin};
 use rustix::io::Errno;
 
-use crate::{Dice, Faults, Life, plan::GROUPS};
+use crate::{Dice, Faults, Life, plan::GROUPS, shaky::PANIC};
 
 /// Of 1 000 calls, the number of those in which each happens.
 #[derive(Clone, Copy, Debug, Default)]
@@ -31,6 +31,8 @@ pub(crate) struct Meddler {
     pub(crate) faults: Faults,
     /// At which call the daemon dies.
     pub(crate) dies_at: Option<u64>,
+    /// At which call it panics. No later call of this life is heard.
+    pub(crate) panics_at: Option<u64>,
     pub(crate) calls: u64,
     pub(crate) meddled: u32,
     pub(crate) calm: Box<dyn Fn() -> bool + Send>,
@@ -50,14 +52,18 @@ impl Before for Meddler {
             (self.ends)();
             return Fate::Dies;
         }
+        // These have no errors that anybody is told of.
+        let told = !matches!(call.op, Op::Handle | Op::Writer | Op::RemoveWatch);
+        if told && self.panics_at.is_some_and(|at| at <= self.calls) {
+            self.faults.count("a call for a file panicked");
+            std::panic::panic_any(PANIC);
+        }
         // What it does has the daemon do more, which would never end.
         if self.meddled < MOST && self.dice.per_mille(self.trouble.meddles) {
             self.meddled += 1;
             self.faults.count("a container meddled with its boxes");
             self.meddle(hands);
         }
-        // These have no errors that anybody is told of.
-        let told = !matches!(call.op, Op::Handle | Op::Writer | Op::RemoveWatch);
         if told && self.dice.per_mille(self.trouble.fails) {
             self.faults.count("a call for a file failed");
             return Fate::Fails(self.dice.one(&[Errno::IO, Errno::NOSPC, Errno::MFILE]));
@@ -74,6 +80,10 @@ impl Meddler {
         let folder = self.data.join("ipc").join(group).join(place);
         let path = folder.join(format!("junk{}.json", self.dice.below(6)));
         hands.act_as(1000, 1000);
+        if self.dice.per_mille(300) {
+            self.brings_back(group, hands);
+            return;
+        }
         // What can't be done is not done.
         let _ = match self.dice.below(9) {
             0 => hands.write(&path, b"{"),
@@ -86,6 +96,26 @@ impl Meddler {
             7 => hands.rename(&path, folder.join("junk9.json")),
             _ => hands.begin(&path).and_then(|held| hands.go_on(&held, b"{\"type\": ")),
         };
+    }
+}
+
+impl Meddler {
+    /// Gives a command another name, or puts that in its box again: a file that the daemon had is there once more.
+    fn brings_back(&self, group: &str, hands: &mut Hands<'_>) {
+        let of_group = self.data.join("ipc").join(group);
+        let (folder, kept) = (of_group.join("messages"), of_group.join("state").join("again.json"));
+        if hands.rename(&kept, folder.join("again.json")).is_ok() {
+            self.faults.count("a command came back");
+            return;
+        }
+        let names = hands.names(&folder).unwrap_or_default();
+        let mut names: Vec<String> =
+            names.into_iter().filter_map(|name| String::from_utf8(name).ok()).collect();
+        names.sort();
+        if let Some(name) = names.iter().find(|name| name.contains(&format!("-{group}-"))) {
+            // What can't be done is not done.
+            let _ = hands.link(folder.join(name), &kept);
+        }
     }
 }
 

@@ -1,11 +1,15 @@
 //! The mailbox of a group as its container sees it.
 
 use std::{
+    ffi::{OsStr, OsString},
     io,
+    os::unix::ffi::OsStringExt as _,
     path::{Path, PathBuf},
 };
 
+use agent_runner::{FileError, world::Folder};
 use g2::ipc::twin::{Hands, Twin};
+use rustix::{fs::FileType, io::Errno};
 
 /// What a container does with files in its mailbox. `place` is a folder of it, as `input`.
 pub trait Mailbox: Send {
@@ -26,6 +30,12 @@ pub trait Mailbox: Send {
     /// # Errors
     /// The disk is full, or the folder is gone.
     fn publish(&self, place: &str, name: &str, bytes: &[u8]) -> io::Result<()>;
+
+    /// Opens a folder for our own runner, to which it is `path`.
+    ///
+    /// # Errors
+    /// There is no such folder.
+    fn folder(&self, place: &str, path: &Path) -> Result<Box<dyn Folder>, FileError>;
 }
 
 /// A mailbox in the twin.
@@ -85,5 +95,113 @@ impl Mailbox for InTwin {
             hands.rename(&made, folder.join(name))
         })?;
         Ok(())
+    }
+    fn folder(&self, place: &str, path: &Path) -> Result<Box<dyn Folder>, FileError> {
+        let folder =
+            FolderInTwin { twin: self.twin.clone(), at: self.folder.join(place), path: path.to_owned() };
+        let is = folder.act("opening the folder", OsStr::new(""), |hands, at| hands.stat(at))?;
+        match FileType::from_raw_mode(is.0.st_mode) {
+            FileType::Directory => Ok(Box::new(folder)),
+            _ => Err(folder.failed("opening the folder", OsStr::new(""), Errno::NOTDIR)),
+        }
+    }
+}
+
+/// A folder of the twin, as our own runner has it.
+struct FolderInTwin {
+    twin: Twin,
+    /// Where the host has it.
+    at: PathBuf,
+    path: PathBuf,
+}
+
+impl FolderInTwin {
+    fn act<T>(
+        &self,
+        doing: &'static str,
+        name: &OsStr,
+        act: impl FnOnce(&mut Hands<'_>, &Path) -> rustix::io::Result<T>,
+    ) -> Result<T, FileError> {
+        let done = self.twin.hands(|hands| {
+            hands.act_as(AGENT.0, AGENT.1);
+            act(hands, &self.at.join(name))
+        });
+        done.map_err(|error| self.failed(doing, name, error))
+    }
+
+    fn failed(&self, doing: &'static str, name: &OsStr, error: Errno) -> FileError {
+        FileError::Io { doing, path: self.path.join(name), source: error.into() }
+    }
+}
+
+/// Returns whether something was there.
+fn there(done: rustix::io::Result<()>) -> rustix::io::Result<bool> {
+    match done {
+        Err(Errno::NOENT) => Ok(false),
+        done => done.map(|()| true),
+    }
+}
+
+impl Folder for FolderInTwin {
+    fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn names(&self) -> Result<Vec<OsString>, FileError> {
+        let names = self.act("listing", OsStr::new(""), |hands, at| hands.names(at))?;
+        Ok(names.into_iter().map(OsString::from_vec).collect())
+    }
+
+    fn has(&self, name: &OsStr) -> bool {
+        self.act("looking at", name, |hands, at| hands.stat(at)).is_ok()
+    }
+
+    fn read(&self, name: &OsStr, limit: u64) -> Result<Option<Vec<u8>>, FileError> {
+        enum Read {
+            Whole(Vec<u8>),
+            Nothing,
+            NotRegular,
+            TooLarge,
+        }
+        let read = self.act("reading", name, |hands, at| {
+            let is = match hands.stat(at) {
+                Err(Errno::NOENT) => return Ok(Read::Nothing),
+                is => is?,
+            };
+            if FileType::from_raw_mode(is.0.st_mode) != FileType::RegularFile {
+                return Ok(Read::NotRegular);
+            }
+            if u64::try_from(is.0.st_size).is_ok_and(|size| size > limit) {
+                return Ok(Read::TooLarge);
+            }
+            hands.read(at).map(Read::Whole)
+        })?;
+        let path = self.path.join(name);
+        match read {
+            Read::Whole(bytes) => Ok(Some(bytes)),
+            Read::Nothing => Ok(None),
+            Read::NotRegular => Err(FileError::NotRegular { path }),
+            Read::TooLarge => Err(FileError::TooLarge { path, limit }),
+        }
+    }
+
+    fn rename(&self, from: &OsStr, to: &OsStr) -> Result<bool, FileError> {
+        self.act("renaming", from, |hands, at| there(hands.rename(at, self.at.join(to))))
+    }
+
+    fn remove(&self, name: &OsStr) -> Result<(), FileError> {
+        self.act("removing", name, |hands, at| there(hands.unlink(at)).map(drop))
+    }
+
+    fn publish(&self, name: &str, bytes: &[u8]) -> Result<(), FileError> {
+        let made = self.at.join(format!(".{name}.tmp"));
+        self.act("writing", OsStr::new(name), |hands, at| {
+            hands.write(&made, bytes)?;
+            hands.rename(&made, at)
+        })
+    }
+
+    fn touch(&self, name: &str) -> Result<(), FileError> {
+        self.act("touching", OsStr::new(name), |hands, at| hands.write(at, b""))
     }
 }

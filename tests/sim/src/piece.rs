@@ -104,7 +104,7 @@ mod tests {
         let runtime =
             tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
         runtime.block_on(async {
-            let (world, hands) = world(&Calendar::new(), &Dice::new(1), &Life::default(), 0);
+            let (world, hands) = world(&Calendar::new(0), &Dice::new(1), &Life::default(), 0);
             tokio::select! {
                 biased;
                 () = hands.works() => unreachable!(),

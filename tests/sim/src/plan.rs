@@ -1,15 +1,57 @@
 //! What happens in a simulation, as its seed decides: who writes what when, and what goes wrong.
 
-use g2::domain::{heard::origin::Origin, platforms::channels::SentTwice, rows::Inbound};
+use g2::domain::platforms::channels::SentTwice;
 
-use crate::{Chance, Moods, Weather, agent::Temper, hostile::Trouble};
+use crate::{
+    Chance, Moods, Weather,
+    agent::Temper,
+    hostile::Trouble,
+    people::{Deed, deeds},
+    platform::Kind,
+};
 
 /// The platforms, each with how it takes a part that is sent twice.
-pub const PLATFORMS: [(&str, SentTwice); 4] = [
-    ("sima", SentTwice::Key { window_ms: None, readback: false }),
-    ("simb", SentTwice::Key { window_ms: Some(60_000), readback: true }),
-    ("simc", SentTwice::Readback),
-    ("simd", SentTwice::Never),
+pub const PLATFORMS: [Kind; 4] = [
+    Kind {
+        name: "sima",
+        twice: SentTwice::Key { window_ms: None, readback: false },
+        edits: true,
+        reacts: true,
+        names_signs: false,
+        buttons: true,
+        longest: 0,
+        files: 1 << 20,
+    },
+    Kind {
+        name: "simb",
+        twice: SentTwice::Key { window_ms: Some(60_000), readback: true },
+        edits: true,
+        reacts: true,
+        names_signs: true,
+        buttons: false,
+        longest: 0,
+        files: 1 << 20,
+    },
+    Kind {
+        name: "simc",
+        twice: SentTwice::Readback,
+        edits: true,
+        reacts: false,
+        names_signs: false,
+        buttons: false,
+        longest: 100,
+        files: 1 << 20,
+    },
+    Kind {
+        name: "simd",
+        twice: SentTwice::Never,
+        edits: false,
+        reacts: false,
+        names_signs: false,
+        buttons: false,
+        longest: 0,
+        files: 0,
+    },
 ];
 
 /// The groups, each with the chats that it hears.
@@ -19,12 +61,15 @@ pub const GROUPS: [(&str, &[&str]); 3] =
 /// How many containers run at once.
 pub const CAP: usize = 2;
 
+/// When stories begin: on a Thursday in March, and before Europe's clocks change in spring and in autumn.
+const BEGINS: [i64; 4] = [1_772_700_000_000, 1_772_700_000_000, 1_774_745_880_000, 1_792_889_880_000];
+
 /// What is to happen.
 #[derive(Clone, Debug)]
 pub struct Plan {
     pub seed: u64,
-    /// What people write, by platform: when, ms, and what.
-    pub messages: Vec<Vec<(u64, Inbound)>>,
+    /// What people do by themselves, by platform: when, ms, and what.
+    pub deeds: Vec<Vec<(u64, Deed)>>,
     /// When the daemon is killed, ms.
     pub kills: Vec<u64>,
     /// At which call of the disk the daemon dies, counted from the beginning of each of its lives; `None`: at none.
@@ -40,6 +85,12 @@ pub struct Plan {
     pub trouble: Trouble,
     /// At which call for a file in a box the daemon dies, as above.
     pub dies_at_file: Vec<Option<u64>>,
+    /// At which call for a file it panics, as above.
+    pub panics_at_file: Vec<Option<u64>>,
+    /// Of 1 000 calls of the sandbox, the number of those that panic.
+    pub panics: u64,
+    /// When it begins by the wall clock, ms since the epoch.
+    pub begins: i64,
     /// The number of calls that fail among 1 000 calls of the disk.
     pub disk_fails: u64,
     /// From when on nothing goes wrong any more, ms.
@@ -52,18 +103,7 @@ impl Plan {
     pub fn of(seed: u64) -> Self {
         let mut chance = Chance::new(seed);
         let calm_at = 60_000 + chance.below(120_000);
-        let chats: Vec<&str> = GROUPS.iter().flat_map(|(_, chats)| chats.iter().copied()).collect();
-        let mut messages: Vec<Vec<(u64, Inbound)>> = vec![Vec::new(); PLATFORMS.len()];
-        let mut all: Vec<(u64, usize)> = (0..1 + chance.below(24))
-            .map(|_| (chance.below(calm_at), usize::try_from(chance.below(chats.len() as u64)).unwrap_or(0)))
-            .collect();
-        all.sort_unstable();
-        for (n, (at, chat)) in all.into_iter().enumerate() {
-            let chat = chats[chat];
-            let addressed = !chance.one_of(4);
-            let platform = PLATFORMS.iter().position(|(name, _)| chat.starts_with(name)).unwrap_or(0);
-            messages[platform].push((at, message(chat, n, addressed)));
-        }
+        let deeds = deeds(&mut chance, calm_at);
         let bad = |chance: &mut Chance| chance.one_of(2);
         let kills = match chance.below(3) {
             0 => Vec::new(),
@@ -93,12 +133,18 @@ impl Plan {
             misleads: if bad(&mut chance) { 200 } else { 0 },
         };
         let dies_at_file = (0..3).map(|_| chance.one_of(4).then(|| chance.below(2_000))).collect();
+        let panics_at_file = (0..3).map(|_| chance.one_of(8).then(|| chance.below(2_000))).collect();
+        let panics = if chance.one_of(4) { 10 } else { 0 };
+        let begins = BEGINS[usize::try_from(chance.below(BEGINS.len() as u64)).unwrap_or(0)];
         Self {
             seed,
+            panics_at_file,
+            panics,
+            begins,
             trouble,
             dies_at_file,
             resends,
-            messages,
+            deeds,
             kills,
             dies_at,
             jumps,
@@ -115,28 +161,4 @@ impl Plan {
 #[must_use]
 pub fn token(n: usize) -> String {
     format!("tok{n}x")
-}
-
-fn message(chat: &str, n: usize, addressed: bool) -> Inbound {
-    let token = token(n);
-    Inbound {
-        chat_jid: chat.to_owned(),
-        replay_key: token.clone(),
-        id: format!("m{n}"),
-        thread: String::new(),
-        sender: format!("{}:7", chat.split(':').next().unwrap_or_default()),
-        sender_name: "Mia".into(),
-        text: if addressed { format!("@Andy {token}") } else { format!("by the way {token}") },
-        origin: Origin::default(),
-        at: None,
-        from_me: false,
-        bot: false,
-        mentioned: addressed,
-        reply_to_id: None,
-        reply_to_text: None,
-        reply_to_sender: None,
-        attachments: Vec::new(),
-        chat: None,
-        late: false,
-    }
 }

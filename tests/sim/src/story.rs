@@ -15,6 +15,7 @@ use g2::{
     ipc::twin::{Settings, Twin},
     system::world::Clock as _,
 };
+use ipc_handlers::Folder;
 use serde::{Deserialize, Serialize};
 use tempfile::TempDir;
 use tokio::time::sleep;
@@ -24,8 +25,10 @@ use crate::{
     disk::{Disk, Fault, Image, Kind},
     hostile::{self, Meddler},
     judge,
-    plan::{CAP, PLATFORMS, Plan},
-    template, world,
+    plan::{CAP, GROUPS, PLATFORMS, Plan},
+    rests::{self, Rest},
+    shaky::{self, Shaky},
+    tasks, template, world,
 };
 
 /// How many runs a story has at most.
@@ -115,6 +118,7 @@ enum End {
 /// Tells the story of a seed.
 #[must_use]
 pub fn play(plan: &Plan, template: &Path) -> Told {
+    shaky::quiet();
     Stage::new(plan, template).play()
 }
 
@@ -131,6 +135,9 @@ struct Stage<'a> {
     faults: Faults,
     kills: Vec<u64>,
     jumps: Vec<(u64, i64)>,
+    /// What rested when a life ended.
+    rests: Vec<Rest>,
+    deaths: Vec<i64>,
 }
 
 /// The world around the daemon.
@@ -165,6 +172,8 @@ impl<'a> Stage<'a> {
             faults: Faults::default(),
             kills: plan.kills.clone(),
             jumps: plan.jumps.clone(),
+            rests: Vec::new(),
+            deaths: Vec::new(),
         }
     }
 
@@ -182,13 +191,15 @@ impl<'a> Stage<'a> {
             match end {
                 End::Died(why) => {
                     self.note(format!("the daemon died: {why}"));
+                    self.deaths.push(i64::try_from(passed).unwrap_or(i64::MAX));
                     self.disk.die();
                     self.disk.heal();
                     self.disk.revive();
-                    if let Some(outside) = &self.outside {
+                    if let Some(outside) = self.outside.clone() {
                         outside.twin.die();
                         outside.twin.before_nothing();
                         outside.twin.revive();
+                        self.look_at_rests();
                     }
                     if self.told.lives > 60 {
                         self.told
@@ -207,12 +218,27 @@ impl<'a> Stage<'a> {
         }
         if let Some(outside) = &self.outside {
             self.told.broken.extend(outside.containers.broken());
+            self.told.broken.extend(outside.platforms.iter().flat_map(Platform::broken));
             self.told.story.extend(outside.containers.story());
             self.told.story.extend(outside.platforms.iter().flat_map(Platform::story));
             self.told.story.sort();
         }
         self.told.faults = self.faults.all();
         self.told
+    }
+
+    /// Notes what rests now.
+    fn look_at_rests(&mut self) {
+        // The clock of a runtime that is gone can't be asked.
+        let now = self.plan.begins + i64::try_from(self.told.passed).unwrap_or(i64::MAX);
+        let store = self.disk.connect(&store_path(self.root.path())).ok();
+        let put_off = store.as_ref().map(|c| rests::put_off(c, now)).unwrap_or_default();
+        for platform in self.outside.iter().flat_map(|outside| &outside.platforms) {
+            platform.forget_put_off(&put_off);
+        }
+        if let Some(c) = store.filter(|_| self.plan.jumps.is_empty()) {
+            self.rests.extend(rests::of(&c, now));
+        }
     }
 
     fn note(&mut self, what: impl Into<String>) {
@@ -227,7 +253,7 @@ impl<'a> Stage<'a> {
             outside.calendar.goes_on(passed, 0);
             return outside.clone();
         }
-        let calendar = Calendar::new();
+        let calendar = Calendar::new(self.plan.begins);
         let plan = self.plan;
         let stamps = calendar.clone();
         let twin = Twin::new(Settings { names: plan.seed, ..Settings::of(Arc::new(move || stamps.now())) });
@@ -243,9 +269,11 @@ impl<'a> Stage<'a> {
             Box::new(InTwin::new(of_agents.clone(), folder)) as Box<dyn crate::Mailbox>
         });
         let containers = Containers::new(calendar.clone(), self.dice.others(), mailboxes, plan.moods, CAP);
-        let platforms = PLATFORMS.iter().zip(&plan.messages).map(|((name, twice), messages)| {
+        let media = data.join("media");
+        let platforms = PLATFORMS.iter().zip(&plan.deeds).map(|(kind, deeds)| {
             let (calendar, dice) = (calendar.clone(), self.dice.others());
-            Platform::new(name, *twice, calendar, dice, plan.weather, messages.clone())
+            let weather = (plan.weather, plan.jumps.iter().map(|(at, _)| *at).collect());
+            Platform::new(*kind, calendar, dice, weather, deeds.clone(), media.clone())
         });
         let outside = Outside { platforms: platforms.collect(), calendar, twin, containers };
         self.outside = Some(outside.clone());
@@ -263,7 +291,7 @@ impl<'a> Stage<'a> {
         let surroundings = Surroundings {
             world: world.with_disk(self.disk.vfs_name()),
             files: outside.twin.files(),
-            sandbox: Some(Box::new(outside.containers.clone())),
+            sandbox: Some(Box::new(self.engine(&outside))),
             channels: outside
                 .platforms
                 .iter()
@@ -278,6 +306,18 @@ impl<'a> Stage<'a> {
         };
         self.told.passed = outside.calendar.passed();
         end
+    }
+
+    /// Returns the engine of a life.
+    fn engine(&self, outside: &Outside) -> Shaky {
+        let (calendar, calm_at) = (outside.calendar.clone(), self.plan.calm_at);
+        Shaky {
+            engine: outside.containers.clone(),
+            dice: self.dice.others(),
+            faults: self.faults.clone(),
+            panics: self.plan.panics,
+            calm: Box::new(move || calendar.passed() >= calm_at),
+        }
     }
 
     /// Has the disk fail, and the daemon die at a call, as the plan says.
@@ -319,6 +359,7 @@ impl<'a> Stage<'a> {
             data: self.root.path().join("data"),
             faults: self.faults.clone(),
             dies_at: self.plan.dies_at_file.get(n).copied().flatten(),
+            panics_at: self.plan.panics_at_file.get(n).copied().flatten(),
             calls: 0,
             meddled: 0,
             calm: Box::new(calm()),
@@ -336,6 +377,7 @@ impl<'a> Stage<'a> {
             }
             Err(error) => return End::Unfinished(format!("the settings: {error}")),
         };
+        let zones = config.zones.clone();
         let started = Daemon::start_in(surroundings, root, config).await;
         let mut daemon = match started {
             Ok(daemon) => daemon,
@@ -370,6 +412,9 @@ impl<'a> Stage<'a> {
                 if looks.is_none() {
                     looks = self.disk.connect(&store_path(self.root.path())).ok();
                 }
+                if let Some(c) = &looks {
+                    tasks::stop(&daemon.store, c, &zones, daemon.store.world().now()).await;
+                }
                 let left = looks.as_ref().map_or_else(
                     || Some("its store can't be looked at".to_owned()),
                     |c| {
@@ -400,8 +445,23 @@ impl<'a> Stage<'a> {
         let asked = outside.containers.asked();
         let now = daemon.store.world().now();
         if let Some(c) = &looks {
-            let told = judge::judge(self.plan, &daemon.store, c, &outside.platforms, &asked, now);
+            let mut clocks = BTreeMap::new();
+            for group in GROUPS.iter().filter_map(|(group, _)| Folder::parse(group).ok()) {
+                if let Ok(zone) = daemon.store.zone_of(&group, &zones).await {
+                    clocks.insert(group, zone);
+                }
+            }
+            let told = judge::judge(
+                self.plan,
+                &daemon.store,
+                c,
+                &outside.platforms,
+                &asked,
+                (&clocks, &self.deaths),
+                now,
+            );
             self.told.broken.extend(told.broken);
+            self.told.broken.extend(rests::broken(c, &self.rests));
             self.told.feed = told.feed;
         }
         drop(looks);

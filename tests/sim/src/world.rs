@@ -19,15 +19,14 @@ use crate::{
     piece::{self, Piece},
 };
 
-/// The instant at which each simulation begins: a Thursday in March, before Europe's clocks change.
-const BEGIN: i64 = 1_772_700_000_000;
-
 /// The time of one simulation, over all lives of its daemon.
 #[derive(Clone, Debug)]
 pub struct Calendar(Arc<Mutex<Days>>);
 
 #[derive(Debug)]
 struct Days {
+    /// The instant at which the simulation begins, ms since the epoch.
+    begins: i64,
     /// The time that had passed when this life began, ms.
     before: u64,
     /// When this life began, by the clock of its runtime.
@@ -37,10 +36,11 @@ struct Days {
 }
 
 impl Calendar {
-    /// Begins now. In a runtime.
+    /// Begins now, which the wall clock calls `begins`, ms since the epoch. In a runtime.
     #[must_use]
-    pub fn new() -> Self {
-        Self(Arc::new(Mutex::new(Days { before: 0, since: tokio::time::Instant::now(), jumped: 0 })))
+    pub fn new(begins: i64) -> Self {
+        let since = tokio::time::Instant::now();
+        Self(Arc::new(Mutex::new(Days { begins, before: 0, since, jumped: 0 })))
     }
 
     fn days(&self) -> MutexGuard<'_, Days> {
@@ -67,12 +67,6 @@ impl Calendar {
     }
 }
 
-impl Default for Calendar {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 fn ms(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
@@ -80,7 +74,8 @@ fn ms(time: Duration) -> u64 {
 impl Clock for Calendar {
     fn now(&self) -> Time {
         let passed = i64::try_from(self.passed()).unwrap_or(i64::MAX);
-        Time(BEGIN + passed + self.days().jumped)
+        let days = self.days();
+        Time(days.begins + passed + days.jumped)
     }
 
     fn monotonic(&self) -> Instant {
@@ -102,6 +97,11 @@ impl Dice {
     #[must_use]
     pub fn others(&self) -> Self {
         Self::new(self.chance().number())
+    }
+
+    /// Draws several numbers, one after the other.
+    pub fn with<T>(&self, draws: impl FnOnce(&mut Chance) -> T) -> T {
+        draws(&mut self.chance())
     }
 
     fn chance(&self) -> MutexGuard<'_, Chance> {

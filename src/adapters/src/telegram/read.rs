@@ -225,7 +225,7 @@ impl Us {
     }
 
     fn from(&self, chat: Option<&wire::Chat>, user: Option<&wire::User>) -> From {
-        // Who writes in the name of a chat has that chat's id: the user beside it is the same for everybody.
+        // A sender in the name of a chat has that chat's id: the user beside it is the same for everybody.
         if let Some(chat) = chat {
             return From {
                 id: chat.id.to_string(),

@@ -31,7 +31,7 @@ impl Worker {
                 return;
             }
             let Ok(boxes) = self.mail.boxes.of(&self.folder) else { return self.missed = true };
-            // Of what is published while the boxes are read, a later file may be seen and an earlier one not.
+            // While the boxes are read, more files are published: a later one may be seen and an earlier one not.
             let complete_until = scan::stamp_after(self.mail.machine.world.now().plus_ms(-CLOCK_TICK_MS - 1));
             let listed = blocking(&self.mail, &self.folder, "listing", move || {
                 failpoint::reach_of("ipc.listing", boxes.folder().as_str());
@@ -73,7 +73,7 @@ impl Worker {
             }
             self.tell_of(directories);
             let now = self.mail.machine.world.monotonic().duration_since(self.began);
-            // A writer that makes one file after the other finished those that are claimed before it made what was found.
+            // A writer makes one file after the other, so the claimed files were finished before the found ones were begun.
             self.look_again(patience).await;
             let found = self.without_held(found);
             let look = Look { sight, more, begun, complete_until, now };

@@ -123,7 +123,7 @@ impl Worker {
             let rest = self.rested.duration_since(self.mail.machine.world.monotonic());
             let _stops = rested(&self.mail.stop, rest).await;
         }
-        // What is slow may have waited until the store took those before it.
+        // Slow commands may have waited until the store took those before them.
         while self.look_once(patience).await {}
     }
 
@@ -332,7 +332,7 @@ fn take_in(
             used = Used::by(claimed, flow.so_far()).count(mail, folder, used);
         }
     }
-    // Of those that are put out of `done/` at once by the next ones, none is kept there.
+    // A file that the next ones would put out of `done/` at once is not kept there.
     let goes_on = files.len() > 0
         && !stuck
         && searches > 0

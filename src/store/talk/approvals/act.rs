@@ -39,8 +39,8 @@ pub(super) struct Answer<'a> {
 }
 
 impl Answer<'_> {
-    /// The groups know the sender, and hear what waits. What is for groups that the answer is not good for is asked
-    /// about anew.
+    /// The groups know the sender, and hear the messages that wait. About messages for groups that the answer is not good for, a new
+    /// question is asked.
     pub(super) fn allow(&self, rights: &Rights, groups: &[Folder]) -> Result<Decided> {
         let OpenApproval { id, sender, sender_name, .. } = self.approval;
         if groups.is_empty() {

@@ -11,6 +11,7 @@ use crate::{
     ids,
     mailbox::{CommandBox, Mailbox, MailboxError, Reply},
     runner::chain,
+    world::Folder as _,
 };
 
 /// The most that is read of a transcript, bytes.

@@ -9,7 +9,7 @@ use std::{
 use rustix::fs::{Mode, mkdir};
 use tempfile::{NamedTempFile, TempDir};
 
-use crate::files::Dir;
+use crate::{files::Dir, world::Folder as _};
 
 /// The manifest of the plugin that our skills are in.
 const MANIFEST: &str =

@@ -172,7 +172,7 @@ pub(in crate::store) fn change(
     let Some(task) = task.filter(|_| changed > 0) else {
         return Ok(Err(NotApplied::TaskGone { id: id.to_owned() }));
     };
-    // What is more than it may be already can still be made less.
+    // A group beyond its limit can still make its tasks smaller.
     let (_, after) = tasks_of(c, group)?;
     if after > limits.bytes && after > before {
         return Ok(Err(NotApplied::TasksTooLarge { group: task.group, most: limits.bytes }));
