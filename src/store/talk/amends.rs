@@ -77,14 +77,17 @@ mod tests {
     async fn a_card_that_may_have_arrived_keeps_no_other_back_and_is_listed_once_that_is_known() {
         let folder = tempfile::tempdir().unwrap();
         let store = Store::open(&folder.path().join("g2.sqlite")).unwrap();
-        let cards = "INSERT INTO outbox (chat_jid, text, status, cause, created_at)
-               VALUES ('tg:1', 'one', 'unknown', 'test', 0), ('tg:1', 'two', 'pending', 'test', 0), ('tg:1', 'three', 'sent', 'test', 0);
+        let cards = "INSERT INTO outbox (chat_jid, text, status, cause, created_at, sent_at)
+               VALUES ('tg:1', 'one', 'unknown', 'test', 0, NULL), ('tg:1', 'two', 'pending', 'test', 0, NULL), ('tg:1', 'three', 'sent', 'test', 0, 0);
              INSERT INTO approvals (kind, chat_jid, sender, sender_name, state, approver, card_chat, options, created_at, expires_at, decided_at)
                VALUES ('sender', 'tg:1', 'tg:2', 'one', 'denied', 'tg:3', 'tg:3', '[]', 0, 0, 0);
              INSERT INTO amends (outbox_id, approval_id) SELECT o.id, a.id FROM outbox o, approvals a";
         store.write(move |c| Ok(c.execute_batch(cards)?)).await.unwrap();
         assert_eq!(store.amends(1).await.unwrap(), [3]);
-        store.write(|c| Ok(c.execute_batch("UPDATE outbox SET status = 'sent'")?)).await.unwrap();
+        store
+            .write(|c| Ok(c.execute_batch("UPDATE outbox SET status = 'sent', sent_at = 0")?))
+            .await
+            .unwrap();
         assert_eq!(store.amends(8).await.unwrap(), [1, 2, 3]);
     }
 }

@@ -92,7 +92,7 @@ fn a_run_whose_supervisor_fails_while_the_runs_cannot_be_read_is_ended_when_they
     let agent = rustix::process::Pid::from_raw(i32::try_from(agent).unwrap()).unwrap();
     rustix::process::kill_process(agent, rustix::process::Signal::KILL).unwrap();
     wait_for("its supervisor to panic", || root.path().join("reached").exists().then_some(()));
-    wait_for("status to say so", || problem(&root, "the loop dispatch can't look at what is to be done"));
+    wait_for("status to say so", || problem(&root, "the runs can't be read"));
     change(&root, "ALTER TABLE runs RENAME COLUMN stopped_by TO stop_by");
     wait_for("the next try", || (root.said("local:main") == ["here I am"]).then_some(()));
     let first = &root.rows(&["runs", "list"])[0];
