@@ -187,7 +187,12 @@ impl Root {
     pub(crate) fn look(&self, arguments: &[&str]) -> Value {
         let root = self.path().to_str().unwrap();
         let all = [&["--root", root, "--json"], arguments].concat();
-        let (code, printed) = g2::cli::answer(g2::config::Environment::with(&[("TZ", "UTC")]), &all);
+        let answer = || g2::cli::answer(g2::config::Environment::with(&[("TZ", "UTC")]), &all);
+        // A runtime can't be begun within another.
+        let (code, printed) = match tokio::runtime::Handle::try_current() {
+            Ok(_) => std::thread::scope(|threads| threads.spawn(answer).join().unwrap()),
+            Err(_) => answer(),
+        };
         serde_json::from_str(&printed).unwrap_or_else(|e| panic!("g2 {all:?}: {e}: {code}: {printed}"))
     }
 

@@ -80,7 +80,7 @@ mod tests {
         let cards = "INSERT INTO outbox (chat_jid, text, status, cause, created_at, sent_at)
                VALUES ('tg:1', 'one', 'unknown', 'test', 0, NULL), ('tg:1', 'two', 'pending', 'test', 0, NULL), ('tg:1', 'three', 'sent', 'test', 0, 0);
              INSERT INTO approvals (kind, chat_jid, sender, sender_name, state, approver, card_chat, options, created_at, expires_at, decided_at)
-               VALUES ('sender', 'tg:1', 'tg:2', 'one', 'denied', 'tg:3', 'tg:3', '[]', 0, 0, 0);
+               VALUES ('sender', 'tg:1', 'tg:2', 'one', 'expired', 'tg:3', 'tg:3', '[]', 0, 0, 0);
              INSERT INTO amends (outbox_id, approval_id) SELECT o.id, a.id FROM outbox o, approvals a";
         store.write(move |c| Ok(c.execute_batch(cards)?)).await.unwrap();
         assert_eq!(store.amends(1).await.unwrap(), [3]);
