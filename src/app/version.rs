@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     ops::OpError,
-    store::{self, Schema, Store, StoreError},
+    store::{self, Schema, Store, Version},
     system::world::World,
 };
 
@@ -66,7 +66,7 @@ fn look(root: &Path) -> Result<Found> {
     check_log(root)?;
     // Opening tells why it can't be read.
     let Ok(schema) = store::schema_of(&path) else { return Ok(Found::AsOurs) };
-    if schema.found == schema.known || schema.found == 0 {
+    if schema.found == schema.known || schema.found == Version::NONE {
         return Ok(Found::AsOurs);
     }
     let served = match try_lock(root, Lock::Change) {
@@ -75,10 +75,10 @@ fn look(root: &Path) -> Result<Found> {
     };
     match served {
         Some(holder) => Err(differs(root, &holder, schema).into()),
-        None if schema.found > schema.known => {
-            Err(StoreError::Newer { path, found: schema.found, known: schema.known }.into())
+        None => {
+            schema.found.check(&path)?;
+            Ok(Found::Older)
         }
-        None => Ok(Found::Older),
     }
 }
 

@@ -8,7 +8,7 @@ use std::{
 
 use rusqlite::{Connection, ErrorCode};
 
-use super::{Result, Store, StoreError, migrate, place::StoreFile};
+use super::{Result, Store, StoreError, Version, migrate, place::StoreFile};
 
 /// How many faults are told.
 const FAULTS: usize = 5;
@@ -16,10 +16,9 @@ const FAULTS: usize = 5;
 /// What a look at a store found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Inspection {
-    /// The schema's version; 0: nothing was ever stored.
-    pub schema: usize,
+    pub schema: Version,
     /// The version that this program writes.
-    pub known: usize,
+    pub known: Version,
     pub soundness: Soundness,
 }
 
@@ -36,10 +35,9 @@ pub enum Soundness {
 /// Which schema a store has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Schema {
-    /// Its version; 0: nothing was ever stored.
-    pub found: usize,
+    pub found: Version,
     /// The version that this program writes.
-    pub known: usize,
+    pub known: Version,
 }
 
 /// Returns which schema the store at `path` has. Nothing is made, migrated or written.
@@ -50,7 +48,7 @@ pub fn schema_of(path: &Path) -> Result<Schema> {
     let failed = |error: rusqlite::Error| StoreError::Open { path: path.to_owned(), source: error.into() };
     let connection = StoreFile::of(path, None)?.connect()?;
     connection.busy_timeout(Duration::from_secs(5)).map_err(failed)?;
-    let found = connection.query_row("PRAGMA user_version", [], |row| row.get(0)).map_err(failed)?;
+    let found = Version::read(&connection).map_err(failed)?;
     Ok(Schema { found, known: migrate::version() })
 }
 
@@ -63,7 +61,7 @@ pub fn inspect(path: &Path, limit: Duration) -> Result<Inspection> {
     let place = StoreFile::of(path, None)?;
     let connection = place.connect()?;
     connection.busy_timeout(Duration::from_secs(5)).map_err(failed)?;
-    let schema = connection.query_row("PRAGMA user_version", [], |row| row.get(0)).map_err(failed)?;
+    let schema = Version::read(&connection).map_err(failed)?;
     Ok(Inspection {
         schema,
         known: migrate::version(),

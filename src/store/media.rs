@@ -1,5 +1,5 @@
 //! Which files of `data/media/` are named by rows, and how many bytes they have. Triggers keep it, in the transaction that writes
-//! (`migrations/0032_media.sql`).
+//! (`migrations/0001_init.sql`).
 
 use rusqlite::Connection;
 

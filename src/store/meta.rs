@@ -5,15 +5,15 @@ use rusqlite::OptionalExtension;
 use ipc_handlers::Time;
 use serde::Deserialize;
 
-use super::{Result, Store};
+use super::{Result, Store, Version};
 use crate::system::failpoint;
 
 /// How a newer program has changed the schema.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct Upgrade {
     /// The versions of the schema before and after.
-    pub from: usize,
-    pub to: usize,
+    pub from: Version,
+    pub to: Version,
     at: i64,
     /// What was changed, a line each.
     pub changes: Vec<String>,

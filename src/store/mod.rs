@@ -42,6 +42,7 @@ mod search;
 mod stored;
 mod talk;
 mod totals;
+mod version;
 mod views;
 mod which;
 mod work;
@@ -72,6 +73,7 @@ pub use talk::lines::{By, Heard, Line};
 pub use talk::messages::{Accepted, AllJudged, Judged, Unjudged};
 pub use talk::outbox::{NextDelivery, OutboxPart};
 pub use talk::restored::{HeldThen, HeldWhich};
+pub use version::Version;
 pub use views::activity::{Activity, Happened};
 pub use views::attached::{SeenOfRun, Step};
 pub use views::conversation::Conversation;
@@ -115,11 +117,20 @@ pub enum StoreError {
     #[error(
         "the store at {path} has schema {found}, newer than the {known} this program knows; install the newer g2"
     )]
-    Newer { path: PathBuf, found: usize, known: usize },
+    Newer { path: PathBuf, found: Version, known: Version },
     #[error(
         "the store at {path} has schema {found}, older than the {known} this program knows, and nothing can be written there; start this g2 once where it can, or read it with the older one"
     )]
-    Older { path: PathBuf, found: usize, known: usize },
+    Older { path: PathBuf, found: Version, known: Version },
+    #[error(
+        "the store at {path} has schema {found}, and this g2 goes on from {last} alone; start a g2 that has that schema there once, then this one"
+    )]
+    TooOld { path: PathBuf, found: Version, last: Version },
+    /// It has the number of the last schema of before, and another schema.
+    #[error(
+        "the store at {path} has schema {found}, but its {odd} is not as that schema has it; it is left as it is"
+    )]
+    Odd { path: PathBuf, found: Version, odd: String },
     #[error(
         "reading the store at {path}, which nobody can write to, from a copy in the folder for temporary files failed"
     )]
@@ -216,6 +227,8 @@ impl StoreError {
             Self::Open { .. }
             | Self::Newer { .. }
             | Self::Older { .. }
+            | Self::TooOld { .. }
+            | Self::Odd { .. }
             | Self::Copy { .. }
             | Self::KeptCopy { .. }
             | Self::Migration { .. }
@@ -283,7 +296,7 @@ impl Store {
     /// Opens (and where needed makes and migrates) the store at `path`.
     ///
     /// # Errors
-    /// [`StoreError::Newer`] when a newer program wrote it; [`StoreError::Open`] when SQLite can't.
+    /// [`StoreError::Newer`] and [`StoreError::TooOld`] by its schema; [`StoreError::Open`] when SQLite can't.
     pub fn open_in(world: World, path: &Path) -> Result<Self> {
         let place = StoreFile::of(path, world.disk())?;
         if place.is_read_only() {
@@ -312,12 +325,11 @@ impl Store {
         let open =
             |error: rusqlite::Error| StoreError::Open { path: place.path().to_owned(), source: error.into() };
         prepare(&mut connection).map_err(open)?;
-        let found: usize = connection.query_row("PRAGMA user_version", [], |r| r.get(0)).map_err(open)?;
-        let (path, known) = (place.path().to_owned(), migrate::version());
-        match found.cmp(&known) {
-            std::cmp::Ordering::Less => Err(StoreError::Older { path, found, known }),
-            std::cmp::Ordering::Greater => Err(StoreError::Newer { path, found, known }),
-            std::cmp::Ordering::Equal => Self::of(world, connection, place),
+        let found = Version::read(&connection).map_err(open)?;
+        found.check(place.path())?;
+        match migrate::version() {
+            known if known == found => Self::of(world, connection, place),
+            known => Err(StoreError::Older { path: place.path().to_owned(), found, known }),
         }
     }
 

@@ -13,7 +13,7 @@ use crate::domain::{
     },
 };
 use crate::store::{
-    Result, Store, StoreError,
+    Result, Store, StoreError, Version,
     columns::Columns as _,
     crossing::said::says_no_more,
     migrate,
@@ -36,14 +36,12 @@ pub struct HeldBack {
 /// Checks that a store out of an archive has our schema and nothing else, such as a trigger of somebody's own.
 ///
 /// # Errors
-/// [`StoreError::Newer`]; [`StoreError::Refused`] for another schema, or a damaged file.
+/// [`StoreError::Newer`]; [`StoreError::TooOld`]; [`StoreError::Refused`] for another schema, or a damaged file.
 pub fn check_foreign(path: &Path) -> Result<()> {
     let failed = |error: rusqlite::Error| StoreError::Open { path: path.to_owned(), source: error.into() };
     let connection = migrate::open_foreign(path).map_err(failed)?;
-    let found: usize = connection.query_row("PRAGMA user_version", [], |r| r.get(0)).map_err(failed)?;
-    if found > migrate::version() {
-        return Err(StoreError::Newer { path: path.to_owned(), found, known: migrate::version() });
-    }
+    let found = Version::read(&connection).map_err(failed)?;
+    found.check(path)?;
     if let Some(odd) = migrate::odd_part(&connection, found)? {
         return Err(StoreError::Refused(format!("the store in the archive is none of ours: {odd}")));
     }

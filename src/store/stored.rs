@@ -1,5 +1,5 @@
 //! How much each group has put into the store, into the files of its runs, and into the index of what was said, by its commands and
-//! records. Triggers count rows and files, in the transaction that writes (`migrations/0012_stored.sql`), so that whatever writes or
+//! records. Triggers count rows and files, in the transaction that writes (`migrations/0001_init.sql`), so that whatever writes or
 //! removes a row is counted. The index is counted by its keeper.
 
 use std::collections::BTreeMap;

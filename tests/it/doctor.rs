@@ -185,18 +185,21 @@ fn a_damaged_store_is_told() {
 }
 
 #[test]
-fn a_store_of_a_newer_program_is_told_and_left_alone() {
+fn a_store_of_another_program_is_told_and_left_alone() {
     let root = Root::new("");
     let path = settle_store(&root);
-    rusqlite::Connection::open(&path).unwrap().pragma_update(None, "user_version", 99).unwrap();
-    finds(doctor(&root), "store", "fail", "schema 99, newer than", "install");
-    rusqlite::Connection::open(&path).unwrap().pragma_update(None, "user_version", 0).unwrap();
-    finds(doctor(&root), "store", "warn", "schema 0", "the next start");
-    let at: i64 = rusqlite::Connection::open(&path)
-        .unwrap()
-        .query_row("PRAGMA user_version", [], |row| row.get(0))
-        .unwrap();
-    assert_eq!(at, 0);
+    let store = || rusqlite::Connection::open(&path).unwrap();
+    for (version, judged, said, fix) in [
+        (1099, "fail", "schema 99, newer than", "install"),
+        (63, "fail", "schema 63 of the old count", "start a g2 that has schema 67"),
+        (67, "warn", "schema 67 of the old count", "the next start"),
+        (0, "warn", "schema 0", "the next start"),
+    ] {
+        store().pragma_update(None, "user_version", version).unwrap();
+        finds(doctor(&root), "store", judged, said, fix);
+        let at: i64 = store().query_row("PRAGMA user_version", [], |row| row.get(0)).unwrap();
+        assert_eq!(at, version);
+    }
 }
 
 #[test]

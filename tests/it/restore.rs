@@ -464,7 +464,7 @@ fn what_is_no_plain_archive_is_told_apart() {
 }
 
 #[test]
-fn a_store_with_more_than_ours_and_a_newer_one_are_refused() {
+fn a_store_with_more_than_ours_and_a_newer_or_an_old_one_are_refused() {
     let old = Root::new("");
     for (sql, why) in [
         (
@@ -474,6 +474,7 @@ fn a_store_with_more_than_ours_and_a_newer_one_are_refused() {
         ("CREATE VIEW evil AS SELECT 1", "none of ours: view evil"),
         ("DROP INDEX outbox_once", "none of ours: index outbox_once"),
         ("PRAGMA user_version = 9999", "install the newer g2"),
+        ("PRAGMA user_version = 66", "goes on from 67 of the old count"),
         (
             "PRAGMA foreign_keys = OFF; UPDATE groups SET folder = '../../../X'",
             "groups.folder names no group; folder name \"../../../X\" is not allowed",

@@ -22,11 +22,20 @@ fn told(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// The version of a store's schema.
+/// What a store notes as the version of its schema: the number that people are told, and 1000.
 fn schema(root: &Root, file: &str) -> i64 {
     let store = rusqlite::Connection::open(root.data(file)).unwrap();
     store.query_row("PRAGMA user_version", [], |r| r.get(0)).unwrap()
 }
+
+/// Has a store have a version of its schema; the tables stay.
+fn note_schema(root: &Root, version: i64) {
+    let store = rusqlite::Connection::open(root.data("g2.sqlite")).unwrap();
+    store.pragma_update(None, "user_version", version).unwrap();
+}
+
+/// The last schema of before migrations were counted anew; it has the tables of the first one.
+const LAST_OF_BEFORE: i64 = 67;
 
 /// The copies of older stores.
 fn copies(root: &Root) -> Vec<String> {
@@ -53,7 +62,10 @@ fn a_newer_program_never_changes_the_store_under_an_older_daemon() {
         let refused = newer(&root, arguments);
         let why = told(&refused);
         assert_eq!(refused.status.code(), Some(1), "{arguments:?}: {why}");
-        assert!(why.contains(&format!("with schema {before}, this program is")), "{arguments:?}: {why}");
+        assert!(
+            why.contains(&format!("with schema {}, this program is", before - 1000)),
+            "{arguments:?}: {why}"
+        );
         assert!(why.contains("restart the service"), "{arguments:?}: {why}");
     }
     let status = newer(&root, &["status"]);
@@ -86,7 +98,10 @@ fn an_upgrade_keeps_a_checked_copy_and_tells_what_it_changed() {
     assert_eq!(schema(&root, &copy), before);
     assert!(root.log().contains("A table that nobody uses"), "{}", root.log());
     let status = String::from_utf8(newer(&root, &["status"]).stdout).unwrap();
-    assert!(status.contains(&format!("upgraded   schema {before} became {}", before + 1)), "{status}");
+    assert!(
+        status.contains(&format!("upgraded   schema {} became {}", before - 1000, before - 999)),
+        "{status}"
+    );
     assert!(status.contains("\n           A table that nobody uses\n"), "{status}");
     // The older program beside the newer daemon.
     let refused = root.run(&["send", "hello"]);
@@ -107,6 +122,47 @@ fn wherever_an_upgrade_dies_the_copy_is_the_store_as_it_was() {
         assert_eq!(schema(&root, &format!("g2.sqlite.before-{:04}", before + 1)), before, "{point}");
         assert_eq!(schema(&root, "g2.sqlite"), before + 1, "{point}");
     }
+}
+
+#[test]
+fn a_root_of_the_last_schema_of_before_goes_on_wherever_that_dies() {
+    for point in [None, Some("store.copied"), Some("store.migrated")] {
+        let root = Root::new("");
+        let now = schema(&root, "g2.sqlite");
+        note_schema(&root, LAST_OF_BEFORE);
+        let row = root.run(&["doctor"]);
+        let row = String::from_utf8_lossy(&row.stdout).into_owned();
+        assert!(row.contains("schema 67 of the old count; this program writes 1"), "{row}");
+        if let Some(point) = point {
+            let died = root.command(&["serve"]).env("G2_FAILPOINT", point).output().unwrap();
+            assert_eq!(died.status.signal(), Some(KILLED), "{point}: {died:?}");
+        }
+        let _daemon = root.serve();
+        assert_eq!(root.ask("local:main", "hello"), "echo: hello\n");
+        assert_eq!(schema(&root, "g2.sqlite"), now, "{point:?}");
+        let copy = format!("g2.sqlite.before-{now}");
+        assert_eq!(copies(&root), std::slice::from_ref(&copy), "{point:?}");
+        assert_eq!(schema(&root, &copy), LAST_OF_BEFORE, "{point:?}");
+        let status = String::from_utf8(root.run(&["status"]).stdout).unwrap();
+        assert!(status.contains("upgraded   schema 67 of the old count became 1"), "{point:?}: {status}");
+    }
+}
+
+#[test]
+fn a_root_of_an_older_schema_is_refused_in_a_sentence_and_left_alone() {
+    let root = Root::new("");
+    note_schema(&root, 63);
+    for arguments in [&["messages", "list"][..], &["serve"], &["init"], &["outbox", "retry", "1"]] {
+        let refused = root.run(arguments);
+        let why = told(&refused);
+        assert_eq!((refused.status.code(), why.lines().count()), (Some(1), 1), "{arguments:?}: {why}");
+        assert!(
+            why.contains("has schema 63 of the old count, and this g2 goes on from 67"),
+            "{arguments:?}: {why}"
+        );
+    }
+    assert_eq!(schema(&root, "g2.sqlite"), 63);
+    assert_eq!(copies(&root), Vec::<String>::new());
 }
 
 #[test]

@@ -62,6 +62,13 @@ fn judge(found: &Result<Inspection, StoreError>, path: &Path) -> Row {
             format!("{shown} has schema {schema}, newer than the {known} that this program knows"),
             "install the g2 that wrote it, or a newer one",
         ),
+        Ok(Inspection { schema, known, .. }) if schema.is_too_old() => Row::fail(
+            "store",
+            format!(
+                "{shown} has schema {schema}; this program writes {known}, and goes on from no such schema"
+            ),
+            "start a g2 that has schema 67 of the old count there once, then this one",
+        ),
         Ok(Inspection { schema, known, .. }) if schema < known => Row::warn(
             "store",
             format!("{shown} has schema {schema}; this program writes {known}"),

@@ -16,7 +16,7 @@ const LONGEST_NAME: usize = 255;
 /// The longest part of a file's name in a folder, bytes: the numbers before it have room.
 const LONGEST_SAFE: usize = 120;
 /// As how many bytes a file counts at least, for how much a chat gets in an hour: it takes a block of the disk. The store's
-/// triggers have the same number (`migrations/0094_media_minutes.sql`).
+/// triggers have the same number (`migrations/0001_init.sql`).
 pub const BLOCK: u64 = 4096;
 
 /// The SHA-256 of a file's bytes. The file is `data/media/<first two digits>/<all of them>`.

@@ -58,7 +58,7 @@ impl Store {
 
 /// Returns how many bytes of files a chat has had in the last hour, and how many are kept of all.
 pub(in crate::store) fn media_use(c: &Connection, chat: &str, now: Time) -> Result<MediaUse> {
-    // Of a chat there are at most 128 rows (`migrations/0094_media_minutes.sql`).
+    // Of a chat there are at most 128 rows (`migrations/0001_init.sql`).
     let chat_hour = c
         .prepare_cached(
             "SELECT coalesce(sum(bytes), 0) AS bytes FROM media_minutes WHERE chat_jid = ?1 AND minute >= ?2",

@@ -1,4 +1,4 @@
-//! The feed of changes. Triggers write it (`migrations/0021_events.sql`), in the transaction of the change itself; a bell is rung
+//! The feed of changes. Triggers write it (`migrations/0001_init.sql`), in the transaction of the change itself; a bell is rung
 //! after each commit that wrote some (for commands once they are answered), and when another process committed. Readers go on from
 //! the last event they have read: catching up after a crash is the same as going on.
 

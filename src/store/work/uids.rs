@@ -1,5 +1,5 @@
 //! As which user a group's agent runs. A trigger gives each folder its number when it is first a group's
-//! (`migrations/0024_halves.sql`).
+//! (`migrations/0001_init.sql`).
 
 use ipc_handlers::Folder;
 use rusqlite::{OptionalExtension as _, params};

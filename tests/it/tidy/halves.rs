@@ -1,11 +1,11 @@
 //! The store is two halves in one file: talk and work. No SQL of one names a table of the other, but where they cross and where
-//! people look at both. Which table is whose is said in `src/store/README.md`.
+//! people look at both. Which table is whose is said by the rooms of `migrations/0001_init.sql`.
 
-use std::{collections::BTreeMap, fs};
+use std::collections::{BTreeMap, BTreeSet};
 
 use regex::Regex;
 
-use super::{files, layers::named, top};
+use super::{files, layers::named};
 
 /// Files and folders beside the halves that may name any table: what is told of both, what is removed of both, and the schema.
 const OF_BOTH: [&str; 6] = [
@@ -49,44 +49,57 @@ fn place(path: &str) -> Place {
     }
 }
 
-/// The tables that there are after the last migration.
-fn tables() -> Vec<String> {
-    let change = Regex::new(r"(?m)^(CREATE|DROP|ALTER) TABLE (\w+)(?: RENAME TO (\w+))?").unwrap();
-    let mut tables = Vec::new();
-    for (_, sql) in files("migrations", "sql") {
-        for found in change.captures_iter(&sql) {
+/// What the schema says of a table.
+#[derive(Clone, Debug)]
+struct Table {
+    half: Half,
+    /// The comment before it, in one line.
+    comment: String,
+}
+
+/// The tables that there are after the last migration, with the rooms in which they were made.
+fn tables() -> BTreeMap<String, Table> {
+    let room = Regex::new(r"^-- == (talk|work|neither): .+ ==$").unwrap();
+    let change = Regex::new(r"^(CREATE|DROP|ALTER) TABLE (\w+)(?: RENAME TO (\w+))?").unwrap();
+    let mut tables = BTreeMap::new();
+    for (path, sql) in files("migrations", "sql") {
+        let (mut half, mut comment) = (None, Vec::new());
+        for line in sql.lines() {
+            if let Some(found) = room.captures(line) {
+                half = Some(match &found[1] {
+                    "talk" => Half::Talk,
+                    "work" => Half::Work,
+                    _ => Half::Neither,
+                });
+            }
+            if let Some(text) = line.strip_prefix("-- ") {
+                comment.push(text.to_owned());
+                continue;
+            }
+            let said = std::mem::take(&mut comment).join(" ");
+            let Some(found) = change.captures(line) else { continue };
+            let name = found[2].to_owned();
             match (&found[1], found.get(3)) {
-                ("CREATE", _) => tables.push(found[2].to_owned()),
-                ("DROP", _) => tables.retain(|table| *table != found[2]),
-                (_, Some(name)) => {
-                    tables.retain(|table| *table != found[2]);
-                    tables.push(name.as_str().to_owned());
+                ("CREATE", _) => {
+                    let half =
+                        half.unwrap_or_else(|| panic!("{name} stands in no room of {}", path.display()));
+                    tables.insert(name, Table { half, comment: said });
+                }
+                ("DROP", _) => drop(tables.remove(&name)),
+                (_, Some(to)) => {
+                    let table = tables.remove(&name).unwrap();
+                    tables.insert(to.as_str().to_owned(), table);
                 }
                 (_, None) => {}
             }
         }
     }
-    tables.sort();
     tables
 }
 
-/// Whose each table is, as the README says.
+/// Whose each table is.
 fn halves() -> BTreeMap<String, Half> {
-    let row = Regex::new(r"(?m)^\| (`\w+`(?:, `\w+`)*) \| (talk|work|neither) \|").unwrap();
-    let readme = fs::read_to_string(top().join("src/store/README.md")).unwrap();
-    let mut halves = BTreeMap::new();
-    for found in row.captures_iter(&readme) {
-        let half = match &found[2] {
-            "talk" => Half::Talk,
-            "work" => Half::Work,
-            _ => Half::Neither,
-        };
-        for table in found[1].split(", ") {
-            let is_new = halves.insert(table.trim_matches('`').to_owned(), half).is_none();
-            assert!(is_new, "{table} has two rows");
-        }
-    }
-    halves
+    tables().into_iter().map(|(name, table)| (name, table.half)).collect()
 }
 
 /// The texts in double quotes of a file, without those of its tests.
@@ -131,10 +144,42 @@ fn faults(path: &str, source: &str, halves: &BTreeMap<String, Half>) -> Vec<Stri
     faults
 }
 
+/// The tables to which the SQL of a file adds rows, or whose rows it changes.
+fn written(source: &str) -> BTreeSet<String> {
+    let writes = Regex::new(r"\b(?:INSERT(?: OR \w+)? INTO|UPDATE(?: OR \w+)?)\s+([a-z_]+)\b").unwrap();
+    let texts = texts(source);
+    texts.iter().flat_map(|sql| writes.captures_iter(sql)).map(|found| found[1].to_owned()).collect()
+}
+
 #[test]
-fn the_readme_says_of_each_table_whose_it_is() {
-    let said: Vec<String> = halves().into_keys().collect();
-    assert_eq!(said, tables());
+fn the_schema_says_of_each_table_its_purpose_its_writers_and_its_end() {
+    let said = Regex::new(r"^(.+\.) Writer: (.+)\. Pruned: (.+)\.$").unwrap();
+    let is_test = |path: &str| TESTS.iter().any(|part| path.contains(part));
+    let mut sources: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for (path, source) in files("src/store", "rs") {
+        let path = path.to_str().unwrap();
+        if !is_test(path) {
+            for table in written(&source) {
+                sources.entry(table).or_default().insert(path.replacen("src/store/", "", 1));
+            }
+        }
+    }
+    let tables = tables();
+    assert!(tables.len() > 50, "{}", tables.len());
+    for (name, table) in tables {
+        let Some(said) = said.captures(&table.comment) else { panic!("{name}: {}", table.comment) };
+        let writers: Vec<&str> =
+            said[2].split(", ").filter(|writer| !writer.starts_with("the trigger")).collect();
+        let found = sources.remove(&name).unwrap_or_default();
+        let is_of =
+            |file: &str, writer: &str| file == writer || writer.ends_with('/') && file.starts_with(writer);
+        for file in &found {
+            assert!(writers.iter().any(|writer| is_of(file, writer)), "{file} writes {name}, as nobody says");
+        }
+        for writer in writers {
+            assert!(found.iter().any(|file| is_of(file, writer)), "{writer} does not write {name}");
+        }
+    }
 }
 
 #[test]
