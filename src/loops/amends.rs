@@ -34,6 +34,8 @@ const MOST: usize = 256;
 const PATIENCE: Duration = Duration::from_secs(60);
 /// The rest before it is looked or tried again.
 const REST: Duration = Duration::from_secs(2);
+/// The least time between two looks.
+const GATHER: Duration = Duration::from_millis(200);
 /// A change that fails so often is given up.
 const TRIES: u32 = 8;
 
@@ -59,6 +61,8 @@ impl Loop for Amends {
     const NAME: LoopName = LoopName::Amends;
     const FOLLOWS: &'static [EventKind] = &[EventKind::Question, EventKind::Said, EventKind::Unsaid];
     const AT_ONCE: usize = MOST;
+    /// Each text that is said is news of a card that may have been it.
+    const NOT_SOONER: Duration = GATHER;
     const FINISHES_WITHIN: Duration = Duration::ZERO;
     /// The number of the card's row in the outbox.
     type Key = i64;

@@ -248,8 +248,12 @@ fn one(
 /// Returns how much of files there is, and how much of the group is stored.
 fn used(mail: &Mailboxes, pending: &Pending, chat: &str) -> Result<(MediaUse, u64), NotCopied> {
     mail.store.room_taken(&pending.claimed.folder, chat, mail.machine.world.now()).map_err(|error| {
-        tracing::warn!(error = %chain(&error), "the room for files can't be read; it is read again");
-        NotCopied::Unknown
+        if error.is_worlds_fault() {
+            tracing::warn!(error = %chain(&error), "the room for files can't be read; it is read again");
+            return NotCopied::Unknown;
+        }
+        tracing::error!(error = %chain(&error), "the room for files can't be read");
+        NotCopied::Refused(Refusal::internal())
     })
 }
 

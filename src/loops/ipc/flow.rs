@@ -204,8 +204,8 @@ impl<'a> Flow<'a> {
         }
     }
 
-    /// Returns the words of the sessions that a command archives. `None`: the daemon stops, or the store can't take the commands before
-    /// this one.
+    /// Returns the words of the sessions that a command archives. `None`: the daemon stops, the store can't be read, or it can't take
+    /// the commands before this one.
     fn said(&mut self, ready: &Pending, archives: &Archives, later: usize) -> Option<Transcripts> {
         if archives.what_there_is() {
             // A command before it may take a session up.

@@ -37,7 +37,8 @@ impl Archives {
     }
 }
 
-/// Reads what a command may archive; what can't be read is archived without. `None`: we stop, and the next start reads it.
+/// Reads what a command may archive; a transcript that can't be read is archived without. `None`: not now. We stop, or the store
+/// can't be read.
 pub(super) fn read(mail: &Mailboxes, pending: &Pending, archives: &Archives) -> Option<Transcripts> {
     let group = &pending.claimed.folder;
     failpoint::reach_of("ipc.transcript", group.as_str());
@@ -53,10 +54,17 @@ pub(super) fn read(mail: &Mailboxes, pending: &Pending, archives: &Archives) -> 
             let run = run.filter(|_| target == group);
             let run = run.map_or(Ok(None), |run| mail.store.active_run(run));
             let lanes = |run: Option<ActiveRun>| run.and_then(|run| run.lane).map_or(Lanes::All, Lanes::One);
-            run.and_then(|run| mail.store.live_sessions(target, lanes(run))).unwrap_or_else(|error| {
-                tracing::warn!(group = %target, error = %chain(&error), "finding the sessions to archive failed");
-                Vec::new()
-            })
+            match run.and_then(|run| mail.store.live_sessions(target, lanes(run))) {
+                Ok(sessions) => sessions,
+                Err(error) if error.is_worlds_fault() => {
+                    tracing::warn!(group = %target, error = %chain(&error), "the sessions to archive can't be read; they are read again");
+                    return None;
+                }
+                Err(error) => {
+                    tracing::error!(group = %target, error = %chain(&error), "the sessions to archive can't be read; they are archived without what was said");
+                    Vec::new()
+                }
+            }
         }
     };
     let stop = || mail.stop.is_cancelled();
