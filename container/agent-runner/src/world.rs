@@ -64,7 +64,7 @@ pub trait Folder: Send + Sync {
     /// As above.
     fn rename(&self, from: &OsStr, to: &OsStr) -> Result<bool, FileError>;
 
-    /// Removes a name; one that is not there is no error.
+    /// Removes a name. A missing one is no error.
     ///
     /// # Errors
     /// As above.
