@@ -149,6 +149,7 @@ fn load(root: &Path, name: &str, environment: &Environment) -> Result<Ready, Not
 #[must_use]
 pub fn without_adapters(account: &Account) -> Option<NotReady> {
     let program = account.command.first().filter(|program| *program == OWN_ADAPTERS)?;
+    #[expect(clippy::disallowed_methods, reason = "where programs are, not a setting")]
     let path = std::env::var_os("PATH").unwrap_or_default();
     let is_found = std::env::split_paths(&path).any(|folder| folder.join(program).is_file());
     (!is_found).then(|| NotReady {

@@ -5,7 +5,7 @@ use std::{path::Path, time::Duration};
 use anyhow::{Context as _, Result};
 use futures_util::future::join_all;
 
-use super::{instance, lock::lock, open_store_under, sandbox::choose_sandbox};
+use super::{instance, lock::lock, open::open_store_under, sandbox::choose_sandbox};
 use crate::{
     config::Config,
     domain::runs::stop::{Stop, StopThen, StopWhen},

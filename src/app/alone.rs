@@ -7,7 +7,7 @@ use anyhow::Result;
 use super::{
     asking, bounds, box_owner,
     lock::{Lock, try_lock},
-    open_store_under,
+    open::open_store_under,
 };
 use crate::{
     config::Config,

@@ -1,4 +1,5 @@
 //! What a root begins with.
+#![expect(clippy::disallowed_methods, reason = "lays out the root, which no container can write")]
 
 use std::{fs, path::Path};
 
@@ -8,7 +9,11 @@ use ipc_handlers::{
     effect::{EngageMode, IgnoredMessages, SenderScope},
 };
 
-use super::{box_owner, check_version, lock, open_store, open_store_under, private_dir};
+use super::{
+    box_owner, check_version,
+    lock::lock,
+    open::{open_store, open_store_under, private_dir},
+};
 use crate::{
     config::{self, Config},
     domain::host::{

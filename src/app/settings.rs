@@ -16,7 +16,10 @@ use ipc_handlers::Folder;
 use tokio::sync::{Mutex as Turn, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
-use super::{adapters::Accounts, asking, bounds, bounds_outside};
+use super::{
+    adapters::Accounts,
+    bounds::{asking, bounds, bounds_outside},
+};
 use crate::{
     config::{Live, Taken},
     domain::{

@@ -7,7 +7,7 @@ use anyhow::Result;
 use super::{
     init::check_log,
     lock::{Holder, Lock, try_lock},
-    open_store, open_store_under,
+    open::{open_store, open_store_under},
 };
 use crate::{
     ops::OpError,
