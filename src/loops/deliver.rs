@@ -506,7 +506,8 @@ enum Looked {
 async fn found(post: &Post, channel: &dyn Channel, part: Part<'_>, since: Option<Time>) -> Looked {
     let Some(since) = since else { return Looked::Send { doubtful: false } };
     let age = post.world.now().ms_since(since).max(0);
-    let mut doubt = in_doubt(channel.traits().sent_twice, age, post.unknown);
+    let sent_twice = channel.traits().sent_twice;
+    let mut doubt = in_doubt(sent_twice, age, post.unknown);
     let mut why = "a try before this one may have arrived".to_owned();
     if doubt == Doubt::LookFirst {
         let looked = tokio::time::timeout(SEND_TIMEOUT, channel.look_for(part, since)).await;
@@ -522,7 +523,7 @@ async fn found(post: &Post, channel: &dyn Channel, part: Part<'_>, since: Option
                 why = told;
             }
         }
-        doubt = unasked(post.unknown);
+        doubt = unasked(sent_twice, age, post.unknown);
     }
     match doubt {
         Doubt::Leave => Looked::Leave(why),

@@ -211,25 +211,27 @@ pub enum Doubt {
     Leave,
 }
 
-/// Decides how it goes on with a part that was first sent `age_ms` ago and may have arrived.
+/// Decides how it goes on with a part that was first sent `age_ms` ago and may have arrived. A platform that can tell is asked: the
+/// clock may have been set since, so the end of a key's window is not known for sure.
 #[must_use]
 pub fn in_doubt(sent_twice: SentTwice, age_ms: i64, unknown: UnknownDeliveries) -> Doubt {
     match sent_twice {
-        SentTwice::Key { window_ms: None, .. } => Doubt::SendAgain,
-        SentTwice::Key { window_ms: Some(window), .. }
-            if age_ms < i64::try_from(window).unwrap_or(i64::MAX) =>
-        {
-            Doubt::SendAgain
-        }
-        SentTwice::Key { readback: true, .. } | SentTwice::Readback => Doubt::LookFirst,
-        SentTwice::Key { .. } | SentTwice::Never => unasked(unknown),
+        SentTwice::Key { window_ms: Some(_), readback: true } | SentTwice::Readback => Doubt::LookFirst,
+        SentTwice::Key { .. } | SentTwice::Never => unasked(sent_twice, age_ms, unknown),
     }
 }
 
-/// Decides how it goes on with a part that may have arrived, where the platform can't tell.
+/// Decides the same where the platform can't tell.
 #[must_use]
-pub fn unasked(unknown: UnknownDeliveries) -> Doubt {
+pub fn unasked(sent_twice: SentTwice, age_ms: i64, unknown: UnknownDeliveries) -> Doubt {
+    let has_key = match sent_twice {
+        SentTwice::Key { window_ms, .. } => {
+            window_ms.is_none_or(|window| age_ms < i64::try_from(window).unwrap_or(i64::MAX))
+        }
+        SentTwice::Readback | SentTwice::Never => false,
+    };
     match unknown {
+        _ if has_key => Doubt::SendAgain,
         UnknownDeliveries::Resend => Doubt::SendAgain,
         UnknownDeliveries::Leave => Doubt::Leave,
     }
@@ -334,13 +336,14 @@ mod tests {
     }
 
     #[test]
-    fn what_may_have_arrived_is_sent_again_within_the_keys_window_and_looked_for_after_it() {
+    fn what_may_have_arrived_is_looked_for_and_sent_again_within_the_keys_window() {
         use UnknownDeliveries::{Leave, Resend};
         let key = |readback| SentTwice::Key { window_ms: Some(180_000), readback };
         let table = [
             (KEY, i64::MAX, Leave, Doubt::SendAgain),
-            (key(true), 179_999, Leave, Doubt::SendAgain),
+            (key(true), 0, Leave, Doubt::LookFirst),
             (key(true), 180_000, Resend, Doubt::LookFirst),
+            (key(false), 179_999, Leave, Doubt::SendAgain),
             (key(false), 180_000, Resend, Doubt::SendAgain),
             (key(false), 180_000, Leave, Doubt::Leave),
             (SentTwice::Readback, 0, Leave, Doubt::LookFirst),
@@ -350,6 +353,17 @@ mod tests {
         ];
         for (sent_twice, age, unknown, doubt) in table {
             assert_eq!(in_doubt(sent_twice, age, unknown), doubt, "{sent_twice:?} {age} {unknown:?}");
+        }
+        // Where the platform can't tell.
+        let table = [
+            (key(true), 179_999, Leave, Doubt::SendAgain),
+            (key(true), 180_000, Leave, Doubt::Leave),
+            (key(true), 180_000, Resend, Doubt::SendAgain),
+            (SentTwice::Readback, 0, Leave, Doubt::Leave),
+            (SentTwice::Readback, 0, Resend, Doubt::SendAgain),
+        ];
+        for (sent_twice, age, unknown, doubt) in table {
+            assert_eq!(unasked(sent_twice, age, unknown), doubt, "{sent_twice:?} {age} {unknown:?}");
         }
     }
 

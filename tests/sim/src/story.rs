@@ -3,11 +3,13 @@
 use std::{
     collections::BTreeMap,
     fmt,
+    panic::AssertUnwindSafe,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 
+use futures_util::FutureExt as _;
 use g2::{
     app::{Daemon, Surroundings},
     channels::Channel,
@@ -378,10 +380,12 @@ impl<'a> Stage<'a> {
             Err(error) => return End::Unfinished(format!("the settings: {error}")),
         };
         let zones = config.zones.clone();
-        let started = Daemon::start_in(surroundings, root, config).await;
+        // A panic ends the program where nothing is driven yet.
+        let started = AssertUnwindSafe(Daemon::start_in(surroundings, root, config)).catch_unwind().await;
         let mut daemon = match started {
-            Ok(daemon) => daemon,
-            Err(error) => return End::Died(format!("it could not begin: {error:#}")),
+            Ok(Ok(daemon)) => daemon,
+            Ok(Err(error)) => return End::Died(format!("it could not begin: {error:#}")),
+            Err(_) => return End::Died("it panicked while it began".into()),
         };
         let (mut looks, mut looks_at) = (None, 0);
         loop {

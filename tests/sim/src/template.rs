@@ -114,7 +114,7 @@ pub(crate) fn lay_out(root: &Path, plan: &Plan) {
         }
     }
     // Hours in which nothing happens tell nothing new.
-    let health = if plan.seed.is_multiple_of(8) {
+    let health = if plan.seed.is_multiple_of(40) {
         ""
     } else {
         "[health]\nceiling_ms = 420000\ncontainer_ms = 480000\n"

@@ -18,6 +18,15 @@ fn no_seed_breaks_a_promise() {
     assert!(kept, "{told}");
 }
 
+/// Seeds that broke a promise once.
+#[test]
+fn what_was_found_once_stays_mended() {
+    for seed in ["1083", "1168"] {
+        let (kept, told) = sim(&["--seed", seed]);
+        assert!(kept, "{told}");
+    }
+}
+
 #[test]
 fn the_same_seed_tells_the_same_story() {
     for seed in ["6", "7", "309"] {
