@@ -6,12 +6,12 @@ use clap::Subcommand;
 
 use super::{
     CliResult, Context,
-    client::perform,
+    client::change,
     filter::Rows,
     show,
     word::{setting, wrong},
 };
-use crate::ops::{OpError, args::Jid, people::set_chat};
+use crate::ops::{OpError, people::set_chat};
 
 const SETTINGS: &str = "\
 Keys:
@@ -36,12 +36,10 @@ pub(super) enum Chats {
         #[command(flatten)]
         rows: Rows,
     },
-    /// Change a chat's policy for strangers, or its name and kind
     #[command(after_help = SETTINGS)]
     Set {
-        /// Chat, by its address such as local:family
-        #[arg(value_name = "JID")]
-        chat: Jid,
+        #[command(flatten)]
+        args: set_chat::Args,
         /// Settings to change; either all are changed or none
         #[arg(required = true, value_name = "KEY=VALUE")]
         settings: Vec<String>,
@@ -59,10 +57,9 @@ impl Chats {
                     &["jid", "-channel", "~name", "kind", "-threaded", "unknown_sender_policy"],
                 )
             }
-            Self::Set { chat, settings } => {
-                let mut args = set_chat::Args { chat, policy: None, name: None, kind: None, threaded: None };
+            Self::Set { mut args, settings } => {
                 settings.iter().try_for_each(|text| set(&mut args, text))?;
-                show::answer(context, &perform(context, args).await?)
+                change(context, args).await
             }
         }
     }

@@ -20,12 +20,14 @@ use crate::domain::{
 const FOR_PEOPLE: [&str; 7] =
     ["name", "trigger", "seen", "budget.requests", "budget.tokens", "budget.money", "budget.minutes"];
 
-/// The group, and its changes: all or none are made.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+/// Change settings of one group; an empty value restores the default of all groups.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, clap::Args)]
 #[serde(deny_unknown_fields)]
 pub struct Args {
+    /// Folder of the group.
     pub folder: Folder,
-    /// Settings by their keys, as `g2 groups set --help` lists them. An empty value restores the default of all groups.
+    /// Settings by their keys, as `g2 groups set --help` lists them; either all are changed or none.
+    #[arg(skip)]
     pub settings: BTreeMap<String, String>,
 }
 

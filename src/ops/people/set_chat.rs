@@ -6,21 +6,23 @@ use serde::{Deserialize, Serialize};
 use super::super::{By, Done, OpError, Operation, Site, args::Jid};
 use crate::domain::{heard::access::UnknownSenders, platforms::chats::ChatKind, rows::Chat};
 
-/// The chat, and its changes: all or none are made. Fields that are left out keep their values.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+/// Change a chat's policy for strangers, or its name and kind.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, clap::Args)]
 #[serde(deny_unknown_fields)]
 pub struct Args {
+    /// Chat, by its address such as local:family.
+    #[arg(value_name = "JID")]
     pub chat: Jid,
     /// What becomes of senders whom a group does not know.
-    #[serde(default)]
+    #[arg(skip)]
     pub policy: Option<UnknownSenders>,
     /// A name for people.
-    #[serde(default)]
+    #[arg(skip)]
     pub name: Option<String>,
-    #[serde(default)]
+    #[arg(skip)]
     pub kind: Option<ChatKind>,
     /// Whether the platform divides it into threads.
-    #[serde(default)]
+    #[arg(skip)]
     pub threaded: Option<bool>,
 }
 

@@ -13,22 +13,26 @@ use super::{
 };
 use crate::domain::rows::Wiring;
 
-/// The wiring, and its changes: all or none are made. Fields that are left out keep their values.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+/// Change when a wiring wakes its agent.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, clap::Args)]
 #[serde(deny_unknown_fields)]
 pub struct Args {
+    /// Group, by its folder.
+    #[arg(long)]
     pub group: Folder,
+    /// Chat, by its address such as local:family.
+    #[arg(long, value_name = "JID")]
     pub chat: Jid,
     /// Messages that wake the agent.
-    #[serde(default)]
+    #[arg(skip)]
     pub engage: Option<EngageMode>,
     /// A JavaScript regular expression; only with engage=pattern.
-    #[serde(default)]
+    #[arg(skip)]
     pub pattern: Option<String>,
-    #[serde(default)]
+    #[arg(skip)]
     pub sender_scope: Option<SenderScope>,
     /// Messages that do not wake the agent: dropped, or kept as context.
-    #[serde(default)]
+    #[arg(skip)]
     pub ignored: Option<IgnoredMessages>,
 }
 
