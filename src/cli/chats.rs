@@ -11,7 +11,10 @@ use super::{
     show,
     word::{setting, wrong},
 };
-use crate::ops::{OpError, people::set_chat};
+use crate::{
+    domain::rows::ChatChanges,
+    ops::{OpError, people::set_chat},
+};
 
 const SETTINGS: &str = "\
 Keys:
@@ -58,7 +61,7 @@ impl Chats {
                 )
             }
             Self::Set { mut args, settings } => {
-                settings.iter().try_for_each(|text| set(&mut args, text))?;
+                settings.iter().try_for_each(|text| set(&mut args.changes, text))?;
                 change(context, args).await
             }
         }
@@ -66,15 +69,15 @@ impl Chats {
 }
 
 /// Reads `KEY=VALUE` of a chat. The last of several holds.
-fn set(args: &mut set_chat::Args, text: &str) -> Result<(), OpError> {
+fn set(changes: &mut ChatChanges, text: &str) -> Result<(), OpError> {
     let (key, text) = setting(text)?;
     match key.as_str() {
         "policy" | "unknown_sender_policy" => {
-            args.policy = Some(one_of(&key, &text, "strict, request_approval or public")?);
+            changes.policy = Some(one_of(&key, &text, "strict, request_approval or public")?);
         }
-        "name" => args.name = Some(text),
-        "kind" => args.kind = Some(one_of(&key, &text, "direct or group")?),
-        "threaded" => args.threaded = Some(one_of(&key, &text, "true or false")?),
+        "name" => changes.name = Some(text),
+        "kind" => changes.kind = Some(one_of(&key, &text, "direct or group")?),
+        "threaded" => changes.threaded = Some(one_of(&key, &text, "true or false")?),
         _ => {
             let known = "there are policy, kind, name and threaded";
             return Err(wrong(format!("a chat has no setting {key:?}; {known}")));

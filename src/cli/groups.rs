@@ -14,13 +14,16 @@ use super::{
     disk::Disk,
     filter::Rows,
     out, show, usage,
-    word::setting,
+    word::{setting, wrong},
 };
 use crate::{
     domain::{
         host::screen::counted,
         rows::Group,
-        runs::budget::{Day, Share},
+        runs::{
+            budget::{Day, Share},
+            group_config::Key,
+        },
     },
     loops::housekeeping::weigh_group,
     ops::{Answer, OpError, groups},
@@ -198,7 +201,11 @@ impl Groups {
                 shown.disk.lines().into_iter().try_for_each(out::line)
             }
             Self::Set { mut args, settings } => {
-                args.settings = settings.iter().map(|text| setting(text)).collect::<Result<_, OpError>>()?;
+                for text in &settings {
+                    let (key, value) = setting(text)?;
+                    let key = Key::parse(&key).map_err(|unknown| wrong(unknown.to_string()))?;
+                    args.settings.insert(key, value);
+                }
                 change(context, args).await
             }
             Self::Restart(args) => change(context, args).await,

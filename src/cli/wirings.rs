@@ -10,7 +10,10 @@ use super::{
     show,
     word::{setting, value, wrong},
 };
-use crate::ops::{OpError, wirings};
+use crate::{
+    domain::rows::WiringChanges,
+    ops::{OpError, wirings},
+};
 
 const ADDED: &str = "\
 Examples:
@@ -87,7 +90,7 @@ impl Wirings {
             }
             Self::Add(args) => change(context, args).await,
             Self::Set { mut args, settings } => {
-                settings.iter().try_for_each(|text| set(&mut args, text))?;
+                settings.iter().try_for_each(|text| set(&mut args.changes, text))?;
                 change(context, args).await
             }
             Self::Unstick(args) => change(context, args).await,
@@ -97,13 +100,13 @@ impl Wirings {
 }
 
 /// Reads `KEY=VALUE` of a wiring. The last of several holds.
-fn set(args: &mut wirings::set::Args, text: &str) -> Result<(), OpError> {
+fn set(changes: &mut WiringChanges, text: &str) -> Result<(), OpError> {
     let (key, text) = setting(text)?;
     match key.as_str() {
-        "engage" | "engage_mode" => args.engage = Some(value(&key, &text)?),
-        "pattern" | "engage_pattern" => args.pattern = Some(text),
-        "sender_scope" => args.sender_scope = Some(value(&key, &text)?),
-        "ignored" | "ignored_message_policy" => args.ignored = Some(value(&key, &text)?),
+        "engage" | "engage_mode" => changes.engage = Some(value(&key, &text)?),
+        "pattern" | "engage_pattern" => changes.pattern = Some(text),
+        "sender_scope" => changes.sender_scope = Some(value(&key, &text)?),
+        "ignored" | "ignored_message_policy" => changes.ignored = Some(value(&key, &text)?),
         other => {
             let known = "there are engage, pattern, sender_scope and ignored";
             return Err(wrong(format!("a wiring has no setting {other:?}; {known}")));

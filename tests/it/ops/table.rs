@@ -72,7 +72,7 @@ fn cases(failed: i64) -> Vec<Case> {
         case(
             "groups.set",
             json!({"folder": "family", "settings": {"name": "We", "timeout": "5000"}}),
-            json!({"folder": "family", "settings": {"name": "They", "colour": "red"}}),
+            json!({"folder": "family", "settings": {"name": "They", "timeout": "1"}}),
             "invalid",
         ),
         // No group has lost its folder in either root.
