@@ -369,7 +369,6 @@ impl Failure {
             Self::Op(error) => error.clone(),
             Self::Failed(error) => match error.downcast_ref::<OpError>() {
                 Some(error) => error.clone(),
-                None if is_bad_argument(error) => OpError::of_sentence(OpCode::Invalid, &self.to_string()),
                 None => OpError::of_sentence(OpCode::Failed, &self.to_string()),
             },
             Self::Usage(text) => OpError::of_sentence(OpCode::Invalid, text),
@@ -380,11 +379,6 @@ impl Failure {
             Self::Quiet(_) => return None,
         })
     }
-}
-
-/// Whether an argument can't be read: it names no folder, say.
-fn is_bad_argument(error: &anyhow::Error) -> bool {
-    error.chain().any(|cause| cause.is::<ipc_handlers::InvalidFolder>() || cause.is::<BadArgument>())
 }
 
 pub(crate) type CliResult = Result<(), Failure>;

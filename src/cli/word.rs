@@ -1,4 +1,4 @@
-//! Arguments that are one of a closed set of words; help lists them.
+//! Words of the command line: settings as `KEY=VALUE`, and errors in its own words.
 
 use ipc_handlers::Word;
 

@@ -80,6 +80,8 @@ fn a_program_is_told_the_mistake_in_its_request() {
         json!({"name": "groups.add"}),
         json!({"name": "groups.add", "args": {"folder": "../x", "chat": "local:x"}}),
         json!({"name": "groups.add", "args": {"folder": "x", "chat": "local:x", "colour": "red"}}),
+        json!({"name": "groups.set", "args": {"folder": "main", "settings": {"colour": "red"}}}),
+        json!({"name": "chats.set", "args": {"chat": "local:main", "colour": "red"}}),
         json!("groups.add"),
         json!(null),
         json!({"name": "ipc.send", "args": {"group": "main", "command": {"type": "list_tasks", "requestId": "r"}}}),
