@@ -1,6 +1,6 @@
 //! Names that come from outside and are checked once, at the border.
 
-use std::fmt;
+use std::{fmt, str::FromStr};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -44,6 +44,13 @@ impl Folder {
 impl fmt::Display for Folder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
+    }
+}
+
+impl FromStr for Folder {
+    type Err = InvalidFolder;
+    fn from_str(name: &str) -> Result<Self, InvalidFolder> {
+        Self::parse(name)
     }
 }
 

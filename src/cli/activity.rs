@@ -1,6 +1,5 @@
 //! `g2 activity`: what happened, on one time line.
 
-use anyhow::Context as _;
 use clap::Args;
 use ipc_handlers::{Folder, Time};
 
@@ -28,7 +27,7 @@ const DAY_MS: i64 = 24 * 3_600_000;
 #[derive(Debug, Args)]
 pub(super) struct ActivityCommand {
     /// Only of this group, by its folder
-    group: Option<String>,
+    group: Option<Folder>,
     #[command(flatten)]
     span: Span,
     #[command(flatten)]
@@ -37,13 +36,12 @@ pub(super) struct ActivityCommand {
 
 impl ActivityCommand {
     pub(super) async fn run(self, context: &Context) -> CliResult {
-        let group = self.group.as_deref().map(Folder::parse).transpose().context("showing what happened")?;
         let (since, until) = self.span.read(context)?;
         let until = until.unwrap_or(Time::MAX);
         let since = since.unwrap_or_else(|| context.world.now().min(until).plus_ms(-DAY_MS));
         let store = context.store()?;
-        let rows = store.activity(group.as_ref(), (since, until), self.rows.enough())?;
-        check_group(&store, &rows, self.group.as_deref()).await?;
+        let rows = store.activity(self.group.as_ref(), (since, until), self.rows.enough())?;
+        check_group(&store, &rows, self.group.as_ref()).await?;
         show::rows(context, &self.rows.of(rows), &["at", "what", "group", "-chat_jid", "-run", "~text"])
     }
 }

@@ -1,13 +1,11 @@
 //! `g2 approvals`: questions about strangers and new chats, and their answers.
 
-use anyhow::Context as _;
 use clap::Subcommand;
-use ipc_handlers::Folder;
 use serde::Serialize;
 
 use super::{
     CliResult, Context,
-    client::perform,
+    client::change,
     filter::{Rows, Span, check_chat},
     show,
     word::word,
@@ -19,7 +17,6 @@ use crate::{
     },
     ops::{
         approvals::{approve, deny, deny_many},
-        args::Jid,
         missing,
     },
     store::Which,
@@ -62,36 +59,19 @@ pub(super) enum Approvals {
         /// Number of the question, as `g2 approvals list` shows it
         id: i64,
     },
-    /// Say yes: the sender is heard, or the chat is wired; messages that waited are answered
     #[command(after_help = APPROVED)]
-    Approve {
-        /// Number of the question, as `g2 approvals list` shows it
-        id: i64,
-        /// For a new chat: the group that it is wired to, by its folder
-        #[arg(long, value_name = "GROUP", conflicts_with = "new")]
-        group: Option<String>,
-        /// For a new chat: name of a new group for it, unlike that of any other group
-        #[arg(long, value_name = "NAME")]
-        new: Option<String>,
-        /// User who decides: an owner, or an admin of the group
-        #[arg(long = "as", default_value = "local:me", value_name = "USER")]
-        user: String,
-    },
+    Approve(approve::Args),
     /// Say no: messages that waited are not heard
     #[command(after_help = DENIED)]
     Deny {
         /// Number of the question, as `g2 approvals list` shows it
-        #[arg(required_unless_present_any = ["chat", "all"])]
+        #[arg(required_unless_present_any = ["chat", "all"], conflicts_with_all = ["chat", "all"])]
         id: Option<i64>,
-        /// All open questions about this chat and its senders
-        #[arg(long, value_name = "JID", conflicts_with = "id")]
-        chat: Option<Jid>,
+        #[command(flatten)]
+        many: deny_many::Args,
         /// All open questions
-        #[arg(long, conflicts_with_all = ["id", "chat"])]
+        #[arg(long, conflicts_with = "chat", display_order = 1)]
         all: bool,
-        /// User who decides: an owner, or an admin of the group
-        #[arg(long = "as", default_value = "local:me", value_name = "USER")]
-        user: String,
     },
 }
 
@@ -142,16 +122,11 @@ impl Approvals {
                     store.approval(id).await?.ok_or_else(|| missing(&store, History::Approvals, id))?;
                 show::object(context, &Shown { approval, events })
             }
-            Self::Approve { id, group, new, user } => {
-                let group = group.as_deref().map(Folder::parse).transpose().context("connecting a chat")?;
-                show::answer(context, &perform(context, approve::Args { id, group, new, user }).await?)
+            Self::Approve(args) => change(context, args).await,
+            Self::Deny { id: Some(id), many, .. } => {
+                change(context, deny::Args { id, user: many.user }).await
             }
-            Self::Deny { id: Some(id), user, .. } => {
-                show::answer(context, &perform(context, deny::Args { id, user }).await?)
-            }
-            Self::Deny { id: None, chat, user, .. } => {
-                show::answer(context, &perform(context, deny_many::Args { chat, user }).await?)
-            }
+            Self::Deny { id: None, many, .. } => change(context, many).await,
         }
     }
 }

@@ -11,7 +11,7 @@ pub(super) fn is_a_change(command: &Command) -> bool {
     match command {
         Command::Init(_) | Command::Setup(_) => true,
         Command::Doctor(doctor) => doctor.is_a_change(),
-        Command::Channels(Channels::Add { .. } | Channels::Remove { .. }) => true,
+        Command::Channels(Channels::Add { .. } | Channels::Remove(_)) => true,
         Command::Prune(prune) => !prune.dry_run,
         Command::Restore(restore) => restore.is_a_change(),
         Command::Service(service) => service.is_a_change(),

@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use super::{
     CliResult, Context, Failure,
-    client::perform,
+    client::{change, perform},
     filter::Rows,
     out, secret,
     show::{self, Sheet},
@@ -55,7 +55,6 @@ pub(super) enum Channels {
     #[command(after_help = SHOW)]
     Show {
         /// Channel, such as telegram or telegram.work
-        #[arg(value_name = "NAME")]
         name: String,
     },
     /// Add an account on a platform: keep its token, write its table to g2.toml, and check it
@@ -63,9 +62,6 @@ pub(super) enum Channels {
         after_help = "The token is read from the terminal, which does not show it, from standard input, or from\n--token-file. It is kept in data/secrets/, for this user only. A running daemon takes the account\nup at once.\n\nExamples:\n  g2 channels add telegram\n  g2 channels add telegram.work --token-file token.txt\n  g2 channels add matrix --set homeserver=https://matrix.example.org\n  g2 channels add toy --no-token --program /usr/bin/python3 --program /opt/toy.py"
     )]
     Add {
-        /// Platform, or platform and account: telegram, telegram.work
-        #[arg(value_name = "NAME")]
-        name: String,
         /// File that holds the token
         #[arg(long, value_name = "FILE", conflicts_with = "no_token")]
         token_file: Option<PathBuf>,
@@ -75,41 +71,28 @@ pub(super) enum Channels {
         /// Setting of its table, such as `homeserver=https://matrix.example.org`; the value is TOML, otherwise a text
         #[arg(long, value_name = "KEY=VALUE", value_parser = setting)]
         set: Vec<(String, serde_json::Value)>,
-        /// Adapter's program, then each of its arguments [default: the adapter of G2 for this platform]
-        #[arg(long, value_name = "WORD", allow_hyphen_values = true)]
-        program: Vec<String>,
+        #[command(flatten)]
+        args: add::Args,
         /// Write the table without a check of the account
         #[arg(long)]
         no_check: bool,
     },
-    /// Remove an account: its table in g2.toml, its token, and what its adapter kept
     #[command(
         after_help = "Chats, messages and texts stay.\n\nExamples:\n  g2 channels remove telegram.work"
     )]
-    Remove {
-        /// Channel, such as telegram or telegram.work
-        #[arg(value_name = "NAME")]
-        name: String,
-    },
-    /// Start the adapter of an account anew, with its settings as they are now
+    Remove(remove::Args),
     #[command(after_help = "Examples:\n  g2 channels restart telegram")]
-    Restart {
-        /// Channel, such as telegram or telegram.work
-        #[arg(value_name = "NAME")]
-        name: String,
-    },
+    Restart(restart::Args),
     /// Print the log of an account's adapter
     #[command(after_help = "Examples:\n  g2 channels log telegram")]
     Log {
         /// Channel, such as telegram or telegram.work
-        #[arg(value_name = "NAME")]
         name: String,
     },
     /// Show what links an account, such as the text of a QR code
     #[command(after_help = "Examples:\n  g2 channels pair whatsapp")]
     Pair {
         /// Channel, such as whatsapp
-        #[arg(value_name = "NAME")]
         name: String,
     },
     /// Test an adapter against the rules of the channel protocol
@@ -248,25 +231,24 @@ impl Channels {
                 let row = rows.into_iter().find(|row| row.name == name).ok_or_else(|| none(&name))?;
                 show::object(context, &row)
             }
-            Self::Add { name, token_file, no_token, set, program, no_check } => {
-                if account(&context.config()?, &name).is_ok() {
+            Self::Add { token_file, no_token, set, mut args, no_check } => {
+                let name = &args.name;
+                if account(&context.config()?, name).is_ok() {
                     let why = format!(
                         "there is a channel {name} already; `g2 channels remove {name}` first, or choose another name such as {name}.work"
                     );
                     return Err(anyhow::anyhow!(why).into());
                 }
-                let token = if no_token {
-                    None
-                } else {
-                    Some(secret::read(&format!("Token of {name}"), token_file.as_deref())?)
-                };
-                let args = add::Args { name, token, program, settings: set.into_iter().collect() };
+                if !no_token {
+                    args.token = Some(secret::read(&format!("Token of {name}"), token_file.as_deref())?);
+                }
+                args.settings = set.into_iter().collect();
                 show::answer(context, &add(context, args, no_check).await?)
             }
-            Self::Remove { name } => show::answer(context, &perform(context, remove::Args { name }).await?),
-            Self::Restart { name } => {
-                account(&context.config()?, &name)?;
-                show::answer(context, &perform(context, restart::Args { name }).await?)
+            Self::Remove(args) => change(context, args).await,
+            Self::Restart(args) => {
+                account(&context.config()?, &args.name)?;
+                change(context, args).await
             }
             Self::Log { name } => {
                 account(&context.config()?, &name)?;

@@ -6,12 +6,15 @@ use clap::Subcommand;
 
 use super::{
     CliResult, Context,
-    client::perform,
+    client::change,
     filter::Rows,
     show,
     word::{setting, wrong},
 };
-use crate::ops::{OpError, args::Jid, people::set_chat};
+use crate::{
+    domain::rows::ChatChanges,
+    ops::{OpError, people::set_chat},
+};
 
 const SETTINGS: &str = "\
 Keys:
@@ -36,12 +39,10 @@ pub(super) enum Chats {
         #[command(flatten)]
         rows: Rows,
     },
-    /// Change a chat's policy for strangers, or its name and kind
     #[command(after_help = SETTINGS)]
     Set {
-        /// Chat, by its address such as local:family
-        #[arg(value_name = "JID")]
-        chat: Jid,
+        #[command(flatten)]
+        args: set_chat::Args,
         /// Settings to change; either all are changed or none
         #[arg(required = true, value_name = "KEY=VALUE")]
         settings: Vec<String>,
@@ -59,25 +60,24 @@ impl Chats {
                     &["jid", "-channel", "~name", "kind", "-threaded", "unknown_sender_policy"],
                 )
             }
-            Self::Set { chat, settings } => {
-                let mut args = set_chat::Args { chat, policy: None, name: None, kind: None, threaded: None };
-                settings.iter().try_for_each(|text| set(&mut args, text))?;
-                show::answer(context, &perform(context, args).await?)
+            Self::Set { mut args, settings } => {
+                settings.iter().try_for_each(|text| set(&mut args.changes, text))?;
+                change(context, args).await
             }
         }
     }
 }
 
 /// Reads `KEY=VALUE` of a chat. The last of several holds.
-fn set(args: &mut set_chat::Args, text: &str) -> Result<(), OpError> {
+fn set(changes: &mut ChatChanges, text: &str) -> Result<(), OpError> {
     let (key, text) = setting(text)?;
     match key.as_str() {
         "policy" | "unknown_sender_policy" => {
-            args.policy = Some(one_of(&key, &text, "strict, request_approval or public")?);
+            changes.policy = Some(one_of(&key, &text, "strict, request_approval or public")?);
         }
-        "name" => args.name = Some(text),
-        "kind" => args.kind = Some(one_of(&key, &text, "direct or group")?),
-        "threaded" => args.threaded = Some(one_of(&key, &text, "true or false")?),
+        "name" => changes.name = Some(text),
+        "kind" => changes.kind = Some(one_of(&key, &text, "direct or group")?),
+        "threaded" => changes.threaded = Some(one_of(&key, &text, "true or false")?),
         _ => {
             let known = "there are policy, kind, name and threaded";
             return Err(wrong(format!("a chat has no setting {key:?}; {known}")));

@@ -13,7 +13,7 @@ use tokio::{
     time::timeout,
 };
 
-use super::{Context, Failure};
+use super::{CliResult, Context, Failure, show, word::as_typed};
 use crate::{
     app::{self, Tried, socket_path},
     channels::local::{Ask, Fault, Incoming, Told},
@@ -247,6 +247,15 @@ fn is_end(error: &anyhow::Error) -> bool {
         cause.is::<Ended>()
             || cause.downcast_ref::<std::io::Error>().is_some_and(|error| ended.contains(&error.kind()))
     })
+}
+
+/// Has an operation done, and prints what came of it. Errors use the words of the command line.
+pub(super) async fn change(context: &Context, op: impl Into<Op>) -> CliResult {
+    let answer = perform(context, op).await.map_err(|failure| match failure {
+        Failure::Op(error) => Failure::Op(as_typed(error)),
+        other => other,
+    })?;
+    show::answer(context, &answer)
 }
 
 /// Does an operation: in the daemon where one is up, otherwise here, under the root's lock.

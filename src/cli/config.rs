@@ -4,7 +4,7 @@
 use anyhow::Context as _;
 use clap::Subcommand;
 
-use super::{CliResult, Context, Failure, client::perform, out, show};
+use super::{CliResult, Context, Failure, client::change, out, show};
 use crate::{
     app,
     config::{Config, Source, settings},
@@ -47,23 +47,10 @@ pub(super) enum Settings {
         #[arg(long)]
         effective: bool,
     },
-    /// Change a setting in g2.toml
     #[command(after_help = SET)]
-    Set {
-        /// Full name, such as limits.keep_days
-        #[arg(value_name = "KEY")]
-        name: String,
-        /// Value as in g2.toml; a text needs no quotes
-        #[arg(value_name = "VALUE", allow_hyphen_values = true)]
-        value: String,
-    },
-    /// Give a setting its default again
+    Set(set::Args),
     #[command(after_help = "Examples:\n  g2 config unset limits.keep_days")]
-    Unset {
-        /// Full name, such as limits.keep_days
-        #[arg(value_name = "KEY")]
-        name: String,
-    },
+    Unset(unset::Args),
     /// Check g2.toml and the environment, as at a start
     #[command(after_help = "Examples:\n  g2 config check")]
     Check,
@@ -73,10 +60,8 @@ impl Settings {
     pub(super) async fn run(self, context: &Context) -> CliResult {
         match self {
             Self::Show { name, effective } => list(context, name.as_deref(), effective),
-            Self::Set { name, value } => {
-                show::answer(context, &perform(context, set::Args { name, value }).await?)
-            }
-            Self::Unset { name } => show::answer(context, &perform(context, unset::Args { name }).await?),
+            Self::Set(args) => change(context, args).await,
+            Self::Unset(args) => change(context, args).await,
             Self::Check => check(context),
         }
     }

@@ -1,10 +1,11 @@
 //! `g2 dropped`: counts of messages that woke no agent because of their sender.
 
 use clap::Subcommand;
+use ipc_handlers::Folder;
 
 use super::{
     CliResult, Context,
-    client::perform,
+    client::change,
     filter::{Rows, Span, check_chat, check_group},
     show,
 };
@@ -17,7 +18,7 @@ pub(super) enum Dropped {
     List {
         /// Only counts of this group, by its folder
         #[arg(long, value_name = "GROUP")]
-        group: Option<String>,
+        group: Option<Folder>,
         /// Only counts of this chat, by its address such as local:family
         #[arg(long, value_name = "JID")]
         chat: Option<String>,
@@ -26,8 +27,7 @@ pub(super) enum Dropped {
         #[command(flatten)]
         rows: Rows,
     },
-    /// Set all counts to zero
-    Clear,
+    Clear(clear_dropped::Args),
 }
 
 impl Dropped {
@@ -38,12 +38,12 @@ impl Dropped {
                 let (since, until) = span.read(context)?;
                 let all = store.dropped(None).await?;
                 let found = rows.that(all, |row| {
-                    (group.is_none() || row.group.as_ref().map(ToString::to_string) == group)
+                    group.as_ref().is_none_or(|group| row.group.as_deref() == Some(group.as_str()))
                         && chat.as_ref().is_none_or(|chat| row.chat_jid == *chat)
                         && since.is_none_or(|since| row.last_at >= since)
                         && until.is_none_or(|until| row.first_at < until)
                 });
-                check_group(&store, &found, group.as_deref()).await?;
+                check_group(&store, &found, group.as_ref()).await?;
                 check_chat(&store, &found, chat.as_deref()).await?;
                 show::rows(
                     context,
@@ -51,7 +51,7 @@ impl Dropped {
                     &["chat_jid", "group", "sender", "rule", "count", "last_at", "-last_seq", "~reason"],
                 )
             }
-            Self::Clear => show::answer(context, &perform(context, clear_dropped::Args {}).await?),
+            Self::Clear(args) => change(context, args).await,
         }
     }
 }

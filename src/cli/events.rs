@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use anyhow::Context as _;
 use clap::Args;
 use ipc_handlers::{Folder, Time};
 use jiff::tz::TimeZone;
@@ -54,8 +53,8 @@ Examples:
 #[command(after_help = KINDS)]
 pub(super) struct Events {
     /// Only changes of this group, by its folder
-    #[arg(long, value_name = "GROUP")]
-    group: Option<String>,
+    #[arg(long)]
+    group: Option<Folder>,
     /// Only changes of this kind
     #[arg(long, value_name = "KIND", value_parser = word::<EventKind>(), hide_possible_values = true)]
     kind: Option<EventKind>,
@@ -79,12 +78,11 @@ pub(super) struct Events {
 
 impl Events {
     pub(super) async fn run(self, context: &Context) -> CliResult {
-        let group = self.group.as_deref().map(Folder::parse).transpose().context("reading --group")?;
         let store = context.store()?;
         let text = self.grep.as_deref().map(Text::of);
         let is_shown = |event: &FeedEvent| {
             let texts = [event.chat.as_deref().unwrap_or_default(), &event.subject, event.kind.as_str()];
-            (group.is_none() || event.group == group)
+            (self.group.is_none() || event.group == self.group)
                 && self.kind.is_none_or(|kind| event.kind == kind)
                 && text.as_ref().is_none_or(|text| texts.iter().any(|found| text.is_in(found)))
         };
@@ -97,7 +95,7 @@ impl Events {
             None => 0,
         };
         if self.follow {
-            check_group::<()>(&store, &[], self.group.as_deref()).await?;
+            check_group::<()>(&store, &[], self.group.as_ref()).await?;
             return follow(context, &store, cursor, is_shown).await;
         }
         let (mut cursor, mut rows) = (cursor, Vec::new());
@@ -113,7 +111,7 @@ impl Events {
                 rows.drain(..rows.len().saturating_sub(limit));
             }
         }
-        check_group(&store, &rows, self.group.as_deref()).await?;
+        check_group(&store, &rows, self.group.as_ref()).await?;
         show::rows(context, &rows, &["seq", "at", "kind", "group", "chat", "~subject"])
     }
 }

@@ -1,7 +1,6 @@
 //! Filters of lists, which mean the same everywhere: a time, a text, how many; and a group or a chat, where an empty list of
 //! something that is not there is a mistake, and said to be one.
 
-use anyhow::Context as _;
 use clap::Args;
 use ipc_handlers::{Folder, Time};
 use jiff::tz::TimeZone;
@@ -105,11 +104,10 @@ pub(super) fn holds(value: &Value, text: &Text) -> bool {
 /// Refuses an empty list of a group that is not there. A group that was removed may still have rows.
 ///
 /// # Errors
-/// The name is no folder's, or no group has it.
-pub(super) async fn check_group<T>(store: &Store, rows: &[T], group: Option<&str>) -> anyhow::Result<()> {
-    let Some(name) = group.filter(|_| rows.is_empty()) else { return Ok(()) };
-    let folder = Folder::parse(name).context("reading --group")?;
-    match store.group(&folder).await? {
+/// No group has this name.
+pub(super) async fn check_group<T>(store: &Store, rows: &[T], group: Option<&Folder>) -> anyhow::Result<()> {
+    let Some(folder) = group.filter(|_| rows.is_empty()) else { return Ok(()) };
+    match store.group(folder).await? {
         Some(_) => Ok(()),
         None => Err(OpError::not_found(format!("there is no group {folder}"))
             .hint("`g2 groups list` shows all")

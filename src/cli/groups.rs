@@ -1,6 +1,6 @@
 //! `g2 groups`.
 
-use std::{path::PathBuf, time::Duration};
+use std::time::Duration;
 
 use anyhow::Context as _;
 use clap::Subcommand;
@@ -8,21 +8,25 @@ use ipc_handlers::Folder;
 use serde::Serialize;
 
 use super::{
-    CliResult, Context, Failure, client::perform, confirm::Yes, disk::Disk, filter::Rows, out, show, usage,
-    word::setting,
+    CliResult, Context, Failure,
+    client::{change, perform},
+    confirm::Yes,
+    disk::Disk,
+    filter::Rows,
+    out, show, usage,
+    word::{setting, wrong},
 };
 use crate::{
     domain::{
         host::screen::counted,
         rows::Group,
-        runs::budget::{Day, Share},
+        runs::{
+            budget::{Day, Share},
+            group_config::Key,
+        },
     },
     loops::housekeeping::weigh_group,
-    ops::{
-        Answer, OpError,
-        args::{Jid, Trigger},
-        groups,
-    },
+    ops::{Answer, OpError, groups},
     store::Store,
 };
 
@@ -123,65 +127,32 @@ pub(super) enum Groups {
         #[command(flatten)]
         rows: Rows,
     },
-    /// Add a group and wire a chat to it
     #[command(after_help = ADDED)]
-    Add {
-        /// Name of its folder under groups/; every command names the group by it
-        folder: String,
-        /// Chat that it answers in, such as local:family
-        #[arg(long, value_name = "JID")]
-        chat: Jid,
-        /// Name for people, unlike that of any other group [default: FOLDER]
-        #[arg(long)]
-        name: Option<String>,
-        /// Word at the start of a message that mentions the agent, such as @bo [default: from the assistant's name]
-        #[arg(long)]
-        trigger: Option<Trigger>,
-        /// Make it the main group, whose agent may act for all groups; there is only one
-        #[arg(long)]
-        main: bool,
-    },
+    Add(groups::add::Args),
     /// Show one group with its settings, and what it takes on the disk
     #[command(after_help = SHOWN)]
     Show {
         /// Folder of the group
-        folder: String,
+        folder: Folder,
     },
-    /// Change settings of one group; an empty value restores the default of all groups
     #[command(after_help = SETTINGS)]
     Set {
-        /// Folder of the group
-        folder: String,
+        #[command(flatten)]
+        args: groups::set::Args,
         /// Settings to change; either all are changed or none
         #[arg(required = true, value_name = "KEY=VALUE")]
         settings: Vec<String>,
     },
-    /// Have the group's container finish its work and leave: the next message starts a new one
     #[command(after_help = "Examples:\n  g2 groups restart main")]
-    Restart {
-        /// Folder of the group
-        folder: String,
-    },
-    /// Give a group that has lost its folder the one of a backup
+    Restart(groups::restart::Args),
     #[command(after_help = RESTORED)]
-    Restore {
-        /// Folder of the group
-        folder: String,
-        /// Backup to take it from [default: the newest in backup.to that has it]
-        #[arg(long, value_name = "FILE")]
-        from: Option<PathBuf>,
-    },
-    /// Give a group that has lost its folder a new one
+    Restore(groups::restore::Args),
     #[command(after_help = RENEWED)]
-    Renew {
-        /// Folder of the group
-        folder: String,
-    },
-    /// Remove a group with its mailbox; its folder and archived sessions stay
+    Renew(groups::renew::Args),
     #[command(after_help = REMOVED)]
     Remove {
-        /// Folder of the group
-        folder: String,
+        #[command(flatten)]
+        args: groups::remove::Args,
         #[command(flatten)]
         yes: Yes,
     },
@@ -207,13 +178,8 @@ impl Groups {
                 let columns = ["folder", "~name", "is_main", "-trigger", "-provider", "~chats"];
                 show::rows(context, &rows.of(groups), &columns)
             }
-            Self::Add { folder, chat, name, trigger, main } => {
-                let folder = Folder::parse(&folder).context("adding a group")?;
-                let args = groups::add::Args { folder, chat, name, trigger, main };
-                show::answer(context, &perform(context, args).await?)
-            }
+            Self::Add(args) => change(context, args).await,
             Self::Show { folder } => {
-                let folder = Folder::parse(&folder).context("showing a group")?;
                 let group = store.group(&folder).await?.ok_or_else(|| none(&folder))?;
                 let (config, now) = (context.config()?, context.world.now());
                 let day = Day::of(now, &config.zone.zone);
@@ -234,42 +200,38 @@ impl Groups {
                 out::line("disk:")?;
                 shown.disk.lines().into_iter().try_for_each(out::line)
             }
-            Self::Set { folder, settings } => {
-                let folder = Folder::parse(&folder).context("changing a group")?;
-                let settings = settings.iter().map(|text| setting(text)).collect::<Result<_, OpError>>()?;
-                show::answer(context, &perform(context, groups::set::Args { folder, settings }).await?)
+            Self::Set { mut args, settings } => {
+                for text in &settings {
+                    let (key, value) = setting(text)?;
+                    let key = Key::parse(&key).map_err(|unknown| wrong(unknown.to_string()))?;
+                    args.settings.insert(key, value);
+                }
+                change(context, args).await
             }
-            Self::Restart { folder } => {
-                let folder = Folder::parse(&folder).context("restarting a group")?;
-                show::answer(context, &perform(context, groups::restart::Args { folder }).await?)
+            Self::Restart(args) => change(context, args).await,
+            Self::Restore(mut args) => {
+                args.from = args.from.map(std::path::absolute).transpose().context("finding the backup")?;
+                change(context, args).await
             }
-            Self::Restore { folder, from } => {
-                let folder = Folder::parse(&folder).context("restoring a group's folder")?;
-                let from = from.map(std::path::absolute).transpose().context("finding the backup")?;
-                show::answer(context, &perform(context, groups::restore::Args { folder, from }).await?)
-            }
-            Self::Renew { folder } => {
-                let folder = Folder::parse(&folder).context("renewing a group's folder")?;
-                show::answer(context, &perform(context, groups::renew::Args { folder }).await?)
-            }
-            Self::Remove { folder, yes } => {
-                let folder = Folder::parse(&folder).context("removing a group")?;
-                let group = store.group(&folder).await?.ok_or_else(|| none(&folder))?;
+            Self::Renew(args) => change(context, args).await,
+            Self::Remove { args, yes } => {
+                let group = store.group(&args.folder).await?.ok_or_else(|| none(&args.folder))?;
                 // The main group is refused without a question.
                 if !group.is_main {
                     yes.to(&loss(&store, &group)?)?;
                 }
                 drop(store);
-                show::answer(context, &removed(context, folder).await?)
+                show::answer(context, &removed(context, args).await?)
             }
         }
     }
 }
 
 /// Removes a group, and says what it waits for where that takes a while.
-async fn removed(context: &Context, folder: Folder) -> Result<Answer, Failure> {
-    let waits = format!("group {folder} is removed when its agent has left and its commands are settled");
-    let removing = perform(context, groups::remove::Args { folder });
+async fn removed(context: &Context, args: groups::remove::Args) -> Result<Answer, Failure> {
+    let waits =
+        format!("group {} is removed when its agent has left and its commands are settled", args.folder);
+    let removing = perform(context, args);
     tokio::pin!(removing);
     tokio::select! {
         biased;

@@ -1,10 +1,11 @@
 //! `g2 ipc`: the mailbox, from the folders and the store alone, with the daemon up or down.
 
 use clap::Subcommand;
+use ipc_handlers::Folder;
 
 use super::{
     CliResult, Context,
-    client::perform,
+    client::change,
     confirm::Yes,
     filter::{Rows, Span, check_group},
     out, show,
@@ -12,13 +13,10 @@ use super::{
 };
 use crate::{
     domain::states::{CommandOutcome, QueueState},
-    ops::{
-        Op,
-        ipc::{
-            self, hold,
-            look::{Found, Queue, find},
-            release, retry,
-        },
+    ops::ipc::{
+        self, hold,
+        look::{Found, Queue, find},
+        release, retry,
     },
     root,
     store::Store,
@@ -68,7 +66,7 @@ pub(super) enum Ipc {
     List {
         /// Only commands of this group, by its folder
         #[arg(long)]
-        group: Option<String>,
+        group: Option<Folder>,
         /// Only commands in this state
         #[arg(long, value_parser = word::<QueueState>())]
         state: Option<QueueState>,
@@ -89,7 +87,7 @@ pub(super) enum Ipc {
     Watch {
         /// Only commands of this group, by its folder
         #[arg(long)]
-        group: Option<String>,
+        group: Option<Folder>,
         /// End after N changes
         #[arg(long, value_name = "N")]
         count: Option<usize>,
@@ -101,45 +99,21 @@ pub(super) enum Ipc {
         #[arg(value_name = "COMMAND")]
         what: String,
     },
-    /// Hold a group's commands, or one waiting command: it is not claimed until `release`
     #[command(after_help = HELD)]
-    Hold {
-        /// Group by its folder, or waiting command by its request id or file
-        #[arg(value_name = "GROUP|COMMAND")]
-        what: String,
-        /// Reason, shown by `g2 ipc trace`
-        #[arg(long)]
-        reason: Option<String>,
-    },
-    /// Release a group or a command that is held, or a group that was set aside after crashes
+    Hold(hold::Args),
     #[command(after_help = "Examples:\n  g2 ipc release main")]
-    Release {
-        /// Group by its folder, or held command by its request id or file
-        #[arg(value_name = "GROUP|COMMAND")]
-        what: String,
-    },
-    /// Decide a refused or dead command again, as a new command
+    Release(release::Args),
     #[command(after_help = "Examples:\n  g2 ipc retry 2")]
-    Retry {
-        /// Id, request id or file of the command: NAME, GROUP/NAME or GROUP/BOX/NAME, as `g2 ipc list` shows it
-        #[arg(value_name = "COMMAND")]
-        what: String,
-    },
-    /// Refuse a waiting or claimed command unread, or remove the file of a dead one for good
+    Retry(retry::Args),
     #[command(
         after_help = "Examples:\n  g2 ipc drop 3 --yes\n  g2 ipc drop main/tasks/1.json --reason \"not needed\""
     )]
     Drop {
-        /// Id, request id or file of the command: NAME, GROUP/NAME or GROUP/BOX/NAME, as `g2 ipc list` shows it
-        #[arg(value_name = "COMMAND")]
-        what: String,
-        /// Reason; the agent is told
-        #[arg(long, default_value = "no reason was given")]
-        reason: String,
+        #[command(flatten)]
+        args: ipc::drop::Args,
         #[command(flatten)]
         yes: Yes,
     },
-    /// Put a command into a group's box, as its agent does
     Send(send::Send),
     /// Print the JSON Schema of every command, reply, record and snapshot
     #[command(after_help = "Examples:\n  g2 ipc schema > schema.json")]
@@ -156,10 +130,16 @@ impl Ipc {
         match self {
             Self::List { group, state, span, rows } => {
                 let (since, until) = span.read(context)?;
-                let queue =
-                    Queue { group: group.clone(), state, limit: rows.enough(), from: 0, since, until };
+                let queue = Queue {
+                    group: group.as_ref().map(Folder::to_string),
+                    state,
+                    limit: rows.enough(),
+                    from: 0,
+                    since,
+                    until,
+                };
                 let found = queue.rows(&context.root, &store, context.world.now()).await?;
-                check_group(&store, &found.rows, group.as_deref()).await?;
+                check_group(&store, &found.rows, group.as_ref()).await?;
                 show::rows(context, &rows.of(found.rows), &COLUMNS)?;
                 if let Some(unread) = found.unread.into_iter().next() {
                     return Err(anyhow::Error::from(unread).into());
@@ -172,26 +152,22 @@ impl Ipc {
             }
             Self::Show { what } => trace::show(context, &store, &what).await,
             Self::Watch { group, count } => {
-                check_group::<()>(&store, &[], group.as_deref()).await?;
+                check_group::<()>(&store, &[], group.as_ref()).await?;
                 watch::run(context, &store, group, count).await
             }
             Self::Trace { what } => trace::run(context, &store, &what).await,
-            Self::Hold { what, reason } => change(context, hold::Args { what, reason }).await,
-            Self::Release { what } => change(context, release::Args { what }).await,
-            Self::Retry { what } => change(context, retry::Args { what }).await,
-            Self::Drop { what, reason, yes } => {
-                confirm_loss(context, &store, &what, &yes).await?;
+            Self::Hold(args) => change(context, args).await,
+            Self::Release(args) => change(context, args).await,
+            Self::Retry(args) => change(context, args).await,
+            Self::Drop { args, yes } => {
+                confirm_loss(context, &store, &args.what, &yes).await?;
                 drop(store);
-                change(context, ipc::drop::Args { what, reason }).await
+                change(context, args).await
             }
             Self::Send(send) => send.run(context, &store).await,
             Self::Schema => Ok(()),
         }
     }
-}
-
-async fn change(context: &Context, op: impl Into<Op>) -> CliResult {
-    show::answer(context, &perform(context, op).await?)
 }
 
 /// Asks before the file of a dead command is removed. Other dropped commands are kept, and can be tried again.

@@ -1,20 +1,15 @@
 //! `g2 lanes`.
 
-use anyhow::Context as _;
 use clap::Subcommand;
 use ipc_handlers::Folder;
 
 use super::{
     CliResult, Context,
-    client::perform,
+    client::change,
     filter::{Rows, check_group},
     show,
 };
-use crate::{
-    loops::lost::is_lost,
-    ops::{args::Jid, lanes::wake},
-    store::LanesShown,
-};
+use crate::{loops::lost::is_lost, ops::lanes::wake, store::LanesShown};
 
 const LISTED: &str = "\
 A lane is a group, a chat and a thread of it: its messages are answered in order. A lane rests after
@@ -44,37 +39,29 @@ pub(super) enum Lanes {
     List {
         /// Only lanes of this group, by its folder
         #[arg(long)]
-        group: Option<String>,
+        group: Option<Folder>,
         /// List the others too
         #[arg(long)]
         all: bool,
         #[command(flatten)]
         rows: Rows,
     },
-    /// End the rests of a group's lanes: what waits there is tried again at once
     #[command(after_help = WOKEN)]
-    Wake {
-        /// Group, by its folder
-        group: String,
-        /// Only lanes of this chat, by its address such as local:family
-        #[arg(long, value_name = "JID")]
-        chat: Option<Jid>,
-    },
+    Wake(wake::Args),
 }
 
 impl Lanes {
     pub(super) async fn run(self, context: &Context) -> CliResult {
         match self {
             Self::List { group, all, rows } => {
-                let folder = group.as_deref().map(Folder::parse).transpose().context("listing lanes")?;
                 let store = context.store()?;
                 let which = if all { LanesShown::All } else { LanesShown::Busy };
                 let mut lanes =
-                    store.shown_lanes(folder.as_ref(), which, rows.enough(), context.world.now())?;
+                    store.shown_lanes(group.as_ref(), which, rows.enough(), context.world.now())?;
                 for lane in &mut lanes {
                     lane.wait_for_folder(|group| is_lost(&context.root, &store, group));
                 }
-                check_group(&store, &lanes, group.as_deref()).await?;
+                check_group(&store, &lanes, group.as_ref()).await?;
                 let columns = [
                     "group",
                     "chat_jid",
@@ -89,10 +76,7 @@ impl Lanes {
                 ];
                 show::rows(context, &rows.of(lanes), &columns)
             }
-            Self::Wake { group, chat } => {
-                let group = Folder::parse(&group).context("waking lanes")?;
-                show::answer(context, &perform(context, wake::Args { group, chat }).await?)
-            }
+            Self::Wake(args) => change(context, args).await,
         }
     }
 }

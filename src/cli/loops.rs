@@ -5,12 +5,11 @@ use serde::Serialize;
 
 use super::{
     CliResult, Context,
-    client::{Client, perform},
+    client::{Client, change},
     show,
-    word::word,
 };
 use crate::{
-    domain::host::loops::{Condition, LoopName, LoopState},
+    domain::host::loops::{Condition, LoopState},
     ops::loops::release,
 };
 
@@ -41,19 +40,8 @@ pub(super) enum Loops {
     /// List the loops of the daemon, and what they fail over
     #[command(after_help = LISTED)]
     List,
-    /// Let work go on that was set aside, or that rests after a failure
     #[command(after_help = RELEASED)]
-    Release {
-        /// Loop, by its name
-        #[arg(value_name = "LOOP", value_parser = word::<LoopName>(), hide_possible_values = true)]
-        name: LoopName,
-        /// Key, as `g2 loops list` and `g2 status` name it, such as local:main
-        #[arg(required_unless_present = "all")]
-        key: Option<String>,
-        /// All keys of the loop
-        #[arg(long, conflicts_with = "key")]
-        all: bool,
-    },
+    Release(release::Args),
 }
 
 /// A loop, as it is listed.
@@ -90,9 +78,7 @@ impl Loops {
                 ];
                 show::rows(context, &rows, &columns)
             }
-            Self::Release { name, key, all } => {
-                show::answer(context, &perform(context, release::Args { name, key, all }).await?)
-            }
+            Self::Release(args) => change(context, args).await,
         }
     }
 }

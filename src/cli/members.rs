@@ -1,19 +1,15 @@
 //! `g2 members`: people whom groups know.
 
-use anyhow::Context as _;
 use clap::Subcommand;
 use ipc_handlers::Folder;
 
 use super::{
     CliResult, Context,
-    client::perform,
+    client::change,
     filter::{Rows, check_group},
     show,
 };
-use crate::ops::{
-    args::UserId,
-    people::{add_member, remove_member},
-};
+use crate::ops::people::{add_member, remove_member};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -25,29 +21,15 @@ pub(super) enum Members {
     #[command(after_help = "Examples:\n  g2 members list --group main")]
     List {
         /// Only members of this group, by its folder
-        #[arg(long, value_name = "GROUP")]
-        group: Option<String>,
+        #[arg(long)]
+        group: Option<Folder>,
         #[command(flatten)]
         rows: Rows,
     },
-    /// Make a person known to a group, so that its agent hears them
     #[command(after_help = EXAMPLES)]
-    Add {
-        /// Group, by its folder
-        #[arg(long, value_name = "GROUP")]
-        group: String,
-        /// User id CHANNEL:NAME, as messages name their sender, such as local:ada or tg:12345
-        user: UserId,
-    },
-    /// Make a person a stranger to a group again
+    Add(add_member::Args),
     #[command(after_help = "Examples:\n  g2 members remove --group work local:bob")]
-    Remove {
-        /// Group, by its folder
-        #[arg(long, value_name = "GROUP")]
-        group: String,
-        /// User id CHANNEL:NAME, such as local:ada
-        user: UserId,
-    },
+    Remove(remove_member::Args),
 }
 
 impl Members {
@@ -55,20 +37,12 @@ impl Members {
         match self {
             Self::List { group, rows } => {
                 let store = context.store()?;
-                let folder = group.as_deref().map(Folder::parse).transpose().context("listing members")?;
-                let members = store.newest_members(folder.as_ref(), rows.enough()).await?;
-                check_group(&store, &members, group.as_deref()).await?;
+                let members = store.newest_members(group.as_ref(), rows.enough()).await?;
+                check_group(&store, &members, group.as_ref()).await?;
                 show::rows(context, &rows.of(members), &["group", "user", "~name", "-added_by", "added_at"])
             }
-            Self::Add { group, user } => {
-                let group = Folder::parse(&group).context("adding a member")?;
-                show::answer(context, &perform(context, add_member::Args { group, user }).await?)
-            }
-            Self::Remove { group, user } => {
-                let group = Folder::parse(&group).context("removing a member")?;
-                let which = remove_member::Args(add_member::Args { group, user });
-                show::answer(context, &perform(context, which).await?)
-            }
+            Self::Add(args) => change(context, args).await,
+            Self::Remove(args) => change(context, args).await,
         }
     }
 }

@@ -1,12 +1,11 @@
 //! `g2 messages`.
 
-use anyhow::Context as _;
 use clap::Subcommand;
 use ipc_handlers::Folder;
 
 use super::{
     CliResult, Context,
-    client::perform,
+    client::change,
     filter::{Rows, Span, check_chat, check_group},
     show,
 };
@@ -34,25 +33,15 @@ pub(super) enum Messages {
         #[arg(long)]
         unanswered: bool,
         /// Only messages that this group got, by its folder
-        #[arg(long, value_name = "GROUP")]
-        group: Option<String>,
+        #[arg(long)]
+        group: Option<Folder>,
         #[command(flatten)]
         span: Span,
         #[command(flatten)]
         rows: Rows,
     },
-    /// Have a message passed over that waits: no agent is given it
     #[command(after_help = SKIPPED)]
-    Skip {
-        /// Number of the message, as `g2 messages list` shows it
-        seq: i64,
-        /// Why; `g2 why` shows it
-        #[arg(long)]
-        reason: String,
-        /// Only for this group, by its folder
-        #[arg(long)]
-        group: Option<String>,
-    },
+    Skip(skip::Args),
 }
 
 const SKIPPED: &str = "\
@@ -65,17 +54,13 @@ impl Messages {
     pub(super) async fn run(self, context: &Context) -> CliResult {
         let (chat, unanswered, group, span, rows) = match self {
             Self::List { chat, unanswered, group, span, rows } => (chat, unanswered, group, span, rows),
-            Self::Skip { seq, reason, group } => {
-                let group =
-                    group.as_deref().map(Folder::parse).transpose().context("passing over a message")?;
-                return show::answer(context, &perform(context, skip::Args { seq, reason, group }).await?);
-            }
+            Self::Skip(args) => return change(context, args).await,
         };
         let store = context.store()?;
         let (since, until) = span.read(context)?;
         let which = Which {
             chat: chat.clone(),
-            group: group.as_deref().map(Folder::parse).transpose().context("listing messages")?,
+            group: group.clone(),
             state: None,
             since,
             until,
@@ -87,7 +72,7 @@ impl Messages {
             false => store.messages_of(which).await?,
         };
         check_chat(&store, &messages, chat.as_deref()).await?;
-        check_group(&store, &messages, group.as_deref()).await?;
+        check_group(&store, &messages, group.as_ref()).await?;
         if !context.json {
             messages
                 .iter_mut()

@@ -369,7 +369,6 @@ impl Failure {
             Self::Op(error) => error.clone(),
             Self::Failed(error) => match error.downcast_ref::<OpError>() {
                 Some(error) => error.clone(),
-                None if is_bad_argument(error) => OpError::of_sentence(OpCode::Invalid, &self.to_string()),
                 None => OpError::of_sentence(OpCode::Failed, &self.to_string()),
             },
             Self::Usage(text) => OpError::of_sentence(OpCode::Invalid, text),
@@ -380,11 +379,6 @@ impl Failure {
             Self::Quiet(_) => return None,
         })
     }
-}
-
-/// Whether an argument can't be read: it names no folder, say.
-fn is_bad_argument(error: &anyhow::Error) -> bool {
-    error.chain().any(|cause| cause.is::<ipc_handlers::InvalidFolder>() || cause.is::<BadArgument>())
 }
 
 pub(crate) type CliResult = Result<(), Failure>;
@@ -641,6 +635,41 @@ fn shown_from(level: &str, is_quiet: bool) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ops::{Asker, Op};
+
+    #[test]
+    fn what_the_page_shows_is_understood_here() {
+        let id = serde_json::json!({"id": 7});
+        let task = serde_json::json!({"id": "t", "group": "main"});
+        let what = serde_json::json!({"what": "main", "reason": "r s"});
+        let member = serde_json::json!({"group": "main", "user": "tg:7"});
+        let user = serde_json::json!({"id": "tg:7"});
+        for op in Op::ALL.iter().filter(|op| op.asked_by.contains(&Asker::Page)) {
+            let args = match op.name {
+                "approvals.approve" => serde_json::json!({"id": 7, "new": "A b", "user": "tg:7"}),
+                "channels.restart" => serde_json::json!({"name": "toy"}),
+                "chats.set" => serde_json::json!({"chat": "local:a", "policy": "strict", "threaded": true}),
+                "dropped.clear" => serde_json::json!({}),
+                "groups.restart" => serde_json::json!({"folder": "main"}),
+                "ipc.release" | "ipc.retry" => serde_json::json!({"what": "main"}),
+                "lanes.wake" | "wirings.add" => serde_json::json!({"group": "main", "chat": "local:main"}),
+                "loops.release" => serde_json::json!({"loop": "deliver", "key": "local:main"}),
+                "messages.skip" => serde_json::json!({"seq": 7, "reason": "r", "group": "main"}),
+                "runs.stop" => serde_json::json!({"id": 7, "now": true, "retry": true}),
+                "users.add" => serde_json::json!({"id": "tg:7", "name": "-", "dm": "tg:7"}),
+                "users.role" => serde_json::json!({"id": "tg:7", "role": "admin", "group": "main"}),
+                "ipc.drop" | "ipc.hold" => what.clone(),
+                name if name.starts_with("tasks.") => task.clone(),
+                name if name.starts_with("members.") => member.clone(),
+                "users.remove" => user.clone(),
+                _ => id.clone(),
+            };
+            let typed = Op::read(serde_json::json!({"name": op.name, "args": args})).unwrap().typed();
+            let words = typed.replace("'A b'", "A+b").replace("'r s'", "r+s");
+            let read = help::command().try_get_matches_from(words.split(' '));
+            assert!(read.is_ok_and(|read| Arguments::from_arg_matches(&read).is_ok()), "{typed}");
+        }
+    }
 
     #[test]
     fn nobody_speaks_without_a_name() {

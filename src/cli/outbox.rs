@@ -1,12 +1,11 @@
 //! `g2 outbox`.
 
-use anyhow::Context as _;
 use clap::Subcommand;
 use ipc_handlers::Folder;
 
 use super::{
     CliResult, Context,
-    client::perform,
+    client::change,
     filter::{Rows, Span, check_chat, check_group},
     show,
     word::word,
@@ -37,8 +36,8 @@ pub(super) enum Outbox {
         #[arg(long, value_name = "JID")]
         chat: Option<String>,
         /// Only texts of this group's agent, by its folder
-        #[arg(long, value_name = "GROUP")]
-        group: Option<String>,
+        #[arg(long)]
+        group: Option<Folder>,
         /// Only texts in this state
         #[arg(long, value_parser = word::<DeliveryStatus>())]
         state: Option<DeliveryStatus>,
@@ -47,18 +46,10 @@ pub(super) enum Outbox {
         #[command(flatten)]
         rows: Rows,
     },
-    /// Give up a text that waits to be sent
     #[command(after_help = "Examples:\n  g2 outbox drop 7")]
-    Drop {
-        /// Number of the text, as `g2 outbox list` shows it
-        id: i64,
-    },
-    /// Send a text again that failed
+    Drop(drop::Args),
     #[command(after_help = "Examples:\n  g2 outbox retry 7")]
-    Retry {
-        /// Number of the text, as `g2 outbox list` shows it
-        id: i64,
-    },
+    Retry(retry::Args),
 }
 
 impl Outbox {
@@ -69,7 +60,7 @@ impl Outbox {
                 let (since, until) = span.read(context)?;
                 let which = Which {
                     chat: chat.clone(),
-                    group: group.as_deref().map(Folder::parse).transpose().context("listing texts")?,
+                    group: group.clone(),
                     state: state.map(DeliveryStatus::as_str),
                     since,
                     until,
@@ -78,7 +69,7 @@ impl Outbox {
                 };
                 let mut rows = store.outbox_of(which).await?;
                 check_chat(&store, &rows, chat.as_deref()).await?;
-                check_group(&store, &rows, group.as_deref()).await?;
+                check_group(&store, &rows, group.as_ref()).await?;
                 if !context.json {
                     rows.iter_mut()
                         .for_each(|row| row.text = told(&row.text, &row.attachments, |_| Goes::ToFolder));
@@ -89,8 +80,8 @@ impl Outbox {
                     &["id", "chat_jid", "status", "-attempts", "-cause", "created_at", "~text"],
                 )
             }
-            Self::Drop { id } => show::answer(context, &perform(context, drop::Args { id }).await?),
-            Self::Retry { id } => show::answer(context, &perform(context, retry::Args { id }).await?),
+            Self::Drop(args) => change(context, args).await,
+            Self::Retry(args) => change(context, args).await,
         }
     }
 }

@@ -288,7 +288,7 @@ fn changes(root: &Path) -> String {
     let text = tail(&std::fs::read(root.join("data/changes.log")).unwrap_or_default());
     let command = Arguments::command();
     let commands: Vec<String> = command.get_subcommands().map(|one| one.get_name().to_owned()).collect();
-    let operations: Vec<String> = Op::NAMES.iter().map(|name| (*name).to_owned()).collect();
+    let operations: Vec<String> = Op::ALL.iter().map(|op| op.name.to_owned()).collect();
     newest(text.lines().filter_map(|line| change(line, &commands, &operations)))
 }
 

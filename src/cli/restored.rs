@@ -1,9 +1,9 @@
 //! `g2 restored`: what a restore held back.
 
-use clap::{Args, Subcommand};
+use clap::Subcommand;
 
-use super::{CliResult, Context, client::perform, show};
-use crate::ops::restored::{Which, drop, resume};
+use super::{CliResult, Context, client::change, show};
+use crate::ops::restored::{drop, resume};
 
 const LISTED: &str = "\
 A backup is older than the root that it was made of: texts that were unsent and messages that
@@ -37,31 +37,10 @@ pub(super) enum Restored {
         #[arg(long, value_name = "N", default_value_t = 1000)]
         limit: usize,
     },
-    /// Send texts and answer messages that are held back
     #[command(after_help = RESUMED)]
-    Resume(These),
-    /// Give up texts and messages that are held back
+    Resume(resume::Args),
     #[command(after_help = DROPPED)]
-    Drop(These),
-}
-
-#[derive(Debug, Args)]
-pub(super) struct These {
-    /// Text, by its number; may be given again
-    #[arg(long = "text", value_name = "ID")]
-    texts: Vec<i64>,
-    /// Message, by its number; may be given again
-    #[arg(long = "message", value_name = "SEQ")]
-    messages: Vec<i64>,
-    /// Everything that is held back
-    #[arg(long, conflicts_with_all = ["texts", "messages"], required_unless_present_any = ["texts", "messages"])]
-    all: bool,
-}
-
-impl From<These> for Which {
-    fn from(These { texts, messages, all }: These) -> Self {
-        Self { texts, messages, all }
-    }
+    Drop(drop::Args),
 }
 
 impl Restored {
@@ -72,10 +51,8 @@ impl Restored {
                 &context.store()?.held_back(limit).await?,
                 &["kind", "id", "chat_jid", "group", "at", "text"],
             ),
-            Self::Resume(these) => {
-                show::answer(context, &perform(context, resume::Args(these.into())).await?)
-            }
-            Self::Drop(these) => show::answer(context, &perform(context, drop::Args(these.into())).await?),
+            Self::Resume(args) => change(context, args).await,
+            Self::Drop(args) => change(context, args).await,
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use anyhow::{Context as _, anyhow};
+use anyhow::anyhow;
 use clap::Subcommand;
 use ipc_handlers::Folder;
 use serde::Serialize;
@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::{
     CliResult, Context, Failure, attach,
-    client::perform,
+    client::change,
     filter::{Rows, Span, check_group},
     out,
     show::{self, Sheet},
@@ -71,8 +71,8 @@ pub(super) enum Runs {
     #[command(after_help = LISTED)]
     List {
         /// Only runs of this group, by its folder
-        #[arg(long, value_name = "GROUP")]
-        group: Option<String>,
+        #[arg(long)]
+        group: Option<Folder>,
         /// Only runs in this state
         #[arg(long, value_parser = word::<RunStatus>())]
         state: Option<RunStatus>,
@@ -87,19 +87,12 @@ pub(super) enum Runs {
         /// Number of the run, as `g2 runs list` shows it
         id: i64,
     },
-    /// End a run: it may finish first, and is stopped if it takes too long
     #[command(after_help = STOPPED)]
     Stop {
-        /// Number of the run, as `g2 ps` shows it
-        id: i64,
-        /// Kill it at once
-        #[arg(long)]
-        now: bool,
-        /// Have the messages that it has in hand answered again; otherwise they are given up
-        #[arg(long, conflicts_with = "give_up")]
-        retry: bool,
+        #[command(flatten)]
+        args: stop::Args,
         /// Give up the messages that it has in hand, as is done without --retry
-        #[arg(long)]
+        #[arg(long, conflicts_with = "retry")]
         give_up: bool,
     },
     /// Look on while a run works, and write to its agent: each line that you type is a message
@@ -175,7 +168,7 @@ impl Runs {
             Self::List { group, state, span, rows } => {
                 let (since, until) = span.read(context)?;
                 let which = Which {
-                    group: group.as_deref().map(Folder::parse).transpose().context("listing runs")?,
+                    group: group.clone(),
                     state: state.map(RunStatus::as_str),
                     since,
                     until,
@@ -184,7 +177,7 @@ impl Runs {
                     ..Which::default()
                 };
                 let rows = store.runs_of(&which)?;
-                check_group(&store, &rows, group.as_deref()).await?;
+                check_group(&store, &rows, group.as_ref()).await?;
                 let columns = [
                     "id",
                     "group",
@@ -215,9 +208,7 @@ impl Runs {
                     None => Ok(()),
                 }
             }
-            Self::Stop { id, now, retry, give_up: _ } => {
-                show::answer(context, &perform(context, stop::Args { id, now, retry }).await?)
-            }
+            Self::Stop { args, give_up: _ } => change(context, args).await,
             Self::Attach { id, sender } => attach::run(context, &store, one(id)?, sender).await,
             Self::Logs { id, follow, raw } => {
                 let run = one(id)?;

@@ -1,6 +1,5 @@
 //! `g2 schedule next`: when a schedule fires.
 
-use anyhow::Context as _;
 use clap::Subcommand;
 use ipc_handlers::{Folder, Time};
 use jiff::tz::TimeZone;
@@ -30,8 +29,8 @@ pub(super) enum Schedule {
         #[arg(long, value_name = "ZONE")]
         tz: Option<String>,
         /// Use the time zone of this group
-        #[arg(long, conflicts_with = "tz", value_name = "GROUP")]
-        group: Option<String>,
+        #[arg(long, conflicts_with = "tz")]
+        group: Option<Folder>,
         /// Start after this time, written as in lists: 2h (ago), yesterday, 22:00, or an instant (RFC 3339) [default: now]
         #[arg(long, value_name = "WHEN")]
         after: Option<String>,
@@ -50,8 +49,7 @@ impl Schedule {
                 .zones
                 .get(&name)
                 .ok_or_else(|| wrong(format!("{name:?} is no time zone; use a name such as Europe/Paris")))?,
-            (None, Some(name)) => {
-                let group = Folder::parse(&name).context("finding the group's time zone")?;
+            (None, Some(group)) => {
                 let store = context.store()?;
                 if store.group(&group).await?.is_none() {
                     return Err(OpError::not_found(format!("group {group} does not exist")).into());

@@ -2,22 +2,21 @@
 
 use std::{sync::Arc, time::Duration};
 
-use anyhow::Context as _;
 use clap::Subcommand;
 use ipc_handlers::{Folder, Refusal, commands::search_sessions::check_query};
 
 use super::{
-    CliResult, Context, Failure,
-    client::perform,
+    CliResult, Context,
+    client::change,
     confirm::Yes,
     filter::{Rows, Span, check_group},
     out, show,
-    word::{as_typed, word, wrong},
+    word::{word, wrong},
 };
 use crate::{
     domain::states::SessionState,
     ops::{
-        Op, OpError,
+        OpError,
         sessions::{archive, clear, delete, resume},
     },
     store::{Stop, Store},
@@ -56,7 +55,7 @@ pub(super) enum Sessions {
     List {
         /// Only sessions of this group, by its folder
         #[arg(long)]
-        group: Option<String>,
+        group: Option<Folder>,
         /// Only sessions in this state
         #[arg(long, value_parser = word::<SessionState>())]
         state: Option<SessionState>,
@@ -72,7 +71,7 @@ pub(super) enum Sessions {
         query: String,
         /// Only sessions of this group, by its folder
         #[arg(long)]
-        group: Option<String>,
+        group: Option<Folder>,
         /// Show only the best N, 1 to 100
         #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(i64).range(1..=100))]
         limit: i64,
@@ -83,43 +82,19 @@ pub(super) enum Sessions {
         /// Number of the session, as `g2 sessions list` shows it
         id: i64,
     },
-    /// Keep a copy of a group's live sessions; they go on
     #[command(after_help = ARCHIVED)]
-    Archive {
-        /// Group, by its folder
-        group: String,
-        /// Name of the copy
-        name: String,
-        /// Only the session with this id, as the agent calls it
-        #[arg(long, value_name = "SESSION")]
-        session: Option<String>,
-    },
-    /// Remove an archived session for good
+    Archive(archive::Args),
     #[command(alias = "delete", after_help = "Examples:\n  g2 sessions remove 2 --yes")]
     Remove {
-        /// Number of the session, as `g2 sessions list` shows it
-        id: i64,
+        #[command(flatten)]
+        args: delete::Args,
         #[command(flatten)]
         yes: Yes,
     },
-    /// Continue an archived session in all chats of its group; a live run leaves
     #[command(after_help = RESUMED)]
-    Resume {
-        /// Number of the session, as `g2 sessions list` shows it
-        id: i64,
-        /// Archive the live sessions under this name first
-        #[arg(long, value_name = "NAME")]
-        save_name: Option<String>,
-    },
-    /// Start new sessions in all chats of a group; a live run leaves
+    Resume(resume::Args),
     #[command(after_help = CLEARED)]
-    Clear {
-        /// Group, by its folder
-        group: String,
-        /// Archive the live sessions under this name first
-        #[arg(long)]
-        name: Option<String>,
-    },
+    Clear(clear::Args),
 }
 
 impl Sessions {
@@ -127,10 +102,9 @@ impl Sessions {
         let store = context.store()?;
         match self {
             Self::List { group, state, span, rows } => {
-                let folder = group.as_deref().map(Folder::parse).transpose().context("listing sessions")?;
                 let (since, until) = span.read(context)?;
-                let all = store.sessions(folder.as_ref(), None)?;
-                check_group(&store, &all, group.as_deref()).await?;
+                let all = store.sessions(group.as_ref(), None)?;
+                check_group(&store, &all, group.as_ref()).await?;
                 let rows = rows.that(all, |session| {
                     state.is_none_or(|state| session.state == state)
                         && since.is_none_or(|since| session.archived_at.is_none_or(|at| at >= since))
@@ -152,11 +126,9 @@ impl Sessions {
                 whole["content"] = content.into();
                 show::object(context, &whole)
             }
-            Self::Archive { group, name, session } => {
-                let group = Folder::parse(&group).context("archiving sessions")?;
-                change(context, archive::Args { group, name, session }).await
-            }
-            Self::Remove { id, yes } => {
+            Self::Archive(args) => change(context, args).await,
+            Self::Remove { args, yes } => {
+                let id = args.id;
                 let (found, _) = store
                     .archived_session(id)?
                     .ok_or_else(|| OpError::not_found(format!("archived session {id} does not exist")))?;
@@ -165,41 +137,26 @@ impl Sessions {
                     found.session.name
                 ))?;
                 drop(store);
-                change(context, delete::Args { id }).await
+                change(context, args).await
             }
-            Self::Resume { id, save_name } => change(context, resume::Args { id, save_name }).await,
-            Self::Clear { group, name } => {
-                let group = Folder::parse(&group).context("clearing sessions")?;
-                change(context, clear::Args { group, name }).await
-            }
+            Self::Resume(args) => change(context, args).await,
+            Self::Clear(args) => change(context, args).await,
         }
     }
-}
-
-/// Does an operation on sessions. Errors use the words of the command line.
-async fn change(context: &Context, op: impl Into<Op>) -> CliResult {
-    match perform(context, op).await {
-        Ok(answer) => show::answer(context, &answer),
-        Err(Failure::Op(error)) => Err(Failure::Op(as_typed(error))),
-        Err(other) => Err(other),
-    }
-}
-
-async fn existing(store: &Store, group: &str) -> anyhow::Result<Folder> {
-    let group = Folder::parse(group)?;
-    store.group(&group).await?.ok_or_else(|| OpError::not_found(format!("group {group} does not exist")))?;
-    Ok(group)
 }
 
 async fn search(
     context: &Context,
     store: &Store,
     query: &str,
-    group: Option<String>,
+    group: Option<Folder>,
     limit: i64,
 ) -> CliResult {
     let groups = match group {
-        Some(group) => vec![existing(store, &group).await?],
+        Some(group) => {
+            check_group::<()>(store, &[], Some(&group)).await?;
+            vec![group]
+        }
         None => store.groups().await?.into_iter().map(|group| group.folder).collect(),
     };
     check_query(query).map_err(|fault| wrong(format!("the query {fault}")))?;

@@ -2,21 +2,17 @@
 
 use std::collections::HashMap;
 
-use anyhow::{Context as _, anyhow};
+use anyhow::anyhow;
 use clap::{ArgGroup, Args, Subcommand};
-use ipc_handlers::{
-    Folder, Schedule, TaskStatus, Time,
-    effect::{CatchUp, ContextMode, OutputMode},
-};
-use jiff::tz::TimeZone;
+use ipc_handlers::{Folder, Schedule, TaskStatus, Time};
 use serde_json::Value;
 
 use super::{
     CliResult, Context, Failure,
-    client::perform,
+    client::change,
     filter::{Rows, check_group},
     out, show,
-    word::{as_typed, word},
+    word::word,
 };
 use crate::{
     domain::{
@@ -25,9 +21,12 @@ use crate::{
         runs::when,
     },
     ops::{
-        Op, OpError,
-        args::{Jid, Prompt, TaskId},
-        tasks::{add, cancel, group_of, pause, resume, run, update},
+        OpError,
+        tasks::{
+            add, cancel, group_of, pause, resume,
+            run::{self, Named},
+            update,
+        },
     },
     store::Store,
 };
@@ -70,7 +69,7 @@ pub(super) enum Tasks {
     List {
         /// Only tasks of this group, by its folder
         #[arg(long)]
-        group: Option<String>,
+        group: Option<Folder>,
         /// Only tasks in this state
         #[arg(long, value_parser = word::<TaskStatus>())]
         state: Option<TaskStatus>,
@@ -83,24 +82,18 @@ pub(super) enum Tasks {
     /// Show one task
     #[command(after_help = "Examples:\n  g2 tasks show task-1")]
     Show(Named),
-    /// Add a task
     #[command(after_help = ADDED)]
     Add(Add),
-    /// Change a task; options that are left out keep their values
     #[command(after_help = UPDATED)]
-    Update(Update),
-    /// Stop a task from running until it is resumed
+    Update(update::Args),
     #[command(after_help = "Examples:\n  g2 tasks pause task-1")]
-    Pause(Named),
-    /// Let a task run again that is paused or rests; occurrences that it missed are skipped
+    Pause(pause::Args),
     #[command(after_help = "Examples:\n  g2 tasks resume task-1")]
-    Resume(Named),
-    /// Remove a task; its live run goes on
+    Resume(resume::Args),
     #[command(visible_alias = "cancel", after_help = "Examples:\n  g2 tasks remove task-2")]
-    Remove(Named),
-    /// Run a task now, in addition to its schedule; an interval starts anew
+    Remove(cancel::Args),
     #[command(after_help = "Examples:\n  g2 tasks run task-1")]
-    Run(Named),
+    Run(run::Args),
     /// Show what became of each time a task was due, with its runs and their results, oldest first
     #[command(after_help = HISTORY)]
     History {
@@ -112,130 +105,27 @@ pub(super) enum Tasks {
     },
 }
 
-/// Which task.
-#[derive(Debug, Args)]
-pub(super) struct Named {
-    /// Id of the task, as `g2 tasks list` shows it
-    id: String,
-    /// Group of the task, by its folder; needed if several groups have a task with this id
-    #[arg(long)]
-    group: Option<String>,
-}
-
-impl Named {
-    fn parsed(self) -> anyhow::Result<run::Named> {
-        let group = self.group.as_deref().map(Folder::parse).transpose();
-        let group = group.with_context(|| format!("looking for task {}", self.id))?;
-        Ok(run::Named { id: self.id, group })
-    }
-
-    /// Returns whose task it is.
-    fn group(&self, store: &Store) -> Result<Folder, Failure> {
-        let group = self.group.as_deref().map(Folder::parse).transpose();
-        let group = group.with_context(|| format!("looking for task {}", self.id))?;
-        Ok(group_of(store, &self.id, group.as_ref())?)
-    }
-}
-
 #[derive(Debug, Args)]
 #[command(group(ArgGroup::new("schedule").required(true)))]
 pub(super) struct Add {
-    /// Group whose agent runs it, by its folder
-    #[arg(long)]
-    group: String,
-    /// Chat that the task is for [default: the group's only chat]
-    #[arg(long, value_name = "JID")]
-    chat: Option<Jid>,
     #[command(flatten)]
     when: When,
-    /// Session that it runs in: the group's, or one of its own (isolated)
-    #[arg(long, value_name = "MODE", default_value = "isolated", value_parser = word::<ContextMode>())]
-    context: ContextMode,
-    /// Occurrences that were missed while G2 was down: run the latest, all (the latest 24, oldest
-    /// first, a minute apart), or none (skip)
-    #[arg(long, value_name = "POLICY", default_value = "latest", value_parser = word::<CatchUp>())]
-    catch_up: CatchUp,
-    /// Age beyond which a missed occurrence is not made up for, such as 12h or 2d (digits alone:
-    /// milliseconds) [default: 7d]
-    #[arg(long, value_name = "AGE")]
-    catch_up_window: Option<String>,
-    /// Place for the agent's text: the task's history only, or the chat too
-    #[arg(long, value_name = "WHERE", default_value = "history", value_parser = word::<OutputMode>())]
-    output: OutputMode,
-    /// Shell script that runs first and can stop the agent from being started
-    #[arg(long)]
-    script: Option<String>,
-    /// Id of the task, unlike that of any other task of the group [default: a new one]
-    #[arg(long)]
-    id: Option<TaskId>,
-    /// Text that the agent is given
-    prompt: Prompt,
+    #[command(flatten)]
+    args: add::Args,
 }
 
-/// The schedule of a new task, in one of four ways.
+/// The schedule of a new task, in one of three ways that need no --type.
 #[derive(Debug, Args)]
 struct When {
     /// Run at the times that a cron expression matches
-    #[arg(long, value_name = "EXPRESSION", group = "schedule")]
+    #[arg(long, value_name = "EXPRESSION", group = "schedule", display_order = 4)]
     cron: Option<String>,
     /// Run again and again, such as every 15m, 2h or 1d12h
-    #[arg(long, value_name = "DURATION", group = "schedule")]
+    #[arg(long, value_name = "DURATION", group = "schedule", display_order = 4)]
     every: Option<String>,
     /// Run once, such as at "tomorrow 9:00", "friday 18:30", "in 2h" or "2026-12-31 18:30"
-    #[arg(long, value_name = "TIME", group = "schedule")]
+    #[arg(long, value_name = "TIME", group = "schedule", display_order = 5)]
     at: Option<String>,
-    /// Kind of schedule, with --value: cron, interval or once
-    #[arg(long = "type", value_name = "TYPE", group = "schedule", requires = "value")]
-    kind: Option<String>,
-    /// Schedule: a cron expression, an interval such as 2h (digits alone: milliseconds), or a date and time
-    #[arg(long, requires = "kind")]
-    value: Option<String>,
-}
-
-impl When {
-    /// Returns the kind and the value of the schedule.
-    fn parsed(self, now: Time, zone: &TimeZone) -> anyhow::Result<(String, String)> {
-        let Self { cron, every, at, kind, value } = self;
-        let at = at
-            .map(|at| when::once(&at, now, zone))
-            .transpose()
-            .map_err(|r| anyhow!("{}; {}", r.message, r.hint))?;
-        let shorthands = [("cron", cron), ("interval", every), ("once", at)];
-        let short = shorthands.into_iter().find_map(|(kind, value)| Some((kind.to_owned(), value?)));
-        short.or_else(|| kind.zip(value)).context("no schedule is given")
-    }
-}
-
-#[derive(Debug, Args)]
-pub(super) struct Update {
-    #[command(flatten)]
-    named: Named,
-    /// Text that the agent is given
-    #[arg(long)]
-    prompt: Option<Prompt>,
-    /// Kind of schedule: cron, interval or once
-    #[arg(long = "type", value_name = "TYPE")]
-    kind: Option<String>,
-    /// Schedule: a cron expression, an interval such as 2h (digits alone: milliseconds), or a date and time
-    #[arg(long)]
-    value: Option<String>,
-    /// Session that it runs in: the group's, or one of its own (isolated)
-    #[arg(long, value_name = "MODE", value_parser = word::<ContextMode>())]
-    context: Option<ContextMode>,
-    /// Occurrences that were missed while G2 was down: run the latest, all (the latest 24, oldest
-    /// first, a minute apart), or none (skip)
-    #[arg(long, value_name = "POLICY", value_parser = word::<CatchUp>())]
-    catch_up: Option<CatchUp>,
-    /// Age beyond which a missed occurrence is not made up for, such as 12h or 2d (digits alone:
-    /// milliseconds)
-    #[arg(long, value_name = "AGE")]
-    catch_up_window: Option<String>,
-    /// Place for the agent's text: the task's history only, or the chat too
-    #[arg(long, value_name = "WHERE", value_parser = word::<OutputMode>())]
-    output: Option<OutputMode>,
-    /// Shell script that runs first and can stop the agent from being started; empty: none
-    #[arg(long)]
-    script: Option<String>,
 }
 
 impl Tasks {
@@ -244,7 +134,7 @@ impl Tasks {
             Self::List { group, state, rows } => list(context, &context.store()?, group, state, &rows).await,
             Self::Show(named) => {
                 let store = context.store()?;
-                let group = named.group(&store)?;
+                let group = group_of(&store, &named.id, named.group.as_ref())?;
                 let task = store.task(&group, &named.id)?.ok_or_else(|| gone(&named.id))?;
                 show::object(context, &Words::new(context).of(&store, &task).await?)
             }
@@ -253,22 +143,13 @@ impl Tasks {
                 let add = add.parsed(context).await?;
                 change(context, add).await
             }
-            Self::Update(update) => change(context, update.parsed()?).await,
-            Self::Pause(named) => change(context, pause::Args(named.parsed()?)).await,
-            Self::Resume(named) => change(context, resume::Args(named.parsed()?)).await,
-            Self::Remove(named) => change(context, cancel::Args(named.parsed()?)).await,
-            Self::Run(named) => change(context, run::Args(named.parsed()?)).await,
+            Self::Update(args) => change(context, args).await,
+            Self::Pause(args) => change(context, args).await,
+            Self::Resume(args) => change(context, args).await,
+            Self::Remove(args) => change(context, args).await,
+            Self::Run(args) => change(context, args).await,
             Self::History { named, limit } => history(context, &context.store()?, &named, limit),
         }
-    }
-}
-
-/// Does an operation on a task. Errors use the words of the command line.
-async fn change(context: &Context, op: impl Into<Op>) -> CliResult {
-    match perform(context, op).await {
-        Ok(answer) => show::answer(context, &answer),
-        Err(Failure::Op(error)) => Err(Failure::Op(as_typed(error))),
-        Err(other) => Err(other),
     }
 }
 
@@ -279,14 +160,13 @@ fn gone(id: &str) -> OpError {
 async fn list(
     context: &Context,
     store: &Store,
-    group: Option<String>,
+    group: Option<Folder>,
     state: Option<TaskStatus>,
     wanted: &Rows,
 ) -> CliResult {
-    let folder = group.as_deref().map(Folder::parse).transpose().context("listing tasks")?;
     let enough = wanted.enough().filter(|_| state.is_none());
-    let mut tasks = store.tasks(folder.as_ref(), enough)?;
-    check_group(store, &tasks, group.as_deref()).await?;
+    let mut tasks = store.tasks(group.as_ref(), enough)?;
+    check_group(store, &tasks, group.as_ref()).await?;
     tasks.retain(|task| state.is_none_or(|state| task.status == state));
     let mut words = Words::new(context);
     let mut rows = Vec::new();
@@ -343,7 +223,7 @@ fn history(context: &Context, store: &Store, named: &Named, limit: Option<usize>
     if named.group.is_none() && store.groups_of_task(id)?.is_empty() {
         return Err(kept().into());
     }
-    let group = named.group(store)?;
+    let group = group_of(store, id, named.group.as_ref())?;
     let slots = store.task_history(&group, id, limit)?;
     let task = store.task(&group, id)?;
     if slots.is_empty() && task.is_none() {
@@ -390,41 +270,21 @@ fn for_people(slot: &TaskSlot) -> Value {
 impl Add {
     /// Reads the schedule by the clocks of the group, and shows when it fires.
     async fn parsed(self, context: &Context) -> Result<add::Args, Failure> {
-        let Self { group, chat, when, context: mode, catch_up, catch_up_window, output, script, id, prompt } =
-            self;
-        let catch_up_window_ms = catch_up_window.as_deref().map(window).transpose()?;
-        let group = Folder::parse(&group).context("making a task")?;
-        let zone = context.store()?.zone_of(&group, &context.config()?.zones).await?;
+        let Self { when: When { cron, every, at }, mut args } = self;
+        let zone = context.store()?.zone_of(&args.group, &context.config()?.zones).await?;
         let now = context.world.now();
-        let (kind, value) = when.parsed(now, &zone.zone)?;
+        let at = at.map(|at| when::once(&at, now, &zone.zone)).transpose();
+        let at = at.map_err(|refusal| anyhow!("{}; {}", refusal.message, refusal.hint))?;
+        for (kind, value) in [("cron", cron), ("interval", every), ("once", at)] {
+            if let Some(value) = value {
+                (args.kind, args.value) = (kind.to_owned(), value);
+            }
+        }
         // What can't be read is refused when the task is made.
-        if let Ok(schedule) = Schedule::parse(&kind, &value, &zone.zone, now) {
+        if let Ok(schedule) = Schedule::parse(&args.kind, &args.value, &zone.zone, now) {
             out::tell(preview(&schedule, &zone, now));
         }
-        Ok(add::Args {
-            group,
-            chat,
-            kind,
-            value,
-            context: mode,
-            catch_up,
-            catch_up_window_ms,
-            output,
-            script,
-            id,
-            prompt,
-        })
-    }
-}
-
-/// Reads how long ago a missed occurrence may be, ms. The operation bounds it.
-fn window(text: &str) -> anyhow::Result<i64> {
-    match Schedule::parse("interval", text, &TimeZone::UTC, Time(0)) {
-        Ok(Schedule::Interval { ms }) => Ok(ms),
-        Ok(_) => Err(anyhow!("--catch-up-window is no duration")),
-        Err(_) => Err(anyhow!(
-            "--catch-up-window {text:?} is no duration; write one such as 12h or 7d, at least a minute"
-        )),
+        Ok(args)
     }
 }
 
@@ -440,24 +300,4 @@ fn preview(schedule: &Schedule, zone: &Zone, now: Time) -> String {
     };
     let next: Vec<String> = schedule.instants(now, &zone.zone).take(3).map(shown).collect();
     format!("{}: {}", schedule.in_words(&zone.zone, &zone.name), next.join(", "))
-}
-
-impl Update {
-    fn parsed(self) -> anyhow::Result<update::Args> {
-        let Self { named, prompt, kind, value, context, catch_up, catch_up_window, output, script } = self;
-        let catch_up_window_ms = catch_up_window.as_deref().map(window).transpose()?;
-        let run::Named { id, group } = named.parsed()?;
-        Ok(update::Args {
-            id,
-            group,
-            prompt,
-            kind,
-            value,
-            context,
-            catch_up,
-            catch_up_window_ms,
-            output,
-            script,
-        })
-    }
 }

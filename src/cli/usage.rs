@@ -1,6 +1,5 @@
 //! `g2 usage`.
 
-use anyhow::Context as _;
 use clap::{Args, ValueEnum};
 use ipc_handlers::{Folder, Time};
 use serde::Serialize;
@@ -39,8 +38,8 @@ Examples:
 #[command(after_help = EXAMPLES)]
 pub(super) struct Usage {
     /// Only this group, by its folder
-    #[arg(long, value_name = "GROUP")]
-    group: Option<String>,
+    #[arg(long)]
+    group: Option<Folder>,
     #[command(flatten)]
     span: Span,
     /// One row for each run, group, model, or day in the configured time zone
@@ -61,9 +60,8 @@ enum Each {
 
 impl Usage {
     pub(super) async fn run(self, context: &Context) -> CliResult {
-        let group = self.group.as_deref().map(Folder::parse).transpose().context("reading --group")?;
         if self.budgets {
-            return budgets(context, group.as_ref()).await;
+            return budgets(context, self.group.as_ref()).await;
         }
         let (since, until) = self.span.read(context)?;
         let span = (since.unwrap_or(Time(0)), until.unwrap_or(Time::MAX));
@@ -85,8 +83,8 @@ impl Usage {
         let config = context.config()?;
         let prices = &config.budget.prices;
         let store = context.store()?;
-        let rows = store.usage(by, group.as_ref(), span, (&config.zone.zone, prices))?;
-        check_group(&store, &rows, self.group.as_deref()).await?;
+        let rows = store.usage(by, self.group.as_ref(), span, (&config.zone.zone, prices))?;
+        check_group(&store, &rows, self.group.as_ref()).await?;
         let money: &[&str] = if prices.is_empty() { &[] } else { &["money"] };
         show::rows(context, &rows, &[columns, &figures, money].concat())
     }
@@ -113,7 +111,7 @@ async fn budgets(context: &Context, only: Option<&Folder>) -> CliResult {
         let shares = budget_today(&config, &store, group, day, now)?;
         rows.extend(shares.into_iter().map(|share| BudgetRow { group: &group.folder, share, ends: day.end }));
     }
-    check_group(&store, &rows, only.map(Folder::as_str)).await?;
+    check_group(&store, &rows, only).await?;
     show::rows(context, &rows, &["group", "part", "used", "budget", "percent", "state", "ends"])
 }
 

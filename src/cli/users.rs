@@ -1,14 +1,9 @@
 //! `g2 users`: people and their roles.
 
-use anyhow::Context as _;
 use clap::Subcommand;
-use ipc_handlers::Folder;
 
-use super::{CliResult, Context, client::perform, filter::Rows, show, word::word};
-use crate::ops::{
-    args::{Jid, UserId},
-    people::{add, give_role, remove},
-};
+use super::{CliResult, Context, client::change, filter::Rows, show};
+use crate::ops::people::{add, give_role, remove};
 
 const ADDED: &str = "\
 Examples:
@@ -31,37 +26,12 @@ pub(super) enum Users {
         #[command(flatten)]
         rows: Rows,
     },
-    /// Add a person, or change their name or the chat in which they are asked
     #[command(after_help = ADDED)]
-    Add {
-        /// User id CHANNEL:NAME, as messages name their sender, such as local:ada or tg:12345
-        id: UserId,
-        /// Name for people [default: the part of the id after the channel]
-        #[arg(long)]
-        name: Option<String>,
-        /// Chat to which questions for them go [default: the first direct chat that they write in, otherwise the chat
-        /// that their id names]
-        #[arg(long, value_name = "JID")]
-        dm: Option<Jid>,
-    },
-    /// Make a person an owner or an admin, or take their roles away
+    Add(add::Args),
     #[command(after_help = ROLES)]
-    Role {
-        /// User id CHANNEL:NAME, such as local:ada
-        id: UserId,
-        /// New role; `none` takes roles away
-        #[arg(value_parser = word::<give_role::Given>())]
-        role: give_role::Given,
-        /// Only for this group, by its folder [default: all groups]
-        #[arg(long, value_name = "GROUP")]
-        group: Option<String>,
-    },
-    /// Remove a person with their roles and memberships
+    Role(give_role::Args),
     #[command(after_help = "Examples:\n  g2 users remove local:bob")]
-    Remove {
-        /// User id CHANNEL:NAME, such as local:ada
-        id: UserId,
-    },
+    Remove(remove::Args),
 }
 
 impl Users {
@@ -71,14 +41,9 @@ impl Users {
                 let users = context.store()?.newest_users(rows.enough()).await?;
                 show::rows(context, &rows.of(users), &["id", "~name", "roles", "~member_of", "-dm_chat"])
             }
-            Self::Add { id, name, dm } => {
-                show::answer(context, &perform(context, add::Args { id, name, dm }).await?)
-            }
-            Self::Role { id, role, group } => {
-                let group = group.as_deref().map(Folder::parse).transpose().context("giving a role")?;
-                show::answer(context, &perform(context, give_role::Args { id, role, group }).await?)
-            }
-            Self::Remove { id } => show::answer(context, &perform(context, remove::Args { id }).await?),
+            Self::Add(args) => change(context, args).await,
+            Self::Role(args) => change(context, args).await,
+            Self::Remove(args) => change(context, args).await,
         }
     }
 }

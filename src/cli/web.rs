@@ -4,17 +4,12 @@ use clap::Subcommand;
 
 use super::{
     CliResult, Context,
-    client::{Client, perform},
+    client::{Client, change, perform},
     out, show,
-    word::word,
 };
-use crate::{
-    domain::host::web::Purpose,
-    ops::{
-        OpError,
-        args::TokenName,
-        web::{add_token, open, revoke, revoke_token},
-    },
+use crate::ops::{
+    OpError,
+    web::{add_token, open, revoke, revoke_token},
 };
 
 const OPENED: &str = "\
@@ -60,12 +55,10 @@ pub(super) enum Sessions {
     /// List sessions and unused tickets
     #[command(after_help = "Examples:\n  g2 web sessions list")]
     List,
-    /// End a session: its browser is let in no more
     #[command(after_help = REVOKED)]
     Revoke {
-        /// Number of the session, as `g2 web sessions list` shows it
-        #[arg(required_unless_present = "all")]
-        id: Option<i64>,
+        #[command(flatten)]
+        args: revoke::Args,
         /// End all sessions
         #[arg(long, conflicts_with = "id")]
         all: bool,
@@ -74,26 +67,15 @@ pub(super) enum Sessions {
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Tokens {
-    /// Make a token for a program
     #[command(after_help = TOKEN_ADDED)]
-    Add {
-        /// Name for the token: a-z, 0-9, `.`, `-`, `_`
-        name: TokenName,
-        /// What the token is good for
-        #[arg(long, value_parser = word::<Purpose>())]
-        purpose: Purpose,
-    },
+    Add(add_token::Args),
     /// List tokens: purpose, author, and when each was used last, to within 10 minutes
     #[command(
         after_help = "The token `web.token` is the one in data/web.token.\n\nExamples:\n  g2 web tokens list"
     )]
     List,
-    /// End a token at once: its program is let in no more
     #[command(after_help = "Examples:\n  g2 web tokens revoke ci")]
-    Revoke {
-        /// Name of the token, as `g2 web tokens list` shows it
-        name: String,
-    },
+    Revoke(revoke_token::Args),
 }
 
 impl Web {
@@ -108,24 +90,20 @@ impl Web {
                     &["id", "opened_by", "made_at", "entered_at", "ends_at", "browser"],
                 )
             }
-            Self::Sessions(Sessions::Revoke { id, all: _ }) => {
-                show::answer(context, &perform(context, revoke::Args { id }).await?)
-            }
-            Self::Tokens(Tokens::Add { name, purpose }) => add(context, name, purpose).await,
+            Self::Sessions(Sessions::Revoke { args, all: _ }) => change(context, args).await,
+            Self::Tokens(Tokens::Add(args)) => add(context, args).await,
             Self::Tokens(Tokens::List) => {
                 let rows = context.store()?.web_tokens()?;
                 show::rows(context, &rows, &["name", "purpose", "made_by", "made_at", "used_at"])
             }
-            Self::Tokens(Tokens::Revoke { name }) => {
-                show::answer(context, &perform(context, revoke_token::Args { name }).await?)
-            }
+            Self::Tokens(Tokens::Revoke(args)) => change(context, args).await,
         }
     }
 }
 
 /// Prints a new token alone, so that it can be led into a file; what else is to be said goes to stderr.
-async fn add(context: &Context, name: TokenName, purpose: Purpose) -> CliResult {
-    let answer = perform(context, add_token::Args { name, purpose }).await?;
+async fn add(context: &Context, args: add_token::Args) -> CliResult {
+    let answer = perform(context, args).await?;
     for note in &answer.notes {
         out::tell(note);
     }

@@ -1,8 +1,8 @@
-//! Arguments that are one of a closed set of words; help lists them.
+//! Words of the command line: settings as `KEY=VALUE`, and errors in its own words.
 
-use clap::builder::{PossibleValuesParser, TypedValueParser};
 use ipc_handlers::Word;
 
+pub(super) use crate::ops::args::word;
 use crate::ops::{OpCode, OpError};
 
 /// The fields of a command, and their names on the command line.
@@ -48,9 +48,4 @@ pub(super) fn value<W: Word>(key: &str, value: &str) -> Result<W, OpError> {
         let words = W::CHOICES.iter().map(|(word, _)| *word).collect::<Vec<_>>().join(", ");
         wrong(format!("{value:?} is not a value of {key}; use one of {words}"))
     })
-}
-
-/// Reads one of the words of `W`.
-pub(super) fn word<W: Word + Send + Sync>() -> impl TypedValueParser<Value = W> {
-    PossibleValuesParser::new(W::CHOICES.iter().map(|(word, _)| *word)).try_map(|word| W::from_word(&word))
 }

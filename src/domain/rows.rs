@@ -78,6 +78,18 @@ pub struct Chat {
     pub threaded: bool,
 }
 
+/// Changes of a chat: all or none are made. Fields that are left out keep their values.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ChatChanges {
+    /// What becomes of senders whom a group does not know.
+    pub policy: Option<UnknownSenders>,
+    /// A name for people.
+    pub name: Option<String>,
+    pub kind: Option<chats::ChatKind>,
+    /// Whether the platform divides it into threads.
+    pub threaded: Option<bool>,
+}
+
 /// A chat wired to a group, with the rules that say when it engages.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Wiring {
@@ -92,6 +104,18 @@ pub struct Wiring {
     pub trigger: Option<String>,
     /// Where its agent listens without being addressed again.
     pub sticky: Vec<StickyThread>,
+}
+
+/// Changes of a wiring: all or none are made. Fields that are left out keep their values.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct WiringChanges {
+    /// Messages that wake the agent.
+    pub engage: Option<EngageMode>,
+    /// A JavaScript regular expression; only with engage=pattern.
+    pub pattern: Option<String>,
+    pub sender_scope: Option<SenderScope>,
+    /// Messages that do not wake the agent: dropped, or kept as context.
+    pub ignored: Option<IgnoredMessages>,
 }
 
 /// A thread of a chat in which an agent was addressed, and listens on.

@@ -2,7 +2,9 @@
 
 use std::{fmt, str::FromStr};
 
-use ipc_handlers::seen::is_seen;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use ipc_handlers::{Schedule, Time, Word, seen::is_seen};
+use jiff::tz::TimeZone;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -37,6 +39,24 @@ pub enum BadArgument {
     NoSpeaker,
     #[error(transparent)]
     Speaker(#[from] BadSpeaker),
+    #[error("{0:?} is no duration; write one such as 12h or 7d, at least a minute")]
+    Duration(String),
+}
+
+/// Reads one of the words of `W`; help lists them.
+pub fn word<W: Word + Send + Sync>() -> impl TypedValueParser<Value = W> {
+    PossibleValuesParser::new(W::CHOICES.iter().map(|(word, _)| *word)).try_map(|word| W::from_word(&word))
+}
+
+/// Reads a length of time, such as `12h`; ms.
+///
+/// # Errors
+/// It is none, or shorter than a minute.
+pub(super) fn duration_ms(text: &str) -> Result<i64, BadArgument> {
+    match Schedule::parse("interval", text, &TimeZone::UTC, Time(0)) {
+        Ok(Schedule::Interval { ms }) => Ok(ms),
+        Ok(_) | Err(_) => Err(BadArgument::Duration(text.to_owned())),
+    }
 }
 
 /// Declares a text that is checked as it is read.

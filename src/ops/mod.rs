@@ -45,7 +45,7 @@ pub mod wirings;
 pub use alone::Alone;
 pub use by::{Asker, By};
 pub use error::{OpCode, OpError, missing};
-pub use schema::schema;
+pub use schema::{Described, Is, schema};
 
 /// What an operation works on.
 pub struct Site<'a> {
@@ -223,32 +223,23 @@ async fn erased<O: Operation>(operation: O, site: &Site<'_>, by: &By) -> Result<
 
 /// The one list of operations: what each is called, its arguments, what it does, and who but the owner may ask for it.
 macro_rules! operations {
-    ($( $(#[doc = $doc:literal])+ $variant:ident = $name:literal: $args:ty, by [$($who:ident),*]; )+) => {
+    ($( $variant:ident = $name:literal: $args:ty, by [$($who:ident),*]; )+) => {
         /// An operation with its arguments.
         #[derive(Clone, Debug, Serialize, Deserialize)]
         #[serde(tag = "name", content = "args")]
         pub enum Op {
-            $( $(#[doc = $doc])+ #[serde(rename = $name)] $variant($args), )+
+            $( #[serde(rename = $name)] $variant($args), )+
         }
 
         impl Op {
-            /// The name of every operation.
-            pub const NAMES: &'static [&'static str] = &[$($name),+];
+            /// Every operation.
+            pub const ALL: &'static [Described] =
+                &[$(Described::of::<$args, <$args as Operation>::Row>($name, &[$(Asker::$who),*])),+];
 
             /// Returns the name.
             #[must_use]
             pub fn name(&self) -> &'static str {
                 match self { $( Self::$variant(_) => $name, )+ }
-            }
-
-            /// Who may ask for each, beside the owner.
-            pub const ASKED_BY: &'static [(&'static str, &'static [Asker])] =
-                &[$(($name, &[$(Asker::$who),*])),+];
-
-            /// Returns who may ask for it, beside the owner.
-            #[must_use]
-            pub fn asked_by(&self) -> &'static [Asker] {
-                match self { $( Self::$variant(_) => &[$(Asker::$who),*], )+ }
             }
 
             /// Does it. Nothing is looked at but the operation's own rules.
@@ -262,141 +253,84 @@ macro_rules! operations {
                 Self::$variant(args)
             }
         } )+
-
-        /// Describes each operation: its name, what it does, its arguments, its row.
-        fn each_described(mut visit: impl FnMut(schema::Described)) {
-            $( visit(schema::Described::of::<$args, <$args as Operation>::Row>($name, concat!($($doc),+), &[$(Asker::$who),*])); )+
-        }
     };
 }
 
 operations! {
-    /// Adds a group and wires a chat to it.
     GroupsAdd = "groups.add": groups::add::Args, by [];
-    /// Changes a group's own settings, all of them or none.
     GroupsSet = "groups.set": groups::set::Args, by [];
-    /// Has a group's run finish its work and leave: the next message starts a new container.
     GroupsRestart = "groups.restart": groups::restart::Args, by [Page, Token];
-    /// Gives a group that has lost its folder the one of a backup.
     GroupsRestore = "groups.restore": groups::restore::Args, by [];
-    /// Gives a group that has lost its folder a new one, from the template.
     GroupsRenew = "groups.renew": groups::renew::Args, by [];
-    /// Removes a group with its mailbox, once its run has left and its commands are settled.
     GroupsRemove = "groups.remove": groups::remove::Args, by [];
-    /// Lets a group reach a host outside, from now on.
     EgressAllow = "egress.allow": egress::allow::Args, by [];
-    /// Has a group not reach a host outside, also where the settings allow it to all.
     EgressDeny = "egress.deny": egress::deny::Args, by [];
-    /// Removes a group's rule about a host outside.
     EgressRemove = "egress.remove": egress::remove::Args, by [];
-    /// Wires a chat to a group.
     WiringsAdd = "wirings.add": wirings::add::Args, by [Page];
-    /// Changes when a wiring engages and whom it hears, all of it or nothing.
     WiringsSet = "wirings.set": wirings::set::Args, by [];
-    /// Has a `mention-sticky` agent wait until it is addressed again.
     WiringsUnstick = "wirings.unstick": wirings::unstick::Args, by [];
-    /// Removes a wiring.
     WiringsRemove = "wirings.remove": wirings::remove::Args, by [];
-    /// Adds a user, or changes their name or where they are asked.
     UsersAdd = "users.add": people::add::Args, by [Page];
-    /// Makes somebody an owner or an admin, or takes roles away.
     UsersRole = "users.role": people::give_role::Args, by [Page];
-    /// Removes a user with their roles and memberships.
     UsersRemove = "users.remove": people::remove::Args, by [Page];
-    /// Has a group know somebody.
     MembersAdd = "members.add": people::add_member::Args, by [Page];
-    /// Has a group know somebody no more.
     MembersRemove = "members.remove": people::remove_member::Args, by [Page];
-    /// Changes facts about a chat, or its policy for strangers: all changes or none.
     ChatsSet = "chats.set": people::set_chat::Args, by [Page];
-    /// Counts anew what would have woken an agent and was not heard.
     DroppedClear = "dropped.clear": people::clear_dropped::Args, by [Page];
-    /// Answers a question with yes: the sender is heard, or the chat is connected.
     ApprovalsApprove = "approvals.approve": approvals::approve::Args, by [Page, Person];
-    /// Answers a question with no.
     ApprovalsDeny = "approvals.deny": approvals::deny::Args, by [Page, Person];
-    /// Answers every open question with no, or those about one chat.
     ApprovalsDenyMany = "approvals.deny_many": approvals::deny_many::Args, by [Person];
-    /// Makes a task.
     TasksAdd = "tasks.add": tasks::add::Args, by [Agent];
-    /// Changes what a task says or when it runs, all of it or nothing.
     TasksUpdate = "tasks.update": tasks::update::Args, by [Agent];
-    /// Has a task rest until it is resumed.
     TasksPause = "tasks.pause": tasks::pause::Args, by [Page, Token, Agent];
-    /// Has a paused task run again, or one that rests.
     TasksResume = "tasks.resume": tasks::resume::Args, by [Page, Token, Agent];
-    /// Deletes a task.
     TasksCancel = "tasks.cancel": tasks::cancel::Args, by [Page, Agent];
-    /// Has a task run now, once more than its schedule says.
     TasksRun = "tasks.run": tasks::run::Args, by [Page, Token];
-    /// Ends the rests of a group's lanes: what waits in them is tried again at once.
     LanesWake = "lanes.wake": lanes::wake::Args, by [Page, Token];
-    /// Lets work of a loop go on that was set aside, or that rests after a failure.
     LoopsRelease = "loops.release": loops::release::Args, by [Page, Token];
-    /// Keeps a group's conversations as they are now; they go on.
     SessionsArchive = "sessions.archive": sessions::archive::Args, by [Agent];
-    /// Removes an archived conversation for good.
     SessionsDelete = "sessions.delete": sessions::delete::Args, by [];
-    /// Has a group go on with an archived conversation, in all its chats.
     SessionsResume = "sessions.resume": sessions::resume::Args, by [Agent];
-    /// Has a group begin afresh, in all its chats.
     SessionsClear = "sessions.clear": sessions::clear::Args, by [Agent];
-    /// Keeps a group's commands, or one that waits, from being claimed.
     IpcHold = "ipc.hold": ipc::hold::Args, by [Page, Token];
-    /// Releases a hold.
     IpcRelease = "ipc.release": ipc::release::Args, by [Page, Token];
-    /// Refuses a waiting or claimed command unread; removes the kept file of a dead one.
     IpcDrop = "ipc.drop": ipc::drop::Args, by [Page, Token];
-    /// Decides a refused or dead command once more, as a new one.
     IpcRetry = "ipc.retry": ipc::retry::Args, by [Page, Token];
-    /// Puts a command into a group's box, as its agent would.
     IpcSend = "ipc.send": ipc::send::Args, by [];
-    /// Has a message that waits passed over: no agent is given it.
     MessagesSkip = "messages.skip": messages::skip::Args, by [Page, Token];
-    /// Writes to the agent of a run: a message in its lane that wakes this agent alone.
     RunsSay = "runs.say": runs::say::Args, by [];
-    /// Ends a run, in order or at once; its chat is told.
     RunsStop = "runs.stop": runs::stop::Args, by [Page, Token];
-    /// Gives up a text that waits to be sent.
     OutboxDrop = "outbox.drop": outbox::drop::Args, by [Page, Token];
-    /// Says once more what failed to be said.
     OutboxRetry = "outbox.retry": outbox::retry::Args, by [Page, Token];
-    /// Takes up what a restore held back: texts are sent, messages are judged as if they came now.
     RestoredResume = "restored.resume": restored::resume::Args, by [];
-    /// Gives up what a restore held back.
     RestoredDrop = "restored.drop": restored::drop::Args, by [];
-    /// Changes a setting in `g2.toml`; comments and order stay.
     ConfigSet = "config.set": config::set::Args, by [];
-    /// Gives a setting in `g2.toml` its default again.
     ConfigUnset = "config.unset": config::unset::Args, by [];
-    /// Adds an account on a platform: keeps its token, and writes its table to the settings.
     ChannelsAdd = "channels.add": channels::add::Args, by [];
-    /// Removes an account: its table, its token, and all that its adapter kept.
     ChannelsRemove = "channels.remove": channels::remove::Args, by [];
-    /// Starts the adapter of an account anew.
     ChannelsRestart = "channels.restart": channels::restart::Args, by [Page, Token];
-    /// Makes a ticket for the operator's page, good once within a minute.
     WebOpen = "web.open": web::open::Args, by [];
-    /// Ends a session of the operator's page, or all of them.
     WebRevoke = "web.revoke": web::revoke::Args, by [Page];
-    /// Makes a token for a program at the operator's page, for one purpose.
     WebAddToken = "web.add_token": web::add_token::Args, by [];
-    /// Ends a token of a program at the operator's page.
     WebRevokeToken = "web.revoke_token": web::revoke_token::Args, by [];
 }
 
 impl Op {
+    /// Returns what a program has to know of the operation of this name.
+    #[must_use]
+    pub fn described(name: &str) -> Option<&'static Described> {
+        Self::ALL.iter().find(|described| described.name == name)
+    }
+
     /// Reads an operation that a program asks for: `{"name": NAME, "args": {…}}`.
     ///
     /// # Errors
     /// [`OpCode::Invalid`]: there is no operation of that name, or its arguments are wrong.
     pub fn read(asked: Value) -> Result<Self, OpError> {
-        let known = asked["name"].as_str().is_some_and(|name| Self::NAMES.contains(&name));
-        if !known {
+        let Some(Described { name, .. }) = asked["name"].as_str().and_then(Self::described) else {
             return Err(OpError::invalid("there is no operation of that name")
                 .hint("`g2 ops schema` lists every operation with its arguments"));
-        }
-        let name = asked["name"].as_str().unwrap_or_default().to_owned();
+        };
         serde_json::from_value(asked).map_err(|error| {
             OpError::invalid(format!("the arguments of {name} are wrong: {error}"))
                 .hint("`g2 ops schema` has what it takes")

@@ -1,27 +1,95 @@
-//! JSON Schema of every operation, made from the types that are read and written.
+//! What programs and forms are told of every operation, made from the types that are read and written.
 
+use clap::{ArgAction, Command};
 use schemars::{JsonSchema, SchemaGenerator, generate::SchemaSettings};
 use serde_json::{Map, Value, json};
 
-use super::{Answer, Asker, OpError, each_described};
+use super::{Answer, Asker, Op, OpError, audit::quoted};
 
 /// What a program has to know of one operation.
-pub(super) struct Described {
-    name: &'static str,
-    doc: &'static str,
-    asked_by: &'static [Asker],
+pub struct Described {
+    pub name: &'static str,
+    /// Who may ask for it, beside the owner.
+    pub asked_by: &'static [Asker],
     args: fn(&mut SchemaGenerator) -> Value,
     row: fn(&mut SchemaGenerator) -> Value,
+    command: fn(Command) -> Command,
+}
+
+/// How an argument is written in a form.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Is {
+    Text,
+    Number,
+    /// Said or not.
+    Flag,
 }
 
 impl Described {
-    pub(super) fn of<A: JsonSchema, R: JsonSchema>(
+    pub(super) const fn of<A: JsonSchema + clap::Args, R: JsonSchema>(
         name: &'static str,
-        doc: &'static str,
         asked_by: &'static [Asker],
     ) -> Self {
         // All arguments are called `Args`: each stands where it is used.
-        Self { name, doc, asked_by, args: |generator| A::json_schema(generator).to_value(), row: of::<R> }
+        let args = |generator: &mut SchemaGenerator| A::json_schema(generator).to_value();
+        Self { name, asked_by, args, row: of::<R>, command: A::augment_args }
+    }
+
+    /// Returns its arguments by their names.
+    #[must_use]
+    pub fn fields(&self) -> Vec<(String, Is)> {
+        let inlined = SchemaSettings::draft2020_12().with(|settings| settings.inline_subschemas = true);
+        let args = (self.args)(&mut inlined.into_generator());
+        let fields = args["properties"].as_object().into_iter().flatten();
+        let is = |field: &Value| {
+            let has = |word| field["type"] == word || field["type"][0] == word;
+            match (has("integer"), has("boolean")) {
+                (true, _) => Is::Number,
+                (_, true) => Is::Flag,
+                (false, false) => Is::Text,
+            }
+        };
+        fields.map(|(name, field)| (name.clone(), is(field))).collect()
+    }
+}
+
+impl Op {
+    /// Returns the command that does the same, as a person would type it. What has no argument there is `KEY=VALUE`.
+    #[must_use]
+    pub fn typed(&self) -> String {
+        let asked = serde_json::to_value(self).unwrap_or_default();
+        let mut left = asked["args"].as_object().cloned().unwrap_or_default();
+        let words = match self.name() {
+            "web.revoke" => "web sessions revoke".to_owned(),
+            name => name.replace('.', " "),
+        };
+        let mut typed = vec![format!("g2 {words}")];
+        let command = Self::described(self.name()).map(|of| (of.command)(Command::new("g2")));
+        for arg in command.iter().flat_map(Command::get_arguments) {
+            let Some(value) = left.remove(arg.get_id().as_str()).and_then(|value| word(&value)) else {
+                continue;
+            };
+            let option = arg.get_long().map(|long| format!("--{long}"));
+            let is_usual = arg.get_default_values().iter().any(|usual| *usual == *value);
+            match (arg.get_action(), option) {
+                (ArgAction::SetTrue, option) => typed.extend(option.filter(|_| value == "true")),
+                _ if is_usual => {}
+                (_, option) => typed.extend(option.into_iter().chain([quoted(&value)])),
+            }
+        }
+        let settings =
+            left.iter().filter_map(|(key, value)| Some(format!("{key}={}", quoted(&word(value)?))));
+        typed.extend(settings);
+        typed.join(" ")
+    }
+}
+
+/// Returns a value as a word; `None`: nothing is said.
+fn word(value: &Value) -> Option<String> {
+    match value {
+        Value::Null => None,
+        Value::String(text) => Some(text.clone()),
+        other => Some(other.to_string()),
     }
 }
 
@@ -38,17 +106,18 @@ pub fn schema() -> Value {
     let mut written = SchemaSettings::draft2020_12().for_serialize().into_generator();
     let mut operations = Map::new();
     let mut requests = Vec::new();
-    each_described(|Described { name, doc, asked_by, args, row }| {
-        let (args, row) = (args(&mut read), row(&mut written));
+    for Described { name, asked_by, args, row, .. } in Op::ALL {
+        let (mut args, row) = (args(&mut read), row(&mut written));
         requests.push(json!({
             "properties": {"name": {"const": name}, "args": {"$ref": format!("#/operations/{name}/args")}},
             "required": ["name", "args"],
         }));
+        let description = args.as_object_mut().and_then(|args| args.remove("description"));
         operations.insert(
-            name.to_owned(),
-            json!({"description": doc.trim(), "asked_by": asked_by, "args": args, "row": row}),
+            (*name).to_owned(),
+            json!({"description": description, "asked_by": asked_by, "args": args, "row": row}),
         );
-    });
+    }
     let (answer, error) = (of::<Answer>(&mut written), of::<OpError>(&mut written));
     let mut defs = Map::new();
     for generator in [&mut read, &mut written] {

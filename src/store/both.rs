@@ -1,5 +1,7 @@
 //! Changes of a group in both halves, in one transaction: each half does its part.
 
+use std::collections::BTreeMap;
+
 use ipc_handlers::{Folder, Time};
 
 use super::{
@@ -7,7 +9,10 @@ use super::{
     talk::groups,
     work::{runs, tasks},
 };
-use crate::domain::host::{clocks::Clocks, zone::Zones};
+use crate::domain::{
+    host::{clocks::Clocks, zone::Zones},
+    runs::group_config::Key,
+};
 
 impl Store {
     /// Removes a group with its wirings, lanes and tasks. One with an active run is refused.
@@ -26,11 +31,11 @@ impl Store {
     /// moved to the clocks of the zone that it has then.
     ///
     /// # Errors
-    /// [`StoreError::Refused`] with what is wrong with a key or its value, such as a name that another group has.
+    /// [`StoreError::Refused`] with what is wrong with a value, such as a name that another group has.
     pub async fn set_group(
         &self,
         group: Folder,
-        settings: Vec<(String, String)>,
+        settings: BTreeMap<Key, String>,
         zones: Option<Zones>,
         now: Time,
     ) -> Result<()> {

@@ -1,6 +1,6 @@
-//! Changes by a form: one closed list of operations, each with the command that does the same.
+//! Changes by a form: the operations that the page may ask for, each shown with the command that does the same.
 
-use std::{borrow::Cow, sync::Arc};
+use std::sync::Arc;
 
 use axum::{
     Extension, Form,
@@ -12,51 +12,7 @@ use axum::{
 use serde_json::{Map, Value};
 
 use super::{Visitor, Web, layout::Failed, said::Outcome};
-use crate::ops::{Op, OpError, audit::quoted};
-
-/// How a field of a form is read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Is {
-    Text,
-    Number,
-    /// Said or not.
-    Flag,
-}
-
-/// An operation that the page offers: its name, its fields, and the command. A word `{field}` of the command is what stands in
-/// the field; if that is empty, the word is left out, with the option before it. A word `?field` is an option if it is said.
-type Offered = (&'static str, &'static [(&'static str, Is)], &'static str);
-
-#[rustfmt::skip]
-const OFFERED: [Offered; 27] = [
-    ("approvals.approve", &[("id", Is::Number), ("group", Is::Text), ("new", Is::Text)], "g2 approvals approve {id} --group {group} --new {new}"),
-    ("approvals.deny", &[("id", Is::Number)], "g2 approvals deny {id}"),
-    ("channels.restart", &[("name", Is::Text)], "g2 channels restart {name}"),
-    ("chats.set", &[("chat", Is::Text), ("policy", Is::Text)], "g2 chats set {chat} policy={policy}"),
-    ("dropped.clear", &[], "g2 dropped clear"),
-    ("groups.restart", &[("folder", Is::Text)], "g2 groups restart {folder}"),
-    ("ipc.drop", &[("what", Is::Text), ("reason", Is::Text)], "g2 ipc drop {what} --reason {reason}"),
-    ("ipc.hold", &[("what", Is::Text), ("reason", Is::Text)], "g2 ipc hold {what} --reason {reason}"),
-    ("ipc.release", &[("what", Is::Text)], "g2 ipc release {what}"),
-    ("ipc.retry", &[("what", Is::Text)], "g2 ipc retry {what}"),
-    ("lanes.wake", &[("group", Is::Text), ("chat", Is::Text)], "g2 lanes wake {group} --chat {chat}"),
-    ("loops.release", &[("loop", Is::Text), ("key", Is::Text), ("all", Is::Flag)], "g2 loops release {loop} {key} ?all"),
-    ("members.add", &[("group", Is::Text), ("user", Is::Text)], "g2 members add --group {group} {user}"),
-    ("members.remove", &[("group", Is::Text), ("user", Is::Text)], "g2 members remove --group {group} {user}"),
-    ("messages.skip", &[("seq", Is::Number), ("reason", Is::Text), ("group", Is::Text)], "g2 messages skip {seq} --reason {reason} --group {group}"),
-    ("outbox.drop", &[("id", Is::Number)], "g2 outbox drop {id}"),
-    ("outbox.retry", &[("id", Is::Number)], "g2 outbox retry {id}"),
-    ("runs.stop", &[("id", Is::Number), ("now", Is::Flag), ("retry", Is::Flag)], "g2 runs stop {id} ?now ?retry"),
-    ("tasks.cancel", &[("id", Is::Text), ("group", Is::Text)], "g2 tasks cancel {id} --group {group}"),
-    ("tasks.pause", &[("id", Is::Text), ("group", Is::Text)], "g2 tasks pause {id} --group {group}"),
-    ("tasks.resume", &[("id", Is::Text), ("group", Is::Text)], "g2 tasks resume {id} --group {group}"),
-    ("tasks.run", &[("id", Is::Text), ("group", Is::Text)], "g2 tasks run {id} --group {group}"),
-    ("users.add", &[("id", Is::Text), ("name", Is::Text), ("dm", Is::Text)], "g2 users add {id} --name {name} --dm {dm}"),
-    ("users.remove", &[("id", Is::Text)], "g2 users remove {id}"),
-    ("users.role", &[("id", Is::Text), ("role", Is::Text), ("group", Is::Text)], "g2 users role {id} {role} --group {group}"),
-    ("web.revoke", &[("id", Is::Number)], "g2 web sessions revoke {id}"),
-    ("wirings.add", &[("group", Is::Text), ("chat", Is::Text)], "g2 wirings add --group {group} --chat {chat}"),
-];
+use crate::ops::{Asker, Is, Op, OpError, audit::quoted};
 
 /// How the page names the field of an argument: this, then the argument. A field that is called `id` hides the form's own id from
 /// scripts, and every refresh then makes the form anew, with all that is typed there.
@@ -111,12 +67,12 @@ impl FromRequest<Arc<Web>> for Fields {
     }
 }
 
-/// Reads an operation and its command; `None`: the page does not offer it.
-fn read(name: &str, field: impl Fn(&str) -> String) -> Option<Result<(Op, String), OpError>> {
-    let (_, fields, command) = OFFERED.iter().find(|(offered, ..)| *offered == name)?;
+/// Reads an operation; `None`: the page may not ask for it.
+fn read(name: &str, field: impl Fn(&str) -> String) -> Option<Result<Op, OpError>> {
+    let offered = Op::described(name).filter(|op| op.asked_by.contains(&Asker::Page))?;
     let mut args = Map::new();
-    for (name, is) in *fields {
-        let text = field(name);
+    for (name, is) in offered.fields() {
+        let text = field(&name);
         let value = match is {
             _ if text.is_empty() => continue,
             Is::Text => Value::from(text),
@@ -128,34 +84,9 @@ fn read(name: &str, field: impl Fn(&str) -> String) -> Option<Result<(Op, String
             },
             Is::Flag => (text == "true").into(),
         };
-        args.insert((*name).to_owned(), value);
+        args.insert(name, value);
     }
-    let op = Op::read(serde_json::json!({"name": name, "args": args}));
-    Some(op.map(|op| (op, typed(command, field))))
-}
-
-/// Returns a command as it could be typed.
-fn typed(command: &str, field: impl Fn(&str) -> String) -> String {
-    let mut words: Vec<Cow<'_, str>> = Vec::new();
-    for word in command.split(' ') {
-        if let Some(flag) = word.strip_prefix('?') {
-            if field(flag) == "true" {
-                words.push(format!("--{flag}").into());
-            }
-            continue;
-        }
-        let Some((before, name)) = word.split_once('{') else {
-            words.push(word.into());
-            continue;
-        };
-        let value = field(name.trim_end_matches('}'));
-        if !value.is_empty() {
-            words.push(format!("{before}{}", quoted(&value)).into());
-        } else if words.last().is_some_and(|word| word.starts_with("--")) {
-            words.pop();
-        }
-    }
-    words.join(" ")
+    Some(Op::read(serde_json::json!({"name": name, "args": args})))
 }
 
 /// Does an operation that a form asks for, and leads back to the page.
@@ -168,7 +99,10 @@ pub(super) async fn perform(
     let read = read(&name, |name| fields.argument(name).to_owned())
         .ok_or_else(|| Failed::not_found("the page does not offer this operation"))?;
     let (done, command) = match read {
-        Ok((op, command)) => (web.desk.perform(visitor.by(), op).await, Some(command)),
+        Ok(op) => {
+            let command = op.typed();
+            (web.desk.perform(visitor.by(), op).await, Some(command))
+        }
         Err(wrong) => (Err(wrong), None),
     };
     let outcome = match done {
@@ -196,10 +130,9 @@ pub(super) fn back_quietly(fields: &Fields) -> Response<Body> {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::{BTreeSet, HashMap};
+    use std::collections::HashMap;
 
     use super::*;
-    use crate::ops::Asker;
 
     fn field(values: &[(&str, &str)]) -> impl Fn(&str) -> String {
         let values: HashMap<String, String> =
@@ -208,72 +141,29 @@ mod tests {
     }
 
     #[test]
-    fn each_operation_that_is_offered_can_be_asked_for_with_its_fields() {
-        let fits = [
-            ("id", "7"),
-            ("seq", "7"),
-            ("group", "main"),
-            ("folder", "main"),
-            ("chat", "local:main"),
-            ("user", "tg:7"),
-            ("policy", "strict"),
-            ("name", "n"),
-            ("what", "main"),
-            ("reason", "r"),
-            ("now", "true"),
-            ("retry", "true"),
-            ("role", "admin"),
-            ("dm", "tg:7"),
-            ("new", "n"),
-        ];
-        for (name, fields, command) in OFFERED {
-            assert!(Op::NAMES.contains(&name), "{name}");
-            for (field, _) in fields {
-                let stands =
-                    command.contains(&format!("{{{field}}}")) || command.contains(&format!("?{field}"));
-                assert!(stands, "{name}: {field} is not in its command");
-            }
-            let mut values = fits.to_vec();
-            // One of them is meant, or all.
-            values.extend(match name {
-                "loops.release" => [("loop", "deliver"), ("key", "local:main")],
-                _ => [("all", ""), ("key", "")],
-            });
-            if name.starts_with("users.") {
-                values[0].1 = "tg:7";
-            }
-            let (op, typed) = read(name, field(&values)).unwrap().unwrap();
-            assert_eq!(op.name(), name);
-            assert!(typed.starts_with("g2 ") && !typed.contains(['{', '}', '?']), "{typed}");
+    fn a_form_is_shown_as_what_a_person_would_type() {
+        let typed = |name, values: &[(&str, &str)]| read(name, field(values)).unwrap().unwrap().typed();
+        for (name, values, command) in [
+            ("approvals.approve", &[("id", "3")][..], "g2 approvals approve 3"),
+            ("approvals.approve", &[("id", "3"), ("new", "A b")], "g2 approvals approve 3 --new 'A b'"),
+            ("runs.stop", &[("id", "3"), ("now", "true"), ("retry", "false")], "g2 runs stop 3 --now"),
+            ("chats.set", &[("chat", "local:a"), ("policy", "strict")], "g2 chats set local:a policy=strict"),
+            ("loops.release", &[("loop", "deliver"), ("all", "true")], "g2 loops release deliver --all"),
+            ("ipc.drop", &[("what", "7"), ("reason", "no reason was given")], "g2 ipc drop 7"),
+            ("members.add", &[("group", "main"), ("user", "tg:7")], "g2 members add --group main tg:7"),
+            ("tasks.pause", &[("id", "t"), ("group", "main")], "g2 tasks pause t --group main"),
+            ("web.revoke", &[("id", "7")], "g2 web sessions revoke 7"),
+            ("dropped.clear", &[], "g2 dropped clear"),
+        ] {
+            assert_eq!(typed(name, values), command);
         }
-        assert!(read("groups.remove", field(&fits)).is_none());
     }
 
     #[test]
-    fn the_page_may_ask_for_what_it_offers_and_for_nothing_else() {
-        let allowed = Op::ASKED_BY.iter().filter(|(_, by)| by.contains(&Asker::Page)).map(|(name, _)| *name);
-        let offered: BTreeSet<&str> = OFFERED.iter().map(|(name, ..)| *name).collect();
-        assert_eq!(allowed.collect::<BTreeSet<_>>(), offered);
-    }
-
-    #[test]
-    fn a_command_is_what_a_person_would_type() {
-        let typed = |name, values: &[(&str, &str)]| read(name, field(values)).unwrap().unwrap().1;
-        assert_eq!(typed("approvals.approve", &[("id", "3")]), "g2 approvals approve 3");
-        assert_eq!(
-            typed("approvals.approve", &[("id", "3"), ("new", "A b")]),
-            "g2 approvals approve 3 --new 'A b'"
-        );
-        assert_eq!(typed("runs.stop", &[("id", "3"), ("now", "true")]), "g2 runs stop 3 --now");
-        assert_eq!(
-            typed("chats.set", &[("chat", "local:a"), ("policy", "strict")]),
-            "g2 chats set local:a policy=strict"
-        );
-        assert_eq!(
-            typed("loops.release", &[("loop", "deliver"), ("all", "true")]),
-            "g2 loops release deliver --all"
-        );
+    fn what_is_wrong_in_a_form_is_said_and_what_the_page_may_not_ask_for_is_not_there() {
         assert!(read("outbox.drop", field(&[("id", "x")])).unwrap().is_err());
+        assert!(read("groups.remove", field(&[("folder", "main")])).is_none());
+        assert!(read("groups", field(&[])).is_none());
     }
 
     #[test]

@@ -5,7 +5,7 @@ use g2::{
     domain::{
         heard::engage::{EngageVerdict, Rule},
         host::zone::Zones,
-        rows::Inbound,
+        rows::{Inbound, WiringChanges},
         runs::judge::{Cause, End},
         states::SandboxName,
     },

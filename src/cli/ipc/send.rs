@@ -8,15 +8,9 @@ use std::{
 
 use anyhow::{Context as _, anyhow};
 use clap::Args;
-use ipc_handlers::Folder;
 
 use super::{
-    super::{
-        Failure,
-        client::perform,
-        out,
-        word::{word, wrong},
-    },
+    super::{Failure, client::perform, out, word::wrong},
     CliResult, Context, show,
 };
 use crate::{
@@ -38,14 +32,11 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(in crate::cli) struct Send {
-    /// Group, by its folder
-    group: String,
+    #[command(flatten)]
+    args: send::Args,
     /// File with the command's JSON, at most 1 MiB; `-` reads stdin
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// Box that it is put into; both take any command
-    #[arg(long = "box", value_name = "BOX", default_value_t = send::Into::Tasks, value_parser = word::<send::Into>())]
-    in_box: send::Into,
     /// Wait until it is settled, for at most SECS seconds, and print the reply
     #[arg(long, value_name = "SECS")]
     wait: Option<u64>,
@@ -53,10 +44,10 @@ pub(in crate::cli) struct Send {
 
 impl Send {
     pub(super) async fn run(self, context: &Context, store: &Store) -> CliResult {
-        let group = Folder::parse(&self.group).context("sending a command")?;
-        let (command, in_box) = (read(&self.file)?.into(), self.in_box);
+        let args = send::Args { command: read(&self.file)?.into(), ..self.args };
+        let (group, in_box) = (args.group.clone(), args.in_box);
         let after = store.last_claim()?;
-        let answer = perform(context, send::Args { group: group.clone(), in_box, command }).await?;
+        let answer = perform(context, args).await?;
         let Some(secs) = self.wait else { return show::answer(context, &answer) };
         let name = answer.row["name"].as_str().unwrap_or_default();
         let settled = async {

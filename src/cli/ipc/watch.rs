@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
-use ipc_handlers::Time;
+use ipc_handlers::{Folder, Time};
 
 use super::{super::out, CliResult, Context};
 use crate::{
@@ -26,12 +26,12 @@ fn key(row: &IpcRow) -> Key {
 pub(super) async fn run(
     context: &Context,
     store: &Store,
-    group: Option<String>,
+    group: Option<Folder>,
     count: Option<usize>,
 ) -> CliResult {
     store.watch_others_every(LOOK_EVERY);
     let mut feed = store.follow().await?;
-    let queue = Queue { group, ..Queue::default() };
+    let queue = Queue { group: group.map(String::from), ..Queue::default() };
     let mut known: BTreeSet<Key> =
         queue.open_rows(&context.root, store, context.world.now()).await?.iter().map(key).collect();
     let mut settled = BTreeSet::new();

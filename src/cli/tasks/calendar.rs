@@ -25,7 +25,7 @@ pub(in crate::cli) struct Calendar {
     days: u16,
     /// Only tasks of this group, by its folder
     #[arg(long)]
-    group: Option<String>,
+    group: Option<Folder>,
     /// Show only the soonest N, at most 10000
     #[arg(long, value_name = "N")]
     limit: Option<usize>,
@@ -35,9 +35,8 @@ impl Calendar {
     pub(super) async fn run(self, context: &Context) -> CliResult {
         let store = context.store()?;
         let config = context.config()?;
-        let folder = self.group.as_deref().map(Folder::parse).transpose().map_err(anyhow::Error::from)?;
-        let tasks = store.tasks(folder.as_ref(), None)?;
-        super::check_group(&store, &tasks, self.group.as_deref()).await?;
+        let tasks = store.tasks(self.group.as_ref(), None)?;
+        super::check_group(&store, &tasks, self.group.as_ref()).await?;
         let now = context.world.now();
         let mut words = Words::new(context);
         let (mut planned, mut names) = (Vec::new(), Vec::new());

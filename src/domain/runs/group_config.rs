@@ -3,6 +3,7 @@
 //! `timeout` and `additionalMounts` are v1's `containerConfig`, taken as they are.
 
 use ipc_handlers::words;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
@@ -90,7 +91,7 @@ struct ContainerConfig {
 /// A fault of a group's own settings.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadGroupConfig {
-    #[error("a group has no setting {0:?}; there are {known}", known = KEYS.join(", "))]
+    #[error("a group has no setting {0:?}; there are {known}", known = Key::CHOICES.iter().map(|(word, _)| *word).collect::<Vec<_>>().join(", "))]
     UnknownKey(String),
     #[error("{key} can't be {value:?}: {why}")]
     Value { key: &'static str, value: String, why: String },
@@ -98,34 +99,44 @@ pub enum BadGroupConfig {
     Json(String),
 }
 
-/// The keys that are columns of the group.
-pub const COLUMNS: [&str; 5] = ["name", "trigger", "provider", "script", "image"];
+words! {
+    /// A setting of a group: a column of its own, or what its `config` holds.
+    #[derive(JsonSchema)]
+    pub enum Key: "group setting" {
+        Name = "name",
+        Trigger = "trigger",
+        Provider = "provider",
+        Script = "script",
+        Image = "image",
+        Model = "model",
+        Timeout = "timeout",
+        MemoryMib = "memory_mib",
+        Cpus = "cpus",
+        Pids = "pids",
+        Network = "network",
+        Egress = "egress",
+        Credentials = "credentials",
+        Timezone = "timezone",
+        Say = "say",
+        Seen = "seen",
+        Bots = "bots",
+        BudgetRequests = "budget.requests",
+        BudgetTokens = "budget.tokens",
+        BudgetMoney = "budget.money",
+        BudgetMinutes = "budget.minutes",
+        Mounts = "mounts",
+    }
+}
 
-/// Every key of `groups set`: columns of the group, then what its `config` holds.
-pub const KEYS: [&str; 22] = [
-    "name",
-    "trigger",
-    "provider",
-    "script",
-    "image",
-    "model",
-    "timeout",
-    "memory_mib",
-    "cpus",
-    "pids",
-    "network",
-    "egress",
-    "credentials",
-    "timezone",
-    "say",
-    "seen",
-    "bots",
-    "budget.requests",
-    "budget.tokens",
-    "budget.money",
-    "budget.minutes",
-    "mounts",
-];
+impl Key {
+    /// Returns the setting of this name.
+    ///
+    /// # Errors
+    /// [`BadGroupConfig::UnknownKey`]
+    pub fn parse(name: &str) -> Result<Self, BadGroupConfig> {
+        Self::from_name(name).ok_or_else(|| BadGroupConfig::UnknownKey(name.to_owned()))
+    }
+}
 
 impl GroupConfig {
     /// Reads and checks a `containerConfig` or a stored config.
@@ -149,82 +160,54 @@ impl GroupConfig {
         Self { timeout: asked.timeout.or(self.timeout), mounts, ..self }.check()
     }
 
-    /// Returns this with one setting changed; an empty value restores the default of all groups.
+    /// Returns this with one setting changed; an empty value restores the default of all groups. Columns of the group are not
+    /// held here, and change nothing.
     ///
     /// # Errors
-    /// [`BadGroupConfig`] when there is no such key or the value can't be one.
-    pub fn with(mut self, key: &str, value: &str) -> Result<Self, BadGroupConfig> {
-        let bad = |key, why: String| BadGroupConfig::Value { key, value: value.to_owned(), why };
-        let number = |key| match value {
-            "" => Ok(None),
-            text => text.parse().map(Some).map_err(|_| bad(key, "use a whole number".into())),
+    /// [`BadGroupConfig`] when the value can't be one.
+    pub fn with(mut self, key: Key, value: &str) -> Result<Self, BadGroupConfig> {
+        let bad = |why: String| BadGroupConfig::Value { key: key.as_str(), value: value.to_owned(), why };
+        let text = Some(value).filter(|value| !value.is_empty());
+        let number = || text.map(str::parse).transpose().map_err(|_| bad("use a whole number".into()));
+        let fraction = |such: &str| {
+            text.map(str::parse).transpose().map_err(|_| bad(format!("use a number such as {such}")))
         };
-        let word = |value: &str| Some(value.to_owned()).filter(|value| !value.is_empty());
         match key {
-            "model" => self.model = word(value),
-            "timeout" => self.timeout = number("timeout")?,
-            "memory_mib" => self.memory_mib = number("memory_mib")?,
-            "pids" => self.pids = number("pids")?,
-            "cpus" => {
-                self.cpus = match value {
-                    "" => None,
-                    text => Some(text.parse().map_err(|_| bad("cpus", "use a number such as 1.5".into()))?),
-                }
+            Key::Name | Key::Trigger | Key::Provider | Key::Script | Key::Image => {}
+            Key::Model => self.model = text.map(str::to_owned),
+            Key::Timeout => self.timeout = number()?,
+            Key::MemoryMib => self.memory_mib = number()?,
+            Key::Pids => self.pids = number()?,
+            Key::Cpus => self.cpus = fraction("1.5")?,
+            Key::Network => {
+                self.network = text.map(Network::parse).transpose().map_err(|why| bad(why.to_string()))?;
             }
-            "network" => {
-                self.network = word(value)
-                    .map(|word| Network::parse(&word))
-                    .transpose()
-                    .map_err(|why| bad("network", why.to_string()))?;
+            Key::Egress => {
+                self.egress = text.map(Egress::parse).transpose().map_err(|why| bad(why.to_string()))?;
             }
-            "egress" => {
-                self.egress = word(value)
-                    .map(|word| Egress::parse(&word))
-                    .transpose()
-                    .map_err(|why| bad("egress", why.to_string()))?;
+            Key::Credentials => {
+                self.credentials =
+                    text.map(Credentials::parse).transpose().map_err(|why| bad(why.to_string()))?;
             }
-            "credentials" => {
-                self.credentials = word(value)
-                    .map(|word| Credentials::parse(&word))
-                    .transpose()
-                    .map_err(|why| bad("credentials", why.to_string()))?;
+            Key::Timezone => self.timezone = text.map(str::to_owned),
+            Key::Say => {
+                let known = |word| Say::from_name(word).ok_or_else(|| bad("use final or stream".into()));
+                self.say = text.map(known).transpose()?;
             }
-            "timezone" => self.timezone = word(value),
-            "say" => {
-                let known = |word: String| {
-                    Say::from_name(&word).ok_or_else(|| bad("say", "use final or stream".into()))
-                };
-                self.say = word(value).map(known).transpose()?;
+            Key::Seen => self.seen = text.map(str::to_owned),
+            Key::Bots => {
+                let known = |word| Bots::from_name(word).ok_or_else(|| bad("use ignored or heard".into()));
+                self.bots = text.map(known).transpose()?;
             }
-            "seen" => self.seen = word(value),
-            "bots" => {
-                let known = |word: String| {
-                    Bots::from_name(&word).ok_or_else(|| bad("bots", "use ignored or heard".into()))
-                };
-                self.bots = word(value).map(known).transpose()?;
+            Key::BudgetRequests => self.budget.requests = number()?,
+            Key::BudgetTokens => self.budget.tokens = number()?,
+            Key::BudgetMinutes => self.budget.minutes = number()?,
+            Key::BudgetMoney => self.budget.money = fraction("2.50")?,
+            Key::Mounts => {
+                let form = r#"[{"hostPath": "~/photos", "containerPath": "photos", "readonly": true}]"#;
+                let list = text.map_or_else(|| Ok(Vec::new()), serde_json::from_str);
+                self.mounts = list.map_err(|e| bad(format!("{e}; write a list such as {form}")))?;
             }
-            "budget.requests" => self.budget.requests = number("budget.requests")?,
-            "budget.tokens" => self.budget.tokens = number("budget.tokens")?,
-            "budget.minutes" => self.budget.minutes = number("budget.minutes")?,
-            "budget.money" => {
-                self.budget.money = match value {
-                    "" => None,
-                    text => Some(
-                        text.parse().map_err(|_| bad("budget.money", "use a number such as 2.50".into()))?,
-                    ),
-                }
-            }
-            "mounts" | "additionalMounts" => {
-                self.mounts = match value {
-                    "" => Vec::new(),
-                    json => serde_json::from_str(json).map_err(|e| {
-                        let form =
-                            r#"[{"hostPath": "~/photos", "containerPath": "photos", "readonly": true}]"#;
-                        bad("mounts", format!("{e}; write a list such as {form}"))
-                    })?,
-                }
-            }
-            unknown => return Err(BadGroupConfig::UnknownKey(unknown.to_owned())),
         }
         self.check()
     }
@@ -330,10 +313,10 @@ mod tests {
             ("budget.minutes", "90"),
             ("mounts", r#"[{"hostPath": "/x"}]"#),
         ] {
+            let key = Key::parse(key).unwrap();
             let set = GroupConfig::default().with(key, value).unwrap();
             assert_ne!(set, GroupConfig::default(), "{key}");
             assert_eq!(set.with(key, "").unwrap(), GroupConfig::default(), "{key}");
-            assert!(KEYS.contains(&key));
         }
     }
 
@@ -362,7 +345,8 @@ mod tests {
             ("budget", "5", "budget.requests"),
             ("colour", "red", "timezone"),
         ] {
-            let error = GroupConfig::default().with(key, value).unwrap_err().to_string();
+            let set = Key::parse(key).and_then(|key| GroupConfig::default().with(key, value));
+            let error = set.unwrap_err().to_string();
             assert!(error.contains(words), "{key}={value}: {error}");
         }
         assert!(GroupConfig::from_json(r#"{"timeout": 1}"#).is_err());

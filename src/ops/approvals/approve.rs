@@ -10,19 +10,21 @@ use super::{
 };
 use crate::{domain::heard::approvals::Approval, store::Pick};
 
-/// Which question, and who says yes.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+/// Say yes: the sender is heard, or the chat is wired; messages that waited are answered.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, clap::Args)]
 #[serde(deny_unknown_fields)]
 pub struct Args {
+    /// Number of the question, as `g2 approvals list` shows it.
     pub id: i64,
-    /// The group that a chat is connected to.
-    #[serde(default)]
+    /// For a new chat: the group that it is wired to, by its folder.
+    #[arg(long, conflicts_with = "new")]
     pub group: Option<Folder>,
-    /// Connect it to a new group of this name instead, which no other one has.
-    #[serde(default)]
+    /// For a new chat: name of a new group for it, unlike that of any other group.
+    #[arg(long, value_name = "NAME")]
     pub new: Option<String>,
-    /// Who says so: a user who may.
+    /// User who decides: an owner, or an admin of the group.
     #[serde(default = "us")]
+    #[arg(long = "as", default_value_t = us(), value_name = "USER")]
     pub user: String,
 }
 

@@ -9,13 +9,15 @@ use super::{
 };
 use crate::{domain::heard::approvals::Approval, store::Pick};
 
-/// Which question, and who says no.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+/// Say no: messages that waited are not heard.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, clap::Args)]
 #[serde(deny_unknown_fields)]
 pub struct Args {
+    /// Number of the question, as `g2 approvals list` shows it.
     pub id: i64,
-    /// Who says so: a user who may.
+    /// User who decides: an owner, or an admin of the group.
     #[serde(default = "us")]
+    #[arg(long = "as", default_value_t = us(), value_name = "USER")]
     pub user: String,
 }
 

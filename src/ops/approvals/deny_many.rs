@@ -8,15 +8,16 @@ use super::{
     answerer, us,
 };
 
-/// Which questions, and who says no.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+/// Say no to every open question, or to those about one chat.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, clap::Args)]
 #[serde(deny_unknown_fields)]
 pub struct Args {
-    /// Those about this chat and its senders; left out: all.
-    #[serde(default)]
+    /// All open questions about this chat and its senders.
+    #[arg(long, value_name = "JID")]
     pub chat: Option<Jid>,
-    /// Who says so: a user who may.
+    /// User who decides: an owner, or an admin of the group.
     #[serde(default = "us")]
+    #[arg(long = "as", default_value_t = us(), value_name = "USER")]
     pub user: String,
 }
 

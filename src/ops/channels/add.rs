@@ -12,20 +12,22 @@ use super::{
 };
 use crate::domain::platforms::{accounts::check_name, addresses::Platform};
 
-/// Which account, and how it is reached.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+/// Add an account on a platform: keep its token, and write its table to g2.toml.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, clap::Args)]
 #[serde(deny_unknown_fields)]
 pub struct Args {
-    /// A platform, or a platform and an account: `telegram`, `telegram.work`.
+    /// Platform, or platform and account: telegram, telegram.work.
     pub name: String,
     /// The account's token; it is kept in `data/secrets`, and in no log.
-    #[serde(default)]
+    #[arg(skip)]
     pub token: Option<String>,
-    /// The adapter's program with its arguments; otherwise the adapter of G2 for this platform.
+    /// Adapter's program, then each of its arguments [default: the adapter of G2 for this platform].
     #[serde(default)]
+    #[arg(long, value_name = "WORD", allow_hyphen_values = true)]
     pub program: Vec<String>,
     /// More settings of its table, such as `homeserver`.
     #[serde(default)]
+    #[arg(skip)]
     pub settings: BTreeMap<String, Value>,
 }
 

@@ -8,11 +8,11 @@ use super::{
     table,
 };
 
-/// Which account.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+/// Remove an account: its table in g2.toml, its token, and what its adapter kept.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, clap::Args)]
 #[serde(deny_unknown_fields)]
 pub struct Args {
-    /// As its table in the settings is called: `telegram`, `telegram.work`.
+    /// Channel, such as telegram or telegram.work.
     pub name: String,
 }
 

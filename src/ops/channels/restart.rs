@@ -8,11 +8,11 @@ use super::{
     table,
 };
 
-/// Which account.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+/// Start the adapter of an account anew, with its settings as they are now.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, clap::Args)]
 #[serde(deny_unknown_fields)]
 pub struct Args {
-    /// As its table in the settings is called: `telegram`, `telegram.work`.
+    /// Channel, such as telegram or telegram.work.
     pub name: String,
 }
 

@@ -6,13 +6,15 @@ use serde::{Deserialize, Serialize};
 use super::{By, Changed, Done, OpError, Operation, Site, read, write};
 use crate::config::edit::with_setting;
 
-/// Which setting, and its value.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+/// Change a setting in g2.toml.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, clap::Args)]
 #[serde(deny_unknown_fields)]
 pub struct Args {
-    /// Its full name, such as `limits.keep_days`.
+    /// Full name, such as limits.keep_days.
+    #[arg(value_name = "KEY")]
     pub name: String,
-    /// As in `g2.toml`; a text needs no quotes.
+    /// Value as in g2.toml; a text needs no quotes.
+    #[arg(allow_hyphen_values = true)]
     pub value: String,
 }
 

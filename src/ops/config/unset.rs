@@ -6,11 +6,12 @@ use serde::{Deserialize, Serialize};
 use super::{By, Changed, Done, OpError, Operation, Site, read, write};
 use crate::config::edit::without_setting;
 
-/// Which setting.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+/// Give a setting its default again.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, clap::Args)]
 #[serde(deny_unknown_fields)]
 pub struct Args {
-    /// Its full name, such as `limits.keep_days`.
+    /// Full name, such as limits.keep_days.
+    #[arg(value_name = "KEY")]
     pub name: String,
 }
 

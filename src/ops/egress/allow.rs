@@ -6,12 +6,14 @@ use serde::{Deserialize, Serialize};
 
 use super::{By, Done, EgressRow, OpError, Operation, Pattern, Site, Verdict, change, notes};
 
-/// The group and the host.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+/// Let a group reach a host.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, clap::Args)]
 #[serde(deny_unknown_fields)]
 pub struct Args {
+    /// The group, by its folder.
+    #[arg(long)]
     pub group: Folder,
-    /// `HOST[:PORT]`, or `*.HOST[:PORT]` for all names below it. Without a port: 80 and 443.
+    /// The host: a name, an address or *.NAME, each perhaps with a :PORT behind it; without one, ports 80 and 443.
     pub host: Pattern,
 }
 

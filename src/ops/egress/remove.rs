@@ -6,11 +6,14 @@ use serde::{Deserialize, Serialize};
 
 use super::{By, Done, EgressRow, OpError, Operation, Pattern, Site, change};
 
-/// The group and the host, as the rule names it.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+/// Remove a group's rule about a host.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, clap::Args)]
 #[serde(deny_unknown_fields)]
 pub struct Args {
+    /// The group, by its folder.
+    #[arg(long)]
     pub group: Folder,
+    /// The host: a name, an address or *.NAME, each perhaps with a :PORT behind it.
     pub host: Pattern,
 }
 

@@ -23,22 +23,24 @@ use crate::{
 /// Held from the look at what an earlier group of that name has left until the new one's row is there.
 static ADDING: Mutex<()> = Mutex::const_new(());
 
-/// Which group, and how it begins.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+/// Add a group and wire a chat to it.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, clap::Args)]
 #[serde(deny_unknown_fields)]
 pub struct Args {
-    /// Its folder under `groups/`, and its name in every command.
+    /// Name of its folder under groups/; every command names the group by it.
     pub folder: Folder,
-    /// The chat that it answers in.
+    /// Chat that it answers in, such as local:family.
+    #[arg(long, value_name = "JID")]
     pub chat: Jid,
-    /// A name for people, which no other group has; by default the folder.
-    #[serde(default)]
+    /// Name for people, unlike that of any other group [default: FOLDER].
+    #[arg(long)]
     pub name: Option<String>,
-    /// What a message starts with to mention it; by default @ and the assistant's name.
-    #[serde(default)]
+    /// Word at the start of a message that mentions the agent, such as @bo [default: from the assistant's name].
+    #[arg(long)]
     pub trigger: Option<Trigger>,
-    /// Whether it is the privileged group.
+    /// Make it the main group, whose agent may act for all groups; there is only one.
     #[serde(default)]
+    #[arg(long)]
     pub main: bool,
 }
 

@@ -14,10 +14,11 @@ use crate::{domain::rows::Group, ipc::peek, store::StoreError, system::failpoint
 /// For how long the group is emptied again where a message began another run meanwhile.
 const AGAIN: Duration = Duration::from_secs(30);
 
-/// Which group.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+/// Remove a group with its mailbox; its folder and archived sessions stay.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, clap::Args)]
 #[serde(deny_unknown_fields)]
 pub struct Args {
+    /// Folder of the group.
     pub folder: Folder,
 }
 

@@ -10,10 +10,11 @@ use super::{
 };
 use crate::{domain::rows::Group, ipc, system::failpoint};
 
-/// Which group.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+/// Give a group that has lost its folder a new one.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, clap::Args)]
 #[serde(deny_unknown_fields)]
 pub struct Args {
+    /// Folder of the group.
     pub folder: Folder,
 }
 

@@ -7,10 +7,11 @@ use serde::{Deserialize, Serialize};
 use super::super::{By, Done, OpError, Operation, Site};
 use crate::domain::rows::Group;
 
-/// Which group.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+/// Have the group's container finish its work and leave: the next message starts a new one.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, clap::Args)]
 #[serde(deny_unknown_fields)]
 pub struct Args {
+    /// Folder of the group.
     pub folder: Folder,
 }
 

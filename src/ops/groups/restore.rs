@@ -16,13 +16,14 @@ use crate::{
     ipc,
 };
 
-/// Which group, and from where.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+/// Give a group that has lost its folder the one of a backup.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, clap::Args)]
 #[serde(deny_unknown_fields)]
 pub struct Args {
+    /// Folder of the group.
     pub folder: Folder,
-    /// The backup, by its whole path; by default the newest one in `backup.to` that has the folder.
-    #[serde(default)]
+    /// Backup to take it from [default: the newest in backup.to that has it].
+    #[arg(long, value_name = "FILE")]
     pub from: Option<PathBuf>,
 }
 

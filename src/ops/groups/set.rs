@@ -11,22 +11,31 @@ use crate::domain::{
     host::zone::{Zones, suggestion},
     rows::Group,
     runs::{
-        group_config::{BadGroupConfig, COLUMNS, KEYS},
+        group_config::Key,
         run_settings::{IMAGE_NAMES, Provider, may_be_an_image},
     },
 };
 
 /// Settings that a live run does not depend on.
-const FOR_PEOPLE: [&str; 7] =
-    ["name", "trigger", "seen", "budget.requests", "budget.tokens", "budget.money", "budget.minutes"];
+const FOR_PEOPLE: [Key; 7] = [
+    Key::Name,
+    Key::Trigger,
+    Key::Seen,
+    Key::BudgetRequests,
+    Key::BudgetTokens,
+    Key::BudgetMoney,
+    Key::BudgetMinutes,
+];
 
-/// The group, and its changes: all or none are made.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+/// Change settings of one group; an empty value restores the default of all groups.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, clap::Args)]
 #[serde(deny_unknown_fields)]
 pub struct Args {
+    /// Folder of the group.
     pub folder: Folder,
-    /// Settings by their keys, as `g2 groups set --help` lists them. An empty value restores the default of all groups.
-    pub settings: BTreeMap<String, String>,
+    /// Settings by their keys, as `g2 groups set --help` lists them; either all are changed or none.
+    #[arg(skip)]
+    pub settings: BTreeMap<Key, String>,
 }
 
 impl Operation for Args {
@@ -34,9 +43,9 @@ impl Operation for Args {
 
     async fn run(self, site: &Site<'_>, _: &By) -> Result<Done<Group>, OpError> {
         let Self { folder, settings } = self;
-        settings.iter().try_for_each(|(key, value)| check(key, value))?;
+        settings.iter().try_for_each(|(key, value)| check(*key, value))?;
         fits(site, &site.group(&folder).await?, &settings)?;
-        let zones = match settings.get("timezone") {
+        let zones = match settings.get(&Key::Timezone) {
             Some(name) => {
                 let zones = site.config()?.zones.clone();
                 check_zone(name, &zones)?;
@@ -44,8 +53,8 @@ impl Operation for Args {
             }
             None => None,
         };
-        let relaunch = settings.keys().any(|key| !FOR_PEOPLE.contains(&key.as_str()));
-        site.store.set_group(folder.clone(), settings.into_iter().collect(), zones, site.world.now()).await?;
+        let relaunch = settings.keys().any(|key| !FOR_PEOPLE.contains(key));
+        site.store.set_group(folder.clone(), settings, zones, site.world.now()).await?;
         // A live run keeps the settings that it was launched with.
         if relaunch {
             site.keeper.relaunch(&folder);
@@ -63,18 +72,16 @@ fn check_zone(name: &str, zones: &Zones) -> Result<(), OpError> {
     Err(OpError::invalid(format!("timezone can't be {name:?}: there is no such zone")).hint(meant))
 }
 
-fn check(key: &str, value: &str) -> Result<(), OpError> {
-    let bad = |error: BadGroupConfig| OpError::of_sentence(super::super::OpCode::Invalid, &error.to_string());
+fn check(key: Key, value: &str) -> Result<(), OpError> {
     match (key, value) {
-        (unknown, _) if !KEYS.contains(&unknown) => Err(bad(BadGroupConfig::UnknownKey(unknown.to_owned()))),
-        ("name" | "trigger", "") => Err(OpError::invalid(format!("a group's {key} can't be empty"))),
-        ("trigger", text) => {
+        (Key::Name | Key::Trigger, "") => Err(OpError::invalid(format!("a group's {key} can't be empty"))),
+        (Key::Trigger, text) => {
             text.parse::<Trigger>().map(drop).map_err(|bad| OpError::invalid(bad.to_string()))
         }
-        ("provider", name) if !name.is_empty() => Provider::parse(name)
+        (Key::Provider, name) if !name.is_empty() => Provider::parse(name)
             .map(drop)
             .map_err(|why| OpError::invalid(format!("provider can't be {name:?}: {why}"))),
-        ("image", name) if !may_be_an_image(name) => {
+        (Key::Image, name) if !may_be_an_image(name) => {
             Err(OpError::invalid(format!("image can't be {name:?}: {IMAGE_NAMES}")))
         }
         _ => Ok(()),
@@ -82,13 +89,13 @@ fn check(key: &str, value: &str) -> Result<(), OpError> {
 }
 
 /// Checks that the group can be launched with these settings on top of its own and those of all groups.
-fn fits(site: &Site<'_>, group: &Group, settings: &BTreeMap<String, String>) -> Result<(), OpError> {
+fn fits(site: &Site<'_>, group: &Group, settings: &BTreeMap<Key, String>) -> Result<(), OpError> {
     let invalid = |error: &dyn std::fmt::Display| {
         OpError::of_sentence(super::super::OpCode::Invalid, &error.to_string())
     };
     let mut config = group.config().map_err(|error| invalid(&error))?;
-    for (key, value) in settings.iter().filter(|(key, _)| !COLUMNS.contains(&key.as_str())) {
-        config = config.with(key, value).map_err(|error| invalid(&error))?;
+    for (key, value) in settings {
+        config = config.with(*key, value).map_err(|error| invalid(&error))?;
     }
     // Settings that can't be read are reported by the code that needs them.
     if let Ok(all) = site.settings {

@@ -13,14 +13,16 @@ use super::{
 };
 use crate::domain::{rows::IpcRow, states::CommandOutcome};
 
-/// The command to drop, and the reason.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+/// Refuse a waiting or claimed command unread, or remove the file of a dead one for good.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, clap::Args)]
 #[serde(deny_unknown_fields)]
 pub struct Args {
-    /// Its id, its request id, or its file: NAME, GROUP/NAME or GROUP/BOX/NAME.
+    /// Id, request id or file of the command: NAME, GROUP/NAME or GROUP/BOX/NAME, as `g2 ipc list` shows it.
+    #[arg(value_name = "COMMAND")]
     pub what: String,
-    /// The reason; the agent is told.
+    /// Reason; the agent is told.
     #[serde(default = "no_reason")]
+    #[arg(long, default_value_t = no_reason())]
     pub reason: String,
 }
 

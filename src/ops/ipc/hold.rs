@@ -16,14 +16,15 @@ use crate::{
     ipc::display_name,
 };
 
-/// The group or command to hold, and the reason.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+/// Hold a group's commands, or one waiting command: it is not claimed until `release`.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, clap::Args)]
 #[serde(deny_unknown_fields)]
 pub struct Args {
-    /// A group, or a waiting command: its request id, or its file as NAME, GROUP/NAME or GROUP/BOX/NAME.
+    /// Group by its folder, or waiting command by its request id or file.
+    #[arg(value_name = "GROUP|COMMAND")]
     pub what: String,
-    /// The reason, shown with the command.
-    #[serde(default)]
+    /// Reason, shown by `g2 ipc trace`.
+    #[arg(long)]
     pub reason: Option<String>,
 }
 

@@ -8,11 +8,12 @@ use super::{
     hold::{Held, Target},
 };
 
-/// The hold to release.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+/// Release a group or a command that is held, or a group that was set aside after crashes.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, clap::Args)]
 #[serde(deny_unknown_fields)]
 pub struct Args {
-    /// A group, or a waiting command: its request id, or its file as NAME, GROUP/NAME or GROUP/BOX/NAME.
+    /// Group by its folder, or held command by its request id or file.
+    #[arg(value_name = "GROUP|COMMAND")]
     pub what: String,
 }
 

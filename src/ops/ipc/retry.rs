@@ -11,11 +11,12 @@ use super::{
 };
 use crate::domain::rows::IpcRow;
 
-/// The command to decide again.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+/// Decide a refused or dead command again, as a new command.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, clap::Args)]
 #[serde(deny_unknown_fields)]
 pub struct Args {
-    /// Its id, its request id, or its file: NAME, GROUP/NAME or GROUP/BOX/NAME.
+    /// Id, request id or file of the command: NAME, GROUP/NAME or GROUP/BOX/NAME, as `g2 ipc list` shows it.
+    #[arg(value_name = "COMMAND")]
     pub what: String,
 }
 

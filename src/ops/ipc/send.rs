@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
 
 use super::{
-    super::{By, Done, OpCode, OpError, Operation, Site},
+    super::{By, Done, OpCode, OpError, Operation, Site, args::word},
     look,
 };
 use crate::{
@@ -71,14 +71,18 @@ impl Content {
     }
 }
 
-/// The command, and the box for it.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+/// Put a command into a group's box, as its agent does.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, clap::Args)]
 #[serde(deny_unknown_fields)]
 pub struct Args {
+    /// Group, by its folder.
     pub group: Folder,
+    /// Box that it is put into; both take any command.
     #[serde(default, rename = "box")]
+    #[arg(id = "box", long, value_name = "BOX", default_value_t, value_parser = word::<Into>())]
     pub in_box: Into,
     /// The file's bytes, at most 1 MiB.
+    #[arg(skip = Content::Text(String::new()))]
     pub command: Content,
 }
 

@@ -7,13 +7,14 @@ use serde::{Deserialize, Serialize};
 use super::{By, Done, OpError, Operation, Site};
 use crate::{domain::rows::Lane, ops::args::Jid};
 
-/// Which lanes.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+/// End the rests of a group's lanes: what waits there is tried again at once.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, clap::Args)]
 #[serde(deny_unknown_fields)]
 pub struct Args {
+    /// Group, by its folder.
     pub group: Folder,
-    /// Only those of this chat; left out: all of the group.
-    #[serde(default)]
+    /// Only lanes of this chat, by its address such as local:family.
+    #[arg(long, value_name = "JID")]
     pub chat: Option<Jid>,
 }
 

@@ -4,19 +4,22 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{By, Done, OpError, Operation, Site};
-use crate::domain::host::loops::LoopName;
+use crate::{domain::host::loops::LoopName, ops::args::word};
 
-/// Which keys of which loop: one, or all.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+/// Let work go on that was set aside, or that rests after a failure.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, clap::Args)]
 #[serde(deny_unknown_fields)]
 pub struct Args {
+    /// Loop, by its name.
     #[serde(rename = "loop")]
+    #[arg(id = "loop", value_name = "LOOP", value_parser = word::<LoopName>(), hide_possible_values = true)]
     pub name: LoopName,
-    /// A chat, a group, a run, an account: as `g2 loops list` names it.
-    #[serde(default)]
+    /// Key, as `g2 loops list` and `g2 status` name it, such as local:main.
+    #[arg(required_unless_present = "all")]
     pub key: Option<String>,
     /// All keys of the loop.
     #[serde(default)]
+    #[arg(long, conflicts_with = "key")]
     pub all: bool,
 }
 

@@ -7,15 +7,17 @@ use serde::{Deserialize, Serialize};
 use super::{By, Done, OpError, Operation, Site, missing};
 use crate::{domain::host::prune::History, store::StoreError};
 
-/// Which message, and why.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+/// Have a message passed over that waits: no agent is given it.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, clap::Args)]
 #[serde(deny_unknown_fields)]
 pub struct Args {
+    /// Number of the message, as `g2 messages list` shows it.
     pub seq: i64,
-    /// Why, in words that `why` shows later.
+    /// Why; `g2 why` shows it.
+    #[arg(long)]
     pub reason: String,
-    /// Only for this group; left out: for each group for which it waits.
-    #[serde(default)]
+    /// Only for this group, by its folder.
+    #[arg(long)]
     pub group: Option<Folder>,
 }
 

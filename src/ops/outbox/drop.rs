@@ -9,10 +9,11 @@ use crate::{
     store::StoreError,
 };
 
-/// Which row of the outbox.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+/// Give up a text that waits to be sent.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, clap::Args)]
 #[serde(deny_unknown_fields)]
 pub struct Args {
+    /// Number of the text, as `g2 outbox list` shows it.
     pub id: i64,
 }
 

@@ -12,17 +12,18 @@ use super::{
 };
 use crate::domain::rows::User;
 
-/// The person. Fields that are left out keep their values.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+/// Add a person, or change their name or the chat in which they are asked.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, clap::Args)]
 #[serde(deny_unknown_fields)]
 pub struct Args {
+    /// User id CHANNEL:NAME, as messages name their sender, such as local:ada or tg:12345.
     pub id: UserId,
-    /// A name for people; of somebody new by default what follows the channel.
-    #[serde(default)]
+    /// Name for people [default: the part of the id after the channel].
+    #[arg(long)]
     pub name: Option<String>,
-    /// The chat in which they are asked; by default the first direct chat that they write in, otherwise the one that their id
-    /// names.
-    #[serde(default)]
+    /// Chat to which questions for them go [default: the first direct chat that they write in, otherwise the chat that their id
+    /// names].
+    #[arg(long, value_name = "JID")]
     pub dm: Option<Jid>,
 }
 

@@ -10,11 +10,14 @@ use super::{
 };
 use crate::domain::rows::Member;
 
-/// Which group knows whom.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+/// Make a person known to a group, so that its agent hears them.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, clap::Args)]
 #[serde(deny_unknown_fields)]
 pub struct Args {
+    /// Group, by its folder.
+    #[arg(long)]
     pub group: Folder,
+    /// User id CHANNEL:NAME, as messages name their sender, such as local:ada or tg:12345.
     pub user: UserId,
 }
 

@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 
 use super::super::{By, Done, OpError, Operation, Site};
 
-/// Everything that was counted.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+/// Set all counts to zero.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, clap::Args)]
 #[serde(deny_unknown_fields)]
 pub struct Args {}
 

@@ -5,7 +5,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    super::{By, Done, OpError, Operation, Site, args::UserId},
+    super::{
+        By, Done, OpError, Operation, Site,
+        args::{UserId, word},
+    },
     BY_HAND, none, row,
 };
 use crate::domain::{heard::people::Role, rows::User};
@@ -23,14 +26,17 @@ words! {
     }
 }
 
-/// Who gets which role.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+/// Make a person an owner or an admin, or take their roles away.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, clap::Args)]
 #[serde(deny_unknown_fields)]
 pub struct Args {
+    /// User id CHANNEL:NAME, such as local:ada.
     pub id: UserId,
+    /// New role; `none` takes roles away.
+    #[arg(value_parser = word::<Given>())]
     pub role: Given,
-    /// The group that an admin is one of; with `none`, the one they are none of any more.
-    #[serde(default)]
+    /// Only for this group, by its folder [default: all groups].
+    #[arg(long)]
     pub group: Option<Folder>,
 }
 

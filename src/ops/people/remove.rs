@@ -9,10 +9,11 @@ use super::{
 };
 use crate::domain::rows::User;
 
-/// Who.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+/// Remove a person with their roles and memberships.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, clap::Args)]
 #[serde(deny_unknown_fields)]
 pub struct Args {
+    /// User id CHANNEL:NAME, such as local:ada.
     pub id: UserId,
 }
 

@@ -13,17 +13,20 @@ pub mod drop;
 pub mod resume;
 
 /// Which of what is held back.
-#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema, clap::Args)]
 #[serde(deny_unknown_fields)]
 pub struct Which {
-    /// Numbers of texts.
+    /// Text, by its number; may be given again.
     #[serde(default)]
+    #[arg(long = "text", value_name = "ID")]
     pub texts: Vec<i64>,
-    /// Numbers of messages.
+    /// Message, by its number; may be given again.
     #[serde(default)]
+    #[arg(long = "message", value_name = "SEQ")]
     pub messages: Vec<i64>,
-    /// Everything.
+    /// Everything that is held back.
     #[serde(default)]
+    #[arg(long, conflicts_with_all = ["texts", "messages"], required_unless_present_any = ["texts", "messages"])]
     pub all: bool,
 }
 

@@ -10,14 +10,16 @@ use crate::{
     store::StoreError,
 };
 
-/// To which run, and what.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+/// Write to the agent of a run: a message in its lane that wakes this agent alone.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, clap::Args)]
 #[serde(deny_unknown_fields)]
 pub struct Args {
+    /// Number of the run, as `g2 ps` shows it.
     pub id: i64,
+    /// Text of the message.
     pub text: String,
-    /// As whom; left out: `me`.
-    #[serde(default)]
+    /// Name of the person who writes [default: me].
+    #[arg(long = "as", value_name = "NAME")]
     pub sender: Option<String>,
 }
 

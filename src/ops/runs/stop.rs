@@ -16,16 +16,19 @@ use crate::{
     store::StoreError,
 };
 
-/// Which run, and how it ends.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+/// End a run: it may finish first, and is stopped if it takes too long.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, clap::Args)]
 #[serde(deny_unknown_fields)]
 pub struct Args {
+    /// Number of the run, as `g2 ps` shows it.
     pub id: i64,
-    /// It is killed at once. Otherwise it may finish first, within `health.close_grace_ms`.
+    /// Kill it at once.
     #[serde(default)]
+    #[arg(long)]
     pub now: bool,
-    /// The messages or the occurrence of the task that it has in hand are handed out again. Otherwise they are given up.
+    /// Have the messages that it has in hand answered again; otherwise they are given up.
     #[serde(default)]
+    #[arg(long)]
     pub retry: bool,
 }
 

@@ -9,15 +9,16 @@ use super::{
     Conversations, conversations, said,
 };
 
-/// Which conversations, and what they are called.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+/// Keep a copy of a group's live sessions; they go on.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, clap::Args)]
 #[serde(deny_unknown_fields)]
 pub struct Args {
+    /// Group, by its folder.
     pub group: Folder,
-    /// The name to keep them under.
+    /// Name of the copy.
     pub name: String,
-    /// Only this one, by the agent's own name for it.
-    #[serde(default)]
+    /// Only the session with this id, as the agent calls it.
+    #[arg(long)]
     pub session: Option<String>,
 }
 

@@ -9,13 +9,14 @@ use super::{
     Conversations, conversations, live,
 };
 
-/// Which group.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+/// Start new sessions in all chats of a group; a live run leaves.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, clap::Args)]
 #[serde(deny_unknown_fields)]
 pub struct Args {
+    /// Group, by its folder.
     pub group: Folder,
-    /// Archive the conversations under this name first.
-    #[serde(default)]
+    /// Archive the live sessions under this name first.
+    #[arg(long)]
     pub name: Option<String>,
 }
 

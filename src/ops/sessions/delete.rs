@@ -6,10 +6,11 @@ use serde::{Deserialize, Serialize};
 use super::super::{By, Done, OpError, Operation, Site};
 use crate::domain::{rows::Session, states::SessionState};
 
-/// Which archived conversation.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+/// Remove an archived session for good.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, clap::Args)]
 #[serde(deny_unknown_fields)]
 pub struct Args {
+    /// Number of the session, as `g2 sessions list` shows it.
     pub id: i64,
 }
 

@@ -9,13 +9,14 @@ use super::{
     Conversations, conversations, live,
 };
 
-/// Which archived conversation.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+/// Continue an archived session in all chats of its group; a live run leaves.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, clap::Args)]
 #[serde(deny_unknown_fields)]
 pub struct Args {
+    /// Number of the session, as `g2 sessions list` shows it.
     pub id: i64,
-    /// Archive the present ones under this name first.
-    #[serde(default)]
+    /// Archive the live sessions under this name first.
+    #[arg(long, value_name = "NAME")]
     pub save_name: Option<String>,
 }
 

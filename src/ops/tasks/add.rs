@@ -12,43 +12,61 @@ use serde::{Deserialize, Serialize};
 use super::{
     super::{
         By, Done, OpCode, OpError, Operation, Site,
-        args::{Jid, Prompt, TaskId},
+        args::{Jid, Prompt, TaskId, duration_ms, word},
         commands::act,
     },
     done, row,
 };
 use crate::{domain::rows::Task, store::Transcripts};
 
-/// The prompt, its group and its schedule.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+/// Add a task.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, clap::Args)]
 #[serde(deny_unknown_fields)]
 pub struct Args {
-    /// Whose agent runs it.
+    /// Group whose agent runs it, by its folder.
+    #[arg(long)]
     pub group: Folder,
-    /// The chat it is for; by default the group's only one.
-    #[serde(default)]
+    /// Chat that the task is for [default: the group's only chat].
+    #[arg(long, value_name = "JID")]
     pub chat: Option<Jid>,
-    /// `cron`, `interval` or `once`.
+    /// Kind of schedule, with --value: cron, interval or once.
     #[serde(rename = "type")]
+    #[arg(
+        id = "type",
+        long,
+        value_name = "TYPE",
+        group = "schedule",
+        requires = "value",
+        default_value = "",
+        hide_default_value = true
+    )]
     pub kind: String,
-    /// A cron expression, an interval (`2h`, or milliseconds), or a date and time.
+    /// Schedule: a cron expression, an interval such as 2h (digits alone: milliseconds), or a date and time.
+    #[arg(long, requires = "type", default_value = "", hide_default_value = true)]
     pub value: String,
+    /// Session that it runs in: the group's, or one of its own (isolated).
     #[serde(default)]
+    #[arg(long, value_name = "MODE", default_value_t, value_parser = word::<ContextMode>())]
     pub context: ContextMode,
+    /// Occurrences that were missed while G2 was down: run the latest, all (the latest 24, oldest first, a minute apart), or none
+    /// (skip).
     #[serde(default)]
+    #[arg(long, value_name = "POLICY", default_value_t, value_parser = word::<CatchUp>())]
     pub catch_up: CatchUp,
-    /// How long ago a missed slot may be for it to be made up for, ms; by default 7 days.
-    #[serde(default)]
+    /// Age beyond which a missed occurrence is not made up for, such as 12h or 2d (digits alone: milliseconds) [default: 7d].
+    #[arg(long = "catch-up-window", value_name = "AGE", value_parser = duration_ms)]
     pub catch_up_window_ms: Option<i64>,
+    /// Place for the agent's text: the task's history only, or the chat too.
     #[serde(default)]
+    #[arg(long, value_name = "WHERE", default_value_t, value_parser = word::<OutputMode>())]
     pub output: OutputMode,
-    /// A script that runs first and may call the agent off.
-    #[serde(default)]
+    /// Shell script that runs first and can stop the agent from being started.
+    #[arg(long)]
     pub script: Option<String>,
-    /// Its id; by default one is made.
-    #[serde(default)]
+    /// Id of the task, unlike that of any other task of the group [default: a new one].
+    #[arg(long)]
     pub id: Option<TaskId>,
-    /// What the agent is told.
+    /// Text that the agent is given.
     pub prompt: Prompt,
 }
 

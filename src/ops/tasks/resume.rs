@@ -11,16 +11,19 @@ use super::{
 };
 use crate::domain::rows::Task;
 
-/// Which task.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+/// Let a task run again that is paused or rests; occurrences that it missed are skipped.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, clap::Args)]
 #[serde(transparent)]
-pub struct Args(pub Named);
+pub struct Args {
+    #[command(flatten)]
+    pub named: Named,
+}
 
 impl Operation for Args {
     type Row = Task;
 
     async fn run(self, site: &Site<'_>, by: &By) -> Result<Done<Task>, OpError> {
-        let Self(Named { id, group }) = self;
+        let Self { named: Named { id, group } } = self;
         let command = ResumeTask { task_id: id.clone(), target_folder: None };
         change(site, by, &id, group.as_ref(), Command::ResumeTask(command)).await
     }

@@ -11,25 +11,29 @@ use super::{
 use crate::domain::rows::Task;
 
 /// Which task.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, clap::Args)]
 #[serde(deny_unknown_fields)]
 pub struct Named {
+    /// Id of the task, as `g2 tasks list` shows it.
     pub id: String,
-    /// Whose task it is, where several groups have one of that id.
-    #[serde(default)]
+    /// Group of the task, by its folder; needed if several groups have a task with this id.
+    #[arg(long)]
     pub group: Option<Folder>,
 }
 
-/// Which task.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+/// Run a task now, in addition to its schedule; an interval starts anew.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, clap::Args)]
 #[serde(transparent)]
-pub struct Args(pub Named);
+pub struct Args {
+    #[command(flatten)]
+    pub named: Named,
+}
 
 impl Operation for Args {
     type Row = Task;
 
     async fn run(self, site: &Site<'_>, by: &By) -> Result<Done<Task>, OpError> {
-        let Self(Named { id, group }) = self;
+        let Self { named: Named { id, group } } = self;
         let group = group_of(site.store, &id, group.as_ref())?;
         by.caller(&group)?;
         site.store.run_task_now(&group, &id, site.world.now()).await?;

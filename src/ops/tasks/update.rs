@@ -10,39 +10,48 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    super::{By, Done, OpError, Operation, Site, args::Prompt},
+    super::{
+        By, Done, OpError, Operation, Site,
+        args::{Prompt, duration_ms, word},
+    },
     change,
 };
 use crate::domain::rows::Task;
 
-/// The task, and its changes: all or none are made. Fields that are left out keep their values.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+/// Change a task; options that are left out keep their values.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, clap::Args)]
 #[serde(deny_unknown_fields)]
 pub struct Args {
+    /// Id of the task, as `g2 tasks list` shows it.
     pub id: String,
-    /// Whose task it is, where several groups have one of that id.
-    #[serde(default)]
+    /// Group of the task, by its folder; needed if several groups have a task with this id.
+    #[arg(long)]
     pub group: Option<Folder>,
-    /// What the agent is told.
-    #[serde(default)]
+    /// Text that the agent is given.
+    #[arg(long)]
     pub prompt: Option<Prompt>,
-    /// `cron`, `interval` or `once`.
-    #[serde(default, rename = "type")]
+    /// Kind of schedule: cron, interval or once.
+    #[serde(rename = "type")]
+    #[arg(id = "type", long, value_name = "TYPE")]
     pub kind: Option<String>,
-    /// A cron expression, an interval (`2h`, or milliseconds), or a date and time.
-    #[serde(default)]
+    /// Schedule: a cron expression, an interval such as 2h (digits alone: milliseconds), or a date and time.
+    #[arg(long)]
     pub value: Option<String>,
-    #[serde(default)]
+    /// Session that it runs in: the group's, or one of its own (isolated).
+    #[arg(long, value_name = "MODE", value_parser = word::<ContextMode>())]
     pub context: Option<ContextMode>,
-    #[serde(default)]
+    /// Occurrences that were missed while G2 was down: run the latest, all (the latest 24, oldest first, a minute apart), or none
+    /// (skip).
+    #[arg(long, value_name = "POLICY", value_parser = word::<CatchUp>())]
     pub catch_up: Option<CatchUp>,
-    /// How long ago a missed slot may be for it to be made up for, ms.
-    #[serde(default)]
+    /// Age beyond which a missed occurrence is not made up for, such as 12h or 2d (digits alone: milliseconds).
+    #[arg(long = "catch-up-window", value_name = "AGE", value_parser = duration_ms)]
     pub catch_up_window_ms: Option<i64>,
-    #[serde(default)]
+    /// Place for the agent's text: the task's history only, or the chat too.
+    #[arg(long, value_name = "WHERE", value_parser = word::<OutputMode>())]
     pub output: Option<OutputMode>,
-    /// A script that runs first; empty: none any more.
-    #[serde(default)]
+    /// Shell script that runs first and can stop the agent from being started; empty: none.
+    #[arg(long)]
     pub script: Option<String>,
 }
 

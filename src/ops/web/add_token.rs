@@ -10,15 +10,17 @@ use crate::{
         host::{errors::chain, web::Purpose},
         rows::rfc3339,
     },
-    ops::args::TokenName,
+    ops::args::{TokenName, word},
 };
 
-/// What it is called, and what it is good for.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+/// Make a token for a program.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, clap::Args)]
 #[serde(deny_unknown_fields)]
 pub struct Args {
-    /// Its name, which no other token has.
+    /// Name for the token: a-z, 0-9, `.`, `-`, `_`.
     pub name: TokenName,
+    /// What the token is good for.
+    #[arg(long, value_parser = word::<Purpose>())]
     pub purpose: Purpose,
 }
 

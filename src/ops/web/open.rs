@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 use super::{By, Done, OpCode, OpError, Operation, Site};
 use crate::domain::{host::errors::chain, rows::rfc3339};
 
-/// Nothing is to be said.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+/// Make a ticket for the operator's page, good once within a minute.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, clap::Args)]
 #[serde(deny_unknown_fields)]
 pub struct Args {}
 

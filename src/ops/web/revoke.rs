@@ -6,11 +6,12 @@ use serde::{Deserialize, Serialize};
 use super::{By, Done, OpError, Operation, Site};
 use crate::domain::host::web::WebSession;
 
-/// Which session; none: all of them.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+/// End a session: its browser is let in no more.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, clap::Args)]
 #[serde(deny_unknown_fields)]
 pub struct Args {
-    #[serde(default)]
+    /// Number of the session, as `g2 web sessions list` shows it; left out: all of them.
+    #[arg(required_unless_present = "all")]
     pub id: Option<i64>,
 }
 

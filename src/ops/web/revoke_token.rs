@@ -13,10 +13,11 @@ use crate::{
     root,
 };
 
-/// Which token.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+/// End a token at once: its program is let in no more.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, clap::Args)]
 #[serde(deny_unknown_fields)]
 pub struct Args {
+    /// Name of the token, as `g2 web tokens list` shows it.
     pub name: String,
 }
 

@@ -8,27 +8,38 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    super::{By, Done, OpError, Operation, Site, args::Jid},
+    super::{
+        By, Done, OpError, Operation, Site,
+        args::{Jid, word},
+    },
     check_pattern, default_mode, none, row, two_answer,
 };
 use crate::{domain::rows::Wiring, store::NewWiring};
 
-/// The chat, the group, and the rule for messages that wake the agent.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+/// Wire a chat to a group.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, clap::Args)]
 #[serde(deny_unknown_fields)]
 pub struct Args {
+    /// Group, by its folder.
+    #[arg(long)]
     pub group: Folder,
+    /// Chat, by its address such as local:family.
+    #[arg(long, value_name = "JID")]
     pub chat: Jid,
-    /// Messages that wake the agent; by default depends on the kind of the chat.
-    #[serde(default)]
+    /// Messages that wake the agent: those that match --pattern, those that mention it, or a mention and then the whole thread
+    /// [default: depends on the kind of chat].
+    #[arg(long, value_name = "MODE", value_parser = word::<EngageMode>())]
     pub engage: Option<EngageMode>,
-    /// With `pattern`: a JavaScript regular expression; `.` matches every message.
-    #[serde(default)]
+    /// With --engage pattern: a JavaScript regular expression; `.` matches every message [default: .].
+    #[arg(long)]
     pub pattern: Option<String>,
+    /// Senders who may wake the agent: all as the chat's policy says, or only people whom the group knows.
     #[serde(default)]
+    #[arg(long, value_name = "SCOPE", default_value_t, value_parser = word::<SenderScope>())]
     pub sender_scope: SenderScope,
-    /// Messages that do not wake the agent: dropped, or kept as context.
+    /// Messages that do not wake the agent: dropped, or kept as context for the next one that does.
     #[serde(default)]
+    #[arg(long, value_name = "POLICY", default_value_t, value_parser = word::<IgnoredMessages>())]
     pub ignored: IgnoredMessages,
 }
 

@@ -10,11 +10,15 @@ use super::{
 };
 use crate::domain::rows::Wiring;
 
-/// The wiring to remove.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+/// Remove a wiring.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, clap::Args)]
 #[serde(deny_unknown_fields)]
 pub struct Args {
+    /// Group, by its folder.
+    #[arg(long)]
     pub group: Folder,
+    /// Chat, by its address such as local:family.
+    #[arg(long, value_name = "JID")]
     pub chat: Jid,
 }
 

@@ -1,9 +1,6 @@
 //! Changing a wiring.
 
-use ipc_handlers::{
-    Folder,
-    effect::{EngageMode, IgnoredMessages, SenderScope},
-};
+use ipc_handlers::{Folder, effect::EngageMode};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -11,47 +8,36 @@ use super::{
     super::{By, Done, OpError, Operation, Site, args::Jid},
     check_pattern, none, row, two_answer,
 };
-use crate::domain::rows::Wiring;
+use crate::domain::rows::{Wiring, WiringChanges};
 
-/// The wiring, and its changes: all or none are made. Fields that are left out keep their values.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+/// Change when a wiring wakes its agent.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, clap::Args)]
 #[serde(deny_unknown_fields)]
 pub struct Args {
+    /// Group, by its folder.
+    #[arg(long)]
     pub group: Folder,
+    /// Chat, by its address such as local:family.
+    #[arg(long, value_name = "JID")]
     pub chat: Jid,
-    /// Messages that wake the agent.
-    #[serde(default)]
-    pub engage: Option<EngageMode>,
-    /// A JavaScript regular expression; only with engage=pattern.
-    #[serde(default)]
-    pub pattern: Option<String>,
-    #[serde(default)]
-    pub sender_scope: Option<SenderScope>,
-    /// Messages that do not wake the agent: dropped, or kept as context.
-    #[serde(default)]
-    pub ignored: Option<IgnoredMessages>,
+    #[serde(flatten)]
+    #[arg(skip)]
+    pub changes: WiringChanges,
 }
 
 impl Operation for Args {
     type Row = Wiring;
 
     async fn run(self, site: &Site<'_>, _: &By) -> Result<Done<Wiring>, OpError> {
-        let Self { group, chat, engage, pattern, sender_scope, ignored } = self;
+        let Self { group, chat, changes } = self;
         let now = row(site, &group, &chat).await?.ok_or_else(|| none(&group, &chat))?;
-        let mode = engage.unwrap_or(now.engage_mode);
-        if mode != EngageMode::Pattern && pattern.is_some() {
+        let mode = changes.engage.unwrap_or(now.engage_mode);
+        if mode != EngageMode::Pattern && changes.pattern.is_some() {
             return Err(OpError::invalid(format!("a wiring with engage={mode} has no pattern"))
                 .hint("set both: engage=pattern pattern=P"));
         }
-        check_pattern(pattern.as_deref())?;
-        let settings = [
-            ("engage", engage.map(|mode| mode.to_string())),
-            ("pattern", pattern),
-            ("sender_scope", sender_scope.map(|scope| scope.to_string())),
-            ("ignored", ignored.map(|policy| policy.to_string())),
-        ];
-        let settings = settings.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?)));
-        site.store.set_wiring(group.clone(), chat.as_str(), settings.collect()).await?;
+        check_pattern(changes.pattern.as_deref())?;
+        site.store.set_wiring(group.clone(), chat.as_str(), changes).await?;
         site.keeper.changed(Some(&group)).await?;
         let notes = two_answer(site.store, &group, &chat).await?;
         let changed = row(site, &group, &chat).await?.ok_or_else(|| none(&group, &chat))?;

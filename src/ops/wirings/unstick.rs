@@ -10,14 +10,18 @@ use super::{
 };
 use crate::domain::rows::Wiring;
 
-/// The wiring, and the thread in which the agent waits.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+/// Let a `mention-sticky` agent wait until it is mentioned again.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, clap::Args)]
 #[serde(deny_unknown_fields)]
 pub struct Args {
+    /// Group, by its folder.
+    #[arg(long)]
     pub group: Folder,
+    /// Chat, by its address such as local:family.
+    #[arg(long, value_name = "JID")]
     pub chat: Jid,
-    /// Only this thread; empty: only the chat itself; left out: the chat and all its threads.
-    #[serde(default)]
+    /// Only this thread; empty: only the chat itself [default: the chat and all its threads].
+    #[arg(long)]
     pub thread: Option<String>,
 }
 

@@ -8,9 +8,9 @@ use crate::domain::{
     platforms::{
         addresses::{channel_of, kind_of, user_id},
         channels::{Mark, MarkKind},
-        chats::{ChatInfo, ChatKind},
+        chats::ChatInfo,
     },
-    rows::Chat,
+    rows::{Chat, ChatChanges},
 };
 use crate::store::{Result, Store, StoreError, at_most, columns::Columns as _, oldest_first};
 
@@ -80,21 +80,28 @@ impl Store {
         }).await
     }
 
-    /// Changes the settings of a chat. All of it or nothing.
+    /// Changes a chat. All of it or nothing.
     ///
     /// # Errors
-    /// [`StoreError::Refused`] with what is wrong with a key or its value; [`StoreError::NotFound`] for a chat that
-    /// nobody has spoken in and no group is wired to.
-    pub async fn set_chat(&self, jid: &str, settings: Vec<(String, String)>) -> Result<()> {
+    /// [`StoreError::Refused`] for an empty name; [`StoreError::NotFound`] for a chat that nobody has spoken in and no group
+    /// is wired to.
+    pub async fn set_chat(&self, jid: &str, changes: ChatChanges) -> Result<()> {
         let jid = jid.to_owned();
+        let ChatChanges { policy, name, kind, threaded } = changes;
+        if name.as_deref() == Some("") {
+            return Err(StoreError::Refused("name can't be \"\": it is any text but none".into()));
+        }
+        let columns = [
+            ("unknown_sender_policy", policy.map(|policy| rusqlite::types::Value::from(policy.to_string()))),
+            ("name", name.map(Into::into)),
+            ("kind", kind.map(|kind| kind.to_string().into())),
+            ("threaded", threaded.map(Into::into)),
+        ];
         self.write(move |c| {
-            for (key, value) in &settings {
-                let (column, value) = column(key, value)?;
-                let changed = c.execute(
-                    &format!("UPDATE chats SET {column} = ?2 WHERE jid = ?1"),
-                    params![jid, value],
-                )?;
-                if changed == 0 {
+            for (column, value) in &columns {
+                let Some(value) = value else { continue };
+                let sql = format!("UPDATE chats SET {column} = ?2 WHERE jid = ?1");
+                if c.execute(&sql, params![jid, value])? == 0 {
                     return Err(StoreError::NotFound { what: "chat", id: jid.clone() });
                 }
             }
@@ -159,29 +166,6 @@ pub(in crate::store) fn move_chat(c: &Connection, from: &str, to: &str, now: Tim
         [from, &to],
     )?;
     Ok(())
-}
-
-/// Reads a setting of a chat: the column, and what goes into it.
-fn column(key: &str, value: &str) -> Result<(&'static str, rusqlite::types::Value)> {
-    let refused = |values: &str| StoreError::Refused(format!("{key} can't be {value:?}: it is {values}"));
-    match (key, value) {
-        ("policy" | "unknown_sender_policy", _) => {
-            let policy: UnknownSenders =
-                value.parse().map_err(|_| refused("strict, request_approval or public"))?;
-            Ok(("unknown_sender_policy", policy.as_str().to_owned().into()))
-        }
-        ("kind", _) => {
-            let kind: ChatKind = value.parse().map_err(|_| refused("direct or group"))?;
-            Ok(("kind", kind.as_str().to_owned().into()))
-        }
-        ("threaded", "true" | "false") => Ok(("threaded", i64::from(value == "true").into())),
-        ("threaded", _) => Err(refused("true or false")),
-        ("name", "") => Err(refused("any text but none")),
-        ("name", _) => Ok(("name", value.to_owned().into())),
-        _ => Err(StoreError::Refused(format!(
-            "a chat has no setting {key:?}; there are policy, kind, name and threaded"
-        ))),
-    }
 }
 
 const CHAT: &str = "SELECT jid, channel, name, kind, unknown_sender_policy, threaded FROM chats";
@@ -275,7 +259,10 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
-    use crate::store::{Arrival, Arrived, UnknownChat};
+    use crate::{
+        domain::platforms::chats::ChatKind,
+        store::{Arrival, Arrived, UnknownChat},
+    };
 
     const DAY: i64 = 86_400_000;
 

@@ -1,9 +1,9 @@
 //! Groups, chats and wirings.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use ipc_handlers::{
-    Folder, Time, Word,
+    Folder, Time,
     effect::{EngageMode, IgnoredMessages, SenderScope},
     shown::GroupRow,
 };
@@ -15,8 +15,8 @@ use crate::domain::{
         engage::{ChatKind, default_for},
     },
     host::zone::{Zone, Zones},
-    rows::{Group, StickyThread, Wiring},
-    runs::group_config::{BadGroupConfig, GroupConfig},
+    rows::{Group, StickyThread, Wiring, WiringChanges},
+    runs::group_config::{BadGroupConfig, GroupConfig, Key},
 };
 use crate::store::{
     Result, Store, StoreError, at_most,
@@ -136,21 +136,23 @@ impl Store {
         self.write(move |c| insert_wiring(c, &wiring, now)).await
     }
 
-    /// Changes settings of a wiring: all of them or none. Messages that it holds are judged again.
+    /// Changes a wiring, all of it or nothing. Messages that it holds are judged again.
     ///
     /// # Errors
-    /// [`StoreError::Refused`] with what is wrong with a key or its value; [`StoreError::NotFound`].
-    pub async fn set_wiring(
-        &self,
-        group: Folder,
-        chat_jid: &str,
-        settings: Vec<(String, String)>,
-    ) -> Result<()> {
+    /// [`StoreError::NotFound`].
+    pub async fn set_wiring(&self, group: Folder, chat_jid: &str, changes: WiringChanges) -> Result<()> {
         let chat = chat_jid.to_owned();
+        let WiringChanges { engage, pattern, sender_scope, ignored } = changes;
         self.write(move |c| {
-            for (key, value) in &settings {
-                let (sql, value) = wiring_setting(key, value)?;
-                if c.execute(sql, params![group.as_str(), chat, value])? == 0 {
+            for (set, value) in [
+                ("engage_mode = ?3, engage_pattern = CASE WHEN ?3 = 'pattern' THEN coalesce(engage_pattern, '.') END", engage.map(EngageMode::as_str)),
+                ("engage_mode = 'pattern', engage_pattern = ?3", pattern.as_deref()),
+                ("sender_scope = ?3", sender_scope.map(SenderScope::as_str)),
+                ("ignored_message_policy = ?3", ignored.map(IgnoredMessages::as_str)),
+            ] {
+                let Some(value) = value else { continue };
+                let sql = format!("UPDATE wirings SET {set} WHERE group_folder = ?1 AND chat_jid = ?2");
+                if c.execute(&sql, params![group.as_str(), chat, value])? == 0 {
                     return Err(StoreError::NotFound { what: "wiring", id: format!("{group} {chat}") });
                 }
             }
@@ -227,7 +229,7 @@ impl Store {
 }
 
 /// Changes a group, all of it or nothing; see [`Store::set_group`].
-pub(in crate::store) fn set(c: &Connection, group: &Folder, settings: &[(String, String)]) -> Result<()> {
+pub(in crate::store) fn set(c: &Connection, group: &Folder, settings: &BTreeMap<Key, String>) -> Result<()> {
     let stored: Option<String> = c
         .query_row("SELECT config FROM groups WHERE folder = ?1", [group.as_str()], |r| r.get(0))
         .optional()?;
@@ -237,18 +239,18 @@ pub(in crate::store) fn set(c: &Connection, group: &Folder, settings: &[(String,
     let refused = |e: BadGroupConfig| StoreError::Refused(e.to_string());
     let mut config = None;
     for (key, value) in settings {
-        if key == "name" {
+        if *key == Key::Name {
             name_is_free(c, group, value)?.map_err(|e| StoreError::Refused(e.to_string()))?;
         }
-        let sql = match key.as_str() {
-            "name" => "UPDATE groups SET name = ?2 WHERE folder = ?1",
-            "trigger" => "UPDATE groups SET trigger = ?2 WHERE folder = ?1",
-            "provider" => "UPDATE groups SET provider = NULLIF(?2, '') WHERE folder = ?1",
-            "script" => "UPDATE groups SET script = NULLIF(?2, '') WHERE folder = ?1",
-            "image" => "UPDATE groups SET image = NULLIF(?2, '') WHERE folder = ?1",
+        let sql = match key {
+            Key::Name => "UPDATE groups SET name = ?2 WHERE folder = ?1",
+            Key::Trigger => "UPDATE groups SET trigger = ?2 WHERE folder = ?1",
+            Key::Provider => "UPDATE groups SET provider = NULLIF(?2, '') WHERE folder = ?1",
+            Key::Script => "UPDATE groups SET script = NULLIF(?2, '') WHERE folder = ?1",
+            Key::Image => "UPDATE groups SET image = NULLIF(?2, '') WHERE folder = ?1",
             key => {
                 let before = config.take().map_or_else(|| GroupConfig::from_json(&stored), Ok);
-                config = Some(before.and_then(|config| config.with(key, value)).map_err(refused)?);
+                config = Some(before.and_then(|config| config.with(*key, value)).map_err(refused)?);
                 continue;
             }
         };
@@ -382,39 +384,6 @@ fn group_row(r: &Row<'_>) -> rusqlite::Result<Group> {
         config: serde_json::from_str(&r.get::<_, String>("config")?).unwrap_or_default(),
         chats: r.json("wirings", "chats")?,
     })
-}
-
-/// Reads a setting of a wiring: the statement that changes it, and what goes into it.
-fn wiring_setting<'v>(key: &str, value: &'v str) -> Result<(&'static str, &'v str)> {
-    fn checked<W: Word>(key: &str, value: &str) -> Result<()> {
-        W::from_word(value).map(drop).map_err(|_| {
-            let words = W::CHOICES.iter().map(|(word, _)| *word).collect::<Vec<_>>().join(", ");
-            StoreError::Refused(format!("{value:?} is no value for {key}; use one of {words}"))
-        })
-    }
-    let sql = match key {
-        "engage" | "engage_mode" => {
-            checked::<EngageMode>(key, value)?;
-            "UPDATE wirings SET engage_mode = ?3, engage_pattern = CASE WHEN ?3 = 'pattern' THEN coalesce(engage_pattern, '.') END WHERE group_folder = ?1 AND chat_jid = ?2"
-        }
-        "pattern" | "engage_pattern" => {
-            "UPDATE wirings SET engage_mode = 'pattern', engage_pattern = ?3 WHERE group_folder = ?1 AND chat_jid = ?2"
-        }
-        "sender_scope" => {
-            checked::<SenderScope>(key, value)?;
-            "UPDATE wirings SET sender_scope = ?3 WHERE group_folder = ?1 AND chat_jid = ?2"
-        }
-        "ignored" | "ignored_message_policy" => {
-            checked::<IgnoredMessages>(key, value)?;
-            "UPDATE wirings SET ignored_message_policy = ?3 WHERE group_folder = ?1 AND chat_jid = ?2"
-        }
-        other => {
-            return Err(StoreError::Refused(format!(
-                "a wiring has no setting {other:?}; there are engage, pattern, sender_scope and ignored"
-            )));
-        }
-    };
-    Ok((sql, value))
 }
 
 /// What a change of a wiring brings along: a mark lasts as long as its wiring is `mention-sticky`, and what was held is

@@ -2,7 +2,7 @@
 
 use g2::domain::heard::engage::Rule;
 use g2::{
-    domain::heard::people::Role,
+    domain::{heard::people::Role, platforms::chats::ChatKind, rows::ChatChanges},
     store::{Asking, How, Pick},
 };
 use ipc_handlers::effect::EngageMode;
@@ -101,12 +101,13 @@ async fn a_chat_is_wired_as_its_kind_says_whatever_its_messages_threads() {
 
 #[tokio::test]
 async fn a_message_that_was_asked_about_engages_once_approved_even_if_its_chat_has_changed() {
-    for threaded in ["false", "true"] {
+    for threaded in [false, true] {
         let world = World::new().await;
         world.set_chat(NEW, "kind", "direct");
         let seq = world.hear(NEW, BOB, "hello").await;
         assert!(world.say_all(DESK).await[0].text.contains("will answer every message there"));
-        let now_a_group = vec![("kind".into(), "group".into()), ("threaded".into(), threaded.into())];
+        let now_a_group =
+            ChatChanges { kind: Some(ChatKind::Group), threaded: Some(threaded), ..ChatChanges::default() };
         world.store.set_chat(NEW, now_a_group).await.unwrap();
         let decided = world.pick(1, Pick::Connect(folder("family")), OWNER).await;
         assert!(decided.says.contains("when it is mentioned"), "{}", decided.says);

@@ -10,7 +10,10 @@ use g2::store::HandoverLimits;
 use g2::{
     domain::{
         host::zone::Zones,
-        runs::judge::{Cause, End},
+        runs::{
+            group_config::Key,
+            judge::{Cause, End},
+        },
     },
     store::{EndOfRun, Recorded},
 };
@@ -19,7 +22,7 @@ use ipc_handlers::{
     Folder,
     wire::{Kind, Record},
 };
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use super::{NOW, Rig, World, fake::LONGEST};
 
@@ -321,8 +324,8 @@ async fn takes_up(world: &World) -> (i64, i64) {
     (handed.run, handed.batch)
 }
 
-async fn set(world: &World, key: &str, value: &str) {
-    let settings = vec![(key.to_owned(), value.to_owned())];
+async fn set(world: &World, key: Key, value: &str) {
+    let settings = BTreeMap::from([(key, value.to_owned())]);
     world.store.set_group(Folder::parse("main").unwrap(), settings, None, NOW).await.unwrap();
 }
 
@@ -337,7 +340,7 @@ async fn what_an_agent_has_in_hand_has_a_sign_that_goes_when_it_is_done() {
         // The daemon has to know what the platform can do.
         let hello = world.say("hi").await;
         world.until_row(hello, DeliveryStatus::Sent).await;
-        set(&world, "seen", "👀").await;
+        set(&world, Key::Seen, "👀").await;
         world.hears("k1", "m7", "hello", None).await;
         world.until_came(&["hello"]).await;
         let (run, batch) = takes_up(&world).await;
@@ -359,7 +362,7 @@ async fn a_sign_that_fails_or_hangs_delays_nothing() {
     let world = World::new(Rig::adapter(SentTwice::Never)).await;
     let hello = world.say("hi").await;
     world.until_row(hello, DeliveryStatus::Sent).await;
-    set(&world, "seen", "👀").await;
+    set(&world, Key::Seen, "👀").await;
     world.platform(&["react-fault", "hold"]).await;
     world.hears("k1", "m7", "hello", None).await;
     world.until_came(&["hello"]).await;
@@ -383,7 +386,7 @@ impl Agent {
         // The daemon has to know what the platform can do.
         let hello = world.say("hi").await;
         world.until_row(hello, DeliveryStatus::Sent).await;
-        set(world, "say", "stream").await;
+        set(world, Key::Say, "stream").await;
         world.hears("k1", "m7", "tell me", None).await;
         world.until_came(&["tell me"]).await;
         let (run, _) = takes_up(world).await;
@@ -519,7 +522,7 @@ async fn where_texts_do_not_grow_only_whole_ones_are_said() {
     {
         let world = World::new(rig).await;
         let mut agent = Agent::begin(&world).await;
-        set(&world, "say", say).await;
+        set(&world, Key::Say, say).await;
         agent.so_far(&world, "One").await;
         agent.whole(&world, "One two").await;
         agent.so_far(&world, "Th").await;

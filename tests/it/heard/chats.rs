@@ -2,8 +2,9 @@
 
 use g2::{
     domain::{
+        heard::access::UnknownSenders,
         platforms::chats::{ChatInfo, ChatKind},
-        rows::Inbound,
+        rows::{ChatChanges, Inbound},
     },
     store::{NewGroup, NewWiring, Store},
 };
@@ -45,7 +46,10 @@ async fn a_channels_facts_about_a_chat_are_kept_current_and_a_person_s_policy_st
         |name: &str, kind, threaded| Some(ChatInfo { name: name.into(), kind, threaded, members: None });
     came(&store, "tg:-5", "2", info("Home", ChatKind::Group, true)).await;
     assert_eq!(look().await, is("Home", "group", true, "request_approval"));
-    store.set_chat("tg:-5", vec![("policy".into(), "strict".into())]).await.unwrap();
+    store
+        .set_chat("tg:-5", ChatChanges { policy: Some(UnknownSenders::Strict), ..ChatChanges::default() })
+        .await
+        .unwrap();
     came(&store, "tg:-5", "3", info("Home, renamed", ChatKind::Direct, false)).await;
     assert_eq!(look().await, is("Home, renamed", "direct", false, "strict"));
     came(&store, "tg:-5", "4", info("", ChatKind::Direct, false)).await;

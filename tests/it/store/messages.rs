@@ -2,6 +2,14 @@
 
 use super::*;
 
+fn pattern(pattern: &str) -> WiringChanges {
+    WiringChanges { pattern: Some(pattern.into()), ..WiringChanges::default() }
+}
+
+fn engage(mode: EngageMode) -> WiringChanges {
+    WiringChanges { engage: Some(mode), ..WiringChanges::default() }
+}
+
 #[tokio::test]
 async fn a_held_message_is_judged_anew_after_the_cursor_when_its_wiring_is_changed() {
     let world = world().await;
@@ -11,11 +19,7 @@ async fn a_held_message_is_judged_anew_after_the_cursor_when_its_wiring_is_chang
     let first = world.start(world.lane()).await;
     assert!(world.store.unjudged(100).await.unwrap().is_empty());
 
-    world
-        .store
-        .set_wiring(folder("family"), "local:family", vec![("pattern".into(), "^p".into())])
-        .await
-        .unwrap();
+    world.store.set_wiring(folder("family"), "local:family", pattern("^p")).await.unwrap();
     let anew: Vec<i64> = world.store.unjudged(100).await.unwrap().iter().map(|row| row.seq).collect();
     assert_eq!(anew, [held], "not {ignored}, which was decided, and not what was handed over");
     // With the next one, everything that is not judged yet is.
@@ -25,11 +29,7 @@ async fn a_held_message_is_judged_anew_after_the_cursor_when_its_wiring_is_chang
     let prompt = world.prompt(next.batch);
     assert!(prompt.contains(">puzzle<") && prompt.contains(">second<"), "{prompt}");
     assert!(!prompt.contains(">first<") && !prompt.contains(">noise<"), "{prompt}");
-    world
-        .store
-        .set_wiring(folder("family"), "local:family", vec![("pattern".into(), ".".into())])
-        .await
-        .unwrap();
+    world.store.set_wiring(folder("family"), "local:family", pattern(".")).await.unwrap();
     assert!(world.store.unjudged(100).await.unwrap().is_empty(), "nothing is handed over twice");
 }
 
@@ -59,25 +59,22 @@ async fn a_chat_that_was_unwired_is_given_to_nobody_until_it_is_wired_again() {
 #[tokio::test]
 async fn a_mark_that_was_decided_on_before_its_wiring_changed_is_none() {
     let w = world().await;
-    for (mode, marked) in [("mention-sticky", true), ("mention", false)] {
+    for (mode, marked) in [(EngageMode::MentionSticky, true), (EngageMode::Mention, false)] {
         w.store
-            .set_wiring(folder("family"), "local:family", vec![("engage".into(), "mention-sticky".into())])
+            .set_wiring(folder("family"), "local:family", engage(EngageMode::MentionSticky))
             .await
             .unwrap();
         let inbound = Inbound {
             chat_jid: "local:family".into(),
-            replay_key: mode.into(),
-            id: mode.into(),
+            replay_key: mode.to_string(),
+            id: mode.to_string(),
             sender: "local:me".into(),
             text: "@G2 hi".into(),
             ..Inbound::default()
         };
         w.store.accept(inbound, NOW).await.unwrap();
         let rows = w.store.unjudged(100).await.unwrap();
-        w.store
-            .set_wiring(folder("family"), "local:family", vec![("engage".into(), mode.into())])
-            .await
-            .unwrap();
+        w.store.set_wiring(folder("family"), "local:family", engage(mode)).await.unwrap();
         let mark = |row: &Unjudged| Judged {
             n: row.n,
             verdict: EngageVerdict::Wake,
@@ -88,7 +85,7 @@ async fn a_mark_that_was_decided_on_before_its_wiring_changed_is_none() {
         };
         w.store.judge(rows.iter().map(mark).collect(), NOW).await.unwrap();
         w.store
-            .set_wiring(folder("family"), "local:family", vec![("engage".into(), "mention-sticky".into())])
+            .set_wiring(folder("family"), "local:family", engage(EngageMode::MentionSticky))
             .await
             .unwrap();
         let sticky = w.store.wirings().await.unwrap().into_iter().any(|wiring| !wiring.sticky.is_empty());

@@ -76,7 +76,7 @@ fn the_monitoring_token_reads_figures_and_nothing_else() {
     let settings = std::fs::read_to_string(paged.root.path().join("g2.toml")).unwrap();
     let changes = || std::fs::read_to_string(paged.root.data("changes.log")).unwrap_or_default();
     let before = changes();
-    let none = Op::NAMES.iter().map(|name| json!({"name": name, "args": {}}));
+    let none = Op::ALL.iter().map(|op| json!({"name": op.name, "args": {}}));
     for asked in attacks().into_iter().chain(none) {
         let answer = paged.op(&token, &asked);
         assert_eq!(answer.status, 403, "{asked}: {}", answer.text());
@@ -150,7 +150,7 @@ fn a_token_for_operating_does_what_it_may_and_leads_to_nothing_else() {
 #[test]
 fn the_operations_for_tokens_are_these() {
     let allowed: Vec<&str> =
-        Op::ASKED_BY.iter().filter(|(_, by)| by.contains(&Asker::Token)).map(|(name, _)| *name).collect();
+        Op::ALL.iter().filter(|op| op.asked_by.contains(&Asker::Token)).map(|op| op.name).collect();
     let expected = [
         "groups.restart",
         "tasks.pause",

@@ -1,11 +1,13 @@
 //! The root that all simulations begin with.
 
-use std::{fs, path::Path};
+use std::{collections::BTreeMap, fs, path::Path};
 
 use g2::{
     domain::{
         heard::{access::UnknownSenders, people::Role},
         platforms::chats::{ChatInfo, ChatKind},
+        rows::ChatChanges,
+        runs::group_config::Key,
     },
     store::{NewGroup, NewWiring, Store},
     system::world::World,
@@ -73,7 +75,7 @@ pub fn make(path: &Path) {
         let info = ChatInfo { name: "A chat".into(), kind: ChatKind::Group, threaded: false, members: None };
         for chat in wired.chain(&NEW_CHATS) {
             store.know_chat((*chat).to_owned(), info.clone(), now).await.expect("a chat");
-            let policy = vec![("policy".to_owned(), UnknownSenders::Ask.as_str().to_owned())];
+            let policy = ChatChanges { policy: Some(UnknownSenders::Ask), ..ChatChanges::default() };
             store.set_chat(chat, policy).await.expect("a policy");
         }
         for owner in OWNERS {
@@ -85,9 +87,9 @@ pub fn make(path: &Path) {
         store.put_user(admin, "Ada", Some(admin.to_owned()), now).await.expect("their chat");
         // Texts that grow, and reactions to what is in hand.
         for (group, key, value) in
-            [("alpha", "say", "stream"), ("beta", "say", "stream"), ("alpha", "seen", "👀")]
+            [("alpha", Key::Say, "stream"), ("beta", Key::Say, "stream"), ("alpha", Key::Seen, "👀")]
         {
-            let settings = vec![(key.to_owned(), value.to_owned())];
+            let settings = BTreeMap::from([(key, value.to_owned())]);
             store.set_group(folder(group), settings, None, now).await.expect("a setting");
         }
         store.empty_log().await.expect("one file");
