@@ -21,7 +21,7 @@ use crate::{
     domain::{
         host::{
             loops::LoopState,
-            report::{Kind, Mask, change, error_kind, log_line, tells_details},
+            report::{Kind, Mask, change, error_kind, log_line},
         },
         runs::run_settings::Provider,
     },
@@ -221,9 +221,10 @@ fn settings(config: &Config) -> Value {
 
 async fn checks(context: &Context, mask: &Mask) -> Value {
     let rows = doctor::look(context, None).await;
-    let told = rows.into_iter().map(|row| {
-        let detail = tells_details(&row.check).then(|| mask.over(&row.detail));
-        json!({ "check": row.check, "status": row.status, "detail": detail })
+    let told = rows.iter().map(|row| {
+        let told = row.told();
+        let detail = told.check.tells_details().then(|| mask.over(told.detail));
+        json!({ "check": told.check, "status": told.status, "detail": detail })
     });
     told.collect()
 }

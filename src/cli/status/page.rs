@@ -199,12 +199,11 @@ fn and_command(text: &str, n: i64, command: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::borrow::Cow;
-
     use serde_json::json;
 
     use super::*;
     use crate::domain::host::{
+        checks::Check,
         loops::{KeyState, LoopName},
         problems::Severity,
     };
@@ -253,11 +252,12 @@ mod tests {
             "failed_24h": 2, "given_up_24h": 2,
         });
         let fix = Finding {
-            code: Cow::Borrowed("a"),
+            code: Check::Root,
             about: String::new(),
             severity: Severity::Fail,
             text: "a is broken".into(),
             fix: "mend a".into(),
+            mend: None,
         };
         let page = shown(&status, &[fix]);
         for part in [

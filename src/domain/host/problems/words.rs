@@ -4,6 +4,7 @@ use ipc_handlers::Folder;
 
 use super::{
     super::{
+        checks::Check,
         screen::{acts, address},
         writing,
     },
@@ -31,10 +32,10 @@ impl Problem {
         let (code, about, severity, text, fix) = match self {
             Root(fault) => {
                 let (text, fix) = fault.words();
-                ("root", fault.about(), Fail, text, fix)
+                (Check::Root, fault.about(), Fail, text, fix)
             }
             StoreClosed { why } => (
-                "store",
+                Check::Store,
                 String::new(),
                 Fail,
                 format!("the store can't be opened: {}", quote(why)),
@@ -42,41 +43,41 @@ impl Problem {
             ),
             StoreWaits(held_up) => {
                 let (text, fix) = held_up.words();
-                ("store_writer", String::new(), Fail, text, fix)
+                (Check::StoreWriter, String::new(), Fail, text, fix)
             }
             NoSettings { why } => (
-                "settings",
+                Check::Settings,
                 String::new(),
                 Fail,
                 format!("the settings can't be used: {}", quote(why)),
                 "correct g2.toml; `g2 init` in an empty folder writes one with every setting at its default".into(),
             ),
             Unsandboxed { what } => (
-                "sandbox",
+                Check::Sandbox,
                 String::new(),
                 Fail,
                 format!("{} would run without any sandbox, so neither it nor a daemon is started", quote(what)),
                 "set sandbox.kind = \"docker\", or allow this with sandbox.allow_unsandboxed = true".into(),
             ),
             Upstream { text, why } => (
-                "gateway",
+                Check::Gateway,
                 String::new(),
                 Fail,
                 format!("{:?} is not a usable address of the model's host: {}", quote(&address(text)), quote(why)),
                 "set gateway.upstream in g2.toml, or ANTHROPIC_BASE_URL, to an address such as https://api.anthropic.com".into(),
             ),
             Unusable { why } => {
-                ("settings", why.clone(), Warn, quote(why), "correct it or remove it".into())
+                (Check::Settings, why.clone(), Warn, quote(why), "correct it or remove it".into())
             }
             Secrets { path, mode } => (
-                "secrets",
+                Check::Secrets,
                 path.clone(),
                 Warn,
                 format!("{path} has mode {mode:04o}: other users can read or change the secrets in it"),
                 format!("`chmod 600 {path}`"),
             ),
             Disk { path, free, wanted, stopped } => (
-                "disk",
+                Check::Disk,
                 String::new(),
                 Fail,
                 format!(
@@ -88,14 +89,14 @@ impl Problem {
                 "free some space (`g2 prune` with the daemon down shrinks the store), or lower limits.min_free_mib".into(),
             ),
             Inodes { path, free, all } => (
-                "inodes",
+                Check::Inodes,
                 String::new(),
                 Warn,
                 format!("only {free} of {all} inodes are free under {path}, so no agent is launched"),
                 "remove small files that you do not need; every command and every run makes a few".into(),
             ),
             OpenFiles { groups, runs, wanted, limit, unserved } => (
-                "open_files",
+                Check::OpenFiles,
                 String::new(),
                 Fail,
                 match unserved {
@@ -112,21 +113,21 @@ impl Problem {
                 ),
             ),
             Engine { why } => (
-                "docker",
+                Check::Docker,
                 String::new(),
                 Fail,
                 format!("no agent can be launched: {}", quote(why)),
                 "start Docker, let this user use its socket (group docker), or set DOCKER_HOST=unix:///path/to/docker.sock".into(),
             ),
             NoImage { image, groups } => (
-                "image",
+                Check::Image,
                 image.clone(),
                 Fail,
                 format!("image {image} does not exist, so the agents of {} can't be launched", names(groups)),
                 format!("build it with `g2 image build {image}` (`g2 image build --bare {image}` for the scripted agent alone), or set sandbox.image to another"),
             ),
             OtherClaude { image, held, wanted, groups } => (
-                "image",
+                Check::Image,
                 image.clone(),
                 Fail,
                 format!(
@@ -136,77 +137,77 @@ impl Problem {
                 format!("set agent.claude.version = \"{held}\", or build the image with that version"),
             ),
             NoModelKey { why, remedy, groups } => (
-                "model_key",
+                Check::ModelKey,
                 String::new(),
                 Fail,
                 format!("{}; the agents of {} need one", quote(why), names(groups)),
                 (*remedy).into(),
             ),
             Refused { what, why, since, groups } => (
-                "model_refuses",
+                Check::ModelRefuses,
                 what.to_string(),
                 Fail,
                 format!("{}; since {since} the messages and tasks of {} wait", quote(why), names(groups)),
                 mend(*what).into(),
             ),
             NoKey { path, why: Some(why), .. } => (
-                "key",
+                Check::Key,
                 String::new(),
                 Fail,
                 format!("{path} can't be read: {}", quote(why)),
                 "let the user that runs g2 read it".into(),
             ),
             NoKey { path, why: None, groups } => (
-                "key",
+                Check::Key,
                 String::new(),
                 Fail,
                 format!("the agents of {} need a key, and there is none", names(groups)),
                 format!("put ANTHROPIC_API_KEY=… or CLAUDE_CODE_OAUTH_TOKEN=… into {path}"),
             ),
             GroupSettings { group, why } => (
-                "group_settings",
+                Check::GroupSettings,
                 group.to_string(),
                 Fail,
                 format!("group {group} can't be launched: {}", quote(why)),
                 format!("correct it with `g2 groups set {group} KEY=VALUE`; an empty value restores the default of all groups"),
             ),
             Script { path, of, why, is_read: false, .. } => (
-                "script",
+                Check::Script,
                 path.clone(),
                 Fail,
                 format!("{path} ({of}) can't be read: {}", quote(why)),
                 format!("put the file there, or set another for {of}"),
             ),
             Script { path, of, why, is_read: true, .. } => (
-                "script",
+                Check::Script,
                 path.clone(),
                 Fail,
                 format!("{path} ({of}): {}", quote(why)),
                 "write a JSON list of {\"when\"?: {\"contains\": …}, \"times\"?: N, \"do\": [step, …]}".into(),
             ),
             MountList { why } => (
-                "mount_allowlist",
+                Check::MountAllowlist,
                 String::new(),
                 Fail,
                 quote(why),
                 r#"write {"allowedRoots": [{"path": "~/x", "allowReadWrite": false}], "blockedPatterns": [], "nonMainReadOnly": true}"#.into(),
             ),
             MainGroups { folders } if folders.is_empty() => (
-                "main_group",
+                Check::MainGroup,
                 String::new(),
                 Fail,
                 "no group is the main group, so no agent can register groups or see all of them".into(),
                 "add one with `g2 groups add main --chat local:main --main` (any folder name will do)".into(),
             ),
             MainGroups { folders } => (
-                "main_group",
+                Check::MainGroup,
                 String::new(),
                 Fail,
                 format!("{} groups are main groups, and only one may be: {}", folders.len(), names(folders)),
                 "remove all but one with `g2 groups remove`".into(),
             ),
             FolderLost { group, path } => (
-                "group_folder",
+                Check::GroupFolder,
                 group.to_string(),
                 Fail,
                 format!("{path} is lost, missing or empty: nothing is launched for group {group}, and its work waits"),
@@ -215,21 +216,21 @@ impl Problem {
                 ),
             ),
             GroupFolder { group, path } => (
-                "group_folder",
+                Check::GroupFolder,
                 group.to_string(),
                 Fail,
                 format!("{path} is not a folder, so group {group} can't be launched"),
                 format!("move it away and make the folder: `mkdir {path}`"),
             ),
             SenderList { why } => (
-                "sender_list",
+                Check::SenderList,
                 String::new(),
                 Fail,
                 quote(why),
                 "correct it, or remove it so that each chat's policy decides alone; G2 notices the change by itself".into(),
             ),
             Pattern { group, chat, pattern, why } => (
-                "engage_pattern",
+                Check::EngagePattern,
                 format!("{group} {chat}"),
                 Fail,
                 format!("group {group} engages on every message of {chat}, because its pattern {:?} can't be used: {}", quote(pattern), quote(why)),
@@ -242,7 +243,7 @@ impl Problem {
                 };
                 let more = if *count > 1 { format!("; and {} more", count - 1) } else { String::new() };
                 (
-                    "heartbeat",
+                    Check::Heartbeat,
                     group.to_string(),
                     Warn,
                     format!("{FILE} of group {group}: {place}{}{more}", quote(&fault.why)),
@@ -250,7 +251,7 @@ impl Problem {
                 )
             }
             AnswersTwice { chat, groups } => (
-                "answers_twice",
+                Check::AnswersTwice,
                 chat.clone(),
                 Warn,
                 format!(
@@ -264,7 +265,7 @@ impl Problem {
                 ),
             ),
             Held { count, seq, chat, group, reason } => (
-                "held_messages",
+                Check::HeldMessages,
                 String::new(),
                 Warn,
                 format!(
@@ -274,49 +275,49 @@ impl Problem {
                 format!("change the pattern with `g2 wirings set --group {group} --chat {chat} 'pattern=…'`, and the messages are judged again; `g2 why {seq}` says more"),
             ),
             Backup { why } => (
-                "backup",
+                Check::Backup,
                 String::new(),
                 Fail,
                 format!("the daily backup failed: {}", quote(why)),
                 "correct it, or the setting backup.to; it is tried again each hour".into(),
             ),
             ManyChats { channel } => (
-                "many_chats",
+                Check::ManyChats,
                 channel.clone(),
                 Warn,
                 format!("the adapter of account {channel} tells of more chats that nobody uses than the 5000 that are kept; new ones are known once somebody writes there"),
                 "have its bot leave chats that it has no use for; chats that nobody used for a week make room. If the bot is in few chats, the adapter is at fault".into(),
             ),
             BackupLacks { folder } => (
-                "backup_lacks",
+                Check::BackupLacks,
                 folder.rsplit('/').next().unwrap_or(folder).to_owned(),
                 Fail,
                 format!("the newest daily backup has no copy of {folder}: it is too large for the room in backup.to"),
                 format!("remove what is large in {folder}, or make room in the folder backup.to; within an hour a backup with all folders is made"),
             ),
             HeldBack { held } => (
-                "held_back",
+                Check::HeldBack,
                 String::new(),
                 Warn,
                 format!("a restore held back {}", held.words()),
                 "look with `g2 restored list`; `g2 restored resume --all` sends and answers them, `g2 restored drop --all` gives them up".into(),
             ),
             NobodyIsAsked { why } => (
-                "approvals",
+                Check::Approvals,
                 "who is asked".into(),
                 Warn,
                 format!("{}; messages of strangers and from new chats are counted but not heard", quote(why)),
                 "make a person an owner with `g2 users role USER owner`, and name the chat for their questions with `g2 users add USER --dm CHAT`".into(),
             ),
             ManyQuestions { full } => (
-                "approvals",
+                Check::Approvals,
                 "open questions".into(),
                 Warn,
                 quote(full),
                 "answer them (`g2 approvals list`), or close many with `g2 approvals deny --chat JID` or `deny --all`".into(),
             ),
             Zone { name, meant, used } => (
-                "time_zone",
+                Check::TimeZone,
                 name.clone(),
                 Warn,
                 format!("{:?} is not a time zone, so {used} is used", quote(name)),
@@ -326,14 +327,14 @@ impl Problem {
                 ),
             ),
             Clock { now } => (
-                "clock",
+                Check::Clock,
                 String::new(),
                 Fail,
                 format!("the machine's clock shows {now}, and no time after the year 2099 can be reckoned with: tasks by cron wait"),
                 "set the clock; the tasks go on by themselves".into(),
             ),
             Stored { group, bytes, most, left, held_up } => (
-                "stored",
+                Check::Stored,
                 group.to_string(),
                 if *held_up == HeldUp::Stopped { Fail } else { Warn },
                 match (held_up, bytes >> 20, most >> 20, left >> 20) {
@@ -350,7 +351,7 @@ impl Problem {
                 "`g2 prune` removes history, `g2 tasks remove` tasks; limits.stored_mib sets the limit".into(),
             ),
             Aside { group, why, since } => (
-                "set_aside",
+                Check::SetAside,
                 group.to_string(),
                 Fail,
                 format!("group {group} is set aside since {since}: {}", quote(why)),
@@ -359,21 +360,21 @@ impl Problem {
                 ),
             ),
             Unowned { group, run, source, begun } => (
-                "unowned_run",
+                Check::UnownedRun,
                 group.to_string(),
                 Fail,
                 format!("run {run} of group {group} ({}), begun at {begun}, has no owner, and its container is not found: it may still be at work, so the group waits", quote(source)),
                 format!("make sure that nothing of it runs any more (`docker ps`), then end it: `g2 runs stop {run} --retry` hands its work out again, without `--retry` it is given up"),
             ),
             Loop { name, secs, why } => (
-                "loop",
+                Check::Loop,
                 name.to_string(),
                 Fail,
                 format!("the loop {name} can't look at what is to be done for {secs} s: {}", quote(why)),
                 "g2 tries again by itself; `g2 doctor` says more, and so does the log".into(),
             ),
             LoopStuck { name, secs } => (
-                "loop",
+                Check::Loop,
                 name.to_string(),
                 Fail,
                 format!("the loop {name} has not come round for {secs} s"),
@@ -395,7 +396,7 @@ impl Problem {
                     ),
                 };
                 (
-                    "loop_key",
+                    Check::LoopKey,
                     format!("{name} {key}"),
                     Fail,
                     format!("the work of the loop {name} for {key}{others} {what}: {}", quote(why)),
@@ -403,70 +404,70 @@ impl Problem {
                 )
             }
             Unjudged { why } => (
-                "our_fault",
+                Check::OurFault,
                 "messages that came in".into(),
                 Fail,
                 format!("a fault of g2's own keeps messages from being judged: {}", quote(why)),
                 "others go on, and g2 tries again by itself; the log says more, and `g2 report` makes a report of the bug".into(),
             ),
             Unsettled { group, why } => (
-                "our_fault",
+                Check::OurFault,
                 group.to_string(),
                 Fail,
                 format!("a fault of g2's own keeps commands of group {group} from being settled: {}", quote(why)),
                 "g2 tries again by itself, at its next start at the latest; the log says more, and `g2 report` makes a report of the bug".into(),
             ),
             StoreFault { why } => (
-                "our_fault",
+                Check::OurFault,
                 "the store".into(),
                 Fail,
                 format!("a fault of g2's own came over work on the store within the last 10 minutes: {}", quote(why)),
                 "work that it keeps from being done is tried again; the log says more, and `g2 report` makes a report of the bug".into(),
             ),
             Remains { group, why } => (
-                "group_remains",
+                Check::GroupRemains,
                 group.to_string(),
                 Warn,
                 format!("something is left of an earlier group {group}: {}", quote(why)),
                 "put right what it names; G2 tries again each minute, and makes no group of that name before".into(),
             ),
             Restart { settings } => (
-                "settings",
+                Check::Settings,
                 String::new(),
                 Warn,
                 format!("restart for {}", settings.join(", ")),
                 "these settings are read at the start: stop g2 and start it again".into(),
             ),
             Settings { why } => (
-                "settings",
+                Check::Settings,
                 String::new(),
                 Fail,
                 format!("{why}; the daemon goes on with the settings of before, but its next start will fail"),
                 "correct g2.toml; the daemon reads it again by itself".into(),
             ),
             Index { path, why } => (
-                "search_index",
+                Check::SearchIndex,
                 String::new(),
                 Fail,
                 format!("archived sessions can't be searched, as their index can't be used: {}", quote(why)),
                 format!("move {path} away; G2 makes the index anew by itself, from the store"),
             ),
             Unwatched { why } => (
-                "file_events",
+                Check::FileEvents,
                 String::new(),
                 Warn,
                 quote(why),
                 "put the folder right or raise the limit (by sysctl) that it names; G2 tries again by itself".into(),
             ),
             Channel { channel, refused: true, why, since } => (
-                "channel",
+                Check::Channel,
                 channel.clone(),
                 Fail,
                 format!("{channel} has refused the connection since {since}: {}", quote(why)),
                 format!("correct the account of {channel} (its token, its login); nothing is heard or said there until then"),
             ),
             Channel { channel, refused: false, why, since } => (
-                "channel",
+                Check::Channel,
                 channel.clone(),
                 Warn,
                 format!("{channel} has been out of reach since {since}: {}", quote(why)),
@@ -475,9 +476,9 @@ impl Problem {
             RunsFail(Failing { group, task, times, run, at, error }) => {
                 let why = quote(error.as_deref().unwrap_or("it did not say why"));
                 let (code, about, whose) = match task {
-                    None => ("runs_fail", group.to_string(), format!("group {group}")),
+                    None => (Check::RunsFail, group.to_string(), format!("group {group}")),
                     Some(task) => {
-                        ("task_fails", format!("{group} {task}"), format!("task {} of group {group}", quote(task)))
+                        (Check::TaskFails, format!("{group} {task}"), format!("task {} of group {group}", quote(task)))
                     }
                 };
                 (
@@ -496,7 +497,7 @@ impl Problem {
             Rests(Resting { group, chat, thread, until }) => {
                 let thread = if thread.is_empty() { String::new() } else { format!(", thread {}", quote(thread)) };
                 (
-                    "lane_rests",
+                    Check::LaneRests,
                     format!("{group} {chat}{thread}"),
                     Warn,
                     format!("messages of {chat}{thread} wait: after a failure, group {group} rests there until {until}"),
@@ -508,14 +509,14 @@ impl Problem {
                 let resume = format!("`g2 tasks history {task} --group {group}` shows its runs; repair the cause, then run it again with `g2 tasks resume {task} --group {group}`");
                 match then {
                     Halted::Rests(until) => (
-                        "task_rests",
+                        Check::TaskRests,
                         about,
                         Warn,
                         format!("task {task} of group {group} got stuck again and again, so it rests until {until}"),
                         resume,
                     ),
                     Halted::Paused(why) => (
-                        "task_paused",
+                        Check::TaskPaused,
                         about,
                         Fail,
                         format!("task {task} of group {group} is paused: {}{}", if why.starts_with("its ") { "" } else { "it " }, quote(why)),
@@ -524,7 +525,7 @@ impl Problem {
                 }
             }
             GivenUp { count, newest } => (
-                "given_up",
+                Check::GivenUp,
                 String::new(),
                 Warn,
                 format!("messages that were given up within the last 24 hours: {count}; the newest is {newest}"),
@@ -537,7 +538,7 @@ impl Problem {
                     Arrived::Unknown => ("may or may not have been said", "may or may not have arrived"),
                 };
                 (
-                    "outbox",
+                    Check::Outbox,
                     about.into(),
                     Warn,
                     format!("texts for chats that {meaning}: {count}; the newest is {newest} to {chat}{why}"),
@@ -545,14 +546,14 @@ impl Problem {
                 )
             }
             Unreadable { what, why } => (
-                "store",
+                Check::Store,
                 (*what).into(),
                 Fail,
                 format!("{what} can't be read: {}", quote(why)),
                 "`g2 doctor` checks the store; the log says more".into(),
             ),
         };
-        Finding { code: code.into(), about: quote(&about), severity, text, fix: quote(&fix) }
+        Finding { code, about: quote(&about), severity, text, fix: quote(&fix), mend: None }
     }
 }
 
