@@ -25,7 +25,7 @@ use crate::{
         },
         runs::run_settings::Provider,
     },
-    ops::Op,
+    ops::{Op, OpError},
     store::Store,
     system::{manager, process},
 };
@@ -83,7 +83,10 @@ impl Report {
         let name = || format!("g2-report-{}.tar", context.world.now().to_string().replace(':', "-"));
         let file = self.file.unwrap_or_else(|| PathBuf::from(name()));
         if file.exists() {
-            return Err(Failure::Usage(format!("{} is there already, and is not replaced", file.display())));
+            return Err(Failure::Usage(OpError::invalid(format!(
+                "{} is there already, and is not replaced",
+                file.display()
+            ))));
         }
         if !context.json {
             let lines: String =

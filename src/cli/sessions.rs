@@ -12,7 +12,7 @@ use super::{
     confirm::Yes,
     filter::{Rows, Span, check_group},
     out, show,
-    word::{as_typed, word, wrong},
+    word::{as_typed, word},
 };
 use crate::{
     domain::states::SessionState,
@@ -202,7 +202,7 @@ async fn search(
         Some(group) => vec![existing(store, &group).await?],
         None => store.groups().await?.into_iter().map(|group| group.folder).collect(),
     };
-    check_query(query).map_err(|fault| wrong(format!("the query {fault}")))?;
+    check_query(query).map_err(|fault| OpError::invalid(format!("the query {fault}")))?;
     let mut rows = Vec::new();
     let (world, began) = (context.world.clone(), context.world.monotonic());
     let stop: Stop = Arc::new(move || world.monotonic().duration_since(began) >= LOOKS);

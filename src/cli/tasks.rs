@@ -25,7 +25,7 @@ use crate::{
         runs::when,
     },
     ops::{
-        Op, OpError,
+        Op, OpCode, OpError,
         args::{Jid, Prompt, TaskId},
         tasks::{add, cancel, group_of, pause, resume, run, update},
     },
@@ -199,7 +199,7 @@ impl When {
         let at = at
             .map(|at| when::once(&at, now, zone))
             .transpose()
-            .map_err(|r| anyhow!("{}; {}", r.message, r.hint))?;
+            .map_err(|r| OpError::new(OpCode::Failed, r.message).hint(r.hint))?;
         let shorthands = [("cron", cron), ("interval", every), ("once", at)];
         let short = shorthands.into_iter().find_map(|(kind, value)| Some((kind.to_owned(), value?)));
         short.or_else(|| kind.zip(value)).context("no schedule is given")
@@ -422,9 +422,9 @@ fn window(text: &str) -> anyhow::Result<i64> {
     match Schedule::parse("interval", text, &TimeZone::UTC, Time(0)) {
         Ok(Schedule::Interval { ms }) => Ok(ms),
         Ok(_) => Err(anyhow!("--catch-up-window is no duration")),
-        Err(_) => Err(anyhow!(
-            "--catch-up-window {text:?} is no duration; write one such as 12h or 7d, at least a minute"
-        )),
+        Err(_) => Err(OpError::new(OpCode::Failed, format!("--catch-up-window {text:?} is no duration"))
+            .hint("write one such as 12h or 7d, at least a minute")
+            .into()),
     }
 }
 

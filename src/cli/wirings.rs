@@ -12,7 +12,7 @@ use super::{
     client::perform,
     filter::{Rows, check_chat, check_group},
     show,
-    word::{setting, value, word, wrong},
+    word::{setting, value, word},
 };
 use crate::ops::{OpError, args::Jid, wirings};
 
@@ -179,7 +179,7 @@ fn set(args: &mut wirings::set::Args, text: &str) -> Result<(), OpError> {
         "ignored" | "ignored_message_policy" => args.ignored = Some(value(&key, &text)?),
         other => {
             let known = "there are engage, pattern, sender_scope and ignored";
-            return Err(wrong(format!("a wiring has no setting {other:?}; {known}")));
+            return Err(OpError::invalid(format!("a wiring has no setting {other:?}")).hint(known));
         }
     }
     Ok(())

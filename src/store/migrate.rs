@@ -149,9 +149,10 @@ fn keep_copy(connection: &Connection, path: &Path, at: Version) -> Result<(), St
     let told: String = check.query_row("PRAGMA quick_check(1)", [], |r| r.get(0))?;
     drop(check);
     if told != "ok" {
-        return Err(StoreError::Refused(format!(
-            "the store is damaged ({told}), so it is not changed to the schema of this g2; `g2 doctor` says how to go on"
-        )));
+        return Err(StoreError::refused(
+            format!("the store is damaged ({told}), so it is not changed to the schema of this g2"),
+            "`g2 doctor` says how to go on",
+        ));
     }
     std::fs::File::open(&unfinished).and_then(|file| file.sync_all()).map_err(failed)?;
     failpoint::reach("store.copied");

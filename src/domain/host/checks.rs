@@ -2,94 +2,7 @@
 
 use ipc_handlers::words;
 
-words! {
-    /// What is checked.
-    pub enum Check: "check" {
-        Root = "root",
-        Store = "store",
-        StoreWriter = "store_writer",
-        Settings = "settings",
-        Sandbox = "sandbox",
-        Secrets = "secrets",
-        Gateway = "gateway",
-        ModelKey = "model_key",
-        ModelRefuses = "model_refuses",
-        Key = "key",
-        Docker = "docker",
-        Image = "image",
-        Script = "script",
-        Disk = "disk",
-        Inodes = "inodes",
-        OpenFiles = "open_files",
-        FileEvents = "file_events",
-        SearchIndex = "search_index",
-        MainGroup = "main_group",
-        GroupFolder = "group_folder",
-        GroupSettings = "group_settings",
-        MountAllowlist = "mount_allowlist",
-        SenderList = "sender_list",
-        EngagePattern = "engage_pattern",
-        AnswersTwice = "answers_twice",
-        HeldMessages = "held_messages",
-        Approvals = "approvals",
-        Channel = "channel",
-        Outbox = "outbox",
-        RunsFail = "runs_fail",
-        TaskFails = "task_fails",
-        TaskRests = "task_rests",
-        TaskPaused = "task_paused",
-        LaneRests = "lane_rests",
-        GivenUp = "given_up",
-        SetAside = "set_aside",
-        UnownedRun = "unowned_run",
-        Loop = "loop",
-        LoopKey = "loop_key",
-        OurFault = "our_fault",
-        GroupRemains = "group_remains",
-        Stored = "stored",
-        Heartbeat = "heartbeat",
-        Clock = "clock",
-        TimeZone = "time_zone",
-        HeldBack = "held_back",
-        Backup = "backup",
-        BackupLacks = "backup_lacks",
-        ManyChats = "many_chats",
-        Lock = "lock",
-        Socket = "socket",
-        Holds = "holds",
-        StaleRuns = "stale_runs",
-        Runs = "runs",
-        Commands = "commands",
-        Egress = "egress",
-        Mount = "mount",
-        UidBase = "uid_base",
-        GroupOwner = "group_owner",
-        Inotify = "inotify",
-        FileSystem = "file_system",
-        FileHandles = "file_handles",
-        Boxes = "boxes",
-        Wirings = "wirings",
-        ZoneData = "zone_data",
-        Archives = "archives",
-        Media = "media",
-        Runner = "runner",
-        RunnerStarts = "runner_starts",
-        RunnerReady = "runner_ready",
-        RunnerStaleClose = "runner_stale_close",
-        RunnerAnswers = "runner_answers",
-        RunnerHeartbeat = "runner_heartbeat",
-        RunnerFollowUps = "runner_follow_ups",
-        RunnerRepeats = "runner_repeats",
-        RunnerBadInput = "runner_bad_input",
-        RunnerClose = "runner_close",
-        RunnerHandled = "runner_handled",
-        RunnerRecords = "runner_records",
-        RunnerUnknownSession = "runner_unknown_session",
-        RunnerTerm = "runner_term",
-        RunnerBadDocument = "runner_bad_document",
-        RunnerNotTried = "runner_not_tried",
-    }
-}
+use self::Look::{Always, Doctor, InEngine, InStore, WithRoom};
 
 /// Who looks, after what, and how it reads where nothing is wrong.
 enum Look {
@@ -135,11 +48,11 @@ impl Check {
     #[must_use]
     pub const fn when_right(self) -> Option<(&'static str, Option<Self>)> {
         match self.facts().1 {
-            Look::Always(says) => Some((says, None)),
-            Look::InStore(says) => Some((says, Some(Self::Store))),
-            Look::InEngine(says) => Some((says, Some(Self::Docker))),
-            Look::WithRoom(says) => Some((says, Some(Self::Disk))),
-            Look::Doctor => None,
+            Always(says) => Some((says, None)),
+            InStore(says) => Some((says, Some(Self::Store))),
+            InEngine(says) => Some((says, Some(Self::Docker))),
+            WithRoom(says) => Some((says, Some(Self::Disk))),
+            Doctor => None,
         }
     }
 
@@ -165,95 +78,106 @@ impl Check {
                 | Self::ZoneData
         )
     }
+}
 
-    const fn facts(self) -> (&'static str, Look) {
-        use Look::{Always, Doctor, InEngine, InStore, WithRoom};
-        match self {
-            Self::Root => (ROOT, Always("the root is whole, and can be written")),
-            Self::Store => (ROOT, Always("the store can be read and written")),
-            Self::StoreWriter => (ROOT, Always("nothing keeps changes from being stored")),
-            Self::Settings => (ROOT, Always("the settings can be used, and none waits for a restart")),
-            Self::Sandbox => (ENGINE, Always("no agent runs without a sandbox that the settings ask for")),
-            Self::Secrets => (ROOT, Always("nobody else can read files of secrets")),
-            Self::Gateway => (MODEL, Always("the address of the model's host can be used")),
-            Self::ModelKey => (MODEL, InStore("the gateway has a key where agents need one")),
-            Self::ModelRefuses => (MODEL, InStore("the model's host refuses no group")),
-            Self::Key => (MODEL, InStore("agents that need a key of their own have one")),
-            Self::Docker => (ENGINE, Always("the container engine answers, where it is used")),
-            Self::Image => (ENGINE, InEngine("every image that a group needs is there")),
-            Self::Script => (GROUPS, InStore("the scripts of scripted agents can be followed")),
-            Self::Disk => (MACHINE, Always("there is room on the disk")),
-            Self::Inodes => (MACHINE, WithRoom("the file system has room for more files")),
-            Self::OpenFiles => (MACHINE, InStore("the limit of open files is high enough")),
-            Self::FileEvents => (MACHINE, Always("the kernel tells of new files in boxes")),
-            Self::SearchIndex => (ROOT, WithRoom("archived sessions can be searched")),
-            Self::MainGroup => (GROUPS, InStore("there is one main group")),
-            Self::GroupFolder => (GROUPS, InStore("each group has its folder")),
-            Self::GroupSettings => (GROUPS, InStore("the settings of each group can be used")),
-            Self::MountAllowlist => (FOLDERS, Always("the list of folders that may be mounted can be read")),
-            Self::SenderList => (SENDERS, Always("the list of senders can be read")),
-            Self::EngagePattern => (SENDERS, InStore("the pattern of each wiring can be used")),
-            Self::AnswersTwice => (SENDERS, InStore("no chat is answered by two groups")),
-            Self::HeldMessages => (SENDERS, InStore("no message is held because no rule could judge it")),
-            Self::Approvals => {
-                (STRANGERS, InStore("questions about strangers find somebody, or are not asked"))
-            }
-            Self::Channel => (SIGNS, InStore("each platform is connected")),
-            Self::Outbox => (SIGNS, InStore("every text of the last day arrived")),
-            Self::RunsFail => (RESTS, InStore("no group fails each time")),
-            Self::TaskFails => (RESTS, InStore("no task fails each time")),
-            Self::TaskRests => (RESTS, InStore("no task rests after it got stuck")),
-            Self::TaskPaused => (RESTS, InStore("no task is paused after failures")),
-            Self::LaneRests => (RESTS, InStore("no conversation rests after a failure")),
-            Self::GivenUp => (RESTS, InStore("no message of the last day was given up")),
-            Self::SetAside => (RESTS, InStore("no group is set aside")),
-            Self::UnownedRun => (DAEMON, InStore("each run has an owner, or has ended")),
-            Self::Loop => (DAEMON, Always("each loop of the daemon looks at what is to be done")),
-            Self::LoopKey => (DAEMON, Always("no work of a loop fails again and again")),
-            Self::OurFault => (DAEMON, Always("no fault of g2's own is in the way")),
-            Self::GroupRemains => (GROUPS, Always("nothing is left of earlier groups")),
-            Self::Stored => (ROOT, InStore("no group has too much in the store")),
-            Self::Heartbeat => (HEARTBEAT, InStore("the tasks of each HEARTBEAT.md can be taken")),
-            Self::Clock => (TIMES, Always("the clock shows a time that tasks can run by")),
-            Self::TimeZone => (TIMES, Always("the time zone is known")),
-            Self::HeldBack => (BACKUPS, InStore("a restore holds nothing back")),
-            Self::Backup => (BACKUPS, InStore("the last daily backup went well, if there is one")),
-            Self::BackupLacks => (BACKUPS, InStore("no group's folder is missing in the last daily backup")),
-            Self::ManyChats => (SIGNS, InStore("no account tells of more chats than are kept")),
-            Self::Lock => (DAEMON, Doctor),
-            Self::Socket => (DAEMON, Doctor),
-            Self::Holds => (DAEMON, Doctor),
-            Self::StaleRuns => (DAEMON, Doctor),
-            Self::Runs => (DAEMON, Doctor),
-            Self::Commands => (DAEMON, Doctor),
-            Self::Egress => (HOSTS, Doctor),
-            Self::Mount => (FOLDERS, Doctor),
-            Self::UidBase => (USERS, Doctor),
-            Self::GroupOwner => (USERS, Doctor),
-            Self::Inotify => (MACHINE, Doctor),
-            Self::FileSystem => (MACHINE, Doctor),
-            Self::FileHandles => (MACHINE, Doctor),
-            Self::Boxes => (GROUPS, Doctor),
-            Self::Wirings => (GROUPS, Doctor),
-            Self::ZoneData => (TIMES, Doctor),
-            Self::Archives => (REMOVAL, Doctor),
-            Self::Media => (REMOVAL, Doctor),
-            Self::Runner
-            | Self::RunnerStarts
-            | Self::RunnerReady
-            | Self::RunnerStaleClose
-            | Self::RunnerAnswers
-            | Self::RunnerHeartbeat
-            | Self::RunnerFollowUps
-            | Self::RunnerRepeats
-            | Self::RunnerBadInput
-            | Self::RunnerClose
-            | Self::RunnerHandled
-            | Self::RunnerRecords
-            | Self::RunnerUnknownSession
-            | Self::RunnerTerm
-            | Self::RunnerBadDocument
-            | Self::RunnerNotTried => (ENGINE, Doctor),
+/// Declares the checks: the name, the word, the page, and the look.
+macro_rules! checks {
+    ($($name:ident = $word:literal, $page:ident, $look:expr;)+) => {
+        words! {
+            /// What is checked.
+            pub enum Check: "check" { $($name = $word),+ }
         }
-    }
+
+        impl Check {
+            const fn facts(self) -> (&'static str, Look) {
+                match self { $(Self::$name => ($page, $look)),+ }
+            }
+        }
+    };
+}
+
+checks! {
+    Root = "root", ROOT, Always("the root is whole, and can be written");
+    Store = "store", ROOT, Always("the store can be read and written");
+    StoreWriter = "store_writer", ROOT, Always("nothing keeps changes from being stored");
+    Settings = "settings", ROOT, Always("the settings can be used, and none waits for a restart");
+    Sandbox = "sandbox", ENGINE, Always("no agent runs without a sandbox that the settings ask for");
+    Secrets = "secrets", ROOT, Always("nobody else can read files of secrets");
+    Gateway = "gateway", MODEL, Always("the address of the model's host can be used");
+    ModelKey = "model_key", MODEL, InStore("the gateway has a key where agents need one");
+    ModelRefuses = "model_refuses", MODEL, InStore("the model's host refuses no group");
+    Key = "key", MODEL, InStore("agents that need a key of their own have one");
+    Docker = "docker", ENGINE, Always("the container engine answers, where it is used");
+    Image = "image", ENGINE, InEngine("every image that a group needs is there");
+    Script = "script", GROUPS, InStore("the scripts of scripted agents can be followed");
+    Disk = "disk", MACHINE, Always("there is room on the disk");
+    Inodes = "inodes", MACHINE, WithRoom("the file system has room for more files");
+    OpenFiles = "open_files", MACHINE, InStore("the limit of open files is high enough");
+    FileEvents = "file_events", MACHINE, Always("the kernel tells of new files in boxes");
+    SearchIndex = "search_index", ROOT, WithRoom("archived sessions can be searched");
+    MainGroup = "main_group", GROUPS, InStore("there is one main group");
+    GroupFolder = "group_folder", GROUPS, InStore("each group has its folder");
+    GroupSettings = "group_settings", GROUPS, InStore("the settings of each group can be used");
+    MountAllowlist = "mount_allowlist", FOLDERS, Always("the list of folders that may be mounted can be read");
+    SenderList = "sender_list", SENDERS, Always("the list of senders can be read");
+    EngagePattern = "engage_pattern", SENDERS, InStore("the pattern of each wiring can be used");
+    AnswersTwice = "answers_twice", SENDERS, InStore("no chat is answered by two groups");
+    HeldMessages = "held_messages", SENDERS, InStore("no message is held because no rule could judge it");
+    Approvals = "approvals", STRANGERS, InStore("questions about strangers find somebody, or are not asked");
+    Channel = "channel", SIGNS, InStore("each platform is connected");
+    Outbox = "outbox", SIGNS, InStore("every text of the last day arrived");
+    RunsFail = "runs_fail", RESTS, InStore("no group fails each time");
+    TaskFails = "task_fails", RESTS, InStore("no task fails each time");
+    TaskRests = "task_rests", RESTS, InStore("no task rests after it got stuck");
+    TaskPaused = "task_paused", RESTS, InStore("no task is paused after failures");
+    LaneRests = "lane_rests", RESTS, InStore("no conversation rests after a failure");
+    GivenUp = "given_up", RESTS, InStore("no message of the last day was given up");
+    SetAside = "set_aside", RESTS, InStore("no group is set aside");
+    UnownedRun = "unowned_run", DAEMON, InStore("each run has an owner, or has ended");
+    Loop = "loop", DAEMON, Always("each loop of the daemon looks at what is to be done");
+    LoopKey = "loop_key", DAEMON, Always("no work of a loop fails again and again");
+    OurFault = "our_fault", DAEMON, Always("no fault of g2's own is in the way");
+    GroupRemains = "group_remains", GROUPS, Always("nothing is left of earlier groups");
+    Stored = "stored", ROOT, InStore("no group has too much in the store");
+    Heartbeat = "heartbeat", HEARTBEAT, InStore("the tasks of each HEARTBEAT.md can be taken");
+    Clock = "clock", TIMES, Always("the clock shows a time that tasks can run by");
+    TimeZone = "time_zone", TIMES, Always("the time zone is known");
+    HeldBack = "held_back", BACKUPS, InStore("a restore holds nothing back");
+    Backup = "backup", BACKUPS, InStore("the last daily backup went well, if there is one");
+    BackupLacks = "backup_lacks", BACKUPS, InStore("no group's folder is missing in the last daily backup");
+    ManyChats = "many_chats", SIGNS, InStore("no account tells of more chats than are kept");
+    Lock = "lock", DAEMON, Doctor;
+    Socket = "socket", DAEMON, Doctor;
+    Holds = "holds", DAEMON, Doctor;
+    StaleRuns = "stale_runs", DAEMON, Doctor;
+    Runs = "runs", DAEMON, Doctor;
+    Commands = "commands", DAEMON, Doctor;
+    Egress = "egress", HOSTS, Doctor;
+    Mount = "mount", FOLDERS, Doctor;
+    UidBase = "uid_base", USERS, Doctor;
+    GroupOwner = "group_owner", USERS, Doctor;
+    Inotify = "inotify", MACHINE, Doctor;
+    FileSystem = "file_system", MACHINE, Doctor;
+    FileHandles = "file_handles", MACHINE, Doctor;
+    Boxes = "boxes", GROUPS, Doctor;
+    Wirings = "wirings", GROUPS, Doctor;
+    ZoneData = "zone_data", TIMES, Doctor;
+    Archives = "archives", REMOVAL, Doctor;
+    Media = "media", REMOVAL, Doctor;
+    Runner = "runner", ENGINE, Doctor;
+    RunnerStarts = "runner_starts", ENGINE, Doctor;
+    RunnerReady = "runner_ready", ENGINE, Doctor;
+    RunnerStaleClose = "runner_stale_close", ENGINE, Doctor;
+    RunnerAnswers = "runner_answers", ENGINE, Doctor;
+    RunnerHeartbeat = "runner_heartbeat", ENGINE, Doctor;
+    RunnerFollowUps = "runner_follow_ups", ENGINE, Doctor;
+    RunnerRepeats = "runner_repeats", ENGINE, Doctor;
+    RunnerBadInput = "runner_bad_input", ENGINE, Doctor;
+    RunnerClose = "runner_close", ENGINE, Doctor;
+    RunnerHandled = "runner_handled", ENGINE, Doctor;
+    RunnerRecords = "runner_records", ENGINE, Doctor;
+    RunnerUnknownSession = "runner_unknown_session", ENGINE, Doctor;
+    RunnerTerm = "runner_term", ENGINE, Doctor;
+    RunnerBadDocument = "runner_bad_document", ENGINE, Doctor;
+    RunnerNotTried = "runner_not_tried", ENGINE, Doctor;
 }

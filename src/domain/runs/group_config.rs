@@ -90,12 +90,23 @@ struct ContainerConfig {
 /// A fault of a group's own settings.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadGroupConfig {
-    #[error("a group has no setting {0:?}; there are {known}", known = KEYS.join(", "))]
+    #[error("a group has no setting {0:?}")]
     UnknownKey(String),
     #[error("{key} can't be {value:?}: {why}")]
     Value { key: &'static str, value: String, why: String },
     #[error("the group's settings can't be understood: {0}")]
     Json(String),
+}
+
+impl BadGroupConfig {
+    /// Returns how to mend it; empty: its words say all.
+    #[must_use]
+    pub fn hint(&self) -> String {
+        match self {
+            Self::UnknownKey(_) => format!("there are {}", KEYS.join(", ")),
+            Self::Value { .. } | Self::Json(_) => String::new(),
+        }
+    }
 }
 
 /// The keys that are columns of the group.

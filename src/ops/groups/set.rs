@@ -63,10 +63,13 @@ fn check_zone(name: &str, zones: &Zones) -> Result<(), OpError> {
     Err(OpError::invalid(format!("timezone can't be {name:?}: there is no such zone")).hint(meant))
 }
 
+fn bad(error: &BadGroupConfig) -> OpError {
+    OpError::invalid(error.to_string()).hint(error.hint())
+}
+
 fn check(key: &str, value: &str) -> Result<(), OpError> {
-    let bad = |error: BadGroupConfig| OpError::of_sentence(super::super::OpCode::Invalid, &error.to_string());
     match (key, value) {
-        (unknown, _) if !KEYS.contains(&unknown) => Err(bad(BadGroupConfig::UnknownKey(unknown.to_owned()))),
+        (unknown, _) if !KEYS.contains(&unknown) => Err(bad(&BadGroupConfig::UnknownKey(unknown.to_owned()))),
         ("name" | "trigger", "") => Err(OpError::invalid(format!("a group's {key} can't be empty"))),
         ("trigger", text) => {
             text.parse::<Trigger>().map(drop).map_err(|bad| OpError::invalid(bad.to_string()))
@@ -83,12 +86,9 @@ fn check(key: &str, value: &str) -> Result<(), OpError> {
 
 /// Checks that the group can be launched with these settings on top of its own and those of all groups.
 fn fits(site: &Site<'_>, group: &Group, settings: &BTreeMap<String, String>) -> Result<(), OpError> {
-    let invalid = |error: &dyn std::fmt::Display| {
-        OpError::of_sentence(super::super::OpCode::Invalid, &error.to_string())
-    };
-    let mut config = group.config().map_err(|error| invalid(&error))?;
+    let mut config = group.config().map_err(|error| bad(&error))?;
     for (key, value) in settings.iter().filter(|(key, _)| !COLUMNS.contains(&key.as_str())) {
-        config = config.with(key, value).map_err(|error| invalid(&error))?;
+        config = config.with(key, value).map_err(|error| bad(&error))?;
     }
     // Settings that can't be read are reported by the code that needs them.
     if let Ok(all) = site.settings {
@@ -96,7 +96,7 @@ fn fits(site: &Site<'_>, group: &Group, settings: &BTreeMap<String, String>) -> 
             return Err(OpError::invalid("budget.money has no effect before models have prices")
                 .hint("write them to [budget] prices in g2.toml; docs/budgets.md has an example"));
         }
-        all.run_settings().of(None, None, &config).map_err(|error| invalid(&error))?;
+        all.run_settings().of(None, None, &config).map_err(|error| OpError::invalid(error.to_string()))?;
     }
     Ok(())
 }

@@ -163,7 +163,7 @@ pub(in crate::store) fn move_chat(c: &Connection, from: &str, to: &str, now: Tim
 
 /// Reads a setting of a chat: the column, and what goes into it.
 fn column(key: &str, value: &str) -> Result<(&'static str, rusqlite::types::Value)> {
-    let refused = |values: &str| StoreError::Refused(format!("{key} can't be {value:?}: it is {values}"));
+    let refused = |values: &str| StoreError::refused(format!("{key} can't be {value:?}: it is {values}"), "");
     match (key, value) {
         ("policy" | "unknown_sender_policy", _) => {
             let policy: UnknownSenders =
@@ -178,9 +178,10 @@ fn column(key: &str, value: &str) -> Result<(&'static str, rusqlite::types::Valu
         ("threaded", _) => Err(refused("true or false")),
         ("name", "") => Err(refused("any text but none")),
         ("name", _) => Ok(("name", value.to_owned().into())),
-        _ => Err(StoreError::Refused(format!(
-            "a chat has no setting {key:?}; there are policy, kind, name and threaded"
-        ))),
+        _ => Err(StoreError::refused(
+            format!("a chat has no setting {key:?}"),
+            "there are policy, kind, name and threaded",
+        )),
     }
 }
 

@@ -381,7 +381,7 @@ impl Store {
                         c.query_row("SELECT status FROM outbox WHERE id = ?1", [id], |r| r.word("outbox", 0)).optional()?;
                     Err(match status {
                         None => none(),
-                        Some(status) => StoreError::Refused(format!("outbox row {id} is {status}; only failed and unknown ones can be retried")),
+                        Some(status) => StoreError::refused(format!("outbox row {id} is {status}"), "only failed and unknown ones can be retried"),
                     })
                 }
                 _ => one_row(c, id)?.ok_or_else(none),
@@ -402,7 +402,7 @@ impl Store {
             let row = one_row(c, id)?.ok_or_else(none)?;
             if dropped == 0 {
                 let (status, only) = (row.status, "only pending and unknown ones can be given up");
-                return Err(StoreError::Refused(format!("outbox row {id} is {status}; {only}")));
+                return Err(StoreError::refused(format!("outbox row {id} is {status}"), only));
             }
             approvals::wording_failed(c, id, &why, now)?;
             Ok(row)

@@ -101,10 +101,10 @@ impl Store {
                 .prepare_cached("SELECT EXISTS (SELECT 1 FROM runs INDEXED BY runs_one_per_group WHERE source = 'task:' || ?1 AND group_folder = ?2 AND status IN ('queued', 'running'))")?
                 .query_row([id.as_str(), group.as_str()], |r| r.get(0))?;
             if running {
-                return Err(StoreError::Refused(format!("task {id} is running already; see `g2 tasks history {id}`")));
+                return Err(StoreError::refused(format!("task {id} is running already"), format!("see `g2 tasks history {id}`")));
             }
             if status == TaskStatus::Paused {
-                return Err(StoreError::Refused(format!("task {id} is paused; resume it with `g2 tasks resume {id}`")));
+                return Err(StoreError::refused(format!("task {id} is paused"), format!("resume it with `g2 tasks resume {id}`")));
             }
             c.prepare_cached("UPDATE tasks SET status = 'active', next_run = ?3, asked_slot = ?3, tries = 0, free_returns = 0, held_up_since = NULL, rest_until = NULL WHERE id = ?1 AND group_folder = ?2")?
                 .execute(params![id, group.as_str(), now.0])?;

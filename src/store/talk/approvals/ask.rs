@@ -161,7 +161,7 @@ fn put_wording(c: &Connection, id: i64, chat: &str, card: &Wording, now: Time) -
         .collect();
     let row = speak(c, id, chat, &card.text, &buttons, now)?;
     let json =
-        |e: serde_json::Error| crate::store::StoreError::Refused(format!("a card can't be stored: {e}"));
+        |e: serde_json::Error| crate::store::StoreError::refused(format!("a card can't be stored: {e}"), "");
     let options = serde_json::to_string(&card.choices).map_err(json)?;
     c.prepare_cached("UPDATE approvals SET card = ?2, options = ?3 WHERE id = ?1")?
         .execute(params![id, row, options])?;
