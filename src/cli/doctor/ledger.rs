@@ -127,9 +127,9 @@ fn runs(active: &[ActiveRun], daemon: Daemon, lives: impl Fn(&str) -> bool) -> V
         .filter(|run| !run.is_unowned())
         .filter_map(|run| {
             let detail = match run.owner.as_deref() {
-                None => format!("run {} of group {} ({}) has no daemon, and the group waits for its end", run.id, run.group, run.source),
+                None => format!("run {} of group {} ({}) has no daemon, and the group waits for its end", run.id, run.group, run.work),
                 Some(owner) if !lives(owner) => {
-                    format!("run {} of group {} ({}) was left by a daemon that is gone", run.id, run.group, run.source)
+                    format!("run {} of group {} ({}) was left by a daemon that is gone", run.id, run.group, run.work)
                 }
                 Some(_) => return None,
             };
@@ -151,7 +151,10 @@ fn runs(active: &[ActiveRun], daemon: Daemon, lives: impl Fn(&str) -> bool) -> V
 mod tests {
     use super::*;
     use crate::domain::{
-        runs::life::{Life, Reached},
+        runs::{
+            lanes::Work,
+            life::{Life, Reached},
+        },
         states::{RunKind, RunStatus, SandboxName},
     };
 
@@ -161,7 +164,7 @@ mod tests {
             group: ipc_handlers::Folder::parse("main").unwrap(),
             lane: None,
             kind: RunKind::Task,
-            source: "task:t".into(),
+            work: Work::Task("t".into()),
             generation: 0,
             status: RunStatus::Queued,
             owner: owner.map(str::to_owned),

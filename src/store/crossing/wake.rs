@@ -11,7 +11,12 @@ use super::{
 use crate::domain::runs::wake::{
     FreshWhy, Line, SUMMARY_LINE_CHARS, SUMMARY_LINES, Standing, Wake, Woken, wake,
 };
-use crate::store::{Result, columns::Columns as _, talk::outbox::Say, work::sessions};
+use crate::store::{
+    Result,
+    columns::Columns as _,
+    talk::outbox::{Say, TextCause},
+    work::sessions,
+};
 
 /// How many of a lane's newest runs are looked at for deaths.
 const LOOKED_AT: usize = 16;
@@ -37,7 +42,7 @@ pub(super) fn decide(c: &Connection, seat: &Seat, fresh_after_ms: Option<i64>, n
     }
     let newest: Vec<(Option<Woken>, Option<Time>)> = c
         .prepare_cached(
-            "SELECT wake, iif(died, ended_at, NULL) AS died_at FROM runs WHERE group_folder = ?1 AND source = 'lane:' || ?2 AND ended_at IS NOT NULL
+            "SELECT wake, iif(died, ended_at, NULL) AS died_at FROM runs WHERE group_folder = ?1 AND for_lane = ?2 AND ended_at IS NOT NULL
              ORDER BY id DESC LIMIT ?3",
         )?
         .query_map(params![seat.group.as_str(), seat.lane, LOOKED_AT], |r| {
@@ -86,9 +91,14 @@ pub(super) fn keep(
             sessions::archive(c, &seat.group, session, &format!("until run {run}"), "", now)?;
         }
         if let Some(text) = why.notice() {
-            let cause = format!("notice: run {run} begins a new session");
-            let notice =
-                Say { chat_jid: &seat.chat_jid, thread: &seat.thread, text, cause: &cause, ..Say::default() };
+            let cause = format!("run {run} begins a new session");
+            let notice = Say {
+                chat_jid: &seat.chat_jid,
+                thread: &seat.thread,
+                text,
+                cause: TextCause::Notice(&cause),
+                ..Say::default()
+            };
             said(c, &Key::Fresh { run }, &notice, now)?;
         }
     }

@@ -8,7 +8,10 @@ use crate::domain::{
     heard::words::Word,
     runs::stop::{StopThen, StopWhen},
 };
-use crate::store::{Result, Store, audit, talk::outbox::Say};
+use crate::store::{
+    Result, Store, audit,
+    talk::outbox::{Say, TextCause},
+};
 
 /// What came of a word.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -95,8 +98,13 @@ fn tell(c: &Connection, spoken: &Spoken, text: &str, now: Time) -> Result<()> {
     let (chat, thread): (String, String) = c
         .prepare_cached("SELECT chat_jid, thread FROM lanes WHERE id = ?1")?
         .query_row([spoken.lane], |r| Ok((r.get("chat_jid")?, r.get("thread")?)))?;
-    let cause = format!("notice: answer to message {}", spoken.seq);
+    let cause = format!("answer to message {}", spoken.seq);
     let key = Key::Word { lane: spoken.lane, seq: spoken.seq };
-    said(c, &key, &Say { chat_jid: &chat, thread: &thread, text, cause: &cause, ..Say::default() }, now)?;
+    said(
+        c,
+        &key,
+        &Say { chat_jid: &chat, thread: &thread, text, cause: TextCause::Notice(&cause), ..Say::default() },
+        now,
+    )?;
     Ok(())
 }
