@@ -74,15 +74,13 @@ pub use talk::messages::{Accepted, AllJudged, Judged, Unjudged};
 pub use talk::outbox::{NextDelivery, OutboxPart};
 pub use talk::restored::{HeldThen, HeldWhich};
 pub use version::Version;
-pub use views::activity::{Activity, Happened};
-pub use views::attached::{SeenOfRun, Step};
 pub use views::conversation::Conversation;
 pub use views::health::Health;
 pub use views::metrics::Figures;
 pub use views::page::{
-    ChatShown, Chats, Heard as HeardInRun, OutboxShown, OutboxWanted, RunStory, TaskShown, Transcript,
-    Utterance, Whence,
+    ChatShown, Chats, OutboxShown, OutboxWanted, TaskShown, Transcript, Utterance, Whence,
 };
+pub use views::story::{Activity, Happened, SeenOfRun};
 pub use views::trace::{Effected, IpcFilter, Story};
 pub use views::turns::LanesShown;
 pub use views::why::{Why, WhyCommand, WhyWiring};
