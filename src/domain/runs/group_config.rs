@@ -373,8 +373,9 @@ mod tests {
             ("budget", "5", "budget.requests"),
             ("colour", "red", "timezone"),
         ] {
-            let error = GroupConfig::default().with(key, value).unwrap_err().to_string();
-            assert!(error.contains(words), "{key}={value}: {error}");
+            let error = GroupConfig::default().with(key, value).unwrap_err();
+            let told = format!("{error} {}", error.hint());
+            assert!(told.contains(words), "{key}={value}: {told}");
         }
         assert!(GroupConfig::from_json(r#"{"timeout": 1}"#).is_err());
         assert!(GroupConfig::from_json(r#"{"colour": "red"}"#).unwrap_err().to_string().contains("colour"));

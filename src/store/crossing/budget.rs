@@ -9,10 +9,7 @@ use super::{
 };
 use crate::store::{
     Result, Store,
-    talk::{
-        groups::main_and_its_chat,
-        outbox::{Say, TextCause},
-    },
+    talk::{groups::main_and_its_chat, outbox::Say},
     work::budgets::{self, BudgetRow},
 };
 
@@ -38,28 +35,13 @@ impl Store {
             if let (Some(text), Some(chat)) = (warning, of_main) {
                 let key = Key::BudgetNear { group: group.clone(), day };
                 let cause = format!("budget of {group} nearly used up");
-                said(
-                    c,
-                    &key,
-                    &Say { chat_jid: &chat, text: &text, cause: TextCause::Notice(&cause), ..Say::default() },
-                    now,
-                )?;
+                said(c, &key, &Say::notice(&chat, "", &text, &cause), now)?;
             }
             if let Some(text) = notice {
                 for (wiring, chat) in waiting_chats(c, group, now)? {
                     let key = Key::BudgetOut { group: group.clone(), day, wiring };
                     let cause = format!("budget of {group} used up");
-                    said(
-                        c,
-                        &key,
-                        &Say {
-                            chat_jid: &chat,
-                            text: &text,
-                            cause: TextCause::Notice(&cause),
-                            ..Say::default()
-                        },
-                        now,
-                    )?;
+                    said(c, &key, &Say::notice(&chat, "", &text, &cause), now)?;
                 }
             }
             crate::system::failpoint::reach("budget.written");

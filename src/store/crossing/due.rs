@@ -19,10 +19,7 @@ use crate::domain::{
 };
 use crate::store::{
     Result, Store,
-    talk::{
-        groups::zone_of,
-        outbox::{Say, TextCause},
-    },
+    talk::{groups::zone_of, outbox::Say},
     work::{
         budgets,
         slots::{self, Standing, TaskClock},
@@ -252,11 +249,6 @@ fn tell(c: &Connection, task: &Task, what: &'static str, text: &str, now: Time) 
     let text = format!("{} {text}", judge::task_named(&task.id, &task.prompt));
     let cause = format!("task {} {what}", task.id);
     let key = Key::Task { group: task.group.clone(), id: task.id.clone(), what, at: now };
-    said(
-        c,
-        &key,
-        &Say { chat_jid: &task.chat_jid, text: &text, cause: TextCause::Notice(&cause), ..Say::default() },
-        now,
-    )?;
+    said(c, &key, &Say::notice(&task.chat_jid, "", &text, &cause), now)?;
     Ok(())
 }

@@ -155,12 +155,7 @@ mod tests {
         let store = Store::open(&dir.path().join("g2.sqlite")).unwrap();
         let tell = |key: Key| {
             store.write(move |c| {
-                let what = Say {
-                    chat_jid: "local:main",
-                    text: "x",
-                    cause: TextCause::Notice("a test"),
-                    ..Say::default()
-                };
+                let what = Say::notice("local:main", "", "x", "a test");
                 said(c, &key, &what, Time(1))
             })
         };

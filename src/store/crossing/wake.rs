@@ -11,12 +11,7 @@ use super::{
 use crate::domain::runs::wake::{
     FreshWhy, Line, SUMMARY_LINE_CHARS, SUMMARY_LINES, Standing, Wake, Woken, wake,
 };
-use crate::store::{
-    Result,
-    columns::Columns as _,
-    talk::outbox::{Say, TextCause},
-    work::sessions,
-};
+use crate::store::{Result, columns::Columns as _, talk::outbox::Say, work::sessions};
 
 /// How many of a lane's newest runs are looked at for deaths.
 const LOOKED_AT: usize = 16;
@@ -92,13 +87,7 @@ pub(super) fn keep(
         }
         if let Some(text) = why.notice() {
             let cause = format!("run {run} begins a new session");
-            let notice = Say {
-                chat_jid: &seat.chat_jid,
-                thread: &seat.thread,
-                text,
-                cause: TextCause::Notice(&cause),
-                ..Say::default()
-            };
+            let notice = Say::notice(&seat.chat_jid, &seat.thread, text, &cause);
             said(c, &Key::Fresh { run }, &notice, now)?;
         }
     }

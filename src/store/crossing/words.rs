@@ -8,10 +8,7 @@ use crate::domain::{
     heard::words::Word,
     runs::stop::{StopThen, StopWhen},
 };
-use crate::store::{
-    Result, Store, audit,
-    talk::outbox::{Say, TextCause},
-};
+use crate::store::{Result, Store, audit, talk::outbox::Say};
 
 /// What came of a word.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -100,11 +97,6 @@ fn tell(c: &Connection, spoken: &Spoken, text: &str, now: Time) -> Result<()> {
         .query_row([spoken.lane], |r| Ok((r.get("chat_jid")?, r.get("thread")?)))?;
     let cause = format!("answer to message {}", spoken.seq);
     let key = Key::Word { lane: spoken.lane, seq: spoken.seq };
-    said(
-        c,
-        &key,
-        &Say { chat_jid: &chat, thread: &thread, text, cause: TextCause::Notice(&cause), ..Say::default() },
-        now,
-    )?;
+    said(c, &key, &Say::notice(&chat, &thread, text, &cause), now)?;
     Ok(())
 }

@@ -101,8 +101,7 @@ impl Store {
     /// Says something to a chat in the host's name. `notice`: why, in a few words.
     pub async fn tell(&self, chat: String, text: String, notice: String, now: Time) -> Result<()> {
         self.write(move |c| {
-            let say_it =
-                Say { chat_jid: &chat, text: &text, cause: TextCause::Notice(&notice), ..Say::default() };
+            let say_it = Say::notice(&chat, "", &text, &notice);
             say(c, &say_it, now).map(drop)
         })
         .await
@@ -603,6 +602,13 @@ pub(in crate::store) struct Say<'a> {
     pub(in crate::store) files: &'a [Attachment],
     /// It is the beginning of a text.
     pub(in crate::store) growing: bool,
+}
+
+impl<'a> Say<'a> {
+    /// Something that the host tells of; `why`, in a few words.
+    pub(in crate::store) fn notice(chat_jid: &'a str, thread: &'a str, text: &'a str, why: &'a str) -> Self {
+        Self { chat_jid, thread, text, cause: TextCause::Notice(why), ..Self::default() }
+    }
 }
 
 /// Returns the text of a run that still grows.

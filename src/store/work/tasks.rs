@@ -22,10 +22,7 @@ use crate::store::{
     columns::Columns as _,
     crossing::said::{Key, said},
     oldest_first,
-    talk::{
-        groups::zone_of,
-        outbox::{Say, TextCause},
-    },
+    talk::{groups::zone_of, outbox::Say},
     work::runs::ActiveRun,
 };
 
@@ -191,13 +188,7 @@ pub(in crate::store) fn rest(
     c.prepare_cached("UPDATE tasks SET failures_told = 1 WHERE id = ?1 AND group_folder = ?2")?
         .execute([id, group])?;
     let (text, cause) = (judge::rest_notice(id, &prompt), format!("task {id} rests"));
-    let notice = Say {
-        chat_jid: &chat_jid,
-        text: &text,
-        cause: TextCause::Notice(&cause),
-        run: Some(run.id),
-        ..Say::default()
-    };
+    let notice = Say { run: Some(run.id), ..Say::notice(&chat_jid, "", &text, &cause) };
     said(c, &Key::Killed { run: run.id }, &notice, now)?;
     Ok(())
 }

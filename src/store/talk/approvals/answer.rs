@@ -20,7 +20,7 @@ use crate::domain::{
 };
 use crate::store::{
     Result,
-    talk::outbox::{Say, TextCause, said_as, say},
+    talk::outbox::{Say, said_as, say},
 };
 
 /// What a message is to the questions of its chat.
@@ -112,8 +112,7 @@ pub(in crate::store) fn read_reply(c: &Connection, inbound: &Inbound, now: Time)
 /// Tells the sender of a message something about its question.
 fn tell(c: &Connection, inbound: &Inbound, text: &str, now: Time) -> Result<()> {
     let (chat_jid, thread) = (&inbound.chat_jid, &inbound.thread);
-    say(c, &Say { chat_jid, thread, text, cause: TextCause::Notice("approvals"), ..Say::default() }, now)
-        .map(drop)
+    say(c, &Say::notice(chat_jid, thread, text, "approvals"), now).map(drop)
 }
 
 /// Leaves a question as it is, and tells why a message does not answer it. The message is no talk either: a plain number after it

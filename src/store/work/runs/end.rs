@@ -271,12 +271,7 @@ fn tell(c: &Connection, lane: i64, (key, what): (&Key, &str), run: i64, text: &s
         .prepare_cached("SELECT chat_jid, thread FROM sessions WHERE lane_id = ?1")?
         .query_row([lane], |r| Ok((r.get("chat_jid")?, r.get("thread")?)))?;
     let cause = format!("run {run} {what}");
-    said(
-        c,
-        key,
-        &Say { chat_jid: &chat, thread: &thread, text, cause: TextCause::Notice(&cause), ..Say::default() },
-        now,
-    )?;
+    said(c, key, &Say::notice(&chat, &thread, text, &cause), now)?;
     Ok(())
 }
 
@@ -299,18 +294,7 @@ fn tell_of_retry(
     };
     let text = judge::retry_notice(ended, whose, &chat, tries, rest_ms);
     let cause = format!("batch {batch} is tried again");
-    said(
-        c,
-        &Key::Retried { batch },
-        &Say {
-            chat_jid: &told.0,
-            thread: &told.1,
-            text: &text,
-            cause: TextCause::Notice(&cause),
-            ..Say::default()
-        },
-        now,
-    )?;
+    said(c, &Key::Retried { batch }, &Say::notice(&told.0, &told.1, &text, &cause), now)?;
     Ok(())
 }
 

@@ -20,10 +20,7 @@ use crate::store::{
         self,
         said::{Key, said_after},
     },
-    talk::{
-        groups::zone_of,
-        outbox::{Say, TextCause},
-    },
+    talk::{groups::zone_of, outbox::Say},
     work::tasks,
 };
 
@@ -235,13 +232,7 @@ fn shortened(reason: &str) -> String {
 /// Tells a task's chat what its run came to.
 fn tell(c: &Connection, row: &Task, run: &ActiveRun, text: &str, now: Time) -> Result<()> {
     let (cause, key) = (format!("task {} failed", row.id), Key::TaskFailed { run: run.id });
-    let say = Say {
-        chat_jid: &row.chat_jid,
-        text,
-        cause: TextCause::Notice(&cause),
-        run: Some(run.id),
-        ..Say::default()
-    };
+    let say = Say { run: Some(run.id), ..Say::notice(&row.chat_jid, "", text, &cause) };
     crossing::said::said(c, &key, &say, now)?;
     Ok(())
 }
