@@ -40,15 +40,11 @@ impl Row {
     }
 
     pub(super) fn warn(code: Check, text: impl Into<String>, fix: impl Into<String>) -> Self {
-        Self::found(code, Severity::Warn, text.into(), fix.into())
+        Self::Found(Finding::warn(code, text, fix))
     }
 
     pub(super) fn fail(code: Check, text: impl Into<String>, fix: impl Into<String>) -> Self {
-        Self::found(code, Severity::Fail, text.into(), fix.into())
-    }
-
-    fn found(code: Check, severity: Severity, text: String, fix: String) -> Self {
-        Self::Found(Finding { code, about: String::new(), severity, text, fix, mend: None })
+        Self::Found(Finding::fail(code, text, fix))
     }
 
     /// Returns this as a row about one group, image or file.

@@ -205,7 +205,6 @@ mod tests {
     use crate::domain::host::{
         checks::Check,
         loops::{KeyState, LoopName},
-        problems::Severity,
     };
 
     fn shown(status: &Value, findings: &[Finding]) -> String {
@@ -251,14 +250,7 @@ mod tests {
             "messages_waiting": 2, "oldest_waiting_ms": 240_000, "files_waiting": 1, "outbox_pending": 3, "approvals_pending": 1,
             "failed_24h": 2, "given_up_24h": 2,
         });
-        let fix = Finding {
-            code: Check::Root,
-            about: String::new(),
-            severity: Severity::Fail,
-            text: "a is broken".into(),
-            fix: "mend a".into(),
-            mend: None,
-        };
+        let fix = Finding::fail(Check::Root, "a is broken", "mend a");
         let page = shown(&status, &[fix]);
         for part in [
             "2 problems need you:\n  a is broken\n    fix: mend a\n  b\n",

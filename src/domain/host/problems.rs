@@ -118,6 +118,44 @@ pub struct Finding {
     pub mend: Option<Mend>,
 }
 
+/// A check, and what has the problem that it found.
+pub struct Subject(Check, String);
+
+impl From<Check> for Subject {
+    fn from(check: Check) -> Self {
+        Self(check, String::new())
+    }
+}
+
+impl<T: ToString> From<(Check, T)> for Subject {
+    fn from((check, about): (Check, T)) -> Self {
+        Self(check, about.to_string())
+    }
+}
+
+impl Finding {
+    /// Returns a problem that `doctor` can't mend.
+    pub fn new(
+        severity: Severity,
+        subject: impl Into<Subject>,
+        text: impl Into<String>,
+        fix: impl Into<String>,
+    ) -> Self {
+        let Subject(code, about) = subject.into();
+        Self { code, about, severity, text: text.into(), fix: fix.into(), mend: None }
+    }
+
+    /// Something does not work.
+    pub fn fail(subject: impl Into<Subject>, text: impl Into<String>, fix: impl Into<String>) -> Self {
+        Self::new(Severity::Fail, subject, text, fix)
+    }
+
+    /// Something works, and is not as it should be.
+    pub fn warn(subject: impl Into<Subject>, text: impl Into<String>, fix: impl Into<String>) -> Self {
+        Self::new(Severity::Warn, subject, text, fix)
+    }
+}
+
 /// A check that found no problem.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Passed {
