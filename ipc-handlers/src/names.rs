@@ -16,10 +16,22 @@ pub struct Folder(String);
 
 /// Why a folder name was refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "folder name {0:?} is not allowed: use 1 to 64 letters, digits, '-' or '_', starting with a letter or digit; `global` and `errors` are reserved"
-)]
+#[error("{}; {}", self.why(), Self::HINT)]
 pub struct InvalidFolder(pub String);
+
+impl InvalidFolder {
+    /// Names that look right and are not.
+    pub const HINT: &str = "`global` and `errors` are reserved";
+
+    /// Returns the rule that it breaks.
+    #[must_use]
+    pub fn why(&self) -> String {
+        format!(
+            "folder name {:?} is not allowed: use 1 to 64 letters, digits, '-' or '_', starting with a letter or digit",
+            self.0
+        )
+    }
+}
 
 impl Folder {
     /// Returns the checked name.

@@ -14,7 +14,7 @@ use super::{
 use crate::{
     domain::{rows::Run, states::RunKind},
     ops::runs::say,
-    store::{SeenOfRun, Step, Store},
+    store::{Activity, Happened, SeenOfRun, Store},
 };
 
 /// How often it is looked what the run has done.
@@ -128,7 +128,7 @@ impl Attached<'_> {
     }
 
     /// Shows what the run has done since the last look. Returns how it ended, once all of it is shown.
-    fn look(&mut self, mut show: impl FnMut(&Step) -> CliResult) -> Result<Option<Outcome>, Failure> {
+    fn look(&mut self, mut show: impl FnMut(&Activity) -> CliResult) -> Result<Option<Outcome>, Failure> {
         // First: what a run does before its end is there when the end is.
         let run = self.store.run(self.id)?;
         loop {
@@ -156,25 +156,35 @@ impl Attached<'_> {
     }
 }
 
-fn look_of(step: &Step) -> Look {
-    match step {
-        Step::Said(_) => Look::Plain,
-        Step::Given { .. } | Step::Tool(_) => Look::Dim,
+/// How much of a message that it was given is shown, characters.
+const GIVEN: usize = 2_000;
+
+fn given(step: &Activity) -> (&str, String) {
+    (step.name.as_deref().unwrap_or_default(), step.text.chars().take(GIVEN).collect())
+}
+
+fn look_of(step: &Activity) -> Look {
+    if step.what == Happened::Said { Look::Plain } else { Look::Dim }
+}
+
+fn line_of(step: &Activity) -> String {
+    match step.what {
+        Happened::Asked => {
+            let (name, text) = given(step);
+            format!("[was given] {name}: {text}")
+        }
+        Happened::Tool => format!("[uses {}]", step.text),
+        _ => step.text.clone(),
     }
 }
 
-fn line_of(step: &Step) -> String {
-    match step {
-        Step::Given { name, text, .. } => format!("[was given] {name}: {text}"),
-        Step::Tool(name) => format!("[uses {name}]"),
-        Step::Said(text) => text.clone(),
-    }
-}
-
-fn as_json(step: &Step) -> serde_json::Value {
-    match step {
-        Step::Given { seq, name, text } => json!({ "is": "given", "seq": seq, "name": name, "text": text }),
-        Step::Tool(name) => json!({ "is": "tool", "name": name }),
-        Step::Said(text) => json!({ "is": "said", "text": text }),
+fn as_json(step: &Activity) -> serde_json::Value {
+    match step.what {
+        Happened::Asked => {
+            let (name, text) = given(step);
+            json!({ "is": "given", "seq": step.id, "name": name, "text": text })
+        }
+        Happened::Tool => json!({ "is": "tool", "name": step.text }),
+        _ => json!({ "is": "said", "text": step.text }),
     }
 }

@@ -7,12 +7,7 @@ use clap::{Args, Subcommand};
 use ipc_handlers::Time;
 use serde_json::{Value, json};
 
-use super::{
-    CliResult, Context, Failure,
-    filter::Span,
-    out, show,
-    word::{word, wrong},
-};
+use super::{CliResult, Context, Failure, filter::Span, out, show, word::word};
 use crate::{
     domain::host::{
         audit::{AUDIT_DAYS, AuditFault, AuditRow, Chain, Checked, Hash, Origin, read_mark},
@@ -95,7 +90,7 @@ fn known(text: &str) -> Result<(i64, Hash), OpError> {
         let (row, hash) = text.split_once(':')?;
         Some((row.parse().ok()?, Hash::parse(hash)?))
     };
-    read().ok_or_else(|| wrong("it is the number of a row, a colon, and 64 hexadecimal digits"))
+    read().ok_or_else(|| OpError::invalid("it is the number of a row, a colon, and 64 hexadecimal digits"))
 }
 
 impl Audit {

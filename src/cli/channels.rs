@@ -260,7 +260,11 @@ impl Channels {
             Self::Pair { name } => {
                 account(&context.config()?, &name)?;
                 let text = std::fs::read_to_string(home(context, &name).join("pair.json")).map_err(|_| {
-                    anyhow::anyhow!("nothing links {name} now: it is linked already, or its adapter does not run; `g2 channels show {name}` says how it stands")
+                    let why = format!(
+                        "nothing links {name} now: it is linked already, or its adapter does not run"
+                    );
+                    OpError::new(OpCode::Failed, why)
+                        .hint(format!("`g2 channels show {name}` says how it stands"))
                 })?;
                 let pair: channel_protocol::Pair =
                     serde_json::from_str(&text).context("reading what links it")?;
@@ -272,7 +276,9 @@ impl Channels {
 }
 
 fn none(name: &str) -> Failure {
-    anyhow::anyhow!("there is no channel {name}; `g2 channels list` shows every channel").into()
+    OpError::new(OpCode::Failed, format!("there is no channel {name}"))
+        .hint("`g2 channels list` shows every channel")
+        .into()
 }
 
 fn account(config: &Config, name: &str) -> Result<(), Failure> {
@@ -327,7 +333,7 @@ pub(super) async fn add(context: &Context, args: add::Args, no_check: bool) -> R
 
 async fn test(context: &Context, config: &str, upstream: Option<String>, command: Vec<String>) -> CliResult {
     let config = serde_json::from_str(config)
-        .map_err(|error| Failure::Usage(format!("--config is no JSON object: {error}")))?;
+        .map_err(|error| Failure::Usage(OpError::invalid(format!("--config is no JSON object: {error}"))))?;
     let verdicts = trial::run(&command, config, upstream).await.context("trying the adapter")?;
     let broken = verdicts.iter().filter(|verdict| !verdict.ok).count();
     show::rows(context, &verdicts, &["rule", "ok", "detail"])?;

@@ -4,13 +4,7 @@ use std::str::FromStr;
 
 use clap::Subcommand;
 
-use super::{
-    CliResult, Context,
-    client::change,
-    filter::Rows,
-    show,
-    word::{setting, wrong},
-};
+use super::{CliResult, Context, client::change, filter::Rows, show, word::setting};
 use crate::{
     domain::rows::ChatChanges,
     ops::{OpError, people::set_chat},
@@ -80,12 +74,12 @@ fn set(changes: &mut ChatChanges, text: &str) -> Result<(), OpError> {
         "threaded" => changes.threaded = Some(one_of(&key, &text, "true or false")?),
         _ => {
             let known = "there are policy, kind, name and threaded";
-            return Err(wrong(format!("a chat has no setting {key:?}; {known}")));
+            return Err(OpError::invalid(format!("a chat has no setting {key:?}")).hint(known));
         }
     }
     Ok(())
 }
 
 fn one_of<T: FromStr>(key: &str, text: &str, values: &str) -> Result<T, OpError> {
-    text.parse().map_err(|_| wrong(format!("{key} can't be {text:?}: it is {values}")))
+    text.parse().map_err(|_| OpError::invalid(format!("{key} can't be {text:?}: it is {values}")))
 }

@@ -136,7 +136,7 @@ impl Client {
     pub(super) async fn runs(&mut self) -> anyhow::Result<Vec<Sight>> {
         match timeout(ANSWER, self.call(&Request::Runs)).await {
             Ok(Ok(Response::Runs { rows })) => Ok(rows),
-            Ok(Ok(_)) => bail!("the daemon gave an unexpected answer; is it the same version?"),
+            Ok(Ok(_)) => Err(unexpected().into()),
             Ok(Err(error)) => Err(error),
             Err(_) => bail!(silent(ANSWER)),
         }
@@ -146,7 +146,7 @@ impl Client {
     pub(super) async fn loops(&mut self) -> anyhow::Result<Vec<LoopState>> {
         match timeout(ANSWER, self.call(&Request::Loops)).await {
             Ok(Ok(Response::Loops { rows })) => Ok(rows),
-            Ok(Ok(_)) => bail!("the daemon gave an unexpected answer; is it the same version?"),
+            Ok(Ok(_)) => Err(unexpected().into()),
             Ok(Err(error)) => Err(error),
             Err(_) => bail!(silent(ANSWER)),
         }
@@ -220,6 +220,11 @@ impl Client {
     }
 }
 
+/// The answer of a daemon that is none to the question.
+pub(super) fn unexpected() -> OpError {
+    OpError::new(OpCode::Failed, "the daemon gave an unexpected answer").hint("is it the same version?")
+}
+
 /// The connection was lost before the answer, and nobody knows what was done.
 pub(super) fn lost(what: &str, error: &anyhow::Error) -> OpError {
     OpError::new(OpCode::Unknown, format!("the connection was lost, and {what}: {error:#}"))
@@ -237,7 +242,7 @@ pub(super) fn refused(code: Fault, message: &str) -> OpError {
         Fault::Invalid => OpCode::Invalid,
         Fault::Failed => OpCode::Failed,
     };
-    OpError::of_sentence(code, message)
+    OpError::new(code, message)
 }
 
 /// Whether the listener ended the connection.

@@ -9,7 +9,10 @@ use crate::{
     app,
     config::{Config, Source, settings},
     domain::host::errors::chain,
-    ops::config::{set, unset},
+    ops::{
+        OpCode, OpError,
+        config::{set, unset},
+    },
 };
 
 const SHOWN: &str = "\
@@ -77,9 +80,9 @@ fn list(context: &Context, name: Option<&str>, effective: bool) -> CliResult {
             let below = format!("{name}.");
             all.retain(|one| one.name == name || one.name.starts_with(&below));
             if all.is_empty() {
-                return Err(Failure::Failed(anyhow::anyhow!(
-                    "there is no setting {name}; `g2 config show --effective` lists every setting"
-                )));
+                return Err(OpError::new(OpCode::Failed, format!("there is no setting {name}"))
+                    .hint("`g2 config show --effective` lists every setting")
+                    .into());
             }
         }
         None => all.retain(|one| effective || one.source != Source::Default),

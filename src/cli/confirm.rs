@@ -5,6 +5,7 @@ use std::io::{IsTerminal as _, stderr, stdin};
 use clap::Args;
 
 use super::{CliResult, Failure, out};
+use crate::ops::OpError;
 
 #[derive(Debug, Args)]
 pub(super) struct Yes {
@@ -26,7 +27,7 @@ impl Yes {
             return Ok(());
         }
         if !stdin().is_terminal() || !stderr().is_terminal() {
-            return Err(Failure::Usage(format!("nothing was done. With --yes {loss}")));
+            return Err(Failure::Usage(OpError::invalid(format!("nothing was done. With --yes {loss}"))));
         }
         out::ask(&format!("{loss}. Go on? [y/N] "));
         let mut line = String::new();

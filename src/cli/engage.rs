@@ -18,7 +18,7 @@ use crate::{
         platforms::addresses::user_id,
         rows::Inbound,
     },
-    ops::{OpCode, OpError},
+    ops::OpError,
     store::Unjudged,
 };
 
@@ -122,16 +122,15 @@ impl Engage {
 
 /// There is nobody who could be woken: in the array, too, there is an object that says so.
 fn nobody(context: &Context, chat: &str, known: bool) -> CliResult {
-    let unknown = if known { "" } else { "; nobody has spoken there yet either" };
-    let reason = format!(
-        "no group is wired to {chat}{unknown}; wire one with `g2 wirings add --group FOLDER --chat {chat} --engage pattern`"
-    );
+    let unknown = if known { "" } else { "nobody has spoken there yet either; " };
+    let refused = OpError::refused(format!("no group is wired to {chat}")).hint(format!(
+        "{unknown}wire one with `g2 wirings add --group FOLDER --chat {chat} --engage pattern`"
+    ));
     if context.json {
-        let row =
-            json!({ "group": null, "engages": false, "rule": "none", "reason": reason, "outcome": "ignore" });
+        let row = json!({ "group": null, "engages": false, "rule": "none", "reason": refused.to_string(), "outcome": "ignore" });
         show::rows(context, &[row], &[])?;
     }
-    Err(OpError::of_sentence(OpCode::Refused, &reason).into())
+    Err(refused.into())
 }
 
 fn explained(rules: &mut Rules, row: Unjudged, listed: Listed) -> Row {

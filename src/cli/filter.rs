@@ -7,7 +7,6 @@ use jiff::tz::TimeZone;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::word::wrong;
 use crate::{
     domain::host::times,
     ops::OpError,
@@ -46,7 +45,8 @@ impl Span {
 /// # Errors
 /// It is written in no form that is known.
 pub(super) fn when(text: &str, now: Time, zone: &TimeZone) -> Result<Time, OpError> {
-    times::past(text, now, zone).ok_or_else(|| wrong(format!("{text:?} is no time; {}", times::FORMS)))
+    times::past(text, now, zone)
+        .ok_or_else(|| OpError::invalid(format!("{text:?} is no time")).hint(times::FORMS))
 }
 
 /// Rows that contain a text, and how many of them.

@@ -14,7 +14,7 @@ use super::{
     disk::Disk,
     filter::Rows,
     out, show, usage,
-    word::{setting, wrong},
+    word::setting,
 };
 use crate::{
     domain::{
@@ -203,7 +203,8 @@ impl Groups {
             Self::Set { mut args, settings } => {
                 for text in &settings {
                     let (key, value) = setting(text)?;
-                    let key = Key::parse(&key).map_err(|unknown| wrong(unknown.to_string()))?;
+                    let key = Key::parse(&key)
+                        .map_err(|unknown| OpError::invalid(unknown.to_string()).hint(unknown.hint()))?;
                     args.settings.insert(key, value);
                 }
                 change(context, args).await

@@ -146,7 +146,7 @@ impl Ipc {
                 }
                 match (found.cut, rows.limit) {
                     // A reader who takes the list for the whole one has to learn that it is not.
-                    (Some(cut), None) => Err(anyhow::anyhow!(cut).into()),
+                    (Some(cut), None) => Err(cut.into()),
                     (Some(_), Some(_)) | (None, _) => Ok(()),
                 }
             }

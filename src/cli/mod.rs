@@ -5,6 +5,7 @@ use std::{
 };
 
 use clap::{ArgAction, FromArgMatches as _, Parser, Subcommand, ValueEnum};
+use ipc_handlers::InvalidFolder;
 
 use crate::{
     app,
@@ -319,6 +320,19 @@ pub(crate) struct Context {
     log: Log,
 }
 
+/// What helps where no daemon runs.
+const START: &str = "start it with `g2 serve` (or `g2 up`)";
+
+/// What helps where something else answers.
+const MORE: &str = "`g2 doctor` says more";
+
+fn mute(root: &Path, why: &str) -> String {
+    format!(
+        "the process that listens at {}/data/g2.sock does not answer as the daemon does ({why})",
+        root.display()
+    )
+}
+
 /// How a command failed, for the exit code.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
@@ -329,18 +343,16 @@ pub(crate) enum Failure {
     #[error(transparent)]
     Op(#[from] OpError),
     /// 2: a required argument is missing.
-    #[error("{0}")]
-    Usage(String),
+    #[error(transparent)]
+    Usage(OpError),
     /// 3: the daemon is needed and does not run.
-    #[error("no daemon runs at {0}; start it with `g2 serve` (or `g2 up`)")]
+    #[error("no daemon runs at {0}; {hint}", hint = START)]
     NotRunning(PathBuf),
     /// 3: the daemon is to be stopped and does not run.
     #[error("no daemon runs at {0}, so there is nothing to stop")]
     NothingToStop(PathBuf),
     /// 3: a process listens on the daemon's socket and does not answer as the daemon does.
-    #[error(
-        "the process that listens at {root}/data/g2.sock does not answer as the daemon does ({why}); `g2 doctor` says more"
-    )]
+    #[error("{}; {hint}", mute(root, why), hint = MORE)]
     Mute { root: PathBuf, why: String },
     /// The answer is on stdout already; only the exit code is left.
     #[error("")]
@@ -366,16 +378,20 @@ impl Failure {
     /// The failure for programs; none where the answer is on stdout already.
     fn error(&self) -> Option<OpError> {
         Some(match self {
-            Self::Op(error) => error.clone(),
-            Self::Failed(error) => match error.downcast_ref::<OpError>() {
-                Some(error) => error.clone(),
-                None => OpError::of_sentence(OpCode::Failed, &self.to_string()),
-            },
-            Self::Usage(text) => OpError::of_sentence(OpCode::Invalid, text),
-            Self::NotRunning(_) | Self::NothingToStop(_) => {
-                OpError::of_sentence(OpCode::NotRunning, &self.to_string())
+            Self::Op(error) | Self::Usage(error) => error.clone(),
+            Self::Failed(error) => error
+                .downcast_ref::<OpError>()
+                .cloned()
+                .or_else(|| Some(error.downcast_ref::<InvalidFolder>()?.clone().into()))
+                .unwrap_or_else(|| {
+                    let code = if error.is::<BadArgument>() { OpCode::Invalid } else { OpCode::Failed };
+                    OpError::new(code, self.to_string())
+                }),
+            Self::NotRunning(root) => {
+                OpError::new(OpCode::NotRunning, format!("no daemon runs at {}", root.display())).hint(START)
             }
-            Self::Mute { .. } => OpError::of_sentence(OpCode::NotAnswering, &self.to_string()),
+            Self::NothingToStop(_) => OpError::new(OpCode::NotRunning, self.to_string()),
+            Self::Mute { root, why } => OpError::new(OpCode::NotAnswering, mute(root, why)).hint(MORE),
             Self::Quiet(_) => return None,
         })
     }

@@ -21,11 +21,11 @@ use crate::{
     domain::{
         host::{
             loops::LoopState,
-            report::{Kind, Mask, change, error_kind, log_line, tells_details},
+            report::{Kind, Mask, change, error_kind, log_line},
         },
         runs::run_settings::Provider,
     },
-    ops::Op,
+    ops::{Op, OpError},
     store::Store,
     system::{manager, process},
 };
@@ -83,7 +83,10 @@ impl Report {
         let name = || format!("g2-report-{}.tar", context.world.now().to_string().replace(':', "-"));
         let file = self.file.unwrap_or_else(|| PathBuf::from(name()));
         if file.exists() {
-            return Err(Failure::Usage(format!("{} is there already, and is not replaced", file.display())));
+            return Err(Failure::Usage(OpError::invalid(format!(
+                "{} is there already, and is not replaced",
+                file.display()
+            ))));
         }
         if !context.json {
             let lines: String =
@@ -221,9 +224,10 @@ fn settings(config: &Config) -> Value {
 
 async fn checks(context: &Context, mask: &Mask) -> Value {
     let rows = doctor::look(context, None).await;
-    let told = rows.into_iter().map(|row| {
-        let detail = tells_details(&row.check).then(|| mask.over(&row.detail));
-        json!({ "check": row.check, "status": row.status, "detail": detail })
+    let told = rows.iter().map(|row| {
+        let told = row.told();
+        let detail = told.check.tells_details().then(|| mask.over(told.detail));
+        json!({ "check": told.check, "status": told.status, "detail": detail })
     });
     told.collect()
 }

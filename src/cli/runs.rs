@@ -27,7 +27,7 @@ use crate::{
         },
         states::RunStatus,
     },
-    ops::{missing, runs::stop},
+    ops::{OpCode, OpError, missing, runs::stop},
     store::Which,
 };
 
@@ -150,9 +150,9 @@ fn no_log(run: &Run, error: &std::io::Error) -> anyhow::Error {
             "nothing is kept of the output of run {id}: G2 removes the files of old runs (housekeeping.runs_days and housekeeping.runs_mib in g2.toml)"
         ),
         (std::io::ErrorKind::NotFound, None) => {
-            anyhow!(
-                "run {id} has not begun yet; `g2 runs logs {id} --follow` a moment later shows its output"
-            )
+            OpError::new(OpCode::Failed, format!("run {id} has not begun yet"))
+                .hint(format!("`g2 runs logs {id} --follow` a moment later shows its output"))
+                .into()
         }
         _ => anyhow!("the output of run {id} can't be read: {error}"),
     }

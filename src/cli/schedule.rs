@@ -5,7 +5,7 @@ use ipc_handlers::{Folder, Time};
 use jiff::tz::TimeZone;
 use serde_json::Value;
 
-use super::{CliResult, Context, filter, show, word::wrong};
+use super::{CliResult, Context, filter, show};
 use crate::{domain::runs::when, ops::OpError};
 
 /// The note beside a time that is over.
@@ -45,10 +45,9 @@ impl Schedule {
         let Self::Next { expression, tz, group, after, count } = self;
         let config = context.config()?;
         let zone = match (tz, group) {
-            (Some(name), _) => config
-                .zones
-                .get(&name)
-                .ok_or_else(|| wrong(format!("{name:?} is no time zone; use a name such as Europe/Paris")))?,
+            (Some(name), _) => config.zones.get(&name).ok_or_else(|| {
+                OpError::invalid(format!("{name:?} is no time zone")).hint("use a name such as Europe/Paris")
+            })?,
             (None, Some(group)) => {
                 let store = context.store()?;
                 if store.group(&group).await?.is_none() {

@@ -7,7 +7,7 @@ use clap::Args;
 use serde_json::json;
 
 use super::{
-    CliResult, Context, Failure,
+    CliResult, Context,
     client::{Client, lost_messages, refused},
     jid, out, speaker,
 };
@@ -95,10 +95,13 @@ impl Send {
                 json!({ "seq": seq, "wired": wired, "note": note, "rested": rested, "replies": replies }),
             )?;
         }
-        rested.unwrap_or_else(|_| Err(Failure::Failed(anyhow!(
-            "{} still has work after {wait} s; `g2 why {seq}` says what the message waits for, `g2 status` how the daemon is",
-            self.chat
-        ))))
+        rested.unwrap_or_else(|_| {
+            Err(OpError::new(OpCode::Failed, format!("{} still has work after {wait} s", self.chat))
+                .hint(format!(
+                    "`g2 why {seq}` says what the message waits for, `g2 status` how the daemon is"
+                ))
+                .into())
+        })
     }
 }
 

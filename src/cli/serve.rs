@@ -16,6 +16,7 @@ use crate::{
     domain::host::errors::chain,
     engine::Loops,
     loops::control::Leave,
+    ops::{OpCode, OpError},
     store::{Store, StoreError, is_disk_full, is_locked},
     system::world::World,
 };
@@ -62,7 +63,7 @@ pub(super) async fn serve(context: &Context) -> CliResult {
 
 /// A daemon failed, for this reason.
 pub(super) fn broken(why: &str) -> Failure {
-    Failure::Failed(anyhow::anyhow!("our own fault: {why}; see the log"))
+    OpError::new(OpCode::Failed, format!("our own fault: {why}")).hint("see the log").into()
 }
 
 pub(super) const EXAMPLES: &str = "\

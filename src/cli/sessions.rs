@@ -11,7 +11,7 @@ use super::{
     confirm::Yes,
     filter::{Rows, Span, check_group},
     out, show,
-    word::{word, wrong},
+    word::word,
 };
 use crate::{
     domain::states::SessionState,
@@ -159,7 +159,7 @@ async fn search(
         }
         None => store.groups().await?.into_iter().map(|group| group.folder).collect(),
     };
-    check_query(query).map_err(|fault| wrong(format!("the query {fault}")))?;
+    check_query(query).map_err(|fault| OpError::invalid(format!("the query {fault}")))?;
     let mut rows = Vec::new();
     let (world, began) = (context.world.clone(), context.world.monotonic());
     let stop: Stop = Arc::new(move || world.monotonic().duration_since(began) >= LOOKS);

@@ -13,11 +13,10 @@ use super::{
     colours::Paint,
     out,
     table::{Column, Gives, Laid, fitted, whole},
-    word::wrong,
 };
 use crate::{
     domain::host::{screen::acts, times},
-    ops::Answer,
+    ops::{Answer, OpError},
 };
 
 /// The longest cell that a terminal is given, characters.
@@ -169,7 +168,9 @@ fn wanted(
         let fields =
             values.first().and_then(Value::as_object).map(|row| row.keys().cloned().collect::<Vec<_>>());
         let fields = fields.unwrap_or_else(|| usual.iter().map(|(name, _)| name.clone()).collect());
-        return Err(wrong(format!("there is no column {unknown}; there are {}", fields.join(", "))).into());
+        return Err(OpError::invalid(format!("there is no column {unknown}"))
+            .hint(format!("there are {}", fields.join(", ")))
+            .into());
     }
     let gives = |name: &String| {
         let usual = usual.iter().find(|(usual, _)| usual == name);

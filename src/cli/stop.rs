@@ -7,7 +7,7 @@ use clap::Args;
 
 use super::{
     CliResult, Context, Failure,
-    client::{Client, NoDaemon},
+    client::{self, Client, NoDaemon},
     show,
 };
 use crate::{
@@ -52,7 +52,7 @@ impl Stop {
         };
         match client.call(&Request::Stop { agents: self.agents }).await? {
             Response::Done => {}
-            _ => return Err(anyhow!("the daemon gave an unexpected answer; is it the same version?").into()),
+            _ => return Err(client::unexpected().into()),
         }
         let gone = async {
             while !matches!(Client::connect(&context.root).await, Err(NoDaemon::Down)) {

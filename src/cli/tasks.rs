@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 
-use anyhow::anyhow;
 use clap::{ArgGroup, Args, Subcommand};
 use ipc_handlers::{Folder, Schedule, TaskStatus, Time};
 use serde_json::Value;
@@ -21,7 +20,7 @@ use crate::{
         runs::when,
     },
     ops::{
-        OpError,
+        OpCode, OpError,
         tasks::{
             add, cancel, group_of, pause, resume,
             run::{self, Named},
@@ -274,7 +273,7 @@ impl Add {
         let zone = context.store()?.zone_of(&args.group, &context.config()?.zones).await?;
         let now = context.world.now();
         let at = at.map(|at| when::once(&at, now, &zone.zone)).transpose();
-        let at = at.map_err(|refusal| anyhow!("{}; {}", refusal.message, refusal.hint))?;
+        let at = at.map_err(|refusal| OpError::new(OpCode::Failed, refusal.message).hint(refusal.hint))?;
         for (kind, value) in [("cron", cron), ("interval", every), ("once", at)] {
             if let Some(value) = value {
                 (args.kind, args.value) = (kind.to_owned(), value);

@@ -8,7 +8,7 @@ use ratatui::crossterm::event::{self, Event, KeyEventKind};
 use tokio::time::{Instant, sleep_until};
 
 use super::{CliResult, Context, Failure, client::perform, out, show::Sheet};
-use crate::ops::runs::stop;
+use crate::ops::{OpError, runs::stop};
 
 mod draw;
 mod look;
@@ -52,7 +52,7 @@ impl Top {
         let sheet = Sheet::stdout(context);
         let Some(screen) = &sheet.screen else {
             let instead = "`g2 status` and `g2 ps` print the same once, and so does `g2 top --json`";
-            return Err(Failure::Usage(format!("g2 top needs a terminal; {instead}")));
+            return Err(Failure::Usage(OpError::invalid("g2 top needs a terminal").hint(instead)));
         };
         let mut view = View::new(looks.look().await?);
         let mut keys = keys();

@@ -8,7 +8,7 @@ use super::{
     client::change,
     filter::{Rows, check_chat, check_group},
     show,
-    word::{setting, value, wrong},
+    word::{setting, value},
 };
 use crate::{
     domain::rows::WiringChanges,
@@ -109,7 +109,7 @@ fn set(changes: &mut WiringChanges, text: &str) -> Result<(), OpError> {
         "ignored" | "ignored_message_policy" => changes.ignored = Some(value(&key, &text)?),
         other => {
             let known = "there are engage, pattern, sender_scope and ignored";
-            return Err(wrong(format!("a wiring has no setting {other:?}; {known}")));
+            return Err(OpError::invalid(format!("a wiring has no setting {other:?}")).hint(known));
         }
     }
     Ok(())

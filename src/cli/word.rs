@@ -2,8 +2,8 @@
 
 use ipc_handlers::Word;
 
+use crate::ops::OpError;
 pub(super) use crate::ops::args::word;
-use crate::ops::{OpCode, OpError};
 
 /// The fields of a command, and their names on the command line.
 const TYPED: [(&str, &str); 10] = [
@@ -25,17 +25,13 @@ pub(super) fn as_typed(error: OpError) -> OpError {
     OpError { message: typed(error.message), hint: typed(error.hint), ..error }
 }
 
-/// Returns the failure for an argument that is wrong: the mistake, and after a semicolon how to fix it.
-pub(super) fn wrong(mistake: impl AsRef<str>) -> OpError {
-    OpError::of_sentence(OpCode::Invalid, mistake.as_ref())
-}
-
 /// Reads `KEY=VALUE`.
 ///
 /// # Errors
 /// There is no `=` in it.
 pub(super) fn setting(text: &str) -> Result<(String, String), OpError> {
-    let (key, value) = text.split_once('=').ok_or_else(|| wrong(format!("{text:?} is not KEY=VALUE")))?;
+    let (key, value) =
+        text.split_once('=').ok_or_else(|| OpError::invalid(format!("{text:?} is not KEY=VALUE")))?;
     Ok((key.to_owned(), value.to_owned()))
 }
 
@@ -46,6 +42,6 @@ pub(super) fn setting(text: &str) -> Result<(String, String), OpError> {
 pub(super) fn value<W: Word>(key: &str, value: &str) -> Result<W, OpError> {
     W::from_word(value).map_err(|_| {
         let words = W::CHOICES.iter().map(|(word, _)| *word).collect::<Vec<_>>().join(", ");
-        wrong(format!("{value:?} is not a value of {key}; use one of {words}"))
+        OpError::invalid(format!("{value:?} is not a value of {key}")).hint(format!("use one of {words}"))
     })
 }

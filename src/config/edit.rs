@@ -7,7 +7,7 @@ use super::layers::defaults;
 /// Why a change can't be made.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EditError {
-    #[error("there is no setting {name}{}", if meant.is_empty() { String::new() } else { format!("; {meant} is one") })]
+    #[error("there is no setting {name}")]
     Unknown { name: String, meant: String },
     #[error("{name} is a section, and only its settings can be changed")]
     Section { name: String },
@@ -15,7 +15,7 @@ pub enum EditError {
     Value { name: String, value: String, why: String },
     #[error("g2.toml can't be understood: {0}")]
     File(String),
-    #[error("{name} stands in g2.toml in braces, or otherwise than line by line; change it there")]
+    #[error("{name} stands in g2.toml in braces, or otherwise than line by line")]
     Place { name: String },
 }
 

@@ -18,8 +18,8 @@ use super::{
     },
     runs::group_config::{BadGroupConfig, GroupConfig},
     states::{
-        DeliveryStatus, QueueState, RunKind, RunStatus, SandboxName, SessionState, SlotOutcome, SlotReason,
-        TaskOrigin,
+        CauseKind, DeliveryStatus, QueueState, RunKind, RunStatus, SandboxName, SessionState, SlotOutcome,
+        SlotReason, TaskOrigin,
     },
 };
 
@@ -34,6 +34,10 @@ pub fn rfc3339_option<S: Serializer>(time: &Option<Time>, s: S) -> Result<S::Ok,
         Some(time) => s.collect_str(time),
         None => s.serialize_none(),
     }
+}
+
+fn in_words<S: Serializer>(reason: &Option<SlotReason>, s: S) -> Result<S::Ok, S::Error> {
+    reason.map(SlotReason::says).serialize(s)
 }
 
 /// An agent with a folder, memory, mailbox and container settings.
@@ -178,6 +182,8 @@ pub struct OutboxRow {
     pub attempts: i64,
     /// Why it is said: `run 3 record 2`, `command 17`, `notice: …`.
     pub cause: String,
+    #[serde(skip)]
+    pub cause_kind: CauseKind,
     #[serde(serialize_with = "rfc3339")]
     #[schemars(with = "String")]
     pub created_at: Time,
@@ -298,6 +304,7 @@ pub struct TaskSlot {
     /// There were at least this many: not all were counted.
     pub at_least: bool,
     /// Why it did not run.
+    #[serde(serialize_with = "in_words")]
     pub reason: Option<SlotReason>,
     pub run: Option<i64>,
     /// Which try of that slot, from 1.

@@ -95,26 +95,40 @@ words! {
 }
 
 words! {
-    /// Why a slot did not run, in the words that people read.
+    /// Why a slot did not run.
     pub enum SlotReason: "reason of a slot" {
         /// A run for an earlier slot waited or was under way.
-        PreviousRun = "previous run still queued or running",
+        PreviousRun = "previous_run",
         /// An earlier slot had failed and was to be tried again.
-        Rest = "resting after a failure",
+        Rest = "rest",
         /// The task was paused.
         Paused = "paused",
         /// G2 was not running, or the machine slept.
-        HostDown = "host down",
+        HostDown = "host_down",
         /// The group's budget of the day was used up.
-        Budget = "budget used up",
+        Budget = "budget",
         /// The same, and it is longer ago than the task makes up for.
-        OutsideWindow = "outside the window",
+        OutsideWindow = "outside_window",
         /// The same, and newer ones are all that are made up for.
-        TooMany = "more than 24 were missed",
+        TooMany = "too_many",
     }
 }
 
 impl SlotReason {
+    /// Returns it in the words that people and programs read.
+    #[must_use]
+    pub const fn says(self) -> &'static str {
+        match self {
+            Self::PreviousRun => "previous run still queued or running",
+            Self::Rest => "resting after a failure",
+            Self::Paused => "paused",
+            Self::HostDown => "host down",
+            Self::Budget => "budget used up",
+            Self::OutsideWindow => "outside the window",
+            Self::TooMany => "more than 24 were missed",
+        }
+    }
+
     /// Returns what became of a slot that did not run for this reason.
     #[must_use]
     pub fn outcome(self) -> SlotOutcome {
@@ -122,6 +136,26 @@ impl SlotReason {
             Self::PreviousRun | Self::Rest | Self::Paused => SlotOutcome::Skipped,
             Self::HostDown | Self::Budget | Self::OutsideWindow | Self::TooMany => SlotOutcome::Missed,
         }
+    }
+}
+
+words! {
+    /// What has a text said.
+    pub enum CauseKind: "kind of cause" {
+        /// A record of a run.
+        Record = "record",
+        /// A command of an agent.
+        Command = "command",
+        /// A person, by a command line.
+        Person = "person",
+        /// A question about a stranger or a new chat.
+        Approval = "approval",
+        /// A batch that was given up.
+        BatchFailed = "batch_failed",
+        /// Texts that waited long for their channel.
+        Waited = "waited",
+        /// Anything else that the host tells of.
+        Notice = "notice",
     }
 }
 

@@ -16,12 +16,17 @@ use super::{
 pub enum PostError {
     #[error("{0:?} can't be a command's name: one that ends in .json, without a slash")]
     BadName(String),
-    #[error("group {0} has no boxes; `g2 init` makes them, and so does the daemon when it starts")]
+    #[error("group {0} has no boxes")]
     NoBox(Folder),
     #[error("something named {0} is in the box already")]
     Taken(String),
     #[error(transparent)]
     World(#[from] WorldFault),
+}
+
+impl PostError {
+    /// How boxes come about.
+    pub const NO_BOX: &str = "`g2 init` makes them, and so does the daemon when it starts";
 }
 
 /// Puts `bytes` into a box under `name`, which must be free. The file belongs to whom the box belongs to. Neither name

@@ -195,7 +195,7 @@ impl Watched {
                 let text = format!(
                     "The group {group} has {mib} MiB in the store, and only {left} MiB are left before nothing is started any more. So its commands wait until there is room, and nobody else's. {HOW}."
                 );
-                tell_main(ground, text, format!("notice: {group} has more than what is left")).await;
+                tell_main(ground, text, format!("{group} has more than what is left")).await;
             }
         }
         // A group that writes on as soon as it may is not told of each time.
@@ -319,7 +319,7 @@ async fn stop(ground: &Ground, group: &Folder, reason: String, then: &str) {
     ground.lanes.tell(Event::Hold { group: group.clone(), reason: Holding::NoSpace });
     tracing::error!(group = %group, reason, "stopping a group");
     let text = format!("I stopped the group {group}: {reason}. {then}. {HOW}.");
-    tell_main(ground, text, format!("notice: no room for {group}")).await;
+    tell_main(ground, text, format!("no room for {group}")).await;
 }
 
 /// Has main's chat told that no group was seen filling the disk.
@@ -333,7 +333,7 @@ async fn tell_of_nobody(ground: &Ground, free_mib: u64, partly: &str) {
     let text = format!(
         "The disk is nearly full ({free_mib} MiB are free). No group's folders show who fills it, so I stopped nobody: it is something else, or files that were removed and that a process still holds open.{partly} Nothing is started and no command is taken in until there is room again."
     );
-    tell_main(ground, text, "notice: no room".to_owned()).await;
+    tell_main(ground, text, "no room".to_owned()).await;
 }
 
 async fn tell_main(ground: &Ground, text: String, cause: String) {

@@ -144,10 +144,10 @@ impl Dispatch {
     fn adopt(&mut self, adoption: Adoption) {
         let Adoption { mut run, state } = adoption;
         run.owner = Some(self.owner.clone());
-        let work = match (run.task(), run.lane) {
-            (Some(task), _) => Work::Task(task.to_owned()),
-            (None, Some(lane)) => Work::Lane(LaneId(lane)),
-            (None, None) => Work::Task(run.source.clone()),
+        let work = match (&run.work, run.lane) {
+            // Its lane is gone, and nothing else comes of it.
+            (Work::Lane(_), None) => Work::Task(run.work.to_string()),
+            (work, _) => work.clone(),
         };
         self.tell(Event::Adopted { group: run.group.clone(), work, generation: run.generation, state });
         for reason in [Holding::Unknown, Holding::SetAside] {

@@ -37,7 +37,7 @@ pub use counts::{count, known};
 pub use engine::look_at_image;
 pub use groups::{remedy, scripts_set};
 pub use machine::wanted_files;
-pub use settings::secrets;
+pub use settings::{open_secrets, secrets};
 
 /// How often the daemon looks by itself, and how soon after something was finished at most.
 const LOOK_AGAIN: Duration = Duration::from_secs(60);

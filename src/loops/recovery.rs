@@ -381,7 +381,7 @@ fn release(runs: &Runs, group: &Folder) -> Result<(), StoreError> {
 fn without_owner(runs: &[ActiveRun], why: &str, now: Time) {
     for run in runs {
         let minutes = now.ms_since(run.created).max(0) / 60_000;
-        tracing::warn!(run = run.id, group = %run.group, source = run.source, begun = %run.created, minutes, why, "a run has no owner; its group waits for it");
+        tracing::warn!(run = run.id, group = %run.group, source = %run.work, begun = %run.created, minutes, why, "a run has no owner; its group waits for it");
     }
 }
 

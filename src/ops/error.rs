@@ -1,11 +1,14 @@
 //! The failure of an operation.
 
-use ipc_handlers::{Code, Refusal, words};
+use ipc_handlers::{Code, InvalidFolder, Refusal, words};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    domain::host::{errors::chain, prune::History},
+    domain::host::{
+        errors::{chain, with_hint},
+        prune::History,
+    },
     ipc,
     store::{Store, StoreError, is_disk_full},
 };
@@ -37,7 +40,7 @@ words! {
 
 /// The failure of an operation: the mistake, and how to fix it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema, thiserror::Error)]
-#[error("{message}{}{hint}", if hint.is_empty() { "" } else { "; " })]
+#[error("{}", with_hint(message, hint))]
 pub struct OpError {
     pub code: OpCode,
     /// The mistake or failure in words.
@@ -51,12 +54,6 @@ impl OpError {
     /// Returns a failure without a hint.
     pub fn new(code: OpCode, message: impl Into<String>) -> Self {
         Self { code, message: message.into(), hint: String::new() }
-    }
-
-    /// Returns a failure of a sentence for people: the part after its first semicolon is the hint.
-    pub fn of_sentence(code: OpCode, sentence: &str) -> Self {
-        let (message, hint) = sentence.split_once("; ").unwrap_or((sentence, ""));
-        Self::new(code, message).hint(hint)
     }
 
     /// An argument is wrong.
@@ -84,13 +81,19 @@ impl OpError {
 impl From<StoreError> for OpError {
     fn from(error: StoreError) -> Self {
         match &error {
-            StoreError::Refused(why) => Self::of_sentence(OpCode::Refused, why),
+            StoreError::Refused { why, hint } => Self::refused(why).hint(hint),
             StoreError::NotFound { .. } => Self::not_found(error.to_string()),
             _ if is_disk_full(&error) => {
                 Self::new(OpCode::Failed, chain(&error)).hint("make room on the disk, then try again")
             }
             _ => Self::new(OpCode::Failed, chain(&error)),
         }
+    }
+}
+
+impl From<InvalidFolder> for OpError {
+    fn from(bad: InvalidFolder) -> Self {
+        Self::invalid(bad.why()).hint(InvalidFolder::HINT)
     }
 }
 
@@ -162,13 +165,10 @@ mod tests {
     }
 
     #[test]
-    fn a_sentence_is_told_as_it_was_and_its_hint_stands_by_itself() {
-        let error = OpError::of_sentence(OpCode::Refused, "a is there; change it with `b`; or not");
-        assert_eq!(
-            (error.message.as_str(), error.hint.as_str()),
-            ("a is there", "change it with `b`; or not")
-        );
+    fn a_refusal_of_the_store_is_told_with_its_hint() {
+        let error = OpError::from(StoreError::refused("a is there", "change it with `b`; or not"));
+        assert_eq!((&*error.message, &*error.hint), ("a is there", "change it with `b`; or not"));
         assert_eq!(error.to_string(), "a is there; change it with `b`; or not");
-        assert_eq!(OpError::of_sentence(OpCode::Refused, "a is there").to_string(), "a is there");
+        assert_eq!(OpError::refused("a is there").to_string(), "a is there");
     }
 }

@@ -25,9 +25,10 @@ pub fn copy_to(from: &Path, to: &Path) -> Result<()> {
         .map_err(failed(to))?;
     if told != ["ok"] {
         let told = told.join("; ");
-        return Err(StoreError::Refused(format!(
-            "the store is damaged ({told}); `g2 doctor` says how to go on"
-        )));
+        return Err(StoreError::refused(
+            format!("the store is damaged ({told})"),
+            "`g2 doctor` says how to go on",
+        ));
     }
     Ok(())
 }

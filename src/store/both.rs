@@ -19,7 +19,10 @@ impl Store {
     pub async fn remove_group(&self, group: Folder) -> Result<()> {
         self.write(move |c| {
             if runs::has_active(c, &group)? {
-                return Err(StoreError::Refused(format!("group {group} has an active run on record; start the daemon, which adopts or ends it, and remove the group then")));
+                return Err(StoreError::refused(
+                    format!("group {group} has an active run on record"),
+                    "start the daemon, which adopts or ends it, and remove the group then",
+                ));
             }
             groups::remove(c, &group)
         })

@@ -7,13 +7,16 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use rusqlite::{Connection, TransactionBehavior};
+use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 
-use super::{StoreError, Version};
+use super::{StoreError, Version, place::escaped};
 use crate::system::failpoint;
 
 /// Every migration, in order; the number in its name is its version.
-const MIGRATIONS: &[(&str, &str)] = &[("0001_init", include_str!("../../migrations/0001_init.sql"))];
+const MIGRATIONS: &[(&str, &str)] = &[
+    ("0001_init", include_str!("../../migrations/0001_init.sql")),
+    ("0002_typed", include_str!("../../migrations/0002_typed.sql")),
+];
 
 /// What becomes of a store that has the last schema of before `0001_init.sql`.
 const RENUMBERED: &str = "The schema has the number 1 from now on, and no table is another one";
@@ -132,7 +135,10 @@ pub(super) fn kept_copies(path: &Path) -> Vec<PathBuf> {
 fn keep_copy(connection: &Connection, path: &Path, at: Version) -> Result<(), StoreError> {
     let copy = path.with_extension(format!("sqlite.before-{}", version().digits()));
     let version_of = |path: &Path| -> rusqlite::Result<Version> {
-        Version::read(&Connection::open_with_flags(path, rusqlite::OpenFlags::SQLITE_OPEN_READ_ONLY)?)
+        // Nothing is made beside it.
+        let name = format!("file:{}?immutable=1", escaped(path));
+        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI;
+        Version::read(&Connection::open_with_flags(name, flags)?)
     };
     let is_older = |kept: Version| Version::NONE < kept && kept < at;
     if copy.exists() && version_of(&copy).is_ok_and(is_older) {
@@ -149,9 +155,10 @@ fn keep_copy(connection: &Connection, path: &Path, at: Version) -> Result<(), St
     let told: String = check.query_row("PRAGMA quick_check(1)", [], |r| r.get(0))?;
     drop(check);
     if told != "ok" {
-        return Err(StoreError::Refused(format!(
-            "the store is damaged ({told}), so it is not changed to the schema of this g2; `g2 doctor` says how to go on"
-        )));
+        return Err(StoreError::refused(
+            format!("the store is damaged ({told}), so it is not changed to the schema of this g2"),
+            "`g2 doctor` says how to go on",
+        ));
     }
     std::fs::File::open(&unfinished).and_then(|file| file.sync_all()).map_err(failed)?;
     failpoint::reach("store.copied");
@@ -165,7 +172,7 @@ fn keep_copy(connection: &Connection, path: &Path, at: Version) -> Result<(), St
 
 /// Opens a store that somebody else may have made, to look at it: nothing in its schema is trusted.
 pub(super) fn open_foreign(path: &Path) -> rusqlite::Result<Connection> {
-    let connection = Connection::open_with_flags(path, rusqlite::OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+    let connection = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
     connection.pragma_update(None, "trusted_schema", false)?;
     Ok(connection)
 }

@@ -13,7 +13,7 @@ use ipc_handlers::Time;
 use rusqlite::Connection;
 
 use crate::domain::{
-    host::{metrics::Histogram, writing::HeldUp},
+    host::{errors::with_hint, metrics::Histogram, writing::HeldUp},
     platforms::attachments::MediaLimits,
     runs::tasks::TaskLimits,
 };
@@ -74,15 +74,13 @@ pub use talk::messages::{Accepted, AllJudged, Judged, Unjudged};
 pub use talk::outbox::{NextDelivery, OutboxPart};
 pub use talk::restored::{HeldThen, HeldWhich};
 pub use version::Version;
-pub use views::activity::{Activity, Happened};
-pub use views::attached::{SeenOfRun, Step};
 pub use views::conversation::Conversation;
 pub use views::health::Health;
 pub use views::metrics::Figures;
 pub use views::page::{
-    ChatShown, Chats, Heard as HeardInRun, OutboxShown, OutboxWanted, RunStory, TaskShown, Transcript,
-    Utterance, Whence,
+    ChatShown, Chats, OutboxShown, OutboxWanted, TaskShown, Transcript, Utterance, Whence,
 };
+pub use views::story::{Activity, Happened, SeenOfRun};
 pub use views::trace::{Effected, IpcFilter, Story};
 pub use views::turns::LanesShown;
 pub use views::why::{Why, WhyCommand, WhyWiring};
@@ -180,9 +178,9 @@ pub enum StoreError {
         #[source]
         error: std::io::Error,
     },
-    /// The caller's fault, with a sentence for them.
-    #[error("{0}")]
-    Refused(String),
+    /// The caller's fault, in words for them; `hint`: how to mend it, or empty.
+    #[error("{}", with_hint(why, hint))]
+    Refused { why: String, hint: String },
     #[error("{what} {id} does not exist")]
     NotFound { what: &'static str, id: String },
 }
@@ -214,6 +212,12 @@ impl From<rusqlite::Error> for StoreError {
 }
 
 impl StoreError {
+    /// Returns the failure for what the caller may not do, with a hint how to mend it, or an empty one.
+    #[must_use]
+    pub fn refused(why: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self::Refused { why: why.into(), hint: hint.into() }
+    }
+
     /// Whether trying again later may help (busy, disk full, I/O error): the world's fault.
     #[must_use]
     pub fn is_worlds_fault(&self) -> bool {
@@ -235,7 +239,7 @@ impl StoreError {
             | Self::Thread(_)
             | Self::Closed
             | Self::Panicked { .. }
-            | Self::Refused(_)
+            | Self::Refused { .. }
             | Self::NotFound { .. } => false,
         }
     }

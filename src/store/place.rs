@@ -153,7 +153,7 @@ fn which(path: &Path) -> std::io::Result<(u64, u64)> {
 }
 
 /// A path as it stands in an address.
-fn escaped(path: &Path) -> String {
+pub(super) fn escaped(path: &Path) -> String {
     path.to_string_lossy().replace('%', "%25").replace('?', "%3f").replace('#', "%23")
 }
 

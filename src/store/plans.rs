@@ -134,7 +134,7 @@ const SHORT: [(&str, &str, &str); 42] = [
     ("SELECT min(m.received_at) FROM (", "SCAN w", "the wirings, for `status`"),
     ("FROM tasks INDEXED BY tasks_in_trouble", "SCAN tasks USING INDEX tasks_in_trouble", "the tasks that rest or were paused after failures, for `status`"),
     ("FROM failing f", "SCAN f", "what fails now: a row a group and a task at most"),
-    ("ORDER BY sent_at DESC LIMIT 1", "SCAN outbox USING INDEX outbox_answers", "one row, the newest"),
+    ("ORDER BY sent_at DESC LIMIT 1", "SCAN outbox USING COVERING INDEX outbox_answers", "one row, the newest"),
     ("FROM groups g", "SCAN g", "the groups: of each its first due task, by an index"),
     ("FROM channel_states", "SCAN channel_states", "a row a platform, for `status`"),
     ("FROM chats", "SCAN chats", "the list of the chats is asked for"),

@@ -43,17 +43,17 @@ pub fn check_foreign(path: &Path) -> Result<()> {
     let found = Version::read(&connection).map_err(failed)?;
     found.check(path)?;
     if let Some(odd) = migrate::odd_part(&connection, found)? {
-        return Err(StoreError::Refused(format!("the store in the archive is none of ours: {odd}")));
+        return Err(StoreError::refused(format!("the store in the archive is none of ours: {odd}"), ""));
     }
     let told: Vec<String> = connection
         .prepare("PRAGMA integrity_check(5)")
         .and_then(|mut check| check.query_map([], |row| row.get(0))?.collect())
         .map_err(failed)?;
     if told != ["ok"] {
-        return Err(StoreError::Refused(format!(
-            "the store in the archive is damaged ({})",
-            told.join("; ")
-        )));
+        return Err(StoreError::refused(
+            format!("the store in the archive is damaged ({})", told.join("; ")),
+            "",
+        ));
     }
     Ok(())
 }
@@ -131,9 +131,10 @@ fn check_folders(c: &Connection) -> Result<()> {
         let folders: Vec<String> =
             c.prepare(&sql)?.query_map([], |r| r.get(0))?.collect::<rusqlite::Result<_>>()?;
         if let Some(why) = folders.iter().find_map(|folder| Folder::parse(folder).err()) {
-            return Err(StoreError::Refused(format!(
-                "the store in the archive is none of ours: {table}.{column} names no group; {why}"
-            )));
+            return Err(StoreError::refused(
+                format!("the store in the archive is none of ours: {table}.{column} names no group"),
+                why.to_string(),
+            ));
         }
     }
     Ok(())

@@ -33,8 +33,8 @@ const USED_UP: &str = "notice: budget of main used up";
 /// Has a run of main have gone on for these minutes until now.
 fn ran(root: &Root, minutes: i64) {
     root.change_store(&format!(
-        "INSERT INTO runs (group_folder, chat_jid, kind, source, status, sandbox, generation, created_at, started_at, ended_at)
-         SELECT 'main', '{CHAT}', 'message', 'test', 'succeeded', 'process', 0, at, at, at + {minutes} * 60000
+        "INSERT INTO runs (group_folder, chat_jid, kind, for_lane, status, sandbox, generation, created_at, started_at, ended_at)
+         SELECT 'main', '{CHAT}', 'message', 1, 'succeeded', 'process', 0, at, at, at + {minutes} * 60000
          FROM (SELECT (unixepoch() - {minutes} * 60) * 1000 AS at)"
     ));
 }

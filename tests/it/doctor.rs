@@ -279,8 +279,8 @@ fn a_run_without_an_owner_is_told_by_name() {
     let connection = rusqlite::Connection::open(root.data("g2.sqlite")).unwrap();
     connection
         .execute(
-            "INSERT INTO runs (group_folder, chat_jid, kind, source, status, sandbox, generation, created_at)
-             VALUES ('main', 'local:main', 'message', 'lane:7', 'queued', 'process', 0, 1)",
+            "INSERT INTO runs (group_folder, chat_jid, kind, for_lane, status, sandbox, generation, created_at)
+             VALUES ('main', 'local:main', 'message', 7, 'queued', 'process', 0, 1)",
             [],
         )
         .unwrap();

@@ -37,8 +37,8 @@ fn age(root: &Root, days: i64) {
     set_back(root, days);
     store(root)
         .execute(
-            "INSERT INTO runs (group_folder, chat_jid, kind, source, status, sandbox, generation, created_at, ended_at)
-             SELECT 'other', 'local:other', 'message', 'test', 'cancelled', 'process', 0, unixepoch() * 1000, unixepoch() * 1000",
+            "INSERT INTO runs (group_folder, chat_jid, kind, for_lane, status, sandbox, generation, created_at, ended_at)
+             SELECT 'other', 'local:other', 'message', 1, 'cancelled', 'process', 0, unixepoch() * 1000, unixepoch() * 1000",
             [],
         )
         .unwrap();

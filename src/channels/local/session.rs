@@ -177,8 +177,9 @@ impl Session {
                 let by = self.local.person("local:", &sender);
                 vec![match self.intake.pressed(&press, &by).await {
                     Ok(decided) => Told::Answered { done: decided.how == How::Done, says: decided.says },
-                    Err(StoreError::Refused(why)) => Told::invalid(why),
-                    Err(error @ StoreError::NotFound { .. }) => Told::invalid(error),
+                    Err(error @ (StoreError::Refused { .. } | StoreError::NotFound { .. })) => {
+                        Told::invalid(error)
+                    }
                     Err(error) => Told::failed("the answer could not be stored", &error),
                 }]
             }

@@ -10,7 +10,11 @@ use super::{
     super::client::{Client, NoDaemon},
     row::Row,
 };
-use crate::{app::socket_path, domain::host::mend::Mend, loops::control::Status};
+use crate::{
+    app::socket_path,
+    domain::host::{checks::Check, mend::Mend},
+    loops::control::Status,
+};
 
 /// The state of `data/lock`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -77,24 +81,26 @@ fn judge(lock: &Lock, socket: &Socket, root: &Path) -> Vec<Row> {
         |pid: &Option<u32>| pid.map_or_else(|| "a process".to_owned(), |pid| format!("process {pid}"));
     let of_lock = match (lock, socket) {
         (Lock::Unreadable(why), _) => Row::fail(
-            "lock",
+            Check::Lock,
             format!("{} can't be looked at: {why}", root.join("data/lock").display()),
             "run g2 as the user that owns the root",
         ),
         (Lock::Free, Socket::Answers(status)) => Row::fail(
-            "lock",
+            Check::Lock,
             format!(
                 "the daemon (process {}) does not hold data/lock: the file was replaced, and a second daemon could start",
                 status.pid
             ),
             "restart the daemon, and never remove data/lock while g2 runs",
         ),
-        (Lock::Free, Socket::Absent | Socket::Stale | Socket::Mute(_)) => Row::ok("lock", "nobody holds it"),
-        (Lock::Held(pid), _) => Row::ok("lock", format!("held by {}", holder(pid))),
+        (Lock::Free, Socket::Absent | Socket::Stale | Socket::Mute(_)) => {
+            Row::ok(Check::Lock, "nobody holds it")
+        }
+        (Lock::Held(pid), _) => Row::ok(Check::Lock, format!("held by {}", holder(pid))),
     };
     let of_socket = match (socket, lock) {
         (Socket::Answers(status), _) if status.version != VERSION => Row::warn(
-            "socket",
+            Check::Socket,
             format!(
                 "the daemon (process {}) is version {}, this program is version {VERSION}",
                 status.pid, status.version
@@ -102,14 +108,14 @@ fn judge(lock: &Lock, socket: &Socket, root: &Path) -> Vec<Row> {
             "restart the service with this program, or use the daemon's",
         ),
         (Socket::Answers(status), _) => Row::ok(
-            "socket",
+            Check::Socket,
             format!(
                 "the daemon answers: process {}, version {}, {}, up since {}",
                 status.pid, status.version, status.state, status.since
             ),
         ),
         (Socket::Absent, Lock::Held(pid)) => Row::warn(
-            "socket",
+            Check::Socket,
             format!(
                 "{} serves the root but does not listen: it is starting or stopping, or {} was removed",
                 holder(pid),
@@ -120,14 +126,14 @@ fn judge(lock: &Lock, socket: &Socket, root: &Path) -> Vec<Row> {
         (Socket::Stale | Socket::Mute(_), Lock::Held(pid)) => {
             let why = if let Socket::Mute(why) = socket { format!(": {why}") } else { String::new() };
             Row::fail(
-                "socket",
+                Check::Socket,
                 format!("{} serves the root and does not answer{why}", holder(pid)),
                 "read its log and restart it",
             )
         }
-        (Socket::Absent, Lock::Free | Lock::Unreadable(_)) => Row::ok("socket", "no daemon runs"),
+        (Socket::Absent, Lock::Free | Lock::Unreadable(_)) => Row::ok(Check::Socket, "no daemon runs"),
         (Socket::Stale, Lock::Free | Lock::Unreadable(_)) => Row::warn(
-            "socket",
+            Check::Socket,
             format!(
                 "no daemon runs, and {} is left over: the last one was killed or crashed",
                 path.display()
@@ -136,7 +142,7 @@ fn judge(lock: &Lock, socket: &Socket, root: &Path) -> Vec<Row> {
         )
         .mended_by(Mend::RemoveSocket(path.clone())),
         (Socket::Mute(why), Lock::Free | Lock::Unreadable(_)) => Row::fail(
-            "socket",
+            Check::Socket,
             format!("a program other than the daemon listens on {}: {why}", path.display()),
             format!("end that program and remove {}", path.display()),
         ),

@@ -28,7 +28,7 @@ pub(super) struct Mended {
 /// Nobody can be asked, or the answer was no: then nothing was changed.
 pub(super) async fn fix(context: &Context, rows: &[Row], yes: &Yes) -> Result<Vec<Mended>, Failure> {
     let mut mends: Vec<&Mend> = Vec::new();
-    for mend in rows.iter().filter_map(|row| row.mend.as_ref()) {
+    for mend in rows.iter().filter_map(Row::mend) {
         if !mends.contains(&mend) {
             mends.push(mend);
         }

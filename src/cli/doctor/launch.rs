@@ -7,6 +7,7 @@ use crate::{
     allowlists::mounts::{self, Extra, NoList},
     config::dotenv,
     domain::{
+        host::checks::Check,
         rows::Group,
         runs::{
             mounts::MountRequest,
@@ -23,7 +24,7 @@ pub(super) fn check(subject: &Subject) -> Vec<Row> {
             known.push((group, settings, own.mounts));
         }
     }
-    rows.extend(subject.all_is_well("group_settings", "every group's own settings can be used"));
+    rows.push(Row::ok(Check::GroupSettings, "every group's own settings can be used"));
     rows.extend(keys(subject, &known));
     rows.extend(extra(subject, &known));
     rows.extend(owners(subject));
@@ -44,7 +45,7 @@ fn keys(subject: &Subject, known: &[Known<'_>]) -> Option<Row> {
     }
     let secrets = dotenv::secrets(&subject.root).ok()?;
     let key = dotenv::key(&secrets)?;
-    Some(Row::ok("key", format!("{key} is given to the agents of {}", groups.join(", "))))
+    Some(Row::ok(Check::Key, format!("{key} is given to the agents of {}", groups.join(", "))))
 }
 
 /// Which extra mounts are not made, and why.
@@ -53,10 +54,10 @@ fn extra(subject: &Subject, known: &[Known<'_>]) -> Vec<Row> {
     let mut rows = match (mounts::read_list(&subject.config), wanted) {
         (Ok(list), _) => {
             let roots = list.allowed_roots.len();
-            vec![Row::ok("mount_allowlist", format!("it can be read, and allows {roots} roots"))]
+            vec![Row::ok(Check::MountAllowlist, format!("it can be read, and allows {roots} roots"))]
         }
         (Err(NoList::Missing { .. } | NoList::NoHome), false) => {
-            vec![Row::ok("mount_allowlist", "there is none, and no group asks for mounts")]
+            vec![Row::ok(Check::MountAllowlist, "there is none, and no group asks for mounts")]
         }
         // A problem of the list.
         (Err(NoList::Broken { .. }), _) => Vec::new(),
@@ -69,11 +70,11 @@ fn extra(subject: &Subject, known: &[Known<'_>]) -> Vec<Row> {
         rows.extend(granted.iter().map(|mount| {
             let how = if mount.writable { "writable" } else { "read-only" };
             let detail = format!("{} sees {} at {}, {how}", group.folder, mount.host.display(), mount.inside);
-            Row::ok("mount", detail)
+            Row::ok(Check::Mount, detail)
         }));
         rows.extend(refused.iter().map(|(request, why)| {
             Row::warn(
-                "mount",
+                Check::Mount,
                 format!("{} goes without {}: {why}", group.folder, request.host_path),
                 format!(
                     "change `g2 groups set {} mounts=…`, or, if it is not allowed, {}",
@@ -92,11 +93,11 @@ fn uids(subject: &Subject) -> Option<Row> {
     let data = std::fs::symlink_metadata(&subject.data).ok()?;
     Some(match data.uid() {
         0 => Row::ok(
-            "uid_base",
+            Check::UidBase,
             format!("each group's agent runs as a user of its own, above {base}, from its next run on"),
         ),
         user => Row::warn(
-            "uid_base",
+            Check::UidBase,
             format!(
                 "sandbox.uid_base is set, but {} belongs to user {user}: all agents run as that user",
                 subject.data.display()
@@ -120,7 +121,7 @@ fn owners(subject: &Subject) -> Vec<Row> {
         let meta = std::fs::symlink_metadata(&folder).ok()?;
         (meta.uid() != data.uid()).then(|| {
             Row::warn(
-                "group_owner",
+                Check::GroupOwner,
                 format!(
                     "{} belongs to user {}, and its agent runs as {}",
                     folder.display(),

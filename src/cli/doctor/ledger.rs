@@ -9,7 +9,7 @@ use super::{
 use crate::{
     domain::{
         heard::approvals::{Approval, State},
-        host::prune::DAY_MS,
+        host::{checks::Check, prune::DAY_MS},
         mailbox::holds::Hold,
     },
     store::ActiveRun,
@@ -17,32 +17,34 @@ use crate::{
 
 pub(super) async fn check(subject: &Subject, now: Time) -> Vec<Row> {
     let Some(store) = &subject.store else { return Vec::new() };
-    let failed = |check: &'static str| {
+    let failed = |check| {
         move |error: crate::store::StoreError| vec![Row::fail(check, chain(&error), "see the store's row")]
     };
-    let mut rows: Vec<Row> = [
-        subject.all_is_well("outbox", "every text of the last 24 hours was sent, or is about to be"),
-        subject.all_is_well("given_up", "no message was given up within the last 24 hours"),
-        subject.all_is_well("runs_fail", "no group's runs keep failing"),
-    ]
-    .into_iter()
-    .flatten()
-    .collect();
-    rows.extend(store.dead_commands().map_or_else(failed("commands"), |dead| vec![commands(dead)]));
+    let mut rows = vec![
+        Row::ok(Check::Outbox, "every text of the last 24 hours was sent, or is about to be"),
+        Row::ok(Check::GivenUp, "no message was given up within the last 24 hours"),
+        Row::ok(Check::RunsFail, "no group's runs keep failing"),
+    ];
+    rows.extend(store.dead_commands().map_or_else(failed(Check::Commands), |dead| vec![commands(dead)]));
     let who = store.who_is_asked().await.ok().and_then(Result::ok);
-    rows.extend(store.approvals(false).await.map_or_else(failed("approvals"), |open| {
-        let row = approvals(&open, who);
-        let told = row.fix.is_none() && subject.has_problem("approvals");
-        if told { Vec::new() } else { vec![row] }
-    }));
-    rows.extend(store.holds().map_or_else(failed("holds"), |holds| vec![held(&holds)]));
+    rows.extend(
+        store
+            .approvals(false)
+            .await
+            .map_or_else(failed(Check::Approvals), |open| vec![approvals(&open, who)]),
+    );
+    rows.extend(store.holds().map_or_else(failed(Check::Holds), |holds| vec![held(&holds)]));
     let daemon = if subject.daemon.is_some() { Daemon::Up } else { Daemon::Down };
     rows.extend(
-        store.active_runs().map_or_else(failed("runs"), |active| runs(&active, daemon, crate::app::is_alive)),
+        store
+            .active_runs()
+            .map_or_else(failed(Check::Runs), |active| runs(&active, daemon, crate::app::is_alive)),
     );
     let day = now.plus_ms(-DAY_MS);
     rows.extend(
-        store.stale_recoveries(day).map_or_else(failed("stale_runs"), |(n, newest)| vec![stale(n, newest)]),
+        store
+            .stale_recoveries(day)
+            .map_or_else(failed(Check::StaleRuns), |(n, newest)| vec![stale(n, newest)]),
     );
     rows
 }
@@ -56,25 +58,26 @@ fn approvals(open: &[Approval], who: Option<String>) -> Row {
         .collect();
     match (who, unsaid.as_slice(), open) {
         (_, [first, ..], _) => Row::warn(
-            "approvals",
+            Check::Approvals,
             format!("{} questions could not be sent to their approvers: {}", unsaid.len(), unsaid.join(", ")),
             format!(
                 "`g2 approvals show {first}` says why; answer it with `g2 approvals approve {first}` or `deny {first}`"
             ),
-        ),
-        (Some(who), [], []) => Row::ok("approvals", format!("no question waits; {who} would be asked")),
+        )
+        .of("unsent questions"),
+        (Some(who), [], []) => Row::ok(Check::Approvals, format!("no question waits; {who} would be asked")),
         (_, [], open) => {
-            Row::ok("approvals", format!("{} questions wait; `g2 approvals list` shows them", open.len()))
+            Row::ok(Check::Approvals, format!("{} questions wait; `g2 approvals list` shows them", open.len()))
         }
     }
 }
 
 fn commands(dead: i64) -> Row {
     if dead == 0 {
-        return Row::ok("commands", "no command is dead");
+        return Row::ok(Check::Commands, "no command is dead");
     }
     Row::warn(
-        "commands",
+        Check::Commands,
         format!("{dead} commands of agents could not be read and were set aside"),
         "`g2 ipc list --state dead` says why; their files are in data/dead/",
     )
@@ -83,12 +86,12 @@ fn commands(dead: i64) -> Row {
 fn held(holds: &[Hold]) -> Row {
     // A group that is set aside is a problem of the list.
     let Some(first) = holds.iter().find(|hold| !hold.aside) else {
-        return Row::ok("holds", "no command is held");
+        return Row::ok(Check::Holds, "no command is held");
     };
     let name = crate::ops::ipc::shown(first);
     let why = first.reason.as_deref().map(|reason| format!(" ({reason})")).unwrap_or_default();
     Row::warn(
-        "holds",
+        Check::Holds,
         format!("the commands of {name} are held since {}{why}; holds in all: {}", first.at, holds.len()),
         format!("`g2 ipc release {name}` releases them; `g2 status` lists all holds"),
     )
@@ -97,10 +100,10 @@ fn held(holds: &[Hold]) -> Row {
 /// Runs that a restart found without their container: their daemon died, or their engine lost them.
 fn stale(count: i64, newest: Option<i64>) -> Row {
     let Some(newest) = newest else {
-        return Row::ok("stale_runs", "no run of the last 24 hours lost its daemon or its container");
+        return Row::ok(Check::StaleRuns, "no run of the last 24 hours lost its daemon or its container");
     };
     Row::warn(
-        "stale_runs",
+        Check::StaleRuns,
         format!(
             "runs of the last 24 hours that lost their daemon or their container: {count}; the newest is {newest}"
         ),
@@ -124,9 +127,9 @@ fn runs(active: &[ActiveRun], daemon: Daemon, lives: impl Fn(&str) -> bool) -> V
         .filter(|run| !run.is_unowned())
         .filter_map(|run| {
             let detail = match run.owner.as_deref() {
-                None => format!("run {} of group {} ({}) has no daemon, and the group waits for its end", run.id, run.group, run.source),
+                None => format!("run {} of group {} ({}) has no daemon, and the group waits for its end", run.id, run.group, run.work),
                 Some(owner) if !lives(owner) => {
-                    format!("run {} of group {} ({}) was left by a daemon that is gone", run.id, run.group, run.source)
+                    format!("run {} of group {} ({}) was left by a daemon that is gone", run.id, run.group, run.work)
                 }
                 Some(_) => return None,
             };
@@ -134,11 +137,11 @@ fn runs(active: &[ActiveRun], daemon: Daemon, lives: impl Fn(&str) -> bool) -> V
                 Daemon::Down => format!("start the daemon with `g2 serve`: it adopts the run, or ends it and tries its work again; `g2 runs show {}` says more", run.id),
                 Daemon::Up => format!("the daemon takes it over once the container engine answers and its group is not set aside; `g2 runs show {}` says more", run.id),
             };
-            Some(Row::warn("runs", detail, fix))
+            Some(Row::warn(Check::Runs, detail, fix))
         })
         .collect();
     if bad.is_empty() {
-        vec![Row::ok("runs", format!("{} live, each with its daemon", active.len()))]
+        vec![Row::ok(Check::Runs, format!("{} live, each with its daemon", active.len()))]
     } else {
         bad
     }
@@ -147,12 +150,12 @@ fn runs(active: &[ActiveRun], daemon: Daemon, lives: impl Fn(&str) -> bool) -> V
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        cli::doctor::row::Status,
-        domain::{
-            runs::life::{Life, Reached},
-            states::{RunKind, RunStatus, SandboxName},
+    use crate::domain::{
+        runs::{
+            lanes::Work,
+            life::{Life, Reached},
         },
+        states::{RunKind, RunStatus, SandboxName},
     };
 
     fn run(owner: Option<&str>) -> ActiveRun {
@@ -161,7 +164,7 @@ mod tests {
             group: ipc_handlers::Folder::parse("main").unwrap(),
             lane: None,
             kind: RunKind::Task,
-            source: "task:t".into(),
+            work: Work::Task("t".into()),
             generation: 0,
             status: RunStatus::Queued,
             owner: owner.map(str::to_owned),
@@ -186,13 +189,14 @@ mod tests {
         ] {
             let rows = runs(&[run(owner), run(Some("lives"))], daemon, |owner| owner == "lives");
             let [row] = rows.as_slice() else { panic!("{rows:?}") };
-            assert_eq!((row.status, &*row.check), (Status::Warn, "runs"));
+            let told = row.told();
+            assert_eq!((told.status, told.check), ("warn", Check::Runs));
             assert!(
-                row.detail.starts_with("run 7 of group main (task:t)") && row.detail.contains(words),
+                told.detail.starts_with("run 7 of group main (task:t)") && told.detail.contains(words),
                 "{row:?}"
             );
-            assert!(row.fix.as_deref().is_some_and(|text| text.contains(fix)), "{row:?}");
+            assert!(told.fix.is_some_and(|text| text.contains(fix)), "{row:?}");
         }
-        assert_eq!(runs(&[run(Some("lives"))], Daemon::Up, |_| true)[0].status, Status::Ok);
+        assert_eq!(runs(&[run(Some("lives"))], Daemon::Up, |_| true)[0].told().status, "ok");
     }
 }

@@ -8,7 +8,7 @@ use super::{
     row::{Row, chain},
 };
 use crate::{
-    domain::host::screen::counted,
+    domain::host::{checks::Check, screen::counted},
     ipc::peek::{self, Abilities, NotWatched},
     loops::problems::wanted_files,
 };
@@ -22,8 +22,8 @@ pub(super) fn check(subject: &Subject) -> Vec<Row> {
         let free = stat.f_bavail.saturating_mul(stat.f_frsize) >> 20;
         let wanted = subject.config.limits.min_free_bytes >> 20;
         let detail = format!("{free} MiB are free under {shown}; {wanted} MiB are needed");
-        rows.extend(subject.all_is_well("disk", detail));
-        rows.extend(subject.all_is_well("inodes", inodes(&shown, stat.f_files, stat.f_favail)));
+        rows.push(Row::ok(Check::Disk, detail));
+        rows.push(Row::ok(Check::Inodes, inodes(&shown, stat.f_files, stat.f_favail)));
     }
     rows.push(inotify(subject));
     let process = subject.daemon.as_ref().map_or_else(|| "self".to_owned(), |daemon| daemon.pid.to_string());
@@ -36,7 +36,7 @@ pub(super) fn check(subject: &Subject) -> Vec<Row> {
             counted(groups, "group"),
             counted(runs, "run")
         );
-        rows.extend(subject.all_is_well("open_files", detail));
+        rows.push(Row::ok(Check::OpenFiles, detail));
     }
     if let Ok(stat) = rustix::fs::statfs(data) {
         rows.push(file_system(&data.display().to_string(), stat.f_type as u64 & 0xffff_ffff));
@@ -44,7 +44,7 @@ pub(super) fn check(subject: &Subject) -> Vec<Row> {
     match peek::abilities(data) {
         Ok(abilities) => rows.push(file_handles(abilities)),
         Err(error) if data.exists() => {
-            rows.push(Row::fail("file_handles", chain(&error), "run g2 as the user that owns the root"));
+            rows.push(Row::fail(Check::FileHandles, chain(&error), "run g2 as the user that owns the root"));
         }
         Err(_) => {}
     }
@@ -95,22 +95,22 @@ fn judge_watches(seen: &Watches) -> Row {
         |to: u64| format!("`sysctl fs.inotify.max_user_watches={to}`, and the same in /etc/sysctl.d/");
     match (seen.tried, seen.limit) {
         (Err(NotWatched::NoInstance), _) => Row::warn(
-            "inotify",
+            Check::Inotify,
             format!("no box is watched: this user has no inotify instance left; {late}"),
             "`sysctl fs.inotify.max_user_instances=512`, or end the programs that use them; with sandbox.uid_base agents can't use up each other's",
         ),
         (Err(NotWatched::OnlySoMany(n)), limit) => Row::warn(
-            "inotify",
+            Check::Inotify,
             format!("only {n} of {wanted} boxes can be watched; {late}"),
             raise(limit.unwrap_or(0).max(wanted) * 2),
         ),
         (Ok(()), Some(limit)) if limit < wanted => Row::warn(
-            "inotify",
+            Check::Inotify,
             format!("{wanted} boxes need a watch, and this user may watch {limit} folders; {late}"),
             raise(wanted * 2),
         ),
         (Ok(()), limit) => Row::ok(
-            "inotify",
+            Check::Inotify,
             format!("{wanted} boxes to watch{}", limit.map(|n| format!(", {n} allowed")).unwrap_or_default()),
         ),
     }
@@ -148,40 +148,39 @@ const NETWORK: [(u64, &str); 9] = [
 fn file_system(path: &str, kind: u64) -> Row {
     match NETWORK.iter().find(|(number, _)| *number == kind) {
         Some((_, name)) => Row::warn(
-            "file_system",
+            Check::FileSystem,
             format!(
                 "{path} is on {name}: file events of commands do not arrive there, and the store's locks may not hold"
             ),
             "keep the root on a disk of this machine; choose it with --root or $G2_ROOT",
         ),
-        None => Row::ok("file_system", format!("{path} is on a disk of this machine")),
+        None => Row::ok(Check::FileSystem, format!("{path} is on a disk of this machine")),
     }
 }
 
 fn file_handles(abilities: Abilities) -> Row {
     match abilities {
         Abilities { file_handles: false, .. } => Row::warn(
-            "file_handles",
+            Check::FileHandles,
             "the file system has no file handles: each command costs two more syncs to be applied exactly once",
             "keep the root on ext4, XFS or btrfs rather than on an overlay",
         ),
         Abilities { links: false, .. } => Row::warn(
-            "file_handles",
+            Check::FileHandles,
             "the file system has no hard links or no unnamed files: a hostile container can keep all others waiting",
             "keep the root on ext4, XFS or btrfs",
         ),
         Abilities { attributes: false, .. } => Row::ok(
-            "file_handles",
+            Check::FileHandles,
             "supported; without user attributes a claim that a crash left does not name its box",
         ),
-        Abilities { .. } => Row::ok("file_handles", "supported, and so are user attributes"),
+        Abilities { .. } => Row::ok(Check::FileHandles, "supported, and so are user attributes"),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::doctor::row::Status;
 
     #[test]
     fn what_is_short_is_told_and_what_suffices_is_not() {
@@ -190,19 +189,19 @@ mod tests {
         };
         let watches = |groups, limit, tried| judge_watches(&Watches { groups, limit, tried });
         for (row, status, mend) in [
-            (watches(10, Some(20), Ok(())), Status::Ok, ""),
-            (watches(10, None, Ok(())), Status::Ok, ""),
-            (watches(10, Some(19), Ok(())), Status::Warn, "max_user_watches=40"),
-            (watches(10, Some(100), Err(NotWatched::OnlySoMany(4))), Status::Warn, "max_user_watches=200"),
-            (watches(10, Some(100), Err(NotWatched::NoInstance)), Status::Warn, "max_user_instances"),
-            (file_system("/d", 0xef53), Status::Ok, ""),
-            (file_system("/d", 0x6969), Status::Warn, "disk of this machine"),
-            (handles(false, true, true), Status::Warn, "overlay"),
-            (handles(true, true, false), Status::Warn, "btrfs"),
-            (handles(true, false, true), Status::Ok, ""),
+            (watches(10, Some(20), Ok(())), "ok", ""),
+            (watches(10, None, Ok(())), "ok", ""),
+            (watches(10, Some(19), Ok(())), "warn", "max_user_watches=40"),
+            (watches(10, Some(100), Err(NotWatched::OnlySoMany(4))), "warn", "max_user_watches=200"),
+            (watches(10, Some(100), Err(NotWatched::NoInstance)), "warn", "max_user_instances"),
+            (file_system("/d", 0xef53), "ok", ""),
+            (file_system("/d", 0x6969), "warn", "disk of this machine"),
+            (handles(false, true, true), "warn", "overlay"),
+            (handles(true, true, false), "warn", "btrfs"),
+            (handles(true, false, true), "ok", ""),
         ] {
-            assert_eq!(row.status, status, "{row:?}");
-            assert!(row.fix.as_deref().unwrap_or("").contains(mend), "{row:?}");
+            assert_eq!(row.told().status, status, "{row:?}");
+            assert!(row.told().fix.unwrap_or("").contains(mend), "{row:?}");
         }
     }
 

@@ -11,7 +11,10 @@ use super::{CliResult, Context, Failure, confirm::Yes, image, out, show};
 use crate::{
     config::{Config, ConfigError},
     domain::{
-        host::problems::{Finding, sort_out},
+        host::{
+            checks::Check,
+            problems::{Finding, sort_out},
+        },
         rows::Group,
     },
     loops::{
@@ -37,7 +40,7 @@ mod settings;
 mod store;
 mod zone;
 
-use row::{Row, Status};
+use row::Row;
 
 /// How long the store's check may take.
 const STORE_CHECK: Duration = Duration::from_secs(20);
@@ -95,25 +98,11 @@ struct Subject {
     /// The store, when it can be used.
     store: Option<Store>,
     groups: Vec<Group>,
-    /// The one list of problems: as the daemon sees them, or as this command does while it is down.
-    problems: Vec<Finding>,
-}
-
-impl Subject {
-    /// Whether the list of problems has one that is called so.
-    fn has_problem(&self, check: &str) -> bool {
-        self.problems.iter().any(|problem| problem.code == check)
-    }
-
-    /// The row that says so where the list has no problem of this check.
-    fn all_is_well(&self, check: &'static str, detail: impl Into<String>) -> Option<Row> {
-        (!self.has_problem(check)).then(|| Row::ok(check, detail))
-    }
 }
 
 /// Whether a problem is one of `g2.toml` as a whole: nothing is said of one setting.
 fn is_of_settings(problem: &Finding) -> bool {
-    problem.code == "settings" && problem.about.is_empty()
+    problem.code == Check::Settings && problem.about.is_empty()
 }
 
 impl Doctor {
@@ -133,9 +122,9 @@ impl Doctor {
                 if self.online {
                     rows.push(gateway::online(context).await);
                 }
-                let can_run =
-                    |row: &Row| row.status != Status::Fail || !["docker", "image"].contains(&&*row.check);
-                if let Some(wanted) = runner.filter(|_| rows.iter().all(can_run)) {
+                let prevents =
+                    |row: &Row| row.is_fail() && matches!(row.outcome().0, Check::Docker | Check::Image);
+                if let Some(wanted) = runner.filter(|_| !rows.iter().any(prevents)) {
                     rows.extend(runner::check(&wanted, context).await);
                 }
                 rows
@@ -146,7 +135,7 @@ impl Doctor {
         } else {
             out::text(&row::table(&rows, &docs(), out::screen()))?;
         }
-        if rows.iter().any(|row| row.status == Status::Fail) { Err(Failure::Quiet(1)) } else { Ok(()) }
+        if rows.iter().any(Row::is_fail) { Err(Failure::Quiet(1)) } else { Ok(()) }
     }
 
     /// Mends what can be mended, and looks again.
@@ -167,7 +156,7 @@ impl Doctor {
                 row::table(&rows, &docs(), out::screen())
             ))?;
         }
-        if rows.iter().any(|row| row.status == Status::Fail) { Err(Failure::Quiet(1)) } else { Ok(()) }
+        if rows.iter().any(Row::is_fail) { Err(Failure::Quiet(1)) } else { Ok(()) }
     }
 }
 
@@ -202,6 +191,7 @@ pub(in crate::cli) async fn look(context: &Context, image: Option<String>) -> Ve
     if let Some(store) = &store {
         groups = problems::known(&mut unread, "the groups", store.groups().await).unwrap_or_default();
     }
+    // The one list of problems: as the daemon sees them, or as this command does while it is down.
     let mut problems = match &daemon {
         Some(daemon) => {
             let of_daemon = daemon.findings.iter().cloned();
@@ -223,24 +213,21 @@ pub(in crate::cli) async fn look(context: &Context, image: Option<String>) -> Ve
     };
     let are_the_daemons = can_be_read && !problems.iter().any(is_of_settings);
     // The checks of the settings and of the root have said why. Of a part of the root, the daemon alone knows.
-    let is_said = |problem: &Finding| problem.code == "root" && problem.about.is_empty();
+    let is_said = |problem: &Finding| problem.code == Check::Root && problem.about.is_empty();
     problems.retain(|problem| (can_be_read || !is_of_settings(problem)) && !is_said(problem));
-    let subject = Subject { root, data, config, are_the_daemons, daemon, store, groups, problems };
-    rows.extend(
-        subject.problems.iter().map(|problem| sandbox::buildable(Row::from(problem), problem, &subject)),
-    );
-    rows.extend(settings::secrets(&subject));
-
+    let subject = Subject { root, data, config, are_the_daemons, daemon, store, groups };
+    let mut own = settings::secrets(&subject);
     let zone_data = subject.config.zone_source.data();
-    rows.extend(zone::check(&subject.config.zone, &zone_data));
-    rows.extend(zone::of_groups(&subject.groups, &subject.config.zone, &zone_data));
-    rows.extend(sandbox::check(&subject, image).await);
-    rows.extend(sandbox::scripts(&subject));
-    rows.extend(gateway::check(&subject, context.world.now()));
-    rows.extend(groups::check(&subject));
-    rows.extend(heard::check(&subject));
-    rows.extend(launch::check(&subject));
-    rows.extend(ledger::check(&subject, context.world.now()).await);
-    rows.extend(machine::check(&subject));
+    own.extend(zone::check(&subject.config.zone, &zone_data));
+    own.extend(zone::of_groups(&subject.groups, &subject.config.zone, &zone_data));
+    own.extend(sandbox::check(&subject, image).await);
+    own.extend(sandbox::scripts(&subject));
+    own.extend(gateway::check(&subject, context.world.now()));
+    own.extend(groups::check(&subject));
+    own.extend(heard::check(&subject));
+    own.extend(launch::check(&subject));
+    own.extend(ledger::check(&subject, context.world.now()).await);
+    own.extend(machine::check(&subject));
+    rows.extend(row::merged(problems, own));
     rows
 }

@@ -4,15 +4,15 @@ use std::path::Path;
 
 use super::row::Row;
 use crate::{
-    domain::host::{mend::Mend, problems::Problem},
+    domain::host::{checks::Check, mend::Mend, problems::Problem},
     root::{drafts, fault, open_to_others},
 };
 
 /// As this user finds it, be there a daemon of another.
 pub(super) fn check(root: &Path) -> Row {
     match fault(root) {
-        Some(fault) => Row::from(&Problem::Root(fault).finding()),
-        None => Row::ok("root", format!("{} is laid out and can be written", root.display())),
+        Some(fault) => Row::Found(Problem::Root(fault).finding()),
+        None => Row::ok(Check::Root, format!("{} is laid out and can be written", root.display())),
     }
 }
 
@@ -32,14 +32,14 @@ pub(super) fn private(root: &Path) -> Option<Row> {
         named.push_str(&format!(" and {more} more"));
     }
     let fix = format!("start g2, which closes the files of its own user, or `chmod go= {}`", path.display());
-    Some(Row::fail("root", format!("other users may read {named}"), fix).mended_by(Mend::CloseRoot))
+    Some(Row::fail(Check::Root, format!("other users may read {named}"), fix).mended_by(Mend::CloseRoot))
 }
 
 /// Says so when a killed program has left a file half written.
 pub(super) fn left(root: &Path) -> Vec<Row> {
     let rows = drafts(root).into_iter().map(|path| {
         let detail = format!("{} was to become another file, and its writer was killed", path.display());
-        Row::warn("root", detail, format!("`rm {}`", path.display())).mended_by(Mend::RemoveDraft(path))
+        Row::warn(Check::Root, detail, format!("`rm {}`", path.display())).mended_by(Mend::RemoveDraft(path))
     });
     rows.collect()
 }

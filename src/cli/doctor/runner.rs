@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     config::{Config, ConfigError, dotenv},
-    domain::{host::pages::page, runs::run_settings},
+    domain::{host::checks::Check, runs::run_settings},
     sandbox::{
         Network, Sandbox, SandboxError,
         docker::DockerSandbox,
@@ -58,7 +58,7 @@ fn absolute(word: String) -> String {
 pub(super) async fn check(wanted: &Wanted, context: &Context) -> Vec<Row> {
     match tried(wanted, context).await {
         Ok(rows) => rows,
-        Err(error) => vec![Row::fail("runner", chain(&error), "mend that, and try again")],
+        Err(error) => vec![Row::fail(Check::Runner, chain(&error), "mend that, and try again")],
     }
 }
 
@@ -122,21 +122,15 @@ fn rows(outcomes: &[(Rule, Outcome)]) -> Vec<Row> {
     let untried = all(|outcome| *outcome == Outcome::NotTried);
     let mut rows: Vec<Row> = outcomes
         .iter()
-        .filter_map(|(rule, outcome)| {
-            let check = format!("runner_{rule}");
-            let row = match outcome {
-                Outcome::Kept(words) => Row::ok("", words.clone()),
-                Outcome::Broken(words) => {
-                    Row { see: page(&check), ..Row::fail("", words.clone(), rule.fix()) }
-                }
-                Outcome::NotTried | Outcome::NotOfV1 => return None,
-            };
-            Some(Row { check: check.into(), ..row })
+        .filter_map(|(rule, outcome)| match outcome {
+            Outcome::Kept(words) => Some(Row::ok(rule.check(), words.clone())),
+            Outcome::Broken(words) => Some(Row::fail(rule.check(), words.clone(), rule.fix())),
+            Outcome::NotTried | Outcome::NotOfV1 => None,
         })
         .collect();
     if let (false, Some(cause)) = (untried.is_empty(), broken.first()) {
         rows.push(Row::warn(
-            "runner_not_tried",
+            Check::RunnerNotTried,
             format!("these rules were not tried, because another is broken: {}", untried.join(", ")),
             format!("mend runner_{cause} first"),
         ));
@@ -145,7 +139,7 @@ fn rows(outcomes: &[(Rule, Outcome)]) -> Vec<Row> {
         rows.insert(
             0,
             Row::warn(
-                "runner",
+                Check::Runner,
                 "it never says `ready`, so it is tried by the rules of version 1; it needs network = \"open\" and credentials = \"stdin\"",
                 "to have all that version 2 promises, keep to container/PROTOCOL.md",
             ),

@@ -14,7 +14,7 @@ use super::{
 use crate::{
     config::{ClaudeSettings, Config, SandboxKind},
     domain::{
-        host::{image::ImageKind, mend::Mend, problems::Finding, screen::address},
+        host::{checks::Check, image::ImageKind, mend::Mend, screen::address},
         rows::Group,
         runs::run_settings::Provider,
         states::SandboxName,
@@ -37,16 +37,10 @@ type OfImage = Result<Image, SandboxError>;
 pub(super) async fn check(subject: &Subject, image: Option<String>) -> Vec<Row> {
     let config = &subject.config;
     let said = subject.daemon.as_ref().map(|daemon| daemon.sandbox.as_str());
-    let listed = |check: &str, image: &str| {
-        let names = |problem: &Finding| problem.about.is_empty() || problem.about == image;
-        subject.problems.iter().any(|problem| problem.code == check && names(problem))
-    };
-    let in_force =
-        |ready| in_force(config, said, ready).into_iter().filter(|row| !listed(&row.check, "")).collect();
     // A daemon whose settings are not these runs agents as it says, and nobody knows what for.
     let says_process = said == Some(SandboxName::Process.as_str()) && !subject.are_the_daemons;
     if (config.sandbox.kind == SandboxKind::Process || says_process) && image.is_none() {
-        return in_force(Ready::NotAsked);
+        return vec![in_force(config, said, Ready::NotAsked)];
     }
     let mut images = vec![image.clone().unwrap_or_else(|| config.sandbox.image.clone())];
     if image.is_none() {
@@ -65,10 +59,9 @@ pub(super) async fn check(subject: &Subject, image: Option<String>) -> Vec<Row> 
     }
     let ready =
         if asked.get(&config.sandbox.image).is_some_and(Result::is_ok) { Ready::Yes } else { Ready::No };
-    let mut rows = judge(config, &asked, &of_claude(config, &subject.groups), listed);
+    let mut rows = judge(config, &asked, &of_claude(config, &subject.groups));
     if image.is_none() {
-        let rows_in_force: Vec<Row> = in_force(ready);
-        rows.extend(rows_in_force);
+        rows.push(in_force(config, said, ready));
     }
     rows
 }
@@ -101,14 +94,8 @@ fn of_claude<'a>(config: &'a Config, groups: &'a [Group]) -> BTreeSet<&'a str> {
     own.chain(all).collect()
 }
 
-/// Decides on what the engine said; `claude` names the images in which Claude Code is to run, `listed` tells whether the list
-/// of problems has this check of this image.
-fn judge(
-    config: &Config,
-    asked: &BTreeMap<String, OfImage>,
-    claude: &BTreeSet<&str>,
-    listed: impl Fn(&str, &str) -> bool,
-) -> Vec<Row> {
+/// Decides on what the engine said; `claude` names the images in which Claude Code is to run.
+fn judge(config: &Config, asked: &BTreeMap<String, OfImage>, claude: &BTreeSet<&str>) -> Vec<Row> {
     // Where nothing else is chosen an engine that is away means plain child processes, which the next row tells.
     // Claude Code is not driven as one, so it waits.
     let missing = |check, image: &str, detail: String, fix: String| match config.sandbox.kind {
@@ -121,7 +108,7 @@ fn judge(
     };
     let mut rows = Vec::new();
     for (image, answer) in asked {
-        let reached = Row::ok("docker", format!("it answers{}", host(config)));
+        let reached = Row::ok(Check::Docker, format!("it answers{}", host(config)));
         let (engine, of_image) = match answer {
             Err(
                 error @ (SandboxError::Unreachable { .. }
@@ -129,12 +116,12 @@ fn judge(
                 | SandboxError::Engine { .. }),
             ) => {
                 let fix = "start Docker, let this user use its socket (group docker), or set DOCKER_HOST=unix:///path/to/docker.sock";
-                (missing("docker", image, format!("{}{}", chain(error), host(config)), fix.into()), None)
+                (missing(Check::Docker, image, format!("{}{}", chain(error), host(config)), fix.into()), None)
             }
             Err(error) => (
                 reached,
                 Some(missing(
-                    "image",
+                    Check::Image,
                     image,
                     chain(error),
                     format!(
@@ -147,30 +134,19 @@ fn judge(
                 Some(image_row(image, is, claude.contains(image.as_str()).then_some(&config.agent.claude))),
             ),
         };
-        if !rows.contains(&engine) && !listed(&engine.check, "") {
+        if !rows.contains(&engine) {
             rows.push(engine);
         }
         // Only an image of the usual name is ours to build.
         let kind = if claude.contains(image.as_str()) { ImageKind::Full } else { ImageKind::Bare };
         let can_mend = matches!(answer, Err(SandboxError::NoImage { .. })) && image.starts_with(OUR_IMAGES);
-        let of_image = of_image.map(|row| match can_mend {
+        let of_image = of_image.map(|row| row.of(image));
+        rows.extend(of_image.map(|row| match can_mend {
             true => row.mended_by(Mend::BuildImage(kind, image.clone())),
             false => row,
-        });
-        rows.extend(of_image.filter(|row| !listed(&row.check, image)));
+        }));
     }
     rows
-}
-
-/// Returns the row of a problem; that of a missing image of ours with its mend.
-pub(super) fn buildable(row: Row, problem: &Finding, subject: &Subject) -> Row {
-    let is_missing = problem.code == "image" && problem.text.contains("does not exist");
-    if !is_missing || !problem.about.starts_with(OUR_IMAGES) {
-        return row;
-    }
-    let is_claudes = of_claude(&subject.config, &subject.groups).contains(problem.about.as_str());
-    let kind = if is_claudes { ImageKind::Full } else { ImageKind::Bare };
-    row.mended_by(Mend::BuildImage(kind, problem.about.clone()))
 }
 
 /// Decides on an image that is there.
@@ -179,7 +155,7 @@ pub(super) fn buildable(row: Row, problem: &Finding, subject: &Subject) -> Row {
 fn image_row(image: &str, is: &Image, claude: Option<&ClaudeSettings>) -> Row {
     if is.protocol < OURS {
         return Row::warn(
-            "image",
+            Check::Image,
             format!(
                 "{image} has no g2.protocol label: its runner is treated as one of v1, which needs a network and secrets on its stdin"
             ),
@@ -193,14 +169,14 @@ fn image_row(image: &str, is: &Image, claude: Option<&ClaudeSettings>) -> Row {
         && wanted != held
     {
         return Row::fail(
-            "image",
+            Check::Image,
             format!("{said}; agent.claude.version allows only {wanted}, so every run of it fails"),
             format!("set agent.claude.version = \"{held}\", or build the image with that version"),
         );
     }
     if claude.is_some() && is.claude.is_none() {
         return Row::warn(
-            "image",
+            Check::Image,
             format!("{said}; agents need Claude Code, but the image has no label that says it has it"),
             format!(
                 "build it with `g2 image build {image}`, or `g2 image build --offline {image}` without a registry of images"
@@ -208,10 +184,10 @@ fn image_row(image: &str, is: &Image, claude: Option<&ClaudeSettings>) -> Row {
         );
     }
     match is.runner.as_deref() {
-        Some(agent_runner::ID) => Row::ok("image", said),
-        None => Row::ok("image", format!("{said}; no label says which runner it has")),
+        Some(agent_runner::ID) => Row::ok(Check::Image, said),
+        None => Row::ok(Check::Image, format!("{said}; no label says which runner it has")),
         Some(other) => Row::warn(
-            "image",
+            Check::Image,
             format!("{said}; its runner is {other}, but this g2 needs {}", agent_runner::ID),
             match is.claude {
                 Some(_) => format!(
@@ -228,61 +204,64 @@ fn host(config: &Config) -> String {
 }
 
 /// Decides on what agents run in: what the daemon says, otherwise what it would choose.
-fn in_force(config: &Config, said: Option<&str>, ready: Ready) -> Vec<Row> {
+fn in_force(config: &Config, said: Option<&str>, ready: Ready) -> Row {
     let kind = said.unwrap_or(match (config.sandbox.kind, ready) {
         (SandboxKind::Docker, _) | (SandboxKind::Auto, Ready::Yes) => "docker",
         (SandboxKind::Process, _) | (SandboxKind::Auto, Ready::No | Ready::NotAsked) => "process",
     });
     if kind == "docker" {
-        return vec![Row::ok("sandbox", "agents run in containers")];
+        return Row::ok(Check::Sandbox, "agents run in containers");
     }
     if !config.agent.command.is_empty() && !config.sandbox.allow_unsandboxed {
-        return vec![Row::fail(
-            "sandbox",
+        return Row::fail(
+            Check::Sandbox,
             format!(
                 "agent.command ({}) would run without any sandbox, so the daemon does not start",
                 config.agent.command.join(" ")
             ),
             "set sandbox.kind = \"docker\", or allow this with sandbox.allow_unsandboxed = true",
-        )];
+        );
     }
     if let (Some(what), false) = (config.agent.provider.foreign(), config.sandbox.allow_unsandboxed) {
         if config.sandbox.kind == SandboxKind::Auto {
-            return vec![Row::ok("sandbox", "agents run in containers as soon as Docker works")];
+            return Row::ok(Check::Sandbox, "agents run in containers as soon as Docker works");
         }
-        return vec![Row::fail(
-            "sandbox",
+        return Row::fail(
+            Check::Sandbox,
             format!("{what} would run without any sandbox, so the daemon does not start"),
             "set sandbox.kind = \"docker\", or allow this with sandbox.allow_unsandboxed = true",
-        )];
+        );
     }
     let detail = "agents run as plain child processes of this user: no boundary";
-    vec![match (ready, said) {
+    match (ready, said) {
         // The reason has a row of its own, with its fix.
-        (Ready::No, _) => Row::ok("sandbox", format!("{detail}, because Docker or its image is missing")),
+        (Ready::No, _) => {
+            Row::ok(Check::Sandbox, format!("{detail}, because Docker or its image is missing"))
+        }
         (Ready::Yes, Some(_)) => Row::warn(
-            "sandbox",
+            Check::Sandbox,
             format!("{detail}; Docker or the image was missing when the daemon started"),
             "restart the daemon",
         ),
         (Ready::Yes, None) | (Ready::NotAsked, _) => Row::warn(
-            "sandbox",
+            Check::Sandbox,
             detail,
             "set sandbox.kind = \"docker\" and restart; then `g2 doctor` says whether Docker and the image work",
         ),
-    }]
+    }
 }
 
 /// The scripts that are set and can be followed; the others are problems of the list.
 pub(super) fn scripts(subject: &Subject) -> Vec<Row> {
     let set = scripts_set(&subject.config, &subject.groups);
     if set.is_empty() {
-        return vec![Row::ok("script", "none is set: the scripted agent echoes")];
+        return vec![Row::ok(Check::Script, "none is set: the scripted agent echoes")];
     }
     let paths =
         set.into_iter().map(|(script, (of, _))| (subject.root.join(script).display().to_string(), of));
     paths
-        .filter(|(path, _)| !subject.problems.iter().any(|p| p.code == "script" && p.about == *path))
-        .map(|(path, of)| Row::ok("script", format!("{path} ({}) can be followed", of.join(", "))))
+        .map(|(path, of)| {
+            Row::ok(Check::Script, format!("{path} ({}) can be followed", of.join(", "))).of(path)
+        })
         .collect()
 }

@@ -8,15 +8,16 @@ use super::{
 };
 use crate::{
     config::{Config, ConfigError},
-    loops::problems::secrets as secrets_of,
+    domain::host::{checks::Check, mend::Mend},
+    loops::problems::{open_secrets, secrets as secrets_of},
 };
 
 /// Decides on the outcome of reading the settings.
 pub(super) fn judge(loaded: &Result<Config, ConfigError>, root: &Path) -> Row {
     let path = root.join("g2.toml");
     match loaded {
-        Ok(_) if path.exists() => Row::ok("settings", format!("{} can be read", path.display())),
-        Ok(_) => Row::ok("settings", "no g2.toml: every setting is at its default"),
+        Ok(_) if path.exists() => Row::ok(Check::Settings, format!("{} can be read", path.display())),
+        Ok(_) => Row::ok(Check::Settings, "no g2.toml: every setting is at its default"),
         Err(error) => {
             let detail = one_line(&error.to_string());
             let source =
@@ -25,7 +26,7 @@ pub(super) fn judge(loaded: &Result<Config, ConfigError>, root: &Path) -> Row {
                 "correct {}; `g2 init` in an empty folder writes one with every setting at its default",
                 path.display()
             );
-            Row::fail("settings", format!("{detail}{source}"), fix)
+            Row::fail(Check::Settings, format!("{detail}{source}"), fix)
         }
     }
 }
@@ -39,12 +40,16 @@ fn one_line(text: &str) -> String {
     lines.join(": ")
 }
 
-/// The files of secrets that are closed to others; one that is not is a problem of the list.
+/// The files of secrets, and how one is closed that others can read.
 pub(super) fn secrets(subject: &Subject) -> Vec<Row> {
     let files = secrets_of(&subject.config, &subject.root).into_iter();
-    let closed = files.filter(|path| path.symlink_metadata().is_ok()).map(|path| path.display().to_string());
-    let listed = |path: &String| subject.problems.iter().any(|p| p.code == "secrets" && p.about == *path);
-    closed.filter(|path| !listed(path)).map(|path| Row::ok("secrets", format!("{path} is private"))).collect()
+    let rows = files.filter(|path| path.symlink_metadata().is_ok()).map(|path| match open_secrets(&path) {
+        Some(problem) => Row::Found(problem.finding()).mended_by(Mend::CloseFile(path)),
+        None => {
+            Row::ok(Check::Secrets, format!("{} is private", path.display())).of(path.display().to_string())
+        }
+    });
+    rows.collect()
 }
 
 #[cfg(test)]

@@ -3,8 +3,11 @@
 use std::{path::Path, time::Duration};
 
 use super::row::{Row, chain};
-use crate::root::{Standing, standing};
-use crate::store::{Inspection, Size, Soundness, Store, StoreError, inspect};
+use crate::{
+    domain::host::checks::Check,
+    root::{Standing, standing},
+    store::{Inspection, Size, Soundness, Store, StoreError, inspect},
+};
 
 /// Looks at the store; returns it when the other checks can use it. One of an older schema is not touched.
 pub(super) fn check(root: &Path, limit: Duration) -> (Vec<Row>, Option<Store>) {
@@ -26,7 +29,7 @@ pub(super) fn check(root: &Path, limit: Duration) -> (Vec<Row>, Option<Store>) {
         }
         Err(error) => {
             let fix = format!("let this user write {} and its folder", path.display());
-            rows.push(Row::fail("store", chain(&error), fix));
+            rows.push(Row::fail(Check::Store, chain(&error), fix));
             (rows, None)
         }
     }
@@ -40,7 +43,7 @@ fn large(size: Size) -> Option<Row> {
     let (mib, free) = (size.bytes >> 20, size.free >> 20);
     (size.bytes >= LARGE).then(|| {
         Row::warn(
-            "store",
+            Check::Store,
             format!("it has grown to {mib} MiB, of which {free} MiB are free for new rows"),
             "`g2 prune --dry-run` counts the old history; `g2 prune` removes it, and with the daemon down shrinks the file; with limits.keep_days the daemon prunes daily",
         )
@@ -53,33 +56,33 @@ fn judge(found: &Result<Inspection, StoreError>, path: &Path) -> Row {
         "stop g2 and keep a copy of {shown}*; then restore a backup, or recover rows with `sqlite3 {shown} .recover`"
     );
     match found {
-        Err(error) => Row::fail("store", chain(error), restore),
+        Err(error) => Row::fail(Check::Store, chain(error), restore),
         Ok(Inspection { soundness: Soundness::Damaged(faults), .. }) => {
-            Row::fail("store", format!("{shown} is damaged: {}", faults.join("; ")), restore)
+            Row::fail(Check::Store, format!("{shown} is damaged: {}", faults.join("; ")), restore)
         }
         Ok(Inspection { schema, known, .. }) if schema > known => Row::fail(
-            "store",
+            Check::Store,
             format!("{shown} has schema {schema}, newer than the {known} that this program knows"),
             "install the g2 that wrote it, or a newer one",
         ),
         Ok(Inspection { schema, known, .. }) if schema.is_too_old() => Row::fail(
-            "store",
+            Check::Store,
             format!(
                 "{shown} has schema {schema}; this program writes {known}, and goes on from no such schema"
             ),
             "start a g2 that has schema 67 of the old count there once, then this one",
         ),
         Ok(Inspection { schema, known, .. }) if schema < known => Row::warn(
-            "store",
+            Check::Store,
             format!("{shown} has schema {schema}; this program writes {known}"),
             "the next start migrates it and keeps a copy beside it; its contents were not checked",
         ),
         Ok(Inspection { schema, soundness: Soundness::NotReadToTheEnd, .. }) => Row::ok(
-            "store",
+            Check::Store,
             format!("schema {schema}; it is too large to be checked whole, and the checked part is sound"),
         ),
         Ok(Inspection { schema, soundness: Soundness::Sound, .. }) => {
-            Row::ok("store", format!("schema {schema}, sound"))
+            Row::ok(Check::Store, format!("schema {schema}, sound"))
         }
     }
 }
@@ -92,6 +95,6 @@ mod tests {
     fn a_store_is_told_about_from_a_gibibyte_on() {
         assert_eq!(large(Size { bytes: LARGE - 1, free: 0 }), None);
         let row = large(Size { bytes: LARGE, free: 7 << 20 }).unwrap();
-        assert!(row.detail.contains("1024 MiB, of which 7 MiB"), "{row:?}");
+        assert!(row.told().detail.contains("1024 MiB, of which 7 MiB"), "{row:?}");
     }
 }

@@ -2,7 +2,10 @@
 
 use super::row::Row;
 use crate::domain::{
-    host::zone::{Source, ZoneChoice, ZoneData},
+    host::{
+        checks::Check,
+        zone::{Source, ZoneChoice, ZoneData},
+    },
     rows::Group,
 };
 
@@ -10,12 +13,12 @@ pub(super) fn check(choice: &ZoneChoice, data: &ZoneData) -> Vec<Row> {
     // A name that is none is a problem of the list.
     let mut rows = Vec::new();
     if choice.rejected.is_empty() {
-        rows.push(Row::ok("time_zone", choice.name.clone()));
+        rows.push(Row::ok(Check::TimeZone, choice.name.clone()));
     }
     let system = data.system_version.as_deref();
     let bundled = &data.bundled_version;
     rows.push(Row::ok(
-        "zone_data",
+        Check::ZoneData,
         match (data.source, system) {
             (Source::System, system) => {
                 format!("this system's, {}; ours are {bundled}", system.unwrap_or("-"))
@@ -37,13 +40,14 @@ pub(super) fn of_groups(groups: &[Group], everybodys: &ZoneChoice, data: &ZoneDa
         .filter(|(_, name)| data.get(name).is_none())
         .map(|(group, name)| {
             Row::warn(
-                "time_zone",
+                Check::TimeZone,
                 format!(
                     "{name:?} of group {} is not a time zone, so {} is used",
                     group.folder, everybodys.name
                 ),
                 format!("correct it, such as `g2 groups set {} timezone=Europe/Paris`; an empty value restores the default", group.folder),
             )
+            .of(group.folder.as_str())
         })
         .collect()
 }
@@ -51,7 +55,6 @@ pub(super) fn of_groups(groups: &[Group], everybodys: &ZoneChoice, data: &ZoneDa
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::doctor::row::Status;
 
     #[test]
     fn the_data_in_use_are_named_and_so_are_those_that_are_not() {
@@ -64,11 +67,10 @@ mod tests {
             let database = system.then(jiff::tz::TimeZoneDatabase::bundled);
             let data = ZoneData::newest(database, text);
             let rows = check(&data.resolve(&[Some("UTC")]), &data);
-            assert_eq!(rows[0], Row::ok("time_zone", "UTC"));
+            assert_eq!(rows[0], Row::ok(Check::TimeZone, "UTC"));
+            let told = rows[1].told();
             assert!(
-                rows[1].status == Status::Ok
-                    && rows[1].detail.contains(said)
-                    && rows[1].detail.contains(&ours),
+                told.status == "ok" && told.detail.contains(said) && told.detail.contains(&ours),
                 "{rows:?}"
             );
         }

@@ -10,13 +10,13 @@ use anyhow::{Context as _, anyhow};
 use clap::Args;
 
 use super::{
-    super::{Failure, client::perform, out, word::wrong},
+    super::{Failure, client::perform, out},
     CliResult, Context, show,
 };
 use crate::{
     domain::{host::errors::chain, states::QueueState},
     ipc::{COMMAND_LIMIT, read_inside},
-    ops::ipc::send,
+    ops::{OpError, ipc::send},
     store::Store,
 };
 
@@ -84,13 +84,13 @@ fn read(file: &Path) -> anyhow::Result<Vec<u8>> {
     } else {
         let file = std::path::absolute(file).context("finding the file")?;
         let (Some(folder), Some(name)) = (file.parent(), file.file_name()) else {
-            return Err(wrong(format!("{} is not a file", file.display())).into());
+            return Err(OpError::invalid(format!("{} is not a file", file.display())).into());
         };
-        let unread = |error| wrong(format!("reading {}: {}", file.display(), chain(&error)));
+        let unread = |error| OpError::invalid(format!("reading {}: {}", file.display(), chain(&error)));
         read_inside(folder, Path::new(name), limit).map_err(unread)?.bytes
     };
     if bytes.len() as u64 > COMMAND_LIMIT {
-        return Err(wrong(format!("the command has more than {COMMAND_LIMIT} bytes")).into());
+        return Err(OpError::invalid(format!("the command has more than {COMMAND_LIMIT} bytes")).into());
     }
     Ok(bytes)
 }

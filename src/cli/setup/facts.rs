@@ -9,6 +9,7 @@ use crate::{
     config::{Config, SandboxKind},
     domain::{
         host::{
+            checks::Check,
             problems::{Finding, Severity},
             setup::{Engine, Facts, ImageThere},
         },
@@ -51,8 +52,8 @@ pub(super) async fn gather(context: &Context) -> Result<Facts, Failure> {
 
 /// Whether it is the problem `Restart`, or `Unsandboxed`: how agents are run is chosen at a start.
 fn is_restart(finding: &Finding) -> bool {
-    let is_settings = finding.code == "settings" && finding.severity == Severity::Warn;
-    (is_settings || finding.code == "sandbox") && finding.about.is_empty()
+    let is_settings = finding.code == Check::Settings && finding.severity == Severity::Warn;
+    (is_settings || finding.code == Check::Sandbox) && finding.about.is_empty()
 }
 
 async fn engine(config: &Config) -> (Engine, ImageThere) {

@@ -10,9 +10,12 @@ use clap::{Args, ValueEnum};
 use serde::Serialize;
 
 use super::{CliResult, Context, Failure, out, wrap::hanging};
-use crate::domain::host::{
-    image::ImageKind,
-    setup::{self, Act, EngineWish, ImageWish, KeyWish, Next, Question, STEPS, Step, Toggle, Wishes},
+use crate::{
+    domain::host::{
+        image::ImageKind,
+        setup::{self, Act, EngineWish, ImageWish, KeyWish, Next, Question, STEPS, Step, Toggle, Wishes},
+    },
+    ops::{OpCode, OpError},
 };
 
 mod act;
@@ -149,7 +152,8 @@ impl Setup {
         let can_ask = stdin().is_terminal() && stderr().is_terminal();
         if !self.yes && !can_ask {
             return Err(Failure::Usage(
-                "nobody can be asked here; add --yes, and options for what is not the usual".into(),
+                OpError::invalid("nobody can be asked here")
+                    .hint("add --yes, and options for what is not the usual"),
             ));
         }
         let mut behind: Vec<Behind> = Vec::new();
@@ -260,9 +264,9 @@ fn ask(step: Step, question: &Question) -> Result<Option<Act>, Failure> {
         let read = stdin().read_line(&mut line);
         match read.map_err(|error| anyhow::Error::new(error).context("reading the answer"))? {
             0 => {
-                return Err(Failure::Failed(anyhow::anyhow!(
-                    "the input has ended; run `g2 setup` again to go on"
-                )));
+                return Err(OpError::new(OpCode::Failed, "the input has ended")
+                    .hint("run `g2 setup` again to go on")
+                    .into());
             }
             _ => match setup::taken(step, question, &line) {
                 Ok(act) => return Ok(act),

@@ -199,14 +199,12 @@ fn and_command(text: &str, n: i64, command: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::borrow::Cow;
-
     use serde_json::json;
 
     use super::*;
     use crate::domain::host::{
+        checks::Check,
         loops::{KeyState, LoopName},
-        problems::Severity,
     };
 
     fn shown(status: &Value, findings: &[Finding]) -> String {
@@ -252,13 +250,7 @@ mod tests {
             "messages_waiting": 2, "oldest_waiting_ms": 240_000, "files_waiting": 1, "outbox_pending": 3, "approvals_pending": 1,
             "failed_24h": 2, "given_up_24h": 2,
         });
-        let fix = Finding {
-            code: Cow::Borrowed("a"),
-            about: String::new(),
-            severity: Severity::Fail,
-            text: "a is broken".into(),
-            fix: "mend a".into(),
-        };
+        let fix = Finding::fail(Check::Root, "a is broken", "mend a");
         let page = shown(&status, &[fix]);
         for part in [
             "2 problems need you:\n  a is broken\n    fix: mend a\n  b\n",

@@ -17,6 +17,12 @@ pub fn chain(error: &dyn Error) -> String {
     text
 }
 
+/// Returns a mistake with how to mend it, if there is a hint.
+#[must_use]
+pub fn with_hint(mistake: &str, hint: &str) -> String {
+    if hint.is_empty() { mistake.to_owned() } else { format!("{mistake}; {hint}") }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

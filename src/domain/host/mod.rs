@@ -2,6 +2,7 @@
 
 pub mod audit;
 pub mod backups;
+pub mod checks;
 pub mod clocks;
 pub mod deaths;
 pub mod disk;
@@ -15,7 +16,6 @@ pub mod image;
 pub mod loops;
 pub mod mend;
 pub mod metrics;
-pub mod pages;
 pub mod problems;
 pub mod prune;
 pub mod repeats;

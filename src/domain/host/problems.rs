@@ -3,12 +3,10 @@
 //! To add a problem: a variant of [`Problem`], its words in `problems/words.rs`, and in `loops/problems` a function that looks
 //! for it. If it follows from another problem, or causes others, `problems/causes.rs` says so.
 
-use std::borrow::Cow;
-
 use ipc_handlers::{Folder, Time};
 use serde::{Deserialize, Serialize};
 
-use super::{held_back::HeldCount, loops::LoopName, prune::DAY_MS, writing};
+use super::{checks::Check, held_back::HeldCount, loops::LoopName, mend::Mend, prune::DAY_MS, writing};
 use crate::{
     platforms::channels::{Connection, Lamp},
     rows::ChannelState,
@@ -16,11 +14,9 @@ use crate::{
 };
 
 mod causes;
-mod right;
 mod words;
 
 pub use causes::{Compared, compare, sort_out};
-pub use right::right;
 
 /// This many failed runs in a row are a problem, fewer an accident.
 pub const EACH_TIME: i64 = 3;
@@ -96,27 +92,87 @@ pub enum Arrived {
     Unknown,
 }
 
-/// How bad a problem is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Severity {
-    /// Something does not work.
-    Fail,
-    /// It works, and is not as it should be.
-    Warn,
+ipc_handlers::words! {
+    /// How bad a problem is.
+    pub enum Severity: "severity" {
+        /// Something does not work.
+        Fail = "fail",
+        /// It works, and is not as it should be.
+        Warn = "warn",
+    }
 }
 
 /// A problem in words.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Finding {
-    /// Names the kind of problem and never changes; `doctor` calls it `check`.
-    pub code: Cow<'static, str>,
+    /// `doctor` calls it `check`.
+    pub code: Check,
     /// The group, chat or file that has it; empty: everything.
     pub about: String,
     pub severity: Severity,
     pub text: String,
     /// How to fix it.
     pub fix: String,
+    /// How `g2 doctor --fix` fixes it, if it can. Only `doctor` looks.
+    #[serde(skip)]
+    pub mend: Option<Mend>,
+}
+
+/// A check, and what has the problem that it found.
+pub struct Subject(Check, String);
+
+impl From<Check> for Subject {
+    fn from(check: Check) -> Self {
+        Self(check, String::new())
+    }
+}
+
+impl<T: ToString> From<(Check, T)> for Subject {
+    fn from((check, about): (Check, T)) -> Self {
+        Self(check, about.to_string())
+    }
+}
+
+impl Finding {
+    /// Returns a problem that `doctor` can't mend.
+    pub fn new(
+        severity: Severity,
+        subject: impl Into<Subject>,
+        text: impl Into<String>,
+        fix: impl Into<String>,
+    ) -> Self {
+        let Subject(code, about) = subject.into();
+        Self { code, about, severity, text: text.into(), fix: fix.into(), mend: None }
+    }
+
+    /// Something does not work.
+    pub fn fail(subject: impl Into<Subject>, text: impl Into<String>, fix: impl Into<String>) -> Self {
+        Self::new(Severity::Fail, subject, text, fix)
+    }
+
+    /// Something works, and is not as it should be.
+    pub fn warn(subject: impl Into<Subject>, text: impl Into<String>, fix: impl Into<String>) -> Self {
+        Self::new(Severity::Warn, subject, text, fix)
+    }
+}
+
+/// A check that found no problem.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Passed {
+    pub code: Check,
+    /// The group, image or file that was checked; empty: everything.
+    pub about: String,
+    pub text: String,
+}
+
+/// Returns the checks that the list of problems tells of, were looked at, and found none of them.
+#[must_use]
+pub fn right(findings: &[Finding]) -> Vec<Passed> {
+    let has = |check: Check| findings.iter().any(|finding| finding.code == check);
+    let all = Check::CHOICES.iter().filter_map(|(_, code)| Some((*code, code.when_right()?)));
+    all.filter(|(code, (_, needs))| !has(*code) && !needs.is_some_and(has))
+        .map(|(code, (says, _))| Passed { code, about: String::new(), text: says.to_owned() })
+        .collect()
 }
 
 /// A problem with its facts.

@@ -84,29 +84,6 @@ impl Mask {
     }
 }
 
-/// Whether the details of a check are of our own making: figures and states of the machine and the daemon. Those of the others
-/// can quote what people and agents wrote.
-#[must_use]
-pub fn tells_details(check: &str) -> bool {
-    const OURS: [&str; 14] = [
-        "disk",
-        "file_events",
-        "file_handles",
-        "file_system",
-        "inodes",
-        "inotify",
-        "lock",
-        "open_files",
-        "sandbox",
-        "socket",
-        "store",
-        "stored",
-        "time_zone",
-        "zone_data",
-    ];
-    OURS.contains(&check)
-}
-
 /// Returns the kind of a run's error; `None`: it is in no words of ours. The rest of it can quote an agent.
 #[must_use]
 pub fn error_kind(error: &str) -> Option<&str> {

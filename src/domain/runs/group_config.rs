@@ -91,7 +91,7 @@ struct ContainerConfig {
 /// A fault of a group's own settings.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadGroupConfig {
-    #[error("a group has no setting {0:?}; there are {known}", known = Key::CHOICES.iter().map(|(word, _)| *word).collect::<Vec<_>>().join(", "))]
+    #[error("a group has no setting {0:?}")]
     UnknownKey(String),
     #[error("{key} can't be {value:?}: {why}")]
     Value { key: &'static str, value: String, why: String },
@@ -125,6 +125,20 @@ words! {
         BudgetMoney = "budget.money",
         BudgetMinutes = "budget.minutes",
         Mounts = "mounts",
+    }
+}
+
+impl BadGroupConfig {
+    /// Returns how to mend it; empty: its words say all.
+    #[must_use]
+    pub fn hint(&self) -> String {
+        match self {
+            Self::UnknownKey(_) => {
+                let known: Vec<&str> = Key::CHOICES.iter().map(|(word, _)| *word).collect();
+                format!("there are {}", known.join(", "))
+            }
+            Self::Value { .. } | Self::Json(_) => String::new(),
+        }
     }
 }
 
@@ -345,9 +359,9 @@ mod tests {
             ("budget", "5", "budget.requests"),
             ("colour", "red", "timezone"),
         ] {
-            let set = Key::parse(key).and_then(|key| GroupConfig::default().with(key, value));
-            let error = set.unwrap_err().to_string();
-            assert!(error.contains(words), "{key}={value}: {error}");
+            let error = Key::parse(key).and_then(|key| GroupConfig::default().with(key, value)).unwrap_err();
+            let told = format!("{error} {}", error.hint());
+            assert!(told.contains(words), "{key}={value}: {told}");
         }
         assert!(GroupConfig::from_json(r#"{"timeout": 1}"#).is_err());
         assert!(GroupConfig::from_json(r#"{"colour": "red"}"#).unwrap_err().to_string().contains("colour"));

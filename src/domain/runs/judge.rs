@@ -16,7 +16,7 @@ use crate::{
         stop::StopThen,
         tasks::HeldUp,
     },
-    states::RunStatus,
+    states::{RunStatus, SlotReason},
 };
 
 /// How often a batch is handed out again at no cost: one that nobody read, or that its agent had in hand when the daemon
@@ -410,6 +410,24 @@ pub fn rest_notice(task: &str, prompt: &str) -> String {
         "{named} got stuck three times within an hour, so it rests for an hour. `g2 tasks resume {task}` has it run at \
          once."
     )
+}
+
+/// Returns what a chat is told of a task, after its name, that has missed its only time.
+#[must_use]
+pub fn missed_notice(reason: SlotReason) -> String {
+    match reason {
+        SlotReason::Budget => {
+            "was missed: the day's budget for my work was used up when it was due.".to_owned()
+        }
+        SlotReason::PreviousRun
+        | SlotReason::Rest
+        | SlotReason::Paused
+        | SlotReason::HostDown
+        | SlotReason::OutsideWindow
+        | SlotReason::TooMany => {
+            format!("was missed: I was not running when it was due ({}).", reason.says())
+        }
+    }
 }
 
 /// Names a task by its id and the beginning of its prompt.

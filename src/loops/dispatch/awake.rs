@@ -34,9 +34,10 @@ impl Awake {
 /// Logs which slots of a task do not run.
 pub(super) fn log(group: &Folder, task: &str, passed: &[Passed]) {
     for Passed { first, last, count, reason, .. } in passed {
+        let why = reason.says();
         match reason {
             SlotReason::PreviousRun => {
-                tracing::info!(group = %group, %first, %last, count, "skipping {task}: {reason}");
+                tracing::info!(group = %group, %first, %last, count, "skipping {task}: {why}");
             }
             SlotReason::Rest
             | SlotReason::Paused
@@ -44,7 +45,7 @@ pub(super) fn log(group: &Folder, task: &str, passed: &[Passed]) {
             | SlotReason::Budget
             | SlotReason::OutsideWindow
             | SlotReason::TooMany => {
-                tracing::info!(group = %group, task, %first, %last, count, %reason, "slots of a task did not run");
+                tracing::info!(group = %group, task, %first, %last, count, reason = why, "slots of a task did not run");
             }
         }
     }

@@ -39,7 +39,7 @@ pub(super) fn unowned(store: &Store, found: &mut Vec<Problem>) {
             found.extend(active.into_iter().filter(ActiveRun::is_unowned).map(|run| Problem::Unowned {
                 group: run.group,
                 run: run.id,
-                source: run.source,
+                source: run.work.to_string(),
                 begun: run.created,
             }));
         }

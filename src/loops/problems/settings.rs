@@ -27,12 +27,15 @@ pub(super) fn environment(view: &View<'_>, found: &mut Vec<Problem>) {
     let odd = dotenv::odd_lines(&dotenv::text(view.root));
     let unusable = view.config.unusable.iter().cloned().chain(odd);
     found.extend(unusable.map(|why| Problem::Unusable { why }));
-    for path in secrets(view.config, view.root) {
-        // One that can't be looked at can't be read by others either, as far as we can tell.
-        if let Some(mode) = crate::root::open_mode(&path).filter(|mode| mode & 0o077 != 0) {
-            found.push(Problem::Secrets { path: path.display().to_string(), mode });
-        }
-    }
+    found.extend(secrets(view.config, view.root).iter().filter_map(|path| open_secrets(path)));
+}
+
+/// Returns the problem of a file of secrets that others can read.
+#[must_use]
+pub fn open_secrets(path: &Path) -> Option<Problem> {
+    // One that can't be looked at can't be read by others either, as far as we can tell.
+    let mode = crate::root::open_mode(path).filter(|mode| mode & 0o077 != 0)?;
+    Some(Problem::Secrets { path: path.display().to_string(), mode })
 }
 
 /// Returns the files that secrets lie in.

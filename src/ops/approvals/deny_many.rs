@@ -39,8 +39,8 @@ impl Operation for Args {
         let (closed, left) = site.store.deny_many(chat, &by, &why, site.world.now()).await?;
         site.keeper.changed(None).await?;
         if left > 0 {
-            let says = format!("{closed} questions are closed; {by} may not answer {left} others");
-            return Err(OpError::of_sentence(OpCode::NotAuthorized, &says));
+            return Err(OpError::new(OpCode::NotAuthorized, format!("{closed} questions are closed"))
+                .hint(format!("{by} may not answer {left} others")));
         }
         Ok(Done::new(Denied { closed }, format!("{closed} questions are closed")))
     }

@@ -41,8 +41,8 @@ async fn decide(
     let Decided { how, says, made } = site.store.decide(id, pick, &user, site.world.now()).await?;
     match how {
         How::Done => {}
-        How::NotAllowed => return Err(OpError::of_sentence(OpCode::NotAuthorized, &says)),
-        How::Late | How::Not => return Err(OpError::of_sentence(OpCode::Refused, &says)),
+        How::NotAllowed => return Err(OpError::new(OpCode::NotAuthorized, says)),
+        How::Late | How::Not => return Err(OpError::refused(says)),
     }
     if let Some(made) = &made {
         failpoint::reach("approval.made");

@@ -29,13 +29,15 @@ pub struct Changed {
 
 impl From<EditError> for OpError {
     fn from(error: EditError) -> Self {
-        let failure = Self::of_sentence(OpCode::Invalid, &error.to_string());
-        match error {
+        let hint = match &error {
             EditError::Unknown { meant, .. } if meant.is_empty() => {
-                failure.hint("`g2 config show --effective` lists every setting")
+                "`g2 config show --effective` lists every setting".to_owned()
             }
-            _ => failure,
-        }
+            EditError::Unknown { meant, .. } => format!("{meant} is one"),
+            EditError::Place { .. } => "change it there".to_owned(),
+            EditError::Section { .. } | EditError::Value { .. } | EditError::File(_) => String::new(),
+        };
+        Self::invalid(error.to_string()).hint(hint)
     }
 }
 

@@ -93,7 +93,7 @@ async fn remove(site: &Site<'_>, folder: &Folder) -> Result<(), OpError> {
         match site.store.remove_group(folder.clone()).await {
             Ok(()) => break,
             // A message came in meanwhile and began another run.
-            Err(StoreError::Refused(_)) if site.keeper.is_serving() && Instant::now() < deadline => {}
+            Err(StoreError::Refused { .. }) if site.keeper.is_serving() && Instant::now() < deadline => {}
             Err(error) => return Err(error.into()),
         }
     }

@@ -11,7 +11,7 @@ use crate::domain::{
     host::zone::{Zones, suggestion},
     rows::Group,
     runs::{
-        group_config::Key,
+        group_config::{BadGroupConfig, Key},
         run_settings::{IMAGE_NAMES, Provider, may_be_an_image},
     },
 };
@@ -72,6 +72,10 @@ fn check_zone(name: &str, zones: &Zones) -> Result<(), OpError> {
     Err(OpError::invalid(format!("timezone can't be {name:?}: there is no such zone")).hint(meant))
 }
 
+fn bad(error: &BadGroupConfig) -> OpError {
+    OpError::invalid(error.to_string()).hint(error.hint())
+}
+
 fn check(key: Key, value: &str) -> Result<(), OpError> {
     match (key, value) {
         (Key::Name | Key::Trigger, "") => Err(OpError::invalid(format!("a group's {key} can't be empty"))),
@@ -90,12 +94,9 @@ fn check(key: Key, value: &str) -> Result<(), OpError> {
 
 /// Checks that the group can be launched with these settings on top of its own and those of all groups.
 fn fits(site: &Site<'_>, group: &Group, settings: &BTreeMap<Key, String>) -> Result<(), OpError> {
-    let invalid = |error: &dyn std::fmt::Display| {
-        OpError::of_sentence(super::super::OpCode::Invalid, &error.to_string())
-    };
-    let mut config = group.config().map_err(|error| invalid(&error))?;
+    let mut config = group.config().map_err(|error| bad(&error))?;
     for (key, value) in settings {
-        config = config.with(*key, value).map_err(|error| invalid(&error))?;
+        config = config.with(*key, value).map_err(|error| bad(&error))?;
     }
     // Settings that can't be read are reported by the code that needs them.
     if let Ok(all) = site.settings {
@@ -103,7 +104,7 @@ fn fits(site: &Site<'_>, group: &Group, settings: &BTreeMap<Key, String>) -> Res
             return Err(OpError::invalid("budget.money has no effect before models have prices")
                 .hint("write them to [budget] prices in g2.toml; docs/budgets.md has an example"));
         }
-        all.run_settings().of(None, None, &config).map_err(|error| invalid(&error))?;
+        all.run_settings().of(None, None, &config).map_err(|error| OpError::invalid(error.to_string()))?;
     }
     Ok(())
 }

@@ -21,10 +21,7 @@ use ipc_handlers::{Code, Folder, Refusal, Time};
 
 use super::super::{OpCode, OpError};
 use crate::{
-    domain::{
-        host::{errors::chain, zone::Zones},
-        states::CommandOutcome,
-    },
+    domain::{host::zone::Zones, states::CommandOutcome},
     ipc::{
         ClaimError, Claimed, Claims, CommandBox, GroupBoxes, HostDirs, PutError, ReadError, Source, Why,
         WorldFault,
@@ -47,19 +44,17 @@ pub struct ByHand<'a> {
 pub enum HandError {
     #[error("command {0} does not exist")]
     NoSuchCommand(i64),
-    #[error("{0} is not in its box any more; see `g2 ipc list`")]
+    #[error("{0} is not in its box any more")]
     Gone(String),
-    #[error("{0} is a directory; only its writer, or you by hand, can remove it")]
+    #[error("{0} is a directory")]
     Directory(String),
-    #[error("command {0} is settled: it was {1}; only what waits, is claimed or is dead can be dropped")]
+    #[error("command {0} is settled: it was {1}")]
     Settled(i64, CommandOutcome),
-    #[error("command {0} was applied; trying it again would do it twice")]
+    #[error("command {0} was applied")]
     Applied(i64),
-    #[error("command {0} is of group {1}, which is gone; nobody is left who asks for it")]
+    #[error("command {0} is of group {1}, which is gone")]
     GroupGone(i64, Folder),
-    #[error(
-        "nothing is kept of command {0} any more; `done/` has the newest 100 of a group, `dead/` the newest 1000"
-    )]
+    #[error("nothing is kept of command {0} any more")]
     NotKept(i64),
     #[error("of command {0} only a part is kept (dead ones are cut at 64 KiB), so it can't be tried again")]
     Cut(i64),
@@ -71,18 +66,23 @@ pub enum HandError {
 
 impl From<HandError> for OpError {
     fn from(error: HandError) -> Self {
-        let code = match error {
-            HandError::NoSuchCommand(_) | HandError::Gone(_) => OpCode::NotFound,
-            HandError::Directory(_)
-            | HandError::Settled(..)
-            | HandError::Applied(_)
-            | HandError::GroupGone(..)
-            | HandError::NotKept(_)
-            | HandError::Cut(_) => OpCode::Refused,
+        let (code, hint) = match error {
+            HandError::NoSuchCommand(_) => (OpCode::NotFound, ""),
+            HandError::Gone(_) => (OpCode::NotFound, "see `g2 ipc list`"),
+            HandError::Directory(_) => (OpCode::Refused, "only its writer, or you by hand, can remove it"),
+            HandError::Settled(..) => {
+                (OpCode::Refused, "only what waits, is claimed or is dead can be dropped")
+            }
+            HandError::Applied(_) => (OpCode::Refused, "trying it again would do it twice"),
+            HandError::GroupGone(..) => (OpCode::Refused, "nobody is left who asks for it"),
+            HandError::NotKept(_) => {
+                (OpCode::Refused, "`done/` has the newest 100 of a group, `dead/` the newest 1000")
+            }
+            HandError::Cut(_) => (OpCode::Refused, ""),
             HandError::Store(error) => return error.into(),
             HandError::World(error) => return error.into(),
         };
-        Self::of_sentence(code, &chain(&error))
+        Self::new(code, error.to_string()).hint(hint)
     }
 }
 

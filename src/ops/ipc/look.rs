@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, path::Path};
 
 use ipc_handlers::{Folder, RequestId, Time, envelope};
 
-use super::super::{OpError, missing};
+use super::super::{OpCode, OpError, missing};
 use crate::{
     domain::{
         host::{prune::History, screen::escaped},
@@ -48,7 +48,7 @@ pub struct Queue {
 pub struct Rows {
     pub rows: Vec<IpcRow>,
     /// Says so when more waits than is listed.
-    pub cut: Option<String>,
+    pub cut: Option<OpError>,
     /// Why boxes could not be read, of which nothing that waits is listed.
     pub unread: Vec<ipc::WorldFault>,
 }
@@ -56,7 +56,7 @@ pub struct Rows {
 /// The commands that are not settled.
 struct Opened {
     open: Vec<Open>,
-    cut: Option<String>,
+    cut: Option<OpError>,
     unread: Vec<ipc::WorldFault>,
 }
 
@@ -178,11 +178,8 @@ impl Queue {
         let waiting = peek::waiting(&data, &groups, MOST_WAITING);
         let cut = waiting.is_cut().then(|| {
             let more = if waiting.partial { " or more" } else { "" };
-            format!(
-                "{}{more} commands wait; the list is cut after the oldest {}",
-                waiting.seen,
-                waiting.files.len()
-            )
+            OpError::new(OpCode::Failed, format!("{}{more} commands wait", waiting.seen))
+                .hint(format!("the list is cut after the oldest {}", waiting.files.len()))
         });
         let holds = Holds::new(store.holds()?);
         let claimed = peek::claimed(&data)?;

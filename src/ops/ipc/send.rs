@@ -106,7 +106,8 @@ impl Operation for Args {
             .map_err(|error| OpError::new(OpCode::Failed, format!("making a name: {error}")))?;
         let name = format!("{:013}-sent-{}.json", site.world.now().0, &id[..8]);
         post::post(&site.root.join("data"), &group, in_box, &name, &bytes).map_err(|error| {
-            OpError::of_sentence(OpCode::Failed, &format!("sending a command: {}", chain(&error)))
+            let hint = if let post::PostError::NoBox(_) = error { post::PostError::NO_BOX } else { "" };
+            OpError::new(OpCode::Failed, format!("sending a command: {}", chain(&error))).hint(hint)
         })?;
         let row = look::row_of_new(site.store, &group, in_box, &name, &bytes)?;
         Ok(Done::new(row, format!("{group}/{in_box}/{name}")))

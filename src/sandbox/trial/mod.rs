@@ -21,6 +21,7 @@ use self::{
     life::{Life, Stop},
 };
 use super::{Network, Sandbox, SandboxError};
+use crate::domain::host::checks::Check;
 
 words! {
     /// What a runner promises.
@@ -57,6 +58,27 @@ words! {
 }
 
 impl Rule {
+    /// Returns the check that tells of it.
+    #[must_use]
+    pub const fn check(self) -> Check {
+        match self {
+            Self::Starts => Check::RunnerStarts,
+            Self::Ready => Check::RunnerReady,
+            Self::StaleClose => Check::RunnerStaleClose,
+            Self::Answers => Check::RunnerAnswers,
+            Self::Heartbeat => Check::RunnerHeartbeat,
+            Self::FollowUps => Check::RunnerFollowUps,
+            Self::Repeats => Check::RunnerRepeats,
+            Self::BadInput => Check::RunnerBadInput,
+            Self::Close => Check::RunnerClose,
+            Self::Handled => Check::RunnerHandled,
+            Self::Records => Check::RunnerRecords,
+            Self::UnknownSession => Check::RunnerUnknownSession,
+            Self::Term => Check::RunnerTerm,
+            Self::BadDocument => Check::RunnerBadDocument,
+        }
+    }
+
     /// Returns how a broken rule is mended.
     #[must_use]
     pub fn fix(self) -> &'static str {

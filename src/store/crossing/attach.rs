@@ -50,7 +50,7 @@ impl Store {
             let Some((group, lane, (chat, thread), over, leaving)) = row else {
                 return Err(StoreError::NotFound { what: "run", id: run.to_string() });
             };
-            let refused = |why: &str| Err(StoreError::Refused(format!("run {run} {why}")));
+            let refused = |why: &str| Err(StoreError::refused(format!("run {run} {why}"), ""));
             let Some(lane) = lane else { return refused("works on a task, and takes no messages") };
             if over {
                 return refused("has ended already");

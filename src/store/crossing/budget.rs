@@ -34,19 +34,14 @@ impl Store {
             let of_main = main_and_its_chat(c)?.and_then(|(_, chat)| chat);
             if let (Some(text), Some(chat)) = (warning, of_main) {
                 let key = Key::BudgetNear { group: group.clone(), day };
-                let cause = format!("notice: budget of {group} nearly used up");
-                said(c, &key, &Say { chat_jid: &chat, text: &text, cause: &cause, ..Say::default() }, now)?;
+                let cause = format!("budget of {group} nearly used up");
+                said(c, &key, &Say::notice(&chat, "", &text, &cause), now)?;
             }
             if let Some(text) = notice {
                 for (wiring, chat) in waiting_chats(c, group, now)? {
                     let key = Key::BudgetOut { group: group.clone(), day, wiring };
-                    let cause = format!("notice: budget of {group} used up");
-                    said(
-                        c,
-                        &key,
-                        &Say { chat_jid: &chat, text: &text, cause: &cause, ..Say::default() },
-                        now,
-                    )?;
+                    let cause = format!("budget of {group} used up");
+                    said(c, &key, &Say::notice(&chat, "", &text, &cause), now)?;
                 }
             }
             crate::system::failpoint::reach("budget.written");

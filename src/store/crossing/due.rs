@@ -189,11 +189,11 @@ fn start(c: &Connection, due: Task, at: Start<'_>, plan: Plan, now: Time) -> Res
     // Before the run is there: what has passed lies behind the run before it.
     slots::go_on(c, &due.group, &due.id, &plan, now)?;
     c.prepare_cached(
-        "INSERT INTO runs (group_folder, lane_id, chat_jid, kind, source, slot, attempt, status, owner, sandbox, generation, created_at)
-         VALUES (?1, ?2, ?3, ?11, 'task:' || ?4, ?5,
+        "INSERT INTO runs (group_folder, lane_id, chat_jid, kind, for_task, slot, attempt, status, owner, sandbox, generation, created_at)
+         VALUES (?1, ?2, ?3, ?11, ?4, ?5,
            -- Whatever came between: a slot can be asked for again, and tried anew.
            max(?6, 1 + coalesce((SELECT max(r.attempt) FROM runs r INDEXED BY runs_slot_once
-             WHERE r.group_folder = ?1 AND r.source = 'task:' || ?4 AND r.slot = ?5 AND r.slot IS NOT NULL AND r.started_at IS NOT NULL), 0)),
+             WHERE r.group_folder = ?1 AND r.for_task = ?4 AND r.slot = ?5 AND r.slot IS NOT NULL AND r.started_at IS NOT NULL), 0)),
            'queued', ?7, ?8, ?9, ?10)",
     )?
     .execute(params![
@@ -229,18 +229,11 @@ fn pass(c: &Connection, due: &Task, plan: Plan, now: Time) -> Result<TaskStart> 
     slots::go_on(c, &due.group, &due.id, &plan, now)?;
     if plan.next.is_none() {
         let reason = plan.passed.last().map_or(SlotReason::HostDown, |passed| passed.reason);
-        let why = reason.as_str();
         c.prepare_cached(
             "UPDATE tasks SET status = 'completed', last_result = ?3 WHERE id = ?1 AND group_folder = ?2",
         )?
-        .execute([&due.id, due.group.as_str(), &format!("Missed: {why}")])?;
-        let told = match reason {
-            SlotReason::Budget => {
-                "was missed: the day's budget for my work was used up when it was due.".to_owned()
-            }
-            _ => format!("was missed: I was not running when it was due ({why})."),
-        };
-        tell(c, due, "missed", &told, now)?;
+        .execute([&due.id, due.group.as_str(), &format!("Missed: {}", reason.says())])?;
+        tell(c, due, "missed", &judge::missed_notice(reason), now)?;
     }
     Ok(TaskStart { what: Started::Passed, passed: plan.passed })
 }
@@ -254,8 +247,8 @@ fn pause(c: &Connection, due: &Task, reason: String, now: Time) -> Result<TaskSt
 /// Tells a task's chat what became of it.
 fn tell(c: &Connection, task: &Task, what: &'static str, text: &str, now: Time) -> Result<()> {
     let text = format!("{} {text}", judge::task_named(&task.id, &task.prompt));
-    let cause = format!("notice: task {} {what}", task.id);
+    let cause = format!("task {} {what}", task.id);
     let key = Key::Task { group: task.group.clone(), id: task.id.clone(), what, at: now };
-    said(c, &key, &Say { chat_jid: &task.chat_jid, text: &text, cause: &cause, ..Say::default() }, now)?;
+    said(c, &key, &Say::notice(&task.chat_jid, "", &text, &cause), now)?;
     Ok(())
 }

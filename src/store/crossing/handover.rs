@@ -124,8 +124,8 @@ impl Store {
             let Some(mut seat) = seat(c, lane)?.filter(|seat| seat.wired) else { return Ok(None) };
             let Some(taken) = take(c, lane, limits)? else { return Ok(None) };
             c.prepare_cached(
-                "INSERT INTO runs (group_folder, lane_id, chat_jid, thread, kind, source, status, owner, sandbox, generation, created_at)
-                 VALUES (?1, ?2, ?3, ?4, 'message', 'lane:' || ?2, 'queued', ?5, ?6, ?7, ?8)",
+                "INSERT INTO runs (group_folder, lane_id, chat_jid, thread, kind, for_lane, status, owner, sandbox, generation, created_at)
+                 VALUES (?1, ?2, ?3, ?4, 'message', ?2, 'queued', ?5, ?6, ?7, ?8)",
             )?
             .execute(params![seat.group.as_str(), lane, seat.chat_jid, seat.thread, owner, sandbox.as_str(), seat.generation, now.0])?;
             let run = c.last_insert_rowid();

@@ -9,7 +9,7 @@ use rusqlite::{Connection, OptionalExtension};
 use crate::domain::platforms::addresses::{LOCAL, channel_of};
 use crate::store::{
     Result,
-    talk::outbox::{Say, grow, growing, grown, say},
+    talk::outbox::{Say, TextCause, grow, growing, grown, say},
 };
 
 /// The source of a text. Each says its text once.
@@ -136,12 +136,12 @@ pub(in crate::store) fn said_between(
     c: &Connection,
     run: i64,
     (mark, row): (i64, i64),
-    cause: &str,
+    cause: TextCause<'_>,
 ) -> Result<bool> {
     Ok(c.prepare_cached(
         "SELECT EXISTS (SELECT 1 FROM outbox WHERE run_id = ?1 AND id > ?2 AND id < ?3 AND cause <> ?4)",
     )?
-    .query_row((run, mark, row, cause), |r| r.get(0))?)
+    .query_row((run, mark, row, cause.to_string()), |r| r.get(0))?)
 }
 
 #[cfg(test)]
@@ -155,7 +155,7 @@ mod tests {
         let store = Store::open(&dir.path().join("g2.sqlite")).unwrap();
         let tell = |key: Key| {
             store.write(move |c| {
-                let what = Say { chat_jid: "local:main", text: "x", cause: "a test", ..Say::default() };
+                let what = Say::notice("local:main", "", "x", "a test");
                 said(c, &key, &what, Time(1))
             })
         };
@@ -170,7 +170,13 @@ mod tests {
         assert_eq!(rows, [1, 2, 3, 4, 5, 6], "each key says something");
         assert_eq!(tell(part(0)).await.unwrap(), first);
         let twice = store.write(|c| {
-            let what = Say { chat_jid: "c", text: "x", cause: "c", key: Some("command 5"), ..Say::default() };
+            let what = Say {
+                chat_jid: "c",
+                text: "x",
+                cause: TextCause::Person,
+                key: Some("command 5"),
+                ..Say::default()
+            };
             say(c, &what, Time(1))
         });
         assert!(twice.await.is_err(), "the index holds it");

@@ -52,9 +52,7 @@ impl Store {
                 .collect::<rusqlite::Result<_>>()?;
             let in_hand = rows.iter().find_map(|row| row.batch.filter(|(_, state, _)| !row.is_over && state.is_in_hand()));
             if let Some((_, _, run)) = in_hand {
-                return Err(StoreError::Refused(format!(
-                    "an agent is at work on message {seq}; `g2 runs stop {run}` ends that"
-                )));
+                return Err(StoreError::refused(format!("an agent is at work on message {seq}"), format!("`g2 runs stop {run}` ends that")));
             }
             let mut skipped = Vec::new();
             for row in rows {
@@ -81,7 +79,7 @@ impl Store {
                 skipped.push((row.group, row.lane));
             }
             if skipped.is_empty() {
-                return Err(StoreError::Refused(format!("message {seq} waits for no agent; `g2 why {seq}` says what became of it")));
+                return Err(StoreError::refused(format!("message {seq} waits for no agent"), format!("`g2 why {seq}` says what became of it")));
             }
             Ok(skipped)
         })

@@ -147,5 +147,5 @@ pub(in crate::store) fn first_due(c: &Connection, now: Time) -> Result<Vec<Due>>
 const FIRST_DUE: &str = "SELECT t.n FROM tasks t INDEXED BY tasks_due_by_group
     WHERE t.group_folder = g.folder AND t.status = 'active' AND t.next_run IS NOT NULL AND t.next_run <= ?1
       AND (?1 < 4102444800000 OR t.schedule_type <> 'cron')
-      AND NOT EXISTS (SELECT 1 FROM runs r INDEXED BY runs_one_per_group WHERE r.group_folder = t.group_folder AND r.source = 'task:' || t.id AND r.status IN ('queued', 'running'))
+      AND NOT EXISTS (SELECT 1 FROM runs r INDEXED BY runs_one_per_group WHERE r.group_folder = t.group_folder AND r.for_task = t.id AND r.status IN ('queued', 'running'))
     ORDER BY t.next_run, t.n LIMIT 1";

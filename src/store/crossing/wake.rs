@@ -37,7 +37,7 @@ pub(super) fn decide(c: &Connection, seat: &Seat, fresh_after_ms: Option<i64>, n
     }
     let newest: Vec<(Option<Woken>, Option<Time>)> = c
         .prepare_cached(
-            "SELECT wake, iif(died, ended_at, NULL) AS died_at FROM runs WHERE group_folder = ?1 AND source = 'lane:' || ?2 AND ended_at IS NOT NULL
+            "SELECT wake, iif(died, ended_at, NULL) AS died_at FROM runs WHERE group_folder = ?1 AND for_lane = ?2 AND ended_at IS NOT NULL
              ORDER BY id DESC LIMIT ?3",
         )?
         .query_map(params![seat.group.as_str(), seat.lane, LOOKED_AT], |r| {
@@ -86,9 +86,8 @@ pub(super) fn keep(
             sessions::archive(c, &seat.group, session, &format!("until run {run}"), "", now)?;
         }
         if let Some(text) = why.notice() {
-            let cause = format!("notice: run {run} begins a new session");
-            let notice =
-                Say { chat_jid: &seat.chat_jid, thread: &seat.thread, text, cause: &cause, ..Say::default() };
+            let cause = format!("run {run} begins a new session");
+            let notice = Say::notice(&seat.chat_jid, &seat.thread, text, &cause);
             said(c, &Key::Fresh { run }, &notice, now)?;
         }
     }

@@ -95,8 +95,8 @@ fn tell(c: &Connection, spoken: &Spoken, text: &str, now: Time) -> Result<()> {
     let (chat, thread): (String, String) = c
         .prepare_cached("SELECT chat_jid, thread FROM lanes WHERE id = ?1")?
         .query_row([spoken.lane], |r| Ok((r.get("chat_jid")?, r.get("thread")?)))?;
-    let cause = format!("notice: answer to message {}", spoken.seq);
+    let cause = format!("answer to message {}", spoken.seq);
     let key = Key::Word { lane: spoken.lane, seq: spoken.seq };
-    said(c, &key, &Say { chat_jid: &chat, thread: &thread, text, cause: &cause, ..Say::default() }, now)?;
+    said(c, &key, &Say::notice(&chat, &thread, text, &cause), now)?;
     Ok(())
 }

@@ -36,6 +36,15 @@ impl Place {
         connection
     }
 
+    /// A store of the first schema, with the same.
+    fn first(&self) -> Connection {
+        let connection = self.open();
+        connection.execute_batch(MIGRATIONS[0].1).unwrap();
+        Version::of(1).write(&connection).unwrap();
+        connection.execute_batch(GROUPS).unwrap();
+        connection
+    }
+
     /// A store of this program, with the same.
     fn now(&self) -> Connection {
         let mut connection = self.open();
@@ -89,7 +98,7 @@ fn migrations_have_numbers_without_holes_and_each_file_is_one() {
 #[test]
 fn the_first_migration_makes_the_last_schema_of_before() {
     let (before, now) = (Place::new(), Place::new());
-    let (before, now) = (before.before(), now.now());
+    let (before, now) = (before.before(), now.first());
     let (theirs, ours) = (parts(&before).unwrap(), parts(&now).unwrap());
     assert_eq!(
         theirs.symmetric_difference(&ours).collect::<Vec<_>>(),
@@ -125,8 +134,8 @@ fn a_store_of_the_last_schema_of_before_goes_on_and_a_copy_is_kept_of_it() {
     connection.execute("INSERT INTO meta (key, value) VALUES ('instance', 'x')", []).unwrap();
     migrate(&mut connection, &place.path()).unwrap();
     migrate(&mut connection, &place.path()).unwrap();
-    assert_eq!(place.copies(), ["g2.sqlite.before-0067", "g2.sqlite.before-1001"], "the newest two");
-    let copy = Connection::open(place.file("g2.sqlite.before-1001")).unwrap();
+    assert_eq!(place.copies(), ["g2.sqlite.before-0067", "g2.sqlite.before-1002"], "the newest two");
+    let copy = Connection::open(place.file("g2.sqlite.before-1002")).unwrap();
     for (c, version) in [(&connection, version()), (&copy, Version::LAST_OF_BEFORE)] {
         assert_eq!(Version::read(c).unwrap(), version);
         assert_eq!(count(c, "groups"), 2);
@@ -138,7 +147,41 @@ fn a_store_of_the_last_schema_of_before_goes_on_and_a_copy_is_kept_of_it() {
     assert_eq!(store.counted().unwrap(), store.recounted().unwrap());
     let upgrade = store.upgrade().unwrap().unwrap();
     let told = (upgrade.from.to_string(), upgrade.to.to_string(), upgrade.changes);
-    assert_eq!(told, ("67 of the old count".into(), "1".into(), vec![RENUMBERED.to_owned()]));
+    let typed =
+        "What a run was made for, what had a text said, and why a slot did not run are numbers and codes";
+    assert_eq!(
+        told,
+        ("67 of the old count".into(), "2".into(), vec![RENUMBERED.to_owned(), typed.to_owned()])
+    );
+}
+
+#[test]
+fn a_store_of_the_first_schema_keeps_what_its_runs_texts_and_slots_say() {
+    let place = Place::new();
+    let mut c = place.first();
+    c.execute_batch(
+        r#"INSERT INTO runs (id, group_folder, chat_jid, kind, source, slot, status, sandbox, generation, created_at, ended_at)
+           VALUES (1, 'a', 'c', 'message', 'lane:7', NULL, 'failed', 'process', 0, 0, 1), (2, 'a', 'c', 'task', 'task:t:1', 4, 'failed', 'process', 0, 0, 1);
+         INSERT INTO slots (group_folder, task, first, last, count, outcome, reason, after_run, at)
+           VALUES ('a', 't', 1, 1, 1, 'skipped', 'resting after a failure', 0, 1), ('a', 't', 2, 2, 1, 'missed', 'more than 24 were missed', 0, 1);
+         INSERT INTO outbox (chat_jid, text, status, cause, created_at)
+           SELECT 'c', 'x', 'pending', value, 0 FROM json_each(
+             '["run 2 record 30","command 9","command line","approval 4","notice: batch 12 failed","notice: batch 12 is tried again","waited"]')"#,
+    )
+    .unwrap();
+    migrate(&mut c, &place.path()).unwrap();
+    let texts = |sql: &str| -> Vec<String> {
+        let mut all = c.prepare(sql).unwrap();
+        all.query_map([], |r| r.get(0)).unwrap().collect::<rusqlite::Result<_>>().unwrap()
+    };
+    let runs = "SELECT concat_ws(' ', source, for_lane, for_task) FROM runs ORDER BY id";
+    assert_eq!(texts(runs), ["lane:7 7", "task:t:1 t:1"]);
+    assert_eq!(texts("SELECT reason FROM slots ORDER BY id"), ["rest", "too_many"]);
+    assert_eq!(
+        texts("SELECT concat_ws(' ', cause_kind, cause_id) FROM outbox ORDER BY id"),
+        ["record 2", "command 9", "person", "approval 4", "batch_failed 12", "notice", "waited"]
+    );
+    assert_eq!(odd_part(&c, version()).unwrap(), None);
 }
 
 #[test]
@@ -254,8 +297,8 @@ fn tasks_have_ids_of_their_group_and_numbers_that_are_given_once() {
     assert_eq!(connection.last_insert_rowid(), 3, "the number of what was removed is not given again");
     let ran = |group: &str| {
         connection.execute(
-            "INSERT INTO runs (group_folder, chat_jid, kind, source, slot, status, sandbox, generation, created_at, started_at, ended_at)
-             VALUES (?1, 'c', 'task', 'task:t', 4, 'succeeded', 'process', 0, 0, 1, 2)",
+            "INSERT INTO runs (group_folder, chat_jid, kind, for_task, slot, status, sandbox, generation, created_at, started_at, ended_at)
+             VALUES (?1, 'c', 'task', 't', 4, 'succeeded', 'process', 0, 0, 1, 2)",
             [group],
         )
     };

@@ -28,15 +28,15 @@ pub(super) fn history(c: &Connection, rows: i64) {
     c.execute_batch(&format!(
         "BEGIN;
          INSERT INTO lanes (id, group_folder, chat_jid) VALUES (1, 'main', 'local:main');
-         INSERT INTO runs (id, group_folder, lane_id, chat_jid, kind, source, status, sandbox, generation, created_at, started_at, ended_at)
-           {numbers} SELECT -a, 'main', 1, 'local:main', 'message', 'lane:1', 'succeeded', 'process', 0, {at}, {at}, {at} FROM n;
+         INSERT INTO runs (id, group_folder, lane_id, chat_jid, kind, for_lane, status, sandbox, generation, created_at, started_at, ended_at)
+           {numbers} SELECT -a, 'main', 1, 'local:main', 'message', 1, 'succeeded', 'process', 0, {at}, {at}, {at} FROM n;
          INSERT INTO messages (seq, chat_jid, replay_key, id, sender, sender_name, text, received_at, from_me, bot, mentioned)
            {numbers} SELECT -a, 'local:main', 'old ' || a, 'old ' || a, 'local:me', 'me', 'x', {at}, 0, 0, 0 FROM n;
          INSERT INTO inbox (n, lane_id, seq, verdict, rule) {numbers} SELECT -a, 1, -a, 'wake', 'pattern' FROM n;
          INSERT INTO batches (id, lane_id, run_id, first, last, state, via, outbox_mark, claim_mark, handed_at, ended_at, said_from, said_to)
            {numbers} SELECT -a, 1, -a, -a, -a, 'done', 'stdin', -a - 1, -a - 1, {at}, {at}, -a - 1, -a FROM n;
-         INSERT INTO outbox (id, chat_jid, text, status, cause, run_id, created_at, sent_at, group_folder, said_key)
-           {numbers} SELECT -a, 'local:main', 'x', 'sent', 'run ' || a, -a, {at}, {at}, 'main', 'old ' || a FROM n;
+         INSERT INTO outbox (id, chat_jid, text, status, cause, run_id, created_at, sent_at, group_folder, said_key, cause_kind, cause_id)
+           {numbers} SELECT -a, 'local:main', 'x', 'sent', 'run ' || a, -a, {at}, {at}, 'main', 'old ' || a, 'record', a FROM n;
          INSERT INTO outbox_parts (outbox_id, part, chat_jid, platform_id, sent_at) {numbers} SELECT -a, 1, 'local:main', 'old ' || a, {at} FROM n;
          INSERT INTO receipts (claim_id, group_folder, box, name, type, request_id, run_id, origin, digest, outcome, reply, at)
            {numbers} SELECT -a, 'main', 'tasks', 'old', 'list_tasks', 'old ' || a, -a, CAST(a AS BLOB), x'', 'applied', x'', {at} FROM n;

@@ -367,7 +367,7 @@ async fn of_the_outbox(store: &Store) {
     assert_eq!(said.len(), 4, "{said:?}");
     assert!(!store.chat_at_rest("local:main").await.unwrap());
     store.outbox(Some("local:main"), Some(1)).await.unwrap();
-    store.tell("local:main".into(), "no room".into(), "notice: no room".into(), NOW).await.unwrap();
+    store.tell("local:main".into(), "no room".into(), "no room".into(), NOW).await.unwrap();
     for seq in 1..=4 {
         store.why(seq, NOW).unwrap().unwrap();
     }

@@ -40,8 +40,8 @@ fn busy_run(c: &Connection, n: i64) {
         "INSERT INTO groups (folder, name, trigger, created_at) VALUES ('g', 'g', '@g', 1);
          INSERT INTO chats (jid, channel, name, kind, created_at) VALUES ('c:1', 'c', 'c', 'group', 1);
          INSERT INTO lanes (id, group_folder, chat_jid, cursor) VALUES (1, 'g', 'c:1', {n});
-         INSERT INTO runs (id, group_folder, lane_id, chat_jid, kind, source, status, sandbox, generation, created_at, ended_at)
-           VALUES (1, 'g', 1, 'c:1', 'message', 's', 'succeeded', 'x', 0, 1, 1);
+         INSERT INTO runs (id, group_folder, lane_id, chat_jid, kind, for_lane, status, sandbox, generation, created_at, ended_at)
+           VALUES (1, 'g', 1, 'c:1', 'message', 1, 'succeeded', 'x', 0, 1, 1);
          INSERT INTO messages (chat_jid, replay_key, id, sender, sender_name, text, received_at, from_me, bot, mentioned)
            {numbers} SELECT 'c:1', a, a, 'c:p', 'p', 'x', 1, 0, 0, 0 FROM n;
          INSERT INTO inbox (n, lane_id, seq, verdict, rule) {numbers} SELECT a, 1, a, 'wake', 'x' FROM n;
@@ -137,8 +137,8 @@ fn a_dry_run_does_not_walk_through_the_rows_that_stay_for_each_row_that_goes() {
     let numbers =
         format!("WITH RECURSIVE n (a) AS (VALUES (1) UNION ALL SELECT a + 1 FROM n WHERE a < {young})");
     c.execute_batch(&format!(
-        "INSERT INTO runs (id, group_folder, lane_id, chat_jid, kind, source, status, sandbox, generation, created_at, ended_at)
-           VALUES (2, 'g', 1, 'c:1', 'message', 's', 'succeeded', 'x', 0, 9, 9);
+        "INSERT INTO runs (id, group_folder, lane_id, chat_jid, kind, for_lane, status, sandbox, generation, created_at, ended_at)
+           VALUES (2, 'g', 1, 'c:1', 'message', 1, 'succeeded', 'x', 0, 9, 9);
          INSERT INTO batches (lane_id, run_id, first, last, state, via, outbox_mark, claim_mark, handed_at, ended_at)
            {numbers} SELECT 1, 2, {old} + a, {old} + a, 'done', 'input', 0, 0, 9, 9 FROM n;
          INSERT INTO outbox (chat_jid, text, status, cause, run_id, created_at, sent_at)

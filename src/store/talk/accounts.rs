@@ -13,12 +13,10 @@ use crate::{
     store::{
         Result, Store,
         columns::Columns as _,
-        talk::outbox::{Say, say},
+        talk::outbox::{Say, TextCause, say},
     },
 };
 
-/// The cause of the text that tells of a long wait.
-const WAITED: &str = "waited";
 /// How many values an adapter may keep here.
 const MOST_KEYS: i64 = 4096;
 /// How many chats an adapter is told the newest message of.
@@ -197,9 +195,9 @@ fn tell_of_wait(c: &Connection, channel: &str, now: Time) -> Result<()> {
         .prepare_cached(
             "SELECT o.chat_jid, o.thread, min(o.created_at) AS oldest FROM outbox o INDEXED BY outbox_open JOIN chats c ON c.jid = o.chat_jid
              WHERE (o.status = 'pending' OR o.status = 'sending' OR o.status = 'unknown') AND c.channel = ?1
-             GROUP BY o.chat_jid HAVING oldest <= ?2 AND NOT max(o.cause = ?3)",
+             GROUP BY o.chat_jid HAVING oldest <= ?2 AND NOT max(o.cause_kind = 'waited')",
         )?
-        .query_map(params![channel, now.0 - OLD_MS, WAITED], |r| {
+        .query_map(params![channel, now.0 - OLD_MS], |r| {
             Ok((r.get("chat_jid")?, r.get("thread")?, r.get("oldest")?))
         })?
         .collect::<rusqlite::Result<_>>()?;
@@ -207,7 +205,13 @@ fn tell_of_wait(c: &Connection, channel: &str, now: Time) -> Result<()> {
         let text = waited(now.0 - oldest);
         say(
             c,
-            &Say { chat_jid: &chat_jid, thread: &thread, text: &text, cause: WAITED, ..Say::default() },
+            &Say {
+                chat_jid: &chat_jid,
+                thread: &thread,
+                text: &text,
+                cause: TextCause::Waited,
+                ..Say::default()
+            },
             now,
         )?;
     }

@@ -87,7 +87,7 @@ impl Store {
                 // A button of nothing that is known changes nothing, and its press is over all the same.
                 Arrival::Press { press, user } => match click(c, &asking, &press, &user, now) {
                     Ok(decided) => Arrived::Pressed(decided),
-                    Err(StoreError::Refused(_) | StoreError::NotFound { .. }) => Arrived::Stored,
+                    Err(StoreError::Refused { .. } | StoreError::NotFound { .. }) => Arrived::Stored,
                     Err(error) => return Err(error),
                 },
                 // With a chat that nobody knows nothing has to move: the first message makes the new one.

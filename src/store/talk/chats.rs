@@ -89,7 +89,7 @@ impl Store {
         let jid = jid.to_owned();
         let ChatChanges { policy, name, kind, threaded } = changes;
         if name.as_deref() == Some("") {
-            return Err(StoreError::Refused("name can't be \"\": it is any text but none".into()));
+            return Err(StoreError::refused("name can't be \"\": it is any text but none", ""));
         }
         let columns = [
             ("unknown_sender_policy", policy.map(|policy| rusqlite::types::Value::from(policy.to_string()))),

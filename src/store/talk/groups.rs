@@ -52,7 +52,8 @@ impl Store {
         let most = self.bounds_now().groups;
         self.write(move |c| {
             insert_group(c, &group, most, now)?;
-            name_is_free(c, &group.folder, &group.name)?.map_err(|e| StoreError::Refused(e.to_string()))?;
+            name_is_free(c, &group.folder, &group.name)?
+                .map_err(|e| StoreError::refused(e.to_string(), ""))?;
             wirings.into_iter().try_for_each(|wiring| insert_wiring(c, &wiring, now).map(drop))
         })
         .await
@@ -236,11 +237,11 @@ pub(in crate::store) fn set(c: &Connection, group: &Folder, settings: &BTreeMap<
     let Some(stored) = stored else {
         return Err(StoreError::NotFound { what: "group", id: group.to_string() });
     };
-    let refused = |e: BadGroupConfig| StoreError::Refused(e.to_string());
+    let refused = |e: BadGroupConfig| StoreError::refused(e.to_string(), e.hint());
     let mut config = None;
     for (key, value) in settings {
         if *key == Key::Name {
-            name_is_free(c, group, value)?.map_err(|e| StoreError::Refused(e.to_string()))?;
+            name_is_free(c, group, value)?.map_err(|e| StoreError::refused(e.to_string(), ""))?;
         }
         let sql = match key {
             Key::Name => "UPDATE groups SET name = ?2 WHERE folder = ?1",
@@ -258,7 +259,7 @@ pub(in crate::store) fn set(c: &Connection, group: &Folder, settings: &BTreeMap<
     }
     if let Some(config) = config {
         let json = serde_json::to_string(&config)
-            .map_err(|e| StoreError::Refused(format!("the settings can't be stored: {e}")))?;
+            .map_err(|e| StoreError::refused(format!("the settings can't be stored: {e}"), ""))?;
         c.execute("UPDATE groups SET config = ?2 WHERE folder = ?1", params![group.as_str(), json])?;
     }
     Ok(())
@@ -448,17 +449,17 @@ pub(in crate::store) fn insert_group(c: &Connection, group: &NewGroup, most: usi
         |r| r.get(0),
     )?;
     if known {
-        return Err(StoreError::Refused(format!(
-            "group {0} exists already; wire another chat to it with `g2 wirings add --group {0} --chat JID`",
-            group.folder
-        )));
+        return Err(StoreError::refused(
+            format!("group {0} exists already", group.folder),
+            format!("wire another chat to it with `g2 wirings add --group {0} --chat JID`", group.folder),
+        ));
     }
-    check_room(c, most)?.map_err(|full| StoreError::Refused(full.to_string()))?;
+    check_room(c, most)?.map_err(|full| StoreError::refused(full.to_string(), ""))?;
     if leaves(c, &group.folder)? {
-        return Err(StoreError::Refused(format!(
-            "an earlier group {} is being removed, which the daemon finishes; try again in a minute",
-            group.folder
-        )));
+        return Err(StoreError::refused(
+            format!("an earlier group {} is being removed, which the daemon finishes", group.folder),
+            "try again in a minute",
+        ));
     }
     c.execute(
         "INSERT INTO groups (folder, name, is_main, trigger, created_at) VALUES (?1, ?2, ?3, ?4, ?5)",
@@ -466,7 +467,7 @@ pub(in crate::store) fn insert_group(c: &Connection, group: &NewGroup, most: usi
     )
     .map_err(|error| match error.sqlite_error_code() {
         Some(rusqlite::ErrorCode::ConstraintViolation) => {
-            StoreError::Refused("there is a main group already, and only one may be".into())
+            StoreError::refused("there is a main group already, and only one may be", "")
         }
         Some(_) | None => error.into(),
     })?;
@@ -508,10 +509,10 @@ fn insert_wiring(c: &Connection, wiring: &NewWiring, now: Time) -> Result<i64> {
         params![group.as_str(), wiring.chat_jid, wiring.engage_mode.as_str(), wiring.engage_pattern, wiring.sender_scope.as_str(), wiring.ignored_message_policy.as_str(), now.0],
     )?;
     if inserted == 0 {
-        return Err(StoreError::Refused(format!(
-            "chat {} is wired to group {group} already; change it with `g2 wirings set`",
-            wiring.chat_jid
-        )));
+        return Err(StoreError::refused(
+            format!("chat {} is wired to group {group} already", wiring.chat_jid),
+            "change it with `g2 wirings set`",
+        ));
     }
     let id = c.last_insert_rowid();
     approvals::wired(c, &wiring.chat_jid, group, now)?;

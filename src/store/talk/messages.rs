@@ -269,7 +269,7 @@ impl Store {
     pub async fn tell_no_command(&self, n: i64, why: &'static str, now: Time) -> Result<()> {
         self.write(move |c| {
             let (chat, thread, seq) = place_of(c, n)?;
-            tell_once(c, &chat, &thread, why, &format!("notice: message {seq}"), NO_COMMAND_MS, now).map(drop)
+            tell_once(c, &chat, &thread, why, &format!("message {seq}"), NO_COMMAND_MS, now).map(drop)
         })
         .await
     }
@@ -427,10 +427,10 @@ pub(in crate::store) fn accept(
 /// Tells a chat that what was written while we were away was read and is not answered, once in [`LATE_NOTICE_MS`].
 fn tell_of_late(c: &Connection, chat: &str, now: Time) -> Result<bool> {
     let text = "I was away for a while. I have read the messages that are more than an hour old, and I answer none of them by myself. Write again if you still want an answer.";
-    tell_once(c, chat, "", text, LATE_CAUSE, LATE_NOTICE_MS, now)
+    tell_once(c, chat, "", text, LATE_NOTICE, LATE_NOTICE_MS, now)
 }
 
-const LATE_CAUSE: &str = "notice: late messages";
+const LATE_NOTICE: &str = "late messages";
 /// What comes in one piece after an outage comes within that time, ms.
 const LATE_NOTICE_MS: i64 = 3_600_000;
 
@@ -510,7 +510,7 @@ fn turns_of(
 /// Tells a chat that a bot is no longer answered, once in [`bots::TOLD_EVERY_MS`].
 fn tell_of_loop(c: &Connection, n: i64, now: Time) -> Result<bool> {
     let (chat, thread, _) = place_of(c, n)?;
-    tell_once(c, &chat, &thread, bots::TOLD, BOT_CAUSE, bots::TOLD_EVERY_MS, now)
+    tell_once(c, &chat, &thread, bots::TOLD, BOT_NOTICE, bots::TOLD_EVERY_MS, now)
 }
 
 /// Returns where the message of an inbox row was written, and its number.
@@ -524,7 +524,7 @@ fn place_of(c: &Connection, n: i64) -> Result<(String, String, i64)> {
 /// Each group that hears a message is asked about it within that time, ms.
 const NO_COMMAND_MS: i64 = 3_600_000;
 
-const BOT_CAUSE: &str = "notice: a bot that answers";
+const BOT_NOTICE: &str = "a bot that answers";
 
 /// Says something in a chat, unless it was said there for the same cause less than `every_ms` ago.
 fn tell_once(
@@ -532,15 +532,16 @@ fn tell_once(
     chat: &str,
     thread: &str,
     text: &str,
-    cause: &str,
+    notice: &str,
     every_ms: i64,
     now: Time,
 ) -> Result<bool> {
+    let cause = outbox::TextCause::Notice(notice);
     let told: bool = c
         .prepare_cached(
             "SELECT EXISTS (SELECT 1 FROM (SELECT cause, created_at FROM outbox WHERE chat_jid = ?1 ORDER BY id DESC LIMIT 50) WHERE cause = ?2 AND created_at > ?3) AS told",
         )?
-        .query_row(params![chat, cause, now.plus_ms(-every_ms).0], |r| r.get("told"))?;
+        .query_row(params![chat, cause.to_string(), now.plus_ms(-every_ms).0], |r| r.get("told"))?;
     if !told {
         outbox::say(c, &outbox::Say { chat_jid: chat, thread, text, cause, ..outbox::Say::default() }, now)?;
     }

@@ -1,5 +1,7 @@
 //! Texts for chats: strictly in order within a chat, and no chat waits for another.
 
+use std::fmt;
+
 use channel_protocol::Span;
 use g2_text::Rendered;
 use ipc_handlers::Time;
@@ -16,7 +18,7 @@ use crate::domain::{
     },
     rows::{Delivery, OutboxRow},
     runs::retry::{self, Rest},
-    states::DeliveryStatus,
+    states::{CauseKind, DeliveryStatus},
 };
 use crate::store::{
     Result, Store, StoreError, at_most,
@@ -96,10 +98,10 @@ impl Store {
         }).await
     }
 
-    /// Says something to a chat in the host's name.
-    pub async fn tell(&self, chat: String, text: String, cause: String, now: Time) -> Result<()> {
+    /// Says something to a chat in the host's name. `notice`: why, in a few words.
+    pub async fn tell(&self, chat: String, text: String, notice: String, now: Time) -> Result<()> {
         self.write(move |c| {
-            let say_it = Say { chat_jid: &chat, text: &text, cause: &cause, ..Say::default() };
+            let say_it = Say::notice(&chat, "", &text, &notice);
             say(c, &say_it, now).map(drop)
         })
         .await
@@ -381,7 +383,7 @@ impl Store {
                         c.query_row("SELECT status FROM outbox WHERE id = ?1", [id], |r| r.word("outbox", 0)).optional()?;
                     Err(match status {
                         None => none(),
-                        Some(status) => StoreError::Refused(format!("outbox row {id} is {status}; only failed and unknown ones can be retried")),
+                        Some(status) => StoreError::refused(format!("outbox row {id} is {status}"), "only failed and unknown ones can be retried"),
                     })
                 }
                 _ => one_row(c, id)?.ok_or_else(none),
@@ -402,7 +404,7 @@ impl Store {
             let row = one_row(c, id)?.ok_or_else(none)?;
             if dropped == 0 {
                 let (status, only) = (row.status, "only pending and unknown ones can be given up");
-                return Err(StoreError::Refused(format!("outbox row {id} is {status}; {only}")));
+                return Err(StoreError::refused(format!("outbox row {id} is {status}"), only));
             }
             approvals::wording_failed(c, id, &why, now)?;
             Ok(row)
@@ -531,6 +533,55 @@ fn delivered(c: &Connection, id: i64, part: u32, platform_id: &str, now: Time) -
     Ok(())
 }
 
+/// What has a text said.
+#[derive(Clone, Copy, Debug, Default)]
+pub(in crate::store) enum TextCause<'a> {
+    Record {
+        run: i64,
+        n: u64,
+    },
+    /// A command of a file, by its claim.
+    Command(i64),
+    /// A person, by a command line.
+    #[default]
+    Person,
+    Approval(i64),
+    BatchFailed(i64),
+    Waited,
+    /// The host tells of something; in words.
+    Notice(&'a str),
+}
+
+impl TextCause<'_> {
+    /// Returns what the store decides by: the kind, and the number of what it names.
+    pub(in crate::store) fn key(self) -> (CauseKind, Option<i64>) {
+        match self {
+            Self::Record { run, .. } => (CauseKind::Record, Some(run)),
+            Self::Command(claim) => (CauseKind::Command, Some(claim)),
+            Self::Person => (CauseKind::Person, None),
+            Self::Approval(id) => (CauseKind::Approval, Some(id)),
+            Self::BatchFailed(batch) => (CauseKind::BatchFailed, Some(batch)),
+            Self::Waited => (CauseKind::Waited, None),
+            Self::Notice(_) => (CauseKind::Notice, None),
+        }
+    }
+}
+
+/// In the words that people and programs read.
+impl fmt::Display for TextCause<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Record { run, n } => write!(f, "run {run} record {n}"),
+            Self::Command(claim) => write!(f, "command {claim}"),
+            Self::Person => f.write_str("command line"),
+            Self::Approval(id) => write!(f, "approval {id}"),
+            Self::BatchFailed(batch) => write!(f, "notice: batch {batch} failed"),
+            Self::Waited => f.write_str("waited"),
+            Self::Notice(words) => write!(f, "notice: {words}"),
+        }
+    }
+}
+
 /// Something to say.
 #[derive(Default)]
 pub(in crate::store) struct Say<'a> {
@@ -539,7 +590,7 @@ pub(in crate::store) struct Say<'a> {
     pub(in crate::store) text: &'a str,
     pub(in crate::store) sender: Option<&'a str>,
     pub(in crate::store) reply_to: Option<&'a str>,
-    pub(in crate::store) cause: &'a str,
+    pub(in crate::store) cause: TextCause<'a>,
     pub(in crate::store) run: Option<i64>,
     /// Whose command or record it is; `None`: the host says it, or a person does.
     pub(in crate::store) group: Option<&'a str>,
@@ -551,6 +602,13 @@ pub(in crate::store) struct Say<'a> {
     pub(in crate::store) files: &'a [Attachment],
     /// It is the beginning of a text.
     pub(in crate::store) growing: bool,
+}
+
+impl<'a> Say<'a> {
+    /// Something that the host tells of; `why`, in a few words.
+    pub(in crate::store) fn notice(chat_jid: &'a str, thread: &'a str, text: &'a str, why: &'a str) -> Self {
+        Self { chat_jid, thread, text, cause: TextCause::Notice(why), ..Self::default() }
+    }
 }
 
 /// Returns the text of a run that still grows.
@@ -572,29 +630,30 @@ pub(in crate::store) fn grow(c: &Connection, id: i64, text: &str) -> Result<()> 
 }
 
 /// A text is whole. `text`: all of it; `None`: it stays as it is. What could not be said of its beginning is tried again.
-pub(in crate::store) fn grown(c: &Connection, id: i64, text: Option<(&str, &str)>) -> Result<()> {
+pub(in crate::store) fn grown(c: &Connection, id: i64, text: Option<(&str, TextCause<'_>)>) -> Result<()> {
     let (text, cause) = text.unzip();
     c.prepare_cached(
         "UPDATE outbox SET growth = 'grown', text = coalesce(?2, text), cause = coalesce(?3, cause),
            status = iif(status IN ('sent', 'failed'), 'pending', status), sent_at = NULL, next_try_at = iif(status = 'sent', NULL, next_try_at)
          WHERE id = ?1 AND growth = 'growing'",
     )?
-    .execute(params![id, text, cause])?;
+    .execute(params![id, text, cause.map(|cause| cause.to_string())])?;
     Ok(())
 }
 
 pub(in crate::store) fn say(c: &Connection, say: &Say<'_>, now: Time) -> Result<i64> {
+    let (kind, of) = say.cause.key();
     let buttons = (!say.buttons.is_empty()).then(|| serde_json::json!(say.buttons).to_string());
     c.prepare_cached(
-        "INSERT INTO outbox (chat_jid, thread, text, sender, reply_to, status, cause, run_id, created_at, buttons, group_folder, said_key, files, growth) VALUES (coalesce((SELECT alias_of FROM chats WHERE jid = ?1), ?1), ?2, ?3, ?4, ?5, 'pending', ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)",
+        "INSERT INTO outbox (chat_jid, thread, text, sender, reply_to, status, cause, run_id, created_at, buttons, group_folder, said_key, files, growth, cause_kind, cause_id) VALUES (coalesce((SELECT alias_of FROM chats WHERE jid = ?1), ?1), ?2, ?3, ?4, ?5, 'pending', ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)",
     )?
-    .execute(params![say.chat_jid, say.thread, say.text, say.sender, say.reply_to, say.cause, say.run, now.0, buttons, say.group, say.key, say.files.len(), say.growing.then_some(Growth::Growing.as_str())])?;
+    .execute(params![say.chat_jid, say.thread, say.text, say.sender, say.reply_to, say.cause.to_string(), say.run, now.0, buttons, say.group, say.key, say.files.len(), say.growing.then_some(Growth::Growing.as_str()), kind.as_str(), of])?;
     let id = c.last_insert_rowid();
     attachments::add(c, Beside::Said(id, say.group), say.chat_jid, say.files, now)?;
     Ok(id)
 }
 
-pub(in crate::store) const OUTBOX: &str = "SELECT id, chat_jid, thread, text, sender, reply_to, status, attempts, cause, created_at, sent_at, error FROM outbox";
+pub(in crate::store) const OUTBOX: &str = "SELECT id, chat_jid, thread, text, sender, reply_to, status, attempts, cause, cause_kind, created_at, sent_at, error FROM outbox";
 
 fn one_row(c: &Connection, id: i64) -> Result<Option<OutboxRow>> {
     let found =
@@ -613,6 +672,7 @@ pub(in crate::store) fn outbox_row(r: &Row<'_>) -> rusqlite::Result<OutboxRow> {
         status: r.word("outbox", "status")?,
         attempts: r.get("attempts")?,
         cause: r.get("cause")?,
+        cause_kind: r.word("outbox", "cause_kind")?,
         created_at: r.time("created_at")?,
         sent_at: r.time_or_null("sent_at")?,
         error: r.get("error")?,

@@ -47,7 +47,7 @@ impl Store {
         let (id, by) = (id.to_owned(), by.to_owned());
         self.write(move |c| {
             if role == Role::Owner && group.is_some() {
-                return Err(StoreError::Refused("an owner is one everywhere; leave the group out".into()));
+                return Err(StoreError::refused("an owner is one everywhere", "leave the group out"));
             }
             if let Some(group) = &group {
                 needs_group(c, group)?;
@@ -297,9 +297,10 @@ fn keep_an_owner(c: &Connection, id: &str) -> Result<()> {
         |r| r.get(0),
     )?;
     if last {
-        return Err(StoreError::Refused(format!(
-            "{id} is the only owner; make another one first with `g2 users role USER owner`"
-        )));
+        return Err(StoreError::refused(
+            format!("{id} is the only owner"),
+            "make another one first with `g2 users role USER owner`",
+        ));
     }
     Ok(())
 }

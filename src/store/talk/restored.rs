@@ -158,7 +158,7 @@ fn called(c: &Connection, kind: HeldKind, id: i64) -> Result<Vec<HeldRow>> {
     };
     let row = c.prepare_cached(&sql)?.query_row([id], held_row(kind)).optional()?;
     row.map(|row| vec![row]).ok_or_else(|| {
-        StoreError::Refused(format!("{kind} {id} is not held back; `g2 restored list` shows what is"))
+        StoreError::refused(format!("{kind} {id} is not held back"), "`g2 restored list` shows what is")
     })
 }
 

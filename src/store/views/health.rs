@@ -31,7 +31,7 @@ impl Store {
                 .query_row([now.plus_ms(-DAY_MS).0], |r| r.get(0))?;
             let last: Option<i64> = c
                 .prepare_cached(
-                    "SELECT sent_at FROM outbox INDEXED BY outbox_answers WHERE status = 'sent' AND cause GLOB 'run [0-9]*' ORDER BY sent_at DESC LIMIT 1",
+                    "SELECT sent_at FROM outbox INDEXED BY outbox_answers WHERE status = 'sent' AND cause_kind = 'record' ORDER BY sent_at DESC LIMIT 1",
                 )?
                 .query_row([], |r| r.get(0))
                 .optional()?

@@ -39,7 +39,7 @@ impl Store {
 fn runs(c: &Connection, group: &Folder, id: &str, limit: Option<usize>) -> Result<Vec<TaskSlot>> {
     let mut newest = c.prepare_cached(
         "SELECT id, slot, attempt, status, created_at, started_at, ended_at, result, result_bytes, error FROM runs
-         WHERE source = 'task:' || ?1 AND group_folder = ?2 ORDER BY id DESC LIMIT ?3",
+         WHERE for_task = ?1 AND group_folder = ?2 ORDER BY id DESC LIMIT ?3",
     )?;
     let rows = newest.query_map(params![id, group.as_str(), at_most(limit)], |r| {
         let due = r.time_or_null("slot")?;

@@ -1,13 +1,12 @@
 //! What people ask about both halves. Nothing is written here.
 
-pub(super) mod activity;
-pub(super) mod attached;
 pub(super) mod channels;
 pub(super) mod conversation;
 pub(super) mod health;
 pub(super) mod history;
 pub(super) mod metrics;
 pub(super) mod page;
+pub(super) mod story;
 pub(super) mod texts;
 pub(super) mod trace;
 pub(super) mod turns;

@@ -6,14 +6,14 @@ use rusqlite::{Connection, OptionalExtension, params};
 use crate::domain::{
     host::metrics::WaitCause,
     rows::{Lane, Waiter},
-    runs::retry,
+    runs::{lanes::Work, retry},
 };
 use crate::store::{
     Result, Store, at_most,
     columns::Columns as _,
     crossing::waiting::{first_due, waiting},
     oldest_first,
-    work::{budgets, hindrances},
+    work::{budgets, hindrances, runs::work},
 };
 
 /// What a message or a task waits for when nothing of its own group is in its way.
@@ -22,29 +22,31 @@ pub(super) const A_SLOT: &str = "a free slot";
 /// The run that a group has now.
 struct AtWork {
     run: i64,
-    source: String,
+    work: Work,
     since: Time,
 }
 
 impl AtWork {
     fn of(c: &Connection, group: &str) -> Result<Option<Self>> {
         Ok(c.prepare_cached(
-            "SELECT id, source, coalesce(started_at, created_at) AS since FROM runs WHERE group_folder = ?1 AND status IN ('queued', 'running')",
+            "SELECT id, for_lane, for_task, coalesce(started_at, created_at) AS since FROM runs WHERE group_folder = ?1 AND status IN ('queued', 'running')",
         )?
-        .query_row([group], |r| Ok(Self { run: r.get("id")?, source: r.get("source")?, since: r.time("since")? }))
+        .query_row([group], |r| Ok(Self { run: r.get("id")?, work: work(r)?, since: r.time("since")? }))
         .optional()?)
     }
 
     /// What waits for the end of this run.
     fn in_words(&self) -> String {
-        let Self { run, source, since } = self;
-        match source.strip_prefix("task:") {
-            Some(task) => {
+        let Self { run, work, since } = self;
+        match work {
+            Work::Task(task) => {
                 format!(
                     "the group's container, which is at other work (run {run}, of task {task}, since {since})"
                 )
             }
-            None => format!("the group's container, which is at other work (run {run}, since {since})"),
+            Work::Lane(_) => {
+                format!("the group's container, which is at other work (run {run}, since {since})")
+            }
         }
     }
 }
@@ -80,8 +82,8 @@ const LANE: &str = "SELECT * FROM (
        SELECT (SELECT i.seq FROM inbox i INDEXED BY inbox_waking WHERE i.lane_id = l.id AND i.n > l.cursor AND i.verdict = 'wake' ORDER BY i.n LIMIT 1) AS seq
        UNION ALL SELECT (SELECT min(i.seq) FROM batches b INDEXED BY batches_open CROSS JOIN inbox i INDEXED BY inbox_waking ON i.lane_id = l.id AND i.n BETWEEN b.first AND b.last AND i.verdict = 'wake'
          WHERE b.lane_id = l.id AND b.state = 'returned')))) AS since,
-    (SELECT r.id FROM runs r INDEXED BY runs_one_per_group WHERE r.group_folder = l.group_folder AND r.source = 'lane:' || l.id AND r.status IN ('queued', 'running')) AS run,
-    (SELECT r.error FROM runs r WHERE r.group_folder = l.group_folder AND r.source = 'lane:' || l.id ORDER BY r.id DESC LIMIT 1) AS error,
+    (SELECT r.id FROM runs r INDEXED BY runs_one_per_group WHERE r.group_folder = l.group_folder AND r.for_lane = l.id AND r.status IN ('queued', 'running')) AS run,
+    (SELECT r.error FROM runs r WHERE r.group_folder = l.group_folder AND r.for_lane = l.id ORDER BY r.id DESC LIMIT 1) AS error,
     (SELECT coalesce(max(b.tries), 0) FROM batches b INDEXED BY batches_open WHERE b.lane_id = l.id AND (b.state = 'handed' OR b.state = 'claimed' OR b.state = 'returned')) AS tries,
     EXISTS (SELECT 1 FROM wirings w WHERE w.group_folder = l.group_folder AND w.chat_jid = l.chat_jid) AS wired
   FROM lanes l LEFT JOIN sessions s ON s.lane_id = l.id";

@@ -15,7 +15,7 @@ use crate::domain::{
         retry,
         wake::{FreshWhy, Woken},
     },
-    states::{BatchState, RunBy, RunStatus, Via},
+    states::{BatchState, CauseKind, RunBy, RunStatus, Via},
 };
 use crate::store::{
     Result, Store,
@@ -179,7 +179,7 @@ impl WhyWiring {
 }
 
 /// What says that a row of the outbox is what a run answered, and not what it sent by command or we said of it.
-const AN_ANSWER: &str = "cause GLOB 'run [0-9]*'";
+const AN_ANSWER: &str = "cause_kind = 'record'";
 
 /// How the agent of a batch's run was woken, in words.
 fn woken(r: &Row<'_>) -> rusqlite::Result<Option<String>> {
@@ -345,7 +345,7 @@ fn answers_to(c: &Connection, run: i64, batch: i64) -> Result<Vec<OutboxRow>> {
 
 fn notices_of(c: &Connection, run: i64, batch: i64) -> Result<Vec<OutboxRow>> {
     Ok(c.prepare_cached(&format!(
-        "{OUTBOX} WHERE run_id = ?1 AND cause = 'notice: batch ' || ?2 || ' failed'"
+        "{OUTBOX} WHERE run_id = ?1 AND cause_kind = 'batch_failed' AND cause_id = ?2"
     ))?
     .query_map([run, batch], outbox_row)?
     .collect::<rusqlite::Result<_>>()?)
@@ -369,7 +369,7 @@ fn commands_of(c: &Connection, run: i64, batch: i64) -> Result<Vec<WhyCommand>> 
 /// What a command had said.
 fn said_by(c: &Connection, command: &WhyCommand) -> Result<Vec<OutboxRow>> {
     let rows = c
-        .prepare_cached(&format!("{OUTBOX} WHERE run_id = ?1 AND cause = 'command ' || ?2"))?
+        .prepare_cached(&format!("{OUTBOX} WHERE run_id = ?1 AND cause_kind = 'command' AND cause_id = ?2"))?
         .query_map([command.run, command.id], outbox_row)?
         .collect::<rusqlite::Result<_>>()?;
     with_files_said(c, rows)
@@ -414,7 +414,7 @@ fn answer(why: &Why) -> String {
         return format!("it waits for {waits}{next}{}", failed.unwrap_or_default());
     }
     let said = outbox.iter().rfind(|row| answers.contains(&row.id));
-    let by_command = outbox.iter().filter(|row| row.cause.starts_with("command ")).count();
+    let by_command = outbox.iter().filter(|row| row.cause_kind == CauseKind::Command).count();
     match (first.batch_state, said) {
         (Some(BatchState::Done), Some(row)) => format!("answered; the answer is {}", row.status),
         (Some(BatchState::Done), None) if first.unsaid => {

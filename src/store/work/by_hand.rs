@@ -110,7 +110,7 @@ impl Store {
     pub async fn note_drop(&self, claim: i64, reason: String, now: Time) -> Result<()> {
         self.write(move |c| {
             if let Some(outcome) = outcome(c, claim)? {
-                return Err(StoreError::Refused(format!("command {claim} is settled already: {outcome}")));
+                return Err(StoreError::refused(format!("command {claim} is settled already: {outcome}"), ""));
             }
             c.prepare_cached(
                 "INSERT INTO by_hand (claim_id, drop_reason, at) VALUES (?1, ?2, ?3) ON CONFLICT (claim_id) DO UPDATE SET drop_reason = ?2, retry_of = NULL",
@@ -130,14 +130,16 @@ impl Store {
             let not_found = || StoreError::NotFound { what: "command", id: of.to_string() };
             let outcome = outcome(c, of)?.ok_or_else(not_found)?;
             if outcome == CommandOutcome::Applied {
-                return Err(StoreError::Refused(format!(
-                    "command {of} was applied; trying it again would do it twice"
-                )));
+                return Err(StoreError::refused(
+                    format!("command {of} was applied"),
+                    "trying it again would do it twice",
+                ));
             }
             if let Some(tried) = tried_as(c, of)? {
-                return Err(StoreError::Refused(format!(
-                    "command {of} was tried again as {tried}; see `g2 ipc trace {tried}`"
-                )));
+                return Err(StoreError::refused(
+                    format!("command {of} was tried again as {tried}"),
+                    format!("see `g2 ipc trace {tried}`"),
+                ));
             }
             c.prepare_cached("INSERT INTO by_hand (claim_id, retry_of, at) VALUES (?1, ?2, ?3)")?
                 .execute(params![claim, of, now.0])?;

@@ -40,9 +40,7 @@ impl Store {
                         .prepare_cached("SELECT count(*) FROM egress_rules WHERE group_folder = ?1")?
                         .query_row([folder], |r| r.get(0))?;
                     if before.is_none() && rules >= MOST_RULES {
-                        return Err(StoreError::Refused(format!(
-                            "group {folder} has {MOST_RULES} rules about hosts; remove one first, or allow all names below a host by *.HOST"
-                        )));
+                        return Err(StoreError::refused(format!("group {folder} has {MOST_RULES} rules about hosts"), "remove one first, or allow all names below a host by *.HOST"));
                     }
                     c.prepare_cached(
                         "INSERT INTO egress_rules (group_folder, host, verdict, at) VALUES (?1, ?2, ?3, ?4)

@@ -15,7 +15,7 @@ use crate::{
         host::zone::Zones,
         rows::Run,
         runs::{
-            lanes::Load,
+            lanes::{LaneId, Load, Work},
             life::{Life, Reached},
             stop::Stop,
         },
@@ -41,7 +41,7 @@ pub struct ActiveRun {
     pub group: Folder,
     pub lane: Option<i64>,
     pub kind: RunKind,
-    pub source: String,
+    pub work: Work,
     pub generation: i64,
     pub status: RunStatus,
     pub owner: Option<String>,
@@ -63,7 +63,10 @@ impl ActiveRun {
     /// Returns the task's id when it is a task's run.
     #[must_use]
     pub fn task(&self) -> Option<&str> {
-        self.source.strip_prefix("task:")
+        match &self.work {
+            Work::Task(task) => Some(task),
+            Work::Lane(_) => None,
+        }
     }
 
     /// Whether nobody can tell, without its container, that it is over: nobody is known who started it, so it blocks its source
@@ -303,7 +306,7 @@ pub(in crate::store) fn run_row(r: &Row<'_>) -> rusqlite::Result<Run> {
     })
 }
 
-const ACTIVE: &str = "SELECT id, group_folder, lane_id, kind, source, generation, status, owner, sandbox, container, started_at IS NOT NULL AS started, ready_at IS NOT NULL AS ready, closing_at IS NOT NULL AS closing, deferred, handled_at IS NOT NULL AS handled, protocol, last_seq, created_at, stop_by, stop_when, stop_then,
+const ACTIVE: &str = "SELECT id, group_folder, lane_id, kind, for_lane, for_task, generation, status, owner, sandbox, container, started_at IS NOT NULL AS started, ready_at IS NOT NULL AS ready, closing_at IS NOT NULL AS closing, deferred, handled_at IS NOT NULL AS handled, protocol, last_seq, created_at, stop_by, stop_when, stop_then,
   EXISTS (SELECT 1 FROM batches b WHERE b.run_id = runs.id AND b.state IN ('handed', 'claimed')) AS in_hand FROM runs";
 
 fn active_row(r: &Row<'_>) -> rusqlite::Result<ActiveRun> {
@@ -314,7 +317,7 @@ fn active_row(r: &Row<'_>) -> rusqlite::Result<ActiveRun> {
         group: r.folder("group_folder")?,
         lane: r.get("lane_id")?,
         kind,
-        source: r.get("source")?,
+        work: work(r)?,
         generation: r.get("generation")?,
         status: r.word("runs", "status")?,
         owner: r.get("owner")?,
@@ -327,6 +330,14 @@ fn active_row(r: &Row<'_>) -> rusqlite::Result<ActiveRun> {
         created: Time(r.get("created_at")?),
         stop: stop::stop_row(r)?,
         open: Vec::new(),
+    })
+}
+
+/// What a run was made for.
+pub(in crate::store) fn work(r: &Row<'_>) -> rusqlite::Result<Work> {
+    Ok(match r.get("for_task")? {
+        Some(task) => Work::Task(task),
+        None => Work::Lane(LaneId(r.get("for_lane")?)),
     })
 }
 

@@ -88,7 +88,7 @@ pub(in crate::store) fn standing(c: &Connection, group: &Folder, id: &str) -> Re
 /// The same of a task whose run is under way.
 pub(in crate::store) fn running(c: &Connection, group: &Folder, id: &str) -> Result<Option<Standing>> {
     let is_running: bool = c
-        .prepare_cached("SELECT EXISTS (SELECT 1 FROM runs INDEXED BY runs_one_per_group WHERE source = 'task:' || ?1 AND group_folder = ?2 AND status IN ('queued', 'running'))")?
+        .prepare_cached("SELECT EXISTS (SELECT 1 FROM runs INDEXED BY runs_one_per_group WHERE for_task = ?1 AND group_folder = ?2 AND status IN ('queued', 'running'))")?
         .query_row([id, group.as_str()], |r| r.get(0))?;
     if is_running { standing(c, group, id) } else { Ok(None) }
 }
@@ -222,9 +222,7 @@ pub(in crate::store) fn pause(c: &Connection, group: &Folder, id: &str, reason: 
 /// Notes slots that did not run. Where the row before is about the same, with no run between, they are added to it.
 fn note(c: &Connection, group: &Folder, id: &str, passed: &Passed, now: Time) -> Result<()> {
     let after_run: i64 = c
-        .prepare_cached(
-            "SELECT coalesce(max(id), 0) FROM runs WHERE source = 'task:' || ?1 AND group_folder = ?2",
-        )?
+        .prepare_cached("SELECT coalesce(max(id), 0) FROM runs WHERE for_task = ?1 AND group_folder = ?2")?
         .query_row([id, group.as_str()], |r| r.get(0))?;
     let added = c
         .prepare_cached(

@@ -73,7 +73,7 @@ impl Store {
     pub fn groups_of_task(&self, id: &str) -> Result<Vec<Folder>> {
         self.read(|c| {
             Ok(c.prepare_cached(
-                "SELECT group_folder FROM tasks WHERE id = ?1 UNION SELECT group_folder FROM runs WHERE source = 'task:' || ?1 ORDER BY 1",
+                "SELECT group_folder FROM tasks WHERE id = ?1 UNION SELECT group_folder FROM runs WHERE for_task = ?1 ORDER BY 1",
             )?
             .query_map([id], |r| r.folder(0))?
             .collect::<rusqlite::Result<_>>()?)
@@ -98,13 +98,13 @@ impl Store {
         self.write(move |c| {
             let status = status(c, &group, &id)?.ok_or_else(|| StoreError::NotFound { what: "task", id: id.clone() })?;
             let running: bool = c
-                .prepare_cached("SELECT EXISTS (SELECT 1 FROM runs INDEXED BY runs_one_per_group WHERE source = 'task:' || ?1 AND group_folder = ?2 AND status IN ('queued', 'running'))")?
+                .prepare_cached("SELECT EXISTS (SELECT 1 FROM runs INDEXED BY runs_one_per_group WHERE for_task = ?1 AND group_folder = ?2 AND status IN ('queued', 'running'))")?
                 .query_row([id.as_str(), group.as_str()], |r| r.get(0))?;
             if running {
-                return Err(StoreError::Refused(format!("task {id} is running already; see `g2 tasks history {id}`")));
+                return Err(StoreError::refused(format!("task {id} is running already"), format!("see `g2 tasks history {id}`")));
             }
             if status == TaskStatus::Paused {
-                return Err(StoreError::Refused(format!("task {id} is paused; resume it with `g2 tasks resume {id}`")));
+                return Err(StoreError::refused(format!("task {id} is paused"), format!("resume it with `g2 tasks resume {id}`")));
             }
             c.prepare_cached("UPDATE tasks SET status = 'active', next_run = ?3, asked_slot = ?3, tries = 0, free_returns = 0, held_up_since = NULL, rest_until = NULL WHERE id = ?1 AND group_folder = ?2")?
                 .execute(params![id, group.as_str(), now.0])?;
@@ -187,8 +187,8 @@ pub(in crate::store) fn rest(
     let Some((chat_jid, prompt, false)) = rests else { return Ok(()) };
     c.prepare_cached("UPDATE tasks SET failures_told = 1 WHERE id = ?1 AND group_folder = ?2")?
         .execute([id, group])?;
-    let (text, cause) = (judge::rest_notice(id, &prompt), format!("notice: task {id} rests"));
-    let notice = Say { chat_jid: &chat_jid, text: &text, cause: &cause, run: Some(run.id), ..Say::default() };
+    let (text, cause) = (judge::rest_notice(id, &prompt), format!("task {id} rests"));
+    let notice = Say { run: Some(run.id), ..Say::notice(&chat_jid, "", &text, &cause) };
     said(c, &Key::Killed { run: run.id }, &notice, now)?;
     Ok(())
 }
@@ -248,7 +248,7 @@ pub(in crate::store) fn read_clocks_again(
     let coming: Vec<Coming> = c
         .prepare_cached(
             "SELECT n, id, group_folder, schedule_type, schedule_value, next_run, slot, next_slot,
-               EXISTS (SELECT 1 FROM runs r INDEXED BY runs_one_per_group WHERE r.source = 'task:' || tasks.id
+               EXISTS (SELECT 1 FROM runs r INDEXED BY runs_one_per_group WHERE r.for_task = tasks.id
                  AND r.group_folder = tasks.group_folder AND r.status IN ('queued', 'running')) AS is_running
              FROM tasks WHERE n > ?1 AND next_run > ?2 AND (?3 IS NULL OR group_folder = ?3) ORDER BY n LIMIT ?4",
         )?
@@ -299,7 +299,7 @@ struct Coming {
 fn has_run(c: &Connection, task: &Coming, slot: Time) -> Result<bool> {
     Ok(c.prepare_cached(
         "SELECT EXISTS (SELECT 1 FROM runs INDEXED BY runs_slot_once
-         WHERE group_folder = ?1 AND source = 'task:' || ?2 AND slot = ?3 AND slot IS NOT NULL AND started_at IS NOT NULL)",
+         WHERE group_folder = ?1 AND for_task = ?2 AND slot = ?3 AND slot IS NOT NULL AND started_at IS NOT NULL)",
     )?
     .query_row(params![task.group.as_str(), task.id, slot.0], |r| r.get(0))?)
 }

@@ -28,9 +28,10 @@ impl Store {
             let there: usize =
                 c.prepare_cached("SELECT count(*) FROM web_sessions")?.query_row([], |r| r.get(0))?;
             if there >= MOST_SESSIONS {
-                return Err(StoreError::Refused(format!(
-                    "the page has {MOST_SESSIONS} sessions; end some with `g2 web sessions revoke`"
-                )));
+                return Err(StoreError::refused(
+                    format!("the page has {MOST_SESSIONS} sessions"),
+                    "end some with `g2 web sessions revoke`",
+                ));
             }
             c.prepare_cached(
                 "INSERT INTO web_sessions (opened_by, ticket, made_at, ends_at) VALUES (?1, ?2, ?3, ?4)",

@@ -32,20 +32,24 @@ impl Store {
         let (name, by, secret) = (name.to_owned(), by.to_owned(), digest(secret.as_bytes()));
         self.write(move |c| {
             if name == TOKEN_OF_FILE || named(c, &name)?.is_some() {
-                return Err(StoreError::Refused(format!(
-                    "there is a token {name} already; use another name, or end that one with `g2 web tokens revoke {name}`"
-                )));
+                return Err(StoreError::refused(
+                    format!("there is a token {name} already"),
+                    format!("use another name, or end that one with `g2 web tokens revoke {name}`"),
+                ));
             }
             let there: usize = c
                 .prepare_cached("SELECT count(*) FROM web_tokens WHERE name <> ?1")?
                 .query_row([TOKEN_OF_FILE], |r| r.get(0))?;
             if there >= MOST_TOKENS {
-                return Err(StoreError::Refused(format!(
-                    "there are {MOST_TOKENS} tokens; end some with `g2 web tokens revoke`"
-                )));
+                return Err(StoreError::refused(
+                    format!("there are {MOST_TOKENS} tokens"),
+                    "end some with `g2 web tokens revoke`",
+                ));
             }
             insert(c, &name, purpose, &secret, &by, now)?;
-            c.prepare_cached(&format!("{TOKEN} WHERE name = ?1"))?.query_row([&name], token).map_err(Into::into)
+            c.prepare_cached(&format!("{TOKEN} WHERE name = ?1"))?
+                .query_row([&name], token)
+                .map_err(Into::into)
         })
         .await
     }

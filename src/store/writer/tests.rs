@@ -203,14 +203,14 @@ async fn of_many_pieces_the_one_that_panics_is_undone_and_those_behind_it_are_tr
         insert(c, n)?;
         assert_ne!(n, 2, "as wanted");
         if n == 3 {
-            return Err(StoreError::Refused("no".into()));
+            return Err(StoreError::refused("no", ""));
         }
         done += 1;
         Ok((done, if n == 4 { Next::Waits } else { Next::Goes }))
     });
     drop(held);
     let outcomes = pieces.await.unwrap();
-    let [Ok(1), Err(StoreError::Panicked { why, .. }), Err(StoreError::Refused(_)), Ok(2)] =
+    let [Ok(1), Err(StoreError::Panicked { why, .. }), Err(StoreError::Refused { .. }), Ok(2)] =
         outcomes.as_slice()
     else {
         panic!("{outcomes:?}")

@@ -233,7 +233,7 @@ async fn take_in(web: &Web, fields: &Fields) -> Result<Option<String>, OpError> 
         Some(Told::Accepted { note, wired, .. }) => {
             Ok(note.or_else(|| (wired == 0).then(|| "no group listens to this chat".to_owned())))
         }
-        Some(Told::Error { message, .. }) => Err(OpError::of_sentence(OpCode::Invalid, &message)),
+        Some(Told::Error { message, .. }) => Err(OpError::invalid(message)),
         Some(_) | None => Err(OpError::new(OpCode::Unknown, "nobody knows whether the message is stored")),
     }
 }

@@ -32,7 +32,7 @@ pub(in crate::web) async fn show(view: View) -> Result<Response<Body>, Failed> {
         }
         section {
             h2 { "In order" }
-            ul.checks { @for (check, says) in &right { li { span.good { "✓" } " " (says) " " span.dim { (check) } } } }
+            ul.checks { @for passed in &right { li { span.good { "✓" } " " (passed.text) " " span.dim { (passed.code) } } } }
         }
         section {
             h2 { "This daemon" }

@@ -73,7 +73,7 @@ pub(in crate::web) async fn show(view: View, Query(wanted): Query<Wanted>) -> Re
                 }
             }
         }
-        @if let Some(cut) = &cut { p.dim { (shown(cut)) } }
+        @if let Some(cut) = &cut { p.dim { (shown(&cut.to_string())) } }
         @if rows.is_empty() { p.none { "No command." } } @else {
             div.scroll { table {
                 thead { tr { th { "Command" } th { "Group" } th { "Asks for" } th { "State" } th.num { "Age" } th { "Reason" } th { span.hidden { "Change" } } } }

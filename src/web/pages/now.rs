@@ -9,7 +9,7 @@ use crate::{
             Approval, ApprovalKind, State,
             wording::{Groups, OF_MAIN},
         },
-        host::problems::Finding,
+        host::{checks::Check, problems::Finding},
         rows::{ChannelState, Waiter},
     },
     loops::Sight,
@@ -139,7 +139,7 @@ pub(super) fn card(view: &View, question: &Approval, groups: &Groups) -> Markup 
 /// A problem and its mend.
 pub(super) fn problem(view: &View, finding: &Finding) -> Markup {
     // It is about the loop, and the key.
-    let key = (finding.code == "loop_key").then(|| finding.about.split_once(' ')).flatten();
+    let key = (finding.code == Check::LoopKey).then(|| finding.about.split_once(' ')).flatten();
     html! {
         div.item.problem {
             p { (shown(&finding.text)) }

@@ -7,10 +7,10 @@ use serde_json::Value;
 use crate::{
     domain::{host::prune::History, runs::output::Lines},
     ops::missing,
-    store::RunStory,
+    store::{Activity, Happened},
     web::{
         layout::{Failed, Page, Place, View},
-        parts::{act, at, at_or_dash, encoded, line, reveal, shown, took},
+        parts::{act, at, at_or_dash, line, reveal, shown, took},
     },
 };
 
@@ -102,26 +102,31 @@ fn kept(root: &std::path::Path, id: i64) -> Kept {
     }
 }
 
-fn told(view: &View, story: &RunStory) -> Markup {
+fn told(view: &View, story: &[Activity]) -> Markup {
+    let all = |what| story.iter().filter(move |one| one.what == what);
+    let part =
+        |text: &Option<String>, most| text.as_deref().map_or_else(|| "–".to_owned(), |text| line(text, most));
     html! {
         section {
             h2 { "What it heard and said" }
-            @if story.heard.is_empty() && story.said.is_empty() { p.none { "Nothing." } }
+            @if story.iter().all(|one| one.what == Happened::Command) { p.none { "Nothing." } }
             ol.lines {
-                @for heard in &story.heard {
-                    li { p.by { strong { (line(&heard.name, 40)) } " in " (line(&heard.chat, 40)) " " (at(heard.at, view.now, &view.zone)) " " a href={ "/why/" (heard.seq) } { "Why" } } p.text { (line(&heard.text, 240)) } }
+                @for heard in all(Happened::Asked) {
+                    li { p.by { strong { (part(&heard.name, 40)) } " in " (part(&heard.chat_jid, 40)) " " (at(heard.at, view.now, &view.zone)) " " a href={ "/why/" (heard.id) } { "Why" } } p.text { (line(&heard.text, 240)) } }
                 }
-                @for (id, chat, status, text) in &story.said {
-                    li.ours { p.by { "To " (line(chat, 40)) " " a href={ "/outbox?before=" (id + 1) "#o" (id) } { span.state data-is=(status) { (status) } } } p.text { (line(text, 240)) } }
+                @for said in all(Happened::Said) {
+                    @let status = said.state.as_deref().unwrap_or_default();
+                    li.ours { p.by { "To " (part(&said.chat_jid, 40)) " " a href={ "/outbox?before=" (said.id + 1) "#o" (said.id) } { span.state data-is=(status) { (status) } } } p.text { (line(&said.text, 240)) } }
                 }
             }
         }
-        @if !story.asked.is_empty() {
+        @if all(Happened::Command).next().is_some() {
             section {
                 h2 { "What it asked for" }
                 ul {
-                    @for (id, kind, outcome, reason) in &story.asked {
-                        li { a href={ "/mailbox/" (encoded(&id.to_string())) } { (id) } " " (kind.as_deref().map_or_else(|| "–".to_owned(), |kind| line(kind, 40))) " " span.state data-is=(outcome) { (outcome) } @if let Some(reason) = reason { " " (line(reason, 160)) } }
+                    @for asked in all(Happened::Command) {
+                        @let outcome = asked.state.as_deref().unwrap_or_default();
+                        li { a href={ "/mailbox/" (asked.id) } { (asked.id) } " " (part(&asked.name, 40)) " " span.state data-is=(outcome) { (outcome) } @if !asked.text.is_empty() { " " (line(&asked.text, 160)) } }
                     }
                 }
             }

@@ -72,7 +72,7 @@ pub(in crate::web) async fn show(
                     thead { tr { th { "Due" } th { "Outcome" } th { "Run" } th.num { "Waited" } th.num { "Took" } th { "Result" } } }
                     tbody { @for slot in history.iter().rev() { tr {
                         td { (at_or_dash(slot.due, view.now, &view.zone)) @if slot.slots > 1 { span.dim { " and " (slot.slots - 1) " more" } } }
-                        td { @if let Some(outcome) = slot.outcome { (outcome) } @if let Some(reason) = slot.reason { span.dim { " (" (reason) ")" } } }
+                        td { @if let Some(outcome) = slot.outcome { (outcome) } @if let Some(reason) = slot.reason { span.dim { " (" (reason.says()) ")" } } }
                         td { @if let Some(run) = slot.run { a href={ "/runs/" (run) } { (run) } " " @if let Some(status) = slot.status { span.state data-is=(status) { (status) } } } }
                         td.num { (slot.waited_ms.map(took).unwrap_or_default()) }
                         td.num { (slot.duration_ms.map(took).unwrap_or_default()) }

@@ -31,9 +31,9 @@ const TURNS_OF: &str = ", k (k) AS (VALUES (0), (1), (2), (3)),
 /// What one kind of rows is made of: the table with its columns, of turns or of runs, and the values.
 const ROWS: [(&str, bool, &str); 8] = [
     (
-        "runs (id, group_folder, lane_id, chat_jid, kind, source, status, sandbox, container, generation, protocol, last_seq, created_at, started_at, ready_at, handled_at, ended_at, error, wake)",
+        "runs (id, group_folder, lane_id, chat_jid, kind, for_lane, status, sandbox, container, generation, protocol, last_seq, created_at, started_at, ready_at, handled_at, ended_at, error, wake)",
         false,
-        "r + 1, g, lane, chat, 'message', 'lane:' || lane, iif(r % 1000 = 7, 'failed', 'succeeded'), 'process', 'g2-' || r, 0, 2, 6, at, at + 300, at + 400, at + 25000, at + 30000,
+        "r + 1, g, lane, chat, 'message', lane, iif(r % 1000 = 7, 'failed', 'succeeded'), 'process', 'g2-' || r, 0, 2, 6, at, at + 300, at + 400, at + 25000, at + 30000,
          iif(r % 1000 = 7, 'the agent ended without a word', NULL), 'resume' FROM run",
     ),
     (
@@ -48,9 +48,9 @@ const ROWS: [(&str, bool, &str); 8] = [
         "t, lane, r + 1, t, t, 'done', iif(k = 0, 'stdin', 'input'), t - 1, t - 1, said, said + 4000, t - 1, t FROM turn",
     ),
     (
-        "outbox (id, chat_jid, text, status, attempts, cause, run_id, created_at, sent_at, group_folder, said_key)",
+        "outbox (id, chat_jid, text, status, attempts, cause, run_id, created_at, sent_at, group_folder, said_key, cause_kind, cause_id)",
         true,
-        "t, chat, 'answer ' || t || ', with what an agent writes when it was asked something in the middle of a day, in two sentences or in three', 'sent', 1, 'run ' || (r + 1), r + 1, said + 3000, said + 3010, g, 'run ' || (r + 1) || ' ' || k FROM turn",
+        "t, chat, 'answer ' || t || ', with what an agent writes when it was asked something in the middle of a day, in two sentences or in three', 'sent', 1, 'run ' || (r + 1), r + 1, said + 3000, said + 3010, g, 'run ' || (r + 1) || ' ' || k, 'record', r + 1 FROM turn",
     ),
     (
         "receipts (claim_id, group_folder, box, name, type, request_id, run_id, origin, digest, outcome, reply, at, written_at, claimed_at)",

@@ -131,8 +131,8 @@ fn the_oldest_go_above_the_bound_and_what_a_live_run_wrote_stays() {
     // A run is under way for longer than files c and d are there.
     store(&root)
         .execute(
-            "INSERT INTO runs (group_folder, chat_jid, kind, source, status, sandbox, generation, created_at)
-             VALUES ('main', 'local:main', 'message', 'test', 'queued', 'process', 0, (unixepoch() - 7 * 86400 - 3600) * 1000)",
+            "INSERT INTO runs (group_folder, chat_jid, kind, for_lane, status, sandbox, generation, created_at)
+             VALUES ('main', 'local:main', 'message', 1, 'queued', 'process', 0, (unixepoch() - 7 * 86400 - 3600) * 1000)",
             [],
         )
         .unwrap();
@@ -177,8 +177,8 @@ fn wherever_it_dies_the_next_pass_does_the_rest() {
             for run in 1..=3 {
                 store(&root)
                     .execute(
-                        "INSERT INTO runs (group_folder, chat_jid, kind, source, status, sandbox, generation, created_at, ended_at, files_bytes)
-                         VALUES ('main', 'local:main', 'message', 'test', 'succeeded', 'process', 0, 1, ?1, 10)",
+                        "INSERT INTO runs (group_folder, chat_jid, kind, for_lane, status, sandbox, generation, created_at, ended_at, files_bytes)
+                         VALUES ('main', 'local:main', 'message', 1, 'succeeded', 'process', 0, 1, ?1, 10)",
                         [if run == 3 { i64::MAX / 2 } else { 1 }],
                     )
                     .unwrap();

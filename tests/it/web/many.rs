@@ -28,8 +28,8 @@ pub(super) fn fill(paged: &Paged, groups: i64, messages: i64) {
            SELECT 'local:' || {group}, 'k' || i, 'k' || i, 'local:me', 'me', 'message number ' || i, i * 1000, 0, 0, 0 FROM n;
          INSERT INTO inbox (lane_id, seq, verdict, rule) SELECT l.id, m.seq, 'wake', 'pattern' FROM messages m JOIN lanes l ON l.chat_jid = m.chat_jid;
          UPDATE lanes SET cursor = (SELECT coalesce(max(n), 0) FROM inbox);
-         {tenth} INSERT INTO runs (group_folder, chat_jid, kind, source, status, sandbox, generation, created_at, started_at, ended_at)
-           SELECT {group}, 'local:' || {group}, 'message', 'lane:1', 'succeeded', 'process', 0, i * 10000, i * 10000, i * 10000 + 5000 FROM n;
+         {tenth} INSERT INTO runs (group_folder, chat_jid, kind, for_lane, status, sandbox, generation, created_at, started_at, ended_at)
+           SELECT {group}, 'local:' || {group}, 'message', 1, 'succeeded', 'process', 0, i * 10000, i * 10000, i * 10000 + 5000 FROM n;
          {n} INSERT INTO outbox (chat_jid, text, status, cause, created_at, sent_at) SELECT 'local:' || {group}, 'answer number ' || i, 'sent', 'notice', i * 1000 + 500, i * 1000 + 700 FROM n;
          {tenth} INSERT INTO receipts (claim_id, group_folder, box, name, type, origin, digest, outcome, code, reason, at)
            SELECT i, {group}, 'messages', i || '.json', 'send_message', CAST('o' || i AS BLOB), CAST('d' || i AS BLOB), iif(i % 10 = 0, 'refused', 'applied'), iif(i % 10 = 0, 'invalid_field', NULL), iif(i % 10 = 0, 'no', NULL), i * 1000 FROM n;

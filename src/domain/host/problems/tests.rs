@@ -48,7 +48,7 @@ fn a_refusal_of_the_models_host_explains_what_fails_and_rests_and_names_its_grou
     };
     let found = vec![RunsFail(failing(None, 5, 0)), refused(Hindrance::Key)];
     let told = sort_out(found);
-    assert_eq!(told.iter().map(|one| one.code.as_ref()).collect::<Vec<_>>(), ["model_refuses"]);
+    assert_eq!(told.iter().map(|one| one.code.as_str()).collect::<Vec<_>>(), ["model_refuses"]);
     assert!(
         told[0].text.contains("does not take the key (401); since 1970") && told[0].text.contains("main")
     );
@@ -183,7 +183,7 @@ fn a_cause_is_named_once_and_what_follows_from_it_is_not() {
         (vec![FolderLost { group: main(), path: path.clone() }], &["group_folder"]),
     ] {
         let found = sort_out([cause, follows()].concat());
-        assert_eq!(found.iter().map(|f| &*f.code).collect::<Vec<_>>(), codes, "{found:#?}");
+        assert_eq!(found.iter().map(|f| f.code.as_str()).collect::<Vec<_>>(), codes, "{found:#?}");
     }
     // A disk without room is one problem; the lock that another program holds is another one.
     let waits = |by| StoreWaits(writing::HeldUp { since: now, by });
@@ -191,7 +191,7 @@ fn a_cause_is_named_once_and_what_follows_from_it_is_not() {
         [(writing::Obstacle::NoRoom, &["disk"][..]), (writing::Obstacle::Lock, &["disk", "store_writer"])]
     {
         let found = sort_out(vec![disk(vec![]), waits(by)]);
-        assert_eq!(found.iter().map(|f| &*f.code).collect::<Vec<_>>(), codes, "{found:#?}");
+        assert_eq!(found.iter().map(|f| f.code.as_str()).collect::<Vec<_>>(), codes, "{found:#?}");
     }
     // A task's failures are its own.
     let found = sort_out(vec![Rests(resting()), RunsFail(failing(Some("t"), 5, now.0))]);
@@ -203,7 +203,7 @@ fn a_cause_is_named_once_and_what_follows_from_it_is_not() {
     };
     let tasks = vec![paused.clone(), TaskTrouble { then: Halted::Rests(now), ..paused }];
     let found = sort_out(of_ledger(Ledger { tasks, ..Ledger::default() }, now));
-    assert_eq!(found.iter().map(|f| &*f.code).collect::<Vec<_>>(), ["task_paused", "task_rests"]);
+    assert_eq!(found.iter().map(|f| f.code.as_str()).collect::<Vec<_>>(), ["task_paused", "task_rests"]);
     assert!(
         found[0].text.ends_with("is paused: it failed 8 times in a row, the last time:  [31mx"),
         "{found:?}"
@@ -215,7 +215,23 @@ fn the_worst_stands_first_each_once_and_nothing_foreign_acts_or_is_long() {
     let twice = || Zone { name: "a\u{1b}[31m\nb".into(), meant: None, used: "UTC".into() };
     let why = "x".repeat(10_000);
     let found = sort_out(vec![twice(), twice(), Engine { why }]);
-    assert_eq!(found.iter().map(|f| &*f.code).collect::<Vec<_>>(), ["docker", "time_zone"]);
+    assert_eq!(found.iter().map(|f| f.code.as_str()).collect::<Vec<_>>(), ["docker", "time_zone"]);
     assert!(found[0].text.chars().count() < 400);
     assert!(found.iter().all(|f| !format!("{}{}{}", f.about, f.text, f.fix).chars().any(acts)));
+}
+
+#[test]
+fn what_has_a_problem_or_could_not_be_looked_at_is_not_called_right() {
+    let checks = |found: &[Finding]| right(found).into_iter().map(|one| one.code).collect::<Vec<_>>();
+    let channel = Problem::ManyChats { channel: "tg".into() };
+    for (problem, hides) in [
+        (channel, &[Check::ManyChats][..]),
+        (Engine { why: "x".into() }, &[Check::Docker, Check::Image]),
+        (disk(vec![]), &[Check::Disk, Check::Inodes, Check::SearchIndex]),
+    ] {
+        let left = checks(&[problem.finding()]);
+        let missing: Vec<_> = checks(&[]).into_iter().filter(|check| !left.contains(check)).collect();
+        assert_eq!(missing, hides, "{problem:?}");
+    }
+    assert!(!checks(&[Problem::StoreClosed { why: "x".into() }.finding()]).contains(&Check::RunsFail));
 }

@@ -4,6 +4,7 @@ use ipc_handlers::Folder;
 
 use super::{
     super::{
+        checks::Check,
         screen::{acts, address},
         writing,
     },
@@ -28,76 +29,65 @@ impl Problem {
     #[must_use]
     pub fn finding(&self) -> Finding {
         use Severity::{Fail, Warn};
-        let (code, about, severity, text, fix) = match self {
+        let found = match self {
             Root(fault) => {
                 let (text, fix) = fault.words();
-                ("root", fault.about(), Fail, text, fix)
+                Finding::fail((Check::Root, fault.about()), text, fix)
             }
-            StoreClosed { why } => (
-                "store",
-                String::new(),
-                Fail,
+            StoreClosed { why } => Finding::fail(
+                Check::Store,
                 format!("the store can't be opened: {}", quote(why)),
-                "`g2 doctor` says more; restore a backup if the store is damaged, install the newer g2 if that wrote it".into(),
+                "`g2 doctor` says more; restore a backup if the store is damaged, install the newer g2 if that wrote it",
             ),
             StoreWaits(held_up) => {
                 let (text, fix) = held_up.words();
-                ("store_writer", String::new(), Fail, text, fix)
+                Finding::fail(Check::StoreWriter, text, fix)
             }
-            NoSettings { why } => (
-                "settings",
-                String::new(),
-                Fail,
+            NoSettings { why } => Finding::fail(
+                Check::Settings,
                 format!("the settings can't be used: {}", quote(why)),
-                "correct g2.toml; `g2 init` in an empty folder writes one with every setting at its default".into(),
+                "correct g2.toml; `g2 init` in an empty folder writes one with every setting at its default",
             ),
-            Unsandboxed { what } => (
-                "sandbox",
-                String::new(),
-                Fail,
-                format!("{} would run without any sandbox, so neither it nor a daemon is started", quote(what)),
-                "set sandbox.kind = \"docker\", or allow this with sandbox.allow_unsandboxed = true".into(),
+            Unsandboxed { what } => Finding::fail(
+                Check::Sandbox,
+                format!(
+                    "{} would run without any sandbox, so neither it nor a daemon is started",
+                    quote(what)
+                ),
+                "set sandbox.kind = \"docker\", or allow this with sandbox.allow_unsandboxed = true",
             ),
-            Upstream { text, why } => (
-                "gateway",
-                String::new(),
-                Fail,
-                format!("{:?} is not a usable address of the model's host: {}", quote(&address(text)), quote(why)),
-                "set gateway.upstream in g2.toml, or ANTHROPIC_BASE_URL, to an address such as https://api.anthropic.com".into(),
+            Upstream { text, why } => Finding::fail(
+                Check::Gateway,
+                format!(
+                    "{:?} is not a usable address of the model's host: {}",
+                    quote(&address(text)),
+                    quote(why)
+                ),
+                "set gateway.upstream in g2.toml, or ANTHROPIC_BASE_URL, to an address such as https://api.anthropic.com",
             ),
-            Unusable { why } => {
-                ("settings", why.clone(), Warn, quote(why), "correct it or remove it".into())
-            }
-            Secrets { path, mode } => (
-                "secrets",
-                path.clone(),
-                Warn,
+            Unusable { why } => Finding::warn((Check::Settings, why), quote(why), "correct it or remove it"),
+            Secrets { path, mode } => Finding::warn(
+                (Check::Secrets, path),
                 format!("{path} has mode {mode:04o}: other users can read or change the secrets in it"),
                 format!("`chmod 600 {path}`"),
             ),
-            Disk { path, free, wanted, stopped } => (
-                "disk",
-                String::new(),
-                Fail,
+            Disk { path, free, wanted, stopped } => Finding::fail(
+                Check::Disk,
                 format!(
                     "only {} MiB are free under {path}, and {} MiB are needed, so no agent is launched and commands wait{}",
                     free >> 20,
                     wanted >> 20,
                     was_stopped(stopped)
                 ),
-                "free some space (`g2 prune` with the daemon down shrinks the store), or lower limits.min_free_mib".into(),
+                "free some space (`g2 prune` with the daemon down shrinks the store), or lower limits.min_free_mib",
             ),
-            Inodes { path, free, all } => (
-                "inodes",
-                String::new(),
-                Warn,
+            Inodes { path, free, all } => Finding::warn(
+                Check::Inodes,
                 format!("only {free} of {all} inodes are free under {path}, so no agent is launched"),
-                "remove small files that you do not need; every command and every run makes a few".into(),
+                "remove small files that you do not need; every command and every run makes a few",
             ),
-            OpenFiles { groups, runs, wanted, limit, unserved } => (
-                "open_files",
-                String::new(),
-                Fail,
+            OpenFiles { groups, runs, wanted, limit, unserved } => Finding::fail(
+                Check::OpenFiles,
                 match unserved {
                     0 => format!(
                         "{groups} groups and {runs} runs need about {wanted} open files; {limit} are allowed"
@@ -111,128 +101,104 @@ impl Problem {
                     wanted.max(limit) * 2
                 ),
             ),
-            Engine { why } => (
-                "docker",
-                String::new(),
-                Fail,
+            Engine { why } => Finding::fail(
+                Check::Docker,
                 format!("no agent can be launched: {}", quote(why)),
-                "start Docker, let this user use its socket (group docker), or set DOCKER_HOST=unix:///path/to/docker.sock".into(),
+                "start Docker, let this user use its socket (group docker), or set DOCKER_HOST=unix:///path/to/docker.sock",
             ),
-            NoImage { image, groups } => (
-                "image",
-                image.clone(),
-                Fail,
+            NoImage { image, groups } => Finding::fail(
+                (Check::Image, image),
                 format!("image {image} does not exist, so the agents of {} can't be launched", names(groups)),
-                format!("build it with `g2 image build {image}` (`g2 image build --bare {image}` for the scripted agent alone), or set sandbox.image to another"),
+                format!(
+                    "build it with `g2 image build {image}` (`g2 image build --bare {image}` for the scripted agent alone), or set sandbox.image to another"
+                ),
             ),
-            OtherClaude { image, held, wanted, groups } => (
-                "image",
-                image.clone(),
-                Fail,
+            OtherClaude { image, held, wanted, groups } => Finding::fail(
+                (Check::Image, image),
                 format!(
                     "image {image} has Claude Code {held}, but agent.claude.version allows only {wanted}: every run of {} fails",
                     names(groups)
                 ),
                 format!("set agent.claude.version = \"{held}\", or build the image with that version"),
             ),
-            NoModelKey { why, remedy, groups } => (
-                "model_key",
-                String::new(),
-                Fail,
+            NoModelKey { why, remedy, groups } => Finding::fail(
+                Check::ModelKey,
                 format!("{}; the agents of {} need one", quote(why), names(groups)),
-                (*remedy).into(),
+                *remedy,
             ),
-            Refused { what, why, since, groups } => (
-                "model_refuses",
-                what.to_string(),
-                Fail,
+            Refused { what, why, since, groups } => Finding::fail(
+                (Check::ModelRefuses, what),
                 format!("{}; since {since} the messages and tasks of {} wait", quote(why), names(groups)),
-                mend(*what).into(),
+                mend(*what),
             ),
-            NoKey { path, why: Some(why), .. } => (
-                "key",
-                String::new(),
-                Fail,
+            NoKey { path, why: Some(why), .. } => Finding::fail(
+                Check::Key,
                 format!("{path} can't be read: {}", quote(why)),
-                "let the user that runs g2 read it".into(),
+                "let the user that runs g2 read it",
             ),
-            NoKey { path, why: None, groups } => (
-                "key",
-                String::new(),
-                Fail,
+            NoKey { path, why: None, groups } => Finding::fail(
+                Check::Key,
                 format!("the agents of {} need a key, and there is none", names(groups)),
                 format!("put ANTHROPIC_API_KEY=… or CLAUDE_CODE_OAUTH_TOKEN=… into {path}"),
             ),
-            GroupSettings { group, why } => (
-                "group_settings",
-                group.to_string(),
-                Fail,
+            GroupSettings { group, why } => Finding::fail(
+                (Check::GroupSettings, group),
                 format!("group {group} can't be launched: {}", quote(why)),
-                format!("correct it with `g2 groups set {group} KEY=VALUE`; an empty value restores the default of all groups"),
+                format!(
+                    "correct it with `g2 groups set {group} KEY=VALUE`; an empty value restores the default of all groups"
+                ),
             ),
-            Script { path, of, why, is_read: false, .. } => (
-                "script",
-                path.clone(),
-                Fail,
+            Script { path, of, why, is_read: false, .. } => Finding::fail(
+                (Check::Script, path),
                 format!("{path} ({of}) can't be read: {}", quote(why)),
                 format!("put the file there, or set another for {of}"),
             ),
-            Script { path, of, why, is_read: true, .. } => (
-                "script",
-                path.clone(),
-                Fail,
+            Script { path, of, why, is_read: true, .. } => Finding::fail(
+                (Check::Script, path),
                 format!("{path} ({of}): {}", quote(why)),
-                "write a JSON list of {\"when\"?: {\"contains\": …}, \"times\"?: N, \"do\": [step, …]}".into(),
+                "write a JSON list of {\"when\"?: {\"contains\": …}, \"times\"?: N, \"do\": [step, …]}",
             ),
-            MountList { why } => (
-                "mount_allowlist",
-                String::new(),
-                Fail,
+            MountList { why } => Finding::fail(
+                Check::MountAllowlist,
                 quote(why),
-                r#"write {"allowedRoots": [{"path": "~/x", "allowReadWrite": false}], "blockedPatterns": [], "nonMainReadOnly": true}"#.into(),
+                r#"write {"allowedRoots": [{"path": "~/x", "allowReadWrite": false}], "blockedPatterns": [], "nonMainReadOnly": true}"#,
             ),
-            MainGroups { folders } if folders.is_empty() => (
-                "main_group",
-                String::new(),
-                Fail,
-                "no group is the main group, so no agent can register groups or see all of them".into(),
-                "add one with `g2 groups add main --chat local:main --main` (any folder name will do)".into(),
+            MainGroups { folders } if folders.is_empty() => Finding::fail(
+                Check::MainGroup,
+                "no group is the main group, so no agent can register groups or see all of them",
+                "add one with `g2 groups add main --chat local:main --main` (any folder name will do)",
             ),
-            MainGroups { folders } => (
-                "main_group",
-                String::new(),
-                Fail,
+            MainGroups { folders } => Finding::fail(
+                Check::MainGroup,
                 format!("{} groups are main groups, and only one may be: {}", folders.len(), names(folders)),
-                "remove all but one with `g2 groups remove`".into(),
+                "remove all but one with `g2 groups remove`",
             ),
-            FolderLost { group, path } => (
-                "group_folder",
-                group.to_string(),
-                Fail,
-                format!("{path} is lost, missing or empty: nothing is launched for group {group}, and its work waits"),
+            FolderLost { group, path } => Finding::fail(
+                (Check::GroupFolder, group),
+                format!(
+                    "{path} is lost, missing or empty: nothing is launched for group {group}, and its work waits"
+                ),
                 format!(
                     "mount its disk or put it back, and G2 goes on by itself; otherwise `g2 groups restore {group}` takes it from a backup, and `g2 groups renew {group}` makes a new one"
                 ),
             ),
-            GroupFolder { group, path } => (
-                "group_folder",
-                group.to_string(),
-                Fail,
+            GroupFolder { group, path } => Finding::fail(
+                (Check::GroupFolder, group),
                 format!("{path} is not a folder, so group {group} can't be launched"),
                 format!("move it away and make the folder: `mkdir {path}`"),
             ),
-            SenderList { why } => (
-                "sender_list",
-                String::new(),
-                Fail,
+            SenderList { why } => Finding::fail(
+                Check::SenderList,
                 quote(why),
-                "correct it, or remove it so that each chat's policy decides alone; G2 notices the change by itself".into(),
+                "correct it, or remove it so that each chat's policy decides alone; G2 notices the change by itself",
             ),
-            Pattern { group, chat, pattern, why } => (
-                "engage_pattern",
-                format!("{group} {chat}"),
-                Fail,
-                format!("group {group} engages on every message of {chat}, because its pattern {:?} can't be used: {}", quote(pattern), quote(why)),
+            Pattern { group, chat, pattern, why } => Finding::fail(
+                (Check::EngagePattern, format!("{group} {chat}")),
+                format!(
+                    "group {group} engages on every message of {chat}, because its pattern {:?} can't be used: {}",
+                    quote(pattern),
+                    quote(why)
+                ),
                 format!("correct it with `g2 wirings set --group {group} --chat {chat} 'pattern=…'`"),
             ),
             Heartbeat { group, fault, count } => {
@@ -241,18 +207,14 @@ impl Problem {
                     line => (format!("line {line}: "), "its other tasks run"),
                 };
                 let more = if *count > 1 { format!("; and {} more", count - 1) } else { String::new() };
-                (
-                    "heartbeat",
-                    group.to_string(),
-                    Warn,
+                Finding::warn(
+                    (Check::Heartbeat, group),
                     format!("{FILE} of group {group}: {place}{}{more}", quote(&fault.why)),
                     format!("correct groups/{group}/{FILE}; {others}"),
                 )
             }
-            AnswersTwice { chat, groups } => (
-                "answers_twice",
-                chat.clone(),
-                Warn,
+            AnswersTwice { chat, groups } => Finding::warn(
+                (Check::AnswersTwice, chat),
                 format!(
                     "{} engage on every message of {chat}: each message is answered {} times",
                     names_with(groups, " and "),
@@ -263,121 +225,117 @@ impl Problem {
                     groups.last().map(ToString::to_string).unwrap_or_default()
                 ),
             ),
-            Held { count, seq, chat, group, reason } => (
-                "held_messages",
-                String::new(),
-                Warn,
+            Held { count, seq, chat, group, reason } => Finding::warn(
+                Check::HeldMessages,
                 format!(
                     "held messages: {count} (no rule could judge them); the oldest is {seq} of {chat}, for group {group}: {}",
                     quote(reason)
                 ),
-                format!("change the pattern with `g2 wirings set --group {group} --chat {chat} 'pattern=…'`, and the messages are judged again; `g2 why {seq}` says more"),
+                format!(
+                    "change the pattern with `g2 wirings set --group {group} --chat {chat} 'pattern=…'`, and the messages are judged again; `g2 why {seq}` says more"
+                ),
             ),
-            Backup { why } => (
-                "backup",
-                String::new(),
-                Fail,
+            Backup { why } => Finding::fail(
+                Check::Backup,
                 format!("the daily backup failed: {}", quote(why)),
-                "correct it, or the setting backup.to; it is tried again each hour".into(),
+                "correct it, or the setting backup.to; it is tried again each hour",
             ),
-            ManyChats { channel } => (
-                "many_chats",
-                channel.clone(),
-                Warn,
-                format!("the adapter of account {channel} tells of more chats that nobody uses than the 5000 that are kept; new ones are known once somebody writes there"),
-                "have its bot leave chats that it has no use for; chats that nobody used for a week make room. If the bot is in few chats, the adapter is at fault".into(),
+            ManyChats { channel } => Finding::warn(
+                (Check::ManyChats, channel),
+                format!(
+                    "the adapter of account {channel} tells of more chats that nobody uses than the 5000 that are kept; new ones are known once somebody writes there"
+                ),
+                "have its bot leave chats that it has no use for; chats that nobody used for a week make room. If the bot is in few chats, the adapter is at fault",
             ),
-            BackupLacks { folder } => (
-                "backup_lacks",
-                folder.rsplit('/').next().unwrap_or(folder).to_owned(),
-                Fail,
-                format!("the newest daily backup has no copy of {folder}: it is too large for the room in backup.to"),
-                format!("remove what is large in {folder}, or make room in the folder backup.to; within an hour a backup with all folders is made"),
+            BackupLacks { folder } => Finding::fail(
+                (Check::BackupLacks, folder.rsplit('/').next().unwrap_or(folder).to_owned()),
+                format!(
+                    "the newest daily backup has no copy of {folder}: it is too large for the room in backup.to"
+                ),
+                format!(
+                    "remove what is large in {folder}, or make room in the folder backup.to; within an hour a backup with all folders is made"
+                ),
             ),
-            HeldBack { held } => (
-                "held_back",
-                String::new(),
-                Warn,
+            HeldBack { held } => Finding::warn(
+                Check::HeldBack,
                 format!("a restore held back {}", held.words()),
-                "look with `g2 restored list`; `g2 restored resume --all` sends and answers them, `g2 restored drop --all` gives them up".into(),
+                "look with `g2 restored list`; `g2 restored resume --all` sends and answers them, `g2 restored drop --all` gives them up",
             ),
-            NobodyIsAsked { why } => (
-                "approvals",
-                "who is asked".into(),
-                Warn,
+            NobodyIsAsked { why } => Finding::warn(
+                (Check::Approvals, "who is asked"),
                 format!("{}; messages of strangers and from new chats are counted but not heard", quote(why)),
-                "make a person an owner with `g2 users role USER owner`, and name the chat for their questions with `g2 users add USER --dm CHAT`".into(),
+                "make a person an owner with `g2 users role USER owner`, and name the chat for their questions with `g2 users add USER --dm CHAT`",
             ),
-            ManyQuestions { full } => (
-                "approvals",
-                "open questions".into(),
-                Warn,
+            ManyQuestions { full } => Finding::warn(
+                (Check::Approvals, "open questions"),
                 quote(full),
-                "answer them (`g2 approvals list`), or close many with `g2 approvals deny --chat JID` or `deny --all`".into(),
+                "answer them (`g2 approvals list`), or close many with `g2 approvals deny --chat JID` or `deny --all`",
             ),
-            Zone { name, meant, used } => (
-                "time_zone",
-                name.clone(),
-                Warn,
+            Zone { name, meant, used } => Finding::warn(
+                (Check::TimeZone, name),
                 format!("{:?} is not a time zone, so {used} is used", quote(name)),
                 meant.map_or_else(
                     || "set TZ or `timezone` in g2.toml to a name such as Europe/Paris".to_owned(),
-                    |meant| format!("write {meant} instead of {name}: in TZ, g2.toml, .env or /etc/localtime"),
+                    |meant| {
+                        format!("write {meant} instead of {name}: in TZ, g2.toml, .env or /etc/localtime")
+                    },
                 ),
             ),
-            Clock { now } => (
-                "clock",
-                String::new(),
-                Fail,
-                format!("the machine's clock shows {now}, and no time after the year 2099 can be reckoned with: tasks by cron wait"),
-                "set the clock; the tasks go on by themselves".into(),
+            Clock { now } => Finding::fail(
+                Check::Clock,
+                format!(
+                    "the machine's clock shows {now}, and no time after the year 2099 can be reckoned with: tasks by cron wait"
+                ),
+                "set the clock; the tasks go on by themselves",
             ),
-            Stored { group, bytes, most, left, held_up } => (
-                "stored",
-                group.to_string(),
+            Stored { group, bytes, most, left, held_up } => Finding::new(
                 if *held_up == HeldUp::Stopped { Fail } else { Warn },
+                (Check::Stored, group),
                 match (held_up, bytes >> 20, most >> 20, left >> 20) {
                     (HeldUp::Stopped, mib, most, _) => {
-                        format!("group {group} is stopped: it has {mib} MiB in the store, and may have at most {most} MiB")
+                        format!(
+                            "group {group} is stopped: it has {mib} MiB in the store, and may have at most {most} MiB"
+                        )
                     }
                     (HeldUp::Full, mib, most, _) => {
-                        format!("group {group} can store nothing more: it has {mib} of at most {most} MiB in the store")
+                        format!(
+                            "group {group} can store nothing more: it has {mib} of at most {most} MiB in the store"
+                        )
                     }
                     (HeldUp::Waits, mib, _, left) => {
-                        format!("commands of group {group} wait: it has {mib} MiB in the store, and {left} MiB are left")
+                        format!(
+                            "commands of group {group} wait: it has {mib} MiB in the store, and {left} MiB are left"
+                        )
                     }
                 },
-                "`g2 prune` removes history, `g2 tasks remove` tasks; limits.stored_mib sets the limit".into(),
+                "`g2 prune` removes history, `g2 tasks remove` tasks; limits.stored_mib sets the limit",
             ),
-            Aside { group, why, since } => (
-                "set_aside",
-                group.to_string(),
-                Fail,
+            Aside { group, why, since } => Finding::fail(
+                (Check::SetAside, group),
                 format!("group {group} is set aside since {since}: {}", quote(why)),
                 format!(
                     "`g2 ipc list --group {group}` shows its commands, `g2 ipc drop ID` discards one, `g2 ipc release {group}` lets the group go on"
                 ),
             ),
-            Unowned { group, run, source, begun } => (
-                "unowned_run",
-                group.to_string(),
-                Fail,
-                format!("run {run} of group {group} ({}), begun at {begun}, has no owner, and its container is not found: it may still be at work, so the group waits", quote(source)),
-                format!("make sure that nothing of it runs any more (`docker ps`), then end it: `g2 runs stop {run} --retry` hands its work out again, without `--retry` it is given up"),
+            Unowned { group, run, source, begun } => Finding::fail(
+                (Check::UnownedRun, group),
+                format!(
+                    "run {run} of group {group} ({}), begun at {begun}, has no owner, and its container is not found: it may still be at work, so the group waits",
+                    quote(source)
+                ),
+                format!(
+                    "make sure that nothing of it runs any more (`docker ps`), then end it: `g2 runs stop {run} --retry` hands its work out again, without `--retry` it is given up"
+                ),
             ),
-            Loop { name, secs, why } => (
-                "loop",
-                name.to_string(),
-                Fail,
+            Loop { name, secs, why } => Finding::fail(
+                (Check::Loop, name),
                 format!("the loop {name} can't look at what is to be done for {secs} s: {}", quote(why)),
-                "g2 tries again by itself; `g2 doctor` says more, and so does the log".into(),
+                "g2 tries again by itself; `g2 doctor` says more, and so does the log",
             ),
-            LoopStuck { name, secs } => (
-                "loop",
-                name.to_string(),
-                Fail,
+            LoopStuck { name, secs } => Finding::fail(
+                (Check::Loop, name),
                 format!("the loop {name} has not come round for {secs} s"),
-                "start the daemon again; the log says more, and `g2 report` makes a report of the bug".into(),
+                "start the daemon again; the log says more, and `g2 report` makes a report of the bug",
             ),
             LoopKey { name, key, more, failures, aside, why } => {
                 let others = match more {
@@ -387,103 +345,95 @@ impl Problem {
                 let (what, fix) = match aside {
                     false => (
                         format!("failed {failures} times in a row"),
-                        format!("g2 tries again by itself, and `g2 loops release {name} {key}` at once; the log says more"),
+                        format!(
+                            "g2 tries again by itself, and `g2 loops release {name} {key}` at once; the log says more"
+                        ),
                     ),
                     true => (
                         format!("failed {failures} times in a row by a fault of g2's own, and is set aside"),
-                        format!("`g2 loops release {name} {key}` lets it go on; `g2 report` makes a report of the bug"),
+                        format!(
+                            "`g2 loops release {name} {key}` lets it go on; `g2 report` makes a report of the bug"
+                        ),
                     ),
                 };
-                (
-                    "loop_key",
-                    format!("{name} {key}"),
-                    Fail,
+                Finding::fail(
+                    (Check::LoopKey, format!("{name} {key}")),
                     format!("the work of the loop {name} for {key}{others} {what}: {}", quote(why)),
                     fix,
                 )
             }
-            Unjudged { why } => (
-                "our_fault",
-                "messages that came in".into(),
-                Fail,
+            Unjudged { why } => Finding::fail(
+                (Check::OurFault, "messages that came in"),
                 format!("a fault of g2's own keeps messages from being judged: {}", quote(why)),
-                "others go on, and g2 tries again by itself; the log says more, and `g2 report` makes a report of the bug".into(),
+                "others go on, and g2 tries again by itself; the log says more, and `g2 report` makes a report of the bug",
             ),
-            Unsettled { group, why } => (
-                "our_fault",
-                group.to_string(),
-                Fail,
-                format!("a fault of g2's own keeps commands of group {group} from being settled: {}", quote(why)),
-                "g2 tries again by itself, at its next start at the latest; the log says more, and `g2 report` makes a report of the bug".into(),
+            Unsettled { group, why } => Finding::fail(
+                (Check::OurFault, group),
+                format!(
+                    "a fault of g2's own keeps commands of group {group} from being settled: {}",
+                    quote(why)
+                ),
+                "g2 tries again by itself, at its next start at the latest; the log says more, and `g2 report` makes a report of the bug",
             ),
-            StoreFault { why } => (
-                "our_fault",
-                "the store".into(),
-                Fail,
-                format!("a fault of g2's own came over work on the store within the last 10 minutes: {}", quote(why)),
-                "work that it keeps from being done is tried again; the log says more, and `g2 report` makes a report of the bug".into(),
+            StoreFault { why } => Finding::fail(
+                (Check::OurFault, "the store"),
+                format!(
+                    "a fault of g2's own came over work on the store within the last 10 minutes: {}",
+                    quote(why)
+                ),
+                "work that it keeps from being done is tried again; the log says more, and `g2 report` makes a report of the bug",
             ),
-            Remains { group, why } => (
-                "group_remains",
-                group.to_string(),
-                Warn,
+            Remains { group, why } => Finding::warn(
+                (Check::GroupRemains, group),
                 format!("something is left of an earlier group {group}: {}", quote(why)),
-                "put right what it names; G2 tries again each minute, and makes no group of that name before".into(),
+                "put right what it names; G2 tries again each minute, and makes no group of that name before",
             ),
-            Restart { settings } => (
-                "settings",
-                String::new(),
-                Warn,
+            Restart { settings } => Finding::warn(
+                Check::Settings,
                 format!("restart for {}", settings.join(", ")),
-                "these settings are read at the start: stop g2 and start it again".into(),
+                "these settings are read at the start: stop g2 and start it again",
             ),
-            Settings { why } => (
-                "settings",
-                String::new(),
-                Fail,
-                format!("{why}; the daemon goes on with the settings of before, but its next start will fail"),
-                "correct g2.toml; the daemon reads it again by itself".into(),
+            Settings { why } => Finding::fail(
+                Check::Settings,
+                format!(
+                    "{why}; the daemon goes on with the settings of before, but its next start will fail"
+                ),
+                "correct g2.toml; the daemon reads it again by itself",
             ),
-            Index { path, why } => (
-                "search_index",
-                String::new(),
-                Fail,
+            Index { path, why } => Finding::fail(
+                Check::SearchIndex,
                 format!("archived sessions can't be searched, as their index can't be used: {}", quote(why)),
                 format!("move {path} away; G2 makes the index anew by itself, from the store"),
             ),
-            Unwatched { why } => (
-                "file_events",
-                String::new(),
-                Warn,
+            Unwatched { why } => Finding::warn(
+                Check::FileEvents,
                 quote(why),
-                "put the folder right or raise the limit (by sysctl) that it names; G2 tries again by itself".into(),
+                "put the folder right or raise the limit (by sysctl) that it names; G2 tries again by itself",
             ),
-            Channel { channel, refused: true, why, since } => (
-                "channel",
-                channel.clone(),
-                Fail,
+            Channel { channel, refused: true, why, since } => Finding::fail(
+                (Check::Channel, channel),
                 format!("{channel} has refused the connection since {since}: {}", quote(why)),
-                format!("correct the account of {channel} (its token, its login); nothing is heard or said there until then"),
+                format!(
+                    "correct the account of {channel} (its token, its login); nothing is heard or said there until then"
+                ),
             ),
-            Channel { channel, refused: false, why, since } => (
-                "channel",
-                channel.clone(),
-                Warn,
+            Channel { channel, refused: false, why, since } => Finding::warn(
+                (Check::Channel, channel),
                 format!("{channel} has been out of reach since {since}: {}", quote(why)),
                 format!("look at the network and at {channel} itself; G2 tries again by itself"),
             ),
             RunsFail(Failing { group, task, times, run, at, error }) => {
                 let why = quote(error.as_deref().unwrap_or("it did not say why"));
                 let (code, about, whose) = match task {
-                    None => ("runs_fail", group.to_string(), format!("group {group}")),
-                    Some(task) => {
-                        ("task_fails", format!("{group} {task}"), format!("task {} of group {group}", quote(task)))
-                    }
+                    None => (Check::RunsFail, group.to_string(), format!("group {group}")),
+                    Some(task) => (
+                        Check::TaskFails,
+                        format!("{group} {task}"),
+                        format!("task {} of group {group}", quote(task)),
+                    ),
                 };
-                (
-                    code,
-                    about,
-                    Fail,
+                Finding::fail(
+                    (code, about),
                     format!("the last {times} runs of {whose} failed; run {run}, at {at}: {why}"),
                     match task {
                         None => format!(
@@ -494,40 +444,47 @@ impl Problem {
                 )
             }
             Rests(Resting { group, chat, thread, until }) => {
-                let thread = if thread.is_empty() { String::new() } else { format!(", thread {}", quote(thread)) };
-                (
-                    "lane_rests",
-                    format!("{group} {chat}{thread}"),
-                    Warn,
-                    format!("messages of {chat}{thread} wait: after a failure, group {group} rests there until {until}"),
-                    format!("G2 tries again then, or at once after `g2 lanes wake {group} --chat {chat}`; `g2 messages list --chat {chat} --unanswered` shows the messages that wait, `g2 runs list` the failure"),
+                let thread =
+                    if thread.is_empty() { String::new() } else { format!(", thread {}", quote(thread)) };
+                Finding::warn(
+                    (Check::LaneRests, format!("{group} {chat}{thread}")),
+                    format!(
+                        "messages of {chat}{thread} wait: after a failure, group {group} rests there until {until}"
+                    ),
+                    format!(
+                        "G2 tries again then, or at once after `g2 lanes wake {group} --chat {chat}`; `g2 messages list --chat {chat} --unanswered` shows the messages that wait, `g2 runs list` the failure"
+                    ),
                 )
             }
             TaskHalted(TaskTrouble { group, task, then }) => {
                 let (task, about) = (quote(task), format!("{group} {task}"));
-                let resume = format!("`g2 tasks history {task} --group {group}` shows its runs; repair the cause, then run it again with `g2 tasks resume {task} --group {group}`");
+                let resume = format!(
+                    "`g2 tasks history {task} --group {group}` shows its runs; repair the cause, then run it again with `g2 tasks resume {task} --group {group}`"
+                );
                 match then {
-                    Halted::Rests(until) => (
-                        "task_rests",
-                        about,
-                        Warn,
-                        format!("task {task} of group {group} got stuck again and again, so it rests until {until}"),
+                    Halted::Rests(until) => Finding::warn(
+                        (Check::TaskRests, about),
+                        format!(
+                            "task {task} of group {group} got stuck again and again, so it rests until {until}"
+                        ),
                         resume,
                     ),
-                    Halted::Paused(why) => (
-                        "task_paused",
-                        about,
-                        Fail,
-                        format!("task {task} of group {group} is paused: {}{}", if why.starts_with("its ") { "" } else { "it " }, quote(why)),
+                    Halted::Paused(why) => Finding::fail(
+                        (Check::TaskPaused, about),
+                        format!(
+                            "task {task} of group {group} is paused: {}{}",
+                            if why.starts_with("its ") { "" } else { "it " },
+                            quote(why)
+                        ),
                         resume,
                     ),
                 }
             }
-            GivenUp { count, newest } => (
-                "given_up",
-                String::new(),
-                Warn,
-                format!("messages that were given up within the last 24 hours: {count}; the newest is {newest}"),
+            GivenUp { count, newest } => Finding::warn(
+                Check::GivenUp,
+                format!(
+                    "messages that were given up within the last 24 hours: {count}; the newest is {newest}"
+                ),
                 format!("`g2 why {newest}` says why; its sender was told and can send it again"),
             ),
             NotSaid { arrived, unsaid: Unsaid { count, newest, chat, error } } => {
@@ -536,23 +493,21 @@ impl Problem {
                     Arrived::No => ("could not be said", "could not be sent"),
                     Arrived::Unknown => ("may or may not have been said", "may or may not have arrived"),
                 };
-                (
-                    "outbox",
-                    about.into(),
-                    Warn,
+                Finding::warn(
+                    (Check::Outbox, about),
                     format!("texts for chats that {meaning}: {count}; the newest is {newest} to {chat}{why}"),
-                    format!("fix the cause, then send it again with `g2 outbox retry {newest}`; `g2 outbox list` shows all"),
+                    format!(
+                        "fix the cause, then send it again with `g2 outbox retry {newest}`; `g2 outbox list` shows all"
+                    ),
                 )
             }
-            Unreadable { what, why } => (
-                "store",
-                (*what).into(),
-                Fail,
+            Unreadable { what, why } => Finding::fail(
+                (Check::Store, *what),
                 format!("{what} can't be read: {}", quote(why)),
-                "`g2 doctor` checks the store; the log says more".into(),
+                "`g2 doctor` checks the store; the log says more",
             ),
         };
-        Finding { code: code.into(), about: quote(&about), severity, text, fix: quote(&fix) }
+        Finding { about: quote(&found.about), fix: quote(&found.fix), ..found }
     }
 }
 

@@ -1,6 +1,6 @@
 //! What goes into the machine and what comes out.
 
-use std::num::NonZeroUsize;
+use std::{fmt, num::NonZeroUsize};
 
 use ipc_handlers::{Folder, Time};
 
@@ -24,6 +24,15 @@ pub enum Work {
     Lane(LaneId),
     /// One occurrence of the task with this id.
     Task(String),
+}
+
+impl fmt::Display for Work {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Lane(LaneId(lane)) => write!(f, "lane:{lane}"),
+            Self::Task(task) => write!(f, "task:{task}"),
+        }
+    }
 }
 
 /// Whether a ready run has something in hand.

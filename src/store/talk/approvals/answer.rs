@@ -6,7 +6,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 use super::{
     ASKED, Asking, OpenApproval,
     act::named,
-    ask::{cause, speak},
+    ask::speak,
     decide::{Decided, How, Pick, audited, decide, late},
     groups_of, note, open_one, open_row, rights,
 };
@@ -112,7 +112,7 @@ pub(in crate::store) fn read_reply(c: &Connection, inbound: &Inbound, now: Time)
 /// Tells the sender of a message something about its question.
 fn tell(c: &Connection, inbound: &Inbound, text: &str, now: Time) -> Result<()> {
     let (chat_jid, thread) = (&inbound.chat_jid, &inbound.thread);
-    say(c, &Say { chat_jid, thread, text, cause: "notice: approvals", ..Say::default() }, now).map(drop)
+    say(c, &Say::notice(chat_jid, thread, text, "approvals"), now).map(drop)
 }
 
 /// Leaves a question as it is, and tells why a message does not answer it. The message is no talk either: a plain number after it
@@ -189,7 +189,7 @@ fn may_answer(c: &Connection, rights: &Rights, card: &OpenApproval) -> Result<bo
 fn spoken_since(c: &Connection, card: &OpenApproval) -> Result<bool> {
     Ok(c.prepare_cached(
         "SELECT EXISTS (SELECT 1 FROM outbox INDEXED BY outbox_by_chat
-           WHERE chat_jid = ?1 AND id > ?2 AND cause NOT LIKE 'approval %' AND cause NOT LIKE 'notice%')",
+           WHERE chat_jid = ?1 AND id > ?2 AND cause_kind NOT IN ('approval', 'notice', 'batch_failed'))",
     )?
     .query_row(params![card.card_chat, card.card], |r| r.get(0))?)
 }
@@ -219,12 +219,10 @@ fn said_at(c: &Connection, card: &OpenApproval) -> Result<Option<Time>> {
 fn replied_to(c: &Connection, inbound: &Inbound) -> Result<Option<InReplyTo>> {
     let Some(replied) = inbound.reply_to_id.as_deref() else { return Ok(None) };
     let Some(row) = said_as(c, &inbound.chat_jid, replied)? else { return Ok(Some(InReplyTo::Other)) };
-    let found: Option<String> = c
-        .prepare_cached("SELECT cause FROM outbox WHERE id = ?1")?
+    let id = c
+        .prepare_cached("SELECT cause_id FROM outbox WHERE id = ?1 AND cause_kind = 'approval'")?
         .query_row([row], |r| r.get(0))
         .optional()?;
-    let prefix = cause(0);
-    let id = found.and_then(|found| found.strip_prefix(prefix.trim_end_matches('0'))?.parse().ok());
     Ok(Some(id.map_or(InReplyTo::Other, InReplyTo::Wording)))
 }
 

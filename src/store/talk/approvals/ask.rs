@@ -16,7 +16,7 @@ use crate::domain::{
 use crate::store::{
     Result,
     columns::Columns as _,
-    talk::outbox::{Button, Say, say},
+    talk::outbox::{Button, Say, TextCause, say},
 };
 
 /// What a question is about.
@@ -161,7 +161,7 @@ fn put_wording(c: &Connection, id: i64, chat: &str, card: &Wording, now: Time) -
         .collect();
     let row = speak(c, id, chat, &card.text, &buttons, now)?;
     let json =
-        |e: serde_json::Error| crate::store::StoreError::Refused(format!("a card can't be stored: {e}"));
+        |e: serde_json::Error| crate::store::StoreError::refused(format!("a card can't be stored: {e}"), "");
     let options = serde_json::to_string(&card.choices).map_err(json)?;
     c.prepare_cached("UPDATE approvals SET card = ?2, options = ?3 WHERE id = ?1")?
         .execute(params![id, row, options])?;
@@ -177,14 +177,7 @@ pub(super) fn speak(
     buttons: &[Button],
     now: Time,
 ) -> Result<i64> {
-    let cause = cause(id);
-    let say_this = Say { chat_jid: chat, text, cause: &cause, buttons, ..Say::default() };
-    say(c, &say_this, now)
-}
-
-/// What stands as the cause of whatever is said about a question.
-pub(super) fn cause(id: i64) -> String {
-    format!("approval {id}")
+    say(c, &Say { chat_jid: chat, text, cause: TextCause::Approval(id), buttons, ..Say::default() }, now)
 }
 
 /// Has messages wait for the answer: the newest [`WAITING`] of them. The others are counted.

@@ -97,7 +97,7 @@ pub(in crate::store) fn click(
     now: Time,
 ) -> Result<Decided> {
     let Some((id, choice)) = pressed(press) else {
-        return Err(StoreError::Refused(format!("{press:?} is no button of a card")));
+        return Err(StoreError::refused(format!("{press:?} is no button of a card"), ""));
     };
     let decided = decide(c, asking, id, &Pick::Choice(choice), by, None, now)?;
     audited(c, id, by, &decided, now)?;

@@ -10,5 +10,4 @@ mod tests;
 
 pub use chats::{ChatShown, Chats, Transcript, Utterance, Whence};
 pub use outbox::{OutboxShown, OutboxWanted};
-pub use runs::{Heard, RunStory};
 pub use tasks::TaskShown;

@@ -79,10 +79,11 @@ async fn lists_go_on_where_the_last_piece_ended() {
 }
 
 /// What a plan may walk through: what is short, whatever the store has seen.
-const SHORT: [&str; 8] = [
+const SHORT: [&str; 9] = [
     // Rows of its own, which are bounded.
     "SCAN (subquery",
     "SCAN q",
+    "SCAN given",
     // The wirings and groups: the list of chats is asked for.
     "SCAN w",
     "SCAN g",

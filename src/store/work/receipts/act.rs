@@ -10,7 +10,7 @@ use super::{
     recall::Recall,
 };
 use crate::domain::{host::zone::Zone, platforms::attachments::Attachment};
-use crate::store::{Result, work::sessions::Transcripts, writer::execute};
+use crate::store::{Result, talk::outbox, work::sessions::Transcripts, writer::execute};
 
 /// Where a command comes from.
 #[derive(Clone, Copy)]
@@ -43,10 +43,10 @@ impl Cause<'_> {
     }
 
     /// Names the cause on the rows that come of it.
-    pub(super) fn name(&self) -> String {
+    pub(super) fn of_text(&self) -> outbox::TextCause<'static> {
         match self {
-            Self::File(file) => format!("command {}", file.claim),
-            Self::Person(_) => "command line".into(),
+            Self::File(file) => outbox::TextCause::Command(file.claim),
+            Self::Person(_) => outbox::TextCause::Person,
         }
     }
 

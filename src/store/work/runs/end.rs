@@ -9,6 +9,7 @@ use crate::domain::{
     runs::{
         health::{self, KILLS_WITHIN_MS, KillLoop, Readiness, Runner},
         judge::{self, Batch, Cause, End, Ended, Fault, Final, Judgement, Reached, Said, Went},
+        lanes::{LaneId, Work},
         retry,
         stop::{Stop, StopThen},
         wake::{self, Against},
@@ -22,7 +23,10 @@ use crate::store::{
         said::{Key, newest_of, said, said_after, says_no_more},
         waiting::{WaitingLane, waiting},
     },
-    talk::{groups, outbox::Say},
+    talk::{
+        groups,
+        outbox::{Say, TextCause},
+    },
     totals,
     work::{failing, hindrances, tasks},
 };
@@ -243,7 +247,6 @@ fn keep_judgement(
             let (chat, thread): (String, String) = c
                 .prepare_cached("SELECT chat_jid, thread FROM sessions WHERE lane_id = ?1")?
                 .query_row([lane], |r| Ok((r.get("chat_jid")?, r.get("thread")?)))?;
-            let cause = format!("notice: batch {batch} failed");
             said(
                 c,
                 &Key::GivenUp { batch },
@@ -251,7 +254,7 @@ fn keep_judgement(
                     chat_jid: &chat,
                     thread: &thread,
                     text: &notice,
-                    cause: &cause,
+                    cause: TextCause::BatchFailed(batch),
                     run: Some(run),
                     ..Say::default()
                 },
@@ -267,8 +270,8 @@ fn tell(c: &Connection, lane: i64, (key, what): (&Key, &str), run: i64, text: &s
     let (chat, thread): (String, String) = c
         .prepare_cached("SELECT chat_jid, thread FROM sessions WHERE lane_id = ?1")?
         .query_row([lane], |r| Ok((r.get("chat_jid")?, r.get("thread")?)))?;
-    let cause = format!("notice: run {run} {what}");
-    said(c, key, &Say { chat_jid: &chat, thread: &thread, text, cause: &cause, ..Say::default() }, now)?;
+    let cause = format!("run {run} {what}");
+    said(c, key, &Say::notice(&chat, &thread, text, &cause), now)?;
     Ok(())
 }
 
@@ -290,23 +293,20 @@ fn tell_of_retry(
         Some((_, None)) | None => return Ok(()),
     };
     let text = judge::retry_notice(ended, whose, &chat, tries, rest_ms);
-    let cause = format!("notice: batch {batch} is tried again");
-    said(
-        c,
-        &Key::Retried { batch },
-        &Say { chat_jid: &told.0, thread: &told.1, text: &text, cause: &cause, ..Say::default() },
-        now,
-    )?;
+    let cause = format!("batch {batch} is tried again");
+    said(c, &Key::Retried { batch }, &Say::notice(&told.0, &told.1, &text, &cause), now)?;
     Ok(())
 }
 
 /// No kill loops: a lane or a task whose runs were killed three times in an hour rests, and its chat is told so once.
 fn rest_after_kills(c: &Connection, run: &ActiveRun, now: Time) -> Result<()> {
+    let of_lane = if let Work::Lane(LaneId(lane)) = run.work { Some(lane) } else { None };
     let kills: Vec<Time> = c
         .prepare_cached(
-            "SELECT killed_at FROM runs INDEXED BY runs_killed WHERE group_folder = ?1 AND source = ?2 AND killed_at > ?3 ORDER BY killed_at",
+            "SELECT killed_at FROM runs INDEXED BY runs_killed
+             WHERE group_folder = ?1 AND for_lane IS ?2 AND for_task IS ?3 AND killed_at > ?4 AND killed_at IS NOT NULL ORDER BY killed_at",
         )?
-        .query_map(params![run.group.as_str(), run.source, now.plus_ms(-KILLS_WITHIN_MS).0], |r| r.get(0).map(Time))?
+        .query_map(params![run.group.as_str(), of_lane, run.task(), now.plus_ms(-KILLS_WITHIN_MS).0], |r| r.get(0).map(Time))?
         .collect::<rusqlite::Result<_>>()?;
     let KillLoop::RestUntil(until) = health::kill_loop(&kills, now) else { return Ok(()) };
     if let Some(task) = run.task() {

@@ -15,7 +15,7 @@ use crate::domain::runs::heartbeat;
 use crate::store::{
     Result, StoreError,
     crossing::said::{Key, may_grow, newest_of, said_between, said_so_far, said_whole, says_no_more},
-    talk::outbox::Say,
+    talk::outbox::{Say, TextCause},
     work::failing,
 };
 
@@ -259,7 +259,7 @@ pub(super) fn apply(
         }
     }
     if let Some(row) = said.filter(|_| !record.handled.is_empty()) {
-        not_about_the_rest(c, run, row, &cause(run, n))?;
+        not_about_the_rest(c, run, row, TextCause::Record { run, n })?;
     }
     match record.kind {
         wire::Kind::Deferred => {
@@ -282,7 +282,7 @@ pub(super) fn apply(
 
 /// An answer that finishes some batches is about those. The run's other batches stay without an answer, unless it said
 /// something about them before.
-fn not_about_the_rest(c: &Connection, run: i64, row: i64, cause: &str) -> Result<()> {
+fn not_about_the_rest(c: &Connection, run: i64, row: i64, cause: TextCause<'_>) -> Result<()> {
     let in_hand: Vec<(i64, i64)> = c
         .prepare_cached(
             "SELECT id, outbox_mark FROM batches WHERE run_id = ?1 AND state IN ('handed', 'claimed') AND outbox_mark < ?2",
@@ -341,11 +341,6 @@ fn is_for_a_chat(c: &Connection, run: &ActiveRun) -> Result<bool> {
     .query_row([task, run.group.as_str()], |r| r.get(0))?)
 }
 
-/// What the outbox names as the cause of what a record says.
-fn cause(run: i64, n: u64) -> String {
-    format!("run {run} record {n}")
-}
-
 /// Puts a part of a record into the outbox.
 fn put(c: &Connection, run: &ActiveRun, (n, part): (u64, usize), text: &str, now: Time) -> Result<i64> {
     let key = Key::Record { run: run.id, n, part };
@@ -372,7 +367,7 @@ fn with_say<T>(
         chat_jid: &chat,
         thread: &thread,
         text,
-        cause: &cause(run.id, n),
+        cause: TextCause::Record { run: run.id, n },
         run: Some(run.id),
         group: Some(run.group.as_str()),
         ..Say::default()

@@ -231,8 +231,8 @@ fn shortened(reason: &str) -> String {
 
 /// Tells a task's chat what its run came to.
 fn tell(c: &Connection, row: &Task, run: &ActiveRun, text: &str, now: Time) -> Result<()> {
-    let (cause, key) = (format!("notice: task {} failed", row.id), Key::TaskFailed { run: run.id });
-    let say = Say { chat_jid: &row.chat_jid, text, cause: &cause, run: Some(run.id), ..Say::default() };
+    let (cause, key) = (format!("task {} failed", row.id), Key::TaskFailed { run: run.id });
+    let say = Say { run: Some(run.id), ..Say::notice(&row.chat_jid, "", text, &cause) };
     crossing::said::said(c, &key, &say, now)?;
     Ok(())
 }

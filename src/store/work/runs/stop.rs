@@ -21,7 +21,7 @@ impl Store {
                 .optional()?
                 .ok_or_else(none)?;
             if status.is_over() {
-                return Err(StoreError::Refused(format!("run {run} has ended already")));
+                return Err(StoreError::refused(format!("run {run} has ended already"), ""));
             }
             let Stop { by, when, then } = stop;
             c.prepare_cached(

@@ -53,14 +53,13 @@ pub(super) fn apply(
             .optional()?,
         Some(_) | None => None,
     };
-    let name = cause.name();
     let what = Say {
         chat_jid: message.chat_jid,
         thread: thread.as_deref().unwrap_or_default(),
         text: message.text,
         sender: message.sender,
         reply_to: message.reply_to,
-        cause: &name,
+        cause: cause.of_text(),
         run: cause.run(),
         group: cause.is_file().then_some(caller.group.as_str()),
         files,
