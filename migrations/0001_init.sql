@@ -1361,7 +1361,7 @@ INSERT INTO totals VALUES ('requests', 'all', 'answered', 0), ('requests', 'all'
 -- == neither: audit ==
 -- Changes and their authors.
 
--- Changes and their authors, chained: each row has the hash of the one before it in its own (`domain/host/audit.rs`).
+-- Changes and their authors, chained: each row has the hash of the one before it in its own (`domain/shown/audit.rs`).
 -- AUTOINCREMENT, so that rows which are missing at the end are found.
 -- Writer: audit.rs.
 -- Pruned: by age, the oldest first (`audit.rs`); the chain goes on from a mark in `meta`.

@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     channels::Channel,
     config::{Config, Live},
-    domain::{host::errors::chain, states::SandboxName},
+    domain::{shown::errors::chain, states::SandboxName},
     engine::Loops,
     ipc::{self, Files},
     loops::{

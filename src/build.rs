@@ -11,7 +11,7 @@ fn main() {
     let target = std::env::var("TARGET").unwrap_or_default();
     if target.ends_with("-linux-gnu") {
         println!("cargo:rustc-link-arg-bins=-Wl,-z,pack-relative-relocs");
-        // `g2` can be the runner in an image that has another C library, or none: it finds its own there (domain/host/elf.rs).
+        // `g2` can be the runner in an image that has another C library, or none: it finds its own there (domain/machine/elf.rs).
         println!("cargo:rustc-link-arg-bins=-Wl,-rpath,/usr/local/lib/g2");
     }
 }

@@ -11,9 +11,9 @@ use serde::Deserialize;
 
 use crate::domain::{
     heard::words::Words,
-    host::zone::{ZoneChoice, Zones},
     platforms::accounts::Account,
     runs::run_settings::{IMAGE_NAMES, NoSuchValue, RunSettings, may_be_an_image},
+    time::zone::{ZoneChoice, Zones},
 };
 
 mod agent;

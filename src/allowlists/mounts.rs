@@ -13,11 +13,11 @@ use std::path::{Path, PathBuf};
 use crate::{
     config::Config,
     domain::{
-        host::errors::chain,
         runs::mounts::{
             Allowlist, Found, FoundKind, Granted, MountRequest, NotFound, OffLimits, Rules, decide, expand,
             is_shown,
         },
+        shown::errors::chain,
     },
 };
 

@@ -13,7 +13,7 @@ use crate::{
         remote::{Ground, NotReady, Patience, Ready, Remote},
     },
     config::{Config, ConfigError, Environment, OWN_ADAPTERS, account_in, with_secrets},
-    domain::{host::errors::chain, platforms::accounts::Account},
+    domain::{platforms::accounts::Account, shown::errors::chain},
     store::Names,
     system::{leftovers::Notes, media::Media, world::World},
 };

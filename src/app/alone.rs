@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     config::Config,
-    domain::host::errors::chain,
+    domain::shown::errors::chain,
     ops::{Alone, Answer, By, Op, OpError, Site, perform},
     system::world::World,
 };

@@ -16,10 +16,10 @@ use super::{
 };
 use crate::{
     config::{self, Config},
-    domain::host::{
-        errors::chain,
-        folders::{Stands, stands},
+    domain::{
+        kept::folders::{Stands, stands},
         problems::RootFault,
+        shown::errors::chain,
     },
     ipc::{lay_out_template, look_at_folder},
     ops::{Alone, Keeper as _, OpError},

@@ -7,7 +7,7 @@ use ipc_handlers::{Folder, Time};
 
 use crate::{
     domain::{
-        host::deaths,
+        machine::deaths,
         mailbox::holds::{Hold, Holds},
     },
     ipc::Claims,

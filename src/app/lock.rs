@@ -12,7 +12,7 @@ use anyhow::{Context as _, Result, bail};
 
 use super::version::VERSION;
 use crate::{
-    domain::host::errors::chain,
+    domain::shown::errors::chain,
     root::{Pair, noted_pair},
 };
 

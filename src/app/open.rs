@@ -21,7 +21,7 @@ use super::{
 use crate::{
     channels::local::Local,
     config::Config,
-    domain::host::{errors::chain, screen},
+    domain::shown::{errors::chain, screen},
     gateway::{self, Credentials, Gateway, Upstream},
     ipc::{Claims, Files, HostDirs},
     sandbox::Sandbox,

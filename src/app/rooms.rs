@@ -20,8 +20,8 @@ use super::{
 use crate::{
     channels::local::Local,
     domain::{
-        host::errors::chain,
         runs::lanes::{Event, Holding},
+        shown::errors::chain,
     },
     engine::{Drive, Loop},
     ipc::{LeftBox, Watch},

@@ -6,7 +6,7 @@ use anyhow::{Context as _, Result, bail};
 
 use crate::{
     config::{Config, SandboxKind},
-    domain::{host::errors::chain, states::SandboxName},
+    domain::{shown::errors::chain, states::SandboxName},
     sandbox::{Sandbox, docker::DockerSandbox, process::ProcessSandbox},
     store::Store,
 };

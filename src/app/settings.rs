@@ -22,10 +22,7 @@ use super::{
 };
 use crate::{
     config::{Live, Taken},
-    domain::{
-        host::{errors::chain, loops::LoopName},
-        runs::lanes::Event,
-    },
+    domain::{machine::loops::LoopName, runs::lanes::Event, shown::errors::chain},
     engine::{Error, Loop, Plan, Sole, Then, Why},
     gateway::Gateway,
     loops::{Reread, ToLanes},

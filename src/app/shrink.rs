@@ -6,7 +6,7 @@ use anyhow::Result;
 
 use super::lock::{self, note_store};
 use crate::{
-    domain::host::prune::is_worth_shrinking,
+    domain::kept::prune::is_worth_shrinking,
     store::{self, Store},
     system::world::World,
 };

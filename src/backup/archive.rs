@@ -12,7 +12,7 @@ use anyhow::{Context as _, Result, bail, ensure};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-use crate::domain::host::screen::hides;
+use crate::domain::shown::screen::hides;
 
 use super::holes::{NAME_KEY, Pieces, SIZE_KEY, VERSION_KEYS};
 

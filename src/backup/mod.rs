@@ -27,10 +27,8 @@ use serde::Serialize;
 
 use crate::{
     domain::{
-        host::{
-            backups::{Fit, allowance, fit},
-            problems::RootFault,
-        },
+        kept::backups::{Fit, allowance, fit},
+        problems::RootFault,
         rows::rfc3339,
     },
     store,

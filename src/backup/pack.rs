@@ -21,7 +21,7 @@ use super::{
     holes::{BLOCK, NAME_KEY, Pieces, Reading, SIZE_KEY, Shape, VERSION_KEYS},
     weigh::{First, Inodes, Known, Weighed, each_name, name_bytes},
 };
-use crate::{domain::host::backups::allowance, ipc::Met};
+use crate::{domain::kept::backups::allowance, ipc::Met};
 
 /// How many things that were left out are named; the others are counted.
 const NAMED: usize = 100;

@@ -32,9 +32,9 @@ use super::{
 };
 use crate::{
     config::{Config, Environment},
-    domain::host::{
-        errors::chain,
-        held_back::{HeldCount, PassedOver},
+    domain::{
+        kept::held_back::{HeldCount, PassedOver},
+        shown::errors::chain,
     },
     root::{RESTORING, keep_private},
     store::{self, Store},

@@ -13,7 +13,7 @@ use anyhow::{Context as _, Result, ensure};
 use serde::Serialize;
 
 use super::{Lacking, Saved, Wanted, Workshop, write};
-use crate::domain::host::backups::{Whole, surplus};
+use crate::domain::kept::backups::{Whole, surplus};
 
 /// A backup in a folder of backups.
 #[derive(Debug, Serialize)]

@@ -13,7 +13,7 @@ use super::{
 use crate::{
     domain::{
         heard::approvals::{Approval, ApprovalEvent, State},
-        host::prune::History,
+        kept::prune::History,
     },
     ops::{
         approvals::{approve, deny, deny_many},

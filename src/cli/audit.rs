@@ -9,9 +9,9 @@ use serde_json::{Value, json};
 
 use super::{CliResult, Context, Failure, filter::Span, out, show, word::word};
 use crate::{
-    domain::host::{
-        audit::{AUDIT_DAYS, AuditFault, AuditRow, Chain, Checked, Hash, Origin, read_mark},
-        prune::DAY_MS,
+    domain::{
+        kept::prune::DAY_MS,
+        shown::audit::{AUDIT_DAYS, AuditFault, AuditRow, Chain, Checked, Hash, Origin, read_mark},
     },
     ops::OpError,
     root,

@@ -10,7 +10,7 @@ use super::{CliResult, Context, out};
 use crate::{
     app,
     backup::{self, Shelved, Wanted},
-    domain::host::screen::escaped,
+    domain::shown::screen::escaped,
 };
 
 pub(super) const EXPLAINED: &str = "\

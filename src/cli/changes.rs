@@ -2,7 +2,7 @@
 
 use super::{CliResult, Command, Context, Failure, channels::Channels};
 use crate::{
-    domain::host::audit::{LONGEST, Origin, cut},
+    domain::shown::audit::{LONGEST, Origin, cut},
     ops::{By, audit},
 };
 

@@ -17,7 +17,7 @@ use super::{CliResult, Context, Failure, show, word::as_typed};
 use crate::{
     app::{self, Tried, socket_path},
     channels::local::{Ask, Fault, Incoming, Told},
-    domain::host::{audit::Origin, loops::LoopState},
+    domain::{machine::loops::LoopState, shown::audit::Origin},
     loops::{
         Sight,
         control::{Request, Response, Status},

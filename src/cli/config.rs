@@ -8,7 +8,7 @@ use super::{CliResult, Context, Failure, client::change, out, show};
 use crate::{
     app,
     config::{Config, Source, settings},
-    domain::host::errors::chain,
+    domain::shown::errors::chain,
     ops::{
         OpCode, OpError,
         config::{set, unset},

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::show::size;
-use crate::domain::host::housekeeping::GroupDisk;
+use crate::domain::kept::housekeeping::GroupDisk;
 
 /// What a group takes, bytes.
 #[derive(Default, Serialize)]

@@ -17,7 +17,7 @@ use rustyline::{
 };
 
 use super::{colours::Paint, table::cut};
-use crate::domain::host::screen::on_screen;
+use crate::domain::shown::screen::on_screen;
 
 mod keys;
 

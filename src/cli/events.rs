@@ -13,7 +13,7 @@ use super::{
     word::word,
 };
 use crate::{
-    domain::host::feed::{EventKind, FeedEvent},
+    domain::shown::feed::{EventKind, FeedEvent},
     store::{News, Store, Text},
 };
 

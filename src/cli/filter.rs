@@ -8,7 +8,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::{
-    domain::host::times,
+    domain::time::times,
     ops::OpError,
     store::{Store, Text},
 };

@@ -18,12 +18,12 @@ use super::{
 };
 use crate::{
     domain::{
-        host::screen::counted,
         rows::Group,
         runs::{
             budget::{Day, Share},
             group_config::Key,
         },
+        shown::screen::counted,
     },
     loops::housekeeping::weigh_group,
     ops::{Answer, OpError, groups},

@@ -7,7 +7,7 @@ use clap::{Args, Subcommand};
 
 use super::{CliResult, Context, Failure, out};
 use crate::{
-    domain::host::image::ImageKind,
+    domain::machine::image::ImageKind,
     ops::{OpCode, OpError},
     sandbox::image::{self, BuildError},
     system::process::own_ids,

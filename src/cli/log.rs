@@ -23,7 +23,7 @@ use tracing_subscriber::{
 
 use super::LogFormat;
 use crate::{
-    domain::host::screen::{escaped, escaped_in_json},
+    domain::shown::screen::{escaped, escaped_in_json},
     system::world::World,
 };
 
@@ -229,7 +229,7 @@ mod tests {
     };
 
     use super::*;
-    use crate::domain::host::screen::hides;
+    use crate::domain::shown::screen::hides;
 
     /// What acts on a terminal, forges lines, hides, or turns text around.
     const HOSTILE: &str = "\x1b[2J\x1b]0;t\x07 \u{9b}31m \u{202e}X \u{200b} \u{7f} \u{e0041} \u{2028}\r\n2026-11-22T00:00:00Z ERROR forged";

@@ -9,7 +9,7 @@ use super::{
     show,
 };
 use crate::{
-    domain::host::loops::{Condition, LoopState},
+    domain::machine::loops::{Condition, LoopState},
     ops::loops::release,
 };
 

@@ -7,7 +7,7 @@ use super::{
     client::{Client, NoDaemon},
     out,
 };
-use crate::{domain::host::metrics::text, loops::metrics::gather};
+use crate::{domain::shown::metrics::text, loops::metrics::gather};
 
 pub(super) const EXPLAINED: &str = "\
 The output is Prometheus's text format. With the daemon down it has what the root tells, and

@@ -11,7 +11,7 @@ use std::{
 };
 
 use super::{CliResult, Failure};
-use crate::domain::host::screen::on_screen;
+use crate::domain::shown::screen::on_screen;
 
 /// Writes text for people, at once.
 pub(super) fn text(text: &str) -> CliResult {

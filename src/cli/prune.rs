@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     app::{Shrunk, shrink},
-    domain::host::prune::{History, Horizon, counted_from},
+    domain::kept::prune::{History, Horizon, counted_from},
     loops::{
         housekeeping::{Housekept, housekeep},
         prune::{How, Pruned, horizon, prune},

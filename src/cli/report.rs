@@ -1,4 +1,4 @@
-//! `g2 report`: one archive for a report of a bug. What may stand in it is decided by [`crate::domain::host::report`].
+//! `g2 report`: one archive for a report of a bug. What may stand in it is decided by [`crate::domain::shown::report`].
 #![expect(
     clippy::disallowed_methods,
     reason = "reads the host's own files, and writes one that its owner names"
@@ -19,11 +19,9 @@ use super::{Arguments, CliResult, Context, Failure, client::Client, confirm::Yes
 use crate::{
     config::Config,
     domain::{
-        host::{
-            loops::LoopState,
-            report::{Kind, Mask, change, error_kind, log_line},
-        },
+        machine::loops::LoopState,
         runs::run_settings::Provider,
+        shown::report::{Kind, Mask, change, error_kind, log_line},
     },
     ops::{Op, OpError},
     store::Store,

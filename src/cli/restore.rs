@@ -7,7 +7,7 @@ use clap::Args;
 use super::{CliResult, Context, out};
 use crate::{
     backup,
-    domain::{host::screen::escaped, rows::rfc3339_option},
+    domain::{rows::rfc3339_option, shown::screen::escaped},
 };
 
 pub(super) const EXPLAINED: &str = "\

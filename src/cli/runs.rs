@@ -19,7 +19,7 @@ use super::{
 };
 use crate::{
     domain::{
-        host::prune::History,
+        kept::prune::History,
         rows::Run,
         runs::{
             output::Lines,

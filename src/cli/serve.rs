@@ -13,7 +13,7 @@ use super::{CliResult, Context, Failure, client::Client, show};
 use crate::{
     app::{self, Asks, Daemon, History},
     config::Taken,
-    domain::host::errors::chain,
+    domain::shown::errors::chain,
     engine::Loops,
     loops::control::Leave,
     ops::{OpCode, OpError},

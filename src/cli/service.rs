@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::{CliResult, Context, Failure, client::Client, confirm::Yes, filter::when, out, show};
 use crate::{
     app,
-    domain::host::{
+    domain::machine::{
         setup,
         unit::{self, NoUnit, Scope, Unit, Walls},
     },

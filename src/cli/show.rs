@@ -15,7 +15,7 @@ use super::{
     table::{Column, Gives, Laid, fitted, whole},
 };
 use crate::{
-    domain::host::{screen::acts, times},
+    domain::{shown::screen::acts, time::times},
     ops::{Answer, OpError},
 };
 

@@ -18,11 +18,9 @@ use crate::{
     app,
     config::Config,
     domain::{
-        host::{
-            loops::LoopState,
-            problems::{Finding, Problem, sort_out},
-            prune::DAY_MS,
-        },
+        kept::prune::DAY_MS,
+        machine::loops::LoopState,
+        problems::{Finding, Problem, sort_out},
         rows::{Waiter, rfc3339, rfc3339_option},
     },
     ipc::peek,

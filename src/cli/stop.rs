@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     app,
-    domain::host::audit::Origin,
+    domain::shown::audit::Origin,
     loops::control::{Request, Response},
     ops::By,
     system::process::own_ids,

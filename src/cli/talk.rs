@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     channels::local::{Ask, Told},
-    domain::{host::screen::on_screen, platforms::addresses::user_id},
+    domain::{platforms::addresses::user_id, shown::screen::on_screen},
     ops::runs::stop,
     root,
     store::{By, Conversation, Line, Store},

@@ -15,9 +15,9 @@ use super::{
 };
 use crate::{
     domain::{
-        host::zone::{Zone, Zones},
         rows::{Task, TaskSlot},
         runs::when,
+        time::zone::{Zone, Zones},
     },
     ops::{
         OpCode, OpError,

@@ -13,7 +13,7 @@ use crate::{
     app,
     domain::{
         heard::engage::Rule,
-        host::prune::History,
+        kept::prune::History,
         platforms::{
             addresses::channel_of,
             attachments::{self, Goes},

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use super::units::{
     count_or_none, hours_or_none_ms, kib, mib, mib_or_none, mib_u32, millis, minutes, ms_or_none,
 };
-use crate::domain::{host::housekeeping::Bounds, runs::tasks::TaskLimits};
+use crate::domain::{kept::housekeeping::Bounds, runs::tasks::TaskLimits};
 
 /// How much there may be of things.
 #[derive(Clone, Debug, Deserialize)]

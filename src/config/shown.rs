@@ -6,7 +6,7 @@ use ipc_handlers::words;
 use serde::Serialize;
 
 use super::{Environment, Takes, dotenv, environment::OVER, layers::defaults, takes, written::flatten};
-use crate::domain::host::screen;
+use crate::domain::shown::screen;
 
 words! {
     /// Where a setting's value comes from.

@@ -9,7 +9,7 @@ use std::{
 };
 
 use super::Environment;
-use crate::domain::host::zone::{ZoneChoice, ZoneData};
+use crate::domain::time::zone::{ZoneChoice, ZoneData};
 
 /// Where the user's zone and the zone data come from, to be looked at again while the daemon is up.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -2,9 +2,13 @@
 #![warn(clippy::wildcard_enum_match_arm)]
 
 pub mod heard;
-pub mod host;
+pub mod kept;
+pub mod machine;
 pub mod mailbox;
 pub mod platforms;
+pub mod problems;
 pub mod rows;
 pub mod runs;
+pub mod shown;
 pub mod states;
+pub mod time;

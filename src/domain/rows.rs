@@ -11,12 +11,12 @@ use serde::{Deserialize, Serialize, Serializer};
 
 use super::{
     heard::{access::UnknownSenders, origin::Origin},
-    host::metrics::WaitCause,
     platforms::{
         attachments::Attachment,
         chats::{self, ChatInfo},
     },
     runs::group_config::{BadGroupConfig, GroupConfig},
+    shown::metrics::WaitCause,
     states::{
         CauseKind, DeliveryStatus, QueueState, RunKind, RunStatus, SandboxName, SessionState, SlotOutcome,
         SlotReason, TaskOrigin,

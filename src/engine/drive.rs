@@ -16,7 +16,7 @@ use super::{
     registry::{Loops, MOST_NAMED, Release, Seen},
 };
 use crate::{
-    domain::host::{errors::chain, loops::KeyState},
+    domain::{machine::loops::KeyState, shown::errors::chain},
     system::panics::caught,
 };
 

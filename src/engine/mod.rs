@@ -12,10 +12,12 @@ use tokio_util::sync::CancellationToken;
 use tracing::Span;
 
 use crate::{
-    domain::host::{
-        errors::chain,
-        feed::{EventKind, FeedEvent},
-        loops::LoopName,
+    domain::{
+        machine::loops::LoopName,
+        shown::{
+            errors::chain,
+            feed::{EventKind, FeedEvent},
+        },
     },
     store::{Follower, News, Store, StoreError},
     system::panics::Panicked,

@@ -14,8 +14,8 @@ use tokio::{
 
 use super::Error;
 use crate::{
-    domain::host::{
-        loops::{KeyState, LoopName, LoopState, NAMED, TOLD_AFTER},
+    domain::{
+        machine::loops::{KeyState, LoopName, LoopState, NAMED, TOLD_AFTER},
         problems::Problem,
     },
     system::world::World,

@@ -18,7 +18,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::*;
-use crate::{domain::host::problems::Problem, system::world::World};
+use crate::{domain::problems::Problem, system::world::World};
 
 /// What a loop under test does at a look, or for a key.
 #[derive(Clone)]
@@ -196,7 +196,7 @@ impl Under {
         self.tell.send(Ok(News { events: vec![Arc::new(event)], missed: false })).unwrap();
     }
 
-    fn state(&self) -> crate::domain::host::loops::LoopState {
+    fn state(&self) -> crate::domain::machine::loops::LoopState {
         self.loops.states().remove(0)
     }
 

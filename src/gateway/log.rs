@@ -3,7 +3,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use crate::{domain::host::repeats::Repeats, system::world::World};
+use crate::{domain::shown::repeats::Repeats, system::world::World};
 
 /// The kinds of lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

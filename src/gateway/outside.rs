@@ -50,9 +50,9 @@ use super::{
 };
 use crate::{
     domain::{
-        host::errors::chain,
         mailbox::bucket::Bucket,
         runs::outside::{Hour, NoWay, Place, Rules, judge_address},
+        shown::errors::chain,
     },
     system::world::World,
 };

@@ -33,7 +33,7 @@ use super::{
     places::Crowd,
     refusals::{self, Heard},
 };
-use crate::domain::{host::errors::chain, runs::usage::FailedRequest};
+use crate::domain::{runs::usage::FailedRequest, shown::errors::chain};
 
 /// At most this many bytes of a head that comes in pieces are kept: the longest head.
 pub(super) const HEAD: usize = 64 << 10;

@@ -7,7 +7,7 @@ use hyper::{HeaderMap, Request, StatusCode, body::Bytes, header::HeaderValue};
 use tokio::time::timeout;
 
 use super::{Credential, CredentialKind, Upstream, upstream::make};
-use crate::{domain::host::errors::chain, system::world::World};
+use crate::{domain::shown::errors::chain, system::world::World};
 
 /// The request: the list of models, one entry of it.
 const TARGET: &str = "/v1/models?limit=1";

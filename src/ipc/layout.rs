@@ -17,7 +17,7 @@ use super::{
     inside::{InsideError, read_inside},
     world_fault::WorldFault,
 };
-use crate::domain::host::folders::There;
+use crate::domain::kept::folders::There;
 
 /// The largest `groups/_template/CLAUDE.md`, bytes.
 const TEMPLATE_LIMIT: u64 = 1 << 20;

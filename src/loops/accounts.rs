@@ -13,10 +13,7 @@ use tracing::Span;
 
 use crate::{
     channels::{Channels, Intake, Ran},
-    domain::{
-        host::{errors::chain, loops::LoopName},
-        platforms::channels::Connection,
-    },
+    domain::{machine::loops::LoopName, platforms::channels::Connection, shown::errors::chain},
     engine::{Error, Loop, Plan, Read, Then, Why},
     store::{Store, StoreError},
     system::world::World,

@@ -19,8 +19,9 @@ use crate::{
     channels::{Channel, Channels},
     domain::{
         heard::approvals::wording,
-        host::{errors::chain, feed::EventKind, loops::LoopName},
+        machine::loops::LoopName,
         platforms::channels::{Change, NotSent, Unsent, parts},
+        shown::{errors::chain, feed::EventKind},
         states::DeliveryStatus,
     },
     engine::{self, Error, Loop, Plan, Why},

@@ -21,10 +21,10 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     backup::{Shelved, Wanted, has_room, put_on_shelf},
     config::{Backup, Config, Live},
-    domain::host::{
-        backups::{AGAIN_MS, Due, Past, due},
-        errors::chain,
-        loops::LoopName,
+    domain::{
+        kept::backups::{AGAIN_MS, Due, Past, due},
+        machine::loops::LoopName,
+        shown::errors::chain,
     },
     engine::{Error, Loop, Plan, Sole, Then, Why, until_stop},
     store::{Store, StoreError},

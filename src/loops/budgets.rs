@@ -18,12 +18,13 @@ use super::ToLanes;
 use crate::{
     config::{Config, Live},
     domain::{
-        host::{errors::chain, feed::EventKind, loops::LoopName},
+        machine::loops::LoopName,
         rows::Group,
         runs::{
             budget::{Budget, Day, Prices, Stand, Used, for_a_chat, for_the_owner, next_look, short, stand},
             lanes::{Event, Holding},
         },
+        shown::{errors::chain, feed::EventKind},
         states::BudgetState,
     },
     engine::{Either, Error, Loop, Plan, Read, Sole, Why, either},

@@ -26,12 +26,12 @@ use super::{Keeping, Machine, Problems, Sight, Sights, keeper, metrics, problems
 use crate::{
     channels::local::{self, Local},
     domain::{
-        host::{
+        machine::loops::LoopState,
+        problems::{Finding, sort_out},
+        shown::{
             audit::Origin,
             errors::chain,
-            loops::LoopState,
             metrics::{Latency, text as metrics_text},
-            problems::{Finding, sort_out},
         },
         states::SandboxName,
     },

@@ -17,7 +17,7 @@ use tracing::Span;
 use crate::{
     channels::{Channel, Channels},
     domain::{
-        host::{errors::chain, feed::EventKind, loops::LoopName},
+        machine::loops::LoopName,
         platforms::{
             attachments::{Attachment, Goes, told},
             channels::{
@@ -28,6 +28,7 @@ use crate::{
             parcels::{Parcel, Takes, parcels},
         },
         rows::{Delivery, UnknownDeliveries},
+        shown::{errors::chain, feed::EventKind},
     },
     engine::{Error, Loop, Plan, Then, Why, until_stop},
     store::{NextDelivery, OutboxPart, Store, StoreError},

@@ -13,11 +13,9 @@ use super::{Machine, ToLanes};
 use crate::{
     config::Live,
     domain::{
-        host::{
-            disk::{self, A_NAME, Admission, Disk, Filler, Free, LEAST, Space, Written},
-            errors::chain,
-        },
+        kept::disk::{self, A_NAME, Admission, Disk, Filler, Free, LEAST, Space, Written},
         runs::lanes::{Event, Holding},
+        shown::errors::chain,
     },
     ipc::{BoxName, Weight, weigh},
     store::{Store, StoreError},

@@ -21,8 +21,9 @@ use super::{
 };
 use crate::{
     domain::{
-        host::{errors::chain, feed::EventKind, loops::LoopName},
+        machine::loops::LoopName,
         runs::lanes::{Action, Event, Holding, LaneId, Lanes, WaitingLane, Work},
+        shown::{errors::chain, feed::EventKind},
     },
     engine::{Either, Error, Loop, Plan, Read, Then, Why, either},
     store,

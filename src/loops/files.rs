@@ -25,8 +25,9 @@ use crate::{
     channels::{Channels, Fetched, NotFetched},
     config::Live,
     domain::{
-        host::{errors::chain, feed::EventKind, loops::LoopName},
+        machine::loops::LoopName,
         platforms::attachments::{BLOCK, MediaUse, NOT_FETCHED, shown_at, size},
+        shown::{errors::chain, feed::EventKind},
     },
     engine::{Error, Loop, Plan, Then, Why},
     store::{FileRead, FileStep, FileWork, Store, StoreError},

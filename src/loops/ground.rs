@@ -5,10 +5,7 @@ use std::{sync::Arc, time::Duration};
 
 use super::{Obstacle, Runs, disk, lost};
 use crate::{
-    domain::{
-        host::{disk::Space, errors::chain, loops::LoopName},
-        runs::lanes::Event,
-    },
+    domain::{kept::disk::Space, machine::loops::LoopName, runs::lanes::Event, shown::errors::chain},
     engine::{Error, Loop, Plan, Sole, Why},
 };
 

@@ -15,8 +15,9 @@ use super::{Boxes, Machine};
 use crate::{
     config::Live,
     domain::{
-        host::{errors::chain, loops::LoopName},
+        machine::loops::LoopName,
         runs::heartbeat::{self, FILE, Fault, Heartbeat, LARGEST},
+        shown::errors::chain,
     },
     engine::{Error, Loop, Plan, Read, Then, Why},
     ipc::{InsideError, InsideStamp, read_inside, stamp_inside},

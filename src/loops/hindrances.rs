@@ -13,11 +13,12 @@ use tokio_util::sync::CancellationToken;
 use super::Runs;
 use crate::{
     domain::{
-        host::{feed::EventKind, loops::LoopName},
+        machine::loops::LoopName,
         runs::{
             hindrance::Hindrance,
             lanes::{Event, LaneId},
         },
+        shown::feed::EventKind,
     },
     engine::{Either, Error, Loop, Plan, Then, Why, either},
     sandbox::SandboxError,

@@ -26,12 +26,14 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     config::{Housekeeping, Live},
-    domain::host::{
-        disk::A_NAME,
-        errors::chain,
-        housekeeping::{Aged, Bounds, GroupDisk, outlived},
-        loops::LoopName,
-        prune::{DAY_MS, pause},
+    domain::{
+        kept::{
+            disk::A_NAME,
+            housekeeping::{Aged, Bounds, GroupDisk, outlived},
+            prune::{DAY_MS, pause},
+        },
+        machine::loops::LoopName,
+        shown::errors::chain,
     },
     engine::{Error, Loop, Plan, Sole, Then, Why, until_stop},
     ipc::{self, Gap, OldFile, Removed, Weight, WorldFault, old_files, remove_old, weigh},

@@ -24,7 +24,10 @@ use super::{Allowances, Ask, Boxes, Drained, Held, Machine, snapshots::Snapshots
 use crate::{
     channels::Channels,
     config::{Config, Live},
-    domain::host::{errors::chain, loops::LoopName, metrics::Latency},
+    domain::{
+        machine::loops::LoopName,
+        shown::{errors::chain, metrics::Latency},
+    },
     engine::{Either, Error, Loop, Plan, Then, Why, either},
     ipc::{Claimed, Claims, GroupBoxes, Hint, Swept, Watch},
     ops::ipc::ByHand,

@@ -18,8 +18,9 @@ use super::{Ask, Boxes, Machine, Snapshots, ToLanes};
 use crate::{
     config::{ConfigError, Live, Taken},
     domain::{
-        host::{errors::chain, feed::EventKind, loops::LoopName},
+        machine::loops::LoopName,
         runs::lanes::{Event, Holding, LaneId, WaitingLane},
+        shown::{errors::chain, feed::EventKind},
     },
     engine::{Error, Loop, NoSuchLoop, Plan, Then, Why},
     gateway::Gateway,

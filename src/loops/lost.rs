@@ -1,5 +1,5 @@
 //! Groups whose folders are lost: nothing is launched for them, and their work waits, until the folder is back or a person
-//! has it renewed. `domain/host/folders.rs` has the rules.
+//! has it renewed. `domain/kept/folders.rs` has the rules.
 
 use std::{path::Path, sync::Arc};
 
@@ -8,11 +8,9 @@ use ipc_handlers::Folder;
 use super::{Boxes, Machine, Runs};
 use crate::{
     domain::{
-        host::{
-            errors::chain,
-            folders::{Stands, has_files_after_a_run, stands},
-        },
+        kept::folders::{Stands, has_files_after_a_run, stands},
         runs::lanes::{Event, Holding},
+        shown::errors::chain,
     },
     engine::Error,
     ipc::look_at_folder,

@@ -7,7 +7,7 @@ use ipc_handlers::Folder;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    domain::{host::loops::LoopName, platforms::attachments::shown_of},
+    domain::{machine::loops::LoopName, platforms::attachments::shown_of},
     engine::{Error, Loop, Plan, Sole, Then, Why},
     store::{Store, StoreError},
     system::{media::Media, world::World},

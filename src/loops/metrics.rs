@@ -6,13 +6,11 @@ use ipc_handlers::Time;
 
 use crate::{
     domain::{
-        host::{
-            loops::LoopState,
-            metrics::{Family, Histogram, Kind, Total, seconds},
-            problems::{Finding, Severity},
-        },
+        machine::loops::LoopState,
         platforms::channels::{Connection, Lamp},
+        problems::{Finding, Severity},
         rows::ChannelState,
+        shown::metrics::{Family, Histogram, Kind, Total, seconds},
         states::RunStatus,
     },
     ipc::peek,

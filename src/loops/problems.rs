@@ -1,5 +1,5 @@
 //! Looks for problems that a person has to fix. With the daemon up the daemon looks, otherwise the command that asks does.
-//! No look uses an older one, so a disk that has just filled up is told at once. [`crate::domain::host::problems`] has the
+//! No look uses an older one, so a disk that has just filled up is told at once. [`crate::domain::problems`] has the
 //! words.
 
 use std::{
@@ -14,11 +14,9 @@ use super::{Blind, Machine, Obstacle};
 use crate::{
     config::{Config, Live, Standing},
     domain::{
-        host::{
-            feed::EventKind,
-            loops::LoopName,
-            problems::{Finding, Problem, RootFault, compare, sort_out},
-        },
+        machine::loops::LoopName,
+        problems::{Finding, Problem, RootFault, compare, sort_out},
+        shown::feed::EventKind,
         states::SandboxName,
     },
     engine::{Error, Loop, Plan, Sole, Why},

@@ -27,10 +27,10 @@ use super::housekeeping::{Housekept, blocking, housekeep};
 pub use super::housekeeping::{How, PruneError};
 use crate::{
     config::{Config, Live},
-    domain::host::{
-        errors::chain,
-        loops::LoopName,
-        prune::{History, Horizon, Keep, counted_from, pause},
+    domain::{
+        kept::prune::{History, Horizon, Keep, counted_from, pause},
+        machine::loops::LoopName,
+        shown::errors::chain,
     },
     engine::{Error, Loop, Plan, Sole, Then, Why, until_stop},
     ipc::{peek, sync_all},

@@ -35,12 +35,10 @@ use super::{
 };
 use crate::{
     domain::{
-        host::{
-            disk::{self as host_disk, Space},
-            errors::chain,
-            loops::LoopName,
-        },
+        kept::disk::{self as host_disk, Space},
+        machine::loops::LoopName,
         runs::lanes::{Event, Holding, WaitingLane},
+        shown::errors::chain,
     },
     engine::{Error, Loop, Plan, Read, Then, Why},
     sandbox::{Found, State},

@@ -28,13 +28,14 @@ use crate::{
     channels::Channels,
     config::Live,
     domain::{
-        host::{errors::chain, repeats::Repeats, zone::Zone},
         runs::{
             judge::{Cause, End},
             lanes::Event,
             life::Reached,
             stop::Stop,
         },
+        shown::{errors::chain, repeats::Repeats},
+        time::zone::Zone,
     },
     gateway::Gateway,
     ipc::Stamp,

@@ -10,11 +10,13 @@ use tokio::sync::{Notify, watch};
 
 use crate::{
     config::{Config, Live, ZoneSource},
-    domain::host::{
-        clocks::{Clocks, Jump, Reading},
-        feed::EventKind,
-        loops::LoopName,
-        zone::Zones,
+    domain::{
+        machine::loops::LoopName,
+        shown::feed::EventKind,
+        time::{
+            clocks::{Clocks, Jump, Reading},
+            zone::Zones,
+        },
     },
     engine::{Error, Loop, Plan, Read, Sole, Why},
     store::{Store, StoreError},

@@ -9,10 +9,10 @@ use tokio_util::sync::CancellationToken;
 
 use super::Machine;
 use crate::{
-    domain::host::{
-        disk::{self, Space},
-        feed::EventKind,
-        loops::LoopName,
+    domain::{
+        kept::disk::{self, Space},
+        machine::loops::LoopName,
+        shown::feed::EventKind,
     },
     engine::{Error, Loop, Plan, Sole, Then, Why},
     store::{Indexer, Store, StoreError},

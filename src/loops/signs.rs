@@ -12,11 +12,12 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     channels::Channels,
     domain::{
-        host::{errors::chain, feed::EventKind, loops::LoopName},
+        machine::loops::LoopName,
         platforms::{
             channels::Change,
             signs::{MOST, Sign, TRIES},
         },
+        shown::{errors::chain, feed::EventKind},
     },
     engine::{Error, Loop, Plan, Then, Why},
     store::{Store, StoreError},

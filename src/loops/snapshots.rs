@@ -21,7 +21,10 @@ use tokio_util::sync::CancellationToken;
 use super::{Ask, Boxes};
 use crate::{
     config::Live,
-    domain::host::{errors::chain, feed::EventKind, loops::LoopName},
+    domain::{
+        machine::loops::LoopName,
+        shown::{errors::chain, feed::EventKind},
+    },
     engine::{Error, Loop, Plan, Read, Then, Why},
     ipc::{GroupBoxes, PutError, WorldFault},
     store::{Follower, News, Store, StoreError},
@@ -669,7 +672,7 @@ mod tests {
     use super::*;
     use crate::{
         config::{Config, Environment},
-        domain::host::feed::FeedEvent,
+        domain::shown::feed::FeedEvent,
         ipc::HostDirs,
         store::NewGroup,
     };

@@ -1,5 +1,5 @@
 //! What a start takes in of what it found, written down while that is under way: a start that dies over it is told of by
-//! `data/starts.json`, and [`crate::domain::host::deaths`] decides who is set aside for it.
+//! `data/starts.json`, and [`crate::domain::machine::deaths`] decides who is set aside for it.
 //!
 //! The file is written before the work begins and removed when all is taken in, so a start that finds nothing writes none,
 //! and no command or record costs a look at it. Nobody waits for the disk: what a power cut takes of it was no attack.
@@ -14,9 +14,9 @@ use ipc_handlers::{Folder, Time};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::{
-    domain::host::{
-        deaths::{self, Death},
-        errors::chain,
+    domain::{
+        machine::deaths::{self, Death},
+        shown::errors::chain,
     },
     root,
 };

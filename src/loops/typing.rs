@@ -15,8 +15,9 @@ use tracing::Span;
 use crate::{
     channels::Channels,
     domain::{
-        host::{feed::EventKind, loops::LoopName},
+        machine::loops::LoopName,
         platforms::typing::{self, ChatThread, RENEW},
+        shown::feed::EventKind,
     },
     engine::{Error, Loop, Plan, Read, Then, Why},
     store::Store,
@@ -231,11 +232,11 @@ mod tests {
     use crate::{
         channels::Channel,
         domain::{
-            host::feed::FeedEvent,
             platforms::{
                 addresses::Platform,
                 channels::{Outcome, Part, Traits},
             },
+            shown::feed::FeedEvent,
         },
         engine::{Blame, Feed, Loops, run},
     };

@@ -4,10 +4,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use crate::{
-    domain::{
-        host::{errors::chain, loops::LoopName},
-        runs::usage::Page,
-    },
+    domain::{machine::loops::LoopName, runs::usage::Page, shown::errors::chain},
     engine::{Error, Loop, Plan, Sole, Why},
     gateway::Gateway,
     store::{Store, StoreError},

@@ -9,7 +9,7 @@ use ipc_handlers::Folder;
 
 use super::{Keeper, Later, OpError, ipc::ByHand};
 use crate::{
-    domain::host::loops::LoopName,
+    domain::machine::loops::LoopName,
     ipc::{Claimed, Claims, GroupBoxes, HostDirs, Owner, Swept, peek},
     store::{Store, StoreError},
     system::failpoint,

@@ -13,8 +13,8 @@ use crate::{
     channels,
     domain::{
         heard::people::{BadSpeaker, BadUser, check_user},
-        host::screen::hides,
         platforms::addresses::channel_of,
+        shown::screen::hides,
     },
 };
 

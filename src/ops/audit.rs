@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::{By, Op, OpError, Site};
 use crate::{
-    domain::host::{
+    domain::shown::{
         audit::{Entry, LONGEST, Step, cut, mark},
         errors::chain,
         screen::escaped,

@@ -4,7 +4,10 @@ use std::fmt;
 
 use ipc_handlers::{Caller, Folder, words};
 
-use crate::domain::host::{audit::Origin, screen::acts, web::Purpose};
+use crate::domain::{
+    machine::web::Purpose,
+    shown::{audit::Origin, screen::acts},
+};
 
 use super::{Op, OpCode, OpError, audit::quoted};
 

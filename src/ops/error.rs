@@ -5,9 +5,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    domain::host::{
-        errors::{chain, with_hint},
-        prune::History,
+    domain::{
+        kept::prune::History,
+        shown::errors::{chain, with_hint},
     },
     ipc,
     store::{Store, StoreError, is_disk_full},

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::{
     config::Config,
-    domain::host::loops::LoopName,
+    domain::machine::loops::LoopName,
     ipc::{Claimed, GroupBoxes, Owner},
     store::Store,
     system::{failpoint, world::World},

@@ -8,7 +8,7 @@ use rustix::{
     io::Errno,
 };
 
-use crate::{config::Environment, domain::host::problems::RootFault, system::process::own_ids};
+use crate::{config::Environment, domain::problems::RootFault, system::process::own_ids};
 
 mod adapters;
 mod black_box;

@@ -13,7 +13,7 @@ use std::{
     process::{Command, ExitStatus, Stdio},
 };
 
-use crate::domain::host::{
+use crate::domain::machine::{
     elf::{self, NoProgram},
     image::ImageKind,
 };

@@ -1,4 +1,4 @@
-//! Changes and their authors, chained (`domain::host::audit`). A row is never changed; only the oldest are removed.
+//! Changes and their authors, chained (`domain::shown::audit`). A row is never changed; only the oldest are removed.
 
 use ipc_handlers::{Folder, Time};
 use rusqlite::{Connection, OptionalExtension, Row, params};
@@ -6,11 +6,9 @@ use serde::Serialize;
 
 use super::{Result, Store, at_most, columns::Columns as _, oldest_first};
 use crate::domain::{
-    host::{
-        audit::{AuditRow, Entry, Hash, OF_AGENT, Origin, Step},
-        prune::DAY_MS,
-    },
+    kept::prune::DAY_MS,
     rows::{rfc3339, rfc3339_option},
+    shown::audit::{AuditRow, Entry, Hash, OF_AGENT, Origin, Step},
 };
 
 /// The name in `meta` of the row before the oldest that is kept: its number and its hash.

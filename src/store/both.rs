@@ -10,8 +10,8 @@ use super::{
     work::{runs, tasks},
 };
 use crate::domain::{
-    host::{clocks::Clocks, zone::Zones},
     runs::group_config::Key,
+    time::{clocks::Clocks, zone::Zones},
 };
 
 impl Store {

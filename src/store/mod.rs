@@ -13,9 +13,10 @@ use ipc_handlers::Time;
 use rusqlite::Connection;
 
 use crate::domain::{
-    host::{errors::with_hint, metrics::Histogram, writing::HeldUp},
+    kept::writing::HeldUp,
     platforms::attachments::MediaLimits,
     runs::tasks::TaskLimits,
+    shown::{errors::with_hint, metrics::Histogram},
 };
 use crate::system::world::World;
 

@@ -15,7 +15,7 @@ use ipc_handlers::Time;
 use rusqlite::{Connection, OptionalExtension, ToSql, params};
 
 use super::{Result, Store, StoreError};
-use crate::domain::host::prune::{History, Keep};
+use crate::domain::kept::prune::{History, Keep};
 
 #[cfg(test)]
 mod tests;

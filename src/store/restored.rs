@@ -7,10 +7,8 @@ use rusqlite::{Connection, TransactionBehavior, params};
 
 use crate::domain::{
     heard::engage::Rule,
-    host::{
-        held_back::{HeldCount, PassedOver},
-        zone::Zones,
-    },
+    kept::held_back::{HeldCount, PassedOver},
+    time::zone::Zones,
 };
 use crate::store::{
     Result, Store, StoreError, Version,

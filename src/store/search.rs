@@ -19,7 +19,7 @@ use ipc_handlers::{Folder, Unsearched, shown::FoundSession};
 use tokio::sync::{Notify, watch};
 
 use super::{Follower, News, Result, Store, StoreError, fault::Fault, talk::events::newest};
-use crate::domain::host::{errors::chain, feed::EventKind};
+use crate::domain::shown::{errors::chain, feed::EventKind};
 
 mod file;
 mod look;

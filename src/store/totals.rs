@@ -4,8 +4,8 @@ use rusqlite::{Connection, params};
 
 use super::Result;
 use crate::domain::{
-    host::metrics::{OTHERS, Total},
     runs::{judge::Cause, usage::Sum},
+    shown::metrics::{OTHERS, Total},
     states::{RunKind, RunStatus},
 };
 

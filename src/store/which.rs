@@ -5,7 +5,7 @@ use ipc_handlers::{Folder, Time};
 use rusqlite::{Connection, Row, params_from_iter, types::Value};
 
 use super::{Result, at_most, oldest_first};
-use crate::domain::host::prune::DAY_MS;
+use crate::domain::kept::prune::DAY_MS;
 
 /// Which rows of a list are wanted; `None`: all.
 #[derive(Clone, Debug, Default)]

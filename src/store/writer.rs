@@ -19,10 +19,12 @@ use tokio::sync::oneshot;
 
 use super::{Fault, StoreError, talk::events::Feed};
 use crate::{
-    domain::host::{
-        errors::chain,
-        metrics::{Histogram, Latency},
-        writing::{HeldUp, Obstacle, Writing},
+    domain::{
+        kept::writing::{HeldUp, Obstacle, Writing},
+        shown::{
+            errors::chain,
+            metrics::{Histogram, Latency},
+        },
     },
     system::{
         failpoint,

@@ -14,7 +14,7 @@ use std::{
 
 use tokio_util::sync::CancellationToken;
 
-use crate::domain::host::web::{MOST_SESSIONS, MOST_TOKENS};
+use crate::domain::machine::web::{MOST_SESSIONS, MOST_TOKENS};
 
 /// Connections at once, at most.
 const MOST: usize = 128;

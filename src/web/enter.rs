@@ -14,7 +14,7 @@ use maud::html;
 
 use super::{Visitor, Web, act::Fields, layout};
 use crate::{
-    domain::host::{errors::chain, web::SESSION_MS},
+    domain::{machine::web::SESSION_MS, shown::errors::chain},
     ops::{Op, web::revoke},
     store::digest,
 };

@@ -14,7 +14,7 @@ use maud::{DOCTYPE, Markup, html};
 
 use super::{Visitor, Web, assets, live, said::Outcome};
 use crate::{
-    domain::host::{errors::chain, feed::EventKind},
+    domain::shown::{errors::chain, feed::EventKind},
     ops::{OpCode, OpError},
     store::StoreError,
     system::panics::Panicked,

@@ -20,7 +20,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 
 use super::{Visitor, Web, layout::Place};
 use crate::{
-    domain::host::{errors::chain, feed::EventKind},
+    domain::shown::{errors::chain, feed::EventKind},
     store::{Follower, News},
 };
 
@@ -210,7 +210,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::domain::host::feed::FeedEvent;
+    use crate::domain::shown::feed::FeedEvent;
 
     /// What may happen to a stream: events come, some were removed unread, time passes and it looks.
     #[derive(Clone, Debug)]

@@ -4,7 +4,7 @@ use std::{path::PathBuf, sync::Arc};
 
 use crate::{
     config::Live,
-    domain::host::web::{Door, WebSession},
+    domain::machine::web::{Door, WebSession},
     loops::control::Desk,
     ops::By,
     system::{media::Media, world::World},

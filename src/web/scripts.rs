@@ -19,9 +19,9 @@ use serde_json::{Value, json};
 
 use super::Web;
 use crate::{
-    domain::host::{
-        errors::chain,
-        web::{MOST_TOKENS, NOTED_EVERY_MS, Purpose, WebToken},
+    domain::{
+        machine::web::{MOST_TOKENS, NOTED_EVERY_MS, Purpose, WebToken},
+        shown::errors::chain,
     },
     loops::control,
     ops::{Answer, By, Op, OpCode, OpError},

@@ -29,9 +29,9 @@ use super::{
 };
 use crate::{
     config::Live,
-    domain::host::{
-        errors::chain,
-        web::{Door, Knock, Turned},
+    domain::{
+        machine::web::{Door, Knock, Turned},
+        shown::errors::chain,
     },
     loops::control::Desk,
     store::Store,

@@ -180,7 +180,7 @@ fn pruned_rows_leave_a_chain_that_is_whole() {
 
 /// Writes the chain anew, with the first `count` rows of 500 days ago.
 fn age(root: &Root, count: i64) {
-    use g2::domain::host::audit::{AuditRow, Entry, Hash, Origin, Step};
+    use g2::domain::shown::audit::{AuditRow, Entry, Hash, Origin, Step};
     let store = store(root);
     let rows: Vec<Value> =
         root.g2(&["audit", "export"]).lines().map(|line| serde_json::from_str(line).unwrap()).collect();

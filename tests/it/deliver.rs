@@ -12,12 +12,12 @@ use futures_util::future::BoxFuture;
 use g2::{
     channels::{Channel, Channels},
     domain::{
-        host::zone::Zones,
         platforms::{
             addresses::Platform,
             channels::{NotSent, Outcome, Part, Scope, Traits, Unsent},
         },
         rows::UnknownDeliveries,
+        time::zone::Zones,
     },
     engine::{Drive, Loops},
     loops::deliver::{Deliver, Post},

@@ -4,10 +4,10 @@
 use g2::{
     domain::{
         heard::engage::{EngageVerdict, Rule},
-        host::zone::Zones,
         rows::{Inbound, WiringChanges},
         runs::judge::{Cause, End},
         states::SandboxName,
+        time::zone::Zones,
     },
     store::{
         Body, CommandFile, EndOfRun, Handed, HandoverLimits, Judged, NewGroup, NewWiring, NextDelivery,

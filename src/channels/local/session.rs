@@ -11,10 +11,10 @@ use super::{
 use crate::{
     channels::{Channel as _, Intake},
     domain::{
-        host::{errors::chain, feed::EventKind},
         platforms::attachments::{Goes, told},
         platforms::typing::Signal,
         rows::Delivery,
+        shown::{errors::chain, feed::EventKind},
     },
     store::{By, Heard, How, News, Store, StoreError, is_disk_full},
     system::world::World,

@@ -20,8 +20,8 @@ use super::{
 };
 use crate::{
     domain::{
-        host::errors::chain,
         platforms::channels::{Connection, Lamp, Lights},
+        shown::errors::chain,
     },
     system::bounds::Over,
 };

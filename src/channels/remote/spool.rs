@@ -16,8 +16,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use super::{Ground, child::Folders};
 use crate::{
     domain::{
-        host::errors::chain,
         platforms::channels::{Part, Unsent},
+        shown::errors::chain,
     },
     system::media::LaidOut,
 };

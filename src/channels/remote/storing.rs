@@ -12,10 +12,10 @@ use tokio::{
 use super::{super::intake::NOT_KEPT, Intake, Remote, inward, lock, talk::SHOWN, wire::Wire};
 use crate::{
     domain::{
-        host::errors::chain,
         mailbox::bucket::Bucket,
         platforms::attachments::{Attachment, Todo},
         rows::Inbound,
+        shown::errors::chain,
     },
     store::{Arrival, Arrived, StoreError, UnknownChat},
     system::{

@@ -13,11 +13,11 @@ use super::{
 };
 use crate::{
     domain::{
-        host::errors::chain,
         platforms::{
             accounts::{GOOD_LIFE_MS, rest_ms},
             channels::{Connection, Lamp, Lights},
         },
+        shown::errors::chain,
     },
     store::Store,
     system::panics::caught,

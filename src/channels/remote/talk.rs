@@ -15,8 +15,8 @@ use tokio::{
 use super::{Patience, Remote, child::Folders, life::Ended, pace::Share, storing::Told, wire::Wire, words};
 use crate::{
     domain::{
-        host::errors::chain,
         platforms::channels::{Connection, Lamp, Lights},
+        shown::errors::chain,
     },
     system::failpoint,
 };

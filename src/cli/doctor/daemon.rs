@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     app::socket_path,
-    domain::host::{checks::Check, mend::Mend},
+    domain::problems::{checks::Check, mend::Mend},
     loops::control::Status,
 };
 

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     app,
-    domain::host::mend::Mend,
+    domain::problems::mend::Mend,
     root::{keep_private, make_group_folder, make_private, remove_draft},
     system::socket::remove_stale_socket,
 };

@@ -9,7 +9,7 @@ use super::{
     row::{Row, chain},
 };
 use crate::{
-    domain::{host::checks::Check, runs::run_settings::Network},
+    domain::{problems::checks::Check, runs::run_settings::Network},
     gateway::{CredentialError, CredentialKind, Credentials, TrialError, Upstream, Verdict, try_key},
     loops::problems::remedy,
 };

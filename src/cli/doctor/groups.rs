@@ -11,8 +11,9 @@ use super::{
 
 use crate::{
     domain::{
-        host::{checks::Check, mend::Mend, screen::counted},
+        problems::{checks::Check, mend::Mend},
         rows::Group,
+        shown::screen::counted,
     },
     ipc::{
         BoxName, FileKind, Owner,

@@ -3,7 +3,7 @@
 use super::{Subject, row::Row};
 use crate::{
     allowlists::senders,
-    domain::{heard::sender_list::SenderList, host::checks::Check},
+    domain::{heard::sender_list::SenderList, problems::checks::Check},
 };
 
 pub(super) fn check(subject: &Subject) -> [Row; 2] {

@@ -7,7 +7,7 @@ use crate::{
     allowlists::mounts::{self, Extra, NoList},
     config::dotenv,
     domain::{
-        host::checks::Check,
+        problems::checks::Check,
         rows::Group,
         runs::{
             mounts::MountRequest,

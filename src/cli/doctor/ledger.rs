@@ -9,8 +9,9 @@ use super::{
 use crate::{
     domain::{
         heard::approvals::{Approval, State},
-        host::{checks::Check, prune::DAY_MS},
+        kept::prune::DAY_MS,
         mailbox::holds::Hold,
+        problems::checks::Check,
     },
     store::ActiveRun,
 };

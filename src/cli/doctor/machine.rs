@@ -8,7 +8,7 @@ use super::{
     row::{Row, chain},
 };
 use crate::{
-    domain::host::{checks::Check, screen::counted},
+    domain::{problems::checks::Check, shown::screen::counted},
     ipc::peek::{self, Abilities, NotWatched},
     loops::problems::wanted_files,
 };

@@ -11,10 +11,7 @@ use super::{CliResult, Context, Failure, confirm::Yes, image, out, show};
 use crate::{
     config::{Config, ConfigError},
     domain::{
-        host::{
-            checks::Check,
-            problems::{Finding, sort_out},
-        },
+        problems::{Finding, checks::Check, sort_out},
         rows::Group,
     },
     loops::{

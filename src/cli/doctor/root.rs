@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::row::Row;
 use crate::{
-    domain::host::{checks::Check, mend::Mend, problems::Problem},
+    domain::problems::{Problem, checks::Check, mend::Mend},
     root::{drafts, fault, open_to_others},
 };
 

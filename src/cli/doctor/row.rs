@@ -4,12 +4,9 @@ use serde::{Serialize, Serializer};
 
 use crate::{
     cli::wrap::hanging,
-    domain::host::{
-        checks::Check,
-        errors,
-        mend::Mend,
-        problems::{Finding, Passed, Severity},
-        screen::acts,
+    domain::{
+        problems::{Finding, Passed, Severity, checks::Check, mend::Mend},
+        shown::{errors, screen::acts},
     },
 };
 

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     config::{Config, ConfigError, dotenv},
-    domain::{host::checks::Check, runs::run_settings},
+    domain::{problems::checks::Check, runs::run_settings},
     sandbox::{
         Network, Sandbox, SandboxError,
         docker::DockerSandbox,

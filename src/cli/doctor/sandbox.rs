@@ -14,9 +14,11 @@ use super::{
 use crate::{
     config::{ClaudeSettings, Config, SandboxKind},
     domain::{
-        host::{checks::Check, image::ImageKind, mend::Mend, screen::address},
+        machine::image::ImageKind,
+        problems::{checks::Check, mend::Mend},
         rows::Group,
         runs::run_settings::Provider,
+        shown::screen::address,
         states::SandboxName,
     },
     loops::problems::{look_at_image, scripts_set},

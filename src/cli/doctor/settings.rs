@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     config::{Config, ConfigError},
-    domain::host::{checks::Check, mend::Mend},
+    domain::problems::{checks::Check, mend::Mend},
     loops::problems::{open_secrets, secrets as secrets_of},
 };
 

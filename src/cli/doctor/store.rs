@@ -4,7 +4,7 @@ use std::{path::Path, time::Duration};
 
 use super::row::{Row, chain};
 use crate::{
-    domain::host::checks::Check,
+    domain::problems::checks::Check,
     root::{Standing, standing},
     store::{Inspection, Size, Soundness, Store, StoreError, inspect},
 };

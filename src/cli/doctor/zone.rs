@@ -2,11 +2,9 @@
 
 use super::row::Row;
 use crate::domain::{
-    host::{
-        checks::Check,
-        zone::{Source, ZoneChoice, ZoneData},
-    },
+    problems::checks::Check,
     rows::Group,
+    time::zone::{Source, ZoneChoice, ZoneData},
 };
 
 pub(super) fn check(choice: &ZoneChoice, data: &ZoneData) -> Vec<Row> {

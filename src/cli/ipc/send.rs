@@ -14,7 +14,7 @@ use super::{
     CliResult, Context, show,
 };
 use crate::{
-    domain::{host::errors::chain, states::QueueState},
+    domain::{shown::errors::chain, states::QueueState},
     ipc::{COMMAND_LIMIT, read_inside},
     ops::{OpError, ipc::send},
     store::Store,

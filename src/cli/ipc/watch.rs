@@ -7,7 +7,7 @@ use ipc_handlers::{Folder, Time};
 
 use super::{super::out, CliResult, Context};
 use crate::{
-    domain::{host::feed::EventKind, rows::IpcRow, states::QueueState},
+    domain::{rows::IpcRow, shown::feed::EventKind, states::QueueState},
     ops::ipc::look::Queue,
     store::{IpcFilter, News, Store},
 };

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     app::{self, History},
-    domain::host::{setup::Act, zone::suggestion},
+    domain::{machine::setup::Act, time::zone::suggestion},
     gateway::{Credential, Upstream, Verdict, try_key},
     ops::{OpCode, OpError, channels::add, config},
     root::put_variable,

@@ -8,12 +8,9 @@ use super::super::{Context, Failure, client::Client, service};
 use crate::{
     config::{Config, SandboxKind},
     domain::{
-        host::{
-            checks::Check,
-            problems::{Finding, Severity},
-            setup::{Engine, Facts, ImageThere},
-        },
+        machine::setup::{Engine, Facts, ImageThere},
         platforms::accounts::Account,
+        problems::{Finding, Severity, checks::Check},
     },
     gateway::{CredentialKind, Credentials},
     loops::problems::look_at_image,

@@ -8,7 +8,7 @@ use super::super::{Context, Failure, client::Client, send};
 use crate::{
     app::Daemon,
     channels::local::{Ask, Incoming, Told},
-    domain::host::problems::Severity,
+    domain::problems::Severity,
     loops::problems::{self, View},
     ops::{OpCode, OpError},
 };

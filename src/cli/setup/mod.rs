@@ -1,4 +1,4 @@
-//! `g2 setup`: from nothing to a first answer. [`crate::domain::host::setup`] decides on each step by the facts; here they are
+//! `g2 setup`: from nothing to a first answer. [`crate::domain::machine::setup`] decides on each step by the facts; here they are
 //! gathered, people are asked, and it is done.
 
 use std::{
@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use super::{CliResult, Context, Failure, out, wrap::hanging};
 use crate::{
-    domain::host::{
+    domain::machine::{
         image::ImageKind,
         setup::{self, Act, EngineWish, ImageWish, KeyWish, Next, Question, STEPS, Step, Toggle, Wishes},
     },

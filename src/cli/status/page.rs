@@ -8,11 +8,11 @@ use super::super::{
     colours::Paint,
     show::{Sheet, cell, size},
 };
-use crate::domain::host::{
-    loops::{Condition, LoopState},
+use crate::domain::{
+    machine::loops::{Condition, LoopState},
     problems::Finding,
-    screen::{counted, on_screen},
-    times::length,
+    shown::screen::{counted, on_screen},
+    time::times::length,
 };
 
 /// What the page is made of.
@@ -202,9 +202,9 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::domain::host::{
-        checks::Check,
-        loops::{KeyState, LoopName},
+    use crate::domain::{
+        machine::loops::{KeyState, LoopName},
+        problems::checks::Check,
     };
 
     fn shown(status: &Value, findings: &[Finding]) -> String {

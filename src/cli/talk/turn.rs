@@ -5,10 +5,10 @@ use ipc_handlers::Time;
 use super::super::client::Client;
 use crate::{
     domain::{
-        host::times::length,
         rows::Waiter,
         runs::life::{Life, Reached},
         states::RunKind,
+        time::times::length,
     },
     loops::Sight,
     store::{ActiveRun, Store, StoreError},

@@ -16,7 +16,7 @@ use super::{
     },
     model::{Mode, Tab, View},
 };
-use crate::domain::host::{screen::on_screen, times::length};
+use crate::domain::{shown::screen::on_screen, time::times::length};
 
 /// Draws everything.
 pub(super) fn draw(frame: &mut Frame<'_>, view: &mut View, screen: &Screen, colours: bool) {

@@ -2,7 +2,7 @@
 
 use ipc_handlers::words;
 
-use crate::{host::screen::hides, platforms::addresses::user_id};
+use crate::{platforms::addresses::user_id, shown::screen::hides};
 
 /// The longest id of a user, bytes.
 const LONGEST_ID: usize = 512;

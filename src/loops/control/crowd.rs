@@ -6,7 +6,7 @@ use ipc_handlers::Time;
 use tokio::net::UnixStream;
 
 use super::Response;
-use crate::domain::host::{errors::chain, repeats::Repeats};
+use crate::domain::shown::{errors::chain, repeats::Repeats};
 
 /// Clients at once, at most.
 const MOST: usize = 256;

@@ -22,7 +22,7 @@ use super::{
     searches::Asked,
 };
 use crate::{
-    domain::{host::errors::chain, states::CommandOutcome},
+    domain::{shown::errors::chain, states::CommandOutcome},
     engine::rested,
     ipc::{Claimed, PutError, Why},
     store::{Receipt, Settled, StoreError},

@@ -11,7 +11,7 @@ use super::{
     flow::{Handled, Slow, handle},
     read::{Patience, Pending, Taken},
 };
-use crate::{domain::host::errors::chain, engine::rested, ipc::Claimed};
+use crate::{domain::shown::errors::chain, engine::rested, ipc::Claimed};
 
 /// Work panicked, or the daemon ends; which is logged.
 pub(super) struct Panicked;

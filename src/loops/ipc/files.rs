@@ -12,8 +12,8 @@ use rustix::io::Errno;
 use super::{Mailboxes, flow::AT_ONCE, read::Pending};
 use crate::{
     domain::{
-        host::errors::chain,
         platforms::attachments::{Attachment, BLOCK, MediaUse},
+        shown::errors::chain,
         states::CommandOutcome,
     },
     ipc::{InsideError, file_inside, is_only_name},

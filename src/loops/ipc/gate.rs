@@ -18,7 +18,7 @@ use super::{
     read::{Patience, Pending, Reading, claim, read},
 };
 use crate::{
-    domain::host::disk::{self, Admission},
+    domain::kept::disk::{self, Admission},
     ipc::{Claimed, CommandBox, GroupBoxes},
 };
 

@@ -20,7 +20,7 @@ use super::{
     worker::{First, HINTS, Job, Worker},
 };
 use crate::{
-    domain::{host::errors::chain, mailbox::scan::Sight},
+    domain::{mailbox::scan::Sight, shown::errors::chain},
     ipc::{Claimed, GroupBoxes, Hint, HintSender, Identity, Watch, WatchError, WorldFault, hints},
     system::world::World,
 };

@@ -15,7 +15,7 @@ use regex::bytes::Regex;
 
 use super::{Mailboxes, files::Files, transcripts::Archives};
 use crate::{
-    domain::host::errors::chain,
+    domain::shown::errors::chain,
     ipc::{ClaimError, Claimed, CommandBox, GroupBoxes, Read, ReadError, WorldFault, Writer},
     ops::ipc::hand::file_of,
     store::{self, Body, CommandFile, Proof, digest},

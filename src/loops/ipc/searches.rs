@@ -22,9 +22,7 @@ use super::{
 };
 use crate::{
     domain::{
-        host::{errors::chain, loops::LoopName},
-        mailbox::search::Words,
-        states::CommandOutcome,
+        machine::loops::LoopName, mailbox::search::Words, shown::errors::chain, states::CommandOutcome,
     },
     engine::{Blame, Error, Loop, Plan, Then, Why},
     ipc::Claimed,

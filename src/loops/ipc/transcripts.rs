@@ -4,7 +4,7 @@ use ipc_handlers::{Command, Folder, effect::Lanes};
 
 use super::{Mailboxes, read::Pending};
 use crate::{
-    domain::host::errors::chain,
+    domain::shown::errors::chain,
     ops::sessions::read_transcript,
     store::{ActiveRun, Proof, Transcripts},
     system::failpoint,

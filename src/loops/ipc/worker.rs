@@ -23,8 +23,8 @@ use super::{
 };
 use crate::{
     domain::{
-        host::errors::chain,
         mailbox::scan::{Sight, Turns},
+        shown::errors::chain,
     },
     engine::{passed, rested},
     ipc::{Claimed, CommandBox, Hint, Hints},

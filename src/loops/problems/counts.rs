@@ -3,10 +3,7 @@
 use ipc_handlers::Time;
 
 use crate::{
-    domain::{
-        heard::approvals::State,
-        host::{errors::chain, problems::Problem, prune::DAY_MS},
-    },
+    domain::{heard::approvals::State, kept::prune::DAY_MS, problems::Problem, shown::errors::chain},
     ops,
     store::{Store, StoreError},
 };

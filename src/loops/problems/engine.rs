@@ -9,9 +9,7 @@ use super::{super::Obstacle, View};
 use crate::{
     config::{Config, SandboxKind},
     domain::{
-        host::{errors::chain, problems::Problem},
-        rows::Group,
-        runs::run_settings::Provider,
+        problems::Problem, rows::Group, runs::run_settings::Provider, shown::errors::chain,
         states::SandboxName,
     },
     sandbox::{

@@ -9,13 +9,11 @@ use super::{super::heartbeat, View};
 use crate::{
     config::{Config, dotenv},
     domain::{
-        host::{
-            errors::chain,
-            folders::{Stands, There, stands},
-            problems::Problem,
-        },
+        kept::folders::{Stands, There, stands},
+        problems::Problem,
         rows::Group,
         runs::run_settings::{Credentials as Where, Provider, RunSettings},
+        shown::errors::chain,
     },
     gateway::{CredentialError, Credentials},
     ipc::look_at_folder,

@@ -2,10 +2,10 @@
 
 use super::{View, known};
 use crate::{
-    domain::host::{
-        disk::{self, Admission, Disk, Space},
-        errors::chain,
+    domain::{
+        kept::disk::{self, Admission, Disk, Space},
         problems::{HeldUp, Problem},
+        shown::errors::chain,
     },
     ipc::boxes::GROUP_FILES,
     store::Store,

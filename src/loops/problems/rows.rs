@@ -9,12 +9,10 @@ use crate::{
     channels,
     domain::{
         heard::{approvals::full, engage::takes_everything, js_regex::Pattern},
-        host::{
-            errors::chain,
-            problems::{Problem, of_channels, of_ledger},
-        },
+        problems::{Problem, of_channels, of_ledger},
         rows::Wiring,
         runs::hindrance::Hindrance,
+        shown::errors::chain,
     },
     store::{ActiveRun, Store},
 };

@@ -9,7 +9,7 @@ use crate::{
         senders,
     },
     config::{Config, Takes, dotenv, takes},
-    domain::host::{errors::chain, problems::Problem},
+    domain::{problems::Problem, shown::errors::chain},
     gateway::Upstream,
 };
 

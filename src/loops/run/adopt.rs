@@ -11,8 +11,8 @@ use super::{
 };
 use crate::{
     domain::{
-        host::errors::chain,
         runs::life::{Life, Reached},
+        shown::errors::chain,
         states::{RunKind, Via},
     },
     gateway::{Looks, OUTSIDE},

@@ -11,8 +11,8 @@ use ipc_handlers::{Time, wire};
 use super::Watched;
 use crate::{
     domain::{
-        host::errors::chain,
         runs::work::{AtWork, Evidence, Used},
+        shown::errors::chain,
     },
     root::{self, BlackBox, HeardRecord, Sample},
     system::{

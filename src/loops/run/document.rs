@@ -11,9 +11,9 @@ use ipc_handlers::{
 use super::Runs;
 use crate::{
     domain::{
-        host::errors::chain,
         platforms::attachments::Digest,
         runs::{group_config::Say, wake},
+        shown::errors::chain,
         states::SandboxName,
     },
     store::{Content, Handed, HandedTask, batch_name, task_batch},

@@ -6,7 +6,7 @@ use tokio::sync::oneshot;
 
 use super::{super::lost, ASK_AGAIN, Ending, RunLog, Runs, Watched};
 use crate::{
-    domain::{host::errors::chain, runs::lanes::WaitingLane},
+    domain::{runs::lanes::WaitingLane, shown::errors::chain},
     engine::rested,
     ipc::InputState,
     loops::{Ask, Drained},

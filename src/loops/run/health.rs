@@ -10,7 +10,6 @@ use tracing::Instrument as _;
 use super::{Asked, Leaving, Speaks, Watched, black_box::age};
 use crate::{
     domain::{
-        host::errors::chain,
         runs::{
             health::{self, HealthLimits, Patience, Readiness, Runner, Verdict, Vitals},
             judge::Cause,
@@ -18,6 +17,7 @@ use crate::{
             life::Reached,
             work::AtWork,
         },
+        shown::errors::chain,
     },
     ipc::WorldFault,
     loops::{EndsHow, Sight},

@@ -14,11 +14,12 @@ use super::{
 };
 use crate::{
     domain::{
-        host::{errors::chain, prune::DAY_MS},
+        kept::prune::DAY_MS,
         runs::{
             judge::{Cause, End},
             lanes::Event,
         },
+        shown::errors::chain,
     },
     sandbox::{SandboxError, Spec},
     system::failpoint,

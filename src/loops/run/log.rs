@@ -14,7 +14,7 @@ use ipc_handlers::{
     wire::{self, Launch, Provider},
 };
 
-use crate::domain::host::errors::chain;
+use crate::domain::shown::errors::chain;
 
 /// How much output is kept of a run, bytes.
 const KEPT: u64 = 1 << 20;

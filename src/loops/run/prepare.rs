@@ -8,15 +8,13 @@ use super::{super::lost, Runs, document, model};
 use crate::{
     allowlists::mounts,
     domain::{
-        host::{
-            errors::chain,
-            folders::{Stands, There, stands},
-        },
+        kept::folders::{Stands, There, stands},
         rows::Group,
         runs::{
             mounts::Granted,
             run_settings::{self, BadSettings, Provider, RunSettings, Selinux},
         },
+        shown::errors::chain,
         states::SandboxName,
     },
     gateway::SocketError,

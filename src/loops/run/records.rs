@@ -7,12 +7,12 @@ use ipc_handlers::wire;
 use super::{Halt, Speaks, Watched, noise::Noise};
 use crate::{
     domain::{
-        host::errors::chain,
         runs::{
             judge::Cause,
             lanes::{Event, Load},
             life::Reached,
         },
+        shown::errors::chain,
         states::{RunKind, Via},
     },
     engine::{self, rested},

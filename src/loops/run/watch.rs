@@ -12,12 +12,12 @@ use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use super::{ASK_AGAIN, Halt, Order, Runs, Watched, Watching};
 use crate::{
     domain::{
-        host::errors::chain,
         runs::{
             judge::{self, Cause, End},
             lanes::Load,
             stop::StopWhen,
         },
+        shown::errors::chain,
     },
     engine::passed,
     loops::starts::What,

@@ -9,7 +9,7 @@ use std::{
 use ipc_handlers::Folder;
 
 use crate::{
-    domain::host::errors::chain,
+    domain::shown::errors::chain,
     ipc::{GroupBoxes, HostDirs, Owner, WorldFault, lay_out_group},
     store::{Store, StoreError},
 };

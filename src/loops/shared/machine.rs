@@ -13,7 +13,7 @@ use tokio::sync::Notify;
 use super::Troubles;
 use crate::{
     config::Live,
-    domain::{host::disk::Disk, runs::heartbeat::Fault},
+    domain::{kept::disk::Disk, runs::heartbeat::Fault},
     engine::Loops,
     store::Store,
     system::world::World,

@@ -7,7 +7,7 @@ use std::{
 
 use ipc_handlers::Folder;
 
-use crate::domain::host::problems::Problem;
+use crate::domain::problems::Problem;
 
 /// The work that is in trouble.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

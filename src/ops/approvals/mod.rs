@@ -4,7 +4,7 @@ use super::{By, Done, OpCode, OpError, Site, missing};
 use crate::{
     domain::{
         heard::{approvals::Approval, people::user_by_hand},
-        host::prune::History,
+        kept::prune::History,
     },
     ipc,
     store::{Decided, How, Pick},

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::super::{OpCode, OpError, Site};
 use crate::{
     config::{Config, Environment},
-    domain::host::errors::chain,
+    domain::shown::errors::chain,
     system::{process, tree},
 };
 

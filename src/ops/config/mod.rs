@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::{By, Done, OpCode, OpError, Operation, Site};
 use crate::{
     config::{Config, Takes, edit::EditError, takes},
-    domain::host::errors::chain,
+    domain::shown::errors::chain,
     system::process,
 };
 

@@ -4,7 +4,7 @@ use ipc_handlers::Folder;
 
 use super::{OpError, Site};
 use crate::{
-    domain::host::folders::{Stands, There, stands},
+    domain::kept::folders::{Stands, There, stands},
     ipc,
 };
 

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     backup::{restore_folder, restore_newest_folder},
-    domain::{host::folders::There, rows::Group},
+    domain::{kept::folders::There, rows::Group},
     ipc,
 };
 

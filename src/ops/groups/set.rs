@@ -8,12 +8,12 @@ use serde::{Deserialize, Serialize};
 
 use super::super::{By, Done, OpError, Operation, Site, args::Trigger};
 use crate::domain::{
-    host::zone::{Zones, suggestion},
     rows::Group,
     runs::{
         group_config::{BadGroupConfig, Key},
         run_settings::{IMAGE_NAMES, Provider, may_be_an_image},
     },
+    time::zone::{Zones, suggestion},
 };
 
 /// Settings that a live run does not depend on.

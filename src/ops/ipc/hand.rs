@@ -21,7 +21,7 @@ use ipc_handlers::{Code, Folder, Refusal, Time};
 
 use super::super::{OpCode, OpError};
 use crate::{
-    domain::{host::zone::Zones, states::CommandOutcome},
+    domain::{states::CommandOutcome, time::zone::Zones},
     ipc::{
         ClaimError, Claimed, Claims, CommandBox, GroupBoxes, HostDirs, PutError, ReadError, Source, Why,
         WorldFault,

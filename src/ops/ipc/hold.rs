@@ -12,7 +12,7 @@ use super::{
     shown,
 };
 use crate::{
-    domain::{host::screen::escaped, mailbox::holds::Hold},
+    domain::{mailbox::holds::Hold, shown::screen::escaped},
     ipc::display_name,
 };
 

@@ -7,10 +7,7 @@ use ipc_handlers::{Folder, RequestId, Time, envelope};
 use super::super::{OpCode, OpError, missing};
 use crate::{
     domain::{
-        host::{prune::History, screen::escaped},
-        mailbox::holds::Holds,
-        rows::IpcRow,
-        states::QueueState,
+        kept::prune::History, mailbox::holds::Holds, rows::IpcRow, shown::screen::escaped, states::QueueState,
     },
     ipc::{
         self, CommandBox,

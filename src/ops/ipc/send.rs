@@ -10,7 +10,7 @@ use super::{
     look,
 };
 use crate::{
-    domain::{host::errors::chain, rows::IpcRow},
+    domain::{rows::IpcRow, shown::errors::chain},
     ipc::{COMMAND_LIMIT, CommandBox, post},
 };
 

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{By, Done, OpError, Operation, Site};
-use crate::{domain::host::loops::LoopName, ops::args::word};
+use crate::{domain::machine::loops::LoopName, ops::args::word};
 
 /// Let work go on that was set aside, or that rests after a failure.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, clap::Args)]

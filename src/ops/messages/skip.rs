@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{By, Done, OpError, Operation, Site, missing};
-use crate::{domain::host::prune::History, store::StoreError};
+use crate::{domain::kept::prune::History, store::StoreError};
 
 /// Have a message passed over that waits: no agent is given it.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, clap::Args)]

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::super::{By, Done, OpError, Operation, Site, missing};
 use crate::{
-    domain::{host::prune::History, rows::OutboxRow},
+    domain::{kept::prune::History, rows::OutboxRow},
     store::StoreError,
 };
 

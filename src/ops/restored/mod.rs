@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{By, Done, OpError, Operation, Site};
 use crate::{
-    domain::host::held_back::HeldRow,
+    domain::kept::held_back::HeldRow,
     store::{HeldThen, HeldWhich},
 };
 

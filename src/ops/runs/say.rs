@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{By, Done, OpError, Operation, Site, missing};
 use crate::{
-    domain::{heard::people::check_speaker, host::prune::History, rows::Inbound},
+    domain::{heard::people::check_speaker, kept::prune::History, rows::Inbound},
     ops::OpCode,
     store::StoreError,
 };

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::{By, Done, OpError, Operation, Site, missing};
 use crate::{
     domain::{
-        host::prune::History,
+        kept::prune::History,
         rows::Run,
         runs::{
             health::human,

@@ -57,7 +57,7 @@ fn said(site: &Site<'_>, group: &Folder, sessions: &[String]) -> (Transcripts, V
             Ok(Some(page)) => drop(said.insert(session.clone(), page)),
             Ok(None) => {}
             Err(error) => {
-                let why = crate::domain::host::errors::chain(&error);
+                let why = crate::domain::shown::errors::chain(&error);
                 notes.push(format!("{why}; the session is archived without its text"));
             }
         }

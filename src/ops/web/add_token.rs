@@ -6,10 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{By, Done, OpCode, OpError, Operation, Site};
 use crate::{
-    domain::{
-        host::{errors::chain, web::Purpose},
-        rows::rfc3339,
-    },
+    domain::{machine::web::Purpose, rows::rfc3339, shown::errors::chain},
     ops::args::{TokenName, word},
 };
 

@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{By, Done, OpCode, OpError, Operation, Site};
-use crate::domain::{host::errors::chain, rows::rfc3339};
+use crate::domain::{rows::rfc3339, shown::errors::chain};
 
 /// Make a ticket for the operator's page, good once within a minute.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, clap::Args)]

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{By, Done, OpError, Operation, Site};
-use crate::domain::host::web::WebSession;
+use crate::domain::machine::web::WebSession;
 
 /// End a session: its browser is let in no more.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, clap::Args)]

@@ -5,9 +5,9 @@ use serde::{Deserialize, Serialize};
 
 use super::{By, Done, OpCode, OpError, Operation, Site};
 use crate::{
-    domain::host::{
-        errors::chain,
-        web::{TOKEN_OF_FILE, WebToken},
+    domain::{
+        machine::web::{TOKEN_OF_FILE, WebToken},
+        shown::errors::chain,
     },
     ops::audit::quoted,
     root,

@@ -5,7 +5,7 @@ use std::{error::Error as _, io::ErrorKind, time::Duration};
 use bollard::{ClientVersion, Docker, errors::Error};
 use tokio::{sync::OnceCell, time::timeout};
 
-use crate::{domain::host::screen, sandbox::SandboxError};
+use crate::{domain::shown::screen, sandbox::SandboxError};
 
 /// How long the engine may take over an answer.
 pub(super) const ANSWER: Duration = Duration::from_secs(30);

@@ -10,7 +10,7 @@ use std::{
 };
 
 use super::{BuildError, failed, libraries_of, read, set_mode};
-use crate::domain::host::elf;
+use crate::domain::machine::elf;
 
 const DOCKERFILE: &str = include_str!("../../../container/daemon.Dockerfile");
 /// The adapters of chat platforms.

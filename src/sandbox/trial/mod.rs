@@ -21,7 +21,7 @@ use self::{
     life::{Life, Stop},
 };
 use super::{Network, Sandbox, SandboxError};
-use crate::domain::host::checks::Check;
+use crate::domain::problems::checks::Check;
 
 words! {
     /// What a runner promises.

@@ -9,7 +9,6 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use super::wake;
 use crate::domain::{
-    host::zone::Zone,
     platforms::attachments::{Attachment, Digest, shown_at},
     rows::{Message, Task},
     runs::{
@@ -17,6 +16,7 @@ use crate::domain::{
         wake::Line,
     },
     states::{SandboxName, Via},
+    time::zone::Zone,
 };
 use crate::store::{
     Result, Store,

@@ -1,5 +1,5 @@
 use super::*;
-use crate::{domain::host::feed::EventKind, store::Store};
+use crate::{domain::shown::feed::EventKind, store::Store};
 
 /// The last schema of before, as the program of that time left it: a statement a line, without comments.
 const BEFORE: &str = include_str!("../../../tests/fixtures/schema_67.sql");

@@ -12,7 +12,7 @@ use super::{
     story::{NOW, file, inbound, main_folder, with_main},
     the_story,
 };
-use crate::domain::{host::zone::Zones, platforms::attachments::BLOCK, runs::heartbeat};
+use crate::domain::{platforms::attachments::BLOCK, runs::heartbeat, time::zone::Zones};
 
 /// How many old messages there are, each with its answer, its batch, a command and a run of its own.
 pub(super) const FEW: i64 = 1_000;

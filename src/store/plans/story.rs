@@ -16,7 +16,6 @@ use crate::domain::{
         access,
         engage::{EngageVerdict, Rule},
     },
-    host::{feed::EventKind, zone::Zones},
     platforms::{
         attachments::Attachment,
         channels::{Connection as Connected, Mark, MarkKind, Then},
@@ -29,7 +28,9 @@ use crate::domain::{
         judge::{Cause, End},
         usage::{Page, Sum},
     },
+    shown::feed::EventKind,
     states::{BudgetState, SandboxName},
+    time::zone::Zones,
 };
 
 mod questions;

@@ -70,7 +70,7 @@ fn steps(c: &Connection, sql: &str, values: &[&dyn ToSql]) -> i64 {
 fn keep() -> Keep {
     let at = Time(5);
     Keep {
-        horizon: crate::domain::host::prune::Horizon { before: at, receipts: at, denied: at, audit: at },
+        horizon: crate::domain::kept::prune::Horizon { before: at, receipts: at, denied: at, audit: at },
         claimed: Vec::new(),
         origins: Vec::new(),
         working: Vec::new(),

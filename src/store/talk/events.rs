@@ -15,7 +15,7 @@ use ipc_handlers::Time;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use tokio::sync::{Notify, watch};
 
-use crate::domain::host::{
+use crate::domain::shown::{
     errors::chain,
     feed::{self, EventKind, FeedEvent},
 };

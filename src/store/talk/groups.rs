@@ -14,9 +14,9 @@ use crate::domain::{
         approvals::name::{BadName, check_free},
         engage::{ChatKind, default_for},
     },
-    host::zone::{Zone, Zones},
     rows::{Group, StickyThread, Wiring, WiringChanges},
     runs::group_config::{BadGroupConfig, GroupConfig, Key},
+    time::zone::{Zone, Zones},
 };
 use crate::store::{
     Result, Store, StoreError, at_most,

@@ -5,7 +5,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use crate::domain::{
     heard::engage::Rule,
-    host::held_back::{HeldCount, HeldKind, HeldRow},
+    kept::held_back::{HeldCount, HeldKind, HeldRow},
 };
 use crate::store::{Result, Store, StoreError, columns::Columns as _};
 

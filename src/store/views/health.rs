@@ -3,9 +3,9 @@
 use ipc_handlers::{TaskStatus, Time};
 use rusqlite::{Connection, OptionalExtension};
 
-use crate::domain::host::{
+use crate::domain::{
+    kept::prune::DAY_MS,
     problems::{Failing, Halted, Ledger, Resting, TaskTrouble, Unsaid},
-    prune::DAY_MS,
 };
 use crate::store::{Result, Store, columns::Columns as _, crossing::waiting::waiting};
 

@@ -7,7 +7,7 @@ use rusqlite::Connection;
 
 use super::turns::LanesShown;
 use crate::domain::{
-    host::metrics::{Total, WaitCause},
+    shown::metrics::{Total, WaitCause},
     states::RunStatus,
 };
 use crate::store::{Result, Store, columns::Columns as _};

@@ -4,9 +4,9 @@ use ipc_handlers::{Folder, Time};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use crate::domain::{
-    host::metrics::WaitCause,
     rows::{Lane, Waiter},
     runs::{lanes::Work, retry},
+    shown::metrics::WaitCause,
 };
 use crate::store::{
     Result, Store, at_most,

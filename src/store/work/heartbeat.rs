@@ -10,8 +10,8 @@ use rusqlite::Connection;
 
 use super::tasks;
 use crate::domain::{
-    host::zone::Zone,
     runs::heartbeat::{Entry, Fault},
+    time::zone::Zone,
 };
 use crate::store::{
     Result, Store,

@@ -6,7 +6,7 @@ use ipc_handlers::{Folder, Time};
 use rusqlite::{Row, params};
 
 use crate::{
-    domain::host::housekeeping::GroupDisk,
+    domain::kept::housekeeping::GroupDisk,
     store::{Result, Store, columns::Columns as _, talk::groups},
 };
 

@@ -10,7 +10,7 @@ use ipc_handlers::{
 use rusqlite::{Connection, OptionalExtension, params};
 use sha2::{Digest as _, Sha256};
 
-use crate::domain::{host::zone::Zones, platforms::attachments::Attachment, states::CommandOutcome};
+use crate::domain::{platforms::attachments::Attachment, states::CommandOutcome, time::zone::Zones};
 use crate::store::{
     Bounds, Result, Store,
     columns::Columns as _,

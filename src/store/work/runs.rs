@@ -12,7 +12,6 @@ use crate::store::{
 };
 use crate::{
     domain::{
-        host::zone::Zones,
         rows::Run,
         runs::{
             lanes::{LaneId, Load, Work},
@@ -20,6 +19,7 @@ use crate::{
             stop::Stop,
         },
         states::{RunKind, RunStatus, SandboxName, Via},
+        time::zone::Zones,
     },
     system::failpoint,
 };

@@ -5,9 +5,9 @@ use jiff::tz::TimeZone;
 use rusqlite::{Connection, OptionalExtension, params};
 
 use crate::domain::{
-    host::zone::Zones,
     runs::slots::{self, Moment, Next, Passed, Plan, Rules, Stand, WINDOW_MS},
     states::SlotReason,
+    time::zone::Zones,
 };
 use crate::store::{Result, columns::Columns as _};
 

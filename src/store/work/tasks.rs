@@ -6,15 +6,15 @@ use ipc_handlers::{Folder, Schedule, ScheduleKind, TaskRow, TaskStatus, Time, fa
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use crate::domain::{
-    host::{
-        clocks::{Clocks, Stands},
-        zone::{Zone, Zones},
-    },
     rows::Task,
     runs::{
         judge,
         slots::WINDOW_MS,
         tasks::{Candidate, TEXT_SHOWN, VALUE_SHOWN, WORDS_SHOWN, page, select, shown},
+    },
+    time::{
+        clocks::{Clocks, Stands},
+        zone::{Zone, Zones},
     },
 };
 use crate::store::{

@@ -8,7 +8,7 @@ use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
 use super::outside::add_refused;
 use crate::domain::{
-    host::prune::DAY_MS,
+    kept::prune::DAY_MS,
     runs::{
         budget::Prices,
         usage::{By, KEPT_REFUSALS, Page, RefusalRow, Sum, Total, UsageRow, Whose, day, quarter},

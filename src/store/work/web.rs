@@ -3,7 +3,7 @@
 use ipc_handlers::Time;
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
-use crate::domain::host::web::{LONGEST_BROWSER, MOST_SESSIONS, SESSION_MS, TICKET_MS, WebSession};
+use crate::domain::machine::web::{LONGEST_BROWSER, MOST_SESSIONS, SESSION_MS, TICKET_MS, WebSession};
 use crate::store::{Result, Store, StoreError, columns::Columns as _, digest};
 
 const SESSION: &str = "SELECT id, opened_by, made_at, entered_at, ends_at, browser FROM web_sessions";

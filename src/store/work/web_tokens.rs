@@ -3,7 +3,7 @@
 use ipc_handlers::Time;
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
-use crate::domain::host::web::{MOST_TOKENS, Purpose, TOKEN_OF_FILE, WebToken, is_same};
+use crate::domain::machine::web::{MOST_TOKENS, Purpose, TOKEN_OF_FILE, WebToken, is_same};
 use crate::store::{Result, Store, StoreError, columns::Columns as _, digest};
 
 const TOKEN: &str = "SELECT id, name, purpose, made_by, made_at, used_at, digest FROM web_tokens";

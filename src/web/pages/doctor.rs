@@ -5,7 +5,7 @@ use maud::html;
 
 use super::{now::problem, usage::grouped};
 use crate::{
-    domain::{host::problems::right, runs::run_settings::Provider},
+    domain::{problems::right, runs::run_settings::Provider},
     web::{
         layout::{Failed, Page, Place, View},
         parts::{at, line},

@@ -9,7 +9,7 @@ use crate::{
             Approval, ApprovalKind, State,
             wording::{Groups, OF_MAIN},
         },
-        host::{checks::Check, problems::Finding},
+        problems::{Finding, checks::Check},
         rows::{ChannelState, Waiter},
     },
     loops::Sight,

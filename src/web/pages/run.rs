@@ -5,7 +5,7 @@ use maud::{Markup, html};
 use serde_json::Value;
 
 use crate::{
-    domain::{host::prune::History, runs::output::Lines},
+    domain::{kept::prune::History, runs::output::Lines},
     ops::missing,
     store::{Activity, Happened},
     web::{

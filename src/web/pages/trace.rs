@@ -4,7 +4,7 @@ use axum::{body::Body, extract::Path, http::Response};
 use maud::html;
 
 use crate::{
-    domain::{host::prune::History, states::QueueState},
+    domain::{kept::prune::History, states::QueueState},
     ipc::peek,
     ops::missing,
     web::{

@@ -5,7 +5,7 @@ use ipc_handlers::{Folder, Time};
 use maud::html;
 
 use crate::{
-    domain::{heard::engage::Rule, host::prune::History},
+    domain::{heard::engage::Rule, kept::prune::History},
     ipc::peek,
     ops::missing,
     web::{

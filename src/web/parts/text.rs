@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use maud::{Markup, PreEscaped, html};
 
-use crate::domain::host::screen::on_screen;
+use crate::domain::shown::screen::on_screen;
 
 /// Returns a text of several lines: nothing in it hides, or turns around what stands beside it.
 pub(in crate::web) fn shown(text: &str) -> Cow<'_, str> {

@@ -14,10 +14,10 @@ use g2::{
     },
     domain::{
         heard::engage::{EngageVerdict, Rule},
-        host::zone::Zones,
         platforms::{accounts::Account, channels::SentTwice},
         rows::{OutboxRow, UnknownDeliveries},
         states::{CommandOutcome, DeliveryStatus},
+        time::zone::Zones,
     },
     engine::{Drive, Loops},
     loops::{

@@ -9,11 +9,11 @@ use g2::store::HandoverLimits;
 
 use g2::{
     domain::{
-        host::zone::Zones,
         runs::{
             group_config::Key,
             judge::{Cause, End},
         },
+        time::zone::Zones,
     },
     store::{EndOfRun, Recorded},
 };

@@ -2,8 +2,8 @@
 #![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
 
 use g2::domain::{
-    host::zone::{ZoneData, Zones},
     runs::prompt::{PromptMessage, format, local_time},
+    time::zone::{ZoneData, Zones},
 };
 use ipc_handlers::Time;
 

@@ -1,6 +1,6 @@
 //! Each check leads to a heading that is there.
 
-use g2::domain::host::checks::Check;
+use g2::domain::problems::checks::Check;
 
 use super::*;
 

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use g2::{
     app::{Tried, perform_alone},
     config::{Config, Environment},
-    domain::host::audit::Origin,
+    domain::shown::audit::Origin,
     ops::{By, Op, schema},
 };
 use regex::Regex;

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 
 use g2::{
     domain::{
-        host::prune::{DAY_MS, History, Horizon, Keep},
+        kept::prune::{DAY_MS, History, Horizon, Keep},
         platforms::attachments::{Attachment, BLOCK, MOST, Todo},
     },
     store::{Accepted, FilesWanted, Which},

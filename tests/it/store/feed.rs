@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use g2::{
-    domain::host::feed::{EventKind, FeedEvent, MOST_EVENTS},
+    domain::shown::feed::{EventKind, FeedEvent, MOST_EVENTS},
     store::{Follower, News},
 };
 

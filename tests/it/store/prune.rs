@@ -4,7 +4,7 @@ use g2::domain::states::BatchState;
 use std::collections::BTreeMap;
 
 use g2::{
-    domain::host::prune::{DAY_MS, History, Horizon, Keep},
+    domain::kept::prune::{DAY_MS, History, Horizon, Keep},
     store::Note,
 };
 

@@ -1,8 +1,8 @@
 //! Slots of tasks that are put off, made up for or asked for again, while people and clocks interfere.
 
 use g2::domain::{
-    host::{clocks::Clocks, zone::ZoneData},
     states::{SlotOutcome, SlotReason},
+    time::{clocks::Clocks, zone::ZoneData},
 };
 use g2::store::Started;
 use ipc_handlers::TaskStatus;

@@ -385,7 +385,7 @@ async fn the_daemons_own_death_costs_a_task_neither_a_try_nor_a_rest_twice_and_t
 
 /// Notes that the clock was set back to `now`.
 async fn set_back(world: &World, now: Time) {
-    let changed = g2::domain::host::clocks::Clocks::SetBack;
+    let changed = g2::domain::time::clocks::Clocks::SetBack;
     assert_eq!(world.store.read_clocks(changed, Zones::utc(), 0, now).await.unwrap(), None);
 }
 

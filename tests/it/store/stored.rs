@@ -1,6 +1,6 @@
 //! How much a group has put into the store: counted wherever a row comes from or goes.
 
-use g2::domain::host::prune::{DAY_MS, History, Horizon, Keep};
+use g2::domain::kept::prune::{DAY_MS, History, Horizon, Keep};
 use g2::domain::states::CommandOutcome;
 use ipc_handlers::Code;
 use ipc_handlers::{Command, commands::ListTasks};

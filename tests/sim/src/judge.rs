@@ -9,7 +9,7 @@ mod texts;
 use std::{collections::BTreeMap, path::Path};
 
 use g2::{
-    domain::{host::zone::Zone, platforms::channels::SentTwice},
+    domain::{platforms::channels::SentTwice, time::zone::Zone},
     ipc::twin::Twin,
     store::Store,
 };

@@ -1,7 +1,7 @@
 //! Tasks that come again: stopped by people once all is calm.
 
 use g2::{
-    domain::host::zone::Zones,
+    domain::time::zone::Zones,
     store::{Store, Transcripts},
 };
 use ipc_handlers::{

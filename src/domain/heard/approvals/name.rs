@@ -2,7 +2,7 @@
 
 use ipc_handlers::{Folder, seen::is_seen};
 
-use crate::host::screen::hides;
+use crate::shown::screen::hides;
 
 /// The longest name, characters.
 const LONGEST: usize = 64;

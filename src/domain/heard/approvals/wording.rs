@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use ipc_handlers::Folder;
 
 use super::{Action, Choice};
-use crate::{heard::engage::ChatKind, host::screen::acts};
+use crate::{heard::engage::ChatKind, shown::screen::acts};
 
 /// What is said of the main group wherever a person may choose it.
 pub const OF_MAIN: &str = "can act in every chat";

@@ -1,5 +1,5 @@
 use super::*;
-use crate::host::errors::chain;
+use crate::shown::errors::chain;
 
 fn list(non_main_read_only: bool) -> Allowlist {
     serde_json::from_value(serde_json::json!({

@@ -8,8 +8,8 @@ use super::{
 };
 use crate::{
     domain::{
-        host::errors::chain,
         mailbox::scan::{self, Found, Look, Sight},
+        shown::errors::chain,
     },
     ipc::{CommandBox, Entry},
     system::failpoint,

@@ -21,7 +21,7 @@ use super::{
     Worker,
 };
 use crate::{
-    domain::host::{disk::Admission, errors::chain},
+    domain::{kept::disk::Admission, shown::errors::chain},
     engine::rested,
     ipc::{Claimed, CommandBox},
     ops::ipc::hand,

@@ -9,7 +9,7 @@ use super::{
     facts::facts,
     recall::Recall,
 };
-use crate::domain::{host::zone::Zone, platforms::attachments::Attachment};
+use crate::domain::{platforms::attachments::Attachment, time::zone::Zone};
 use crate::store::{Result, talk::outbox, work::sessions::Transcripts, writer::execute};
 
 /// Where a command comes from.

@@ -4,7 +4,7 @@ use ipc_handlers::{Caller, Effect, Folder, NotApplied, Outcome, Scope, Time};
 use rusqlite::Connection;
 
 use super::{Rules, act::Cause};
-use crate::domain::host::zone::Zone;
+use crate::domain::time::zone::Zone;
 use crate::store::{Result, work::slots};
 
 mod group;

@@ -7,7 +7,7 @@ use ipc_handlers::{
 use rusqlite::Connection;
 
 use super::{Rules, effects::within, recall::Recall};
-use crate::domain::host::zone::Zone;
+use crate::domain::time::zone::Zone;
 use crate::store::{
     Result,
     talk::groups,

@@ -4,7 +4,7 @@
 use ipc_handlers::{Caller, Effect, Folder, RunSeat, facts::ChatFacts};
 use rusqlite::{Connection, OptionalExtension};
 
-use crate::domain::host::zone::{Zone, Zones};
+use crate::domain::time::zone::{Zone, Zones};
 use crate::store::{
     Result,
     talk::{chats, groups},

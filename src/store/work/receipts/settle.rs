@@ -13,7 +13,7 @@ use super::{
     receipt,
 };
 use crate::domain::{
-    host::prune::{DAY_MS, RECEIPT_DAYS},
+    kept::prune::{DAY_MS, RECEIPT_DAYS},
     states::CommandOutcome,
 };
 use crate::store::{

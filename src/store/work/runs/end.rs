@@ -5,7 +5,6 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use super::{ACTIVE, ActiveRun, active_row, slot::judge_task};
 use crate::domain::{
-    host::zone::Zones,
     runs::{
         health::{self, KILLS_WITHIN_MS, KillLoop, Readiness, Runner},
         judge::{self, Batch, Cause, End, Ended, Fault, Final, Judgement, Reached, Said, Went},
@@ -15,6 +14,7 @@ use crate::domain::{
         wake::{self, Against},
     },
     states::{BatchState, RunStatus, Via},
+    time::zone::Zones,
 };
 use crate::store::{
     Result, StoreError,

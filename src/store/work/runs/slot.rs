@@ -5,7 +5,6 @@ use rusqlite::{Connection, params};
 
 use super::{ActiveRun, EndOfRun};
 use crate::domain::{
-    host::zone::Zones,
     rows::Task,
     runs::{
         judge::{self, Batch, Cause, Ended, Fault, Judgement, Reached, Said},
@@ -13,6 +12,7 @@ use crate::domain::{
         stop::StopThen,
         tasks::{GaveUp, HeldUp, Then, Told, after_failures, held_up},
     },
+    time::zone::Zones,
 };
 use crate::store::{
     Result,

@@ -8,8 +8,8 @@ use rusqlite::{Connection, params};
 
 use super::{super::LONGEST_REPLY, Applied, within};
 use crate::domain::{
-    host::zone::{Zone, Zones},
     runs::tasks::TaskLimits,
+    time::zone::{Zone, Zones},
 };
 use crate::store::{
     Result,

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use ipc_handlers::Time;
 
-use super::audit::AUDIT_DAYS;
+use crate::shown::audit::AUDIT_DAYS;
 
 /// A day, ms.
 pub const DAY_MS: i64 = 24 * 3_600_000;

@@ -2,12 +2,11 @@
 
 use ipc_handlers::Folder;
 
-use super::{
-    super::writing::{HeldUp, Obstacle},
-    Failing, Finding, Problem, Resting,
+use super::{Failing, Finding, Problem, Resting};
+use crate::{
+    kept::writing::{HeldUp, Obstacle},
+    runs::hindrance::Hindrance,
 };
-
-use crate::runs::hindrance::Hindrance;
 
 use Problem::{
     AnswersTwice, Aside, Backup, BackupLacks, Channel, Clock, Disk, Engine, FolderLost, GivenUp, GroupFolder,

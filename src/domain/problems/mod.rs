@@ -1,20 +1,26 @@
 //! Problems that a person has to fix: one list, shown by `status`, `doctor` and the log.
 //!
-//! To add a problem: a variant of [`Problem`], its words in `problems/words.rs`, and in `loops/problems` a function that looks
-//! for it. If it follows from another problem, or causes others, `problems/causes.rs` says so.
+//! To add a problem: a variant of [`Problem`], its words in `sentences.rs`, and in `loops/problems` a function that looks
+//! for it. If it follows from another problem, or causes others, `causes.rs` says so.
 
 use ipc_handlers::{Folder, Time};
 use serde::{Deserialize, Serialize};
 
-use super::{checks::Check, held_back::HeldCount, loops::LoopName, mend::Mend, prune::DAY_MS, writing};
+use checks::Check;
+use mend::Mend;
+
 use crate::{
+    kept::{held_back::HeldCount, prune::DAY_MS, writing},
+    machine::loops::LoopName,
     platforms::channels::{Connection, Lamp},
     rows::ChannelState,
     runs::{heartbeat::Fault, hindrance::Hindrance},
 };
 
 mod causes;
-mod words;
+pub mod checks;
+pub mod mend;
+mod sentences;
 
 pub use causes::{Compared, compare, sort_out};
 

@@ -3,14 +3,14 @@
 use ipc_handlers::Folder;
 
 use super::{
-    super::{
-        checks::Check,
-        screen::{acts, address},
-        writing,
-    },
     Arrived, Failing, Finding, Halted, HeldUp, Problem, Resting, RootFault, Severity, TaskTrouble, Unsaid,
+    checks::Check,
 };
-use crate::runs::{heartbeat::FILE, hindrance::Hindrance};
+use crate::{
+    kept::writing,
+    runs::{heartbeat::FILE, hindrance::Hindrance},
+    shown::screen::{acts, address},
+};
 
 /// The longest text that is shown of what others wrote, such as the error of a run, characters.
 const LONGEST_QUOTE: usize = 300;

@@ -3,7 +3,7 @@
 use ipc_handlers::{Folder, Time, words};
 use serde::Serialize;
 
-use super::prune::DAY_MS;
+use crate::kept::prune::DAY_MS;
 use crate::rows::rfc3339;
 
 words! {

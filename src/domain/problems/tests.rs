@@ -1,7 +1,8 @@
 use ipc_handlers::Folder;
 
-use super::{super::screen::acts, causes::in_order, *};
+use super::{causes::in_order, *};
 use crate::runs::hindrance::Hindrance;
+use crate::shown::screen::acts;
 use Problem::{
     Disk, Engine, FolderLost, GroupFolder, GroupSettings, Held, Inodes, NoImage, NoKey, NoModelKey, Rests,
     RunsFail, StoreWaits, Unreadable, Zone,

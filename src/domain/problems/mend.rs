@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use ipc_handlers::Folder;
 
-use super::image::ImageKind;
+use crate::machine::image::ImageKind;
 
 /// A mend.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,0 +1,9 @@
+//! What people and programs are shown of a root: screens, the feed, the audit, figures, reports.
+
+pub mod audit;
+pub mod errors;
+pub mod feed;
+pub mod metrics;
+pub mod repeats;
+pub mod report;
+pub mod screen;
