@@ -726,7 +726,7 @@ CREATE INDEX runs_with_files ON runs (group_folder, ended_at) WHERE files_bytes 
 CREATE INDEX runs_by_group ON runs (group_folder, id);
 
 -- Inbox rows of a lane from `first` to `last` that were given to an agent in one go.
--- Writer: crossing/handover.rs, crossing/words.rs, crossing/skip.rs, work/runs.rs, work/runs/, restored.rs.
+-- Writer: crossing/handover.rs, crossing/chat_commands.rs, crossing/skip.rs, work/runs.rs, work/runs/, restored.rs.
 -- Pruned: by `prune.rs`, after the messages of its agent.
 CREATE TABLE batches (
   id           INTEGER PRIMARY KEY AUTOINCREMENT,

@@ -10,7 +10,7 @@ use std::{
 use serde::Deserialize;
 
 use crate::domain::{
-    heard::words::Words,
+    heard::chat_commands::Words,
     platforms::accounts::Account,
     runs::run_settings::{IMAGE_NAMES, NoSuchValue, RunSettings, may_be_an_image},
     time::zone::{ZoneChoice, Zones},

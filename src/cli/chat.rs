@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use super::{CliResult, Context, client::Client, jid, speaker, talk::Talk};
+use super::{CliResult, Context, client::Client, conversation::Talk, jid, speaker};
 
 const EXAMPLES: &str = "\
 The last 20 lines are shown first, and lines that are new to you are marked. In the chat, /help

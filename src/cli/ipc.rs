@@ -15,7 +15,7 @@ use crate::{
     domain::states::{CommandOutcome, QueueState},
     ops::ipc::{
         self, hold,
-        look::{Found, Queue, find},
+        queue::{Found, Queue, find},
         release, retry,
     },
     root,

@@ -11,12 +11,12 @@ use super::{CliResult, Context, Failure, client::perform, out, show::Sheet};
 use crate::ops::{OpError, runs::stop};
 
 mod draw;
-mod look;
 mod model;
+mod read;
 
 use draw::draw;
-use look::Looks;
 use model::{Does, View};
+use read::Looks;
 
 pub(super) const EXPLAINED: &str = "\
 Keys:

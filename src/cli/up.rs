@@ -5,9 +5,9 @@ use clap::Args;
 use super::{
     CliResult, Context, Failure,
     client::Client,
+    conversation::Talk,
     serve::{Signals, broken, stop},
     speaker,
-    talk::Talk,
 };
 use crate::{
     app::{self, Daemon},

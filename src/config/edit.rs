@@ -229,8 +229,9 @@ mod tests {
                 assert!(set.ends_with(&format!("{} = {read}\n", name.rsplit('.').next().unwrap())), "{set}");
             }
         }
-        let unknown = with_setting("", "limit.keep_days", "1").unwrap_err().to_string();
-        assert_eq!(unknown, "there is no setting limit.keep_days; limits.keep_days is one");
+        let unknown = with_setting("", "limit.keep_days", "1").unwrap_err();
+        assert_eq!(unknown.to_string(), "there is no setting limit.keep_days");
+        assert!(matches!(unknown, EditError::Unknown { meant, .. } if meant == "limits.keep_days"));
         assert!(matches!(with_setting("", "limits", "1"), Err(EditError::Section { .. })));
         let braces = "limits = { keep_days = 3, tasks = 4 }\n";
         assert_eq!(set(braces, "limits.tasks", "5"), braces.replace('4', "5"));

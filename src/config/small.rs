@@ -6,7 +6,7 @@ use serde::Deserialize;
 
 use super::units::{mib, minutes, minutes_ms, path_or_none, text_or_none, word};
 use crate::domain::{
-    heard::words::Words,
+    heard::chat_commands::Words,
     kept::backups::TimeOfDay,
     rows::UnknownDeliveries,
     runs::{outside::Pattern, run_settings::NoSuchValue},

@@ -17,8 +17,8 @@ use tokio::{
 
 use super::{
     Caller,
+    fetches::{Look, Reason},
     log::Line,
-    look::{Look, Reason},
     meter::Meter,
     plain::Plain,
     purse::Fare,

@@ -15,10 +15,10 @@ mod black_box;
 mod changes;
 mod drafts;
 mod folders;
-mod held;
 mod kept;
 mod key;
 mod pair;
+mod parts;
 mod private;
 mod runs;
 mod settings;
@@ -31,10 +31,10 @@ pub use black_box::{BlackBox, HeardRecord, Sample, put_black_box, read_black_box
 pub use changes::{append_change, noted_changes};
 pub use drafts::{drafts, remove_draft};
 pub use folders::{make_agent_folders, make_folder, make_group_folder, read_script};
-pub use held::HeldParts;
 pub use kept::{read_kept_bytes, read_kept_command};
 pub use key::token_key;
 pub use pair::{Pair, noted_pair};
+pub use parts::HeldParts;
 pub use private::{keep_private, make_private, make_private_file, open_mode, open_to_others};
 pub use runs::{
     folders_of_runs, put_result, read_run_log, read_run_log_end, read_run_prompt, remove_files_of_run,

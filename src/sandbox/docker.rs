@@ -12,7 +12,7 @@
 
 mod engine;
 mod follow;
-mod look;
+mod inspect;
 mod spec;
 
 use std::{collections::HashMap, pin::pin, sync::Arc, time::Duration};
@@ -38,7 +38,7 @@ use tokio::{
 
 use self::{
     engine::{ANSWER, Engine, LAUNCH},
-    look::{Look, Stage},
+    inspect::{Look, Stage},
     spec::{LABEL_GROUP, LABEL_INSTANCE, LABEL_RUN},
 };
 use super::{Chunk, Exit, Found, STDIN, Sandbox, SandboxError, Spec};
@@ -210,7 +210,7 @@ impl DockerSandbox {
                         .to_owned(),
                     run: labels.get(LABEL_RUN).and_then(|run| run.parse().ok()).unwrap_or(0),
                     group: labels.get(LABEL_GROUP).cloned().unwrap_or_default(),
-                    state: look::listed(one.state),
+                    state: inspect::listed(one.state),
                 }
             })
             .collect())

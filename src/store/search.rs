@@ -22,7 +22,7 @@ use super::{Follower, News, Result, Store, StoreError, fault::Fault, talk::event
 use crate::domain::shown::{errors::chain, feed::EventKind};
 
 mod file;
-mod look;
+mod query;
 
 use file::{FileId, Index};
 

@@ -14,8 +14,8 @@ use tokio_util::sync::CancellationToken;
 use super::{
     Intake, MOST_LINES, Ready, Remote,
     child::{self, Folders, Pipes, Running},
+    lines::{CLOSED, Stage, Talk},
     storing::Storing,
-    talk::{CLOSED, Stage, Talk},
     wire::Wire,
 };
 use crate::{

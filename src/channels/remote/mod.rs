@@ -25,11 +25,11 @@ mod channel;
 mod child;
 mod inward;
 mod life;
+mod lines;
 mod pace;
 mod spool;
 mod storing;
 mod supervise;
-mod talk;
 mod wire;
 
 use spool::Spool;

@@ -9,7 +9,7 @@ use tokio::{
     time::Instant,
 };
 
-use super::{super::intake::NOT_KEPT, Intake, Remote, inward, lock, talk::SHOWN, wire::Wire};
+use super::{super::intake::NOT_KEPT, Intake, Remote, inward, lines::SHOWN, lock, wire::Wire};
 use crate::{
     domain::{
         mailbox::bucket::Bucket,

@@ -12,7 +12,7 @@ use crate::{
     ops::{
         OpError,
         ipc::{
-            look::{Found, Open, find},
+            queue::{Found, Open, find},
             shown,
         },
     },

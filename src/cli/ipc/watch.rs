@@ -8,7 +8,7 @@ use ipc_handlers::{Folder, Time};
 use super::{super::out, CliResult, Context};
 use crate::{
     domain::{rows::IpcRow, shown::feed::EventKind, states::QueueState},
-    ops::ipc::look::Queue,
+    ops::ipc::queue::Queue,
     store::{IpcFilter, News, Store},
 };
 

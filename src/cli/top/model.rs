@@ -3,7 +3,7 @@
 use ratatui::crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers};
 use serde_json::Value;
 
-use super::look::Seen;
+use super::read::Seen;
 use crate::store::Text;
 
 /// A list.

@@ -3,10 +3,10 @@
 pub mod access;
 pub mod approvals;
 pub mod bots;
+pub mod chat_commands;
 pub mod engage;
 pub mod hearing;
 pub mod js_regex;
 pub mod origin;
 pub mod people;
 pub mod sender_list;
-pub mod words;

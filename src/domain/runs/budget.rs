@@ -8,11 +8,11 @@ mod day;
 mod price;
 #[cfg(test)]
 mod tests;
-mod words;
+mod told;
 
 pub use day::Day;
 pub use price::{BadPrice, Money, Price, Prices};
-pub use words::{for_a_chat, for_the_owner, short};
+pub use told::{for_a_chat, for_the_owner, short};
 
 use ipc_handlers::Time;
 use serde::{Deserialize, Serialize};

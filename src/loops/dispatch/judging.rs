@@ -11,9 +11,9 @@ use crate::{
     domain::heard::{
         access::Standing,
         bots::Turn,
+        chat_commands::Word,
         engage::{EngageVerdict, Rule, Sticky},
         hearing::Rules,
-        words::Word,
     },
     engine::{Blame, Error},
     store::{self, AllJudged, FilesWanted, Judged, Spoken, StoreError, Unjudged},

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     super::{By, Done, OpError, Operation, Site},
     hand,
-    look::{Found, WaitingFile, find},
+    queue::{Found, WaitingFile, find},
     row, state,
 };
 use crate::domain::{rows::IpcRow, states::CommandOutcome};

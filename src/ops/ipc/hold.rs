@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     super::{By, Done, OpError, Operation, Site},
-    look::{Found, find, look_for},
+    queue::{Found, find, look_for},
     shown,
 };
 use crate::{

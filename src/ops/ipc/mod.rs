@@ -12,7 +12,7 @@ use super::{OpError, Site};
 pub mod drop;
 pub mod hand;
 pub mod hold;
-pub mod look;
+pub mod queue;
 pub mod release;
 pub mod retry;
 pub mod send;
@@ -36,7 +36,7 @@ fn row(site: &Site<'_>, id: i64) -> Result<IpcRow, OpError> {
     if let Some(story) = site.store.story(id, now)? {
         return Ok(story.row);
     }
-    look::claimed_row(site.root, site.store, id, now)?
+    queue::claimed_row(site.root, site.store, id, now)?
         .ok_or_else(|| OpError::not_found(format!("command {id} does not exist")))
 }
 

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     super::{By, Done, OpError, Operation, Site},
     hand,
-    look::{Found, find},
+    queue::{Found, find},
     row, state,
 };
 use crate::domain::rows::IpcRow;

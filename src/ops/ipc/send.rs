@@ -7,7 +7,7 @@ use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
 
 use super::{
     super::{By, Done, OpCode, OpError, Operation, Site, args::word},
-    look,
+    queue,
 };
 use crate::{
     domain::{rows::IpcRow, shown::errors::chain},
@@ -109,7 +109,7 @@ impl Operation for Args {
             let hint = if let post::PostError::NoBox(_) = error { post::PostError::NO_BOX } else { "" };
             OpError::new(OpCode::Failed, format!("sending a command: {}", chain(&error))).hint(hint)
         })?;
-        let row = look::row_of_new(site.store, &group, in_box, &name, &bytes)?;
+        let row = queue::row_of_new(site.store, &group, in_box, &name, &bytes)?;
         Ok(Done::new(row, format!("{group}/{in_box}/{name}")))
     }
 }

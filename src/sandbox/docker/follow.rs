@@ -16,7 +16,7 @@ use tokio::time::{sleep, timeout};
 use super::{
     Shared,
     engine::ANSWER,
-    look::Stage,
+    inspect::Stage,
     spec::{LOG_OVERHEAD, log_allowance},
 };
 use crate::sandbox::{Chunk, SandboxError};

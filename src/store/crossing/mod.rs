@@ -3,15 +3,15 @@
 //! - `handover`: from the inbox to a batch; `waiting` looks for what waits.
 //! - `due`: from a task that is due to a run. `wake` decides, where a run is made, how its agent is woken.
 //! - `said`: from a run, a command or a task to the outbox.
-//! - `skip`: a person has a message passed over. `attach`: a person writes to a run. `words`: an owner asks in a chat.
+//! - `skip`: a person has a message passed over. `attach`: a person writes to a run. `chat_commands`: an owner asks in a chat.
 //! - `budget`: the notices about a group's budget.
 
 pub(super) mod attach;
 pub(super) mod budget;
+pub(super) mod chat_commands;
 pub(super) mod due;
 pub(super) mod handover;
 pub(super) mod said;
 pub(super) mod skip;
 pub(super) mod waiting;
 mod wake;
-pub(super) mod words;

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use super::PIECE;
 use crate::{
     domain::{rows::IpcRow, states::QueueState},
-    ops::ipc::look::Queue,
+    ops::ipc::queue::Queue,
     web::{
         layout::{Failed, Page, Place, View},
         parts::{act, encoded, form, line, reveal, shown, switch, took},

@@ -52,7 +52,7 @@ const EXCEPTIONS: &[(&str, &[&str], &str)] = &[
     ("src/channels/remote/pace.rs", &["Instant::now"], "the runtime's own"),
     ("src/channels/remote/storing.rs", &["Instant::now", ".elapsed()"], "the runtime's own"),
     ("src/channels/remote/supervise.rs", &["Instant::now", ".elapsed()"], "the runtime's own"),
-    ("src/channels/remote/talk.rs", &["Instant::now"], "the runtime's own"),
+    ("src/channels/remote/lines.rs", &["Instant::now"], "the runtime's own"),
     ("src/channels/trial.rs", &["Instant::now"], "the runtime's own"),
     ("src/engine/drive.rs", &["Instant::now"], "the runtime's own: it says when its timers end"),
     ("src/engine/registry.rs", &["Instant::now"], "the runtime's own, as in drive.rs: its tests stop that clock"),

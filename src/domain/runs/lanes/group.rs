@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use ipc_handlers::Time;
 
+use super::events::{Holding, LONGEST_REST_MS, LaneId, Load, PIPE_TRIES, PIPES_WHILE_OTHERS_WAIT, Work};
 use super::line::Line;
-use super::words::{Holding, LONGEST_REST_MS, LaneId, Load, PIPE_TRIES, PIPES_WHILE_OTHERS_WAIT, Work};
 
 /// Whether something new may be begun.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

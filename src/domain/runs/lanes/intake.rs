@@ -2,10 +2,10 @@
 
 use ipc_handlers::{Folder, Time};
 
+use super::events::{Action, AdoptedState, Event, LaneId, Load, WaitingLane, Work};
 use super::group::{Mode, Phase, Run, Wait, is_rest};
 use super::line::{Line, Membership};
 use super::machine::Lanes;
-use super::words::{Action, AdoptedState, Event, LaneId, Load, WaitingLane, Work};
 
 impl Lanes {
     /// Writes down what happened, and returns the group that it happened in.

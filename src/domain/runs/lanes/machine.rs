@@ -5,9 +5,9 @@ use std::num::NonZeroUsize;
 
 use ipc_handlers::{Folder, Time};
 
+use super::events::{Action, Event, LaneId, Load};
 use super::group::{Allowance, Crowd, Group, Mode, Outside, Phase, Run, Step, is_rest};
 use super::line::{Line, Membership};
-use super::words::{Action, Event, LaneId, Load};
 
 /// Decides which container is started, piped into and closed.
 ///

@@ -43,16 +43,16 @@
 //!   rest. News of more messages lengthens a rest at most. One further off than [`LONGEST_REST_MS`] is over: the clock was
 //!   changed.
 
+mod events;
 mod group;
 mod intake;
 mod line;
 mod machine;
 #[cfg(test)]
 mod tests;
-mod words;
 
-pub use machine::Lanes;
-pub use words::{
+pub use events::{
     Action, AdoptedState, Event, Holding, LONGEST_REST_MS, LaneId, Load, PIPE_TRIES, PIPES_WHILE_OTHERS_WAIT,
     WaitingLane, Work,
 };
+pub use machine::Lanes;

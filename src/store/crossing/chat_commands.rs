@@ -5,7 +5,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use super::said::{Key, said};
 use crate::domain::{
-    heard::words::Word,
+    heard::chat_commands::Word,
     runs::stop::{StopThen, StopWhen},
 };
 use crate::store::{Result, Store, audit, talk::outbox::Say};

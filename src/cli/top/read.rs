@@ -8,7 +8,7 @@ use super::super::{Context, Failure, channels, client::Client, ps};
 use crate::{
     domain::runs::output::Lines,
     loops::{control::Status, lost::is_lost},
-    ops::ipc::look::Queue,
+    ops::ipc::queue::Queue,
     root,
     store::{Follower, LanesShown, Store},
 };
