@@ -8,7 +8,7 @@ use std::{
     fs,
     os::unix::fs::MetadataExt as _,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard},
     time::Duration,
 };
 
@@ -27,6 +27,7 @@ use crate::{
     gateway::Gateway,
     loops::{Reread, ToLanes},
     store::{Asking, Names, Store},
+    system::locked::Locked as _,
 };
 
 /// How often it is looked whether a person has changed the files. A change counts once a look later it is still the same: an
@@ -155,11 +156,11 @@ impl Loop for Following {
 
 impl Hands {
     fn asked(&self) -> MutexGuard<'_, VecDeque<oneshot::Sender<Reread>>> {
-        self.asked.lock().unwrap_or_else(PoisonError::into_inner)
+        self.asked.locked()
     }
 
     fn owed(&self) -> MutexGuard<'_, Owed> {
-        self.owed.lock().unwrap_or_else(PoisonError::into_inner)
+        self.owed.locked()
     }
 
     /// Reads the files, and has everybody follow. Returns what came of both.

@@ -4,7 +4,7 @@
 use std::{
     collections::HashMap,
     fmt,
-    sync::{Mutex, PoisonError},
+    sync::Mutex,
     time::{Duration, Instant},
 };
 
@@ -24,7 +24,7 @@ use tracing_subscriber::{
 use super::LogFormat;
 use crate::{
     domain::shown::screen::{escaped, escaped_in_json},
-    system::world::World,
+    system::{locked::Locked as _, world::World},
 };
 
 /// The log's level, which can change while it is written.
@@ -139,7 +139,7 @@ impl Places {
             return Some(0);
         }
         let (now, place) = (self.world.monotonic(), (metadata.callsite(), OfWhom::of(event)));
-        let mut places = self.said.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut places = self.said.locked();
         if places.len() >= PLACES && !places.contains_key(&place) {
             places.retain(|_, said| now.duration_since(said.since) < MINUTE);
             if places.len() >= PLACES {

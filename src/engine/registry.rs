@@ -3,7 +3,7 @@
 
 use std::{
     collections::BTreeMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex},
     time::Duration,
 };
 
@@ -18,7 +18,7 @@ use crate::{
         machine::loops::{KeyState, LoopName, LoopState, NAMED, TOLD_AFTER},
         problems::Problem,
     },
-    system::world::World,
+    system::{locked::Locked as _, world::World},
 };
 
 /// A loop that can't look for so long is a problem.
@@ -58,10 +58,6 @@ struct Now {
     failing: Option<(Instant, Error)>,
 }
 
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl Loops {
     /// None is driven yet.
     #[must_use]
@@ -79,14 +75,14 @@ impl Loops {
         let (release, releases) = mpsc::unbounded_channel();
         let world = self.world.clone();
         let seen = Arc::new(Seen { world, name, within, is_vital, now: Mutex::default(), release });
-        locked(&self.all).insert(name, Arc::clone(&seen));
+        self.all.locked().insert(name, Arc::clone(&seen));
         (seen, releases)
     }
 
     /// Returns how every loop stands, by name.
     #[must_use]
     pub fn states(&self) -> Vec<LoopState> {
-        let all: Vec<Arc<Seen>> = locked(&self.all).values().cloned().collect();
+        let all: Vec<Arc<Seen>> = self.all.locked().values().cloned().collect();
         all.iter().map(|seen| seen.state()).collect()
     }
 
@@ -94,10 +90,10 @@ impl Loops {
     #[must_use]
     pub fn stuck(&self) -> Vec<(LoopName, Duration)> {
         let now = Instant::now();
-        let all = locked(&self.all);
+        let all = self.all.locked();
         let stuck = all
             .values()
-            .filter_map(|seen| seen.stuck(&locked(&seen.now), now).map(|since| (seen.name, since)));
+            .filter_map(|seen| seen.stuck(&seen.now.locked(), now).map(|since| (seen.name, since)));
         stuck.collect()
     }
 
@@ -105,7 +101,7 @@ impl Loops {
     #[must_use]
     pub fn vital_stuck(&self) -> Vec<(LoopName, Duration)> {
         let vital: Vec<LoopName> =
-            locked(&self.all).values().filter(|seen| seen.is_vital).map(|seen| seen.name).collect();
+            self.all.locked().values().filter(|seen| seen.is_vital).map(|seen| seen.name).collect();
         self.stuck().into_iter().filter(|(name, _)| vital.contains(name)).collect()
     }
 
@@ -118,9 +114,9 @@ impl Loops {
             .map(|(name, since)| Problem::LoopStuck { name, secs: since.as_secs() })
             .collect();
         let now = Instant::now();
-        let all: Vec<Arc<Seen>> = locked(&self.all).values().cloned().collect();
+        let all: Vec<Arc<Seen>> = self.all.locked().values().cloned().collect();
         for seen in all {
-            let of = locked(&seen.now);
+            let of = seen.now.locked();
             if let Some((since, error)) = &of.failing {
                 let lasts = now.duration_since(*since);
                 if lasts >= TOLD {
@@ -156,7 +152,7 @@ impl Loops {
     /// [`NoSuchLoop`]
     pub async fn release(&self, name: LoopName, key: Option<String>) -> Result<usize, NoSuchLoop> {
         let (done, released) = oneshot::channel();
-        let seen = locked(&self.all).get(&name).cloned().ok_or(NoSuchLoop(name))?;
+        let seen = self.all.locked().get(&name).cloned().ok_or(NoSuchLoop(name))?;
         seen.release.send((key, done)).map_err(|_| NoSuchLoop(name))?;
         released.await.map_err(|_| NoSuchLoop(name))
     }
@@ -164,7 +160,7 @@ impl Loops {
 
 impl Seen {
     fn change(&self, change: impl FnOnce(&mut LoopState)) {
-        let mut now = locked(&self.now);
+        let mut now = self.now.locked();
         change(now.state.get_or_insert_with(|| LoopState::new(self.name)));
     }
 
@@ -175,19 +171,19 @@ impl Seen {
     }
 
     fn state(&self) -> LoopState {
-        let of = locked(&self.now);
+        let of = self.now.locked();
         let stuck_secs = self.stuck(&of, Instant::now()).map(|since| since.as_secs());
         let state = of.state.clone().unwrap_or_else(|| LoopState::new(self.name));
         LoopState { stuck_secs, ..state }
     }
 
     pub(super) fn looks(&self) {
-        locked(&self.now).looking = Some(Instant::now());
+        self.now.locked().looking = Some(Instant::now());
     }
 
     /// It has looked; returns since when it could not before.
     pub(super) fn looked(&self, failed: Option<&Error>, is_whole: bool) -> Option<Instant> {
-        let mut now = locked(&self.now);
+        let mut now = self.now.locked();
         now.looking = None;
         let Some(error) = failed else {
             let at = self.world.now();

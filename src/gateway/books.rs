@@ -1,10 +1,7 @@
 //! What runs have used and were refused, until somebody writes it down. Adding waits for nothing; what waits is merged,
 //! so that a container that asks a million times costs a few rows and a bounded amount of memory.
 
-use std::{
-    collections::BTreeMap,
-    sync::{Mutex, PoisonError},
-};
+use std::{collections::BTreeMap, sync::Mutex};
 
 use tokio::sync::Notify;
 
@@ -13,6 +10,7 @@ use crate::domain::runs::{
     outside::{NoWay, Place},
     usage::{FailedRequest, Page, Sum},
 };
+use crate::system::locked::Locked as _;
 
 /// What came together since it was last taken, by run.
 #[derive(Default)]
@@ -65,6 +63,6 @@ impl Books {
     }
 
     fn with<T>(&self, work: impl FnOnce(&mut BTreeMap<i64, Page>) -> T) -> T {
-        work(&mut self.pages.lock().unwrap_or_else(PoisonError::into_inner))
+        work(&mut self.pages.locked())
     }
 }

@@ -5,7 +5,7 @@ use std::{
     fmt, fs,
     os::unix::fs::MetadataExt as _,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex},
 };
 
 use hyper::{
@@ -17,6 +17,7 @@ use serde::Deserialize;
 
 use super::sought::Sought;
 use crate::config::dotenv;
+use crate::system::locked::Locked as _;
 
 /// The longest file of secrets that is read, bytes.
 const LONGEST: u64 = 1 << 20;
@@ -208,7 +209,7 @@ impl Credentials {
     }
 
     fn known(&self) -> std::sync::MutexGuard<'_, Known> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+        self.known.locked()
     }
 }
 

@@ -1,8 +1,9 @@
 //! Log lines about a run. An agent can bring about each of these as often as it likes, so of each kind a line is
 //! said once a minute, with how often it came.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
+use crate::system::locked::Locked as _;
 use crate::{domain::shown::repeats::Repeats, system::world::World};
 
 /// The kinds of lines.
@@ -47,7 +48,7 @@ impl Log {
     }
 
     fn repeats(&self) -> std::sync::MutexGuard<'_, Repeats<Line>> {
-        self.repeats.lock().unwrap_or_else(PoisonError::into_inner)
+        self.repeats.locked()
     }
 }
 

@@ -33,7 +33,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     path::{Path, PathBuf},
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Mutex,
         atomic::{AtomicBool, Ordering},
     },
     time::Duration,
@@ -48,7 +48,7 @@ use crate::{
         mailbox::bucket::Bucket,
         runs::{budget::Used, hindrance::Refused, outside::Rules},
     },
-    system::world::World,
+    system::{locked::Locked as _, world::World},
 };
 
 pub use books::Books;
@@ -159,7 +159,7 @@ struct Caller {
 
 impl Caller {
     fn rate(&self) -> std::sync::MutexGuard<'_, Bucket> {
-        self.rate.lock().unwrap_or_else(PoisonError::into_inner)
+        self.rate.locked()
     }
 }
 
@@ -330,6 +330,6 @@ impl Gateway {
     }
 
     fn all(&self) -> std::sync::MutexGuard<'_, BTreeMap<i64, Open>> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+        self.open.locked()
     }
 }

@@ -12,7 +12,7 @@ use std::{
     path::{Path, PathBuf},
     pin::Pin,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, Mutex,
         atomic::{AtomicU64, Ordering},
     },
     task::{Context, Poll, ready},
@@ -54,7 +54,7 @@ use crate::{
         runs::outside::{Hour, NoWay, Place, Rules, judge_address},
         shown::errors::chain,
     },
-    system::world::World,
+    system::{locked::Locked as _, world::World},
 };
 
 /// The most addresses of a name that are tried.
@@ -135,10 +135,6 @@ struct Caller {
 
 type Body = Either<Full<Bytes>, Incoming>;
 
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl Outside {
     pub(super) fn new(world: World) -> Self {
         let (limits, groups, open) = (Mutex::default(), Mutex::default(), Mutex::default());
@@ -148,9 +144,9 @@ impl Outside {
     /// Has other bounds hold.
     pub(super) fn bound(&self, limits: OutsideLimits) {
         // No socket is opened in between with those of before.
-        let open = locked(&self.open);
-        let groups = locked(&self.groups);
-        *locked(&self.limits) = limits;
+        let open = self.open.locked();
+        let groups = self.groups.locked();
+        *self.limits.locked() = limits;
         groups.values().for_each(|group| group.bound(limits, self.world.now()));
         open.values().for_each(|open| open.crowd.set(limits.connections, limits.per_minute));
     }
@@ -165,7 +161,7 @@ impl Outside {
         books: &Arc<Books>,
     ) -> Result<(), SocketError> {
         let listener = socket::bind(dir, OUTSIDE, owner)?;
-        let mut all = locked(&self.open);
+        let mut all = self.open.locked();
         let group = self.group(folder);
         let limits = group.limits();
         let (stop, tunnels) = (CancellationToken::new(), TaskTracker::new());
@@ -193,8 +189,8 @@ impl Outside {
     }
 
     fn group(&self, folder: &Folder) -> Arc<Group> {
-        let mut groups = locked(&self.groups);
-        let limits = *locked(&self.limits);
+        let mut groups = self.groups.locked();
+        let limits = *self.limits.locked();
         let group = || {
             Arc::new(Group {
                 folder: folder.clone(),
@@ -214,7 +210,7 @@ impl Outside {
         folder: &Folder,
         read: impl FnOnce() -> Result<Rules, E>,
     ) -> Result<(), E> {
-        let groups = locked(&self.groups);
+        let groups = self.groups.locked();
         if let Some(group) = groups.get(folder) {
             group.rules.send_replace(read()?);
         }
@@ -222,14 +218,14 @@ impl Outside {
     }
 
     pub(super) async fn close(&self, run: i64) {
-        let Some(open) = locked(&self.open).remove(&run) else { return };
+        let Some(open) = self.open.locked().remove(&run) else { return };
         let dir = open.dir.clone();
         open.end().await;
         socket::remove(&dir, OUTSIDE);
     }
 
     pub(super) async fn stop(&self) {
-        let all = std::mem::take(&mut *locked(&self.open));
+        let all = std::mem::take(&mut *self.open.locked());
         all.values().for_each(|open| open.stop.cancel());
         for open in all.into_values() {
             open.end().await;
@@ -239,14 +235,14 @@ impl Outside {
 
 impl Group {
     fn limits(&self) -> OutsideLimits {
-        *locked(&self.limits)
+        *self.limits.locked()
     }
 
     fn bound(&self, limits: OutsideLimits, now: Time) {
-        *locked(&self.limits) = limits;
+        *self.limits.locked() = limits;
         self.places.set(limits.connections);
-        locked(&self.rate).set(limits.per_minute, now);
-        locked(&self.hour).set(limits.bytes_per_hour);
+        self.rate.locked().set(limits.per_minute, now);
+        self.hour.locked().set(limits.bytes_per_hour);
     }
 }
 
@@ -347,12 +343,12 @@ impl Caller {
         let later = |says: String| Denial::Other(StatusCode::TOO_MANY_REQUESTS, says);
         let (limits, folder) = (self.group.limits(), &self.group.folder);
         let patience = i64::try_from(limits.queue.as_millis()).unwrap_or(i64::MAX);
-        let turn = locked(&self.group.rate).reserve(patience, self.world.now());
+        let turn = self.group.rate.locked().reserve(patience, self.world.now());
         let wait = turn.map_err(|_| {
             later(format!("{folder} may open {} connections a minute; wait for a while", limits.per_minute))
         })?;
         sleep(Duration::from_millis(u64::try_from(wait).unwrap_or(0))).await;
-        let wait = locked(&self.group.hour).wait(self.world.now());
+        let wait = self.group.hour.locked().wait(self.world.now());
         if wait > 0 {
             let (most, minutes) = (limits.bytes_per_hour >> 20, wait / 60_000 + 1);
             return Err(later(format!(
@@ -581,12 +577,12 @@ impl Carrier {
     fn count(&self, bytes: usize) {
         let bytes = bytes as u64;
         self.carried.fetch_add(bytes, Ordering::Relaxed);
-        locked(&self.caller.group.hour).carry(bytes, self.caller.world.now());
+        self.caller.group.hour.locked().carry(bytes, self.caller.world.now());
     }
 
     /// Whether more may be carried.
     fn check(&self) -> io::Result<()> {
-        match locked(&self.caller.group.hour).wait(self.caller.world.now()) {
+        match self.caller.group.hour.locked().wait(self.caller.world.now()) {
             0 => Ok(()),
             _ => Err(io::Error::other("the group's connections carried what they may in an hour")),
         }

@@ -1,9 +1,10 @@
 //! Bounds on how many go on at a time and begin in a minute. They can change while some are at it.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+use crate::system::locked::Locked as _;
 use crate::{domain::mailbox::bucket::Bucket, system::world::World};
 
 /// Places, taken in the order in which they are asked for.
@@ -18,10 +19,6 @@ struct Count {
     excess: usize,
 }
 
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl Places {
     pub(super) fn new(places: usize) -> Self {
         Self { free: Arc::new(Semaphore::new(places)), count: Mutex::new(Count { places, excess: 0 }) }
@@ -29,7 +26,7 @@ impl Places {
 
     /// From now on there are this many. If more are taken, nobody is sent away.
     pub(super) fn set(&self, places: usize) {
-        let mut count = locked(&self.count);
+        let mut count = self.count.locked();
         let before = std::mem::replace(&mut count.places, places);
         if places >= before {
             let more = places - before;
@@ -49,7 +46,7 @@ impl Places {
             let Ok(place) = Arc::clone(&self.free).acquire_owned().await else {
                 return std::future::pending().await;
             };
-            let mut count = locked(&self.count);
+            let mut count = self.count.locked();
             if count.excess == 0 {
                 return place;
             }
@@ -74,17 +71,17 @@ impl Crowd {
 
     pub(super) fn set(&self, connections: usize, per_minute: u32) {
         self.places.set(connections);
-        locked(&self.rate).set(per_minute, self.world.now());
+        self.rate.locked().set(per_minute, self.world.now());
     }
 
     /// Whether one more may be taken now.
     pub(super) fn may_come(&self) -> bool {
-        locked(&self.rate).available(self.world.now()) > 0
+        self.rate.locked().available(self.world.now()) > 0
     }
 
     /// One more was taken.
     pub(super) fn came(&self) {
-        locked(&self.rate).take(1, self.world.now());
+        self.rate.locked().take(1, self.world.now());
     }
 }
 

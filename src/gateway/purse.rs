@@ -5,7 +5,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex},
 };
 
 use ipc_handlers::{Folder, Time};
@@ -13,6 +13,7 @@ use tokio::sync::Notify;
 
 use super::meter::Usage;
 use crate::domain::runs::budget::{Budget, Day, Part, Prices, Used, admit, short};
+use crate::system::locked::Locked as _;
 
 /// The purses of all groups.
 #[derive(Default)]
@@ -65,23 +66,19 @@ pub(super) struct UsedUp {
     until: Time,
 }
 
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl Purses {
     pub(super) fn of(&self, group: &Folder) -> Arc<Purse> {
         let new = || {
             let (group, spent) = (group.clone(), Arc::clone(&self.spent));
             Arc::new(Purse { group, state: Mutex::default(), spent })
         };
-        Arc::clone(locked(&self.all).entry(group.clone()).or_insert_with(new))
+        Arc::clone(self.all.locked().entry(group.clone()).or_insert_with(new))
     }
 
     /// Waits until groups have used something, and returns them.
     pub(super) async fn spent(&self) -> BTreeSet<Folder> {
         loop {
-            let groups = std::mem::take(&mut *locked(&self.spent.groups));
+            let groups = std::mem::take(&mut *self.spent.groups.locked());
             if !groups.is_empty() {
                 return groups;
             }
@@ -93,7 +90,7 @@ impl Purses {
 impl Purse {
     /// Has another budget hold from now on, or none. Of the same day, what is known here to be used stays used; returns it.
     pub(super) fn fill(&self, filled: Option<Filled>) -> Used {
-        let mut state = locked(&self.state);
+        let mut state = self.state.locked();
         let before = state.filled.take();
         state.filled = filled.map(|new| match before {
             Some(old) if old.day == new.day => Filled { used: new.used.at_least(old.used), ..new },
@@ -104,7 +101,7 @@ impl Purse {
 
     /// Takes a request in, if there is something left for it.
     pub(super) fn enter(self: &Arc<Self>, now: Time) -> Result<Fare, UsedUp> {
-        let mut state = locked(&self.state);
+        let mut state = self.state.locked();
         // A new day is another's to begin.
         if let Some(Filled { budget, day, used, .. }) =
             state.filled.as_ref().filter(|filled| !filled.day.is_over(now))
@@ -127,19 +124,19 @@ impl Fare {
     /// Counts what the request used, as it went to the model's host.
     pub(super) fn pay(&self, usage: &Usage) {
         let purse = &self.0;
-        let mut state = locked(&purse.state);
+        let mut state = purse.state.locked();
         let Some(filled) = &mut state.filled else { return };
         let costs = filled.prices.cost(&usage.model, &usage.tokens);
         filled.used.add(1, &usage.tokens, costs);
         drop(state);
-        locked(&purse.spent.groups).insert(purse.group.clone());
+        purse.spent.groups.locked().insert(purse.group.clone());
         purse.spent.changed.notify_one();
     }
 }
 
 impl Drop for Fare {
     fn drop(&mut self) {
-        let mut state = locked(&self.0.state);
+        let mut state = self.0.state.locked();
         state.under_way = state.under_way.saturating_sub(1);
     }
 }

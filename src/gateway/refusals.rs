@@ -2,7 +2,7 @@
 //! and again with a key that nobody takes.
 
 use std::{
-    sync::{Mutex, PoisonError},
+    sync::Mutex,
     time::{Duration, Instant},
 };
 
@@ -11,6 +11,7 @@ use serde::Deserialize;
 
 use super::{Caller, Credential};
 use crate::domain::runs::hindrance::{HostError, Refused};
+use crate::system::locked::Locked as _;
 
 /// How long the key of a run may be refused that was never answered.
 const KEY: Duration = Duration::from_secs(3);
@@ -68,7 +69,7 @@ impl Refusals {
     }
 
     fn state(&self) -> std::sync::MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.locked()
     }
 }
 
@@ -78,12 +79,12 @@ pub(super) struct RefusedKey(Mutex<Option<Option<Credential>>>);
 
 impl RefusedKey {
     fn note(&self, key: Option<Credential>) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(key);
+        *self.0.locked() = Some(key);
     }
 
     /// Whether `key` is another than the one that was refused.
     pub(super) fn is_another(&self, key: &Credential) -> bool {
-        let refused = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let refused = self.0.locked();
         refused.as_ref().is_some_and(|refused| refused.as_ref() != Some(key))
     }
 }

@@ -14,7 +14,7 @@ mod state;
 use std::{
     cell::LazyCell,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, OnceLock, PoisonError},
+    sync::{Arc, Mutex, OnceLock},
 };
 
 use ipc_handlers::{Folder, Time};
@@ -42,6 +42,7 @@ use super::{
     own::give_folder,
     world_fault::WorldFault,
 };
+use crate::system::locked::Locked as _;
 
 /// The five boxes of one group, and the folder of its snapshots.
 ///
@@ -169,12 +170,12 @@ impl GroupBoxes {
         for b in BoxName::ALL {
             give_folder(self.host.files().at(&self.path_of(b)), owner, Some(former))?;
         }
-        *self.owner.lock().unwrap_or_else(PoisonError::into_inner) = Some(owner);
+        *self.owner.locked() = Some(owner);
         Ok(())
     }
 
     fn owner(&self) -> Option<Owner> {
-        *self.owner.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.owner.locked()
     }
 
     /// Compares device and inode of each box with those that were opened. A box whose mode its container has changed, be it to lock
@@ -191,7 +192,7 @@ impl GroupBoxes {
             Err(e) => return Err(WorldFault::new("looking at", self.path.display().to_string(), e)),
         };
         let model = LazyCell::new(|| Attributes::of(&*self.lend_group().ok()?));
-        let mut seen = self.attributes_seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut seen = self.attributes_seen.locked();
         for (b, last) in BoxName::ALL.into_iter().zip(seen.iter_mut()) {
             let looking = |e| WorldFault::new("looking at", self.path_of(b).display().to_string(), e);
             let here = match self.stat(b) {
@@ -223,7 +224,7 @@ impl GroupBoxes {
     /// # Errors
     /// [`WorldFault`] when a box can't be looked at.
     pub fn changed(&self, now: Time) -> Result<Vec<CommandBox>, WorldFault> {
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut seen = self.seen.locked();
         let mut changed = Vec::new();
         for (b, last) in CommandBox::ALL.into_iter().zip(seen.iter_mut()) {
             let stat = self.stat(b.name()).map_err(|e| {

@@ -1,11 +1,7 @@
 //! A new group's folder under `groups/`. Once it is mounted its container can write to it, so nothing in it is followed
 //! or replaced.
 
-use std::{
-    ops::ControlFlow,
-    path::Path,
-    sync::{Mutex, PoisonError},
-};
+use std::{ops::ControlFlow, path::Path, sync::Mutex};
 
 use ipc_handlers::Folder;
 use rustix::{fs::Mode, io::Errno};
@@ -18,6 +14,7 @@ use super::{
     world_fault::WorldFault,
 };
 use crate::domain::kept::folders::There;
+use crate::system::locked::Locked as _;
 
 /// The largest `groups/_template/CLAUDE.md`, bytes.
 const TEMPLATE_LIMIT: u64 = 1 << 20;
@@ -104,7 +101,7 @@ pub fn lay_out_group<'a>(
     owner: Option<Owner>,
 ) -> Result<(), WorldFault> {
     let root = root.into();
-    let _turn = LAYING_OUT.lock().unwrap_or_else(PoisonError::into_inner);
+    let _turn = LAYING_OUT.locked();
     let groups = root.path.join("groups");
     let path = groups.join(group.as_str());
     let making = |e: Errno| WorldFault::new("making", path.display().to_string(), e);

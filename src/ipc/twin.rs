@@ -16,7 +16,7 @@ use std::{
     fmt,
     os::unix::ffi::OsStrExt as _,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard},
 };
 
 use ipc_handlers::Time;
@@ -31,6 +31,7 @@ pub use self::{
     watch::{Notice, Told},
 };
 use super::{files::Files, names};
+use crate::system::locked::Locked as _;
 
 /// What a file system can do, and what a process may. Clones share the clock.
 #[derive(Clone)]
@@ -262,7 +263,7 @@ impl Twin {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.locked()
     }
 }
 

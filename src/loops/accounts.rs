@@ -196,11 +196,7 @@ impl<B: Book> Loop for Accounts<B> {
 
 #[cfg(test)]
 mod tests {
-    use std::{
-        collections::BTreeSet,
-        future::ready,
-        sync::{Mutex, PoisonError},
-    };
+    use std::{collections::BTreeSet, future::ready, sync::Mutex};
 
     use futures_util::future::BoxFuture;
     use tokio::{task::JoinHandle, time::Instant};
@@ -235,7 +231,7 @@ mod tests {
     impl Fake {
         fn note(&self, what: &str) {
             let at = self.began.elapsed().as_secs();
-            let mut log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut log = self.log.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
             log.push((at, format!("{} {what}", self.platform.channel)));
         }
     }

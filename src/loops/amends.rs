@@ -9,7 +9,7 @@
 
 use std::{
     collections::BTreeMap,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex},
     time::Duration,
 };
 
@@ -26,7 +26,7 @@ use crate::{
     },
     engine::{self, Error, Loop, Plan, Why},
     store::{Store, StoreError},
-    system::failpoint,
+    system::{failpoint, locked::Locked as _},
 };
 
 /// How many cards are looked after at a time.
@@ -106,7 +106,7 @@ impl Loop for Amends {
             }
         }
         cards.store.drop_amend(outbox).await?;
-        cards.tries.lock().unwrap_or_else(PoisonError::into_inner).remove(&outbox);
+        cards.tries.locked().remove(&outbox);
         Ok(engine::Then::Done)
     }
 }
@@ -114,7 +114,7 @@ impl Loop for Amends {
 impl Cards {
     /// Counts a change that failed, and returns how many have.
     fn count(&self, outbox: i64) -> u32 {
-        let mut tries = self.tries.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut tries = self.tries.locked();
         let of = tries.entry(outbox).or_default();
         *of += 1;
         *of

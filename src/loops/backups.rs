@@ -10,7 +10,7 @@
 
 use std::{
     path::PathBuf,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard},
     time::Duration,
 };
 
@@ -28,7 +28,7 @@ use crate::{
     },
     engine::{Error, Loop, Plan, Sole, Then, Why, until_stop},
     store::{Store, StoreError},
-    system::world::World,
+    system::{locked::Locked as _, world::World},
 };
 
 /// How soon a change of the clock is seen.
@@ -112,7 +112,7 @@ impl Loop for Backups {
 
 impl Work {
     fn unwritten(&self) -> MutexGuard<'_, Option<Outcome>> {
-        self.unwritten.lock().unwrap_or_else(PoisonError::into_inner)
+        self.unwritten.locked()
     }
 
     /// Whether a backup is due; `None`: the settings ask for none.

@@ -4,7 +4,7 @@
 use std::{
     borrow::Cow,
     collections::{BTreeMap, BTreeSet},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard},
     time::{Duration, Instant},
 };
 
@@ -34,6 +34,7 @@ use crate::{
     store::{NextDelivery, OutboxPart, Store, StoreError},
     system::{
         failpoint,
+        locked::Locked as _,
         panics::{Panicked, caught},
         world::World,
     },
@@ -67,7 +68,7 @@ pub type UnwrittenWaits = Arc<Mutex<BTreeMap<String, Instant>>>;
 
 impl Post {
     fn unwritten_waits(&self) -> MutexGuard<'_, BTreeMap<String, Instant>> {
-        self.unwritten_waits.lock().unwrap_or_else(PoisonError::into_inner)
+        self.unwritten_waits.locked()
     }
 
     /// Returns how long a chat's platform still wants to be left alone, where nothing else says so.
@@ -207,11 +208,11 @@ impl Loop for Deliver {
 
 impl Counter {
     fn in_hand(&self) -> MutexGuard<'_, BTreeMap<String, InHand>> {
-        self.in_hand.lock().unwrap_or_else(PoisonError::into_inner)
+        self.in_hand.locked()
     }
 
     fn unwritten(&self) -> MutexGuard<'_, BTreeSet<String>> {
-        self.unwritten.lock().unwrap_or_else(PoisonError::into_inner)
+        self.unwritten.locked()
     }
 
     /// Says a row that is marked as being sent, and stays in hand.

@@ -5,7 +5,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex},
     time::{Duration, Instant},
 };
 
@@ -27,7 +27,7 @@ use crate::{
     },
     engine::{Either, Error, Loop, Plan, Read, Then, Why, either},
     store,
-    system::failpoint,
+    system::{failpoint, locked::Locked as _},
 };
 
 mod awake;
@@ -258,7 +258,7 @@ impl Loop for Dispatch {
         _: CancellationToken,
     ) -> Result<Then, Error> {
         let Supervision { group, first } = job;
-        let first = first.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let first = first.locked().take();
         let (beginning, orders) = match first {
             Some(first) => first,
             None => match runs.store.active_run(run)? {

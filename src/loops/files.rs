@@ -13,7 +13,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     io,
     path::PathBuf,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard},
     time::Duration,
 };
 
@@ -35,6 +35,7 @@ use crate::{
         confine::Reach,
         failpoint,
         hook::{self, Hook},
+        locked::Locked as _,
         media::{Media, NotKept},
         panics::caught,
         world::World,
@@ -211,7 +212,7 @@ impl Loop for Fetching {
 
 impl Desk {
     fn places(&self) -> MutexGuard<'_, Places> {
-        self.places.lock().unwrap_or_else(PoisonError::into_inner)
+        self.places.locked()
     }
 }
 

@@ -5,7 +5,7 @@
 use std::{
     collections::BTreeMap,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard},
 };
 
 use ipc_handlers::{Folder, Time};
@@ -22,7 +22,7 @@ use crate::{
     engine::{Error, Loop, Plan, Read, Then, Why},
     ipc::{InsideError, InsideStamp, read_inside, stamp_inside},
     store::Store,
-    system::{failpoint, panics::Panicked},
+    system::{failpoint, locked::Locked as _, panics::Panicked},
 };
 
 /// The files are looked at once in this many looks at the boxes. With a thousand groups a look is some milliseconds of work.
@@ -145,7 +145,7 @@ impl Loop for Takes {
 
 impl Desk {
     fn seen(&self) -> MutexGuard<'_, BTreeMap<Folder, Seen>> {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+        self.seen.locked()
     }
 
     /// Takes a group's file in, if it is another one than was taken in last.

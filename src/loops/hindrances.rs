@@ -3,7 +3,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex},
     time::Duration,
 };
 
@@ -23,6 +23,7 @@ use crate::{
     engine::{Either, Error, Loop, Plan, Then, Why, either},
     sandbox::SandboxError,
     store::HindranceRow,
+    system::locked::Locked as _,
 };
 
 /// How often it is looked while something rests, and at most, however many runs begin and end.
@@ -76,10 +77,6 @@ enum Stand {
     Waits,
 }
 
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// Decides how a hindrance stands. `answered`: whether the model's host has answered the group's run, which may be long before its
 /// end; `None`: there is none.
 fn stand(what: Hindrance, until: Time, answered: Option<bool>, now: Time) -> Stand {
@@ -119,13 +116,13 @@ impl Loop for Hindrances {
         let active = if rows.is_empty() { Vec::new() } else { runs.store.active_runs()? };
         let waiting: BTreeSet<&Folder> =
             rows.iter().filter(|row| row.what == Hindrance::NoImage).map(|row| &row.group).collect();
-        locked(missing).retain(|group, _| waiting.contains(group));
-        let mut perhaps = locked(perhaps);
+        missing.locked().retain(|group, _| waiting.contains(group));
+        let mut perhaps = perhaps.locked();
         if std::mem::take(&mut self.is_first) {
             perhaps.extend(rows.iter().map(|row| row.group.clone()));
         }
         perhaps.retain(|group| rows.iter().any(|row| row.group == *group));
-        *locked(asked) = Asked::default();
+        *asked.locked() = Asked::default();
         let (mut begin, mut again) = (Vec::new(), None);
         for row in rows {
             let answered = active.iter().find(|run| run.group == row.group);
@@ -172,7 +169,7 @@ impl Sight {
         if row.until <= self.runs.machine.world.now() {
             return Ok(());
         }
-        let is_right = locked(&self.perhaps).contains(group) || self.is_right(row).await?;
+        let is_right = self.perhaps.locked().contains(group) || self.is_right(row).await?;
         if !is_right {
             return Ok(());
         }
@@ -181,11 +178,11 @@ impl Sight {
             Ok(lanes) => lanes,
             Err(error) => {
                 // It is not seen to be put right twice.
-                locked(&self.perhaps).insert(group.clone());
+                self.perhaps.locked().insert(group.clone());
                 return Err(error.into());
             }
         };
-        locked(&self.perhaps).remove(group);
+        self.perhaps.locked().remove(group);
         for lane in lanes {
             self.runs.lanes.tell(Event::Woken { group: group.clone(), lane: LaneId(lane) });
         }
@@ -205,25 +202,25 @@ impl Sight {
                     return Ok(false);
                 };
                 let is_there = self.has_image(settings.image).await;
-                Ok(is_back((&row.group, row.since), is_there, &mut locked(&self.missing)))
+                Ok(is_back((&row.group, row.since), is_there, &mut self.missing.locked()))
             }
             Hindrance::Engine => Ok(false),
         }
     }
 
     async fn has_another_key(&self) -> Result<bool, Error> {
-        if let Some(known) = locked(&self.asked).has_another_key {
+        if let Some(known) = self.asked.locked().has_another_key {
             return Ok(known);
         }
         let gateway = Arc::clone(&self.runs.gateway);
         let has_another = self.runs.machine.world.blocking(move || gateway.has_another_key()).await?;
-        locked(&self.asked).has_another_key = Some(has_another);
+        self.asked.locked().has_another_key = Some(has_another);
         Ok(has_another)
     }
 
     /// Whether an image is there; `None`: nobody can tell. The engine may be away, which is a problem of its own.
     async fn has_image(&self, image: String) -> Option<bool> {
-        if let Some(known) = locked(&self.asked).images.get(&image) {
+        if let Some(known) = self.asked.locked().images.get(&image) {
             return *known;
         }
         let is_there = match self.runs.sandbox.check(&image).await {
@@ -231,7 +228,7 @@ impl Sight {
             Err(SandboxError::NoImage { .. }) => Some(false),
             Err(_) => None,
         };
-        locked(&self.asked).images.insert(image, is_there);
+        self.asked.locked().images.insert(image, is_there);
         is_there
     }
 }

@@ -17,7 +17,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex},
     time::{Duration, Instant},
 };
 
@@ -39,7 +39,7 @@ use crate::{
     ipc::{self, Gap, OldFile, Removed, Weight, WorldFault, old_files, remove_old, weigh},
     root,
     store::{FilesOfRun, Needed, Store, StoreError},
-    system::{failpoint, panics::Panicked, world::World},
+    system::{failpoint, locked::Locked as _, panics::Panicked, world::World},
 };
 
 /// How many names of a group's `.claude` are looked at at a time, and how often in one pass.
@@ -330,7 +330,7 @@ impl Loop for Weighing {
         if !std::mem::replace(&mut self.began, true) {
             return Ok(Plan::again(self.first));
         }
-        *locked(&self.scales.left) = None;
+        *self.scales.left.locked() = None;
         Ok(Plan { begin: vec![(Sole, ())], again: Some(WEIGH_EVERY), ..Plan::default() })
     }
 
@@ -345,11 +345,11 @@ impl Loop for Weighing {
 impl Scales {
     /// Weighs the groups that are left, and notes what can be. Those that can't be weighed or noted are left.
     async fn weigh_all(&self) -> Result<(), PruneError> {
-        let left = locked(&self.left).clone();
+        let left = self.left.locked().clone();
         let is_left = |group: &Folder| left.as_ref().is_none_or(|left| left.contains(group));
         let groups: Vec<Folder> = self.store.groups().await?.into_iter().map(|group| group.folder).collect();
         let groups: Vec<Folder> = groups.into_iter().filter(is_left).collect();
-        *locked(&self.left) = Some(groups.iter().cloned().collect());
+        *self.left.locked() = Some(groups.iter().cloned().collect());
         let world = &self.world;
         let (mut weighed, mut first) = (Vec::new(), world.monotonic());
         let mut outcome = Ok(());
@@ -369,23 +369,19 @@ impl Scales {
         }
         self.note(weighed).await?;
         outcome?;
-        *locked(&self.left) = None;
+        *self.left.locked() = None;
         Ok(())
     }
 
     async fn note(&self, weighed: Vec<(Folder, GroupDisk, Time)>) -> Result<(), PruneError> {
         let groups: Vec<Folder> = weighed.iter().map(|(group, ..)| group.clone()).collect();
         self.store.weighed(weighed).await?;
-        let mut left = locked(&self.left);
+        let mut left = self.left.locked();
         if let Some(left) = left.as_mut() {
             left.retain(|group| !groups.contains(group));
         }
         Ok(())
     }
-}
-
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Returns what a group takes on the disk now. Blocks.

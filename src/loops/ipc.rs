@@ -11,7 +11,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
     path::PathBuf,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex},
     time::{Duration, Instant},
 };
 
@@ -32,7 +32,7 @@ use crate::{
     ipc::{Claimed, Claims, GroupBoxes, Hint, Swept, Watch},
     ops::ipc::ByHand,
     store::Store,
-    system::media::Media,
+    system::{locked::Locked as _, media::Media},
 };
 
 mod answer;
@@ -321,7 +321,7 @@ impl Loop for Mailbox {
             Task::Compare(some, found) => {
                 let looked = world.blocking(move || compare(&mail, &some)).await;
                 let looked = looked.map_err(|fault| Error::ours(&fault))?;
-                *found.lock().unwrap_or_else(PoisonError::into_inner) = looked;
+                *found.locked() = looked;
             }
             Task::Sweep => {
                 world.blocking(move || sweep(&mail)).await.map_err(|fault| Error::ours(&fault))?;
@@ -350,8 +350,7 @@ impl Mailbox {
                 Place::Trash => self.is_sweeping = false,
                 Place::Boxes => {
                     self.is_looking = false;
-                    let found =
-                        std::mem::take(&mut *self.found.lock().unwrap_or_else(PoisonError::into_inner));
+                    let found = std::mem::take(&mut *self.found.locked());
                     act_on_identity(&self.mail, &mut self.watch, &mut self.workers, found);
                 }
                 // A group that is gone has no worker, and one that has just come has another.

@@ -3,7 +3,7 @@
 use std::{
     collections::BTreeSet,
     path::PathBuf,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard},
     time::{Duration, Instant},
 };
 
@@ -27,7 +27,7 @@ use crate::{
     ipc::{Claimed, Claims, GroupBoxes, peek},
     ops::{self, Answer, By, Keeper, Later, Op, OpCode, OpError, Site, ipc::ByHand},
     store::{Note, Store, StoreError},
-    system::failpoint,
+    system::{failpoint, locked::Locked as _},
 };
 
 /// How many operations run at a time. They may look at many files, and others need threads for that too.
@@ -329,7 +329,7 @@ impl Keeping {
     }
 
     fn removing(&self) -> MutexGuard<'_, BTreeSet<Folder>> {
-        self.removing.lock().unwrap_or_else(PoisonError::into_inner)
+        self.removing.locked()
     }
 
     async fn have_settled(&self, claimed: Claimed) {

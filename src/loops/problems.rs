@@ -4,7 +4,7 @@
 
 use std::{
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex},
     time::Duration,
 };
 
@@ -22,6 +22,7 @@ use crate::{
     engine::{Error, Loop, Plan, Sole, Why},
     root::HeldParts,
     store::Store,
+    system::locked::Locked as _,
 };
 
 mod counts;
@@ -103,7 +104,7 @@ impl Problems {
     /// Returns what the last look found, and whether changes can be stored now: nothing else brings about a look then.
     #[must_use]
     pub fn last(&self) -> Vec<Finding> {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let mut known = self.known.locked().clone();
         known.retain(|problem| !matches!(problem, Problem::StoreWaits(_)));
         known.extend(self.store.held_up().map(Problem::StoreWaits));
         sort_out(known)
@@ -121,7 +122,7 @@ impl Problems {
             now: self.machine.world.now(),
         };
         let found = gather(&view).await;
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.known.locked();
         let compared = compare(&known, found);
         for Finding { code, about, text, fix, .. } in &compared.new {
             tracing::warn!(problem = %code, about, fix, "a problem: {text}");

@@ -1,7 +1,7 @@
 //! Keeps the index of archived sessions, on a thread of its own.
 
 use std::{
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex},
     time::Duration,
 };
 
@@ -16,6 +16,7 @@ use crate::{
     },
     engine::{Error, Loop, Plan, Sole, Then, Why},
     store::{Indexer, Store, StoreError},
+    system::locked::Locked as _,
 };
 
 /// How long it rests where the disk has too little room.
@@ -70,7 +71,7 @@ impl Loop for Search {
 impl Desk {
     /// Indexes piece by piece until there is nothing to do. Blocks.
     fn index(&self, stop: &CancellationToken) -> Result<Then, StoreError> {
-        let mut kept = self.indexer.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = self.indexer.locked();
         // If it panics, the next work begins with another one.
         let mut indexer = match kept.take() {
             Some(indexer) => indexer,

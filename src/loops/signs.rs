@@ -3,7 +3,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex},
     time::Duration,
 };
 
@@ -21,6 +21,7 @@ use crate::{
     },
     engine::{Error, Loop, Plan, Then, Why},
     store::{Store, StoreError},
+    system::locked::Locked as _,
 };
 
 /// How long a platform may take.
@@ -115,10 +116,6 @@ impl Loop for Signs {
     }
 }
 
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl Board {
     /// Puts the reaction, where there is to be one.
     async fn put(&self, batch: i64) -> Result<Then, StoreError> {
@@ -134,7 +131,7 @@ impl Board {
         match tokio::time::timeout(PATIENCE, put).await {
             Ok(Ok(ids)) => {
                 if let Some(id) = ids.into_iter().next().filter(|id| !id.is_empty()) {
-                    locked(&self.unnamed).insert(batch, id);
+                    self.unnamed.locked().insert(batch, id);
                 }
             }
             Ok(Err(error)) => tracing::debug!(batch, error = %chain(&error), "a reaction could not be put"),
@@ -145,10 +142,10 @@ impl Board {
 
     /// Writes down what the platform calls a reaction, where that is not done yet.
     async fn name(&self, batch: i64) -> Result<Then, StoreError> {
-        let id = locked(&self.unnamed).get(&batch).cloned();
+        let id = self.unnamed.locked().get(&batch).cloned();
         if let Some(id) = id {
             self.store.name_sign(batch, id).await?;
-            locked(&self.unnamed).remove(&batch);
+            self.unnamed.locked().remove(&batch);
         }
         Ok(Then::Done)
     }
@@ -156,10 +153,10 @@ impl Board {
     /// Takes the reaction away, if there is one, and tries that some times.
     async fn take_away(&self, batch: i64) -> Result<Then, StoreError> {
         let Some(mut sign) = self.store.sign_put(batch).await? else { return Ok(Then::Done) };
-        let unnamed = locked(&self.unnamed).get(&batch).cloned();
+        let unnamed = self.unnamed.locked().get(&batch).cloned();
         sign.sign_id = sign.sign_id.or(unnamed);
         if !self.is_away(batch, &sign).await {
-            let mut tries = locked(&self.tries);
+            let mut tries = self.tries.locked();
             let n = tries.entry(batch).or_default();
             *n += 1;
             if *n < TRIES {
@@ -167,8 +164,8 @@ impl Board {
             }
         }
         self.store.drop_sign(batch).await?;
-        locked(&self.tries).remove(&batch);
-        locked(&self.unnamed).remove(&batch);
+        self.tries.locked().remove(&batch);
+        self.unnamed.locked().remove(&batch);
         Ok(Then::Done)
     }
 

@@ -9,7 +9,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     io,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard},
     time::{Duration, Instant},
 };
 
@@ -28,7 +28,7 @@ use crate::{
     engine::{Error, Loop, Plan, Read, Then, Why},
     ipc::{GroupBoxes, PutError, WorldFault},
     store::{Follower, News, Store, StoreError},
-    system::world::World,
+    system::{locked::Locked as _, world::World},
 };
 
 /// Why a snapshot is not written.
@@ -205,11 +205,11 @@ impl Snapshots {
     }
 
     fn wanted(&self) -> MutexGuard<'_, Wanted> {
-        self.wanted.lock().unwrap_or_else(PoisonError::into_inner)
+        self.wanted.locked()
     }
 
     fn turn(&self, group: &Folder) -> Arc<Mutex<()>> {
-        let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut turns = self.turns.locked();
         Arc::clone(turns.entry(group.clone()).or_default())
     }
 }
@@ -373,7 +373,7 @@ impl Loop for Writing {
 
 impl Desk {
     fn pace(&self) -> MutexGuard<'_, Pace> {
-        self.pace.lock().unwrap_or_else(PoisonError::into_inner)
+        self.pace.locked()
     }
 }
 
@@ -385,7 +385,7 @@ impl Snapshots {
     /// # Errors
     /// The store's. Events that were not taken in are kept for the next call; the loop, which they wake, makes it.
     pub fn catch_up(&self) -> Result<(), StoreError> {
-        let mut feed = self.feed.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut feed = self.feed.locked();
         let Fed { follower, told } = &mut *feed;
         let mut done = Ok(());
         loop {
@@ -466,7 +466,7 @@ impl Snapshots {
         let wanted = self.world.blocking(move || at_work.want_every_groups()).await;
         if let Err(error) = wanted.map_err(Error::from).and_then(|wanted| Ok(wanted?)) {
             tracing::warn!(error = %chain(&error), "reading the groups for their snapshots failed; it is tried again");
-            self.feed.lock().unwrap_or_else(PoisonError::into_inner).told.all = true;
+            self.feed.locked().told.all = true;
         }
         self.write_rest();
     }
@@ -481,7 +481,7 @@ impl Snapshots {
     /// Whether there is no group of this name. Its mailbox can be removed then: the next group of this name counts as new, and has its
     /// boxes opened.
     pub fn is_gone(&self, group: &Folder) -> bool {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.known.locked();
         // While that can't be read, nothing is removed.
         let is_gone = matches!(self.store.has_group(group), Ok(false));
         if is_gone {
@@ -493,7 +493,7 @@ impl Snapshots {
     /// Lays out a group that was made: it has its folder and its boxes before anybody is told of it. Returns whether the group came
     /// or went; otherwise something else of it changed.
     fn lay_out(&self, group: &Folder) -> Result<bool, StoreError> {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.known.locked();
         if !self.store.has_group(group)? {
             known.remove(group);
             return Ok(true);
@@ -551,7 +551,7 @@ impl Snapshots {
     /// The obstacle. The files stay wanted.
     fn write_wanted(&self, group: &Folder, least: When) -> Result<(), Unwritten> {
         let turn = self.turn(group);
-        let _turn = turn.lock().unwrap_or_else(PoisonError::into_inner);
+        let _turn = turn.locked();
         let mut wanted = self.wanted();
         let Some(of_group) = wanted.lists.get_mut(group) else { return Ok(()) };
         let lists: Vec<List> =
@@ -569,7 +569,7 @@ impl Snapshots {
         let (at_work, of) = (Arc::clone(self), group.clone());
         let writing = move || {
             let turn = at_work.turn(&of);
-            let _turn = turn.lock().unwrap_or_else(PoisonError::into_inner);
+            let _turn = turn.locked();
             at_work.put(&of, List::ALL.to_vec())
         };
         let written = self.world.blocking(writing).await;

@@ -7,7 +7,7 @@
 use std::{
     collections::BTreeSet,
     path::PathBuf,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex},
 };
 
 use ipc_handlers::{Folder, Time};
@@ -19,6 +19,7 @@ use crate::{
         shown::errors::chain,
     },
     root,
+    system::locked::Locked as _,
 };
 
 /// A kind of work that a start takes in.
@@ -134,7 +135,7 @@ impl Starts {
     }
 
     fn state(&self) -> std::sync::MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.locked()
     }
 
     /// Changes the state, and writes it to the file.

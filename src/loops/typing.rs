@@ -4,7 +4,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard},
     time::Instant,
 };
 
@@ -21,7 +21,7 @@ use crate::{
     },
     engine::{Error, Loop, Plan, Read, Then, Why},
     store::Store,
-    system::world::World,
+    system::{locked::Locked as _, world::World},
 };
 
 /// How many signals for one place wait at most, where it can't be told any for a while.
@@ -199,7 +199,7 @@ impl Loop for Typing {
 
 impl Board {
     fn lines(&self) -> MutexGuard<'_, BTreeMap<ChatThread, Line>> {
-        self.lines.lock().unwrap_or_else(PoisonError::into_inner)
+        self.lines.locked()
     }
 
     /// Takes what a place is told next; `None`: nothing.

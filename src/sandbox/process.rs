@@ -18,7 +18,7 @@ use std::{
     io,
     path::PathBuf,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, Mutex, MutexGuard,
         atomic::{AtomicU64, Ordering},
     },
     time::Duration,
@@ -38,6 +38,7 @@ use tokio::time::timeout;
 use self::{container::Container, launch::Launcher, spool::Spool};
 use super::{Chunk, Exit, Found, STDIN, Sandbox, SandboxError, Spec};
 use crate::domain::states::SandboxName;
+use crate::system::locked::Locked as _;
 
 /// Child processes of this daemon.
 #[derive(Debug)]
@@ -67,7 +68,7 @@ impl ProcessSandbox {
     }
 
     fn table(&self) -> MutexGuard<'_, BTreeMap<String, Arc<Container>>> {
-        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+        self.table.locked()
     }
 
     fn container(&self, id: &str) -> Result<Arc<Container>, SandboxError> {

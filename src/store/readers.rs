@@ -4,7 +4,7 @@
 use std::{
     panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
     sync::{
-        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
+        Arc, Mutex, MutexGuard, OnceLock,
         mpsc::{self, TryRecvError},
     },
     time::{Duration, Instant},
@@ -14,6 +14,7 @@ use rusqlite::Connection;
 use tokio::sync::oneshot;
 
 use super::{Result, StoreError, place::StoreFile, prepare};
+use crate::system::locked::Locked as _;
 use crate::system::{
     memory,
     world::{Actor, Bell, World},
@@ -57,7 +58,7 @@ struct Reader(Arc<Mutex<mpsc::Receiver<Job>>>);
 impl Actor for Reader {
     fn turn(&mut self, may_wait: bool) -> Option<Duration> {
         let next = {
-            let waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            let waiting = self.0.locked();
             if may_wait { waiting.recv().map_err(TryRecvError::from) } else { waiting.try_recv() }
         };
         match next {
@@ -116,7 +117,7 @@ impl Readers {
     }
 
     fn idle(&self) -> MutexGuard<'_, Idle<Connection>> {
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+        self.idle.locked()
     }
 
     /// Reads on a thread of the store's own.

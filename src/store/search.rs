@@ -9,7 +9,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     path::{Path, PathBuf},
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, Mutex, MutexGuard,
         atomic::{AtomicBool, Ordering},
     },
     time::Duration,
@@ -20,6 +20,7 @@ use tokio::sync::{Notify, watch};
 
 use super::{Follower, News, Result, Store, StoreError, fault::Fault, talk::events::newest};
 use crate::domain::shown::{errors::chain, feed::EventKind};
+use crate::system::locked::Locked as _;
 
 mod file;
 mod query;
@@ -125,19 +126,19 @@ impl Search {
     }
 
     fn progress(&self) -> MutexGuard<'_, Progress> {
-        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
+        self.progress.locked()
     }
 
     fn idle(&self) -> MutexGuard<'_, Vec<Index>> {
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+        self.idle.locked()
     }
 
     fn renewing(&self) -> MutexGuard<'_, ()> {
-        self.renewing.lock().unwrap_or_else(PoisonError::into_inner)
+        self.renewing.locked()
     }
 
     fn fault(&self) -> MutexGuard<'_, Option<String>> {
-        self.fault.lock().unwrap_or_else(PoisonError::into_inner)
+        self.fault.locked()
     }
 
     /// Works on the index; on a new one, once more, where it turns out to be broken.

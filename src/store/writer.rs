@@ -7,7 +7,7 @@
 use std::{
     panic::{AssertUnwindSafe, Location, catch_unwind},
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, Mutex, MutexGuard,
         mpsc::{self, RecvTimeoutError, TryRecvError},
     },
     time::{Duration, Instant},
@@ -28,6 +28,7 @@ use crate::{
     },
     system::{
         failpoint,
+        locked::Locked as _,
         world::{Actor, Bell, World},
     },
 };
@@ -96,11 +97,11 @@ impl Told {
     }
 
     fn writing(&self) -> MutexGuard<'_, Writing> {
-        self.writing.lock().unwrap_or_else(PoisonError::into_inner)
+        self.writing.locked()
     }
 
     fn fault(&self) -> MutexGuard<'_, Option<(Time, String)>> {
-        self.fault.lock().unwrap_or_else(PoisonError::into_inner)
+        self.fault.locked()
     }
 
     /// Does a piece of work in a savepoint, and keeps in mind if it panics.

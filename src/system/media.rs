@@ -21,7 +21,7 @@ use std::{
     io,
     ops::ControlFlow,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::AtomicU64},
+    sync::{Arc, Mutex, MutexGuard, atomic::AtomicU64},
 };
 
 use ipc_handlers::file::FileFault;
@@ -32,6 +32,7 @@ use rustix::{
 };
 
 use super::failpoint;
+use crate::system::locked::Locked as _;
 
 mod beneath;
 mod built;
@@ -194,7 +195,7 @@ impl Media {
     }
 
     fn hands(&self) -> MutexGuard<'_, Hands> {
-        self.hands.lock().unwrap_or_else(PoisonError::into_inner)
+        self.hands.locked()
     }
 
     /// Opens a kept file for reading.

@@ -10,6 +10,7 @@ pub mod family;
 pub mod group;
 pub mod hook;
 pub mod leftovers;
+pub mod locked;
 pub mod manager;
 pub mod media;
 pub mod memory;

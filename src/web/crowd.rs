@@ -9,12 +9,13 @@
 
 use std::{
     collections::BTreeMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard},
 };
 
 use tokio_util::sync::CancellationToken;
 
 use crate::domain::machine::web::{MOST_SESSIONS, MOST_TOKENS};
+use crate::system::locked::Locked as _;
 
 /// Connections at once, at most.
 const MOST: usize = 128;
@@ -76,7 +77,7 @@ impl Crowd {
     }
 
     fn places(&self) -> MutexGuard<'_, Places> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.locked()
     }
 }
 

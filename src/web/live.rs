@@ -3,7 +3,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     convert::Infallible,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex},
     time::Duration,
 };
 
@@ -22,6 +22,7 @@ use super::{Visitor, Web, layout::Place};
 use crate::{
     domain::shown::{errors::chain, feed::EventKind},
     store::{Follower, News},
+    system::locked::Locked as _,
 };
 
 /// Time between two messages, at least: so a stream has at most four a second.
@@ -42,7 +43,7 @@ struct Counted(Streams, i64);
 
 impl Streams {
     fn begin(&self, session: i64) -> Option<Counted> {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.0.locked();
         let of_all: usize = all.values().sum();
         let of_it = all.entry(session).or_default();
         if of_all >= MOST || *of_it >= OF_A_SESSION {
@@ -55,7 +56,7 @@ impl Streams {
 
 impl Drop for Counted {
     fn drop(&mut self) {
-        let mut all = self.0.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.0.0.locked();
         if let Some(left) = all.get_mut(&self.1) {
             *left -= 1;
             if *left == 0 {

@@ -1,9 +1,7 @@
 //! What came of a change, kept for the page that is shown after it.
 
-use std::{
-    collections::VecDeque,
-    sync::{Mutex, PoisonError},
-};
+use crate::system::locked::Locked as _;
+use std::{collections::VecDeque, sync::Mutex};
 
 /// How many are kept: a browser asks for its own at once.
 const KEPT: usize = 256;
@@ -30,7 +28,7 @@ pub(super) struct Outcome {
 impl Said {
     /// Keeps an outcome for a session; returns its number.
     pub(super) fn keep(&self, session: i64, outcome: Outcome) -> u64 {
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = self.0.locked();
         kept.0 += 1;
         let n = kept.0;
         kept.1.push_back(Kept { n, session, outcome });
@@ -42,7 +40,7 @@ impl Said {
 
     /// Returns an outcome to the session that it is for.
     pub(super) fn get(&self, session: i64, n: u64) -> Option<Outcome> {
-        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept = self.0.locked();
         kept.1.iter().find(|kept| kept.n == n && kept.session == session).map(|kept| kept.outcome.clone())
     }
 }

@@ -3,7 +3,7 @@
 
 use std::{
     collections::BTreeMap,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex},
 };
 
 use axum::{
@@ -26,6 +26,7 @@ use crate::{
     loops::control,
     ops::{Answer, By, Op, OpCode, OpError},
     store::Store,
+    system::locked::Locked as _,
 };
 
 /// The paths. To add one: a handler that takes the token and says for which purposes it is, and a line here.
@@ -72,7 +73,7 @@ impl Tokens {
     }
 
     fn is_to_be_noted(&self, token: i64, now: Time) -> bool {
-        let mut noted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut noted = self.0.locked();
         // The clock may have been set back.
         if noted.get(&token).is_some_and(|at| (0..NOTED_EVERY_MS).contains(&now.ms_since(*at))) {
             return false;

@@ -5,7 +5,7 @@
 use std::{
     fmt,
     path::PathBuf,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::AtomicUsize},
+    sync::{Arc, Mutex, MutexGuard, atomic::AtomicUsize},
     time::Duration,
 };
 
@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 use super::Intake;
 use crate::{
     domain::platforms::{accounts::Account, addresses::Platform, pace::Gate},
-    system::{media::Media, world::World},
+    system::{locked::Locked as _, media::Media, world::World},
 };
 
 mod channel;
@@ -131,7 +131,7 @@ pub struct Remote {
 }
 
 fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
-    of.lock().unwrap_or_else(PoisonError::into_inner)
+    of.locked()
 }
 
 /// Returns what an adapter says, as it is kept: cut, and without what acts on a terminal.

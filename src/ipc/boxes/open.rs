@@ -7,7 +7,7 @@
 use std::{
     collections::VecDeque,
     sync::{
-        Arc, Mutex, OnceLock, PoisonError, Weak,
+        Arc, Mutex, OnceLock, Weak,
         atomic::{AtomicBool, Ordering},
     },
 };
@@ -24,6 +24,7 @@ use crate::ipc::{
     host::{Owner, give_to_known},
     names::FileKind,
 };
+use crate::system::locked::Locked as _;
 
 /// How many descriptors a group has while all of its boxes are open.
 pub const GROUP_FILES: u64 = 6;
@@ -99,7 +100,7 @@ pub(super) struct Slot {
 impl Slot {
     /// Returns them if they are open.
     pub(super) fn get(&self) -> Option<Arc<Open>> {
-        let open = self.open.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let open = self.open.locked().clone();
         if open.is_some() {
             self.used.store(true, Ordering::Relaxed);
         }
@@ -108,7 +109,7 @@ impl Slot {
 
     /// Puts them there, unless another thread was faster; returns those that are there, and whether they are new.
     fn fill(&self, opened: Open) -> (Arc<Open>, bool) {
-        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut open = self.open.locked();
         let is_new = open.is_none();
         let there = Arc::clone(open.get_or_insert_with(|| Arc::new(opened)));
         // One that is needed once only gives way first.
@@ -117,7 +118,7 @@ impl Slot {
     }
 
     fn empty(&self) -> Option<Arc<Open>> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner).take()
+        self.open.locked().take()
     }
 }
 
@@ -146,7 +147,7 @@ impl Kept {
     }
 
     fn take_a_place(&self, slot: &Arc<Slot>) -> Vec<Option<Arc<Open>>> {
-        let mut groups = self.groups.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut groups = self.groups.locked();
         groups.push_back(Arc::downgrade(slot));
         let (mut left, mut spared) = (Vec::new(), groups.len());
         while groups.len() > self.places {

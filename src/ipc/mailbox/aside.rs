@@ -6,7 +6,7 @@
 use std::{
     collections::{BTreeMap, HashMap},
     ops::ControlFlow,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex},
 };
 
 use ipc_handlers::{Code, Folder, Time};
@@ -14,6 +14,7 @@ use serde::Serialize;
 
 use super::{Claimed, Claims, HEAD};
 use crate::ipc::{dir, files::Fd, host::HostDirs, world_fault::WorldFault};
+use crate::system::locked::Locked as _;
 
 /// How many commands of a group `done/` keeps.
 pub const DONE_FILES: usize = 100;
@@ -172,10 +173,10 @@ impl Aside {
     ) -> Result<(), WorldFault> {
         let at = place.dir(host);
         let slot = {
-            let mut shelves = self.shelves.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut shelves = self.shelves.locked();
             Arc::clone(shelves.entry((place, claimed.folder.clone())).or_default())
         };
-        let mut slot = slot.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut slot = slot.locked();
         let shelf = match &mut *slot {
             Some(shelf) => shelf,
             None => {

@@ -3,7 +3,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     ops::Bound,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex},
 };
 
 use futures_channel::mpsc;
@@ -22,7 +22,7 @@ use super::{
 use crate::{
     domain::{mailbox::scan::Sight, shown::errors::chain},
     ipc::{Claimed, GroupBoxes, Hint, HintSender, Identity, Watch, WatchError, WorldFault, hints},
-    system::world::World,
+    system::{locked::Locked as _, world::World},
 };
 
 /// How many groups' boxes are compared with those on disk at a time.
@@ -49,7 +49,7 @@ impl Begun {
 
     /// Takes the work; `None`: it has begun before.
     pub(super) fn take(&self) -> Option<BoxFuture<'static, ()>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+        self.0.locked().take()
     }
 }
 

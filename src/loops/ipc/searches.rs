@@ -4,7 +4,7 @@
 
 use std::{
     collections::{BTreeMap, VecDeque},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard},
     time::Duration,
 };
 
@@ -27,7 +27,7 @@ use crate::{
     engine::{Blame, Error, Loop, Plan, Then, Why},
     ipc::Claimed,
     store::{Found, Proof, Receipt, Settled, Stop, StoreError},
-    system::failpoint,
+    system::{failpoint, locked::Locked as _},
 };
 
 /// How many are made at a time, each of another group.
@@ -106,7 +106,7 @@ impl Default for Searches {
 
 impl Searches {
     fn lines(&self) -> MutexGuard<'_, BTreeMap<Folder, Line>> {
-        self.lines.lock().unwrap_or_else(PoisonError::into_inner)
+        self.lines.locked()
     }
 
     /// Puts one at the end of its group's line, unless it is there already.

@@ -2,11 +2,12 @@
 
 use std::{
     collections::BTreeMap,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex},
 };
 
 use ipc_handlers::Folder;
 
+use crate::system::locked::Locked as _;
 use crate::{config::Live, domain::mailbox::bucket::Bucket, system::world::World};
 
 /// What each group may still do. A start of the daemon makes it anew.
@@ -35,7 +36,7 @@ impl Allowances {
 
     /// Looks at what a group may still do, or takes of it. The same allowance counts for its files and for its stdout.
     pub fn of<T>(&self, group: &Folder, look: impl FnOnce(&mut Allowance) -> T) -> T {
-        let mut groups = self.groups.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut groups = self.groups.locked();
         let (config, now) = (self.config.now(), self.world.now());
         let (commands, messages, bytes) = (
             config.limits.commands_per_minute,

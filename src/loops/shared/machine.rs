@@ -4,7 +4,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     path::PathBuf,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard},
 };
 
 use ipc_handlers::Folder;
@@ -16,7 +16,7 @@ use crate::{
     domain::{kept::disk::Disk, runs::heartbeat::Fault},
     engine::Loops,
     store::Store,
-    system::world::World,
+    system::{locked::Locked as _, world::World},
 };
 
 /// The machine as the daemon last saw it.
@@ -113,48 +113,48 @@ impl Machine {
     /// Returns why nothing is launched, while that is so.
     #[must_use]
     pub fn obstacle(&self) -> Option<Obstacle> {
-        let unread = self.unread.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let unread = self.unread.locked().clone();
         unread.map(Obstacle::RunsUnread).or_else(|| self.obstacle_of_the_world())
     }
 
     /// Notes why the runs of an earlier daemon can't be read; `None`: they are read.
     pub fn set_unread(&self, why: Option<String>) {
-        *self.unread.lock().unwrap_or_else(PoisonError::into_inner) = why;
+        *self.unread.locked() = why;
     }
 
     fn obstacle_of_the_world(&self) -> Option<Obstacle> {
-        self.obstacle.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.obstacle.locked().clone()
     }
 
     /// Notes why the world lets nothing be launched; `None`: it does.
     pub fn set_obstacle(&self, obstacle: Option<Obstacle>) {
-        *self.obstacle.lock().unwrap_or_else(PoisonError::into_inner) = obstacle;
+        *self.obstacle.locked() = obstacle;
     }
 
     /// Returns the groups that are stopped for want of disk space, each with the reason.
     pub fn without_space(&self) -> MutexGuard<'_, BTreeMap<Folder, String>> {
-        self.without_space.lock().unwrap_or_else(PoisonError::into_inner)
+        self.without_space.locked()
     }
 
     /// Returns why groups' boxes can't be opened or are polled instead of watched, while that is so: of a group for a reason
     /// of its own, of no group for what all share.
     pub fn unwatched(&self) -> MutexGuard<'_, BTreeMap<Option<Folder>, Blind>> {
-        self.unwatched.lock().unwrap_or_else(PoisonError::into_inner)
+        self.unwatched.locked()
     }
 
     /// Returns the groups of whose `HEARTBEAT.md` something can't be taken, each with what.
     pub fn heartbeats(&self) -> MutexGuard<'_, BTreeMap<Folder, Vec<Fault>>> {
-        self.heartbeats.lock().unwrap_or_else(PoisonError::into_inner)
+        self.heartbeats.locked()
     }
 
     /// Returns the groups that were removed and of which something is left, each with why.
     pub fn remains(&self) -> MutexGuard<'_, BTreeMap<Folder, String>> {
-        self.remains.lock().unwrap_or_else(PoisonError::into_inner)
+        self.remains.locked()
     }
 
     /// Returns the groups whose folders are lost.
     pub fn lost(&self) -> MutexGuard<'_, BTreeSet<Folder>> {
-        self.lost.lock().unwrap_or_else(PoisonError::into_inner)
+        self.lost.locked()
     }
 
     /// Returns the disk as it is now, but for the pages that are free inside of the store.

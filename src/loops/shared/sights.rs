@@ -1,10 +1,8 @@
 //! What each run is doing now, as its supervisor saw it last.
 
-use std::{
-    collections::BTreeMap,
-    sync::{Mutex, PoisonError},
-};
+use std::{collections::BTreeMap, sync::Mutex};
 
+use crate::system::locked::Locked as _;
 use ipc_handlers::{Time, words};
 use serde::{Deserialize, Serialize};
 
@@ -46,17 +44,17 @@ pub struct Sights(Mutex<BTreeMap<i64, Sight>>);
 impl Sights {
     /// A supervisor has looked at its run.
     pub fn saw(&self, sight: Sight) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(sight.run, sight);
+        self.0.locked().insert(sight.run, sight);
     }
 
     /// A run is over, or let go of.
     pub fn forget(&self, run: i64) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&run);
+        self.0.locked().remove(&run);
     }
 
     /// Returns what each run is doing.
     #[must_use]
     pub fn all(&self) -> Vec<Sight> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
+        self.0.locked().values().cloned().collect()
     }
 }

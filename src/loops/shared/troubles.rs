@@ -2,12 +2,13 @@
 
 use std::{
     collections::{BTreeMap, btree_map::Entry},
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{Mutex, MutexGuard},
 };
 
 use ipc_handlers::Folder;
 
 use crate::domain::problems::Problem;
+use crate::system::locked::Locked as _;
 
 /// The work that is in trouble.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -57,6 +58,6 @@ impl Troubles {
     }
 
     fn all(&self) -> MutexGuard<'_, BTreeMap<Trouble, String>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.locked()
     }
 }

@@ -5,7 +5,7 @@ use std::{
     os::unix::process::ExitStatusExt,
     path::PathBuf,
     process::ExitStatus,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard},
     time::Duration,
 };
 
@@ -28,6 +28,7 @@ use super::{
     spool::{Source, Spool},
 };
 use crate::sandbox::{Exit, SandboxError, Spec, State};
+use crate::system::locked::Locked as _;
 
 /// How long a killed process may take to be gone.
 const DYING: Duration = Duration::from_secs(30);
@@ -73,7 +74,7 @@ impl Container {
 
     /// The leader of the group, while there is one.
     pub(super) fn leader(&self) -> MutexGuard<'_, Option<Pid>> {
-        self.leader.lock().unwrap_or_else(PoisonError::into_inner)
+        self.leader.locked()
     }
 
     /// Starts the process and returns its stdin. One that can't be started has ended, with 127.

@@ -12,7 +12,7 @@ use std::{
     os::fd::{AsRawFd, OwnedFd},
     path::PathBuf,
     process::Stdio,
-    sync::{Mutex, PoisonError},
+    sync::Mutex,
 };
 
 use rustix::{
@@ -26,6 +26,7 @@ use tokio::{
 };
 
 use crate::sandbox::{Limits, SandboxError, Spec};
+use crate::system::locked::Locked as _;
 
 /// What a child inherits of our environment. No secret is ever in one of these.
 const INHERITED: [&str; 7] = ["PATH", "HOME", "TZ", "TMPDIR", "LANG", "LC_ALL", "LC_CTYPE"];
@@ -71,7 +72,7 @@ impl Launcher {
         let mut command = self.command(spec);
         command.env("G2_LIFE_FD", theirs.as_raw_fd().to_string());
         let mut child = {
-            let _spawning = self.spawning.lock().unwrap_or_else(PoisonError::into_inner);
+            let _spawning = self.spawning.locked();
             fcntl_setfd(&theirs, FdFlags::empty())
                 .map_err(|error| failed("sharing the life pipe", error.into()))?;
             let spawned = command.spawn();

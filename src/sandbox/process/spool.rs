@@ -8,7 +8,7 @@ use std::{
     io,
     os::unix::fs::FileExt,
     path::Path,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex},
 };
 
 use futures_util::{
@@ -18,6 +18,7 @@ use futures_util::{
 use tokio::sync::watch;
 
 use crate::sandbox::{Chunk, SandboxError};
+use crate::system::locked::Locked as _;
 
 /// A piece's kind and its length.
 const HEADER: usize = 5;
@@ -60,7 +61,7 @@ impl Spool {
 
     /// Keeps a piece.
     pub(super) fn push(&self, source: Source, bytes: &[u8]) {
-        let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        let _writing = self.writing.locked();
         let tail = self.tail.borrow().clone();
         let seen = tail.seen + bytes.len() as u64;
         let kept = if seen <= self.limit && tail.broken.is_none() {

@@ -5,7 +5,7 @@
 use std::{
     collections::{BTreeMap, VecDeque},
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError, TryLockError,
+        Arc, Mutex, MutexGuard, TryLockError,
         atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
     },
     time::Duration,
@@ -20,6 +20,7 @@ use crate::domain::shown::{
     feed::{self, EventKind, FeedEvent},
 };
 use crate::store::{Result, Store, columns::Columns as _};
+use crate::system::locked::Locked as _;
 
 /// How often it is looked whether another process committed, ms.
 const LOOK_MS: u64 = 1000;
@@ -206,7 +207,7 @@ impl Feed {
         cursor: i64,
         newest: i64,
     ) -> Result<(Vec<Arc<FeedEvent>>, bool)> {
-        let mut recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut recent = self.recent.locked();
         if let Some(events) = recent.after(cursor, newest) {
             return Ok((events, false));
         }
@@ -230,7 +231,7 @@ impl Feed {
     }
 
     fn readers(&self) -> MutexGuard<'_, Readers> {
-        self.readers.lock().unwrap_or_else(PoisonError::into_inner)
+        self.readers.locked()
     }
 }
 
