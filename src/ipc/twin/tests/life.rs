@@ -71,6 +71,27 @@ fn a_command_that_cant_be_looked_at_counts_as_there() {
     }
 }
 
+#[test]
+fn a_box_has_not_been_seen_where_the_other_one_cant_be_looked_at() {
+    let twin = twin();
+    let (_claims, boxes) = begin(&twin).unwrap();
+    let late = Time(10_000_000);
+    while !boxes.changed(late).unwrap().is_empty() {}
+    for name in ["messages", "tasks"] {
+        let path = format!("/root/data/ipc/main/{name}/x.json");
+        twin.hands(|hands| hands.write(path, b"{}")).unwrap();
+    }
+    for fails in ["main/tasks", "main/messages"] {
+        twin.before(move |call: &Call<'_>, _: &mut Hands<'_>| match call.path.to_str() {
+            Some(path) if path == fails => Fate::Fails(Errno::IO),
+            _ => Fate::Made,
+        });
+        assert!(boxes.changed(late).is_err());
+    }
+    twin.before_nothing();
+    assert_eq!(boxes.changed(late).unwrap(), CommandBox::ALL);
+}
+
 /// Claims once, whatever is against it, and then as another life does. Returns what became of the command's bytes.
 fn claims_after(twin: &Twin) -> Vec<Vec<u8>> {
     twin.revive();
