@@ -224,13 +224,18 @@ impl GroupBoxes {
     /// # Errors
     /// [`WorldFault`] when a box can't be looked at.
     pub fn changed(&self, now: Time) -> Result<Vec<CommandBox>, WorldFault> {
-        let mut seen = self.seen.locked();
-        let mut changed = Vec::new();
-        for (b, last) in CommandBox::ALL.into_iter().zip(seen.iter_mut()) {
+        let look = |b: CommandBox| {
             let stat = self.stat(b.name()).map_err(|e| {
                 WorldFault::new("looking at", self.path_of(b.name()).display().to_string(), e)
             })?;
-            let here = Seen::at(box_stamp(&stat), now);
+            Ok(Seen::at(box_stamp(&stat), now))
+        };
+        // Where one can't be looked at, the other does not count as seen.
+        let [first, second] = CommandBox::ALL.map(look);
+        let looked = [first?, second?];
+        let mut seen = self.seen.locked();
+        let mut changed = Vec::new();
+        for ((b, here), last) in CommandBox::ALL.into_iter().zip(looked).zip(seen.iter_mut()) {
             match last.replace(here) {
                 Some(before) if before.settled && before.stamp == here.stamp => *last = Some(before),
                 Some(_) | None => changed.push(b),

@@ -7,7 +7,7 @@ use std::{
     ops::ControlFlow,
 };
 
-use rustix::fs::Stat;
+use rustix::{fs::Stat, io::Errno};
 
 use super::GroupBoxes;
 use crate::ipc::{
@@ -95,7 +95,7 @@ impl GroupBoxes {
     /// Opens nothing. Memory is bounded by `limit`, work by 200 000 names.
     ///
     /// # Errors
-    /// [`WorldFault`] when the box can't be read.
+    /// [`WorldFault`] when the box, or what stands at one of the names, can't be read.
     pub fn list(&self, b: CommandBox, limit: usize) -> Result<Listing, WorldFault> {
         let mut oldest = BinaryHeap::new();
         let mut found = self.look(b, |entry| {
@@ -145,7 +145,7 @@ impl GroupBoxes {
     /// Goes through a box; returns all of a listing but its entries, of which it tells one by one.
     fn look(&self, b: CommandBox, mut tell: impl FnMut(Entry)) -> Result<Listing, WorldFault> {
         let mut found = Listing::default();
-        let mut looked_at = 0_usize;
+        let (mut looked_at, mut failed) = (0_usize, Ok(()));
         let reading = |e| WorldFault::new("reading", self.path_of(b.name()).display().to_string(), e);
         let held = &self.open_anew(b.name()).map_err(reading)?;
         dir::each_name_of(held, |name, _| {
@@ -154,23 +154,32 @@ impl GroupBoxes {
                 found.partial = true;
                 return ControlFlow::Break(());
             }
-            // A name that went away since was taken back by its writer: not ours to list.
-            if self.host.files().hands().is_command_name(dir::os(name))
-                && let Ok(stat) = dir::stat(held, name)
-            {
-                let entry = Entry::new(dir::os(name).to_owned(), &stat);
-                if entry.kind == FileKind::Directory {
-                    if found.directories.len() < DIRECTORIES {
-                        found.directories.push(entry);
-                    }
-                } else {
-                    found.waiting += 1;
-                    found.bytes = found.bytes.saturating_add(entry.size);
-                    tell(entry);
+            if !self.host.files().hands().is_command_name(dir::os(name)) {
+                return ControlFlow::Continue(());
+            }
+            let stat = match dir::stat(held, name) {
+                Ok(stat) => stat,
+                // Its writer took it back: not ours to list.
+                Err(Errno::NOENT) => return ControlFlow::Continue(()),
+                // What counts as not there is not looked for again.
+                Err(error) => {
+                    failed = Err(error);
+                    return ControlFlow::Break(());
                 }
+            };
+            let entry = Entry::new(dir::os(name).to_owned(), &stat);
+            if entry.kind == FileKind::Directory {
+                if found.directories.len() < DIRECTORIES {
+                    found.directories.push(entry);
+                }
+            } else {
+                found.waiting += 1;
+                found.bytes = found.bytes.saturating_add(entry.size);
+                tell(entry);
             }
             ControlFlow::Continue(())
         })
+        .and(failed)
         .map_err(reading)?;
         found.directories.sort();
         Ok(found)

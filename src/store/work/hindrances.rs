@@ -17,21 +17,26 @@ pub struct HindranceRow {
     pub until: Time,
 }
 
+/// Of a task: it waits for what keeps it from its work. While its run is under way, its next time is that of its next occurrence.
+const RESTS: &str = "t.status = 'active' AND t.held_up_since IS NOT NULL
+  AND NOT EXISTS (SELECT 1 FROM runs r INDEXED BY runs_one_per_group
+    WHERE r.group_folder = t.group_folder AND r.source = 'task:' || t.id AND r.status IN ('queued', 'running'))";
+
 impl Store {
     /// Returns what keeps groups' runs from their work, by group, where something of them waits or is at work.
     pub fn hindrances(&self) -> Result<Vec<HindranceRow>> {
         self.read(|c| {
-            let mut rows = c.prepare_cached(
+            let mut rows = c.prepare_cached(&format!(
                 // A task rests by a rule of its own, for longer than a lane in the end.
                 "SELECT group_folder, what, why, since,
                    max(until, coalesce((SELECT max(t.next_run) FROM tasks t
-                     WHERE t.group_folder = h.group_folder AND t.status = 'active' AND t.held_up_since IS NOT NULL), until)) AS until
+                     WHERE t.group_folder = h.group_folder AND {RESTS}), until)) AS until
                  FROM hindrances h
                  WHERE EXISTS (SELECT 1 FROM batches b INDEXED BY batches_open JOIN sessions s ON s.lane_id = b.lane_id
                      WHERE (b.state = 'handed' OR b.state = 'claimed' OR b.state = 'returned') AND s.group_folder = h.group_folder)
                    OR EXISTS (SELECT 1 FROM tasks t WHERE t.group_folder = h.group_folder AND t.status = 'active' AND t.held_up_since IS NOT NULL)
                  ORDER BY group_folder",
-            )?;
+            ))?;
             let row = |r: &rusqlite::Row<'_>| {
                 Ok(HindranceRow {
                     group: r.folder("group_folder")?,
@@ -63,9 +68,9 @@ impl Store {
                 )?
                 .query_map(params![group.as_str(), now.0], |r| r.get("lane_id"))?
                 .collect::<rusqlite::Result<_>>()?;
-            c.prepare_cached(
-                "UPDATE tasks SET next_run = ?2 WHERE group_folder = ?1 AND status = 'active' AND held_up_since IS NOT NULL AND next_run > ?2",
-            )?
+            c.prepare_cached(&format!(
+                "UPDATE tasks AS t SET next_run = ?2 WHERE t.group_folder = ?1 AND t.next_run > ?2 AND {RESTS}"
+            ))?
             .execute(params![group.as_str(), now.0])?;
             c.prepare_cached("UPDATE hindrances SET until = ?2 WHERE group_folder = ?1 AND until > ?2")?
                 .execute(params![group.as_str(), now.0])?;

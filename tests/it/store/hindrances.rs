@@ -3,7 +3,7 @@
 use g2::domain::runs::hindrance::{Hindrance, LONGEST_REST_MS, Refused};
 
 use super::{
-    slots::{make, start, task},
+    slots::{begin, make, start, task},
     *,
 };
 
@@ -130,6 +130,20 @@ async fn a_rest_grows_with_attempts_not_with_runs_and_begins_anew_after_a_long_t
     assert_eq!(world.store.hindrances().unwrap()[0].since, later);
 }
 
+/// A task's run has met that its image is not there.
+async fn without_image(world: &World, run: i64, now: Time) {
+    let end = EndOfRun {
+        run,
+        end: End::NoImage { image: "i".into() },
+        cause: Cause::Itself,
+        input: None,
+        files_bytes: 0,
+        retry_base_ms: 5_000,
+        tell_retry_ms: None,
+    };
+    world.store.end_run(end, Zones::utc(), now).await.unwrap();
+}
+
 #[tokio::test]
 async fn a_hindrance_lasts_as_long_as_a_task_waits_for_it() {
     let world = world().await;
@@ -139,16 +153,7 @@ async fn a_hindrance_lasts_as_long_as_a_task_waits_for_it() {
     for _ in 0..8 {
         now = task(&world).next_run.unwrap();
         let run = start(&world, NOW, now).await.run().unwrap().run;
-        let end = EndOfRun {
-            run,
-            end: End::NoImage { image: "i".into() },
-            cause: Cause::Itself,
-            input: None,
-            files_bytes: 0,
-            retry_base_ms: 5_000,
-            tell_retry_ms: None,
-        };
-        world.store.end_run(end, Zones::utc(), now).await.unwrap();
+        without_image(&world, run, now).await;
     }
     let next = task(&world).next_run.unwrap();
     assert!(next > now.plus_ms(80_000), "{}", next.ms_since(now));
@@ -157,4 +162,21 @@ async fn a_hindrance_lasts_as_long_as_a_task_waits_for_it() {
     world.store.try_again(&folder("main"), later).await.unwrap();
     assert_eq!(task(&world).next_run, Some(later));
     assert!(world.store.hindrances().unwrap()[0].until <= later);
+}
+
+#[tokio::test]
+async fn what_is_put_right_while_a_task_runs_leaves_its_next_occurrence_where_it_is() {
+    let world = world().await;
+    make(&world, "interval", "45000", serde_json::json!({})).await;
+    let due = task(&world).next_run.unwrap();
+    let run = start(&world, NOW, due).await.run().unwrap().run;
+    without_image(&world, run, due).await;
+    let again = task(&world).next_run.unwrap();
+    let run = start(&world, NOW, again).await.run().unwrap().run;
+    begin(&world, run, again).await;
+    let (next, later) = (Some(due.plus_ms(45_000)), again.plus_ms(1_000));
+    assert_eq!(task(&world).next_run, next);
+    assert!(world.store.hindrances().unwrap()[0].until <= again, "nothing rests");
+    world.store.try_again(&folder("main"), later).await.unwrap();
+    assert_eq!(task(&world).next_run, next);
 }

@@ -56,6 +56,42 @@ fn a_command_goes_its_way_in_memory_and_nothing_of_it_is_on_the_disk() {
     assert!(!Path::new("/root/data/done/main/1.json").exists());
 }
 
+#[test]
+fn a_command_that_cant_be_looked_at_counts_as_there() {
+    let twin = twin();
+    let (_claims, boxes) = begin(&twin).unwrap();
+    twin.hands(|hands| publish(hands, "x.json", b"{}"));
+    for (why, is_listed) in [(Errno::NOENT, true), (Errno::IO, false), (Errno::NFILE, false)] {
+        twin.before(move |call: &Call<'_>, _: &mut Hands<'_>| match (call.op, call.path.to_str()) {
+            (Op::StatAt, Some("x.json")) => Fate::Fails(why),
+            _ => Fate::Made,
+        });
+        assert_eq!(boxes.list(CommandBox::Tasks, 10).is_ok(), is_listed, "{why}");
+        assert_eq!(boxes.list_newest(CommandBox::Tasks, 10).is_ok(), is_listed, "{why}");
+    }
+}
+
+#[test]
+fn a_box_has_not_been_seen_where_the_other_one_cant_be_looked_at() {
+    let twin = twin();
+    let (_claims, boxes) = begin(&twin).unwrap();
+    let late = Time(10_000_000);
+    while !boxes.changed(late).unwrap().is_empty() {}
+    for name in ["messages", "tasks"] {
+        let path = format!("/root/data/ipc/main/{name}/x.json");
+        twin.hands(|hands| hands.write(path, b"{}")).unwrap();
+    }
+    for fails in ["main/tasks", "main/messages"] {
+        twin.before(move |call: &Call<'_>, _: &mut Hands<'_>| match call.path.to_str() {
+            Some(path) if path == fails => Fate::Fails(Errno::IO),
+            _ => Fate::Made,
+        });
+        assert!(boxes.changed(late).is_err());
+    }
+    twin.before_nothing();
+    assert_eq!(boxes.changed(late).unwrap(), CommandBox::ALL);
+}
+
 /// Claims once, whatever is against it, and then as another life does. Returns what became of the command's bytes.
 fn claims_after(twin: &Twin) -> Vec<Vec<u8>> {
     twin.revive();

@@ -42,10 +42,15 @@ pub(super) fn judge(case: &Case<'_>, broken: &mut Vec<String>) {
     for said in said.iter().filter(|said| said.status == "sent" && said.chat.starts_with("sim")) {
         is_seen(case, said, broken);
     }
+    let turns = turns(case);
     let mut last: BTreeMap<&str, i64> = BTreeMap::new();
-    for (_, shown) in &case.shown {
+    for (kind, shown) in &case.shown {
         let before = last.entry(&shown.chat).or_default();
-        if shown.row < *before {
+        let is_late = || match (turns.get(before), turns.get(&shown.row)) {
+            (Some(before), Some(this)) => !kind.edits && before.told < this.came,
+            (None, _) | (_, None) => false,
+        };
+        if shown.row < *before && !is_late() {
             broken.push(format!("in {} the text {} is shown after {before}", shown.chat, shown.row));
         }
         *before = shown.row.max(*before);
@@ -53,6 +58,34 @@ pub(super) fn judge(case: &Case<'_>, broken: &mut Vec<String>) {
     if case.signs > 0 {
         broken.push(format!("{} reactions stay", case.signs));
     }
+}
+
+/// When a row was told of first, and when its turn came, by the feed.
+struct Turn {
+    told: i64,
+    came: i64,
+    is_open: bool,
+}
+
+/// Returns the turns of all rows. Where a platform can't change what it shows, a text that grows counts as said until it is whole:
+/// others go before it, and its turn comes then.
+fn turns(case: &Case<'_>) -> BTreeMap<i64, Turn> {
+    let mut turns = BTreeMap::new();
+    let events: Vec<(i64, i64, bool, bool)> = rows(
+        case.c,
+        "SELECT e.seq, o.id, e.kind = 'say' AS opens, o.growth IS NOT NULL AS grows
+         FROM events e JOIN outbox o ON o.id = CAST(e.subject AS INTEGER) WHERE e.kind IN ('say', 'said') ORDER BY e.seq",
+        [],
+        |r| Ok((r.get("seq")?, r.get("id")?, r.get("opens")?, r.get("grows")?)),
+    );
+    for (seq, row, opens, grows) in events {
+        let turn = turns.entry(row).or_insert(Turn { told: seq, came: seq, is_open: false });
+        if grows && opens && !turn.is_open {
+            turn.came = seq;
+        }
+        turn.is_open = opens;
+    }
+    turns
 }
 
 fn is_seen(case: &Case<'_>, said: &Said, broken: &mut Vec<String>) {
