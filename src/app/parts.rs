@@ -95,7 +95,7 @@ impl Parts {
             channels: Arc::clone(&channels),
             unknown: config.outbox.on_unknown,
             stop: stop.clone(),
-            unwritten_waits: Default::default(),
+            waits: Default::default(),
         };
         let is_post_recovered = post.recover().await?;
         let since = world.now();

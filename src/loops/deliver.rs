@@ -59,21 +59,21 @@ pub struct Post {
     /// How a text is treated that may have arrived, on a platform that does not recognise our ids.
     pub unknown: UnknownDeliveries,
     pub stop: CancellationToken,
-    /// Until when platforms asked to wait, where that could not be written down.
-    pub unwritten_waits: UnwrittenWaits,
+    /// Until when platforms asked to wait.
+    pub waits: Waits,
 }
 
-/// Chats whose platform asked to wait, until when. Only those of which the store does not say so.
-pub type UnwrittenWaits = Arc<Mutex<BTreeMap<String, Instant>>>;
+/// Chats whose platform asked to wait, and until when, by a clock that nobody sets. The store has it for the next daemon.
+pub type Waits = Arc<Mutex<BTreeMap<String, Instant>>>;
 
 impl Post {
-    fn unwritten_waits(&self) -> MutexGuard<'_, BTreeMap<String, Instant>> {
-        self.unwritten_waits.locked()
+    fn waits(&self) -> MutexGuard<'_, BTreeMap<String, Instant>> {
+        self.waits.locked()
     }
 
-    /// Returns how long a chat's platform still wants to be left alone, where nothing else says so.
-    fn unwritten_wait(&self, chat: &str) -> Option<Duration> {
-        let mut waits = self.unwritten_waits();
+    /// Returns how long a chat's platform still wants to be left alone.
+    fn wait(&self, chat: &str) -> Option<Duration> {
+        let mut waits = self.waits();
         let left = waits.get(chat)?.saturating_duration_since(self.world.monotonic());
         if left.is_zero() {
             waits.remove(chat);
@@ -169,15 +169,15 @@ impl Loop for Deliver {
         stop: CancellationToken,
     ) -> Result<Then, Error> {
         let post = &counter.post;
-        if let Some(rest) = post.unwritten_wait(&chat) {
-            return Ok(Then::After(rest));
-        }
         let in_hand = counter.in_hand().get(&chat).copied();
         if let Some(row) = in_hand {
             not_said(post, &chat, row).await?;
             counter.in_hand().remove(&chat);
         }
         while !stop.is_cancelled() {
+            if let Some(rest) = post.wait(&chat) {
+                return Ok(Then::After(rest));
+            }
             let mark = if counter.unwritten().contains(&chat) { Mark::First } else { Mark::Soon };
             match turn(post, &chat, mark).await? {
                 None => {}
@@ -600,9 +600,10 @@ async fn not_taken(
     tracing::warn!(outbox = delivery.id, error = %unsent, ?then, "could not be said");
     let noted =
         post.store.delivery_failed(delivery.id, &unsent.to_string(), then, in_doubt, post.world.now()).await;
-    if let (Err(_), Unsent::Not(NotSent::Busy { after_ms, .. })) = (&noted, unsent) {
+    // The store may not take it, and the clock by which it says so may be set.
+    if let Unsent::Not(NotSent::Busy { after_ms, .. }) = unsent {
         let until = post.world.monotonic().checked_add(Duration::from_millis(*after_ms));
-        post.unwritten_waits().extend(until.map(|until| (delivery.chat_jid.clone(), until)));
+        post.waits().extend(until.map(|until| (delivery.chat_jid.clone(), until)));
     }
     noted
 }

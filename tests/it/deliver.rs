@@ -94,7 +94,7 @@ impl World {
             channels,
             unknown: UnknownDeliveries::Resend,
             stop: Default::default(),
-            unwritten_waits: Default::default(),
+            waits: Default::default(),
         };
         Self { _dir: dir, post, loops, heard, slow, claims: 0 }
     }
@@ -252,7 +252,7 @@ async fn a_platform_that_asks_to_wait_is_left_alone_though_that_cannot_be_writte
     let running = tokio::spawn(world.deliver());
     world.say("fake:busy", BUSY).await;
     let asked = async {
-        while world.post.unwritten_waits.lock().unwrap().is_empty() {
+        while world.post.waits.lock().unwrap().is_empty() {
             tokio::task::yield_now().await;
         }
     };

@@ -228,7 +228,7 @@ impl World {
             channels: Arc::clone(&channels),
             unknown: self.unknown,
             stop: stop.clone(),
-            unwritten_waits: Default::default(),
+            waits: Default::default(),
         };
         let drive =
             Drive { store: store.clone(), loops: Arc::new(Loops::new(world.clone())), stop: stop.clone() };
