@@ -2,14 +2,13 @@
 
 use std::{
     path::Path,
-    sync::{Arc, Mutex},
+    sync::{Arc, Mutex, PoisonError},
 };
 
 use super::{
     Config, ConfigError, Environment, Written,
     dotenv::{self, Said},
 };
-use crate::system::locked::Locked as _;
 
 /// What stands in `g2.toml` and `.env`, for a loop that looks often. It is worked out once for each change.
 #[derive(Debug, Default)]
@@ -32,7 +31,7 @@ impl Standing {
         let path = root.join("g2.toml");
         let text = super::text(&path).map_err(Arc::new)?;
         let dotenv = Said::of(&dotenv::text(root));
-        let mut known = self.0.locked();
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let known = match known.take() {
             Some(same) if same.text == text && same.dotenv == dotenv => known.insert(same),
             _ => {

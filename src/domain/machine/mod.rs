@@ -1,4 +1,4 @@
-//! The machine and the daemon on it: its unit, images and programs, its loops, its deaths, and who is let in at the page.
+//! The machine and the daemon on it: its unit, images and programs, its loops, its deaths, and entry at the page.
 
 pub mod deaths;
 pub mod elf;
