@@ -51,7 +51,7 @@ pub(super) struct Opened {
     pub(super) token_key: ipc_handlers::token::Key,
 }
 
-/// Takes the root's lock, lays out what is missing, and opens everything.
+/// Opens a root under its lock. What it lacks is laid out.
 ///
 /// # Errors
 /// What can't be opened, and why; another daemon serves the root.

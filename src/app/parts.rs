@@ -73,7 +73,7 @@ pub(super) struct Own {
     pub(super) accounts: Accounts,
     pub(super) names: Names,
     pub(super) clocks: Watched,
-    /// What is said, and whether what an earlier daemon was saying is looked after.
+    /// The parts of the loop `deliver`; `true`: the texts that an earlier daemon was sending are recovered.
     pub(super) post: (Post, bool),
     pub(super) of_lanes: mpsc::UnboundedReceiver<ForLanes>,
     pub(super) of_mailboxes: mpsc::UnboundedReceiver<Ask>,
@@ -81,7 +81,7 @@ pub(super) struct Own {
 }
 
 impl Parts {
-    /// Makes the parts of what is open. What the last daemon left is noted; nothing is ended yet.
+    /// Makes the parts of an opened root. Leftovers of the last daemon are noted; none of its runs is ended yet.
     ///
     /// # Errors
     /// What can't be read; nothing can be noted.

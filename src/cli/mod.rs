@@ -5,7 +5,6 @@ use std::{
 };
 
 use clap::{ArgAction, FromArgMatches as _, Parser, Subcommand, ValueEnum};
-use ipc_handlers::InvalidFolder;
 
 use crate::{
     app,
@@ -15,7 +14,7 @@ use crate::{
         OpCode, OpError,
         args::{BadArgument, Jid},
     },
-    store::{Store, StoreError},
+    store::Store,
     system::{confine, world::World},
 };
 
@@ -41,6 +40,7 @@ mod editor;
 mod egress;
 mod engage;
 mod events;
+mod failure;
 mod filter;
 mod groups;
 mod help;
@@ -85,6 +85,8 @@ mod word;
 mod wrap;
 
 use colours::Wanted;
+
+pub(crate) use failure::{CliResult, Failure};
 
 /// The heading under which every command lists the options that all commands share.
 const GLOBAL: &str = "Global options";
@@ -319,85 +321,6 @@ pub(crate) struct Context {
     environment: Environment,
     log: Log,
 }
-
-/// What helps where no daemon runs.
-const START: &str = "start it with `g2 serve` (or `g2 up`)";
-
-/// What helps where something else answers.
-const MORE: &str = "`g2 doctor` says more";
-
-fn mute(root: &Path, why: &str) -> String {
-    format!(
-        "the process that listens at {}/data/g2.sock does not answer as the daemon does ({why})",
-        root.display()
-    )
-}
-
-/// How a command failed, for the exit code.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum Failure {
-    /// 1: failed, refused or timed out.
-    #[error("{0:#}")]
-    Failed(#[from] anyhow::Error),
-    /// 1: an operation was refused, or failed.
-    #[error(transparent)]
-    Op(#[from] OpError),
-    /// 2: a required argument is missing.
-    #[error(transparent)]
-    Usage(OpError),
-    /// 3: the daemon is needed and does not run.
-    #[error("no daemon runs at {0}; {hint}", hint = START)]
-    NotRunning(PathBuf),
-    /// 3: the daemon is to be stopped and does not run.
-    #[error("no daemon runs at {0}, so there is nothing to stop")]
-    NothingToStop(PathBuf),
-    /// 3: a process listens on the daemon's socket and does not answer as the daemon does.
-    #[error("{}; {hint}", mute(root, why), hint = MORE)]
-    Mute { root: PathBuf, why: String },
-    /// The answer is on stdout already; only the exit code is left.
-    #[error("")]
-    Quiet(u8),
-}
-
-impl From<StoreError> for Failure {
-    fn from(error: StoreError) -> Self {
-        Self::Failed(error.into())
-    }
-}
-
-impl Failure {
-    fn code(&self) -> u8 {
-        match self {
-            Self::Failed(_) | Self::Op(_) => 1,
-            Self::Usage(_) => 2,
-            Self::NotRunning(_) | Self::NothingToStop(_) | Self::Mute { .. } => 3,
-            Self::Quiet(code) => *code,
-        }
-    }
-
-    /// The failure for programs; none where the answer is on stdout already.
-    fn error(&self) -> Option<OpError> {
-        Some(match self {
-            Self::Op(error) | Self::Usage(error) => error.clone(),
-            Self::Failed(error) => error
-                .downcast_ref::<OpError>()
-                .cloned()
-                .or_else(|| Some(error.downcast_ref::<InvalidFolder>()?.clone().into()))
-                .unwrap_or_else(|| {
-                    let code = if error.is::<BadArgument>() { OpCode::Invalid } else { OpCode::Failed };
-                    OpError::new(code, self.to_string())
-                }),
-            Self::NotRunning(root) => {
-                OpError::new(OpCode::NotRunning, format!("no daemon runs at {}", root.display())).hint(START)
-            }
-            Self::NothingToStop(_) => OpError::new(OpCode::NotRunning, self.to_string()),
-            Self::Mute { root, why } => OpError::new(OpCode::NotAnswering, mute(root, why)).hint(MORE),
-            Self::Quiet(_) => return None,
-        })
-    }
-}
-
-pub(crate) type CliResult = Result<(), Failure>;
 
 impl Context {
     fn config(&self) -> anyhow::Result<Config> {
