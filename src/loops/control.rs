@@ -97,6 +97,7 @@ pub enum Response {
         rows: Vec<Sight>,
     },
     Loops {
+        #[serde(deserialize_with = "known_rows")]
         rows: Vec<LoopState>,
     },
     /// Figures in Prometheus's text format.
@@ -152,13 +153,23 @@ pub struct Status {
     /// What is held: groups, and files as `GROUP/BOX/NAME`.
     #[serde(default)]
     pub held: Option<Vec<String>>,
-    /// How each loop stands.
-    #[serde(default)]
+    /// How each loop stands, as far as this program knows them: a newer daemon may have others.
+    #[serde(default, deserialize_with = "known_ones")]
     pub loops: Option<Vec<LoopState>>,
     pub problems: Vec<String>,
     /// The same, with what each is called, what it is about and how to mend it.
     #[serde(default)]
     pub findings: Vec<Finding>,
+}
+
+/// Reads the loops that this program knows.
+fn known_ones<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<Vec<LoopState>>, D::Error> {
+    let told = Option::<Vec<serde_json::Value>>::deserialize(from)?;
+    Ok(told.map(|all| all.into_iter().filter_map(|one| serde_json::from_value(one).ok()).collect()))
+}
+
+fn known_rows<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Vec<LoopState>, D::Error> {
+    known_ones(from).map(Option::unwrap_or_default)
 }
 
 /// How the daemon stops.
@@ -555,5 +566,26 @@ async fn status(desk: &Desk) -> Status {
         loops: Some(desk.machine.loops.states()),
         problems,
         findings,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::machine::loops::LoopName;
+
+    #[test]
+    fn the_status_of_a_newer_daemon_is_understood_though_it_has_a_loop_that_is_not_known_here() {
+        let mut known = serde_json::to_value(LoopState::new(LoopName::Deliver)).unwrap();
+        let of_deliver = known.clone();
+        known["loop"] = "tides".into();
+        let told = serde_json::json!({
+            "state": "healthy", "instance": "i", "pid": 1, "version": "9.0.0", "since": "", "groups": 1, "running": 0,
+            "waiting": 0, "outbox_pending": 0, "dead": 0, "stale_recoveries_24h": 0, "sandbox": "docker",
+            "obstacle": null, "loops": [known, of_deliver], "problems": [],
+        });
+        let status: Status = serde_json::from_value(told).unwrap();
+        let names: Vec<_> = status.loops.unwrap().into_iter().map(|state| state.name).collect();
+        assert_eq!(names, [LoopName::Deliver]);
     }
 }

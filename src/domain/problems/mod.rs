@@ -112,6 +112,7 @@ ipc_handlers::words! {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Finding {
     /// `doctor` calls it `check`.
+    #[serde(deserialize_with = "known_or_other")]
     pub code: Check,
     /// The group, chat or file that has it; empty: everything.
     pub about: String,
@@ -122,6 +123,12 @@ pub struct Finding {
     /// How `g2 doctor --fix` fixes it, if it can. Only `doctor` looks.
     #[serde(skip)]
     pub mend: Option<Mend>,
+}
+
+/// Reads the name of a check. A newer daemon may have others.
+fn known_or_other<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Check, D::Error> {
+    let name = String::deserialize(from)?;
+    Ok(Check::from_name(&name).unwrap_or(Check::Other))
 }
 
 /// A check, and what has the problem that it found.

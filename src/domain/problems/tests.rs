@@ -222,6 +222,13 @@ fn the_worst_stands_first_each_once_and_nothing_foreign_acts_or_is_long() {
 }
 
 #[test]
+fn a_problem_that_only_a_newer_daemon_knows_is_told_all_the_same() {
+    let newer = r#"{"code":"moon","about":"","severity":"fail","text":"it is full","fix":"wait"}"#;
+    let found: Finding = serde_json::from_str(newer).unwrap();
+    assert_eq!((found.code, &*found.text, &*found.fix), (Check::Other, "it is full", "wait"));
+}
+
+#[test]
 fn what_has_a_problem_or_could_not_be_looked_at_is_not_called_right() {
     let checks = |found: &[Finding]| right(found).into_iter().map(|one| one.code).collect::<Vec<_>>();
     let channel = Problem::ManyChats { channel: "tg".into() };
