@@ -20,7 +20,7 @@ pub struct HindranceRow {
 /// Of a task: it waits for what keeps it from its work. While its run is under way, its next time is that of its next occurrence.
 const RESTS: &str = "t.status = 'active' AND t.held_up_since IS NOT NULL
   AND NOT EXISTS (SELECT 1 FROM runs r INDEXED BY runs_one_per_group
-    WHERE r.group_folder = t.group_folder AND r.source = 'task:' || t.id AND r.status IN ('queued', 'running'))";
+    WHERE r.group_folder = t.group_folder AND r.for_task = t.id AND r.status IN ('queued', 'running'))";
 
 impl Store {
     /// Returns what keeps groups' runs from their work, by group, where something of them waits or is at work.
