@@ -1,6 +1,7 @@
 //! Settled in the store, then answered: snapshots, reply, set aside, and the claimed file's end.
 
 use std::{
+    borrow::Cow,
     collections::{BTreeMap, BTreeSet},
     pin::Pin,
     sync::{
@@ -24,7 +25,7 @@ use super::{
 use crate::{
     domain::{shown::errors::chain, states::CommandOutcome},
     engine::rested,
-    ipc::{Claimed, PutError, Why},
+    ipc::{Claimed, CommandBox, PutError, Source, Why},
     store::{Receipt, Settled, StoreError},
     system::{failpoint, world::Beside},
 };
@@ -421,6 +422,19 @@ pub(super) fn put_reply(
     }
 }
 
+/// Returns a claim with where its command stood. A file that came back, as a rename that was not synced does, may have lost the
+/// note of it; its receipt has it from the first claim.
+fn with_source<'a>(claimed: &'a Claimed, receipt: &Receipt) -> Cow<'a, Claimed> {
+    let in_box = CommandBox::parse(receipt.box_name.as_bytes()).filter(|_| claimed.source.is_none());
+    match in_box {
+        Some(in_box) => {
+            let source = Some(Source { in_box, name: receipt.name.clone() });
+            Cow::Owned(Claimed { source, ..claimed.clone() })
+        }
+        None => Cow::Borrowed(claimed),
+    }
+}
+
 /// Keeps a settled command for people, unless the `later` ones would put it out at once; then it has an end.
 pub(super) fn set_aside(
     mail: &Mailboxes,
@@ -430,6 +444,7 @@ pub(super) fn set_aside(
     reply: Option<&[u8]>,
     later: usize,
 ) -> Result<(), crate::ipc::WorldFault> {
+    let claimed = &with_source(claimed, receipt);
     let why = || Why {
         code: receipt.code,
         message: receipt.reason.clone().unwrap_or_default(),

@@ -391,6 +391,28 @@ fn a_malformed_file_is_dead_once_wherever_the_daemon_died() {
 }
 
 #[test]
+fn a_dead_command_that_came_back_without_a_note_of_where_it_stood_says_what_its_receipt_knows() {
+    let root = Root::new("");
+    let daemon = root.serve();
+    // Two names for one file: what a rename that was lost leaves.
+    let (written, back) = (root.data("ipc/main/tasks/.it.tmp"), root.data("back"));
+    fs::write(&written, b"{\"type\": \"send_mess").unwrap();
+    fs::hard_link(&written, &back).unwrap();
+    fs::rename(&written, root.data("ipc/main/tasks/it.json")).unwrap();
+    wait_for("it to be dead", || (names(&root, "dead/main").len() == 2).then_some(()));
+    all_settled(&root);
+    daemon.kill();
+    // The note lay beside the file, and was not synced either.
+    let _ = rustix::fs::removexattr(&back, "user.g2.from");
+    fs::rename(&back, root.data("claimed/50-main.json")).unwrap();
+    let _daemon = root.serve();
+    all_settled(&root);
+    let why: Value = serde_json::from_slice(&read(&root, "dead/main/50.why.json")).unwrap();
+    assert_eq!((&why["box"], &why["name"]), (&json!("tasks"), &json!("it.json")), "{why}");
+    assert_eq!(receipts(&Ledger::of_the_living(&root)).len(), 1);
+}
+
+#[test]
 fn files_in_done_are_left_alone() {
     let root = Root::new("");
     let json = json!({"type": "send_message", "requestId": "r1", "chatJid": "local:main", "text": "by file"});

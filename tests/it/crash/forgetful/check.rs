@@ -208,12 +208,13 @@ fn set_aside(root: &Root, ledger: &Ledger) -> usize {
                 let has_receipt = id.is_some_and(|id: i64| outcomes.contains_key(&id));
                 let bytes = fs::read(root.data(pile).join(&group).join(&name)).unwrap();
                 let is_known = |json: &serde_json::Value| {
-                    let has = |key: &str, known: &BTreeSet<(String, String)>| {
-                        json[key]
-                            .as_str()
-                            .is_some_and(|text| known.contains(&(group.clone(), text.to_owned())))
+                    let is_of = |text: &serde_json::Value, known: &BTreeSet<(String, String)>| {
+                        text.as_str().is_some_and(|text| known.contains(&(group.clone(), text.to_owned())))
                     };
-                    has("requestId", &requests) || has("name", &named)
+                    // Where its name was lost before the first receipt, that has none either.
+                    let is_unnamed = json["name"].is_null() && json["at"].is_string();
+                    let is_unknown = is_unnamed && named.contains(&(group.clone(), "unknown".to_owned()));
+                    is_of(&json["requestId"], &requests) || is_of(&json["name"], &named) || is_unknown
                 };
                 // What is not whole lost its bytes itself.
                 let is_explained =
