@@ -65,7 +65,7 @@ fn is_root() -> bool {
 }
 
 fn why() -> Why {
-    Why { code: Some(Code::Malformed), message: "no command".into(), hint: None, at: Time(0) }
+    Why { receipt: 1, code: Some(Code::Malformed), message: "no command".into(), hint: None, at: Time(0) }
 }
 
 impl World {

@@ -31,6 +31,8 @@ const PARTS: [&str; 3] = ["json", "reply.json", "why.json"];
 /// Why a command was refused or is dead, as `<id>.why.json` says it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Why {
+    /// The claim whose receipt says so: another one than this, where the command was claimed before and came back.
+    pub receipt: i64,
     /// `None`: it was never said why.
     pub code: Option<Code>,
     pub message: String,
@@ -41,6 +43,7 @@ pub struct Why {
 /// The document beside a refused or dead command.
 #[derive(Serialize)]
 struct WhyFile<'a> {
+    receipt: i64,
     code: &'static str,
     message: &'a str,
     hint: Option<&'a str>,
@@ -88,6 +91,7 @@ impl Claims {
 fn why_file(claimed: &Claimed, why: &Why) -> Vec<u8> {
     let source = claimed.source.as_ref();
     let file = WhyFile {
+        receipt: why.receipt,
         code: why.code.map_or("", Code::as_str),
         message: &why.message,
         hint: why.hint.as_deref(),

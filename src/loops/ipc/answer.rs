@@ -446,6 +446,7 @@ pub(super) fn set_aside(
 ) -> Result<(), crate::ipc::WorldFault> {
     let claimed = &with_source(claimed, receipt);
     let why = || Why {
+        receipt: receipt.claim,
         code: receipt.code,
         message: receipt.reason.clone().unwrap_or_default(),
         hint: receipt.hint.clone(),

@@ -164,6 +164,7 @@ pub async fn finish(
     }
     if receipt.outcome == CommandOutcome::Refused {
         let why = Why {
+            receipt: receipt.claim,
             code: receipt.code,
             message: receipt.reason.unwrap_or_default(),
             hint: receipt.hint,

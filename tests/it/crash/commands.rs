@@ -409,6 +409,7 @@ fn a_dead_command_that_came_back_without_a_note_of_where_it_stood_says_what_its_
     all_settled(&root);
     let why: Value = serde_json::from_slice(&read(&root, "dead/main/50.why.json")).unwrap();
     assert_eq!((&why["box"], &why["name"]), (&json!("tasks"), &json!("it.json")), "{why}");
+    assert_eq!(why["receipt"], 1, "{why}");
     assert_eq!(receipts(&Ledger::of_the_living(&root)).len(), 1);
 }
 

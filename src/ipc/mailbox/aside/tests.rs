@@ -16,7 +16,7 @@ fn world() -> WorldFault {
 }
 
 fn why() -> Why {
-    Why { code: Some(Code::Malformed), message: "no JSON".into(), hint: None, at: Time(0) }
+    Why { receipt: 1, code: Some(Code::Malformed), message: "no JSON".into(), hint: None, at: Time(0) }
 }
 
 impl WorldFault {
@@ -143,7 +143,7 @@ fn why_says_where_the_command_stood_and_when() {
     let read: serde_json::Value = serde_json::from_slice(&text).unwrap();
     assert_eq!(
         read,
-        serde_json::json!({"code": "malformed", "message": "no JSON", "hint": "write JSON", "box": "tasks",
+        serde_json::json!({"receipt": 1, "code": "malformed", "message": "no JSON", "hint": "write JSON", "box": "tasks",
             "name": "x\\n.json", "at": "1970-01-01T00:00:00.000Z"})
     );
 }

@@ -191,16 +191,15 @@ pub(super) fn at_the_end(root: &Root, people: &People, sums: &mut Sums) {
 /// those can be whose bytes were lost.
 ///
 /// A file that came back to its box is claimed anew and known by its inode, so its second number has no receipt; its bytes,
-/// or the name in the reason beside them, say which command it is. What lies there is not synced.
+/// or the receipt that the reason beside them names, say which command it is. What lies there is not synced.
 fn set_aside(root: &Root, ledger: &Ledger) -> usize {
     assert_eq!(names(root, "claimed"), Vec::<String>::new());
     let outcomes: BTreeMap<i64, String> =
         ledger.pairs("SELECT claim_id, outcome FROM receipts").into_iter().collect();
-    let known = |column: &str| -> BTreeSet<(String, String)> {
-        let sql = format!("SELECT group_folder, {column} FROM receipts WHERE {column} IS NOT NULL");
-        ledger.pairs(&sql).into_iter().collect()
-    };
-    let (requests, named) = (known("request_id"), known("name"));
+    let requests: BTreeSet<(String, String)> = ledger
+        .pairs("SELECT group_folder, request_id FROM receipts WHERE request_id IS NOT NULL")
+        .into_iter()
+        .collect();
     for pile in ["done", "dead"] {
         for group in names(root, pile) {
             for name in names(root, &format!("{pile}/{group}")) {
@@ -208,18 +207,16 @@ fn set_aside(root: &Root, ledger: &Ledger) -> usize {
                 let has_receipt = id.is_some_and(|id: i64| outcomes.contains_key(&id));
                 let bytes = fs::read(root.data(pile).join(&group).join(&name)).unwrap();
                 let is_known = |json: &serde_json::Value| {
-                    let is_of = |text: &serde_json::Value, known: &BTreeSet<(String, String)>| {
-                        text.as_str().is_some_and(|text| known.contains(&(group.clone(), text.to_owned())))
-                    };
-                    // Where its name was lost before the first receipt, that has none either.
-                    let is_unnamed = json["name"].is_null() && json["at"].is_string();
-                    let is_unknown = is_unnamed && named.contains(&(group.clone(), "unknown".to_owned()));
-                    is_of(&json["requestId"], &requests) || is_of(&json["name"], &named) || is_unknown
+                    let request = json["requestId"].as_str().map(|id| (group.clone(), id.to_owned()));
+                    let receipt = json["receipt"].as_i64();
+                    request.is_some_and(|request| requests.contains(&request))
+                        || receipt.is_some_and(|claim| outcomes.contains_key(&claim))
                 };
                 // What is not whole lost its bytes itself.
                 let is_explained =
                     serde_json::from_slice(&bytes).map_or(true, |json: serde_json::Value| is_known(&json));
-                assert!(has_receipt || is_explained, "{pile}/{group}/{name} is no command's");
+                let text = String::from_utf8_lossy(&bytes);
+                assert!(has_receipt || is_explained, "{pile}/{group}/{name} is no command's: {text}");
             }
         }
     }
