@@ -5,13 +5,13 @@
 )]
 
 use std::{
-    cell::Cell,
+    cell::{Cell, RefCell},
     panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
     pin::Pin,
     ptr::NonNull,
 };
 
-use corosensei::{Coroutine, CoroutineResult, Yielder};
+use corosensei::{Coroutine, CoroutineResult, Yielder, stack::DefaultStack};
 use g2::system::world::Work;
 
 /// Whether the work goes on; otherwise its daemon is dead.
@@ -22,28 +22,33 @@ type Wanted = NonNull<dyn Future<Output = ()>>;
 thread_local! {
     /// The piece of work that this thread does now.
     static AT_WORK: Cell<Option<NonNull<Yielder<GoesOn, Wanted>>>> = const { Cell::new(None) };
+    /// Stacks of work that is over: to make one costs more than most work does.
+    static STACKS: RefCell<Vec<DefaultStack>> = const { RefCell::new(Vec::new()) };
 }
 
 /// The daemon is dead: what waits is not gone on with.
 struct Dead;
 
 /// A piece of work. Dropped before its end, it ends without whatever it waits for.
-pub(crate) struct Piece(Coroutine<GoesOn, Wanted, ()>);
+pub(crate) struct Piece(Option<OnStack>);
+
+type OnStack = Coroutine<GoesOn, Wanted, (), DefaultStack>;
 
 impl Piece {
     pub(crate) fn new(work: Work) -> Self {
-        Self(Coroutine::new(move |yielder: &Yielder<GoesOn, Wanted>, goes_on| {
+        let stack = STACKS.with_borrow_mut(Vec::pop).unwrap_or_default();
+        Self(Some(Coroutine::with_stack(stack, move |yielder: &Yielder<GoesOn, Wanted>, goes_on| {
             if goes_on {
                 AT_WORK.set(Some(NonNull::from(yielder)));
                 work();
             }
-        }))
+        })))
     }
 
     /// Does it to its end.
     pub(crate) async fn done(mut self) {
-        loop {
-            let resumed = self.0.resume(true);
+        while let Some(on_stack) = &mut self.0 {
+            let resumed = on_stack.resume(true);
             AT_WORK.set(None);
             match resumed {
                 CoroutineResult::Return(()) => return,
@@ -60,11 +65,13 @@ impl Piece {
 
 impl Drop for Piece {
     fn drop(&mut self) {
-        while !self.0.done() {
+        let Some(mut on_stack) = self.0.take() else { return };
+        while !on_stack.done() {
             // It may catch what ends it, and wait for something more.
-            let _ = catch_unwind(AssertUnwindSafe(|| self.0.resume(false)));
+            let _ = catch_unwind(AssertUnwindSafe(|| on_stack.resume(false)));
             AT_WORK.set(None);
         }
+        STACKS.with_borrow_mut(|stacks| stacks.push(on_stack.into_stack()));
     }
 }
 
