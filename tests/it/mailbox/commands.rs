@@ -249,7 +249,8 @@ fn every_command_can_be_looked_up_with_its_file_and_its_answer() {
     assert_eq!((&bad["state"], &bad["code"]), (&json!("refused"), &json!("not_authorized")));
     let id = bad["id"].as_i64().unwrap();
     let why = root.data_json(&format!("done/family/{id}.why.json"));
-    assert_eq!(names(&why), ["at", "box", "code", "hint", "message", "name"]);
+    assert_eq!(names(&why), ["at", "box", "code", "hint", "message", "name", "receipt"]);
+    assert_eq!(why["receipt"], id);
     assert_eq!(
         [&why["code"], &why["message"], &why["box"], &why["name"]],
         [&json!("not_authorized"), &bad["reason"], &json!("tasks"), &json!("bad.json")]
