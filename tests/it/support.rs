@@ -30,7 +30,7 @@ pub(crate) use socket::Socket;
 pub(crate) use terminal::Terminal;
 
 /// However slow the machine is, this is long enough.
-pub(crate) const DEADLINE: Duration = Duration::from_secs(60);
+pub(crate) const DEADLINE: Duration = Duration::from_secs(150);
 
 /// How soon a level is looked at again after something was committed or logged, and at the latest.
 const SOON: Duration = Duration::from_millis(5);

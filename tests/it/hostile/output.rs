@@ -134,7 +134,9 @@ fn texts_on_stdout_count_as_files_do_and_the_rest_waits_in_the_log() {
             assert!(at - said[0].1 >= least, "number {n} came {} ms after the first", at - said[0].1);
         }
         wait_for("the run to end", || (run_of_evil(root)["status"] == "succeeded").then_some(()));
-        assert!(root.log().contains("the rest waits in the container's log"));
+        // Where the first 700 took longer than the allowance to come back, none of them had to wait.
+        let was_slow = said[700].1 - said[0].1 > 101 * 100;
+        assert!(was_slow || root.log().contains("the rest waits in the container's log"));
     }
 }
 
