@@ -45,6 +45,9 @@ fn as_before(root: &Root) {
         |begin: &str| BEFORE.lines().find(|line| line.starts_with(begin)).unwrap().trim_end_matches(';');
     let newer = ["runs_slot_once", "runs_by_task", "runs_by_lane", "runs_killed", "outbox_answers"];
     newer.iter().for_each(|index| store.execute_batch(&format!("DROP INDEX {index}")).unwrap());
+    store
+        .execute_batch("DROP TRIGGER amends_closed; DROP TRIGGER amends_another; DROP TABLE amends")
+        .unwrap();
     store.pragma_update(None, "writable_schema", true).unwrap();
     for (table, begin) in [
         ("runs", "CREATE TABLE runs "),
@@ -64,6 +67,10 @@ fn as_before(root: &Root) {
         "CREATE INDEX runs_by_source ",
         "CREATE INDEX runs_killed ",
         "CREATE INDEX outbox_answers ",
+        "CREATE TABLE signs ",
+        "CREATE TABLE amends ",
+        "CREATE TRIGGER amends_closed ",
+        "CREATE TRIGGER amends_another ",
     ] {
         store.execute_batch(line(begin)).unwrap();
     }
