@@ -36,7 +36,6 @@ use crate::{
         prune::{Prune, Trim},
         recovery::Recovery,
         schedule::{Schedule, Watched},
-        signs::Signs,
         snapshots,
         typing::Typing,
         usage::Usage,
@@ -173,7 +172,6 @@ pub(super) fn talk(room: &mut Room, parts: &Parts, (post, is_recovered): (Post, 
     room.has(Deliver::new(post, is_recovered));
     room.has(loops::accounts::Accounts::new(world.clone(), store.clone(), Arc::clone(channels)));
     room.has(Amends::new(store.clone(), Arc::clone(channels)));
-    room.has(Signs::new(store.clone(), Arc::clone(channels)));
     room.has(Typing::new(world.clone(), store.clone(), Arc::clone(channels)));
 }
 

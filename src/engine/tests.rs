@@ -411,7 +411,7 @@ async fn a_key_that_panics_five_times_is_set_aside_until_a_person_releases_it() 
     };
     assert_eq!(under.loops.release(LoopName::Deliver, Some("c".into())).await, Ok(0));
     assert_eq!(under.loops.release(LoopName::Deliver, None).await, Ok(1));
-    assert_eq!(under.loops.release(LoopName::Signs, None).await, Err(NoSuchLoop(LoopName::Signs)));
+    assert_eq!(under.loops.release(LoopName::Amends, None).await, Err(NoSuchLoop(LoopName::Amends)));
     assert_eq!(under.after(1).await, ["301 a"]);
     assert_eq!(under.loops.problems(), []);
 }
@@ -491,7 +491,7 @@ async fn events_beyond_a_bound_are_one_reason_to_read_everything() {
     static LOOKS: AtomicU32 = AtomicU32::new(0);
     struct Busy;
     impl Loop for Busy {
-        const NAME: LoopName = LoopName::Signs;
+        const NAME: LoopName = LoopName::Amends;
         const NOT_SOONER: Duration = Duration::from_secs(5);
         type Key = Sole;
         type Job = ();

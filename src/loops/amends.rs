@@ -1,14 +1,20 @@
-//! Changes the cards of questions that are closed: they say what came of it, and lose their buttons. A row in `amends` says which,
-//! so that a daemon goes on with what an earlier one left. A platform that changes no texts keeps its cards as they are.
+//! Changes what of ours stands on platforms, chat by chat: the card of a question that is closed says what came of it, and loses its
+//! buttons; the newest message that an agent has in hand has a reaction, where its group wants that (`seen`). Nothing waits for it. A
+//! row in `amends` says what is to be changed, so that a daemon goes on with what an earlier one left. What a platform can't change
+//! stays as it is.
 //!
 //! | on disk | a restart |
 //! |---|---|
-//! | the row, the card not said yet, or nobody knows | waits until that is known, and changes it if it was said |
-//! | the row, the platform not asked, or nobody knows | changes it; the same change twice is one |
+//! | a card's row, the question open | waits until it is closed |
+//! | a card's row, the card not said yet, or nobody knows | waits until that is known, and changes it if it was said |
+//! | a card's row, the platform not asked, or nobody knows | changes it; the same change twice is one |
+//! | a batch in hand without a row | puts the reaction |
+//! | a reaction's row, its batch in hand | waits until the agent has finished; the reaction is put once, whatever came of it |
+//! | a reaction's row, its batch not in hand | takes it away; a second time changes nothing |
 //! | no row | has nothing to do |
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     sync::{Arc, Mutex},
     time::Duration,
 };
@@ -18,166 +24,154 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     channels::{Channel, Channels},
     domain::{
-        heard::approvals::wording,
         machine::loops::LoopName,
-        platforms::channels::{Change, NotSent, Unsent, parts},
+        platforms::{
+            amends::{Amend, What},
+            channels::{self, Outcome, SentTwice, Unsent, after},
+        },
+        rows::UnknownDeliveries,
         shown::{errors::chain, feed::EventKind},
-        states::DeliveryStatus,
     },
-    engine::{self, Error, Loop, Plan, Why},
+    engine::{Error, Loop, Plan, Then, Why, rested},
     store::{Store, StoreError},
     system::{failpoint, locked::Locked as _},
 };
 
-/// How many cards are looked after at a time.
-const MOST: usize = 256;
 /// How long a platform may take.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// The rest before it is looked or tried again.
+/// The rest before it is written down once more what a platform calls a reaction.
 const REST: Duration = Duration::from_secs(2);
-/// The least time between two looks.
-const GATHER: Duration = Duration::from_millis(200);
-/// A change that fails so often is given up.
-const TRIES: u32 = 8;
+/// The same change twice is one.
+const SHOWN_ONCE: SentTwice = SentTwice::Key { window_ms: None, readback: false };
 
-/// Changes the cards of closed questions. The next daemon does what is left at a stop.
-pub struct Amends(Arc<Cards>);
+/// Changes what is to be changed. The next daemon does what is left at a stop.
+pub struct Amends(Arc<Pen>);
 
 /// What the loop works with.
-pub struct Cards {
+pub struct Pen {
     store: Store,
     channels: Arc<Channels>,
-    /// How often the change of each card has failed.
+    /// How often the change of each row has failed.
     tries: Mutex<BTreeMap<i64, u32>>,
 }
 
 impl Amends {
     #[must_use]
     pub fn new(store: Store, channels: Arc<Channels>) -> Self {
-        Self(Arc::new(Cards { store, channels, tries: Mutex::default() }))
+        Self(Arc::new(Pen { store, channels, tries: Mutex::default() }))
     }
 }
 
 impl Loop for Amends {
     const NAME: LoopName = LoopName::Amends;
-    const FOLLOWS: &'static [EventKind] = &[EventKind::Question, EventKind::Said, EventKind::Unsaid];
-    const AT_ONCE: usize = MOST;
+    const FOLLOWS: &'static [EventKind] =
+        &[EventKind::Handed, EventKind::Finished, EventKind::Question, EventKind::Said, EventKind::Unsaid];
+    /// A chat whose platform is away keeps no other back.
+    const AT_ONCE: usize = usize::MAX;
     /// Each text that is said is news of a card that may have been it.
-    const NOT_SOONER: Duration = GATHER;
+    const NOT_SOONER: Duration = Duration::from_millis(200);
     const FINISHES_WITHIN: Duration = Duration::ZERO;
-    /// The number of the card's row in the outbox.
-    type Key = i64;
+    /// The chat.
+    type Key = String;
     type Job = ();
-    type Hands = Cards;
+    type Hands = Pen;
 
-    fn hands(&self) -> Arc<Cards> {
+    fn hands(&self) -> Arc<Pen> {
         Arc::clone(&self.0)
     }
 
-    async fn look(&mut self, _: &Why<i64>) -> Result<Plan<i64, ()>, Error> {
-        let cards = self.0.store.amends(MOST).await?;
-        // There may be more than are looked after at a time.
-        let again = (cards.len() == MOST).then_some(REST);
-        Ok(Plan { begin: cards.into_iter().map(|outbox| (outbox, ())).collect(), again, ..Plan::default() })
+    async fn look(&mut self, _: &Why<String>) -> Result<Plan<String, ()>, Error> {
+        let all = self.0.store.amends(None).await?;
+        let chats: BTreeSet<String> = all.into_iter().map(|amend| amend.chat_jid).collect();
+        Ok(Plan { begin: chats.into_iter().map(|chat| (chat, ())).collect(), ..Plan::default() })
     }
 
-    /// Changes a card, however long its platform is away.
-    async fn perform(
-        cards: Arc<Cards>,
-        outbox: i64,
-        (): (),
-        _: CancellationToken,
-    ) -> Result<engine::Then, Error> {
-        match change(&cards.store, &cards.channels, outbox).await? {
-            Then::Done => {}
-            // The look that follows the news of it begins it again.
-            Then::Unsaid => return Ok(engine::Then::Done),
-            Then::Later(rest) => return Ok(engine::Then::After(rest)),
-            Then::Again => {
-                let tries = cards.count(outbox);
-                if tries < TRIES {
-                    return Ok(engine::Then::After(REST * 2_u32.pow(tries - 1)));
-                }
-                tracing::warn!(
-                    outbox,
-                    tries,
-                    "the card of a closed question can't be changed, and stays as it is"
-                );
+    async fn perform(pen: Arc<Pen>, chat: String, (): (), stop: CancellationToken) -> Result<Then, Error> {
+        let channel = pen.channels.of(&chat);
+        // It is not known before the first connection what a platform can do.
+        if let Some(channel) = channel.as_ref().filter(|channel| channel.traits().text.is_none()) {
+            channel.turn(&chat, false).await;
+        }
+        for amend in pen.store.amends(Some(&chat)).await? {
+            if let Some(rest) = pen.amend(channel.as_deref(), &amend, &stop).await? {
+                return Ok(Then::After(rest));
             }
         }
-        cards.store.drop_amend(outbox).await?;
-        cards.tries.locked().remove(&outbox);
-        Ok(engine::Then::Done)
+        Ok(Then::Done)
     }
 }
 
-impl Cards {
-    /// Counts a change that failed, and returns how many have.
-    fn count(&self, outbox: i64) -> u32 {
-        let mut tries = self.tries.locked();
-        let of = tries.entry(outbox).or_default();
-        *of += 1;
-        *of
-    }
-}
-
-/// How it goes on with a card.
-enum Then {
-    Done,
-    /// The card is not said, or may not be.
-    Unsaid,
-    /// Not now, through nobody's fault.
-    Later(Duration),
-    /// It is tried again.
-    Again,
-}
-
-async fn change(store: &Store, channels: &Channels, outbox: i64) -> Result<Then, StoreError> {
-    let Some(amend) = store.amend(outbox).await? else { return Ok(Then::Done) };
-    match amend.status {
-        DeliveryStatus::Sent => {}
-        DeliveryStatus::Failed => return Ok(Then::Done),
-        DeliveryStatus::Pending | DeliveryStatus::Sending | DeliveryStatus::Unknown => {
-            return Ok(Then::Unsaid);
-        }
-    }
-    // The account may be gone, or not there yet.
-    let Some(channel) = channels.of(&amend.chat_jid) else { return Ok(Then::Again) };
-    if channel.reads_the_store() {
-        return Ok(Then::Done);
-    }
-    // It is not known before what the platform can do.
-    channel.turn(&amend.chat_jid, false).await;
-    let traits = channel.traits();
-    let (true, Some(limit)) = (traits.edits, traits.text) else { return Ok(Then::Done) };
-    let (card, now) = (parts(&amend.card, false, limit), wording::closed(&amend.card, &amend.outcome));
-    let now = parts(&now, false, limit);
-    let known: Vec<String> =
-        store.parts_of(outbox).await?.into_iter().filter_map(|part| part.platform_id).collect();
-    failpoint::reach("amend.begun");
-    for (n, id) in known.iter().enumerate() {
-        let Some(text) = now.get(n).filter(|text| n + 1 == known.len() || card.get(n) != Some(text)) else {
-            continue;
+impl Pen {
+    /// Makes a change. Returns how long nothing is changed in its chat then; `None`: the platform shows it, or it is given up.
+    async fn amend(
+        &self,
+        channel: Option<&dyn Channel>,
+        amend: &Amend,
+        stop: &CancellationToken,
+    ) -> Result<Option<Duration>, StoreError> {
+        let chat = &amend.chat_jid;
+        let (row, is_put) = match &amend.what {
+            What::TakeAway { row, .. } | What::Close { row, .. } => (*row, false),
+            What::Put { batch, message_id, .. } => {
+                if channel.is_none_or(|channel| amend.what.changes(&channel.traits()).is_empty()) {
+                    return Ok(None);
+                }
+                (self.store.put_sign(*batch, chat, message_id).await?, true)
+            }
         };
-        let then = amended(&*channel, &amend.chat_jid, id, Change::Text(text.clone())).await;
-        if !matches!(then, Then::Done) {
-            return Ok(then);
+        match tell(channel, amend).await {
+            Ok(ids) if is_put => {
+                self.name(row, ids, stop).await?;
+                return Ok(None);
+            }
+            Ok(_) => {}
+            Err(unsent) => {
+                tracing::debug!(row, chat, error = %chain(&unsent), "a change of ours was not made");
+                let tries = self.tries.locked().get(&row).copied().unwrap_or_default();
+                match after(&unsent, tries, SHOWN_ONCE, UnknownDeliveries::Leave) {
+                    channels::Then::Again { after_ms, counts } if !(counts && is_put) => {
+                        self.tries.locked().insert(row, tries + u32::from(counts));
+                        return Ok(Some(Duration::from_millis(after_ms.unsigned_abs())));
+                    }
+                    // It is put once.
+                    _ if is_put => return Ok(None),
+                    _ => {
+                        tracing::warn!(row, chat, error = %chain(&unsent), "a card or a reaction of ours can't be changed, and stays as it is")
+                    }
+                }
+            }
         }
+        self.store.drop_amend(row).await?;
+        self.tries.locked().remove(&row);
+        Ok(None)
+    }
+
+    /// Writes down what the platform calls a reaction. It is told once, so a full disk is waited for.
+    async fn name(&self, row: i64, ids: Vec<String>, stop: &CancellationToken) -> Result<(), StoreError> {
+        let Some(id) = ids.into_iter().next().filter(|id| !id.is_empty()) else { return Ok(()) };
+        while let Err(error) = self.store.name_sign(row, id.clone()).await {
+            if !error.is_worlds_fault() || rested(stop, REST).await {
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Has the platform make a change. Returns its id of what is new there.
+async fn tell(channel: Option<&dyn Channel>, amend: &Amend) -> Outcome {
+    // The account may be gone, or not there yet.
+    let Some(channel) = channel else { return Err(Unsent::again("no channel of this daemon owns the chat")) };
+    if matches!(amend.what, What::Close { .. }) {
+        // A reaction takes no text's turn.
+        channel.turn(&amend.chat_jid, false).await;
+        failpoint::reach("amend.begun");
+    }
+    let mut ids = Vec::new();
+    for (id, change) in amend.what.changes(&channel.traits()) {
+        let made = tokio::time::timeout(PATIENCE, channel.amend(&amend.chat_jid, id, change)).await;
+        ids = made.unwrap_or_else(|_| Err(Unsent::again("the platform did not answer in 60 s")))?;
     }
     failpoint::reach("amend.made");
-    Ok(Then::Done)
-}
-
-async fn amended(channel: &dyn Channel, chat: &str, id: &str, change: Change) -> Then {
-    let outcome = tokio::time::timeout(PATIENCE, channel.amend(chat, id, change)).await;
-    let Ok(Err(error)) = outcome else { return if outcome.is_ok() { Then::Done } else { Then::Again } };
-    tracing::debug!(chat, error = %chain(&error), "the card of a closed question could not be changed");
-    match error {
-        Unsent::Not(NotSent::Busy { after_ms, .. }) => {
-            Then::Later(Duration::from_millis(after_ms.clamp(100, 3_600_000)))
-        }
-        Unsent::Not(NotSent::Offline) => Then::Later(REST),
-        Unsent::Not(NotSent::Refused { .. } | NotSent::Gone { .. }) => Then::Done,
-        Unsent::Not(NotSent::Again { .. }) | Unsent::Unknown(_) => Then::Again,
-    }
+    Ok(ids)
 }

@@ -11,8 +11,7 @@
 //! | `heartbeat` | `HEARTBEAT.md` of each group | makes its tasks those that the file says |
 //! | `accounts` | accounts that come and go, a person's wish for a new start | runs the channels, each account by itself |
 //! | `deliver` | the outbox | sends texts to chats, in order within a chat |
-//! | `amends` | questions that are closed | changes their cards |
-//! | `signs` | agents at work | puts a reaction to what an agent has in hand, and takes it away |
+//! | `amends` | questions that are closed, agents at work | changes cards; puts a reaction to what an agent has in hand, and takes it away |
 //! | `typing` | agents at work | shows in chats that an agent works for them |
 //! | `snapshots` | changes that agents are shown | writes the files in which agents read the state |
 //! | `search` | archived sessions | keeps their index |
@@ -76,7 +75,6 @@ mod run;
 pub mod schedule;
 pub mod search;
 mod shared;
-pub mod signs;
 pub mod snapshots;
 pub mod starts;
 pub mod typing;

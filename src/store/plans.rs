@@ -111,7 +111,7 @@ const NOT_HOT: [(&str, &[&str]); 18] = [
 /// The walks from end to end that a plan may have: a part of the statement, the beginning of the step, and why the walk is
 /// short.
 #[rustfmt::skip]
-const SHORT: [(&str, &str, &str); 42] = [
+const SHORT: [(&str, &str, &str); 41] = [
     ("", "SCAN CONSTANT ROW", "one row"),
     ("", "SCAN (subquery", "its own rows; where they come from is a step of its own"),
     ("", "SCAN sqlite_sequence", "a row a table"),
@@ -149,8 +149,7 @@ const SHORT: [(&str, &str, &str); 42] = [
     ("SELECT folder, name FROM groups ORDER BY folder", "SCAN groups", "the groups, where a new one is made"),
     ("FROM roles r", "SCAN r", "who may decide, once a question and for `status`"),
     ("FROM stored JOIN groups", "SCAN stored", "a row a group, for the watch over the disk and `status`"),
-    ("FROM signs", "SCAN signs", "at most 256 rows, at the start"),
-    ("FROM amends", "SCAN m", "few rows, of questions that are open or just closed"),
+    ("FROM amends", "SCAN m", "few rows, of questions that are open or just closed, and of reactions to what agents have in hand"),
     ("FROM holds", "SCAN holds", "what people hold"),
     ("FROM tasks WHERE ?1 IS NULL", "SCAN tasks", "the list of all tasks, which main is shown"),
     ("FROM groups JOIN archives ON group_folder = folder", "SCAN archives", "all archived sessions, by an index, where the index is compared with the store"),

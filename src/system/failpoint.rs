@@ -69,7 +69,7 @@
 //! | `deliver.sending` | an outbox row is marked `sending`, or that is being committed |
 //! | `deliver.sent` | the channel has it, the row says `sending` |
 //! | `amend.begun` | a card is to be changed, no part of it is |
-//! | `amend.made` | it is changed, its row says that it is to be |
+//! | `amend.made` | a card or a reaction is changed, its row says that it is to be |
 //! | `run.black_box` | what is known of a run that is ended against its will is written, it lives |
 //! | `stop.retiring` | every run is asked to leave, as the daemon stops with its agents |
 //! | `stop.agents_gone` | they are gone, the daemon has not begun to stop |

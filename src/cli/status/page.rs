@@ -279,7 +279,7 @@ mod tests {
     fn a_loop_is_shown_only_if_it_is_worth_a_look() {
         let key = |aside| KeyState { key: "local:main".into(), failures: 5, aside, why: "x".into() };
         let of = |name| LoopState { failures: 3, ..LoopState::new(name) };
-        let retrying = LoopState { keys: vec![key(false)], ..of(LoopName::Signs) };
+        let retrying = LoopState { keys: vec![key(false)], ..of(LoopName::Usage) };
         let all = [of(LoopName::Amends), retrying];
         assert!(!shown_with(&json!({}), &[], &all).contains("loops"));
         let aside = LoopState { keys: vec![key(true), key(true), key(false)], ..of(LoopName::Deliver) };

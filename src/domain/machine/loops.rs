@@ -29,7 +29,6 @@ words! {
         Search = "search",
         Searches = "searches",
         Settings = "settings",
-        Signs = "signs",
         Snapshots = "snapshots",
         Trim = "trim",
         Typing = "typing",
@@ -188,10 +187,10 @@ mod tests {
         let state = LoopState {
             looked: Some(Time(1_700_000_000_123)),
             keys: vec![key("a", true)],
-            ..LoopState::new(LoopName::Signs)
+            ..LoopState::new(LoopName::Amends)
         };
         let text = serde_json::to_string(&state).unwrap();
-        assert!(text.contains(r#""loop":"signs","looked_at":"2023-11-14T22:13:20.123Z""#), "{text}");
+        assert!(text.contains(r#""loop":"amends","looked_at":"2023-11-14T22:13:20.123Z""#), "{text}");
         assert_eq!(serde_json::from_str::<LoopState>(&text).unwrap(), state);
     }
 }

@@ -3,11 +3,11 @@
 
 pub mod accounts;
 pub mod addresses;
+pub mod amends;
 pub mod attachments;
 pub mod channels;
 pub mod chats;
 pub mod growth;
 pub mod pace;
 pub mod parcels;
-pub mod signs;
 pub mod typing;

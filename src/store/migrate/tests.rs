@@ -134,8 +134,8 @@ fn a_store_of_the_last_schema_of_before_goes_on_and_a_copy_is_kept_of_it() {
     connection.execute("INSERT INTO meta (key, value) VALUES ('instance', 'x')", []).unwrap();
     migrate(&mut connection, &place.path()).unwrap();
     migrate(&mut connection, &place.path()).unwrap();
-    assert_eq!(place.copies(), ["g2.sqlite.before-0067", "g2.sqlite.before-1002"], "the newest two");
-    let copy = Connection::open(place.file("g2.sqlite.before-1002")).unwrap();
+    assert_eq!(place.copies(), ["g2.sqlite.before-0067", "g2.sqlite.before-1003"], "the newest two");
+    let copy = Connection::open(place.file("g2.sqlite.before-1003")).unwrap();
     for (c, version) in [(&connection, version()), (&copy, Version::LAST_OF_BEFORE)] {
         assert_eq!(Version::read(c).unwrap(), version);
         assert_eq!(count(c, "groups"), 2);
@@ -149,9 +149,10 @@ fn a_store_of_the_last_schema_of_before_goes_on_and_a_copy_is_kept_of_it() {
     let told = (upgrade.from.to_string(), upgrade.to.to_string(), upgrade.changes);
     let typed =
         "What a run was made for, what had a text said, and why a slot did not run are numbers and codes";
+    let amends = "Cards and reactions that are to be changed on their platforms stand in one table";
     assert_eq!(
         told,
-        ("67 of the old count".into(), "2".into(), vec![RENUMBERED.to_owned(), typed.to_owned()])
+        ("67 of the old count".into(), "3".into(), [RENUMBERED, typed, amends].map(str::to_owned).to_vec())
     );
 }
 
@@ -182,6 +183,24 @@ fn a_store_of_the_first_schema_keeps_what_its_runs_texts_and_slots_say() {
         ["record 2", "command 9", "person", "approval 4", "batch_failed 12", "notice", "waited"]
     );
     assert_eq!(odd_part(&c, version()).unwrap(), None);
+}
+
+#[test]
+fn cards_and_reactions_that_are_to_be_changed_stay_so() {
+    let place = Place::new();
+    let mut c = place.first();
+    c.execute_batch(
+        "INSERT INTO outbox (id, chat_jid, text, status, cause, created_at) VALUES (7, 'tg:1', 'card', 'pending', 'x', 0);
+         INSERT INTO amends VALUES (7, 4);
+         INSERT INTO signs VALUES (3, 'tg:1', 'm', '+', NULL), (5, 'mx:1', '$m', '+', '$r');",
+    )
+    .unwrap();
+    migrate(&mut c, &place.path()).unwrap();
+    let all = "SELECT concat_ws(' ', outbox_id, approval_id, batch, chat_jid, message_id, sign_id) FROM amends ORDER BY id";
+    let all = rows(&c, all).join("; ");
+    assert_eq!(all, r#"Text("7 4"); Text("3 tg:1 m"); Text("5 mx:1 $m $r")"#);
+    c.execute("DELETE FROM outbox", []).unwrap();
+    assert_eq!(count(&c, "amends"), 2, "a card's goes with it");
 }
 
 #[test]

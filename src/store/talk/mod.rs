@@ -17,5 +17,4 @@ pub(super) mod outbox;
 pub(super) mod people;
 pub(super) mod register;
 pub(super) mod restored;
-pub(super) mod signs;
 pub(super) mod visits;

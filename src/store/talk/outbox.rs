@@ -131,18 +131,7 @@ impl Store {
     /// Returns the parts into which a row was cut, in order, with the platform's ids of those that it has. A row that was sent
     /// whole has one; one that is not laid out yet has none.
     pub async fn parts_of(&self, id: i64) -> Result<Vec<OutboxPart>> {
-        self.ask(move |c| {
-            Ok(c.prepare_cached(
-                "SELECT text, looks, first_file, last_file, platform_id, part FROM outbox_parts WHERE outbox_id = ?1
-                 UNION ALL
-                 SELECT NULL, NULL, NULL, NULL, CAST(id AS TEXT), 1 FROM outbox WHERE id = ?1 AND status = 'sent'
-                   AND NOT EXISTS (SELECT 1 FROM outbox_parts WHERE outbox_id = ?1)
-                 ORDER BY part",
-            )?
-            .query_map([id], outbox_part)?
-            .collect::<rusqlite::Result<_>>()?)
-        })
-        .await
+        self.ask(move |c| parts_of(c, id)).await
     }
 
     /// Writes down the parts of a row before the first of them is sent, so that every later try sends the same parts; behind
@@ -442,6 +431,19 @@ pub(in crate::store) fn next_delivery(c: &Connection, chat: &str, now: Time) -> 
         return Ok(NextDelivery::NotBefore(at));
     }
     Ok(NextDelivery::Now(delivery))
+}
+
+/// See [`Store::parts_of`].
+pub(in crate::store) fn parts_of(c: &Connection, id: i64) -> Result<Vec<OutboxPart>> {
+    Ok(c.prepare_cached(
+        "SELECT text, looks, first_file, last_file, platform_id, part FROM outbox_parts WHERE outbox_id = ?1
+         UNION ALL
+         SELECT NULL, NULL, NULL, NULL, CAST(id AS TEXT), 1 FROM outbox WHERE id = ?1 AND status = 'sent'
+           AND NOT EXISTS (SELECT 1 FROM outbox_parts WHERE outbox_id = ?1)
+         ORDER BY part",
+    )?
+    .query_map([id], outbox_part)?
+    .collect::<rusqlite::Result<_>>()?)
 }
 
 /// Marks an open row of a chat as being sent; whether it is one.

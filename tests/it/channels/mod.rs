@@ -22,8 +22,8 @@ use g2::{
     engine::{Drive, Loops},
     loops::{
         accounts::Accounts,
+        amends::Amends,
         deliver::{Deliver, Post},
-        signs::Signs,
     },
     store::{Asking, Body, CommandFile, Judged, NewGroup, NewWiring, Proof, Store, Transcripts, digest},
     system::media::Media,
@@ -233,7 +233,7 @@ impl World {
         let drive =
             Drive { store: store.clone(), loops: Arc::new(Loops::new(world.clone())), stop: stop.clone() };
         self.loops.spawn(drive.clone().run(Deliver::new(post, true)));
-        self.loops.spawn(drive.clone().run(Signs::new(store.clone(), Arc::clone(&channels))));
+        self.loops.spawn(drive.clone().run(Amends::new(store.clone(), Arc::clone(&channels))));
         self.loops.spawn(drive.clone().run(g2::loops::typing::Typing::new(
             world.clone(),
             store.clone(),

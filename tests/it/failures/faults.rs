@@ -56,7 +56,7 @@ fn work_that_is_set_aside_is_listed_and_goes_on_when_a_person_releases_it() {
     let root = Root::new("");
     let _daemon = root.serve_with(&[("G2_FAILPOINT", "deliver.saying:1+2+3+4+5:panic")]);
     assert_eq!(
-        (row(&root, "deliver")["state"].clone(), row(&root, "signs")["state"].clone()),
+        (row(&root, "deliver")["state"].clone(), row(&root, "amends")["state"].clone()),
         (json!("well"), json!("well"))
     );
     root.send(CHAT, "hello");

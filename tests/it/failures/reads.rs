@@ -3,12 +3,6 @@
 
 use serde_json::{Value, json};
 
-use g2::{
-    engine::{Drive, Loops},
-    loops::amends::Amends,
-    store::Store,
-};
-
 use crate::{
     crash::scene::{arm, workers},
     support::{DEADLINE, Root, fail_points, wait_for},
@@ -118,51 +112,27 @@ fn a_session_that_is_cleared_while_lanes_cannot_be_read_is_left_when_they_can() 
 }
 
 #[test]
-fn reactions_that_cannot_be_read_end_no_daemon_and_are_taken_away_later() {
+fn cards_and_reactions_that_cannot_be_read_end_no_daemon_and_are_looked_after_later() {
     let root = Root::new("");
-    // A reaction to a message that no agent has in hand any more, on a platform that is gone.
-    root.change_store("INSERT INTO signs (batch, chat_jid, message_id, sign) VALUES (1, 'gone:x', '1', '+')");
-    change(&root, "ALTER TABLE signs RENAME TO signs_away");
-    let daemon = root.serve();
-    let words = "a loop can't look; it looks again after a rest loop=signs";
-    wait_for(words, || (root.log().contains(words) || daemon.has_ended()).then_some(()));
-    assert_eq!(root.ask("local:main", "hello").trim(), "echo: hello");
-    assert!(!daemon.has_ended());
-    change(&root, "ALTER TABLE signs_away RENAME TO signs");
-    let store = rusqlite::Connection::open(root.data("g2.sqlite")).unwrap();
-    wait_for("the reaction to be looked after", || {
-        let left: i64 = store.query_row("SELECT count(*) FROM signs", [], |row| row.get(0)).unwrap();
-        (left == 0).then_some(())
-    });
-}
-
-#[tokio::test]
-async fn a_card_that_cannot_be_read_is_looked_after_later() {
-    let root = Root::new("");
-    // The card of a closed question, which was never said: there is nothing to change.
+    // A reaction to a message that no agent has in hand any more, and the card of a closed question, which was never said.
     change(
         &root,
         "INSERT INTO outbox (chat_jid, text, status, cause, created_at) VALUES ('local:main', 'card', 'failed', 'test', 0);
          INSERT INTO approvals (kind, chat_jid, sender, sender_name, state, approver, card_chat, options, created_at, expires_at, decided_at)
          VALUES ('sender', 'local:main', 'tg:1', 'one', 'expired', 'local:me', 'local:main', '[]', 0, 0, 0);
          INSERT INTO amends (outbox_id, approval_id) SELECT max(o.id), max(a.id) FROM outbox o, approvals a;
+         INSERT INTO amends (batch, chat_jid, message_id) VALUES (1, 'local:main', '1');
          ALTER TABLE amends RENAME TO amends_away",
     );
-    let store = Store::open(&root.data("g2.sqlite")).unwrap();
-    let loops = std::sync::Arc::new(Loops::new(g2::system::world::World::real()));
-    let drive = Drive { store: store.clone(), loops, stop: Default::default() };
-    let running = tokio::spawn(drive.run(Amends::new(store.clone(), Default::default())));
-    // Its reads come in between.
-    for _ in 0..64 {
-        assert!(store.amends(1).await.is_err());
-    }
+    let daemon = root.serve();
+    let words = "a loop can't look; it looks again after a rest loop=amends";
+    wait_for(words, || (root.log().contains(words) || daemon.has_ended()).then_some(()));
+    assert_eq!(root.ask("local:main", "hello").trim(), "echo: hello");
+    assert!(!daemon.has_ended());
     change(&root, "ALTER TABLE amends_away RENAME TO amends");
-    let looked_after = async {
-        while !store.amends(1).await.unwrap().is_empty() {
-            tokio::task::yield_now().await;
-        }
-    };
-    tokio::time::timeout(DEADLINE, looked_after).await.unwrap();
-    assert!(!running.is_finished());
-    running.abort();
+    let store = rusqlite::Connection::open(root.data("g2.sqlite")).unwrap();
+    wait_for("both to be looked after", || {
+        let left: i64 = store.query_row("SELECT count(*) FROM amends", [], |row| row.get(0)).unwrap();
+        (left == 0).then_some(())
+    });
 }

@@ -63,11 +63,10 @@ pub(crate) fn unfinished(
         ("texts are not sent", "SELECT count(*) FROM outbox WHERE status IN ('pending', 'sending')"),
         // A card that may have arrived waits until a person says whether it has, one that another stands for until its question is closed.
         (
-            "cards are to be changed",
-            "SELECT count(*) FROM amends a JOIN outbox o ON o.id = a.outbox_id JOIN approvals q ON q.id = a.approval_id
-             WHERE o.status <> 'unknown' AND q.state <> 'pending'",
+            "cards and reactions are to be changed",
+            "SELECT count(*) FROM amends a LEFT JOIN outbox o ON o.id = a.outbox_id LEFT JOIN approvals q ON q.id = a.approval_id
+             WHERE a.batch IS NOT NULL OR (o.status <> 'unknown' AND q.state <> 'pending')",
         ),
-        ("reactions are to be taken away", "SELECT count(*) FROM signs"),
     ] {
         let n = count(c, sql);
         if n != 0 {
