@@ -274,7 +274,9 @@ impl Gateway {
     /// As [`Self::refused`], where that has lasted for so long that the run is to be ended for it: some seconds.
     #[must_use]
     pub fn refused_for_good(&self, run: i64) -> Option<Refused> {
-        self.all().get(&run).and_then(|open| open.refusals.lasting(self.shared.world.monotonic()))
+        self.all()
+            .get(&run)
+            .and_then(|open| open.refusals.lasting(self.shared.world.monotonic(), self.shared.world.now()))
     }
 
     /// Whether the model's host has answered a request of a run, and refused none since; `None`: it has no socket.

@@ -264,7 +264,7 @@ async fn pass(
     };
 
     let (head, body) = response.into_parts();
-    let heard = asks_the_model.then(|| Heard::head(caller, head.status, credential));
+    let heard = asks_the_model.then(|| Heard::head(caller, head.status, &head.headers, credential));
     if head.status.is_redirection() {
         let message = format!("{} answers with a redirect, which is not followed", shared.upstream);
         return Err(failed(StatusCode::BAD_GATEWAY, message));

@@ -169,9 +169,10 @@ impl Sight {
         if row.until <= self.runs.machine.world.now() {
             return Ok(());
         }
-        let is_right = self.perhaps.locked().contains(group) || self.is_right(row).await?;
-        if !is_right {
-            return Ok(());
+        // Another start changes nothing about a limit whose end is known.
+        let perhaps = row.ends.is_none() && self.perhaps.locked().contains(group);
+        if !perhaps && !self.is_right(row).await? {
+            return if row.ends.is_some() { self.prolong(group).await } else { Ok(()) };
         }
         tracing::info!(%group, what = %row.what, "what kept a group's runs from their work may be put right; it is tried again");
         let lanes = match self.runs.store.try_again(group, self.runs.machine.world.now()).await {
@@ -189,12 +190,24 @@ impl Sight {
         Ok(())
     }
 
+    /// Has lanes that wait for the end of a limit rest until then.
+    async fn prolong(&self, group: &Folder) -> Result<(), Error> {
+        for lane in self.runs.store.prolong(group, self.runs.machine.world.now()).await? {
+            let waiting = (&lane).into();
+            self.runs.lanes.tell(Event::Waiting { group: group.clone(), waiting });
+        }
+        Ok(())
+    }
+
     /// Whether it is seen to be put right.
     async fn is_right(&self, row: &HindranceRow) -> Result<bool, Error> {
         match row.what {
-            Hindrance::NoKey | Hindrance::Key | Hindrance::NotAllowed | Hindrance::NoCredit => {
-                self.has_another_key().await
-            }
+            Hindrance::NoKey
+            | Hindrance::Key
+            | Hindrance::NotAllowed
+            | Hindrance::NoCredit
+            | Hindrance::Limit
+            | Hindrance::Busy => self.has_another_key().await,
             Hindrance::NoImage => {
                 let Some(group) = self.runs.store.group(&row.group).await? else { return Ok(false) };
                 // Settings that nothing can be run with are a problem of their own.

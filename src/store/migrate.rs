@@ -17,6 +17,7 @@ const MIGRATIONS: &[(&str, &str)] = &[
     ("0001_init", include_str!("../../migrations/0001_init.sql")),
     ("0002_typed", include_str!("../../migrations/0002_typed.sql")),
     ("0003_amends", include_str!("../../migrations/0003_amends.sql")),
+    ("0004_limits", include_str!("../../migrations/0004_limits.sql")),
 ];
 
 /// What becomes of a store that has the last schema of before `0001_init.sql`.

@@ -126,9 +126,21 @@ impl Problem {
                 format!("{}; the agents of {} need one", quote(why), names(groups)),
                 *remedy,
             ),
-            Refused { what, why, since, groups } => Finding::fail(
+            Refused { what, why, since, until, groups } => Finding::new(
+                if what.is_weather() { Warn } else { Fail },
                 (Check::ModelRefuses, what),
-                format!("{}; since {since} the messages and tasks of {} wait", quote(why), names(groups)),
+                match until {
+                    Some(until) => format!(
+                        "{}; until {until} the messages and tasks of {} wait",
+                        quote(why),
+                        names(groups)
+                    ),
+                    None => format!(
+                        "{}; since {since} the messages and tasks of {} wait",
+                        quote(why),
+                        names(groups)
+                    ),
+                },
                 mend(*what),
             ),
             NoKey { path, why: Some(why), .. } => Finding::fail(
@@ -606,7 +618,10 @@ fn mend(what: Hindrance) -> &'static str {
         Hindrance::NoCredit => {
             "give the account credit, or use another key; G2 sees a new key at once, and tries again by itself"
         }
-        Hindrance::NoImage | Hindrance::Engine => "G2 tries again by itself",
+        Hindrance::Limit => {
+            "G2 goes on by itself then; another key, or more of the model, lets it go on sooner"
+        }
+        Hindrance::Busy | Hindrance::NoImage | Hindrance::Engine => "G2 tries again by itself",
     }
 }
 

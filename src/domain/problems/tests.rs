@@ -45,6 +45,7 @@ fn a_refusal_of_the_models_host_explains_what_fails_and_rests_and_names_its_grou
         what,
         why: "https://h does not take the key (401)".into(),
         since: Time(0),
+        until: None,
         groups: vec![main()],
     };
     let found = vec![RunsFail(failing(None, 5, 0)), refused(Hindrance::Key)];

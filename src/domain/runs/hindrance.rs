@@ -1,7 +1,12 @@
 //! What of the host keeps a group's runs from their work: a key that the model's host refuses, a missing image, an engine that
-//! can't. The group's work waits at no cost, longer each time, and goes on at once when the cause is seen to be put right.
+//! can't. The group's work waits at no cost, longer each time, and goes on at once when the cause is seen to be put right. A
+//! limit of the model ([`super::model_limit`]) is one, too: work waits until the time that the host names.
 
-use ipc_handlers::words;
+use ipc_handlers::{Time, words};
+use jiff::tz::TimeZone;
+
+use super::model_limit::spread_ms;
+use crate::time::times;
 
 words! {
     /// What keeps a group's runs from their work.
@@ -14,6 +19,10 @@ words! {
         NotAllowed = "not_allowed",
         /// The account of the key has no credit.
         NoCredit = "no_credit",
+        /// The limit of what the key may use of the model is reached, for a while.
+        Limit = "limit",
+        /// The model's host has no room now.
+        Busy = "busy",
         /// The image is missing.
         NoImage = "no_image",
         /// The container engine, or the host below it, can't run a container now.
@@ -28,12 +37,20 @@ pub struct Refused {
     pub what: Hindrance,
     /// In one line of at most [`LONGEST_WHY`] characters, without the key.
     pub why: String,
+    /// When that is over, as the host says; only of a limit.
+    pub until: Option<Time>,
 }
 
 /// How long the words for a hindrance may be, characters.
 pub const LONGEST_WHY: usize = 500;
-/// The longest rest, ms: within what lanes take for a rest.
+/// The longest rest where nobody says when it is over, ms: within what lanes take for a rest.
 pub const LONGEST_REST_MS: i64 = 1_800_000;
+/// The same of a limit of the model, ms.
+const LONGEST_LIMIT_MS: i64 = 3_600_000;
+/// How long a lane rests at a time for a limit that lasts longer, ms: within what lanes take for a rest. Then its rest is prolonged.
+pub const STEP_MS: i64 = 3_000_000;
+/// From what rest on a chat is told that the model's host has no room, ms: most often it has soon.
+const TOLD_FROM_MS: i64 = 60_000;
 /// How much of the host's own words is kept, characters.
 const LONGEST_SAID: usize = 200;
 
@@ -46,9 +63,10 @@ pub struct HostError<'a> {
 }
 
 impl Refused {
-    /// Returns the refusal that an answer of `host` means for requests with the same key; `None`: none, or another fault.
+    /// Returns the refusal that an answer of `host` means for requests with the same key; `None`: none, or another fault. `until`: when
+    /// it may be asked again, as its headers say.
     #[must_use]
-    pub fn of_answer(status: u16, said: HostError<'_>, host: &str) -> Option<Self> {
+    pub fn of_answer(status: u16, said: HostError<'_>, host: &str, until: Option<Time>) -> Option<Self> {
         let HostError { kind, message } = said;
         // Both ways of saying it are in use, and the first has the status of a request that is wrong.
         let no_credit =
@@ -58,11 +76,15 @@ impl Refused {
             401 => Hindrance::Key,
             402 => Hindrance::NoCredit,
             403 => Hindrance::NotAllowed,
+            429 => Hindrance::Limit,
+            503 | 529 => Hindrance::Busy,
             _ => return None,
         };
         let does = match what {
             Hindrance::NoCredit => "says that the account has no credit",
             Hindrance::NotAllowed => "does not allow what the agent asks with this key",
+            Hindrance::Limit => "says that the limit of the key is reached",
+            Hindrance::Busy => "has no room now",
             Hindrance::NoKey | Hindrance::Key | Hindrance::NoImage | Hindrance::Engine => {
                 "does not take the key"
             }
@@ -70,13 +92,20 @@ impl Refused {
         let said = [kind, message].into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>().join(": ");
         let said = on_a_line(&said, LONGEST_SAID);
         let said = if said.is_empty() { said } else { format!(": {said}") };
-        Some(Self { what, why: on_a_line(&format!("{host} {does} ({status}{said})"), LONGEST_WHY) })
+        let why = on_a_line(&format!("{host} {does} ({status}{said})"), LONGEST_WHY);
+        Some(Self { what, why, until: until.filter(|_| what.is_weather()) })
     }
 
     /// There is no key that could be sent, for this reason.
     #[must_use]
     pub fn no_key(why: &str) -> Self {
-        Self { what: Hindrance::NoKey, why: on_a_line(why, LONGEST_WHY) }
+        Self { what: Hindrance::NoKey, why: on_a_line(why, LONGEST_WHY), until: None }
+    }
+
+    /// A limit that an agent's error speaks of.
+    #[must_use]
+    pub fn by_limit(limit: super::model_limit::ModelLimit, error: &str) -> Self {
+        Self { what: limit.what, why: on_a_line(error, LONGEST_WHY), until: limit.until }
     }
 }
 
@@ -85,15 +114,40 @@ impl Hindrance {
     /// time, up to 128 times that where somebody else's machine is asked, otherwise up to 16 times; never longer than half an hour.
     #[must_use]
     pub fn rest_ms(self, times: u32, base_ms: i64) -> i64 {
-        let most = if self.is_of_the_model() { 7 } else { 4 };
-        base_ms.saturating_mul(1 << times.saturating_sub(1).min(most)).min(LONGEST_REST_MS)
+        let (most, longest_ms) = match self.is_of_the_model() {
+            _ if self.is_weather() => (10, LONGEST_LIMIT_MS),
+            true => (7, LONGEST_REST_MS),
+            false => (4, LONGEST_REST_MS),
+        };
+        base_ms.saturating_mul(1 << times.saturating_sub(1).min(most)).min(longest_ms)
+    }
+
+    /// Returns how long a group rests for it at `now`, ms: until the time that the host names and a little more, so that not all
+    /// groups come back at once; otherwise as [`Self::rest_ms`] says.
+    #[must_use]
+    pub fn rests_ms(self, until: Option<Time>, times: u32, base_ms: i64, group: &str, now: Time) -> i64 {
+        match until.map(|until| until.ms_since(now)) {
+            Some(left) if left > 0 => left.saturating_add(spread_ms(group)).max(base_ms),
+            Some(_) | None => self.rest_ms(times, base_ms),
+        }
+    }
+
+    /// Whether it passes by itself: a limit of the model.
+    #[must_use]
+    pub fn is_weather(self) -> bool {
+        match self {
+            Self::Limit | Self::Busy => true,
+            Self::NoKey | Self::Key | Self::NotAllowed | Self::NoCredit | Self::NoImage | Self::Engine => {
+                false
+            }
+        }
     }
 
     /// Whether it is between us and the model's host.
     #[must_use]
     pub fn is_of_the_model(self) -> bool {
         match self {
-            Self::NoKey | Self::Key | Self::NotAllowed | Self::NoCredit => true,
+            Self::NoKey | Self::Key | Self::NotAllowed | Self::NoCredit | Self::Limit | Self::Busy => true,
             Self::NoImage | Self::Engine => false,
         }
     }
@@ -112,19 +166,27 @@ impl Hindrance {
             Self::Key => "the host of my model does not take my key",
             Self::NotAllowed => "the host of my model does not let me ask it",
             Self::NoCredit => "my account at the host of my model has no credit left",
+            Self::Limit => "the limit of my model is reached",
+            Self::Busy => "the host of my model has no room for me",
             Self::NoImage => "my container image is missing",
             Self::Engine => "my container could not be started",
         }
     }
 
-    /// Returns what a chat is told whose message waits for this; `None`: nothing, it may be over soon.
+    /// Returns what a chat is told whose message waits for this, for `rest_ms` from `now` on; `None`: nothing, it may be over soon.
     #[must_use]
-    pub fn notice(self) -> Option<String> {
+    pub fn notice(self, rest_ms: i64, now: Time, zone: &TimeZone) -> Option<String> {
+        let because = self.for_a_chat();
+        if self.is_weather() {
+            let at = times::clock(now.plus_ms(rest_ms), now, zone);
+            return (rest_ms >= TOLD_FROM_MS).then(|| {
+                format!(
+                    "I can't answer now because {because}. I keep your message, and try again by myself at {at}."
+                )
+            });
+        }
         self.is_of_the_model().then(|| {
-            format!(
-                "I can't answer now because {}. I keep your message, and answer it by myself when that is put right.",
-                self.for_a_chat()
-            )
+            format!("I can't answer now because {because}. I keep your message, and answer it by myself when that is put right.")
         })
     }
 }
@@ -142,11 +204,12 @@ fn on_a_line(text: &str, most: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::time::zone::Zones;
 
     const HOST: &str = "https://api.example";
 
     fn refused(status: u16, kind: &str, message: &str) -> Option<Refused> {
-        Refused::of_answer(status, HostError { kind, message }, HOST)
+        Refused::of_answer(status, HostError { kind, message }, HOST, None)
     }
 
     #[test]
@@ -164,9 +227,10 @@ mod tests {
             (400, "invalid_request_error", "messages: at least one", None),
             (200, "", LOW, None),
             (404, "not_found_error", "model: x", None),
-            (429, "rate_limit_error", "", None),
+            (429, "rate_limit_error", "", Some(Limit)),
             (500, "api_error", "", None),
-            (529, "overloaded_error", "", None),
+            (503, "", "", Some(Busy)),
+            (529, "overloaded_error", "", Some(Busy)),
         ] {
             assert_eq!(refused(status, kind, message).map(|r| r.what), expected, "{status} {kind} {message}");
         }
@@ -193,7 +257,26 @@ mod tests {
             |what: Hindrance| (1..=10).map(|times| what.rest_ms(times, 5_000) / 1_000).collect::<Vec<_>>();
         assert_eq!(rests(Hindrance::Key), [5, 10, 20, 40, 80, 160, 320, 640, 640, 640]);
         assert_eq!(rests(Hindrance::NoImage), [5, 10, 20, 40, 80, 80, 80, 80, 80, 80]);
+        assert_eq!(rests(Hindrance::Limit), [5, 10, 20, 40, 80, 160, 320, 640, 1_280, 2_560]);
+        assert_eq!(Hindrance::Busy.rest_ms(11, 5_000), LONGEST_LIMIT_MS);
         assert_eq!(Hindrance::Engine.rest_ms(0, 5_000), 5_000);
         assert_eq!(Hindrance::Key.rest_ms(u32::MAX, i64::MAX), LONGEST_REST_MS);
+    }
+
+    #[test]
+    fn a_limit_lasts_until_the_named_time_and_its_chat_is_told_the_hour_once_it_is_long() {
+        let (now, zone) = (Time(1_759_838_400_000), Zones::utc().of(Some("Europe/Berlin")).zone);
+        let rests = |left_ms| Hindrance::Limit.rests_ms(Some(now.plus_ms(left_ms)), 3, 5_000, "main", now);
+        let hour = 3_600_000;
+        assert_eq!([rests(5 * hour), rests(-1)], [5 * hour + spread_ms("main"), 20_000]);
+        assert!(rests(1) >= 5_000);
+        let told = |what: Hindrance, rest_ms| what.notice(rest_ms, now, &zone);
+        assert_eq!(
+            told(Hindrance::Limit, hour).unwrap(),
+            "I can't answer now because the limit of my model is reached. I keep your message, and try again by myself at 15:00."
+        );
+        assert!(told(Hindrance::Limit, 15 * hour).unwrap().ends_with("at 05:00 tomorrow."));
+        assert_eq!(told(Hindrance::Busy, 59_999), None);
+        assert!(told(Hindrance::Key, 5_000).is_some() && told(Hindrance::Engine, hour).is_none());
     }
 }

@@ -9,6 +9,7 @@ pub mod hindrance;
 pub mod judge;
 pub mod lanes;
 pub mod life;
+pub mod model_limit;
 pub mod mounts;
 pub mod output;
 pub mod outside;

@@ -41,6 +41,20 @@ pub fn shown(at: Time, now: Time, zone: &TimeZone) -> String {
     then.strftime(form).to_string()
 }
 
+/// Returns a moment to come as a clock of `zone` shows it at `now`: `14:05`, `14:05 tomorrow`, `14:05 on 23 Nov`.
+#[must_use]
+pub fn clock(at: Time, now: Time, zone: &TimeZone) -> String {
+    let (then, here) = (at.to_jiff().to_zoned(zone.clone()), now.to_jiff().to_zoned(zone.clone()));
+    let form = if then.date() == here.date() {
+        "%H:%M"
+    } else if here.tomorrow().is_ok_and(|day| day.date() == then.date()) {
+        "%H:%M tomorrow"
+    } else {
+        "%H:%M on %-d %b"
+    };
+    then.strftime(form).to_string()
+}
+
 /// Returns a length of time in at most two units: `350 ms`, `1.2 s`, `3 min`, `5 h 10 min`, `3 d 2 h`.
 #[must_use]
 pub fn length(ms: i64) -> String {

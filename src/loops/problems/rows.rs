@@ -158,13 +158,15 @@ pub(super) fn refused(store: &Store, found: &mut Vec<Problem>) {
                 .push(Problem::Unreadable { what: "what the model's host refuses", why: chain(&error) });
         }
     };
-    let mut by_words: BTreeMap<(Hindrance, String), (Time, Vec<Folder>)> = BTreeMap::new();
+    let mut by_words: BTreeMap<(Hindrance, String), (Time, Option<Time>, Vec<Folder>)> = BTreeMap::new();
     for row in rows.into_iter().filter(|row| row.what.is_of_the_model()) {
-        let (since, groups) = by_words.entry((row.what, row.why)).or_insert((row.since, Vec::new()));
+        let (since, until, groups) =
+            by_words.entry((row.what, row.why)).or_insert((row.since, row.ends, Vec::new()));
         *since = row.since.min(*since);
+        *until = row.ends.max(*until);
         groups.push(row.group);
     }
-    let one = |((what, why), (since, groups))| Problem::Refused { what, why, since, groups };
+    let one = |((what, why), (since, until, groups))| Problem::Refused { what, why, since, until, groups };
     found.extend(by_words.into_iter().map(one));
 }
 

@@ -54,7 +54,8 @@ impl AtWork {
 /// What waits for the end of a rest of a group's lane.
 pub(super) fn rest_in_words(c: &Connection, group: &str, until: Time) -> rusqlite::Result<String> {
     Ok(match hindrances::in_words(c, group, until)? {
-        Some(why) => format!("the lane, which rests until {until} or until this is put right: {why}"),
+        Some((why, Some(ends))) => format!("the end of a limit of the model, at {ends}: {why}"),
+        Some((why, None)) => format!("the lane, which rests until {until} or until this is put right: {why}"),
         None => format!("the lane, which rests until {until} after a failure"),
     })
 }

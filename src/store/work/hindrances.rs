@@ -1,10 +1,18 @@
-//! What of the host keeps groups' runs from their work, and the end of the rests that follow from it.
+//! What of the host, or of the model's, keeps groups' runs from their work, and the end of the rests that follow from it.
 
 use ipc_handlers::{Folder, Time};
 use rusqlite::{Connection, OptionalExtension as _, params};
 
-use crate::domain::runs::hindrance::{Hindrance, LONGEST_REST_MS, LONGEST_WHY};
-use crate::store::{Result, Store, columns::Columns as _, talk::groups};
+use crate::domain::runs::{
+    hindrance::{Hindrance, LONGEST_REST_MS, LONGEST_WHY, Refused, STEP_MS},
+    model_limit,
+};
+use crate::store::{
+    Result, Store,
+    columns::Columns as _,
+    crossing::waiting::{WaitingLane, waiting},
+    talk::groups,
+};
 
 /// What keeps the runs of a group from their work.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,6 +23,8 @@ pub struct HindranceRow {
     pub since: Time,
     /// Until then what has met it rests; in the past, it is being tried again.
     pub until: Time,
+    /// When a limit of the model is over, as its host says.
+    pub ends: Option<Time>,
 }
 
 /// Of a task: it waits for what keeps it from its work. While its run is under way, its next time is that of its next occurrence.
@@ -28,7 +38,7 @@ impl Store {
         self.read(|c| {
             let mut rows = c.prepare_cached(&format!(
                 // A task rests by a rule of its own, for longer than a lane in the end.
-                "SELECT group_folder, what, why, since,
+                "SELECT group_folder, what, why, since, ends,
                    max(until, coalesce((SELECT max(t.next_run) FROM tasks t
                      WHERE t.group_folder = h.group_folder AND {RESTS}), until)) AS until
                  FROM hindrances h
@@ -44,6 +54,7 @@ impl Store {
                     why: r.get("why")?,
                     since: r.time("since")?,
                     until: r.time("until")?,
+                    ends: r.time_or_null("ends")?,
                 })
             };
             Ok(rows.query_map([], row)?.collect::<rusqlite::Result<_>>()?)
@@ -54,6 +65,28 @@ impl Store {
     pub async fn hinders_no_more(&self, group: &Folder) -> Result<()> {
         let group = group.clone();
         self.write(move |c| over(c, &group)).await
+    }
+
+    /// Prolongs the rests of a group's lanes that wait for the end of a limit and are nearly over: none is longer than [`STEP_MS`].
+    /// Returns the lanes in which something waits, with their rests, if one was prolonged.
+    pub async fn prolong(&self, group: &Folder, now: Time) -> Result<Vec<WaitingLane>> {
+        let group = group.clone();
+        self.write(move |c| {
+            let prolonged = c
+                .prepare_cached(
+                    "UPDATE sessions SET rest_until = min(h.until, ?3) FROM hindrances h
+                     WHERE sessions.group_folder = ?1 AND h.group_folder = ?1 AND h.ends IS NOT NULL
+                       AND rest_until > ?2 AND rest_until < min(h.until, ?4)",
+                )?
+                .execute(params![
+                    group.as_str(),
+                    now.0,
+                    now.plus_ms(STEP_MS).0,
+                    now.plus_ms(STEP_MS / 2).0
+                ])?;
+            if prolonged == 0 { Ok(Vec::new()) } else { waiting(c, Some(&group)) }
+        })
+        .await
     }
 
     /// Ends the rests of a group's lanes and tasks that follow from what kept its runs from their work: it may be put right.
@@ -93,10 +126,11 @@ pub(in crate::store) struct Met {
 pub(in crate::store) fn met(
     c: &Connection,
     group: &Folder,
-    (what, why): (Hindrance, &str),
+    refused: &Refused,
     base_ms: i64,
     now: Time,
 ) -> Result<Met> {
+    let Refused { what, ref why, until: ends } = *refused;
     let known: Option<(Time, u32, Time)> = c
         .prepare_cached("SELECT since, times, until FROM hindrances WHERE group_folder = ?1 AND what = ?2")?
         .query_row([group.as_str(), what.as_str()], |r| {
@@ -111,17 +145,18 @@ pub(in crate::store) fn met(
         // The last time is too long ago to be of the same row.
         Some(_) | None => (now, 1),
     };
-    let rest_ms = what.rest_ms(times, base_ms);
+    let rest_ms = what.rests_ms(ends, times, base_ms, group.as_str(), now);
+    let longest_ms = if what.is_weather() { model_limit::LONGEST_MS } else { LONGEST_REST_MS };
     if groups::is_known(c, group)? {
         let why: String = why.chars().take(LONGEST_WHY).collect();
         c.prepare_cached(
             // Another lane may rest longer for what was met before.
-            "INSERT INTO hindrances (group_folder, what, why, since, times, until) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
+            "INSERT INTO hindrances (group_folder, what, why, since, times, until, ends) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?8)
              ON CONFLICT (group_folder) DO UPDATE SET what = excluded.what, why = excluded.why, since = excluded.since, times = excluded.times,
-               until = max(excluded.until, iif(until <= ?7, until, 0))",
+               until = max(excluded.until, iif(until <= ?7, until, 0)), ends = excluded.ends",
         )?
         .execute(params![
-            group.as_str(), what.as_str(), why, since.0, times, now.plus_ms(rest_ms).0, now.plus_ms(LONGEST_REST_MS).0
+            group.as_str(), what.as_str(), why, since.0, times, now.plus_ms(rest_ms).0, now.plus_ms(longest_ms).0, ends.map(|ends| ends.0)
         ])?;
     }
     Ok(Met { since, rest_ms })
@@ -133,13 +168,14 @@ pub(in crate::store) fn over(c: &Connection, group: &Folder) -> Result<()> {
     Ok(())
 }
 
-/// Returns for what a rest of a group until then waits, in words; `None`: it rests for a reason of its own.
+/// Returns for what a rest of a group until then waits, in words, and when that ends if it is a limit of the model; `None`: it rests
+/// for a reason of its own.
 pub(in crate::store) fn in_words(
     c: &Connection,
     group: &str,
     until: Time,
-) -> rusqlite::Result<Option<String>> {
-    c.prepare_cached("SELECT why FROM hindrances WHERE group_folder = ?1 AND until >= ?2")?
-        .query_row(params![group, until.0], |r| r.get(0))
+) -> rusqlite::Result<Option<(String, Option<Time>)>> {
+    c.prepare_cached("SELECT why, ends FROM hindrances WHERE group_folder = ?1 AND until >= ?2")?
+        .query_row(params![group, until.0], |r| Ok((r.get("why")?, r.time_or_null("ends")?)))
         .optional()
 }

@@ -73,6 +73,51 @@ fn is_told(root: &Root) -> Vec<String> {
     })
 }
 
+#[test]
+fn a_limit_of_the_model_is_told_with_its_end_costs_no_try_and_another_key_ends_it() {
+    let host = Host::start(|seen, out| {
+        let answer = match seen.header("x-api-key") {
+            Some(GOOD) => message("m", 1, 2),
+            _ => {
+                let body =
+                    json!({"type": "error", "error": {"type": "rate_limit_error", "message": "used up"}});
+                let headers = "content-type: application/json\r\nretry-after: 7200\r\n";
+                response("429 Too Many Requests", headers, &body.to_string())
+            }
+        };
+        out.write_all(answer.as_bytes()).is_ok()
+    });
+    let Some(root) = root(&host, 5_000) else { return };
+    key(&root, BAD);
+    let _daemon = root.serve();
+    let seq = root.send("local:main", "hello");
+    let told = is_told(&root);
+    for part in [
+        "says that the limit of the key is reached (429: rate_limit_error: used up)",
+        "until ",
+        "of main wait",
+    ] {
+        assert!(told[0].contains(part), "{part}: {told:?}");
+    }
+    let said =
+        wait_for("the chat to be told", || Some(root.said("local:main")).filter(|said| !said.is_empty()));
+    assert!(
+        said.len() == 1 && said[0].contains("the limit of my model is reached. I keep your message"),
+        "{said:?}"
+    );
+    let wiring = &root.why(seq)["wirings"][0];
+    assert_eq!((&wiring["tries"], &wiring["batch_state"]), (&json!(0), &json!("returned")));
+    assert!(
+        wiring["waited_for"].as_str().unwrap().contains("the end of a limit of the model, at "),
+        "{wiring}"
+    );
+    assert_eq!(root.rows(&["runs", "list"]).len(), 1);
+    key(&root, GOOD);
+    wait_for("the message to be answered", || {
+        (root.said("local:main").last()? == "answered to 1").then_some(())
+    });
+}
+
 const TOLD: &str = "I can't answer now because the host of my model does not take my key. I keep your message, and answer it by myself when \
                     that is put right.";
 

@@ -1,6 +1,9 @@
 //! What of the host keeps a group's runs from their work.
 
-use g2::domain::runs::hindrance::{Hindrance, LONGEST_REST_MS, Refused};
+use g2::domain::runs::{
+    hindrance::{Hindrance, LONGEST_REST_MS, Refused, STEP_MS},
+    model_limit::spread_ms,
+};
 
 use super::{
     slots::{begin, make, start, task},
@@ -36,7 +39,15 @@ impl World {
 }
 
 fn refused() -> Cause {
-    Cause::Refused(Refused { what: Hindrance::Key, why: "https://h does not take the key (401)".into() })
+    Cause::Refused(Refused {
+        what: Hindrance::Key,
+        why: "https://h does not take the key (401)".into(),
+        until: None,
+    })
+}
+
+fn limited(until: Option<Time>) -> Cause {
+    Cause::Refused(Refused { what: Hindrance::Limit, why: "https://h says no (429)".into(), until })
 }
 
 fn killed() -> End {
@@ -179,4 +190,104 @@ async fn what_is_put_right_while_a_task_runs_leaves_its_next_occurrence_where_it
     assert!(world.store.hindrances().unwrap()[0].until <= again, "nothing rests");
     world.store.try_again(&folder("main"), later).await.unwrap();
     assert_eq!(task(&world).next_run, next);
+}
+
+#[tokio::test]
+async fn a_limit_of_the_model_is_waited_for_at_no_cost_and_its_chat_is_told_the_hour_once() {
+    const HOUR_MS: i64 = 3_600_000;
+    let world = world().await;
+    let seq = world.message("local:main", "k", "one", EngageVerdict::Wake).await;
+    let ends = NOW.plus_ms(5 * HOUR_MS);
+    let rest = world.hindered(killed(), limited(Some(ends)), NOW).await;
+    assert_eq!(rest, STEP_MS / 1_000, "in steps, within what lanes take for a rest");
+    let (tries, waits) = world.tries(seq, NOW);
+    assert_eq!(
+        (tries, waits),
+        (0, format!("the end of a limit of the model, at {ends}: https://h says no (429)"))
+    );
+    let row = world.store.hindrances().unwrap().remove(0);
+    let until = ends.plus_ms(spread_ms("main"));
+    assert_eq!((row.what, row.ends, row.until), (Hindrance::Limit, Some(ends), until));
+    let told = world.texts("local:main").await;
+    let hour = g2::domain::time::times::clock(until, NOW, &Zones::utc().of(None).zone);
+    assert_eq!(
+        told,
+        [format!(
+            "I can't answer now because the limit of my model is reached. I keep your message, and try again by myself at {hour}."
+        )]
+    );
+
+    // Its rest is prolonged until the end is there, and no further.
+    let mut now = NOW;
+    let mut prolonged = 0;
+    while now < until {
+        now = now.plus_ms(600_000);
+        prolonged += usize::from(!world.store.prolong(&folder("main"), now).await.unwrap().is_empty());
+        let rests = world.store.waiting_lanes().unwrap()[0].rest_until.unwrap();
+        assert!(rests <= until && (rests > now || rests == until), "{now} {rests}");
+        assert!(rests.ms_since(now) <= STEP_MS);
+    }
+    assert!((9..=14).contains(&prolonged), "{prolonged}");
+    assert!(world.store.prolong(&folder("family"), NOW).await.unwrap().is_empty());
+
+    // It is not over then: the chat knows.
+    world.hindered(killed(), limited(Some(now.plus_ms(HOUR_MS))), now).await;
+    assert_eq!(world.texts("local:main").await, told);
+}
+
+#[tokio::test]
+async fn a_limit_that_only_the_agent_speaks_of_rests_its_lane_too() {
+    let world = world().await;
+    world.message("local:main", "k", "one", EngageVerdict::Wake).await;
+    let handed = world.start(world.lane()).await;
+    world.ready(handed.run).await;
+    let error = "claude/rate_limit: You've hit your limit · resets in 2h (UTC)";
+    let failed = Record { status: Status::Error, error: Some(error.into()), ..Record::default() };
+    world.store.record(handed.run, 2, failed, NOW).await.unwrap();
+    world.end(handed.run, End::Exited { code: 0, oom: false }, Cause::Closed).await;
+    let row = world.store.hindrances().unwrap().remove(0);
+    assert_eq!((row.what, row.ends), (Hindrance::Limit, Some(NOW.plus_ms(7_200_000))));
+    assert!(row.why.contains("resets in 2h"), "{}", row.why);
+    assert!(world.store.waiting_lanes().unwrap()[0].rest_until.is_some());
+}
+
+#[tokio::test]
+async fn a_host_without_room_is_asked_again_after_longer_and_longer_rests_up_to_an_hour() {
+    let world = world().await;
+    world.message("local:main", "k", "one", EngageVerdict::Wake).await;
+    let busy =
+        || Cause::Refused(Refused { what: Hindrance::Busy, why: "https://h (529)".into(), until: None });
+    let mut now = NOW;
+    let mut rests = Vec::new();
+    for _ in 0..12 {
+        world.hindered(killed(), busy(), now).await;
+        let until = world.store.hindrances().unwrap()[0].until;
+        rests.push(until.ms_since(now) / 1_000);
+        now = until;
+    }
+    assert_eq!(rests, [5, 10, 20, 40, 80, 160, 320, 640, 1_280, 2_560, 3_600, 3_600]);
+    let told = world.texts("local:main").await;
+    assert!(told.len() == 1 && told[0].contains("has no room for me"), "{told:?}");
+}
+
+#[tokio::test]
+async fn a_task_waits_for_the_end_of_a_limit_and_is_not_paused() {
+    let world = world().await;
+    make(&world, "interval", "45000", serde_json::json!({})).await;
+    let due = task(&world).next_run.unwrap();
+    let run = start(&world, NOW, due).await.run().unwrap().run;
+    let ends = due.plus_ms(7_200_000);
+    let end = EndOfRun {
+        run,
+        end: killed(),
+        cause: limited(Some(ends)),
+        input: None,
+        files_bytes: 0,
+        retry_base_ms: 5_000,
+        tell_retry_ms: None,
+    };
+    world.store.end_run(end, Zones::utc(), due).await.unwrap();
+    let task = task(&world);
+    assert_eq!(task.next_run, Some(ends.plus_ms(spread_ms("main"))));
+    assert_eq!((task.status.as_str(), task.failures), ("active", 0));
 }

@@ -115,7 +115,11 @@ fn a_missing_image_an_engine_and_our_own_death_are_no_fault_of_the_agent() {
 }
 
 fn refused() -> Cause {
-    Cause::Refused(Refused { what: Hindrance::Key, why: "H does not take the key (401)".to_owned() })
+    Cause::Refused(Refused {
+        what: Hindrance::Key,
+        why: "H does not take the key (401)".to_owned(),
+        until: None,
+    })
 }
 
 #[test]

@@ -7,9 +7,10 @@ use super::{ACTIVE, ActiveRun, active_row, slot::judge_task};
 use crate::domain::{
     runs::{
         health::{self, KILLS_WITHIN_MS, KillLoop, Readiness, Runner},
+        hindrance::{Refused, STEP_MS},
         judge::{self, Batch, Cause, End, Ended, Fault, Final, Judgement, Reached, Said, Went},
         lanes::{LaneId, Work},
-        retry,
+        model_limit, retry,
         stop::{Stop, StopThen},
         wake::{self, Against},
     },
@@ -81,15 +82,19 @@ pub(super) fn finish(c: &Connection, end: &EndOfRun, zones: &Zones, now: Time) -
         }
         None => end,
     };
+    let zone = groups::zone_of(c, &row.group, zones)?;
+    let error_record = error_record(c, end.run)?;
     let ended = Ended {
         end: end.end.clone(),
-        cause: end.cause.clone(),
+        cause: with_limit(&end.cause, error_record.as_deref(), |error| {
+            model_limit::of_error(error, now, zones, Some(&zone.name))
+        }),
         runner: match (row.protocol, row.life.is_ready()) {
             (Some(1), _) => Runner::One,
             (_, true) => Runner::Two(Readiness::Ready),
             (_, false) => Runner::Two(Readiness::NotYet),
         },
-        error_record: error_record(c, end.run)?,
+        error_record,
     };
     let open = open_batches(c, end)?;
     let batches: Vec<Batch> = open.iter().map(|(_, _, batch)| *batch).collect();
@@ -98,10 +103,11 @@ pub(super) fn finish(c: &Connection, end: &EndOfRun, zones: &Zones, now: Time) -
         last = judge::judge_run(&ended, 1);
     }
     let mut met = None;
-    if let Some((what, why)) = judge::hindrance(&ended).zip(last.error.as_deref()) {
-        let of_this = hindrances::met(c, &row.group, (what, why), end.retry_base_ms, now)?;
-        (_, judgements) = judge::judge(&ended, &batches, of_this.rest_ms);
-        met = Some((what, of_this.since));
+    if let Some((what, why)) = judge::hindrance(&ended).zip(last.error.clone()) {
+        let until = if let Cause::Refused(refused) = &ended.cause { refused.until } else { None };
+        let of_this = hindrances::met(c, &row.group, &Refused { what, why, until }, end.retry_base_ms, now)?;
+        (_, judgements) = judge::judge(&ended, &batches, of_this.rest_ms.min(STEP_MS));
+        met = Some((what, of_this));
     }
     says_no_more(c, end.run)?;
     let status = RunStatus::from(last.went).as_str();
@@ -123,10 +129,10 @@ pub(super) fn finish(c: &Connection, end: &EndOfRun, zones: &Zones, now: Time) -
         {
             tell_of_retry(c, &row, &ended, *batch, (tries, rest_ms), now)?;
         }
-        if let (Judgement::Returned { .. }, Some((what, since))) = (&judgement, met)
-            && let Some(text) = what.notice()
+        if let (Judgement::Returned { .. }, Some((what, of_this))) = (&judgement, met)
+            && let Some(text) = what.notice(of_this.rest_ms, now, &zone.zone)
         {
-            let key = Key::Hindered { lane: *lane, since };
+            let key = Key::Hindered { lane: *lane, since: of_this.since };
             tell(c, *lane, (&key, "could not ask the model"), end.run, &text, now)?;
         }
         keep_judgement(c, end.run, *batch, *lane, judgement, now)?;
@@ -140,12 +146,32 @@ pub(super) fn finish(c: &Connection, end: &EndOfRun, zones: &Zones, now: Time) -
         Went::Wrong | Went::Cancelled => {}
     }
     if let Some(task) = row.task() {
-        judge_task(c, &row, task, end, &ended, last.error.as_deref(), zones, now)?;
+        let rests_ms = met.map(|(_, of_this)| of_this.rest_ms);
+        judge_task(c, &row, task, end, (&ended, rests_ms), last.error.as_deref(), zones, now)?;
     }
     if killed.is_some() {
         rest_after_kills(c, &row, now)?;
     }
     Ok(RunEnded { error: last.error, waiting: waiting(c, Some(&row.group))? })
+}
+
+/// Returns what a run was ended for, or ended by itself for: the limit of the model, where its error speaks of one.
+fn with_limit(
+    cause: &Cause,
+    error: Option<&str>,
+    limit: impl FnOnce(&str) -> Option<model_limit::ModelLimit>,
+) -> Cause {
+    let Some(error) = error else { return cause.clone() };
+    match cause {
+        Cause::Itself | Cause::Closed => limit(error)
+            .map_or_else(|| cause.clone(), |limit| Cause::Refused(Refused::by_limit(limit, error))),
+        // The words may name a time that the answer of the host did not.
+        Cause::Refused(refused) if refused.what.is_weather() && refused.until.is_none() => {
+            let until = limit(error).and_then(|limit| limit.until);
+            Cause::Refused(Refused { until, ..refused.clone() })
+        }
+        _ => cause.clone(),
+    }
 }
 
 /// Notes on a session that a run of it has ended, and whether that counts against it.

@@ -7,6 +7,7 @@ use super::{ActiveRun, EndOfRun};
 use crate::domain::{
     rows::Task,
     runs::{
+        hindrance::Hindrance,
         judge::{self, Batch, Cause, Ended, Fault, Judgement, Reached, Said},
         retry,
         stop::StopThen,
@@ -37,7 +38,7 @@ pub(super) fn judge_task(
     run: &ActiveRun,
     task: &str,
     end: &EndOfRun,
-    ended: &Ended,
+    (ended, rests_ms): (&Ended, Option<i64>),
     error: Option<&str>,
     zones: &Zones,
     now: Time,
@@ -81,7 +82,8 @@ pub(super) fn judge_task(
         Ok(())
     };
     if may_wait && judge::could_not_begin(ended) {
-        let off = PutOff { row: &row, run, ended, error, base_ms: end.retry_base_ms };
+        let rests_ms = rests_ms.filter(|_| judge::hindrance(ended).is_some_and(Hindrance::is_weather));
+        let off = PutOff { row: &row, run, ended, error, base_ms: end.retry_base_ms, rests_ms };
         return match off.put_off(c, now)? {
             HeldUp::Waits { .. } => Ok(()),
             HeldUp::Over => over(c),
@@ -181,12 +183,14 @@ struct PutOff<'a> {
     ended: &'a Ended,
     error: Option<&'a str>,
     base_ms: i64,
+    /// How long a limit of the model lasts.
+    rests_ms: Option<i64>,
 }
 
 impl PutOff<'_> {
     /// Puts it off, at no cost, unless its time is over; tells the chat where that is due.
     fn put_off(&self, c: &Connection, now: Time) -> Result<HeldUp> {
-        let Self { row, run, ended, error, base_ms } = *self;
+        let Self { row, run, ended, error, base_ms, rests_ms } = *self;
         let (task, group) = (row.id.as_str(), row.group.as_str());
         let since: Option<i64> = c
             .prepare_cached("SELECT held_up_since FROM tasks WHERE id = ?1 AND group_folder = ?2")?
@@ -194,7 +198,9 @@ impl PutOff<'_> {
         let since = since.map_or(now, Time).min(now);
         let becomes = held_up(since, now, row.schedule_type, row.catch_up_window_ms, base_ms, told(c, row)?);
         let (again, tells) = match becomes {
-            HeldUp::Waits { rest_ms, then } => (Some(now.plus_ms(rest_ms).0), then != Then::Quiet),
+            HeldUp::Waits { rest_ms, then } => {
+                (Some(now.plus_ms(rests_ms.unwrap_or(rest_ms)).0), then != Then::Quiet)
+            }
             HeldUp::Over => (None, true),
         };
         c.prepare_cached(

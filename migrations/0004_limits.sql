@@ -1,0 +1,22 @@
+-- What keeps runs from their work may be a limit of the model, which is over at a time that its host names.
+
+-- Writer: work/hindrances.rs.
+-- Pruned: once a run does its work, and with its group.
+CREATE TABLE hindrances_4 (
+  group_folder TEXT NOT NULL PRIMARY KEY REFERENCES groups (folder) ON DELETE CASCADE,
+  what         TEXT NOT NULL CHECK (what = 'no_key' OR what = 'key' OR what = 'not_allowed' OR what = 'no_credit'
+               OR what = 'limit' OR what = 'busy' OR what = 'no_image' OR what = 'engine'),
+  -- In words, for people.
+  why          TEXT NOT NULL CHECK (length(why) BETWEEN 1 AND 1000),
+  since        INTEGER NOT NULL,
+  -- The number of runs in a row that have met it.
+  times        INTEGER NOT NULL CHECK (times >= 1),
+  -- Work that has met it rests until then, unless it is put right before. A lane rests a part of it at a time.
+  until        INTEGER NOT NULL,
+  -- When a limit is over, as the host of the model says.
+  ends         INTEGER CHECK (ends IS NULL OR what = 'limit' OR what = 'busy')
+) STRICT, WITHOUT ROWID;
+INSERT INTO hindrances_4 (group_folder, what, why, since, times, until)
+  SELECT group_folder, what, why, since, times, until FROM hindrances;
+DROP TABLE hindrances;
+ALTER TABLE hindrances_4 RENAME TO hindrances;
