@@ -196,9 +196,9 @@ fn cards_and_reactions_that_are_to_be_changed_stay_so() {
     )
     .unwrap();
     migrate(&mut c, &place.path()).unwrap();
-    let all = "SELECT concat_ws(' ', outbox_id, approval_id, batch, chat_jid, message_id, sign_id) FROM amends ORDER BY id";
-    let all = rows(&c, all).join("; ");
-    assert_eq!(all, r#"Text("7 4"); Text("3 tg:1 m"); Text("5 mx:1 $m $r")"#);
+    let all = "SELECT group_concat(concat_ws(' ', outbox_id, approval_id, batch, chat_jid, message_id, sign_id), '; ' ORDER BY id) FROM amends";
+    let all: String = c.query_row(all, [], |r| r.get(0)).unwrap();
+    assert_eq!(all, "7 4; 3 tg:1 m; 5 mx:1 $m $r");
     c.execute("DELETE FROM outbox", []).unwrap();
     assert_eq!(count(&c, "amends"), 2, "a card's goes with it");
 }
