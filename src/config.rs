@@ -1,61 +1,46 @@
 //! Settings: read from `g2.toml` and v1's environment names, and checked. A daemon reads the files again when they change
-//! ([`Live`]), and the environment never. A default stands in `default.toml` alone.
+//! ([`Live`]), and the environment never. Every setting is declared in `config/settings.rs`, once.
 #![expect(clippy::disallowed_methods, reason = "this file is the door to g2.toml")]
 
-use std::{
-    collections::BTreeMap,
-    path::{Path, PathBuf},
-};
-
-use serde::Deserialize;
+use std::path::{Path, PathBuf};
 
 use crate::domain::{
     heard::chat_commands::Words,
     platforms::accounts::Account,
-    runs::run_settings::{IMAGE_NAMES, NoSuchValue, RunSettings, may_be_an_image},
+    runs::run_settings::{IMAGE_NAMES, RunSettings, may_be_an_image},
     time::zone::{ZoneChoice, Zones},
 };
 
-mod agent;
-mod budget;
 mod channels;
+mod declare;
 pub mod dotenv;
 pub mod edit;
-mod effect;
 mod environment;
 mod layers;
-mod limits;
 mod live;
-mod media;
-mod sandbox;
+mod sections;
+mod settings;
 mod shown;
-mod small;
 mod standing;
 mod units;
 mod web;
 mod written;
 mod zones;
 
-pub use agent::{Agent, ClaudeSettings};
-pub use budget::Budgets;
 pub use channels::{NoSecret, OWN_ADAPTERS, account_in, with_secrets};
-pub use effect::{Takes, takes};
+pub use declare::{Takes, default_toml, takes};
 pub use environment::Environment;
-use environment::{LEVELS, OVER, at_home, put_over, unusable};
-pub use limits::{Health, Housekeeping, Limits};
+use environment::{OVER, at_home, put_over, unusable};
 pub use live::{Live, Taken};
-pub use media::Media;
-pub use sandbox::{Sandbox, SandboxKind};
+pub use sections::{Budgets, SandboxKind};
+pub use settings::{
+    Agent, Approvals, Backup, ClaudeSettings, Egress, Gateway, Health, Housekeeping, Ipc, Limits, Media,
+    Outbox, Sandbox, Web,
+};
 pub use shown::{Setting, Source, settings};
-use small::ChatWords;
-pub use small::{Approvals, Backup, Egress, Gateway, Ipc, Outbox};
 pub use standing::Standing;
-pub use web::Web;
 pub use written::Written;
 pub use zones::ZoneSource;
-
-/// `g2.toml` with every setting commented at its default.
-pub const DEFAULT_TOML: &str = include_str!("default.toml");
 
 /// The settings, checked.
 #[derive(Clone, Debug)]
@@ -109,41 +94,6 @@ pub enum ConfigError {
     Channel { name: String, why: String },
     #[error("the setting {name} can't be {value:?}: {why}")]
     Value { name: &'static str, value: String, why: &'static str },
-}
-
-/// The settings as a file says them. Nothing has a default here.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct File {
-    assistant_name: String,
-    timezone: String,
-    #[serde(deserialize_with = "log_level")]
-    log_level: String,
-    sandbox: Sandbox,
-    egress: Egress,
-    agent: Agent,
-    budget: Budgets,
-    limits: Limits,
-    housekeeping: Housekeeping,
-    health: Health,
-    approvals: Approvals,
-    words: ChatWords,
-    backup: Backup,
-    outbox: Outbox,
-    gateway: Gateway,
-    ipc: Ipc,
-    media: Media,
-    web: Web,
-    /// Nobody has an account by default.
-    #[serde(default)]
-    channels: BTreeMap<String, toml::Table>,
-}
-
-fn log_level<'de, D: serde::Deserializer<'de>>(from: D) -> Result<String, D::Error> {
-    units::word(from, "log_level", |text| {
-        let why = "use \"fatal\", \"error\", \"warn\", \"info\", \"debug\" or \"trace\"";
-        if LEVELS.contains(&text) { Ok(text.to_owned()) } else { Err(NoSuchValue(why)) }
-    })
 }
 
 impl Config {

@@ -146,7 +146,7 @@ pub async fn init(world: &World, root: &Path, config: &Config) -> Result<()> {
     }
     lay_out_template(root).context("making groups/_template")?;
     let settings = root.join("g2.toml");
-    make_private_file(&settings, config::DEFAULT_TOML.as_bytes())
+    make_private_file(&settings, config::default_toml().as_bytes())
         .with_context(|| format!("writing {}", settings.display()))?;
     let memory =
         format!("# {0}\n\nYou are {0}, the assistant of this machine's owner.\n", config.assistant_name);

@@ -172,7 +172,7 @@ async fn parts(context: &Context) -> Result<Parts, Failure> {
             "group": mask.mark(Kind::Group, name),
             "is_main": group.is_main,
             "chats": group.chats.len(),
-            "provider": group.provider.as_deref().and_then(|name| Provider::parse(name).ok()).map(Provider::name),
+            "provider": group.provider.as_deref().and_then(Provider::from_name),
             "has_own_image": group.image.is_some(),
             "has_script": group.script.is_some(),
         })

@@ -74,7 +74,7 @@ impl Up {
 async fn about(context: &Context, sandbox: &str) -> Result<String, Failure> {
     let config = context.config()?;
     let main = context.store()?.groups().await?.into_iter().find(|group| group.is_main);
-    let own = main.as_ref().and_then(|group| Provider::parse(group.provider.as_deref()?).ok());
+    let own = main.as_ref().and_then(|group| Provider::from_name(group.provider.as_deref()?));
     let script =
         main.and_then(|group| group.script).or(config.agent.script.map(|path| path.display().to_string()));
     let root = context.root.display();

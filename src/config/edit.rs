@@ -2,7 +2,7 @@
 
 use toml::de::{DeTable, DeValue};
 
-use super::layers::defaults;
+use super::{declare, settings::SECTIONS};
 
 /// Why a change can't be made.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -42,27 +42,17 @@ fn place(table: &DeTable<'_>, name: &str) -> Option<Place> {
 
 /// Returns a setting's default.
 fn default_of(name: &str) -> Result<toml::Value, EditError> {
-    let all: toml::Table =
-        defaults().parse().map_err(|error: toml::de::Error| EditError::File(error.to_string()))?;
-    let (mut at, mut known) = (&all, Vec::new());
-    super::written::names("", &all, &mut known);
-    let mut parts = name.split('.').peekable();
-    while let Some(part) = parts.next() {
-        match (at.get(part), parts.peek()) {
-            (Some(toml::Value::Table(inner)), Some(_)) => at = inner,
-            // A table that has no settings of ours is a value: `agent.acp.env`.
-            (Some(toml::Value::Table(inner)), None) if !inner.is_empty() => {
-                return Err(EditError::Section { name: name.to_owned() });
-            }
-            (Some(value), None) => return Ok(value.clone()),
-            (None | Some(_), _) => break,
-        }
+    if let Some(known) = declare::of(name) {
+        return known.default.parse().map_err(|error: toml::de::Error| EditError::File(error.to_string()));
     }
-    let near = known.iter().map(|known| (strsim::jaro_winkler(known, name), known));
+    if SECTIONS.iter().any(|section| section.name == name && !name.is_empty()) {
+        return Err(EditError::Section { name: name.to_owned() });
+    }
+    let near = declare::all().map(|known| (strsim::jaro_winkler(known.name, name), known.name));
     let near = near.max_by(|a, b| a.0.total_cmp(&b.0)).filter(|(how, _)| *how > 0.8);
     Err(EditError::Unknown {
         name: name.to_owned(),
-        meant: near.map(|(_, known)| known.clone()).unwrap_or_default(),
+        meant: near.map(|(_, known)| known.to_owned()).unwrap_or_default(),
     })
 }
 
@@ -150,7 +140,7 @@ pub fn without_setting(text: &str, name: &str) -> Result<Option<String>, EditErr
 
 #[cfg(test)]
 mod tests {
-    use super::{super::DEFAULT_TOML, *};
+    use super::{super::declare::default_toml, *};
 
     fn set(text: &str, name: &str, value: &str) -> String {
         with_setting(text, name, value).unwrap()
@@ -158,16 +148,15 @@ mod tests {
 
     #[test]
     fn each_setting_of_the_embedded_file_can_be_set_and_unset_and_nothing_else_changes() {
-        let all: toml::Table = defaults().parse().unwrap();
-        let mut known = Vec::new();
-        super::super::written::names("", &all, &mut known);
-        assert!(known.len() > 60, "{known:?}");
-        for name in known {
-            let value = default_of(&name).unwrap().to_string();
-            for text in
-                [DEFAULT_TOML, "", "# mine\n[limits]\nbatch_kib = 7 # seven\n", "log_level = \"warn\""]
-            {
-                let with = set(text, &name, &value);
+        for name in declare::all().map(|known| known.name) {
+            let value = default_of(name).unwrap().to_string();
+            for text in [
+                default_toml().as_str(),
+                "",
+                "# mine\n[limits]\nbatch_kib = 7 # seven\n",
+                "log_level = \"warn\"",
+            ] {
+                let with = set(text, name, &value);
                 let read: toml::Table =
                     with.parse().unwrap_or_else(|error| panic!("{name}: {error}: {with}"));
                 let found = name
@@ -175,8 +164,8 @@ mod tests {
                     .try_fold(&toml::Value::Table(read), |at, part| at.get(part))
                     .map(ToString::to_string);
                 assert_eq!(found.as_deref(), Some(value.as_str()), "{name}");
-                if without_setting(text, &name).unwrap().is_none() {
-                    let without = without_setting(&with, &name).unwrap().unwrap();
+                if without_setting(text, name).unwrap().is_none() {
+                    let without = without_setting(&with, name).unwrap().unwrap();
                     let kept = |text: &str| {
                         text.lines()
                             .filter(|line| !line.is_empty() && !line.starts_with('['))

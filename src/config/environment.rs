@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use super::{File, layers::out_of_range};
+use super::{declare::out_of_range, settings::File};
 use crate::domain::runs::run_settings::{IMAGE_NAMES, may_be_an_image};
 
 /// The levels that a log has.
@@ -35,6 +35,11 @@ const NUMBERS: [(&str, u64, bool); 5] = [
     ("IDLE_TIMEOUT", 0, false),
     ("CONTAINER_TIMEOUT", 0, false),
 ];
+
+/// Returns the setting that a variable wins over.
+pub(super) fn setting_of(variable: &str) -> Option<&'static str> {
+    OVER.iter().find(|(name, _)| *name == variable).map(|(_, setting)| *setting)
+}
 
 /// What the process was started with.
 #[derive(Clone, Debug, Default)]
@@ -110,12 +115,13 @@ pub(super) fn put_over(file: &mut File, environment: &Environment) {
 
 /// What of v1's environment names can't be used as it stands.
 pub(super) fn unusable(environment: &Environment) -> Vec<String> {
-    let number = |name: &str| {
+    let number = |name: &str, least: u64| {
         let text = environment.get(name)?;
         let why = match leading_number(text) {
             None => "it is no number, and the setting is used instead".to_owned(),
             Some(value) if value < 0 => "it is below 0".to_owned(),
-            Some(value) => out_of_range(name, value)?,
+            Some(0) if least == 0 => return None,
+            Some(value) => out_of_range(setting_of(name)?, value)?,
         };
         Some(format!("{name} in the environment can't be {text:?}: {why}"))
     };
@@ -129,7 +135,7 @@ pub(super) fn unusable(environment: &Environment) -> Vec<String> {
             "CONTAINER_IMAGE in the environment can't be {image:?}: {IMAGE_NAMES}; the setting is used instead"
         )
     });
-    NUMBERS.iter().filter_map(|(name, ..)| number(name)).chain(level).chain(image).collect()
+    NUMBERS.iter().filter_map(|(name, least, _)| number(name, *least)).chain(level).chain(image).collect()
 }
 
 /// Puts the user's home in the place of a leading `~`.

@@ -5,7 +5,7 @@ use std::path::Path;
 use ipc_handlers::words;
 use serde::Serialize;
 
-use super::{Environment, Takes, dotenv, environment::OVER, layers::defaults, takes, written::flatten};
+use super::{Environment, Takes, declare::defaults, dotenv, environment::OVER, takes, written::flatten};
 use crate::domain::shown::screen;
 
 words! {

@@ -1,24 +1,6 @@
-//! `[web]`: the operator's page.
+//! `[web]`: which settings of the operator's page fit together.
 
-use std::net::SocketAddr;
-
-use serde::{Deserialize, Deserializer, de::Error as _};
-
-use super::{ConfigError, units::text_or_none};
-
-/// The operator's page.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Web {
-    /// Where it listens; `None`: there is none.
-    #[serde(deserialize_with = "address_or_none")]
-    pub listen: Option<SocketAddr>,
-    /// A proxy with TLS stands before it.
-    behind_proxy: bool,
-    /// The name that browsers know the proxy by; set if there is one, and otherwise not.
-    #[serde(deserialize_with = "text_or_none")]
-    pub host: Option<String>,
-}
+use super::{ConfigError, Web};
 
 impl Web {
     /// Returns the settings, if they fit together.
@@ -44,16 +26,6 @@ impl Web {
 /// Whether it is the name of a host, with a port or without.
 fn is_name(host: &str) -> bool {
     host.len() <= 255 && host.chars().all(|c| c.is_ascii_alphanumeric() || "-.:".contains(c))
-}
-
-fn address_or_none<'de, D: Deserializer<'de>>(from: D) -> Result<Option<SocketAddr>, D::Error> {
-    let Some(text) = text_or_none(from)? else { return Ok(None) };
-    let address = text.parse().map_err(|_| {
-        D::Error::custom(format!(
-            "web.listen can't be {text:?}: use an address and a port, such as 127.0.0.1:4747"
-        ))
-    })?;
-    Ok(Some(address))
 }
 
 #[cfg(test)]

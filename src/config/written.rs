@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Takes, dotenv::Said, layers::defaults, takes};
+use super::{Takes, declare::defaults, dotenv::Said, takes};
 
 /// The names of `.env` that count as settings do.
 pub(super) const IN_DOTENV: [&str; 2] = ["TZ in .env", "ANTHROPIC_BASE_URL in .env"];
@@ -79,17 +79,6 @@ fn kept(above: &str, start: &toml::Table, now: &toml::Table) -> toml::Table {
         }
     }
     all
-}
-
-/// Writes down the names of all values below a table.
-pub(super) fn names(above: &str, table: &toml::Table, found: &mut Vec<String>) {
-    for (key, value) in table {
-        let name = if above.is_empty() { key.clone() } else { format!("{above}.{key}") };
-        match value {
-            toml::Value::Table(inner) if !inner.is_empty() => names(&name, inner, found),
-            _ => found.push(name),
-        }
-    }
 }
 
 /// Writes down all values below a table.

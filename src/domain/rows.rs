@@ -542,10 +542,12 @@ pub struct Button {
     pub press: String,
 }
 
-/// What to do with rows of which nobody can know whether they arrived.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum UnknownDeliveries {
-    #[default]
-    Resend,
-    Leave,
+ipc_handlers::words! {
+    /// What to do with rows of which nobody can know whether they arrived.
+    #[derive(Default)]
+    pub enum UnknownDeliveries: "way with unknown deliveries" {
+        #[default]
+        Resend = "resend",
+        Leave = "leave",
+    }
 }

@@ -497,7 +497,7 @@ fn pages_and_help_texts_name_their_subjects() {
         files("tests/it/cli/help", "snap").into_iter().map(|(path, text)| (path, text.replace('`', ""))),
     );
     pages.push(("data/README.md".into(), fs::read_to_string(top().join("data/README.md")).unwrap()));
-    pages.push(("src/default.toml".into(), fs::read_to_string(top().join("src/default.toml")).unwrap()));
+    pages.push(("g2.toml".into(), g2::config::default_toml()));
     let found: Vec<String> = pages
         .iter()
         .filter_map(|(path, text)| Some(format!("{}: {}", path.display(), decoded(&prose(text))?)))

@@ -88,7 +88,7 @@ async fn ask(config: &Config, image: &str) -> OfImage {
 /// The images in which Claude Code is to run.
 fn of_claude<'a>(config: &'a Config, groups: &'a [Group]) -> BTreeSet<&'a str> {
     let drives = |group: &&Group| {
-        group.provider.as_deref().unwrap_or(config.agent.provider.name()) == Provider::Claude.name()
+        group.provider.as_deref().unwrap_or(config.agent.provider.as_str()) == Provider::Claude.as_str()
     };
     let own =
         groups.iter().filter(drives).map(|group| group.image.as_deref().unwrap_or(&config.sandbox.image));

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     budget::{Part, Wish},
     mounts::MountRequest,
-    run_settings::{Credentials, Egress, Network},
+    run_settings::{Credentials, Egress, Network, NoSuchValue, one_of},
 };
 use crate::heard::bots::Bots;
 
@@ -181,6 +181,7 @@ impl GroupConfig {
     /// [`BadGroupConfig`] when the value can't be one.
     pub fn with(mut self, key: Key, value: &str) -> Result<Self, BadGroupConfig> {
         let bad = |why: String| BadGroupConfig::Value { key: key.as_str(), value: value.to_owned(), why };
+        let no_such = |why: NoSuchValue| bad(why.to_string());
         let text = Some(value).filter(|value| !value.is_empty());
         let number = || text.map(str::parse).transpose().map_err(|_| bad("use a whole number".into()));
         let fraction = |such: &str| {
@@ -193,16 +194,9 @@ impl GroupConfig {
             Key::MemoryMib => self.memory_mib = number()?,
             Key::Pids => self.pids = number()?,
             Key::Cpus => self.cpus = fraction("1.5")?,
-            Key::Network => {
-                self.network = text.map(Network::parse).transpose().map_err(|why| bad(why.to_string()))?;
-            }
-            Key::Egress => {
-                self.egress = text.map(Egress::parse).transpose().map_err(|why| bad(why.to_string()))?;
-            }
-            Key::Credentials => {
-                self.credentials =
-                    text.map(Credentials::parse).transpose().map_err(|why| bad(why.to_string()))?;
-            }
+            Key::Network => self.network = text.map(one_of).transpose().map_err(no_such)?,
+            Key::Egress => self.egress = text.map(one_of).transpose().map_err(no_such)?,
+            Key::Credentials => self.credentials = text.map(one_of).transpose().map_err(no_such)?,
             Key::Timezone => self.timezone = text.map(str::to_owned),
             Key::Say => {
                 let known = |word| Say::from_name(word).ok_or_else(|| bad("use final or stream".into()));

@@ -1,18 +1,18 @@
 //! How a run is launched: what the settings say, with what its group wants otherwise.
 
-use serde::{Deserialize, Serialize};
+use ipc_handlers::{words, words::Word};
 
 use super::group_config::{BadGroupConfig, GroupConfig};
 use crate::rows::Group;
 
-/// Which provider drives the agent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Provider {
-    Scripted,
-    Claude,
-    /// Any agent that speaks the Agent Client Protocol.
-    Acp,
+words! {
+    /// Which provider drives the agent.
+    pub enum Provider: "provider" {
+        Scripted = "scripted",
+        Claude = "claude",
+        /// Any agent that speaks the Agent Client Protocol.
+        Acp = "acp",
+    }
 }
 
 /// The names that an image can have, in words.
@@ -25,83 +25,87 @@ pub fn may_be_an_image(name: &str) -> bool {
     !name.starts_with('-') && name.chars().all(|c| c.is_ascii_alphanumeric() || "._-+/:@[]".contains(c))
 }
 
-/// What a container can reach.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Network {
-    /// Nothing but its model, over a socket file.
-    Model,
-    /// Its model, and hosts outside that the owner allows, over socket files.
-    Allowlist,
-    /// Whatever the machine reaches.
-    Open,
+words! {
+    /// What a container can reach.
+    pub enum Network: "network" {
+        /// Nothing but its model, over a socket file.
+        Model = "model",
+        /// Its model, and hosts outside that the owner allows, over socket files.
+        Allowlist = "allowlist",
+        /// Whatever the machine reaches.
+        Open = "open",
+    }
 }
 
-/// What the model's host may be asked to reach for a container that has no network.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Egress {
-    /// Nothing: the model answers from what it is told.
-    None,
-    /// What it can: pages, searches, servers of tools. Whatever the container knows can go out in such an address.
-    ModelFetch,
+words! {
+    /// What the model's host may be asked to reach for a container that has no network.
+    pub enum Egress: "egress by the model" {
+        /// Nothing: the model answers from what it is told.
+        None = "none",
+        /// What it can: pages, searches, servers of tools. Whatever the container knows can go out in such an address.
+        ModelFetch = "model_fetch",
+    }
 }
 
-/// How an agent's requests come to carry a key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Credentials {
-    /// The host puts it on; the container has a placeholder.
-    Gateway,
-    /// The container is given it on stdin, as v1 did.
-    Stdin,
+words! {
+    /// How an agent's requests come to carry a key.
+    pub enum Credentials: "credentials" {
+        /// The host puts it on; the container has a placeholder.
+        Gateway = "gateway",
+        /// The container is given it on stdin, as v1 did.
+        Stdin = "stdin",
+    }
 }
 
-/// Whose containers see `~/.aws`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Aws {
-    Off,
-    Main,
-    All,
+words! {
+    /// Whose containers see `~/.aws`.
+    pub enum Aws: "use of ~/.aws" {
+        Off = "off",
+        Main = "main",
+        All = "all",
+    }
 }
 
-/// How mounts are labelled for SELinux, in the words of the engine's `-v`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Selinux {
-    Keep,
-    Shared,
-    Private,
-    Off,
+words! {
+    /// How mounts are labelled for SELinux, in the words of the engine's `-v`.
+    pub enum Selinux: "SELinux label" {
+        Keep = "",
+        Shared = "z",
+        Private = "Z",
+        Off = "disable",
+    }
 }
 
-/// A value that is none of those that a setting has, with what would be one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+/// A value that is none of those that a setting has: what would be one.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub struct NoSuchValue(pub &'static str);
+pub struct NoSuchValue(String);
+
+impl NoSuchValue {
+    /// It has to be one of these words; the empty one stands for none.
+    #[must_use]
+    pub fn but<'w>(words: impl IntoIterator<Item = &'w str>) -> Self {
+        let (mut quoted, mut or_empty) = (Vec::new(), "");
+        for word in words {
+            match word {
+                "" => or_empty = ", or leave it empty",
+                word => quoted.push(format!("{word:?}")),
+            }
+        }
+        let last = quoted.pop().unwrap_or_default();
+        Self(format!("use {} or {last}{or_empty}", quoted.join(", ")))
+    }
+}
+
+/// Returns the value of a setting that is one of a few words.
+///
+/// # Errors
+/// [`NoSuchValue`]
+pub fn one_of<T: Word>(text: &str) -> Result<T, NoSuchValue> {
+    T::from_word(text).map_err(|_| NoSuchValue::but(T::CHOICES.iter().map(|(word, _)| *word)))
+}
 
 impl Provider {
-    /// # Errors
-    /// [`NoSuchValue`]
-    pub fn parse(text: &str) -> Result<Self, NoSuchValue> {
-        match text {
-            "scripted" => Ok(Self::Scripted),
-            "claude" => Ok(Self::Claude),
-            "acp" => Ok(Self::Acp),
-            _ => Err(NoSuchValue("use \"scripted\", \"claude\" or \"acp\"")),
-        }
-    }
-
-    /// The provider as settings name it.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Scripted => "scripted",
-            Self::Claude => "claude",
-            Self::Acp => "acp",
-        }
-    }
-
     /// The agent as people know it, where it is a program of others that needs a sandbox.
     #[must_use]
     pub fn foreign(self) -> Option<&'static str> {
@@ -113,55 +117,7 @@ impl Provider {
     }
 }
 
-impl Network {
-    /// # Errors
-    /// [`NoSuchValue`]
-    pub fn parse(text: &str) -> Result<Self, NoSuchValue> {
-        match text {
-            "model" => Ok(Self::Model),
-            "open" => Ok(Self::Open),
-            "allowlist" => Ok(Self::Allowlist),
-            _ => Err(NoSuchValue("use \"model\", \"allowlist\" or \"open\"")),
-        }
-    }
-}
-
-impl Egress {
-    /// # Errors
-    /// [`NoSuchValue`]
-    pub fn parse(text: &str) -> Result<Self, NoSuchValue> {
-        match text {
-            "none" => Ok(Self::None),
-            "model_fetch" => Ok(Self::ModelFetch),
-            _ => Err(NoSuchValue("use \"none\" or \"model_fetch\"")),
-        }
-    }
-}
-
-impl Credentials {
-    /// # Errors
-    /// [`NoSuchValue`]
-    pub fn parse(text: &str) -> Result<Self, NoSuchValue> {
-        match text {
-            "gateway" => Ok(Self::Gateway),
-            "stdin" => Ok(Self::Stdin),
-            _ => Err(NoSuchValue("use \"gateway\" or \"stdin\"")),
-        }
-    }
-}
-
 impl Aws {
-    /// # Errors
-    /// [`NoSuchValue`]
-    pub fn parse(text: &str) -> Result<Self, NoSuchValue> {
-        match text {
-            "off" => Ok(Self::Off),
-            "main" => Ok(Self::Main),
-            "all" => Ok(Self::All),
-            _ => Err(NoSuchValue("use \"off\", \"main\" or \"all\"")),
-        }
-    }
-
     /// Whether a group's containers see `~/.aws`.
     #[must_use]
     pub fn is_for(self, is_main: bool) -> bool {
@@ -169,20 +125,6 @@ impl Aws {
             Self::Off => false,
             Self::Main => is_main,
             Self::All => true,
-        }
-    }
-}
-
-impl Selinux {
-    /// # Errors
-    /// [`NoSuchValue`]
-    pub fn parse(text: &str) -> Result<Self, NoSuchValue> {
-        match text {
-            "" => Ok(Self::Keep),
-            "z" => Ok(Self::Shared),
-            "Z" => Ok(Self::Private),
-            "disable" => Ok(Self::Off),
-            _ => Err(NoSuchValue("use \"z\", \"Z\" or \"disable\", or leave it empty")),
         }
     }
 }
@@ -234,7 +176,7 @@ impl RunSettings {
         let provider = group
             .provider
             .as_deref()
-            .map(|name| Provider::parse(name).map_err(|why| BadSettings::Provider { name: name.into(), why }))
+            .map(|name| one_of(name).map_err(|why| BadSettings::Provider { name: name.into(), why }))
             .transpose()?;
         Ok((self.of(provider, group.image.clone(), &own)?, own))
     }

@@ -105,7 +105,7 @@ fn images(config: &Config, groups: &[Group]) -> BTreeMap<String, Used> {
     for group in groups {
         let of = used.entry(group.image.clone().unwrap_or_else(|| config.sandbox.image.clone())).or_default();
         of.by.push(group.folder.clone());
-        if group.provider.as_deref().unwrap_or(config.agent.provider.name()) == Provider::Claude.name() {
+        if group.provider.as_deref().unwrap_or(config.agent.provider.as_str()) == Provider::Claude.as_str() {
             of.by_claude.push(group.folder.clone());
         }
     }

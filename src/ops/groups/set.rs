@@ -11,7 +11,7 @@ use crate::domain::{
     rows::Group,
     runs::{
         group_config::{BadGroupConfig, Key},
-        run_settings::{IMAGE_NAMES, Provider, may_be_an_image},
+        run_settings::{IMAGE_NAMES, Provider, may_be_an_image, one_of},
     },
     time::zone::{Zones, suggestion},
 };
@@ -82,7 +82,7 @@ fn check(key: Key, value: &str) -> Result<(), OpError> {
         (Key::Trigger, text) => {
             text.parse::<Trigger>().map(drop).map_err(|bad| OpError::invalid(bad.to_string()))
         }
-        (Key::Provider, name) if !name.is_empty() => Provider::parse(name)
+        (Key::Provider, name) if !name.is_empty() => one_of::<Provider>(name)
             .map(drop)
             .map_err(|why| OpError::invalid(format!("provider can't be {name:?}: {why}"))),
         (Key::Image, name) if !may_be_an_image(name) => {
