@@ -74,13 +74,8 @@ impl Refusals {
             return None;
         }
         let state = self.state();
-        let patience = if newest.what.is_weather() {
-            KEY
-        } else if newest.what.is_of_the_key() && !state.worked {
-            KEY
-        } else {
-            OTHERS
-        };
+        let is_for_good = newest.what.is_of_the_key() && !state.worked;
+        let patience = if is_for_good || newest.what.is_weather() { KEY } else { OTHERS };
         let since = state.stands.as_ref()?.0;
         (now.duration_since(since) >= patience).then_some(newest)
     }

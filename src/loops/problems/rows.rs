@@ -158,7 +158,7 @@ pub(super) fn refused(store: &Store, found: &mut Vec<Problem>) {
                 .push(Problem::Unreadable { what: "what the model's host refuses", why: chain(&error) });
         }
     };
-    let mut by_words: BTreeMap<(Hindrance, String), (Time, Option<Time>, Vec<Folder>)> = BTreeMap::new();
+    let mut by_words = BTreeMap::<(Hindrance, String), (Time, Option<Time>, Vec<Folder>)>::new();
     for row in rows.into_iter().filter(|row| row.what.is_of_the_model()) {
         let (since, until, groups) =
             by_words.entry((row.what, row.why)).or_insert((row.since, row.ends, Vec::new()));
