@@ -11,7 +11,8 @@ ALTER TABLE amends RENAME TO amended_cards;
 -- Writer: talk/amends.rs, the triggers below.
 -- Pruned: by `talk/amends.rs`, once the platform shows that or it is given up.
 CREATE TABLE amends (
-  id          INTEGER PRIMARY KEY,
+  -- A number is used once: work on a row may outlive it.
+  id          INTEGER PRIMARY KEY AUTOINCREMENT,
   -- A card, and its question.
   outbox_id   INTEGER UNIQUE REFERENCES outbox (id) ON DELETE CASCADE,
   approval_id INTEGER,

@@ -274,9 +274,12 @@ impl Gateway {
     /// As [`Self::refused`], where that has lasted for so long that the run is to be ended for it: some seconds.
     #[must_use]
     pub fn refused_for_good(&self, run: i64) -> Option<Refused> {
-        self.all()
-            .get(&run)
-            .and_then(|open| open.refusals.lasting(self.shared.world.monotonic(), self.shared.world.now()))
+        self.all().get(&run).and_then(|open| {
+            let refused = open.refusals.lasting(self.shared.world.monotonic(), self.shared.world.now())?;
+            // Another request of it may be answered at this moment.
+            let is_asking = open.requests.available_permits() < self.shared.limits.requests;
+            (!refused.what.is_weather() || !is_asking).then_some(refused)
+        })
     }
 
     /// Whether the model's host has answered a request of a run, and refused none since; `None`: it has no socket.
@@ -285,10 +288,10 @@ impl Gateway {
         self.all().get(&run).map(|open| open.refusals.has_answered())
     }
 
-    /// Whether there is another key now than the one that the model's host refused last. Reads files.
+    /// Returns the key, if it is another than the one that the model's host refused last. Reads files.
     #[must_use]
-    pub fn has_another_key(&self) -> bool {
-        self.shared.key().is_ok_and(|key| self.shared.refused_key.is_another(&key))
+    pub fn another_key(&self) -> Option<Credential> {
+        self.shared.key().ok().filter(|key| self.shared.refused_key.is_another(key))
     }
 
     /// Returns how many requests of a run have no whole answer yet; `None`: it has no socket.

@@ -10,7 +10,7 @@
 //! | a card's row, the platform not asked, or nobody knows | changes it; the same change twice is one |
 //! | a batch in hand without a row | puts the reaction |
 //! | a reaction's row, its batch in hand | waits until the agent has finished; the reaction is put once, whatever came of it |
-//! | a reaction's row, its batch not in hand | takes it away; a second time changes nothing |
+//! | a reaction's row, its batch not in hand | takes it away; a second time changes nothing. A platform that names reactions (Matrix) keeps one whose name was not written down |
 //! | no row | has nothing to do |
 
 use std::{
@@ -37,9 +37,10 @@ use crate::{
     system::{failpoint, locked::Locked as _},
 };
 
-/// How long a platform may take.
-const PATIENCE: Duration = Duration::from_secs(60);
-/// The rest before it is written down once more what a platform calls a reaction.
+/// How long a platform may take for a card, and for a reaction.
+const PATIENCE: [Duration; 2] = [Duration::from_secs(60), Duration::from_secs(10)];
+/// The rest before it is written down once more what a platform calls a reaction, and the least one before a platform is asked again
+/// that is away.
 const REST: Duration = Duration::from_secs(2);
 /// The same change twice is one.
 const SHOWN_ONCE: SentTwice = SentTwice::Key { window_ms: None, readback: false };
@@ -92,29 +93,52 @@ impl Loop for Amends {
         if let Some(channel) = channel.as_ref().filter(|channel| channel.traits().text.is_none()) {
             channel.turn(&chat, false).await;
         }
+        let (mut rest, mut is_other) = (None, false);
         for amend in pen.store.amends(Some(&chat)).await? {
-            if let Some(rest) = pen.amend(channel.as_deref(), &amend, &stop).await? {
-                return Ok(Then::After(rest));
+            match pen.amend(channel.as_deref(), &amend, &stop).await? {
+                Came::Nothing => {}
+                Came::RowChanged => is_other = true,
+                // What comes behind it does not wait for it.
+                Came::RowRests(of_row) => rest = Some(rest.map_or(of_row, |rest: Duration| rest.min(of_row))),
+                Came::ChatRests(of_chat) => return Ok(Then::After(of_chat)),
             }
         }
-        Ok(Then::Done)
+        Ok(match rest {
+            Some(rest) => Then::After(rest),
+            // Batches may have ended, or come back, since the list was read.
+            None if is_other => Then::Again,
+            None => Then::Done,
+        })
     }
 }
 
+/// What came of a change.
+enum Came {
+    Nothing,
+    /// The row is made, or gone: the platform shows the change, or it is given up.
+    RowChanged,
+    /// It failed, and is tried again.
+    RowRests(Duration),
+    /// The platform can't be asked now.
+    ChatRests(Duration),
+}
+
 impl Pen {
-    /// Makes a change. Returns how long nothing is changed in its chat then; `None`: the platform shows it, or it is given up.
+    /// Makes a change.
     async fn amend(
         &self,
         channel: Option<&dyn Channel>,
         amend: &Amend,
         stop: &CancellationToken,
-    ) -> Result<Option<Duration>, StoreError> {
+    ) -> Result<Came, StoreError> {
         let chat = &amend.chat_jid;
         let (row, is_put) = match &amend.what {
+            // It was never said.
+            What::Close { row, ids, .. } if ids.is_empty() => return self.drop(*row).await,
             What::TakeAway { row, .. } | What::Close { row, .. } => (*row, false),
             What::Put { batch, message_id, .. } => {
                 if channel.is_none_or(|channel| amend.what.changes(&channel.traits()).is_empty()) {
-                    return Ok(None);
+                    return Ok(Came::Nothing);
                 }
                 (self.store.put_sign(*batch, chat, message_id).await?, true)
             }
@@ -122,28 +146,39 @@ impl Pen {
         match tell(channel, amend).await {
             Ok(ids) if is_put => {
                 self.name(row, ids, stop).await?;
-                return Ok(None);
+                return Ok(Came::RowChanged);
             }
             Ok(_) => {}
             Err(unsent) => {
                 tracing::debug!(row, chat, error = %chain(&unsent), "a change of ours was not made");
                 let tries = self.tries.locked().get(&row).copied().unwrap_or_default();
                 match after(&unsent, tries, SHOWN_ONCE, UnknownDeliveries::Leave) {
-                    channels::Then::Again { after_ms, counts } if !(counts && is_put) => {
-                        self.tries.locked().insert(row, tries + u32::from(counts));
-                        return Ok(Some(Duration::from_millis(after_ms.unsigned_abs())));
+                    channels::Then::Again { after_ms, counts: false } => {
+                        return Ok(Came::ChatRests(Duration::from_millis(after_ms.unsigned_abs()).max(REST)));
                     }
                     // It is put once.
-                    _ if is_put => return Ok(None),
-                    _ => {
-                        tracing::warn!(row, chat, error = %chain(&unsent), "a card or a reaction of ours can't be changed, and stays as it is")
+                    _ if is_put => return Ok(Came::RowChanged),
+                    channels::Then::Again { after_ms, counts: true } => {
+                        self.tries.locked().insert(row, tries + 1);
+                        return Ok(Came::RowRests(Duration::from_millis(after_ms.unsigned_abs())));
                     }
+                    channels::Then::AgainUnknown { .. } | channels::Then::GiveUp
+                        if matches!(amend.what, What::Close { .. }) =>
+                    {
+                        tracing::warn!(row, chat, error = %chain(&unsent), "the card of a closed question can't be changed, and stays as it is");
+                    }
+                    channels::Then::AgainUnknown { .. } | channels::Then::GiveUp => {}
                 }
             }
         }
+        self.drop(row).await
+    }
+
+    /// The platform shows a change, or it is given up.
+    async fn drop(&self, row: i64) -> Result<Came, StoreError> {
         self.store.drop_amend(row).await?;
         self.tries.locked().remove(&row);
-        Ok(None)
+        Ok(Came::RowChanged)
     }
 
     /// Writes down what the platform calls a reaction. It is told once, so a full disk is waited for.
@@ -167,10 +202,11 @@ async fn tell(channel: Option<&dyn Channel>, amend: &Amend) -> Outcome {
         channel.turn(&amend.chat_jid, false).await;
         failpoint::reach("amend.begun");
     }
+    let patience = PATIENCE[usize::from(!matches!(amend.what, What::Close { .. }))];
     let mut ids = Vec::new();
     for (id, change) in amend.what.changes(&channel.traits()) {
-        let made = tokio::time::timeout(PATIENCE, channel.amend(&amend.chat_jid, id, change)).await;
-        ids = made.unwrap_or_else(|_| Err(Unsent::again("the platform did not answer in 60 s")))?;
+        let made = tokio::time::timeout(patience, channel.amend(&amend.chat_jid, id, change)).await;
+        ids = made.unwrap_or_else(|_| Err(Unsent::again("the platform did not answer in time")))?;
     }
     failpoint::reach("amend.made");
     Ok(ids)

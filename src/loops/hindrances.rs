@@ -21,6 +21,7 @@ use crate::{
         shown::feed::EventKind,
     },
     engine::{Either, Error, Loop, Plan, Then, Why, either},
+    gateway::Credential,
     sandbox::SandboxError,
     store::HindranceRow,
     system::locked::Locked as _,
@@ -45,6 +46,8 @@ pub struct Sight {
     /// Groups whose hindrances an earlier daemon met: anything may have been put right since.
     perhaps: Mutex<BTreeSet<Folder>>,
     missing: Mutex<Missing>,
+    /// The key with which each group was tried again last: once for each, as not all of them ask by the gateway.
+    tried: Mutex<BTreeMap<Folder, Credential>>,
     /// What was asked for since the last look, and what was said.
     asked: Mutex<Asked>,
 }
@@ -52,7 +55,7 @@ pub struct Sight {
 /// What groups share that rest for the same.
 #[derive(Default)]
 struct Asked {
-    has_another_key: Option<bool>,
+    another_key: Option<Option<Credential>>,
     /// By image: whether it is there; `None`: nobody can tell.
     images: BTreeMap<String, Option<bool>>,
 }
@@ -81,6 +84,8 @@ enum Stand {
 /// end; `None`: there is none.
 fn stand(what: Hindrance, until: Time, answered: Option<bool>, now: Time) -> Stand {
     match answered {
+        // A limit was lifted before its end.
+        Some(true) if what.is_weather() => Stand::IsOver,
         _ if until > now => Stand::Rests,
         Some(true) if what.is_of_the_model() => Stand::IsOver,
         Some(false) if what.is_of_the_model() => Stand::IsTried,
@@ -91,8 +96,9 @@ fn stand(what: Hindrance, until: Time, answered: Option<bool>, now: Time) -> Sta
 impl Hindrances {
     #[must_use]
     pub fn new(runs: Arc<Runs>) -> Self {
-        let (perhaps, missing, asked) = (Mutex::default(), Mutex::default(), Mutex::default());
-        Self { sight: Arc::new(Sight { runs, perhaps, missing, asked }), is_first: true }
+        let (perhaps, missing) = (Mutex::default(), Mutex::default());
+        let (tried, asked) = (Mutex::default(), Mutex::default());
+        Self { sight: Arc::new(Sight { runs, perhaps, missing, tried, asked }), is_first: true }
     }
 }
 
@@ -111,7 +117,7 @@ impl Loop for Hindrances {
     }
 
     async fn look(&mut self, _: &Why<Folder>) -> Result<Plan<Folder, Job>, Error> {
-        let Sight { runs, perhaps, missing, asked } = &*self.sight;
+        let Sight { runs, perhaps, missing, asked, .. } = &*self.sight;
         let rows = runs.store.hindrances()?;
         let active = if rows.is_empty() { Vec::new() } else { runs.store.active_runs()? };
         let waiting: BTreeSet<&Folder> =
@@ -159,7 +165,7 @@ impl Sight {
     async fn perform(&self, group: &Folder, job: Job) -> Result<(), Error> {
         match job {
             Job::Look(row) => self.look_at(&row).await,
-            Job::IsOver => Ok(self.runs.store.hinders_no_more(group).await?),
+            Job::IsOver => Ok(self.runs.store.hinders_no_more(group, self.runs.machine.world.now()).await?),
         }
     }
 
@@ -169,8 +175,7 @@ impl Sight {
         if row.until <= self.runs.machine.world.now() {
             return Ok(());
         }
-        // Another start changes nothing about a limit whose end is known.
-        let perhaps = row.ends.is_none() && self.perhaps.locked().contains(group);
+        let perhaps = self.perhaps.locked().contains(group);
         if !perhaps && !self.is_right(row).await? {
             return if row.ends.is_some() { self.prolong(group).await } else { Ok(()) };
         }
@@ -184,6 +189,9 @@ impl Sight {
             }
         };
         self.perhaps.locked().remove(group);
+        if let Some(key) = self.asked.locked().another_key.clone().flatten() {
+            self.tried.locked().insert(group.clone(), key);
+        }
         for lane in lanes {
             self.runs.lanes.tell(Event::Woken { group: group.clone(), lane: LaneId(lane) });
         }
@@ -207,7 +215,10 @@ impl Sight {
             | Hindrance::NotAllowed
             | Hindrance::NoCredit
             | Hindrance::Limit
-            | Hindrance::Busy => self.has_another_key().await,
+            | Hindrance::Busy => {
+                let key = self.another_key().await?;
+                Ok(key.is_some() && self.tried.locked().get(&row.group) != key.as_ref())
+            }
             Hindrance::NoImage => {
                 let Some(group) = self.runs.store.group(&row.group).await? else { return Ok(false) };
                 // Settings that nothing can be run with are a problem of their own.
@@ -221,14 +232,15 @@ impl Sight {
         }
     }
 
-    async fn has_another_key(&self) -> Result<bool, Error> {
-        if let Some(known) = self.asked.locked().has_another_key {
-            return Ok(known);
+    /// The key, if it is another than the one that was refused last.
+    async fn another_key(&self) -> Result<Option<Credential>, Error> {
+        if let Some(known) = &self.asked.locked().another_key {
+            return Ok(known.clone());
         }
         let gateway = Arc::clone(&self.runs.gateway);
-        let has_another = self.runs.machine.world.blocking(move || gateway.has_another_key()).await?;
-        self.asked.locked().has_another_key = Some(has_another);
-        Ok(has_another)
+        let key = self.runs.machine.world.blocking(move || gateway.another_key()).await?;
+        self.asked.locked().another_key = Some(key.clone());
+        Ok(key)
     }
 
     /// Whether an image is there; `None`: nobody can tell. The engine may be away, which is a problem of its own.
@@ -273,6 +285,8 @@ mod tests {
         for answered in [None, Some(false), Some(true)] {
             assert_eq!(at(Hindrance::Key, 11, answered), Stand::Rests);
         }
+        assert_eq!(at(Hindrance::Limit, 11, Some(false)), Stand::Rests);
+        assert_eq!(at(Hindrance::Limit, 11, Some(true)), Stand::IsOver, "it was lifted");
         let stands = [Some(true), Some(false), None].map(|answered| at(Hindrance::Key, 10, answered));
         assert_eq!(stands, [Stand::IsOver, Stand::IsTried, Stand::Waits]);
         assert_eq!(at(Hindrance::NoImage, 10, Some(true)), Stand::Waits);

@@ -45,8 +45,6 @@ pub struct Refused {
 pub const LONGEST_WHY: usize = 500;
 /// The longest rest where nobody says when it is over, ms: within what lanes take for a rest.
 pub const LONGEST_REST_MS: i64 = 1_800_000;
-/// The same of a limit of the model, ms.
-const LONGEST_LIMIT_MS: i64 = 3_600_000;
 /// How long a lane rests at a time for a limit that lasts longer, ms: within what lanes take for a rest. Then its rest is prolonged.
 pub const STEP_MS: i64 = 3_000_000;
 /// From what rest on a chat is told that the model's host has no room, ms: most often it has soon.
@@ -115,7 +113,7 @@ impl Hindrance {
     #[must_use]
     pub fn rest_ms(self, times: u32, base_ms: i64) -> i64 {
         let (most, longest_ms) = match self.is_of_the_model() {
-            _ if self.is_weather() => (10, LONGEST_LIMIT_MS),
+            _ if self.is_weather() => (10, STEP_MS),
             true => (7, LONGEST_REST_MS),
             false => (4, LONGEST_REST_MS),
         };
@@ -123,11 +121,12 @@ impl Hindrance {
     }
 
     /// Returns how long a group rests for it at `now`, ms: until the time that the host names and a little more, so that not all
-    /// groups come back at once; otherwise as [`Self::rest_ms`] says.
+    /// groups come back at once; otherwise, and where that is sooner, as [`Self::rest_ms`] says.
     #[must_use]
     pub fn rests_ms(self, until: Option<Time>, times: u32, base_ms: i64, group: &str, now: Time) -> i64 {
         match until.map(|until| until.ms_since(now)) {
-            Some(left) if left > 0 => left.saturating_add(spread_ms(group)).max(base_ms),
+            // A host that always names a short time is asked less and less often, too.
+            Some(left) if left > 0 => left.saturating_add(spread_ms(group)).max(self.rest_ms(times, base_ms)),
             Some(_) | None => self.rest_ms(times, base_ms),
         }
     }
@@ -173,15 +172,19 @@ impl Hindrance {
         }
     }
 
-    /// Returns what a chat is told whose message waits for this, for `rest_ms` from `now` on; `None`: nothing, it may be over soon.
+    /// Returns what a chat is told whose message waits for this, for `rest_ms` from `now` on, with the hour if the host has named when
+    /// it `ends`; `None`: nothing, it may be over soon.
     #[must_use]
-    pub fn notice(self, rest_ms: i64, now: Time, zone: &TimeZone) -> Option<String> {
+    pub fn notice(self, rest_ms: i64, ends: Option<Time>, now: Time, zone: &TimeZone) -> Option<String> {
         let because = self.for_a_chat();
         if self.is_weather() {
-            let at = times::clock(now.plus_ms(rest_ms), now, zone);
+            let at = ends.filter(|ends| *ends > now);
+            let at = at.map_or_else(String::new, |_| {
+                format!(" at {}", times::clock(now.plus_ms(rest_ms), now, zone))
+            });
             return (rest_ms >= TOLD_FROM_MS).then(|| {
                 format!(
-                    "I can't answer now because {because}. I keep your message, and try again by myself at {at}."
+                    "I can't answer now because {because}. I keep your message, and try again by myself{at}."
                 )
             });
         }
@@ -258,7 +261,7 @@ mod tests {
         assert_eq!(rests(Hindrance::Key), [5, 10, 20, 40, 80, 160, 320, 640, 640, 640]);
         assert_eq!(rests(Hindrance::NoImage), [5, 10, 20, 40, 80, 80, 80, 80, 80, 80]);
         assert_eq!(rests(Hindrance::Limit), [5, 10, 20, 40, 80, 160, 320, 640, 1_280, 2_560]);
-        assert_eq!(Hindrance::Busy.rest_ms(11, 5_000), LONGEST_LIMIT_MS);
+        assert_eq!(Hindrance::Busy.rest_ms(11, 5_000), STEP_MS);
         assert_eq!(Hindrance::Engine.rest_ms(0, 5_000), 5_000);
         assert_eq!(Hindrance::Key.rest_ms(u32::MAX, i64::MAX), LONGEST_REST_MS);
     }
@@ -269,8 +272,10 @@ mod tests {
         let rests = |left_ms| Hindrance::Limit.rests_ms(Some(now.plus_ms(left_ms)), 3, 5_000, "main", now);
         let hour = 3_600_000;
         assert_eq!([rests(5 * hour), rests(-1)], [5 * hour + spread_ms("main"), 20_000]);
-        assert!(rests(1) >= 5_000);
-        let told = |what: Hindrance, rest_ms| what.notice(rest_ms, now, &zone);
+        assert!(rests(1) >= 20_000, "as long as without the time");
+        let told = |what: Hindrance, rest_ms| what.notice(rest_ms, Some(now.plus_ms(rest_ms)), now, &zone);
+        let unnamed = Hindrance::Busy.notice(hour, None, now, &zone).unwrap();
+        assert!(unnamed.ends_with("I keep your message, and try again by myself."), "{unnamed}");
         assert_eq!(
             told(Hindrance::Limit, hour).unwrap(),
             "I can't answer now because the limit of my model is reached. I keep your message, and try again by myself at 15:00."

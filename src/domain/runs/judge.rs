@@ -518,10 +518,14 @@ fn trouble(ended: &Ended) -> Option<Trouble<'_>> {
     if ended.cause == Cause::OutOfBudget && ended.error_record.is_some() {
         return Some(Trouble::OutOfBudget);
     }
+    // One that we asked to leave may have met a limit long ago.
+    let left = |refused: &Refused| match ended.end {
+        End::Exited { code: 143, .. } => refused.what.is_weather(),
+        End::Exited { code, .. } => code == 0,
+        _ => false,
+    };
     if let Cause::Refused(refused) = &ended.cause
-        && (ended.error_record.is_some()
-            || !matches!(ended.end, End::Exited { code: 0, .. })
-            || ended.runner == Runner::Two(Readiness::NotYet))
+        && (ended.error_record.is_some() || !left(refused) || ended.runner == Runner::Two(Readiness::NotYet))
     {
         return Some(Trouble::Refused(refused));
     }

@@ -32,6 +32,12 @@ pub struct ModelLimit {
     pub until: Option<Time>,
 }
 
+/// Whether an error is what an agent said, not a script before it.
+#[must_use]
+pub fn is_of_an_agent(error: &str) -> bool {
+    error.starts_with("claude/") || error.starts_with("acp/")
+}
+
 /// Returns the limit that an agent's error speaks of, with the time by the clocks of zone `own` where the words name none.
 #[must_use]
 pub fn of_error(error: &str, now: Time, zones: &Zones, own: Option<&str>) -> Option<ModelLimit> {
@@ -40,18 +46,24 @@ pub fn of_error(error: &str, now: Time, zones: &Zones, own: Option<&str>) -> Opt
         end -= 1;
     }
     let error = error[..end].to_lowercase();
-    let kind = error.split_once('/').and_then(|(_, rest)| rest.split_once(':')).map_or("", |(kind, _)| kind);
+    // The gateway's own limits are for the agent that runs into them.
+    if error.contains("g2: ") {
+        return None;
+    }
+    let kind = if is_of_an_agent(&error) { error.split_once(':').map(|(kind, _)| kind) } else { None };
+    let by_words = || match (LIMIT.is_match(&error), BUSY.is_match(&error)) {
+        (true, _) => Some(Hindrance::Limit),
+        (false, true) => Some(Hindrance::Busy),
+        (false, false) => None,
+    };
     let what = match kind {
-        "rate_limit" => Hindrance::Limit,
-        "overloaded" => Hindrance::Busy,
-        // What the agent says besides is about something else.
-        "authentication" | "billing" | "invalid_request" | "prompt_too_long" | "refusal"
-        | "model_not_found" => {
-            return None;
+        Some("claude/rate_limit") => Hindrance::Limit,
+        Some("claude/overloaded") => Hindrance::Busy,
+        Some("claude/execution" | "claude/not_the_model" | "claude/server_error" | "acp/agent") | None => {
+            by_words()?
         }
-        _ if LIMIT.is_match(&error) => Hindrance::Limit,
-        _ if BUSY.is_match(&error) => Hindrance::Busy,
-        _ => return None,
+        // Each other kind is about something else, whatever its words.
+        Some(_) => return None,
     };
     Some(ModelLimit { what, until: until(&error, now, zones, own) })
 }
@@ -73,6 +85,7 @@ pub fn of_headers(headers: Headers<'_>, now: Time) -> Option<Time> {
     let Headers { retry_after, unified_reset, resets } = headers;
     let seconds = |text: &str| text.trim().parse::<i64>().ok();
     let instant = |text: &&str| text.trim().parse().ok().map(Time::from_jiff);
+    let ahead = |at: &Time| is_ahead(*at, now);
     let after = retry_after.and_then(|text| match seconds(text) {
         Some(seconds) => Some(now.plus_ms(seconds.checked_mul(SECOND_MS)?)),
         None => {
@@ -80,11 +93,9 @@ pub fn of_headers(headers: Headers<'_>, now: Time) -> Option<Time> {
             Some(Time::from_jiff(date.timestamp()))
         }
     });
-    let of_account = || unified_reset.and_then(seconds)?.checked_mul(SECOND_MS).map(Time);
-    after
-        .or_else(of_account)
-        .or_else(|| resets.iter().filter_map(instant).max())
-        .filter(|at| is_ahead(*at, now))
+    let of_account = || unified_reset.and_then(seconds)?.checked_mul(SECOND_MS).map(Time).filter(ahead);
+    let of_all = || resets.iter().filter_map(instant).filter(ahead).max();
+    after.filter(ahead).or_else(of_account).or_else(of_all)
 }
 
 /// Returns by how much later than its limit's end a group goes on, ms.
@@ -107,7 +118,10 @@ fn pattern(text: &str) -> Regex {
 }
 
 static LIMIT: LazyLock<Regex> = LazyLock::new(|| {
-    pattern(r"\b(rate.?limit|usage limit|limit reached|hit your .{0,20}limit|too many requests|quota)")
+    pattern(concat!(
+        r"\b(rate[ _-]?limit|(usage|session|weekly|daily|monthly|\d+-hour) limit|hit your .{0,20}limit",
+        r"|too many requests|exceeded your .{0,20}quota)",
+    ))
 });
 static BUSY: LazyLock<Regex> = LazyLock::new(|| pattern(r"\boverloaded\b"));
 
@@ -116,7 +130,7 @@ static EPOCH: LazyLock<Regex> = LazyLock::new(|| pattern(r"\|\s?(\d{10})(\d{3})?
 /// `try again in 1 h 20 min`
 static AFTER: LazyLock<Regex> = LazyLock::new(|| {
     pattern(
-        r"\b(?:again|resets?|retry|wait)(?: in| after| for)?:? (\d{1,6}) ?(s|m|h|d)[a-z]*(?:,? (?:and )?(\d{1,3}) ?(s|m|h)[a-z]*)?\b",
+        r"\b(?:again|resets?|retry|wait)(?: in| after| for)?:? (\d{1,6}) ?(ms|s|m|h|d|(?:milli)?sec[a-z]*|min[a-z]*|h(?:ou)?rs?|days?)(?:,? (?:and )?(\d{1,3}) ?(s|m|h|sec[a-z]*|min[a-z]*|h(?:ou)?rs?))?\b",
     )
 });
 /// `resets 3pm (Europe/Berlin)`, `resets at 15:30`, `resets Oct 9, 5pm`, `resets on Mon at 9:00 am`
@@ -136,9 +150,10 @@ fn until(words: &str, now: Time, zones: &Zones, own: Option<&str>) -> Option<Tim
     } else if let Some(after) = found(&AFTER) {
         let part = |n: usize, unit: usize| -> Option<i64> {
             let ms = match after.get(unit)?.as_str() {
-                "s" => SECOND_MS,
-                "m" => MINUTE_MS,
-                "h" => HOUR_MS,
+                unit if unit.starts_with("ms") || unit.starts_with("milli") => 1,
+                unit if unit.starts_with('s') => SECOND_MS,
+                unit if unit.starts_with('m') => MINUTE_MS,
+                unit if unit.starts_with('h') => HOUR_MS,
                 _ => DAY_MS,
             };
             number(&after, n)?.checked_mul(ms)
@@ -154,7 +169,7 @@ fn number(of: &Captures<'_>, n: usize) -> Option<i64> {
     of.get(n)?.as_str().parse().ok()
 }
 
-/// The next instant at which clocks show what the words say.
+/// The next instant at which clocks show what the words say; `None`: there is none, or that was within the last hour, so it is over.
 fn on_the_clock(at: &Captures<'_>, now: Time, zones: &Zones, own: Option<&str>) -> Option<Time> {
     let named = |name: &str| at.name(name).map(|found| found.as_str());
     let zone = match named("zone") {
@@ -184,7 +199,11 @@ fn on_the_clock(at: &Captures<'_>, now: Time, zones: &Zones, own: Option<&str>) 
     let instant = |date: civil::Date| {
         Some(Time::from_jiff(date.to_datetime(clock).to_zoned(zone.clone()).ok()?.timestamp()))
     };
-    (0..=LONGEST_MS / DAY_MS).filter_map(next).filter(fits).filter_map(instant).find(|at| *at > now)
+    (0..=LONGEST_MS / DAY_MS)
+        .filter_map(next)
+        .filter(fits)
+        .filter_map(instant)
+        .find(|at| *at > now.plus_ms(-HOUR_MS))
 }
 
 #[cfg(test)]
@@ -218,6 +237,12 @@ mod tests {
             ("acp/agent: you exceeded your current quota", Some(Limit)),
             ("claude/server_error: API Error: 529 overloaded_error", None),
             ("claude/server_error: Overloaded", Some(Busy)),
+            ("claude/rate_limit: 429 g2: a run has at most 600 requests a minute", None),
+            ("claude/max_turns: turn limit reached", None),
+            ("acp/max_tokens: weekly limit", None),
+            ("acp/agent: context limit reached", None),
+            ("acp/agent: Disk quota exceeded (os error 122)", None),
+            ("unexpected quotation mark", None),
             ("claude/authentication: the rate limit of your login", None),
             ("claude/prompt_too_long: limit reached", None),
             ("the operator is overloadedly busy", None),
@@ -232,13 +257,19 @@ mod tests {
     fn the_time_is_read_in_each_way_that_agents_say_it() {
         for (words, expected) in [
             ("Claude AI usage limit reached|1759870800", Some("2025-10-07T21:00:00Z")),
-            ("limit reached|1759870800123", Some("2025-10-07T21:00:00Z")),
+            ("usage limit reached|1759870800123", Some("2025-10-07T21:00:00Z")),
             ("5-hour limit reached ∙ resets 3pm", Some("2025-10-07T13:00:00Z")),
             ("5-hour limit reached ∙ resets 3pm (UTC)", Some("2025-10-07T15:00:00Z")),
             ("You've hit your limit · resets 3:30 am (America/New_York)", Some("2025-10-08T07:30:00Z")),
             ("usage limit · resets at 11:59", Some("2025-10-08T09:59:00Z")),
             ("weekly limit reached ∙ resets Oct 9, 5pm", Some("2025-10-09T15:00:00Z")),
             ("weekly limit reached, resets on Friday at 9:00 am", Some("2025-10-10T07:00:00Z")),
+            ("rate limit: Please try again in 820ms.", Some("2025-10-07T12:00:00.820Z")),
+            ("rate limit: retry after 500 ms", Some("2025-10-07T12:00:00.500Z")),
+            ("rate limit: retry after 1 hour and 5 minutes", Some("2025-10-07T13:05:00Z")),
+            ("rate limit: resets 2pm", None),
+            ("rate limit: resets 1:30pm (Europe/Berlin)", None),
+            ("rate limit: resets 12:59", Some("2025-10-08T10:59:00Z")),
             ("rate limit: try again in 90 seconds", Some("2025-10-07T12:01:30Z")),
             ("rate limit: please retry after 2h 5m", Some("2025-10-07T14:05:00Z")),
             ("rate limit, resets in 3 days", Some("2025-10-10T12:00:00Z")),
@@ -270,6 +301,7 @@ mod tests {
             Some(at("2025-10-07T21:00:00Z"))
         );
         assert_eq!(found(None, None, &["2025-10-07T12:00:05Z", "2025-10-07T12:01:00Z", "x"]), later(60));
+        assert_eq!(found(Some("0"), Some("1759870800"), &[]), Some(at("2025-10-07T21:00:00Z")));
         for odd in ["-1", "0", "", "soon", "99999999999999999999", "9223372036854775807"] {
             assert_eq!(found(Some(odd), Some(odd), &[odd]), None, "{odd}");
         }

@@ -150,7 +150,7 @@ pub(super) async fn chats(view: &View<'_>, store: &Store, found: &mut Vec<Proble
 }
 
 /// What the model's host refuses groups: those that hear the same have one problem.
-pub(super) fn refused(store: &Store, found: &mut Vec<Problem>) {
+pub(super) fn refused(view: &View<'_>, store: &Store, found: &mut Vec<Problem>) {
     let rows = match store.hindrances() {
         Ok(rows) => rows,
         Err(error) => {
@@ -160,10 +160,11 @@ pub(super) fn refused(store: &Store, found: &mut Vec<Problem>) {
     };
     let mut by_words = BTreeMap::<(Hindrance, String), (Time, Option<Time>, Vec<Folder>)>::new();
     for row in rows.into_iter().filter(|row| row.what.is_of_the_model()) {
+        let ends = row.ends.filter(|ends| *ends > view.now);
         let (since, until, groups) =
-            by_words.entry((row.what, row.why)).or_insert((row.since, row.ends, Vec::new()));
+            by_words.entry((row.what, row.why)).or_insert((row.since, ends, Vec::new()));
         *since = row.since.min(*since);
-        *until = row.ends.max(*until);
+        *until = ends.max(*until);
         groups.push(row.group);
     }
     let one = |((what, why), (since, until, groups))| Problem::Refused { what, why, since, until, groups };

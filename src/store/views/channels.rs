@@ -20,13 +20,14 @@ use crate::{
 };
 
 impl Store {
-    /// Returns what of ours is to be changed on the platform of a chat now, or of all. Reactions go before others are put.
+    /// Returns what of ours is to be changed on the platform of a chat now, or of all. Cards come first, and reactions go before others
+    /// are put.
     pub async fn amends(&self, chat: Option<&str>) -> Result<Vec<Amend>> {
         let chat = chat.map(str::to_owned);
         self.ask(move |c| {
-            let mut all = goes(c, chat.as_deref())?;
+            let mut all = is_closed(c, chat.as_deref())?;
+            all.extend(goes(c, chat.as_deref())?);
             all.extend(is_put(c, chat.as_deref())?);
-            all.extend(is_closed(c, chat.as_deref())?);
             Ok(all)
         })
         .await

@@ -16,6 +16,9 @@ use crate::store::{
     work::{budgets, hindrances, runs::work},
 };
 
+/// A rest that ends that much later than a limit still waits for its end.
+const JUST_AFTER_MS: i64 = 60_000;
+
 /// What a message or a task waits for when nothing of its own group is in its way.
 pub(super) const A_SLOT: &str = "a free slot";
 
@@ -54,8 +57,10 @@ impl AtWork {
 /// What waits for the end of a rest of a group's lane.
 pub(super) fn rest_in_words(c: &Connection, group: &str, until: Time) -> rusqlite::Result<String> {
     Ok(match hindrances::in_words(c, group, until)? {
-        Some((why, Some(ends))) => format!("the end of a limit of the model, at {ends}: {why}"),
-        Some((why, None)) => format!("the lane, which rests until {until} or until this is put right: {why}"),
+        Some((why, Some(ends))) if until.ms_since(ends) <= JUST_AFTER_MS => {
+            format!("the end of a limit of the model, at {ends}: {why}")
+        }
+        Some((why, _)) => format!("the lane, which rests until {until} or until this is put right: {why}"),
         None => format!("the lane, which rests until {until} after a failure"),
     })
 }

@@ -3,10 +3,7 @@
 use ipc_handlers::{Folder, Time};
 use rusqlite::{Connection, OptionalExtension as _, params};
 
-use crate::domain::runs::{
-    hindrance::{Hindrance, LONGEST_REST_MS, LONGEST_WHY, Refused, STEP_MS},
-    model_limit,
-};
+use crate::domain::runs::hindrance::{Hindrance, LONGEST_REST_MS, LONGEST_WHY, Refused, STEP_MS};
 use crate::store::{
     Result, Store,
     columns::Columns as _,
@@ -62,29 +59,33 @@ impl Store {
     }
 
     /// Nothing keeps a group's run from its work any more.
-    pub async fn hinders_no_more(&self, group: &Folder) -> Result<()> {
+    pub async fn hinders_no_more(&self, group: &Folder, now: Time) -> Result<()> {
         let group = group.clone();
-        self.write(move |c| over(c, &group)).await
+        self.write(move |c| over(c, &group, now)).await
     }
 
     /// Prolongs the rests of a group's lanes that wait for the end of a limit and are nearly over: none is longer than [`STEP_MS`].
     /// Returns the lanes in which something waits, with their rests, if one was prolonged.
     pub async fn prolong(&self, group: &Folder, now: Time) -> Result<Vec<WaitingLane>> {
-        let group = group.clone();
+        const NEARLY_OVER: &str =
+            "FROM hindrances h WHERE s.group_folder = ?1 AND h.group_folder = ?1 AND h.ends IS NOT NULL
+            AND s.rest_until > ?2 AND s.rest_until < min(h.until, ?3)";
+        let (group, soon) = (group.clone(), now.plus_ms(STEP_MS / 2));
+        // Most looks find none.
+        let is_due: bool = self.read(|c| {
+            let asked =
+                format!("SELECT EXISTS (SELECT 1 FROM sessions s, {})", &NEARLY_OVER["FROM ".len()..]);
+            Ok(c.prepare_cached(&asked)?.query_row(params![group.as_str(), now.0, soon.0], |r| r.get(0))?)
+        })?;
+        if !is_due {
+            return Ok(Vec::new());
+        }
         self.write(move |c| {
-            let prolonged = c
-                .prepare_cached(
-                    "UPDATE sessions SET rest_until = min(h.until, ?3) FROM hindrances h
-                     WHERE sessions.group_folder = ?1 AND h.group_folder = ?1 AND h.ends IS NOT NULL
-                       AND rest_until > ?2 AND rest_until < min(h.until, ?4)",
-                )?
-                .execute(params![
-                    group.as_str(),
-                    now.0,
-                    now.plus_ms(STEP_MS).0,
-                    now.plus_ms(STEP_MS / 2).0
-                ])?;
-            if prolonged == 0 { Ok(Vec::new()) } else { waiting(c, Some(&group)) }
+            c.prepare_cached(&format!(
+                "UPDATE sessions AS s SET rest_until = min(h.until, ?4) {NEARLY_OVER}"
+            ))?
+            .execute(params![group.as_str(), now.0, soon.0, now.plus_ms(STEP_MS).0])?;
+            waiting(c, Some(&group))
         })
         .await
     }
@@ -120,6 +121,8 @@ pub(in crate::store) struct Met {
     pub(in crate::store) since: Time,
     /// How long what has met it rests, ms.
     pub(in crate::store) rest_ms: i64,
+    /// When a limit is over, as its host says.
+    pub(in crate::store) ends: Option<Time>,
 }
 
 /// Notes that a run of a group has met what keeps it from its work.
@@ -132,11 +135,16 @@ pub(in crate::store) fn met(
 ) -> Result<Met> {
     let Refused { what, ref why, until: ends } = *refused;
     let known: Option<(Time, u32, Time)> = c
-        .prepare_cached("SELECT since, times, until FROM hindrances WHERE group_folder = ?1 AND what = ?2")?
-        .query_row([group.as_str(), what.as_str()], |r| {
-            Ok((r.time("since")?, r.get("times")?, r.time("until")?))
+        .prepare_cached("SELECT what, since, times, until FROM hindrances WHERE group_folder = ?1")?
+        .query_row([group.as_str()], |r| {
+            Ok((r.word("hindrances", "what")?, r.time("since")?, r.get("times")?, r.time("until")?))
         })
-        .optional()?;
+        .optional()?
+        // A host says now that the limit is reached and now that it has no room.
+        .filter(|(known, ..): &(Hindrance, Time, u32, Time)| {
+            *known == what || (known.is_weather() && what.is_weather())
+        })
+        .map(|(_, since, times, until)| (since, times, until));
     let (since, times) = match known {
         Some((since, times, until)) if now.ms_since(until) <= LONGEST_REST_MS => {
             // What another lane meets within the rest is the same attempt.
@@ -146,11 +154,11 @@ pub(in crate::store) fn met(
         Some(_) | None => (now, 1),
     };
     let rest_ms = what.rests_ms(ends, times, base_ms, group.as_str(), now);
-    let longest_ms = if what.is_weather() { model_limit::LONGEST_MS } else { LONGEST_REST_MS };
+    // Of a limit the newest word counts; of what else there is, another lane may rest longer.
+    let longest_ms = if what.is_weather() { 0 } else { LONGEST_REST_MS };
     if groups::is_known(c, group)? {
         let why: String = why.chars().take(LONGEST_WHY).collect();
         c.prepare_cached(
-            // Another lane may rest longer for what was met before.
             "INSERT INTO hindrances (group_folder, what, why, since, times, until, ends) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?8)
              ON CONFLICT (group_folder) DO UPDATE SET what = excluded.what, why = excluded.why, since = excluded.since, times = excluded.times,
                until = max(excluded.until, iif(until <= ?7, until, 0)), ends = excluded.ends",
@@ -159,11 +167,21 @@ pub(in crate::store) fn met(
             group.as_str(), what.as_str(), why, since.0, times, now.plus_ms(rest_ms).0, now.plus_ms(longest_ms).0, ends.map(|ends| ends.0)
         ])?;
     }
-    Ok(Met { since, rest_ms })
+    Ok(Met { since, rest_ms, ends })
 }
 
 /// A run of a group has done its work, so nothing keeps it from that.
-pub(in crate::store) fn over(c: &Connection, group: &Folder) -> Result<()> {
+///
+/// What waits for the end of a limit goes on: it was lifted, or an earlier word of it was wrong.
+pub(in crate::store) fn over(c: &Connection, group: &Folder, now: Time) -> Result<()> {
+    let lifted = "EXISTS (SELECT 1 FROM hindrances h WHERE h.group_folder = ?1 AND h.ends IS NOT NULL)";
+    c.prepare_cached(&format!("UPDATE tasks AS t SET next_run = ?2 WHERE t.group_folder = ?1 AND t.next_run > ?2 AND {RESTS} AND {lifted}"))?
+        .execute(params![group.as_str(), now.0])?;
+    c.prepare_cached(&format!(
+        "UPDATE sessions SET rest_until = NULL WHERE group_folder = ?1 AND rest_until > ?2 AND {lifted}
+           AND rest_until <= (SELECT until FROM hindrances WHERE group_folder = ?1)"
+    ))?
+    .execute(params![group.as_str(), now.0])?;
     c.prepare_cached("DELETE FROM hindrances WHERE group_folder = ?1")?.execute([group.as_str()])?;
     Ok(())
 }

@@ -251,13 +251,13 @@ fn a_refusal_is_known_from_the_head_of_an_answer_and_over_with_the_next_one() {
     let scene = Scene::new(&host);
     let socket = scene.open(1);
     let why = || scene.gateway.refused(1).map(|refused| refused.why);
-    assert_eq!((why(), scene.gateway.has_another_key()), (None, false));
+    assert_eq!((why(), scene.gateway.another_key().is_some()), (None, false));
     assert_eq!(ask(&socket, "{}").status, 400);
     let said = wait_for("the whole answer", why);
     assert!(said.contains("has no credit (400: invalid_request_error: Your credit balance"), "{said}");
     assert!(scene.gateway.refused_for_good(1).is_none(), "an agent may have other things to do");
     fs::write(scene.path().join(".env"), format!("ANTHROPIC_API_KEY={GOOD}\n")).unwrap();
-    assert!(scene.gateway.has_another_key());
+    assert!(scene.gateway.another_key().is_some());
     good.store(1, Ordering::Relaxed);
     assert_eq!((ask(&socket, "{}").status, why()), (200, None));
     // What it may not do beside what it may do is its own business; a key that is refused is not.
@@ -266,5 +266,5 @@ fn a_refusal_is_known_from_the_head_of_an_answer_and_over_with_the_next_one() {
     good.store(3, Ordering::Relaxed);
     assert_eq!(ask(&socket, "{}").status, 502);
     assert!(why().unwrap().contains("does not take the key (401)"));
-    assert!(!scene.gateway.has_another_key());
+    assert!(scene.gateway.another_key().is_none());
 }

@@ -252,7 +252,7 @@ async fn a_limit_that_only_the_agent_speaks_of_rests_its_lane_too() {
 }
 
 #[tokio::test]
-async fn a_host_without_room_is_asked_again_after_longer_and_longer_rests_up_to_an_hour() {
+async fn a_host_without_room_is_asked_again_after_longer_and_longer_rests_up_to_fifty_minutes() {
     let world = world().await;
     world.message("local:main", "k", "one", EngageVerdict::Wake).await;
     let busy =
@@ -265,7 +265,7 @@ async fn a_host_without_room_is_asked_again_after_longer_and_longer_rests_up_to_
         rests.push(until.ms_since(now) / 1_000);
         now = until;
     }
-    assert_eq!(rests, [5, 10, 20, 40, 80, 160, 320, 640, 1_280, 2_560, 3_600, 3_600]);
+    assert_eq!(rests, [5, 10, 20, 40, 80, 160, 320, 640, 1_280, 2_560, 3_000, 3_000]);
     let told = world.texts("local:main").await;
     assert!(told.len() == 1 && told[0].contains("has no room for me"), "{told:?}");
 }
@@ -290,4 +290,84 @@ async fn a_task_waits_for_the_end_of_a_limit_and_is_not_paused() {
     let task = task(&world);
     assert_eq!(task.next_run, Some(ends.plus_ms(spread_ms("main"))));
     assert_eq!((task.status.as_str(), task.failures), ("active", 0));
+}
+
+#[tokio::test]
+async fn of_limits_the_newest_word_counts_and_what_waited_goes_on_when_one_was_lifted_early() {
+    const DAY_MS: i64 = 86_400_000;
+    let world = world().await;
+    make(&world, "interval", "45000", serde_json::json!({})).await;
+    let due = task(&world).next_run.unwrap();
+    let run = start(&world, NOW, due).await.run().unwrap().run;
+    let end = EndOfRun {
+        run,
+        end: killed(),
+        cause: limited(Some(due.plus_ms(7 * DAY_MS))),
+        input: None,
+        files_bytes: 0,
+        retry_base_ms: 5_000,
+        tell_retry_ms: None,
+    };
+    world.store.end_run(end, Zones::utc(), due).await.unwrap();
+    assert!(task(&world).next_run.unwrap() > due.plus_ms(6 * DAY_MS));
+    // A message tries it in the meantime.
+    world.message("local:main", "k", "one", EngageVerdict::Wake).await;
+    let soon = due.plus_ms(120_000);
+    world.hindered(killed(), limited(Some(soon)), due).await;
+    assert_eq!(world.store.hindrances().unwrap()[0].ends, Some(soon));
+    let rests = world.store.waiting_lanes().unwrap()[0].rest_until.unwrap();
+    assert!(rests <= soon.plus_ms(30_000), "{rests}");
+    assert!(world.store.prolong(&folder("main"), rests.plus_ms(-1)).await.unwrap().is_empty());
+    let later = rests.plus_ms(1);
+    world.store.hinders_no_more(&folder("main"), later).await.unwrap();
+    assert_eq!(task(&world).next_run, Some(later), "the newer word was right");
+
+    // A limit that was to last is over.
+    world.hindered(killed(), limited(Some(later.plus_ms(DAY_MS))), later).await;
+    world.store.hinders_no_more(&folder("main"), later).await.unwrap();
+    assert_eq!(task(&world).next_run, Some(later));
+    assert_eq!(world.store.waiting_lanes().unwrap()[0].rest_until, None);
+    assert!(world.store.hindrances().unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn a_host_that_says_now_this_and_now_that_is_asked_less_and_less_often() {
+    let world = world().await;
+    world.message("local:main", "k", "one", EngageVerdict::Wake).await;
+    let busy =
+        || Cause::Refused(Refused { what: Hindrance::Busy, why: "https://h (529)".into(), until: None });
+    let mut now = NOW;
+    for (n, rest) in [5, 10, 20, 40].into_iter().enumerate() {
+        let cause = if n % 2 == 0 { busy() } else { limited(None) };
+        assert_eq!(world.hindered(killed(), cause, now).await, rest);
+        now = now.plus_ms(rest * 1_000);
+    }
+    // Neither does one that always names a short time bring it back at once.
+    let rest = world.hindered(killed(), limited(Some(now.plus_ms(1_000))), now).await;
+    assert_eq!(rest, 80);
+    assert_eq!(world.store.hindrances().unwrap()[0].since, NOW);
+}
+
+#[tokio::test]
+async fn the_words_of_a_tasks_script_are_no_limit_of_the_model() {
+    let world = world().await;
+    make(&world, "interval", "45000", serde_json::json!({})).await;
+    let due = task(&world).next_run.unwrap();
+    let run = start(&world, NOW, due).await.run().unwrap().run;
+    world.ready(run).await;
+    let error = "the script failed: API rate limit exceeded, try again in 45 minutes";
+    let failed = Record { status: Status::Error, error: Some(error.into()), ..Record::default() };
+    world.store.record(run, 2, failed, due).await.unwrap();
+    let end = EndOfRun {
+        run,
+        end: End::Exited { code: 0, oom: false },
+        cause: Cause::Closed,
+        input: None,
+        files_bytes: 0,
+        retry_base_ms: 5_000,
+        tell_retry_ms: None,
+    };
+    world.store.end_run(end, Zones::utc(), due).await.unwrap();
+    assert!(world.store.hindrances().unwrap().is_empty());
+    assert_eq!(task(&world).next_run, Some(due.plus_ms(5_000)), "it is tried again as ever");
 }

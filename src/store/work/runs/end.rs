@@ -87,7 +87,9 @@ pub(super) fn finish(c: &Connection, end: &EndOfRun, zones: &Zones, now: Time) -
     let ended = Ended {
         end: end.end.clone(),
         cause: with_limit(&end.cause, error_record.as_deref(), |error| {
-            model_limit::of_error(error, now, zones, Some(&zone.name))
+            let is_script = row.task().is_some() && !model_limit::is_of_an_agent(error);
+            // The script of a task has limits of its own.
+            if is_script { None } else { model_limit::of_error(error, now, zones, Some(&zone.name)) }
         }),
         runner: match (row.protocol, row.life.is_ready()) {
             (Some(1), _) => Runner::One,
@@ -130,7 +132,7 @@ pub(super) fn finish(c: &Connection, end: &EndOfRun, zones: &Zones, now: Time) -
             tell_of_retry(c, &row, &ended, *batch, (tries, rest_ms), now)?;
         }
         if let (Judgement::Returned { .. }, Some((what, of_this))) = (&judgement, met)
-            && let Some(text) = what.notice(of_this.rest_ms, now, &zone.zone)
+            && let Some(text) = what.notice(of_this.rest_ms, of_this.ends, now, &zone.zone)
         {
             let key = Key::Hindered { lane: *lane, since: of_this.since };
             tell(c, *lane, (&key, "could not ask the model"), end.run, &text, now)?;
@@ -139,7 +141,7 @@ pub(super) fn finish(c: &Connection, end: &EndOfRun, zones: &Zones, now: Time) -
     }
     // A run that died with its daemon, or that somebody ended, tells nothing.
     match last.went {
-        Went::Well => failing::works_again(c, &row.group, row.task())?,
+        Went::Well => failing::works_again(c, &row.group, row.task(), now)?,
         Went::Wrong if judge::fault(&ended) != Fault::Nobodys => {
             failing::has_failed(c, &row.group, row.task(), end.run, now)?
         }

@@ -255,7 +255,7 @@ pub(super) fn apply(
                 "UPDATE sessions SET failed_resumes = 0, fresh_why = NULL, proven = 1 WHERE lane_id = ?1 AND generation = ?2 AND (failed_resumes > 0 OR fresh_why IS NOT NULL OR NOT proven)",
             )?
             .execute(params![row.lane, row.generation])?;
-            failing::works_again(c, &row.group, row.task())?;
+            failing::works_again(c, &row.group, row.task(), now)?;
         }
     }
     if let Some(row) = said.filter(|_| !record.handled.is_empty()) {
