@@ -522,7 +522,9 @@ fn trouble(ended: &Ended) -> Option<Trouble<'_>> {
     let left = |refused: &Refused| match ended.end {
         End::Exited { code: 143, .. } => refused.what.is_weather(),
         End::Exited { code, .. } => code == 0,
-        _ => false,
+        End::NeverCreated | End::NoImage { .. } | End::Engine { .. } | End::NotNow { .. } | End::Gone => {
+            false
+        }
     };
     if let Cause::Refused(refused) = &ended.cause
         && (ended.error_record.is_some() || !left(refused) || ended.runner == Runner::Two(Readiness::NotYet))
