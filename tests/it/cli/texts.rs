@@ -133,7 +133,7 @@ fn everywhere(root: &Root, text: &str) -> String {
         (r"\bv?0\.\d+\.\d+\b", "[VERSION]"),
         (r"\brun 1 (running|succeeded|failed)\b", "run 1 [STATUS]"),
         (r"\bschema \d+\b", "schema [N]"),
-        (r"\d+ [KMG]iB in the store, \d+ [KMG]iB free", "[ROOM]"),
+        (r"[\d.]+ [KMGT]iB in the store, [\d.]+ [KMGT]iB free", "[ROOM]"),
     ] {
         text = regex::Regex::new(pattern).unwrap().replace_all(&text, name).into_owned();
     }
