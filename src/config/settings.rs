@@ -54,7 +54,7 @@ declare! {
         [ipc] Ipc;
         [media] Media;
         [web] Web;
-        // Nobody has an account by default, and what is said of one is the adapter's business.
+        // No account is there by default. Its adapter reads the settings of an account.
         [channels] BTreeMap<String, toml::Table>, default;
     }
 

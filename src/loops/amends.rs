@@ -10,7 +10,8 @@
 //! | a card's row, the platform not asked, or nobody knows | changes it; the same change twice is one |
 //! | a batch in hand without a row | puts the reaction |
 //! | a reaction's row, its batch in hand | waits until the agent has finished; the reaction is put once, whatever came of it |
-//! | a reaction's row, its batch not in hand | takes it away; a second time changes nothing. A platform that names reactions (Matrix) keeps one whose name was not written down |
+//! | a reaction's row, its batch not in hand | takes it away; a second time changes nothing |
+//! | the same, on a platform that names reactions (Matrix), and the name was not written down | gives it up; the reaction stays |
 //! | no row | has nothing to do |
 
 use std::{
@@ -37,10 +38,11 @@ use crate::{
     system::{failpoint, locked::Locked as _},
 };
 
-/// How long a platform may take for a card, and for a reaction.
-const PATIENCE: [Duration; 2] = [Duration::from_secs(60), Duration::from_secs(10)];
-/// The rest before it is written down once more what a platform calls a reaction, and the least one before a platform is asked again
-/// that is away.
+/// How long a platform may take to change a card.
+const CARD_WITHIN: Duration = Duration::from_secs(60);
+/// How long it may take to put a reaction, or to take it away.
+const REACTION_WITHIN: Duration = Duration::from_secs(10);
+/// The rest before the name of a reaction is written down once more. A platform that is away rests as long, at least.
 const REST: Duration = Duration::from_secs(2);
 /// The same change twice is one.
 const SHOWN_ONCE: SentTwice = SentTwice::Key { window_ms: None, readback: false };
@@ -197,15 +199,18 @@ impl Pen {
 async fn tell(channel: Option<&dyn Channel>, amend: &Amend) -> Outcome {
     // The account may be gone, or not there yet.
     let Some(channel) = channel else { return Err(Unsent::again("no channel of this daemon owns the chat")) };
-    if matches!(amend.what, What::Close { .. }) {
+    let within = match amend.what {
+        What::Close { .. } => {
+            channel.turn(&amend.chat_jid, false).await;
+            failpoint::reach("amend.begun");
+            CARD_WITHIN
+        }
         // A reaction takes no text's turn.
-        channel.turn(&amend.chat_jid, false).await;
-        failpoint::reach("amend.begun");
-    }
-    let patience = PATIENCE[usize::from(!matches!(amend.what, What::Close { .. }))];
+        What::Put { .. } | What::TakeAway { .. } => REACTION_WITHIN,
+    };
     let mut ids = Vec::new();
     for (id, change) in amend.what.changes(&channel.traits()) {
-        let made = tokio::time::timeout(patience, channel.amend(&amend.chat_jid, id, change)).await;
+        let made = tokio::time::timeout(within, channel.amend(&amend.chat_jid, id, change)).await;
         ids = made.unwrap_or_else(|_| Err(Unsent::again("the platform did not answer in time")))?;
     }
     failpoint::reach("amend.made");

@@ -14,10 +14,7 @@ use super::Runs;
 use crate::{
     domain::{
         machine::loops::LoopName,
-        runs::{
-            hindrance::Hindrance,
-            lanes::{Event, LaneId},
-        },
+        runs::{hindrance::Hindrance, lanes::Event},
         shown::feed::EventKind,
     },
     engine::{Either, Error, Loop, Plan, Then, Why, either},
@@ -165,7 +162,11 @@ impl Sight {
     async fn perform(&self, group: &Folder, job: Job) -> Result<(), Error> {
         match job {
             Job::Look(row) => self.look_at(&row).await,
-            Job::IsOver => Ok(self.runs.store.hinders_no_more(group, self.runs.machine.world.now()).await?),
+            Job::IsOver => {
+                let woken = self.runs.store.hinders_no_more(group, self.runs.machine.world.now()).await?;
+                self.runs.lanes.wake(group, &woken);
+                Ok(())
+            }
         }
     }
 
@@ -192,9 +193,7 @@ impl Sight {
         if let Some(key) = self.asked.locked().another_key.clone().flatten() {
             self.tried.locked().insert(group.clone(), key);
         }
-        for lane in lanes {
-            self.runs.lanes.tell(Event::Woken { group: group.clone(), lane: LaneId(lane) });
-        }
+        self.runs.lanes.wake(group, &lanes);
         Ok(())
     }
 

@@ -19,7 +19,7 @@ use crate::{
     config::{ConfigError, Live, Taken},
     domain::{
         machine::loops::LoopName,
-        runs::lanes::{Event, Holding, LaneId, WaitingLane},
+        runs::lanes::{Event, Holding, WaitingLane},
         shown::{errors::chain, feed::EventKind},
     },
     engine::{Error, Loop, NoSuchLoop, Plan, Then, Why},
@@ -442,9 +442,7 @@ impl Keeper for Arc<Keeping> {
     }
 
     fn wake(&self, group: &Folder, lanes: &[i64]) {
-        for lane in lanes {
-            self.lanes.tell(Event::Woken { group: group.clone(), lane: LaneId(*lane) });
-        }
+        self.lanes.wake(group, lanes);
     }
 
     fn clear<'a>(&'a self, group: &'a Folder) -> Later<'a, Result<(), OpError>> {

@@ -9,7 +9,7 @@ pub struct Amend {
     pub what: What,
 }
 
-/// What is to be changed.
+/// A change of one kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum What {
     /// An agent has a message in hand: it gets a reaction, and a row.
@@ -30,7 +30,7 @@ impl What {
                 vec![(message_id, Change::Reaction(sign.clone()))]
             }
             Self::Put { .. } => Vec::new(),
-            // One that has a name is a message of its own.
+            // A reaction with a name is a message of its own.
             Self::TakeAway { sign_id: Some(id), .. } => vec![(id, Change::Deleted)],
             Self::TakeAway { message_id, sign_id: None, .. } => {
                 vec![(message_id, Change::Reaction(String::new()))]

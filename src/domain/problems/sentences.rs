@@ -129,17 +129,10 @@ impl Problem {
             Refused { what, why, since, until, groups } => Finding::new(
                 if what.is_weather() { Warn } else { Fail },
                 (Check::ModelRefuses, what),
-                match until {
-                    Some(until) => format!(
-                        "{}; until {until} the messages and tasks of {} wait",
-                        quote(why),
-                        names(groups)
-                    ),
-                    None => format!(
-                        "{}; since {since} the messages and tasks of {} wait",
-                        quote(why),
-                        names(groups)
-                    ),
+                {
+                    let when =
+                        until.map_or_else(|| format!("since {since}"), |until| format!("until {until}"));
+                    format!("{}; {when} the messages and tasks of {} wait", quote(why), names(groups))
                 },
                 mend(*what),
             ),
@@ -619,7 +612,7 @@ fn mend(what: Hindrance) -> &'static str {
             "give the account credit, or use another key; G2 sees a new key at once, and tries again by itself"
         }
         Hindrance::Limit => {
-            "G2 goes on by itself then; another key, or more of the model, lets it go on sooner"
+            "G2 goes on by itself when it is over; a key with another limit lets it go on sooner"
         }
         Hindrance::Busy | Hindrance::NoImage | Hindrance::Engine => "G2 tries again by itself",
     }

@@ -66,6 +66,7 @@ impl Watched {
                         }
                         None => tracing::info!("run ended"),
                     }
+                    runs.lanes.wake(&self.group, &ended.woken);
                     break ended.waiting.iter().map(WaitingLane::from).collect();
                 }
                 Err(StoreError::Closed) => return None,

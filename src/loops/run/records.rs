@@ -101,7 +101,8 @@ impl Watched {
             match recorded {
                 Recorded::Known => {}
                 Recorded::Gap { expected } => return Err(Halt::Unwell(Cause::Gap { expected, got: n })),
-                Recorded::Applied { idle, .. } => {
+                Recorded::Applied { idle, woken, .. } => {
+                    self.runs.lanes.wake(&self.group, &woken);
                     // A record that is read again, after an adoption, is no sign of life; nor is a second `ready`, which
                     // only names the session.
                     let again = kind == wire::Kind::Ready && self.is_up() && self.said.speaks == Speaks::Ours;

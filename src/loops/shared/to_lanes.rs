@@ -1,9 +1,10 @@
 //! The way of news to the lanes.
 
+use ipc_handlers::Folder;
 use tokio::sync::mpsc;
 
 use crate::{
-    domain::runs::lanes::{AdoptedState, Event},
+    domain::runs::lanes::{AdoptedState, Event, LaneId},
     store::ActiveRun,
 };
 
@@ -35,6 +36,13 @@ impl ToLanes {
     pub fn tell(&self, event: Event) {
         // See above.
         let _ = self.0.send(ForLanes::Event(event));
+    }
+
+    /// Tells that the rests of a group's lanes are over.
+    pub fn wake(&self, group: &Folder, lanes: &[i64]) {
+        for lane in lanes {
+            self.tell(Event::Woken { group: group.clone(), lane: LaneId(*lane) });
+        }
     }
 
     pub fn adopt(&self, adoption: Adoption) {

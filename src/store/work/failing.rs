@@ -33,13 +33,13 @@ pub(in crate::store) fn forget(c: &Connection, group: &Folder, task: &str) -> Re
     Ok(())
 }
 
-/// A run of a group, and of a task if it is one's, has done what it was to do.
+/// A run of a group, and of a task if it is one's, has done what it was to do. Returns lanes whose rest is over with that.
 pub(in crate::store) fn works_again(
     c: &Connection,
     group: &Folder,
     task: Option<&str>,
     now: Time,
-) -> Result<()> {
+) -> Result<Vec<i64>> {
     c.prepare_cached("DELETE FROM failing WHERE group_folder = ?1 AND task IN ('', ?2)")?
         .execute([group.as_str(), task.unwrap_or_default()])?;
     hindrances::over(c, group, now)

@@ -58,8 +58,8 @@ impl Store {
         })
     }
 
-    /// Nothing keeps a group's run from its work any more.
-    pub async fn hinders_no_more(&self, group: &Folder, now: Time) -> Result<()> {
+    /// Nothing keeps a group's run from its work any more. Returns the lanes that rested until the end of a limit.
+    pub async fn hinders_no_more(&self, group: &Folder, now: Time) -> Result<Vec<i64>> {
         let group = group.clone();
         self.write(move |c| over(c, &group, now)).await
     }
@@ -68,13 +68,12 @@ impl Store {
     /// Returns the lanes in which something waits, with their rests, if one was prolonged.
     pub async fn prolong(&self, group: &Folder, now: Time) -> Result<Vec<WaitingLane>> {
         const NEARLY_OVER: &str =
-            "FROM hindrances h WHERE s.group_folder = ?1 AND h.group_folder = ?1 AND h.ends IS NOT NULL
-            AND s.rest_until > ?2 AND s.rest_until < min(h.until, ?3)";
+            "s.group_folder = ?1 AND s.rest_until > ?2 AND s.rest_until < min(h.until, ?3)
+            AND h.group_folder = ?1 AND h.ends IS NOT NULL";
         let (group, soon) = (group.clone(), now.plus_ms(STEP_MS / 2));
         // Most looks find none.
         let is_due: bool = self.read(|c| {
-            let asked =
-                format!("SELECT EXISTS (SELECT 1 FROM sessions s, {})", &NEARLY_OVER["FROM ".len()..]);
+            let asked = format!("SELECT EXISTS (SELECT 1 FROM sessions s, hindrances h WHERE {NEARLY_OVER})");
             Ok(c.prepare_cached(&asked)?.query_row(params![group.as_str(), now.0, soon.0], |r| r.get(0))?)
         })?;
         if !is_due {
@@ -82,7 +81,7 @@ impl Store {
         }
         self.write(move |c| {
             c.prepare_cached(&format!(
-                "UPDATE sessions AS s SET rest_until = min(h.until, ?4) {NEARLY_OVER}"
+                "UPDATE sessions AS s SET rest_until = min(h.until, ?4) FROM hindrances h WHERE {NEARLY_OVER}"
             ))?
             .execute(params![group.as_str(), now.0, soon.0, now.plus_ms(STEP_MS).0])?;
             waiting(c, Some(&group))
@@ -95,23 +94,33 @@ impl Store {
     pub async fn try_again(&self, group: &Folder, now: Time) -> Result<Vec<i64>> {
         let group = group.clone();
         self.write(move |c| {
-            let lanes = c
-                .prepare_cached(
-                    "UPDATE sessions SET rest_until = NULL WHERE group_folder = ?1 AND rest_until > ?2
-                       AND rest_until <= (SELECT until FROM hindrances WHERE group_folder = ?1) RETURNING lane_id",
-                )?
-                .query_map(params![group.as_str(), now.0], |r| r.get("lane_id"))?
-                .collect::<rusqlite::Result<_>>()?;
-            c.prepare_cached(&format!(
-                "UPDATE tasks AS t SET next_run = ?2 WHERE t.group_folder = ?1 AND t.next_run > ?2 AND {RESTS}"
-            ))?
-            .execute(params![group.as_str(), now.0])?;
+            let until = c
+                .prepare_cached("SELECT until FROM hindrances WHERE group_folder = ?1")?
+                .query_row([group.as_str()], |r| r.time("until"))
+                .optional()?;
+            let Some(until) = until else { return Ok(Vec::new()) };
             c.prepare_cached("UPDATE hindrances SET until = ?2 WHERE group_folder = ?1 AND until > ?2")?
                 .execute(params![group.as_str(), now.0])?;
-            Ok(lanes)
+            end_rests(c, &group, until, now)
         })
         .await
     }
+}
+
+/// Ends the rests of a group's lanes that last until then at most, and those of its tasks. Returns the lanes.
+fn end_rests(c: &Connection, group: &Folder, until: Time, now: Time) -> Result<Vec<i64>> {
+    c.prepare_cached(&format!(
+        "UPDATE tasks AS t SET next_run = ?2 WHERE t.group_folder = ?1 AND t.next_run > ?2 AND {RESTS}"
+    ))?
+    .execute(params![group.as_str(), now.0])?;
+    let lanes = c
+        .prepare_cached(
+            "UPDATE sessions SET rest_until = NULL WHERE group_folder = ?1 AND rest_until > ?2 AND rest_until <= ?3
+             RETURNING lane_id",
+        )?
+        .query_map(params![group.as_str(), now.0, until.0], |r| r.get("lane_id"))?
+        .collect::<rusqlite::Result<_>>()?;
+    Ok(lanes)
 }
 
 /// A hindrance that a run has met.
@@ -134,23 +143,20 @@ pub(in crate::store) fn met(
     now: Time,
 ) -> Result<Met> {
     let Refused { what, ref why, until: ends } = *refused;
-    let known: Option<(Time, u32, Time)> = c
+    let known: Option<(Hindrance, Time, u32, Time)> = c
         .prepare_cached("SELECT what, since, times, until FROM hindrances WHERE group_folder = ?1")?
         .query_row([group.as_str()], |r| {
             Ok((r.word("hindrances", "what")?, r.time("since")?, r.get("times")?, r.time("until")?))
         })
-        .optional()?
-        // A host says now that the limit is reached and now that it has no room.
-        .filter(|(known, ..): &(Hindrance, Time, u32, Time)| {
-            *known == what || (known.is_weather() && what.is_weather())
-        })
-        .map(|(_, since, times, until)| (since, times, until));
+        .optional()?;
+    // A host says now that a limit is reached, and now that it has no room.
+    let is_same = |known: Hindrance| known == what || (known.is_weather() && what.is_weather());
     let (since, times) = match known {
-        Some((since, times, until)) if now.ms_since(until) <= LONGEST_REST_MS => {
+        Some((known, since, times, until)) if is_same(known) && now.ms_since(until) <= LONGEST_REST_MS => {
             // What another lane meets within the rest is the same attempt.
             (since, times.saturating_add(u32::from(until <= now)))
         }
-        // The last time is too long ago to be of the same row.
+        // It is another one, or the last time is too long ago to be of the same row.
         Some(_) | None => (now, 1),
     };
     let rest_ms = what.rests_ms(ends, times, base_ms, group.as_str(), now);
@@ -170,20 +176,17 @@ pub(in crate::store) fn met(
     Ok(Met { since, rest_ms, ends })
 }
 
-/// A run of a group has done its work, so nothing keeps it from that.
-///
-/// What waits for the end of a limit goes on: it was lifted, or an earlier word of it was wrong.
-pub(in crate::store) fn over(c: &Connection, group: &Folder, now: Time) -> Result<()> {
-    let lifted = "EXISTS (SELECT 1 FROM hindrances h WHERE h.group_folder = ?1 AND h.ends IS NOT NULL)";
-    c.prepare_cached(&format!("UPDATE tasks AS t SET next_run = ?2 WHERE t.group_folder = ?1 AND t.next_run > ?2 AND {RESTS} AND {lifted}"))?
-        .execute(params![group.as_str(), now.0])?;
-    c.prepare_cached(&format!(
-        "UPDATE sessions SET rest_until = NULL WHERE group_folder = ?1 AND rest_until > ?2 AND {lifted}
-           AND rest_until <= (SELECT until FROM hindrances WHERE group_folder = ?1)"
-    ))?
-    .execute(params![group.as_str(), now.0])?;
-    c.prepare_cached("DELETE FROM hindrances WHERE group_folder = ?1")?.execute([group.as_str()])?;
-    Ok(())
+/// A run of a group has done its work, so nothing keeps it from that. What waits for the end of a limit goes on: it was lifted, or an
+/// earlier word of it was wrong. Returns the lanes that rested until then.
+pub(in crate::store) fn over(c: &Connection, group: &Folder, now: Time) -> Result<Vec<i64>> {
+    let was: Option<(Option<Time>, Time)> = c
+        .prepare_cached("DELETE FROM hindrances WHERE group_folder = ?1 RETURNING ends, until")?
+        .query_row([group.as_str()], |r| Ok((r.time_or_null("ends")?, r.time("until")?)))
+        .optional()?;
+    match was {
+        Some((Some(_), until)) => end_rests(c, group, until, now),
+        Some((None, _)) | None => Ok(Vec::new()),
+    }
 }
 
 /// Returns for what a rest of a group until then waits, in words, and when that ends if it is a limit of the model; `None`: it rests

@@ -23,6 +23,37 @@ fn a_host_that_is_busy_for_a_moment_costs_no_run() {
 }
 
 #[test]
+fn a_limit_that_its_host_says_lasts_ends_the_run_at_once_and_is_told_with_the_hour_and_a_word_of_the_owner_tries_it()
+ {
+    let limit = json!({"status": 429, "headers": {"retry-after": "7200"}});
+    let Some(house) = House::new("", &json!([limit, "answered"])) else { return };
+    let _daemon = house.serve();
+    house.send(CHAT, "hello");
+    let told = house.has_said(1);
+    assert!(
+        told[0]
+            .contains("the limit of my model is reached. I keep your message, and try again by myself at "),
+        "{told:#?}"
+    );
+    let lanes = house.rows(&["lanes", "list"]);
+    assert!(
+        lanes[0]["waits_for"].as_str().unwrap().contains("the end of a limit of the model, at "),
+        "{lanes:#?}"
+    );
+    let status = house.json(&["status"]);
+    assert!(
+        status["problems"][0].as_str().unwrap().contains("says that the limit of the key is reached (429"),
+        "{status}"
+    );
+    assert_eq!(house.model.asked().len(), 1, "the CLI does not wait for two hours");
+    house.send(CHAT, "are you there?");
+    assert_eq!(house.has_said(2)[1], "answered");
+    let asked = conversation(house.model.asked().last().unwrap());
+    assert!(asked.contains("hello") && asked.contains("are you there?"), "{asked}");
+    assert!(house.json(&["status"])["problems"].as_array().unwrap().is_empty());
+}
+
+#[test]
 fn a_message_that_always_fails_is_tried_six_times_and_told_once_and_the_session_lives() {
     let Some(house) = House::new("", &json!([{"status": 400, "times": 6}, "better now"])) else { return };
     let _daemon = house.serve();

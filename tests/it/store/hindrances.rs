@@ -324,7 +324,8 @@ async fn of_limits_the_newest_word_counts_and_what_waited_goes_on_when_one_was_l
 
     // A limit that was to last is over.
     world.hindered(killed(), limited(Some(later.plus_ms(DAY_MS))), later).await;
-    world.store.hinders_no_more(&folder("main"), later).await.unwrap();
+    let woken = world.store.hinders_no_more(&folder("main"), later).await.unwrap();
+    assert_eq!(woken, [world.lane()]);
     assert_eq!(task(&world).next_run, Some(later));
     assert_eq!(world.store.waiting_lanes().unwrap()[0].rest_until, None);
     assert!(world.store.hindrances().unwrap().is_empty());

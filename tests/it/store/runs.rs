@@ -51,7 +51,7 @@ async fn a_record_is_applied_once_and_a_gap_is_told() {
     world.ready(handed.run).await;
     let record = say("answer <internal>hidden</internal>", &[handed.batch]);
     let applied = world.store.record(handed.run, 2, record.clone(), NOW).await.unwrap();
-    assert_eq!(applied, Recorded::Applied { said: true, idle: true });
+    assert_eq!(applied, Recorded::Applied { said: true, idle: true, woken: Vec::new() });
     assert_eq!(world.store.record(handed.run, 2, record.clone(), NOW).await.unwrap(), Recorded::Known);
     assert_eq!(world.store.record(handed.run, 4, record, NOW).await.unwrap(), Recorded::Gap { expected: 3 });
     assert_eq!(world.texts("local:main").await, ["answer"]);
@@ -77,7 +77,7 @@ async fn a_long_answer_is_said_in_parts_each_once_and_answers_only_its_own_batch
         tokio::task::yield_now().await;
     }
     let applied = world.store.record(handed.run, 2, record.clone(), NOW).await.unwrap();
-    assert_eq!(applied, Recorded::Applied { said: true, idle: false });
+    assert_eq!(applied, Recorded::Applied { said: true, idle: false, woken: Vec::new() });
     assert_eq!(world.store.record(handed.run, 2, record, NOW).await.unwrap(), Recorded::Known);
     let texts = world.texts("local:main").await;
     assert!(texts.len() == 3 && texts.iter().all(|text| text.len() <= 1 << 20), "{}", texts.len());

@@ -63,6 +63,8 @@ pub struct RunEnded {
     pub error: Option<String>,
     /// The group's lanes in which something waits now.
     pub waiting: Vec<WaitingLane>,
+    /// Lanes of the group whose rest is over: they waited for the end of a limit of the model.
+    pub woken: Vec<i64>,
 }
 
 pub(super) fn finish(c: &Connection, end: &EndOfRun, zones: &Zones, now: Time) -> Result<RunEnded> {
@@ -72,7 +74,7 @@ pub(super) fn finish(c: &Connection, end: &EndOfRun, zones: &Zones, now: Time) -
         .optional()?
         .ok_or_else(|| StoreError::NotFound { what: "run", id: end.run.to_string() })?;
     if row.status.is_over() {
-        return Ok(RunEnded { error: None, waiting: waiting(c, Some(&row.group))? });
+        return Ok(RunEnded { error: None, waiting: waiting(c, Some(&row.group))?, woken: Vec::new() });
     }
     let stopped;
     let end = match &row.stop {
@@ -140,13 +142,14 @@ pub(super) fn finish(c: &Connection, end: &EndOfRun, zones: &Zones, now: Time) -
         keep_judgement(c, end.run, *batch, *lane, judgement, now)?;
     }
     // A run that died with its daemon, or that somebody ended, tells nothing.
-    match last.went {
+    let woken = match last.went {
         Went::Well => failing::works_again(c, &row.group, row.task(), now)?,
         Went::Wrong if judge::fault(&ended) != Fault::Nobodys => {
-            failing::has_failed(c, &row.group, row.task(), end.run, now)?
+            failing::has_failed(c, &row.group, row.task(), end.run, now)?;
+            Vec::new()
         }
-        Went::Wrong | Went::Cancelled => {}
-    }
+        Went::Wrong | Went::Cancelled => Vec::new(),
+    };
     if let Some(task) = row.task() {
         let rests_ms = met.map(|(_, of_this)| of_this.rest_ms);
         judge_task(c, &row, task, end, (&ended, rests_ms), last.error.as_deref(), zones, now)?;
@@ -154,7 +157,7 @@ pub(super) fn finish(c: &Connection, end: &EndOfRun, zones: &Zones, now: Time) -
     if killed.is_some() {
         rest_after_kills(c, &row, now)?;
     }
-    Ok(RunEnded { error: last.error, waiting: waiting(c, Some(&row.group))? })
+    Ok(RunEnded { error: last.error, waiting: waiting(c, Some(&row.group))?, woken })
 }
 
 /// Returns what a run was ended for, or ended by itself for: the limit of the model, where its error speaks of one.

@@ -36,6 +36,8 @@ pub enum Recorded {
         said: bool,
         /// The agent has finished all batches that it was given.
         idle: bool,
+        /// Lanes of the group whose rest is over: they waited for the end of a limit of the model.
+        woken: Vec<i64>,
     },
     /// The record was applied before.
     Known,
@@ -247,6 +249,7 @@ pub(super) fn apply(
         )?
         .execute(params![batch, run, now.0, unsaid, from, to])?;
     }
+    let mut woken = Vec::new();
     if !record.handled.is_empty() {
         c.prepare_cached("UPDATE runs SET answered = ?2 WHERE id = ?1 AND answered <> ?2")?
             .execute([run, to])?;
@@ -255,7 +258,7 @@ pub(super) fn apply(
                 "UPDATE sessions SET failed_resumes = 0, fresh_why = NULL, proven = 1 WHERE lane_id = ?1 AND generation = ?2 AND (failed_resumes > 0 OR fresh_why IS NOT NULL OR NOT proven)",
             )?
             .execute(params![row.lane, row.generation])?;
-            failing::works_again(c, &row.group, row.task(), now)?;
+            woken = failing::works_again(c, &row.group, row.task(), now)?;
         }
     }
     if let Some(row) = said.filter(|_| !record.handled.is_empty()) {
@@ -277,7 +280,7 @@ pub(super) fn apply(
         wire::Kind::Ready | wire::Kind::SoFar => {}
     }
     let after = c.prepare_cached(&format!("{ACTIVE} WHERE id = ?1"))?.query_row([run], active_row)?;
-    Ok(Recorded::Applied { said: said.is_some(), idle: after.life.is_idle() })
+    Ok(Recorded::Applied { said: said.is_some(), idle: after.life.is_idle(), woken })
 }
 
 /// An answer that finishes some batches is about those. The run's other batches stay without an answer, unless it said
