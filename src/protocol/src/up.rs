@@ -330,6 +330,13 @@ pub struct Event {
     /// is no command. Absent: its sender wrote it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub forwarded_from: Option<String>,
+    /// Of a forwarded text: what the person who forwarded it wrote beside it. Only these words are theirs: they engage an agent, and
+    /// the forwarded ones do not.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub comment: String,
+    /// The platform's word for a kind of message that the adapter does not know. `text` names it for people; G2 counts it.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub unknown_kind: String,
     /// The id of the album that it is a piece of.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub album: Option<String>,
@@ -338,6 +345,10 @@ pub struct Event {
     /// Of an edit, a deletion or a reaction: the message that it is about.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub of: String,
+    /// Of an edit that no person wrote, such as a live location that moved: the new text takes the place of the old one, and wakes
+    /// nobody.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub quiet: bool,
     /// Of a reaction.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub emoji: String,
@@ -403,13 +414,21 @@ pub enum Mention {
 #[serde(default)]
 pub struct ReplyTo {
     pub id: String,
+    /// Who wrote it, by the name that people see.
     pub from: String,
     #[serde(rename = "self")]
     pub myself: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
+    /// The part of it that is answered.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub quote: Option<String>,
+    /// The kind of the file that stands there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kind: Option<Kind>,
+    /// The name of the chat that it stands in, where that is another one.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub elsewhere: String,
 }
 
 /// A file beside a message.

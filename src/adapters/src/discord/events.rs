@@ -234,6 +234,7 @@ impl Message {
             myself: of.is_some_and(|of| of.author.id == me),
             text: of.map(Self::text),
             quote: None,
+            ..ReplyTo::default()
         })
     }
 

@@ -221,6 +221,7 @@ impl Us {
             from: from.id,
             text: to.text.clone().or_else(|| to.caption.clone()),
             quote: message.quote.as_ref().map(|quote| quote.text.clone()),
+            ..ReplyTo::default()
         })
     }
 
