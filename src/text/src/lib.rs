@@ -3,6 +3,7 @@
 // In reading order: a text, where it comes from, where it is cut, how it is shown.
 mod span;
 
+mod beside;
 mod breaks;
 mod flow;
 mod parse;

@@ -5,6 +5,7 @@ use std::{collections::BTreeSet, ops::Range};
 use pulldown_cmark::{CodeBlockKind, Event, LinkType, Options, Parser, Tag, TagEnd};
 
 use crate::{
+    beside::Beside,
     flow::Flow,
     span::{Kind, Text},
     table::Table,
@@ -18,15 +19,16 @@ const DEEPEST: usize = 32;
 /// Reads what an agent wrote. Takes time by the length of `markdown`, and never fails.
 #[must_use]
 pub fn parse(markdown: &str) -> Text {
-    let source = with_lone_definitions(cleaned(markdown));
-    let mut reader = Reader { source: &source, ..Reader::default() };
+    let (beside, source) = Beside::read(cleaned(markdown));
+    let source = with_lone_definitions(source);
+    let mut reader = Reader { source: &source, beside, ..Reader::default() };
     for (event, range) in parser(&source).into_offset_iter() {
         reader.take(event, range);
     }
     let text = urls::linked(reader.flow.finished());
     if text.text().is_empty() && !source.trim().is_empty() {
         // Markup around nothing, as an empty fence. An empty answer would puzzle more.
-        return Text::new(source.trim().to_owned(), Vec::new());
+        return Text::new(beside.together(source.trim().into()).into_string(), Vec::new());
     }
     text
 }
@@ -116,6 +118,7 @@ fn language(info: &str) -> Option<String> {
 #[derive(Default)]
 struct Reader<'a> {
     source: &'a str,
+    beside: Beside,
     flow: Flow,
     /// Where a table stands, while its cells are read.
     table: Option<(Flow, Table)>,
@@ -132,17 +135,18 @@ impl Reader<'_> {
         match event {
             Event::Start(tag) => self.start(tag, range),
             Event::End(tag) => self.end(tag, range),
-            Event::Text(words) if self.in_code => self.flow.out.push_str(&words),
+            Event::Text(words) if self.in_code => self.flow.out.push_str(&self.beside.together(words)),
             Event::Text(words) => {
+                let words = self.beside.together(words);
                 let is_escaped = self.source[..range.start].ends_with('\\');
                 self.flow.words_with_spoilers(&words, is_escaped, self.table.is_some());
             }
             Event::Code(words) => {
                 self.flow.open(Kind::Code);
-                self.flow.words(&words);
+                self.flow.words(&self.beside.together(words));
                 self.flow.close(&Kind::Code);
             }
-            Event::Html(html) | Event::InlineHtml(html) => self.html(&html),
+            Event::Html(html) | Event::InlineHtml(html) => self.html(&self.beside.together(html)),
             Event::SoftBreak | Event::HardBreak if self.in_heading => self.flow.words(" "),
             Event::SoftBreak | Event::HardBreak => self.flow.line(1),
             Event::Rule => {
@@ -172,7 +176,7 @@ impl Reader<'_> {
             Tag::CodeBlock(kind) => {
                 self.in_code = true;
                 let info = match kind {
-                    CodeBlockKind::Fenced(info) => info.into_string(),
+                    CodeBlockKind::Fenced(info) => self.beside.together(info).into_string(),
                     CodeBlockKind::Indented => String::new(),
                 };
                 let lang = language(&info);
@@ -202,7 +206,7 @@ impl Reader<'_> {
             Tag::Strong => self.flow.open(Kind::Bold),
             Tag::Strikethrough => self.flow.open(Kind::Strike),
             Tag::Link { dest_url: to, .. } | Tag::Image { dest_url: to, .. } => {
-                self.flow.open(Kind::Link { to: to.into_string() });
+                self.flow.open(Kind::Link { to: self.beside.together(to).into_string() });
             }
             Tag::Table(columns) => {
                 self.flow.block();
@@ -255,7 +259,7 @@ impl Reader<'_> {
                 let beyond = self.source.get(self.cell_end..range.end).unwrap_or_default();
                 let beyond = beyond.trim_matches(|c: char| c == '|' || c.is_whitespace());
                 if !beyond.is_empty() {
-                    self.cell(Text::new(beyond.to_owned(), Vec::new()));
+                    self.cell(Text::new(self.beside.together(beyond.into()).into_string(), Vec::new()));
                 }
             }
             TagEnd::Table => {

@@ -26,7 +26,7 @@ const FORMATS: [Format; 7] = [
 ];
 
 /// Pieces of markdown, and of what looks like it.
-const PIECES: [&str; 62] = [
+const PIECES: [&str; 66] = [
     "a",
     "b ",
     " ",
@@ -85,6 +85,10 @@ const PIECES: [&str; 62] = [
     "𝒳",
     "e\u{301}",
     "字。",
+    "「",
+    "」",
+    "です",
+    "굵게(",
     "\t",
     "\u{1b}",
     "-",

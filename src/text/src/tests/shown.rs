@@ -37,6 +37,35 @@ fn spans(text: &Text) -> String {
 }
 
 #[test]
+fn marks_beside_chinese_japanese_and_korean_are_marks() {
+    for (markdown, shown) in [
+        ("**「重要」**です", "‹b›「重要」‹/b›です"),
+        ("これは**「重要」**です", "これは‹b›「重要」‹/b›です"),
+        ("**굵게(bold)**입니다", "‹b›굵게(bold)‹/b›입니다"),
+        ("이것은 **굵게(bold)**이고 **\"둘\"**도 있다", "이것은 ‹b›굵게(bold)‹/b›이고 ‹b›\"둘\"‹/b›도 있다"),
+        ("**「一」**と**「二」**と**「三」**", "‹b›「一」‹/b›と‹b›「二」‹/b›と‹b›「三」‹/b›"),
+        ("这是**“重点”**的话，**注意：**请看", "这是‹b›“重点”‹/b›的话，‹b›注意：‹/b›请看"),
+        ("*「斜」*で~~（消）~~は***「両」***だ", "‹i›「斜」‹/i›で‹s›（消）‹/s›は‹b›‹i›「両」‹/i›‹/b›だ"),
+        ("これは_「斜」_です、__（太）__です", "これは‹i›「斜」‹/i›です、‹b›（太）‹/b›です"),
+        ("**❤️**です**👍**です", "‹b›❤️‹/b›です‹b›👍‹/b›です"),
+        ("API**「v2」**を**`code`**で", "API‹b›「v2」‹/b›を‹b›‹code›code‹/code›‹/b›で"),
+        ("**[詳細](https://a.b/c)**を見る", "‹b›‹link:https://a.b/c›詳細‹/link›‹/b›を見る"),
+        ("| 列 |\n|-|\n| **「a」**で |", "‹pre:›列\n-------\n「a」で‹/pre›"),
+        // What is no mark stays: in code, behind a backslash, beside a space, alone.
+        ("`**「a」**で`", "‹code›**「a」**で‹/code›"),
+        ("```\n**「a」**で\n```", "‹pre:›**「a」**で‹/pre›"),
+        ("\\*\\*「a」\\*\\*で", "**「a」**で"),
+        ("2 * 「三」* 4は8", "2 * 「三」* 4は8"),
+        ("**「a」で", "**「a」で"),
+        // Words without these scripts are as markdown has them.
+        ("**(a)**b", "**(a)**b"),
+        ("**「a」**\u{a95f}です", "‹b›「a」‹/b›\u{a95f}です"),
+    ] {
+        assert_eq!(spans(&parse(markdown)), shown, "{markdown}");
+    }
+}
+
+#[test]
 fn markdown_becomes_words_and_spans() {
     for (markdown, shown) in [
         ("a **b** *c* ~~d~~ `e`", "a ‹b›b‹/b› ‹i›c‹/i› ‹s›d‹/s› ‹code›e‹/code›"),
