@@ -97,17 +97,22 @@ fn tasks_come_and_go_with_the_lines_and_one_that_can_t_be_read_stops_no_other() 
 #[test]
 fn an_answer_that_says_nothing_is_kept_and_never_sent_on() {
     let root = Root::new("");
+    let long = "a word ".repeat(50).trim().to_owned();
     root.script(
         None,
         &json!([
             {"when": {"contains": "quiet"}, "do": [{"say": "**HEARTBEAT_OK**\n"}]},
+            {"when": {"contains": "small"}, "do": [{"say": "✅ heartbeat_ok, nothing is new."}]},
+            {"when": {"contains": "long"}, "do": [{"say": format!("HEARTBEAT_OK\n\n{long}")}]},
             {"when": {"contains": "loud"}, "do": [{"say": "mail from Ann"}]}
         ]),
     );
     let _daemon = root.serve();
-    write(&root, &format!("tasks:\n{}{}", task("quiet", "interval: 1h"), task("loud", "interval: 1h")));
-    has(&root, &["quiet", "loud"]);
-    for name in ["heartbeat:quiet", "heartbeat:loud"] {
+    let names = ["quiet", "small", "long", "loud"];
+    write(&root, &format!("tasks:\n{}", names.map(|name| task(name, "interval: 1h")).concat()));
+    has(&root, &names);
+    for name in names.map(|name| format!("heartbeat:{name}")) {
+        let name = name.as_str();
         root.g2(&["tasks", "run", name]);
         wait_for("its run", || {
             root.rows(&["tasks", "history", name])
@@ -116,7 +121,7 @@ fn an_answer_that_says_nothing_is_kept_and_never_sent_on() {
                 .then_some(())
         });
     }
-    wait_for("what was said", || (root.said("local:main") == ["mail from Ann"]).then_some(()));
+    wait_for("what was said", || (root.said("local:main") == [long.as_str(), "mail from Ann"]).then_some(()));
     assert_eq!(root.json(&["tasks", "show", "heartbeat:quiet"])["last_result"], "**HEARTBEAT_OK**");
     assert!(root.rows(&["runs", "list"]).iter().all(|run| run["kind"] == "heartbeat"));
     assert!(root.prompt(1).starts_with("look after quiet\n"));

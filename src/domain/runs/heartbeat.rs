@@ -3,7 +3,7 @@
 //! The first line `tasks:` outside of fenced code begins a list; each item has a `name`, a `prompt`, and either an
 //! `interval` or a `cron`. The first line that is neither empty nor indented nor an item ends it.
 
-use std::collections::BTreeSet;
+use std::{borrow::Cow, collections::BTreeSet, ops::Range};
 
 use ipc_handlers::{Schedule, Time};
 use jiff::tz::TimeZone;
@@ -20,6 +20,8 @@ const LONGEST_NAME: usize = 64;
 const MOST_FAULTS: usize = 10;
 /// The answer that is not sent on.
 const OK: &str = "HEARTBEAT_OK";
+/// Beside [`OK`] at the beginning or the end of an answer, at most this many characters are not sent either.
+const LONGEST_BESIDE_OK: usize = 300;
 
 /// What a file says.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -61,10 +63,49 @@ impl Entry {
     }
 }
 
-/// Whether an answer says that there is nothing to say, however it is set.
+/// Returns what a chat is told of a task's answer; `None`: nothing. The word `HEARTBEAT_OK` is never part of it, in whatever letters
+/// and marks. Where an answer begins or ends with the word, at most 300 characters beside it are not told either.
 #[must_use]
-pub fn is_ok(answer: &str) -> bool {
-    answer.trim_matches(|c: char| c.is_whitespace() || "*_`\"'.!".contains(c)) == OK
+pub fn to_say(answer: &str) -> Option<Cow<'_, str>> {
+    let places = words_ok(answer);
+    let (Some(first), Some(last)) = (places.first(), places.last()) else {
+        return Some(Cow::Borrowed(answer)).filter(|said| !said.trim().is_empty());
+    };
+    // Marks, punctuation and emoji around the word say nothing.
+    let says = |text: &str| text.chars().any(char::is_alphanumeric);
+    let is_at_an_end = !says(&answer[..first.start]) || !says(&answer[last.end..]);
+    let (mut rest, mut at) = (String::with_capacity(answer.len()), 0);
+    for place in places {
+        rest.push_str(&answer[at..place.start]);
+        if !rest.ends_with(char::is_whitespace) {
+            // What stood on both sides makes no word together.
+            rest.push(' ');
+        }
+        at = place.end;
+    }
+    rest.push_str(&answer[at..]);
+    let rest = rest.trim();
+    let is_short = rest.chars().nth(LONGEST_BESIDE_OK).is_none();
+    (says(rest) && !(is_at_an_end && is_short)).then(|| Cow::Owned(rest.to_owned()))
+}
+
+/// Returns where `HEARTBEAT_OK` stands as a word, with the marks around it that close behind it.
+fn words_ok(text: &str) -> Vec<Range<usize>> {
+    let in_word = |c: char| c.is_alphanumeric() || c == '-';
+    let marks = |c: &char| "*_`~\"'".contains(*c);
+    let lower = text.to_ascii_lowercase();
+    let word = OK.to_ascii_lowercase();
+    let places = lower.match_indices(&word).map(|(at, _)| at..at + OK.len());
+    let alone = places
+        .filter(|place| !text[..place.start].ends_with(in_word) && !text[place.end..].starts_with(in_word));
+    alone
+        .map(|place| {
+            let before = text[..place.start].chars().rev().take_while(marks);
+            let after = text[place.end..].chars().take_while(marks);
+            let around = before.zip(after).take_while(|(before, after)| before == after).count();
+            place.start - around..place.end + around
+        })
+        .collect()
 }
 
 /// Reads a file by the clocks of `zone`. Work and results are bounded by the size of the text.
@@ -313,17 +354,53 @@ mod tests {
 
     #[test]
     fn the_answer_that_says_nothing_is_known_however_it_is_set() {
-        for ok in
-            ["HEARTBEAT_OK", " HEARTBEAT_OK\n", "**HEARTBEAT_OK**", "`HEARTBEAT_OK`.", "\"HEARTBEAT_OK!\""]
-        {
-            assert!(is_ok(ok), "{ok}");
+        let beside = "x".repeat(LONGEST_BESIDE_OK);
+        for ok in [
+            "HEARTBEAT_OK",
+            " HEARTBEAT_OK\n",
+            "**HEARTBEAT_OK**",
+            "`HEARTBEAT_OK`.",
+            "\"HEARTBEAT_OK!\"",
+            "heartbeat_ok",
+            "Heartbeat_Ok 👍",
+            "✅ **HEARTBEAT_OK** ✅",
+            "HEARTBEAT_OK HEARTBEAT_OK",
+            "HEARTBEAT_OK\n\nheartbeat_ok\n",
+            "HEARTBEAT_OK, but the mail waits",
+            "All is well. HEARTBEAT_OK",
+            &format!("HEARTBEAT_OK {beside}"),
+            &format!("{beside}\n***HEARTBEAT_OK***"),
+            "",
+            " \n",
+        ] {
+            assert_eq!(to_say(ok), None, "{ok}");
         }
-        for other in ["", "heartbeat_ok", "HEARTBEAT_OK, but the mail waits", "all is HEARTBEAT_OK"] {
-            assert!(!is_ok(other), "{other}");
+    }
+
+    #[test]
+    fn an_answer_that_says_something_is_said_without_the_word() {
+        let long = "ä".repeat(LONGEST_BESIDE_OK + 1);
+        for (answer, said) in [
+            (long.as_str(), long.as_str()),
+            (&format!("HEARTBEAT_OK\n\n{long}"), &long),
+            (&format!("{long} `heartbeat_ok`"), &long),
+            ("The word HEARTBEAT_OK means that all is well.", "The word  means that all is well."),
+            ("See `MY_HEARTBEAT_OKAY`.", "See `MY_HEARTBEAT_OKAY`."),
+            ("heartbeat ok", "heartbeat ok"),
+            ("👍", "👍"),
+        ] {
+            assert_eq!(to_say(answer).as_deref(), Some(said), "{answer}");
         }
     }
 
     proptest! {
+        #[test]
+        fn the_word_is_never_said(answer in "(HEARTBEAT_OK|heartbeat_OK|[*_` .a\u{130}]|\\PC){0,40}") {
+            if let Some(said) = to_say(&answer) {
+                prop_assert!(words_ok(&said).is_empty(), "{said}");
+            }
+        }
+
         #[test]
         fn no_text_breaks_the_reader(text in "(tasks:\n)?([- `~:\"'a-z0-9\n]|name: |interval: 1h|prompt: |\\PC){0,200}") {
             let read = of(&text);

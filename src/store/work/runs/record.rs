@@ -1,6 +1,6 @@
 //! One record of a run, applied in one transaction.
 
-use std::collections::BTreeSet;
+use std::{borrow::Cow, collections::BTreeSet};
 
 use ipc_handlers::{
     Time,
@@ -310,11 +310,13 @@ fn say_answer(c: &Connection, run: &ActiveRun, n: u64, answer: &Answer, now: Tim
             .execute(params![task, short, run.group.as_str()])?;
     }
     let place = answer.parts.len() - 1;
-    let says_nothing = run.task().is_some() && answer.parts.len() == 1 && heartbeat::is_ok(last);
-    if !says_nothing && is_for_a_chat(c, run)? {
-        put(c, run, (n, place), last, now).map(Some)
-    } else {
-        Ok(None)
+    let last = match run.task() {
+        Some(_) if answer.parts.len() == 1 => heartbeat::to_say(last),
+        Some(_) | None => Some(Cow::Borrowed(last.as_str())),
+    };
+    match last {
+        Some(last) if is_for_a_chat(c, run)? => put(c, run, (n, place), &last, now).map(Some),
+        Some(_) | None => Ok(None),
     }
 }
 
