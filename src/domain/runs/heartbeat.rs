@@ -98,12 +98,16 @@ fn words_ok(text: &str) -> Vec<Range<usize>> {
     let places = lower.match_indices(&word).map(|(at, _)| at..at + OK.len());
     let alone = places
         .filter(|place| !text[..place.start].ends_with(in_word) && !text[place.end..].starts_with(in_word));
+    // A mark between two of them is of the first.
+    let mut free = 0;
     alone
         .map(|place| {
             let before = text[..place.start].chars().rev().take_while(marks);
             let after = text[place.end..].chars().take_while(marks);
             let around = before.zip(after).take_while(|(before, after)| before == after).count();
-            place.start - around..place.end + around
+            let place = free.max(place.start - around)..place.end + around;
+            free = place.end;
+            place
         })
         .collect()
 }
@@ -365,6 +369,7 @@ mod tests {
             "Heartbeat_Ok 👍",
             "✅ **HEARTBEAT_OK** ✅",
             "HEARTBEAT_OK HEARTBEAT_OK",
+            "*HEARTBEAT_OK*HEARTBEAT_OK*",
             "HEARTBEAT_OK\n\nheartbeat_ok\n",
             "HEARTBEAT_OK, but the mail waits",
             "All is well. HEARTBEAT_OK",
