@@ -24,3 +24,14 @@ CREATE TABLE hindrances (
 INSERT INTO hindrances (group_folder, what, why, since, times, until)
   SELECT group_folder, what, why, since, times, until FROM hindrances_before;
 DROP TABLE hindrances_before;
+
+-- Groups whose own model is at a limit, and that ask the model of their `model_fallback` meanwhile.
+-- Writer: crossing/fallbacks.rs.
+-- Pruned: with its group. A row that is over is replaced by the next one.
+CREATE TABLE fallbacks (
+  group_folder TEXT NOT NULL PRIMARY KEY REFERENCES groups (folder) ON DELETE CASCADE,
+  -- In words, for people.
+  why          TEXT NOT NULL CHECK (length(why) BETWEEN 1 AND 1000),
+  since        INTEGER NOT NULL,
+  until        INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;

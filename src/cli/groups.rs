@@ -36,6 +36,8 @@ Keys:
   trigger      word at the start of a message that mentions the agent, such as @G2
   provider     scripted, claude or acp
   model        name of the model that the agent asks for
+  model_fallback
+               name of the model that it asks while its own is at a limit
   script       JSON file that the scripted agent follows
   image        container image
   timeout      ms that a run may give no sign of life, 1000 to 604800000 (a week)

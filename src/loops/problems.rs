@@ -178,6 +178,7 @@ pub async fn gather(view: &View<'_>) -> Vec<Problem> {
         rows::aside(store, &mut found);
         rows::unowned(store, &mut found);
         rows::refused(view, store, &mut found);
+        rows::other_models(view, store, &mut found);
         found.extend(store.index_fault().map(|why| Problem::Index {
             path: view.root.join("data/search.sqlite").display().to_string(),
             why,

@@ -56,6 +56,7 @@ pub use crossing::attach::SaidToRun;
 pub use crossing::budget::BudgetNews;
 pub use crossing::chat_commands::{Spoken, WordDone};
 pub use crossing::due::{Started, TaskStart};
+pub use crossing::fallbacks::FallbackRow;
 pub use crossing::handover::{Content, Handed, HandedTask, HandoverLimits};
 pub use crossing::waiting::WaitingLane;
 pub use fault::Fault;

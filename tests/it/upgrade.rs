@@ -46,7 +46,7 @@ fn as_before(root: &Root) {
     let newer = ["runs_slot_once", "runs_by_task", "runs_by_lane", "runs_killed", "outbox_answers"];
     newer.iter().for_each(|index| store.execute_batch(&format!("DROP INDEX {index}")).unwrap());
     store
-        .execute_batch("DROP TRIGGER amends_closed; DROP TRIGGER amends_another; DROP TABLE amends; DROP TABLE hindrances")
+        .execute_batch("DROP TRIGGER amends_closed; DROP TRIGGER amends_another; DROP TABLE amends; DROP TABLE hindrances; DROP TABLE fallbacks")
         .unwrap();
     store.pragma_update(None, "writable_schema", true).unwrap();
     for (table, begin) in [

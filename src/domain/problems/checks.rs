@@ -106,6 +106,7 @@ checks! {
     Gateway = "gateway", MODEL, Always("the address of the model's host can be used");
     ModelKey = "model_key", MODEL, InStore("the gateway has a key where agents need one");
     ModelRefuses = "model_refuses", MODEL, InStore("the model's host refuses no group");
+    OtherModel = "other_model", MODEL, InStore("no group has to ask another model than its own");
     Key = "key", MODEL, InStore("agents that need a key of their own have one");
     Docker = "docker", ENGINE, Always("the container engine answers, where it is used");
     Image = "image", ENGINE, InEngine("every image that a group needs is there");

@@ -223,6 +223,8 @@ pub enum Problem {
     NoModelKey { why: String, remedy: &'static str, groups: Vec<Folder> },
     /// The model's host refuses the agents of these groups, since then. `why` says what, and names the host.
     Refused { what: Hindrance, why: String, since: Time, until: Option<Time>, groups: Vec<Folder> },
+    /// The model of these groups is at a limit, and another one answers until then.
+    OtherModel { model: String, why: String, until: Time, groups: Vec<Folder> },
     /// The agents of these groups need a key, and none can be read.
     NoKey { path: String, why: Option<String>, groups: Vec<Folder> },
     /// A group's own settings can't be used.

@@ -19,9 +19,9 @@ use Problem::{
     AnswersTwice, Aside, Backup, BackupLacks, Channel, Clock, Disk, Engine, FolderLost, GivenUp, GroupFolder,
     GroupSettings, Heartbeat, Held, HeldBack, Index, Inodes, Loop, LoopKey, LoopStuck, MainGroups, ManyChats,
     ManyQuestions, MountList, NoImage, NoKey, NoModelKey, NoSettings, NobodyIsAsked, NotSaid, OpenFiles,
-    OtherClaude, Pattern, Refused, Remains, Restart, Rests, Root, RunsFail, Script, Secrets, SenderList,
-    Settings, StoreClosed, StoreFault, StoreWaits, Stored, TaskHalted, Unjudged, Unowned, Unreadable,
-    Unsandboxed, Unsettled, Unusable, Unwatched, Upstream, Zone,
+    OtherClaude, OtherModel, Pattern, Refused, Remains, Restart, Rests, Root, RunsFail, Script, Secrets,
+    SenderList, Settings, StoreClosed, StoreFault, StoreWaits, Stored, TaskHalted, Unjudged, Unowned,
+    Unreadable, Unsandboxed, Unsettled, Unusable, Unwatched, Upstream, Zone,
 };
 
 impl Problem {
@@ -135,6 +135,17 @@ impl Problem {
                     format!("{}; {when} the messages and tasks of {} wait", quote(why), names(groups))
                 },
                 mend(*what),
+            ),
+            OtherModel { model, why, until, groups } => Finding::new(
+                Warn,
+                (Check::OtherModel, model),
+                format!(
+                    "{}; until {until} the model {} answers for {}",
+                    quote(why),
+                    quote(model),
+                    names(groups)
+                ),
+                "G2 goes back to the group's own model by itself; `g2 groups set GROUP model_fallback=` ends it now",
             ),
             NoKey { path, why: Some(why), .. } => Finding::fail(
                 Check::Key,

@@ -22,6 +22,8 @@ const MOST_MEMORY_MIB: u64 = 16 << 20;
 /// The most extra mounts of one group.
 const MOST_MOUNTS: usize = 64;
 
+/// The longest name of a model, bytes.
+const LONGEST_MODEL: usize = 256;
 /// The longest emoji, characters.
 const MOST_SIGN: usize = 16;
 
@@ -37,6 +39,9 @@ pub struct GroupConfig {
     pub mounts: Vec<MountRequest>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
+    /// The model that is asked while its own is at a limit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model_fallback: Option<String>,
     /// 0: no bound, as in the next two.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory_mib: Option<u64>,
@@ -109,6 +114,7 @@ words! {
         Script = "script",
         Image = "image",
         Model = "model",
+        ModelFallback = "model_fallback",
         Timeout = "timeout",
         MemoryMib = "memory_mib",
         Cpus = "cpus",
@@ -190,6 +196,7 @@ impl GroupConfig {
         match key {
             Key::Name | Key::Trigger | Key::Provider | Key::Script | Key::Image => {}
             Key::Model => self.model = text.map(str::to_owned),
+            Key::ModelFallback => self.model_fallback = text.map(str::to_owned),
             Key::Timeout => self.timeout = number()?,
             Key::MemoryMib => self.memory_mib = number()?,
             Key::Pids => self.pids = number()?,
@@ -237,10 +244,15 @@ impl GroupConfig {
         if let Some(pids) = self.pids.filter(|pids| *pids != 0 && !(8..=4_194_304).contains(pids)) {
             return bad("pids", pids.to_string(), "use 8 to 4194304, or 0 for no bound".into());
         }
-        if let Some(model) =
-            self.model.as_ref().filter(|model| model.chars().any(|c| c.is_control() || c == ' '))
-        {
-            return bad("model", model.clone(), "a model's name has no blanks".into());
+        for (key, model) in [("model", &self.model), ("model_fallback", &self.model_fallback)] {
+            if let Some(model) =
+                model.as_ref().filter(|name| name.chars().any(|c| c.is_control() || c == ' '))
+            {
+                return bad(key, model.clone(), "a model's name has no blanks".into());
+            }
+            if let Some(model) = model.as_ref().filter(|name| name.len() > LONGEST_MODEL) {
+                return bad(key, model.clone(), format!("a model's name has at most {LONGEST_MODEL} bytes"));
+            }
         }
         let is_sign = |sign: &String| {
             (1..=MOST_SIGN).contains(&sign.chars().count())
@@ -304,6 +316,7 @@ mod tests {
     fn each_key_can_be_set_and_cleared() {
         for (key, value) in [
             ("model", "claude-x"),
+            ("model_fallback", "claude-small"),
             ("timeout", "60000"),
             ("memory_mib", "512"),
             ("cpus", "0.5"),
@@ -342,6 +355,8 @@ mod tests {
             ("credentials", "env", "gateway"),
             ("egress", "all", "model_fetch"),
             ("model", "a b", "blanks"),
+            ("model_fallback", "a b", "blanks"),
+            ("model_fallback", &"x".repeat(257), "256 bytes"),
             ("mounts", "{}", "hostPath"),
             ("say", "all", "stream"),
             ("seen", "seen", "emoji"),

@@ -47,8 +47,10 @@ pub const LONGEST_WHY: usize = 500;
 pub const LONGEST_REST_MS: i64 = 1_800_000;
 /// How long a lane rests at a time for a limit that lasts longer, ms: within what lanes take for a rest. Then its rest is prolonged.
 pub const STEP_MS: i64 = 3_000_000;
-/// From what rest on a chat is told that the model's host has no room, ms: most often it has soon.
-const TOLD_FROM_MS: i64 = 60_000;
+/// From what rest on a chat is told of a limit of the model, ms: most often it is over soon.
+pub const TOLD_FROM_MS: i64 = 60_000;
+/// For how long a group asks its fallback at least, ms: its model is not changed at every message.
+const FALLBACK_MS: i64 = 600_000;
 /// How much of the host's own words is kept, characters.
 const LONGEST_SAID: usize = 200;
 
@@ -58,6 +60,29 @@ pub struct HostError<'a> {
     /// The kind, such as `authentication_error`.
     pub kind: &'a str,
     pub message: &'a str,
+}
+
+/// The model that a group asks while its own is at a limit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fallback {
+    pub model: String,
+    pub until: Time,
+}
+
+impl Fallback {
+    /// Returns until when `model` is asked for a limit that is over at `ends`, as its host says: ten minutes from `now` at least.
+    #[must_use]
+    pub fn new(model: String, ends: Option<Time>, now: Time) -> Self {
+        let least = now.plus_ms(FALLBACK_MS);
+        Self { model, until: ends.map_or(least, |ends| ends.max(least)) }
+    }
+
+    /// Returns what a chat is told of it.
+    #[must_use]
+    pub fn notice(&self, what: Hindrance, now: Time, zone: &TimeZone) -> String {
+        let at = times::clock(self.until, now, zone);
+        format!("I answer with the model {} until {at} because {}.", self.model, what.for_a_chat())
+    }
 }
 
 impl Refused {
@@ -237,6 +262,23 @@ mod tests {
         ] {
             assert_eq!(refused(status, kind, message).map(|r| r.what), expected, "{status} {kind} {message}");
         }
+    }
+
+    #[test]
+    fn another_model_is_asked_until_the_named_time_or_for_ten_minutes() {
+        let (now, zone) = (Time(1_759_838_400_000), Zones::utc().of(Some("Europe/Berlin")).zone);
+        let until = |ends: Option<i64>| {
+            Fallback::new("small".into(), ends.map(|ms| now.plus_ms(ms)), now).until.ms_since(now)
+        };
+        assert_eq!(
+            [until(None), until(Some(5_000)), until(Some(-1)), until(Some(7_200_000))],
+            [FALLBACK_MS, FALLBACK_MS, FALLBACK_MS, 7_200_000]
+        );
+        let fallback = Fallback::new("small".into(), Some(now.plus_ms(3_600_000)), now);
+        assert_eq!(
+            fallback.notice(Hindrance::Limit, now, &zone),
+            "I answer with the model small until 15:00 because the limit of my model is reached."
+        );
     }
 
     #[test]

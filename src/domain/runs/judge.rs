@@ -392,12 +392,19 @@ pub fn stop_notice(task: &str, prompt: &str, then: StopThen) -> String {
     }
 }
 
-/// Returns what a chat is told of a task that the host could not have run.
+/// Returns what a chat is told of a task that the host could not have run, with the hour of the next try where that is known.
 #[must_use]
-pub fn held_up_notice(ended: &Ended, task: &str, prompt: &str, becomes: HeldUp) -> String {
+pub fn held_up_notice(
+    ended: &Ended,
+    task: &str,
+    prompt: &str,
+    becomes: HeldUp,
+    again: Option<&str>,
+) -> String {
     let (named, why) = (task_named(task, prompt), in_short(ended));
+    let at = again.map_or_else(String::new, |again| format!(" at {again}"));
     match becomes {
-        HeldUp::Waits { .. } => format!("{named} can't run now because {why}. I try again by myself."),
+        HeldUp::Waits { .. } => format!("{named} can't run now because {why}. I try again by myself{at}."),
         HeldUp::Over => format!("{named} could not run because {why}. I do not try any more."),
     }
 }

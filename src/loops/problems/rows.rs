@@ -171,6 +171,25 @@ pub(super) fn refused(view: &View<'_>, store: &Store, found: &mut Vec<Problem>) 
     found.extend(by_words.into_iter().map(one));
 }
 
+/// Groups whose own model is at a limit, and for which another one answers: those that hear the same have one problem.
+pub(super) fn other_models(view: &View<'_>, store: &Store, found: &mut Vec<Problem>) {
+    let rows = match store.fallbacks(view.now) {
+        Ok(rows) => rows,
+        Err(error) => {
+            return found
+                .push(Problem::Unreadable { what: "which groups ask another model", why: chain(&error) });
+        }
+    };
+    let mut by_words = BTreeMap::<(String, String), (Time, Vec<Folder>)>::new();
+    for row in rows {
+        let (until, groups) = by_words.entry((row.model, row.why)).or_insert((row.until, Vec::new()));
+        *until = row.until.max(*until);
+        groups.push(row.group);
+    }
+    let one = |((model, why), (until, groups))| Problem::OtherModel { model, why, until, groups };
+    found.extend(by_words.into_iter().map(one));
+}
+
 /// What failed, rests, was given up or could not be said.
 pub(super) fn ledger(view: &View<'_>, store: &Store, found: &mut Vec<Problem>) {
     match store.ledger(view.now) {

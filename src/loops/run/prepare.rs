@@ -122,7 +122,11 @@ pub(super) async fn prepare(
 fn now(runs: &Runs, row: &Group, run: i64, is_main: bool) -> Result<Prepared, Unprepared> {
     let group = &row.folder;
     let config = runs.config.now();
-    let (settings, own) = config.run_settings().for_group(row)?;
+    let (mut settings, own) = config.run_settings().for_group(row)?;
+    if let Some(model) = runs.store.fallback_of(group, runs.machine.world.now())? {
+        tracing::info!(model, "its own model is at a limit, so the agent asks another one");
+        settings.model = Some(model);
+    }
     let place = if runs.sandbox.kind() == SandboxName::Process { RunsIn::Host } else { RunsIn::Container };
     let command = (!config.agent.command.is_empty()).then_some("agent.command");
     if let (RunsIn::Host, Some(what), false) =

@@ -4,12 +4,13 @@
 //! - `due`: from a task that is due to a run. `wake` decides, where a run is made, how its agent is woken.
 //! - `said`: from a run, a command or a task to the outbox.
 //! - `skip`: a person has a message passed over. `attach`: a person writes to a run. `chat_commands`: an owner asks in a chat.
-//! - `budget`: the notices about a group's budget.
+//! - `budget`: the notices about a group's budget. `fallbacks`: the model of its runs while its own is at a limit.
 
 pub(super) mod attach;
 pub(super) mod budget;
 pub(super) mod chat_commands;
 pub(super) mod due;
+pub(super) mod fallbacks;
 pub(super) mod handover;
 pub(super) mod said;
 pub(super) mod skip;

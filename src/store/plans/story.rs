@@ -149,6 +149,7 @@ async fn of_messages(store: &Store) {
     store.has_group(&main_folder()).unwrap();
     store.set_group_uid(main_folder(), Some(200_001)).await.unwrap();
     store.folder_had_files(&main_folder()).unwrap();
+    store.fallback_of(&main_folder(), NOW).unwrap();
     store.note_folders(vec![(main_folder(), true)]).await.unwrap();
     store.requests_of_no_run(&main_folder(), NOW, 64).unwrap();
     store.zone_of(&main_folder(), &Zones::utc()).await.unwrap();

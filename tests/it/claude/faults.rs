@@ -54,6 +54,36 @@ fn a_limit_that_its_host_says_lasts_ends_the_run_at_once_and_is_told_with_the_ho
 }
 
 #[test]
+fn another_model_answers_while_the_groups_own_is_at_its_limit_and_work_rests_once_that_one_is_too() {
+    let limit = json!({"status": 429, "headers": {"retry-after": "7200"}});
+    let short = json!({"status": 429, "headers": {"retry-after": "3600"}});
+    let Some(house) = House::new("", &json!([limit, "answered", short])) else { return };
+    let _daemon = house.serve();
+    house.g2(&["groups", "set", "main", "model=claude-large-1", "model_fallback=claude-small-1"]);
+    house.send(CHAT, "hello");
+    let told = house.has_said(2);
+    assert!(
+        told[0].starts_with("I answer with the model claude-small-1 until ")
+            && told[0].ends_with(" because the limit of my model is reached."),
+        "{told:#?}"
+    );
+    assert_eq!(told[1], "answered");
+    let models: Vec<String> =
+        house.model.asked().iter().map(|asked| asked["model"].as_str().unwrap().to_owned()).collect();
+    assert_eq!(models, ["claude-large-1", "claude-small-1"]);
+    let status = house.json(&["status"]);
+    let problem = status["problems"][0].as_str().unwrap();
+    assert!(
+        problem.contains("(429") && problem.contains("the model claude-small-1 answers for main"),
+        "{status}"
+    );
+    // The other model has a limit, too.
+    house.send(CHAT, "and now?");
+    let told = house.has_said(3);
+    assert!(told[2].contains("I keep your message, and try again by myself at "), "{told:#?}");
+}
+
+#[test]
 fn a_message_that_always_fails_is_tried_six_times_and_told_once_and_the_session_lives() {
     let Some(house) = House::new("", &json!([{"status": 400, "times": 6}, "better now"])) else { return };
     let _daemon = house.serve();

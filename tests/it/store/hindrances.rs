@@ -1,9 +1,16 @@
 //! What of the host keeps a group's runs from their work.
 
-use g2::domain::runs::{
-    hindrance::{Hindrance, LONGEST_REST_MS, Refused, STEP_MS},
-    model_limit::spread_ms,
+use std::collections::BTreeMap;
+
+use g2::domain::{
+    runs::{
+        group_config::Key,
+        hindrance::{Hindrance, LONGEST_REST_MS, Refused, STEP_MS},
+        model_limit::spread_ms,
+    },
+    time::times,
 };
+use jiff::tz::TimeZone;
 
 use super::{
     slots::{begin, make, start, task},
@@ -287,9 +294,84 @@ async fn a_task_waits_for_the_end_of_a_limit_and_is_not_paused() {
         tell_retry_ms: None,
     };
     world.store.end_run(end, Zones::utc(), due).await.unwrap();
-    let task = task(&world);
-    assert_eq!(task.next_run, Some(ends.plus_ms(spread_ms("main"))));
-    assert_eq!((task.status.as_str(), task.failures), ("active", 0));
+    let again = ends.plus_ms(spread_ms("main"));
+    assert_eq!(task(&world).next_run, Some(again));
+    assert_eq!((task(&world).status.as_str(), task(&world).failures), ("active", 0));
+    let hour = times::clock(again, due, &TimeZone::UTC);
+    let told = format!(
+        "Scheduled task t (“p”) can't run now because the limit of my model is reached. I try again by myself at {hour}."
+    );
+    assert_eq!(world.texts("local:main").await, [told]);
+}
+
+#[tokio::test]
+async fn another_model_answers_while_the_groups_own_is_at_a_limit_and_work_rests_if_that_one_is_too() {
+    let world = world().await;
+    let main = folder("main");
+    let set = |value: &str| {
+        let settings = BTreeMap::from([(Key::ModelFallback, value.to_owned())]);
+        world.store.set_group(folder("main"), settings, None, NOW)
+    };
+    set("small").await.unwrap();
+    world.message("local:main", "k", "one", EngageVerdict::Wake).await;
+    let end = |run, ends: Time| EndOfRun {
+        run,
+        end: killed(),
+        cause: limited(Some(ends)),
+        input: None,
+        files_bytes: 0,
+        retry_base_ms: 5_000,
+        tell_retry_ms: None,
+    };
+    let begins = || world.store.start_run(world.lane(), SandboxName::Process, "me", LIMITS, NOW);
+    let ends = NOW.plus_ms(7_200_000);
+    assert_eq!(world.store.fallback_of(&main, NOW).unwrap(), None);
+    let run = begins().await.unwrap().unwrap().run;
+    let ended = world.store.end_run(end(run, ends), Zones::utc(), NOW).await.unwrap();
+    assert_eq!(ended.waiting[0].rest_until, None, "the next run is at once");
+    assert_eq!(world.store.fallback_of(&main, NOW).unwrap().as_deref(), Some("small"));
+    assert_eq!(world.store.fallback_of(&main, ends).unwrap(), None, "its own again");
+    assert_eq!(world.store.fallback_of(&folder("family"), NOW).unwrap(), None);
+    assert!(world.store.hindrances().unwrap().is_empty());
+    let row = world.store.fallbacks(NOW).unwrap().remove(0);
+    assert_eq!((row.group, row.model.as_str(), row.until), (main.clone(), "small", ends));
+    let told = world.texts("local:main").await;
+    assert!(told.len() == 1 && told[0].starts_with("I answer with the model small until "), "{told:?}");
+
+    // That one has a limit, too.
+    let run = begins().await.unwrap().unwrap().run;
+    let later = NOW.plus_ms(3_600_000);
+    let ended = world.store.end_run(end(run, later), Zones::utc(), NOW.plus_ms(1)).await.unwrap();
+    assert!(ended.waiting[0].rest_until.is_some());
+    assert_eq!(world.store.hindrances().unwrap()[0].ends, Some(later));
+    assert_eq!(world.texts("local:main").await.len(), 2);
+
+    // An owner ends it.
+    set("").await.unwrap();
+    assert_eq!(world.store.fallback_of(&main, NOW).unwrap(), None);
+    assert!(world.store.fallbacks(NOW).unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn a_task_goes_on_at_once_with_another_model() {
+    let world = world().await;
+    let settings = BTreeMap::from([(Key::ModelFallback, "small".to_owned())]);
+    world.store.set_group(folder("main"), settings, None, NOW).await.unwrap();
+    make(&world, "interval", "45000", serde_json::json!({})).await;
+    let due = task(&world).next_run.unwrap();
+    let run = start(&world, NOW, due).await.run().unwrap().run;
+    let end = EndOfRun {
+        run,
+        end: killed(),
+        cause: limited(None),
+        input: None,
+        files_bytes: 0,
+        retry_base_ms: 5_000,
+        tell_retry_ms: None,
+    };
+    world.store.end_run(end, Zones::utc(), due).await.unwrap();
+    assert_eq!((task(&world).next_run, task(&world).failures), (Some(due), 0));
+    assert!(world.texts("local:main").await.is_empty(), "what its run says is for the history");
 }
 
 #[tokio::test]

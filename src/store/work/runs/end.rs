@@ -21,6 +21,7 @@ use crate::store::{
     Result, StoreError,
     columns::Columns as _,
     crossing::{
+        fallbacks,
         said::{Key, newest_of, said, said_after, says_no_more},
         waiting::{WaitingLane, waiting},
     },
@@ -29,7 +30,11 @@ use crate::store::{
         outbox::{Say, TextCause},
     },
     totals,
-    work::{failing, hindrances, tasks},
+    work::{
+        failing,
+        hindrances::{self, Met},
+        tasks,
+    },
 };
 
 /// The facts about a run whose container is certainly dead.
@@ -109,9 +114,19 @@ pub(super) fn finish(c: &Connection, end: &EndOfRun, zones: &Zones, now: Time) -
     let mut met = None;
     if let Some((what, why)) = judge::hindrance(&ended).zip(last.error.clone()) {
         let until = if let Cause::Refused(refused) = &ended.cause { refused.until } else { None };
-        let of_this = hindrances::met(c, &row.group, &Refused { what, why, until }, end.retry_base_ms, now)?;
-        (_, judgements) = judge::judge(&ended, &batches, of_this.rest_ms.min(STEP_MS));
-        met = Some((what, of_this));
+        let refused = Refused { what, why, until };
+        let rests = match fallbacks::begin(c, &row.group, &refused, now)? {
+            Some(another) => {
+                Rests { since: now, rest_ms: 0, notice: Some(another.notice(what, now, &zone.zone)) }
+            }
+            None => {
+                let Met { since, rest_ms, ends } =
+                    hindrances::met(c, &row.group, &refused, end.retry_base_ms, now)?;
+                Rests { since, rest_ms, notice: what.notice(rest_ms, ends, now, &zone.zone) }
+            }
+        };
+        (_, judgements) = judge::judge(&ended, &batches, rests.rest_ms.min(STEP_MS));
+        met = Some(rests);
     }
     says_no_more(c, end.run)?;
     let status = RunStatus::from(last.went).as_str();
@@ -133,11 +148,11 @@ pub(super) fn finish(c: &Connection, end: &EndOfRun, zones: &Zones, now: Time) -
         {
             tell_of_retry(c, &row, &ended, *batch, (tries, rest_ms), now)?;
         }
-        if let (Judgement::Returned { .. }, Some((what, of_this))) = (&judgement, met)
-            && let Some(text) = what.notice(of_this.rest_ms, of_this.ends, now, &zone.zone)
+        if let (Judgement::Returned { .. }, Some(Rests { since, notice: Some(text), .. })) =
+            (&judgement, &met)
         {
-            let key = Key::Hindered { lane: *lane, since: of_this.since };
-            tell(c, *lane, (&key, "could not ask the model"), end.run, &text, now)?;
+            let key = Key::Hindered { lane: *lane, since: *since };
+            tell(c, *lane, (&key, "could not ask the model"), end.run, text, now)?;
         }
         keep_judgement(c, end.run, *batch, *lane, judgement, now)?;
     }
@@ -151,13 +166,23 @@ pub(super) fn finish(c: &Connection, end: &EndOfRun, zones: &Zones, now: Time) -
         Went::Wrong | Went::Cancelled => Vec::new(),
     };
     if let Some(task) = row.task() {
-        let rests_ms = met.map(|(_, of_this)| of_this.rest_ms);
+        let rests_ms = met.map(|rests| rests.rest_ms);
         judge_task(c, &row, task, end, (&ended, rests_ms), last.error.as_deref(), zones, now)?;
     }
     if killed.is_some() {
         rest_after_kills(c, &row, now)?;
     }
     Ok(RunEnded { error: last.error, waiting: waiting(c, Some(&row.group))?, woken })
+}
+
+/// What follows for a group's work from what kept its run from the model.
+struct Rests {
+    /// Since when its runs meet that.
+    since: Time,
+    /// How long it rests, ms; 0: another model does it.
+    rest_ms: i64,
+    /// What its chats are told.
+    notice: Option<String>,
 }
 
 /// Returns what a run was ended for, or ended by itself for: the limit of the model, where its error speaks of one.

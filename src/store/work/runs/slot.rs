@@ -7,13 +7,13 @@ use super::{ActiveRun, EndOfRun};
 use crate::domain::{
     rows::Task,
     runs::{
-        hindrance::Hindrance,
+        hindrance::{Hindrance, TOLD_FROM_MS},
         judge::{self, Batch, Cause, Ended, Fault, Judgement, Reached, Said},
         retry,
         stop::StopThen,
         tasks::{GaveUp, HeldUp, Then, Told, after_failures, held_up},
     },
-    time::zone::Zones,
+    time::{times, zone::Zones},
 };
 use crate::store::{
     Result,
@@ -83,7 +83,7 @@ pub(super) fn judge_task(
     };
     if may_wait && judge::could_not_begin(ended) {
         let rests_ms = rests_ms.filter(|_| judge::hindrance(ended).is_some_and(Hindrance::is_weather));
-        let off = PutOff { row: &row, run, ended, error, base_ms: end.retry_base_ms, rests_ms };
+        let off = PutOff { row: &row, run, ended, error, base_ms: end.retry_base_ms, rests_ms, zones };
         return match off.put_off(c, now)? {
             HeldUp::Waits { .. } => Ok(()),
             HeldUp::Over => over(c),
@@ -185,22 +185,26 @@ struct PutOff<'a> {
     base_ms: i64,
     /// How long a limit of the model lasts.
     rests_ms: Option<i64>,
+    zones: &'a Zones,
 }
 
 impl PutOff<'_> {
     /// Puts it off, at no cost, unless its time is over; tells the chat where that is due.
     fn put_off(&self, c: &Connection, now: Time) -> Result<HeldUp> {
-        let Self { row, run, ended, error, base_ms, rests_ms } = *self;
+        let Self { row, run, ended, error, base_ms, rests_ms, zones } = *self;
         let (task, group) = (row.id.as_str(), row.group.as_str());
         let since: Option<i64> = c
             .prepare_cached("SELECT held_up_since FROM tasks WHERE id = ?1 AND group_folder = ?2")?
             .query_row([task, group], |r| r.get("held_up_since"))?;
         let since = since.map_or(now, Time).min(now);
-        let becomes = held_up(since, now, row.schedule_type, row.catch_up_window_ms, base_ms, told(c, row)?);
+        let told = told(c, row)?;
+        let becomes = held_up(since, now, row.schedule_type, row.catch_up_window_ms, base_ms, told);
+        let is_long_limit = rests_ms.is_some_and(|ms| ms >= TOLD_FROM_MS);
         let (again, tells) = match becomes {
-            HeldUp::Waits { rest_ms, then } => {
-                (Some(now.plus_ms(rests_ms.unwrap_or(rest_ms)).0), then != Then::Quiet)
-            }
+            HeldUp::Waits { rest_ms, then } => (
+                Some(now.plus_ms(rests_ms.unwrap_or(rest_ms))),
+                then != Then::Quiet || (is_long_limit && told == Told::NotYet),
+            ),
             HeldUp::Over => (None, true),
         };
         c.prepare_cached(
@@ -210,13 +214,16 @@ impl PutOff<'_> {
         .execute(params![
             task,
             group,
-            again,
+            again.map(|again| again.0),
             since.0,
             shortened(error.unwrap_or("the host could not have it run")),
             tells
         ])?;
         if tells {
-            tell(c, row, run, &judge::held_up_notice(ended, task, &row.prompt, becomes), now)?;
+            let zone = zone_of(c, &row.group, zones)?.zone;
+            let hour = again.filter(|_| is_long_limit).map(|again| times::clock(again, now, &zone));
+            let text = judge::held_up_notice(ended, task, &row.prompt, becomes, hour.as_deref());
+            tell(c, row, run, &text, now)?;
         }
         Ok(becomes)
     }
