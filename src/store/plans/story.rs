@@ -150,7 +150,7 @@ async fn of_messages(store: &Store) {
     store.set_group_uid(main_folder(), Some(200_001)).await.unwrap();
     store.folder_had_files(&main_folder()).unwrap();
     store.note_folders(vec![(main_folder(), true)]).await.unwrap();
-    store.requests_of_no_run(&main_folder(), NOW, 64).unwrap();
+    store.requests_by_hand(&main_folder(), first.run, NOW, 64).unwrap();
     store.zone_of(&main_folder(), &Zones::utc()).await.unwrap();
     assert!(
         store.active_run(first.run).unwrap().is_some()
