@@ -32,7 +32,7 @@ use crate::{
 
 const SETTINGS: &str = "\
 Keys:
-  name         name for people
+  name         name for people; other groups may have it too
   trigger      word at the start of a message that mentions the agent, such as @G2
   provider     scripted, claude or acp
   model        name of the model that the agent asks for
