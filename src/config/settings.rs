@@ -30,7 +30,7 @@ const MANY: i64 = u32::MAX as i64;
 declare! {
     /// The settings of G2, each at its default. Remove the `# ` before a line to change it.
     /// v1's environment names (ASSISTANT_NAME, TZ, CONTAINER_IMAGE, CONTAINER_TIMEOUT, IDLE_TIMEOUT,
-    /// MAX_CONCURRENT_CONTAINERS, MAX_MESSAGES_PER_PROMPT, POLL_INTERVAL, LOG_LEVEL) win over this file.
+    /// MAX_CONCURRENT_CONTAINERS, MAX_MESSAGES_PER_PROMPT, POLL_INTERVAL, LOG_LEVEL), also in .env, win over this file.
     /// A running daemon follows this file within some seconds, and at once on SIGHUP. What it can't take before its next start is
     /// named by `g2 status`; a file that can't be used changes nothing.
     [""] Now => pub(super) struct File {

@@ -7,7 +7,7 @@ use super::{
     row::{Row, chain},
 };
 use crate::{
-    config::{Config, ConfigError},
+    config::{Config, ConfigError, Environment, dotenv},
     domain::problems::{checks::Check, mend::Mend},
     loops::problems::{open_secrets, secrets as secrets_of},
 };
@@ -29,6 +29,15 @@ pub(super) fn judge(loaded: &Result<Config, ConfigError>, root: &Path) -> Row {
             Row::fail(Check::Settings, format!("{detail}{source}"), fix)
         }
     }
+}
+
+/// The names of v1 in `.env` that have no effect. They are no problem.
+pub(super) fn replaced(root: &Path) -> impl Iterator<Item = Row> {
+    let told = dotenv::replaced(&dotenv::text(root), &Environment::default());
+    told.into_iter().map(|text| {
+        let name = text.split_whitespace().next().unwrap_or_default().to_owned();
+        Row::ok(Check::Settings, text).of(name)
+    })
 }
 
 /// A message of the TOML reader without its picture of the line.
