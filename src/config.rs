@@ -18,6 +18,7 @@ pub mod edit;
 mod environment;
 mod layers;
 mod live;
+mod secrets;
 mod sections;
 mod settings;
 mod shown;
@@ -32,6 +33,7 @@ pub use declare::{Takes, default_toml, takes};
 pub use environment::Environment;
 use environment::{OVER, Overs, Place, at_home, put_over, unusable};
 pub use live::{Live, Taken};
+pub use secrets::{secrets_of, without_secrets};
 pub use sections::{Budgets, SandboxKind};
 pub use settings::{
     Agent, Approvals, Backup, ClaudeSettings, Egress, Gateway, Health, Housekeeping, Ipc, Limits, Media,
@@ -317,6 +319,18 @@ mod tests {
         for name in ["x", "ghcr.io:443/a/b_c:1.0-x", "x@sha256:0a", "[fd00::1]:5000/x"] {
             assert_eq!(with(&[("CONTAINER_IMAGE", name)], "").unwrap().sandbox.image, name);
         }
+    }
+
+    #[test]
+    fn the_ceiling_holds_by_itself_and_v1s_longer_limit_in_its_place() {
+        let ceiling =
+            |pairs: &[(&str, &str)], toml: &str| with(pairs, toml).unwrap().run_settings().ceiling_ms;
+        assert_eq!(ceiling(&[], ""), 1_800_000);
+        assert_eq!(ceiling(&[], "[health]\nceiling_ms = 60000\n"), 60_000);
+        assert_eq!(ceiling(&[], "[health]\nceiling_ms = 7200000\n"), 7_200_000);
+        assert_eq!(ceiling(&[("CONTAINER_TIMEOUT", "7200000")], ""), 7_200_000);
+        assert_eq!(ceiling(&[("CONTAINER_TIMEOUT", "60000")], ""), 1_800_000);
+        assert_eq!(ceiling(&[("CONTAINER_TIMEOUT", "60000")], "[health]\nceiling_ms = 1000\n"), 60_000);
     }
 
     #[test]

@@ -216,10 +216,12 @@ declare! {
 
     ["health"] Now => pub struct Health {
         "startup_ms" = 180000 in 1..=YEARS, NextRun => startup_ms: u64;
+        /// without a sign of life
         "ceiling_ms" = 1800000 in 1..=YEARS, NextRun => ceiling_ms: u64;
         "claim_ms" = 60000 in 1..=YEARS => claim_ms: u64;
         "idle_ms" = 1800000 in 1..=YEARS => idle_ms: u64;
-        "container_ms" = 1800000 in 1..=YEARS, NextRun => container_ms: u64;
+        /// v1's CONTAINER_TIMEOUT: where it is longer it takes the place of ceiling_ms; 0: it does not
+        "container_ms" = 0 in 0..=YEARS, NextRun => container_ms: u64;
         "close_grace_ms" = 30000 in 0..=YEARS => close_grace_ms: u64;
         /// Hours of silence after which a conversation begins in a new session, with a summary of its last messages. 0: it always goes on:
         "fresh_after_hours" = 0 in 0..=87_600 => fresh_after_ms: Option<i64> as "units::hours_or_none_ms";

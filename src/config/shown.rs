@@ -10,7 +10,7 @@ use super::{
     declare::defaults,
     dotenv,
     environment::{OVER, Overs, Place},
-    takes,
+    secrets, takes,
     written::flatten,
 };
 use crate::domain::shown::screen;
@@ -87,10 +87,7 @@ fn shown(name: &str, value: &str) -> String {
 
 /// Whether a setting's value may be a secret: those of adapters and agents are their own business.
 fn is_secret(name: &str) -> bool {
-    let is_foreign = name.starts_with("channels.") || name.starts_with("agent.acp.env");
-    let last = name.rsplit('.').next().unwrap_or_default().to_lowercase();
-    let tells = ["token", "secret", "password", "key", "credential"].iter().any(|word| last.contains(word));
-    is_foreign && (tells || name.starts_with("agent.acp.env")) && !last.ends_with("_file")
+    secrets::tells(name) || secrets::is_environment(name)
 }
 
 #[cfg(test)]
