@@ -18,6 +18,7 @@ pub mod edit;
 mod environment;
 mod layers;
 mod live;
+mod secrets;
 mod sections;
 mod settings;
 mod shown;
@@ -30,8 +31,9 @@ mod zones;
 pub use channels::{NoSecret, OWN_ADAPTERS, account_in, with_secrets};
 pub use declare::{Takes, default_toml, takes};
 pub use environment::Environment;
-use environment::{OVER, at_home, put_over, unusable};
+use environment::{OVER, Overs, Place, at_home, put_over, unusable};
 pub use live::{Live, Taken};
+pub use secrets::{secrets_of, without_secrets};
 pub use sections::{Budgets, SandboxKind};
 pub use settings::{
     Agent, Approvals, Backup, ClaudeSettings, Egress, Gateway, Health, Housekeeping, Ipc, Limits, Media,
@@ -139,16 +141,15 @@ impl Config {
         dotenv: dotenv::Said,
     ) -> Result<Self, ConfigError> {
         let mut file = layers::read(path, text)?;
-        if let Some(url) = &dotenv.upstream {
-            file.gateway.upstream.clone_from(url);
-        }
-        let zone_in_dotenv = dotenv.zone.clone();
+        let zone_in_dotenv = dotenv.get("TZ").map(str::to_owned);
+        let in_dotenv = dotenv.clone();
+        let overs = Overs { environment, dotenv: &in_dotenv };
         let written = Written::of(text, dotenv)
             .map_err(|error| ConfigError::Parse { path: path.to_owned(), why: error.to_string() })?;
         if file.assistant_name.is_empty() {
             file.assistant_name = layers::read(path, "")?.assistant_name;
         }
-        put_over(&mut file, environment);
+        put_over(&mut file, overs);
         file.gateway.token_file = file.gateway.token_file.map(|path| at_home(path, environment));
         file.backup.to = file.backup.to.map(|path| at_home(path, environment));
         let zone_source = ZoneSource::new(environment, &file.timezone, zone_in_dotenv);
@@ -156,8 +157,10 @@ impl Config {
         let zone = zone_source.zone(&zone_data);
         // A zone that is none wins over nothing.
         let is_taken = |variable: &str| {
-            let over = environment.over(variable);
-            over.is_some_and(|over| variable != "TZ" || zone.rejected.iter().all(|(name, _)| *name != over))
+            let over = overs.over(variable).filter(|(_, place)| *place == Place::Environment);
+            over.is_some_and(|(over, _)| {
+                variable != "TZ" || zone.rejected.iter().all(|(name, _)| *name != over)
+            })
         };
         let over =
             OVER.into_iter().map(|(variable, _)| variable).filter(|variable| is_taken(variable)).collect();
@@ -187,7 +190,7 @@ impl Config {
             docker_host: environment.get("DOCKER_HOST").map(str::to_owned),
             written,
             over,
-            unusable: unusable(environment),
+            unusable: unusable(overs),
         };
         if !may_be_an_image(&config.sandbox.image) {
             return Err(ConfigError::Value {
@@ -211,8 +214,7 @@ impl Config {
         if self.over.contains(&variable) {
             return Some(format!("{variable} in the environment"));
         }
-        let in_dotenv =
-            variable == "ANTHROPIC_BASE_URL" && dotenv::value(&dotenv::text(root), variable).is_some();
+        let in_dotenv = variable != "TZ" && dotenv::value(&dotenv::text(root), variable).is_some();
         in_dotenv.then(|| format!("{variable} in .env"))
     }
 
@@ -269,6 +271,26 @@ mod tests {
     }
 
     #[test]
+    fn v1s_names_in_dotenv_win_over_the_file_and_the_environment_over_them() {
+        let toml = "assistant_name = \"Bob\"\ntimezone = \"Asia/Tokyo\"\n[health]\nidle_ms = 7\n";
+        let dotenv = "\u{feff}ASSISTANT_NAME=\"Andy\" # ours\nIDLE_TIMEOUT=60000\nLOG_LEVEL=loud\nTZ=UTC\nCONTAINER_IMAGE=a b\n";
+        let of = |pairs: &[(&str, &str)]| {
+            Config::of(Path::new("g2.toml"), toml, &Environment::with(pairs), dotenv).unwrap()
+        };
+        let config = of(&[]);
+        assert_eq!((config.assistant_name.as_str(), config.health.idle_ms), ("Andy", 60_000));
+        assert_eq!(
+            (config.zone.name.as_str(), config.sandbox.image.as_str()),
+            ("Asia/Tokyo", "g2-agent:latest")
+        );
+        assert_eq!(config.unusable.len(), 2);
+        assert!(config.unusable[0].starts_with("LOG_LEVEL in .env"), "{:?}", config.unusable);
+        assert!(config.unusable[1].starts_with("CONTAINER_IMAGE in .env"), "{:?}", config.unusable);
+        let config = of(&[("ASSISTANT_NAME", "Carl"), ("LOG_LEVEL", "warn")]);
+        assert_eq!((config.assistant_name.as_str(), config.log_level.as_str()), ("Carl", "warn"));
+    }
+
+    #[test]
     fn the_models_host_is_v1s_variable_before_the_setting() {
         let toml = "[backup]\nto = \"~/backups\"\n[gateway]\nupstream = \"https://c\"\ntoken_file = \"~/.claude/.credentials.json\"\n";
         let config = with(&[("HOME", "/home/u")], toml).unwrap();
@@ -297,6 +319,18 @@ mod tests {
         for name in ["x", "ghcr.io:443/a/b_c:1.0-x", "x@sha256:0a", "[fd00::1]:5000/x"] {
             assert_eq!(with(&[("CONTAINER_IMAGE", name)], "").unwrap().sandbox.image, name);
         }
+    }
+
+    #[test]
+    fn the_ceiling_holds_by_itself_and_v1s_longer_limit_in_its_place() {
+        let ceiling =
+            |pairs: &[(&str, &str)], toml: &str| with(pairs, toml).unwrap().run_settings().ceiling_ms;
+        assert_eq!(ceiling(&[], ""), 1_800_000);
+        assert_eq!(ceiling(&[], "[health]\nceiling_ms = 60000\n"), 60_000);
+        assert_eq!(ceiling(&[], "[health]\nceiling_ms = 7200000\n"), 7_200_000);
+        assert_eq!(ceiling(&[("CONTAINER_TIMEOUT", "7200000")], ""), 7_200_000);
+        assert_eq!(ceiling(&[("CONTAINER_TIMEOUT", "60000")], ""), 1_800_000);
+        assert_eq!(ceiling(&[("CONTAINER_TIMEOUT", "60000")], "[health]\nceiling_ms = 1000\n"), 60_000);
     }
 
     #[test]

@@ -221,7 +221,7 @@ pub struct NewTask {
     pub catch_up_window_ms: Option<i64>,
     /// Where what the agent says goes.
     pub output: OutputMode,
-    /// When it runs first; in the past for a `once` that is overdue, which runs at once.
+    /// When it runs first; of a `once`, at most a minute before it was asked for.
     pub next_run: Time,
 }
 

@@ -20,12 +20,14 @@ pub struct Wants {
     pub archive: Option<(i64, Scope)>,
 }
 
-/// The facts for a decision. Those that were not wanted may be left `None` or empty, but for `now`, the zone and `own_chats`, which are
-/// always given.
+/// The facts for a decision. Those that were not wanted may be left `None` or empty, but for the times, the zone and `own_chats`, which
+/// are always given.
 #[derive(Clone, Debug)]
 pub struct Facts {
     /// The instant of the decision.
     pub now: Time,
+    /// When the command was given, as far as that is known; never after `now`. It may have waited for a host that was down.
+    pub asked: Time,
     /// The zone of the group that it is about.
     pub zone: TimeZone,
     /// The zone's IANA name, for messages.

@@ -142,9 +142,9 @@ pub enum NotApplied {
         /// Its folder.
         group: Folder,
     },
-    /// Another group has the name.
-    NameTaken {
-        /// Which.
+    /// The name can't be told by eye.
+    BadName {
+        /// Which, and why.
         why: String,
     },
     /// An earlier group of the name was removed, and is not gone yet.
@@ -236,11 +236,9 @@ impl From<NotApplied> for Refusal {
             ),
             NotApplied::ArchiveGone { id } => Self::no_such_archive(id),
             NotApplied::GroupGone { group } => Self::no_such_group(&group),
-            NotApplied::NameTaken { why } => Self::new(
-                Code::Conflict,
-                format!("register_group: {why}"),
-                "give its folder to have the same agent in another chat, or another name",
-            ),
+            NotApplied::BadName { why } => {
+                Self::new(Code::InvalidField, format!("register_group: {why}"), "give another name")
+            }
             NotApplied::NameLeaves { group } => Self::new(
                 Code::Conflict,
                 format!("register_group: an earlier group {group} is being removed, and not gone yet"),

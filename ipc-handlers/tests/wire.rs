@@ -54,6 +54,7 @@ fn facts(caller: &Caller, command: &Command) -> Facts {
     Facts {
         groups: GroupCount { count: 3, most: 10 },
         now: NOW,
+        asked: NOW,
         zone: zone(),
         zone_name: "America/New_York".into(),
         chat: wants

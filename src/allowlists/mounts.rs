@@ -11,7 +11,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::{
-    config::Config,
+    config::{Config, without_secrets},
     domain::{
         runs::mounts::{
             Allowlist, Found, FoundKind, Granted, MountRequest, NotFound, OffLimits, Rules, decide, expand,
@@ -111,7 +111,8 @@ pub fn extra(config: &Config, root: &Path, requests: &[MountRequest], is_main: b
 /// Lays out `base`, which is to be the project as the main group sees it: an empty file or folder for each top-level entry
 /// that is shown, to be mounted over. Returns those entries: path and name.
 ///
-/// A running container does not see files that are made at the top later, so no secret appears in it.
+/// A running container does not see files that are made at the top later, so no secret appears in it. Of `g2.toml` it sees
+/// a copy of now, without the secrets.
 ///
 /// # Errors
 /// The operating system's.
@@ -127,6 +128,13 @@ pub fn project(config: &Config, root: &Path, base: &Path) -> std::io::Result<Vec
         }
         let (Ok(name), path) = (entry.file_name().into_string(), entry.path()) else { continue };
         let Ok(found) = path.canonicalize().and_then(look) else { continue };
+        // An adapter's token may stand in it, and a mount would show what is written there later.
+        if name == "g2.toml" {
+            if let Some(text) = std::fs::read_to_string(&path).ok().and_then(|text| without_secrets(&text)) {
+                std::fs::write(base.join(name), text)?;
+            }
+            continue;
+        }
         if is_shown(&name, &found.real, found.kind, &off_limits) {
             match found.kind {
                 FoundKind::Folder => std::fs::create_dir_all(base.join(&name))?,

@@ -21,10 +21,14 @@ use super::{
     holes::{BLOCK, NAME_KEY, Pieces, Reading, SIZE_KEY, Shape, VERSION_KEYS},
     weigh::{First, Inodes, Known, Weighed, each_name, name_bytes},
 };
-use crate::{domain::kept::backups::allowance, ipc::Met};
+use crate::{config::without_secrets, domain::kept::backups::allowance, ipc::Met};
 
 /// How many things that were left out are named; the others are counted.
 const NAMED: usize = 100;
+/// The settings, which adapters' tokens may stand in.
+const SETTINGS: &str = "g2.toml";
+/// Larger settings are not searched for secrets, bytes.
+const LARGEST_SETTINGS: u64 = 16 << 20;
 /// How many characters of their paths.
 const SHOWN: usize = 300;
 
@@ -96,10 +100,14 @@ impl Packing {
         if !self.append(STORE, &copy, size)? {
             return Err(io::Error::other("the copy of the store can't be read"));
         }
-        for (path, file, size) in opened.0 {
-            self.append(path, &file, size)?;
-        }
         let with_secrets = self.manifest.with_secrets;
+        for (path, file, size) in opened.0 {
+            if path == SETTINGS && !with_secrets {
+                self.append_settings(&file, size)?;
+            } else {
+                self.append(path, &file, size)?;
+            }
+        }
         let share = self.share;
         each_name(root, with_secrets, share, &mut |path, met| {
             if self.manifest.without.iter().any(|part| part == part_of(path)) {
@@ -197,6 +205,22 @@ impl Packing {
         // The look for its holes has moved in it.
         (&*file).rewind()?;
         self.append_bytes(path, path, file, most, file.take(most))
+    }
+
+    /// Appends the settings without the secrets that stand in them.
+    fn append_settings(&mut self, file: &File, most: u64) -> io::Result<()> {
+        let mut text = Vec::new();
+        let read = file.take(most.min(LARGEST_SETTINGS)).read_to_end(&mut text);
+        let text = String::from_utf8(text).ok().filter(|_| read.is_ok() && most <= LARGEST_SETTINGS);
+        match text.and_then(|text| without_secrets(&text)) {
+            Some(text) => {
+                self.append_bytes(SETTINGS, SETTINGS, file, text.len() as u64, text.as_bytes()).map(drop)
+            }
+            None => {
+                self.leave_out(SETTINGS, "it can't be read as TOML, so nobody can tell what is secret in it");
+                Ok(())
+            }
+        }
     }
 
     /// Appends the pieces of a file with holes.

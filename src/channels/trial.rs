@@ -23,6 +23,8 @@ use crate::{
     },
 };
 
+/// The longest line of its log that is told as a reason, characters.
+const LONGEST_REASON: usize = 300;
 /// How long an answer may take.
 const ANSWER: Duration = Duration::from_secs(10);
 /// How long an adapter may take to leave.
@@ -222,6 +224,13 @@ impl Trial {
         self.log().lines().filter_map(|line| line.strip_prefix(WALLS)).next_back().map(str::to_owned)
     }
 
+    /// The last line that it has said beside the protocol.
+    fn last_line(&self) -> Option<String> {
+        let log = self.log();
+        let line = log.lines().rev().find(|line| !line.trim().is_empty())?;
+        Some(line.trim().chars().map(|c| if c.is_control() { ' ' } else { c }).take(LONGEST_REASON).collect())
+    }
+
     /// The beginning of what it has said beside the protocol.
     fn log(&self) -> String {
         use io::Read as _;
@@ -270,10 +279,13 @@ pub async fn greet(ready: &Ready, within: Duration) -> Result<Hello, NotLetIn> {
             Ok(_) => {}
             Err(silence) => {
                 let why = trial.state.take().map(|state| state.why).filter(|why| !why.is_empty());
-                let how = match silence {
-                    Silence::Late => format!("the platform did not let it in within {} s", within.as_secs()),
-                    Silence::Ended => "its adapter ended".to_owned(),
+                let (how, said) = match silence {
+                    Silence::Late => {
+                        (format!("the platform did not let it in within {} s", within.as_secs()), None)
+                    }
+                    Silence::Ended => ("its adapter ended".to_owned(), trial.last_line()),
                 };
+                let why = why.or(said);
                 let how = trial.walls().map_or(how.clone(), |walls| format!("{how}; {walls}"));
                 return Err(no(why.map_or(how.clone(), |why| format!("{how}: {why}"))));
             }

@@ -233,16 +233,19 @@ impl Channels {
             }
             Self::Add { token_file, no_token, set, mut args, no_check } => {
                 let name = &args.name;
+                check_name(name).map_err(anyhow::Error::from)?;
                 if account(&context.config()?, name).is_ok() {
                     let why = format!(
                         "there is a channel {name} already; `g2 channels remove {name}` first, or choose another name such as {name}.work"
                     );
                     return Err(anyhow::anyhow!(why).into());
                 }
+                // Nobody is asked for a token that nobody could use.
+                args.settings = set.into_iter().collect();
+                add::has_adapter(name, &args.program, &args.settings)?;
                 if !no_token {
                     args.token = Some(secret::read(&format!("Token of {name}"), token_file.as_deref())?);
                 }
-                args.settings = set.into_iter().collect();
                 show::answer(context, &add(context, args, no_check).await?)
             }
             Self::Remove(args) => change(context, args).await,

@@ -7,7 +7,7 @@ use clap::Subcommand;
 use super::{CliResult, Context, Failure, client::change, out, show};
 use crate::{
     app,
-    config::{Config, Source, settings},
+    config::{Config, Source, dotenv, settings},
     domain::shown::errors::chain,
     ops::{
         OpCode, OpError,
@@ -94,12 +94,13 @@ fn check(context: &Context) -> CliResult {
     app::check_root(&context.root)?;
     let config = Config::load(&context.root, &context.environment)
         .map_err(|error| Failure::Failed(anyhow::anyhow!("{}", chain(&error))))?;
+    dotenv::replaced(&dotenv::text(&context.root), &context.environment).iter().for_each(out::tell);
     match config.unusable.as_slice() {
         [] => show::done(context, "the settings can be used"),
         unusable => {
             unusable.iter().for_each(out::tell);
             Err(Failure::Failed(anyhow::anyhow!(
-                "the settings can be used but for {} in the environment",
+                "the settings can be used but for {} in the environment and .env",
                 unusable.len()
             )))
         }

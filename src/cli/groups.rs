@@ -21,7 +21,7 @@ use crate::{
         rows::Group,
         runs::{
             budget::{Day, Share},
-            group_config::Key,
+            group_config::{GroupConfig, Key},
         },
         shown::screen::counted,
     },
@@ -32,7 +32,7 @@ use crate::{
 
 const SETTINGS: &str = "\
 Keys:
-  name         name for people
+  name         name for people; other groups may have it too
   trigger      word at the start of a message that mentions the agent, such as @G2
   provider     scripted, claude or acp
   model        name of the model that the agent asks for
@@ -144,6 +144,8 @@ pub(super) enum Groups {
         /// Settings to change; either all are changed or none
         #[arg(required = true, value_name = "KEY=VALUE")]
         settings: Vec<String>,
+        #[command(flatten)]
+        yes: Yes,
     },
     #[command(after_help = "Examples:\n  g2 groups restart main")]
     Restart(groups::restart::Args),
@@ -202,13 +204,18 @@ impl Groups {
                 out::line("disk:")?;
                 shown.disk.lines().into_iter().try_for_each(out::line)
             }
-            Self::Set { mut args, settings } => {
+            Self::Set { mut args, settings, yes } => {
                 for text in &settings {
                     let (key, value) = setting(text)?;
                     let key = Key::parse(&key)
                         .map_err(|unknown| OpError::invalid(unknown.to_string()).hint(unknown.hint()))?;
                     args.settings.insert(key, value);
                 }
+                let group = store.group(&args.folder).await?.ok_or_else(|| none(&args.folder))?;
+                if let Some(loss) = writable(&group, &args)? {
+                    yes.to(&loss)?;
+                }
+                drop(store);
                 change(context, args).await
             }
             Self::Restart(args) => change(context, args).await,
@@ -246,6 +253,19 @@ async fn removed(context: &Context, args: groups::remove::Args) -> Result<Answer
 
 fn none(folder: &Folder) -> OpError {
     OpError::not_found(format!("group {folder} does not exist"))
+}
+
+/// What the agent may do with folders that it could not write to before; `None`: there are none.
+fn writable(group: &Group, args: &groups::set::Args) -> Result<Option<String>, OpError> {
+    let Some(value) = args.settings.get(&Key::Mounts) else { return Ok(None) };
+    // Settings of before that can't be read have no writable mount; those of now are refused with their fault.
+    let had = group.config().map(|config| config.mounts).unwrap_or_default();
+    let Ok(config) = GroupConfig::default().with(Key::Mounts, value) else { return Ok(None) };
+    let new = config.mounts.iter().filter(|mount| mount.readonly == Some(false) && !had.contains(mount));
+    let paths: Vec<&str> = new.map(|mount| mount.host_path.as_str()).collect();
+    Ok((!paths.is_empty()).then(|| {
+        format!("the agent of {} can change and remove everything in {}", group.folder, paths.join(" and "))
+    }))
 }
 
 /// What goes with a group.

@@ -53,6 +53,7 @@ mod manual;
 mod members;
 mod messages;
 mod metrics;
+mod named;
 mod ops;
 mod out;
 mod outbox;
@@ -371,7 +372,11 @@ pub fn main() -> ExitCode {
     complete::answer_a_shell(&world);
     let environment = Environment::of_process();
     let colours = Wanted::said(std::env::args_os().map(|word| word.to_string_lossy().into_owned()));
-    let parsed = help::command().color(colours.into()).try_get_matches();
+    let words = std::env::args_os().collect();
+    let parsed = match named::parse(words, colours.into(), &world, &environment) {
+        Ok(parsed) => parsed,
+        Err(failure) => return report(&failure, asks_for_json()),
+    };
     let arguments = parsed
         .and_then(|matches| Arguments::from_arg_matches(&matches))
         .unwrap_or_else(|wrong| wrong_usage(&wrong));
@@ -403,18 +408,24 @@ pub fn main() -> ExitCode {
     runtime.shutdown_timeout(std::time::Duration::from_millis(100));
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => {
-            let text = failure.to_string();
-            match (text.is_empty(), failure.error()) {
-                (true, _) | (_, None) => {}
-                (false, Some(error)) if context.json => {
-                    out::tell_json(&serde_json::json!({ "error": error }))
-                }
-                (false, Some(_)) => out::tell(text),
-            }
-            ExitCode::from(failure.code())
-        }
+        Err(failure) => report(&failure, context.json),
     }
+}
+
+/// Says why a command failed. Returns its exit code.
+fn report(failure: &Failure, json: bool) -> ExitCode {
+    let text = failure.to_string();
+    match (text.is_empty(), failure.error()) {
+        (true, _) | (_, None) => {}
+        (false, Some(error)) if json => out::tell_json(&serde_json::json!({ "error": error })),
+        (false, Some(_)) => out::tell(text),
+    }
+    ExitCode::from(failure.code())
+}
+
+/// Whether the command line, which is not understood, asks for JSON.
+fn asks_for_json() -> bool {
+    std::env::args_os().skip(1).take_while(|word| word != "--").any(|word| word == "--json")
 }
 
 /// Has a command that only looks answer in this process: returns its exit code and what it prints on stdout. Words are those behind
@@ -437,9 +448,7 @@ pub fn answer(environment: Environment, words: &[&str]) -> (u8, String) {
 
 /// Says how the command line is wrong, or prints the help that it asks for, and ends the process.
 fn wrong_usage(wrong: &clap::Error) -> ! {
-    // Nothing was understood, so this is looked for by its name.
-    let json = std::env::args_os().skip(1).take_while(|word| word != "--").any(|word| word == "--json");
-    if wrong.use_stderr() && json {
+    if wrong.use_stderr() && asks_for_json() {
         let text = wrong.to_string();
         let (message, hint) = text.split_once("\n\n").unwrap_or((&text, ""));
         let message = message.trim().trim_start_matches("error: ");

@@ -9,7 +9,7 @@ use super::{CliResult, Context, filter, show};
 use crate::{domain::runs::when, ops::OpError};
 
 /// The note beside a time that is over.
-const PAST: &str = "in the past: a task would run at once";
+const PAST: &str = "in the past: a task of it is refused";
 
 const EXAMPLES: &str = "\
 Examples:

@@ -8,13 +8,14 @@ use std::{
     time::Duration,
 };
 
-use super::{declare::out_of_range, settings::File};
+use super::{declare::out_of_range, dotenv::Said, settings::File};
 use crate::domain::runs::run_settings::{IMAGE_NAMES, may_be_an_image};
 
 /// The levels that a log has.
 pub(super) const LEVELS: [&str; 6] = ["fatal", "error", "warn", "info", "debug", "trace"];
 
-/// Names of the environment that win over the files, with their settings.
+/// Names of the environment that win over `.env`, where they win over `g2.toml`, with their settings. `TZ` in `.env` is behind
+/// `g2.toml`.
 pub(super) const OVER: [(&str, &str); 10] = [
     ("ASSISTANT_NAME", "assistant_name"),
     ("LOG_LEVEL", "log_level"),
@@ -45,6 +46,29 @@ pub(super) fn setting_of(variable: &str) -> Option<&'static str> {
 #[derive(Clone, Debug, Default)]
 pub struct Environment(BTreeMap<String, String>);
 
+/// The environment, and `.env` behind it.
+#[derive(Clone, Copy)]
+pub(super) struct Overs<'a> {
+    pub(super) environment: &'a Environment,
+    pub(super) dotenv: &'a Said,
+}
+
+/// Where a name stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    Environment,
+    Dotenv,
+}
+
+impl std::fmt::Display for Place {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Environment => "in the environment",
+            Self::Dotenv => "in .env",
+        })
+    }
+}
+
 impl Environment {
     /// Returns an environment of these variables alone.
     #[must_use]
@@ -63,18 +87,27 @@ impl Environment {
     pub fn get(&self, name: &str) -> Option<&str> {
         self.0.get(name).map(String::as_str).filter(|value| !value.is_empty())
     }
+}
 
-    /// Returns what a name of [`OVER`] comes to; `None`: the files decide.
-    pub(super) fn over(&self, name: &str) -> Option<String> {
+impl Overs<'_> {
+    /// Returns what a name of [`OVER`] comes to, and where it stands; `None`: `g2.toml` decides.
+    pub(super) fn over(self, name: &str) -> Option<(String, Place)> {
+        let (text, place) = self.said(name)?;
         if NUMBERS.iter().any(|(number, ..)| *number == name) {
-            return self.number(name).map(|number| number.to_string());
+            return Some((self.number(name)?.to_string(), place));
         }
-        self.get(name).filter(|text| name != "CONTAINER_IMAGE" || may_be_an_image(text)).map(str::to_owned)
+        (name != "CONTAINER_IMAGE" || may_be_an_image(text)).then(|| (text.to_owned(), place))
+    }
+
+    /// Returns what a name of [`OVER`] says, and where.
+    fn said(&self, name: &str) -> Option<(&str, Place)> {
+        let of_process = self.environment.get(name).map(|text| (text, Place::Environment));
+        of_process.or_else(|| Some((self.dotenv.get(name)?, Place::Dotenv)))
     }
 
     fn number(&self, name: &str) -> Option<u64> {
         let (_, least, negative_counts) = NUMBERS.iter().find(|(number, ..)| *number == name)?;
-        let said = self.get(name).and_then(leading_number)?;
+        let said = leading_number(self.said(name)?.0)?;
         match u64::try_from(said) {
             Ok(said) => Some(said.max(*least)),
             Err(_) => negative_counts.then_some(*least),
@@ -82,58 +115,54 @@ impl Environment {
     }
 }
 
-/// Puts what v1's environment names say over what the files say.
-pub(super) fn put_over(file: &mut File, environment: &Environment) {
+/// Puts what v1's environment names say over what `g2.toml` says.
+pub(super) fn put_over(file: &mut File, overs: Overs<'_>) {
     let text = |name: &str, over: &mut String| {
-        if let Some(text) = environment.get(name) {
-            *over = text.to_owned();
+        if let Some((text, _)) = overs.over(name) {
+            *over = text;
         }
     };
     text("ASSISTANT_NAME", &mut file.assistant_name);
     text("LOG_LEVEL", &mut file.log_level);
-    if let Some(image) = environment.over("CONTAINER_IMAGE") {
-        file.sandbox.image = image;
-    }
+    text("CONTAINER_IMAGE", &mut file.sandbox.image);
     text("ANTHROPIC_BASE_URL", &mut file.gateway.upstream);
-    let count = |name: &str| environment.number(name).map(|most| usize::try_from(most).unwrap_or(usize::MAX));
+    let count = |name: &str| overs.number(name).map(|most| usize::try_from(most).unwrap_or(usize::MAX));
     if let Some(most) = count("MAX_CONCURRENT_CONTAINERS").and_then(NonZeroUsize::new) {
         file.limits.max_containers = most;
     }
     if let Some(most) = count("MAX_MESSAGES_PER_PROMPT") {
         file.limits.max_context = most;
     }
-    if let Some(ms) = environment.number("POLL_INTERVAL") {
+    if let Some(ms) = overs.number("POLL_INTERVAL") {
         file.limits.scan_every = Duration::from_millis(ms);
     }
-    if let Some(ms) = environment.number("IDLE_TIMEOUT") {
+    if let Some(ms) = overs.number("IDLE_TIMEOUT") {
         file.health.idle_ms = ms;
     }
-    if let Some(ms) = environment.number("CONTAINER_TIMEOUT") {
+    if let Some(ms) = overs.number("CONTAINER_TIMEOUT") {
         file.health.container_ms = ms;
     }
 }
 
 /// What of v1's environment names can't be used as it stands.
-pub(super) fn unusable(environment: &Environment) -> Vec<String> {
+pub(super) fn unusable(overs: Overs<'_>) -> Vec<String> {
     let number = |name: &str, least: u64| {
-        let text = environment.get(name)?;
+        let (text, place) = overs.said(name)?;
         let why = match leading_number(text) {
             None => "it is no number, and the setting is used instead".to_owned(),
             Some(value) if value < 0 => "it is below 0".to_owned(),
             Some(0) if least == 0 => return None,
             Some(value) => out_of_range(setting_of(name)?, value)?,
         };
-        Some(format!("{name} in the environment can't be {text:?}: {why}"))
+        Some(format!("{name} {place} can't be {text:?}: {why}"))
     };
-    let level = environment.get("LOG_LEVEL").filter(|level| !LEVELS.contains(level));
-    let level = level.map(|level| {
-        format!("LOG_LEVEL in the environment can't be {level:?}: it is one of {}", LEVELS.join(", "))
+    let level = overs.said("LOG_LEVEL").filter(|(level, _)| !LEVELS.contains(level));
+    let level = level.map(|(level, place)| {
+        format!("LOG_LEVEL {place} can't be {level:?}: it is one of {}", LEVELS.join(", "))
     });
-    let image = environment.get("CONTAINER_IMAGE").filter(|image| !may_be_an_image(image));
-    let image = image.map(|image| {
-        format!(
-            "CONTAINER_IMAGE in the environment can't be {image:?}: {IMAGE_NAMES}; the setting is used instead"
-        )
+    let image = overs.said("CONTAINER_IMAGE").filter(|(image, _)| !may_be_an_image(image));
+    let image = image.map(|(image, place)| {
+        format!("CONTAINER_IMAGE {place} can't be {image:?}: {IMAGE_NAMES}; the setting is used instead")
     });
     NUMBERS.iter().filter_map(|(name, least, _)| number(name, *least)).chain(level).chain(image).collect()
 }

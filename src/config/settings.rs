@@ -30,7 +30,7 @@ const MANY: i64 = u32::MAX as i64;
 declare! {
     /// The settings of G2, each at its default. Remove the `# ` before a line to change it.
     /// v1's environment names (ASSISTANT_NAME, TZ, CONTAINER_IMAGE, CONTAINER_TIMEOUT, IDLE_TIMEOUT,
-    /// MAX_CONCURRENT_CONTAINERS, MAX_MESSAGES_PER_PROMPT, POLL_INTERVAL, LOG_LEVEL) win over this file.
+    /// MAX_CONCURRENT_CONTAINERS, MAX_MESSAGES_PER_PROMPT, POLL_INTERVAL, LOG_LEVEL), also in .env, win over this file.
     /// A running daemon follows this file within some seconds, and at once on SIGHUP. What it can't take before its next start is
     /// named by `g2 status`; a file that can't be used changes nothing.
     [""] Now => pub(super) struct File {
@@ -216,10 +216,12 @@ declare! {
 
     ["health"] Now => pub struct Health {
         "startup_ms" = 180000 in 1..=YEARS, NextRun => startup_ms: u64;
+        /// without a sign of life
         "ceiling_ms" = 1800000 in 1..=YEARS, NextRun => ceiling_ms: u64;
         "claim_ms" = 60000 in 1..=YEARS => claim_ms: u64;
         "idle_ms" = 1800000 in 1..=YEARS => idle_ms: u64;
-        "container_ms" = 1800000 in 1..=YEARS, NextRun => container_ms: u64;
+        /// v1's CONTAINER_TIMEOUT: where it is longer it takes the place of ceiling_ms; 0: it does not
+        "container_ms" = 0 in 0..=YEARS, NextRun => container_ms: u64;
         "close_grace_ms" = 30000 in 0..=YEARS => close_grace_ms: u64;
         /// Hours of silence after which a conversation begins in a new session, with a summary of its last messages. 0: it always goes on:
         "fresh_after_hours" = 0 in 0..=87_600 => fresh_after_ms: Option<i64> as "units::hours_or_none_ms";

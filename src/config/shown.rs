@@ -5,7 +5,14 @@ use std::path::Path;
 use ipc_handlers::words;
 use serde::Serialize;
 
-use super::{Environment, Takes, declare::defaults, dotenv, environment::OVER, takes, written::flatten};
+use super::{
+    Environment, Takes,
+    declare::defaults,
+    dotenv,
+    environment::{OVER, Overs, Place},
+    secrets, takes,
+    written::flatten,
+};
 use crate::domain::shown::screen;
 
 words! {
@@ -29,9 +36,6 @@ pub struct Setting {
     pub takes: Takes,
 }
 
-/// Names that win over `g2.toml` in the environment, and in `.env` as well.
-const IN_DOTENV: [&str; 2] = ["TZ", "ANTHROPIC_BASE_URL"];
-
 /// Returns every setting as it holds, by name. The file must be readable as TOML.
 ///
 /// # Errors
@@ -43,14 +47,18 @@ pub fn settings(root: &Path, text: &str, environment: &Environment) -> Result<Ve
     let mut held: std::collections::BTreeMap<String, (String, Source)> =
         all.into_iter().map(|(name, value): (String, String)| (name, (value, Source::Default))).collect();
     held.extend(written.into_iter().map(|(name, value): (String, String)| (name, (value, Source::File))));
-    let dotenv = dotenv::text(root);
+    let dotenv = dotenv::Said::of(&dotenv::text(root));
+    let overs = Overs { environment, dotenv: &dotenv };
     for (variable, name) in OVER {
-        let in_dotenv = IN_DOTENV.contains(&variable).then(|| dotenv::value(&dotenv, variable)).flatten();
         // The setting wins over TZ in `.env`.
-        let in_dotenv =
-            in_dotenv.filter(|_| variable != "TZ" || held.get(name).is_none_or(|(value, _)| value == "\"\""));
-        let over = environment.over(variable).map(|value| (value, Source::Environment));
-        if let Some((value, source)) = over.or(in_dotenv.map(|value| (value, Source::Dotenv))) {
+        let is_set = held.get(name).is_some_and(|(value, _)| value != "\"\"");
+        let over = overs.over(variable);
+        let over = over.filter(|(_, place)| variable != "TZ" || *place == Place::Environment || !is_set);
+        if let Some((value, place)) = over {
+            let source = match place {
+                Place::Environment => Source::Environment,
+                Place::Dotenv => Source::Dotenv,
+            };
             let is_number = held.get(name).is_some_and(|(value, _)| value.parse::<i64>().is_ok());
             let value = if is_number { value } else { toml::Value::String(value).to_string() };
             held.insert(name.to_owned(), (value, source));
@@ -79,10 +87,7 @@ fn shown(name: &str, value: &str) -> String {
 
 /// Whether a setting's value may be a secret: those of adapters and agents are their own business.
 fn is_secret(name: &str) -> bool {
-    let is_foreign = name.starts_with("channels.") || name.starts_with("agent.acp.env");
-    let last = name.rsplit('.').next().unwrap_or_default().to_lowercase();
-    let tells = ["token", "secret", "password", "key", "credential"].iter().any(|word| last.contains(word));
-    is_foreign && (tells || name.starts_with("agent.acp.env")) && !last.ends_with("_file")
+    secrets::tells(name) || secrets::is_environment(name)
 }
 
 #[cfg(test)]

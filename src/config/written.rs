@@ -2,10 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Takes, declare::defaults, dotenv::Said, takes};
+use super::{Takes, declare::defaults, dotenv::Said, environment::OVER, takes};
 
-/// The names of `.env` that count as settings do.
-pub(super) const IN_DOTENV: [&str; 2] = ["TZ in .env", "ANTHROPIC_BASE_URL in .env"];
+/// Returns the name under which a variable of `.env` counts as a setting does.
+fn in_dotenv(variable: &str) -> String {
+    format!("{variable} in .env")
+}
 
 /// The written settings.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -27,17 +29,18 @@ impl Written {
         for table in [&defaults().parse()?, &table] {
             flatten("", table, &mut values);
         }
-        let said = [&dotenv.zone, &dotenv.upstream].map(|said| said.clone().unwrap_or_default());
-        values.extend(IN_DOTENV.map(str::to_owned).into_iter().zip(said));
+        let said = |(name, _)| (in_dotenv(name), dotenv.get(name).unwrap_or_default().to_owned());
+        values.extend(OVER.map(said));
         Ok(Self { values, table, dotenv })
     }
 
     /// Returns what holds of other files while nothing is restarted that began with these: a `g2.toml`, and what counts of
     /// `.env`.
     pub(super) fn kept(&self, now: &Self) -> (String, Said) {
-        let of = |name| if takes(name) == Takes::Restart { self } else { now };
-        let [zone, upstream] = IN_DOTENV.map(of);
-        let dotenv = Said { zone: zone.dotenv.zone.clone(), upstream: upstream.dotenv.upstream.clone() };
+        let dotenv = Said::choose(|name| match takes(&in_dotenv(name)) {
+            Takes::Restart => &self.dotenv,
+            Takes::Now | Takes::NextRun => &now.dotenv,
+        });
         (kept("", &self.table, &now.table).to_string(), dotenv)
     }
 
@@ -101,7 +104,9 @@ mod tests {
         let of = |toml: &str, env: &str| Written::of(toml, Said::of(env)).unwrap();
         let (none, default) = (of("", ""), of("[limits]\nmessages_per_minute = 3000\n", "SECRET=1\n"));
         assert_eq!(none.differences(&default), Vec::<String>::new());
-        let other = of("log_level = \"debug\"\n[limits]\nmessages_per_minute = 7\n", "TZ=UTC\n");
-        assert_eq!(none.differences(&other), ["TZ in .env", "limits.messages_per_minute", "log_level"]);
+        let other =
+            of("log_level = \"debug\"\n[limits]\nmessages_per_minute = 7\n", "TZ=UTC\nASSISTANT_NAME=A\n");
+        let all = ["ASSISTANT_NAME in .env", "TZ in .env", "limits.messages_per_minute", "log_level"];
+        assert_eq!(none.differences(&other), all);
     }
 }

@@ -4,7 +4,7 @@
 //! a directory is first renamed up into the trash itself. Nothing is ever more than two levels from the held
 //! descriptor, no link is followed, and the work is cut into pieces by a budget.
 
-use std::{collections::BTreeSet, ffi::CString, ops::ControlFlow};
+use std::{ffi::CString, ops::ControlFlow};
 
 use rustix::{fs::Mode, io::Errno, path::Arg};
 
@@ -80,22 +80,9 @@ impl HostDirs {
     /// Goes once through a directory that containers can, or could, write to: files are unlinked, directories moved to
     /// the trash. Breaks off when the budget is used up.
     pub(super) fn empty_once(&self, tree: &Fd, left: &mut usize) -> rustix::io::Result<ControlFlow<()>> {
-        self.empty_once_but(tree, left, &BTreeSet::new())
-    }
-
-    /// The same, but for files of these names.
-    pub(super) fn empty_once_but(
-        &self,
-        tree: &Fd,
-        left: &mut usize,
-        stay: &BTreeSet<CString>,
-    ) -> rustix::io::Result<ControlFlow<()>> {
         let mut failed = None;
         let mut out = ControlFlow::Continue(());
         dir::each_name(tree, |name, _| {
-            if stay.contains(name) {
-                return ControlFlow::Continue(());
-            }
             if *left == 0 {
                 out = ControlFlow::Break(());
                 return out;

@@ -13,6 +13,7 @@ pub fn put_variable(root: &Path, name: &str, value: &str) -> io::Result<()> {
     let path = root.join(".env");
     let before = text(&path)?;
     let says = |line: &&str| line.split_once('=').is_some_and(|(found, _)| found.trim() == name);
+    let before = before.strip_prefix('\u{feff}').unwrap_or(&before);
     let mut lines: Vec<&str> = before.lines().filter(|line| !says(line)).collect();
     let line = format!("{name}={value}");
     lines.push(&line);

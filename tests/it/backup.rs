@@ -94,7 +94,8 @@ fn a_backup_beside_a_daemon_at_work_can_be_served_elsewhere() {
 
 #[test]
 fn secrets_are_in_a_backup_only_if_they_are_asked_for() {
-    let root = Root::new("");
+    let toml = "[limits]\nkeep_days = 3 # mine\n[channels.tg]\ncommand = [\"/bin/true\"]\ntoken = \"12345:hush-hush\"\n# token = \"12345:hush-hush\"\n";
+    let root = Root::new(toml);
     let (folder, file) = place();
     fs::write(root.path().join(".env"), "KEY=secret\n").unwrap();
     fs::create_dir_all(root.data("secrets")).unwrap();
@@ -105,9 +106,22 @@ fn secrets_are_in_a_backup_only_if_they_are_asked_for() {
     let told = root.g2(&["backup", text(&file)]);
     assert!(told.contains("without secrets"), "{told}");
     assert_eq!(secrets(&file), Vec::<String>::new());
+    let settings = |file: &Path| fs::read_to_string(unpacked(file).path().join("g2.toml")).unwrap();
+    let kept = settings(&file);
+    assert!(!kept.contains("hush") && kept.contains("keep_days = 3 # mine\n[channels.tg]\n"), "{kept}");
+    assert!(kept.contains("\ntoken = \"\"\n"), "{kept}");
+    root.g2(&["restore", "--check", text(&file)]);
     let with = folder.path().join("with.tar");
     root.g2(&["backup", "--with-secrets", text(&with)]);
     assert_eq!(secrets(&with), [".env", "data/secrets/tg"]);
+    assert_eq!(settings(&with), fs::read_to_string(root.path().join("g2.toml")).unwrap());
+    // What nobody can read has secrets that nobody can tell.
+    fs::write(root.path().join("g2.toml"), "[channels.tg\ntoken = \"12345:hush-hush\"\n").unwrap();
+    let broken = folder.path().join("broken.tar");
+    let told = root.run(&["backup", text(&broken)]);
+    if told.status.success() {
+        assert!(!packed(&broken).contains(&"g2.toml".to_owned()), "{told:?}");
+    }
 }
 
 #[test]

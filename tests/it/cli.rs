@@ -17,6 +17,7 @@ mod examples;
 mod losses;
 mod manual;
 mod mistakes;
+mod named;
 mod screens;
 mod sends;
 mod stories;

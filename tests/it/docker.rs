@@ -52,7 +52,7 @@ fn a_missing_image_gives_no_message_up_keeps_no_other_group_and_is_seen_when_it_
         "--type",
         "once",
         "--value",
-        "2001-01-01T00:00",
+        &crate::support::due(),
         "p",
     ]);
     wait_for("the task to be put off", || {

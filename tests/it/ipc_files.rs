@@ -26,7 +26,7 @@ use std::{
 use g2::ipc::{
     BoxName, COMMAND_LIMIT, ClaimError, Claimed, Claims, CommandBox, Emptied, FileKind, GroupBoxes, HEAD,
     HostDirs, Identity, InputLeft, InputState, InsideError, PutError, ReadError, StateError, Swept, Why,
-    Writer, read_inside,
+    WorldFault, Writer, read_inside,
 };
 use ipc_handlers::{Folder, Time};
 use rustix::fs::{CWD, FileType, Mode, RenameFlags};
@@ -54,6 +54,11 @@ fn world() -> World {
 
 fn folder(name: &str) -> Folder {
     Folder::parse(name).unwrap()
+}
+
+/// No reply stays.
+fn nobody() -> Result<Vec<String>, WorldFault> {
+    Ok(Vec::new())
 }
 
 fn is_root() -> bool {

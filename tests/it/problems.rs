@@ -286,6 +286,44 @@ fn status_and_doctor_name_the_reason_for_which_serve_would_refuse() {
 }
 
 #[test]
+fn the_env_file_of_v1_is_read_and_is_no_problem() {
+    let root = Root::new("");
+    let env = root.path().join(".env");
+    std::fs::write(
+        &env,
+        "\u{feff}ASSISTANT_NAME=\"Andy\" # ours\r\nASSISTANT_HAS_OWN_NUMBER=true\r\nCONTAINER_MAX_OUTPUT_SIZE=10485760 # bytes\r\n\
+         IDLE_TIMEOUT=600000\r\nMAX_CONCURRENT_CONTAINERS=3\r\nTZ=Europe/Vienna\r\n",
+    )
+    .unwrap();
+    std::fs::set_permissions(&env, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+    let _daemon = root.serve();
+    assert_eq!(found(&root), (vec![], Some(0)));
+    let shown = root.rows(&["config", "show"]);
+    let of = |name: &str| shown.iter().find(|row| row["name"] == name).map(|row| &row["value"]);
+    assert_eq!(of("assistant_name"), Some(&Value::from("\"Andy\"")));
+    assert_eq!(of("health.idle_ms"), Some(&Value::from("600000")));
+    assert_eq!(of("limits.max_concurrent_containers"), Some(&Value::from("3")));
+    // What is no setting is named with what is there instead.
+    let checked = root.run(&["config", "check"]);
+    let told = String::from_utf8(checked.stderr).unwrap();
+    assert!(checked.status.success(), "{told}");
+    for name in [
+        "ASSISTANT_HAS_OWN_NUMBER in .env",
+        "CONTAINER_MAX_OUTPUT_SIZE in .env has no effect: sandbox.output_mib",
+    ] {
+        assert!(told.contains(name), "{told}");
+    }
+    let rows = root.rows(&["doctor"]);
+    let row =
+        rows.iter().find(|row| row["detail"].to_string().contains("CONTAINER_MAX_OUTPUT_SIZE")).unwrap();
+    assert_eq!((&row["check"], &row["status"]), (&"settings".into(), &"ok".into()));
+    // A change in the file holds as that of its setting does.
+    std::fs::write(&env, "ASSISTANT_NAME=Bert\n").unwrap();
+    let said = root.g2(&["config", "set", "assistant_name", "Carl"]);
+    assert!(said.contains("ASSISTANT_NAME in .env wins"), "{said}");
+}
+
+#[test]
 fn unusable_settings_outside_of_the_file_are_in_the_one_list() {
     let root = Root::new("");
     let env = root.path().join(".env");

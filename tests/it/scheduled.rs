@@ -4,7 +4,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Root, Socket, hourly, wait_for};
+use crate::support::{Root, Socket, due, hourly, wait_for};
 
 /// Schedules a task; the fields of `more` go on top.
 fn schedule(root: &Root, id: &str, kind: &str, value: &str, more: &Value) {
@@ -21,7 +21,7 @@ fn schedule(root: &Root, id: &str, kind: &str, value: &str, more: &Value) {
 
 /// Schedules a task that is due at once.
 fn now(root: &Root, id: &str, more: &Value) {
-    schedule(root, id, "once", "2020-01-01T00:00:00Z", more);
+    schedule(root, id, "once", &due(), more);
 }
 
 fn task(root: &Root, id: &str) -> Value {

@@ -65,6 +65,11 @@ pub(crate) fn hourly() -> String {
     format!("{} * * * *", (minutes() + 20) % 60)
 }
 
+/// Returns the instant now, as a `once` that is due.
+pub(crate) fn due() -> String {
+    jiff::Timestamp::now().to_string()
+}
+
 /// Waits until `level` gives a value; fails with `what` after [`DEADLINE`]. It follows what is committed and logged: where
 /// nothing is, the level is seldom looked at, as a look may start a program.
 pub(crate) fn wait_for<T>(what: &str, mut level: impl FnMut() -> Option<T>) -> T {

@@ -99,7 +99,7 @@ fn intervals_and_dates_are_previewed_as_cron_expressions_are() {
     assert_eq!(next("tomorrow 9:00", spring, "5"), [("2026-03-08T09:00:00".into(), None)]);
     assert_eq!(
         next("2020-01-01", spring, "1"),
-        [("2020-01-01T00:00:00".into(), note("in the past: a task would run at once"))]
+        [("2020-01-01T00:00:00".into(), note("in the past: a task of it is refused"))]
     );
 }
 

@@ -83,7 +83,7 @@ fn clients_that_did_not_ask_for_it_and_tasks_show_nothing() {
     let (mut plain, mut watcher) = (Socket::connect(&root), watch(&root, CHAT));
     plain.call(&json!({"op": "listen", "chat": CHAT}));
     let task = json!({"type": "schedule_task", "prompt": "p", "schedule_type": "once",
-        "schedule_value": "2020-01-01T00:00:00Z", "targetJid": CHAT, "output": "chat"});
+        "schedule_value": crate::support::due(), "targetJid": CHAT, "output": "chat"});
     root.put_command("main", "tasks", "task.json", &task);
     assert_eq!(watcher.hear()["is"], "said", "a task's answer, and nothing before it");
     assert_eq!(plain.hear()["is"], "said");
@@ -180,7 +180,7 @@ fn internal_text_leaves_neither_by_an_answer_nor_by_a_command() {
     // Nor by the notice of a task that fails.
     root.script(Some("main"), &json!([{"do": [{"say": "begun"}, {"exit": 3}]}]));
     let task = json!({"type": "schedule_task", "prompt": "water <internal>secret six</internal>", "output": "chat",
-        "schedule_type": "once", "schedule_value": "2020-01-01T00:00:00Z", "targetJid": CHAT});
+        "schedule_type": "once", "schedule_value": crate::support::due(), "targetJid": CHAT});
     root.put_command("main", "tasks", "task.json", &task);
     let notice = wait_for("the notice", || {
         root.said(CHAT).into_iter().find(|text| text.starts_with("Scheduled task"))

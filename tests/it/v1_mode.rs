@@ -44,7 +44,7 @@ fn a_task_runs_and_its_container_leaves() {
     let root = v1("");
     let _daemon = root.serve();
     root.ask("local:main", "hello");
-    let task = json!({"type": "schedule_task", "taskId": "t", "prompt": "water", "schedule_type": "once", "schedule_value": "2020-01-01T00:00:00Z", "output": "chat"});
+    let task = json!({"type": "schedule_task", "taskId": "t", "prompt": "water", "schedule_type": "once", "schedule_value": crate::support::due(), "output": "chat"});
     root.put_command("main", "tasks", "t.json", &task);
     root.settled_file("main", "t.json");
     wait_for("the task to be completed", || {

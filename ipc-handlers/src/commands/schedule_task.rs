@@ -91,6 +91,7 @@ impl ScheduleTask {
         check_window(self.catch_up_window_ms)?;
         let schedule =
             Schedule::from_value(&self.schedule_type, &self.schedule_value, &facts.zone, facts.now)?;
+        schedule.check_ahead(facts.asked, facts.now, &facts.zone, &facts.zone_name)?;
         let next_run = schedule.first_run(facts.now, &facts.zone).ok_or_else(|| schedule.never_runs())?;
         Ok(vec![Effect::CreateTask(NewTask {
             id: self.task_id.clone(),
@@ -339,7 +340,47 @@ mod tests {
             assert_eq!(task(&caller("solo"), &command).next_run, Time(NOW.0 + 3_600_000));
         }
         command = with("schedule_type", "once");
-        command["schedule_value"] = json!(1_000_000_000_000_i64);
-        assert_eq!(task(&caller("solo"), &command).next_run, Time(1_000_000_000_000));
+        command["schedule_value"] = json!(2_000_000_000_000_i64);
+        assert_eq!(task(&caller("solo"), &command).next_run, Time(2_000_000_000_000));
+    }
+
+    #[test]
+    fn an_instant_that_was_over_for_more_than_a_minute_when_it_was_asked_for_is_refused_with_the_time_now() {
+        let mut command = with("schedule_type", "once");
+        for (value, is_taken) in [
+            (json!(NOW.0 - 60_000), true),
+            (json!("2026-03-01T06:59:00"), true),
+            (json!("2026-03-01T11:59:00Z"), true),
+            (json!(NOW.0 - 60_001), false),
+            (json!("2026-03-01T06:58:59"), false),
+            (json!("2026-03-01"), false),
+            (json!(0), false),
+            (json!(-1), false),
+            (json!("0001-01-01T00:00:00"), false),
+        ] {
+            command["schedule_value"] = value.clone();
+            match ask(&caller("solo"), &command) {
+                Ok(_) => assert!(is_taken, "{value}"),
+                Err(refusal) => {
+                    assert_eq!((is_taken, refusal.code), (false, Code::InvalidSchedule), "{value}");
+                    let now = "is in the past: the time now is Sun 2026-03-01 07:00:00 America/New_York";
+                    assert!(refusal.message.ends_with(now), "{refusal:?}");
+                    assert!(refusal.hint.contains("\"2026-03-01T08:00:00\""), "{refusal:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_was_ahead_when_it_was_asked_for_is_taken_however_long_it_waited() {
+        let mut command = with("schedule_type", "once");
+        command["schedule_value"] = json!("2026-03-01T06:00:00");
+        let given = crate::envelope::parse(command.to_string().as_bytes()).unwrap().command;
+        let caller = caller("solo");
+        let mut facts = crate::commands::testing::facts(&caller, &given);
+        facts.asked = NOW.plus_ms(-3_600_000);
+        assert!(crate::decide(&caller, &given, &facts).is_ok());
+        facts.asked = facts.asked.plus_ms(60_001);
+        assert!(crate::decide(&caller, &given, &facts).is_err());
     }
 }

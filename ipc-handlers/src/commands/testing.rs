@@ -75,6 +75,7 @@ pub(crate) fn facts(caller: &Caller, command: &Command) -> Facts {
     Facts {
         now: NOW,
         zone: TimeZoneDatabase::bundled().get("America/New_York").unwrap(),
+        asked: NOW,
         zone_name: "America/New_York".into(),
         chat,
         own_chats,

@@ -115,7 +115,9 @@ impl UpdateTask {
         let kind = self.schedule_type.as_deref().unwrap_or(task.schedule_type.as_str());
         let kept = ScheduleValue::Text(task.schedule_value.clone());
         let value = self.schedule_value.as_ref().unwrap_or(&kept);
-        Schedule::from_value(kind, value, &facts.zone, facts.now).map(Some)
+        let schedule = Schedule::from_value(kind, value, &facts.zone, facts.now)?;
+        schedule.check_ahead(facts.asked, facts.now, &facts.zone, &facts.zone_name)?;
+        Ok(Some(schedule))
     }
 }
 
@@ -169,6 +171,9 @@ mod tests {
         // The expression that is kept is no number of milliseconds.
         assert_eq!(refused(&caller("family"), &with("schedule_type", "interval")), Code::InvalidSchedule);
         assert_eq!(refused(&caller("family"), &with("schedule_type", "weekly")), Code::InvalidSchedule);
+        let mut over = with("schedule_type", "once");
+        over["schedule_value"] = json!("2026-03-01T06:00:00");
+        assert_eq!(refused(&caller("family"), &over), Code::InvalidSchedule);
     }
 
     #[test]

@@ -49,6 +49,9 @@ words! {
 /// The clock that shows this or more is wrong, as far as cron is concerned: an expression has no instant long after it. 2100-01-01.
 pub const CRON_ENDS: Time = Time(4_102_444_800_000);
 
+/// How long ago a `once` may be that is asked for, ms: it says "now", and took a while on its way.
+const LATE_MS: i64 = 60_000;
+
 /// When a task runs.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Schedule {
@@ -61,7 +64,7 @@ pub enum Schedule {
     },
     /// At one instant.
     Once {
-        /// The instant; in the past, the task runs at once.
+        /// The instant.
         at: Time,
         /// As it was written (a number: the instant in RFC 3339).
         written: String,
@@ -198,6 +201,32 @@ impl Schedule {
             Self::Interval { .. } => None,
         };
         meant.or_else(|| note::fold(at, zone))
+    }
+
+    /// Refuses a `once` that was over for more than a minute when it was asked for. `now` is named in the refusal, by the
+    /// clocks of the zone `name`.
+    ///
+    /// # Errors
+    /// `invalid_schedule`.
+    pub fn check_ahead(&self, asked: Time, now: Time, zone: &TimeZone, name: &str) -> Result<(), Refusal> {
+        match self {
+            Self::Once { at, .. } if *at < asked.plus_ms(-LATE_MS) => {
+                let local = |at: Time| at.to_jiff().to_zoned(zone.clone());
+                Err(Refusal::new(
+                    Code::InvalidSchedule,
+                    format!(
+                        "once {} is in the past: the time now is {} {name}",
+                        quoted(&self.value()),
+                        local(now).strftime("%a %Y-%m-%d %H:%M:%S"),
+                    ),
+                    format!(
+                        "write a later time, for example \"{}\", which is in an hour",
+                        local(now.plus_ms(3_600_000)).strftime("%Y-%m-%dT%H:%M:%S"),
+                    ),
+                ))
+            }
+            Self::Cron(_) | Self::Interval { .. } | Self::Once { .. } => Ok(()),
+        }
     }
 
     /// Returns when a task made at `now` runs first; in the past for an overdue `once`. `None`: never.

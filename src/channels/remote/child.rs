@@ -13,6 +13,7 @@ use rustix::process::Pid;
 use tokio::{
     io::{AsyncRead, AsyncReadExt as _},
     process::{ChildStdin, ChildStdout},
+    task::JoinHandle,
     time::Instant,
 };
 
@@ -36,6 +37,8 @@ const LINES: u32 = 200;
 const BYTES_A_SECOND: u64 = 1 << 20;
 /// The log of an adapter is begun anew at this size, bytes, and the one before is kept.
 const LONGEST_LOG: u64 = 1 << 20;
+/// How long its last words may take after its end.
+pub(super) const LAST_WORDS: Duration = Duration::from_millis(300);
 /// How long a process that was killed may take to be gone.
 const DYING: Duration = Duration::from_secs(5);
 
@@ -96,7 +99,11 @@ impl Folders {
 }
 
 /// A process that runs. When it is dropped, its whole group is killed.
-pub(super) struct Running(Group);
+pub(super) struct Running {
+    group: Group,
+    /// What it has said last in its log, once that has ended; `None`: it was asked for.
+    log: Option<JoinHandle<Option<String>>>,
+}
 
 /// What a process is spoken to by.
 pub(super) struct Pipes {
@@ -121,41 +128,56 @@ pub(super) fn start(ground: &Ground, account: &Account, folders: &Folders) -> io
     let mut group = adapter.start(Stdio::piped(), Stdio::piped())?;
     let child = &mut group.child;
     let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
-    let running = Running(group);
     let (Some(stdin), Some(stdout), Some(stderr)) = (stdin, stdout, stderr) else {
         return Err(io::Error::other("it has no pipes"));
     };
     // Its last words are read after its life, however that ends.
     let log = (account.name.clone(), folders.log.clone());
-    tokio::spawn(keep_log(ground.world.clone(), stderr, log));
-    Ok((running, Pipes { stdin, stdout }))
+    let log = Some(tokio::spawn(keep_log(ground.world.clone(), stderr, log)));
+    Ok((Running { group, log }, Pipes { stdin, stdout }))
 }
 
 impl Running {
     /// Returns its process group, while there is one.
     pub(super) fn group(&self) -> Option<Pid> {
-        self.0.id()
+        self.group.id()
     }
 
-    /// Waits until it has ended by itself; returns how, in words.
+    /// Waits until it has ended by itself; returns how, in words, with the last line of its log.
     pub(super) async fn ended(&mut self) -> String {
-        match self.0.ended().await {
+        let how = match self.group.ended().await {
             Ok(status) => format!("it ended with {status}"),
             Err(error) => format!("it can't be waited for: {error}"),
+        };
+        match self.last_line().await {
+            Some(line) => format!("{how}: {line}"),
+            None => how,
         }
+    }
+
+    /// Returns the last line of its log. Something that it has started may hold that open.
+    async fn last_line(&mut self) -> Option<String> {
+        let line = tokio::time::timeout(LAST_WORDS, self.log.as_mut()?).await;
+        self.log = None;
+        line.ok()?.ok()?
     }
 
     /// Kills it and everything it started.
     pub(super) async fn kill(mut self) {
-        self.0.kill();
+        self.group.kill();
         // The next start kills a child that outlives the daemon.
-        let _ = tokio::time::timeout(DYING, self.0.ended()).await;
+        let _ = tokio::time::timeout(DYING, self.group.ended()).await;
     }
 }
 
 /// Keeps what an adapter says on its standard error: bounded lines, bounded in number, in the log and in a file of its own.
-async fn keep_log(world: World, mut stderr: impl AsyncRead + Unpin, (channel, path): (String, PathBuf)) {
-    let (mut line, mut skipping) = (Vec::new(), false);
+/// Returns the last line that is not empty, once there is no more.
+async fn keep_log(
+    world: World,
+    mut stderr: impl AsyncRead + Unpin,
+    (channel, path): (String, PathBuf),
+) -> Option<String> {
+    let (mut line, mut skipping, mut last) = (Vec::new(), false, None);
     let (mut since, mut kept, mut left_out) = (Instant::now(), 0_u32, 0_u64);
     let mut buffer = vec![0; 8 << 10];
     let mut left = Share::a_second(BYTES_A_SECOND);
@@ -176,10 +198,10 @@ async fn keep_log(world: World, mut stderr: impl AsyncRead + Unpin, (channel, pa
                 }
                 (since, kept, left_out) = (Instant::now(), 0, 0);
             }
+            let end = if skipping { "…" } else { "" };
+            let text = format!("{}{end}", String::from_utf8_lossy(&line));
             if kept < LINES {
                 kept += 1;
-                let end = if skipping { "…" } else { "" };
-                let text = format!("{}{end}", String::from_utf8_lossy(&line));
                 // What the walls say comes before the program's own words.
                 if text.starts_with(WALLS) {
                     tracing::warn!(channel, "{text}");
@@ -190,6 +212,9 @@ async fn keep_log(world: World, mut stderr: impl AsyncRead + Unpin, (channel, pa
             } else {
                 left_out += 1;
             }
+            if !text.trim().is_empty() {
+                last = Some(text);
+            }
             line.clear();
             skipping = false;
         }
@@ -197,6 +222,7 @@ async fn keep_log(world: World, mut stderr: impl AsyncRead + Unpin, (channel, pa
     if left_out > 0 {
         tracing::warn!(channel, left_out, "the adapter said more than is kept");
     }
+    last.map(|last| last.strip_prefix(WALLS).unwrap_or(&last).trim().to_owned())
 }
 
 /// Appends a line to the adapter's own log. What can't be written there is in the daemon's.

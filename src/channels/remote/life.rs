@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     Intake, MOST_LINES, Ready, Remote,
-    child::{self, Folders, Pipes, Running},
+    child::{self, Folders, LAST_WORDS, Pipes, Running},
     lines::{CLOSED, Stage, Talk},
     storing::Storing,
     wire::Wire,
@@ -26,8 +26,6 @@ use crate::{
     system::bounds::Over,
 };
 
-/// How long its last words may take after its end.
-const LAST_WORDS: Duration = Duration::from_millis(300);
 /// How often how it stands is written down, at most.
 const WRITE_LIGHTS: Duration = Duration::from_millis(200);
 /// The rest before it is tried again to write that down.
@@ -156,7 +154,7 @@ async fn lives(
     let leaves = tokio::select! {
         ended = &mut listening => return match ended {
             Ended::Failed(why) if why == CLOSED => {
-                Ended::Failed(tokio::time::timeout(LAST_WORDS, running.ended()).await.unwrap_or(why))
+                Ended::Failed(tokio::time::timeout(LAST_WORDS * 2, running.ended()).await.unwrap_or(why))
             }
             ended => ended,
         },

@@ -176,6 +176,8 @@ pub(in crate::cli) async fn look(context: &Context, image: Option<String>) -> Ve
     rows.extend(root::left(&root));
     let loaded = Config::load(&root, &context.environment);
     rows.push(settings::judge(&loaded, &root));
+    rows.extend(settings::replaced(&root));
+    rows.extend(settings::in_the_open(&root));
     let can_be_read = loaded.is_ok();
     // With settings that can't be read, the rest is checked against the defaults.
     let config: Result<Config, ConfigError> = loaded.or_else(|_| Config::defaults(&context.environment));

@@ -7,7 +7,7 @@ use super::{
     row::{Row, chain},
 };
 use crate::{
-    config::{Config, ConfigError},
+    config::{Config, ConfigError, Environment, dotenv, secrets_of as secrets_in_settings},
     domain::problems::{checks::Check, mend::Mend},
     loops::problems::{open_secrets, secrets as secrets_of},
 };
@@ -29,6 +29,29 @@ pub(super) fn judge(loaded: &Result<Config, ConfigError>, root: &Path) -> Row {
             Row::fail(Check::Settings, format!("{detail}{source}"), fix)
         }
     }
+}
+
+/// The secrets that stand in `g2.toml` itself.
+pub(super) fn in_the_open(root: &Path) -> impl Iterator<Item = Row> {
+    secrets_in_settings(root).into_iter().map(|name| {
+        let (above, last) = name.rsplit_once('.').unwrap_or(("", &name));
+        let fix = match above.strip_prefix("channels.") {
+            Some(account) => format!(
+                "put it into a file of yours, such as data/secrets/{account}, and write {last}_file = \"data/secrets/{account}\" instead"
+            ),
+            None => "let nobody read g2.toml who may not know it".to_owned(),
+        };
+        Row::warn(Check::Secrets, format!("the secret {name} stands in g2.toml itself"), fix).of(name)
+    })
+}
+
+/// The names of v1 in `.env` that have no effect. They are no problem.
+pub(super) fn replaced(root: &Path) -> impl Iterator<Item = Row> {
+    let told = dotenv::replaced(&dotenv::text(root), &Environment::default());
+    told.into_iter().map(|text| {
+        let name = text.split_whitespace().next().unwrap_or_default().to_owned();
+        Row::ok(Check::Settings, text).of(name)
+    })
 }
 
 /// A message of the TOML reader without its picture of the line.

@@ -39,6 +39,26 @@ pub enum SecretPlace {
     Variable(String),
 }
 
+/// The platforms that G2 has an adapter for.
+pub const OWN_PLATFORMS: [&str; 3] = ["discord", "matrix", "telegram"];
+
+/// An account of a platform that G2 has no adapter for, and none is named.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("G2 has no adapter for {0}, only for discord, matrix and telegram")]
+pub struct NoAdapter(pub String);
+
+/// Checks that G2 has an adapter for an account that names no program: for its platform, or the one that it names instead.
+///
+/// # Errors
+/// [`NoAdapter`].
+pub fn check_adapter(name: &str, adapter: Option<&str>) -> Result<(), NoAdapter> {
+    let platform = adapter.unwrap_or_else(|| name.split('.').next().unwrap_or(name));
+    match OWN_PLATFORMS.contains(&platform) {
+        true => Ok(()),
+        false => Err(NoAdapter(platform.to_owned())),
+    }
+}
+
 /// A name that no account can have.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
@@ -74,6 +94,19 @@ pub fn rest_ms(failures: u32, chance: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_platform_without_an_adapter_is_named_in_one_line() {
+        for good in ["telegram", "telegram.work", "discord", "matrix.x"] {
+            assert_eq!(check_adapter(good, None), Ok(()), "{good}");
+        }
+        for bad in ["whatsapp", "whatsapp.telegram", "telegramm", "slack"] {
+            let said = check_adapter(bad, None).unwrap_err().to_string();
+            assert!(said.starts_with("G2 has no adapter for ") && !said.contains('\n'), "{said}");
+            assert_eq!(check_adapter(bad, Some("matrix")), Ok(()));
+        }
+        assert_eq!(check_adapter("telegram", Some("signal")), Err(NoAdapter("signal".into())));
+    }
 
     #[test]
     fn an_account_is_named_by_its_platform_and_a_word_of_its_own() {

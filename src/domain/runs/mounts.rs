@@ -32,10 +32,12 @@ pub const BLOCKED: [&str; 21] = [
 ];
 
 /// What the name of a top-level entry of the project must not contain either, for the main group to see it.
-const SECRET: [&str; 13] = [
+const SECRET: [&str; 14] = [
     "secret", "password", "id_ecdsa", "id_dsa", ".pem", ".key", ".p12", ".pfx",
     // A backup has the texts of all groups in it, and perhaps the keys.
     "backup", ".tar", ".tgz", ".partial", ".sqlite",
+    // The settings, and what editors leave of them: main sees a copy without what is secret in it.
+    "g2.toml",
 ];
 
 /// Where extra mounts are seen inside.

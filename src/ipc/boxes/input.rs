@@ -72,12 +72,7 @@ impl GroupBoxes {
         let input = &*self.at(BoxName::Input).map_err(moving)?;
         let mut taken = 0;
         for _ in 0..PASSES {
-            let mut names = Vec::new();
-            dir::each_name(input, |name, _| {
-                names.push(name.to_owned());
-                if names.len() <= MOST { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
-            })
-            .map_err(moving)?;
+            let names = self.first_names(BoxName::Input, MOST + 1).map_err(moving)?;
             if names.is_empty() {
                 break;
             }
@@ -146,48 +141,63 @@ impl GroupBoxes {
 
     /// Empties `input/`, `responses/` and `state/` before a container is created; never call it at an adoption.
     ///
-    /// The replies to `kept` requests stay, as far as they are files: those named first, with 4 MiB in all. Files are
-    /// unlinked, directories moved to the trash whole, so depth does not matter.
+    /// The replies to `kept` requests stay, as far as they are files: those named first, with 4 MiB in all. Which those are is
+    /// asked for after a look at what is there, so a reply that is put meanwhile stays too. Files are unlinked,
+    /// directories moved to the trash whole, so depth does not matter.
     ///
     /// # Errors
-    /// [`WorldFault`] when something can't be removed.
-    pub fn empty_before_create(&self, kept: &[String]) -> Result<Emptied, WorldFault> {
-        let stay = self.replies_that_stay(kept).map_err(|e| self.world(BoxName::Responses, e))?;
-        let nothing = BTreeSet::new();
+    /// [`WorldFault`] when something can't be removed, and that of `kept`.
+    pub fn empty_before_create<E: From<WorldFault>>(
+        &self,
+        kept: impl Fn() -> Result<Vec<String>, E>,
+    ) -> Result<Emptied, E> {
         let mut left = EMPTY_BUDGET;
-        for b in [BoxName::Input, BoxName::Responses, BoxName::State] {
-            let tree = &*self.at(b).map_err(|e| self.world(b, e))?;
-            let stay = if b == BoxName::Responses { &stay } else { &nothing };
-            loop {
-                if self.host.empty_once_but(tree, &mut left, stay).map_err(|e| self.world(b, e))?.is_break() {
-                    return Ok(Emptied::More);
-                }
-                // Reading while removing may skip names.
-                let mut is_empty = true;
-                dir::each_name(tree, |name, _| {
-                    if stay.contains(name) {
-                        return ControlFlow::Continue(());
-                    }
-                    is_empty = false;
-                    ControlFlow::Break(())
-                })
-                .map_err(|e| self.world(b, e))?;
-                if is_empty {
-                    break;
-                }
-                left = left.saturating_sub(1);
+        for b in [BoxName::Input, BoxName::State] {
+            if self.empty(b, &mut left).map_err(|e| self.world(b, e))?.is_break() {
+                return Ok(Emptied::More);
             }
         }
-        Ok(Emptied::All)
+        let failed = |e| self.world(BoxName::Responses, e);
+        let there = self.first_names(BoxName::Responses, left + 1).map_err(failed)?;
+        if there.is_empty() {
+            return Ok(Emptied::All);
+        }
+        let stay = self.replies_that_stay(&kept()?).map_err(failed)?;
+        let responses = &*self.at(BoxName::Responses).map_err(failed)?;
+        let are_all = there.len() <= left;
+        for name in there.iter().filter(|name| !stay.contains(*name)) {
+            self.host.remove_entry(responses, name).map_err(failed)?;
+        }
+        Ok(if are_all { Emptied::All } else { Emptied::More })
+    }
+
+    /// Removes what is in a box. Breaks off when the budget is used up.
+    fn empty(&self, b: BoxName, left: &mut usize) -> rustix::io::Result<ControlFlow<()>> {
+        let tree = &*self.at(b)?;
+        // Reading while removing may skip names.
+        while !self.first_names(b, 1)?.is_empty() {
+            if self.host.empty_once(tree, left)?.is_break() {
+                return Ok(ControlFlow::Break(()));
+            }
+            *left = left.saturating_sub(1);
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+
+    /// Returns names of a box, at most `most`.
+    fn first_names(&self, b: BoxName, most: usize) -> rustix::io::Result<Vec<CString>> {
+        let mut names = Vec::new();
+        dir::each_name(&*self.at(b)?, |name, _| {
+            names.push(name.to_owned());
+            if names.len() < most { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        })?;
+        Ok(names)
     }
 
     /// Returns the names of the replies to these requests that are there and may stay.
     fn replies_that_stay(&self, kept: &[String]) -> rustix::io::Result<BTreeSet<CString>> {
         let mut stay = BTreeSet::new();
         let mut left = KEPT_REPLIES;
-        if kept.is_empty() {
-            return Ok(stay);
-        }
         let responses = self.at(BoxName::Responses)?;
         for id in kept.iter().filter(|id| is_request_id(id.as_bytes())) {
             let Ok(name) = CString::new(format!("{id}.json")) else { continue };

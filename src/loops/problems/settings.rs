@@ -24,7 +24,7 @@ pub(super) fn upstream(view: &View<'_>, found: &mut Vec<Problem>) {
 /// Values of the environment and `.env` that can't be used, and files of secrets that others can read.
 pub(super) fn environment(view: &View<'_>, found: &mut Vec<Problem>) {
     // A `.env` that can't be read gives no key, and that is told.
-    let odd = dotenv::odd_lines(&dotenv::text(view.root));
+    let odd = dotenv::odd_lines(&dotenv::text(view.root), &view.config.channels);
     let unusable = view.config.unusable.iter().cloned().chain(odd);
     found.extend(unusable.map(|why| Problem::Unusable { why }));
     found.extend(secrets(view.config, view.root).iter().filter_map(|path| open_secrets(path)));

@@ -21,12 +21,23 @@ use crate::{
         },
         shown::errors::chain,
     },
+    ipc::{Emptied, WorldFault},
     sandbox::{SandboxError, Spec},
+    store::StoreError,
     system::failpoint,
 };
 
-/// How many replies to commands of no run stay in their box.
+/// How many replies to commands of no run stay in their box, and as many to those of a run without a container.
 const REPLIES_KEPT: usize = 64;
+
+/// Why the boxes of before can't be emptied.
+#[derive(Debug, thiserror::Error)]
+enum NotEmptied {
+    #[error(transparent)]
+    World(#[from] WorldFault),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
 
 impl Watched {
     pub(super) async fn launch(
@@ -99,18 +110,13 @@ impl Watched {
         let boxes = self.runs.boxes.of(&self.group).map_err(|e| world(chain(&e)))?;
         let (store, group) = (self.runs.store.clone(), self.group.clone());
         let since = self.runs.machine.world.now().plus_ms(-DAY_MS);
+        let run = self.run;
         let emptied = self.runs.machine.world.blocking(move || {
-            let kept =
-                store.requests_of_no_run(&group, since, REPLIES_KEPT).map_err(|error| chain(&error))?;
-            loop {
-                match boxes.empty_before_create(&kept) {
-                    Ok(crate::ipc::Emptied::All) => return Ok(()),
-                    Ok(crate::ipc::Emptied::More) => {}
-                    Err(error) => return Err(chain(&error)),
-                }
-            }
+            let kept = || Ok::<_, NotEmptied>(store.requests_by_hand(&group, run, since, REPLIES_KEPT)?);
+            while boxes.empty_before_create(kept)? == Emptied::More {}
+            Ok::<_, NotEmptied>(())
         });
-        emptied.await.map_err(|e| world(e.to_string()))?.map_err(world)?;
+        emptied.await.map_err(|e| world(e.to_string()))?.map_err(|e| world(chain(&e)))?;
         let (boxes, group) = (Arc::clone(&self.runs.boxes), self.group.clone());
         let renewed = self.runs.machine.world.blocking(move || boxes.renew(&group));
         renewed.await.map_err(|e| world(chain(&e)))?.map_err(|e| world(chain(&e)))?;

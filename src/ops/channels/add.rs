@@ -10,7 +10,10 @@ use super::{
     super::{By, Done, OpError, Operation, Site},
     table::{self, Table},
 };
-use crate::domain::platforms::{accounts::check_name, addresses::Platform};
+use crate::domain::platforms::{
+    accounts::{check_adapter, check_name},
+    addresses::Platform,
+};
 
 /// Add an account on a platform: keep its token, and write its table to g2.toml.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, clap::Args)]
@@ -31,6 +34,24 @@ pub struct Args {
     pub settings: BTreeMap<String, Value>,
 }
 
+/// Refuses an account without an adapter.
+///
+/// # Errors
+/// It names no program, and G2 has none for its platform.
+pub fn has_adapter(
+    name: &str,
+    program: &[String],
+    settings: &BTreeMap<String, Value>,
+) -> Result<(), OpError> {
+    if !program.is_empty() || settings.contains_key("command") {
+        return Ok(());
+    }
+    check_adapter(name, settings.get("adapter").and_then(Value::as_str)).map_err(|none| {
+        OpError::refused(format!("{name} is not added: {none}"))
+            .hint("an adapter of your own is named by `--program` (docs/channel-protocol.md)")
+    })
+}
+
 /// The account that was added.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Added {
@@ -45,6 +66,7 @@ impl Operation for Args {
     async fn run(self, site: &Site<'_>, _: &By) -> Result<Done<Added>, OpError> {
         let Self { name, token, program, settings } = self;
         check_name(&name).map_err(|error| OpError::invalid(error.to_string()))?;
+        has_adapter(&name, &program, &settings)?;
         let there = table::accounts(site)?.into_iter().any(|account| account == name);
         if there {
             return Err(OpError::refused(format!("there is a channel {name} already")).hint(format!(

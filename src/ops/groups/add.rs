@@ -27,12 +27,12 @@ static ADDING: Mutex<()> = Mutex::const_new(());
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, clap::Args)]
 #[serde(deny_unknown_fields)]
 pub struct Args {
-    /// Name of its folder under groups/; every command names the group by it.
+    /// Name of its folder under groups/.
     pub folder: Folder,
     /// Chat that it answers in, such as local:family.
     #[arg(long, value_name = "JID")]
     pub chat: Jid,
-    /// Name for people, unlike that of any other group [default: FOLDER].
+    /// Name for people, which other groups may have too [default: FOLDER].
     #[arg(long)]
     pub name: Option<String>,
     /// Word at the start of a message that mentions the agent, such as @bo [default: from the assistant's name].

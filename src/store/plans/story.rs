@@ -151,7 +151,7 @@ async fn of_messages(store: &Store) {
     store.folder_had_files(&main_folder()).unwrap();
     store.fallback_of(&main_folder(), NOW).unwrap();
     store.note_folders(vec![(main_folder(), true)]).await.unwrap();
-    store.requests_of_no_run(&main_folder(), NOW, 64).unwrap();
+    store.requests_by_hand(&main_folder(), first.run, NOW, 64).unwrap();
     store.zone_of(&main_folder(), &Zones::utc()).await.unwrap();
     assert!(
         store.active_run(first.run).unwrap().is_some()

@@ -11,7 +11,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use crate::domain::{
     heard::{
-        approvals::name::{BadName, check_free},
+        approvals::name::{called, check_seen},
         engage::{ChatKind, default_for},
     },
     rows::{Group, StickyThread, Wiring, WiringChanges},
@@ -46,14 +46,13 @@ pub struct NewWiring {
 }
 
 impl Store {
-    /// Adds a group and the chats' wirings in one go. Adding one that exists already is refused, and a name that another
-    /// one has.
+    /// Adds a group and the chats' wirings in one go. Adding one that exists already is refused, and a name that can't be told
+    /// by eye. Another group may have the name.
     pub async fn add_group(&self, group: NewGroup, wirings: Vec<NewWiring>, now: Time) -> Result<()> {
         let most = self.bounds_now().groups;
         self.write(move |c| {
             insert_group(c, &group, most, now)?;
-            name_is_free(c, &group.folder, &group.name)?
-                .map_err(|e| StoreError::refused(e.to_string(), ""))?;
+            check_seen(&group.name).map_err(|e| StoreError::refused(e.to_string(), ""))?;
             wirings.into_iter().try_for_each(|wiring| insert_wiring(c, &wiring, now).map(drop))
         })
         .await
@@ -73,6 +72,18 @@ impl Store {
             oldest_first(c.prepare_cached(newest)?.query_map([at_most(limit)], group_row)?)
         })
         .await
+    }
+
+    /// Returns the group of this folder, or otherwise those that are called so, by folder.
+    ///
+    /// # Errors
+    /// As every read.
+    pub fn groups_meant(&self, text: &str) -> Result<Vec<Folder>> {
+        let groups = self.read(names)?;
+        if let Some((folder, _)) = groups.iter().find(|(folder, _)| folder.as_str() == text) {
+            return Ok(vec![folder.clone()]);
+        }
+        Ok(called(text, &groups).into_iter().map(|(folder, _)| folder.clone()).collect())
     }
 
     /// Returns the groups that were removed and whose mailbox may still be there. No group of such a name is made.
@@ -241,7 +252,7 @@ pub(in crate::store) fn set(c: &Connection, group: &Folder, settings: &BTreeMap<
     let mut config = None;
     for (key, value) in settings {
         if *key == Key::Name {
-            name_is_free(c, group, value)?.map_err(|e| StoreError::refused(e.to_string(), ""))?;
+            check_seen(value).map_err(|e| StoreError::refused(e.to_string(), ""))?;
         }
         let sql = match key {
             Key::Name => "UPDATE groups SET name = ?2 WHERE folder = ?1",
@@ -404,17 +415,6 @@ pub(in crate::store) fn names(c: &Connection) -> Result<Vec<(Folder, String)>> {
         .query_map([], |r| Ok((r.folder("folder")?, r.get("name")?)))?
         .collect::<rusqlite::Result<_>>()
         .map_err(StoreError::from)
-}
-
-/// Whether a group may be called so: none but itself is.
-pub(in crate::store) fn name_is_free(
-    c: &Connection,
-    group: &Folder,
-    name: &str,
-) -> Result<std::result::Result<(), BadName>> {
-    let mut others = names(c)?;
-    others.retain(|(folder, _)| folder != group);
-    Ok(check_free(name, &others))
 }
 
 /// There are as many groups as may be.

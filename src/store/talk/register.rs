@@ -3,7 +3,10 @@
 use ipc_handlers::{Folder, NotApplied, Time, effect::Registration};
 use rusqlite::{Connection, OptionalExtension, params};
 
-use crate::domain::runs::group_config::{BadGroupConfig, GroupConfig};
+use crate::domain::{
+    heard::approvals::name::check_seen,
+    runs::group_config::{BadGroupConfig, GroupConfig},
+};
 use crate::store::{
     Result,
     talk::{approvals, chats, groups},
@@ -37,7 +40,8 @@ pub(in crate::store) fn register(
     let wired: bool = c
         .prepare_cached("SELECT EXISTS (SELECT 1 FROM wirings WHERE group_folder = ?1 AND chat_jid = ?2)")?
         .query_row([folder.as_str(), &made.chat_jid], |r| r.get(0))?;
-    // Its name is that of its own chat; a second one does not change it. A group that was called so before may stay.
+    // Its name is that of its own chat; a second one does not change it. A group that was called so before may stay, and
+    // another one may be called so.
     let is_called: Option<String> = c
         .prepare_cached("SELECT name FROM groups WHERE folder = ?1")?
         .query_row([folder.as_str()], |r| r.get(0))
@@ -45,9 +49,9 @@ pub(in crate::store) fn register(
     let known = is_called.is_some();
     if (wired || !known)
         && is_called.as_ref() != Some(&made.name)
-        && let Err(bad) = groups::name_is_free(c, folder, &made.name)?
+        && let Err(bad) = check_seen(&made.name)
     {
-        return Ok(Err(NotApplied::NameTaken { why: bad.to_string() }));
+        return Ok(Err(NotApplied::BadName { why: bad.to_string() }));
     }
     if !known {
         if groups::leaves(c, folder)? {

@@ -269,7 +269,7 @@ fn tasks(runner: Runner) {
         "--type",
         "once",
         "--value",
-        "2020-01-01T00:00:00Z",
+        &crate::support::due(),
         "alone",
     ]);
     wait_for("the other", || (house.json(&["tasks", "show", "own"])["status"] == "completed").then_some(()));
@@ -291,7 +291,7 @@ fn tasks(runner: Runner) {
             "--type",
             "once",
             "--value",
-            "2020-01-01T00:00:00Z",
+            &crate::support::due(),
             "--script",
             script,
             "x",

@@ -135,3 +135,29 @@ fn each_change_and_its_author_are_logged_with_the_daemon_up_or_down() {
     assert_eq!(log().lines().count(), 1);
     assert_eq!(fs::metadata(root.data("changes.log.1")).unwrap().len(), 1 << 20);
 }
+
+#[test]
+fn a_writable_mount_is_asked_about() {
+    let root = Root::new("");
+    let mounts = |readonly: &str| format!(r#"mounts=[{{"hostPath": "~/pics"{readonly}}}]"#);
+    for plain in ["", r#", "readonly": true"#] {
+        root.g2(&["groups", "set", "main", &mounts(plain)]);
+    }
+    let writable = mounts(r#", "readonly": false"#);
+    let set = ["groups", "set", "main", &writable, "trigger=@x"];
+    let said = refused(&root, &set, 2);
+    assert!(said.contains("can change and remove everything in ~/pics") && said.contains("--yes"), "{said}");
+    assert_eq!(root.json(&["groups", "show", "main"])["trigger"], "@G2");
+    let mut terminal = Terminal::open();
+    for (answer, succeeds) in [("n", false), ("", false), ("y", true)] {
+        let mut child = terminal.start(root.command(&set));
+        terminal.until("Go on? [y/N] ");
+        terminal.keys(&format!("{answer}\n"));
+        assert_eq!(wait_for("the command to end", || child.try_wait().unwrap()).success(), succeeds);
+    }
+    assert_eq!(root.json(&["groups", "show", "main"])["trigger"], "@x");
+    // What it may write to already is no loss.
+    root.g2(&["groups", "set", "main", &writable]);
+    root.g2(&["groups", "set", "main", "mounts="]);
+    root.g2(&["groups", "set", "main", &writable, "--yes"]);
+}

@@ -175,7 +175,7 @@ impl Crowd {
         };
         for g in (0..self.groups).filter(|g| !never_starts(*g)) {
             if has_a_task(g) {
-                add(g, "once", "once", "2020-01-01T00:00:00Z");
+                add(g, "once", "once", &crate::support::due());
             }
             if has_an_endless_task(g) {
                 add(g, "endless", "interval", "1000");

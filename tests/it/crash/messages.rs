@@ -252,7 +252,7 @@ fn a_task_in_hand_at_a_kill_is_with_an_agent_again_without_a_try_or_a_rest() {
     let root = Root::new("[limits]\npoll_interval_ms = 100\nmin_free_mib = 1\n");
     root.script(None, &json!([{"do": [{"hang": true}]}]));
     let mut daemon = root.serve();
-    let task = json!({"type": "schedule_task", "taskId": "t", "prompt": "p", "schedule_type": "once", "schedule_value": "2020-01-01T00:00:00Z"});
+    let task = json!({"type": "schedule_task", "taskId": "t", "prompt": "p", "schedule_type": "once", "schedule_value": crate::support::due()});
     root.put_command("main", "tasks", "t.json", &task);
     for deaths in 1..=2 {
         wait_for("the agent to have it in hand", || {

@@ -142,7 +142,7 @@ fn a_follow_up_into_a_leaving_run_is_answered_by_the_next_run_and_never_by_a_tas
     let turn = json!([{"do": [{"command": asks}, {"say": "answer to one"}]}]);
     let (root, _daemon) = piped_and_stuck(&turn.to_string());
     // Asked to leave while it has not looked into its box again; a task of the same group waits beside.
-    let task = json!({"type": "schedule_task", "taskId": "t", "prompt": "water the plants", "schedule_type": "once", "schedule_value": "2020-01-01T00:00:00Z"});
+    let task = json!({"type": "schedule_task", "taskId": "t", "prompt": "water the plants", "schedule_type": "once", "schedule_value": crate::support::due()});
     root.put_command("main", "tasks", "t.json", &task);
     root.g2(&["groups", "set", "main", "timeout=5000000"]);
     let asked = root.data("ipc/main/input/_close");

@@ -66,3 +66,17 @@ fn with_a_daemon_its_socket_and_its_boxes_are_left_to_it() {
     assert!(root.data("g2.sock").exists());
     daemon.terminate();
 }
+
+#[test]
+fn a_secret_in_the_settings_themselves_is_a_finding() {
+    let toml = "[channels.toy]\ncommand = [\"/bin/true\"]\ntoken = \"12345:hush\"\npassword_file = \"data/secrets/p\"\n";
+    let root = Root::new(toml);
+    let rows = root.rows(&["doctor"]);
+    let found: Vec<&Value> =
+        rows.iter().filter(|row| row["detail"].to_string().contains("g2.toml itself")).collect();
+    assert_eq!(found.len(), 1, "{rows:?}");
+    assert_eq!((&found[0]["check"], &found[0]["status"]), (&"secrets".into(), &"warn".into()));
+    let said = found[0].to_string();
+    assert!(said.contains("channels.toy.token") && said.contains("token_file"), "{said}");
+    assert!(!Value::from(rows).to_string().contains("12345:hush"));
+}

@@ -161,7 +161,7 @@ fn a_refused_key_is_told_with_the_first_run_costs_no_try_and_work_goes_on_when_t
         "--type",
         "once",
         "--value",
-        "2001-01-01T00:00",
+        &crate::support::due(),
         "p",
     ]);
     let both = wait_for("the other group to be refused, too", || {

@@ -88,7 +88,7 @@ fn a_box_swapped_for_a_link_leads_nowhere_and_is_noticed() {
     assert!(w.boxes.list(CommandBox::Tasks, 10).is_err());
     assert!(matches!(w.claim("allowlist.json"), Err(ClaimError::World(_))));
     assert!(w.boxes.put_reply("r", b"{}").is_err() && w.boxes.ask_close().is_err());
-    assert!(w.boxes.empty_before_create(&[]).is_err() && !w.boxes.has_input("allowlist"));
+    assert!(w.boxes.empty_before_create(nobody).is_err() && !w.boxes.has_input("allowlist"));
     assert_eq!(fs::read_dir(outside.path()).unwrap().count(), 1);
     let Err(refused) = GroupBoxes::open(&w.host, &folder("main"), None) else { panic!("a link was opened") };
     assert!(refused.to_string().contains("move it away"), "{refused}");

@@ -124,8 +124,8 @@ fn a_deep_and_a_wide_tree_are_emptied_and_no_link_in_them_is_followed() {
     for n in 0..60_000 {
         File::create(w.at(BoxName::Input, n.to_string())).unwrap();
     }
-    assert_eq!(w.boxes.empty_before_create(&[]).unwrap(), Emptied::More);
-    assert_eq!(w.boxes.empty_before_create(&[]).unwrap(), Emptied::All);
+    assert_eq!(w.boxes.empty_before_create(nobody).unwrap(), Emptied::More);
+    assert_eq!(w.boxes.empty_before_create(nobody).unwrap(), Emptied::All);
     for b in ["input", "responses", "state"] {
         assert_eq!(w.names(&format!("ipc/main/{b}")), [""; 0]);
     }
@@ -137,6 +137,20 @@ fn a_deep_and_a_wide_tree_are_emptied_and_no_link_in_them_is_followed() {
     assert_eq!(w.names("tmp/trash"), [""; 0]);
     assert_eq!(fs::read_to_string(outside.join("kept")).unwrap(), "kept");
     assert_eq!(fs::read_to_string(treasure).unwrap(), before);
+}
+
+#[test]
+fn a_reply_that_is_put_while_the_boxes_are_emptied_stays_whatever_is_known_of_it() {
+    let w = world();
+    for name in ["old.json", "kept.json"] {
+        fs::write(w.at(BoxName::Responses, name), "{}").unwrap();
+    }
+    let kept = || {
+        w.boxes.put_reply("new", b"{}").unwrap();
+        Ok::<_, WorldFault>(vec!["kept".to_owned()])
+    };
+    assert_eq!(w.boxes.empty_before_create(kept).unwrap(), Emptied::All);
+    assert_eq!(w.names("ipc/main/responses"), ["kept.json", "new.json"]);
 }
 
 #[test]

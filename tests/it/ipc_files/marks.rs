@@ -116,7 +116,7 @@ fn a_box_with_a_project_or_flags_of_its_own_takes_and_gives_files_and_is_set_bac
         let again = GroupBoxes::open(&host, &folder("main"), None).unwrap();
         assert_eq!(marked(&again), 0, "{kind}");
         mark_all();
-        assert_eq!(boxes.empty_before_create(&[]).unwrap(), Emptied::All);
+        assert_eq!(boxes.empty_before_create(nobody).unwrap(), Emptied::All);
         assert_eq!(boxes.renew().unwrap(), [], "{kind}: setting back is enough");
         let left = boxes.claim_back_inputs(&disk.at.path().join("root/kept")).unwrap();
         assert_eq!(left, []);

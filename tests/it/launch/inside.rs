@@ -31,10 +31,15 @@ pub(super) fn inspect(root: &Docked) -> Value {
 
 #[test]
 fn the_main_group_sees_the_project_without_secrets_state_or_other_groups() {
-    let Some(root) = Docked::new("[gateway]\ntoken_file = \"of-the-model\"\n") else { return };
+    let Some(root) = Docked::new(
+        "[gateway]\ntoken_file = \"of-the-model\"\n[channels.tg]\ncommand = [\"/bin/true\"]\ntoken = \"sk-real-of-tg\" # sk-real-of-tg\n",
+    ) else {
+        return;
+    };
     let at = |name: &str| root.path().join(name);
     fs::write(at(".env"), "ANTHROPIC_API_KEY=sk-real\n").unwrap();
     fs::write(at(".env.local"), "OTHER=sk-real\n").unwrap();
+    fs::write(at("g2.toml~"), "token = \"sk-real\"\n").unwrap();
     fs::write(at("of-the-model"), "sk-real").unwrap();
     fs::create_dir_all(at("notes/deep")).unwrap();
     fs::write(at("notes/deep/page"), "a page").unwrap();
@@ -47,6 +52,8 @@ fn the_main_group_sees_the_project_without_secrets_state_or_other_groups() {
     // What comes later is not seen by a container that runs.
     fs::write(at(".env.production"), "sk-real").unwrap();
     fs::write(at("later"), "sk-real").unwrap();
+    let settings = fs::read_to_string(at("g2.toml")).unwrap();
+    fs::write(at("g2.toml"), settings + "# sk-real\n").unwrap();
     let seen = inside(&root, &["look", "/workspace/project"]);
     assert!(seen.contains("/workspace/project/notes/deep/page: a page"), "{seen}");
     assert!(seen.contains("/workspace/project/g2.toml: "), "{seen}");

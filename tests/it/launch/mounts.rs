@@ -53,7 +53,7 @@ fn a_container_sees_only_allowed_folders_as_they_are_allowed() {
         {"hostPath": root.data("sessions")},
         {"hostPath": "~/open/gone"},
     ]);
-    root.g2(&["groups", "set", "main", &format!("mounts={mounts}")]);
+    root.g2(&["groups", "set", "main", &format!("mounts={mounts}"), "--yes"]);
     let _daemon = serve(&root, home.path());
     let seen = inside(&root, &["look", "/workspace/extra"]);
     assert_eq!(

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::commands::{ask, two_groups};
-use crate::support::{Root, wait_for};
+use crate::support::{Root, due, wait_for};
 
 fn task(id: &str) -> Value {
     json!({"type": "schedule_task", "prompt": "p", "schedule_type": "cron", "schedule_value": "0 9 1 1 *", "taskId": id, "script": "true"})
@@ -59,7 +59,8 @@ fn a_paused_task_does_not_run_and_a_resumed_one_that_was_missed_once_does() {
     ]);
     root.g2(&["tasks", "pause", "o"]);
     // Its time comes while it rests.
-    root.g2(&["tasks", "update", "o", "--value", "2020-01-01T00:00:00Z"]);
+    let first = due();
+    root.g2(&["tasks", "update", "o", "--value", &first]);
     root.ask("local:main", "anything else");
     assert_eq!(root.json(&["tasks", "show", "o"])["status"], "paused");
     assert!(root.rows(&["tasks", "history", "o"]).is_empty());
@@ -67,12 +68,13 @@ fn a_paused_task_does_not_run_and_a_resumed_one_that_was_missed_once_does() {
     wait_for("it to be over", || (root.json(&["tasks", "show", "o"])["status"] == "completed").then_some(()));
     let history = root.rows(&["tasks", "history", "o"]);
     assert_eq!((history.len(), &history[0]["status"]), (1, &json!("succeeded")));
-    assert_eq!(history[0]["due"], "2020-01-01T00:00:00.000Z");
+    let shown: jiff::Timestamp = history[0]["due"].as_str().unwrap().parse().unwrap();
+    assert_eq!(shown.as_millisecond(), first.parse::<jiff::Timestamp>().unwrap().as_millisecond());
     assert!(history[0]["result"].as_str().unwrap().starts_with("echo: "), "{history:?}");
     // Over is over, until it has a new schedule.
     assert!(!root.run(&["tasks", "resume", "o"]).status.success());
     assert_eq!(daemon.terminate(), Some(0));
-    root.g2(&["tasks", "update", "o", "--value", "2020-01-02T00:00:00Z"]);
+    root.g2(&["tasks", "update", "o", "--value", &due()]);
     let _daemon = root.serve();
     wait_for("its second run", || (root.rows(&["tasks", "history", "o"]).len() == 2).then_some(()));
 }
@@ -128,19 +130,7 @@ fn a_new_schedule_that_comes_while_the_old_one_runs_is_kept() {
     let update = json!({"type": "update_task", "requestId": "r1", "taskId": "o", "schedule_value": "2099-01-01T00:00:00Z"});
     root.script(None, &json!([{"do": [{"command": {"box": "tasks", "json": update}}, {"say": "moved"}]}]));
     let _daemon = root.serve();
-    root.g2(&[
-        "tasks",
-        "add",
-        "--group",
-        "main",
-        "--type",
-        "once",
-        "--value",
-        "2020-01-01T00:00:00Z",
-        "--id",
-        "o",
-        "x",
-    ]);
+    root.g2(&["tasks", "add", "--group", "main", "--type", "once", "--value", &due(), "--id", "o", "x"]);
     wait_for("its run", || {
         root.rows(&["tasks", "history", "o"]).first().filter(|run| run["status"] == "succeeded").map(|_| ())
     });

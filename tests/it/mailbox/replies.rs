@@ -56,3 +56,21 @@ fn a_container_keeps_no_replies_by_the_names_of_those_by_hand_beyond_a_bound() {
     assert!(!is_there(&root, "large") && !is_there(&root, "own"));
     assert!(at("link.json").symlink_metadata().is_err());
 }
+
+#[test]
+fn a_reply_to_a_command_that_starts_a_run_itself_is_there_after_that_run() {
+    let root = Root::new("");
+    let _daemon = root.serve();
+    let ids: Vec<String> = (1..=10).map(|n| format!("r{n}")).collect();
+    for (runs, id) in (1..).zip(&ids) {
+        let now = jiff::Timestamp::now().as_millisecond();
+        let task =
+            json!({"type": "schedule_task", "prompt": "p", "schedule_type": "once", "schedule_value": now});
+        assert_eq!(ask(&root, "main", task, id)["ok"], true);
+        wait_for("the run of the task to be over", || {
+            let all = root.rows(&["runs", "list"]);
+            (all.len() == runs && all.iter().all(|run| run["status"] == "succeeded")).then_some(())
+        });
+    }
+    assert!(ids.iter().all(|id| is_there(&root, id)));
+}

@@ -3,7 +3,7 @@
 use std::{io::Write as _, process::Stdio};
 
 use super::*;
-use crate::support::Terminal;
+use crate::support::{Socket, Terminal};
 
 /// Adds an account by the command line, its token on standard input.
 fn add(root: &Root, arguments: &[&str], token: &str) -> std::process::Output {
@@ -65,6 +65,51 @@ fn an_account_is_taken_up_and_let_go_by_a_daemon_that_runs() {
     }
     let log = std::fs::read_to_string(root.data("changes.log")).unwrap();
     assert!(log.contains("channels.add name=telegram") && !log.contains(telegram::TOKEN), "{log}");
+}
+
+#[test]
+fn a_platform_without_an_adapter_is_told_in_one_line_and_nothing_is_added() {
+    let root = Root::new("");
+    let daemon = root.serve();
+    let before = std::fs::read_to_string(root.path().join("g2.toml")).unwrap();
+    for name in ["whatsapp", "slack.work", "telegramm"] {
+        for more in [&[][..], &["--no-token"], &["--no-check"]] {
+            let refused = add(&root, &[&[name], more].concat(), "424242:a-token-of-somebody");
+            let said = String::from_utf8(refused.stderr).unwrap();
+            assert_eq!(refused.status.code(), Some(1), "{said}");
+            let platform = name.split('.').next().unwrap();
+            assert!(
+                said.contains(&format!("{name} is not added: G2 has no adapter for {platform}")),
+                "{said}"
+            );
+            assert_eq!(said.lines().count(), 1, "{said}");
+        }
+    }
+    let said = Socket::connect(&root).call(&json!({"op": "channels.add", "args": {"name": "whatsapp"}}));
+    assert!(said.to_string().contains("no adapter for whatsapp"), "{said}");
+    assert_eq!(std::fs::read_to_string(root.path().join("g2.toml")).unwrap(), before);
+    assert!(!root.data("secrets").exists());
+    drop(daemon);
+}
+
+#[test]
+fn an_adapter_that_ends_at_once_shows_the_last_line_of_its_log_as_the_reason() {
+    let script = "echo starting >&2; echo 'No module named toy' >&2; echo >&2; exit 3";
+    let root = Root::new(&format!("[channels.toy]\ncommand = [\"/bin/sh\", \"-c\", \"{script}\"]\n"));
+    let _daemon = root.serve();
+    let wanted = "it ended with exit status: 3: No module named toy";
+    let of =
+        |rows: &[Value]| rows.iter().find(|row| row["name"] == "toy")?["why"].as_str().map(str::to_owned);
+    wait_for("the reason", || of(&root.rows(&["channels", "list"])).filter(|why| why == wanted));
+    let status = root.json(&["status"]);
+    assert_eq!(of(status["channels"].as_array().unwrap()).as_deref(), Some(wanted), "{status}");
+    // One that is tried before it is added says it, too.
+    let program = ["/bin/sh", "-c", script].map(|word| format!("--program={word}"));
+    let arguments: Vec<&str> =
+        ["toy2", "--no-token"].into_iter().chain(program.iter().map(String::as_str)).collect();
+    let refused = add(&root, &arguments, "");
+    let said = String::from_utf8(refused.stderr).unwrap();
+    assert!(said.contains("its adapter ended: No module named toy"), "{said}");
 }
 
 #[test]

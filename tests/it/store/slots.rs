@@ -144,7 +144,7 @@ async fn a_window_ends_what_is_made_up_for_and_a_missed_once_is_told() {
 async fn what_somebody_asked_for_runs_however_long_the_daemon_was_down() {
     for more in [json!({"catchUp": "skip"}), json!({})] {
         let world = world().await;
-        make(&world, "once", "2020-01-01T00:00:00Z", more).await;
+        make(&world, "once", "2027-01-15T08:00:00Z", more).await;
         assert!(start(&world, hours(1), hours(1)).await.run().is_some());
     }
     let world = world().await;
@@ -209,7 +209,7 @@ async fn slots_of_a_rest_and_of_a_pause_are_skipped_for_that() {
 #[tokio::test]
 async fn a_once_that_was_paused_during_its_run_is_over_after_it_and_can_be_run_again() {
     let world = world().await;
-    make(&world, "once", "2020-01-01T00:00:00Z", json!({})).await;
+    make(&world, "once", "2027-01-15T08:00:00Z", json!({})).await;
     let run = start(&world, NOW, NOW).await.run().unwrap().run;
     tell(&world, 2, NOW, json!({"type": "pause_task", "taskId": "t"})).await;
     tell(&world, 3, NOW, json!({"type": "resume_task", "taskId": "t"})).await;
@@ -252,7 +252,7 @@ async fn a_task_that_can_not_run_is_paused_with_the_reason_and_its_chat_is_told(
 #[tokio::test]
 async fn a_history_has_what_a_run_said_and_what_it_sent() {
     let world = world().await;
-    make(&world, "once", "2020-01-01T00:00:00Z", json!({"output": "chat"})).await;
+    make(&world, "once", "2027-01-15T08:00:00Z", json!({"output": "chat"})).await;
     let run = start(&world, NOW, NOW).await.run().unwrap().run;
     begin(&world, run, NOW).await;
     let handled = vec![g2::store::task_batch(run)];
@@ -335,7 +335,7 @@ async fn succeed_at(world: &World, run: i64, now: Time) {
 #[tokio::test]
 async fn a_once_that_the_host_can_not_begin_is_given_up_after_its_window_and_told() {
     let world = world().await;
-    make(&world, "once", "2020-01-01T00:00:00Z", json!({"catchUpWindowMs": 60_000})).await;
+    make(&world, "once", "2027-01-15T08:00:00Z", json!({"catchUpWindowMs": 60_000})).await;
     for _ in 0..5 {
         let (run, now) = start_next(&world).await;
         end_at(&world, run, no_image(), Cause::Itself, now).await;
@@ -358,7 +358,7 @@ async fn a_once_that_the_host_can_not_begin_is_given_up_after_its_window_and_tol
 #[tokio::test]
 async fn the_daemons_own_death_costs_a_task_neither_a_try_nor_a_rest_twice_and_then_a_try() {
     let world = world().await;
-    make(&world, "once", "2020-01-01T00:00:00Z", json!({})).await;
+    make(&world, "once", "2027-01-15T08:00:00Z", json!({})).await;
     let killed = || End::Exited { code: 137, oom: false };
     for _ in 0..2 {
         let (run, now) = start_next(&world).await;

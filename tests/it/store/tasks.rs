@@ -68,7 +68,7 @@ async fn a_task_of_the_same_id_in_another_group_is_another_task() {
         world.store.settle(command(group, claim, json.to_string().as_bytes()), Zones::utc(), NOW)
     };
     for group in ["main", "family"] {
-        let json = json!({"type": "schedule_task", "taskId": "t", "prompt": group, "schedule_type": "once", "schedule_value": "2020-01-01T00:00:00"});
+        let json = json!({"type": "schedule_task", "taskId": "t", "prompt": group, "schedule_type": "once", "schedule_value": "2027-01-15T08:00:00"});
         assert_eq!(tell(group, json).await.unwrap().receipt.outcome, CommandOutcome::Applied);
     }
     // Both run at the same time, for the same slot.
@@ -348,7 +348,7 @@ async fn a_slot_of_a_task_runs_once_and_its_next_run_moves_with_the_run_row() {
 #[tokio::test]
 async fn a_once_task_is_completed_by_success_only() {
     let world = world().await;
-    let make = br#"{"type":"schedule_task","prompt":"p","schedule_type":"once","schedule_value":"2020-01-01T00:00:00","taskId":"t"}"#;
+    let make = br#"{"type":"schedule_task","prompt":"p","schedule_type":"once","schedule_value":"2027-01-15T08:00:00","taskId":"t"}"#;
     world.store.settle(command("main", 1, make), Zones::utc(), NOW).await.unwrap();
     let first = world
         .store
@@ -369,7 +369,7 @@ async fn a_once_task_is_completed_by_success_only() {
 
 /// Makes a `once` task that is due, and starts it.
 async fn started_once(world: &World) -> i64 {
-    let make = br#"{"type":"schedule_task","prompt":"p","schedule_type":"once","schedule_value":"2020-01-01T00:00:00","taskId":"t"}"#;
+    let make = br#"{"type":"schedule_task","prompt":"p","schedule_type":"once","schedule_value":"2027-01-15T08:00:00","taskId":"t"}"#;
     world.store.settle(command("main", 1, make), Zones::utc(), NOW).await.unwrap();
     start_once(world).await
 }

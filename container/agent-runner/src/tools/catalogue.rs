@@ -82,7 +82,7 @@ pub(super) static TOOLS: &[Tool] = &[
                TIMES are local times of the user, whose zone is {zone}: write them as the user says them, without \
                converting. cron has five fields, \"minute hour day month weekday\" (\"0 9 * * *\" is 9 in the morning in \
                {zone}); interval is a duration, \"15m\", \"2h\" or \"1d12h\", 1s at least; once is \"YYYY-MM-DDTHH:MM:SS\" without Z and \
-               without an offset.\n\n\
+               without an offset, and not in the past.\n\n\
                CONTEXT: with context_mode \"group\" the task runs in this chat's conversation and knows what was said \
                here: for reminders and follow-ups. With \"isolated\" it starts with nothing but its prompt and your files: \
                for work that stands alone; write everything into the prompt then.\n\n\

@@ -22,11 +22,9 @@ pub enum BadName {
     Unseen(String),
     #[error("{0:?} is a name that G2 keeps for itself")]
     Reserved(String),
-    /// Two agents of one name could not be told apart where they are named.
-    #[error(
-        "an agent is called {name:?} already (its folder is {folder}); connect the chat to that one, or choose another name"
-    )]
-    Taken { name: String, folder: Folder },
+    /// Who types the name of an agent that there is, mostly means that one.
+    #[error("{}; connect the chat to that one, or choose another name", taken(name, folders))]
+    Taken { name: String, folders: Vec<Folder> },
 }
 
 /// What was asked for is not wanted any more.
@@ -48,7 +46,12 @@ pub fn new_agent(text: &str, groups: &[(Folder, String)]) -> Result<(String, Fol
     if name.chars().count() > LONGEST || name.chars().any(char::is_control) {
         return Err(BadName::TooLong);
     }
-    check_free(name, groups)?;
+    let twins = called(name, groups);
+    if let [first, ..] = twins.as_slice() {
+        let folders = twins.iter().map(|(folder, _)| folder.clone()).collect();
+        return Err(BadName::Taken { name: first.1.clone(), folders });
+    }
+    check_seen(name)?;
     let taken = |slug: &str| groups.iter().any(|(folder, _)| folder.as_str().to_lowercase() == slug);
     let reserved = || BadName::Reserved(name.to_owned());
     let slug = slug(name);
@@ -59,16 +62,29 @@ pub fn new_agent(text: &str, groups: &[(Folder, String)]) -> Result<(String, Fol
     Ok((name.to_owned(), folder))
 }
 
-/// Checks that a name can be told by eye, and that none of `groups`, by folder and name, is called so, however it is
-/// written.
+/// Checks that a name can be told by eye.
 ///
 /// # Errors
-/// [`BadName::Taken`], [`BadName::Unseen`].
-pub fn check_free(name: &str, groups: &[(Folder, String)]) -> Result<(), BadName> {
-    match groups.iter().find(|(_, other)| seen(other) == seen(name)) {
-        Some((folder, taken)) => Err(BadName::Taken { name: taken.clone(), folder: folder.clone() }),
-        None if !is_seen(name) => Err(BadName::Unseen(name.to_owned())),
-        None => Ok(()),
+/// [`BadName::Unseen`].
+pub fn check_seen(name: &str) -> Result<(), BadName> {
+    if is_seen(name) { Ok(()) } else { Err(BadName::Unseen(name.to_owned())) }
+}
+
+/// Returns those of `groups`, by folder and name, that are called so, however it is written.
+#[must_use]
+pub fn called<'g>(name: &str, groups: &'g [(Folder, String)]) -> Vec<&'g (Folder, String)> {
+    groups.iter().filter(|(_, other)| seen(other) == seen(name)).collect()
+}
+
+/// Says who is called so.
+fn taken(name: &str, folders: &[Folder]) -> String {
+    let names: Vec<&str> = folders.iter().map(Folder::as_str).collect();
+    match names.as_slice() {
+        [one] => format!("an agent is called {name:?} already (its folder is {one})"),
+        several => {
+            let (count, all) = (several.len(), several.join(" and "));
+            format!("{count} agents are called {name:?} already (their folders are {all})")
+        }
     }
 }
 
@@ -122,9 +138,17 @@ mod tests {
             "Che\u{200b}ss Club",
             "Che\u{1d173}ss Club",
         ] {
-            let taken = BadName::Taken { name: "Chess Club".into(), folder: Folder::parse("chess").unwrap() };
+            let folders = vec![Folder::parse("chess").unwrap()];
+            let taken = BadName::Taken { name: "Chess Club".into(), folders };
             assert_eq!(new_agent(twin, &there), Err(taken), "{twin:?}");
+            assert_eq!(called(twin, &there).len(), 1, "{twin:?}");
         }
+        let two = groups(&[("telegram_family", "Family"), ("whatsapp_family", "family"), ("work", "Work")]);
+        let said = new_agent("Family", &two).unwrap_err().to_string();
+        assert!(
+            said.contains("2 agents are called") && said.contains("telegram_family and whatsapp_family"),
+            "{said}"
+        );
         for (other, folder) in [("Chess", "chess-2"), ("Chess Club 2", "chess-club-2"), ("Work!", "work-2")] {
             assert_eq!(new_agent(other, &there).unwrap().1.as_str(), folder, "{other}");
         }

@@ -145,7 +145,9 @@ fn the_project_is_shown_without_what_is_secret_or_somebody_s() {
     let off = [OffLimits { real: "/g2/data".into(), what: "the state of G2" }];
     for (name, kind, shown) in [
         ("src", FoundKind::Folder, true),
-        ("g2.toml", FoundKind::File, true),
+        ("g2.toml", FoundKind::File, false),
+        (".g2.toml.swp", FoundKind::File, false),
+        ("g2.toml~", FoundKind::File, false),
         (".git", FoundKind::Folder, true),
         (".env", FoundKind::File, false),
         (".env.local", FoundKind::File, false),

@@ -37,6 +37,14 @@ impl Cause<'_> {
         }
     }
 
+    /// When it was asked for. A file may have waited in its box, or been claimed before a restart.
+    fn asked(&self, now: Time) -> Time {
+        match self {
+            Self::File(file) => file.written.or(file.taken).map_or(now, |written| written.min(now)),
+            Self::Person(_) => now,
+        }
+    }
+
     /// Whether its group asked, and not a person.
     pub(super) fn is_file(&self) -> bool {
         matches!(self, Self::File(_))
@@ -84,7 +92,7 @@ pub(super) fn act(
     recall: &mut Recall,
     now: Time,
 ) -> Result<std::result::Result<Acted, Refusal>> {
-    let facts = facts(c, caller, command, rules, recall, now)?;
+    let facts = facts(c, caller, command, rules, recall, (cause.asked(now), now))?;
     let effects = match ipc_handlers::decide(caller, command, &facts) {
         Ok(effects) => effects,
         Err(refusal) => return Ok(Err(refusal)),

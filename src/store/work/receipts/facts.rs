@@ -20,7 +20,7 @@ pub(super) fn facts(
     command: &Command,
     rules: &Rules,
     recall: &mut Recall,
-    now: Time,
+    (asked, now): (Time, Time),
 ) -> Result<Facts> {
     let wants = command.wants(caller);
     let chat = wants.chat.map(|jid| recall.chat(c, jid)).transpose()?.flatten();
@@ -50,7 +50,7 @@ pub(super) fn facts(
     let own_chats = recall.own_chats(c, caller)?;
     let Zone { name: zone_name, zone } =
         recall.zone(c, whose_clock(caller, tasks.first(), chat.as_ref()), &rules.zones)?;
-    Ok(Facts { now, zone, zone_name, chat, own_chats, tasks, group, groups, archive })
+    Ok(Facts { now, asked, zone, zone_name, chat, own_chats, tasks, group, groups, archive })
 }
 
 /// Returns the group by whose clock a command is read: that of the task, or of the chat that a task is made for.
