@@ -27,11 +27,14 @@ DROP TABLE hindrances_before;
 
 -- Groups whose own model is at a limit, and that ask the model of their `model_fallback` meanwhile.
 -- Writer: crossing/fallbacks.rs.
--- Pruned: with its group. A row that is over is replaced by the next one.
+-- Pruned: when the group is given another model, and with it. A row that is over is replaced by the next one.
 CREATE TABLE fallbacks (
   group_folder TEXT NOT NULL PRIMARY KEY REFERENCES groups (folder) ON DELETE CASCADE,
+  what         TEXT NOT NULL CHECK (what = 'limit' OR what = 'busy'),
   -- In words, for people.
   why          TEXT NOT NULL CHECK (length(why) BETWEEN 1 AND 1000),
   since        INTEGER NOT NULL,
-  until        INTEGER NOT NULL
+  until        INTEGER NOT NULL,
+  -- The newest run that asks that model.
+  run_id       INTEGER
 ) STRICT, WITHOUT ROWID;

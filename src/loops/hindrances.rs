@@ -208,6 +208,10 @@ impl Sight {
 
     /// Whether it is seen to be put right.
     async fn is_right(&self, row: &HindranceRow) -> Result<bool, Error> {
+        let now = self.runs.machine.world.now();
+        if row.what.is_weather() && self.runs.store.may_fall_back(&row.group, now)? {
+            return Ok(true);
+        }
         match row.what {
             Hindrance::NoKey
             | Hindrance::Key

@@ -6,6 +6,7 @@ use ipc_handlers::{Folder, Time};
 
 use super::{
     Result, Store, StoreError,
+    crossing::fallbacks,
     talk::groups,
     work::{runs, tasks},
 };
@@ -44,6 +45,9 @@ impl Store {
     ) -> Result<()> {
         self.write(move |c| {
             groups::set(c, &group, &settings)?;
+            if settings.contains_key(&Key::Model) || settings.contains_key(&Key::ModelFallback) {
+                fallbacks::forget(c, &group)?;
+            }
             match &zones {
                 Some(zones) => {
                     let mut after = Some(0);

@@ -254,6 +254,9 @@ impl GroupConfig {
                 return bad(key, model.clone(), format!("a model's name has at most {LONGEST_MODEL} bytes"));
             }
         }
+        if let Some(model) = self.model_fallback.as_ref().filter(|model| self.model.as_ref() == Some(model)) {
+            return bad("model_fallback", model.clone(), "it is the group's own model".into());
+        }
         let is_sign = |sign: &String| {
             (1..=MOST_SIGN).contains(&sign.chars().count())
                 && !sign.chars().any(|c| c.is_ascii() || c.is_control() || c.is_whitespace())

@@ -3,10 +3,11 @@
 //! The first line `tasks:` outside of fenced code begins a list; each item has a `name`, a `prompt`, and either an
 //! `interval` or a `cron`. The first line that is neither empty nor indented nor an item ends it.
 
-use std::{borrow::Cow, collections::BTreeSet, ops::Range};
+use std::{borrow::Cow, collections::BTreeSet, ops::Range, sync::LazyLock};
 
 use ipc_handlers::{Schedule, Time};
 use jiff::tz::TimeZone;
+use regex::Regex;
 
 /// The name of the file in a group's folder.
 pub const FILE: &str = "HEARTBEAT.md";
@@ -63,6 +64,12 @@ impl Entry {
     }
 }
 
+/// The word, in tags or with a backslash that markdown takes off.
+static WORD_OK: LazyLock<Regex> = LazyLock::new(|| {
+    #[expect(clippy::expect_used, reason = "a pattern of our own, which a test compiles")]
+    Regex::new(r"(?i)(?:<[a-z]{1,6}>)*heartbeat\\?_ok(?:</[a-z]{1,6}>)*").expect("it is valid")
+});
+
 /// Returns what a chat is told of a task's answer; `None`: nothing. The word `HEARTBEAT_OK` is never part of it, in whatever letters
 /// and marks. Where an answer begins or ends with the word, at most 300 characters beside it are not told either.
 #[must_use]
@@ -91,11 +98,9 @@ pub fn to_say(answer: &str) -> Option<Cow<'_, str>> {
 
 /// Returns where `HEARTBEAT_OK` stands as a word, with the marks around it that close behind it.
 fn words_ok(text: &str) -> Vec<Range<usize>> {
-    let in_word = |c: char| c.is_alphanumeric() || c == '-';
+    let in_word = |c: char| c.is_ascii_alphanumeric() || c == '-';
     let marks = |c: &char| "*_`~\"'".contains(*c);
-    let lower = text.to_ascii_lowercase();
-    let word = OK.to_ascii_lowercase();
-    let places = lower.match_indices(&word).map(|(at, _)| at..at + OK.len());
+    let places = WORD_OK.find_iter(text).map(|found| found.range());
     let alone = places
         .filter(|place| !text[..place.start].ends_with(in_word) && !text[place.end..].starts_with(in_word));
     // A mark between two of them is of the first.
@@ -370,6 +375,10 @@ mod tests {
             "✅ **HEARTBEAT_OK** ✅",
             "HEARTBEAT_OK HEARTBEAT_OK",
             "*HEARTBEAT_OK*HEARTBEAT_OK*",
+            "HEARTBEAT\\_OK",
+            "<b>HEARTBEAT_OK</b>",
+            "没有新消息HEARTBEAT_OK",
+            "HEARTBEAT_OKです",
             "HEARTBEAT_OK\n\nheartbeat_ok\n",
             "HEARTBEAT_OK, but the mail waits",
             "All is well. HEARTBEAT_OK",

@@ -70,18 +70,44 @@ pub struct Fallback {
 }
 
 impl Fallback {
-    /// Returns until when `model` is asked for a limit that is over at `ends`, as its host says: ten minutes from `now` at least.
-    #[must_use]
-    pub fn new(model: String, ends: Option<Time>, now: Time) -> Self {
-        let least = now.plus_ms(FALLBACK_MS);
-        Self { model, until: ends.map_or(least, |ends| ends.max(least)) }
-    }
-
     /// Returns what a chat is told of it.
     #[must_use]
     pub fn notice(&self, what: Hindrance, now: Time, zone: &TimeZone) -> String {
         let at = times::clock(self.until, now, zone);
         format!("I answer with the model {} until {at} because {}.", self.model, what.for_a_chat())
+    }
+}
+
+/// What follows for a group's work from a refusal of its model's host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Then {
+    /// It waits: for a limit, until then where somebody knows that.
+    Rest { until: Option<Time> },
+    /// It goes on at once with the group's own model, whose limit is over.
+    GoOn,
+    /// It goes on at once with another model, which is asked until then.
+    FallBack { until: Time },
+}
+
+/// Decides what follows for a group's work. `fallback`: until when another model was to be asked since the last limit, and whether
+/// the run has asked that one.
+#[must_use]
+pub fn then(refused: &Refused, has_fallback: bool, fallback: Option<(Time, bool)>, now: Time) -> Then {
+    let rests = Then::Rest { until: refused.until };
+    if !refused.what.is_weather() {
+        return rests;
+    }
+    match fallback {
+        Some((until, true)) if until <= now => Then::GoOn,
+        // The own model is asked again when its limit is over, at the latest.
+        Some((until, true)) => Then::Rest { until: refused.until.map(|ends| ends.min(until)) },
+        // The other model could not be asked.
+        Some((until, false)) if until > now => rests,
+        Some((_, false)) | None if has_fallback => {
+            let least = now.plus_ms(FALLBACK_MS);
+            Then::FallBack { until: refused.until.map_or(least, |ends| ends.max(least)) }
+        }
+        Some((_, false)) | None => rests,
     }
 }
 
@@ -267,14 +293,31 @@ mod tests {
     #[test]
     fn another_model_is_asked_until_the_named_time_or_for_ten_minutes() {
         let (now, zone) = (Time(1_759_838_400_000), Zones::utc().of(Some("Europe/Berlin")).zone);
-        let until = |ends: Option<i64>| {
-            Fallback::new("small".into(), ends.map(|ms| now.plus_ms(ms)), now).until.ms_since(now)
+        let at = |ms: i64| now.plus_ms(ms);
+        let limit = |ends: Option<i64>| Refused {
+            what: Hindrance::Limit,
+            why: "w".into(),
+            until: ends.map(|ms| now.plus_ms(ms)),
         };
-        assert_eq!(
-            [until(None), until(Some(5_000)), until(Some(-1)), until(Some(7_200_000))],
-            [FALLBACK_MS, FALLBACK_MS, FALLBACK_MS, 7_200_000]
-        );
-        let fallback = Fallback::new("small".into(), Some(now.plus_ms(3_600_000)), now);
+        for (ends, fallback, follows) in [
+            (None, None, Then::FallBack { until: at(FALLBACK_MS) }),
+            (Some(5_000), None, Then::FallBack { until: at(FALLBACK_MS) }),
+            (Some(7_200_000), Some((-1, false)), Then::FallBack { until: at(7_200_000) }),
+            // The other one has met a limit, too.
+            (Some(9_000), Some((5_000, true)), Then::Rest { until: Some(at(5_000)) }),
+            (Some(4_000), Some((5_000, true)), Then::Rest { until: Some(at(4_000)) }),
+            (None, Some((5_000, true)), Then::Rest { until: None }),
+            (Some(9_000), Some((0, true)), Then::GoOn),
+            // It was not asked all the same.
+            (Some(9_000), Some((5_000, false)), Then::Rest { until: Some(at(9_000)) }),
+        ] {
+            let fallback = fallback.map(|(ms, asked)| (at(ms), asked));
+            assert_eq!(then(&limit(ends), true, fallback, now), follows, "{ends:?} {fallback:?}");
+        }
+        assert_eq!(then(&limit(Some(5)), false, None, now), Then::Rest { until: Some(at(5)) });
+        let key = Refused { what: Hindrance::Key, ..limit(None) };
+        assert_eq!(then(&key, true, None, now), Then::Rest { until: None });
+        let fallback = Fallback { model: "small".into(), until: at(3_600_000) };
         assert_eq!(
             fallback.notice(Hindrance::Limit, now, &zone),
             "I answer with the model small until 15:00 because the limit of my model is reached."

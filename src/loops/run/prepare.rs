@@ -104,9 +104,11 @@ pub(super) async fn prepare(
 ) -> Result<Prepared, Unprepared> {
     let (runs, group) = (Arc::clone(runs), group.clone());
     let row = runs.store.group(&group).await?.ok_or(Unprepared::Removed)?;
+    let another = another_model(&runs, &row, run).await?;
     let at = Arc::clone(&runs);
     let span = tracing::Span::current();
-    let prepared = runs.machine.world.blocking(move || span.in_scope(|| now(&at, &row, run, is_main)));
+    let prepared =
+        runs.machine.world.blocking(move || span.in_scope(|| now(&at, &row, run, is_main, another)));
     let prepared = prepared.await??;
     // All of it is given away by now; from here on a daemon that starts knows whose it is.
     if prepared.has_files {
@@ -119,14 +121,31 @@ pub(super) async fn prepare(
     Ok(prepared)
 }
 
-fn now(runs: &Runs, row: &Group, run: i64, is_main: bool) -> Result<Prepared, Unprepared> {
+/// Returns the model that a run asks while its group's own is at a limit. The run's chat is told.
+async fn another_model(runs: &Runs, row: &Group, run: i64) -> Result<Option<String>, Unprepared> {
+    let now = runs.machine.world.now();
+    let Some(model) = runs.store.fallback_of(&row.folder, now)? else { return Ok(None) };
+    let config = runs.config.now();
+    let (settings, _) = config.run_settings().for_group(row)?;
+    if settings.model.as_ref() == Some(&model) {
+        return Ok(None);
+    }
+    tracing::info!(model, "its own model is at a limit, so the agent asks another one");
+    runs.store.falls_back((&row.folder, run), model.clone(), config.zones.clone(), now).await?;
+    Ok(Some(model))
+}
+
+fn now(
+    runs: &Runs,
+    row: &Group,
+    run: i64,
+    is_main: bool,
+    another: Option<String>,
+) -> Result<Prepared, Unprepared> {
     let group = &row.folder;
     let config = runs.config.now();
     let (mut settings, own) = config.run_settings().for_group(row)?;
-    if let Some(model) = runs.store.fallback_of(group, runs.machine.world.now())? {
-        tracing::info!(model, "its own model is at a limit, so the agent asks another one");
-        settings.model = Some(model);
-    }
+    settings.model = another.or(settings.model);
     let place = if runs.sandbox.kind() == SandboxName::Process { RunsIn::Host } else { RunsIn::Container };
     let command = (!config.agent.command.is_empty()).then_some("agent.command");
     if let (RunsIn::Host, Some(what), false) =

@@ -150,6 +150,8 @@ async fn of_messages(store: &Store) {
     store.set_group_uid(main_folder(), Some(200_001)).await.unwrap();
     store.folder_had_files(&main_folder()).unwrap();
     store.fallback_of(&main_folder(), NOW).unwrap();
+    let zones = Zones::utc();
+    store.falls_back((&main_folder(), 1), "small".into(), zones, NOW).await.unwrap();
     store.note_folders(vec![(main_folder(), true)]).await.unwrap();
     store.requests_by_hand(&main_folder(), first.run, NOW, 64).unwrap();
     store.zone_of(&main_folder(), &Zones::utc()).await.unwrap();

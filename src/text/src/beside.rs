@@ -30,7 +30,10 @@ impl Beside {
             let (word, behind) = rest.split_at(length);
             rest = behind;
             let after = rest.chars().next().unwrap_or(' ');
-            let is_mark = matches!(c, '*' | '_' | '~') && (is_east_asian(before) || is_east_asian(after));
+            // One `_` stands in addresses and names of files.
+            let marks = word.len() > 1 || c != '_';
+            let is_mark =
+                matches!(c, '*' | '_' | '~') && marks && (is_east_asian(before) || is_east_asian(after));
             out.extend((is_mark && is_letter(before) && is_sign(after)).then_some(APART));
             out.push_str(word);
             out.extend((is_mark && is_sign(before) && is_letter(after)).then_some(APART));

@@ -335,16 +335,23 @@ async fn another_model_answers_while_the_groups_own_is_at_a_limit_and_work_rests
     assert!(world.store.hindrances().unwrap().is_empty());
     let row = world.store.fallbacks(NOW).unwrap().remove(0);
     assert_eq!((row.group, row.model.as_str(), row.until), (main.clone(), "small", ends));
-    let told = world.texts("local:main").await;
-    assert!(told.len() == 1 && told[0].starts_with("I answer with the model small until "), "{told:?}");
+    assert!(world.texts("local:main").await.is_empty(), "before an answer of that model");
 
     // That one has a limit, too.
     let run = begins().await.unwrap().unwrap().run;
-    let later = NOW.plus_ms(3_600_000);
+    for _ in 0..2 {
+        world.store.falls_back((&main, run), "small".into(), Zones::utc(), NOW).await.unwrap();
+    }
+    let told = world.texts("local:main").await;
+    assert!(told.len() == 1 && told[0].starts_with("I answer with the model small until "), "{told:?}");
+    let later = NOW.plus_ms(18_000_000);
     let ended = world.store.end_run(end(run, later), Zones::utc(), NOW.plus_ms(1)).await.unwrap();
     assert!(ended.waiting[0].rest_until.is_some());
-    assert_eq!(world.store.hindrances().unwrap()[0].ends, Some(later));
+    assert_eq!(world.store.hindrances().unwrap()[0].ends, Some(ends), "the own model is there sooner");
     assert_eq!(world.texts("local:main").await.len(), 2);
+    assert!(
+        !world.store.may_fall_back(&main, NOW).unwrap() && world.store.may_fall_back(&main, ends).unwrap()
+    );
 
     // An owner ends it.
     set("").await.unwrap();

@@ -7,7 +7,7 @@ use super::{ACTIVE, ActiveRun, active_row, slot::judge_task};
 use crate::domain::{
     runs::{
         health::{self, KILLS_WITHIN_MS, KillLoop, Readiness, Runner},
-        hindrance::{Refused, STEP_MS},
+        hindrance::{Refused, STEP_MS, Then},
         judge::{self, Batch, Cause, End, Ended, Fault, Final, Judgement, Reached, Said, Went},
         lanes::{LaneId, Work},
         model_limit, retry,
@@ -114,16 +114,15 @@ pub(super) fn finish(c: &Connection, end: &EndOfRun, zones: &Zones, now: Time) -
     let mut met = None;
     if let Some((what, why)) = judge::hindrance(&ended).zip(last.error.clone()) {
         let until = if let Cause::Refused(refused) = &ended.cause { refused.until } else { None };
-        let refused = Refused { what, why, until };
-        let rests = match fallbacks::begin(c, &row.group, &refused, now)? {
-            Some(another) => {
-                Rests { since: now, rest_ms: 0, notice: Some(another.notice(what, now, &zone.zone)) }
-            }
-            None => {
+        let mut refused = Refused { what, why, until };
+        let rests = match fallbacks::met(c, (&row.group, end.run), &refused, now)? {
+            Then::Rest { until } => {
+                refused.until = until;
                 let Met { since, rest_ms, ends } =
                     hindrances::met(c, &row.group, &refused, end.retry_base_ms, now)?;
                 Rests { since, rest_ms, notice: what.notice(rest_ms, ends, now, &zone.zone) }
             }
+            Then::GoOn | Then::FallBack { .. } => Rests { since: now, rest_ms: 0, notice: None },
         };
         (_, judgements) = judge::judge(&ended, &batches, rests.rest_ms.min(STEP_MS));
         met = Some(rests);
@@ -179,7 +178,7 @@ pub(super) fn finish(c: &Connection, end: &EndOfRun, zones: &Zones, now: Time) -
 struct Rests {
     /// Since when its runs meet that.
     since: Time,
-    /// How long it rests, ms; 0: another model does it.
+    /// How long it rests, ms; 0: it goes on at once, with another model than that of the run.
     rest_ms: i64,
     /// What its chats are told.
     notice: Option<String>,
