@@ -8,6 +8,7 @@ use crate::domain::{
     heard::chat_commands::Words,
     platforms::accounts::Account,
     runs::run_settings::{IMAGE_NAMES, RunSettings, may_be_an_image},
+    shown::screen,
     time::zone::{ZoneChoice, Zones},
 };
 
@@ -18,6 +19,7 @@ pub mod edit;
 mod environment;
 mod layers;
 mod live;
+mod proxy;
 mod secrets;
 mod sections;
 mod settings;
@@ -33,6 +35,7 @@ pub use declare::{Takes, default_toml, takes};
 pub use environment::Environment;
 use environment::{OVER, Overs, Place, at_home, put_over, unusable};
 pub use live::{Live, Taken};
+pub use proxy::Proxy;
 pub use secrets::{secrets_of, without_secrets};
 pub use sections::{Budgets, SandboxKind};
 pub use settings::{
@@ -70,6 +73,8 @@ pub struct Config {
     pub ipc: Ipc,
     pub media: Media,
     pub web: Web,
+    /// The way to hosts outside, if that is not direct.
+    pub proxy: Option<Proxy>,
     /// The accounts on chat platforms.
     pub channels: Vec<Account>,
     /// The user's own folder: where `~` leads to, and where the mount allowlist and `.aws` are.
@@ -164,6 +169,20 @@ impl Config {
         };
         let over =
             OVER.into_iter().map(|(variable, _)| variable).filter(|variable| is_taken(variable)).collect();
+        let mut unusable = unusable(overs);
+        let proxy = match Proxy::parse(&file.network.proxy, &file.network.no_proxy) {
+            Ok(proxy) => proxy,
+            Err(why) => match overs.over("HTTPS_PROXY") {
+                Some((_, place)) => {
+                    unusable.push(format!("HTTPS_PROXY {place} can't be used, so no proxy is: {why}"));
+                    None
+                }
+                None => {
+                    let value = screen::address(&file.network.proxy);
+                    return Err(ConfigError::Value { name: "network.proxy", value, why });
+                }
+            },
+        };
         let config = Self {
             assistant_name: file.assistant_name,
             zones: Zones::new(zone_data, &zone),
@@ -185,12 +204,13 @@ impl Config {
             ipc: file.ipc,
             media: file.media,
             web: file.web.checked()?,
+            proxy,
             channels: channels::accounts(file.channels)?,
             home: environment.get("HOME").map(PathBuf::from).filter(|home| home.is_absolute()),
             docker_host: environment.get("DOCKER_HOST").map(str::to_owned),
             written,
             over,
-            unusable: unusable(overs),
+            unusable,
         };
         if !may_be_an_image(&config.sandbox.image) {
             return Err(ConfigError::Value {
@@ -331,6 +351,24 @@ mod tests {
         assert_eq!(ceiling(&[("CONTAINER_TIMEOUT", "7200000")], ""), 7_200_000);
         assert_eq!(ceiling(&[("CONTAINER_TIMEOUT", "60000")], ""), 1_800_000);
         assert_eq!(ceiling(&[("CONTAINER_TIMEOUT", "60000")], "[health]\nceiling_ms = 1000\n"), 60_000);
+    }
+
+    #[test]
+    fn a_proxy_is_that_of_the_environment_before_the_setting_and_a_broken_one_is_told() {
+        let toml = "[network]\nproxy = \"http://ada:hush@p.example:1\"\nno_proxy = \"lan\"\n";
+        let place = |config: &Config| config.proxy.as_ref().map(ToString::to_string);
+        let config = with(&[], toml).unwrap();
+        assert_eq!(place(&config).as_deref(), Some("p.example:1"));
+        assert!(!config.proxy.as_ref().unwrap().is_for("x.lan", 443));
+        assert!(!format!("{config:?}").contains("hush"), "{config:?}");
+        for name in ["HTTPS_PROXY", "https_proxy"] {
+            assert_eq!(place(&with(&[(name, "q:2")], toml).unwrap()).as_deref(), Some("q:2"), "{name}");
+        }
+        let config = with(&[("HTTPS_PROXY", "socks5://ada:hush@q:2")], toml).unwrap();
+        assert!(config.proxy.is_none() && config.unusable[0].starts_with("HTTPS_PROXY in the environment"));
+        assert!(!config.unusable[0].contains("hush"), "{:?}", config.unusable);
+        let error = with(&[], "[network]\nproxy = \"socks5://ada:hush@q:2\"\n").unwrap_err().to_string();
+        assert!(error.contains("network.proxy") && !error.contains("hush"), "{error}");
     }
 
     #[test]

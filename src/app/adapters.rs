@@ -12,7 +12,7 @@ use crate::{
         local::Local,
         remote::{Ground, NotReady, Patience, Ready, Remote},
     },
-    config::{Config, ConfigError, Environment, OWN_ADAPTERS, account_in, with_secrets},
+    config::{Config, ConfigError, Environment, OWN_ADAPTERS, Proxy, account_in, with_secrets},
     domain::{platforms::accounts::Account, shown::errors::chain},
     store::Names,
     system::{leftovers::Notes, media::Media, world::World},
@@ -126,8 +126,9 @@ pub(super) fn own_program() -> PathBuf {
 /// The missing part.
 fn load(root: &Path, name: &str, environment: &Environment) -> Result<Ready, NotReady> {
     let not_ready = |why: String, hint: &str| NotReady { why, hint: hint.to_owned() };
-    let config = Config::load(root, &Environment::default())
-        .map_err(|error| not_ready(chain(&error), "correct g2.toml"))?;
+    let config =
+        Config::load(root, environment).map_err(|error| not_ready(chain(&error), "correct g2.toml"))?;
+    let variables = config.proxy.as_ref().map(Proxy::variables).unwrap_or_default();
     let account = config.channels.into_iter().find(|account| account.name == name);
     let account = account.ok_or_else(|| {
         not_ready(
@@ -141,7 +142,7 @@ fn load(root: &Path, name: &str, environment: &Environment) -> Result<Ready, Not
     let account = at_place(account);
     match without_adapters(&account) {
         Some(missing) => Err(missing),
-        None => Ok(Ready { account, config }),
+        None => Ok(Ready { account, config, variables }),
     }
 }
 
@@ -166,13 +167,19 @@ pub fn without_adapters(account: &Account) -> Option<NotReady> {
 ///
 /// # Errors
 /// Its table says something that it can't.
-pub fn on_trial(name: &str, table: &str, token: Option<&str>) -> Result<Ready, ConfigError> {
+pub fn on_trial(
+    name: &str,
+    table: &str,
+    token: Option<&str>,
+    proxy: Option<&Proxy>,
+) -> Result<Ready, ConfigError> {
     let mut account = account_in(name, table)?;
     // It is at hand, and not where it will be kept.
     account.secrets.clear();
     let mut config = account.config.clone();
     config.extend(token.map(|token| ("token".to_owned(), token.into())));
-    Ok(Ready { account: at_place(account), config })
+    let variables = proxy.map(Proxy::variables).unwrap_or_default();
+    Ok(Ready { account: at_place(account), config, variables })
 }
 
 /// The adapters of G2 itself lie beside this program.

@@ -176,7 +176,7 @@ fn make_log_durable(root: &Path) {
 /// # Errors
 /// When the address of the model's host can't be used.
 fn open_gateway(world: World, root: &Path, config: &Config) -> Result<Gateway> {
-    let upstream = Upstream::parse(&config.gateway.upstream).with_context(|| {
+    let upstream = Upstream::of(config).with_context(|| {
         format!("the setting gateway.upstream can't be {:?}", screen::address(&config.gateway.upstream))
     })?;
     let credentials = Credentials::new(root.join(".env"), config.gateway.token_file.clone());

@@ -16,7 +16,7 @@ use tokio::{
 
 use super::remote::Ready;
 use crate::{
-    domain::platforms::{accounts::Account, addresses::Platform},
+    domain::platforms::addresses::Platform,
     system::{
         confine::{Confined, Reach, WALLS},
         group::Group,
@@ -68,7 +68,7 @@ enum Silence {
 
 impl Trial {
     /// `settings`: those of an account, whose adapter is shut in as the daemon does it; `None`: it has this user's rights.
-    fn begin(command: &[String], settings: Option<&Account>) -> io::Result<Self> {
+    fn begin(command: &[String], settings: Option<&Ready>) -> io::Result<Self> {
         let folder = tempfile::tempdir()?;
         for part in ["spool/in", "spool/out", "state"] {
             std::fs::DirBuilder::new().recursive(true).create(folder.path().join(part))?;
@@ -78,7 +78,7 @@ impl Trial {
             command.split_first().ok_or_else(|| io::Error::other("there is no program"))?;
         let below = |part: &str| folder.path().join(part);
         let mut group = match settings {
-            Some(account) => Confined {
+            Some(Ready { account, variables, .. }) => Confined {
                 by: &std::env::current_exe()?,
                 notes: &below("notes"),
                 command,
@@ -87,6 +87,7 @@ impl Trial {
                 reads: &account.reads,
                 writes: &account.writes,
                 reach: Reach::Network,
+                variables,
                 is_passing: true,
             }
             .start(Stdio::piped(), log.into())?,
@@ -254,7 +255,7 @@ impl Trial {
 /// Why it did not, in a sentence for people.
 pub async fn greet(ready: &Ready, within: Duration) -> Result<Hello, NotLetIn> {
     let no = |why: String| NotLetIn(why);
-    let mut trial = Trial::begin(&ready.account.command, Some(&ready.account)).map_err(|error| {
+    let mut trial = Trial::begin(&ready.account.command, Some(ready)).map_err(|error| {
         no(format!("the adapter {} can't be started: {error}", ready.account.command.join(" ")))
     })?;
     let start = trial.start(VERSION, &ready.account.name, &ready.config, ready.account.upstream.as_deref());

@@ -315,7 +315,8 @@ pub(super) async fn add(context: &Context, args: add::Args, no_check: bool) -> R
         program: &args.program,
         settings: &args.settings,
     };
-    let ready = app::on_trial(&name, &table.text()?, args.token.as_deref())
+    let proxy = context.config()?.proxy.clone();
+    let ready = app::on_trial(&name, &table.text()?, args.token.as_deref(), proxy.as_ref())
         .with_context(|| format!("{name} is not added"))?;
     if let Some(NotReady { why, hint }) = app::without_adapters(&ready.account) {
         return Err(OpError::new(OpCode::Failed, format!("{name} is not added: {why}")).hint(hint).into());

@@ -432,11 +432,16 @@ fn asks_for_json() -> bool {
 /// `g2`. For programs that ask often; a process of its own costs twenty times as much.
 #[must_use]
 pub fn answer(environment: Environment, words: &[&str]) -> (u8, String) {
-    let parsed = help::command().try_get_matches_from(["g2"].iter().chain(words));
+    let words = ["g2"].iter().chain(words).map(std::ffi::OsString::from).collect();
+    let world = World::real();
+    let parsed = match named::parse(words, clap::ColorChoice::Never, &world, &environment) {
+        Ok(parsed) => parsed,
+        Err(failure) => return (failure.code(), String::new()),
+    };
     let Ok(arguments) = parsed.and_then(|matches| Arguments::from_arg_matches(&matches)) else {
         return (2, String::new());
     };
-    let (context, command) = arguments.in_context(World::real(), environment);
+    let (context, command) = arguments.in_context(world, environment);
     let Ok(runtime) = tokio::runtime::Builder::new_multi_thread().enable_all().worker_threads(1).build()
     else {
         return (1, String::new());

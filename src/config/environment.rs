@@ -16,7 +16,7 @@ pub(super) const LEVELS: [&str; 6] = ["fatal", "error", "warn", "info", "debug",
 
 /// Names of the environment that win over `.env`, where they win over `g2.toml`, with their settings. `TZ` in `.env` is behind
 /// `g2.toml`.
-pub(super) const OVER: [(&str, &str); 10] = [
+pub(super) const OVER: [(&str, &str); 12] = [
     ("ASSISTANT_NAME", "assistant_name"),
     ("LOG_LEVEL", "log_level"),
     ("TZ", "timezone"),
@@ -27,7 +27,11 @@ pub(super) const OVER: [(&str, &str); 10] = [
     ("POLL_INTERVAL", "limits.poll_interval_ms"),
     ("IDLE_TIMEOUT", "health.idle_ms"),
     ("CONTAINER_TIMEOUT", "health.container_ms"),
+    ("HTTPS_PROXY", "network.proxy"),
+    ("NO_PROXY", "network.no_proxy"),
 ];
+/// Those of them that are written in small letters, too.
+const IN_SMALL_LETTERS: [(&str, &str); 2] = [("HTTPS_PROXY", "https_proxy"), ("NO_PROXY", "no_proxy")];
 /// Those of them that are numbers, with the least value of each. A value below 0 counts as the least (`true`), or not at all.
 const NUMBERS: [(&str, u64, bool); 5] = [
     ("MAX_CONCURRENT_CONTAINERS", 1, true),
@@ -101,7 +105,9 @@ impl Overs<'_> {
 
     /// Returns what a name of [`OVER`] says, and where.
     fn said(&self, name: &str) -> Option<(&str, Place)> {
-        let of_process = self.environment.get(name).map(|text| (text, Place::Environment));
+        let small = IN_SMALL_LETTERS.iter().find(|(large, _)| *large == name);
+        let of_process = self.environment.get(name).or_else(|| self.environment.get(small?.1));
+        let of_process = of_process.map(|text| (text, Place::Environment));
         of_process.or_else(|| Some((self.dotenv.get(name)?, Place::Dotenv)))
     }
 
@@ -126,6 +132,8 @@ pub(super) fn put_over(file: &mut File, overs: Overs<'_>) {
     text("LOG_LEVEL", &mut file.log_level);
     text("CONTAINER_IMAGE", &mut file.sandbox.image);
     text("ANTHROPIC_BASE_URL", &mut file.gateway.upstream);
+    text("HTTPS_PROXY", &mut file.network.proxy);
+    text("NO_PROXY", &mut file.network.no_proxy);
     let count = |name: &str| overs.number(name).map(|most| usize::try_from(most).unwrap_or(usize::MAX));
     if let Some(most) = count("MAX_CONCURRENT_CONTAINERS").and_then(NonZeroUsize::new) {
         file.limits.max_containers = most;

@@ -95,7 +95,8 @@ fn gather(above: &str, table: &DeTable<'_>, secrets: &mut Vec<Secret>) {
             DeValue::Array(_) => None,
             DeValue::Integer(_) | DeValue::Float(_) | DeValue::Boolean(_) | DeValue::Datetime(_) => continue,
         };
-        if tells(&name) {
+        let has_password = name == "network.proxy" && text.as_ref().is_some_and(|text| text.contains('@'));
+        if tells(&name) || has_password {
             secrets.push(Secret { name, value: value.span(), text });
         }
     }

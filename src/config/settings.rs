@@ -50,6 +50,7 @@ declare! {
         [words] ChatWords;
         [backup] Backup;
         [outbox] Outbox;
+        [network] NetworkSettings;
         [gateway] Gateway;
         [ipc] Ipc;
         [media] Media;
@@ -260,8 +261,18 @@ declare! {
     // What listens, and where the key goes, stays as it began.
     /// The containers' way to the model. The key itself is in `.env` (ANTHROPIC_API_KEY or CLAUDE_CODE_OAUTH_TOKEN), or in
     /// token_file: a token, or ~/.claude/.credentials.json. ANTHROPIC_BASE_URL wins over upstream.
+    /// How hosts outside are reached: the model's, those that agents may reach, and chat platforms.
+    ["network"] Restart => pub(super) struct NetworkSettings {
+        /// such as "http://proxy.example:3128"; HTTPS_PROXY wins over it
+        "proxy" = "" => proxy: String;
+        /// hosts that are reached without it, as in NO_PROXY, which wins over it: "corp.example, 10.0.0.0/8"
+        "no_proxy" = "" => no_proxy: String;
+    }
+
     ["gateway"] Restart => pub struct Gateway {
         "upstream" = "https://api.anthropic.com" => upstream: String;
+        /// with true it may be http:// on a network that you trust
+        "allow_plain" = false => allow_plain: bool;
         "token_file" = "" => token_file: Option<PathBuf> as "units::or_none";
     }
 

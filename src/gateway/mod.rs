@@ -21,6 +21,7 @@ mod meter;
 mod outside;
 mod places;
 mod plain;
+mod proxy;
 mod purse;
 mod refusals;
 mod serve;
@@ -178,7 +179,8 @@ impl Gateway {
     #[must_use]
     pub fn new(world: World, upstream: Upstream, credentials: Credentials, limits: Limits) -> Self {
         let client = upstream::Client::new(world.clone(), limits.connect);
-        let (open, outside) = (Mutex::default(), outside::Outside::new(world.clone()));
+        let outside = outside::Outside::new(world.clone(), upstream.proxy.clone());
+        let open = Mutex::default();
         let refused_key = refusals::RefusedKey::default();
         let books = Arc::default();
         let shared = Shared { world, upstream, client, credentials, refused_key, limits, books };

@@ -45,10 +45,12 @@ use super::{
     books::Books,
     log::{Line, Log},
     places::{Crowd, Places},
+    proxy::through,
     serve::{HEAD, in_vain, listen},
     socket::{self, OUTSIDE, SocketError},
 };
 use crate::{
+    config::Proxy,
     domain::{
         mailbox::bucket::Bucket,
         runs::outside::{Hour, NoWay, Place, Rules, judge_address},
@@ -59,6 +61,9 @@ use crate::{
 
 /// The most addresses of a name that are tried.
 const TRIED: usize = 4;
+
+/// How long a name may take to be looked up that a proxy looks up, too.
+const KNOWN_HERE: Duration = Duration::from_secs(2);
 
 /// Bounds, each for one group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,6 +103,7 @@ impl Default for OutsideLimits {
 /// The ways outside of all groups.
 pub(super) struct Outside {
     world: World,
+    proxy: Option<Arc<Proxy>>,
     limits: Mutex<OutsideLimits>,
     groups: Mutex<BTreeMap<Folder, Arc<Group>>>,
     open: Mutex<BTreeMap<i64, Open>>,
@@ -125,6 +131,7 @@ struct Open {
 /// A run at its socket.
 struct Caller {
     world: World,
+    proxy: Option<Arc<Proxy>>,
     run: i64,
     group: Arc<Group>,
     books: Arc<Books>,
@@ -136,9 +143,9 @@ struct Caller {
 type Body = Either<Full<Bytes>, Incoming>;
 
 impl Outside {
-    pub(super) fn new(world: World) -> Self {
+    pub(super) fn new(world: World, proxy: Option<Arc<Proxy>>) -> Self {
         let (limits, groups, open) = (Mutex::default(), Mutex::default(), Mutex::default());
-        Self { world, limits, groups, open }
+        Self { world, proxy, limits, groups, open }
     }
 
     /// Has other bounds hold.
@@ -167,6 +174,7 @@ impl Outside {
         let (stop, tunnels) = (CancellationToken::new(), TaskTracker::new());
         let caller = Arc::new(Caller {
             world: self.world.clone(),
+            proxy: self.proxy.clone(),
             run,
             books: Arc::clone(books),
             log: Log::new(self.world.clone(), run),
@@ -373,6 +381,18 @@ impl Caller {
         };
         let allowed = Allowed::judge(self.group.rules.subscribe(), place).map_err(kept)?;
         let limit = self.group.limits().connect;
+        let carrier = |stream| Carrier { stream, caller: Arc::clone(self), carried: Arc::default(), allowed };
+        if let Some(proxy) = self.proxy.as_ref().filter(|proxy| proxy.is_for(&place.host(), place.port())) {
+            not_inside(place).await.map_err(kept)?;
+            return match timeout(limit, through(proxy, &place.host(), place.port())).await {
+                Ok(Ok(stream)) => Ok(carrier(stream)),
+                Ok(Err(error)) => Err(failed(format!("{place} can't be reached: {error}"))),
+                Err(_) => Err(failed(format!(
+                    "the proxy {proxy} gave no way to {place} within {} s",
+                    limit.as_secs()
+                ))),
+            };
+        }
         let found = timeout(limit, lookup_host((place.host(), place.port()))).await;
         let found: Vec<SocketAddr> = match found {
             Ok(Ok(found)) => found.collect(),
@@ -392,8 +412,7 @@ impl Caller {
             match timeout(limit, TcpStream::connect(address)).await {
                 Ok(Ok(stream)) => {
                     let _ = stream.set_nodelay(true);
-                    let (caller, carried) = (Arc::clone(self), Arc::default());
-                    return Ok(Carrier { stream, caller, carried, allowed });
+                    return Ok(carrier(stream));
                 }
                 Ok(Err(error)) => why = format!("{place} can't be reached at {}: {error}", address.ip()),
                 Err(_) => why = format!("{place} did not answer within {} s", limit.as_secs()),
@@ -507,6 +526,14 @@ fn not_own(address: SocketAddr) -> Result<(), NoWay> {
         // Without a way there the connection fails, and says why.
         Ok(_) | Err(_) => Ok(()),
     }
+}
+
+/// Refuses a name that leads inside as far as it is known here. Behind a proxy it need not be: then the proxy judges.
+async fn not_inside(place: &Place) -> Result<(), NoWay> {
+    let Ok(Ok(found)) = timeout(KNOWN_HERE, lookup_host((place.host(), place.port()))).await else {
+        return Ok(());
+    };
+    found.into_iter().try_for_each(|address| judge_address(address.ip()).and_then(|()| not_own(address)))
 }
 
 /// Carries bytes both ways, until one side ends or a bound is met.

@@ -1,6 +1,6 @@
 //! The model's host, and the way there.
 
-use std::{fmt, net::IpAddr, task::Poll, time::Duration};
+use std::{fmt, net::IpAddr, sync::Arc, task::Poll, time::Duration};
 
 use futures_util::{FutureExt as _, future::BoxFuture};
 use hyper::{
@@ -15,8 +15,11 @@ use hyper_util::{
 use tokio::{net::TcpStream, sync::OnceCell, time::timeout};
 use tower_service::Service;
 
-use super::body::Upload;
-use crate::system::world::World;
+use super::{body::Upload, proxy::through};
+use crate::{
+    config::{Config, Proxy},
+    system::world::World,
+};
 
 /// How long a connection that is not used is kept.
 const IDLE: Duration = Duration::from_secs(60);
@@ -30,6 +33,17 @@ type BoxError = Box<dyn std::error::Error + Send + Sync>;
 pub struct Upstream {
     base: String,
     is_tls: bool,
+    /// The way to hosts outside.
+    pub(super) proxy: Option<Arc<Proxy>>,
+}
+
+/// Where the model's host may be reached without TLS.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Plain {
+    /// On this machine only.
+    Here,
+    /// Everywhere: the owner trusts the network.
+    Everywhere,
 }
 
 /// Why an address can't be that of the model's host.
@@ -37,18 +51,34 @@ pub struct Upstream {
 pub enum UpstreamError {
     #[error("it is no address such as https://api.anthropic.com")]
     NoAddress,
-    #[error("without TLS the key could be read on the way; only a loopback address may be http")]
+    #[error(
+        "without TLS the key could be read on the way, so only a loopback address may be http; if you trust the network, `g2 config set gateway.allow_plain true`"
+    )]
     Plain,
     #[error("it must hold no user, `?` or `#`")]
     TooMuch,
 }
 
 impl Upstream {
-    /// Reads the address: `https://HOST[:PORT][/PREFIX]`, or `http` where the host is this machine.
+    /// Reads the address in the settings, and the way there.
+    ///
+    /// # Errors
+    /// [`UpstreamError`]: the fault of the address.
+    pub fn of(config: &Config) -> Result<Self, UpstreamError> {
+        let plain = if config.gateway.allow_plain { Plain::Everywhere } else { Plain::Here };
+        let upstream = Self::read(&config.gateway.upstream, plain)?;
+        Ok(Self { proxy: config.proxy.clone().map(Arc::new), ..upstream })
+    }
+
+    /// Reads the address: `https://HOST[:PORT][/PREFIX]`, or `http` where the host is this machine. The way there is direct.
     ///
     /// # Errors
     /// [`UpstreamError`]: the fault of the address.
     pub fn parse(text: &str) -> Result<Self, UpstreamError> {
+        Self::read(text, Plain::Here)
+    }
+
+    fn read(text: &str, plain: Plain) -> Result<Self, UpstreamError> {
         if text.contains(['@', '?', '#']) {
             return Err(UpstreamError::TooMuch);
         }
@@ -58,11 +88,11 @@ impl Upstream {
         };
         let is_tls = match scheme {
             "https" => true,
-            "http" if is_loopback(host) => false,
+            "http" if plain == Plain::Everywhere || is_loopback(host) => false,
             "http" => return Err(UpstreamError::Plain),
             _ => return Err(UpstreamError::NoAddress),
         };
-        Ok(Self { base: text.trim_end_matches('/').to_owned(), is_tls })
+        Ok(Self { base: text.trim_end_matches('/').to_owned(), is_tls, proxy: None })
     }
 
     /// Returns the address of a target, which begins with `/`.
@@ -122,7 +152,8 @@ where
     let over = if upstream.is_tls {
         plain.enforce_http(false);
         let builder = world.tried(|| HttpsConnectorBuilder::new().with_native_roots()).await?;
-        Over::Tls(builder.https_only().enable_http1().wrap_connector(plain))
+        let way = Way { plain, proxy: upstream.proxy.clone() };
+        Over::Tls(builder.https_only().enable_http1().wrap_connector(way))
     } else {
         Over::Plain(plain)
     };
@@ -143,7 +174,36 @@ pub(super) struct Dial {
 #[derive(Clone)]
 enum Over {
     Plain(HttpConnector),
-    Tls(HttpsConnector<HttpConnector>),
+    Tls(HttpsConnector<Way>),
+}
+
+/// Makes connections below TLS: to the host itself, or by the proxy that it is reached by.
+#[derive(Clone)]
+struct Way {
+    plain: HttpConnector,
+    proxy: Option<Arc<Proxy>>,
+}
+
+impl Service<Uri> for Way {
+    type Response = TokioIo<TcpStream>;
+    type Error = BoxError;
+    type Future = BoxFuture<'static, Result<Self::Response, BoxError>>;
+
+    fn poll_ready(&mut self, _: &mut std::task::Context<'_>) -> Poll<Result<(), BoxError>> {
+        // As that below.
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, to: Uri) -> Self::Future {
+        let (host, port) = (to.host().unwrap_or_default().to_owned(), to.port_u16().unwrap_or(443));
+        match self.proxy.clone().filter(|proxy| proxy.is_for(&host, port)) {
+            Some(proxy) => async move { Ok(TokioIo::new(through(&proxy, &host, port).await?)) }.boxed(),
+            None => {
+                let connecting = self.plain.call(to);
+                async move { Ok(connecting.await?) }.boxed()
+            }
+        }
+    }
 }
 
 impl Service<Uri> for Dial {
@@ -192,6 +252,13 @@ mod tests {
             let upstream = Upstream::parse(text).unwrap();
             assert_eq!(upstream.uri("/v1/messages?beta=true").unwrap().to_string(), uri);
         }
+        for text in
+            ["http://192.168.1.20:8000", "http://model.lan/v1", "http://127.0.0.1", "https://a.example"]
+        {
+            assert!(Upstream::read(text, Plain::Everywhere).is_ok(), "{text}");
+        }
+        let refused = Upstream::parse("http://192.168.1.20:8000").unwrap_err().to_string();
+        assert!(refused.contains("g2 config set gateway.allow_plain true"), "{refused}");
         for (text, error) in [
             ("", UpstreamError::NoAddress),
             ("api.anthropic.com", UpstreamError::NoAddress),

@@ -70,6 +70,8 @@ pub struct Confined<'a> {
     pub reads: &'a [PathBuf],
     pub writes: &'a [PathBuf],
     pub reach: Reach,
+    /// What it has in its environment beside the usual.
+    pub variables: &'a [(String, String)],
     /// Its own folders are new each time, and with them its user under a root daemon.
     pub is_passing: bool,
 }
@@ -89,6 +91,7 @@ impl Confined<'_> {
             .env("LANG", "C.UTF-8")
             .env("HOME", self.home)
             .env("TMPDIR", self.home)
+            .envs(self.variables.iter().map(|(name, value)| (name, value)))
             .stdin(stdin)
             .stdout(Stdio::piped())
             .stderr(stderr);

@@ -97,6 +97,7 @@ impl Hook<'_> {
             reads: self.reads,
             writes: &[],
             reach: self.reach,
+            variables: &[],
             is_passing: true,
         };
         // It is dropped, and ends, before its folder is removed.

@@ -17,16 +17,13 @@ use tokio::{
     time::Instant,
 };
 
-use super::{Ground, pace::Share};
-use crate::{
-    domain::platforms::accounts::Account,
-    system::{
-        bounds::{self, BOUNDS, Over},
-        confine::{Confined, Reach, WALLS},
-        group::Group,
-        tree,
-        world::World,
-    },
+use super::{Ground, Ready, pace::Share};
+use crate::system::{
+    bounds::{self, BOUNDS, Over},
+    confine::{Confined, Reach, WALLS},
+    group::Group,
+    tree,
+    world::World,
 };
 
 /// The longest line of an adapter's log that is kept, bytes; the rest of it is left out.
@@ -111,9 +108,10 @@ pub(super) struct Pipes {
     pub(super) stdout: ChildStdout,
 }
 
-/// Starts an adapter, shut in and in a process group of its own. It is given no secret and nothing of our environment.
-pub(super) fn start(ground: &Ground, account: &Account, folders: &Folders) -> io::Result<(Running, Pipes)> {
+/// Starts an adapter, shut in and in a process group of its own. It is given no secret, and of our environment nothing but the way out.
+pub(super) fn start(ground: &Ground, ready: &Ready, folders: &Folders) -> io::Result<(Running, Pipes)> {
     folders.make()?;
+    let Ready { account, variables, .. } = ready;
     let adapter = Confined {
         by: &ground.program,
         notes: &ground.notes,
@@ -123,6 +121,7 @@ pub(super) fn start(ground: &Ground, account: &Account, folders: &Folders) -> io
         reads: &account.reads,
         writes: &account.writes,
         reach: Reach::Network,
+        variables,
         is_passing: false,
     };
     let mut group = adapter.start(Stdio::piped(), Stdio::piped())?;

@@ -69,7 +69,7 @@ pub(super) async fn live(remote: &Remote, intake: &Intake, ready: &Ready, stop: 
             format!("remove from {state} what the adapter can do without, then `g2 channels restart {name}`");
         return Ended::Refused { why: format!("the adapter keeps too much: {over}"), hint };
     }
-    let began = child::start(&remote.ground, &ready.account, &folders);
+    let began = child::start(&remote.ground, ready, &folders);
     let (mut running, Pipes { stdin, stdout }) = match began {
         Ok(began) => began,
         Err(error) => return Ended::Failed(format!("the adapter can't be started: {error}")),

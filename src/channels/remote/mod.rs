@@ -72,6 +72,8 @@ pub struct Ready {
     pub account: Account,
     /// With its secrets.
     pub config: Map<String, Value>,
+    /// Variables that its adapter has in its environment, such as those of a proxy.
+    pub variables: Vec<(String, String)>,
 }
 
 impl fmt::Debug for Ready {

@@ -34,7 +34,7 @@ pub(super) enum Last {
     /// This many lives in a row failed.
     Failed(u32),
     /// The account was refused with these settings; `None`: they were not whole.
-    Refused(Option<Ready>),
+    Refused(Option<Box<Ready>>),
 }
 
 impl Last {
@@ -42,7 +42,7 @@ impl Last {
     fn lets_start(&self, ready: Option<&Ready>) -> bool {
         match self {
             Self::Good | Self::Failed(_) => true,
-            Self::Refused(of) => of.as_ref() != ready,
+            Self::Refused(of) => of.as_deref() != ready,
         }
     }
 
@@ -113,7 +113,7 @@ impl Remote {
                     hint,
                     "an account was refused; it is tried again when its settings change, or by `g2 channels restart`"
                 );
-                *lock(&self.last) = Last::Refused(ready.ok());
+                *lock(&self.last) = Last::Refused(ready.ok().map(Box::new));
                 self.say(store, Connection::Refused, words(&why), words(&hint)).await;
                 Ran::After(LOOK_AT_SETTINGS)
             }
@@ -146,8 +146,9 @@ mod tests {
         let named = |name: &str| Ready {
             account: Account { name: name.into(), ..Account::default() },
             config: Default::default(),
+            variables: Vec::new(),
         };
-        let refused = Last::Refused(Some(named("a")));
+        let refused = Last::Refused(Some(Box::new(named("a"))));
         assert!(!refused.lets_start(Some(&named("a"))));
         assert!(refused.lets_start(Some(&named("b"))) && refused.lets_start(None));
         assert!(!Last::Refused(None).lets_start(None) && Last::Refused(None).lets_start(Some(&named("a"))));

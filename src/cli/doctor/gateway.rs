@@ -28,7 +28,7 @@ pub(super) fn check(subject: &Subject, now: Time) -> Vec<Row> {
     });
     let reaching: Vec<&str> = reaching.map(|group| group.folder.as_str()).collect();
     // One that can't be used is a problem of the list.
-    let upstream = Upstream::parse(&config.gateway.upstream).ok();
+    let upstream = Upstream::of(config).ok();
     let mut rows: Vec<Row> = upstream
         .map(|to| Row::ok(Check::Gateway, format!("requests of agents go to {to}")))
         .into_iter()
@@ -43,7 +43,7 @@ pub(super) async fn online(context: &Context) -> Row {
     let Ok(config) = context.config() else {
         return Row::fail(Check::Key, "it was not tried, as the settings can't be read", "mend them first");
     };
-    let upstream = match Upstream::parse(&config.gateway.upstream) {
+    let upstream = match Upstream::of(&config) {
         Ok(upstream) => upstream,
         Err(error) => return Row::fail(Check::Key, chain(&error), "`g2 config set gateway.upstream URL`"),
     };

@@ -76,7 +76,7 @@ impl Setup {
 
 /// Asks the model's host whether it takes a key.
 async fn check(context: &Context, credential: &Credential) -> Result<(), Failure> {
-    let upstream = Upstream::parse(&context.config()?.gateway.upstream).map_err(anyhow::Error::from)?;
+    let upstream = Upstream::of(&context.config()?).map_err(anyhow::Error::from)?;
     let failed = |why: String, hint: &str| -> Failure { OpError::new(OpCode::Failed, why).hint(hint).into() };
     match try_key(&context.world, &upstream, credential, KEY_CHECK).await {
         // A host of its own may not have this list; the first answer will tell.

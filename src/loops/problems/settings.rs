@@ -16,7 +16,7 @@ use crate::{
 /// Whether the gateway can be opened.
 pub(super) fn upstream(view: &View<'_>, found: &mut Vec<Problem>) {
     let text = &view.config.gateway.upstream;
-    if let Err(error) = Upstream::parse(text) {
+    if let Err(error) = Upstream::of(view.config) {
         found.push(Problem::Upstream { text: text.clone(), why: chain(&error) });
     }
 }

@@ -51,6 +51,10 @@ pub(crate) struct Host {
 }
 
 impl Host {
+    pub(crate) fn port(&self) -> u16 {
+        self.port
+    }
+
     pub(crate) fn start(answer: impl Fn(&Seen, &mut dyn Write) -> bool + Send + Sync + 'static) -> Self {
         Self::listen(None, answer)
     }

@@ -10,6 +10,7 @@ mod keys;
 mod metering;
 mod outside;
 mod passing;
+mod proxied;
 mod rates;
 mod refused;
 pub(crate) mod scene;

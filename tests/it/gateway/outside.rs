@@ -27,7 +27,7 @@ use super::{
     scene::Scene,
 };
 
-fn allowing(hosts: &[&str]) -> Rules {
+pub(super) fn allowing(hosts: &[&str]) -> Rules {
     Rules { all: hosts.iter().map(|host| host.parse().unwrap()).collect(), own: Vec::new() }
 }
 

@@ -11,6 +11,7 @@ use std::{
 };
 
 use g2::{
+    config::{Config, Environment},
     domain::runs::{
         outside::Rules,
         usage::{Page, Sum},
@@ -50,6 +51,16 @@ impl Scene {
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join(".env"), format!("ANTHROPIC_API_KEY={KEY}\n")).unwrap();
         Self::of(dir, None, upstream, limits)
+    }
+
+    /// Behind a proxy.
+    pub(crate) fn behind(host: &Host, proxy: &str) -> Self {
+        let mut scene = Self::new(host);
+        let environment = Environment::with(&[("ANTHROPIC_BASE_URL", &host.url()), ("HTTPS_PROXY", proxy)]);
+        let upstream = Upstream::of(&Config::load(scene.path(), &environment).unwrap()).unwrap();
+        let credentials = Credentials::new(scene.path().join(".env"), None);
+        scene.gateway = Gateway::new(World::real(), upstream, credentials, Limits::default());
+        scene
     }
 
     /// With its key in a file of its own.

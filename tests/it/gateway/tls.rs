@@ -15,7 +15,7 @@ use super::{
 };
 
 /// A host whose certificate is for `name`, and the authority that says so, as PEM.
-fn host(name: &str) -> (Host, String) {
+pub(super) fn host(name: &str) -> (Host, String) {
     let (key, own) = (KeyPair::generate().unwrap(), KeyPair::generate().unwrap());
     let mut authority = CertificateParams::new(Vec::new()).unwrap();
     authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);

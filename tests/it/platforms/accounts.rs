@@ -85,7 +85,8 @@ fn a_platform_without_an_adapter_is_told_in_one_line_and_nothing_is_added() {
             assert_eq!(said.lines().count(), 1, "{said}");
         }
     }
-    let said = Socket::connect(&root).call(&json!({"op": "channels.add", "args": {"name": "whatsapp"}}));
+    let said = Socket::connect(&root)
+        .call(&json!({"op": "op", "do": {"name": "channels.add", "args": {"name": "whatsapp"}}}));
     assert!(said.to_string().contains("no adapter for whatsapp"), "{said}");
     assert_eq!(std::fs::read_to_string(root.path().join("g2.toml")).unwrap(), before);
     assert!(!root.data("secrets").exists());
@@ -110,6 +111,21 @@ fn an_adapter_that_ends_at_once_shows_the_last_line_of_its_log_as_the_reason() {
     let refused = add(&root, &arguments, "");
     let said = String::from_utf8(refused.stderr).unwrap();
     assert!(said.contains("its adapter ended: No module named toy"), "{said}");
+}
+
+#[test]
+fn an_adapter_knows_of_the_proxy_by_the_usual_variables() {
+    let script = "echo $HTTPS_PROXY $https_proxy $NO_PROXY >&2; exit 3";
+    let root = Root::new(&format!(
+        "[network]\nproxy = \"http://127.0.0.1:9\"\nno_proxy = \"lan\"\n[channels.toy]\ncommand = [\"/bin/sh\", \"-c\", \"{script}\"]\n"
+    ));
+    let _daemon = root.serve();
+    let wanted =
+        "it ended with exit status: 3: http://127.0.0.1:9 http://127.0.0.1:9 lan,localhost,127.0.0.1,::1";
+    wait_for("the adapter's word", || {
+        let rows = root.rows(&["channels", "list"]);
+        (rows.iter().find(|row| row["name"] == "toy")?["why"] == wanted).then_some(())
+    });
 }
 
 #[test]
