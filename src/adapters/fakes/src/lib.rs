@@ -9,6 +9,7 @@
 
 pub mod adapter;
 pub mod discord;
+pub mod homeserver;
 pub mod peers;
 pub mod synapse;
 pub mod telegram;
@@ -16,7 +17,10 @@ pub mod telegram;
 /// Stands in a text for one half of a surrogate pair, which JSON may hold and no string of ours.
 pub const HALF: char = '\u{e000}';
 
+/// Stands in a text for an escape that is none: what holds it is no JSON.
+pub const BROKEN: char = '\u{e001}';
+
 /// Writes an answer as the platform writes it.
 fn on_the_wire(json: &serde_json::Value) -> String {
-    json.to_string().replace(HALF, "\\ud800")
+    json.to_string().replace(HALF, "\\ud800").replace(BROKEN, "\\x")
 }

@@ -1,14 +1,74 @@
 //! What comes from Discord, and what it is for G2. Nothing here asks anybody.
 
+use std::ops::Deref;
+
 use channel_protocol::{Attached, Event, EventKind, From, Kind, Mention, ReplyTo};
-use serde::{Deserialize, Deserializer, de::IgnoredAny};
+use serde::{Deserialize, Deserializer, de::DeserializeOwned, de::IgnoredAny};
+use serde_json::Value;
+
+use super::said::Notice;
+use crate::kit::{LONGEST_ANSWERED, LONGEST_TEXT, below_one_another, cut, unknown};
 
 /// The files of one message that are told of.
-const MOST_FILES: usize = 10;
+const MOST_FILES: usize = 32;
 
-/// Makes `null` the same as a field that is not there.
-fn some<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(from: D) -> Result<T, D::Error> {
-    Ok(Option::<T>::deserialize(from)?.unwrap_or_default())
+/// Reads a field. One that is `null`, or of another type than documented, is as one that is not there: it spoils none beside it.
+fn some<'de, D: Deserializer<'de>, T: Default + DeserializeOwned>(from: D) -> Result<T, D::Error> {
+    Ok(serde_json::from_value(Value::deserialize(from)?).unwrap_or_default())
+}
+
+/// A list, without what can't be read of it.
+#[derive(Clone, Debug)]
+pub(super) struct Many<T>(pub(super) Vec<T>);
+
+impl<T> Default for Many<T> {
+    fn default() -> Self {
+        Self(Vec::new())
+    }
+}
+
+impl<T> Deref for Many<T> {
+    type Target = [T];
+
+    fn deref(&self) -> &[T] {
+        &self.0
+    }
+}
+
+impl<'de, T: DeserializeOwned> Deserialize<'de> for Many<T> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let all = Vec::<Value>::deserialize(from)?;
+        Ok(Self(all.into_iter().filter_map(|one| serde_json::from_value(one).ok()).collect()))
+    }
+}
+
+/// The message that another one names.
+#[derive(Clone, Debug, Default)]
+pub(super) enum Referenced {
+    /// Discord does not say what stands there.
+    #[default]
+    Untold,
+    Deleted,
+    Message(Box<Message>),
+}
+
+impl<'de> Deserialize<'de> for Referenced {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let value = Value::deserialize(from)?;
+        if value.is_null() {
+            return Ok(Self::Deleted);
+        }
+        Ok(serde_json::from_value(value).map_or(Self::Untold, Self::Message))
+    }
+}
+
+impl Referenced {
+    fn message(&self) -> Option<&Message> {
+        match self {
+            Self::Message(message) => Some(message),
+            Self::Untold | Self::Deleted => None,
+        }
+    }
 }
 
 macro_rules! read {
@@ -25,12 +85,28 @@ macro_rules! read {
 read!(User { id: String, username: String, global_name: String, bot: bool });
 read!(Member { nick: String, user: User });
 read!(File { url: String, filename: String, content_type: String, size: u64, duration_secs: f64 });
-read!(Embed { title: String, description: String });
-read!(Sticker { name: String });
+read!(Named { name: String });
+read!(Field { name: String, value: String });
+read!(Footer { text: String });
+read!(Embed {
+    r#type: String,
+    title: String,
+    url: String,
+    description: String,
+    author: Named,
+    fields: Many<Field>,
+    footer: Footer,
+});
+read!(Answer { text: String, emoji: Named });
+read!(Choice { answer_id: u64, poll_media: Answer });
+read!(Votes { id: u64, count: u64 });
+read!(Results { is_finalized: bool, answer_counts: Many<Votes> });
+read!(Poll { question: Answer, answers: Many<Choice>, allow_multiselect: bool, results: Results });
 read!(Reference {
     /// 1: forwarded.
-    r#type: u8,
+    r#type: u64,
     message_id: String,
+    channel_id: String,
 });
 read!(
     /// A message that was forwarded, as it was then.
@@ -48,17 +124,22 @@ read!(
         timestamp: String,
         edited_timestamp: String,
         mention_everyone: bool,
-        mentions: Vec<User>,
-        attachments: Vec<File>,
-        embeds: Vec<Embed>,
-        sticker_items: Vec<Sticker>,
+        mentions: Many<User>,
+        mention_roles: Many<String>,
+        attachments: Many<File>,
+        embeds: Many<Embed>,
+        sticker_items: Many<Named>,
+        poll: Option<Poll>,
+        activity: Option<serde_json::Map<String, Value>>,
+        application: Named,
+        components: Value,
         webhook_id: String,
-        r#type: u8,
+        r#type: u64,
         flags: u64,
         message_reference: Reference,
-        referenced_message: Option<Box<Message>>,
-        message_snapshots: Vec<Snapshot>,
-        nonce: serde_json::Value,
+        referenced_message: Referenced,
+        message_snapshots: Many<Snapshot>,
+        nonce: Value,
     }
 );
 read!(Emoji { id: String, name: String });
@@ -66,14 +147,14 @@ read!(
     /// A sign that was put to a message, or taken back.
     Reaction { user_id: String, channel_id: String, message_id: String, guild_id: String, member: Member, emoji: Emoji, }
 );
-read!(Deleted { id: String, ids: Vec<String>, channel_id: String, guild_id: String, });
+read!(Deleted { id: String, ids: Many<String>, channel_id: String, guild_id: String, });
 read!(Pressed { custom_id: String });
 read!(
     /// A button that was pressed.
     Interaction {
         id: String,
         application_id: String,
-        r#type: u8,
+        r#type: u64,
         token: String,
         channel_id: String,
         guild_id: String,
@@ -87,20 +168,37 @@ read!(
     /// A channel, a thread or a chat with one person.
     Channel {
         id: String,
-        r#type: u8,
+        r#type: u64,
         name: String,
         guild_id: String,
         parent_id: String,
         last_message_id: String,
-        recipients: Vec<User>,
+        recipients: Many<User>,
     }
 );
 read!(
     /// A server with its channels.
-    Guild { id: String, name: String, unavailable: bool, joined_at: String, channels: Vec<Channel>, threads: Vec<Channel>, }
+    Guild {
+        id: String,
+        name: String,
+        unavailable: bool,
+        joined_at: String,
+        channels: Many<Channel>,
+        threads: Many<Channel>,
+        roles: Many<Role>,
+    }
+);
+read!(Tags { bot_id: String });
+read!(
+    /// A role of a server; Discord itself gives each bot one of its own.
+    Role { id: String, name: String, tags: Tags, }
+);
+read!(
+    /// A role that came, changed or went.
+    RoleTold { guild_id: String, role: Role, role_id: String, }
 );
 read!(Unready { id: String });
-read!(Ready { guilds: Vec<Unready>, });
+read!(Ready { guilds: Many<Unready>, });
 
 /// One thing that the gateway tells.
 #[derive(Debug)]
@@ -109,6 +207,7 @@ pub(super) enum Told {
     Resumed,
     Guild(Box<Guild>),
     Channel(Box<Channel>),
+    Role(Box<RoleTold>),
     Message(Box<Message>),
     Edited(Box<Message>),
     Deleted(Deleted),
@@ -140,6 +239,7 @@ pub(super) fn read(line: &str) -> Result<Option<Told>, serde_json::Error> {
         "RESUMED" => Told::Resumed,
         "GUILD_CREATE" => Told::Guild(data(line)?),
         "CHANNEL_CREATE" | "CHANNEL_UPDATE" | "THREAD_CREATE" | "THREAD_UPDATE" => Told::Channel(data(line)?),
+        "GUILD_ROLE_CREATE" | "GUILD_ROLE_UPDATE" | "GUILD_ROLE_DELETE" => Told::Role(data(line)?),
         "MESSAGE_CREATE" => Told::Message(data(line)?),
         "MESSAGE_UPDATE" => Told::Edited(data(line)?),
         "MESSAGE_DELETE" | "MESSAGE_DELETE_BULK" => Told::Deleted(data(line)?),
@@ -165,8 +265,16 @@ impl Channel {
     }
 }
 
+/// Who we are where a message was written.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Us<'a> {
+    pub(super) id: &'a str,
+    /// The role that is ours alone in this server.
+    pub(super) role: Option<&'a Role>,
+}
+
 impl User {
-    fn shown(&self, member: &Member) -> String {
+    pub(super) fn shown(&self, member: &Member) -> String {
         let names = [&member.nick, &self.global_name, &self.username];
         names.into_iter().find(|name| !name.is_empty()).cloned().unwrap_or_default()
     }
@@ -183,38 +291,14 @@ impl User {
 }
 
 impl Message {
-    /// Whether a person or a bot wrote it: Discord itself tells of joins, pins and boosts.
-    pub(super) const fn is_written(&self) -> bool {
-        matches!(self.r#type, 0 | 19 | 20 | 23)
-    }
-
     fn from(&self) -> From {
         From { bot: self.author.bot || !self.webhook_id.is_empty(), ..self.author.is(&self.member) }
     }
 
-    /// The text, with people and not their numbers in it; what a bot shows in place of one.
-    fn text(&self) -> String {
-        let mut text = self.content.clone().unwrap_or_default();
-        for user in &self.mentions {
-            let shown = format!("@{}", user.shown(&Member::default()));
-            text =
-                text.replace(&format!("<@{}>", user.id), &shown).replace(&format!("<@!{}>", user.id), &shown);
-        }
-        if text.is_empty() {
-            let embeds = self.embeds.iter().flat_map(|embed| [&embed.title, &embed.description]);
-            let lines: Vec<&str> = embeds.filter(|line| !line.is_empty()).map(|line| &line[..]).collect();
-            text = lines.join("\n");
-        }
-        if text.is_empty() {
-            let stickers = self.sticker_items.iter().map(|sticker| format!("[sticker: {}]", sticker.name));
-            text = stickers.collect::<Vec<_>>().join(" ");
-        }
-        text
-    }
-
-    /// Whom it names. A role or everybody is nobody in particular.
-    fn mention(&self, me: &str) -> Mention {
-        if self.mentions.iter().any(|user| user.id == me) {
+    /// Whom it names. Another role or everybody is nobody in particular.
+    fn mention(&self, us: Us<'_>) -> Mention {
+        let by_role = us.role.is_some_and(|role| self.mention_roles.contains(&role.id));
+        if by_role || self.mentions.iter().any(|user| user.id == us.id) {
             Mention::Me
         } else if self.mention_everyone {
             Mention::All
@@ -223,49 +307,105 @@ impl Message {
         }
     }
 
-    fn reply_to(&self, me: &str) -> Option<ReplyTo> {
-        if self.message_reference.r#type != 0 || self.message_reference.message_id.is_empty() {
+    fn reply_to(&self, us: Us<'_>) -> Option<ReplyTo> {
+        let to = &self.message_reference;
+        // A post that Discord brings from a channel that is followed names where it is from.
+        let is_brought = self.flags & (1 << 1) != 0;
+        if to.r#type != 0 || to.message_id.is_empty() || is_brought {
             return None;
         }
-        let of = self.referenced_message.as_deref();
+        let is_here = to.channel_id.is_empty() || to.channel_id == self.channel_id;
+        let of = self.referenced_message.message();
         Some(ReplyTo {
-            id: self.message_reference.message_id.clone(),
+            id: if is_here { to.message_id.clone() } else { String::new() },
             from: of.map(|of| of.author.shown(&of.member)).unwrap_or_default(),
-            myself: of.is_some_and(|of| of.author.id == me),
-            text: of.map(Self::text),
+            myself: of.is_some_and(|of| of.author.id == us.id),
+            text: match &self.referenced_message {
+                Referenced::Message(of) => some_text(&cut(&of.said(us), LONGEST_ANSWERED)),
+                Referenced::Deleted => Some("[deleted message]".into()),
+                Referenced::Untold => None,
+            },
             quote: None,
-            ..ReplyTo::default()
+            kind: of.and_then(|of| of.files().first().map(|file| file.kind)),
+            elsewhere: if is_here { String::new() } else { "another channel".into() },
         })
     }
 
     fn files(&self) -> Vec<Attached> {
         // A spoken message says so.
-        let voice = self.flags & (1 << 13) != 0;
-        self.attachments.iter().take(MOST_FILES).map(|file| file.told(voice)).collect()
+        let told = |of: &Self| -> Vec<Attached> {
+            let voice = of.flags & (1 << 13) != 0;
+            of.attachments.iter().map(|file| file.told(voice)).collect()
+        };
+        let forwarded = self.message_snapshots.iter().flat_map(|snapshot| told(&snapshot.message));
+        forwarded.chain(told(self)).take(MOST_FILES).collect()
     }
 
-    /// The event that it is for G2, without its place.
-    pub(super) fn event(&self, me: &str) -> Event {
-        let forwarded = self.message_snapshots.first().map(|snapshot| &snapshot.message);
-        let of = forwarded.unwrap_or(self);
-        Event {
+    /// What was forwarded, in words. `None`: nothing was.
+    fn forwarded(&self, us: Us<'_>) -> Option<String> {
+        if self.message_reference.r#type != 1 && self.message_snapshots.is_empty() {
+            return None;
+        }
+        let all: Vec<String> = self
+            .message_snapshots
+            .iter()
+            .take(MOST_FILES)
+            .map(|snapshot| snapshot.message.words(us))
+            .collect();
+        let all = below_one_another(&all.iter().map(String::as_str).collect::<Vec<_>>());
+        Some(cut(&all, LONGEST_TEXT))
+    }
+
+    /// All that it says.
+    fn said(&self, us: Us<'_>) -> String {
+        below_one_another(&[&self.words(us), &self.forwarded(us).unwrap_or_default()])
+    }
+
+    /// The event that it is for G2, without its place. `None`: it says nothing, such as that somebody joined. `from` is what the
+    /// channel is called that a forwarded message is from; empty: Discord does not say.
+    pub(super) fn event(&self, us: Us<'_>, from: &str) -> Option<Event> {
+        let base = Event {
             key: self.id.clone(),
             kind: EventKind::Message,
             id: self.id.clone(),
             at: some_text(&self.timestamp),
             from: self.from(),
-            text: of.text(),
-            mention: self.mention(me),
-            reply_to: self.reply_to(me),
-            forwarded_from: (self.message_reference.r#type == 1 || forwarded.is_some())
-                .then(|| "another channel".into()),
-            attachments: of.files(),
             ..Event::default()
-        }
+        };
+        let text = match self.notice(us) {
+            Notice::Written => self.words(us),
+            Notice::Words(words) => return Some(Event { text: words, mention: Mention::None, ..base }),
+            Notice::Nothing => return None,
+            Notice::Unknown => {
+                let kind = self.r#type.to_string();
+                let text = below_one_another(&[&unknown(&kind), &self.words(us)]);
+                return Some(Event { text, unknown_kind: kind, mention: self.mention(us), ..base });
+            }
+        };
+        let attachments = self.files();
+        let (mention, reply_to) = (self.mention(us), self.reply_to(us));
+        let event = Event { mention, reply_to, attachments, ..base };
+        Some(match self.forwarded(us) {
+            Some(forwarded) => Event {
+                text: match forwarded.is_empty() && event.attachments.is_empty() {
+                    true => "[forwarded message of which Discord shows bots nothing]".into(),
+                    false => forwarded,
+                },
+                comment: text,
+                forwarded_from: Some(from.to_owned()),
+                ..event
+            },
+            None if text.is_empty() && event.attachments.is_empty() => Event {
+                text: "[message of which Discord shows bots nothing]".into(),
+                unknown_kind: "empty".into(),
+                ..event
+            },
+            None => Event { text, ..event },
+        })
     }
 
     /// The event of its edit. `None`: only Discord changed something, as a picture for a link.
-    pub(super) fn edit(&self, me: &str) -> Option<Event> {
+    pub(super) fn edit(&self, us: Us<'_>) -> Option<Event> {
         if self.edited_timestamp.is_empty() || self.content.is_none() {
             return None;
         }
@@ -276,8 +416,8 @@ impl Message {
             of: self.id.clone(),
             at: some_text(&self.edited_timestamp),
             from: self.from(),
-            text: self.text(),
-            mention: self.mention(me),
+            text: self.words(us),
+            mention: self.mention(us),
             ..Event::default()
         })
     }
@@ -343,7 +483,9 @@ mod tests {
 
     use super::*;
 
-    fn message(more: serde_json::Value) -> Message {
+    const US: Us<'static> = Us { id: "9", role: None };
+
+    fn message(more: Value) -> Message {
         let mut message = json!({
             "id": "7", "channel_id": "5", "type": 0, "content": "hi", "timestamp": "2026-11-23T10:00:00.000000+00:00",
             "author": {"id": "1", "username": "ada", "global_name": null}, "edited_timestamp": null, "nonce": 5,
@@ -361,7 +503,7 @@ mod tests {
             (json!({"content": "<@&9>", "mention_roles": ["9"]}), Mention::None, "<@&9>"),
             (json!({"content": "<@1>", "mentions": [{"id": "1", "username": "ada"}]}), Mention::None, "@ada"),
         ] {
-            let event = message(more).event("9");
+            let event = message(more).event(US, "").unwrap();
             assert_eq!((event.mention, &event.text[..]), (mention, text));
         }
     }
@@ -369,9 +511,9 @@ mod tests {
     #[test]
     fn a_name_is_the_one_that_is_shown_and_a_webhook_is_a_bot() {
         let more = json!({"member": {"nick": "Countess"}, "author": {"id": "1", "username": "ada", "global_name": "Ada"}});
-        let from = message(more).event("9").from;
+        let from = message(more).event(US, "").unwrap().from;
         assert_eq!((&from.name[..], &from.handle[..], from.bot), ("Countess", "ada", false));
-        assert!(message(json!({"webhook_id": "3"})).event("9").from.bot);
+        assert!(message(json!({"webhook_id": "3"})).event(US, "").unwrap().from.bot);
     }
 
     #[test]
@@ -379,31 +521,255 @@ mod tests {
         let of = json!({"id": "6", "content": "card", "author": {"id": "9", "username": "g2"}});
         let event =
             message(json!({"type": 19, "message_reference": {"message_id": "6"}, "referenced_message": of}))
-                .event("9");
+                .event(US, "")
+                .unwrap();
         let reply = event.reply_to.unwrap();
         assert_eq!((&reply.id[..], reply.myself, reply.text.as_deref()), ("6", true, Some("card")));
         let file = json!({"url": "https://cdn.discordapp.com/v", "filename": "v.ogg", "content_type": "audio/ogg", "size": 4, "duration_secs": 1.6});
         let event = message(json!({"content": "", "message_reference": {"type": 1, "message_id": "6"},
             "message_snapshots": [{"message": {"content": "before", "flags": 8192, "attachments": [file]}}]}))
-        .event("9");
-        assert_eq!((&event.text[..], event.reply_to, event.forwarded_from.is_some()), ("before", None, true));
+        .event(US, "")
+        .unwrap();
+        assert_eq!(
+            (&event.text[..], event.reply_to, event.forwarded_from.as_deref()),
+            ("before", None, Some(""))
+        );
         assert_eq!((event.attachments[0].kind, event.attachments[0].seconds), (Kind::Voice, Some(2)));
         let event = message(
             json!({"content": "", "embeds": [{"title": "a", "description": null}, {"description": "b"}]}),
         )
-        .event("9");
+        .event(US, "")
+        .unwrap();
         assert_eq!(event.text, "a\nb");
         assert_eq!(
-            message(json!({"content": "", "sticker_items": [{"name": "Wave"}]})).event("9").text,
+            message(json!({"content": "", "sticker_items": [{"name": "Wave"}]})).event(US, "").unwrap().text,
             "[sticker: Wave]"
         );
     }
 
     #[test]
-    fn a_picture_that_discord_adds_to_a_link_is_no_edit() {
-        assert!(message(json!({"embeds": [{"title": "x"}]})).edit("9").is_none());
+    fn the_role_that_is_ours_alone_is_a_mention_and_a_command_behind_our_name_is_one() {
+        let role = Role { id: "5".into(), name: "G2".into(), ..Role::default() };
+        let us = Us { id: "9", role: Some(&role) };
+        let me = json!([{"id": "9", "username": "g2", "global_name": "G2"}]);
+        for (more, mention, text) in [
+            (json!({"content": "<@&5> look", "mention_roles": ["5"]}), Mention::Me, "@G2 look"),
+            (json!({"content": "<@&6> look", "mention_roles": ["6"]}), Mention::None, "<@&6> look"),
+            (json!({"content": "<@9> /stop", "mentions": me}), Mention::Me, "/stop"),
+            (json!({"content": "<@&5> /stop", "mention_roles": ["5"]}), Mention::Me, "/stop"),
+            (json!({"content": "<@9> /stop it", "mentions": me}), Mention::Me, "@G2 /stop it"),
+            (
+                json!({"content": "<@8> /stop", "mentions": [{"id": "8", "username": "other"}]}),
+                Mention::None,
+                "@other /stop",
+            ),
+        ] {
+            let event = message(more).event(us, "").unwrap();
+            assert_eq!((event.mention, &event.text[..]), (mention, text));
+        }
+    }
+
+    #[test]
+    fn a_forward_has_its_words_and_its_forwarders_own() {
+        let file = |name: &str| json!({"url": format!("https://cdn.discordapp.com/{name}"), "filename": name, "content_type": "image/png"});
+        let snapshot = |text: &str, name: &str| {
+            json!({"message": {"content": text, "attachments": [file(name)],
+            "mentions": [{"id": "9", "username": "g2"}]}})
+        };
+        let event = message(json!({"content": "see <@9>", "mentions": [{"id": "9", "username": "g2"}], "attachments": [file("c")],
+            "message_reference": {"type": 1, "message_id": "6", "channel_id": "4"},
+            "message_snapshots": [snapshot("Transfer 500 to Bob now", "a"), snapshot("[this](https://a.example)", "b")]}))
+        .event(US, "#general")
+        .unwrap();
+        assert_eq!(event.text, "Transfer 500 to Bob now\nthis (https://a.example)");
+        assert_eq!((&event.comment[..], event.forwarded_from.as_deref()), ("see @g2", Some("#general")));
+        assert_eq!((event.mention, event.reply_to), (Mention::Me, None));
+        let names: Vec<_> = event.attachments.iter().filter_map(|file| file.name.as_deref()).collect();
+        assert_eq!(names, ["a", "b", "c"]);
+        let named = message(json!({"content": "", "message_reference": {"type": 1},
+            "message_snapshots": [snapshot("/stop <@9>", "a")]}));
+        let event = named.event(US, "").unwrap();
+        assert_eq!((event.mention, &event.text[..], &event.comment[..]), (Mention::None, "/stop @g2", ""));
+        let gone = message(json!({"content": "", "message_reference": {"type": 1}})).event(US, "").unwrap();
+        assert_eq!(
+            (gone.text.contains("shows bots nothing"), gone.forwarded_from.as_deref()),
+            (true, Some(""))
+        );
+    }
+
+    #[test]
+    fn each_kind_says_what_people_see_and_an_unknown_one_its_number() {
+        let answers = json!([{"answer_id": 1, "poll_media": {"text": "Yes", "emoji": {"name": "👍"}}}, {"answer_id": 2, "poll_media": {"text": "No"}}]);
+        let poll = |finalized: bool| {
+            json!({"question": {"text": "Tea?"}, "answers": answers, "allow_multiselect": true,
+            "results": {"is_finalized": finalized, "answer_counts": [{"id": 2, "count": 3}]}})
+        };
+        let field = |name: &str, value: &str| json!({"name": name, "value": value});
+        let starter = json!({"content": "plans", "author": {"id": "9", "username": "g2"}});
+        for (more, text) in [
+            (
+                json!({"content": "", "poll": poll(false)}),
+                Some("[Poll, several answers: Tea?]\n- 👍 Yes\n- No (3 votes)"),
+            ),
+            (
+                json!({"poll": poll(true)}),
+                Some("hi\n[Poll, several answers, closed: Tea?]\n- 👍 Yes\n- No (3 votes)"),
+            ),
+            (
+                json!({"sticker_items": [{"name": "Wave"}, {"name": "Hm"}]}),
+                Some("hi\n[sticker: Wave] [sticker: Hm]"),
+            ),
+            (
+                json!({"content": "", "activity": {"type": 3}, "application": {"name": "Go"}}),
+                Some("[Invitation to Go]"),
+            ),
+            (json!({"content": "", "activity": {"type": 3}}), Some("[Invitation to an activity]")),
+            (json!({"embeds": [{"type": "link", "title": "a page"}]}), Some("hi")),
+            (
+                json!({"embeds": [{"type": "rich", "title": "Build", "url": "https://a.example", "description": "[log](https://b.example)",
+                    "fields": [field("branch", "main")], "footer": {"text": "5 s"}, "author": {"name": "CI"}}]}),
+                Some("hi\nCI\nBuild (https://a.example)\nlog (https://b.example)\nbranch: main\n5 s"),
+            ),
+            (
+                json!({"content": "", "flags": 1 << 15, "components": [{"type": 17, "components": [{"type": 10, "content": "# Hello"},
+                    {"type": 9, "components": [{"type": 10, "content": "more"}], "accessory": {"type": 2, "label": "Open", "url": "https://a.example"}}]},
+                    {"type": 2, "label": "Press", "custom_id": "x"}]}),
+                Some("# Hello\nmore\nOpen (https://a.example)"),
+            ),
+            (json!({"type": 3}), Some("[Call begins]")),
+            (json!({"type": 18, "content": "plans"}), Some("[Thread begins: plans]")),
+            (
+                json!({"type": 21, "content": "", "referenced_message": starter}),
+                Some("[Thread begins with a message of g2]\nplans"),
+            ),
+            (json!({"type": 27, "content": "news"}), Some("[Stage begins: news]")),
+            (
+                json!({"type": 46, "content": "", "embeds": [{"type": "poll_result", "fields": [field("poll_question_text", "Tea?"),
+                    field("victor_answer_text", "No"), field("victor_answer_votes", "3"), field("total_votes", "4")]}]}),
+                Some("[Poll has ended: Tea?; most chose No (3 of 4)]"),
+            ),
+            (json!({"type": 7, "content": ""}), None),
+            (json!({"type": 6, "message_reference": {"message_id": "3"}}), None),
+            (json!({"type": 20, "content": "", "flags": 128}), None),
+        ] {
+            let event = message(more.clone()).event(US, "");
+            let told = event.as_ref().map(|event| (&event.text[..], &event.unknown_kind[..], event.mention));
+            assert_eq!(told, text.map(|text| (text, "", Mention::None)), "{more}");
+        }
+        let unknown = message(json!({"type": 999, "content": "words"})).event(US, "").unwrap();
+        assert_eq!(
+            (&unknown.unknown_kind[..], &unknown.text[..]),
+            ("999", "[message of a kind that G2 does not know: 999]\nwords")
+        );
+        let empty = message(json!({"content": ""})).event(US, "").unwrap();
+        assert_eq!((&empty.unknown_kind[..], empty.text.contains("shows bots nothing")), ("empty", true));
+        let large =
+            message(json!({"embeds": vec![json!({"type": "rich", "description": "x".repeat(4000)}); 50]}));
+        assert!(large.event(US, "").unwrap().text.len() <= 32 << 10);
+    }
+
+    #[test]
+    fn an_answer_says_who_and_what_is_answered() {
+        let answer = |more: Value| message(more).event(US, "").unwrap().reply_to;
+        let to = |of: Value| json!({"type": 19, "message_reference": {"message_id": "6", "channel_id": "5"}, "referenced_message": of});
+        let file = |mime: &str| json!({"url": "u", "filename": "f", "content_type": mime});
+        for (of, from, text, kind) in [
+            (
+                json!({"content": "hi", "author": {"id": "2", "username": "bob", "global_name": "Bob"}}),
+                "Bob",
+                Some("hi"),
+                None,
+            ),
+            (
+                json!({"content": "", "attachments": [file("image/png")], "author": {"username": "bob"}}),
+                "bob",
+                None,
+                Some(Kind::Image),
+            ),
+            (
+                json!({"content": "", "flags": 8192, "attachments": [file("audio/ogg")]}),
+                "",
+                None,
+                Some(Kind::Voice),
+            ),
+            (json!({"content": "", "sticker_items": [{"name": "Wave"}]}), "", Some("[sticker: Wave]"), None),
+            (
+                json!({"content": "", "message_snapshots": [{"message": {"content": "fwd"}}]}),
+                "",
+                Some("fwd"),
+                None,
+            ),
+            (Value::Null, "", Some("[deleted message]"), None),
+            (json!("no object"), "", None, None),
+        ] {
+            let answer = answer(to(of)).unwrap();
+            assert_eq!(
+                (&answer.id[..], &answer.from[..], answer.text.as_deref(), answer.kind),
+                ("6", from, text, kind)
+            );
+        }
+        assert_eq!(
+            answer(json!({"flags": 2, "message_reference": {"message_id": "6", "channel_id": "1"}})),
+            None
+        );
+        let elsewhere = answer(json!({"message_reference": {"message_id": "6", "channel_id": "1"}})).unwrap();
+        assert_eq!((&elsewhere.id[..], &elsewhere.elsewhere[..]), ("", "another channel"));
+    }
+
+    #[test]
+    fn a_field_of_another_type_counts_as_missing_and_spoils_nothing() {
+        let whole = json!({
+            "id": "7", "channel_id": "5", "type": 0, "content": "hi", "timestamp": "2026-11-23T10:00:00Z", "flags": 0,
+            "author": {"id": "1"}, "mentions": [{"id": "9"}], "attachments": [{"url": "u"}], "embeds": [{"title": "x"}],
+            "poll": {"answers": [{"answer_id": 1}]}, "message_reference": {"message_id": "6"}, "message_snapshots": [{}],
+            "referenced_message": {"content": "x"}, "components": [{"type": 10, "content": "y"}], "sticker_items": [{}],
+            "mention_roles": ["5"], "edited_timestamp": "x", "activity": {}, "application": {}, "member": {}, "nonce": 5,
+        });
+        let odd = [
+            Value::Null,
+            json!(true),
+            json!(-1),
+            json!(1.5),
+            json!(1e99),
+            json!("x"),
+            json!([[]]),
+            json!([5]),
+            json!({"id": {}}),
+        ];
+        for field in whole.as_object().unwrap().keys().filter(|field| *field != "id") {
+            for value in &odd {
+                let mut one = whole.clone();
+                one[field] = value.clone();
+                for kind in ["MESSAGE_CREATE", "MESSAGE_UPDATE"] {
+                    let line = json!({"op": 0, "s": 1, "t": kind, "d": one}).to_string();
+                    let Ok(Some(Told::Message(read) | Told::Edited(read))) = read(&line) else {
+                        panic!("{line}")
+                    };
+                    assert_eq!(read.id, "7");
+                    let _ = (read.event(US, ""), read.edit(US));
+                }
+            }
+        }
+        let some = message(json!({"mentions": [5, {"id": "9", "username": 7}, null]}));
+        assert_eq!(some.event(US, "").unwrap().mention, Mention::Me);
+    }
+
+    #[test]
+    fn a_picture_that_discord_adds_to_a_link_or_a_pin_is_no_edit() {
+        assert!(message(json!({"embeds": [{"title": "x"}]})).edit(US).is_none());
+        assert!(message(json!({"pinned": true})).edit(US).is_none());
+        // What was changed before is told by the same key, however often something is pinned.
+        let changed = |more: Value| {
+            let mut all = json!({"edited_timestamp": "2026-11-23T10:00:01+00:00"});
+            all.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            message(all).edit(US).unwrap()
+        };
+        assert_eq!(
+            changed(json!({})),
+            changed(json!({"pinned": true, "embeds": [{"type": "link", "title": "x"}]}))
+        );
         let edit = message(json!({"edited_timestamp": "2026-11-23T10:00:01+00:00", "content": "ho"}))
-            .edit("9")
+            .edit(US)
             .unwrap();
         assert_eq!(
             (&edit.of[..], &edit.text[..], &edit.key[..]),

@@ -14,6 +14,8 @@ use crate::kit::Ended;
 pub(super) const MOST_WAITING: usize = 256;
 /// After this many failures in a row the rests begin anew: the longest has 32 s.
 const MOST_FAILURES: u8 = 6;
+/// The code with which Discord leaves that does not know the token.
+const DENIED: u16 = 4004;
 
 /// What we want to be told of.
 fn intents() -> Intents {
@@ -82,12 +84,20 @@ pub(super) fn shard(token: &str, url: &str, after: Option<&Mark>) -> Shard {
     Shard::with_config(ShardId::ONE, config.build())
 }
 
-/// Reads what the gateway tells until it wants no more of us. Returns what a person has to do.
+/// Why the gateway wants no more of us.
+pub(super) enum Left {
+    /// It does not know the token. Where the session stood, as far as there was one.
+    Denied(Option<Mark>),
+    /// A person has to do something.
+    Refused(State),
+}
+
+/// Reads what the gateway tells until it wants no more of us.
 pub(super) async fn listen(
     mut shard: Shard,
-    tell: mpsc::Sender<News>,
+    tell: &mpsc::Sender<News>,
     again: impl Fn(Option<&Mark>) -> Shard,
-) -> Result<State, Ended> {
+) -> Result<Left, Ended> {
     let mut closed = None;
     loop {
         let next = shard.next().await;
@@ -119,7 +129,8 @@ pub(super) async fn listen(
                 }
                 News::Lost("Discord's gateway can't be reached".into())
             }
-            None => return Ok(refusal(closed)),
+            None if closed == Some(DENIED) => return Ok(Left::Denied(Mark::of(&shard))),
+            None => return Ok(Left::Refused(refusal(closed))),
         };
         if tell.send(news).await.is_err() {
             return Err(Ended::Left);
@@ -134,7 +145,7 @@ fn coded(code: Option<u16>) -> String {
 /// Why Discord wants no more of us, by the code with which it left.
 fn refusal(code: Option<u16>) -> State {
     let (why, hint) = match code {
-        Some(4004) => ("Discord does not take the token", super::NEW_TOKEN),
+        Some(DENIED) => (super::DENIED, super::NEW_TOKEN),
         Some(4014) => (
             "the bot may not read messages",
             "switch on \"Message Content Intent\": https://discord.com/developers/applications, your application, Bot, \

@@ -5,7 +5,7 @@ mod presses;
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
-    sync::Arc,
+    sync::{Arc, PoisonError},
     time::Duration,
 };
 
@@ -16,7 +16,7 @@ use tokio::{sync::mpsc, time::Instant};
 
 use super::{
     api::Api,
-    events::{self, Channel, Deleted, Guild, Interaction, Message, Reaction, Told, User, number},
+    events::{self, Channel, Deleted, Guild, Interaction, Message, Reaction, Role, Told, Us, User, number},
     gateway::{Mark, News},
 };
 use places::Place;
@@ -57,6 +57,10 @@ pub(super) struct Inbox {
     listed_by: Instant,
     channels: HashMap<u64, Channel>,
     guilds: HashMap<u64, String>,
+    /// The role of each server that is ours alone, where it is known whether there is one.
+    roles: HashMap<u64, Option<Role>>,
+    /// How we stand, as the host was told last.
+    lights: Arc<std::sync::Mutex<State>>,
     mark: Option<Mark>,
     /// There was a session in this life.
     begun: bool,
@@ -98,6 +102,8 @@ impl Inbox {
             listed_by: Instant::now(),
             channels: HashMap::new(),
             guilds: HashMap::new(),
+            roles: HashMap::new(),
+            lights: Arc::default(),
             mark: cursor.get("session").and_then(|text| Mark::read(text)),
             begun: false,
             in_session: false,
@@ -132,8 +138,8 @@ impl Inbox {
                     self.in_session = false;
                     let waits = Light::Waiting;
                     let hint = String::new();
-                    host.state(State { transport: waits, inbound: waits, outbound: Light::Ok, why, hint })
-                        .await?;
+                    let state = State { transport: waits, inbound: waits, outbound: Light::Ok, why, hint };
+                    self.light(host, state).await?;
                 }
                 Some(Some(News::Told { told, mark, late })) => {
                     self.mark = Some(mark);
@@ -171,7 +177,18 @@ impl Inbox {
         let (inbound, why) =
             if self.whole { (Light::Ok, "") } else { (Light::Waiting, "asking for what was missed") };
         let hint = String::new();
-        host.state(State { transport: Light::Ok, inbound, outbound: Light::Ok, why: why.into(), hint }).await
+        let state = State { transport: Light::Ok, inbound, outbound: Light::Ok, why: why.into(), hint };
+        self.light(host, state).await
+    }
+
+    /// How we stand, as the host was told last by what comes in.
+    pub(super) fn lights(&self) -> Arc<std::sync::Mutex<State>> {
+        Arc::clone(&self.lights)
+    }
+
+    async fn light(&self, host: &Host, state: State) -> Result<(), Gone> {
+        self.lights.lock().unwrap_or_else(PoisonError::into_inner).clone_from(&state);
+        host.state(state).await
     }
 
     async fn handle(&mut self, host: &Host, told: Told, late: bool) -> Result<(), Gone> {
@@ -183,6 +200,10 @@ impl Inbox {
             Told::Guild(guild) => self.guild(host, *guild).await,
             Told::Channel(channel) => {
                 self.know(*channel);
+                Ok(())
+            }
+            Told::Role(told) => {
+                self.role_told(*told);
                 Ok(())
             }
             Told::Message(message) => {
@@ -206,11 +227,12 @@ impl Inbox {
         }
         let id = number(&guild.id);
         self.guilds.insert(id, guild.name);
+        self.know_roles(id, &guild.roles);
         // A server that we came to just now has no past for us.
         let known = self.unlisted.remove(&id);
         let joined = guild.joined_at.parse::<jiff::Timestamp>().map_or(0, jiff::Timestamp::as_millisecond);
         let floor = self.floor.max(events::id_at(u64::try_from(joined).unwrap_or(0)));
-        for channel in guild.channels.into_iter().chain(guild.threads) {
+        for channel in guild.channels.0.into_iter().chain(guild.threads.0) {
             let (at, last) = (number(&channel.id), number(&channel.last_message_id));
             let asked = channel.has_messages();
             self.know(Channel { guild_id: guild.id.clone(), ..channel });
@@ -282,21 +304,27 @@ impl Inbox {
         let newest = self.newest.entry(channel).or_insert(id);
         *newest = id.max(*newest);
         let newest = newest.to_string();
-        if message.author.id == self.me || !message.is_written() {
+        if message.author.id == self.me {
             return Ok(());
         }
+        let role = self.our_role(host, message).await?;
+        let from = self.name_of(&message.message_reference.channel_id);
+        let Some(event) = message.event(Us { id: &self.me, role: role.as_ref() }, &from) else {
+            return Ok(());
+        };
         let place = self.place(host, &message.channel_id, &message.guild_id, Some(&message.author)).await?;
         let mut cursor = self.cursor();
         cursor.insert(format!("c{channel}"), newest);
         self.forget_oldest(&mut cursor);
-        let event = Event { cursor, late, ..message.event(&self.me) };
-        self.tell(host, place, event).await.map(drop)
+        self.tell(host, place, Event { cursor, late, ..event }).await.map(drop)
     }
 
     async fn edited(&mut self, host: &Host, message: &Message, late: bool) -> Result<(), Gone> {
-        let Some(event) = message.edit(&self.me).filter(|_| message.author.id != self.me) else {
+        if message.author.id == self.me {
             return Ok(());
-        };
+        }
+        let role = self.our_role(host, message).await?;
+        let Some(event) = message.edit(Us { id: &self.me, role: role.as_ref() }) else { return Ok(()) };
         let place = self.place(host, &message.channel_id, &message.guild_id, Some(&message.author)).await?;
         self.tell(host, place, Event { cursor: self.cursor(), late, ..event }).await.map(drop)
     }

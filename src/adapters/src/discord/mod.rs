@@ -5,9 +5,14 @@ mod api;
 mod events;
 mod gateway;
 mod inbox;
+mod marks;
 mod out;
+mod said;
 
-use std::{path::PathBuf, sync::Arc};
+use std::{
+    path::PathBuf,
+    sync::{Arc, PoisonError},
+};
 
 use channel_protocol::{
     Amend, Buttons, Can, Chat, ChatKind, Fetch, Format, Hello, Hint, Light, LookFor, Media, Myself, Pace,
@@ -17,11 +22,14 @@ use futures_util::future::BoxFuture;
 use hyper::Method;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tokio::sync::{Mutex, Notify, mpsc};
+use tokio::{
+    sync::{Mutex, Notify, mpsc},
+    time::Instant,
+};
 
 use crate::{
     http::NoAnswer,
-    kit::{Adapter, Ended, Host, Look, Outcome, Rest},
+    kit::{Adapter, Doubt, Ended, Gone, Host, Look, Outcome, Rest},
 };
 use api::{Api, ApiError, Upload};
 use events::{Channel, Guild, Message, User, number};
@@ -41,6 +49,8 @@ const LOOKED_AT: usize = 10;
 const CLOCKS_MS: u64 = 600_000;
 /// How many servers' channels are listed.
 const MOST_SERVERS: usize = 100;
+/// What a person is told where Discord says that it does not know us.
+const DENIED: &str = "Discord does not take the token";
 /// Where a new token is had.
 const NEW_TOKEN: &str =
     "get a new token: https://discord.com/developers/applications, your application, Bot, Reset Token";
@@ -62,8 +72,9 @@ pub struct Discord {
     spool: PathBuf,
     inbox: Mutex<Inbox>,
     presses: Arc<Presses>,
-    /// Discord does not take the token any more.
+    /// Discord said that it does not take the token any more.
     locked_out: Notify,
+    doubt: Mutex<Doubt>,
 }
 
 /// Logs in and says who we are.
@@ -76,19 +87,20 @@ pub async fn connect(start: Start, host: Host) -> Result<Arc<Discord>, String> {
     let token = settings.token.trim().trim_start_matches("Bot ").to_owned();
     let api = Api::new(start.upstream.as_deref(), token.clone())?;
     let mut rest = Rest::default();
+    let mut doubt = Doubt::of(&start);
     let (me, gateway) = loop {
         let error = match log_in(&api).await {
             Ok(in_as) => break in_as,
-            Err(error) if error.is_locked_out() || token.is_empty() => {
+            Err(error) if token.is_empty() || (error.is_locked_out() && doubt.denied(Instant::now())) => {
                 host.state(locked_out()).await.map_err(|gone| gone.to_string())?;
                 return Err(error.to_string());
             }
             Err(error) => error,
         };
-        let state = all(Light::Waiting, &error.to_string(), "");
-        host.state(state).await.map_err(|gone| gone.to_string())?;
+        host.state(waits(&error)).await.map_err(|gone| gone.to_string())?;
         rest.wait(error.asked_ms()).await;
     };
+    doubt.known();
     host.hello(hello(&me)).await.map_err(|gone| gone.to_string())?;
     let presses = Arc::new(Presses::default());
     let inbox = Inbox::new(
@@ -109,6 +121,7 @@ pub async fn connect(start: Start, host: Host) -> Result<Arc<Discord>, String> {
         inbox: Mutex::new(inbox),
         presses,
         locked_out: Notify::new(),
+        doubt: Mutex::new(doubt),
     }))
 }
 
@@ -136,8 +149,15 @@ fn all(light: Light, why: &str, hint: &str) -> State {
     State { transport: light, inbound: light, outbound: light, why: why.into(), hint: hint.into() }
 }
 
+fn waits(error: &ApiError) -> State {
+    match error.is_locked_out() {
+        true => all(Light::Waiting, &format!("{DENIED}; it is asked again"), NEW_TOKEN),
+        false => all(Light::Waiting, &error.to_string(), ""),
+    }
+}
+
 fn locked_out() -> State {
-    all(Light::Refused, "Discord does not take the token", NEW_TOKEN)
+    all(Light::Refused, DENIED, NEW_TOKEN)
 }
 
 fn hello(me: &User) -> Hello {
@@ -180,7 +200,7 @@ impl Discord {
         })
     }
 
-    /// Says what became of what was asked; a token that does not hold ends us.
+    /// Says what became of what was asked. A token that does not hold is asked about.
     fn outcome(&self, error: &ApiError) -> Outcome {
         if error.is_locked_out() {
             self.locked_out.notify_one();
@@ -355,19 +375,63 @@ impl Discord {
         let mut inbox = self.inbox.lock().await;
         let (tell, news) = mpsc::channel(gateway::MOST_WAITING);
         let shard = |after: Option<&gateway::Mark>| gateway::shard(&self.token, &self.gateway, after);
-        let first = shard(inbox.mark());
-        let refused = tokio::select! {
+        let mut after = inbox.mark().cloned();
+        let lights = inbox.lights();
+        let connection = async {
+            loop {
+                match gateway::listen(shard(after.as_ref()), &tell, shard).await? {
+                    gateway::Left::Refused(state) => return Ok(state),
+                    gateway::Left::Denied(mark) => {
+                        if let Some(state) = self.denied(host).await.map_err(|_| Ended::Left)? {
+                            return Ok(state);
+                        }
+                        after = mark;
+                    }
+                }
+            }
+        };
+        let texts = async {
+            loop {
+                self.locked_out.notified().await;
+                if let Some(state) = self.denied(host).await.map_err(|_| Ended::Left)? {
+                    return Ok(state);
+                }
+                let before = lights.lock().unwrap_or_else(PoisonError::into_inner).clone();
+                host.state(before).await.map_err(|_| Ended::Left)?;
+            }
+        };
+        let refused: Result<State, Ended> = tokio::select! {
             ended = inbox.work(host, news) => return ended,
-            ended = gateway::listen(first, tell, shard) => match ended {
-                Ok(refused) => refused,
-                Err(ended) => return ended,
-            },
-            () = self.locked_out.notified() => locked_out(),
+            left = connection => left,
+            left = texts => left,
+        };
+        let refused = match refused {
+            Ok(refused) => refused,
+            Err(ended) => return ended,
         };
         let why = refused.why.clone();
         match host.state(refused).await {
             Ok(()) => Ended::Failed(why),
             Err(_) => Ended::Left,
+        }
+    }
+
+    /// Asks who we are until Discord knows us again. Returns what a person has to do, if it says for good that it does not.
+    async fn denied(&self, host: &Host) -> Result<Option<State>, Gone> {
+        let mut rest = Rest::default();
+        loop {
+            rest.wait(None).await;
+            let error = match self.api.call(Method::GET, "/users/@me", None).await {
+                Ok(_) => {
+                    self.doubt.lock().await.known();
+                    return Ok(None);
+                }
+                Err(error) if error.is_locked_out() && self.doubt.lock().await.denied(Instant::now()) => {
+                    return Ok(Some(locked_out()));
+                }
+                Err(error) => error,
+            };
+            host.state(waits(&error)).await?;
         }
     }
 }

@@ -1,8 +1,12 @@
-//! What every adapter needs: what it is to the host (`Adapter`), the host (`host`), the lines between both (`serve`), and how long
-//! it waits after a failure (`rest`).
+//! What every adapter needs: what it is to the host (`Adapter`), the host (`host`), the lines between both (`serve`), how long it
+//! waits after a failure (`rest`), whether a platform means it that it does not know us (`doubt`), and the words in which messages
+//! are told (`links`, `said`).
 
+mod doubt;
 mod host;
+mod links;
 mod rest;
+mod said;
 mod serve;
 
 use std::sync::Arc;
@@ -11,8 +15,11 @@ use channel_protocol::{Amend, Chat, Done, Fetch, Hint, LookFor, NotSent, Scope, 
 use futures_util::future::BoxFuture;
 
 pub use self::{
+    doubt::Doubt,
     host::{Gone, Host, Stored},
+    links::{Links, cut},
     rest::Rest,
+    said::{LONGEST_ANSWERED, LONGEST_TEXT, Poll, below_one_another, command_behind, unknown},
     serve::{run, serve},
 };
 

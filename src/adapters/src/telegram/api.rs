@@ -7,7 +7,7 @@ use std::{
 };
 
 use channel_protocol::read_json;
-use http_body_util::{BodyExt as _, Limited};
+use http_body_util::BodyExt as _;
 use hyper::{Method, Request, Response, StatusCode, Uri, body::Incoming, header};
 use jiff::{Timestamp, fmt::rfc2822};
 use serde_json::{Map, Value};
@@ -16,6 +16,7 @@ use tokio::time::timeout;
 use super::{
     body::{Part, Upload},
     judge::{Fault, Told},
+    stuck::first_number,
 };
 use crate::http::{Http, NoAnswer};
 
@@ -96,9 +97,7 @@ impl Api {
         let asked = async {
             let answer = self.request(request).await.map_err(|why| written.fault(why))?;
             let (status, at) = (answer.status(), instant(&answer));
-            let body = Limited::new(answer.into_body(), LONGEST_ANSWER).collect().await;
-            let body = body.map_err(|_| Fault::NoAnswer("the answer broke off".into()))?.to_bytes();
-            Ok(Answer { result: result(status, &body)?, at })
+            Ok(Answer { result: result(status, &whole(answer.into_body(), LONGEST_ANSWER).await?)?, at })
         };
         match timeout(within, asked).await {
             Ok(answer) => answer,
@@ -158,8 +157,25 @@ fn is_token(token: &str) -> bool {
         && secret.bytes().all(plain)
 }
 
+/// Reads an answer to its end.
+async fn whole(mut body: Incoming, most: usize) -> Result<Vec<u8>, Fault> {
+    let mut bytes = Vec::new();
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|_| Fault::NoAnswer("the answer broke off".into()))?;
+        let Some(more) = frame.data_ref() else { continue };
+        if bytes.len() + more.len() > most {
+            return Err(Fault::Unreadable("it is too long", first_number(&bytes)));
+        }
+        bytes.extend_from_slice(more);
+    }
+    Ok(bytes)
+}
+
 fn result(status: StatusCode, body: &[u8]) -> Result<Value, Fault> {
     let Ok(Value::Object(mut answer)) = read_json(body) else {
+        if let (StatusCode::OK, Some(first)) = (status, first_number(body)) {
+            return Err(Fault::Unreadable("it is no JSON", Some(first)));
+        }
         let told = Told {
             error_code: status.as_u16(),
             description: "no answer of the Bot API".into(),
@@ -214,6 +230,8 @@ mod tests {
         assert_eq!((told.error_code, told.parameters.retry_after), (429, Some(3)));
         let half = of(200, r#"{"ok":true,"result":[{"text":"a\ud800"},{"text":"b"}]}"#);
         assert_eq!(half, Ok(serde_json::json!([{"text": "a\u{fffd}"}, {"text": "b"}])));
+        let broken = of(200, r#"{"ok":true,"result":[{"update_id":7,"text":"a\x"}]}"#);
+        assert_eq!(broken, Err(Fault::Unreadable("it is no JSON", Some(7))));
         assert!(matches!(of(502, "<html>"), Err(Fault::NoAnswer(_))));
         assert!(matches!(of(200, "<html>"), Err(Fault::NoAnswer(_))));
         assert!(matches!(of(403, "<html>"), Err(Fault::NoAnswer(_))));

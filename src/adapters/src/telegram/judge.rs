@@ -17,6 +17,9 @@ pub(super) enum Fault {
     /// All of it was written, and no answer came.
     #[error("no answer came: {0}")]
     NoAnswer(String),
+    /// An answer came that nobody can read, and the number of the first update in it.
+    #[error("the answer can't be read: {0}")]
+    Unreadable(&'static str, Option<i64>),
     /// Telegram answered that it will not.
     #[error("{0}")]
     Told(Told),
@@ -33,6 +36,11 @@ pub(super) struct Told {
 }
 
 impl Told {
+    /// A method that is not known is answered in more words.
+    fn is_denied(&self) -> bool {
+        self.error_code == 401 || (self.error_code == 404 && self.description == "Not Found")
+    }
+
     const fn asked_ms(&self) -> Option<u64> {
         match self.parameters.retry_after {
             Some(seconds) => Some(seconds.saturating_mul(1000)),
@@ -42,6 +50,11 @@ impl Told {
 }
 
 impl Fault {
+    /// Whether Telegram says that it does not know the token.
+    pub(super) fn is_denied(&self) -> bool {
+        matches!(self, Self::Told(told) if told.is_denied())
+    }
+
     /// How long Telegram wants to be left alone, ms.
     pub(super) const fn asked_ms(&self) -> Option<u64> {
         match self {
@@ -80,7 +93,7 @@ pub(super) fn outcome(fault: &Fault, scope: Scope) -> Outcome {
     match fault {
         Fault::Offline(_) => Outcome::NotSent(NotSent::Offline),
         Fault::Cut(_) => Outcome::NotSent(NotSent::Again { text: fault.to_string() }),
-        Fault::NoAnswer(_) => Outcome::Unknown(fault.to_string()),
+        Fault::NoAnswer(_) | Fault::Unreadable(..) => Outcome::Unknown(fault.to_string()),
         Fault::Told(told) => answered(told, scope),
     }
 }
@@ -91,10 +104,12 @@ fn answered(told: &Told, scope: Scope) -> Outcome {
     if told.parameters.migrate_to_chat_id.is_some() {
         return Outcome::NotSent(NotSent::Again { text });
     }
+    // The token is not taken now: the account finds out for how long, and its texts wait for the account.
+    if told.is_denied() {
+        return Outcome::NotSent(NotSent::Offline);
+    }
     match told.error_code {
         429 => Outcome::busy(told.asked_ms(), scope),
-        // The token is not taken any longer: the account waits for a person, and its texts wait for the account.
-        401 => Outcome::NotSent(NotSent::Offline),
         403 => Outcome::NotSent(NotSent::Gone { text }),
         400 if says(&["chat not found", "PEER_ID_INVALID", "group chat was deactivated"]) => {
             Outcome::NotSent(NotSent::Gone { text })
@@ -161,7 +176,11 @@ mod tests {
             assert_eq!(is, code);
         }
         assert!(matches!(judged(r#"{"error_code":502,"description":"Bad Gateway"}"#), Outcome::Unknown(_)));
-        assert_eq!(judged(r#"{"error_code":401}"#), Outcome::NotSent(NotSent::Offline));
+        for denied in [r#"{"error_code":401}"#, r#"{"error_code":404,"description":"Not Found"}"#] {
+            assert_eq!(judged(denied), Outcome::NotSent(NotSent::Offline), "{denied}");
+        }
+        let strange = r#"{"error_code":404,"description":"Not Found: method not found"}"#;
+        assert!(matches!(judged(strange), Outcome::NotSent(NotSent::Refused { .. })));
     }
 
     #[test]

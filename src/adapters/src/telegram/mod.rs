@@ -6,19 +6,23 @@
 //!
 //! | state | how it ends |
 //! |---|---|
-//! | not known yet | `getMe` answers: `hello`; the token is wrong: refused |
+//! | not known yet | `getMe` answers: `hello` |
 //! | polling | the connection fails: tried again, at first after 1 s, later after 30 s |
+//! | denied: Telegram says that it does not know the token | `getMe` answers: as before; it says no again a minute later, or the account was never let in: refused |
 //! | another program polls | three times in a row: refused |
 //! | refused | the program ends; a person has to do something |
 
 mod api;
 mod body;
+mod entities;
 mod judge;
 mod outgoing;
 mod polling;
 mod read;
 mod spans;
+mod stuck;
 mod wire;
+mod words;
 mod write;
 
 use std::{

@@ -12,15 +12,18 @@ use channel_protocol::{
     Unit,
 };
 use serde_json::{Map, Value, json};
+use tokio::time::Instant;
 
 use super::{
     Telegram,
     api::{ANSWER, Answer},
     judge::Fault,
     read::{self, Item, LARGEST_IN, Us},
-    refused, token_hint, wire, write,
+    refused,
+    stuck::Stuck,
+    token_hint, wire, write,
 };
-use crate::kit::{Ended, Gone, Rest};
+use crate::kit::{Doubt, Ended, Gone, Rest};
 
 /// How long Telegram holds a poll open when there is nothing.
 const POLL: Duration = Duration::from_secs(50);
@@ -31,6 +34,8 @@ const SETTLES: usize = 3;
 const MOST_CONFLICTS: u32 = 3;
 /// How many presses wait for an answer.
 const MOST_PRESSES: usize = 256;
+/// What a person is told where Telegram says that it does not know us.
+const DENIED: &str = "Telegram does not know the bot's token";
 /// How many updates that can't be read are named in the log; of further ones each thousandth.
 const SHOWN: u64 = 10;
 
@@ -45,60 +50,65 @@ enum Taken {
 
 impl Telegram {
     pub(super) async fn live(&self) -> Result<Ended, Gone> {
-        let since = match self.log_in().await? {
-            Ok(since) => since,
+        let mut doubt = Doubt::of(&self.start);
+        let answer = match self.who_am_i(&mut doubt).await? {
+            Ok(answer) => answer,
             Err(ended) => return Ok(ended),
         };
-        let us = self.us.get().cloned().unwrap_or_default();
-        let us = Us { since, ..us };
-        self.poll(us).await
+        if let Err(fault) = self.api.call("deleteWebhook", &Map::new()).await {
+            eprintln!("the webhook was not removed: {fault}");
+        }
+        let me = &answer.result;
+        let us = Us {
+            prefix: self.start.prefix.clone(),
+            id: wire::number(me, "id").unwrap_or(0),
+            handle: wire::text(me, "username").to_owned(),
+            since: answer.at,
+        };
+        let _ = self.us.set(us.clone());
+        self.host.hello(hello(me)).await?;
+        self.light(|state| {
+            *state = State {
+                transport: Light::Ok,
+                inbound: Light::Waiting,
+                outbound: Light::Ok,
+                ..State::default()
+            };
+        })
+        .await?;
+        self.poll(us, doubt).await
     }
 
-    /// Asks who we are until there is an answer, and says it to the host. Returns the time of Telegram's clock.
-    async fn log_in(&self) -> Result<Result<Option<i64>, Ended>, Gone> {
+    /// Asks who we are until there is an answer, or Telegram has said for good that it does not know us.
+    async fn who_am_i(&self, doubt: &mut Doubt) -> Result<Result<Answer, Ended>, Gone> {
         let mut rest = Rest::default();
         loop {
-            let fault = match self.api.ask("getMe", &Map::new(), Vec::new(), ANSWER).await {
+            match self.api.ask("getMe", &Map::new(), Vec::new(), ANSWER).await {
                 Ok(answer) => {
-                    let me: wire::User = serde_json::from_value(answer.result).unwrap_or_default();
-                    if let Err(fault) = self.api.call("deleteWebhook", &Map::new()).await {
-                        eprintln!("the webhook was not removed: {fault}");
-                    }
-                    let hello = hello(&me);
-                    let handle = me.username.unwrap_or_default();
-                    let _ =
-                        self.us.set(Us { prefix: self.start.prefix.clone(), id: me.id, handle, since: None });
-                    self.host.hello(hello).await?;
-                    self.light(|state| {
-                        *state = State {
-                            transport: Light::Ok,
-                            inbound: Light::Waiting,
-                            outbound: Light::Ok,
-                            ..State::default()
-                        };
-                    })
-                    .await?;
-                    return Ok(Ok(answer.at));
+                    doubt.known();
+                    return Ok(Ok(answer));
                 }
-                Err(fault) => fault,
-            };
-            if let Some(ended) = self.refused(&fault).await? {
-                return Ok(Err(ended));
+                Err(fault) if fault.is_denied() && doubt.denied(Instant::now()) => {
+                    self.light(|state| *state = refused(DENIED, &token_hint(&self.start.instance))).await?;
+                    return Ok(Err(Ended::Failed(DENIED.into())));
+                }
+                Err(fault) => {
+                    self.waits(&fault).await?;
+                    rest.wait(fault.asked_ms()).await;
+                }
             }
-            self.waits(&fault, Light::Waiting).await?;
-            rest.wait(fault.asked_ms()).await;
         }
     }
 
     /// Takes updates in, for ever.
-    async fn poll(&self, mut us: Us) -> Result<Ended, Gone> {
+    async fn poll(&self, mut us: Us, mut doubt: Doubt) -> Result<Ended, Gone> {
         let mut offset =
             self.start.cursor.get("updates").and_then(|last| last.parse::<i64>().ok()).map(|last| last + 1);
         let (mut rest, mut conflicts, mut hold, mut is_first) = (Rest::default(), 0, Duration::ZERO, true);
-        let mut was_away = false;
+        let (mut was_away, mut stuck) = (false, Stuck::default());
         loop {
             let mut params = json!({
-                "timeout": hold.as_secs(), "limit": 100, "allowed_updates": wire::KINDS,
+                "timeout": hold.as_secs(), "limit": stuck.limit(), "allowed_updates": wire::KINDS,
             });
             if let Some(offset) = offset {
                 params["offset"] = offset.into();
@@ -124,16 +134,29 @@ impl Telegram {
                         Taken::Upto(last) => (offset, rest) = (Some(last.saturating_add(1)), Rest::default()),
                         Taken::Nothing => rest = Rest::default(),
                         // The next answer would be the same.
-                        Taken::Unnumbered => rest.wait(None).await,
+                        Taken::Unnumbered => {
+                            self.waits(&Fault::Unreadable("no update has a number", None)).await?;
+                            rest.wait(None).await;
+                        }
                     }
+                    stuck.read();
                     if std::mem::take(&mut is_first) {
                         self.set_commands().await;
                     }
                 }
                 Err(fault) => {
                     (hold, was_away) = (Duration::ZERO, true);
-                    if let Some(ended) = self.refused(&fault).await? {
-                        return Ok(ended);
+                    if fault.is_denied() {
+                        self.waits(&fault).await?;
+                        rest.wait(None).await;
+                        match self.who_am_i(&mut doubt).await? {
+                            Ok(_) => continue,
+                            Err(ended) => return Ok(ended),
+                        }
+                    }
+                    if let Fault::Unreadable(_, first) = &fault {
+                        let passed_over = stuck.unread(*first);
+                        offset = self.pass_over(&us, passed_over).await?.or(offset);
                     }
                     if matches!(&fault, Fault::Told(told) if told.error_code == 409) {
                         conflicts += 1;
@@ -142,11 +165,23 @@ impl Telegram {
                         }
                         let _ = self.api.call("deleteWebhook", &Map::new()).await;
                     }
-                    self.waits(&fault, Light::Waiting).await?;
+                    self.waits(&fault).await?;
                     rest.wait(fault.asked_ms()).await;
                 }
             }
         }
+    }
+
+    /// Goes behind an update that could not be read however often it was asked for. Returns where the next one begins.
+    async fn pass_over(&self, us: &Us, number: Option<i64>) -> Result<Option<i64>, Gone> {
+        let Some(number) = number else { return Ok(None) };
+        self.note(&format!("update {number} was asked for three times and"));
+        for item in us.read(number, &Value::Null) {
+            if let Item::Event(event) = item {
+                self.host.event(*event).await?;
+            }
+        }
+        Ok(number.checked_add(1))
     }
 
     /// Asks for updates. Where they end within an album, its other pieces are waited for: no update is confirmed by that.
@@ -172,20 +207,19 @@ impl Telegram {
     async fn take(&self, us: &Us, updates: Value) -> Result<Taken, Gone> {
         let Value::Array(updates) = updates else { return Ok(Taken::Unnumbered) };
         let (mut last, mut items) = (None, Vec::new());
-        let none_came = updates.is_empty();
-        for update in updates {
-            let Some(id) = update.get("update_id").and_then(Value::as_i64) else {
-                self.pass_over("an update without a number");
+        for update in &updates {
+            let Some(number) = wire::number(update, "update_id") else {
+                self.note("an update without a number");
                 continue;
             };
-            last = Some(id);
-            items.extend(match serde_json::from_value::<wire::Update>(update) {
-                Ok(update) => us.read(update),
-                Err(_) => {
-                    self.pass_over(&format!("update {id}"));
-                    us.read(wire::Update { update_id: id, ..wire::Update::default() })
-                }
-            });
+            last = Some(number);
+            let read = us.read(number, update);
+            let is_lost =
+                |of: &str| wire::number(&update[of]["chat"], "id").is_none() && !update[of].is_null();
+            if wire::KINDS.iter().any(|kind| *kind != "callback_query" && is_lost(kind)) {
+                self.note(&format!("update {number} names no chat, so it"));
+            }
+            items.extend(read);
         }
         let mut stored = Vec::new();
         for item in read::joined(items) {
@@ -204,13 +238,13 @@ impl Telegram {
         }
         Ok(match last {
             Some(last) => Taken::Upto(last),
-            None if none_came => Taken::Nothing,
+            None if updates.is_empty() => Taken::Nothing,
             None => Taken::Unnumbered,
         })
     }
 
     /// Says that something can't be read, as long as that is rare.
-    fn pass_over(&self, what: &str) {
+    fn note(&self, what: &str) {
         let count = self.passed_over.fetch_add(1, Ordering::Relaxed) + 1;
         if count <= SHOWN || count.is_multiple_of(1000) {
             eprintln!("{what} can't be read and is passed over; it is number {count} since the start");
@@ -251,17 +285,6 @@ impl Telegram {
         }
     }
 
-    /// Says that a person has to do something, where a fault means that.
-    async fn refused(&self, fault: &Fault) -> Result<Option<Ended>, Gone> {
-        let Fault::Told(told) = fault else { return Ok(None) };
-        if !matches!(told.error_code, 401 | 404) {
-            return Ok(None);
-        }
-        let why = "Telegram does not know the bot's token";
-        self.light(|state| *state = refused(why, &token_hint(&self.start.instance))).await?;
-        Ok(Some(Ended::Failed(why.into())))
-    }
-
     async fn leave_to_other(&self, fault: &Fault) -> Result<Ended, Gone> {
         let why = format!("another program reads this bot's messages: {fault}");
         let hint = format!(
@@ -272,12 +295,16 @@ impl Telegram {
         Ok(Ended::Failed(why))
     }
 
-    async fn waits(&self, fault: &Fault, light: Light) -> Result<(), Gone> {
-        let connected = matches!(fault, Fault::Told(_));
+    async fn waits(&self, fault: &Fault) -> Result<(), Gone> {
+        let connected = matches!(fault, Fault::Told(_) | Fault::Unreadable(..));
         self.light(|state| {
-            state.transport = if connected { Light::Ok } else { light };
-            state.inbound = light;
-            state.why = fault.to_string();
+            state.transport = if connected { Light::Ok } else { Light::Waiting };
+            state.inbound =
+                if matches!(fault, Fault::Unreadable(..)) { Light::Failing } else { Light::Waiting };
+            (state.why, state.hint) = match fault.is_denied() {
+                true => (format!("{DENIED}; it is asked again"), token_hint(&self.start.instance)),
+                false => (fault.to_string(), String::new()),
+            };
         })
         .await
     }
@@ -295,13 +322,13 @@ impl Telegram {
     }
 }
 
-fn hello(me: &wire::User) -> Hello {
+fn hello(me: &Value) -> Hello {
     Hello {
         adapter: concat!("g2-channels telegram ", env!("CARGO_PKG_VERSION")).into(),
         myself: Myself {
-            id: me.id.to_string(),
-            name: me.first_name.clone(),
-            handle: me.username.as_ref().map(|name| format!("@{name}")).unwrap_or_default(),
+            id: wire::number(me, "id").unwrap_or(0).to_string(),
+            name: wire::text(me, "first_name").to_owned(),
+            handle: wire::handle(me),
         },
         text: TextLimit { max: write::LONGEST_TEXT, unit: Unit::Utf16, format: Format::Spans },
         caption_max: write::LONGEST_CAPTION,

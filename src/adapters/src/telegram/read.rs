@@ -6,12 +6,19 @@ use channel_protocol::{Attached, Chat, ChatKind, Event, EventKind, From, Kind, M
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::wire;
+use super::{
+    entities::{Command, Marked},
+    wire::{handle, is, list, name, number, object, text},
+    words::{self, Place, Rich, Said},
+};
+use crate::kit::{LONGEST_ANSWERED, LONGEST_TEXT, below_one_another, cut};
 
 /// The largest file that Telegram gives to a bot.
 pub(super) const LARGEST_IN: u64 = 20 << 20;
 /// The topic of a forum that is always there.
 pub(super) const GENERAL: &str = "1";
+/// The files of one message that are told of.
+const MOST_FILES: usize = 32;
 
 /// Who we are, as far as reading needs it.
 #[derive(Clone, Debug, Default)]
@@ -86,9 +93,13 @@ impl Us {
         format!("{}:{id}", self.prefix)
     }
 
-    /// Reads an update.
-    pub(super) fn read(&self, update: wire::Update) -> Vec<Item> {
-        let key = format!("u{}", update.update_id);
+    /// Whether a handle is ours, without its `@`.
+    pub(super) fn is_called(&self, name: &str) -> bool {
+        !self.handle.is_empty() && name.eq_ignore_ascii_case(&self.handle)
+    }
+
+    /// Reads an update, which has a number.
+    pub(super) fn read(&self, number: i64, update: &Value) -> Vec<Item> {
         let mut items = self.items(update);
         if !matches!(items.last(), Some(Item::Event(_) | Item::Press(..))) {
             items.push(Item::Event(Box::new(Event { kind: EventKind::Nothing, ..Event::default() })));
@@ -96,266 +107,323 @@ impl Us {
         let mut part = 0;
         for item in &mut items {
             if let Item::Event(event) | Item::Press(event, _) = item {
-                event.key = if part == 0 { key.clone() } else { format!("{key}.{part}") };
+                event.key = if part == 0 { format!("u{number}") } else { format!("u{number}.{part}") };
                 part += 1;
             }
         }
         if let Some(Item::Event(event) | Item::Press(event, _)) = items.last_mut() {
-            event.cursor = cursor(&key[1..]);
+            event.cursor = cursor(number);
         }
         items
     }
 
-    fn items(&self, update: wire::Update) -> Vec<Item> {
-        if let Some(message) = update.message.or(update.channel_post) {
-            return self.message(*message, EventKind::Message);
+    fn items(&self, update: &Value) -> Vec<Item> {
+        let of = |kinds: [&str; 2]| kinds.iter().find_map(|kind| object(update, kind));
+        if let Some(message) = of(["message", "channel_post"]) {
+            return self.message(message, EventKind::Message);
         }
-        if let Some(message) = update.edited_message.or(update.edited_channel_post) {
-            return self.message(*message, EventKind::Edit);
+        if let Some(message) = of(["edited_message", "edited_channel_post"]) {
+            return self.message(message, EventKind::Edit);
         }
-        if let Some(press) = update.callback_query {
-            return self.press(*press).into_iter().collect();
+        if let Some(press) = object(update, "callback_query") {
+            return self.press(press).into_iter().collect();
         }
-        if let Some(reacted) = update.message_reaction {
-            return self.reactions(*reacted);
+        if let Some(reacted) = object(update, "message_reaction") {
+            return self.reactions(reacted);
         }
-        if let Some(member) = update.my_chat_member {
-            return vec![Item::Chat(self.about(&member.chat))];
+        if let Some(member) = object(update, "my_chat_member") {
+            return self.about(&member["chat"]).map(Item::Chat).into_iter().collect();
         }
         Vec::new()
     }
 
-    fn message(&self, message: wire::Message, kind: EventKind) -> Vec<Item> {
-        if let Some(to) = message.migrate_to_chat_id {
-            return vec![Item::Moved { from: self.chat(message.chat.id), to: self.chat(to) }];
-        }
-        if let Some(from) = message.migrate_from_chat_id {
-            return vec![Item::Moved { from: self.chat(from), to: self.chat(message.chat.id) }];
-        }
-        let attachments = attachments(&message);
-        let (text, entities) = match (&message.text, &message.caption) {
-            (Some(text), _) => (text.clone(), &message.entities),
-            (None, Some(caption)) => (caption.clone(), &message.caption_entities),
-            (None, None) => (in_words(&message), &message.entities),
+    fn message(&self, message: &Value, kind: EventKind) -> Vec<Item> {
+        let (Some(id), Some(about)) = (number(&message["chat"], "id"), self.about(&message["chat"])) else {
+            return Vec::new();
         };
-        if text.is_empty() && attachments.is_empty() {
-            // Somebody joined, a message was pinned: nothing that was said.
+        if let Some(to) = number(message, "migrate_to_chat_id") {
+            return vec![Item::Moved { from: self.chat(id), to: self.chat(to) }];
+        }
+        if let Some(from) = number(message, "migrate_from_chat_id") {
+            return vec![Item::Moved { from: self.chat(from), to: self.chat(id) }];
+        }
+        let marked = Marked::of(message);
+        let is_edit = kind == EventKind::Edit;
+        let forwarded_from = forwarded_from(message);
+        // What another bot is told to do is not for us, but for where somebody shows it around.
+        let command = if forwarded_from.is_none() { marked.command(self) } else { Command::Open };
+        if command == Command::Others {
             return Vec::new();
         }
-        let reply_to = self.reply_to(&message);
-        let replies_to_us = reply_to.as_ref().is_some_and(|to| to.myself);
-        let named = entities.iter().any(|entity| self.is_named(entity, &text));
-        let at = message.edit_date.filter(|_| kind == EventKind::Edit).unwrap_or(message.date);
-        let id = message.message_id.to_string();
+        let rich = Rich::of(message).unwrap_or_default();
+        let attachments: Vec<Attached> = [message]
+            .into_iter()
+            .chain(rich.files.iter().copied())
+            .flat_map(attachments)
+            .take(MOST_FILES)
+            .collect();
+        let is_move = is_edit && object(message, "location").is_some() && object(message, "venue").is_none();
+        let written = [marked.told(&command, self), rich.text.clone()];
+        let is_empty = written.iter().all(String::is_empty) && attachments.is_empty();
+        let (said, unknown_kind) = match words::said(message) {
+            Said::Words(_) if is_move => (moved_place(&message["location"]), String::new()),
+            Said::Words(words) => (words, String::new()),
+            Said::Nothing if is_empty => return Vec::new(),
+            Said::Unknown(kind) if is_empty => (words::unknown(&kind), kind),
+            Said::Nothing | Said::Unknown(_) => (String::new(), String::new()),
+        };
+        let reply_to = self.reply_to(message);
+        let named = marked.names(self) || rich.named.iter().any(|piece| self.is_named(piece));
+        let is_for_us = named || reply_to.as_ref().is_some_and(|to| to.myself);
+        // The words of another one name nobody for the person who forwards them.
+        let is_own = forwarded_from.is_none() || about.kind == ChatKind::Direct;
+        let date = number(message, "date").unwrap_or(0);
+        let at = number(message, "edit_date").filter(|_| is_edit).unwrap_or(date);
+        let id = number(message, "message_id").unwrap_or(0).to_string();
         vec![Item::Event(Box::new(Event {
             kind,
-            chat: self.chat(message.chat.id),
-            thread: thread(&message),
-            of: if kind == EventKind::Edit { id.clone() } else { String::new() },
+            chat: about.chat.clone(),
+            thread: thread(message),
+            of: if is_edit { id.clone() } else { String::new() },
             id,
             at: instant(at),
             late: self.since.is_some_and(|since| at < since),
-            from: self.from(message.sender_chat.as_ref(), message.from.as_ref()),
-            text,
-            mention: if named || replies_to_us { Mention::Me } else { Mention::None },
+            from: self.from(message),
+            text: cut(&below_one_another(&[&said, &written[0], &written[1]]), LONGEST_TEXT),
+            mention: if is_for_us && is_own { Mention::Me } else { Mention::None },
             reply_to,
-            forwarded_from: message.forward_origin.as_ref().map(origin),
-            album: message.media_group_id.clone(),
+            forwarded_from,
+            unknown_kind,
+            album: message["media_group_id"].as_str().map(str::to_owned),
             attachments,
-            about: Some(self.about(&message.chat)),
+            quiet: is_move,
+            about: Some(about),
             ..Event::default()
         }))]
     }
 
-    fn press(&self, press: wire::Press) -> Option<Item> {
-        let message = press.message?;
-        let id = message.message_id.to_string();
+    fn press(&self, press: &Value) -> Option<Item> {
+        let message = object(press, "message")?;
+        let about = self.about(&message["chat"])?;
+        let id = number(message, "message_id").unwrap_or(0).to_string();
         let event = Event {
             kind: EventKind::Press,
-            chat: self.chat(message.chat.id),
-            thread: thread(&message),
+            chat: about.chat.clone(),
+            thread: thread(message),
             of: id.clone(),
             id,
-            from: self.from(None, Some(&press.from)),
-            press: press.data?,
-            about: Some(self.about(&message.chat)),
+            from: self.person(&press["from"]),
+            press: press["data"].as_str()?.to_owned(),
+            about: Some(about),
             ..Event::default()
         };
-        Some(Item::Press(Box::new(event), press.id))
+        Some(Item::Press(Box::new(event), text(press, "id").to_owned()))
     }
 
-    fn reactions(&self, reacted: wire::Reacted) -> Vec<Item> {
-        let id = reacted.message_id.to_string();
-        let from = self.from(reacted.actor_chat.as_ref(), reacted.user.as_ref());
-        let event = |reaction: &wire::Reaction, on| {
+    fn reactions(&self, reacted: &Value) -> Vec<Item> {
+        let Some(chat) = number(&reacted["chat"], "id") else { return Vec::new() };
+        let id = number(reacted, "message_id").unwrap_or(0).to_string();
+        let from = match object(reacted, "actor_chat") {
+            Some(chat) => in_the_name_of(chat, ""),
+            None => self.person(&reacted["user"]),
+        };
+        let at = number(reacted, "date").unwrap_or(0);
+        let event = |reaction: &Value, on| {
             Item::Event(Box::new(Event {
                 kind: EventKind::Reaction,
-                chat: self.chat(reacted.chat.id),
+                chat: self.chat(chat),
                 id: id.clone(),
                 of: id.clone(),
-                at: instant(reacted.date),
-                late: self.since.is_some_and(|since| reacted.date < since),
+                at: instant(at),
+                late: self.since.is_some_and(|since| at < since),
                 from: from.clone(),
-                emoji: match reaction.kind.as_str() {
-                    "custom_emoji" => format!("custom:{}", reaction.custom_emoji_id),
+                emoji: match text(reaction, "type") {
+                    "custom_emoji" => format!("custom:{}", text(reaction, "custom_emoji_id")),
                     "paid" => "⭐".into(),
-                    _ => reaction.emoji.clone(),
+                    _ => text(reaction, "emoji").to_owned(),
                 },
                 on,
                 ..Event::default()
             }))
         };
-        let (old, new) = (&reacted.old_reaction, &reacted.new_reaction);
+        let (old, new) = (list(reacted, "old_reaction"), list(reacted, "new_reaction"));
         let taken = old.iter().filter(|was| !new.contains(was)).map(|was| event(was, false));
         let put = new.iter().filter(|is| !old.contains(is)).map(|is| event(is, true));
         taken.chain(put).collect()
     }
 
-    fn reply_to(&self, message: &wire::Message) -> Option<ReplyTo> {
+    fn reply_to(&self, message: &Value) -> Option<ReplyTo> {
+        let quote = message["quote"]["text"].as_str().map(str::to_owned);
         // In a topic everything answers the notice that made the topic, unless a person answers something.
-        let to = message.reply_to_message.as_ref().filter(|to| to.forum_topic_created.is_none())?;
-        let from = self.from(to.sender_chat.as_ref(), to.from.as_ref());
+        let here = object(message, "reply_to_message").filter(|to| to["forum_topic_created"].is_null());
+        if let Some(to) = here {
+            let from = self.from(to);
+            return Some(ReplyTo {
+                id: number(to, "message_id").unwrap_or(0).to_string(),
+                myself: from.myself,
+                from: from.name,
+                text: self.answered(to),
+                quote: quote.or_else(|| words::answered_part(message, to)),
+                kind: attachments(to).first().map(|file| file.kind),
+                ..ReplyTo::default()
+            });
+        }
+        if let Some(to) = object(message, "external_reply") {
+            let is_here =
+                number(&to["chat"], "id").is_some_and(|id| number(&message["chat"], "id") == Some(id));
+            let elsewhere = Some(name(&to["chat"])).filter(|name| !name.is_empty());
+            let id = number(to, "message_id").filter(|_| is_here);
+            return Some(ReplyTo {
+                // An id of another chat could be one of ours here.
+                id: id.map(|id| id.to_string()).unwrap_or_default(),
+                from: origin(&to["origin"]),
+                myself: number(&to["origin"]["sender_user"], "id") == Some(self.id),
+                text: self.answered(to),
+                quote,
+                kind: attachments(to).first().map(|file| file.kind),
+                elsewhere: match is_here {
+                    true => String::new(),
+                    false => elsewhere.unwrap_or_else(|| "another chat".into()),
+                },
+            });
+        }
+        let story = object(message, "reply_to_story")?;
         Some(ReplyTo {
-            id: to.message_id.to_string(),
-            myself: from.myself,
-            from: from.id,
-            text: to.text.clone().or_else(|| to.caption.clone()),
-            quote: message.quote.as_ref().map(|quote| quote.text.clone()),
+            from: name(&story["chat"]),
+            text: Some("[Story]".into()),
+            quote,
             ..ReplyTo::default()
         })
     }
 
-    fn from(&self, chat: Option<&wire::Chat>, user: Option<&wire::User>) -> From {
+    /// Returns what a message says that is answered.
+    fn answered(&self, to: &Value) -> Option<String> {
+        let marked = Marked::of(to);
+        let written = marked.told(&marked.command(self), self);
+        let said = match words::said(to) {
+            Said::Words(words) => words,
+            Said::Nothing | Said::Unknown(_) => String::new(),
+        };
+        let rich = Rich::of(to).unwrap_or_default().text;
+        let told = cut(&below_one_another(&[&said, &written, &rich]), LONGEST_ANSWERED);
+        Some(told).filter(|told| !told.is_empty())
+    }
+
+    /// Whether a piece of a rich text names us.
+    fn is_named(&self, piece: &Value) -> bool {
+        number(&piece["user"], "id") == Some(self.id)
+            || self.is_called(text(piece, "username").trim_start_matches('@'))
+    }
+
+    /// Returns who wrote a message.
+    fn from(&self, message: &Value) -> From {
         // A sender in the name of a chat has that chat's id: the user beside it is the same for everybody.
-        if let Some(chat) = chat {
-            return From {
-                id: chat.id.to_string(),
-                name: chat_name(chat),
-                handle: handle(chat.username.as_deref()),
-                ..From::default()
-            };
+        match object(message, "sender_chat") {
+            Some(chat) => in_the_name_of(chat, text(message, "author_signature")),
+            None => self.person(&message["from"]),
         }
-        let Some(user) = user else { return From::default() };
+    }
+
+    fn person(&self, user: &Value) -> From {
+        let Some(id) = number(user, "id") else { return From::default() };
         From {
-            id: user.id.to_string(),
-            name: full_name(&user.first_name, user.last_name.as_deref()),
-            handle: handle(user.username.as_deref()),
-            bot: user.is_bot,
-            myself: user.id == self.id,
+            id: id.to_string(),
+            name: name(user),
+            handle: handle(user),
+            bot: is(user, "is_bot"),
+            myself: id == self.id,
         }
     }
 
-    /// Whether a stretch of a text names us.
-    fn is_named(&self, entity: &wire::Entity, text: &str) -> bool {
-        let is_ours = |name: &str| !self.handle.is_empty() && name.eq_ignore_ascii_case(&self.handle);
-        match entity.kind.as_str() {
-            "mention" => stretch(text, entity).strip_prefix('@').is_some_and(is_ours),
-            "bot_command" => stretch(text, entity).split_once('@').is_some_and(|(_, name)| is_ours(name)),
-            "text_mention" => entity.user.as_ref().is_some_and(|user| user.id == self.id),
-            _ => false,
-        }
-    }
-
-    fn about(&self, chat: &wire::Chat) -> Chat {
-        Chat {
-            chat: self.chat(chat.id),
-            name: chat_name(chat),
-            kind: if chat.kind == "private" { ChatKind::Direct } else { ChatKind::Group },
-            threaded: chat.is_forum,
+    fn about(&self, chat: &Value) -> Option<Chat> {
+        Some(Chat {
+            chat: self.chat(number(chat, "id")?),
+            name: name(chat),
+            kind: if text(chat, "type") == "private" { ChatKind::Direct } else { ChatKind::Group },
+            threaded: is(chat, "is_forum"),
             members: None,
-        }
+        })
     }
 }
 
 /// Where the adapter goes on after an update.
-pub(super) fn cursor(update: &str) -> BTreeMap<String, String> {
-    BTreeMap::from([("updates".to_owned(), update.to_owned())])
+pub(super) fn cursor(update: i64) -> BTreeMap<String, String> {
+    BTreeMap::from([("updates".to_owned(), update.to_string())])
 }
 
-fn instant(seconds: i64) -> Option<String> {
+pub(super) fn instant(seconds: i64) -> Option<String> {
     Timestamp::from_second(seconds).ok().filter(|_| seconds > 0).map(|at| at.to_string())
 }
 
-fn thread(message: &wire::Message) -> String {
-    match message.message_thread_id {
-        Some(thread) if message.is_topic_message => thread.to_string(),
+fn in_the_name_of(chat: &Value, signature: &str) -> From {
+    let id = number(chat, "id").unwrap_or(0).to_string();
+    From { id, name: signed(chat, signature), handle: handle(chat), ..From::default() }
+}
+
+/// Returns what a chat is called, and who of it signed.
+fn signed(chat: &Value, signature: &str) -> String {
+    if signature.is_empty() { name(chat) } else { format!("{} ({signature})", name(chat)) }
+}
+
+fn thread(message: &Value) -> String {
+    let chat = &message["chat"];
+    match number(message, "message_thread_id") {
+        Some(thread) if is(message, "is_topic_message") => thread.to_string(),
         // A plain group names a thread for each answer to an answer; those are no topics.
-        _ if message.chat.is_forum && message.chat.kind == "supergroup" => GENERAL.to_owned(),
+        _ if is(chat, "is_forum") && text(chat, "type") == "supergroup" => GENERAL.to_owned(),
         _ => String::new(),
     }
 }
 
-fn full_name(first: &str, last: Option<&str>) -> String {
-    last.map_or_else(|| first.to_owned(), |last| format!("{first} {last}").trim().to_owned())
+/// Returns whose words a message has, where they are not its sender's. What Telegram itself brings from a channel to the group
+/// beside it is the channel's own.
+fn forwarded_from(message: &Value) -> Option<String> {
+    let from = message.get("forward_origin").filter(|origin| !origin.is_null())?;
+    (!is(message, "is_automatic_forward")).then(|| origin(from))
 }
 
-fn chat_name(chat: &wire::Chat) -> String {
-    chat.title.clone().unwrap_or_else(|| {
-        full_name(chat.first_name.as_deref().unwrap_or_default(), chat.last_name.as_deref())
-    })
-}
-
-fn handle(name: Option<&str>) -> String {
-    name.map(|name| format!("@{name}")).unwrap_or_default()
-}
-
-fn origin(origin: &wire::Origin) -> String {
-    let user = origin.sender_user.as_ref();
-    user.map(|user| full_name(&user.first_name, user.last_name.as_deref()))
-        .or_else(|| origin.sender_user_name.clone())
-        .or_else(|| origin.sender_chat.as_ref().or(origin.chat.as_ref()).map(chat_name))
-        .unwrap_or_default()
-}
-
-/// Returns a stretch of a text; empty where it goes beyond the text.
-fn stretch(text: &str, entity: &wire::Entity) -> String {
-    let units: Vec<u16> = text.encode_utf16().skip(entity.offset).take(entity.length).collect();
-    String::from_utf16(&units).unwrap_or_default()
-}
-
-/// Returns what was said without words or files.
-fn in_words(message: &wire::Message) -> String {
-    if let Some(sticker) = &message.sticker {
-        return format!("[{}]", format!("Sticker {}", sticker.emoji).trim_end());
+fn origin(origin: &Value) -> String {
+    let chat = object(origin, "sender_chat").or_else(|| object(origin, "chat"));
+    match (object(origin, "sender_user"), text(origin, "sender_user_name"), chat) {
+        (Some(user), ..) => name(user),
+        (None, "", Some(chat)) => signed(chat, text(origin, "author_signature")),
+        (None, hidden, _) => hidden.to_owned(),
     }
-    if let Some(venue) = &message.venue {
-        return format!("[Location: {}, {}]", venue.title, venue.address);
-    }
-    if let Some(at) = &message.location {
-        return format!("[Location: {}, {}]", at.latitude, at.longitude);
-    }
-    if let Some(contact) = &message.contact {
-        let name = full_name(&contact.first_name, contact.last_name.as_deref());
-        return format!("[Contact: {name}, {}]", contact.phone_number);
-    }
-    if let Some(poll) = &message.poll {
-        return format!("[Poll: {}]", poll.question);
-    }
-    message.dice.as_ref().map(|dice| format!("[Dice {} {}]", dice.emoji, dice.value)).unwrap_or_default()
 }
 
-fn attachments(message: &wire::Message) -> Vec<Attached> {
+/// A location that is changed was told live. It has no period any more once that is over.
+fn moved_place(at: &Value) -> String {
+    words::location(at, if at["live_period"].is_null() { Place::Ended } else { Place::Live })
+}
+
+fn attachments(of: &Value) -> Vec<Attached> {
     // The sizes of a photo come smallest first. An animation comes with a document that is the same file.
-    let photo = message.photo.last().map(|photo| (photo, Kind::Image, "image/jpeg"));
-    let animation = message.animation.as_ref();
-    let document = message.document.as_ref().filter(|_| animation.is_none());
-    [
+    let file = |field: &str| object(of, field);
+    let photo = list(of, "photo").last().map(|photo| (photo, Kind::Image, "image/jpeg"));
+    let document = file("document").filter(|_| file("animation").is_none());
+    let mut all: Vec<Attached> = [
         photo,
-        animation.map(|file| (file, Kind::Video, "video/mp4")),
+        file("animation").map(|file| (file, Kind::Video, "video/mp4")),
         document.map(|file| (file, kind_of(file), "application/octet-stream")),
-        message.video.as_ref().map(|file| (file, Kind::Video, "video/mp4")),
-        message.video_note.as_ref().map(|file| (file, Kind::Video, "video/mp4")),
-        message.audio.as_ref().map(|file| (file, Kind::Audio, "audio/mpeg")),
-        message.voice.as_ref().map(|file| (file, Kind::Voice, "audio/ogg")),
+        file("video").map(|file| (file, Kind::Video, "video/mp4")),
+        file("live_photo").map(|file| (file, Kind::Video, "video/mp4")),
+        file("video_note").map(|file| (file, Kind::Video, "video/mp4")),
+        file("audio").map(|file| (file, Kind::Audio, "audio/mpeg")),
+        file("voice").map(|file| (file, Kind::Voice, "audio/ogg")),
+        file("voice_note").map(|file| (file, Kind::Voice, "audio/ogg")),
     ]
     .into_iter()
     .flatten()
+    .filter(|(file, ..)| !text(file, "file_id").is_empty())
     .map(|(file, kind, mime)| attached(file, kind, mime))
-    .collect()
+    .collect();
+    let paid = list(&of["paid_media"], "paid_media").iter();
+    all.extend(paid.take(MOST_FILES).chain(object(&of["poll"], "media")).flat_map(attachments));
+    all
 }
 
-fn kind_of(file: &wire::File) -> Kind {
-    match file.mime_type.as_deref().and_then(|mime| mime.split('/').next()) {
+fn kind_of(file: &Value) -> Kind {
+    match text(file, "mime_type").split('/').next() {
         Some("image") => Kind::Image,
         Some("video") => Kind::Video,
         Some("audio") => Kind::Audio,
@@ -363,16 +431,19 @@ fn kind_of(file: &wire::File) -> Kind {
     }
 }
 
-fn attached(file: &wire::File, kind: Kind, mime: &str) -> Attached {
-    let too_large = file.file_size.filter(|size| *size > LARGEST_IN);
+fn attached(file: &Value, kind: Kind, mime: &str) -> Attached {
+    let some = |field: &str| Some(text(file, field)).filter(|text| !text.is_empty()).map(str::to_owned);
+    let count = |field: &str| number(file, field).and_then(|count| u64::try_from(count).ok());
+    let size = count("file_size");
+    let too_large = size.filter(|size| *size > LARGEST_IN);
     Attached {
         file: None,
-        fetch: too_large.is_none().then(|| file.file_id.clone()),
+        fetch: if too_large.is_none() { some("file_id") } else { None },
         kind,
-        mime: file.mime_type.clone().unwrap_or_else(|| mime.to_owned()),
-        name: file.file_name.clone(),
-        bytes: file.file_size,
-        seconds: file.duration,
+        mime: some("mime_type").unwrap_or_else(|| mime.to_owned()),
+        name: some("file_name"),
+        bytes: size,
+        seconds: count("duration"),
         problem: too_large.map(|size| {
             format!("it has {} MB; Telegram gives a bot files of at most 20 MB", size.div_ceil(1 << 20))
         }),
@@ -390,7 +461,7 @@ mod tests {
     }
 
     fn read(update: Value) -> Vec<Item> {
-        us().read(serde_json::from_value(update).unwrap())
+        us().read(number(&update, "update_id").unwrap(), &update)
     }
 
     /// Reads a message of Ada's with more fields.
@@ -469,6 +540,15 @@ mod tests {
                 json!({"entities": [{"type": "text_mention", "offset": 0, "length": 5, "user": {"id": 43}}]}),
                 Mention::None,
             ),
+            (
+                json!({"entities": [{"type": "text_link", "offset": 0, "length": 5, "url": "tg://user?id=42"}]}),
+                Mention::Me,
+            ),
+            (
+                json!({"entities": [{"type": "text_link", "offset": 0, "length": 5, "url": "tg://user?id=421"}]}),
+                Mention::None,
+            ),
+            (json!({"entities": [{"type": "text_mention", "offset": 0, "length": 5}]}), Mention::None),
             (json!({"entities": entity("mention", 4000, 9)}), Mention::None),
             (json!({"reply_to_message": {"message_id": 1, "from": {"id": 42}}}), Mention::Me),
             (json!({"reply_to_message": {"message_id": 1, "from": {"id": 43}}}), Mention::None),
@@ -512,23 +592,169 @@ mod tests {
         assert_eq!(message(json!({"message_thread_id": 4})).thread, "");
     }
 
+    fn without_text(more: Value) -> Event {
+        let mut all = json!({"text": null});
+        all.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        message(all)
+    }
+
     #[test]
     fn what_has_no_words_is_said_in_words() {
-        let said = |more: Value| {
-            let mut all = json!({"text": null});
-            all.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-            message(all).text
-        };
+        let bob = json!({"id": 8, "first_name": "Bob"});
+        let day = 1_800_000_000;
         for (more, words) in [
             (json!({"sticker": {"emoji": "👍"}}), "[Sticker 👍]"),
             (json!({"sticker": {}}), "[Sticker]"),
             (json!({"location": {"latitude": 52.5, "longitude": 13.4}}), "[Location: 52.5, 13.4]"),
+            (json!({"location": {"latitude": "x"}}), "[Location: ?, ?]"),
+            (
+                json!({"venue": {"title": "Café", "address": "Main St 1", "location": {}}, "location": {"latitude": 1.0}}),
+                "[Location: Café, Main St 1]",
+            ),
             (json!({"contact": {"first_name": "Bob", "phone_number": "+49"}}), "[Contact: Bob, +49]"),
-            (json!({"poll": {"question": "Tea?"}}), "[Poll: Tea?]"),
+            (
+                json!({"poll": {"question": "Tea?", "options": [{"text": "Yes", "voter_count": 0}, {"text": "No", "voter_count": 2}]}}),
+                "[Poll: Tea?]\n- Yes\n- No (2 votes)",
+            ),
+            (
+                json!({"poll": {"question": "2 + 2?", "type": "quiz", "is_closed": true, "allows_multiple_answers": true,
+                    "description": "think", "options": [{"text": "4", "voter_count": 1}, 5]}}),
+                "[Quiz, several answers, closed: 2 + 2?]\nthink\n- 4 (1 vote)\n- ",
+            ),
             (json!({"dice": {"emoji": "🎲", "value": 4}}), "[Dice 🎲 4]"),
+            (
+                json!({"checklist": {"title": "Trip", "tasks": [{"id": 1, "text": "pack", "completion_date": 0},
+                    {"id": 2, "text": "book", "completed_by_user": bob, "completion_date": day}]}}),
+                "[Checklist: Trip]\n- [ ] pack\n- [x] book",
+            ),
+            (
+                json!({"checklist_tasks_done": {"marked_as_done_task_ids": [2], "marked_as_not_done_task_ids": [9],
+                    "checklist_message": {"checklist": {"title": "Trip", "tasks": [{"id": 2, "text": "book"}]}}}}),
+                "[Changed in the checklist Trip]\n- [x] book\n- [ ] item 9",
+            ),
+            (
+                json!({"checklist_tasks_added": {"tasks": [{"id": 3, "text": "eat"}]}}),
+                "[Added to the checklist]\n- [ ] eat",
+            ),
+            (json!({"story": {"chat": {"id": 8, "first_name": "Bob"}, "id": 3}}), "[Story of Bob]"),
+            (
+                json!({"paid_media": {"star_count": 25, "paid_media": [{"type": "preview"}, {"type": "preview"}]}}),
+                "[Paid media: 2 files for 25 stars]",
+            ),
+            (json!({"game": {"title": "Go", "description": "a board"}}), "[Game: Go, a board]"),
+            (
+                json!({"invoice": {"title": "Beans", "description": "1 kg", "currency": "EUR", "total_amount": 1450}}),
+                "[Invoice: Beans, 1 kg, 14.50 EUR]",
+            ),
+            (json!({"successful_payment": {"currency": "JPY", "total_amount": 500}}), "[Payment: 500 JPY]"),
+            (
+                json!({"refunded_payment": {"currency": "XTR", "total_amount": 1}}),
+                "[Payment taken back: 1 star]",
+            ),
+            (
+                json!({"giveaway": {"winner_count": 1, "winners_selection_date": day, "prize_description": "a cup"}}),
+                "[Giveaway: 1 winner, until 2027-01-15T08:00:00Z, a cup]",
+            ),
+            (json!({"giveaway_created": {}}), "[Giveaway begins]"),
+            (
+                json!({"giveaway_winners": {"winners": [bob, {"username": "eve"}]}}),
+                "[Winners of a giveaway: Bob, @eve]",
+            ),
+            (json!({"giveaway_completed": {"winner_count": 2}}), "[Giveaway has ended: 2 winners]"),
+            (json!({"gift": {"gift": {"star_count": 50}, "text": "for you"}}), "[Gift: 50 stars]\nfor you"),
+            (json!({"unique_gift": {"gift": {"base_name": "Cake", "number": 7}}}), "[Gift: Cake #7]"),
+            (json!({"video_chat_started": {}}), "[Video chat begins]"),
+            (json!({"video_chat_ended": {"duration": 60}}), "[Video chat has ended after 60 s]"),
+            (
+                json!({"video_chat_scheduled": {"start_date": day}}),
+                "[Video chat planned for 2027-01-15T08:00:00Z]",
+            ),
+            (
+                json!({"video_chat_participants_invited": {"users": [bob]}}),
+                "[Invited to the video chat: Bob]",
+            ),
+            (
+                json!({"proximity_alert_triggered": {"traveler": bob, "watcher": {"first_name": "Ada"}, "distance": 40}}),
+                "[Bob is within 40 m of Ada]",
+            ),
+            (json!({"boost_added": {"boost_count": 2}}), "[Boost of the chat: 2]"),
+            (json!({"poll_option_added": {"option_text": "Maybe"}}), "[Added to the poll: Maybe]"),
+            (json!({"users_shared": {"users": [bob]}}), "[Shared people: Bob]"),
+            (
+                json!({"web_app_data": {"button_text": "Order", "data": "2 teas"}}),
+                "[Data of a web app, Order]\n2 teas",
+            ),
         ] {
-            assert_eq!(said(more), words);
+            let event = without_text(more);
+            assert_eq!((event.text.as_str(), event.unknown_kind.as_str()), (words, ""));
         }
+        let paid = without_text(json!({"caption": "look", "paid_media": {"star_count": 1, "paid_media": [
+            {"type": "photo", "photo": [{"file_id": "p"}]}, {"type": "video", "video": {"file_id": "v"}}, 7]}}));
+        assert_eq!(
+            (paid.text.as_str(), paid.attachments.len()),
+            ("[Paid media: 3 files for 1 star]\nlook", 2)
+        );
+        let long = without_text(
+            json!({"poll": {"question": "x".repeat(9000), "options": vec![json!({"text": "y"}); 999]}}),
+        );
+        assert!(long.text.len() < 5000, "{}", long.text.len());
+    }
+
+    #[test]
+    fn what_is_not_known_is_named_by_its_kind_and_what_says_nothing_stays_nothing() {
+        for (more, kind, text) in [
+            (
+                json!({"hologram": {"id": 1}}),
+                "hologram",
+                "[message of a kind that G2 does not know: hologram]",
+            ),
+            (json!({"text": {"not": "a text"}}), "text", "[message of a kind that G2 does not know: text]"),
+            (json!({"photo": "no list"}), "photo", "[message of a kind that G2 does not know: photo]"),
+            (
+                json!({"poll": 5, "reply_markup": {}}),
+                "poll",
+                "[message of a kind that G2 does not know: poll]",
+            ),
+            (json!({}), "empty", "[message of which Telegram shows bots nothing]"),
+        ] {
+            let event = without_text(more);
+            assert_eq!((event.unknown_kind.as_str(), event.text.as_str()), (kind, text));
+        }
+        assert_eq!(without_text(json!({"x".repeat(9000): 1})).unknown_kind.len(), 64);
+        let beside = message(json!({"hologram": {"id": 1}}));
+        assert_eq!((beside.text.as_str(), beside.unknown_kind.as_str()), ("hello", ""));
+        for silent in
+            ["new_chat_members", "left_chat_member", "pinned_message", "new_chat_title", "forum_topic_closed"]
+        {
+            assert_eq!(without_text(json!({silent: {"x": 1}})).kind, EventKind::Nothing, "{silent}");
+        }
+    }
+
+    #[test]
+    fn a_rich_message_is_told_as_its_readers_see_it() {
+        let rich = json!({"blocks": [
+            {"type": "heading", "size": 1, "text": "Plan"},
+            {"type": "paragraph", "text": ["read ", {"type": "bold", "text": "this"}, " ",
+                {"type": "url", "text": "page", "url": "https://a.example"}, {"type": "custom_emoji", "alternative_text": "👍"}]},
+            {"type": "list", "items": [{"label": "1.", "blocks": [{"type": "paragraph", "text": "one"}]},
+                {"label": "-", "has_checkbox": true, "is_checked": true, "blocks": [{"type": "paragraph", "text": "done"}]}]},
+            {"type": "table", "cells": [[{"text": "a"}, {"text": "b"}], [{"text": "c"}, {}]]},
+            {"type": "photo", "photo": [{"file_id": "p"}], "caption": {"text": "a cat", "credit": "Bob"}},
+            {"type": "blockquote", "blocks": [{"type": "paragraph", "text": "said"}], "credit": "Eve"},
+            {"type": "paragraph", "text": {"type": "mention", "text": "@g2bot", "username": "g2bot"}},
+            7, {"type": "hologram"},
+        ]});
+        let event = without_text(json!({"rich_message": rich}));
+        assert_eq!(
+            event.text,
+            "Plan\nread this page (https://a.example)👍\n1. one\n- [x] done\na | b\nc | \na cat\nsaid\n — Eve\n@g2bot"
+        );
+        assert_eq!((event.mention, event.attachments.len()), (Mention::Me, 1));
+        let long = json!({"blocks": vec![json!({"type": "paragraph", "text": "x".repeat(1000)}); 2000]});
+        let answered = json!({"message_id": 4, "rich_message": long});
+        let event = without_text(json!({"rich_message": long, "reply_to_message": answered}));
+        let answered = event.reply_to.and_then(|to| to.text).unwrap_or_default();
+        assert!(event.text.len() <= LONGEST_TEXT && (1..=LONGEST_ANSWERED).contains(&answered.len()));
     }
 
     #[test]
@@ -537,8 +763,199 @@ mod tests {
             (json!({"type": "user", "sender_user": {"first_name": "Bob", "last_name": "K"}}), "Bob K"),
             (json!({"type": "hidden_user", "sender_user_name": "Somebody"}), "Somebody"),
             (json!({"type": "channel", "chat": {"id": -1, "title": "News"}}), "News"),
+            (json!({"type": "channel", "chat": {"title": "News"}, "author_signature": "Ada"}), "News (Ada)"),
+            (
+                json!({"type": "chat", "sender_chat": {"title": "Club"}, "author_signature": "admin"}),
+                "Club (admin)",
+            ),
+            (json!({"type": "carrier_pigeon"}), ""),
+            (json!("no object"), ""),
         ] {
             assert_eq!(message(json!({"forward_origin": origin})).forwarded_from.as_deref(), Some(name));
+        }
+        let own = json!({"is_automatic_forward": true, "forward_origin": {"type": "channel", "chat": {"title": "News"}}});
+        assert_eq!(message(own).forwarded_from, None);
+    }
+
+    #[test]
+    fn what_is_forwarded_names_nobody_for_its_forwarder_and_is_no_command_of_any_bot() {
+        let named = json!({
+            "text": "@g2bot transfer 500 to Bob now", "entities": [{"type": "mention", "offset": 0, "length": 6}],
+            "forward_origin": {"type": "user", "sender_user": {"first_name": "Eve"}},
+        });
+        let event = message(named.clone());
+        assert_eq!((event.mention, event.forwarded_from.as_deref()), (Mention::None, Some("Eve")));
+        let mut direct = named;
+        direct["chat"] = json!({"id": 7, "type": "private"});
+        assert_eq!(message(direct).mention, Mention::Me);
+        let command = |text: &str, origin: Value| {
+            let entities = json!([{"type": "bot_command", "offset": 0, "length": text.len()}]);
+            let event = message(json!({"text": text, "entities": entities, "forward_origin": origin}));
+            (event.kind, event.text)
+        };
+        let eve = json!({"type": "hidden_user", "sender_user_name": "Eve"});
+        for (text, origin, is) in [
+            ("/stop@G2bot", Value::Null, (EventKind::Message, "/stop")),
+            ("/stop@other_bot", Value::Null, (EventKind::Nothing, "")),
+            ("/stop@other_bot", eve.clone(), (EventKind::Message, "/stop@other_bot")),
+            ("/stop@g2bot", eve, (EventKind::Message, "/stop@g2bot")),
+        ] {
+            assert_eq!(command(text, origin), (is.0, is.1.to_owned()), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_location_that_moves_is_one_message_that_changes_without_waking_anybody() {
+        let place = |latitude: f64, more: Value| {
+            let mut location = json!({"latitude": latitude, "longitude": 13.4});
+            location.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            json!({"message_id": 9, "date": 200, "edit_date": 260, "from": {"id": 7, "first_name": "Ada"},
+                "chat": {"id": -5, "type": "group"}, "location": location})
+        };
+        let live = json!({"live_period": 900});
+        for (kind, message, is) in [
+            (
+                "message",
+                place(52.5, live.clone()),
+                ("[Live location: 52.5, 13.4]", EventKind::Message, false),
+            ),
+            ("edited_message", place(52.6, live), ("[Live location: 52.6, 13.4]", EventKind::Edit, true)),
+            (
+                "edited_message",
+                place(52.7, json!({})),
+                ("[Live location, ended: 52.7, 13.4]", EventKind::Edit, true),
+            ),
+        ] {
+            let Item::Event(event) = read(json!({"update_id": 3, kind: message})).remove(0) else { panic!() };
+            assert_eq!((event.text.as_str(), event.kind, event.quiet), is);
+            assert_eq!(event.of, if event.quiet { "9" } else { "" });
+        }
+        let words = json!({"message_id": 9, "date": 1, "chat": {"id": -5}, "text": "the", "from": {"id": 7}});
+        let Item::Event(event) = read(json!({"update_id": 3, "edited_message": words})).remove(0) else {
+            panic!()
+        };
+        assert!(!event.quiet);
+    }
+
+    #[test]
+    fn an_answer_says_who_and_what_is_answered() {
+        let answer = |more: Value| message(more).reply_to.unwrap();
+        let bob = json!({"id": 8, "first_name": "Bob", "last_name": "K"});
+        let to = |more: Value| {
+            let mut to = json!({"message_id": 4, "from": bob});
+            to.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            json!({"reply_to_message": to})
+        };
+        let file = json!({"file_id": "f", "mime_type": "audio/mpeg"});
+        for (more, text, kind) in [
+            (json!({"text": "hi"}), Some("hi"), None),
+            (json!({"photo": [file]}), None, Some(Kind::Image)),
+            (json!({"photo": [file], "caption": "a cat"}), Some("a cat"), Some(Kind::Image)),
+            (json!({"voice": file}), None, Some(Kind::Voice)),
+            (json!({"video": file}), None, Some(Kind::Video)),
+            (json!({"document": file}), None, Some(Kind::Audio)),
+            (json!({"sticker": {"emoji": "👍"}}), Some("[Sticker 👍]"), None),
+            (
+                json!({"poll": {"question": "Tea?", "options": [{"text": "Yes"}]}}),
+                Some("[Poll: Tea?]\n- Yes"),
+                None,
+            ),
+            (
+                json!({"contact": {"first_name": "Eve", "phone_number": "+1"}}),
+                Some("[Contact: Eve, +1]"),
+                None,
+            ),
+            (json!({"pinned_message": {}}), None, None),
+            (
+                json!({"text": "this", "entities": [{"type": "text_link", "offset": 0, "length": 4, "url": "https://a.example"}]}),
+                Some("this (https://a.example)"),
+                None,
+            ),
+        ] {
+            let answer = answer(to(more));
+            assert_eq!((answer.text.as_deref(), answer.kind), (text, kind));
+            assert_eq!((answer.id.as_str(), answer.from.as_str(), answer.myself), ("4", "Bob K", false));
+        }
+        let ours = answer(
+            json!({"reply_to_message": {"message_id": 4, "text": "x", "from": {"id": 42, "first_name": "G2"}},
+            "quote": {"text": "a part", "position": 3}}),
+        );
+        assert_eq!((ours.from.as_str(), ours.myself, ours.quote.as_deref()), ("G2", true, Some("a part")));
+        let nameless = answer(json!({"reply_to_message": {"message_id": 4, "from": {"id": 8}}}));
+        assert_eq!(nameless.from, "");
+        let mut item = to(json!({"checklist": {"title": "Trip", "tasks": [{"id": 2, "text": "book"}]}}));
+        item["reply_to_checklist_task_id"] = 2.into();
+        assert_eq!(answer(item).quote.as_deref(), Some("book"));
+        let story = answer(json!({"reply_to_story": {"chat": {"id": 8, "first_name": "Bob"}, "id": 3}}));
+        assert_eq!(
+            (story.from.as_str(), story.text.as_deref(), story.id.as_str()),
+            ("Bob", Some("[Story]"), "")
+        );
+    }
+
+    #[test]
+    fn an_answer_to_another_chat_names_it_and_has_no_id_of_this_one() {
+        let external = json!({
+            "origin": {"type": "channel", "chat": {"title": "News"}, "author_signature": "Eve", "message_id": 4},
+            "chat": {"id": -9, "type": "channel", "title": "News"}, "message_id": 4, "photo": [{"file_id": "p"}],
+        });
+        let to = message(json!({"external_reply": external, "quote": {"text": "the part", "position": 0}}))
+            .reply_to;
+        let is = ReplyTo {
+            from: "News (Eve)".into(),
+            quote: Some("the part".into()),
+            kind: Some(Kind::Image),
+            elsewhere: "News".into(),
+            ..ReplyTo::default()
+        };
+        assert_eq!(to, Some(is));
+        let ours = json!({"external_reply": {"origin": {"type": "user", "sender_user": {"id": 42, "first_name": "G2"}}}});
+        let event = message(ours);
+        let to = event.reply_to.unwrap();
+        assert_eq!((event.mention, to.myself, to.elsewhere.as_str()), (Mention::Me, true, "another chat"));
+        // Another topic of the same chat.
+        let here =
+            json!({"external_reply": {"origin": {}, "chat": {"id": -5, "title": "Chess"}, "message_id": 6}});
+        let to = message(here).reply_to.unwrap();
+        assert_eq!((to.id.as_str(), to.elsewhere.as_str()), ("6", ""));
+    }
+
+    #[test]
+    fn a_field_of_another_type_counts_as_missing_and_spoils_nothing() {
+        for (more, is) in [
+            (json!({"from": "Ada"}), ("hello", "")),
+            (json!({"entities": "none", "message_thread_id": "x", "is_topic_message": 1}), ("hello", "7")),
+            (json!({"reply_to_message": [1], "forward_origin": null, "quote": 5}), ("hello", "7")),
+            (json!({"date": "200", "message_id": {}, "edit_date": []}), ("hello", "7")),
+            (json!({"text": "a\u{fffd}", "media_group_id": 5, "photo": {"x": 1}}), ("a\u{fffd}", "7")),
+            (
+                json!({"from": {"id": "7", "first_name": 5, "last_name": ["x"], "username": {}}}),
+                ("hello", "7"),
+            ),
+        ] {
+            let event = message(more.clone());
+            assert_eq!((event.text.as_str(), event.from.id.as_str()), is, "{more}");
+        }
+        // Whatever stands in place of whatever, an update has its event and its place.
+        let whole = json!({
+            "message_id": 9, "date": 200, "from": {"id": 7}, "chat": {"id": -5, "type": "group"}, "text": "x",
+            "entities": [{"type": "text_link", "offset": 0, "length": 1, "url": "https://a.example"}],
+            "reply_to_message": {"message_id": 3}, "external_reply": {"origin": {}}, "poll": {"options": []},
+            "forward_origin": {"type": "user"}, "photo": [{"file_id": "p"}], "location": {"latitude": 1.0},
+            "rich_message": {"blocks": [{"text": "x"}]}, "paid_media": {"paid_media": []}, "sender_chat": {"id": -1},
+        });
+        let odd =
+            [Value::Null, json!(true), json!(-1), json!(1.5), json!("x"), json!([[]]), json!({"id": {}})];
+        for field in whole.as_object().unwrap().keys() {
+            for value in &odd {
+                for kind in ["message", "edited_message", "channel_post"] {
+                    let mut one = whole.clone();
+                    one[field] = value.clone();
+                    let items = us().read(8, &json!({kind: one}));
+                    let Some(Item::Event(last)) = items.last() else { panic!("{field} {value}") };
+                    assert_eq!(last.cursor["updates"], "8", "{field} {value}");
+                }
+            }
         }
     }
 
@@ -562,6 +979,9 @@ mod tests {
             json!({"message": {"chat": {"id": 1}, "migrate_to_chat_id": -100}}),
             json!({"callback_query": {"id": "q", "data": "x"}}),
             json!({"message_reaction": {"chat": {"id": 1}, "old_reaction": [], "new_reaction": []}}),
+            json!({"message": "no object", "message_reaction": {"chat": 5}, "my_chat_member": {"chat": {}}}),
+            json!({"message": {"chat": {"id": null}, "text": "nowhere"}}),
+            json!({"a_kind_to_come": {"chat": {"id": 1}}}),
         ] {
             let mut with_id = update.clone();
             with_id["update_id"] = 8.into();

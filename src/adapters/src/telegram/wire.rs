@@ -1,20 +1,7 @@
-//! What of the Bot API's objects is read. Everything may be missing, and what is not known is ignored.
+//! What of the Bot API's objects is read, field by field. A field that is missing, or of another type than documented, counts as
+//! empty: it spoils none beside it.
 
-use serde::Deserialize;
-
-/// Something that happened.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub(super) struct Update {
-    pub(super) update_id: i64,
-    pub(super) message: Option<Box<Message>>,
-    pub(super) edited_message: Option<Box<Message>>,
-    pub(super) channel_post: Option<Box<Message>>,
-    pub(super) edited_channel_post: Option<Box<Message>>,
-    pub(super) callback_query: Option<Box<Press>>,
-    pub(super) message_reaction: Option<Box<Reacted>>,
-    pub(super) my_chat_member: Option<Box<Member>>,
-}
+use serde_json::Value;
 
 /// The kinds of updates that are asked for.
 pub(super) const KINDS: [&str; 7] = [
@@ -27,177 +14,71 @@ pub(super) const KINDS: [&str; 7] = [
     "my_chat_member",
 ];
 
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-pub(super) struct User {
-    pub(super) id: i64,
-    pub(super) is_bot: bool,
-    pub(super) first_name: String,
-    pub(super) last_name: Option<String>,
-    pub(super) username: Option<String>,
+pub(super) fn text<'a>(of: &'a Value, name: &str) -> &'a str {
+    of[name].as_str().unwrap_or_default()
 }
 
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-pub(super) struct Chat {
-    pub(super) id: i64,
-    #[serde(rename = "type")]
-    pub(super) kind: String,
-    pub(super) title: Option<String>,
-    pub(super) username: Option<String>,
-    pub(super) first_name: Option<String>,
-    pub(super) last_name: Option<String>,
-    pub(super) is_forum: bool,
+/// Returns a number, also one that is written as a text or with a fraction of none.
+pub(super) fn number(of: &Value, name: &str) -> Option<i64> {
+    let value = &of[name];
+    #[expect(clippy::cast_possible_truncation, reason = "whole, and far from the largest")]
+    let whole =
+        value.as_f64().filter(|float| float.fract() == 0.0 && float.abs() < 9e15).map(|float| float as i64);
+    value.as_i64().or(whole).or_else(|| value.as_str().and_then(|text| text.parse().ok()))
 }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub(super) struct Message {
-    pub(super) message_id: i64,
-    pub(super) message_thread_id: Option<i64>,
-    pub(super) is_topic_message: bool,
-    pub(super) from: Option<User>,
-    pub(super) sender_chat: Option<Chat>,
-    pub(super) date: i64,
-    pub(super) edit_date: Option<i64>,
-    pub(super) chat: Chat,
-    pub(super) forward_origin: Option<Origin>,
-    pub(super) reply_to_message: Option<Box<Message>>,
-    pub(super) quote: Option<Quote>,
-    pub(super) media_group_id: Option<String>,
-    pub(super) text: Option<String>,
-    pub(super) entities: Vec<Entity>,
-    pub(super) caption: Option<String>,
-    pub(super) caption_entities: Vec<Entity>,
-    pub(super) photo: Vec<File>,
-    pub(super) animation: Option<File>,
-    pub(super) audio: Option<File>,
-    pub(super) document: Option<File>,
-    pub(super) video: Option<File>,
-    pub(super) video_note: Option<File>,
-    pub(super) voice: Option<File>,
-    pub(super) sticker: Option<Sticker>,
-    pub(super) location: Option<Location>,
-    pub(super) venue: Option<Venue>,
-    pub(super) contact: Option<Contact>,
-    pub(super) poll: Option<Poll>,
-    pub(super) dice: Option<Dice>,
-    pub(super) migrate_to_chat_id: Option<i64>,
-    pub(super) migrate_from_chat_id: Option<i64>,
-    pub(super) forum_topic_created: Option<serde::de::IgnoredAny>,
+pub(super) fn list<'a>(of: &'a Value, name: &str) -> &'a [Value] {
+    of[name].as_array().map_or(&[][..], Vec::as_slice)
 }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub(super) struct Entity {
-    #[serde(rename = "type")]
-    pub(super) kind: String,
-    pub(super) offset: usize,
-    pub(super) length: usize,
-    pub(super) user: Option<User>,
+pub(super) fn is(of: &Value, name: &str) -> bool {
+    of[name] == true
 }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub(super) struct Quote {
-    pub(super) text: String,
+/// Returns an object that is there.
+pub(super) fn object<'a>(of: &'a Value, name: &str) -> Option<&'a Value> {
+    of.get(name).filter(|value| value.is_object())
 }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub(super) struct Origin {
-    pub(super) sender_user: Option<User>,
-    pub(super) sender_user_name: Option<String>,
-    pub(super) sender_chat: Option<Chat>,
-    pub(super) chat: Option<Chat>,
+/// Returns what a person or a chat is called, by the name that people see.
+pub(super) fn name(of: &Value) -> String {
+    if !text(of, "title").is_empty() {
+        return text(of, "title").to_owned();
+    }
+    let full = format!("{} {}", text(of, "first_name"), text(of, "last_name")).trim().to_owned();
+    if full.is_empty() { handle(of) } else { full }
 }
 
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-pub(super) struct File {
-    pub(super) file_id: String,
-    pub(super) file_size: Option<u64>,
-    pub(super) file_name: Option<String>,
-    pub(super) mime_type: Option<String>,
-    pub(super) duration: Option<u64>,
+/// Returns the handle, with its `@`; empty: there is none.
+pub(super) fn handle(of: &Value) -> String {
+    match text(of, "username") {
+        "" => String::new(),
+        name => format!("@{name}"),
+    }
 }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub(super) struct Sticker {
-    pub(super) emoji: String,
-}
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub(super) struct Location {
-    pub(super) latitude: f64,
-    pub(super) longitude: f64,
-}
+    use super::*;
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub(super) struct Venue {
-    pub(super) title: String,
-    pub(super) address: String,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub(super) struct Contact {
-    pub(super) first_name: String,
-    pub(super) last_name: Option<String>,
-    pub(super) phone_number: String,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub(super) struct Poll {
-    pub(super) question: String,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub(super) struct Dice {
-    pub(super) emoji: String,
-    pub(super) value: u32,
-}
-
-/// A button was pressed.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub(super) struct Press {
-    pub(super) id: String,
-    pub(super) from: User,
-    pub(super) message: Option<Box<Message>>,
-    pub(super) data: Option<String>,
-}
-
-/// Somebody changed their reactions to a message.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub(super) struct Reacted {
-    pub(super) chat: Chat,
-    pub(super) message_id: i64,
-    pub(super) user: Option<User>,
-    pub(super) actor_chat: Option<Chat>,
-    pub(super) date: i64,
-    pub(super) old_reaction: Vec<Reaction>,
-    pub(super) new_reaction: Vec<Reaction>,
-}
-
-#[derive(Debug, Default, PartialEq, Deserialize)]
-#[serde(default)]
-pub(super) struct Reaction {
-    #[serde(rename = "type")]
-    pub(super) kind: String,
-    pub(super) emoji: String,
-    pub(super) custom_emoji_id: String,
-}
-
-/// The account was let into a chat, or put out of it.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub(super) struct Member {
-    pub(super) chat: Chat,
+    #[test]
+    fn a_number_is_one_however_it_is_written() {
+        for (value, is) in [
+            (json!(7), Some(7)),
+            (json!(-1_001_000_000_000_i64), Some(-1_001_000_000_000)),
+            (json!("7"), Some(7)),
+            (json!(7.0), Some(7)),
+            (json!(7.5), None),
+            (json!(1e300), None),
+            (json!(u64::MAX), None),
+            (json!("x"), None),
+            (json!(null), None),
+            (json!([7]), None),
+        ] {
+            assert_eq!(number(&json!({"n": value}), "n"), is, "{value}");
+        }
+        assert_eq!(number(&json!("no object"), "n"), None);
+    }
 }

@@ -15,7 +15,7 @@ use g2_fakes::{
 use serde_json::json;
 
 use super::{
-    ADA, GENERAL, start,
+    ADA, GENERAL, RANDOM, start,
     suite::{self, Platform},
 };
 
@@ -60,6 +60,9 @@ fn judged_by(judge: Option<Command>, script: &str) {
     let card = card["id"].as_str().unwrap().parse().unwrap();
     fake.press(GENERAL, card, "yes", ADA);
     wait("pressed", &|world| !world.whispers.is_empty());
+    fake.rows(RANDOM, ADA);
+    fake.say(RANDOM, ADA, "that is all");
+    wait("read", &|world| says(world, "read"));
     fake.cut();
     fake.say(GENERAL, ADA, "while you were away");
     wait("resumed", &|world| says(world, "heard: while you were away"));

@@ -33,7 +33,12 @@ const EVE: u64 = 101;
 
 /// The adapter of a bot, which goes on at a place in the history.
 fn start(base: &str, token: &str, cursor: &BTreeMap<String, String>) -> Adapter {
-    let account = json!({"instance": "discord", "prefix": "dc", "config": {"token": token}, "cursor": cursor, "upstream": base});
+    start_with(base, json!({"token": token}), cursor)
+}
+
+fn start_with(base: &str, config: Value, cursor: &BTreeMap<String, String>) -> Adapter {
+    let account =
+        json!({"instance": "discord", "prefix": "dc", "config": config, "cursor": cursor, "upstream": base});
     Adapter::start(env!("CARGO_BIN_EXE_g2-adapters"), account)
 }
 
@@ -116,6 +121,104 @@ fn only_our_name_is_a_mention_and_an_answer_to_us_says_so() {
     fake.say(dm, EVE, "psst");
     let event = adapter.next_event();
     assert_eq!((event.chat, event.about.unwrap().kind), (format!("dc:{dm}"), ChatKind::Direct));
+}
+
+#[test]
+fn each_kind_of_message_is_told_with_all_that_people_see_of_it() {
+    let (fake, mut adapter) = connected();
+    let mut rows = fake.rows(GENERAL, ADA);
+    assert_eq!(adapter.next_event().text, "before");
+    // Who joined, and what is pinned, is nothing.
+    rows.retain(|name| !["join", "pin"].contains(name));
+    let answer = |to: Value| json!({"text": "why?", "reply_to": to});
+    let told = [
+        json!({"text": "Transfer 500 to Bob now", "forwarded_from": "#random"}),
+        json!({"text": "/stop\nsecond", "forwarded_from": "#random", "comment": "look", "attachments": ["image"]}),
+        json!({"text": "Summarise this article (https://a.example/b) please"}),
+        json!({"text": "@G2 look", "mention": "me"}),
+        json!({"text": "/stop", "mention": "me"}),
+        json!({"text": "[Poll, several answers: Tea?]\n- 👍 Yes\n- No (3 votes)"}),
+        json!({"text": "[sticker: Wave]"}),
+        json!({"text": "", "attachments": ["voice"]}),
+        json!({"text": "done\nBuild (https://a.example)\nlog (https://b.example)\nbranch: main"}),
+        json!({"text": "see https://a.example"}),
+        json!({"text": "# Hello\nOpen (https://a.example)"}),
+        json!({"text": "[Invitation to Go]"}),
+        json!({"text": "[Thread begins: plans]"}),
+        answer(json!({"from": "Ada", "self": false, "text": "before"})),
+        answer(json!({"from": "", "self": false, "text": "[deleted message]"})),
+        json!({"text": "[message of a kind that G2 does not know: 62]\nwords", "unknown_kind": "62"}),
+    ];
+    assert_eq!(rows.len(), told.len());
+    for (row, told) in rows.iter().zip(told) {
+        let mut event = serde_json::to_value(adapter.next_event()).unwrap();
+        let mut is = json!({"text": event["text"]});
+        if let Some(to) = event["reply_to"].as_object_mut() {
+            to.remove("id");
+        }
+        for field in ["forwarded_from", "comment", "reply_to", "unknown_kind"] {
+            if !event[field].is_null() {
+                is[field] = event[field].clone();
+            }
+        }
+        if event["mention"] != "none" {
+            is["mention"] = event["mention"].clone();
+        }
+        if let Some(files) = event["attachments"].as_array() {
+            is["attachments"] = files.iter().map(|file| file["kind"].clone()).collect();
+        }
+        assert_eq!(is, told, "{row}");
+    }
+}
+
+#[test]
+fn a_message_with_wrong_fields_is_told_as_far_as_it_goes_and_the_next_one_comes() {
+    let (fake, mut adapter) = connected();
+    let odd = json!({"mentions": "nobody", "attachments": [5, {"url": 7}], "embeds": {"x": 1}, "flags": -1, "poll": [1],
+        "edited_timestamp": 5, "message_snapshots": "none", "member": 3, "type": 0});
+    fake.world().say(GENERAL, ADA, "half", &odd);
+    fake.say(GENERAL, ADA, "next");
+    assert_eq!(texts(&adapter.events(2)), ["half", "next"]);
+}
+
+#[test]
+fn the_role_that_is_ours_alone_is_known_after_a_session_that_goes_on_too() {
+    let (fake, mut adapter) = connected();
+    let named = json!({"mention_roles": ["905"]});
+    fake.world().say(GENERAL, ADA, "<@&905> one", &named);
+    let event = adapter.next_event();
+    assert_eq!((event.mention, &event.text[..]), (Mention::Me, "@G2 one"));
+    adapter.kill();
+    let mut adapter = adapter.again(&event.cursor);
+    fake.world().say(GENERAL, ADA, "<@&905> two", &named);
+    assert_eq!(adapter.next_event().mention, Mention::Me);
+    fake.wait("asked once", |world| world.asked.iter().any(|asked| asked == "GET /api/v10/guilds/800/roles"));
+    let role = json!({"guild_id": "800", "role": {"id": "905", "name": "Helper", "tags": {"bot_id": "900"}}});
+    fake.world().dispatch("GUILD_ROLE_UPDATE", &role);
+    fake.world().say(GENERAL, ADA, "<@&905> three", &named);
+    assert_eq!(adapter.next_event().text, "@Helper three");
+    fake.world().dispatch("GUILD_ROLE_DELETE", &json!({"guild_id": "800", "role_id": "905"}));
+    fake.world().say(GENERAL, ADA, "<@&905> four", &named);
+    assert_eq!(adapter.next_event().mention, Mention::None);
+}
+
+#[test]
+fn an_answer_that_nobody_can_read_is_passed_over_after_three_tries() {
+    let (fake, mut adapter) = connected();
+    fake.say(GENERAL, ADA, "before");
+    fake.say(RANDOM, ADA, "before");
+    let cursor = adapter.events(2).remove(1).cursor;
+    adapter.kill();
+    fake.forget_sessions();
+    fake.say(GENERAL, ADA, &format!("broken {}", g2_fakes::BROKEN));
+    fake.say(RANDOM, ADA, "missed");
+    let mut adapter = adapter.again(&cursor);
+    assert_eq!(adapter.next_event().text, "missed");
+    adapter.ready();
+    let asked = fake.world().asked.iter().filter(|asked| asked.contains("/channels/700/messages")).count();
+    assert_eq!(asked, 3);
+    fake.say(GENERAL, ADA, "now");
+    assert_eq!(adapter.next_event().text, "now");
 }
 
 #[test]
@@ -511,15 +614,49 @@ fn a_wrong_token_and_a_missing_intent_are_refused_with_a_way_out() {
     refused(start(&fake.base, TOKEN, &BTreeMap::new()), "Message Content Intent");
     fake.world().content_allowed = true;
     // The token is replaced while it runs: the text waits, and a person is told.
-    let mut adapter = start(&fake.base, TOKEN, &BTreeMap::new());
+    let sure = |token: &str| json!({"token": token, "sure_after_s": 0});
+    let mut adapter = start_with(&fake.base, sure(TOKEN), &BTreeMap::new());
     adapter.ready();
     fake.world().token = "another".into();
     assert_eq!(adapter.done(&send("k.1.1", "dc:700", "x")).not, Some(NotSent::Offline));
     refused(adapter, "Reset Token");
-    let mut adapter = start(&fake.base, "another", &BTreeMap::new());
+    let mut adapter = start_with(&fake.base, sure("another"), &BTreeMap::new());
     adapter.ready();
+    fake.world().token = "a third".into();
     fake.connections(|| Write::Close(4004));
     refused(adapter, "Reset Token");
+}
+
+#[test]
+fn a_discord_that_denies_us_once_is_asked_again_and_the_account_goes_on() {
+    let (fake, mut adapter) = connected();
+    let no = || Fault::Answer(401, json!({"message": "401: Unauthorized", "code": 0}));
+    fake.say(GENERAL, ADA, "before");
+    let cursor = adapter.next_event().cursor;
+    // The gateway says so, and the first answer to the question, too.
+    fake.fault("GET /api/v10/users/@me", no());
+    let left = std::cell::Cell::new(false);
+    fake.leave(|| {
+        left.set(true);
+        Write::Close(4004)
+    });
+    fake.say(GENERAL, ADA, "meanwhile");
+    fake.come_back();
+    assert_eq!(adapter.next_event().text, "meanwhile");
+    assert!(left.get());
+    // A text is refused so.
+    fake.fault("POST /api/v10/channels/700/messages", no());
+    assert_eq!(adapter.done(&send("k.1.1", "dc:700", "x")).not, Some(NotSent::Offline));
+    assert!(adapter.done(&send("k.1.1", "dc:700", "x")).ids.is_some());
+    fake.say(GENERAL, ADA, "after");
+    assert_eq!(adapter.next_event().text, "after");
+    // And at the start of an account that was let in before.
+    adapter.kill();
+    fake.fault("GET /api/v10/users/@me", no());
+    let mut adapter = adapter.again(&cursor);
+    let state = adapter.state();
+    assert!(state.transport == Light::Waiting && state.why.contains("asked again"), "{state:?}");
+    assert_eq!(texts(&adapter.events(2)), ["meanwhile", "after"]);
 }
 
 #[test]

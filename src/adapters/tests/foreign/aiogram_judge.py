@@ -113,8 +113,25 @@ async def main():
     # The last update may still be waiting for the poll that acknowledges it.
     assert state["presses"] == [] and state["unread"] <= 1, state
 
-    fake("migrate", {"from": GROUP, "to": -1000077})
     me = bot(TOKEN)
+    names = fake("rows", {"chat": GROUP})["rows"]
+    rows = dict(zip(names, [update.message for update in await me.get_updates(timeout=0) if update.message], strict=True))
+    kinds = {"live location": "location", "quiz": "poll", "paid media": "paid_media", "video chat begins": "video_chat_started",
+             "video chat ends": "video_chat_ended", "link below a photo": "photo"}
+    for name, message in rows.items():
+        kind = kinds.get(name, name if message.text is None else "text")
+        assert message.content_type == kind, (name, message.content_type)
+    assert [rows[name].forward_origin.type for name in names[:4]] == ["user", "hidden_user", "chat", "channel"]
+    assert rows["link"].entities[0].extract_from(rows["link"].text) == "this article"
+    beside = rows["link below a photo"]
+    assert beside.caption_entities[0].extract_from(beside.caption) == "read"
+    assert rows["poll"].poll.allows_multiple_answers and rows["quiz"].poll.type == "quiz"
+    assert [task.completed_by_user is None for task in rows["checklist"].checklist.tasks] == [True, False]
+    assert [one.type for one in rows["paid media"].paid_media.paid_media] == ["preview", "photo", "video"]
+    assert rows["answer to another chat"].external_reply.origin.type == "channel"
+    assert rows["answer to another chat"].quote.text == "rain" and rows["answer to a story"].reply_to_story.id == 3
+
+    fake("migrate", {"from": GROUP, "to": -1000077})
     assert (await refused(TelegramMigrateToChat, me.send_message(GROUP, "x"))).migrate_to_chat_id == -1000077
     await me.session.close()
 

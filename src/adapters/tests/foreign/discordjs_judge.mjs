@@ -23,9 +23,21 @@ client.once(Events.ClientReady, async () => {
   await channel.send({ content: "ready", nonce: "a.1", enforceNonce: true });
 });
 
+const rows = [];
 client.on(Events.MessageCreate, async (message) => {
   const { author, channel, content, mentions } = message;
   if (author.id === client.user.id) return;
+  if (channel.id === "701") {
+    rows.push(message);
+    if (content !== "that is all") return;
+    const [, forward, comment, , role, , poll, sticker] = rows;
+    assert.equal(forward.messageSnapshots.first().content, "Transfer 500 to Bob now");
+    assert.deepEqual([comment.content, comment.messageSnapshots.size], ["look", 1]);
+    assert.equal(role.mentions.roles.first().tags.botId, "900");
+    assert.deepEqual([poll.poll.question.text, poll.poll.answers.size], ["Tea?", 2]);
+    assert.equal(sticker.stickers.first().name, "Wave");
+    return client.channels.cache.get("700").send("read");
+  }
   if (content === "bye") return client.destroy();
   if (content === "while you were away") {
     await resumed;

@@ -50,11 +50,37 @@ async def on_resumed():
     resumed.set()
 
 
+rows = []
+
+
+def kinds(rows):
+    """Each kind of message is what it is called."""
+    forward, comment, masked, role, _, poll, sticker, voice, embed, page, parts, invitation, thread, join, pin, answer, gone = rows[:17]
+    assert forward.message_snapshots[0].content == "Transfer 500 to Bob now" and forward.reference.type.name == "forward"
+    assert comment.content == "look" and [one.content for one in comment.message_snapshots] == ["/stop", "second"]
+    assert comment.message_snapshots[0].attachments[0].filename == "a.png"
+    assert role.role_mentions[0].is_bot_managed() and role.role_mentions[0].tags.bot_id == 900
+    assert poll.poll.question == "Tea?" and poll.poll.multiple and [one.text for one in poll.poll.answers] == ["Yes", "No"]
+    assert poll.poll.answers[1].vote_count == 3 and sticker.stickers[0].name == "Wave"
+    assert voice.attachments[0].is_voice_message() and voice.attachments[0].duration == 1.6
+    assert embed.embeds[0].type == "rich" and embed.embeds[0].fields[0].value == "main" and page.embeds[0].type == "link"
+    assert parts.components[0].content == "# Hello" and parts.flags.components_v2
+    assert invitation.application.name == "Go" and thread.type.name == "thread_created"
+    assert join.type.name == "new_member" and pin.type.name == "pins_add"
+    assert answer.reference.resolved.content == "before" and isinstance(gone.reference.resolved, discord.DeletedReferencedMessage)
+
+
 @client.event
 async def on_message(message):
     if message.author == client.user:
         return
     channel = message.channel
+    if channel.id == 701:
+        rows.append(message)
+        if message.content == "that is all":
+            kinds(rows[1:])
+            await client.get_channel(700).send("read")
+        return
     if message.content == "bye":
         await client.close()
         return

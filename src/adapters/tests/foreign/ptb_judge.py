@@ -112,6 +112,14 @@ async def main():
     # The last update may still be waiting for the poll that acknowledges it.
     assert state["presses"] == [] and state["unread"] <= 1, state
 
+    names = fake("rows", {"chat": GROUP})["rows"]
+    async with bot(TOKEN) as me:
+        rows = dict(zip(names, [update.message for update in await me.get_updates(timeout=0) if update.message], strict=True))
+    assert rows["link"].parse_entities(["text_link"]).popitem()[1] == "this article"
+    assert [option.text for option in rows["poll"].poll.options] == ["Yes", "No"]
+    assert rows["forward of a channel"].forward_origin.author_signature == "Ada"
+    assert rows["answer to a part"].quote.text == "at nine" and rows["live location"].location.live_period
+
     fake("migrate", {"from": GROUP, "to": -1000077})
     async with bot(TOKEN) as me:
         assert (await refused(ChatMigrated, me.send_message(GROUP, "x"))).new_chat_id == -1000077

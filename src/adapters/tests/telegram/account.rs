@@ -36,7 +36,10 @@ fn a_token_that_telegram_does_not_know_waits_for_a_person() {
 #[test]
 fn a_token_that_is_taken_back_is_noticed_and_texts_wait() {
     let fake = Fake::start();
-    let (mut account, _) = Account::polling(&fake);
+    let config = json!({"token": TOKEN, "sure_after_s": 0});
+    let mut account = Account::start_with(&fake, config, BTreeMap::new(), tempfile::tempdir().unwrap());
+    account.hello();
+    account.until_polling();
     fake.wait("getUpdates", 2);
     fake.ask("token", &json!({"token": "424242:a-new-token-a-new-token"}));
     let done = account.send(GROUP, json!({"text": "x"}));
@@ -45,8 +48,33 @@ fn a_token_that_is_taken_back_is_noticed_and_texts_wait() {
     fake.text(GROUP, "hello");
     let event = account.told();
     account.took(&event);
+    let state = account.state(|state| state.inbound == Light::Waiting && !state.why.is_empty());
+    assert!(
+        state.why.contains("does not know the bot's token") && state.hint.contains("@BotFather"),
+        "{state:?}"
+    );
     account.state(|state| state.inbound == Light::Refused);
     assert_eq!(account.exit(), Some(1));
+}
+
+#[test]
+fn a_platform_that_denies_us_once_is_asked_again_and_the_account_goes_on() {
+    let fake = Fake::start();
+    let (mut account, _) = Account::polling(&fake);
+    for (n, (code, text)) in [(401, "Unauthorized"), (404, "Not Found")].into_iter().enumerate() {
+        fake.text(GROUP, &format!("before {n}"));
+        assert_eq!(account.event().text, format!("before {n}"));
+        fake.answers("getUpdates", 1, code, text, json!({}));
+        // It says so a second time, too, a moment later.
+        fake.answers("getMe", 1, code, text, json!({}));
+        fake.text(GROUP, &format!("ends the poll {n}"));
+        assert_eq!(account.event().text, format!("ends the poll {n}"));
+        fake.text(GROUP, &format!("after {n}"));
+        assert_eq!(account.event().text, format!("after {n}"));
+    }
+    assert!(account.states.iter().all(|state| state.inbound != Light::Refused), "{:?}", account.states);
+    assert!(account.states.iter().any(|state| state.why.contains("asked again")), "{:?}", account.states);
+    assert!(fake.calls("getMe") >= 5);
 }
 
 #[test]

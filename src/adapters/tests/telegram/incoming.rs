@@ -14,7 +14,8 @@ fn a_message_comes_with_all_that_is_known_of_it() {
         json!({
             "text": text, "message_thread_id": 42, "is_topic_message": true,
             "entities": [{"type": "mention", "offset": 3, "length": 6}],
-            "reply_to_message": {"message_id": ours.parse::<i64>().unwrap(), "from": {"id": 424_242, "is_bot": true}, "text": "ours",
+            "reply_to_message": {"message_id": ours.parse::<i64>().unwrap(), "text": "ours",
+                                 "from": {"id": 424_242, "is_bot": true, "first_name": "G2"},
                                  "date": 1, "chat": {"id": FORUM, "type": "supergroup"}},
         }),
     );
@@ -26,7 +27,7 @@ fn a_message_comes_with_all_that_is_known_of_it() {
             "chat": "tg:-1001000", "thread": "42", "id": "2", "at": "2027-01-15T08:00:02Z",
             "from": {"id": "12345", "name": "Ada L", "handle": "@ada"},
             "text": text, "mention": "me",
-            "reply_to": {"id": ours, "from": "424242", "self": true, "text": "ours"},
+            "reply_to": {"id": ours, "from": "G2", "self": true, "text": "ours"},
             "about": {"chat": "tg:-1001000", "name": "Club", "kind": "group", "threaded": true},
         })
     );
@@ -130,19 +131,53 @@ fn sixty_four_events_are_open_and_no_more() {
 }
 
 #[test]
-fn an_update_that_makes_no_sense_is_passed_over_with_its_cursor() {
+fn an_update_that_makes_no_sense_is_told_as_far_as_it_goes_and_the_next_one_comes() {
     let fake = Fake::start();
     let (mut account, _) = Account::polling(&fake);
     fake.ask("update", &json!({"message": {"chat": {"id": GROUP}, "text": {"not": "a text"}}}));
     let event = account.told();
-    assert_eq!((event.kind, event.cursor["updates"].as_str()), (EventKind::Nothing, "845120001"));
+    assert_eq!((event.unknown_kind.as_str(), event.cursor["updates"].as_str()), ("text", "845120001"));
     account.took(&event);
+    fake.message(
+        GROUP,
+        json!({"text": "half", "entities": "none", "reply_to_message": 7, "message_thread_id": []}),
+    );
+    assert_eq!(account.event().text, "half");
+    fake.ask("update", &json!({"a_kind_to_come": {"x": 1}}));
+    fake.ask("update", &json!({"message": {"chat": {"id": "nowhere"}, "text": "lost"}}));
     fake.message(GROUP, json!({"pinned_message": {"message_id": 1}}));
-    let event = account.told();
-    assert_eq!(event.kind, EventKind::Nothing);
-    account.took(&event);
+    for _ in 0..2 {
+        let event = account.told();
+        assert_eq!(event.kind, EventKind::Nothing);
+        account.took(&event);
+    }
     fake.text(GROUP, "goes on");
     assert_eq!(account.event().text, "goes on");
+    account.logs("update 845120003 names no chat");
+}
+
+#[test]
+fn an_update_that_nobody_can_read_is_passed_over_after_three_tries_and_the_next_one_comes() {
+    let fake = Fake::start();
+    let (mut account, _) = Account::polling(&fake);
+    let broken = fake.message(GROUP, json!({"text": format!("{BROKEN} of one")}));
+    fake.text(GROUP, "the next one");
+    let event = account.told();
+    let cursor = broken["update_id"].to_string();
+    assert_eq!((event.kind, event.cursor["updates"].clone()), (EventKind::Nothing, cursor.clone()));
+    account.took(&event);
+    let state = account.state(|state| state.inbound == Light::Failing);
+    assert!(state.why.contains("can't be read"), "{state:?}");
+    assert_eq!(account.event().text, "the next one");
+    assert_eq!(account.states.last().unwrap().inbound, Light::Ok);
+    let of_one = |call: &&Value| call["method"] == "getUpdates" && call["params"]["limit"] == 1;
+    let calls = fake.ask("state", &json!({}))["calls"].clone();
+    assert_eq!(calls.as_array().unwrap().iter().filter(of_one).count(), 2);
+    account.logs(&format!("update {cursor} was asked for three times"));
+    // A restart does not meet it again.
+    let mut account = account.killed(&fake);
+    fake.text(GROUP, "after");
+    assert_eq!(account.event().text, "after");
 }
 
 #[test]
@@ -189,6 +224,103 @@ fn an_edit_names_its_message() {
     let event = account.event();
     assert_eq!((event.kind, event.of.as_str(), event.text.as_str()), (EventKind::Edit, "1", "the"));
     assert_eq!(event.at.as_deref(), Some("2027-01-15T08:00:09Z"));
+}
+
+#[test]
+fn each_kind_of_message_is_told_with_all_that_people_see_of_it() {
+    let fake = Fake::start();
+    let (mut account, _) = Account::polling(&fake);
+    let rows = fake.ask("rows", &json!({"chat": GROUP}))["rows"].clone();
+    let forward = |from: &str| json!({"text": "Transfer 500 to Bob now", "forwarded_from": from});
+    let answer = |text: &str, to: Value| json!({"text": text, "reply_to": to});
+    let told = [
+        forward("Eve"),
+        forward("Mallory"),
+        forward("News (admin)"),
+        forward("News (Ada)"),
+        json!({"text": "Summarise this article (https://a.example/b) please"}),
+        json!({"text": "😀 read (https://a.example/b) it", "attachments": ["image"]}),
+        json!({"text": "G2, look", "mention": "me"}),
+        json!({"text": "[Live location: 52.5, 13.4]"}),
+        json!({"text": "[Location: Café, Main St 1]"}),
+        json!({"text": "[Contact: Bob, +49]"}),
+        json!({"text": "[Poll, several answers: Tea?]\n- Yes\n- No (2 votes)"}),
+        json!({"text": "[Quiz, closed: Tea?]\n- Yes\n- No (2 votes)"}),
+        json!({"text": "[Checklist: Trip]\n- [ ] pack\n- [x] book"}),
+        json!({"text": "[Story of News]"}),
+        json!({"text": "[Paid media: 3 files for 25 stars]\nlook", "attachments": ["image", "video"]}),
+        json!({"text": "[Sticker 👍]"}),
+        json!({"text": "[Dice 🎲 4]"}),
+        json!({"text": "[Game: Go, a board]"}),
+        json!({"text": "[Invoice: Beans, 1 kg, 14.50 EUR]"}),
+        json!({"text": "[Giveaway: 5 winners, until 2027-01-15T08:00:00Z, a cup]"}),
+        json!({"text": "[Gift: 50 stars]\nfor you"}),
+        json!({"text": "[Video chat begins]"}),
+        json!({"text": "[Video chat has ended after 60 s]"}),
+        answer("whose is it?", json!({"id": "3", "from": "Bob", "self": false, "kind": "image"})),
+        answer(
+            "why?",
+            json!({"id": "3", "from": "Bob", "self": false, "text": "come at nine", "quote": "at nine"}),
+        ),
+        answer(
+            "is it so?",
+            json!({"id": "", "from": "News", "self": false, "quote": "rain", "kind": "image", "elsewhere": "News"}),
+        ),
+        answer("nice", json!({"id": "", "from": "News", "self": false, "text": "[Story]"})),
+    ];
+    assert_eq!(rows.as_array().unwrap().len(), told.len());
+    for (row, told) in rows.as_array().unwrap().iter().zip(told) {
+        let event = serde_json::to_value(account.event()).unwrap();
+        let mut is = json!({"text": event["text"]});
+        for field in ["forwarded_from", "reply_to", "unknown_kind", "quiet"] {
+            if !event[field].is_null() {
+                is[field] = event[field].clone();
+            }
+        }
+        if event["mention"] != "none" {
+            is["mention"] = event["mention"].clone();
+        }
+        if let Some(files) = event["attachments"].as_array() {
+            is["attachments"] = files.iter().map(|file| file["kind"].clone()).collect();
+        }
+        assert_eq!(is, told, "{row}");
+    }
+}
+
+#[test]
+fn a_location_that_moves_five_times_is_one_message() {
+    let fake = Fake::start();
+    let (mut account, _) = Account::polling(&fake);
+    let place = |latitude: f64| json!({"latitude": latitude, "longitude": 13.4, "live_period": 900});
+    let id = fake.message(GROUP, json!({"location": place(52.0)}))["message_id"].clone();
+    assert_eq!(account.event().text, "[Live location: 52, 13.4]");
+    for n in 1..=5 {
+        let moved = json!({"message_id": id, "chat": {"id": GROUP}, "from": {"id": ADA}, "date": 1_800_000_001,
+            "edit_date": 1_800_000_001 + n, "location": place(f64::from(n))});
+        fake.ask("update", &json!({"edited_message": moved}));
+    }
+    for n in 1..=5 {
+        let event = account.event();
+        assert_eq!((event.kind, event.quiet, event.of.as_str()), (EventKind::Edit, true, "1"));
+        assert_eq!(event.text, format!("[Live location: {n}, 13.4]"));
+    }
+}
+
+#[test]
+fn a_command_for_this_bot_is_told_without_its_name_and_one_for_another_is_nothing() {
+    let fake = Fake::start();
+    let (mut account, _) = Account::polling(&fake);
+    for (text, kind, told) in [
+        ("/stop@other_bot", EventKind::Nothing, ""),
+        ("/stop@G2Bot", EventKind::Message, "/stop"),
+        ("/retry@g2bot", EventKind::Message, "/retry"),
+    ] {
+        let entities = json!([{"type": "bot_command", "offset": 0, "length": text.len()}]);
+        fake.message(GROUP, json!({"text": text, "entities": entities}));
+        let event = account.told();
+        account.took(&event);
+        assert_eq!((event.kind, event.text.as_str()), (kind, told), "{text}");
+    }
 }
 
 #[test]

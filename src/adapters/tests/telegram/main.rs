@@ -28,7 +28,7 @@ use std::{
 
 use channel_protocol::{Done, Event, EventKind, Hello, Light, State, Up};
 use g2_fakes::{
-    HALF,
+    BROKEN, HALF,
     telegram::{ADA, FORUM, Fake, GROUP, TOKEN},
 };
 use serde_json::{Value, json};
@@ -212,6 +212,11 @@ impl Account {
             Self::start_with(fake, json!({"token": TOKEN}), std::mem::take(&mut self.cursor), home);
         next.hello();
         next
+    }
+
+    /// Waits for a line of its log.
+    fn logs(&self, part: &str) {
+        while !self.log.recv_timeout(PATIENCE).unwrap().contains(part) {}
     }
 
     fn exit(&mut self) -> Option<i32> {

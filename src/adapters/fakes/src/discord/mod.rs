@@ -20,6 +20,7 @@ use tokio::{
 };
 use tokio_websockets::{CloseCode, Message, ServerBuilder};
 
+mod rows;
 pub mod world;
 
 use world::{
@@ -120,6 +121,18 @@ impl Fake {
             told.as_object_mut().unwrap().remove("member");
         }
         world.dispatch(if on { "MESSAGE_REACTION_ADD" } else { "MESSAGE_REACTION_REMOVE" }, &told);
+    }
+
+    /// Somebody says something of each kind in a channel. Returns what the kinds are called, in order.
+    pub fn rows(&self, channel: u64, who: u64) -> Vec<&'static str> {
+        let before = self.world().say(channel, who, "before", &json!({}));
+        let rows = rows::rows(channel, before);
+        rows.into_iter()
+            .map(|(name, text, more)| {
+                self.world().say(channel, who, text, &more);
+                name
+            })
+            .collect()
     }
 
     /// Somebody presses a button below a message. Returns the press's id.
@@ -403,6 +416,7 @@ impl Fake {
             }
             ("GET", ["users", "@me", "guilds"]) => Ok(json!([{"id": GUILD.to_string(), "name": "Home"}])),
             ("GET", ["guilds", _]) => Ok(world.guild()),
+            ("GET", ["guilds", _, "roles"]) => Ok(world.guild()["roles"].clone()),
             ("GET", ["guilds", _, "channels"]) => Ok(world.guild()["channels"].clone()),
             ("POST", ["users", "@me", "channels"]) => {
                 let who = number(said["recipient_id"].as_str().unwrap_or_default());

@@ -9,6 +9,8 @@ pub const TOKEN: &str = "MTA.token.of.the.bot";
 pub const BOT: u64 = 900;
 pub const BOT_ID: &str = "900";
 pub const APPLICATION: u64 = 901;
+/// The role that is the bot's alone.
+pub const OWN_ROLE: &str = "905";
 pub const GUILD: u64 = 800;
 /// Between the ids of two messages, ms.
 const STEP: u64 = 10_000;
@@ -200,7 +202,8 @@ impl World {
             "id": GUILD.to_string(), "name": "Home", "unavailable": false, "joined_at": "2026-10-01T00:00:00.000000+00:00",
             "channels": all(false), "threads": all(true), "members": members, "member_count": members.len(), "roles": [
                 {"id": GUILD.to_string(), "name": "@everyone", "color": 0, "colors": {"primary_color": 0}, "hoist": false,
-                 "position": 0, "permissions": "2251799813685247", "managed": false, "mentionable": false, "flags": 0}],
+                 "position": 0, "permissions": "2251799813685247", "managed": false, "mentionable": false, "flags": 0},
+                super::rows::own_role()],
             "emojis": [], "stickers": [], "features": [], "owner_id": "100", "icon": null, "large": false, "presences": [],
             "voice_states": [], "stage_instances": [], "guild_scheduled_events": [], "soundboard_sounds": [], "mfa_level": 0,
             "verification_level": 0, "explicit_content_filter": 0, "default_message_notifications": 0, "premium_tier": 0,
@@ -225,7 +228,8 @@ impl World {
             "MESSAGE_CREATE" | "MESSAGE_UPDATE" | "MESSAGE_DELETE" => GUILD_MESSAGES,
             "MESSAGE_REACTION_ADD" | "MESSAGE_REACTION_REMOVE" if direct => DIRECT_REACTIONS,
             "MESSAGE_REACTION_ADD" | "MESSAGE_REACTION_REMOVE" => GUILD_REACTIONS,
-            "GUILD_CREATE" | "THREAD_CREATE" | "CHANNEL_CREATE" => GUILDS,
+            "GUILD_CREATE" | "THREAD_CREATE" | "CHANNEL_CREATE" | "GUILD_ROLE_UPDATE"
+            | "GUILD_ROLE_DELETE" => GUILDS,
             _ => 0,
         };
         for session in self.sessions.values_mut().filter(|session| session.intents & wanted == wanted) {
@@ -255,7 +259,9 @@ impl World {
             "components": [],
         });
         message.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-        if let Some(of) = message["message_reference"]["message_id"].as_str() {
+        if message["message_reference"]["type"] != 1
+            && let Some(of) = message["message_reference"]["message_id"].as_str()
+        {
             let of = of.parse::<u64>().ok().and_then(|of| self.places[&channel].messages.get(&of)).cloned();
             message["referenced_message"] = of.unwrap_or_default();
         }

@@ -33,6 +33,7 @@ impl Server {
                 world.chats.insert(place.id, place);
             }
             "update" => return world.update(body),
+            "rows" => return world.rows(body["chat"].as_i64().unwrap()),
             "migrate" => world.migrate(body["from"].as_i64().unwrap(), body["to"].as_i64().unwrap()),
             "fault" => world.add_fault(serde_json::from_value(body).unwrap()),
             "token" => world.token = body["token"].as_str().unwrap().to_owned(),

@@ -6,6 +6,7 @@ mod control;
 mod handle;
 mod methods;
 mod params;
+mod rows;
 mod world;
 
 use std::{
@@ -20,6 +21,7 @@ use serde_json::{Value, json};
 use tokio::{net::TcpListener, sync::Notify};
 
 pub use handle::{ADA, FORUM, Fake, GROUP, TOKEN, post};
+pub use rows::rows;
 
 use self::{
     params::Params,

@@ -170,6 +170,20 @@ impl World {
         json!({"update_id": id, "message_id": message, "told": told})
     }
 
+    /// Takes in a message of each kind, of Ada's. Returns what the kinds are called, in order.
+    pub(crate) fn rows(&mut self, chat: i64) -> Value {
+        let place = self.chats.get(&chat).map(Place::shown).unwrap_or_default();
+        let mut names = Vec::new();
+        for (name, more) in super::rows(&place) {
+            let ada = json!({"id": super::ADA, "is_bot": false, "first_name": "Ada"});
+            let mut message = json!({"chat": {"id": chat}, "from": ada});
+            message.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            self.update(json!({"message": message}));
+            names.push(name);
+        }
+        json!({"rows": names})
+    }
+
     /// A group becomes a supergroup.
     pub(crate) fn migrate(&mut self, from: i64, to: i64) {
         let Some(place) = self.chats.get_mut(&from) else { return };

@@ -3,18 +3,22 @@
 use channel_protocol::{Chat, ChatKind, Light, State};
 use hyper::Method;
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 
 use super::Inbox;
 use crate::{
     discord::{
         api::ApiError,
-        events::{self, Channel, Guild, User, number},
+        events::{self, Channel, Guild, Message, Role, RoleTold, User, number},
+        inbox::list,
     },
     kit::{Gone, Host, Rest},
 };
 
-/// How many channels' names are held.
+/// How many channels' names are held, and how many servers' roles.
 const MOST_KNOWN: usize = 20_000;
+/// How often an answer that nobody can read is asked for.
+const TRIES: u32 = 3;
 
 /// Where something was written.
 pub(super) struct Place {
@@ -79,7 +83,7 @@ impl Inbox {
         // Where we may not look, it is a channel of its server; without a server it is a chat with one person.
         let channel = asked.unwrap_or_else(|| Channel {
             id: id.to_owned(),
-            r#type: u8::from(guild.is_empty()),
+            r#type: u64::from(guild.is_empty()),
             ..Channel::default()
         });
         self.know(channel.clone());
@@ -98,14 +102,52 @@ impl Inbox {
         Ok(name)
     }
 
-    /// Asks until there is an answer. `None`: it is not for us.
+    /// Takes in which of a server's roles is ours alone.
+    pub(super) fn know_roles(&mut self, guild: u64, roles: &[Role]) {
+        if self.roles.len() >= MOST_KNOWN {
+            self.roles.clear();
+        }
+        self.roles.insert(guild, roles.iter().find(|role| role.tags.bot_id == self.me).cloned());
+    }
+
+    pub(super) fn role_told(&mut self, told: RoleTold) {
+        let guild = number(&told.guild_id);
+        let is_known = |id: &str| matches!(self.roles.get(&guild), Some(Some(role)) if role.id == id);
+        if told.role.tags.bot_id == self.me {
+            self.know_roles(guild, &[told.role]);
+        } else if is_known(&told.role_id) {
+            self.know_roles(guild, &[]);
+        }
+    }
+
+    /// Returns the role that is ours alone where a message names roles. A session that goes on does not list them: they are asked
+    /// for once.
+    pub(super) async fn our_role(&mut self, host: &Host, message: &Message) -> Result<Option<Role>, Gone> {
+        if message.mention_roles.is_empty() || message.guild_id.is_empty() {
+            return Ok(None);
+        }
+        let guild = number(&message.guild_id);
+        if !self.roles.contains_key(&guild) {
+            let asked = self.insist::<Value>(host, &format!("/guilds/{guild}/roles")).await?;
+            self.know_roles(guild, &list::<Role>(asked.unwrap_or_default()));
+        }
+        Ok(self.roles.get(&guild).cloned().flatten())
+    }
+
+    /// Returns what a channel is called, if that is known.
+    pub(super) fn name_of(&self, channel: &str) -> String {
+        let known = self.channels.get(&number(channel)).filter(|channel| !channel.name.is_empty());
+        known.map(|channel| format!("#{}", channel.name)).unwrap_or_default()
+    }
+
+    /// Asks until there is an answer. `None`: it is not for us, or nobody can read it.
     pub(super) async fn insist<T: DeserializeOwned>(
         &self,
         host: &Host,
         path: &str,
     ) -> Result<Option<T>, Gone> {
         let mut rest = Rest::default();
-        let mut waited = false;
+        let (mut waited, mut unread) = (false, 0);
         loop {
             let asked = self.api.call(Method::GET, path, None).await;
             if waited && asked.is_ok() {
@@ -122,6 +164,13 @@ impl Inbox {
                 Err(error) if error.is_gone() => return Ok(None),
                 Err(error) => error,
             };
+            if matches!(error, ApiError::Unreadable(_)) {
+                unread += 1;
+                if unread >= TRIES {
+                    eprintln!("{path} was asked for {TRIES} times and is passed over: {error}");
+                    return Ok(None);
+                }
+            }
             if let ApiError::Refused { status: 400 | 402..=428 | 430..=499, .. } = error {
                 eprintln!("{error}");
                 return Ok(None);
@@ -133,7 +182,7 @@ impl Inbox {
                 why: error.to_string(),
                 hint: String::new(),
             };
-            host.state(state).await?;
+            self.light(host, state).await?;
             waited = true;
             rest.wait(error.asked_ms()).await;
         }
