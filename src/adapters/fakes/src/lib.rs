@@ -9,6 +9,7 @@
 
 pub mod adapter;
 pub mod discord;
+pub mod homeserver;
 pub mod peers;
 pub mod synapse;
 pub mod telegram;

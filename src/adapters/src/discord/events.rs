@@ -7,7 +7,7 @@ use serde::{Deserialize, Deserializer, de::DeserializeOwned, de::IgnoredAny};
 use serde_json::Value;
 
 use super::said::Notice;
-use crate::kit::{below_one_another, unknown};
+use crate::kit::{LONGEST_ANSWERED, LONGEST_TEXT, below_one_another, cut, unknown};
 
 /// The files of one message that are told of.
 const MOST_FILES: usize = 32;
@@ -321,7 +321,7 @@ impl Message {
             from: of.map(|of| of.author.shown(&of.member)).unwrap_or_default(),
             myself: of.is_some_and(|of| of.author.id == us.id),
             text: match &self.referenced_message {
-                Referenced::Message(of) => some_text(&of.said(us)),
+                Referenced::Message(of) => some_text(&cut(&of.said(us), LONGEST_ANSWERED)),
                 Referenced::Deleted => Some("[deleted message]".into()),
                 Referenced::Untold => None,
             },
@@ -352,7 +352,8 @@ impl Message {
             .take(MOST_FILES)
             .map(|snapshot| snapshot.message.words(us))
             .collect();
-        Some(below_one_another(&all.iter().map(String::as_str).collect::<Vec<_>>()))
+        let all = below_one_another(&all.iter().map(String::as_str).collect::<Vec<_>>());
+        Some(cut(&all, LONGEST_TEXT))
     }
 
     /// All that it says.

@@ -40,7 +40,7 @@ fn bare(address: &str) -> &str {
     address[scheme..].trim_end_matches('/')
 }
 
-/// Returns a text of at most so many bytes; what is cut ends with `…`.
+/// Returns a text of at most `most` bytes; a cut one ends with `…`.
 #[must_use]
 pub fn cut(text: &str, most: usize) -> String {
     if text.len() <= most {

@@ -2,6 +2,9 @@
 
 use super::cut;
 
+/// The longest text of a message that is told, and of one that is answered, bytes.
+pub const LONGEST_TEXT: usize = 96 << 10;
+pub const LONGEST_ANSWERED: usize = 16 << 10;
 /// How many options of a poll are told.
 const MOST: usize = 100;
 /// The longest piece of a line that others wrote, bytes.

@@ -18,6 +18,11 @@ const WITHIN: Duration = Duration::from_secs(40);
 pub(super) const HOLD: Duration = Duration::from_secs(30);
 /// The longest answer to a `sync` or a page of a room, bytes.
 const MOST_SYNC: usize = 32 << 20;
+/// How long an answered message may take to be had, and its longest answer, bytes.
+const SOON: Duration = Duration::from_secs(5);
+const MOST_EVENT: usize = 256 << 10;
+/// The longest place in a homeserver's history, bytes.
+const LONGEST_PLACE: usize = 512;
 /// The longest other answer, bytes.
 const MOST: usize = 1 << 20;
 
@@ -39,6 +44,9 @@ pub(super) enum ApiError {
     NoAnswer(#[from] NoAnswer),
     #[error("the homeserver's answer can't be read: {0}")]
     Unreadable(String),
+    /// As before, and it says where the next one begins.
+    #[error("the homeserver's news can't be read")]
+    Spoilt(String),
 }
 
 #[derive(Deserialize, Default)]
@@ -89,6 +97,7 @@ impl ApiError {
             Self::Refused { code, text, .. } => Outcome::refused(code, text.clone(), ""),
             Self::NoAnswer(NoAnswer::NotAsked(_)) => Outcome::NotSent(NotSent::Offline),
             Self::NoAnswer(NoAnswer::Unknown(why)) | Self::Unreadable(why) => Outcome::Unknown(why.clone()),
+            Self::Spoilt(_) => Outcome::Unknown(self.to_string()),
         }
     }
 }
@@ -175,7 +184,17 @@ impl Api {
         let since = since.map_or_else(String::new, |since| format!("&since={}", escape(since)));
         let path =
             format!("/_matrix/client/v3/sync?timeout={}&filter={}{since}", hold.as_millis(), escape(filter));
-        self.json(Method::GET, &path, None, hold + WITHIN, MOST_SYNC).await
+        let answer = self.raw(Method::GET, &path, None, Bytes::new(), hold + WITHIN, MOST_SYNC).await?;
+        read(&answer).map_err(|error| match (&error, next_batch(&answer.body)) {
+            (ApiError::Unreadable(_), Some(next)) => ApiError::Spoilt(next),
+            _ => error,
+        })
+    }
+
+    /// Returns an event of a room, soon or not at all.
+    pub(super) async fn event(&self, room: &str, id: &str) -> Result<Value, ApiError> {
+        let path = format!("{}/event/{}", room_path(room), escape(id));
+        self.json(Method::GET, &path, None, SOON, MOST_EVENT).await
     }
 
     /// Returns a page of a room, backwards from a point, and not beyond another.
@@ -236,6 +255,17 @@ fn read(answer: &Answer) -> Result<Value, ApiError> {
     read_json(&answer.body).map_err(|error| ApiError::Unreadable(error.to_string()))
 }
 
+/// Finds where the next news begin, in an answer that is no JSON.
+fn next_batch(answer: &[u8]) -> Option<String> {
+    const NAME: &[u8] = b"\"next_batch\"";
+    let at = answer.windows(NAME.len()).position(|window| window == NAME)? + NAME.len();
+    let rest = answer[at..].trim_ascii_start().strip_prefix(b":")?.trim_ascii_start().strip_prefix(b"\"")?;
+    let next: Vec<u8> = rest.iter().copied().take_while(|c| *c != b'"').take(LONGEST_PLACE + 1).collect();
+    let is_plain =
+        (1..=LONGEST_PLACE).contains(&next.len()) && next.iter().all(|c| c.is_ascii_graphic() && *c != b'\\');
+    is_plain.then(|| String::from_utf8(next).ok())?
+}
+
 fn refusal(answer: &Answer) -> ApiError {
     let said: Refusal = serde_json::from_slice(&answer.body).unwrap_or_default();
     let status: StatusCode = answer.status;
@@ -291,6 +321,21 @@ mod tests {
         assert!(refused(413, "M_TOO_LARGE").is_too_long() && refused(401, "M_UNKNOWN_TOKEN").is_locked_out());
         let html = refusal(&Answer { status: StatusCode::BAD_GATEWAY, body: "<html>".into() });
         assert_eq!(html.to_string(), "the homeserver says 502: Bad Gateway");
+    }
+
+    #[test]
+    fn where_the_next_news_begin_is_found_in_what_is_no_json() {
+        for (text, next) in [
+            (r#"{"next_batch":"s1_2","rooms":{"x":"\x"}}"#, Some("s1_2")),
+            ("{\"rooms\":\\x, \"next_batch\" : \"s3\"", Some("s3")),
+            (r#"{"next_batch":7}"#, None),
+            (r#"{"next_batch":"a\"b"}"#, None),
+            (r#"{"next_batch":""}"#, None),
+            ("<html>", None),
+        ] {
+            assert_eq!(next_batch(text.as_bytes()).as_deref(), next, "{text}");
+        }
+        assert_eq!(next_batch(format!("\"next_batch\":\"{}\"", "x".repeat(9000)).as_bytes()), None);
     }
 
     #[test]

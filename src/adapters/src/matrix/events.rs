@@ -2,9 +2,21 @@
 
 use std::collections::VecDeque;
 
-use channel_protocol::{Attached, Event, EventKind, From, Kind, Mention, ReplyTo};
+use channel_protocol::{Event, EventKind, From, Kind, Mention, ReplyTo};
 use serde_json::Value;
 
+use super::{
+    html::{self, Link},
+    said,
+};
+use crate::kit::{LONGEST_TEXT, command_behind, cut};
+
+/// How many messages are remembered, so that what is answered is known.
+const REMEMBERED: usize = 1000;
+/// How much of one is, bytes.
+const REMEMBERED_TEXT: usize = 2048;
+/// The longest id that is.
+const LONGEST_ID: usize = 512;
 /// How many reactions are remembered, so that taking one back is known as that.
 const REACTIONS: usize = 4096;
 
@@ -20,6 +32,16 @@ pub(super) struct Reader {
     pub(super) began: i64,
     /// Reactions by their event: the message and the sign.
     reactions: VecDeque<(String, String, String)>,
+    /// The newest messages, by their event.
+    remembered: VecDeque<(String, Known)>,
+}
+
+/// A message that may be answered.
+#[derive(Clone, Debug, PartialEq)]
+struct Known {
+    sender: String,
+    text: String,
+    kind: Option<Kind>,
 }
 
 /// What an event of a room is to us.
@@ -37,7 +59,7 @@ impl Reader {
     pub(super) fn new(me: String, shown_as: &str, prefix: String, began: i64) -> Self {
         let mut names = vec![display_name(&me).to_lowercase(), shown_as.to_lowercase()];
         names.retain(|name| !name.is_empty());
-        Self { me, names, prefix, began, reactions: VecDeque::new() }
+        Self { me, names, prefix, began, reactions: VecDeque::new(), remembered: VecDeque::new() }
     }
 
     /// The connection begins, or begins again: what was written before is late.
@@ -58,7 +80,7 @@ impl Reader {
             let to = event["content"]["replacement_room"].as_str().unwrap_or_default();
             return if to.is_empty() { Read::Nothing } else { Read::Moved(to.to_owned()) };
         }
-        if sender == self.me || id.is_empty() || sender.is_empty() {
+        if id.is_empty() || sender.is_empty() {
             return Read::Nothing;
         }
         let content = &event["content"];
@@ -77,56 +99,137 @@ impl Reader {
             ..Event::default()
         };
         let found = match kind {
-            "m.room.message" => self.message(base, content),
-            "m.room.encrypted" => return Read::Encrypted,
-            "m.reaction" => self.reaction(base, content),
+            "m.room.encrypted" if sender != self.me => return Read::Encrypted,
+            "m.reaction" if sender != self.me => self.reaction(base, content),
             "m.room.redaction" => {
                 let of = event["redacts"].as_str().or_else(|| content["redacts"].as_str());
                 of.map(|of| self.redaction(base, of))
             }
-            _ => None,
+            _ => self.message(base, kind, event),
         };
-        found.map_or(Read::Nothing, |event| Read::Event(Box::new(event)))
+        match found {
+            Some(event) if event.from.id != self.me => Read::Event(Box::new(event)),
+            Some(_) | None => Read::Nothing,
+        }
     }
 
-    fn message(&self, base: Event, content: &Value) -> Option<Event> {
+    /// Takes in what a message says that is answered, and was asked for.
+    pub(super) fn learn(&mut self, room: &str, event: &Value) {
+        let _ = self.read(room, event);
+        let (id, sender) = (event["event_id"].as_str(), event["sender"].as_str());
+        if let (Some(id), Some(sender)) = (id, sender)
+            && event["unsigned"]["redacted_because"].is_object()
+        {
+            let from = From { id: sender.to_owned(), ..From::default() };
+            self.remember(id, &Event { from, text: said::DELETED.into(), ..Event::default() });
+        }
+        // Its newest change comes with it.
+        let _ = self.read(room, &event["unsigned"]["m.relations"]["m.replace"]);
+    }
+
+    /// Says what is known of the message that is answered. `from` is its sender's id.
+    pub(super) fn answered(&self, to: &mut ReplyTo) {
+        if let Some(known) = self.known(&to.id) {
+            to.from.clone_from(&known.sender);
+            to.myself = known.sender == self.me;
+            to.text = Some(known.text.clone()).filter(|text| !text.is_empty());
+            to.kind = known.kind;
+        }
+    }
+
+    fn known(&self, id: &str) -> Option<&Known> {
+        self.remembered.iter().rev().find(|(of, _)| of == id).map(|(_, known)| known)
+    }
+
+    fn remember(&mut self, id: &str, event: &Event) {
+        if id.len() > LONGEST_ID || event.from.id.len() > LONGEST_ID {
+            return;
+        }
+        let known = Known {
+            sender: event.from.id.clone(),
+            text: cut(&event.text, REMEMBERED_TEXT),
+            kind: event.attachments.first().map(|file| file.kind),
+        };
+        self.remembered.retain(|(of, _)| of != id);
+        self.remembered.push_back((id.to_owned(), known));
+        if self.remembered.len() > REMEMBERED {
+            self.remembered.pop_front();
+        }
+    }
+
+    /// Reads something that people see as a message, and what changes one.
+    fn message(&mut self, base: Event, kind: &str, event: &Value) -> Option<Event> {
+        let content = &event["content"];
         let relation = &content["m.relates_to"];
         let is_edit = relation["rel_type"] == "m.replace";
         let said = if is_edit { &content["m.new_content"] } else { content };
-        // A message that was removed has no content.
-        let msgtype = said["msgtype"].as_str()?;
+        let mut told = said::told(kind, said, event)?;
         let thread = match &relation["rel_type"] {
             Value::String(kind) if kind == "m.thread" => relation["event_id"].as_str().unwrap_or_default(),
             _ => "",
         };
         let answers = relation["m.in_reply_to"]["event_id"].as_str();
         // In a thread, clients that know none are shown an answer to its last message.
-        let answers = answers.filter(|_| relation["is_falling_back"] != true);
-        let body = said["body"].as_str().unwrap_or_default();
-        let body = if answers.is_some() { without_quote(body) } else { body };
-        let attached = attachment(msgtype, said);
-        let text = match (&attached, said["filename"].as_str()) {
-            (None, _) if msgtype == "m.emote" => format!("* {} {body}", base.from.name),
-            (None, _) => body.to_owned(),
-            // The body is the file's name, unless there is a name beside it.
-            (Some(_), Some(name)) if name != body => body.to_owned(),
-            (Some(_), _) => String::new(),
-        };
-        Some(Event {
-            kind: if is_edit { EventKind::Edit } else { EventKind::Message },
-            of: if is_edit { relation["event_id"].as_str()?.to_owned() } else { String::new() },
+        let answers = answers.filter(|_| relation["is_falling_back"] != true).or(told.answers.as_deref());
+        let mut mention = self.mention(said, "", &[]);
+        if told.is_text {
+            let body = if answers.is_some() { without_quote(&told.text) } else { &told.text };
+            let links = html::links(said["formatted_body"].as_str().unwrap_or_default());
+            mention = self.mention(said, body, &links);
+            let text = match self.command(body) {
+                Some(command) => command.to_owned(),
+                None => html::told(body, &links),
+            };
+            told.text =
+                if said["msgtype"] == "m.emote" { format!("* {} {text}", base.from.name) } else { text };
+        }
+        let mut of = told.moves.clone();
+        if is_edit {
+            of = relation["event_id"].as_str()?.to_owned();
+        }
+        // Anybody can send a change of anybody's message; clients show that of its sender alone.
+        if !of.is_empty() && self.known(&of).is_some_and(|known| known.sender != base.from.id) {
+            return None;
+        }
+        let reply_to = answers.map(|id| {
+            let mut to = ReplyTo { id: id.to_owned(), ..ReplyTo::default() };
+            self.answered(&mut to);
+            to
+        });
+        let event = Event {
+            kind: if of.is_empty() { EventKind::Message } else { EventKind::Edit },
+            quiet: !told.moves.is_empty(),
+            of,
             thread: thread.to_owned(),
-            mention: self.mention(said, body),
-            reply_to: answers.map(|id| ReplyTo { id: id.to_owned(), ..ReplyTo::default() }),
+            mention,
+            reply_to,
             // Texts of G2 have a key, also those of another one.
-            from: From { bot: msgtype == "m.notice" || content[super::KEY].is_string(), ..base.from },
-            attachments: attached.into_iter().collect(),
-            text,
+            from: From { bot: said["msgtype"] == "m.notice" || content[super::KEY].is_string(), ..base.from },
+            attachments: told.files,
+            text: cut(&told.text, LONGEST_TEXT),
+            unknown_kind: told.unknown_kind,
             ..base
-        })
+        };
+        let id = if event.of.is_empty() { &event.id } else { &event.of }.clone();
+        self.remember(&id, &event);
+        Some(event)
     }
 
-    fn mention(&self, said: &Value, body: &str) -> Mention {
+    /// Returns the command of a text that is our name and it: `G2: /stop`.
+    fn command<'a>(&self, body: &'a str) -> Option<&'a str> {
+        let body = body.trim_start();
+        let named = |name: &str, body: &'a str| {
+            let end = body.char_indices().nth(name.chars().count()).map_or(body.len(), |(at, _)| at);
+            let behind = &body[end..];
+            (body[..end].to_lowercase() == name && behind.starts_with([' ', ':', ','])).then_some(behind)
+        };
+        let bare = body.strip_prefix('@').unwrap_or(body);
+        let behind = named(&self.me.to_lowercase(), body)
+            .or_else(|| self.names.iter().find_map(|name| named(name, bare)))?;
+        command_behind(behind)
+    }
+
+    fn mention(&self, said: &Value, body: &str, links: &[Link]) -> Mention {
         if let Some(named) = said["m.mentions"].as_object() {
             let me = named.get("user_ids").and_then(Value::as_array);
             if me.is_some_and(|ids| ids.iter().any(|id| *id == *self.me)) {
@@ -135,8 +238,7 @@ impl Reader {
             return if named.get("room") == Some(&Value::Bool(true)) { Mention::All } else { Mention::None };
         }
         // Clients that do not say whom they mean.
-        let html = said["formatted_body"].as_str().unwrap_or_default();
-        if html.contains(&format!("matrix.to/#/{}", self.me)) || body.contains(&self.me) {
+        if links.iter().any(|link| link.person().as_ref() == Some(&self.me)) || body.contains(&self.me) {
             return Mention::Me;
         }
         let body = body.to_lowercase();
@@ -164,6 +266,9 @@ impl Reader {
     /// A removed reaction was taken back; anything else that is removed is a deletion.
     fn redaction(&mut self, base: Event, of: &str) -> Event {
         let known = self.reactions.iter().find(|(event, _, _)| event == of).cloned();
+        if let Some((_, known)) = self.remembered.iter_mut().find(|(event, _)| event == of) {
+            (known.text, known.kind) = (said::DELETED.into(), None);
+        }
         match known {
             Some((_, of, emoji)) => Event { kind: EventKind::Reaction, of, emoji, on: false, ..base },
             None => Event { kind: EventKind::Delete, of: of.to_owned(), ..base },
@@ -186,29 +291,6 @@ fn without_quote(body: &str) -> &str {
         rest = rest.split_once('\n').map_or("", |(_, rest)| rest);
     }
     rest.trim_start_matches('\n')
-}
-
-fn attachment(msgtype: &str, said: &Value) -> Option<Attached> {
-    let kind = match msgtype {
-        "m.image" => Kind::Image,
-        "m.video" => Kind::Video,
-        "m.audio" if said.get("org.matrix.msc3245.voice").is_some() => Kind::Voice,
-        "m.audio" => Kind::Audio,
-        "m.file" => Kind::Document,
-        _ => return None,
-    };
-    let info = &said["info"];
-    let url = said["url"].as_str();
-    Some(Attached {
-        fetch: url.map(str::to_owned),
-        kind,
-        mime: info["mimetype"].as_str().unwrap_or("application/octet-stream").to_owned(),
-        name: said["filename"].as_str().or_else(|| said["body"].as_str()).map(str::to_owned),
-        bytes: info["size"].as_u64(),
-        seconds: info["duration"].as_u64().map(|ms| ms / 1000),
-        problem: url.is_none().then(|| "it is encrypted, which G2 can't read".to_owned()),
-        ..Attached::default()
-    })
 }
 
 /// Writes a time in ms since 1970 as RFC 3339, in UTC.
@@ -313,6 +395,278 @@ mod tests {
         assert_eq!((file.kind, file.fetch.as_deref()), (Kind::Image, Some("mxc://e/1")));
         let found = read("m.room.message", json!({"msgtype": "m.file", "body": "b.pdf", "file": {}}));
         assert!(found.text.is_empty() && found.attachments[0].problem.is_some());
+    }
+
+    #[test]
+    fn words_have_the_address_behind_them_and_a_pill_is_a_mention() {
+        let said = |body: &str, html: &str| {
+            let content = json!({"msgtype": "m.text", "body": body, "format": "org.matrix.custom.html", "formatted_body": html});
+            read("m.room.message", content)
+        };
+        let event = said("read this article", "read <a href=\"https://a.example/b\">this article</a>");
+        assert_eq!(event.text, "read this article (https://a.example/b)");
+        let event = said("Hey, look", "<a href=\"https://matrix.to/#/%40g2%3Aexample.org\">Hey</a>, look");
+        assert_eq!((event.mention, &event.text[..]), (Mention::Me, "Hey, look"));
+        let other = said("x, look", "<a href=\"https://matrix.to/#/@g2:example.org.evil\">x</a>, look");
+        assert_eq!(other.mention, Mention::None);
+        // Who is quoted is not named by that.
+        let quoted = json!({"msgtype": "m.text", "body": "> <@g2:example.org> old\n\nnew", "format": "org.matrix.custom.html",
+            "formatted_body": "<mx-reply><a href=\"https://matrix.to/#/@g2:example.org\">G2</a> old</mx-reply>new",
+            "m.relates_to": {"m.in_reply_to": {"event_id": "$0"}}});
+        let event = read("m.room.message", quoted);
+        assert_eq!((event.mention, &event.text[..]), (Mention::None, "new"));
+    }
+
+    #[test]
+    fn a_command_behind_our_name_is_one() {
+        for (body, text) in [
+            ("G2: /stop", "/stop"),
+            ("@g2:example.org /stop", "/stop"),
+            ("The Helper: /Retry", "/Retry"),
+            ("@G2 /stop", "/stop"),
+            ("g2, /stop", "/stop"),
+            ("G2: /stop it", "G2: /stop it"),
+            ("G23 /stop", "G23 /stop"),
+            ("other: /stop", "other: /stop"),
+            ("/stop", "/stop"),
+            ("İ2: /stop", "İ2: /stop"),
+        ] {
+            assert_eq!(read("m.room.message", json!({"msgtype": "m.text", "body": body})).text, text);
+        }
+    }
+
+    #[test]
+    fn each_kind_says_what_people_see_and_an_unknown_one_its_name() {
+        let answers = json!([{"m.id": "a", "m.text": [{"body": "Yes"}]}, {"m.id": "b", "m.text": [{"mimetype": "text/html", "body": "<b>No</b>"}, {"body": "No"}]}]);
+        let unstable = json!([{"id": "a", "org.matrix.msc1767.text": "Yes"}, {"id": "b", "org.matrix.msc1767.text": "No"}]);
+        for (kind, content, text, unknown) in [
+            (
+                "m.poll.start",
+                json!({"m.poll": {"question": {"m.text": [{"body": "Tea?"}]}, "max_selections": 2, "answers": answers}, "m.text": [{"body": "x"}]}),
+                "[Poll, several answers: Tea?]\n- Yes\n- No",
+                "",
+            ),
+            (
+                "org.matrix.msc3381.poll.start",
+                json!({"org.matrix.msc3381.poll.start": {"question": {"org.matrix.msc1767.text": "Tea?", "body": "Tea?"}, "answers": unstable}}),
+                "[Poll: Tea?]\n- Yes\n- No",
+                "",
+            ),
+            (
+                "m.poll.start",
+                json!({"m.poll": 7, "m.text": [{"body": "Tea? 1. Yes"}]}),
+                "[Poll]\nTea? 1. Yes",
+                "",
+            ),
+            (
+                "org.matrix.msc3381.poll.end",
+                json!({"org.matrix.msc1767.text": "Top answer: No", "m.relates_to": {"rel_type": "m.reference", "event_id": "$p"}}),
+                "[Poll has ended]\nTop answer: No",
+                "",
+            ),
+            (
+                "m.room.message",
+                json!({"msgtype": "m.location", "body": "x", "geo_uri": "geo:52.5,13.4;u=35"}),
+                "[Location: 52.5, 13.4]",
+                "",
+            ),
+            (
+                "m.room.message",
+                json!({"msgtype": "m.location", "body": "x", "m.location": {"uri": "geo:1,2,3", "description": "Café"}}),
+                "[Location: 1, 2]\nCafé",
+                "",
+            ),
+            ("m.sticker", json!({"body": "Wave", "url": "mxc://e/1", "info": {}}), "[sticker: Wave]", ""),
+            ("m.beacon_info", json!({"live": true, "description": "my way"}), "[Live location]\nmy way", ""),
+            ("m.call.invite", json!({"call_id": "1"}), "[Call begins]", ""),
+            (
+                "m.room.message",
+                json!({"msgtype": "org.example.hologram", "body": "a ship"}),
+                "[message of a kind that G2 does not know: org.example.hologram]\na ship",
+                "org.example.hologram",
+            ),
+            (
+                "m.room.message",
+                json!({"msgtype": 7, "body": {}}),
+                "[message of a kind that G2 does not know: m.room.message]",
+                "m.room.message",
+            ),
+            (
+                "m.room.message",
+                json!({"msgtype": "m.text"}),
+                "[message of a kind that G2 does not know: m.text]",
+                "m.text",
+            ),
+            (
+                "org.example.dance",
+                json!({"body": "a step"}),
+                "[message of a kind that G2 does not know: org.example.dance]\na step",
+                "org.example.dance",
+            ),
+        ] {
+            let event = read(kind, content.clone());
+            assert_eq!((&event.text[..], &event.unknown_kind[..]), (text, unknown), "{content}");
+        }
+        assert_eq!(
+            read("m.sticker", json!({"body": "Wave", "url": "mxc://e/1"})).attachments[0].kind,
+            Kind::Image
+        );
+        for (kind, content) in [
+            ("m.poll.response", json!({"m.selections": ["a"]})),
+            ("m.call.candidates", json!({"call_id": "1"})),
+            ("org.example.dance", json!({"steps": 3})),
+        ] {
+            assert_eq!(reader().read("!r", &event(kind, content)), Read::Nothing, "{kind}");
+        }
+        let mut state = event("org.example.state", json!({"body": "of the room"}));
+        state["state_key"] = "".into();
+        assert_eq!(reader().read("!r", &state), Read::Nothing);
+    }
+
+    #[test]
+    fn a_location_that_moves_changes_one_message_and_only_its_own() {
+        let mut reader = reader();
+        let mut info = event("m.beacon_info", json!({"live": true}));
+        info["state_key"] = "@ada:example.org".into();
+        assert!(matches!(reader.read("!r", &info), Read::Event(began) if began.kind == EventKind::Message));
+        let moved = |sender: &str| {
+            let mut moved = event(
+                "m.beacon",
+                json!({"m.location": {"uri": "geo:52.5,13.4"}, "m.relates_to": {"rel_type": "m.reference", "event_id": "$1"}}),
+            );
+            (moved["event_id"], moved["sender"]) = ("$2".into(), sender.into());
+            moved
+        };
+        let Read::Event(edit) = reader.read("!r", &moved("@ada:example.org")) else { panic!() };
+        assert_eq!((edit.kind, edit.quiet, &edit.of[..]), (EventKind::Edit, true, "$1"));
+        assert_eq!(edit.text, "[Live location: 52.5, 13.4]");
+        assert_eq!(reader.read("!r", &moved("@eve:example.org")), Read::Nothing);
+        let mut end = event("m.beacon_info", json!({"live": false}));
+        (end["event_id"], end["state_key"]) = ("$3".into(), "@ada:example.org".into());
+        assert_eq!(reader.read("!r", &end), Read::Nothing);
+        end["unsigned"] = json!({"replaces_state": "$1"});
+        let Read::Event(ended) = reader.read("!r", &end) else { panic!() };
+        assert_eq!((ended.quiet, &ended.of[..], &ended.text[..]), (true, "$1", "[Live location, ended]"));
+    }
+
+    #[test]
+    fn an_answer_says_who_and_what_is_answered_as_far_as_it_is_known() {
+        let mut reader = reader();
+        let said = |id: &str, sender: &str, content: Value| {
+            let mut said = event("m.room.message", content);
+            (said["event_id"], said["sender"]) = (id.into(), sender.into());
+            said
+        };
+        let text = |body: &str| json!({"msgtype": "m.text", "body": body});
+        let change = |of: &str, body: &str| {
+            json!({"msgtype": "m.text", "body": "*", "m.new_content": {"msgtype": "m.text", "body": body},
+                "m.relates_to": {"rel_type": "m.replace", "event_id": of}})
+        };
+        assert_eq!(reader.read("!r", &said("$ours", "@g2:example.org", text("which one?"))), Read::Nothing);
+        reader.read("!r", &said("$b", "@bob:example.org", text("at nine")));
+        reader.read("!r", &said("$c", "@bob:example.org", change("$b", "at ten")));
+        assert_eq!(reader.read("!r", &said("$d", "@eve:example.org", change("$b", "never"))), Read::Nothing);
+        let photo = json!({"msgtype": "m.image", "body": "a.png", "url": "mxc://e/1"});
+        reader.read("!r", &said("$photo", "@bob:example.org", photo));
+        let mut answer = |to: &str| {
+            let mut content = text("why?");
+            content["m.relates_to"] = json!({"m.in_reply_to": {"event_id": to}});
+            let Read::Event(event) = reader.read("!r", &said("$9", "@ada:example.org", content)) else {
+                panic!()
+            };
+            event.reply_to.unwrap()
+        };
+        let ours = answer("$ours");
+        assert_eq!(
+            (&ours.from[..], ours.myself, ours.text.as_deref()),
+            ("@g2:example.org", true, Some("which one?"))
+        );
+        let changed = answer("$b");
+        assert_eq!(
+            (&changed.from[..], changed.myself, changed.text.as_deref()),
+            ("@bob:example.org", false, Some("at ten"))
+        );
+        let shown = answer("$photo");
+        assert_eq!((shown.text, shown.kind), (None, Some(Kind::Image)));
+        assert_eq!(answer("$other"), ReplyTo { id: "$other".into(), ..ReplyTo::default() });
+        // What was removed says so; what was asked for is known, with its newest change.
+        let removed = json!({"type": "m.room.redaction", "event_id": "$x", "sender": "@bob:example.org", "redacts": "$b", "content": {}});
+        reader.read("!r", &removed);
+        let of = |id: &str| {
+            let mut to = ReplyTo { id: id.into(), ..ReplyTo::default() };
+            reader.answered(&mut to);
+            to.text
+        };
+        assert_eq!(of("$b").as_deref(), Some("[deleted message]"));
+        let mut old = said("$old", "@bob:example.org", text("old"));
+        old["unsigned"] =
+            json!({"m.relations": {"m.replace": said("$new", "@bob:example.org", change("$old", "new"))}});
+        reader.learn("!r", &old);
+        let mut gone = said("$gone", "@bob:example.org", json!({}));
+        gone["unsigned"] = json!({"redacted_because": {}});
+        reader.learn("!r", &gone);
+        let of = |id: &str| {
+            let mut to = ReplyTo { id: id.into(), ..ReplyTo::default() };
+            reader.answered(&mut to);
+            to.text
+        };
+        assert_eq!((of("$old").as_deref(), of("$gone").as_deref()), (Some("new"), Some("[deleted message]")));
+    }
+
+    #[test]
+    fn what_is_remembered_has_bounds() {
+        let mut reader = reader();
+        for n in 0..3000 {
+            let mut said = event("m.room.message", json!({"msgtype": "m.text", "body": "x".repeat(5000)}));
+            said["event_id"] = format!("${n}").into();
+            reader.read("!r", &said);
+        }
+        let mut long = event("m.room.message", json!({"msgtype": "m.text", "body": "x"}));
+        long["event_id"] = "$".repeat(5000).into();
+        reader.read("!r", &long);
+        let bytes: usize = reader
+            .remembered
+            .iter()
+            .map(|(id, known)| id.len() + known.text.len() + known.sender.len())
+            .sum();
+        assert!(
+            reader.remembered.len() == REMEMBERED && bytes < REMEMBERED * (REMEMBERED_TEXT + 100),
+            "{bytes}"
+        );
+    }
+
+    #[test]
+    fn whatever_stands_in_place_of_whatever_is_read() {
+        let whole = json!({"msgtype": "m.text", "body": "x", "format": "org.matrix.custom.html", "formatted_body": "<a href=\"https://a.example\">x</a>",
+            "m.mentions": {"user_ids": []}, "m.relates_to": {"m.in_reply_to": {"event_id": "$0"}}, "info": {"size": 1}, "url": "mxc://e/1",
+            "m.new_content": {"body": "y"}, "filename": "z", "geo_uri": "geo:1,2", "m.poll": {"answers": []}, "m.location": {}});
+        let odd = [
+            json!(null),
+            json!(true),
+            json!(-1),
+            json!("x"),
+            json!("geo:"),
+            json!([[]]),
+            json!({"event_id": 7, "rel_type": "m.replace"}),
+        ];
+        for kind in [
+            "m.room.message",
+            "m.sticker",
+            "m.poll.start",
+            "m.poll.end",
+            "m.beacon",
+            "m.beacon_info",
+            "m.reaction",
+            "m.room.redaction",
+        ] {
+            for field in whole.as_object().unwrap().keys() {
+                for value in &odd {
+                    let mut content = whole.clone();
+                    content[field] = value.clone();
+                    let _ = reader().read("!r", &event(kind, content));
+                }
+            }
+        }
     }
 
     #[test]

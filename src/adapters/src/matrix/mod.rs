@@ -6,6 +6,8 @@
 
 mod api;
 mod events;
+mod html;
+mod said;
 mod sync;
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
@@ -18,8 +20,9 @@ use futures_util::future::BoxFuture;
 use hyper::{Method, body::Bytes};
 use serde::Deserialize;
 use serde_json::{Value, json};
+use tokio::time::Instant;
 
-use crate::kit::{Adapter, Ended, Host, Look, Outcome, Rest};
+use crate::kit::{Adapter, Doubt, Ended, Host, Look, Outcome, Rest};
 use api::{Api, ApiError, escape, room_path};
 use events::{Reader, display_name};
 
@@ -33,6 +36,8 @@ const LARGEST: u64 = 50 << 20;
 const TYPING: Duration = Duration::from_secs(10);
 /// How many pages of a room are read to find what may have been sent.
 const LOOKED_AT: usize = 10;
+/// What a person can do where the homeserver says that it does not know us.
+const NEW_TOKEN: &str = "the token or the password is not, or no longer, valid; get a new one";
 /// Where our id of an event stands in it.
 const KEY: &str = "dev.g2.key";
 
@@ -81,32 +86,23 @@ pub async fn connect(start: Start, host: Host) -> Result<Arc<Matrix>, String> {
         }
     };
     let mut rest = Rest::default();
+    let mut doubt = Doubt::of(&start);
     let (api, me) = loop {
-        match log_in(&api, &settings, &start).await {
+        let error = match log_in(&api, &settings, &start).await {
             Ok(in_as) => break in_as,
-            Err(error)
-                if error.is_locked_out() || matches!(error, ApiError::Refused { status: 400..=404, .. }) =>
-            {
-                return refuse(
-                    error.to_string(),
-                    "the token or the password is not, or no longer, valid; get a new one",
-                )
-                .await;
-            }
-            Err(error) => {
-                let light = Light::Waiting;
-                let state = State {
-                    transport: light,
-                    inbound: light,
-                    outbound: light,
-                    why: error.to_string(),
-                    hint: String::new(),
-                };
-                host.state(state).await.map_err(|gone| gone.to_string())?;
-                rest.wait(error.asked_ms()).await;
-            }
+            Err(error) => error,
+        };
+        let is_denied = error.is_locked_out() || matches!(error, ApiError::Refused { status: 400..=404, .. });
+        if is_denied && doubt.denied(Instant::now()) {
+            return refuse(error.to_string(), NEW_TOKEN).await;
         }
+        let (why, hint) = if is_denied { (asked_again(&error), NEW_TOKEN) } else { (error.to_string(), "") };
+        let light = Light::Waiting;
+        let state = State { transport: light, inbound: light, outbound: light, why, hint: hint.into() };
+        host.state(state).await.map_err(|gone| gone.to_string())?;
+        rest.wait(error.asked_ms()).await;
     };
+    doubt.known();
     let path = format!("/_matrix/client/v3/profile/{}/displayname", escape(&me));
     let shown_as = api.call(Method::GET, &path, None).await.unwrap_or_default();
     let shown_as = shown_as["displayname"].as_str().unwrap_or_default().to_owned();
@@ -114,9 +110,14 @@ pub async fn connect(start: Start, host: Host) -> Result<Arc<Matrix>, String> {
     let began = jiff::Timestamp::now().as_millisecond();
     let reader = Reader::new(me.clone(), &shown_as, start.prefix.clone(), began);
     let since = start.cursor.get("since").cloned();
-    let sync = sync::Sync::new(api.clone(), reader, since, settings.invites_from);
+    let sync = sync::Sync::new(api.clone(), reader, since, settings.invites_from, doubt);
     let spool = PathBuf::from(&start.spool);
     Ok(Arc::new(Matrix { api, me, prefix: start.prefix, spool, sync: tokio::sync::Mutex::new(sync) }))
+}
+
+/// What a person is told while a homeserver that does not know us is asked again.
+fn asked_again(error: &ApiError) -> String {
+    format!("{error}; it is asked again")
 }
 
 /// Logs in by the token, by the one of an earlier start, or by the password.

@@ -5,18 +5,25 @@ use std::{
     time::Duration,
 };
 
-use channel_protocol::{Chat, ChatKind, Event, EventKind, Light, State};
+use channel_protocol::{Chat, ChatKind, Event, EventKind, Light, ReplyTo, State};
 use hyper::Method;
 use serde_json::{Value, json};
+use tokio::time::Instant;
 
 use super::{
+    NEW_TOKEN,
     api::{Api, ApiError, HOLD, escape, room_path},
+    asked_again,
     events::{Read, Reader},
 };
-use crate::kit::{Ended, Gone, Host, Rest};
+use crate::kit::{Doubt, Ended, Gone, Host, Rest};
 
 /// How much of one room is asked for after an outage; older ones are told as missed in the log.
 const MOST_MISSED: usize = 5000;
+/// How often news that nobody can read are asked for.
+const TRIES: u32 = 3;
+/// How many answered messages that are not remembered are asked for at once.
+const MOST_ASKED: u32 = 20;
 /// How many names of people are remembered.
 const NAMES: usize = 20_000;
 
@@ -31,6 +38,11 @@ pub(super) struct Sync {
     state: State,
     /// The last answer did not come, perhaps because it was too long: less is asked for at once, and the rest by pages.
     failed: bool,
+    /// How often the same news could not be read.
+    unread: u32,
+    /// How many answered messages may still be asked for now.
+    asks: u32,
+    doubt: Doubt,
 }
 
 /// Why a step failed.
@@ -52,7 +64,13 @@ impl From<ApiError> for Failed {
 }
 
 impl Sync {
-    pub(super) fn new(api: Api, reader: Reader, since: Option<String>, invites_from: Vec<String>) -> Self {
+    pub(super) fn new(
+        api: Api,
+        reader: Reader,
+        since: Option<String>,
+        invites_from: Vec<String>,
+        doubt: Doubt,
+    ) -> Self {
         Self {
             api,
             reader,
@@ -61,6 +79,9 @@ impl Sync {
             names: HashMap::new(),
             state: State::default(),
             failed: false,
+            unread: 0,
+            asks: 0,
+            doubt,
         }
     }
 
@@ -69,22 +90,61 @@ impl Sync {
         let mut rest = Rest::default();
         loop {
             match self.step(host).await {
-                Ok(()) => (rest, self.failed) = (Rest::default(), false),
+                Ok(()) => (rest, self.failed, self.unread) = (Rest::default(), false, 0),
                 Err(Failed::Gone) => return Ended::Left,
                 Err(Failed::Api(error)) if error.is_locked_out() => {
-                    let hint = "get a new token, or log in again";
-                    let _ = self.stand(host, Light::Refused, error.to_string(), hint).await;
-                    return Ended::Failed(error.to_string());
+                    match self.who_am_i(host, &mut rest).await {
+                        Ok(None) => {}
+                        Ok(Some(why)) => return Ended::Failed(why),
+                        Err(Gone) => return Ended::Left,
+                    }
                 }
                 Err(Failed::Api(error)) => {
                     self.failed = true;
-                    if self.stand(host, Light::Waiting, error.to_string(), "").await.is_err() {
+                    let light =
+                        if matches!(error, ApiError::Spoilt(_)) { Light::Failing } else { Light::Waiting };
+                    if self.stand(host, light, error.to_string(), "").await.is_err()
+                        || self.pass_over(host, &error).await.is_err()
+                    {
                         return Ended::Left;
                     }
                     rest.wait(error.asked_ms()).await;
                 }
             }
         }
+    }
+
+    /// Asks who we are until the homeserver knows us again. Returns why it does not, if it says so for good.
+    async fn who_am_i(&mut self, host: &Host, rest: &mut Rest) -> Result<Option<String>, Gone> {
+        loop {
+            rest.wait(None).await;
+            let Err(error) = self.api.who_am_i().await else {
+                self.doubt.known();
+                return Ok(None);
+            };
+            let why = error.to_string();
+            if error.is_locked_out() && self.doubt.denied(Instant::now()) {
+                self.stand(host, Light::Refused, why.clone(), NEW_TOKEN).await?;
+                return Ok(Some(why));
+            }
+            let (why, hint) =
+                if error.is_locked_out() { (asked_again(&error), NEW_TOKEN) } else { (why, "") };
+            self.stand(host, Light::Waiting, why, hint).await?;
+        }
+    }
+
+    /// Goes behind news that could not be read however often they were asked for.
+    async fn pass_over(&mut self, host: &Host, error: &ApiError) -> Result<(), Gone> {
+        let ApiError::Spoilt(next) = error else { return Ok(()) };
+        self.unread += 1;
+        if self.unread >= TRIES {
+            eprintln!(
+                "news were asked for {TRIES} times and can't be read; what came before {next} is passed over"
+            );
+            self.tell(host, Vec::new(), next, true).await?;
+            (self.since, self.unread) = (Some(next.clone()), 0);
+        }
+        Ok(())
     }
 
     async fn stand(&mut self, host: &Host, light: Light, why: String, hint: &str) -> Result<(), Gone> {
@@ -117,6 +177,7 @@ impl Sync {
             return Err(ApiError::Unreadable("it does not say where it ends".into()).into());
         }
         let first = self.since.is_none();
+        self.asks = MOST_ASKED;
         let mut events = Vec::new();
         for (room, joined) in news["rooms"]["join"].as_object().into_iter().flatten() {
             self.learn(host, room, joined).await?;
@@ -130,8 +191,11 @@ impl Sync {
             for event in timeline {
                 match self.reader.read(room, &event) {
                     Read::Event(mut event) => {
-                        let name = self.names.get(&(room.clone(), event.from.id.clone()));
-                        event.from.name = name.unwrap_or(&event.from.name).clone();
+                        event.from.name = self.name(room, &event.from.id);
+                        if let Some(to) = &mut event.reply_to {
+                            self.find(room, to).await;
+                            to.from = self.name(room, &to.from);
+                        }
                         events.push(*event);
                     }
                     Read::Moved(to) => self.follow(room, &to).await?,
@@ -149,6 +213,28 @@ impl Sync {
         self.since = Some(next);
         self.stand(host, Light::Ok, String::new(), "").await?;
         Ok(())
+    }
+
+    /// Returns what somebody is called in a room.
+    fn name(&self, room: &str, user: &str) -> String {
+        let known = self.names.get(&(room.to_owned(), user.to_owned()));
+        known.cloned().unwrap_or_else(|| super::events::display_name(user))
+    }
+
+    /// Finds out what is answered, where it is not remembered. A homeserver that does not tell it soon is not asked again now.
+    async fn find(&mut self, room: &str, to: &mut ReplyTo) {
+        if !to.from.is_empty() || self.asks == 0 {
+            return;
+        }
+        self.asks -= 1;
+        match self.api.event(room, &to.id).await {
+            Ok(event) => {
+                self.reader.learn(room, &event);
+                self.reader.answered(to);
+            }
+            Err(ApiError::Refused { status: 400..=428 | 430..=499, .. }) => {}
+            Err(_) => self.asks = 0,
+        }
     }
 
     /// Tells events in order. The place in the history goes with the last one, once the others are stored.
@@ -181,8 +267,18 @@ impl Sync {
         {
             let mut missed = Vec::new();
             while missed.len() < MOST_MISSED && !(new && came_now(&missed)) {
-                let page = match self.api.back(room, &from, self.since.as_deref()).await {
+                let mut page = self.api.back(room, &from, self.since.as_deref()).await;
+                for _ in 1..TRIES {
+                    if matches!(page, Err(ApiError::Unreadable(_))) {
+                        page = self.api.back(room, &from, self.since.as_deref()).await;
+                    }
+                }
+                let page = match page {
                     // One room must not keep all others waiting.
+                    Err(error @ ApiError::Unreadable(_)) => {
+                        eprintln!("{room}: what was missed there was asked for {TRIES} times: {error}");
+                        break;
+                    }
                     Err(error @ ApiError::Refused { .. }) if !error.is_busy() && !error.is_locked_out() => {
                         eprintln!("{room}: what was missed there can't be read: {error}");
                         break;

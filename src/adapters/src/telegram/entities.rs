@@ -20,7 +20,7 @@ pub(super) struct Marked<'a> {
 /// For whom the command is that a text begins with.
 #[derive(Debug, PartialEq)]
 pub(super) enum Command {
-    /// For whoever reads it, or there is none.
+    /// For any bot that reads it, or there is none.
     Open,
     Ours,
     Others,

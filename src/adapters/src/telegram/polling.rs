@@ -135,10 +135,8 @@ impl Telegram {
                         Taken::Nothing => rest = Rest::default(),
                         // The next answer would be the same.
                         Taken::Unnumbered => {
-                            let passed_over = stuck.unread(offset);
-                            offset = self.pass_over(&us, passed_over).await?.or(offset);
+                            self.waits(&Fault::Unreadable("no update has a number", None)).await?;
                             rest.wait(None).await;
-                            continue;
                         }
                     }
                     stuck.read();

@@ -11,7 +11,7 @@ use super::{
     wire::{handle, is, list, name, number, object, text},
     words::{self, Place, Rich, Said},
 };
-use crate::kit::below_one_another;
+use crate::kit::{LONGEST_ANSWERED, LONGEST_TEXT, below_one_another, cut};
 
 /// The largest file that Telegram gives to a bot.
 pub(super) const LARGEST_IN: u64 = 20 << 20;
@@ -175,7 +175,7 @@ impl Us {
         let reply_to = self.reply_to(message);
         let named = marked.names(self) || rich.named.iter().any(|piece| self.is_named(piece));
         let is_for_us = named || reply_to.as_ref().is_some_and(|to| to.myself);
-        // Whoever forwards something names nobody by what another one wrote.
+        // The words of another one name nobody for the person who forwards them.
         let is_own = forwarded_from.is_none() || about.kind == ChatKind::Direct;
         let date = number(message, "date").unwrap_or(0);
         let at = number(message, "edit_date").filter(|_| is_edit).unwrap_or(date);
@@ -189,7 +189,7 @@ impl Us {
             at: instant(at),
             late: self.since.is_some_and(|since| at < since),
             from: self.from(message),
-            text: below_one_another(&[&said, &written[0], &written[1]]),
+            text: cut(&below_one_another(&[&said, &written[0], &written[1]]), LONGEST_TEXT),
             mention: if is_for_us && is_own { Mention::Me } else { Mention::None },
             reply_to,
             forwarded_from,
@@ -305,7 +305,8 @@ impl Us {
             Said::Nothing | Said::Unknown(_) => String::new(),
         };
         let rich = Rich::of(to).unwrap_or_default().text;
-        Some(below_one_another(&[&said, &written, &rich])).filter(|told| !told.is_empty())
+        let told = cut(&below_one_another(&[&said, &written, &rich]), LONGEST_ANSWERED);
+        Some(told).filter(|told| !told.is_empty())
     }
 
     /// Whether a piece of a rich text names us.
@@ -749,6 +750,11 @@ mod tests {
             "Plan\nread this page (https://a.example)👍\n1. one\n- [x] done\na | b\nc | \na cat\nsaid\n — Eve\n@g2bot"
         );
         assert_eq!((event.mention, event.attachments.len()), (Mention::Me, 1));
+        let long = json!({"blocks": vec![json!({"type": "paragraph", "text": "x".repeat(1000)}); 2000]});
+        let answered = json!({"message_id": 4, "rich_message": long});
+        let event = without_text(json!({"rich_message": long, "reply_to_message": answered}));
+        let answered = event.reply_to.and_then(|to| to.text).unwrap_or_default();
+        assert!(event.text.len() <= LONGEST_TEXT && (1..=LONGEST_ANSWERED).contains(&answered.len()));
     }
 
     #[test]

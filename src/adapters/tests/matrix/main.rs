@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
 
 mod foreign;
+mod scripted;
 #[path = "../suite/mod.rs"]
 mod suite;
 #[path = "../texts/mod.rs"]
@@ -169,6 +170,119 @@ fn edits_reactions_deletions_and_threads_are_told_with_what_they_are_about() {
     assert_eq!(said[1]["content"]["m.new_content"]["body"], "inside, changed");
     assert!(adapter.done(&amend(json!({"delete": true}))).ids.is_some());
     assert!(ada.event(&room, &ours)["content"].as_object().unwrap().is_empty());
+}
+
+#[test]
+fn each_kind_of_message_is_told_with_all_that_people_see_of_it() {
+    let Some((ada, bot, room, mut adapter)) = room("kinds") else { return };
+    let ours = adapter.done(
+        &json!({"op": "send", "r": 1, "key": "k.1.1", "chat": format!("mx:{room}"), "text": "which one?"}),
+    );
+    let ours = ours.ids.unwrap().remove(0);
+    let text = |body: &str| json!({"msgtype": "m.text", "body": body});
+    let with = |mut content: Value, name: &str, value: Value| {
+        content[name] = value;
+        content
+    };
+    let html = |body: &str, html: &str| {
+        with(with(text(body), "format", "org.matrix.custom.html".into()), "formatted_body", html.into())
+    };
+    let answer = |to: &str| with(text("why?"), "m.relates_to", json!({"m.in_reply_to": {"event_id": to}}));
+    let pill = format!(
+        "<a href=\"https://matrix.to/#/{}\">Helper</a> look",
+        bot.id.replace('@', "%40").replace(':', "%3A")
+    );
+    let photo = json!({"msgtype": "m.image", "body": "a.png", "url": ada.upload(b"png"), "info": {"mimetype": "image/png", "size": 3}});
+    let shown = ada.send(&room, "m.room.message", photo);
+    assert_eq!(adapter.next_event().attachments.len(), 1);
+    let me = ada.id.trim_start_matches('@').split(':').next().unwrap().to_owned();
+    let bots = bot.id.trim_start_matches('@').split(':').next().unwrap().to_owned();
+    for (kind, content, told) in [
+        (
+            "m.room.message",
+            html(
+                "Summarise this article please",
+                "Summarise <a href=\"https://a.example/b\">this article</a> please",
+            ),
+            json!({"text": "Summarise this article (https://a.example/b) please"}),
+        ),
+        ("m.room.message", html("Helper look", &pill), json!({"text": "Helper look", "mention": "me"})),
+        ("m.room.message", text(&format!("{}: /stop", bot.id)), json!({"text": "/stop", "mention": "me"})),
+        (
+            "m.room.message",
+            answer(&ours),
+            json!({"text": "why?", "reply_to": {"id": ours, "from": bots, "self": true, "text": "which one?"}}),
+        ),
+        (
+            "m.room.message",
+            answer(&shown),
+            json!({"text": "why?", "reply_to": {"id": shown, "from": me, "self": false, "kind": "image"}}),
+        ),
+        (
+            "org.matrix.msc3381.poll.start",
+            json!({"org.matrix.msc1767.text": "Tea? 1. Yes", "org.matrix.msc3381.poll.start": {"kind": "org.matrix.msc3381.poll.disclosed",
+                "max_selections": 1, "question": {"org.matrix.msc1767.text": "Tea?", "body": "Tea?", "msgtype": "m.text"},
+                "answers": [{"id": "a", "org.matrix.msc1767.text": "Yes"}]}}),
+            json!({"text": "[Poll: Tea?]\n- Yes"}),
+        ),
+        (
+            "m.room.message",
+            json!({"msgtype": "m.location", "body": "here", "geo_uri": "geo:52.5,13.4;u=35"}),
+            json!({"text": "[Location: 52.5, 13.4]"}),
+        ),
+        (
+            "m.sticker",
+            json!({"body": "Wave", "url": "mxc://example.test/none", "info": {}}),
+            json!({"text": "[sticker: Wave]"}),
+        ),
+        (
+            "m.room.message",
+            json!({"msgtype": "org.example.hologram", "body": "a ship"}),
+            json!({"text": "[message of a kind that G2 does not know: org.example.hologram]\na ship", "unknown_kind": "org.example.hologram"}),
+        ),
+    ] {
+        ada.send(&room, kind, content);
+        let event = serde_json::to_value(adapter.next_event()).unwrap();
+        let mut is = json!({"text": event["text"]});
+        for field in ["reply_to", "unknown_kind"] {
+            if !event[field].is_null() {
+                is[field] = event[field].clone();
+            }
+        }
+        if event["mention"] != "none" {
+            is["mention"] = event["mention"].clone();
+        }
+        assert_eq!(is, told);
+    }
+}
+
+#[test]
+fn what_is_answered_is_asked_for_where_it_was_said_in_an_earlier_life() {
+    let Some((ada, bot, room, mut adapter)) = room("asked") else { return };
+    let old = ada.say(&room, "at nine");
+    ada.send(&room, "m.room.message", json!({"msgtype": "m.text", "body": "* at ten",
+        "m.new_content": {"msgtype": "m.text", "body": "at ten"}, "m.relates_to": {"rel_type": "m.replace", "event_id": old}}));
+    let gone = ada.say(&room, "never mind");
+    let cursor = adapter.events(3).remove(2).cursor;
+    adapter.kill();
+    ada.redact(&room, &gone);
+    let mut adapter = adapter.again(&cursor);
+    assert_eq!(adapter.next_event().kind, EventKind::Delete);
+    let mut answered = |to: &str| {
+        ada.send(
+            &room,
+            "m.room.message",
+            json!({"msgtype": "m.text", "body": "why?",
+            "m.relates_to": {"m.in_reply_to": {"event_id": to}}}),
+        );
+        adapter.next_event().reply_to.unwrap()
+    };
+    let to = answered(&old);
+    assert_eq!((to.text.as_deref(), to.myself, &to.from[..]), (Some("at ten"), false, "asked-ada"));
+    assert_eq!(answered(&gone).text.as_deref(), Some("[deleted message]"));
+    let nothing = answered("$none:example.test");
+    assert_eq!((nothing.text, &nothing.from[..], nothing.id.is_empty()), (None, "", false));
+    let _ = bot;
 }
 
 #[test]

@@ -1,0 +1,99 @@
+//! What Synapse never does, as a homeserver of a script's does it.
+
+use g2_fakes::homeserver::{ADA, BOT, Homeserver, ROOM};
+
+use super::*;
+
+fn connected(config: Value, cursor: &BTreeMap<String, String>) -> (Homeserver, Adapter) {
+    let server = Homeserver::start();
+    let adapter = start_at(&server, config, cursor);
+    (server, adapter)
+}
+
+fn start_at(server: &Homeserver, mut config: Value, cursor: &BTreeMap<String, String>) -> Adapter {
+    config["token"] = "secret".into();
+    let account = json!({"instance": "matrix", "prefix": "mx", "config": config, "cursor": cursor, "upstream": server.base});
+    Adapter::start(env!("CARGO_BIN_EXE_g2-adapters"), account)
+}
+
+#[test]
+fn a_homeserver_that_denies_us_once_is_asked_again_and_the_account_goes_on() {
+    let (server, mut adapter) = connected(json!({}), &BTreeMap::new());
+    adapter.ready();
+    server.denies("/sync");
+    server.denies("/whoami");
+    server.say("before");
+    server.say("after");
+    let events = adapter.events(2);
+    assert_eq!(texts(&events), ["before", "after"]);
+    let asked = server.world().asked.iter().filter(|asked| asked.contains("/whoami")).count();
+    assert_eq!(asked, 3, "at the start, and until it knows us again");
+    // And at the start of an account that was let in before.
+    adapter.kill();
+    server.denies("/whoami");
+    let mut adapter = start_at(&server, json!({}), &events[1].cursor);
+    let state = adapter.state();
+    assert!(
+        state.transport == Light::Waiting && state.why.contains("asked again") && !state.hint.is_empty(),
+        "{state:?}"
+    );
+    server.say("again");
+    assert_eq!(adapter.next_event().text, "again");
+}
+
+#[test]
+fn a_homeserver_that_denies_us_for_good_is_believed() {
+    let cursor = BTreeMap::from([("since".to_owned(), "s0".to_owned())]);
+    let (server, mut adapter) = connected(json!({"sure_after_s": 0}), &cursor);
+    adapter.ready();
+    server.denies("/sync");
+    server.denies("/whoami");
+    server.denies("/whoami");
+    server.say("ends the poll");
+    assert_eq!(adapter.next_event().text, "ends the poll");
+    let refused =
+        std::iter::repeat_with(|| adapter.state()).find(|state| state.transport == Light::Refused).unwrap();
+    assert!(!refused.hint.is_empty());
+    assert_eq!(adapter.exit(), Some(1));
+}
+
+#[test]
+fn news_that_nobody_can_read_are_passed_over_after_three_tries_and_the_next_ones_come() {
+    let (server, mut adapter) = connected(json!({}), &BTreeMap::new());
+    adapter.ready();
+    server.say(&format!("broken {}", g2_fakes::BROKEN));
+    server.say("the next one");
+    let event = adapter.next_event();
+    assert_eq!((event.kind, event.cursor["since"].as_str()), (EventKind::Nothing, "s1"));
+    assert_eq!(adapter.next_event().text, "the next one");
+    server.say(&format!("half {}", g2_fakes::HALF));
+    assert_eq!(adapter.next_event().text, "half \u{fffd}");
+}
+
+#[test]
+fn an_answer_is_told_though_what_it_answers_can_not_be_had() {
+    let (server, mut adapter) = connected(json!({}), &BTreeMap::new());
+    adapter.ready();
+    let answer = |to: &str| {
+        let content =
+            json!({"msgtype": "m.text", "body": "why?", "m.relates_to": {"m.in_reply_to": {"event_id": to}}});
+        server.event(ADA, "m.room.message", content);
+    };
+    answer("$none");
+    let to = adapter.next_event().reply_to.unwrap();
+    assert_eq!((&to.id[..], &to.from[..], to.text), ("$none", "", None));
+    server.fault("/event/", 502, json!({}));
+    answer("$some");
+    assert_eq!(adapter.next_event().reply_to.unwrap().text, None);
+    let said = json!({"type": "m.room.message", "event_id": "$some", "sender": BOT, "origin_server_ts": 1, "room_id": ROOM,
+        "content": {"msgtype": "m.text", "body": "ours"}});
+    server.world().events.insert("$some".into(), said);
+    answer("$some");
+    let to = adapter.next_event().reply_to.unwrap();
+    assert_eq!((&to.from[..], to.myself, to.text.as_deref()), ("g2", true, Some("ours")));
+    // It is remembered.
+    answer("$some");
+    assert!(adapter.next_event().reply_to.unwrap().myself);
+    let asked = server.world().asked.iter().filter(|asked| asked.contains("/event/")).count();
+    assert_eq!(asked, 3);
+}
