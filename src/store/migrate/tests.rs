@@ -134,8 +134,8 @@ fn a_store_of_the_last_schema_of_before_goes_on_and_a_copy_is_kept_of_it() {
     connection.execute("INSERT INTO meta (key, value) VALUES ('instance', 'x')", []).unwrap();
     migrate(&mut connection, &place.path()).unwrap();
     migrate(&mut connection, &place.path()).unwrap();
-    assert_eq!(place.copies(), ["g2.sqlite.before-0067", "g2.sqlite.before-1004"], "the newest two");
-    let copy = Connection::open(place.file("g2.sqlite.before-1004")).unwrap();
+    assert_eq!(place.copies(), ["g2.sqlite.before-0067", "g2.sqlite.before-1005"], "the newest two");
+    let copy = Connection::open(place.file("g2.sqlite.before-1005")).unwrap();
     for (c, version) in [(&connection, version()), (&copy, Version::LAST_OF_BEFORE)] {
         assert_eq!(Version::read(c).unwrap(), version);
         assert_eq!(count(c, "groups"), 2);
