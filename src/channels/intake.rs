@@ -13,7 +13,7 @@ use crate::{
             channels::{Connection, Mark},
             chats::ChatInfo,
         },
-        rows::{Delivery, Inbound, Message},
+        rows::{Delivery, Inbound, Quoted},
     },
     store::{Accepted, Arrival, Arrived, Decided, Store, StoreError},
     system::{
@@ -181,12 +181,12 @@ impl Intake {
         &self.store
     }
 
-    /// Returns the newest message of a chat that the platform calls so, for what quotes it.
+    /// Returns what a chat has under the platform's id, for what quotes it.
     ///
     /// # Errors
     /// The store's.
-    pub async fn quoted(&self, chat: &str, id: &str) -> Result<Option<Message>, StoreError> {
-        self.store.message_by_id(chat, id).await
+    pub async fn quoted(&self, chat: &str, id: &str) -> Result<Option<Quoted>, StoreError> {
+        self.store.quoted(chat, id).await
     }
 
     /// Returns what was said to a chat after the outbox row `after`, for a platform that reads it from us: at most `rows`

@@ -127,6 +127,8 @@ pub(super) struct Row {
     unsent: i64,
     oldest_unsent: Option<String>,
     starts: i64,
+    unknown_kinds: i64,
+    passed_over: i64,
     command: Vec<String>,
 }
 
@@ -151,7 +153,9 @@ impl Row {
             last_out: state.as_ref().and_then(|state| state.last_out).map(shown),
             unsent,
             oldest_unsent: oldest.map(shown),
-            starts: state.map_or(0, |state| state.starts),
+            starts: state.as_ref().map_or(0, |state| state.starts),
+            unknown_kinds: state.as_ref().map_or(0, |state| state.unknown_kinds),
+            passed_over: state.map_or(0, |state| state.passed_over),
             command,
         }
     }

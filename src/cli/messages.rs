@@ -76,7 +76,7 @@ impl Messages {
         if !context.json {
             messages
                 .iter_mut()
-                .for_each(|row| row.text = told(&row.text, &row.attachments, |_| Goes::ToFolder));
+                .for_each(|row| row.text = told(&row.shown, &row.attachments, |_| Goes::ToFolder));
         }
         show::rows(context, &messages, &["seq", "chat_jid", "-thread", "sender_name", "received_at", "~text"])
     }

@@ -5,6 +5,7 @@ use std::fmt::Display;
 use ipc_handlers::{
     Code, Folder, ScheduleKind, TaskStatus, Time,
     effect::{CatchUp, ContextMode, EngageMode, IgnoredMessages, OutputMode, SenderScope},
+    file::MediaKind,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize, Serializer};
@@ -164,9 +165,66 @@ pub struct Message {
     pub reply_to_id: Option<String>,
     pub reply_to_text: Option<String>,
     pub reply_to_sender: Option<String>,
+    #[serde(flatten)]
+    pub answered: Answered,
+    /// How its text came to stand there; absent: its sender wrote it.
+    #[serde(skip_serializing_if = "is_written")]
+    pub origin: Origin,
+    /// Of a forwarded text: the name of its author, empty if nobody says.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub forwarded_from: Option<String>,
+    /// Of a forwarded text: what its sender wrote beside it.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub comment: String,
+    /// When an edit took the place of its words last; absent: they are those that came first.
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "rfc3339_option")]
+    pub edited_at: Option<Time>,
+    /// The whole of it in one text, for people.
+    #[serde(skip)]
+    pub shown: String,
     /// The files beside it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub attachments: Vec<Attachment>,
+}
+
+fn is_written(origin: &Origin) -> bool {
+    *origin == Origin::Written
+}
+
+/// What is told of a message that another one answers, beside its id, its sender and its text.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Answered {
+    /// The account itself wrote it.
+    #[serde(rename = "reply_to_self", skip_serializing_if = "std::ops::Not::not")]
+    pub own: bool,
+    /// The part of it that is answered.
+    #[serde(rename = "reply_to_quote", skip_serializing_if = "Option::is_none")]
+    pub quote: Option<String>,
+    /// The kind of the file that stands there.
+    #[serde(rename = "reply_to_kind", skip_serializing_if = "Option::is_none")]
+    pub kind: Option<MediaKind>,
+    /// The name of the chat that it stands in, where that is another one.
+    #[serde(rename = "reply_to_chat", skip_serializing_if = "Option::is_none")]
+    pub chat: Option<String>,
+}
+
+/// A message that another one answers, as the store has it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Quoted {
+    pub sender_name: String,
+    pub text: String,
+    /// The kind of its first file.
+    pub kind: Option<MediaKind>,
+    /// We said it.
+    pub own: bool,
+}
+
+impl Quoted {
+    /// Returns what is told of it beside its sender and its text.
+    #[must_use]
+    pub fn answered(&self) -> Answered {
+        Answered { own: self.own, kind: self.kind, ..Answered::default() }
+    }
 }
 
 /// A text for a chat.
@@ -412,6 +470,14 @@ pub struct Inbound {
     pub sender_name: String,
     pub text: String,
     pub origin: Origin,
+    /// Of a forwarded text: the name of its author, empty if nobody says.
+    pub forwarded_from: Option<String>,
+    /// Of a forwarded text: what its sender wrote beside it.
+    pub comment: String,
+    /// Of an edit: no person made it. It takes the place of the words before, and wakes nobody.
+    pub quiet: bool,
+    /// Its adapter does not know its kind.
+    pub unknown_kind: bool,
     pub at: Option<Time>,
     pub from_me: bool,
     pub bot: bool,
@@ -419,6 +485,7 @@ pub struct Inbound {
     pub reply_to_id: Option<String>,
     pub reply_to_text: Option<String>,
     pub reply_to_sender: Option<String>,
+    pub answered: Answered,
     /// The files beside it, each of which `data/media/` has already, or a reason why it is missing. Those are kept that fit: see
     /// [`attachments::kept`](super::platforms::attachments::kept).
     pub attachments: Vec<Attachment>,
@@ -426,6 +493,14 @@ pub struct Inbound {
     pub chat: Option<ChatInfo>,
     /// It was written long before it came, while its channel was away: it wakes nobody.
     pub late: bool,
+}
+
+impl Inbound {
+    /// Returns its sender's own words in a chat of this kind, which alone engage an agent.
+    #[must_use]
+    pub fn own_words(&self, kind: chats::ChatKind) -> String {
+        self.origin.own_words(kind, &self.text, &self.comment)
+    }
 }
 
 /// Somebody, with what they may decide.
@@ -497,6 +572,14 @@ pub struct ChannelState {
     /// How often a person wanted it started anew.
     #[serde(skip)]
     pub wanted: i64,
+    /// How many messages were of a kind that its adapter does not know.
+    #[serde(default)]
+    pub unknown_kinds: i64,
+    /// How many of its events could not be taken in, and when the last one came.
+    #[serde(default)]
+    pub passed_over: i64,
+    #[serde(default)]
+    pub passed_over_at: Option<Time>,
 }
 
 /// Something on its way to a chat.

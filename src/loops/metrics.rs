@@ -151,6 +151,16 @@ async fn channels(store: &Store, now: Time) -> Result<Vec<Family>, StoreError> {
         "When the newest event came in and the newest text went out, seconds since 1970.",
     );
     let mut starts = Family::new("g2_channel_starts_total", Counter, "Starts of an account's adapter.");
+    let mut unknown = Family::new(
+        "g2_channel_unknown_kinds_total",
+        Counter,
+        "Messages of a kind that the account's adapter does not know.",
+    );
+    let mut passed_over = Family::new(
+        "g2_channel_passed_over_total",
+        Counter,
+        "Events of an account that could not be taken in.",
+    );
     let mut unsent = Family::new("g2_channel_unsent", Gauge, "Texts that an account has still to send.");
     let mut oldest = Family::new(
         "g2_channel_oldest_unsent_seconds",
@@ -169,10 +179,12 @@ async fn channels(store: &Store, now: Time) -> Result<Vec<Family>, StoreError> {
         }
         let (count, since) = store.unsent(&state.channel).await?;
         starts = starts.with(&[channel], state.starts as f64);
+        unknown = unknown.with(&[channel], state.unknown_kinds as f64);
+        passed_over = passed_over.with(&[channel], state.passed_over as f64);
         unsent = unsent.with(&[channel], count as f64);
         oldest = oldest.with(&[channel], since.map_or(0.0, |at| now.ms_since(at).max(0) as f64 / 1_000.0));
     }
-    Ok(vec![light, last, starts, unsent, oldest])
+    Ok(vec![light, last, starts, unknown, passed_over, unsent, oldest])
 }
 
 /// Room on the disk. What can't be found out is left out.

@@ -27,6 +27,7 @@ mod commands;
 mod day;
 mod feed;
 mod hindrances;
+mod meant;
 mod messages;
 mod outbox;
 mod prune;

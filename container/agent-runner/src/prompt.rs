@@ -20,11 +20,16 @@ pub(crate) fn of_task_with_data(prompt: &str, data: Option<&Value>) -> String {
     format!("{SCRIPTED_TASK_PREFIX}Script output:\n{data}\n\nInstructions:\n{prompt}")
 }
 
-/// Returns the content of the last message in a prompt, unescaped; of a prompt without messages all but the task
+/// Returns the content of the last message in a prompt, unescaped: without what it answers or edits, and of a forward both parts. Of a prompt without messages all but the task
 /// prefix.
 pub(crate) fn last_message(prompt: &str) -> Cow<'_, str> {
     if let Some(content) = last_content(prompt) {
-        return unescape(content);
+        let (forwarded, comment) = forwarded(content);
+        return match forwarded {
+            Some(text) if comment.is_empty() => unescape(text),
+            Some(text) => Cow::Owned(format!("{}\n{}", unescape(text), unescape(comment))),
+            None => unescape(comment),
+        };
     }
     let rest = prompt.strip_prefix(TASK_PREFIX).or_else(|| prompt.strip_prefix(SCRIPTED_TASK_PREFIX));
     Cow::Borrowed(rest.unwrap_or(prompt))
@@ -35,12 +40,21 @@ fn last_content(prompt: &str) -> Option<&str> {
     let message = &prompt[prompt.rfind("<message ")?..];
     let (_attributes, body) = message.split_once('>')?;
     let (body, _rest) = body.split_once("</message>")?;
-    let quoted = body.trim_start().starts_with("<quoted_message ");
-    Some(if quoted {
-        body.split_once("</quoted_message>").map_or(body, |(_quote, content)| content)
-    } else {
-        body
-    })
+    let without = |body, begins: &str, end: &str| match str::trim_start(body).starts_with(begins) {
+        true => body.split_once(end).map_or(body, |(_element, content)| content),
+        false => body,
+    };
+    let body = without(body, "<quoted_message ", "</quoted_message>");
+    Some(without(body, "<edited_message>", "</edited_message>"))
+}
+
+/// Divides a content into forwarded words, if there are any, and those of the sender.
+fn forwarded(content: &str) -> (Option<&str>, &str) {
+    let forwarded = content.trim_start().strip_prefix("<forwarded_message>");
+    match forwarded.and_then(|rest| rest.split_once("</forwarded_message>")) {
+        Some((text, comment)) => (Some(text), comment),
+        None => (None, content),
+    }
 }
 
 fn unescape(text: &str) -> Cow<'_, str> {
@@ -104,6 +118,19 @@ mod tests {
             "<messages>\n<message sender=\"A\" time=\"t\">&lt;quoted_message x&gt;</message>\n</messages>",
             "<quoted_message x>",
         );
+    }
+
+    #[test]
+    fn replaced_words_are_not_part_of_the_text_and_forwarded_ones_are() {
+        let of = |body: &str| {
+            format!("<messages>\n<message sender=\"A\" time=\"t\">{body}</message>\n</messages>")
+        };
+        check(&of("\n  <edited_message>at nine</edited_message>at ten"), "at ten");
+        let both = "\n  <quoted_message from=\"B\">when?</quoted_message>\n  <edited_message>at nine</edited_message>at ten";
+        check(&of(both), "at ten");
+        check(&of("\n  <forwarded_message>1 &lt; 2</forwarded_message>"), "1 < 2");
+        check(&of("\n  <forwarded_message>1 &lt; 2</forwarded_message>is it?"), "1 < 2\nis it?");
+        check(&of("&lt;forwarded_message&gt;x"), "<forwarded_message>x");
     }
 
     #[test]

@@ -7,7 +7,7 @@ use crate::{
     channels::Intake,
     domain::{
         heard::people::{BadSpeaker, check_speaker},
-        rows::Inbound,
+        rows::{Inbound, Quoted},
     },
     store::StoreError,
 };
@@ -84,8 +84,9 @@ pub(super) async fn inbound(intake: &Intake, message: Incoming, now: Time) -> Re
         text: message.text,
         at,
         mentioned: message.mention,
-        reply_to_text: replied.as_ref().map(|m| m.text.clone()),
-        reply_to_sender: replied.map(|m| m.sender_name),
+        answered: replied.as_ref().map(Quoted::answered).unwrap_or_default(),
+        reply_to_text: replied.as_ref().map(|quoted| quoted.text.clone()),
+        reply_to_sender: replied.map(|quoted| quoted.sender_name),
         reply_to_id: message.reply_to,
         ..Inbound::default()
     })

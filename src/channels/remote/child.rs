@@ -225,7 +225,7 @@ async fn keep_log(
 }
 
 /// Appends a line to the adapter's own log. What can't be written there is in the daemon's.
-fn append(path: &Path, now: Time, text: &str) {
+pub(super) fn append(path: &Path, now: Time, text: &str) {
     use std::{io::Write as _, os::unix::fs::OpenOptionsExt as _};
     if std::fs::metadata(path).is_ok_and(|meta| meta.len() > LONGEST_LOG) {
         // It grows on, then.

@@ -1,6 +1,8 @@
 //! What an adapter tells, as the store takes it in. Nothing of it is trusted: what is too long or not its own is left out.
 
-use channel_protocol::{Attached, Chat, ChatKind as Kind, Event, EventKind, Kind as FileKind, Mention};
+use channel_protocol::{
+    Attached, Chat, ChatKind as Kind, Event, EventKind, Kind as FileKind, Mention, ReplyTo,
+};
 use ipc_handlers::{Time, file::MediaKind};
 
 use crate::{
@@ -11,7 +13,7 @@ use crate::{
         channels::{Mark, MarkKind},
         chats::{ChatInfo, ChatKind},
     },
-    domain::rows::Inbound,
+    domain::rows::{Answered, Inbound},
     store::Arrival,
 };
 
@@ -76,7 +78,7 @@ pub(super) fn info(chat: &Chat) -> ChatInfo {
 /// [`BadEvent`]; it will be the same however often it is told.
 pub(super) fn arrival(platform: &Platform, event: Event, now: Time) -> Result<Arrival, BadEvent> {
     if event.kind == EventKind::Nothing {
-        return Ok(Arrival::Nothing);
+        return Ok(if event.unread.is_empty() { Arrival::Nothing } else { Arrival::PassedOver });
     }
     let chat_jid = chat(platform, &event.chat)?.to_owned();
     let sender = match word_or_none("sender", &event.from.id)? {
@@ -127,7 +129,7 @@ fn message(
     let at = event.at.as_deref().and_then(|at| at.parse().ok()).map(Time::from_jiff);
     let reply = event.reply_to.as_ref();
     let attachments: Vec<Attachment> = event.attachments.iter().take(MOST).map(attachment).collect();
-    if event.text.trim().is_empty() && attachments.is_empty() {
+    if event.text.trim().is_empty() && event.comment.trim().is_empty() && attachments.is_empty() {
         return Ok(Arrival::Nothing);
     }
     let sender_name = match name(&event.from.name) {
@@ -142,6 +144,10 @@ fn message(
         sender,
         sender_name,
         text: event.text.clone(),
+        forwarded_from: event.forwarded_from.as_deref().map(name),
+        comment: event.forwarded_from.as_ref().map(|_| event.comment.clone()).unwrap_or_default(),
+        quiet: event.kind == EventKind::Edit && event.quiet,
+        unknown_kind: !event.unknown_kind.is_empty(),
         origin: match (event.kind, &event.forwarded_from) {
             (EventKind::Edit, _) => Origin::Edited,
             (_, Some(_)) => Origin::Forwarded,
@@ -152,8 +158,9 @@ fn message(
         bot: event.from.bot,
         mentioned: event.mention == Mention::Me || reply.is_some_and(|reply| reply.myself),
         reply_to_id: reply.map(|reply| word_or_none("reply_to", &reply.id).map(str::to_owned)).transpose()?,
-        reply_to_text: reply.and_then(|reply| reply.quote.clone().or_else(|| reply.text.clone())),
+        reply_to_text: reply.and_then(|reply| reply.text.clone()),
         reply_to_sender: reply.map(|reply| name(&reply.from)),
+        answered: reply.map(answered).unwrap_or_default(),
         attachments,
         chat: event
             .about
@@ -164,15 +171,29 @@ fn message(
     })))
 }
 
-/// Reads what is told of a file. It is there with the message, or is fetched once that is heard, or is missing.
-fn attachment(file: &Attached) -> Attachment {
-    let kind = match file.kind {
+/// Reads what is told of an answered message, beside its sender and its text.
+fn answered(reply: &ReplyTo) -> Answered {
+    Answered {
+        own: reply.myself,
+        quote: reply.quote.clone().filter(|quote| !quote.is_empty()),
+        kind: reply.kind.map(media_kind),
+        chat: Some(name(&reply.elsewhere)).filter(|chat| !chat.trim().is_empty()),
+    }
+}
+
+fn media_kind(kind: FileKind) -> MediaKind {
+    match kind {
         FileKind::Image => MediaKind::Image,
         FileKind::Video => MediaKind::Video,
         FileKind::Audio => MediaKind::Audio,
         FileKind::Voice => MediaKind::Voice,
         FileKind::Document => MediaKind::Document,
-    };
+    }
+}
+
+/// Reads what is told of a file. It is there with the message, or is fetched once that is heard, or is missing.
+fn attachment(file: &Attached) -> Attachment {
+    let kind = media_kind(file.kind);
     let told = |text: &str| -> Option<String> {
         let text: String = text.chars().filter(|c| !c.is_control()).take(LONGEST_OF_FILE).collect();
         (!text.trim().is_empty()).then_some(text)
@@ -204,7 +225,7 @@ fn attachment(file: &Attached) -> Attachment {
 
 #[cfg(test)]
 mod tests {
-    use channel_protocol::{From, ReplyTo};
+    use channel_protocol::From;
 
     use super::*;
 
@@ -261,6 +282,47 @@ mod tests {
         ] {
             assert!(matches!(read(bad), Err(BadEvent::Word(_))));
         }
+    }
+
+    #[test]
+    fn a_forward_an_answer_and_an_unknown_kind_are_told_with_all_that_is_known_of_them() {
+        let forward =
+            inbound(Event { forwarded_from: Some("Eve\u{7}".repeat(60)), comment: "look".into(), ..event() });
+        assert_eq!(forward.forwarded_from.as_deref().map(str::len), Some(LONGEST_NAME));
+        assert_eq!((forward.text.as_str(), forward.comment.as_str()), ("hello", "look"));
+        // Only beside a forwarded text there is a comment.
+        let plain = inbound(Event { comment: "look".into(), quiet: true, ..event() });
+        assert_eq!((plain.comment.as_str(), plain.quiet, plain.unknown_kind), ("", false, false));
+        let nothing = Event { text: String::new(), forwarded_from: Some(String::new()), ..event() };
+        assert!(matches!(read(nothing.clone()), Ok(Arrival::Nothing)));
+        assert_eq!(inbound(Event { comment: "look".into(), ..nothing }).comment, "look");
+        let moved = inbound(Event { kind: EventKind::Edit, of: "6".into(), quiet: true, ..event() });
+        assert_eq!((moved.origin, moved.quiet), (Origin::Edited, true));
+        let poll = inbound(Event { unknown_kind: "poll".into(), text: "[poll]".into(), ..event() });
+        assert_eq!((poll.unknown_kind, poll.text.as_str()), (true, "[poll]"));
+        let reply = ReplyTo {
+            id: "3".into(),
+            from: "Bob\n".into(),
+            text: Some("all of it".into()),
+            quote: Some("it".into()),
+            kind: Some(FileKind::Voice),
+            elsewhere: "Chess".into(),
+            ..ReplyTo::default()
+        };
+        let answer = inbound(Event { reply_to: Some(reply), ..event() });
+        assert_eq!(
+            (answer.reply_to_sender.as_deref(), answer.reply_to_text.as_deref()),
+            (Some("Bob"), Some("all of it"))
+        );
+        let (kind, chat, quote) = (Some(MediaKind::Voice), Some("Chess".into()), Some("it".into()));
+        assert_eq!(answer.answered, Answered { own: false, quote, kind, chat });
+        let none =
+            inbound(Event { reply_to: Some(ReplyTo { id: "3".into(), ..ReplyTo::default() }), ..event() });
+        assert_eq!(none.answered, Answered::default());
+        assert!(matches!(
+            read(Event { kind: EventKind::Nothing, unread: "a lone surrogate".into(), ..event() }),
+            Ok(Arrival::PassedOver)
+        ));
     }
 
     #[test]

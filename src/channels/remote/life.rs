@@ -92,6 +92,7 @@ pub(super) async fn live(remote: &Remote, intake: &Intake, ready: &Ready, stop: 
         wire: wire.clone(),
         open: open.clone(),
         spool: folders.spool.clone(),
+        log: folders.log.clone(),
     };
     let stands = lights.subscribe();
     let took = remote.took.subscribe();

@@ -179,7 +179,9 @@ impl Talk<'_> {
                         // Its adapter waits for the answer, and tells nothing more after 64 of them.
                         match event {
                             Some(n) => {
-                                let nothing = Event { n, kind: EventKind::Nothing, ..Event::default() };
+                                let unread = format!("a line of the adapter: {why}");
+                                let nothing =
+                                    Event { n, kind: EventKind::Nothing, unread, ..Event::default() };
                                 self.tell(n, Told::Event(Box::new(nothing))).await
                             }
                             None => None,

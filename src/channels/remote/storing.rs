@@ -9,7 +9,10 @@ use tokio::{
     time::Instant,
 };
 
-use super::{super::intake::NOT_KEPT, Intake, Remote, inward, lines::SHOWN, lock, wire::Wire};
+use super::{
+    super::intake::NOT_KEPT, Intake, LONGEST_WORDS, Remote, child::append, inward, lines::SHOWN, lock,
+    wire::Wire,
+};
 use crate::{
     domain::{
         mailbox::bucket::Bucket,
@@ -108,13 +111,19 @@ pub(super) struct Storing<'a> {
     pub(super) wire: Wire,
     pub(super) open: watch::Sender<u64>,
     pub(super) spool: PathBuf,
+    /// The account's own log.
+    pub(super) log: PathBuf,
 }
 
 /// The events of one life, as far as they are known.
 struct Seen {
     unusable: u32,
+    unknown_kinds: u32,
     facts: Facts,
 }
+
+/// The longest word of a kind that its adapter does not know, as it is shown, characters.
+const LONGEST_KIND: usize = 64;
 
 /// Faults of ours over something that was told, by what it is. The next life is told it again. One over which we always fail
 /// would keep all others waiting, so it is passed over one day.
@@ -146,7 +155,7 @@ impl Storing<'_> {
     /// # Errors
     /// A fault of ours came over something, which ends this life.
     pub(super) async fn run(self, mut told: mpsc::Receiver<Told>) -> Result<(), Panicked> {
-        let mut seen = Seen { unusable: 0, facts: Facts::new(self.intake.world().now()) };
+        let mut seen = Seen { unusable: 0, unknown_kinds: 0, facts: Facts::new(self.intake.world().now()) };
         let faults = &self.remote.faults;
         while let Some(what) = told.recv().await {
             let (number, name) = (what.number(), what.name());
@@ -156,6 +165,7 @@ impl Storing<'_> {
                     what = name,
                     "our own fault: work on an event fails again and again; it is passed over"
                 );
+                self.is_passed_over(&mut seen, "our own fault came over it three times").await;
                 None
             } else {
                 match caught(self.store(what, &mut seen)).await {
@@ -209,6 +219,18 @@ impl Storing<'_> {
         let (press, cursor, arrival) = match what {
             Told::Event(event) => {
                 let (press, cursor) = (event.kind == channel_protocol::EventKind::Press, cursor_of(&event));
+                if !event.unknown_kind.is_empty() {
+                    let kind = shown(&event.unknown_kind, LONGEST_KIND);
+                    let text = format!("a message is of the kind {kind:?}, which the adapter does not know");
+                    self.note(&mut seen.unknown_kinds, &text);
+                }
+                if !event.unread.is_empty() {
+                    let why = shown(&event.unread, LONGEST_WORDS);
+                    self.note(
+                        &mut seen.unusable,
+                        &format!("something can't be read, and is passed over: {why}"),
+                    );
+                }
                 (press, cursor, inward::arrival(&self.remote.platform, *event, self.intake.world().now()))
             }
             Told::Moved { from, to, .. } => {
@@ -239,15 +261,16 @@ impl Storing<'_> {
         let arrival = match arrival {
             Ok(arrival) => arrival,
             Err(error) => {
-                seen.unusable = seen.unusable.saturating_add(1);
-                if seen.unusable <= SHOWN {
+                if seen.unusable < SHOWN {
                     tracing::error!(channel = self.remote.name(), error = %chain(&error), "an adapter told something that can't be used; it is passed over");
                 }
+                let text = format!("something can't be taken in, and is passed over: {}", chain(&error));
+                self.note(&mut seen.unusable, &text);
                 // Where nothing is answered, there is nothing to store.
                 if !is_numbered {
                     return None;
                 }
-                Arrival::Nothing
+                Arrival::PassedOver
             }
         };
         let arrival = self.with_quoted(arrival).await;
@@ -260,6 +283,9 @@ impl Storing<'_> {
             // The same event would fail for ever, and keep all others waiting.
             tracing::error!(channel, error = %chain(error), "an event can't be stored; it is passed over");
         });
+        if let Err(error) = &arrived {
+            self.is_passed_over(seen, &format!("it can't be stored: {}", chain(error))).await;
+        }
         let arrived = arrived.ok();
         match arrived {
             Some(Arrived::NewChat) => seen.facts.new_chats = seen.facts.new_chats.wrapping_add(1),
@@ -288,6 +314,23 @@ impl Storing<'_> {
         }
     }
 
+    /// Writes a line of one kind to the account's log, where not too many of it stand there.
+    fn note(&self, written: &mut u32, text: &str) {
+        *written = written.saturating_add(1);
+        if *written <= SHOWN {
+            append(&self.log, self.intake.world().now(), text);
+        }
+    }
+
+    /// Counts an event that is passed over, and notes why.
+    async fn is_passed_over(&self, seen: &mut Seen, why: &str) {
+        self.note(&mut seen.unusable, &format!("an event is passed over: {why}"));
+        let channel = self.remote.name();
+        if let Err(error) = self.intake.arrival(channel, BTreeMap::new(), Arrival::PassedOver).await {
+            tracing::error!(channel, error = %chain(&error), "counting an event that is passed over failed");
+        }
+    }
+
     /// Takes the files that came with a message at once.
     async fn with_files(&self, mut arrival: Arrival) -> (Arrival, Vec<InHand>) {
         let mut hands = Vec::new();
@@ -312,17 +355,25 @@ impl Storing<'_> {
     }
 
     /// Adds what the message that it answers says, where the platform does not tell.
-    async fn with_quoted(&self, arrival: Arrival) -> Arrival {
-        let Arrival::Message(inbound) = &arrival else { return arrival };
-        let Inbound { chat_jid, reply_to_id: Some(id), reply_to_text: None, .. } = &**inbound else {
+    async fn with_quoted(&self, mut arrival: Arrival) -> Arrival {
+        let Arrival::Message(inbound) = &mut arrival else { return arrival };
+        let Inbound { chat_jid, reply_to_id: Some(id), reply_to_text: None, answered, .. } = &**inbound
+        else {
             return arrival;
         };
+        // Another chat's ids are not this one's.
+        if answered.chat.is_some() {
+            return arrival;
+        }
         match self.once_it_can(|| self.intake.quoted(chat_jid, id)).await {
-            Ok(Some(quoted)) => Arrival::Message(Box::new(Inbound {
-                reply_to_text: Some(quoted.text),
-                reply_to_sender: Some(quoted.sender_name),
-                ..(**inbound).clone()
-            })),
+            Ok(Some(quoted)) => {
+                inbound.answered.own |= quoted.own;
+                inbound.answered.kind = inbound.answered.kind.or(quoted.kind);
+                inbound.reply_to_text = Some(quoted.text);
+                let told = inbound.reply_to_sender.take().filter(|name| !name.is_empty());
+                inbound.reply_to_sender = told.or(Some(quoted.sender_name));
+                arrival
+            }
             Ok(None) => arrival,
             // The message is worth more than what it answers.
             Err(error) => {
@@ -331,6 +382,11 @@ impl Storing<'_> {
             }
         }
     }
+}
+
+/// Returns words of an adapter as they are written to a log, cut.
+fn shown(text: &str, most: usize) -> String {
+    text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(most).collect()
 }
 
 /// Returns the values that came with an event, as far as they can be kept.

@@ -3,6 +3,8 @@
 
 use ipc_handlers::words;
 
+use crate::platforms::chats::ChatKind;
+
 words! {
     /// How a text came to stand in a chat.
     #[derive(Default)]
@@ -39,9 +41,35 @@ impl Origin {
     }
 }
 
+impl Origin {
+    /// Returns the words of a message that engage an agent in a chat of this kind: its sender's own. Who forwards a text to one
+    /// person means it for them, so there it counts too.
+    #[must_use]
+    pub fn own_words(self, kind: ChatKind, text: &str, comment: &str) -> String {
+        match (self, kind) {
+            (Self::Forwarded, ChatKind::Group) => comment.to_owned(),
+            (Self::Forwarded, ChatKind::Direct) if !comment.is_empty() => format!("{comment}\n{text}"),
+            (Self::Forwarded, ChatKind::Direct) | (Self::Written | Self::Edited, _) => text.to_owned(),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_words_of_somebody_else_engage_nobody_in_a_group() {
+        for (origin, kind, own) in [
+            (Origin::Forwarded, ChatKind::Group, "look"),
+            (Origin::Forwarded, ChatKind::Direct, "look\n@G2 pay"),
+            (Origin::Written, ChatKind::Group, "@G2 pay"),
+            (Origin::Edited, ChatKind::Group, "@G2 pay"),
+        ] {
+            assert_eq!(origin.own_words(kind, "@G2 pay", "look"), own, "{origin} {kind}");
+        }
+        assert_eq!(Origin::Forwarded.own_words(ChatKind::Direct, "a", ""), "a");
+    }
 
     #[test]
     fn what_its_sender_wrote_now_answers_and_commands_and_nothing_else_does() {

@@ -12,9 +12,9 @@ use Problem::{
     AnswersTwice, Aside, Backup, BackupLacks, Channel, Clock, Disk, Engine, FolderLost, GivenUp, GroupFolder,
     GroupSettings, Heartbeat, Held, HeldBack, Index, Inodes, Loop, LoopKey, LoopStuck, MainGroups, ManyChats,
     ManyQuestions, MountList, NoImage, NoKey, NoModelKey, NoSettings, NobodyIsAsked, NotSaid, OpenFiles,
-    OtherClaude, OtherModel, Pattern, Refused, Remains, Restart, Rests, Root, RunsFail, Script, Secrets,
-    SenderList, Settings, StoreClosed, StoreFault, StoreWaits, Stored, TaskHalted, Unjudged, Unowned,
-    Unreadable, Unsandboxed, Unsettled, Unusable, Unwatched, Upstream, Zone,
+    OtherClaude, OtherModel, PassedOver, Pattern, Refused, Remains, Restart, Rests, Root, RunsFail, Script,
+    Secrets, SenderList, Settings, StoreClosed, StoreFault, StoreWaits, Stored, TaskHalted, Unjudged,
+    Unowned, Unreadable, Unsandboxed, Unsettled, Unusable, Unwatched, Upstream, Zone,
 };
 
 /// A rest from here on is no pause between two attempts, ms.
@@ -81,6 +81,7 @@ impl Problem {
             | Backup { .. }
             | BackupLacks { .. }
             | ManyChats { .. }
+            | PassedOver { .. }
             | NobodyIsAsked { .. }
             | ManyQuestions { .. }
             | Zone { .. }

@@ -147,6 +147,7 @@ checks! {
     Backup = "backup", BACKUPS, InStore("the last daily backup went well, if there is one");
     BackupLacks = "backup_lacks", BACKUPS, InStore("no group's folder is missing in the last daily backup");
     ManyChats = "many_chats", SIGNS, InStore("no account tells of more chats than are kept");
+    PassedOver = "passed_over", SIGNS, InStore("no account was told anything within 24 hours that can't be taken in");
     // What only a newer daemon looks at.
     Other = "other", DAEMON, Doctor;
     Lock = "lock", DAEMON, Doctor;

@@ -297,6 +297,8 @@ pub enum Problem {
     Backup { why: String },
     /// An account tells of more chats that nobody uses than are kept.
     ManyChats { channel: String },
+    /// Events of an account could not be taken in, the last one within the last 24 hours. `count`: since the account is there.
+    PassedOver { channel: String, count: i64 },
     /// The last daily backup has no copy of this folder of a group, for want of room.
     BackupLacks { folder: String },
     /// A restore held back texts and messages, and nobody has decided about them.
@@ -351,6 +353,12 @@ const OUT_OF_REACH_MS: i64 = 60_000;
 /// Returns the platforms that a person has to look after.
 #[must_use]
 pub fn of_channels(states: Vec<ChannelState>, now: Time) -> Vec<Problem> {
+    let lately = |at: Time| now.ms_since(at) < DAY_MS;
+    let mut passed_over: Vec<Problem> = states
+        .iter()
+        .filter(|state| state.passed_over_at.is_some_and(lately))
+        .map(|state| Problem::PassedOver { channel: state.channel.clone(), count: state.passed_over })
+        .collect();
     let found = states.into_iter().filter_map(|state| {
         let ChannelState { channel, state, inbound, outbound, why, hint, since, .. } = state;
         let is = |lamp| inbound == lamp || outbound == lamp;
@@ -366,7 +374,8 @@ pub fn of_channels(states: Vec<ChannelState>, now: Time) -> Vec<Problem> {
         let why = hint.filter(|hint| !hint.is_empty()).map_or(why.clone(), |hint| format!("{why}; {hint}"));
         Some(Channel { channel, refused, why, since })
     });
-    found.collect()
+    passed_over.extend(found);
+    passed_over
 }
 
 /// Returns the failures that a person has to know of. `runs list` shows the others.

@@ -19,9 +19,9 @@ use Problem::{
     AnswersTwice, Aside, Backup, BackupLacks, Channel, Clock, Disk, Engine, FolderLost, GivenUp, GroupFolder,
     GroupSettings, Heartbeat, Held, HeldBack, Index, Inodes, Loop, LoopKey, LoopStuck, MainGroups, ManyChats,
     ManyQuestions, MountList, NoImage, NoKey, NoModelKey, NoSettings, NobodyIsAsked, NotSaid, OpenFiles,
-    OtherClaude, OtherModel, Pattern, Refused, Remains, Restart, Rests, Root, RunsFail, Script, Secrets,
-    SenderList, Settings, StoreClosed, StoreFault, StoreWaits, Stored, TaskHalted, Unjudged, Unowned,
-    Unreadable, Unsandboxed, Unsettled, Unusable, Unwatched, Upstream, Zone,
+    OtherClaude, OtherModel, PassedOver, Pattern, Refused, Remains, Restart, Rests, Root, RunsFail, Script,
+    Secrets, SenderList, Settings, StoreClosed, StoreFault, StoreWaits, Stored, TaskHalted, Unjudged,
+    Unowned, Unreadable, Unsandboxed, Unsettled, Unusable, Unwatched, Upstream, Zone,
 };
 
 impl Problem {
@@ -262,6 +262,15 @@ impl Problem {
                     "the adapter of account {channel} tells of more chats that nobody uses than the 5000 that are kept; new ones are known once somebody writes there"
                 ),
                 "have its bot leave chats that it has no use for; chats that nobody used for a week make room. If the bot is in few chats, the adapter is at fault",
+            ),
+            PassedOver { channel, count } => Finding::warn(
+                (Check::PassedOver, channel),
+                format!(
+                    "account {channel} was told something that can't be taken in, the last time within 24 hours ({count} in all); it was passed over"
+                ),
+                format!(
+                    "`g2 channels log {channel}` says why; what was written then is to be seen on the platform alone"
+                ),
             ),
             BackupLacks { folder } => Finding::fail(
                 (Check::BackupLacks, folder.rsplit('/').next().unwrap_or(folder).to_owned()),

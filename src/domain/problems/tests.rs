@@ -147,6 +147,9 @@ fn a_platform_that_refuses_is_told_at_once_and_one_out_of_reach_after_a_minute()
             last_out: None,
             starts: 0,
             wanted: 0,
+            unknown_kinds: 0,
+            passed_over: 2,
+            passed_over_at: Some(since.plus_ms(after_ms - DAY_MS)),
         };
         let found = of_channels(vec![one], since.plus_ms(after_ms));
         let shown = found.first().map(|problem| problem.finding());
@@ -227,6 +230,30 @@ fn a_problem_that_only_a_newer_daemon_knows_is_told_all_the_same() {
     let newer = r#"{"code":"moon","about":"","severity":"fail","text":"it is full","fix":"wait"}"#;
     let found: Finding = serde_json::from_str(newer).unwrap();
     assert_eq!((found.code, &*found.text, &*found.fix), (Check::Other, "it is full", "wait"));
+}
+
+#[test]
+fn an_event_that_was_passed_over_is_told_of_for_a_day() {
+    let state = |at: i64| ChannelState {
+        channel: "tg".into(),
+        state: Connection::Connected,
+        inbound: Lamp::Ok,
+        outbound: Lamp::Ok,
+        why: None,
+        hint: None,
+        since: Time(0),
+        last_in: None,
+        last_out: None,
+        starts: 1,
+        wanted: 0,
+        unknown_kinds: 0,
+        passed_over: 2,
+        passed_over_at: Some(Time(at)),
+    };
+    let found = of_channels(vec![state(1)], Time(DAY_MS));
+    assert_eq!(found, [Problem::PassedOver { channel: "tg".into(), count: 2 }]);
+    assert!(found[0].finding().fix.contains("g2 channels log tg"));
+    assert_eq!(of_channels(vec![state(0)], Time(DAY_MS)), []);
 }
 
 #[test]

@@ -1,4 +1,5 @@
-//! What an agent is given to read: v1's XML, bit for bit, and which messages are in it.
+//! What an agent is given to read: v1's XML, bit for bit, and which messages are in it. A message that has what v1 does not tell
+//! of (a forward, an edit, more of what it answers) has further attributes and elements.
 //!
 //! Characters that XML forbids are left in, as v1 leaves them. Nothing here knows which zone or batch to use.
 
@@ -9,7 +10,7 @@ use std::collections::BTreeMap;
 use ipc_handlers::Time;
 use jiff::tz::TimeZone;
 
-use crate::platforms::attachments::Attachment;
+use crate::{platforms::attachments::Attachment, rows::Answered};
 
 pub use select::{Limits, Row, Selection, Waking, select};
 
@@ -24,9 +25,36 @@ pub struct PromptMessage {
     pub reply_to_id: Option<String>,
     /// The text of that message; quoted only when its sender is known too.
     pub reply_to_text: Option<String>,
+    /// Its sender's name; of the agent's own it does not count.
     pub reply_to_sender: Option<String>,
+    /// What else is known of that message.
+    pub answered: Answered,
+    /// The file that stands there, if it is kept.
+    pub answered_file: Option<PromptFile>,
+    /// The source of its text, if its sender forwarded that.
+    pub forward: Option<Forward>,
+    /// The message that it edits, if it is an edit of one that was read.
+    pub edit: Option<EditOf>,
     /// The files beside it.
     pub files: Vec<PromptFile>,
+}
+
+/// Where a forwarded text comes from.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Forward {
+    /// The name of its author; empty: nobody says.
+    pub from: String,
+    /// What its sender wrote beside it.
+    pub comment: String,
+}
+
+/// The message that an edit is one of.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct EditOf {
+    /// The platform's id of it.
+    pub id: String,
+    /// The beginning of its words, as they were read; `None`: it is not known.
+    pub before: Option<String>,
 }
 
 /// A file as the prompt shows it.
@@ -40,7 +68,8 @@ pub struct PromptFile {
 impl PromptMessage {
     /// Says where the agent sees the folder of its group's media, and which files are not there, for a reason.
     pub fn seen_at(&mut self, folder: &str, missing: &BTreeMap<String, String>) {
-        for file in &mut self.files {
+        self.answered_file.take_if(|answered| missing.contains_key(&answered.path));
+        for file in self.files.iter_mut().chain(&mut self.answered_file) {
             if let Some(why) = missing.get(&file.path) {
                 file.file = Attachment { digest: None, problem: Some(why.clone()), ..file.file.clone() };
             }
@@ -100,19 +129,59 @@ fn assemble<'m>(
 
 /// One `<message>`; what it quotes stands on a line of its own, and the text follows it directly.
 fn element(message: &PromptMessage, zone: &TimeZone) -> String {
-    // v1 takes an empty text for one that is not there.
-    let given = |field: &Option<String>| field.as_deref().filter(|text| !text.is_empty()).map(escape);
     let reply_to = given(&message.reply_to_id).map(|id| format!(" reply_to=\"{id}\"")).unwrap_or_default();
-    let quoted = match (given(&message.reply_to_sender), given(&message.reply_to_text)) {
-        (Some(from), Some(text)) => format!("\n  <quoted_message from=\"{from}\">{text}</quoted_message>"),
-        (_, _) => String::new(),
-    };
+    let quoted = quoted(message);
     let (sender, text) = (escape(&message.sender_name), escape(&message.text));
     let time = local_time(message.at, zone);
     let (media, lines) = files(&message.files);
     let both = !text.is_empty() && !lines.is_empty();
     let text = format!("{text}{}{lines}", if both { "\n" } else { "" });
-    format!("<message sender=\"{sender}\" time=\"{time}\"{reply_to}{media}>{quoted}{text}</message>")
+    let (edit_of, before) = match &message.edit {
+        Some(EditOf { id, before }) => {
+            let before = given(before).map(|text| format!("\n  <edited_message>{text}</edited_message>"));
+            (format!(" edit_of=\"{}\"", escape(id)), before.unwrap_or_default())
+        }
+        None => Default::default(),
+    };
+    let (forwarded_from, text) = match &message.forward {
+        Some(Forward { from, comment }) => (
+            format!(" forwarded_from=\"{}\"", escape(from)),
+            format!("\n  <forwarded_message>{text}</forwarded_message>{}", escape(comment)),
+        ),
+        None => (String::new(), text),
+    };
+    format!(
+        "<message sender=\"{sender}\" time=\"{time}\"{reply_to}{edit_of}{forwarded_from}{media}>{quoted}{before}{text}</message>"
+    )
+}
+
+/// Returns a field, escaped. v1 takes an empty text for one that is not there.
+fn given(field: &Option<String>) -> Option<String> {
+    field.as_deref().filter(|text| !text.is_empty()).map(escape)
+}
+
+/// Returns the element of the message that is answered.
+fn quoted(message: &PromptMessage) -> String {
+    let Answered { own, quote, kind, chat } = &message.answered;
+    let from = if *own { Some("you".to_owned()) } else { given(&message.reply_to_sender) };
+    let text = given(&message.reply_to_text);
+    let attributes = [
+        (" kind", kind.map(|kind| kind.to_string())),
+        (" path", message.answered_file.as_ref().map(|file| escape(&file.path))),
+        (" chat", given(chat)),
+        (" quote", given(quote)),
+    ];
+    let more: String = attributes
+        .into_iter()
+        .filter_map(|(name, value)| value.map(|value| format!("{name}=\"{value}\"")))
+        .collect();
+    match from {
+        Some(from) if text.is_some() || !more.is_empty() => {
+            let text = text.unwrap_or_default();
+            format!("\n  <quoted_message from=\"{from}\"{more}>{text}</quoted_message>")
+        }
+        Some(_) | None => String::new(),
+    }
 }
 
 /// Returns v1's attributes for the first file that is there, and a line for each file.

@@ -14,6 +14,7 @@ use crate::{
         chat_commands::Word,
         engage::{EngageVerdict, Rule, Sticky},
         hearing::Rules,
+        origin::Origin,
     },
     engine::{Blame, Error},
     store::{self, AllJudged, FilesWanted, Judged, Spoken, StoreError, Unjudged},
@@ -170,6 +171,10 @@ impl Dispatch {
 
     /// Whether a spoken message may address the agent: a hook hears that.
     fn may_speak(&mut self, row: &Unjudged) -> bool {
+        // What somebody else said addresses nobody.
+        if row.origin == Origin::Forwarded {
+            return false;
+        }
         let config = self.runs.config.now();
         let heard = |kind: &MediaKind| config.media.hooks.of(*kind).is_some();
         if !row.pending.iter().any(|kind| *kind == MediaKind::Voice && heard(kind)) {

@@ -337,6 +337,9 @@ pub struct Event {
     /// The platform's word for a kind of message that the adapter does not know. `text` names it for people; G2 counts it.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub unknown_kind: String,
+    /// Of `nothing`: why what the platform told can't be read. G2 counts it, notes it in the account's log, and tells a person.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub unread: String,
     /// The id of the album that it is a piece of.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub album: Option<String>,

@@ -9,10 +9,14 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use super::wake;
 use crate::domain::{
+    heard::origin::Origin,
     platforms::attachments::{Attachment, Digest, shown_at},
     rows::{Message, Task},
     runs::{
-        prompt::{Limits, PromptFile, PromptMessage, Row, Selection, Waking, format_selection, select},
+        prompt::{
+            EditOf, Forward, Limits, PromptFile, PromptMessage, Row, Selection, Waking, format_selection,
+            select,
+        },
         wake::Line,
     },
     states::{SandboxName, Via},
@@ -21,7 +25,7 @@ use crate::domain::{
 use crate::store::{
     Result, Store,
     columns::Columns as _,
-    talk::{attachments::beside_message, messages::message_row},
+    talk::{attachments::beside_message, messages::message_row, outbox::said_as},
 };
 
 /// How much goes into one batch.
@@ -66,14 +70,18 @@ impl Content {
     /// Whether files are beside its messages, be they there or missing.
     #[must_use]
     pub fn has_files(&self) -> bool {
-        self.rows.iter().any(|row| !row.message.files.is_empty())
+        self.shown_files().next().is_some()
     }
 
     /// Returns the files that are shown to the agent: where, below the folder of its group's media, and which.
     #[must_use]
     pub fn files(&self) -> Vec<(String, Digest)> {
-        let all = self.rows.iter().flat_map(|row| &row.message.files);
-        all.filter_map(|file| Some((file.path.clone(), file.file.digest?))).collect()
+        self.shown_files().filter_map(|file| Some((file.path.clone(), file.file.digest?))).collect()
+    }
+
+    /// The files beside its messages, and those that these answer.
+    fn shown_files(&self) -> impl Iterator<Item = &PromptFile> {
+        self.rows.iter().flat_map(|row| row.message.files.iter().chain(&row.message.answered_file))
     }
 
     /// Returns the same, of an agent that sees its group's files in the folder `media`; `missing` says which are not there, and
@@ -287,9 +295,12 @@ fn within(
             .query_row(params![lane, first, oldest], |r| r.get(0))?,
         Some(_) | None => 0,
     };
-    let row = |waking| move |(n, message): (i64, Message)| Row { n, waking, message: prompted(message) };
-    let mut rows: Vec<Row> = waking.into_iter().map(row(Waking::Wakes)).collect();
-    rows.extend(context.into_iter().map(row(Waking::Context)));
+    let all = waking.into_iter().map(|row| (Waking::Wakes, row));
+    let all = all.chain(context.into_iter().map(|row| (Waking::Context, row)));
+    let mut rows = Vec::new();
+    for (waking, (n, message)) in all {
+        rows.push(Row { n, waking, message: prompted(c, lane, n, message)? });
+    }
     rows.sort_by_key(|row| row.n);
     let limits = Limits { messages: limits.messages, bytes: limits.bytes, context: limits.context };
     let Some(selection) = select(&rows, limits) else { return Ok(None) };
@@ -302,21 +313,85 @@ fn within(
     Ok(Some(Taken { batch: None, content }))
 }
 
-/// Returns a message as the prompt shows it.
-fn prompted(message: Message) -> PromptMessage {
-    let date = message.received_at.to_jiff().strftime("%Y-%m-%d").to_string();
+/// How much is shown of the words that an edit replaced, characters.
+const SHOWN_OF_EDITED: i64 = 500;
+
+/// Returns the message of the inbox row `n` as the prompt shows it.
+fn prompted(c: &Connection, lane: i64, n: i64, message: Message) -> Result<PromptMessage> {
     let seq = message.seq;
-    let shown =
-        |(n, file): (usize, Attachment)| PromptFile { path: shown_at(&date, seq, n, &file.name), file };
-    PromptMessage {
-        files: (1..).zip(message.attachments).map(shown).collect(),
+    let files =
+        (1..).zip(message.attachments).map(|(n, file)| prompt_file(seq, message.received_at, n, file));
+    let (mut answered, mut answered_file, mut name) = (message.answered, None, message.reply_to_sender);
+    if let Some(id) = message.reply_to_id.as_deref().filter(|_| answered.chat.is_none()) {
+        answered_file = kept_file(c, &message.chat_jid, id)?;
+        if answered.own
+            && let Some(other) = other_agent(c, &message.chat_jid, id, lane)?
+        {
+            (answered.own, name) = (false, Some(other));
+        }
+    }
+    let edit = match message.origin {
+        Origin::Edited => {
+            Some(EditOf { before: read_before(c, lane, n, &message.chat_jid, &message.id)?, id: message.id })
+        }
+        Origin::Written | Origin::Forwarded => None,
+    };
+    let forward = (message.origin == Origin::Forwarded)
+        .then(|| Forward { from: message.forwarded_from.unwrap_or_default(), comment: message.comment });
+    Ok(PromptMessage {
+        files: files.collect(),
         sender_name: message.sender_name,
         text: message.text,
         at: message.at,
         reply_to_id: message.reply_to_id,
         reply_to_text: message.reply_to_text,
-        reply_to_sender: message.reply_to_sender,
-    }
+        reply_to_sender: name,
+        answered,
+        answered_file,
+        forward,
+        edit,
+    })
+}
+
+/// Returns a file of a message, with the place at which its group sees it.
+fn prompt_file(seq: i64, received_at: Time, n: usize, file: Attachment) -> PromptFile {
+    let date = received_at.to_jiff().strftime("%Y-%m-%d").to_string();
+    PromptFile { path: shown_at(&date, seq, n, &file.name), file }
+}
+
+/// Returns the first kept file of the newest message of a chat that has one and is called so.
+fn kept_file(c: &Connection, chat: &str, id: &str) -> Result<Option<PromptFile>> {
+    let found: Option<(i64, Time)> = c
+        .prepare_cached(
+            "SELECT seq, received_at FROM messages INDEXED BY messages_by_id WHERE chat_jid = ?1 AND id = ?2 AND files > 0 ORDER BY seq DESC LIMIT 1",
+        )?
+        .query_row([chat, id], |r| Ok((r.get("seq")?, r.time("received_at")?)))
+        .optional()?;
+    let Some((seq, at)) = found else { return Ok(None) };
+    let mut files = (1..).zip(beside_message(c, seq)?).filter(|(_, file)| file.digest.is_some());
+    Ok(files.next().map(|(n, file)| prompt_file(seq, at, n, file)))
+}
+
+/// Returns the name of another group's agent, if it and not the lane's own said what the platform calls so.
+fn other_agent(c: &Connection, chat: &str, id: &str, lane: i64) -> Result<Option<String>> {
+    let Some(row) = said_as(c, chat, id)? else { return Ok(None) };
+    Ok(c.prepare_cached(
+        "SELECT coalesce(o.sender, ltrim(g.trigger, '@')) AS name FROM outbox o JOIN groups g ON g.folder = o.group_folder
+         WHERE o.id = ?1 AND g.folder <> (SELECT group_folder FROM lanes WHERE id = ?2)",
+    )?
+    .query_row([row, lane], |r| r.get("name"))
+    .optional()?)
+}
+
+/// Returns the beginning of the words that a lane was given last, before its row `n`, of the message that the platform calls so.
+fn read_before(c: &Connection, lane: i64, n: i64, chat: &str, id: &str) -> Result<Option<String>> {
+    Ok(c.prepare_cached(
+        "SELECT substr(m.shown, 1, ?5) || CASE WHEN length(m.shown) > ?5 THEN '…' ELSE '' END AS text
+         FROM messages m INDEXED BY messages_by_id JOIN inbox i INDEXED BY inbox_by_message ON i.seq = m.seq
+         WHERE m.chat_jid = ?1 AND m.id = ?2 AND i.lane_id = ?3 AND i.n < ?4 AND i.verdict IN ('wake', 'context') ORDER BY m.seq DESC LIMIT 1",
+    )?
+    .query_row(params![chat, id, lane, n, SHOWN_OF_EDITED], |r| r.get("text"))
+    .optional()?)
 }
 
 /// Writes down that `run` has the batch, and moves the cursor, which never moves back.

@@ -105,7 +105,7 @@ fn lines(c: &Connection, seat: &Seat, before: i64) -> Result<Vec<Line>> {
     let most = SUMMARY_LINE_CHARS + 1;
     let mut said: Vec<Line> = c
         .prepare_cached(
-            "SELECT m.received_at AS at, m.sender_name, substr(m.text, 1, ?3) AS text FROM inbox i INDEXED BY inbox_by_lane JOIN messages m ON m.seq = i.seq
+            "SELECT m.received_at AS at, m.sender_name, substr(m.shown, 1, ?3) AS text FROM inbox i INDEXED BY inbox_by_lane JOIN messages m ON m.seq = i.seq
              WHERE i.lane_id = ?1 AND i.n < ?2 AND i.verdict IN ('wake', 'context') ORDER BY i.n DESC LIMIT ?4",
         )?
         .query_map(params![seat.lane, before, most, SUMMARY_LINES], |r| {

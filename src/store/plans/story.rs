@@ -15,6 +15,7 @@ use crate::domain::{
     heard::{
         access,
         engage::{EngageVerdict, Rule},
+        origin::Origin,
     },
     platforms::{
         attachments::Attachment,
@@ -137,8 +138,10 @@ async fn end(store: &Store, run: i64, code: i64, cause: Cause) {
 /// From messages to what is said, with a follow-up, a failure and a second try.
 async fn of_messages(store: &Store) {
     messages(store, &["1", "2", "3"]).await;
-    store.message_by_id("local:main", "1").await.unwrap().unwrap();
-    assert!(store.message_by_id("local:main", "unknown").await.unwrap().is_none());
+    let moved = Inbound { origin: Origin::Edited, quiet: true, id: "1".into(), ..inbound("1 moved") };
+    store.accept(Inbound { text: "moved".into(), ..moved }, NOW).await.unwrap();
+    store.quoted("local:main", "1").await.unwrap().unwrap();
+    assert!(store.quoted("local:main", "unknown").await.unwrap().is_none());
     store.run_adopted(1, "me").await.unwrap();
     let lane = store.waiting_lanes_of(&main_folder()).unwrap()[0].lane;
     assert_eq!(store.lanes(&[lane]).unwrap().len(), 1);

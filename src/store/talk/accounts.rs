@@ -165,7 +165,7 @@ impl Store {
     }
 }
 
-const STATE: &str = "SELECT channel, state, inbound, outbound, why, hint, since, last_in, last_out, starts, wanted FROM channel_states";
+const STATE: &str = "SELECT channel, state, inbound, outbound, why, hint, since, last_in, last_out, starts, wanted, unknown_kinds, passed_over, passed_over_at FROM channel_states";
 
 fn state_row(r: &Row<'_>) -> rusqlite::Result<ChannelState> {
     Ok(ChannelState {
@@ -180,6 +180,9 @@ fn state_row(r: &Row<'_>) -> rusqlite::Result<ChannelState> {
         last_out: r.time_or_null("last_out")?,
         starts: r.get("starts")?,
         wanted: r.get("wanted")?,
+        unknown_kinds: r.get("unknown_kinds")?,
+        passed_over: r.get("passed_over")?,
+        passed_over_at: r.time_or_null("passed_over_at")?,
     })
 }
 
@@ -215,6 +218,24 @@ fn tell_of_wait(c: &Connection, channel: &str, now: Time) -> Result<()> {
             now,
         )?;
     }
+    Ok(())
+}
+
+/// Counts a message of a kind that its adapter does not know.
+pub(in crate::store) fn count_unknown_kind(c: &Connection, channel: &str, now: Time) -> Result<()> {
+    ensure_state(c, channel, now)?;
+    c.prepare_cached("UPDATE channel_states SET unknown_kinds = unknown_kinds + 1 WHERE channel = ?1")?
+        .execute([channel])?;
+    Ok(())
+}
+
+/// Counts something that an adapter told and that can't be taken in.
+pub(in crate::store) fn count_passed_over(c: &Connection, channel: &str, now: Time) -> Result<()> {
+    ensure_state(c, channel, now)?;
+    c.prepare_cached(
+        "UPDATE channel_states SET passed_over = passed_over + 1, passed_over_at = ?2 WHERE channel = ?1",
+    )?
+    .execute(params![channel, now.0])?;
     Ok(())
 }
 

@@ -12,7 +12,7 @@ use crate::{
     store::{
         Accepted, Decided, Result, Store, StoreError,
         talk::{
-            accounts::advance,
+            accounts::{advance, count_passed_over, count_unknown_kind},
             approvals::click,
             chats::{ensure_chat, has_moved_often, has_room, is_known, learn, move_chat, put_mark},
             messages::accept,
@@ -41,6 +41,8 @@ pub enum Arrival {
     },
     /// Nothing that is stored, but where the adapter goes on.
     Nothing,
+    /// The same, of something that can't be taken in: it is counted.
+    PassedOver,
 }
 
 /// The fate of facts about a chat that is not known yet.
@@ -79,7 +81,14 @@ impl Store {
         self.write(move |c| {
             advance(c, &channel, &cursor, now)?;
             Ok(match arrival {
-                Arrival::Message(inbound) => Arrived::Message(accept(c, &asking, *inbound, now)?),
+                Arrival::Message(inbound) => {
+                    let is_unknown = inbound.unknown_kind;
+                    let accepted = accept(c, &asking, *inbound, now)?;
+                    if is_unknown && !accepted.again {
+                        count_unknown_kind(c, &channel, now)?;
+                    }
+                    Arrived::Message(accepted)
+                }
                 Arrival::Mark(mark) => {
                     put_mark(c, mark, now)?;
                     Arrived::Stored
@@ -111,6 +120,10 @@ impl Store {
                     arrived
                 }
                 Arrival::Nothing => Arrived::Stored,
+                Arrival::PassedOver => {
+                    count_passed_over(c, &channel, now)?;
+                    Arrived::Stored
+                }
             })
         })
         .await

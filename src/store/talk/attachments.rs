@@ -157,6 +157,19 @@ pub(in crate::store) fn add(
     Ok(())
 }
 
+/// Keeps other files beside a message than those that were there. Nobody waits for these any more.
+pub(in crate::store) fn replace(
+    c: &Connection,
+    seq: i64,
+    chat: &str,
+    others: &[Attachment],
+    now: Time,
+) -> Result<()> {
+    c.prepare_cached("DELETE FROM attachments WHERE seq = ?1")?.execute([seq])?;
+    add(c, Beside::Message(seq), chat, others, now)?;
+    files::let_go(c, seq)
+}
+
 /// Adds to messages the files that are beside them.
 pub(in crate::store) fn with_files(c: &Connection, mut messages: Vec<Message>) -> Result<Vec<Message>> {
     for message in &mut messages {

@@ -206,12 +206,15 @@ fn over(c: &Connection, id: i64) -> Result<()> {
         .prepare_cached("DELETE FROM file_work WHERE attachment = ?1 RETURNING seq")?
         .query_map([id], |r| r.get("seq"))?
         .collect::<rusqlite::Result<_>>()?;
-    for seq in seqs {
-        c.prepare_cached(
-            "DELETE FROM file_holds WHERE seq = ?1 AND NOT EXISTS (SELECT 1 FROM file_work WHERE seq = ?1)",
-        )?
-        .execute([seq])?;
-    }
+    seqs.into_iter().try_for_each(|seq| let_go(c, seq))
+}
+
+/// A message with whose files nothing more is to be done waits no longer.
+pub(in crate::store) fn let_go(c: &Connection, seq: i64) -> Result<()> {
+    c.prepare_cached(
+        "DELETE FROM file_holds WHERE seq = ?1 AND NOT EXISTS (SELECT 1 FROM file_work WHERE seq = ?1)",
+    )?
+    .execute([seq])?;
     Ok(())
 }
 

@@ -56,7 +56,7 @@ impl Store {
         let chat = chat.to_owned();
         self.ask(move |c| {
             let mut rows = c.prepare_cached(
-                "SELECT 0 AS ours, m.seq, m.seq AS id, m.files, m.sender, m.sender_name, substr(m.text, 1, ?4) AS text, length(m.text) > ?4 AS cut,
+                "SELECT 0 AS ours, m.seq, m.seq AS id, m.files, m.sender, m.sender_name, substr(m.shown, 1, ?4) AS text, length(m.shown) > ?4 AS cut,
                         EXISTS (SELECT 1 FROM inbox i WHERE i.seq = m.seq AND i.verdict IS NULL) AS unjudged,
                         EXISTS (SELECT 1 FROM inbox i WHERE i.seq = m.seq AND i.verdict = 'wake')
                           OR EXISTS (SELECT 1 FROM approval_messages a WHERE a.seq = m.seq) AS woken,

@@ -11,15 +11,17 @@ use crate::domain::{
     heard::{
         access::{Listed, Standing, Unheeded, UnknownSenders},
         bots::{self, Bots, Turn},
+        edits::Change,
         engage::{EngageVerdict, Rule, Sticky},
         hearing::{Asked, Wired},
         origin::Origin,
     },
     platforms::{
         addresses::user_id,
-        attachments::{heard_as, kept},
+        attachments::{Attachment, heard_as, kept},
+        chats::ChatKind,
     },
-    rows::{HeldMessages, Inbound, Message},
+    rows::{Answered, HeldMessages, Inbound, Message, Quoted},
 };
 use crate::store::{
     Result, Store,
@@ -28,6 +30,7 @@ use crate::store::{
         approvals::{self, Asking, Contact, YES_TO},
         attachments::{self, Beside, with_files},
         chats::{self, ensure_chat},
+        edits::{self, Edited},
         files, outbox, people, restored,
     },
     which::{Conditions, Which},
@@ -36,8 +39,11 @@ use crate::store::{
 /// The effects of an event.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Accepted {
-    /// Our sequence number; the earlier one for an event that came again.
+    /// Our sequence number; the earlier one for an event that came again, or that changed a message which is known. 0: nothing is
+    /// known of what it moved.
     pub seq: i64,
+    /// The event came before, or changes nothing.
+    pub again: bool,
     /// How many wirings see it.
     pub wired: usize,
     /// Another effect of it, in a sentence: it answered a question, or raised one.
@@ -83,6 +89,8 @@ pub struct Unjudged {
     pub sender_scope: Option<SenderScope>,
     pub ignored_message_policy: Option<IgnoredMessages>,
     pub text: String,
+    /// Its sender's own words: they alone engage the agent.
+    pub own_words: String,
     pub origin: Origin,
     pub mentioned: bool,
     pub from_me: bool,
@@ -115,7 +123,7 @@ impl Unjudged {
         });
         Asked {
             wired: wired.flatten(),
-            text: &self.text,
+            text: &self.own_words,
             mentioned: self.mentioned,
             from_me: self.from_me,
             bot: self.bot,
@@ -146,9 +154,6 @@ pub struct Judged {
     pub refused: Option<Unheeded>,
 }
 
-/// Among how many messages of a chat one is looked for that is called otherwise than the event that brought it.
-const LOOKED_BACK: usize = 500;
-
 impl Store {
     /// Stores an event and one inbox row per wiring of its chat, in one transaction. The same event again changes
     /// nothing.
@@ -167,7 +172,8 @@ impl Store {
         self.ask(move |c| {
             let mut rows = c.prepare_cached(&format!(
                 "SELECT i.n, i.lane_id, l.group_folder, coalesce(w.trigger, g.trigger) AS trigger,
-                        w.engage_mode, w.engage_pattern, w.ignored_message_policy, m.text, m.mentioned, m.from_me, m.bot, m.late, m.files, m.origin, m.received_at, g.config ->> '$.bots' AS bots,
+                        w.engage_mode, w.engage_pattern, w.ignored_message_policy, m.text, m.mentioned, m.from_me, m.bot, m.late, m.files,
+                        CASE WHEN m.origin IS NULL AND m.edited_at IS NOT NULL THEN 'edited' ELSE m.origin END AS origin, m.comment, m.received_at, g.config ->> '$.bots' AS bots,
                         i.seq, m.chat_jid, m.sender, m.sender_name, c.unknown_sender_policy, w.sender_scope, c.kind, l.thread, l.sticky_at IS NOT NULL AS marked,
                         EXISTS (SELECT 1 FROM file_work INDEXED BY file_work_wanted WHERE until IS NOT NULL) AS files_wanted,
                         {YES_TO} AS approved
@@ -188,7 +194,7 @@ impl Store {
             let mut rows = c.prepare_cached(
                 "SELECT 0 AS n, coalesce(l.id, 0) AS lane_id, w.group_folder,
                         coalesce(w.trigger, g.trigger) AS trigger, w.engage_mode, w.engage_pattern, w.ignored_message_policy,
-                        ?2 AS text, ?3 AS mentioned, ?4 AS from_me, ?5 AS bot, 0 AS late, 0 AS files, NULL AS origin, ?9 AS seq, ?10 AS received_at, g.config ->> '$.bots' AS bots, c.jid AS chat_jid, ?6 AS sender, ?7 AS sender_name,
+                        ?2 AS text, ?3 AS mentioned, ?4 AS from_me, ?5 AS bot, 0 AS late, 0 AS files, NULL AS origin, NULL AS comment, ?9 AS seq, ?10 AS received_at, g.config ->> '$.bots' AS bots, c.jid AS chat_jid, ?6 AS sender, ?7 AS sender_name,
                         c.unknown_sender_policy, w.sender_scope, c.kind, ?8 AS thread, l.sticky_at IS NOT NULL AS marked, 0 AS files_wanted, NULL AS approved
                  FROM wirings w JOIN groups g ON g.folder = w.group_folder JOIN chats c ON c.jid = w.chat_jid
                  LEFT JOIN lanes l ON l.group_folder = w.group_folder AND l.chat_jid = w.chat_jid AND l.thread = ?8
@@ -288,22 +294,40 @@ impl Store {
         .await
     }
 
-    /// Returns the newest message of a chat with the platform's id `id`: an edit is among the newest `LOOKED_BACK` of the
-    /// chat, the message itself is found however old it is.
-    pub async fn message_by_id(&self, chat: &str, id: &str) -> Result<Option<Message>> {
-        let chat = chat.to_owned();
-        let id = id.to_owned();
+    /// Returns what a chat has under the platform's id `id`, for what answers it: the newest message, otherwise a text of ours.
+    pub async fn quoted(&self, chat: &str, id: &str) -> Result<Option<Quoted>> {
+        let (chat, id) = (chat.to_owned(), id.to_owned());
         self.ask(move |c| {
-            Ok(c.prepare_cached(&format!(
-                "{MESSAGE} WHERE seq = coalesce(
-                   (SELECT max(n.seq) FROM (SELECT seq, id FROM messages WHERE chat_jid = ?1 ORDER BY seq DESC LIMIT {LOOKED_BACK}) n WHERE n.id = ?2),
-                   (SELECT o.seq FROM messages o WHERE o.chat_jid = ?1 AND o.replay_key = ?2 AND o.id = ?2))"
-            ))?
-            .query_row([chat, id], message_row)
+            let theirs = c
+                .prepare_cached(
+                    "SELECT m.sender_name, CASE m.origin WHEN 'forwarded' THEN m.shown ELSE m.text END AS text, m.from_me AS own,
+                            (SELECT kind FROM attachments INDEXED BY attachments_in WHERE seq = m.seq ORDER BY n LIMIT 1) AS kind
+                     FROM messages m INDEXED BY messages_by_id WHERE m.chat_jid = ?1 AND m.id = ?2 ORDER BY m.seq DESC LIMIT 1",
+                )?
+                .query_row([&chat, &id], quoted_row)
+                .optional()?;
+            if theirs.is_some() {
+                return Ok(theirs);
+            }
+            let Some(row) = outbox::said_as(c, &chat, &id)? else { return Ok(None) };
+            Ok(c.prepare_cached(
+                "SELECT coalesce(o.sender, '') AS sender_name, o.text, 1 AS own,
+                        (SELECT kind FROM attachments INDEXED BY attachments_out WHERE outbox_id = o.id ORDER BY n LIMIT 1) AS kind FROM outbox o WHERE o.id = ?1",
+            )?
+            .query_row([row], quoted_row)
             .optional()?)
         })
         .await
     }
+}
+
+fn quoted_row(r: &Row<'_>) -> rusqlite::Result<Quoted> {
+    Ok(Quoted {
+        sender_name: r.get("sender_name")?,
+        text: r.get("text")?,
+        kind: r.word_or_null("attachments", "kind")?,
+        own: r.get("own")?,
+    })
 }
 
 /// Returns what messages have to be to be wanted.
@@ -320,7 +344,7 @@ pub(in crate::store) fn wanted(which: &Which) -> Conditions {
 
 /// Returns the texts of a message that are searched.
 pub(in crate::store) fn searched(message: &Message) -> Vec<&str> {
-    vec![&message.text, &message.sender_name, &message.sender, &message.chat_jid]
+    vec![&message.shown, &message.sender_name, &message.sender, &message.chat_jid]
 }
 
 /// Stores an event and one inbox row per wiring of its chat. The same event again changes nothing.
@@ -340,7 +364,16 @@ pub(in crate::store) fn accept(
         let wired = c
             .prepare_cached("SELECT count(*) AS wired FROM inbox WHERE seq = ?1")?
             .query_row([seq], |r| r.get("wired"))?;
-        return Ok(Accepted { seq, wired, ..Accepted::default() });
+        return Ok(Accepted { seq, wired, again: true, ..Accepted::default() });
+    }
+    let came = inbound.attachments.len();
+    let files = kept(std::mem::take(&mut inbound.attachments));
+    let edited = match inbound.origin {
+        Origin::Edited => edits::look(c, &inbound, &files, now)?,
+        Origin::Written | Origin::Forwarded => Edited::Unknown,
+    };
+    if let Edited::Nothing(seq) = edited {
+        return Ok(Accepted { seq: seq.unwrap_or_default(), again: true, ..Accepted::default() });
     }
     ensure_chat(c, &inbound.chat_jid, now)?;
     // An answer to something that we said is meant for us.
@@ -357,26 +390,10 @@ pub(in crate::store) fn accept(
     let reply = approvals::read_reply(c, &inbound, now)?;
     let no_answer = reply.as_ref().and_then(approvals::Reply::question).zip(inbound.origin.no_answer());
     let reply = reply.filter(|_| no_answer.is_none());
-    let came = inbound.attachments.len();
-    let files = kept(std::mem::take(&mut inbound.attachments));
-    c.prepare_cached(
-        "INSERT INTO messages (chat_jid, replay_key, id, thread, sender, sender_name, text, at, received_at, from_me, bot, mentioned, reply_to_id, reply_to_text, reply_to_sender, late, files, origin)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18)",
-    )?
-    .execute(params![
-        inbound.chat_jid, inbound.replay_key, inbound.id, inbound.thread, inbound.sender, inbound.sender_name,
-        inbound.text, inbound.at.map(|t| t.0), now.0, inbound.from_me, inbound.bot, inbound.mentioned,
-        inbound.reply_to_id, inbound.reply_to_text, inbound.reply_to_sender, inbound.late, files.len(),
-        Some(inbound.origin).filter(|origin| *origin != Origin::Written).map(Origin::as_str)
-    ])?;
-    let seq = c.last_insert_rowid();
-    attachments::add(c, Beside::Message(seq), &inbound.chat_jid, &files, now)?;
-    let mut groups: Vec<String> = c
-        .prepare_cached("SELECT group_folder FROM wirings WHERE chat_jid = ?1 ORDER BY id")?
-        .query_map([&inbound.chat_jid], |r| r.get(0))?
-        .collect::<rusqlite::Result<_>>()?;
+    let Stored { seq, is_new, mut groups, wired } = store(c, &mut inbound, &edited, &files, now)?;
     let mut accepted = Accepted { seq, ..Accepted::default() };
-    if groups.is_empty() && reply.is_none() && no_answer.is_none() {
+    let is_asked_about = !is_new && edits::is_asked_about(c, seq)?;
+    if wired == 0 && !is_asked_about && reply.is_none() && no_answer.is_none() {
         match approvals::first_contact(c, asking, &inbound, seq, now)? {
             Contact::Nothing => {}
             Contact::Wired(group) => {
@@ -396,8 +413,8 @@ pub(in crate::store) fn accept(
     for group in &groups {
         put_into_inbox(c, group, &inbound.chat_jid, &inbound.thread, seq)?;
     }
-    accepted.wired = groups.len();
-    if inbound.late && accepted.wired > 0 && !inbound.from_me && !inbound.bot {
+    accepted.wired = wired.max(groups.len());
+    if inbound.late && is_new && accepted.wired > 0 && !inbound.from_me && !inbound.bot {
         accepted.said |= tell_of_late(c, &inbound.chat_jid, now)?;
     }
     if let Some(reply) = reply {
@@ -415,13 +432,77 @@ pub(in crate::store) fn accept(
         accepted.said = true;
         accepted.note = Some(format!("it does not answer question {question}: {why}"));
     }
-    restored::hold_if_before(c, seq, inbound.at)?;
+    if is_new {
+        restored::hold_if_before(c, seq, inbound.at)?;
+    }
     if files.len() < came {
         let left_out =
             format!("{} of its {came} files are left out: their rows have no room", came - files.len());
         accepted.note = Some(accepted.note.map_or(left_out.clone(), |note| format!("{note}; {left_out}")));
     }
     Ok(accepted)
+}
+
+/// What was stored of an event.
+struct Stored {
+    seq: i64,
+    /// A message was made for it.
+    is_new: bool,
+    /// The groups whose inboxes are still to get that.
+    groups: Vec<String>,
+    /// How many wirings the chat has.
+    wired: usize,
+}
+
+/// Makes the message of an event, or gives messages that are known the words of an edit.
+fn store(
+    c: &Connection,
+    inbound: &mut Inbound,
+    edited: &Edited,
+    files: &[Attachment],
+    now: Time,
+) -> Result<Stored> {
+    let (groups, wired, files) = match edited {
+        Edited::Known(known) => {
+            let groups = edits::apply(c, known, inbound, files, now)?;
+            if groups.is_empty() {
+                return Ok(Stored { seq: known.newest, is_new: false, groups, wired: known.groups() });
+            }
+            inbound.thread.clone_from(&known.thread);
+            (groups, known.groups(), if known.has_other_files() { files } else { &[] })
+        }
+        Edited::Unknown | Edited::Nothing(_) => {
+            let groups: Vec<String> = c
+                .prepare_cached("SELECT group_folder FROM wirings WHERE chat_jid = ?1 ORDER BY id")?
+                .query_map([&inbound.chat_jid], |r| r.get(0))?
+                .collect::<rusqlite::Result<_>>()?;
+            let wired = groups.len();
+            (groups, wired, files)
+        }
+    };
+    let seq = insert(c, inbound, files.len(), now)?;
+    attachments::add(c, Beside::Message(seq), &inbound.chat_jid, files, now)?;
+    Ok(Stored { seq, is_new: true, groups, wired })
+}
+
+/// Makes the row of a message that has this number of files.
+fn insert(c: &Connection, inbound: &Inbound, files: usize, now: Time) -> Result<i64> {
+    let Answered { own, quote, kind, chat } = &inbound.answered;
+    let given = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
+    c.prepare_cached(
+        "INSERT INTO messages (chat_jid, replay_key, id, thread, sender, sender_name, text, at, received_at, from_me, bot, mentioned, reply_to_id, reply_to_text, reply_to_sender, late, files, origin,
+           forwarded_from, comment, reply_to_self, reply_to_quote, reply_to_kind, reply_to_chat)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24)",
+    )?
+    .execute(params![
+        inbound.chat_jid, inbound.replay_key, inbound.id, inbound.thread, inbound.sender, inbound.sender_name,
+        inbound.text, inbound.at.map(|t| t.0), now.0, inbound.from_me, inbound.bot, inbound.mentioned,
+        inbound.reply_to_id, inbound.reply_to_text, inbound.reply_to_sender, inbound.late, files,
+        Some(inbound.origin).filter(|origin| *origin != Origin::Written).map(Origin::as_str),
+        inbound.forwarded_from, Some(&inbound.comment).filter(|comment| !comment.is_empty()),
+        own, given(quote), kind.map(MediaKind::as_str), given(chat)
+    ])?;
+    Ok(c.last_insert_rowid())
 }
 
 /// Tells a chat that what was written while we were away was read and is not answered, once in [`LATE_NOTICE_MS`].
@@ -441,17 +522,23 @@ fn unjudged_row(c: &Connection, r: &Row<'_>) -> rusqlite::Result<Unjudged> {
         Some(group) => people::standing(c, &sender, group)?,
         None => Standing::Unknown,
     };
-    let (seq, mut text): (i64, String) = (r.get("seq")?, r.get("text")?);
+    let (seq, text): (i64, String) = (r.get("seq")?, r.get("text")?);
+    let origin: Origin = r.word_or_null("messages", "origin")?.unwrap_or_default();
+    let kind: ChatKind = r.word("chats", "kind")?;
+    let comment: Option<String> = r.get("comment")?;
+    let mut own_words = origin.own_words(kind, &text, comment.as_deref().unwrap_or_default());
     let mut pending = Vec::new();
     if r.get::<_, u32>("files")? > 0 {
         let files = attachments::beside_message(c, seq).unwrap_or_default();
-        text = heard_as(&text, &files);
+        // The files of a forward are as little its sender's words as its text.
+        if origin != Origin::Forwarded || kind == ChatKind::Direct {
+            own_words = heard_as(&own_words, &files);
+        }
         pending = files::pending(c, seq)?;
     }
     let (chat, bot, bots): (String, bool, _) =
         (r.get("chat_jid")?, r.get("bot")?, r.word_or_null("groups", "bots")?.unwrap_or_default());
-    let sticky =
-        Sticky::of(r.word("chats", "kind")?, &chat, &r.get::<_, String>("thread")?, r.get("marked")?);
+    let sticky = Sticky::of(kind, &chat, &r.get::<_, String>("thread")?, r.get("marked")?);
     let turns = match &group {
         Some(group) if bot && bots == Bots::Heard => turns_of(c, group, &chat, &sender, seq)?,
         Some(_) | None => Vec::new(),
@@ -465,7 +552,8 @@ fn unjudged_row(c: &Connection, r: &Row<'_>) -> rusqlite::Result<Unjudged> {
         engage_pattern: r.get("engage_pattern")?,
         ignored_message_policy: r.word_or_null("wirings", "ignored_message_policy")?,
         text,
-        origin: r.word_or_null("messages", "origin")?.unwrap_or_default(),
+        own_words,
+        origin,
         pending,
         files_wanted: r.get("files_wanted")?,
         mentioned: r.get("mentioned")?,
@@ -566,6 +654,57 @@ pub(in crate::store) fn replay(
     put_into_inbox(c, group.as_str(), chat, thread, seq)
 }
 
+/// Puts the words of an edit in the place of those of a message.
+pub(in crate::store) fn reword(
+    c: &Connection,
+    seq: i64,
+    edit: &Inbound,
+    change: Change,
+    now: Time,
+) -> Result<()> {
+    // What no person changed is judged as it was.
+    let by_person = change == Change::ByPerson;
+    c.prepare_cached(
+        "UPDATE messages SET text = ?2, comment = ?3, edited_at = ?4,
+           mentioned = CASE WHEN ?5 THEN ?6 OR (mentioned AND reply_to_id IS NOT NULL) ELSE mentioned END,
+           late = CASE WHEN ?5 THEN ?7 ELSE late END WHERE seq = ?1",
+    )?
+    .execute(params![
+        seq,
+        edit.text,
+        Some(&edit.comment).filter(|comment| !comment.is_empty()),
+        now.0,
+        by_person,
+        edit.mentioned,
+        edit.late
+    ])?;
+    Ok(())
+}
+
+/// Writes down how many files are beside a message by now.
+pub(in crate::store) fn count_files(c: &Connection, seq: i64, files: usize) -> Result<()> {
+    c.prepare_cached("UPDATE messages SET files = ?2 WHERE seq = ?1")?.execute(params![seq, files])?;
+    Ok(())
+}
+
+/// Has an inbox row judged anew: where it stands, or behind all others if its lane has gone on past it, as nobody looks there any
+/// more.
+pub(in crate::store) fn judge_anew(c: &Connection, lane: i64, n: i64, seq: i64) -> Result<()> {
+    let is_passed: bool = c
+        .prepare_cached(
+            "SELECT ?2 <= l.cursor OR EXISTS (SELECT 1 FROM inbox i INDEXED BY inbox_waking WHERE i.lane_id = ?1 AND i.verdict = 'wake' AND i.n > ?2) AS passed
+             FROM lanes l WHERE l.id = ?1",
+        )?
+        .query_row([lane, n], |r| r.get("passed"))?;
+    c.prepare_cached("DELETE FROM inbox WHERE n = ?1")?.execute([n])?;
+    c.prepare_cached("INSERT INTO inbox (n, lane_id, seq) VALUES (?1, ?2, ?3)")?.execute(params![
+        (!is_passed).then_some(n),
+        lane,
+        seq
+    ])?;
+    Ok(())
+}
+
 /// Has a group judge anew what its wiring to a chat holds.
 pub(in crate::store) fn replay_held(c: &Connection, group: &Folder, chat: &str) -> Result<()> {
     let held: Vec<(String, i64)> = c
@@ -628,7 +767,8 @@ fn put_into_inbox(c: &Connection, group: &str, chat: &str, thread: &str, seq: i6
     Ok(())
 }
 
-pub(in crate::store) const MESSAGE: &str = "SELECT seq, id, chat_jid, thread, sender, sender_name, text, at, received_at, from_me, bot, mentioned, reply_to_id, reply_to_text, reply_to_sender FROM messages";
+pub(in crate::store) const MESSAGE: &str = "SELECT seq, id, chat_jid, thread, sender, sender_name, text, at, received_at, from_me, bot, mentioned, reply_to_id, reply_to_text, reply_to_sender,
+  reply_to_self, reply_to_quote, reply_to_kind, reply_to_chat, origin, forwarded_from, comment, edited_at, shown FROM messages";
 
 pub(in crate::store) fn message_row(r: &Row<'_>) -> rusqlite::Result<Message> {
     Ok(Message {
@@ -647,6 +787,17 @@ pub(in crate::store) fn message_row(r: &Row<'_>) -> rusqlite::Result<Message> {
         reply_to_id: r.get("reply_to_id")?,
         reply_to_text: r.get("reply_to_text")?,
         reply_to_sender: r.get("reply_to_sender")?,
+        answered: Answered {
+            own: r.get("reply_to_self")?,
+            quote: r.get("reply_to_quote")?,
+            kind: r.word_or_null("messages", "reply_to_kind")?,
+            chat: r.get("reply_to_chat")?,
+        },
+        origin: r.word_or_null("messages", "origin")?.unwrap_or_default(),
+        forwarded_from: r.get("forwarded_from")?,
+        comment: r.get::<_, Option<String>>("comment")?.unwrap_or_default(),
+        edited_at: r.time_or_null("edited_at")?,
+        shown: r.get("shown")?,
         attachments: Vec::new(),
     })
 }

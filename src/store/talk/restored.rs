@@ -120,7 +120,7 @@ fn decide(c: &Connection, row: &HeldRow, then: &HeldThen) -> Result<()> {
 const TEXT: &str =
     "SELECT id, chat_jid, group_folder, created_at AS at, substr(text, 1, 200) AS text FROM outbox";
 /// A message once, however many groups were to answer it.
-const MESSAGE: &str = "SELECT m.seq AS id, m.chat_jid, group_concat(l.group_folder, ', ') AS group_folder, m.received_at AS at, substr(m.text, 1, 200) AS text
+const MESSAGE: &str = "SELECT m.seq AS id, m.chat_jid, group_concat(l.group_folder, ', ') AS group_folder, m.received_at AS at, substr(m.shown, 1, 200) AS text
      FROM inbox i INDEXED BY inbox_restored JOIN messages m ON m.seq = i.seq JOIN lanes l ON l.id = i.lane_id WHERE i.rule = 'restored'";
 
 fn held_row(kind: HeldKind) -> impl Fn(&Row<'_>) -> rusqlite::Result<HeldRow> {

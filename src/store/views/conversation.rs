@@ -20,7 +20,7 @@ pub struct Conversation {
 
 /// Both sides of a chat that are there to be read, newest first.
 const BOTH: &str = "SELECT * FROM (
-   SELECT * FROM (SELECT 0 AS ours, seq AS id, sender, sender_name, substr(text, 1, ?2) AS text, length(text) > ?2 AS cut, received_at AS at, files
+   SELECT * FROM (SELECT 0 AS ours, seq AS id, sender, sender_name, substr(shown, 1, ?2) AS text, length(shown) > ?2 AS cut, received_at AS at, files
                   FROM messages WHERE chat_jid = ?1 ORDER BY seq DESC LIMIT ?3)
    UNION ALL
    SELECT * FROM (SELECT 1, o.id, '', coalesce(o.sender, (SELECT ltrim(g.trigger, '@') FROM runs r JOIN groups g ON g.folder = r.group_folder WHERE r.id = o.run_id)),

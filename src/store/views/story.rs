@@ -63,7 +63,7 @@ pub struct SeenOfRun {
 /// How much of a text is shown on the time line, characters.
 const SHOWN: usize = 500;
 
-const ASKED: &str = "'asked' AS what, l.group_folder AS of_group, m.chat_jid, m.seq AS id, m.sender_name AS name, NULL AS state, substr(m.text, 1, ?4) AS text";
+const ASKED: &str = "'asked' AS what, l.group_folder AS of_group, m.chat_jid, m.seq AS id, m.sender_name AS name, NULL AS state, substr(m.shown, 1, ?4) AS text";
 const SAID: &str = "o.created_at, 'said', coalesce(o.group_folder, (SELECT r.group_folder FROM runs r WHERE r.id = o.run_id)), o.chat_jid, o.id, NULL, o.status, substr(o.text, 1, ?4), o.run_id, o.id FROM outbox o";
 const TOOL: &str = "t.at, 'tool', t.group_folder, r.chat_jid, t.n, NULL, NULL, t.name, t.run_id, t.n FROM tools t JOIN runs r ON r.id = t.run_id";
 const COMMAND: &str = "x.at, 'command', x.group_folder, NULL, x.claim_id, x.type, x.outcome, coalesce(substr(x.reason, 1, ?4), ''), x.run_id, x.claim_id FROM receipts x";

@@ -62,8 +62,19 @@ async fn an_adapter_that_is_refused_is_started_anew_when_a_person_wants_it() {
 async fn what_an_adapter_should_not_say_is_passed_over() {
     let world = World::new(Rig::adapter_that(SentTwice::Never, "strange")).await;
     world.hears("k1", "1", "hello", None).await;
-    world.until_came(&["half \u{fffd}", "hello"]).await;
-    assert_eq!(world.store.messages(None, None).await.unwrap().len(), 2, "not the one of another channel");
+    world.until_came(&["half \u{fffd}", "[hologram]", "hello"]).await;
+    assert_eq!(world.store.messages(None, None).await.unwrap().len(), 3, "not the one of another channel");
+    let counted = state(&world).await.unwrap();
+    assert_eq!((counted.passed_over, counted.passed_over_at.is_some(), counted.unknown_kinds), (3, true, 1));
+    let log = std::fs::read_to_string(world.rig.home().join("channels/fake/adapter.log")).unwrap();
+    for line in [
+        "something can't be taken in, and is passed over: \"local:main\" is no chat of this account",
+        "something can't be read, and is passed over: a line of the adapter: ",
+        "something can't be read, and is passed over: a field of another type",
+        &format!("a message is of the kind \"holo gram{}\", which the adapter", "x".repeat(55)),
+    ] {
+        assert!(log.contains(line), "{line}: {log}");
+    }
     let id = world.say("hi").await;
     world.until_row(id, DeliveryStatus::Sent).await;
     assert_eq!(state(&world).await.unwrap().starts, 1);

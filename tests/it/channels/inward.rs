@@ -35,7 +35,7 @@ async fn an_edit_is_read_after_the_message_and_has_its_id() {
         world.hears("k1", "7", "helo", None).await;
         world.hears("k1:edit1", "7", "hello", None).await;
         world.until_came(&["helo", "hello"]).await;
-        let newest = world.store.message_by_id(world.rig.chat(), "7").await.unwrap().unwrap();
+        let newest = world.store.quoted(world.rig.chat(), "7").await.unwrap().unwrap();
         assert_eq!(newest.text, "hello");
     }
 }

@@ -270,9 +270,8 @@ impl Agent {
     fn turn(&mut self, batch: Option<String>, prompt: &str) -> Next {
         self.alive();
         let temper = self.temper;
-        // A summary of earlier messages may stand before them.
-        let messages = prompt.rsplit_once("<messages>").map_or(prompt, |(_, messages)| messages);
-        let words: Vec<&str> = tokens(messages).collect();
+        let messages = messages_of(prompt);
+        let words: Vec<&str> = tokens(&messages).collect();
         let text = format!("re {}", words.join(" "));
         let handled: Vec<String> = batch.into_iter().collect();
         let chance = |of: u64| self.dice.per_mille(of);
@@ -386,6 +385,13 @@ impl Agent {
         let line = serde_json::to_string(&Record { seq: Some(self.seq), ..record }).unwrap_or_default();
         said.extend_from_slice(format!("{OUTPUT_START}\n{line}\n{OUTPUT_END}\n").as_bytes());
     }
+}
+
+/// Returns the messages of a prompt, without the words that edits replaced. A summary of earlier ones may stand before them.
+pub(crate) fn messages_of(prompt: &str) -> String {
+    let messages = prompt.rsplit_once("<messages>").map_or(prompt, |(_, messages)| messages);
+    let pieces = messages.split("<edited_message>");
+    pieces.map(|piece| piece.split_once("</edited_message>").map_or(piece, |(_, rest)| rest)).collect()
 }
 
 /// Returns the words of a text that begin with `tok`.

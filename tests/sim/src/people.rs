@@ -21,7 +21,7 @@ pub const ADMIN: (&str, &str) = ("simc:6", "beta");
 #[derive(Clone, Debug)]
 pub enum Deed {
     /// A message, or an edit of one.
-    Writes(Inbound),
+    Writes(Box<Inbound>),
     /// A deletion, or a reaction.
     Marks(Mark),
     /// A press of a button.
@@ -98,9 +98,9 @@ pub(crate) fn deeds(chance: &mut Chance, calm_at: u64) -> Vec<Vec<(u64, Deed)>> 
             (None, _) => {
                 let first = message(line.chat, n, chance);
                 written.push((line.message, first.clone()));
-                Deed::Writes(first)
+                Deed::Writes(first.into())
             }
-            (Some(known), None | Some(Then::Edited)) => Deed::Writes(edit(&written[known].1, n)),
+            (Some(known), None | Some(Then::Edited)) => Deed::Writes(edit(&written[known].1, n).into()),
             (Some(known), Some(Then::Deleted)) => Deed::Marks(mark(&written[known].1, n, MarkKind::Deleted)),
             (Some(known), Some(Then::Reaction(kind))) => Deed::Marks(mark(&written[known].1, n, kind)),
         };
@@ -159,7 +159,7 @@ pub(crate) fn about_card(
         let answer = Answer { question, yes, by: by.to_owned() };
         let deed = match presses.get(choice) {
             Some(press) if chance.one_of(2) => Deed::Presses { press: press.clone(), by: by.to_owned() },
-            _ => Deed::Writes(Inbound {
+            _ => Deed::Writes(Box::new(Inbound {
                 chat_jid: chat.to_owned(),
                 replay_key: format!("answer{question} {} {by} {yes}", chance.number()),
                 id: format!("a{}", chance.number()),
@@ -167,7 +167,7 @@ pub(crate) fn about_card(
                 sender_name: by.to_owned(),
                 text: format!("#{question} {}", choice + 1),
                 ..Inbound::default()
-            }),
+            })),
         };
         answers.push((500 + chance.below(30_000), deed, answer));
     };

@@ -407,7 +407,7 @@ impl Platform {
 
 async fn hand_over(intake: &Intake, deed: Deed) -> Result<(), StoreError> {
     match deed {
-        Deed::Writes(message) => intake.message(message).await.map(drop),
+        Deed::Writes(message) => intake.message(*message).await.map(drop),
         Deed::Marks(mark) => intake.mark(mark).await.map(drop),
         Deed::Presses { press, by } => intake.pressed(&press, &by).await.map(drop),
     }

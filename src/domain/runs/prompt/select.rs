@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use super::{PromptMessage, escape};
+use super::{EditOf, Forward, PromptMessage, escape};
 
 /// A message as one wiring sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -140,8 +140,25 @@ fn formatted_bytes(message: &PromptMessage) -> usize {
     const MARKUP_BYTES: usize = 160;
     /// The folder that its path is below, and its part of the attributes.
     const FILE_BYTES: usize = 512;
-    let fields = [&message.reply_to_id, &message.reply_to_text, &message.reply_to_sender];
-    let optional: usize = fields.into_iter().flatten().map(|text| escape(text).len()).sum();
+    /// The names of the attributes and elements of what v1 does not tell.
+    const MORE_BYTES: usize = 128;
+    let fields = [
+        &message.reply_to_id,
+        &message.reply_to_text,
+        &message.reply_to_sender,
+        &message.answered.quote,
+        &message.answered.chat,
+    ];
+    let mut optional: usize = fields.into_iter().flatten().map(|text| MORE_BYTES + escape(text).len()).sum();
+    if let Some(Forward { from, comment }) = &message.forward {
+        optional += MORE_BYTES + escape(from).len() + escape(comment).len();
+    }
+    if let Some(EditOf { id, before }) = &message.edit {
+        optional += MORE_BYTES + escape(id).len() + before.as_deref().map_or(0, |text| escape(text).len());
+    }
+    if message.answered_file.is_some() {
+        optional += FILE_BYTES;
+    }
     let files: usize = message
         .files
         .iter()

@@ -207,7 +207,7 @@ fn wording_of(c: &Connection, id: i64, about: &About<'_>) -> Result<Wording> {
     let (chat_name, kind) = place(c, about.chat)?;
     let text: String = match about.waiting.last() {
         Some((seq, _)) => {
-            c.prepare_cached("SELECT text FROM messages WHERE seq = ?1")?.query_row([seq], |r| r.get(0))?
+            c.prepare_cached("SELECT shown FROM messages WHERE seq = ?1")?.query_row([seq], |r| r.get(0))?
         }
         None => String::new(),
     };

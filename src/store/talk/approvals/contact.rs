@@ -65,7 +65,8 @@ pub(in crate::store) fn first_contact(
         .optional()?
         .unwrap_or_else(|| asking.trigger.clone());
     let mentioned = if inbound.mentioned { Mentioned::Yes } else { Mentioned::No };
-    let addressed = chat::addressed(ChatKind::of_columns(kind, threaded), mentioned, &inbound.text, &trigger);
+    let own = inbound.own_words(kind);
+    let addressed = chat::addressed(ChatKind::of_columns(kind, threaded), mentioned, &own, &trigger);
     let author = match (inbound.from_me, inbound.bot) {
         (true, _) => Author::Me,
         (false, true) => Author::Bot,

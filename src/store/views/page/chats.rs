@@ -75,7 +75,7 @@ const WIRED: &str = "FROM wirings w JOIN groups g ON g.folder = w.group_folder
   WHERE ?1 = '' OR instr(lower(g.name || ' ' || w.group_folder || ' ' || w.chat_jid), ?1) > 0";
 
 const SIDES: &str = "SELECT * FROM (
-   SELECT * FROM (SELECT 0 AS ours, seq AS id, thread, sender, sender_name AS name, substr(text, 1, ?5) AS text, length(text) > ?5 AS cut, received_at AS at, files, 0 AS is_markdown, NULL AS status, NULL AS error
+   SELECT * FROM (SELECT 0 AS ours, seq AS id, thread, sender, sender_name AS name, substr(shown, 1, ?5) AS text, length(shown) > ?5 AS cut, received_at AS at, files, 0 AS is_markdown, NULL AS status, NULL AS error
                   FROM messages WHERE chat_jid = ?1 AND seq < ?2 ORDER BY seq DESC LIMIT ?4)
    UNION ALL
    SELECT * FROM (SELECT 1, o.id, o.thread, '', coalesce(o.sender, (SELECT ltrim(g.trigger, '@') FROM runs r JOIN groups g ON g.folder = r.group_folder WHERE r.id = o.run_id)),
@@ -90,7 +90,7 @@ impl Store {
         self.ask(move |c| {
             let all = c.prepare_cached(&format!("SELECT count(*) {WIRED}"))?.query_row([&part], |r| r.get(0))?;
             let mut rows = c.prepare_cached(&format!(
-                "SELECT q.*, m.received_at AS at, m.sender_name, substr(m.text, 1, ?4) AS text FROM (
+                "SELECT q.*, m.received_at AS at, m.sender_name, substr(m.shown, 1, ?4) AS text FROM (
                    SELECT w.group_folder, g.name, g.is_main, w.chat_jid, (SELECT max(seq) FROM messages WHERE chat_jid = w.chat_jid) AS newest
                    {WIRED} ORDER BY newest DESC, w.group_folder, w.chat_jid LIMIT ?2 OFFSET ?3
                  ) q LEFT JOIN messages m ON m.seq = q.newest ORDER BY q.newest DESC, q.group_folder, q.chat_jid"

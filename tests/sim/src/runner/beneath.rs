@@ -10,7 +10,10 @@ use ipc_handlers::wire::Launch;
 use serde_json::json;
 
 use super::Place;
-use crate::{Asked, Wants, agent::tokens};
+use crate::{
+    Asked, Wants,
+    agent::{messages_of, tokens},
+};
 
 /// The agent.
 pub(super) struct Simulated {
@@ -151,8 +154,7 @@ impl Provider for Simulated {
     }
 }
 
-/// Answers messages with their tokens. A summary of earlier ones may stand before them.
+/// Answers messages with their tokens.
 fn answer(prompt: &str) -> String {
-    let messages = prompt.rsplit_once("<messages>").map_or(prompt, |(_, messages)| messages);
-    format!("re {}", tokens(messages).collect::<Vec<_>>().join(" "))
+    format!("re {}", tokens(&messages_of(prompt)).collect::<Vec<_>>().join(" "))
 }

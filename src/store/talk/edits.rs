@@ -1,0 +1,249 @@
+//! Edits of messages, as `domain/heard/edits.rs` decides: the rows that nobody has read get the new words where they stand, who has
+//! read the old ones gets a message of its own. The keys of edits that made no message are kept beside the message that they
+//! changed, so that the same event again changes nothing.
+
+use std::collections::BTreeMap;
+
+use ipc_handlers::Time;
+use rusqlite::{Connection, params};
+
+use super::{
+    attachments,
+    messages::{count_files, judge_anew, reword},
+};
+use crate::domain::{
+    heard::{
+        edits::{Becomes, Change, FileLook, Look, Standing, compare, decide, has_other_files},
+        engage::{EngageVerdict, Rule},
+    },
+    platforms::attachments::Attachment,
+    rows::Inbound,
+};
+use crate::store::{Result, columns::Columns as _};
+
+/// How many messages that a platform calls alike are looked at, and how many keys of edits are kept of each.
+const NEWEST: i64 = 64;
+
+/// What an edit is about.
+pub(in crate::store) enum Edited {
+    /// A message that is not known.
+    Unknown,
+    /// Nothing changes: it came before, has the words that stand there, or moves something that is not known. The number of the
+    /// message, if there is one.
+    Nothing(Option<i64>),
+    Known(Known),
+}
+
+/// A message that is known, and its rows in the inbox.
+pub(in crate::store) struct Known {
+    /// The newest message that the platform calls so.
+    pub(in crate::store) newest: i64,
+    /// The thread that it was written in.
+    pub(in crate::store) thread: String,
+    change: Change,
+    /// Its files are others than those of before.
+    other_files: bool,
+    /// The newest row of each wiring, by its group; `None`: there is none.
+    rows: Vec<(String, Option<Row>)>,
+}
+
+/// A row of the inbox.
+struct Row {
+    n: i64,
+    lane: i64,
+    seq: i64,
+    standing: Standing,
+    wakes: bool,
+}
+
+impl Known {
+    /// Whether the edit has other files than those of before.
+    pub(in crate::store) const fn has_other_files(&self) -> bool {
+        self.other_files
+    }
+
+    /// Returns how many groups hear its chat.
+    pub(in crate::store) fn groups(&self) -> usize {
+        self.rows.len()
+    }
+}
+
+/// Reads what an edit is about. `files`: those that are told with it.
+pub(in crate::store) fn look(
+    c: &Connection,
+    edit: &Inbound,
+    files: &[Attachment],
+    now: Time,
+) -> Result<Edited> {
+    let called: Vec<(i64, String, Look)> = c
+        .prepare_cached(
+            "SELECT seq, thread, text, comment FROM messages INDEXED BY messages_by_id
+             WHERE chat_jid = ?1 AND id = ?2 AND sender = ?3 ORDER BY seq DESC LIMIT ?4",
+        )?
+        .query_map(params![edit.chat_jid, edit.id, edit.sender, NEWEST], |r| {
+            let comment: Option<String> = r.get("comment")?;
+            let look = Look { text: r.get("text")?, comment: comment.unwrap_or_default(), files: Vec::new() };
+            Ok((r.get("seq")?, r.get("thread")?, look))
+        })?
+        .collect::<rusqlite::Result<_>>()?;
+    let Some((newest, thread, mut look)) = called.first().cloned() else {
+        return Ok(if edit.quiet { Edited::Nothing(None) } else { Edited::Unknown });
+    };
+    let mut came_before =
+        c.prepare_cached("SELECT EXISTS (SELECT 1 FROM message_edits WHERE seq = ?1 AND replay_key = ?2)")?;
+    for (seq, ..) in &called {
+        if came_before.query_row(params![seq, edit.replay_key], |r| r.get(0))? {
+            return Ok(Edited::Nothing(Some(*seq)));
+        }
+    }
+    for (seq, ..) in &called {
+        look.files = attachments::beside_message(c, *seq)?.iter().map(file_look).collect();
+        if !look.files.is_empty() {
+            break;
+        }
+    }
+    let told = Look {
+        text: edit.text.clone(),
+        comment: edit.comment.clone(),
+        files: files.iter().map(file_look).collect(),
+    };
+    let change = compare(&look, &told, edit.quiet);
+    if change == Change::None {
+        remember(c, newest, edit, now)?;
+        return Ok(Edited::Nothing(Some(newest)));
+    }
+    let other_files = has_other_files(&look.files, &told.files);
+    let rows = rows(c, &edit.chat_jid, &called)?;
+    Ok(Edited::Known(Known { newest, thread, change, other_files, rows }))
+}
+
+/// Gives the rows that nobody has read the new words, and has those judged anew that engaged nobody. Returns the groups that an
+/// edit is a message of its own for.
+pub(in crate::store) fn apply(
+    c: &Connection,
+    known: &Known,
+    edit: &Inbound,
+    files: &[Attachment],
+    now: Time,
+) -> Result<Vec<String>> {
+    let mut told = Vec::new();
+    let mut replaced = std::collections::BTreeSet::new();
+    let mut anew = Vec::new();
+    for (group, row) in &known.rows {
+        let standing = row.as_ref().map_or(Standing::Absent, |row| row.standing);
+        match (decide(known.change, standing), row) {
+            (Becomes::Message, _) => told.push(group.clone()),
+            (Becomes::Replaced, Some(row)) => {
+                replaced.insert(row.seq);
+                // Its new files are still to be fetched.
+                if row.wakes && known.other_files && known.change == Change::ByPerson {
+                    anew.push(row);
+                }
+            }
+            (Becomes::JudgedAnew, Some(row)) => {
+                replaced.insert(row.seq);
+                anew.push(row);
+            }
+            (Becomes::Replaced | Becomes::JudgedAnew, None) | (Becomes::Nothing, _) => {}
+        }
+    }
+    // What is shown last of a message are its newest words.
+    if told.is_empty() {
+        replaced.insert(known.newest);
+    }
+    for seq in replaced {
+        replace(c, seq, known, edit, files, now)?;
+    }
+    for row in anew {
+        judge_anew(c, row.lane, row.n, row.seq)?;
+    }
+    Ok(told)
+}
+
+fn file_look(file: &Attachment) -> FileLook {
+    FileLook { kind: file.kind, name: file.name.clone(), size: file.size }
+}
+
+/// Returns of each wiring of a chat the newest row of the messages that are called alike, newest first.
+fn rows(c: &Connection, chat: &str, called: &[(i64, String, Look)]) -> Result<Vec<(String, Option<Row>)>> {
+    let groups: Vec<String> = c
+        .prepare_cached("SELECT group_folder FROM wirings WHERE chat_jid = ?1 ORDER BY id")?
+        .query_map([chat], |r| r.get(0))?
+        .collect::<rusqlite::Result<_>>()?;
+    let mut newest: BTreeMap<String, Row> = BTreeMap::new();
+    let mut of_message = c.prepare_cached(
+        "SELECT i.n, i.lane_id, l.group_folder, i.verdict, i.rule, i.n <= l.cursor AS past,
+                EXISTS (SELECT 1 FROM approval_messages a WHERE a.seq = i.seq AND a.group_folder = l.group_folder) AS asked
+         FROM inbox i INDEXED BY inbox_by_message JOIN lanes l ON l.id = i.lane_id WHERE i.seq = ?1",
+    )?;
+    for (seq, ..) in called {
+        if groups.iter().all(|group| newest.contains_key(group)) {
+            break;
+        }
+        let found = of_message.query_map([seq], |r| {
+            let verdict: Option<EngageVerdict> = r.word_or_null("inbox", "verdict")?;
+            let rule: Option<Rule> = r.word_or_null("inbox", "rule")?;
+            let is_past: bool = r.get("past")?;
+            // Somebody is asked about its sender, or decides what becomes of a backup.
+            let waits = match rule {
+                Some(Rule::Restored) => true,
+                Some(Rule::UnknownSender) => r.get("asked")?,
+                Some(_) | None => false,
+            };
+            let standing = Standing::of(verdict, is_past, waits);
+            let wakes = verdict == Some(EngageVerdict::Wake);
+            Ok((
+                r.get("group_folder")?,
+                Row { n: r.get("n")?, lane: r.get("lane_id")?, seq: *seq, standing, wakes },
+            ))
+        })?;
+        for found in found {
+            let (group, row) = found?;
+            newest.entry(group).or_insert(row);
+        }
+    }
+    Ok(groups
+        .into_iter()
+        .map(|group| {
+            let row = newest.remove(&group);
+            (group, row)
+        })
+        .collect())
+}
+
+/// Puts the words of an edit, and its files where they are others, in the place of those of a message.
+fn replace(
+    c: &Connection,
+    seq: i64,
+    known: &Known,
+    edit: &Inbound,
+    files: &[Attachment],
+    now: Time,
+) -> Result<()> {
+    reword(c, seq, edit, known.change, now)?;
+    if known.other_files {
+        attachments::replace(c, seq, &edit.chat_jid, files, now)?;
+        count_files(c, seq, files.len())?;
+    }
+    remember(c, seq, edit, now)
+}
+
+/// Keeps the key of an edit beside the message that it changed.
+fn remember(c: &Connection, seq: i64, edit: &Inbound, now: Time) -> Result<()> {
+    c.prepare_cached(
+        "INSERT INTO message_edits (seq, replay_key, at) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING",
+    )?
+    .execute(params![seq, edit.replay_key, now.0])?;
+    c.prepare_cached(
+        "DELETE FROM message_edits WHERE seq = ?1 AND replay_key IN (
+           SELECT replay_key FROM message_edits WHERE seq = ?1 ORDER BY at DESC, replay_key DESC LIMIT -1 OFFSET ?2)",
+    )?
+    .execute([seq, NEWEST])?;
+    Ok(())
+}
+
+/// Whether somebody is, or was, asked about a message.
+pub(in crate::store) fn is_asked_about(c: &Connection, seq: i64) -> Result<bool> {
+    Ok(c.prepare_cached("SELECT EXISTS (SELECT 1 FROM approval_messages WHERE seq = ?1)")?
+        .query_row([seq], |r| r.get(0))?)
+}
