@@ -211,8 +211,10 @@ impl Groups {
                         .map_err(|unknown| OpError::invalid(unknown.to_string()).hint(unknown.hint()))?;
                     args.settings.insert(key, value);
                 }
-                let group = store.group(&args.folder).await?.ok_or_else(|| none(&args.folder))?;
-                if let Some(loss) = writable(&group, &args)? {
+                // A group that does not exist is refused where that is noted.
+                if let Some(group) = store.group(&args.folder).await?
+                    && let Some(loss) = writable(&group, &args)?
+                {
                     yes.to(&loss)?;
                 }
                 drop(store);

@@ -7,6 +7,7 @@ use std::{
     path::PathBuf,
 };
 
+use anyhow::Context as _;
 use clap::{
     ArgMatches,
     error::{ContextKind, ContextValue, ErrorKind},
@@ -14,7 +15,7 @@ use clap::{
 use ipc_handlers::Folder;
 
 use super::{Failure, OpError, help, out};
-use crate::{app, config::Environment, system::world::World};
+use crate::{app, config::Environment, domain::heard::approvals::name::called, system::world::World};
 
 /// At most this many names are looked up in one command line.
 const MOST: usize = 8;
@@ -70,9 +71,17 @@ fn first_name(
             continue;
         }
         let Ok(store) = app::open_store_to_look(world, &root) else { continue };
-        let folder = match store.groups_meant(&place.text)?.as_slice() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let groups = runtime.context("reading the groups")?.block_on(store.groups())?;
+        if groups.iter().any(|group| group.folder.as_str() == place.text) {
+            continue;
+        }
+        let groups: Vec<(Folder, String)> =
+            groups.into_iter().map(|group| (group.folder, group.name)).collect();
+        let meant: Vec<Folder> =
+            called(&place.text, &groups).into_iter().map(|(folder, _)| folder.clone()).collect();
+        let folder = match meant.as_slice() {
             [] => continue,
-            [one] if one.as_str() == place.text => continue,
             [one] => one.clone(),
             several => choose(&place.text, several)?,
         };

@@ -31,7 +31,7 @@ pub(super) async fn through(proxy: &Proxy, host: &str, port: u16) -> io::Result<
     let asked = format!("CONNECT {to} HTTP/1.1\r\nHost: {to}\r\n{who}\r\n");
     stream.write_all(asked.as_bytes()).await.map_err(|error| failed(format!("broke off: {error}")))?;
     let mut head = Vec::new();
-    // Byte by byte: what is behind the head is the host's, and whoever asked reads it.
+    // Byte by byte: bytes behind the head are the host's, and the caller reads them.
     while !head.ends_with(b"\r\n\r\n") {
         if head.len() >= LONGEST_HEAD {
             return Err(failed("gives an answer with too long a head".into()));

@@ -69,7 +69,7 @@ fn hear(event: TraceEvent<'_>) {
 
 /// Callers of methods that do not run for each message, command or task.
 #[rustfmt::skip]
-const NOT_HOT: [(&str, &[&str]); 19] = [
+const NOT_HOT: [(&str, &[&str]); 18] = [
     ("an adapter: its events are stored as messages and marks are, and all else is read by a primary key, at its start, or once a second", &[
         "arrive", "set_lights", "note_start", "note_out", "want_start", "forget_channel", "connection_of", "cursor_of", "newest_ids", "unsent",
         "part_begins",

@@ -11,7 +11,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use crate::domain::{
     heard::{
-        approvals::name::{called, check_seen},
+        approvals::name::check_seen,
         engage::{ChatKind, default_for},
     },
     rows::{Group, StickyThread, Wiring, WiringChanges},
@@ -72,18 +72,6 @@ impl Store {
             oldest_first(c.prepare_cached(newest)?.query_map([at_most(limit)], group_row)?)
         })
         .await
-    }
-
-    /// Returns the group of this folder, or otherwise those that are called so, by folder.
-    ///
-    /// # Errors
-    /// As every read.
-    pub fn groups_meant(&self, text: &str) -> Result<Vec<Folder>> {
-        let groups = self.read(names)?;
-        if let Some((folder, _)) = groups.iter().find(|(folder, _)| folder.as_str() == text) {
-            return Ok(vec![folder.clone()]);
-        }
-        Ok(called(text, &groups).into_iter().map(|(folder, _)| folder.clone()).collect())
     }
 
     /// Returns the groups that were removed and whose mailbox may still be there. No group of such a name is made.

@@ -141,7 +141,9 @@ impl Sync {
             eprintln!(
                 "news were asked for {TRIES} times and can't be read; what came before {next} is passed over"
             );
-            self.tell(host, Vec::new(), next, true).await?;
+            let unread = format!("news of the homeserver before {next} can't be read");
+            let event = Event { key: next.clone(), kind: EventKind::Nothing, unread, ..Event::default() };
+            self.tell(host, vec![event], next, true).await?;
             (self.since, self.unread) = (Some(next.clone()), 0);
         }
         Ok(())

@@ -178,7 +178,8 @@ impl Telegram {
         self.note(&format!("update {number} was asked for three times and"));
         for item in us.read(number, &Value::Null) {
             if let Item::Event(event) = item {
-                self.host.event(*event).await?;
+                let unread = format!("update {number} can't be read");
+                self.host.event(Event { unread, ..*event }).await?;
             }
         }
         Ok(number.checked_add(1))
