@@ -77,7 +77,6 @@ const NOT_HOT: [(&str, &[&str]); 18] = [
     ("a message with files that its platform keeps: rows of these files alone", &["want_files", "files_of_context", "file_work", "file_fetched", "file_missing", "file_read", "file_again"]),
     ("an account that tells of too many chats, once a minute; and `status`, a row an account", &["note_too_many_chats", "too_many_chats"]),
     ("the look for problems, and at what hinders runs while something hinders one; a row a group that waits or is at work", &["hindrances", "hinders_no_more", "try_again", "prolong", "fallbacks", "may_fall_back"]),
-    ("a person who types the name of a group; a row a group", &["groups_meant"]),
     ("the judging of messages; its statement is that of `unjudged`", &["unjudged_after"]),
     ("a restore, of a store that nobody serves", &["rehearse_start"]),
     ("a person whose forwarded or edited words read as a command; rows of that message alone", &["tell_no_command"]),
