@@ -36,7 +36,7 @@ pub use environment::Environment;
 use environment::{OVER, Overs, Place, at_home, put_over, unusable};
 pub use live::{Live, Taken};
 pub use proxy::Proxy;
-pub use secrets::{secrets_of, without_secrets};
+pub use secrets::{InTheOpen, hide_secrets, secrets_in, secrets_of, without_secrets};
 pub use sections::{Budgets, SandboxKind};
 pub use settings::{
     Agent, Approvals, Backup, ClaudeSettings, Egress, Gateway, Health, Housekeeping, Ipc, Limits, Media,
@@ -234,7 +234,9 @@ impl Config {
         if self.over.contains(&variable) {
             return Some(format!("{variable} in the environment"));
         }
-        let in_dotenv = variable != "TZ" && dotenv::value(&dotenv::text(root), variable).is_some();
+        let dotenv = dotenv::Said::of(&dotenv::text(root));
+        let overs = Overs { environment: &Environment::default(), dotenv: &dotenv };
+        let in_dotenv = variable != "TZ" && overs.over(variable).is_some();
         in_dotenv.then(|| format!("{variable} in .env"))
     }
 
@@ -369,6 +371,24 @@ mod tests {
         assert!(!config.unusable[0].contains("hush"), "{:?}", config.unusable);
         let error = with(&[], "[network]\nproxy = \"socks5://ada:hush@q:2\"\n").unwrap_err().to_string();
         assert!(error.contains("network.proxy") && !error.contains("hush"), "{error}");
+    }
+
+    #[test]
+    fn only_what_can_be_used_in_dotenv_wins_over_a_setting() {
+        let root = tempfile::tempdir().unwrap();
+        let wins = |dotenv: &str, setting: &str| {
+            std::fs::write(root.path().join(".env"), dotenv).unwrap();
+            Config::load(root.path(), &Environment::default()).unwrap().wins_over(root.path(), setting)
+        };
+        let most = "limits.max_concurrent_containers";
+        assert_eq!(wins("MAX_CONCURRENT_CONTAINERS=many\n", most), None);
+        assert_eq!(
+            wins("MAX_CONCURRENT_CONTAINERS=3\n", most).as_deref(),
+            Some("MAX_CONCURRENT_CONTAINERS in .env")
+        );
+        assert_eq!(wins("CONTAINER_IMAGE=a b\n", "sandbox.image"), None);
+        assert_eq!(wins("POLL_INTERVAL=-1\n", "limits.poll_interval_ms"), None);
+        assert_eq!(wins("TZ=UTC\n", "timezone"), None);
     }
 
     #[test]

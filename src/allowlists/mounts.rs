@@ -152,6 +152,7 @@ fn off_limits(config: &Config, root: &Path) -> Vec<OffLimits> {
         (root.join("data"), "the state of G2"),
         (root.join("groups"), "the folders of the groups"),
         (root.join(".env"), "the file of secrets"),
+        (root.join("g2.toml"), "the file of settings"),
         ("/proc".into(), "the kernel's view of this machine"),
         ("/sys".into(), "the kernel's view of this machine"),
         ("/dev".into(), "the devices of this machine"),
@@ -190,4 +191,33 @@ fn look(real: PathBuf) -> std::io::Result<Found> {
         FoundKind::Other
     };
     Ok(Found { real, kind })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Environment;
+
+    #[test]
+    fn the_file_of_settings_is_mounted_by_nobody_where_its_folder_is_allowed() {
+        let home = tempfile::tempdir().unwrap();
+        let root = home.path().join("projects/g2");
+        for folder in [&root, &root.join("docs"), &home.path().join(".config/g2")] {
+            std::fs::create_dir_all(folder).unwrap();
+        }
+        std::fs::write(root.join("g2.toml"), "").unwrap();
+        std::fs::write(
+            home.path().join(".config/g2/mount-allowlist.json"),
+            r#"{"allowedRoots": [{"path": "~/projects", "allowReadWrite": true}], "blockedPatterns": [], "nonMainReadOnly": false}"#,
+        )
+        .unwrap();
+        let home = home.path().display().to_string();
+        let config = Config::defaults(&Environment::with(&[("HOME", &home)])).unwrap();
+        let request = |path: &str| MountRequest { host_path: path.into(), ..MountRequest::default() };
+        let writable = MountRequest { readonly: Some(false), ..request("~/projects/g2/g2.toml") };
+        let requests = [request("~/projects/g2/g2.toml"), writable, request("~/projects/g2/docs")];
+        let Extra { granted, refused } = extra(&config, &root, &requests, true);
+        assert_eq!((granted.len(), refused.len()), (1, 2), "{granted:?} {refused:?}");
+        assert!(refused.iter().all(|(_, why)| why.contains("the file of settings")), "{refused:?}");
+    }
 }

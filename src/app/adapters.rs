@@ -6,13 +6,15 @@ use std::{
     sync::Arc,
 };
 
+use serde_json::{Map, Value};
+
 use crate::{
     channels::{
         Channels, NAMES,
         local::Local,
         remote::{Ground, NotReady, Patience, Ready, Remote},
     },
-    config::{Config, ConfigError, Environment, OWN_ADAPTERS, Proxy, account_in, with_secrets},
+    config::{Config, ConfigError, Environment, OWN_ADAPTERS, Proxy, account_in, hide_secrets, with_secrets},
     domain::{platforms::accounts::Account, shown::errors::chain},
     store::Names,
     system::{leftovers::Notes, media::Media, world::World},
@@ -142,7 +144,7 @@ fn load(root: &Path, name: &str, environment: &Environment) -> Result<Ready, Not
     let account = at_place(account);
     match without_adapters(&account) {
         Some(missing) => Err(missing),
-        None => Ok(Ready { account, config, variables }),
+        None => Ok(ready(account, config, variables)),
     }
 }
 
@@ -179,7 +181,16 @@ pub fn on_trial(
     let mut config = account.config.clone();
     config.extend(token.map(|token| ("token".to_owned(), token.into())));
     let variables = proxy.map(Proxy::variables).unwrap_or_default();
-    Ok(Ready { account: at_place(account), config, variables })
+    Ok(ready(at_place(account), config, variables))
+}
+
+/// Returns an account with the secrets that its adapter is given: those that were read for it, and those that its settings tell of.
+fn ready(account: Account, config: Map<String, Value>, variables: Vec<(String, String)>) -> Ready {
+    let values: Vec<&str> = variables.iter().map(|(_, value)| value.as_str()).collect();
+    let mut given = serde_json::json!([config, account.command, values]);
+    let named = account.secrets.iter().filter_map(|(name, _)| config.get(name)?.as_str());
+    let secrets = named.map(str::to_owned).chain(hide_secrets(&mut given)).collect();
+    Ready { account, config, variables, secrets }
 }
 
 /// The adapters of G2 itself lie beside this program.
@@ -191,4 +202,26 @@ fn at_place(mut account: Account) -> Account {
         }
     }
     account
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::platforms::accounts::SecretPlace;
+
+    #[test]
+    fn an_adapter_may_say_again_what_was_read_for_it_and_what_its_settings_tell_of() {
+        let secrets = vec![("login".to_owned(), SecretPlace::Variable("L".into()))];
+        let command = ["adapter", "--api-key", "in-command"].map(str::to_owned).to_vec();
+        let config =
+            serde_json::json!({"login": "in-file", "on": true, "nested": [{"password": "in-table"}]});
+        let ready = ready(
+            Account { name: "toy".into(), secrets, command, ..Account::default() },
+            config.as_object().unwrap().clone(),
+            vec![("HTTPS_PROXY".into(), "http://ada:hush@p:1".into())],
+        );
+        let mut secrets = ready.secrets;
+        secrets.sort();
+        assert_eq!(secrets, ["ada:hush@", "in-command", "in-file", "in-table"]);
+    }
 }

@@ -16,7 +16,7 @@ use tokio::{
 
 use super::remote::Ready;
 use crate::{
-    domain::platforms::addresses::Platform,
+    domain::{platforms::addresses::Platform, shown::screen},
     system::{
         confine::{Confined, Reach, WALLS},
         group::Group,
@@ -226,9 +226,9 @@ impl Trial {
     }
 
     /// The last line that it has said beside the protocol.
-    fn last_line(&self) -> Option<String> {
+    fn last_line(&self, secrets: &[String]) -> Option<String> {
         let log = self.log();
-        let line = log.lines().rev().find(|line| !line.trim().is_empty())?;
+        let line = screen::without(log.lines().rev().find(|line| !line.trim().is_empty())?, secrets);
         Some(line.trim().chars().map(|c| if c.is_control() { ' ' } else { c }).take(LONGEST_REASON).collect())
     }
 
@@ -254,7 +254,7 @@ impl Trial {
 /// # Errors
 /// Why it did not, in a sentence for people.
 pub async fn greet(ready: &Ready, within: Duration) -> Result<Hello, NotLetIn> {
-    let no = |why: String| NotLetIn(why);
+    let no = |why: String| NotLetIn(screen::without(&why, &ready.secrets));
     let mut trial = Trial::begin(&ready.account.command, Some(ready)).map_err(|error| {
         no(format!("the adapter {} can't be started: {error}", ready.account.command.join(" ")))
     })?;
@@ -284,7 +284,7 @@ pub async fn greet(ready: &Ready, within: Duration) -> Result<Hello, NotLetIn> {
                     Silence::Late => {
                         (format!("the platform did not let it in within {} s", within.as_secs()), None)
                     }
-                    Silence::Ended => ("its adapter ended".to_owned(), trial.last_line()),
+                    Silence::Ended => ("its adapter ended".to_owned(), trial.last_line(&ready.secrets)),
                 };
                 let why = why.or(said);
                 let how = trial.walls().map_or(how.clone(), |walls| format!("{how}; {walls}"));

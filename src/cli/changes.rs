@@ -2,6 +2,7 @@
 
 use super::{CliResult, Command, Context, Failure, channels::Channels};
 use crate::{
+    config::hide_secrets,
     domain::shown::audit::{LONGEST, Origin, cut},
     ops::{By, audit},
 };
@@ -28,9 +29,8 @@ pub(super) async fn note(context: &Context, outcome: &CliResult) {
         ) => return,
         Err(Failure::Failed(_) | Failure::Op(_) | Failure::Quiet(_)) => false,
     };
-    let words: Vec<String> =
-        std::env::args_os().skip(1).map(|word| audit::quoted(&word.to_string_lossy())).collect();
-    let words = cut(&format!("g2 {}", words.join(" ")), LONGEST);
+    let words = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
+    let words = line(words);
     let by = By::owner(
         crate::system::process::own_ids().0,
         context.environment.get("SUDO_USER").map(str::to_owned),
@@ -38,4 +38,43 @@ pub(super) async fn note(context: &Context, outcome: &CliResult) {
     );
     let done = (done, context.world.now());
     audit::note_made(&context.root, context.store().ok().as_ref(), &by, done, &words).await;
+}
+
+/// Returns a command line as it is written down: without secrets.
+fn line(words: Vec<String>) -> String {
+    let mut words = serde_json::Value::from(words);
+    hide_secrets(&mut words);
+    let words: Vec<String> = words
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(|word| Some(audit::quoted(word.as_str()?)))
+        .collect();
+    cut(&format!("g2 {}", words.join(" ")), LONGEST)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_secret_is_in_a_command_line() {
+        for (words, shown) in [
+            (
+                &["channels", "add", "matrix", "--set", "homeserver=https://m", "--set", "password=hush"][..],
+                "g2 channels add matrix --set homeserver=https://m --set 'password=…'",
+            ),
+            (
+                &["channels", "add", "toy", "--set", "login={ user = \"u\", password = \"hush\" }"],
+                "g2 channels add toy --set 'login={ user = \"u\", password =…'",
+            ),
+            (
+                &["channels", "add", "toy", "--program", "x", "--program=--token=hush"],
+                "g2 channels add toy --program x '--program=--token=…'",
+            ),
+            (&["doctor", "--fix"], "g2 doctor --fix"),
+        ] {
+            assert_eq!(line(words.iter().map(|word| (*word).to_owned()).collect()), shown);
+        }
+    }
 }

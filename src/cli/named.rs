@@ -20,6 +20,9 @@ use crate::{app, config::Environment, domain::heard::approvals::name::called, sy
 /// At most this many names are looked up in one command line.
 const MOST: usize = 8;
 
+/// A folder that stands in the place of a word to see what that word is.
+const OTHER: &str = "g2-another-word";
+
 /// Where a text stands in a command line: behind this option, or by itself.
 struct Place {
     option: Option<String>,
@@ -66,8 +69,7 @@ fn first_name(
     let root = crate::root::find_root(said, environment);
     for place in places {
         let Some((at, before)) = place.find(words) else { continue };
-        // Each group has a folder, so a store is opened only for what may be a name.
-        if root.join("groups").join(&place.text).is_dir() || app::check_root(&root).is_err() {
+        if app::check_root(&root).is_err() {
             continue;
         }
         let Ok(store) = app::open_store_to_look(world, &root) else { continue };
@@ -147,7 +149,19 @@ impl Place {
                 return Some((at, before));
             }
         }
-        words.iter().skip(1).position(|word| is(word)).map(|at| (at + 1, String::new()))
+        let at = (1..words.len()).find(|at| is(&words[*at]) && self.is_at(*at, words))?;
+        Some((at, String::new()))
+    }
+
+    /// Whether this word is the place: with another one there, the command line has another text in the place.
+    fn is_at(&self, at: usize, words: &[OsString]) -> bool {
+        let mut words = words.to_vec();
+        words[at] = OTHER.into();
+        let places = places(&help::command().try_get_matches_from(words));
+        // One that no folder can be called is the first fault of the line, and another one may come behind it.
+        let was_a_fault = Folder::parse(&self.text).is_err();
+        places.iter().any(|place| place.text == OTHER)
+            || was_a_fault && places.iter().all(|place| place.text != self.text)
     }
 }
 
@@ -194,6 +208,10 @@ mod tests {
             (&["groups", "show", "Family"], "Family", 3, ""),
             (&["groups", "restart", "Familie M\u{fc}ller"], "Familie M\u{fc}ller", 3, ""),
             (&["tasks", "list", "--group", "The Family"], "The Family", 4, ""),
+            (&["--root", "family", "groups", "show", "family"], "family", 5, ""),
+            (&["--root", "The Family", "groups", "show", "The Family"], "The Family", 5, ""),
+            (&["groups", "show", "The Family", "--root", "The Family"], "The Family", 3, ""),
+            (&["groups", "show", "groups"], "groups", 3, ""),
         ] {
             assert_eq!(place(line), Some((text.to_owned(), at, before.to_owned())), "{line:?}");
         }

@@ -1,154 +1,336 @@
-//! Secrets that stand in `g2.toml` itself, where others look too: a backup, and the agent of the main group.
+//! Secrets that stand in settings: what tells of one, and how it is left out where others look too: a log, a screen, a backup, and
+//! the agent of the main group.
 
 use std::{ops::Range, path::Path};
 
-use toml::de::{DeTable, DeValue};
+use serde_json::Value;
 
-/// Words in the last part of a setting's name that tell of a secret.
-const TELLS: [&str; 5] = ["token", "secret", "password", "key", "credential"];
-/// Shorter secrets are looked for in their own place only, bytes.
-const SHORT: usize = 8;
+mod copy;
 
-/// A setting whose value is a secret.
-struct Secret {
-    name: String,
-    /// Where its value stands, in bytes.
-    value: Range<usize>,
-    /// The value, unless it is a list.
-    text: Option<String>,
+pub use copy::without_secrets;
+
+/// Words in a setting's name that tell of a secret, one or several of it.
+const TELLS: [&str; 16] = [
+    "token",
+    "secret",
+    "password",
+    "passwd",
+    "passphrase",
+    "passcode",
+    "pass",
+    "pwd",
+    "key",
+    "apikey",
+    "credential",
+    "auth",
+    "authorization",
+    "cookie",
+    "bearer",
+    "pat",
+];
+/// The last words of names whose values tell where a secret is.
+const PLACES: [&str; 3] = ["file", "path", "env"];
+/// Settings of an account that are no adapter's, so no file can have them.
+const OURS: [&str; 5] = ["adapter", "command", "reads", "writes", "upstream"];
+
+/// A setting of `g2.toml` that is a secret.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InTheOpen {
+    /// Its full name.
+    pub name: String,
+    /// The account and the name in its table, where a setting that ends in `_file` can stand instead.
+    pub twin: Option<(String, String)>,
 }
 
-/// Whether the name of a setting tells of a secret: of an adapter, or in an agent's environment. A file or a variable that
+/// Returns the settings of a root's `g2.toml` that are secrets; none where it can't be read.
+#[must_use]
+pub fn secrets_of(root: &Path) -> Vec<InTheOpen> {
+    super::text(&root.join("g2.toml")).map(|text| copy::named(&text)).unwrap_or_default()
+}
+
+/// Whether the full name of a setting tells of a secret: of an adapter, or in an agent's environment. A file or a variable that
 /// has one is none.
 pub(super) fn tells(name: &str) -> bool {
-    let is_foreign = name.starts_with("channels.") || is_environment(name);
-    let last = name.rsplit('.').next().unwrap_or_default();
-    is_foreign && last_tells(last)
+    tells_of(&name.split('.').collect::<Vec<_>>())
 }
 
-/// Whether it is a variable of an agent's own.
-pub(super) fn is_environment(name: &str) -> bool {
-    name.starts_with("agent.acp.env.")
-}
-
-fn last_tells(last: &str) -> bool {
-    let last = last.to_lowercase();
-    TELLS.iter().any(|word| last.contains(word)) && !last.ends_with("_file") && !last.ends_with("_env")
-}
-
-/// Returns the settings of a root's `g2.toml` whose values are secrets, by their full names; none where it can't be read.
-#[must_use]
-pub fn secrets_of(root: &Path) -> Vec<String> {
-    super::text(&root.join("g2.toml")).map(|text| named(&text)).unwrap_or_default()
-}
-
-fn named(text: &str) -> Vec<String> {
-    let secrets = DeTable::parse(text).map(|table| found(table.get_ref())).unwrap_or_default();
-    secrets.into_iter().map(|secret| secret.name).collect()
-}
-
-/// Returns a `g2.toml` with empty values where its secrets stood, also where a comment has one. `None`: the text is no TOML, so
-/// nobody can tell what is secret in it.
-#[must_use]
-pub fn without_secrets(text: &str) -> Option<String> {
-    let mut secrets = found(DeTable::parse(text).ok()?.get_ref());
-    secrets.sort_by_key(|secret| secret.value.start);
-    let mut left = text.to_owned();
-    for secret in secrets.iter().rev() {
-        left.replace_range(secret.value.clone(), if secret.text.is_some() { "\"\"" } else { "[]" });
+fn tells_of(path: &[&str]) -> bool {
+    match path {
+        ["channels", _, names @ ..] => {
+            names.iter().any(|name| name_tells(name)) && !names.last().is_some_and(|name| is_place(name))
+        }
+        ["agent", "acp", "env", _, ..] => true,
+        _ => false,
     }
-    for text in secrets.iter().filter_map(|secret| secret.text.as_ref()).filter(|text| text.len() >= SHORT) {
-        left = left.replace(text.as_str(), "…");
+}
+
+/// Whether one part of a setting's name tells of a secret.
+fn name_tells(name: &str) -> bool {
+    let is =
+        |word: &str| TELLS.contains(&word) || word.strip_suffix('s').is_some_and(|one| TELLS.contains(&one));
+    words(name).iter().any(|word| is(word)) && !is_place(name)
+}
+
+fn is_place(name: &str) -> bool {
+    let words = words(name);
+    words.len() > 1 && words.last().is_some_and(|last| PLACES.contains(&last.as_str()))
+}
+
+/// Returns the words of a name, in small letters.
+fn words(name: &str) -> Vec<String> {
+    let (mut words, mut was_small) = (vec![String::new()], false);
+    for c in name.chars() {
+        if !c.is_alphanumeric() || was_small && c.is_uppercase() {
+            words.push(String::new());
+        }
+        if c.is_alphanumeric()
+            && let Some(word) = words.last_mut()
+        {
+            word.extend(c.to_lowercase());
+        }
+        was_small = c.is_lowercase();
     }
-    let mut lines: Vec<&str> = left.lines().map(bare).collect();
-    lines.push("");
-    Some(lines.join("\n"))
+    words.retain(|word| !word.is_empty());
+    words
 }
 
-/// Returns a line; one that is a setting out of use, with a name that tells, without its value.
-fn bare(line: &str) -> &str {
-    let Some((name, _)) = line.trim_start().strip_prefix('#').and_then(|rest| rest.split_once('=')) else {
-        return line;
-    };
-    let last = name.trim().rsplit(['.', ' ']).next().unwrap_or_default();
-    if last_tells(last) { line.split_once('=').map_or(line, |(before, _)| before) } else { line }
+/// What a text is among others.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Among {
+    /// It stands by itself.
+    Alone,
+    /// A word of a command.
+    Words,
+    /// The word behind an option whose name tells of a secret.
+    Behind,
 }
 
-/// Returns the secrets of the whole text.
-fn found(table: &DeTable<'_>) -> Vec<Secret> {
+impl Among {
+    /// Returns what the word behind this one is.
+    fn next(word: &str) -> Self {
+        let is_option = word.starts_with('-') && !word.contains('=') && name_tells(word);
+        if is_option { Self::Behind } else { Self::Words }
+    }
+}
+
+/// Returns the part of a text that is a secret, if any is; `told`: its name says so.
+fn secret_in(text: &str, told: bool, among: Among) -> Option<Range<usize>> {
+    let is_whole = told || among == Among::Behind && !text.starts_with('-');
+    if is_whole && !text.is_empty() {
+        return Some(0..text.len());
+    }
+    let given = (among != Among::Alone).then(|| behind_name(text)).flatten();
+    given.map(|start| start..text.len()).or_else(|| user_in(text))
+}
+
+/// Returns where the value of `NAME=VALUE` begins, whose name tells of a secret.
+fn behind_name(text: &str) -> Option<usize> {
+    let mut from = 0;
+    for (at, _) in text.match_indices('=') {
+        if name_tells(&text[from..at]) && at + 1 < text.len() {
+            return Some(at + 1);
+        }
+        from = at + 1;
+    }
+    None
+}
+
+/// Returns where the users and passwords of the addresses in a text stand, with all that is between them.
+fn user_in(text: &str) -> Option<Range<usize>> {
+    let mut found: Option<Range<usize>> = None;
+    for (at, scheme) in text.match_indices("://") {
+        let start = at + scheme.len();
+        let rest = &text[start..];
+        let word =
+            &rest[..rest.find(|c: char| c.is_whitespace() || "\"'<>,".contains(c)).unwrap_or(rest.len())];
+        let host = &word[..word.find(['/', '?', '#']).unwrap_or(word.len())];
+        // A password may have a slash in it, so what is before it is no port.
+        let is_cut = host.rsplit_once(':').is_some_and(|(_, port)| !port.chars().all(|c| c.is_ascii_digit()));
+        let user = if host.contains('@') { host.rfind('@') } else { word.rfind('@').filter(|_| is_cut) };
+        if let Some(end) = user {
+            let first = found.as_ref().map_or(start, |found| found.start);
+            found = Some(first..start + end + 1);
+        }
+    }
+    found
+}
+
+/// Puts `…` in the place of each secret in settings, or in the words of a command; returns them.
+pub fn hide_secrets(settings: &mut Value) -> Vec<String> {
     let mut secrets = Vec::new();
-    gather("", table, &mut secrets);
+    hide(settings, false, Among::Alone, &mut secrets);
     secrets
 }
 
-fn gather(above: &str, table: &DeTable<'_>, secrets: &mut Vec<Secret>) {
-    for (key, value) in table {
-        let name = format!("{above}{}", key.get_ref());
-        let text = match value.get_ref() {
-            DeValue::Table(inner) => {
-                gather(&format!("{name}."), inner, secrets);
-                continue;
+fn hide(value: &mut Value, told: bool, among: Among, secrets: &mut Vec<String>) {
+    match value {
+        Value::Object(table) => {
+            for (name, value) in table {
+                hide(value, !is_place(name) && (told || name_tells(name)), Among::Alone, secrets);
             }
-            DeValue::String(text) if text.is_empty() => continue,
-            DeValue::String(text) => Some(text.to_string()),
-            DeValue::Array(list) if list.is_empty() => continue,
-            DeValue::Array(_) => None,
-            DeValue::Integer(_) | DeValue::Float(_) | DeValue::Boolean(_) | DeValue::Datetime(_) => continue,
-        };
-        let has_password = name == "network.proxy" && text.as_ref().is_some_and(|text| text.contains('@'));
-        if tells(&name) || has_password {
-            secrets.push(Secret { name, value: value.span(), text });
         }
+        Value::Array(list) => {
+            let mut among = Among::Words;
+            for one in list {
+                let next = one.as_str().map_or(Among::Words, Among::next);
+                hide(one, told, among, secrets);
+                among = next;
+            }
+        }
+        Value::String(text) => {
+            if let Some(part) = secret_in(text, told, among) {
+                secrets.push(text[part.clone()].to_owned());
+                text.replace_range(part, "…");
+            }
+        }
+        Value::Number(number) if told => {
+            secrets.push(number.to_string());
+            *value = "…".into();
+        }
+        Value::Number(_) | Value::Bool(_) | Value::Null => {}
     }
+}
+
+/// Returns the secrets in the value of a setting, as it is typed.
+#[must_use]
+pub fn secrets_in(name: &str, value: &str) -> Vec<String> {
+    if tells(name) || name == "agent.acp.env" {
+        let escaped = format!("{value:?}");
+        let mut secrets = vec![value.to_owned(), escaped.trim_matches('"').to_owned()];
+        if let Some(mut read) = read(value) {
+            hide(&mut read, true, Among::Alone, &mut secrets);
+        }
+        secrets.retain(|secret| !secret.is_empty());
+        return secrets;
+    }
+    let part = if name == "network.proxy" { user_of_proxy(value) } else { user_in(value) };
+    part.map(|part| value[part].to_owned()).into_iter().collect()
+}
+
+/// Returns where the user and the password of a proxy stand, which needs no scheme.
+fn user_of_proxy(text: &str) -> Option<Range<usize>> {
+    user_in(text).or_else(|| text.rfind('@').map(|at| 0..at + 1))
+}
+
+/// Returns a value as TOML without the secrets in it; `None`: it has none.
+pub(super) fn value_without(value: &str) -> Option<String> {
+    let mut read = read(value)?;
+    if hide_secrets(&mut read).is_empty() {
+        return None;
+    }
+    toml::Value::try_from(&read).ok().map(|value| value.to_string())
+}
+
+/// Reads a value of TOML.
+fn read(value: &str) -> Option<Value> {
+    let mut table: toml::Table = format!("value = {value}").parse().ok()?;
+    serde_json::to_value(table.remove("value")?).ok()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const TEXT: &str = "# token = \"111:commented\" of before\n\
-        [limits]\nkeep_days = 3 # stays\n\
-        [channels.telegram]\ntoken = \"123456:AA-secret\" # was 123456:AA-secret\ntoken_file = \"data/secrets/t\"\n\
-        [channels.\"matrix.work\"]\n#access_token='sy-old'\naccess_token = '''sy-new-secret'''\nhomeserver = \"https://m\"\n\
-        [channels.toy]\nlogin = { user = \"u\", password = \"hush-hush\" }\nkeys = [\"hush-a\", \"hush-b\"]\npassword = \"\"\ntoken_env = \"TOY\"\n\
-        [agent.acp.env]\nAPI_KEY = \"hush\"\nLANG = \"C\"\n";
-
     #[test]
-    fn secrets_are_named_and_none_is_left() {
-        assert_eq!(
-            named(TEXT),
-            [
-                "agent.acp.env.API_KEY",
-                "channels.matrix.work.access_token",
-                "channels.telegram.token",
-                "channels.toy.keys",
-                "channels.toy.login.password",
-            ]
-        );
-        let left = without_secrets(TEXT).unwrap();
-        for secret in ["secret\"", "AA-secret", "sy-", "hush", "commented"] {
-            assert!(!left.contains(secret), "{secret}: {left}");
-        }
-        for stays in [
-            "keep_days = 3 # stays",
-            "token_file = \"data/secrets/t\"",
-            "token_env = \"TOY\"",
-            "LANG = \"C\"",
+    fn a_name_tells_by_whole_words() {
+        for name in [
+            "token",
+            "tokens",
+            "API_KEY",
+            "bot-token",
+            "accessToken",
+            "pass",
+            "passwd",
+            "pwd",
+            "auth",
+            "Cookie",
+            "pat",
+            "keys",
+            "passwords",
+            "credentials",
         ] {
-            assert!(left.contains(stays), "{stays}: {left}");
+            assert!(name_tells(name) && tells(&format!("channels.toy.{name}.more")), "{name}");
         }
-        let table: toml::Table = left.parse().unwrap();
-        assert_eq!(table["channels"]["telegram"]["token"].as_str(), Some(""));
-        assert!(named(&left).is_empty());
+        for name in [
+            "keyword",
+            "keyboard",
+            "hotkeys",
+            "key_path",
+            "token_file",
+            "pass_env",
+            "path",
+            "patience",
+            "author",
+        ] {
+            assert!(!name_tells(name) && !tells(&format!("channels.toy.{name}")), "{name}");
+        }
+        assert!(tells("channels.toy.tokens.work") && !tells("channels.toy.tokens.work_file"));
+        assert!(tells("agent.acp.env.LANG") && !tells("limits.key") && !tells("channels.token.homeserver"));
     }
 
     #[test]
-    fn a_text_without_secrets_stays_as_it_is_and_one_that_is_no_toml_is_none() {
-        let plain = "[limits]\n\nkeep_days = 3\n# a = 1\n";
-        assert_eq!(without_secrets(plain).as_deref(), Some(plain));
-        assert_eq!(without_secrets(""), Some(String::new()));
-        for odd in ["[channels.telegram\ntoken = \"t\"\n", "token = ", "\u{0}"] {
-            assert!(named(odd).is_empty() && without_secrets(odd).is_none(), "{odd:?}");
+    fn secrets_in_settings_and_commands_are_hidden_and_returned() {
+        for (mut settings, hidden, secrets) in [
+            (
+                serde_json::json!({"homeserver": "https://m", "password": "hush", "tokens": {"a": "b", "c_file": "d"}}),
+                serde_json::json!({"homeserver": "https://m", "password": "…", "tokens": {"a": "…", "c_file": "d"}}),
+                &["hush", "b"][..],
+            ),
+            (
+                serde_json::json!({"accounts": [{"token": 12}], "on": "https://u:pw@host/x", "auth": true}),
+                serde_json::json!({"accounts": [{"token": "…"}], "on": "https://…host/x", "auth": true}),
+                &["12", "u:pw@"],
+            ),
+            (
+                serde_json::json!([
+                    "adapter",
+                    "--token",
+                    "hush",
+                    "--api-key=k",
+                    "--token-file",
+                    "t",
+                    "TOKEN=x",
+                    "--token",
+                    "-v"
+                ]),
+                serde_json::json!([
+                    "adapter",
+                    "--token",
+                    "…",
+                    "--api-key=…",
+                    "--token-file",
+                    "t",
+                    "TOKEN=…",
+                    "--token",
+                    "-v"
+                ]),
+                &["hush", "k", "x"],
+            ),
+        ] {
+            let mut found = hide_secrets(&mut settings);
+            found.sort();
+            let mut secrets = secrets.to_vec();
+            secrets.sort_unstable();
+            assert_eq!((settings, found.iter().map(String::as_str).collect::<Vec<_>>()), (hidden, secrets));
         }
+    }
+
+    #[test]
+    fn users_of_addresses_are_found_and_other_signs_are_none() {
+        for (text, part) in [
+            ("https://user:pw@host", Some("user:pw@")),
+            ("https://ada:p/w@host", Some("ada:p/w@")),
+            ("a https://t@h b http://u:v@i", Some("t@h b http://u:v@")),
+            ("https://host/@ada", None),
+            ("https://host:80/#/@ada:host", None),
+            ("ada@host", None),
+        ] {
+            assert_eq!(user_in(text).map(|part| &text[part]), part, "{text}");
+        }
+        assert_eq!(secrets_in("network.proxy", "ada:hush@p:1"), ["ada:hush@"]);
+        assert!(secrets_in("agent.acp.env", "{ API_KEY = \"sk-1\" }").contains(&"sk-1".to_owned()));
+        assert!(secrets_in("limits.tasks", "3").is_empty());
+        assert_eq!(value_without("[{ token = \"hush\" }]").as_deref(), Some("[{ token = \"…\" }]"));
+        assert_eq!(value_without("[1, 2]"), None);
     }
 }

@@ -67,8 +67,11 @@ pub fn settings(root: &Path, text: &str, environment: &Environment) -> Result<Ve
     Ok(held
         .into_iter()
         .map(|(name, (value, source))| {
-            let value =
-                if is_secret(&name) && value != "\"\"" { "\"…\"".to_owned() } else { shown(&name, &value) };
+            let value = if secrets::tells(&name) && value != "\"\"" {
+                "\"…\"".to_owned()
+            } else {
+                shown(&name, &value)
+            };
             let takes = if source == Source::Environment { Takes::Restart } else { takes(&name) };
             Setting { name, value, source, takes }
         })
@@ -77,17 +80,17 @@ pub fn settings(root: &Path, text: &str, environment: &Environment) -> Result<Ve
 
 /// Returns a value without the secrets that an address in it may hold.
 fn shown(name: &str, value: &str) -> String {
+    if let Some(left) = secrets::value_without(value)
+        .filter(|_| name.starts_with("channels.") || name.starts_with("agent.acp."))
+    {
+        return left;
+    }
     // That of the model's host without a scheme is wrong, and a secret all the same.
     let text = value.strip_prefix('"').and_then(|text| text.strip_suffix('"'));
     match text.filter(|_| name.ends_with("upstream")) {
         Some(text) => format!("\"{}\"", screen::address(text)),
         None => screen::addresses(value),
     }
-}
-
-/// Whether a setting's value may be a secret: those of adapters and agents are their own business.
-fn is_secret(name: &str) -> bool {
-    secrets::tells(name) || secrets::is_environment(name)
 }
 
 #[cfg(test)]
@@ -103,7 +106,7 @@ mod tests {
             "TZ=UTC\nANTHROPIC_API_KEY=sk-hush\nANTHROPIC_BASE_URL=https://b\n",
         )
         .unwrap();
-        let text = "log_level = \"warn\"\n[limits]\nkeep_days = 3\n[channels.tg]\ntoken = \"hush\"\ntoken_file = \"x\"\n[agent.acp.env]\nA = \"hush\"\n";
+        let text = "log_level = \"warn\"\n[limits]\nkeep_days = 3\n[channels.tg]\ntoken = \"hush\"\ntoken_file = \"x\"\ncommand = [\"a\", \"--token\", \"hush\"]\naccounts = [{ token = \"hush\" }]\n[agent.acp.env]\nA = \"hush\"\n";
         let environment =
             Environment::with(&[("LOG_LEVEL", "debug"), ("POLL_INTERVAL", "500"), ("IDLE_TIMEOUT", "soon")]);
         let all = settings(dir.path(), text, &environment).unwrap();
@@ -118,6 +121,7 @@ mod tests {
         assert_eq!(of("timezone"), Some(("\"UTC\"", Source::Dotenv)));
         assert_eq!(of("channels.tg.token"), Some(("\"…\"", Source::File)));
         assert_eq!(of("channels.tg.token_file"), Some(("\"x\"", Source::File)));
+        assert_eq!(of("channels.tg.command"), Some(("[\"a\", \"--token\", \"…\"]", Source::File)));
         assert!(!format!("{all:?}").contains("hush"), "{all:?}");
     }
 }

@@ -9,14 +9,20 @@ fn in_dotenv(variable: &str) -> String {
     format!("{variable} in .env")
 }
 
-/// The written settings.
-#[derive(Clone, Debug, Default, PartialEq)]
+/// The written settings. Its `Debug` has none of them: some are secrets.
+#[derive(Clone, Default, PartialEq)]
 pub struct Written {
     /// By their full names, as TOML; missing ones are at their defaults.
     values: BTreeMap<String, String>,
     /// What stands in `g2.toml` itself.
     table: toml::Table,
     dotenv: Said,
+}
+
+impl std::fmt::Debug for Written {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Written").finish_non_exhaustive()
+    }
 }
 
 impl Written {

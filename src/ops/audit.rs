@@ -8,26 +8,36 @@ use serde_json::Value;
 
 use super::{By, Op, OpError, Site};
 use crate::{
+    config::{hide_secrets, secrets_in},
     domain::shown::{
         audit::{Entry, LONGEST, Step, cut, mark},
         errors::chain,
-        screen::escaped,
+        screen::{escaped, without},
     },
     root,
     store::{Store, StoreError},
     system::failpoint,
 };
 
-/// Returns what an operation is asked to do, on one line: its name and its arguments.
+/// Returns what an operation is asked to do, on one line: its name and its arguments; and the secrets that are left out of
+/// it, as none is in a log.
 #[must_use]
-pub fn words(op: &Op) -> String {
+pub fn words(op: &Op) -> (String, Vec<String>) {
     let mut words = op.name().to_owned();
-    let asked = serde_json::to_value(op).unwrap_or_default();
+    let mut asked = serde_json::to_value(op).unwrap_or_default();
+    let args = &mut asked["args"];
+    let mut secrets = Vec::new();
+    if let Op::ChannelsAdd(_) = op {
+        secrets = hide_secrets(args);
+    } else if let Op::ConfigSet(set) = op {
+        secrets = secrets_in(&set.name, &set.value);
+        args["value"] =
+            secrets.iter().fold(set.value.clone(), |left, secret| left.replace(secret, "…")).into();
+    }
     if let Value::Object(args) = &asked["args"] {
         for (name, value) in args.iter().filter(|(_, value)| !value.is_null()) {
-            // A secret is in no log.
-            if name == "token" {
-                words.push_str(" token=…");
+            if name == "token" || value == "…" {
+                words.push_str(&format!(" {name}=…"));
                 continue;
             }
             let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
@@ -36,7 +46,7 @@ pub fn words(op: &Op) -> String {
             words.push_str(&format!(" {name}={}", quoted(&head)));
         }
     }
-    cut(&words, LONGEST)
+    (cut(&words, LONGEST), secrets)
 }
 
 fn entry(by: &By, what: &str, step: Step, now: Time) -> Entry {
@@ -63,11 +73,17 @@ pub(super) async fn ask(site: &Site<'_>, by: &By, what: &str) -> Result<i64, Sto
 }
 
 /// Writes down what became of it.
-pub(super) async fn ended<T>(site: &Site<'_>, by: &By, asked: i64, what: &str, outcome: &Result<T, OpError>) {
+pub(super) async fn ended<T>(
+    site: &Site<'_>,
+    by: &By,
+    asked: i64,
+    (what, secrets): (&str, &[String]),
+    outcome: &Result<T, OpError>,
+) {
     failpoint::reach("audit.changed");
     let (step, why) = match outcome {
         Ok(_) => (Step::Done, None),
-        Err(error) => (Step::Failed, Some(error.to_string())),
+        Err(error) => (Step::Failed, Some(without(&error.to_string(), secrets))),
     };
     let entry = Entry { asked: Some(asked), why, ..entry(by, what, step, site.world.now()) };
     note(site.root, site.store, by, what, entry).await;
@@ -133,10 +149,37 @@ mod tests {
     }
 
     #[test]
+    fn no_secret_is_in_a_line() {
+        let told = |name: &str, args: Value| {
+            words(&Op::read(serde_json::json!({"name": name, "args": args})).unwrap())
+        };
+        let settings = serde_json::json!({"homeserver": "https://m", "password": "hush", "tokens": ["hush"]});
+        let args = serde_json::json!({"name": "matrix", "token": "hush", "settings": settings, "program": ["a", "--key", "hush"]});
+        let (line, secrets) = told("channels.add", args);
+        assert!(!line.contains("hush") && line.contains("https://m") && line.contains(" token=…"), "{line}");
+        assert_eq!(secrets, ["hush"; 4]);
+        for (name, value, line) in [
+            ("agent.acp.env", "{ API_KEY = \"sk-1234\" }", "config.set name=agent.acp.env value=…"),
+            ("agent.acp.env", "API_KEY=sk-1234", "config.set name=agent.acp.env value=…"),
+            ("network.proxy", "http://ada:sk-1234@p:1", "config.set name=network.proxy value='http://…p:1'"),
+            ("network.proxy", "ada:sk-1234@p:1", "config.set name=network.proxy value='…p:1'"),
+            ("limits.tasks", "", "config.set name=limits.tasks value=''"),
+            ("assistant_name", "a=b", "config.set name=assistant_name value=a=b"),
+        ] {
+            let (said, secrets) = told("config.set", serde_json::json!({"name": name, "value": value}));
+            assert_eq!(said, line);
+            assert!(
+                !without(&format!("{value:?} is no value for {name}"), &secrets).contains("sk-1234"),
+                "{secrets:?}"
+            );
+        }
+    }
+
+    #[test]
     fn a_line_has_the_arguments_that_were_given_and_is_bounded() {
         let op = |name: &str| {
             let args = serde_json::json!({"folder": "family", "chat": "local:f", "name": name});
-            words(&Op::read(serde_json::json!({"name": "groups.add", "args": args})).unwrap())
+            words(&Op::read(serde_json::json!({"name": "groups.add", "args": args})).unwrap()).0
         };
         assert_eq!(op("Us all"), "groups.add chat=local:f folder=family main=false name='Us all'");
         let long = op(&"x\n".repeat(1 << 20));

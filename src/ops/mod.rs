@@ -343,14 +343,14 @@ impl Op {
 /// # Errors
 /// [`OpError`]: the mistake and its fix. The audit tells of the failure.
 pub async fn perform(site: &Site<'_>, by: &By, op: Op) -> Result<Answer, OpError> {
-    let (what, name) = (audit::words(&op), op.name());
+    let ((what, secrets), name) = (audit::words(&op), op.name());
     failpoint::reach_of("op.begun", name);
     let asked = audit::ask(site, by, &what).await?;
     let done = match by.may(&op) {
         Ok(()) => op.act(site, by).await,
         Err(refused) => Err(refused),
     };
-    audit::ended(site, by, asked, &what, &done).await;
+    audit::ended(site, by, asked, (&what, &secrets), &done).await;
     failpoint::reach_of("op.done", name);
     done
 }

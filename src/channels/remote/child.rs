@@ -18,12 +18,15 @@ use tokio::{
 };
 
 use super::{Ground, Ready, pace::Share};
-use crate::system::{
-    bounds::{self, BOUNDS, Over},
-    confine::{Confined, Reach, WALLS},
-    group::Group,
-    tree,
-    world::World,
+use crate::{
+    domain::shown::screen,
+    system::{
+        bounds::{self, BOUNDS, Over},
+        confine::{Confined, Reach, WALLS},
+        group::Group,
+        tree,
+        world::World,
+    },
 };
 
 /// The longest line of an adapter's log that is kept, bytes; the rest of it is left out.
@@ -131,7 +134,7 @@ pub(super) fn start(ground: &Ground, ready: &Ready, folders: &Folders) -> io::Re
         return Err(io::Error::other("it has no pipes"));
     };
     // Its last words are read after its life, however that ends.
-    let log = (account.name.clone(), folders.log.clone());
+    let log = (account.name.clone(), folders.log.clone(), ready.secrets.clone());
     let log = Some(tokio::spawn(keep_log(ground.world.clone(), stderr, log)));
     Ok((Running { group, log }, Pipes { stdin, stdout }))
 }
@@ -170,11 +173,11 @@ impl Running {
 }
 
 /// Keeps what an adapter says on its standard error: bounded lines, bounded in number, in the log and in a file of its own.
-/// Returns the last line that is not empty, once there is no more.
+/// None of the secrets is in it. Returns the last line that is not empty, once there is no more.
 async fn keep_log(
     world: World,
     mut stderr: impl AsyncRead + Unpin,
-    (channel, path): (String, PathBuf),
+    (channel, path, secrets): (String, PathBuf, Vec<String>),
 ) -> Option<String> {
     let (mut line, mut skipping, mut last) = (Vec::new(), false, None);
     let (mut since, mut kept, mut left_out) = (Instant::now(), 0_u32, 0_u64);
@@ -198,7 +201,7 @@ async fn keep_log(
                 (since, kept, left_out) = (Instant::now(), 0, 0);
             }
             let end = if skipping { "…" } else { "" };
-            let text = format!("{}{end}", String::from_utf8_lossy(&line));
+            let text = format!("{}{end}", screen::without(&String::from_utf8_lossy(&line), &secrets));
             if kept < LINES {
                 kept += 1;
                 // What the walls say comes before the program's own words.
@@ -235,5 +238,24 @@ pub(super) fn append(path: &Path, now: Time, text: &str) {
     if let Ok(mut file) = file {
         // The daemon's log has it.
         let _ = writeln!(file, "{now} {text}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn an_adapters_last_line_and_its_log_are_without_its_secrets() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("adapter.log");
+        let long = "x".repeat(LONGEST_LINE - 8);
+        let said =
+            format!("{long}123:AA-secret\n401 for url https://api.telegram.org/bot123:AA-secret/getMe\n \n");
+        let log = ("telegram".to_owned(), path.clone(), vec!["123:AA-secret".to_owned()]);
+        let last = keep_log(World::real(), said.as_bytes(), log).await;
+        assert_eq!(last.as_deref(), Some("401 for url https://api.telegram.org/bot…/getMe"));
+        let log = std::fs::read_to_string(path).unwrap();
+        assert!(!log.contains("123:") && log.contains("bot…/getMe"), "{log}");
     }
 }

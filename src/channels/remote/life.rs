@@ -108,6 +108,7 @@ pub(super) async fn live(remote: &Remote, intake: &Intake, ready: &Ready, stop: 
         pings: 0,
         unreadable: 0,
         pairs: 0,
+        secrets: ready.secrets.clone(),
     };
     // An empty channel takes it.
     let _ = wire.lines.try_send(start);

@@ -16,7 +16,7 @@ use super::{Patience, Remote, child::Folders, life::Ended, pace::Share, storing:
 use crate::{
     domain::{
         platforms::channels::{Connection, Lamp, Lights},
-        shown::errors::chain,
+        shown::{errors::chain, screen},
     },
     system::failpoint,
 };
@@ -46,6 +46,8 @@ pub(super) struct Talk<'a> {
     pub(super) pings: u64,
     pub(super) unreadable: u32,
     pub(super) pairs: u32,
+    /// What it may not say again.
+    pub(super) secrets: Vec<String>,
 }
 
 /// How far an adapter is, as its silence is judged.
@@ -273,7 +275,8 @@ impl Talk<'_> {
             Light::Refused => Lamp::Refused,
             Light::Unknown => Lamp::Unknown,
         };
-        let (why, hint) = (words(&state.why), words(&state.hint));
+        let said = |text: &str| words(&screen::without(text, &self.secrets));
+        let (why, hint) = (said(&state.why), said(&state.hint));
         if state.transport == Light::Refused {
             let (why, hint) = (why.unwrap_or_default(), hint.unwrap_or_default());
             return Some(Ended::Refused { why, hint });

@@ -74,6 +74,8 @@ pub struct Ready {
     pub config: Map<String, Value>,
     /// Variables that its adapter has in its environment, such as those of a proxy.
     pub variables: Vec<(String, String)>,
+    /// Secrets in these, which it may say again and nobody is told.
+    pub secrets: Vec<String>,
 }
 
 impl fmt::Debug for Ready {

@@ -147,6 +147,7 @@ mod tests {
             account: Account { name: name.into(), ..Account::default() },
             config: Default::default(),
             variables: Vec::new(),
+            secrets: Vec::new(),
         };
         let refused = Last::Refused(Some(Box::new(named("a"))));
         assert!(!refused.lets_start(Some(&named("a"))));

@@ -7,7 +7,7 @@ use super::{
     row::{Row, chain},
 };
 use crate::{
-    config::{Config, ConfigError, Environment, dotenv, secrets_of as secrets_in_settings},
+    config::{Config, ConfigError, Environment, InTheOpen, dotenv, secrets_of as secrets_in_settings},
     domain::problems::{checks::Check, mend::Mend},
     loops::problems::{open_secrets, secrets as secrets_of},
 };
@@ -33,13 +33,12 @@ pub(super) fn judge(loaded: &Result<Config, ConfigError>, root: &Path) -> Row {
 
 /// The secrets that stand in `g2.toml` itself.
 pub(super) fn in_the_open(root: &Path) -> impl Iterator<Item = Row> {
-    secrets_in_settings(root).into_iter().map(|name| {
-        let (above, last) = name.rsplit_once('.').unwrap_or(("", &name));
-        let fix = match above.strip_prefix("channels.") {
-            Some(account) => format!(
-                "put it into a file of yours, such as data/secrets/{account}, and write {last}_file = \"data/secrets/{account}\" instead"
+    secrets_in_settings(root).into_iter().map(|InTheOpen { name, twin }| {
+        let fix = match twin {
+            Some((account, key)) => format!(
+                "put it into a file of yours, such as data/secrets/{account}.{key}, and write {key}_file = \"data/secrets/{account}.{key}\" instead"
             ),
-            None => "let nobody read g2.toml who may not know it".to_owned(),
+            None => "let nobody read g2.toml who may not know it; this setting can't be in a file of its own".to_owned(),
         };
         Row::warn(Check::Secrets, format!("the secret {name} stands in g2.toml itself"), fix).of(name)
     })
@@ -76,8 +75,27 @@ pub(super) fn secrets(subject: &Subject) -> Vec<Row> {
 }
 
 #[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "a test plays the user")]
 mod tests {
     use super::*;
+
+    #[test]
+    fn each_secret_of_an_account_has_a_file_of_its_own_to_go_to() {
+        let root = tempfile::tempdir().unwrap();
+        let text = "[channels.matrix]\npassword = \"a\"\naccess_token = \"b\"\nlogin = { key = \"c\" }\n";
+        std::fs::write(root.path().join("g2.toml"), text).unwrap();
+        let fixes: Vec<String> = in_the_open(root.path()).map(|row| format!("{row:?}")).collect();
+        assert_eq!(fixes.len(), 3, "{fixes:?}");
+        assert!(
+            fixes[0].contains("access_token_file = \\\"data/secrets/matrix.access_token\\\""),
+            "{fixes:?}"
+        );
+        assert!(
+            fixes[1].contains("channels.matrix.login.key")
+                && fixes[1].contains("can't be in a file of its own")
+        );
+        assert!(fixes[2].contains("password_file = \\\"data/secrets/matrix.password\\\""), "{fixes:?}");
+    }
 
     #[test]
     fn the_picture_of_a_line_is_left_out() {

@@ -75,9 +75,50 @@ pub fn addresses(text: &str) -> String {
     if text.contains("://") { address(text) } else { text.to_owned() }
 }
 
+/// The shortest secret that is looked for in a text, bytes. A shorter one is in many words.
+const SHORTEST_SECRET: usize = 4;
+
+/// Returns a text with `…` in the place of each of these secrets. One that the text ends within, as it was cut, is none in it
+/// either.
+#[must_use]
+pub fn without(text: &str, secrets: &[String]) -> String {
+    let mut secrets: Vec<&str> =
+        secrets.iter().map(String::as_str).filter(|secret| secret.len() >= SHORTEST_SECRET).collect();
+    // One may be a part of another.
+    secrets.sort_unstable_by_key(|secret| std::cmp::Reverse(secret.len()));
+    let mut left = secrets.iter().fold(text.to_owned(), |left, secret| left.replace(secret, "…"));
+    let begun = |secret: &&str| {
+        let longest = secret.len().min(left.len());
+        let mut lengths = (SHORTEST_SECRET..longest).rev();
+        lengths.find(|length| secret.get(..*length).is_some_and(|begin| left.ends_with(begin)))
+    };
+    if let Some(length) = secrets.iter().filter_map(begun).max() {
+        left.truncate(left.len() - length);
+        left.push('…');
+    }
+    left
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn secrets_are_in_no_text_also_where_it_is_cut() {
+        let secrets = ["123:AA-secret".to_owned(), "secret".to_owned(), "a".to_owned(), String::new()];
+        for (text, left) in [
+            (
+                "401 for url https://api.telegram.org/bot123:AA-secret/getMe",
+                "401 for url https://api.telegram.org/bot…/getMe",
+            ),
+            ("a secret: 123:AA-secret", "a …: …"),
+            ("cut in 123:AA-s", "cut in …"),
+            ("it ended at 123", "it ended at 123"),
+            ("", ""),
+        ] {
+            assert_eq!(without(text, &secrets), left);
+        }
+    }
 
     #[test]
     fn an_address_is_shown_without_what_may_be_a_secret() {

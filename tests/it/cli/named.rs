@@ -23,6 +23,9 @@ fn a_name_that_one_group_has_stands_for_its_folder() {
     for words in [&["tasks", "list", "--group", "At work"][..], &["tasks", "list", "--group=At work"]] {
         assert_eq!(root.rows(words)[0]["prompt"], "At work");
     }
+    // A folder that a removed group left behind hides no name.
+    std::fs::create_dir_all(root.path().join("groups/At work")).unwrap();
+    assert_eq!(root.json(&["groups", "show", "At work"])["folder"], "work");
     // A folder is never taken for a name.
     root.g2(&["groups", "add", "Family", "--chat", "local:f"]);
     assert_eq!(root.json(&["groups", "show", "Family"])["folder"], "Family");

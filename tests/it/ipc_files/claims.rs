@@ -325,6 +325,20 @@ fn a_name_that_leaves_the_box_is_nothing_to_claim() {
 }
 
 #[test]
+fn the_time_that_a_command_was_written_is_the_kernels_and_not_what_its_container_says() {
+    let w = world();
+    let path = w.at(BoxName::Tasks, "a.json");
+    fs::write(&path, "{}").unwrap();
+    let before = fs::metadata(&path).unwrap();
+    let past = fs::FileTimes::new().set_modified(std::time::UNIX_EPOCH).set_accessed(std::time::UNIX_EPOCH);
+    fs::File::options().write(true).open(&path).unwrap().set_times(past).unwrap();
+    assert_eq!(fs::metadata(&path).unwrap().mtime(), 0);
+    let claimed = w.claim("a.json").unwrap();
+    let written = Time(before.ctime() * 1_000 + before.ctime_nsec() / 1_000_000);
+    assert!(claimed.written.is_some_and(|at| at >= written), "{:?}", claimed.written);
+}
+
+#[test]
 fn a_change_in_a_command_box_is_told_until_no_other_can_hide_behind_it() {
     let w = world();
     let stamp = || {
