@@ -32,8 +32,8 @@ pub(super) struct Reader {
     pub(super) began: i64,
     /// Reactions by their event: the message and the sign.
     reactions: VecDeque<(String, String, String)>,
-    /// The newest messages, by their event.
-    remembered: VecDeque<(String, Known)>,
+    /// The newest messages, by their room and their event.
+    remembered: VecDeque<(String, String, Known)>,
 }
 
 /// A message that may be answered.
@@ -103,9 +103,9 @@ impl Reader {
             "m.reaction" if sender != self.me => self.reaction(base, content),
             "m.room.redaction" => {
                 let of = event["redacts"].as_str().or_else(|| content["redacts"].as_str());
-                of.map(|of| self.redaction(base, of))
+                of.map(|of| self.redaction(room, base, of))
             }
-            _ => self.message(base, kind, event),
+            _ => self.message(room, base, kind, event),
         };
         match found {
             Some(event) if event.from.id != self.me => Read::Event(Box::new(event)),
@@ -121,15 +121,15 @@ impl Reader {
             && event["unsigned"]["redacted_because"].is_object()
         {
             let from = From { id: sender.to_owned(), ..From::default() };
-            self.remember(id, &Event { from, text: said::DELETED.into(), ..Event::default() });
+            self.remember(room, id, &Event { from, text: said::DELETED.into(), ..Event::default() });
         }
         // Its newest change comes with it.
         let _ = self.read(room, &event["unsigned"]["m.relations"]["m.replace"]);
     }
 
-    /// Says what is known of the message that is answered. `from` is its sender's id.
-    pub(super) fn answered(&self, to: &mut ReplyTo) {
-        if let Some(known) = self.known(&to.id) {
+    /// Says what is known of the message of a room that is answered. `from` is its sender's id.
+    pub(super) fn answered(&self, room: &str, to: &mut ReplyTo) {
+        if let Some(known) = self.known(room, &to.id) {
             to.from.clone_from(&known.sender);
             to.myself = known.sender == self.me;
             to.text = Some(known.text.clone()).filter(|text| !text.is_empty());
@@ -137,12 +137,13 @@ impl Reader {
         }
     }
 
-    fn known(&self, id: &str) -> Option<&Known> {
-        self.remembered.iter().rev().find(|(of, _)| of == id).map(|(_, known)| known)
+    fn known(&self, room: &str, id: &str) -> Option<&Known> {
+        let is = |(of, at, _): &&(String, String, Known)| of == room && at == id;
+        self.remembered.iter().rev().find(is).map(|(_, _, known)| known)
     }
 
-    fn remember(&mut self, id: &str, event: &Event) {
-        if id.len() > LONGEST_ID || event.from.id.len() > LONGEST_ID {
+    fn remember(&mut self, room: &str, id: &str, event: &Event) {
+        if [room, id, &event.from.id].iter().any(|id| id.len() > LONGEST_ID) {
             return;
         }
         let known = Known {
@@ -150,15 +151,15 @@ impl Reader {
             text: cut(&event.text, REMEMBERED_TEXT),
             kind: event.attachments.first().map(|file| file.kind),
         };
-        self.remembered.retain(|(of, _)| of != id);
-        self.remembered.push_back((id.to_owned(), known));
+        self.remembered.retain(|(of, at, _)| of != room || at != id);
+        self.remembered.push_back((room.to_owned(), id.to_owned(), known));
         if self.remembered.len() > REMEMBERED {
             self.remembered.pop_front();
         }
     }
 
     /// Reads something that people see as a message, and what changes one.
-    fn message(&mut self, base: Event, kind: &str, event: &Value) -> Option<Event> {
+    fn message(&mut self, room: &str, base: Event, kind: &str, event: &Value) -> Option<Event> {
         let content = &event["content"];
         let relation = &content["m.relates_to"];
         let is_edit = relation["rel_type"] == "m.replace";
@@ -188,12 +189,12 @@ impl Reader {
             of = relation["event_id"].as_str()?.to_owned();
         }
         // Anybody can send a change of anybody's message; clients show that of its sender alone.
-        if !of.is_empty() && self.known(&of).is_some_and(|known| known.sender != base.from.id) {
+        if !of.is_empty() && self.known(room, &of).is_some_and(|known| known.sender != base.from.id) {
             return None;
         }
         let reply_to = answers.map(|id| {
             let mut to = ReplyTo { id: id.to_owned(), ..ReplyTo::default() };
-            self.answered(&mut to);
+            self.answered(room, &mut to);
             to
         });
         let event = Event {
@@ -211,7 +212,7 @@ impl Reader {
             ..base
         };
         let id = if event.of.is_empty() { &event.id } else { &event.of }.clone();
-        self.remember(&id, &event);
+        self.remember(room, &id, &event);
         Some(event)
     }
 
@@ -264,9 +265,10 @@ impl Reader {
     }
 
     /// A removed reaction was taken back; anything else that is removed is a deletion.
-    fn redaction(&mut self, base: Event, of: &str) -> Event {
+    fn redaction(&mut self, room: &str, base: Event, of: &str) -> Event {
         let known = self.reactions.iter().find(|(event, _, _)| event == of).cloned();
-        if let Some((_, known)) = self.remembered.iter_mut().find(|(event, _)| event == of) {
+        let is = |(at, event, _): &&mut (String, String, Known)| at == room && event == of;
+        if let Some((_, _, known)) = self.remembered.iter_mut().find(is) {
             (known.text, known.kind) = (said::DELETED.into(), None);
         }
         match known {
@@ -594,7 +596,7 @@ mod tests {
         reader.read("!r", &removed);
         let of = |id: &str| {
             let mut to = ReplyTo { id: id.into(), ..ReplyTo::default() };
-            reader.answered(&mut to);
+            reader.answered("!r", &mut to);
             to.text
         };
         assert_eq!(of("$b").as_deref(), Some("[deleted message]"));
@@ -607,10 +609,32 @@ mod tests {
         reader.learn("!r", &gone);
         let of = |id: &str| {
             let mut to = ReplyTo { id: id.into(), ..ReplyTo::default() };
-            reader.answered(&mut to);
+            reader.answered("!r", &mut to);
             to.text
         };
         assert_eq!((of("$old").as_deref(), of("$gone").as_deref()), (Some("new"), Some("[deleted message]")));
+    }
+
+    #[test]
+    fn a_message_of_another_room_is_another_one_though_it_has_the_same_id() {
+        let mut reader = reader();
+        let mut said = event("m.room.message", json!({"msgtype": "m.text", "body": "the code is 7"}));
+        said["event_id"] = "$secret".into();
+        reader.read("!private", &said);
+        let mut asks = event("m.room.message", json!({"msgtype": "m.text", "body": "what?"}));
+        asks["content"]["m.relates_to"] = json!({"m.in_reply_to": {"event_id": "$secret"}});
+        let Read::Event(asked) = reader.read("!public", &asks) else { panic!() };
+        assert_eq!(asked.reply_to, Some(ReplyTo { id: "$secret".into(), ..ReplyTo::default() }));
+        let removal = json!({"type": "m.room.redaction", "event_id": "$x", "sender": "@eve:example.org", "redacts": "$secret", "content": {}});
+        reader.read("!public", &removal);
+        let mut to = ReplyTo { id: "$secret".into(), ..ReplyTo::default() };
+        reader.answered("!private", &mut to);
+        assert_eq!(to.text.as_deref(), Some("the code is 7"));
+        said["sender"] = "@bob:example.org".into();
+        reader.read("!public", &said);
+        let mut to = ReplyTo { id: "$secret".into(), ..ReplyTo::default() };
+        reader.answered("!private", &mut to);
+        assert_eq!(to.from, "@ada:example.org");
     }
 
     #[test]
@@ -627,7 +651,7 @@ mod tests {
         let bytes: usize = reader
             .remembered
             .iter()
-            .map(|(id, known)| id.len() + known.text.len() + known.sender.len())
+            .map(|(room, id, known)| room.len() + id.len() + known.text.len() + known.sender.len())
             .sum();
         assert!(
             reader.remembered.len() == REMEMBERED && bytes < REMEMBERED * (REMEMBERED_TEXT + 100),

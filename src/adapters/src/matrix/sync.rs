@@ -232,7 +232,7 @@ impl Sync {
         match self.api.event(room, &to.id).await {
             Ok(event) => {
                 self.reader.learn(room, &event);
-                self.reader.answered(to);
+                self.reader.answered(room, to);
             }
             Err(ApiError::Refused { status: 400..=428 | 430..=499, .. }) => {}
             Err(_) => self.asks = 0,
