@@ -50,6 +50,8 @@ pub(super) enum Read {
     Event(Box<Event>),
     /// The room went on elsewhere.
     Moved(String),
+    /// It changes a message that is not known: only its sender may, so it is asked for first.
+    Unknown(String),
     /// It can't be read, for it is encrypted.
     Encrypted,
     Nothing,
@@ -105,7 +107,12 @@ impl Reader {
                 let of = event["redacts"].as_str().or_else(|| content["redacts"].as_str());
                 of.map(|of| self.redaction(room, base, of))
             }
-            _ => self.message(room, base, kind, event),
+            _ => match changes(kind, event) {
+                Some(of) if sender != self.me && self.known(room, of).is_none() => {
+                    return Read::Unknown(of.to_owned());
+                }
+                of => self.message(room, base, kind, event, of),
+            },
         };
         match found {
             Some(event) if event.from.id != self.me => Read::Event(Box::new(event)),
@@ -159,10 +166,23 @@ impl Reader {
     }
 
     /// Reads something that people see as a message, and what changes one.
-    fn message(&mut self, room: &str, base: Event, kind: &str, event: &Value) -> Option<Event> {
+    fn message(
+        &mut self,
+        room: &str,
+        base: Event,
+        kind: &str,
+        event: &Value,
+        of: Option<&str>,
+    ) -> Option<Event> {
         let content = &event["content"];
         let relation = &content["m.relates_to"];
-        let is_edit = relation["rel_type"] == "m.replace";
+        let is_edit = is_edit(event);
+        // Anybody can send a change of anybody's message; clients show that of its sender alone.
+        match of {
+            Some(of) if self.known(room, of).is_none_or(|known| known.sender != base.from.id) => return None,
+            None if is_edit => return None,
+            Some(_) | None => {}
+        }
         let said = if is_edit { &content["m.new_content"] } else { content };
         let mut told = said::told(kind, said, event)?;
         let thread = match &relation["rel_type"] {
@@ -184,23 +204,15 @@ impl Reader {
             told.text =
                 if said["msgtype"] == "m.emote" { format!("* {} {text}", base.from.name) } else { text };
         }
-        let mut of = told.moves.clone();
-        if is_edit {
-            of = relation["event_id"].as_str()?.to_owned();
-        }
-        // Anybody can send a change of anybody's message; clients show that of its sender alone.
-        if !of.is_empty() && self.known(room, &of).is_some_and(|known| known.sender != base.from.id) {
-            return None;
-        }
         let reply_to = answers.map(|id| {
             let mut to = ReplyTo { id: id.to_owned(), ..ReplyTo::default() };
             self.answered(room, &mut to);
             to
         });
         let event = Event {
-            kind: if of.is_empty() { EventKind::Message } else { EventKind::Edit },
-            quiet: !told.moves.is_empty(),
-            of,
+            kind: if of.is_some() { EventKind::Edit } else { EventKind::Message },
+            quiet: of.is_some() && !is_edit,
+            of: of.unwrap_or_default().to_owned(),
             thread: thread.to_owned(),
             mention,
             reply_to,
@@ -281,6 +293,19 @@ impl Reader {
 /// Returns what a person is called where nothing better is known: `ada` of `@ada:example.org`.
 pub(super) fn display_name(user: &str) -> String {
     user.trim_start_matches('@').split(':').next().unwrap_or_default().to_owned()
+}
+
+/// Whether an event has other words for a message. Those of the room's state have none.
+fn is_edit(event: &Value) -> bool {
+    event["content"]["m.relates_to"]["rel_type"] == "m.replace" && event.get("state_key").is_none()
+}
+
+/// Returns the message whose place an event takes.
+fn changes<'a>(kind: &str, event: &'a Value) -> Option<&'a str> {
+    if is_edit(event) {
+        return event["content"]["m.relates_to"]["event_id"].as_str();
+    }
+    said::moves(kind, event)
 }
 
 /// Takes the lines off that quote what is answered, for clients that do not know answers.
@@ -364,10 +389,14 @@ mod tests {
         assert_eq!((thread.thread.as_str(), thread.reply_to), ("$t", None));
         let edit = json!({
             "msgtype": "m.text", "body": "* now", "m.new_content": {"msgtype": "m.text", "body": "now"},
-            "m.relates_to": {"rel_type": "m.replace", "event_id": "$0"},
+            "m.relates_to": {"rel_type": "m.replace", "event_id": "$1"},
         });
-        let edit = read("m.room.message", edit);
-        assert_eq!((edit.kind, &edit.of[..], &edit.text[..]), (EventKind::Edit, "$0", "now"));
+        let mut reader = reader();
+        reader.read("!r", &event("m.room.message", json!({"msgtype": "m.text", "body": "then"})));
+        let mut edit = event("m.room.message", edit);
+        edit["event_id"] = "$2".into();
+        let Read::Event(edit) = reader.read("!r", &edit) else { panic!() };
+        assert_eq!((edit.kind, &edit.of[..], &edit.text[..]), (EventKind::Edit, "$1", "now"));
     }
 
     #[test]
@@ -506,7 +535,11 @@ mod tests {
                 "org.example.dance",
             ),
         ] {
-            let event = read(kind, content.clone());
+            let mut event = event(kind, content.clone());
+            if kind == "m.beacon_info" {
+                event["state_key"] = event["sender"].clone();
+            }
+            let Read::Event(event) = reader().read("!r", &event) else { panic!("{content}") };
             assert_eq!((&event.text[..], &event.unknown_kind[..]), (text, unknown), "{content}");
         }
         assert_eq!(
@@ -613,6 +646,59 @@ mod tests {
             to.text
         };
         assert_eq!((of("$old").as_deref(), of("$gone").as_deref()), (Some("new"), Some("[deleted message]")));
+    }
+
+    #[test]
+    fn a_change_of_a_message_that_is_not_known_waits_for_it_and_only_its_sender_changes_it() {
+        let mut reader = reader();
+        let said = |id: &str, sender: &str, kind: &str, content: Value| {
+            let mut said = event(kind, content);
+            (said["event_id"], said["sender"]) = (id.into(), sender.into());
+            said
+        };
+        let change = |id: &str, sender: &str, of: Value, body: &str| {
+            said(id, sender, "m.room.message", json!({"msgtype": "m.text", "body": "*",
+                "m.new_content": {"msgtype": "m.text", "body": body},
+                "m.relates_to": {"rel_type": "m.replace", "event_id": of}}))
+        };
+        let moved = |id: &str, sender: &str, of: &str| {
+            said(id, sender, "m.beacon", json!({"m.location": {"uri": "geo:1,2"},
+                "m.relates_to": {"rel_type": "m.reference", "event_id": of}}))
+        };
+        let unknown = |of: &str| Read::Unknown(of.into());
+        let (ada, eve) = ("@ada:example.org", "@eve:example.org");
+        let forged = change("$f", eve, "$old".into(), "pay Eve");
+        assert_eq!(reader.read("!r", &forged), unknown("$old"));
+        assert_eq!(reader.read("!r", &moved("$g", eve, "$way")), unknown("$way"));
+        // It left no trace: the writer's own change is told, and answers quote the writer.
+        let text = json!({"msgtype": "m.text", "body": "pay Bob"});
+        reader.learn("!r", &said("$old", ada, "m.room.message", text));
+        assert_eq!(reader.read("!r", &forged), Read::Nothing);
+        let own = reader.read("!r", &change("$h", ada, "$old".into(), "pay nobody"));
+        assert!(matches!(own, Read::Event(own) if own.of == "$old" && own.text == "pay nobody"));
+        assert_eq!(reader.read("!r", &change("$i", eve, "$old".into(), "pay Eve")), Read::Nothing);
+        let mut to = ReplyTo { id: "$old".into(), ..ReplyTo::default() };
+        reader.answered("!r", &mut to);
+        assert_eq!((&to.from[..], to.text.as_deref()), (ada, Some("pay nobody")));
+        // A live location too, and only a person's own one begins or ends.
+        let mut began = said("$way", ada, "m.beacon_info", json!({"live": true}));
+        began["state_key"] = eve.into();
+        assert_eq!(reader.read("!r", &began), Read::Nothing);
+        began["state_key"] = ada.into();
+        reader.learn("!r", &began);
+        assert_eq!(reader.read("!r", &moved("$j", eve, "$way")), Read::Nothing);
+        assert!(matches!(reader.read("!r", &moved("$k", ada, "$way")), Read::Event(own) if own.quiet));
+        let mut ended = said("$l", eve, "m.beacon_info", json!({"live": false}));
+        (ended["state_key"], ended["unsigned"]) = (ada.into(), json!({"replaces_state": "$way"}));
+        assert_eq!(reader.read("!r", &ended), Read::Nothing);
+        // A change that names nothing, one of the room's state, and an encrypted one ask for nothing.
+        assert_eq!(reader.read("!r", &change("$m", eve, 7.into(), "x")), Read::Nothing);
+        let mut state = change("$n", eve, "$other".into(), "x");
+        state["state_key"] = "".into();
+        assert!(!matches!(reader.read("!r", &state), Read::Unknown(_)));
+        let mut hidden = change("$o", eve, "$other".into(), "x");
+        hidden["type"] = "m.room.encrypted".into();
+        assert_eq!(reader.read("!r", &hidden), Read::Encrypted);
     }
 
     #[test]

@@ -22,7 +22,7 @@ use crate::kit::{Doubt, Ended, Gone, Host, Rest};
 const MOST_MISSED: usize = 5000;
 /// How often news that nobody can read are asked for.
 const TRIES: u32 = 3;
-/// How many answered messages that are not remembered are asked for at once.
+/// How many messages that are answered or changed, and not remembered, are asked for at once.
 const MOST_ASKED: u32 = 20;
 /// How many names of people are remembered.
 const NAMES: usize = 20_000;
@@ -40,7 +40,7 @@ pub(super) struct Sync {
     failed: bool,
     /// How often the same news could not be read.
     unread: u32,
-    /// How many answered messages may still be asked for now.
+    /// How many answered or changed messages may still be asked for now.
     asks: u32,
     doubt: Doubt,
 }
@@ -191,7 +191,12 @@ impl Sync {
                 host.moved(self.reader.chat(&from), self.reader.chat(room)).await?;
             }
             for event in timeline {
-                match self.reader.read(room, &event) {
+                let mut read = self.reader.read(room, &event);
+                if let Read::Unknown(of) = &read {
+                    self.ask(room, of).await;
+                    read = self.reader.read(room, &event);
+                }
+                match read {
                     Read::Event(mut event) => {
                         event.from.name = self.name(room, &event.from.id);
                         if let Some(to) = &mut event.reply_to {
@@ -204,7 +209,8 @@ impl Sync {
                     Read::Encrypted => {
                         eprintln!("{room}: a message is encrypted; G2 reads rooms that are not")
                     }
-                    Read::Nothing => {}
+                    // Nobody knows whether its sender may change that.
+                    Read::Unknown(_) | Read::Nothing => {}
                 }
             }
         }
@@ -223,17 +229,22 @@ impl Sync {
         known.cloned().unwrap_or_else(|| super::events::display_name(user))
     }
 
-    /// Finds out what is answered, where it is not remembered. A homeserver that does not tell it soon is not asked again now.
+    /// Finds out what is answered, where it is not remembered.
     async fn find(&mut self, room: &str, to: &mut ReplyTo) {
-        if !to.from.is_empty() || self.asks == 0 {
+        if to.from.is_empty() {
+            self.ask(room, &to.id).await;
+            self.reader.answered(room, to);
+        }
+    }
+
+    /// Takes in a message that is not remembered. A homeserver that does not tell it soon is not asked again now.
+    async fn ask(&mut self, room: &str, id: &str) {
+        if self.asks == 0 {
             return;
         }
         self.asks -= 1;
-        match self.api.event(room, &to.id).await {
-            Ok(event) => {
-                self.reader.learn(room, &event);
-                self.reader.answered(room, to);
-            }
+        match self.api.event(room, id).await {
+            Ok(event) => self.reader.learn(room, &event),
             Err(ApiError::Refused { status: 400..=428 | 430..=499, .. }) => {}
             Err(_) => self.asks = 0,
         }

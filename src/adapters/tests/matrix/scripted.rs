@@ -97,3 +97,32 @@ fn an_answer_is_told_though_what_it_answers_can_not_be_had() {
     let asked = server.world().asked.iter().filter(|asked| asked.contains("/event/")).count();
     assert_eq!(asked, 3);
 }
+
+#[test]
+fn a_change_of_a_message_that_is_not_remembered_is_its_senders_or_nothing() {
+    let (server, mut adapter) = connected(json!({}), &BTreeMap::new());
+    adapter.ready();
+    let change = |sender: &str, of: &str, body: &str| {
+        let content = json!({"msgtype": "m.text", "body": "*", "m.new_content": {"msgtype": "m.text", "body": body},
+            "m.relates_to": {"rel_type": "m.replace", "event_id": of}});
+        server.event(sender, "m.room.message", content);
+    };
+    let old = json!({"type": "m.room.message", "event_id": "$old", "sender": ADA, "origin_server_ts": 1, "room_id": ROOM,
+        "content": {"msgtype": "m.text", "body": "pay Bob"}});
+    server.world().events.insert("$old".into(), old);
+    let eve = "@eve:example.org";
+    change(eve, "$old", "pay Eve");
+    change(eve, "$none", "pay Eve");
+    server.fault("/event/%24later", 502, json!({}));
+    change(eve, "$later", "pay Eve");
+    change(ADA, "$old", "pay nobody");
+    let edit = adapter.next_event();
+    assert_eq!((edit.kind, &edit.of[..], &edit.text[..]), (EventKind::Edit, "$old", "pay nobody"));
+    let answer =
+        json!({"msgtype": "m.text", "body": "why?", "m.relates_to": {"m.in_reply_to": {"event_id": "$old"}}});
+    server.event(ADA, "m.room.message", answer);
+    let to = adapter.next_event().reply_to.unwrap();
+    assert_eq!((&to.from[..], to.text.as_deref()), ("ada", Some("pay nobody")));
+    let asked = server.world().asked.iter().filter(|asked| asked.contains("/event/")).count();
+    assert_eq!(asked, 3);
+}
