@@ -194,8 +194,9 @@ impl Reader {
         let answers = answers.filter(|_| relation["is_falling_back"] != true).or(told.answers.as_deref());
         let mut mention = self.mention(said, "", &[]);
         if told.is_text {
-            let body = if answers.is_some() { without_quote(&told.text) } else { &told.text };
-            let links = html::links(said["formatted_body"].as_str().unwrap_or_default());
+            let html = said["formatted_body"].as_str().unwrap_or_default();
+            let body = if answers.is_some() { without_quote(&told.text, html) } else { &told.text };
+            let links = html::links(html);
             mention = self.mention(said, body, &links);
             let text = match self.command(body) {
                 Some(command) => command.to_owned(),
@@ -308,9 +309,11 @@ fn changes<'a>(kind: &str, event: &'a Value) -> Option<&'a str> {
     said::moves(kind, event)
 }
 
-/// Takes the lines off that quote what is answered, for clients that do not know answers.
-fn without_quote(body: &str) -> &str {
-    if !body.starts_with("> ") {
+/// Takes the lines off that quote what is answered, for clients that do not know answers. Such lines begin with who is quoted, or
+/// are marked in the HTML; others are a quote of the writer's own.
+fn without_quote<'a>(body: &'a str, html: &str) -> &'a str {
+    let names_sender = body.starts_with("> <@") || body.starts_with("> * <@");
+    if !body.starts_with("> ") || !(names_sender || html.trim_start().starts_with("<mx-reply>")) {
         return body;
     }
     let mut rest = body;
@@ -397,6 +400,23 @@ mod tests {
         edit["event_id"] = "$2".into();
         let Read::Event(edit) = reader.read("!r", &edit) else { panic!() };
         assert_eq!((edit.kind, &edit.of[..], &edit.text[..]), (EventKind::Edit, "$1", "now"));
+    }
+
+    #[test]
+    fn an_answer_keeps_a_quote_of_its_own() {
+        let marked = "<mx-reply><blockquote>old</blockquote></mx-reply>new";
+        for (body, html, text) in [
+            ("> <@bob:example.org> old\n> more\n\nnew", "", "new"),
+            ("> * <@bob:example.org> waves\n\nnew", "", "new"),
+            ("> old\n\nnew", marked, "new"),
+            ("> 5 apples are too many", "", "> 5 apples are too many"),
+            ("> old\n\nnew", "<blockquote>old</blockquote>new <mx-reply>", "> old\n\nnew"),
+            (">_<", "", ">_<"),
+        ] {
+            let content = json!({"msgtype": "m.text", "body": body, "format": "org.matrix.custom.html",
+                "formatted_body": html, "m.relates_to": {"m.in_reply_to": {"event_id": "$0"}}});
+            assert_eq!(read("m.room.message", content).text, text, "{body}");
+        }
     }
 
     #[test]
@@ -657,13 +677,23 @@ mod tests {
             said
         };
         let change = |id: &str, sender: &str, of: Value, body: &str| {
-            said(id, sender, "m.room.message", json!({"msgtype": "m.text", "body": "*",
+            said(
+                id,
+                sender,
+                "m.room.message",
+                json!({"msgtype": "m.text", "body": "*",
                 "m.new_content": {"msgtype": "m.text", "body": body},
-                "m.relates_to": {"rel_type": "m.replace", "event_id": of}}))
+                "m.relates_to": {"rel_type": "m.replace", "event_id": of}}),
+            )
         };
         let moved = |id: &str, sender: &str, of: &str| {
-            said(id, sender, "m.beacon", json!({"m.location": {"uri": "geo:1,2"},
-                "m.relates_to": {"rel_type": "m.reference", "event_id": of}}))
+            said(
+                id,
+                sender,
+                "m.beacon",
+                json!({"m.location": {"uri": "geo:1,2"},
+                "m.relates_to": {"rel_type": "m.reference", "event_id": of}}),
+            )
         };
         let unknown = |of: &str| Read::Unknown(of.into());
         let (ada, eve) = ("@ada:example.org", "@eve:example.org");
