@@ -63,6 +63,12 @@ impl ApiError {
         matches!(self, Self::Refused { code, .. } if matches!(&code[..], "M_UNKNOWN_TOKEN" | "M_MISSING_TOKEN" | "M_USER_DEACTIVATED" | "M_USER_LOCKED"))
     }
 
+    /// Whether the homeserver itself does not let us in. What stands before it may answer so, too, but has no code of Matrix.
+    pub(super) fn is_denied(&self) -> bool {
+        self.is_locked_out()
+            || matches!(self, Self::Refused { status: 400..=404, code, .. } if code.starts_with("M_"))
+    }
+
     /// The homeserver wants to be left alone.
     pub(super) const fn is_busy(&self) -> bool {
         matches!(self, Self::Refused { status: 429, .. })
@@ -319,6 +325,14 @@ mod tests {
             assert_eq!(error.outcome(), outcome, "{error}");
         }
         assert!(refused(413, "M_TOO_LARGE").is_too_long() && refused(401, "M_UNKNOWN_TOKEN").is_locked_out());
+        for status in 400..=404 {
+            assert!(refused(status, "M_FORBIDDEN").is_denied());
+            let status = StatusCode::from_u16(status).unwrap();
+            for body in ["<html>", "", "{}", r#"{"error":"no"}"#, r#"{"errcode":7}"#] {
+                assert!(!refusal(&Answer { status, body: body.into() }).is_denied(), "{status} {body}");
+            }
+        }
+        assert!(!refused(500, "M_UNKNOWN").is_denied() && refused(403, "M_USER_DEACTIVATED").is_denied());
         let html = refusal(&Answer { status: StatusCode::BAD_GATEWAY, body: "<html>".into() });
         assert_eq!(html.to_string(), "the homeserver says 502: Bad Gateway");
     }

@@ -92,7 +92,7 @@ pub async fn connect(start: Start, host: Host) -> Result<Arc<Matrix>, String> {
             Ok(in_as) => break in_as,
             Err(error) => error,
         };
-        let is_denied = error.is_locked_out() || matches!(error, ApiError::Refused { status: 400..=404, .. });
+        let is_denied = error.is_denied();
         if is_denied && doubt.denied(Instant::now()) {
             return refuse(error.to_string(), NEW_TOKEN).await;
         }

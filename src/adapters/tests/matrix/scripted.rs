@@ -126,3 +126,18 @@ fn a_change_of_a_message_that_is_not_remembered_is_its_senders_or_nothing() {
     let asked = server.world().asked.iter().filter(|asked| asked.contains("/event/")).count();
     assert_eq!(asked, 3);
 }
+
+#[test]
+fn what_stands_before_a_homeserver_and_has_no_code_of_its_is_waited_for() {
+    let server = Homeserver::start();
+    for status in [401, 404] {
+        server.fault("/whoami", status, json!({}));
+        let mut adapter = start_at(&server, json!({}), &BTreeMap::new());
+        let state = adapter.state();
+        assert_eq!((state.transport, &state.hint[..]), (Light::Waiting, ""), "{state:?}");
+        adapter.ready();
+    }
+    server.fault("/whoami", 403, json!({"errcode": "M_FORBIDDEN", "error": "no"}));
+    let mut adapter = start_at(&server, json!({}), &BTreeMap::new());
+    assert_eq!(adapter.state().transport, Light::Refused);
+}
