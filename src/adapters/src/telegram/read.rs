@@ -378,8 +378,25 @@ fn thread(message: &Value) -> String {
 /// Returns whose words a message has, where they are not its sender's. What Telegram itself brings from a channel to the group
 /// beside it is the channel's own.
 fn forwarded_from(message: &Value) -> Option<String> {
-    let from = message.get("forward_origin").filter(|origin| !origin.is_null())?;
-    (!is(message, "is_automatic_forward")).then(|| origin(from))
+    if is(message, "is_automatic_forward") {
+        return None;
+    }
+    match message.get("forward_origin").filter(|origin| !origin.is_null()) {
+        Some(from) => Some(origin(from)),
+        None if message["forward_date"].is_null() => None,
+        None => Some(origin_before_7(message)),
+    }
+}
+
+/// Returns whose words a message has, as servers tell it that are older than Bot API 7.0.
+fn origin_before_7(message: &Value) -> String {
+    let person = object(message, "forward_from").map(name);
+    let hidden = Some(text(message, "forward_sender_name")).filter(|hidden| !hidden.is_empty());
+    let chat = object(message, "forward_from_chat");
+    person
+        .or_else(|| hidden.map(str::to_owned))
+        .or_else(|| chat.map(|chat| signed(chat, text(message, "forward_signature"))))
+        .unwrap_or_default()
 }
 
 fn origin(origin: &Value) -> String {
@@ -773,8 +790,28 @@ mod tests {
         ] {
             assert_eq!(message(json!({"forward_origin": origin})).forwarded_from.as_deref(), Some(name));
         }
-        let own = json!({"is_automatic_forward": true, "forward_origin": {"type": "channel", "chat": {"title": "News"}}});
-        assert_eq!(message(own).forwarded_from, None);
+        for (older, name) in [
+            (json!({"forward_from": {"first_name": "Bob", "last_name": "K"}}), "Bob K"),
+            (json!({"forward_sender_name": "Somebody"}), "Somebody"),
+            (json!({"forward_from_chat": {"title": "News"}, "forward_signature": "Ada"}), "News (Ada)"),
+            (json!({"forward_from": "no object", "forward_sender_name": 7}), ""),
+            (json!({}), ""),
+        ] {
+            let mut older = older;
+            older["forward_date"] = 150.into();
+            older["text"] = "/stop@other_bot".into();
+            older["entities"] = json!([{"type": "bot_command", "offset": 0, "length": 15}]);
+            let event = message(older);
+            assert_eq!((event.forwarded_from.as_deref(), &event.text[..]), (Some(name), "/stop@other_bot"));
+        }
+        assert_eq!(message(json!({"forward_date": null, "forward_origin": null})).forwarded_from, None);
+        for mut own in [
+            json!({"forward_origin": {"type": "channel", "chat": {"title": "News"}}}),
+            json!({"forward_date": 150, "forward_from_chat": {"title": "News"}}),
+        ] {
+            own["is_automatic_forward"] = true.into();
+            assert_eq!(message(own).forwarded_from, None);
+        }
     }
 
     #[test]
