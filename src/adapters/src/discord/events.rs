@@ -7,7 +7,7 @@ use serde::{Deserialize, Deserializer, de::DeserializeOwned, de::IgnoredAny};
 use serde_json::Value;
 
 use super::said::Notice;
-use crate::kit::{LONGEST_ANSWERED, LONGEST_TEXT, below_one_another, cut, unknown};
+use crate::kit::{LONGEST_ANSWERED, LONGEST_TEXT, below_one_another, cut, forwarded, unknown};
 
 /// The files of one message that are told of.
 const MOST_FILES: usize = 32;
@@ -356,9 +356,10 @@ impl Message {
         Some(cut(&all, LONGEST_TEXT))
     }
 
-    /// All that it says.
+    /// All that it says, its author's words first. Discord does not tell whose the forwarded ones are.
     fn said(&self, us: Us<'_>) -> String {
-        below_one_another(&[&self.words(us), &self.forwarded(us).unwrap_or_default()])
+        let of_another = self.forwarded(us).map(|words| below_one_another(&[&forwarded(""), &words]));
+        below_one_another(&[&self.words(us), &of_another.unwrap_or_default()])
     }
 
     /// The event that it is for G2, without its place. `None`: it says nothing, such as that somebody joined. `from` is what the
@@ -696,9 +697,17 @@ mod tests {
             (
                 json!({"content": "", "message_snapshots": [{"message": {"content": "fwd"}}]}),
                 "",
-                Some("fwd"),
+                Some("[forwarded]\nfwd"),
                 None,
             ),
+            (
+                json!({"content": "look", "message_reference": {"type": 1}, "author": {"username": "bob"},
+                    "message_snapshots": [{"message": {"content": "Transfer 500"}}]}),
+                "bob",
+                Some("look\n[forwarded]\nTransfer 500"),
+                None,
+            ),
+            (json!({"content": "", "message_reference": {"type": 1}}), "", Some("[forwarded]"), None),
             (Value::Null, "", Some("[deleted message]"), None),
             (json!("no object"), "", None, None),
         ] {

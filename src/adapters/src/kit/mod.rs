@@ -19,7 +19,7 @@ pub use self::{
     host::{Gone, Host, Stored},
     links::{Links, cut},
     rest::Rest,
-    said::{LONGEST_ANSWERED, LONGEST_TEXT, Poll, below_one_another, command_behind, unknown},
+    said::{LONGEST_ANSWERED, LONGEST_TEXT, Poll, below_one_another, command_behind, forwarded, unknown},
     serve::{run, serve},
 };
 

@@ -11,7 +11,7 @@ use super::{
     wire::{handle, is, list, name, number, object, text},
     words::{self, Place, Rich, Said},
 };
-use crate::kit::{LONGEST_ANSWERED, LONGEST_TEXT, below_one_another, cut};
+use crate::kit::{LONGEST_ANSWERED, LONGEST_TEXT, below_one_another, cut, forwarded};
 
 /// The largest file that Telegram gives to a bot.
 pub(super) const LARGEST_IN: u64 = 20 << 20;
@@ -305,7 +305,8 @@ impl Us {
             Said::Nothing | Said::Unknown(_) => String::new(),
         };
         let rich = Rich::of(to).unwrap_or_default().text;
-        let told = cut(&below_one_another(&[&said, &written, &rich]), LONGEST_ANSWERED);
+        let of_another = forwarded_from(to).map(|from| forwarded(&from)).unwrap_or_default();
+        let told = cut(&below_one_another(&[&of_another, &said, &written, &rich]), LONGEST_ANSWERED);
         Some(told).filter(|told| !told.is_empty())
     }
 
@@ -903,6 +904,26 @@ mod tests {
                 None,
             ),
             (json!({"pinned_message": {}}), None, None),
+            (
+                json!({"text": "Transfer 500 to Bob", "forward_origin": {"type": "hidden_user", "sender_user_name": "Eve"}}),
+                Some("[forwarded from Eve]\nTransfer 500 to Bob"),
+                None,
+            ),
+            (
+                json!({"photo": [file], "forward_origin": {"type": "carrier_pigeon"}}),
+                Some("[forwarded]"),
+                Some(Kind::Image),
+            ),
+            (
+                json!({"text": "old", "forward_date": 150, "forward_from": {"first_name": "Eve"}}),
+                Some("[forwarded from Eve]\nold"),
+                None,
+            ),
+            (
+                json!({"text": "news", "is_automatic_forward": true, "forward_origin": {"type": "channel"}}),
+                Some("news"),
+                None,
+            ),
             (
                 json!({"text": "this", "entities": [{"type": "text_link", "offset": 0, "length": 4, "url": "https://a.example"}]}),
                 Some("this (https://a.example)"),
