@@ -172,11 +172,14 @@ impl Us {
             Said::Unknown(kind) if is_empty => (words::unknown(&kind), kind),
             Said::Nothing | Said::Unknown(_) => (String::new(), String::new()),
         };
-        let reply_to = self.reply_to(message);
+        let mut reply_to = self.reply_to(message);
         let named = marked.names(self) || rich.named.iter().any(|piece| self.is_named(piece));
         let is_for_us = named || reply_to.as_ref().is_some_and(|to| to.myself);
         // The words of another one name nobody for the person who forwards them.
         let is_own = forwarded_from.is_none() || about.kind == ChatKind::Direct;
+        if let Some(to) = reply_to.as_mut().filter(|_| !is_own) {
+            to.myself = false;
+        }
         let date = number(message, "date").unwrap_or(0);
         let at = number(message, "edit_date").filter(|_| is_edit).unwrap_or(date);
         let id = number(message, "message_id").unwrap_or(0).to_string();
@@ -826,6 +829,16 @@ mod tests {
         let mut direct = named;
         direct["chat"] = json!({"id": 7, "type": "private"});
         assert_eq!(message(direct).mention, Mention::Me);
+        let to_us = |chat: &str| {
+            let event = message(json!({
+                "chat": {"id": 7, "type": chat}, "forward_origin": {"type": "user", "sender_user": {"first_name": "Eve"}},
+                "reply_to_message": {"message_id": 4, "text": "x", "from": {"id": 42, "first_name": "G2"}},
+            }));
+            let to = event.reply_to.unwrap();
+            (event.mention, to.myself, to.from)
+        };
+        assert_eq!(to_us("group"), (Mention::None, false, "G2".into()));
+        assert_eq!(to_us("private"), (Mention::Me, true, "G2".into()));
         let command = |text: &str, origin: Value| {
             let entities = json!([{"type": "bot_command", "offset": 0, "length": text.len()}]);
             let event = message(json!({"text": text, "entities": entities, "forward_origin": origin}));
