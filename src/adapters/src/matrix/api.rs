@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::{
     http::{Answer, Ask, Http, NoAnswer},
-    kit::Outcome,
+    kit::{Outcome, is_cut},
 };
 
 /// How long an ordinary request may take.
@@ -258,7 +258,10 @@ fn read(answer: &Answer) -> Result<Value, ApiError> {
     if !answer.status.is_success() {
         return Err(refusal(answer));
     }
-    read_json(&answer.body).map_err(|error| ApiError::Unreadable(error.to_string()))
+    read_json(&answer.body).map_err(|error| match is_cut(&answer.body) {
+        true => NoAnswer::Unknown("its answer broke off".into()).into(),
+        false => ApiError::Unreadable(error.to_string()),
+    })
 }
 
 /// Finds where the next news begin, in an answer that is no JSON.
@@ -335,6 +338,16 @@ mod tests {
         assert!(!refused(500, "M_UNKNOWN").is_denied() && refused(403, "M_USER_DEACTIVATED").is_denied());
         let html = refusal(&Answer { status: StatusCode::BAD_GATEWAY, body: "<html>".into() });
         assert_eq!(html.to_string(), "the homeserver says 502: Bad Gateway");
+    }
+
+    #[test]
+    fn half_an_answer_is_a_broken_connection_and_no_news_that_can_not_be_read() {
+        let of = |body: &str| read(&Answer { status: StatusCode::OK, body: body.to_owned().into() });
+        for half in [r#"{"next_batch":"s1","rooms":{"join"#, r#"{"next_batch":"s1","rooms":{}"#, ""] {
+            assert!(matches!(of(half), Err(ApiError::NoAnswer(NoAnswer::Unknown(_)))), "{half}");
+        }
+        assert!(matches!(of(r#"{"next_batch":"s1","x":"\x"}"#), Err(ApiError::Unreadable(_))));
+        assert_eq!(of("{}"), Ok(json!({})));
     }
 
     #[test]

@@ -16,12 +16,10 @@ use super::{
     asked_again,
     events::{Read, Reader},
 };
-use crate::kit::{Doubt, Ended, Gone, Host, Rest};
+use crate::kit::{Doubt, Ended, Gone, Host, Rest, TRIES, Unread};
 
 /// How much of one room is asked for after an outage; older ones are told as missed in the log.
 const MOST_MISSED: usize = 5000;
-/// How often news that nobody can read are asked for.
-const TRIES: u32 = 3;
 /// How many messages that are answered or changed, and not remembered, are asked for at once.
 const MOST_ASKED: u32 = 20;
 /// How many names of people are remembered.
@@ -38,8 +36,8 @@ pub(super) struct Sync {
     state: State,
     /// The last answer did not come, perhaps because it was too long: less is asked for at once, and the rest by pages.
     failed: bool,
-    /// How often the same news could not be read.
-    unread: u32,
+    /// Whether the last news could be read.
+    unread: Unread,
     /// How many answered or changed messages may still be asked for now.
     asks: u32,
     doubt: Doubt,
@@ -70,6 +68,7 @@ impl Sync {
         since: Option<String>,
         invites_from: Vec<String>,
         doubt: Doubt,
+        unread: Unread,
     ) -> Self {
         Self {
             api,
@@ -79,7 +78,7 @@ impl Sync {
             names: HashMap::new(),
             state: State::default(),
             failed: false,
-            unread: 0,
+            unread,
             asks: 0,
             doubt,
         }
@@ -90,7 +89,10 @@ impl Sync {
         let mut rest = Rest::default();
         loop {
             match self.step(host).await {
-                Ok(()) => (rest, self.failed, self.unread) = (Rest::default(), false, 0),
+                Ok(()) => {
+                    (rest, self.failed) = (Rest::default(), false);
+                    self.unread.read();
+                }
                 Err(Failed::Gone) => return Ended::Left,
                 Err(Failed::Api(error)) if error.is_locked_out() => {
                     match self.who_am_i(host, &mut rest).await {
@@ -136,15 +138,15 @@ impl Sync {
     /// Goes behind news that could not be read however often they were asked for.
     async fn pass_over(&mut self, host: &Host, error: &ApiError) -> Result<(), Gone> {
         let ApiError::Spoilt(next) = error else { return Ok(()) };
-        self.unread += 1;
-        if self.unread >= TRIES {
+        if self.unread.again(Instant::now()) {
             eprintln!(
-                "news were asked for {TRIES} times and can't be read; what came before {next} is passed over"
+                "news were asked for {TRIES} times or more and can't be read; what came before {next} is passed over"
             );
             let unread = format!("news of the homeserver before {next} can't be read");
             let event = Event { key: next.clone(), kind: EventKind::Nothing, unread, ..Event::default() };
             self.tell(host, vec![event], next, true).await?;
-            (self.since, self.unread) = (Some(next.clone()), 0);
+            self.since = Some(next.clone());
+            self.unread.read();
         }
         Ok(())
     }

@@ -59,7 +59,7 @@ fn a_homeserver_that_denies_us_for_good_is_believed() {
 
 #[test]
 fn news_that_nobody_can_read_are_passed_over_after_three_tries_and_the_next_ones_come() {
-    let (server, mut adapter) = connected(json!({}), &BTreeMap::new());
+    let (server, mut adapter) = connected(json!({"sure_after_s": 0}), &BTreeMap::new());
     adapter.ready();
     server.say(&format!("broken {}", g2_fakes::BROKEN));
     server.say("the next one");

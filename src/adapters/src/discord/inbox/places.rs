@@ -12,13 +12,11 @@ use crate::{
         events::{self, Channel, Guild, Message, Role, RoleTold, User, number},
         inbox::list,
     },
-    kit::{Gone, Host, Rest},
+    kit::{Gone, Host, Rest, TRIES},
 };
 
 /// How many channels' names are held, and how many servers' roles.
 const MOST_KNOWN: usize = 20_000;
-/// How often an answer that nobody can read is asked for.
-const TRIES: u32 = 3;
 
 /// Where something was written.
 pub(super) struct Place {
