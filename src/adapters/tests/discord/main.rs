@@ -203,6 +203,29 @@ fn the_role_that_is_ours_alone_is_known_after_a_session_that_goes_on_too() {
 }
 
 #[test]
+fn a_role_of_ours_that_is_named_while_we_are_away_is_a_mention_too() {
+    let (fake, mut adapter) = connected();
+    let thread = fake.thread(GENERAL, "plans");
+    fake.say(thread, ADA, "before");
+    fake.say(GENERAL, ADA, "before");
+    let cursor = adapter.events(2).remove(1).cursor;
+    adapter.kill();
+    fake.forget_sessions();
+    let named = json!({"mention_roles": ["905"]});
+    fake.world().say(GENERAL, ADA, "<@&905> one", &named);
+    fake.world().say(thread, ADA, "<@&905> two", &named);
+    for place in [GENERAL, thread] {
+        let world = fake.world();
+        assert!(world.places[&place].messages.values().all(|message| message.get("guild_id").is_none()));
+    }
+    let mut adapter = adapter.again(&cursor);
+    let mut events = adapter.events(2);
+    events.sort_by(|a, b| a.text.cmp(&b.text));
+    assert_eq!(texts(&events), ["@G2 one", "@G2 two"]);
+    assert!(events.iter().all(|event| event.mention == Mention::Me));
+}
+
+#[test]
 fn an_answer_that_nobody_can_read_is_passed_over_after_three_tries() {
     let (fake, mut adapter) = connected();
     fake.say(GENERAL, ADA, "before");

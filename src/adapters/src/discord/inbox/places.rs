@@ -121,10 +121,17 @@ impl Inbox {
     /// Returns the role that is ours alone where a message names roles. A session that goes on does not list them: they are asked
     /// for once.
     pub(super) async fn our_role(&mut self, host: &Host, message: &Message) -> Result<Option<Role>, Gone> {
-        if message.mention_roles.is_empty() || message.guild_id.is_empty() {
+        if message.mention_roles.is_empty() {
             return Ok(None);
         }
-        let guild = number(&message.guild_id);
+        // Messages of a page name no server; their channel does.
+        let guild = match number(&message.guild_id) {
+            0 => number(&self.channel(host, &message.channel_id, "").await?.guild_id),
+            guild => guild,
+        };
+        if guild == 0 {
+            return Ok(None);
+        }
         if !self.roles.contains_key(&guild) {
             let asked = self.insist::<Value>(host, &format!("/guilds/{guild}/roles")).await?;
             self.know_roles(guild, &list::<Role>(asked.unwrap_or_default()));
