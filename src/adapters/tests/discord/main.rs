@@ -703,6 +703,30 @@ fn a_discord_that_rests_is_waited_for() {
 }
 
 #[test]
+fn all_is_well_again_once_something_that_was_waited_for_is_not_for_us() {
+    let (fake, mut adapter) = connected();
+    for status in [403, 418] {
+        let dm = fake.dm(EVE);
+        let asked = format!("GET /api/v10/channels/{dm}");
+        fake.fault(&asked, Fault::Answer(502, json!({})));
+        fake.fault(&asked, Fault::Answer(status, json!({})));
+        fake.say(dm, EVE, "psst");
+        let mut lights = Vec::new();
+        let event = loop {
+            match adapter.line() {
+                Up::State(state) => lights.push(state.inbound),
+                Up::Event(event) => break event,
+                _ => {}
+            }
+        };
+        adapter.took(event.n);
+        assert_eq!((&event.text[..], lights.last()), ("psst", Some(&Light::Ok)), "{lights:?}");
+        assert!(lights.contains(&Light::Waiting));
+        fake.world().places.remove(&dm);
+    }
+}
+
+#[test]
 fn what_an_agent_writes_pings_nobody_and_its_marks_end_where_they_should() {
     let (fake, mut adapter) = connected();
     for max in [2000, 120] {

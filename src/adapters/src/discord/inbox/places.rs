@@ -151,14 +151,24 @@ impl Inbox {
         host: &Host,
         path: &str,
     ) -> Result<Option<T>, Gone> {
-        let mut rest = Rest::default();
-        let (mut waited, mut unread) = (false, 0);
+        let mut waited = false;
+        let found = self.ask(host, path, &mut waited).await?;
+        if waited {
+            self.stand(host).await?;
+        }
+        Ok(found)
+    }
+
+    /// As before. `waited` becomes true where the host was told that Discord is waited for.
+    async fn ask<T: DeserializeOwned>(
+        &self,
+        host: &Host,
+        path: &str,
+        waited: &mut bool,
+    ) -> Result<Option<T>, Gone> {
+        let (mut rest, mut unread) = (Rest::default(), 0);
         loop {
-            let asked = self.api.call(Method::GET, path, None).await;
-            if waited && asked.is_ok() {
-                self.stand(host).await?;
-            }
-            let error = match asked {
+            let error = match self.api.call(Method::GET, path, None).await {
                 Ok(answer) => match serde_json::from_value::<T>(answer) {
                     Ok(read) => return Ok(Some(read)),
                     Err(error) => {
@@ -188,7 +198,7 @@ impl Inbox {
                 hint: String::new(),
             };
             self.light(host, state).await?;
-            waited = true;
+            *waited = true;
             rest.wait(error.asked_ms()).await;
         }
     }
