@@ -324,7 +324,10 @@ impl Inbox {
             return Ok(());
         }
         let role = self.our_role(host, message).await?;
-        let Some(event) = message.edit(Us { id: &self.me, role: role.as_ref() }) else { return Ok(()) };
+        let from = self.name_of(&message.message_reference.channel_id);
+        let Some(event) = message.edit(Us { id: &self.me, role: role.as_ref() }, &from) else {
+            return Ok(());
+        };
         let place = self.place(host, &message.channel_id, &message.guild_id, Some(&message.author)).await?;
         self.tell(host, place, Event { cursor: self.cursor(), late, ..event }).await.map(drop)
     }
