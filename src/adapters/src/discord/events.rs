@@ -428,6 +428,14 @@ impl Message {
     }
 }
 
+impl Message {
+    /// Whether its edit is older than a time, ms since 1970: Discord tells it again where such a message is pinned.
+    pub(super) fn was_edited_before(&self, ms: i64) -> bool {
+        let edited = self.edited_timestamp.parse::<jiff::Timestamp>();
+        edited.is_ok_and(|edited| edited.as_millisecond() < ms)
+    }
+}
+
 fn some_text(text: &str) -> Option<String> {
     Some(text.to_owned()).filter(|text| !text.is_empty())
 }
@@ -806,6 +814,22 @@ mod tests {
             (&edit.of[..], &edit.text[..], &edit.key[..]),
             ("7", "ho", "e7.2026-11-23T10:00:01+00:00")
         );
+    }
+
+    #[test]
+    fn an_edit_from_before_the_session_is_told_apart() {
+        let edited = |at: &str| message(json!({"edited_timestamp": at}));
+        let began = 1_795_428_001_000; // 2026-11-23T10:00:01Z
+        for (at, before) in [
+            ("2020-01-01T00:00:00.123456+00:00", true),
+            ("2026-11-23T10:00:00.999000+00:00", true),
+            ("2026-11-23T10:00:01.000000+00:00", false),
+            ("2026-11-23T11:00:00.000000+01:00", true),
+            ("x", false),
+            ("", false),
+        ] {
+            assert_eq!(edited(at).was_edited_before(began), before, "{at}");
+        }
     }
 
     #[test]

@@ -727,6 +727,20 @@ fn all_is_well_again_once_something_that_was_waited_for_is_not_for_us() {
 }
 
 #[test]
+fn a_pin_that_shows_an_edit_from_before_the_session_is_late() {
+    let (fake, mut adapter) = connected();
+    // The fake's clock: 2015, then 2100.
+    for (ms, late) in [(1_420_156_800_000, true), (4_102_444_800_000, false)] {
+        fake.world().begin_ms = ms;
+        let id = fake.say(GENERAL, ADA, "one");
+        adapter.next_event();
+        fake.edit(GENERAL, id, "two");
+        let edit = adapter.next_event();
+        assert_eq!((edit.kind, &edit.text[..], edit.late), (EventKind::Edit, "two", late));
+    }
+}
+
+#[test]
 fn what_an_agent_writes_pings_nobody_and_its_marks_end_where_they_should() {
     let (fake, mut adapter) = connected();
     for max in [2000, 120] {
