@@ -97,7 +97,8 @@ impl Adapter {
         self.say(&json!({"op": "took", "n": n}));
     }
 
-    fn line(&mut self) -> Up {
+    /// Waits for a line.
+    pub fn line(&mut self) -> Up {
         self.lines.recv_timeout(PATIENCE).unwrap()
     }
 

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::{
     http::{Answer, Ask, Http, NoAnswer},
-    kit::Outcome,
+    kit::{Outcome, is_cut},
 };
 
 /// Where Discord is.
@@ -224,7 +224,10 @@ fn read(answer: &Answer) -> Result<Value, ApiError> {
     if answer.body.is_empty() {
         return Ok(Value::Null);
     }
-    read_json(&answer.body).map_err(|error| ApiError::Unreadable(error.to_string()))
+    read_json(&answer.body).map_err(|error| match is_cut(&answer.body) {
+        true => NoAnswer::Unknown("its answer broke off".into()).into(),
+        false => ApiError::Unreadable(error.to_string()),
+    })
 }
 
 fn refusal(answer: &Answer) -> ApiError {
@@ -336,6 +339,16 @@ mod tests {
         ] {
             assert_eq!(error.outcome(), outcome, "{error}");
         }
+    }
+
+    #[test]
+    fn half_an_answer_is_a_broken_connection_and_none_that_can_not_be_read() {
+        let of = |body: &str| read(&Answer { status: StatusCode::OK, body: body.to_owned().into() });
+        for half in [r#"[{"id":"7","content":"a"#, r#"[{"id":"7"}"#] {
+            assert!(matches!(of(half), Err(ApiError::NoAnswer(NoAnswer::Unknown(_)))), "{half}");
+        }
+        assert!(matches!(of(r#"[{"content":"\x"}]"#), Err(ApiError::Unreadable(_))));
+        assert_eq!(of(""), Ok(Value::Null));
     }
 
     #[test]

@@ -7,7 +7,7 @@ use serde::{Deserialize, Deserializer, de::DeserializeOwned, de::IgnoredAny};
 use serde_json::Value;
 
 use super::said::Notice;
-use crate::kit::{LONGEST_ANSWERED, LONGEST_TEXT, below_one_another, cut, unknown};
+use crate::kit::{LONGEST_ANSWERED, LONGEST_TEXT, below_one_another, cut, forwarded, unknown};
 
 /// The files of one message that are told of.
 const MOST_FILES: usize = 32;
@@ -356,9 +356,10 @@ impl Message {
         Some(cut(&all, LONGEST_TEXT))
     }
 
-    /// All that it says.
+    /// All that it says, its author's words first. Discord does not tell whose the forwarded ones are.
     fn said(&self, us: Us<'_>) -> String {
-        below_one_another(&[&self.words(us), &self.forwarded(us).unwrap_or_default()])
+        let of_another = self.forwarded(us).map(|words| below_one_another(&[&forwarded(""), &words]));
+        below_one_another(&[&self.words(us), &of_another.unwrap_or_default()])
     }
 
     /// The event that it is for G2, without its place. `None`: it says nothing, such as that somebody joined. `from` is what the
@@ -372,20 +373,25 @@ impl Message {
             from: self.from(),
             ..Event::default()
         };
-        let text = match self.notice(us) {
-            Notice::Written => self.words(us),
-            Notice::Words(words) => return Some(Event { text: words, mention: Mention::None, ..base }),
-            Notice::Nothing => return None,
+        match self.notice(us) {
+            Notice::Written => Some(self.whole(us, from, base)),
+            Notice::Words(words) => Some(Event { text: words, mention: Mention::None, ..base }),
+            Notice::Nothing => None,
             Notice::Unknown => {
-                let kind = self.r#type.to_string();
-                let text = below_one_another(&[&unknown(&kind), &self.words(us)]);
-                return Some(Event { text, unknown_kind: kind, mention: self.mention(us), ..base });
+                Some(self.whole(us, from, Event { unknown_kind: self.r#type.to_string(), ..base }))
             }
-        };
+        }
+    }
+
+    /// Puts all that it says to its event: its words, its files, what it answers, and what was forwarded.
+    fn whole(&self, us: Us<'_>, from: &str, base: Event) -> Event {
+        let kind = Some(&base.unknown_kind).filter(|kind| !kind.is_empty());
+        let kind = kind.map(|kind| unknown(kind)).unwrap_or_default();
+        let text = below_one_another(&[&kind, &self.words(us)]);
         let attachments = self.files();
         let (mention, reply_to) = (self.mention(us), self.reply_to(us));
         let event = Event { mention, reply_to, attachments, ..base };
-        Some(match self.forwarded(us) {
+        match self.forwarded(us) {
             Some(forwarded) => Event {
                 text: match forwarded.is_empty() && event.attachments.is_empty() {
                     true => "[forwarded message of which Discord shows bots nothing]".into(),
@@ -401,25 +407,32 @@ impl Message {
                 ..event
             },
             None => Event { text, ..event },
-        })
+        }
     }
 
-    /// The event of its edit. `None`: only Discord changed something, as a picture for a link.
-    pub(super) fn edit(&self, us: Us<'_>) -> Option<Event> {
+    /// The event of its edit. `None`: only Discord changed something, as a picture for a link. `from` is as for the message itself.
+    pub(super) fn edit(&self, us: Us<'_>, from: &str) -> Option<Event> {
         if self.edited_timestamp.is_empty() || self.content.is_none() {
             return None;
         }
-        Some(Event {
+        let base = Event {
             key: format!("e{}.{}", self.id, self.edited_timestamp),
             kind: EventKind::Edit,
             id: self.id.clone(),
             of: self.id.clone(),
             at: some_text(&self.edited_timestamp),
             from: self.from(),
-            text: self.words(us),
-            mention: self.mention(us),
             ..Event::default()
-        })
+        };
+        Some(self.whole(us, from, base))
+    }
+}
+
+impl Message {
+    /// Whether its edit is older than a time, ms since 1970: Discord tells it again where such a message is pinned.
+    pub(super) fn was_edited_before(&self, ms: i64) -> bool {
+        let edited = self.edited_timestamp.parse::<jiff::Timestamp>();
+        edited.is_ok_and(|edited| edited.as_millisecond() < ms)
     }
 }
 
@@ -661,6 +674,17 @@ mod tests {
             (&unknown.unknown_kind[..], &unknown.text[..]),
             ("999", "[message of a kind that G2 does not know: 999]\nwords")
         );
+        let beside = json!({"type": 999, "attachments": [{"url": "u", "filename": "f"}], "message_reference": {"message_id": "6"},
+            "referenced_message": {"content": "card", "author": {"id": "9"}}});
+        let beside = message(beside).event(US, "").unwrap();
+        assert_eq!((beside.attachments.len(), beside.reply_to.map(|to| to.myself)), (1, Some(true)));
+        let forward = json!({"type": 999, "message_reference": {"type": 1}, "message_snapshots": [{"message": {"content": "Transfer 500"}}]});
+        let forward = message(forward).event(US, "#general").unwrap();
+        assert_eq!(
+            (&forward.text[..], forward.forwarded_from.as_deref()),
+            ("Transfer 500", Some("#general"))
+        );
+        assert_eq!(forward.comment, "[message of a kind that G2 does not know: 999]\nhi");
         let empty = message(json!({"content": ""})).event(US, "").unwrap();
         assert_eq!((&empty.unknown_kind[..], empty.text.contains("shows bots nothing")), ("empty", true));
         let large =
@@ -696,9 +720,17 @@ mod tests {
             (
                 json!({"content": "", "message_snapshots": [{"message": {"content": "fwd"}}]}),
                 "",
-                Some("fwd"),
+                Some("[forwarded]\nfwd"),
                 None,
             ),
+            (
+                json!({"content": "look", "message_reference": {"type": 1}, "author": {"username": "bob"},
+                    "message_snapshots": [{"message": {"content": "Transfer 500"}}]}),
+                "bob",
+                Some("look\n[forwarded]\nTransfer 500"),
+                None,
+            ),
+            (json!({"content": "", "message_reference": {"type": 1}}), "", Some("[forwarded]"), None),
             (Value::Null, "", Some("[deleted message]"), None),
             (json!("no object"), "", None, None),
         ] {
@@ -746,7 +778,7 @@ mod tests {
                         panic!("{line}")
                     };
                     assert_eq!(read.id, "7");
-                    let _ = (read.event(US, ""), read.edit(US));
+                    let _ = (read.event(US, ""), read.edit(US, ""));
                 }
             }
         }
@@ -756,25 +788,48 @@ mod tests {
 
     #[test]
     fn a_picture_that_discord_adds_to_a_link_or_a_pin_is_no_edit() {
-        assert!(message(json!({"embeds": [{"title": "x"}]})).edit(US).is_none());
-        assert!(message(json!({"pinned": true})).edit(US).is_none());
+        assert!(message(json!({"embeds": [{"title": "x"}]})).edit(US, "").is_none());
+        assert!(message(json!({"pinned": true})).edit(US, "").is_none());
         // What was changed before is told by the same key, however often something is pinned.
         let changed = |more: Value| {
             let mut all = json!({"edited_timestamp": "2026-11-23T10:00:01+00:00"});
             all.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-            message(all).edit(US).unwrap()
+            message(all).edit(US, "#general").unwrap()
         };
         assert_eq!(
             changed(json!({})),
             changed(json!({"pinned": true, "embeds": [{"type": "link", "title": "x"}]}))
         );
+        let forward = changed(json!({"content": "look", "message_reference": {"type": 1},
+            "message_snapshots": [{"message": {"content": "Transfer 500", "attachments": [{"url": "u"}]}}]}));
+        assert_eq!((&forward.text[..], &forward.comment[..]), ("Transfer 500", "look"));
+        assert_eq!(
+            (forward.kind, forward.forwarded_from.as_deref(), forward.attachments.len()),
+            (EventKind::Edit, Some("#general"), 1)
+        );
         let edit = message(json!({"edited_timestamp": "2026-11-23T10:00:01+00:00", "content": "ho"}))
-            .edit(US)
+            .edit(US, "")
             .unwrap();
         assert_eq!(
             (&edit.of[..], &edit.text[..], &edit.key[..]),
             ("7", "ho", "e7.2026-11-23T10:00:01+00:00")
         );
+    }
+
+    #[test]
+    fn an_edit_from_before_the_session_is_told_apart() {
+        let edited = |at: &str| message(json!({"edited_timestamp": at}));
+        let began = 1_795_428_001_000; // 2026-11-23T10:00:01Z
+        for (at, before) in [
+            ("2020-01-01T00:00:00.123456+00:00", true),
+            ("2026-11-23T10:00:00.999000+00:00", true),
+            ("2026-11-23T10:00:01.000000+00:00", false),
+            ("2026-11-23T11:00:00.000000+01:00", true),
+            ("x", false),
+            ("", false),
+        ] {
+            assert_eq!(edited(at).was_edited_before(began), before, "{at}");
+        }
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! The connection by which Discord tells what happens. Twilight keeps it: heartbeats, resumes and new sessions.
 
+use std::time::Duration;
+
 use channel_protocol::{Light, State, mended};
 use futures_util::StreamExt as _;
 use tokio::sync::mpsc;
@@ -8,7 +10,7 @@ use twilight_gateway::{
 };
 
 use super::events::{Told, read};
-use crate::kit::Ended;
+use crate::kit::{Ended, Rest};
 
 /// How many things that were told may wait. Beyond that the connection is not read, and resumed later.
 pub(super) const MOST_WAITING: usize = 256;
@@ -16,6 +18,8 @@ pub(super) const MOST_WAITING: usize = 256;
 const MOST_FAILURES: u8 = 6;
 /// The code with which Discord leaves that does not know the token.
 const DENIED: u16 = 4004;
+/// How long the next session waits after that: Discord makes a new token of one that begins a thousand of them a day.
+const NEXT_SESSION: Duration = Duration::from_secs(90);
 
 /// What we want to be told of.
 fn intents() -> Intents {
@@ -86,10 +90,33 @@ pub(super) fn shard(token: &str, url: &str, after: Option<&Mark>) -> Shard {
 
 /// Why the gateway wants no more of us.
 pub(super) enum Left {
-    /// It does not know the token. Where the session stood, as far as there was one.
-    Denied(Option<Mark>),
+    /// It does not know the token.
+    Denied {
+        /// Where the session stood, as far as there was one.
+        mark: Option<Mark>,
+        /// A session stood on this connection.
+        stood: bool,
+    },
     /// A person has to do something.
     Refused(State),
+}
+
+/// The waits between connections of which the gateway says that it does not know the token. Asked otherwise, Discord may know it.
+#[derive(Debug, Default)]
+pub(super) struct Denials {
+    /// Goes on until a session stands.
+    pub(super) rest: Rest,
+}
+
+impl Denials {
+    /// The gateway has said so. Returns how long the next connection waits at least, beside the rest: one that goes on with a
+    /// session begins none.
+    pub(super) fn denied(&mut self, mark: Option<&Mark>, stood: bool) -> Duration {
+        if stood {
+            self.rest = Rest::default();
+        }
+        if mark.is_some() { Duration::ZERO } else { NEXT_SESSION }
+    }
 }
 
 /// Reads what the gateway tells until it wants no more of us.
@@ -98,7 +125,7 @@ pub(super) async fn listen(
     tell: &mpsc::Sender<News>,
     again: impl Fn(Option<&Mark>) -> Shard,
 ) -> Result<Left, Ended> {
-    let mut closed = None;
+    let (mut closed, mut stood) = (None, false);
     loop {
         let next = shard.next().await;
         let late = shard.state() == ShardState::Resuming;
@@ -106,6 +133,7 @@ pub(super) async fn listen(
             Some(Ok(Message::Text(line))) => match read(&line).or_else(|_| read(&mended(line.as_bytes()))) {
                 Ok(Some(told)) => {
                     let Some(mark) = Mark::of(&shard) else { continue };
+                    stood |= matches!(told, Told::Ready(_) | Told::Resumed);
                     News::Told { told, mark, late }
                 }
                 Ok(None) => continue,
@@ -129,7 +157,7 @@ pub(super) async fn listen(
                 }
                 News::Lost("Discord's gateway can't be reached".into())
             }
-            None if closed == Some(DENIED) => return Ok(Left::Denied(Mark::of(&shard))),
+            None if closed == Some(DENIED) => return Ok(Left::Denied { mark: Mark::of(&shard), stood }),
             None => return Ok(Left::Refused(refusal(closed))),
         };
         if tell.send(news).await.is_err() {
@@ -177,6 +205,25 @@ mod tests {
         let without = Mark { sequence: 7, session: "abc".into(), resume_url: String::new() };
         assert_eq!(Mark::read(&without.write()), Some(without));
         assert_eq!(Mark::read("x"), None);
+    }
+
+    #[test]
+    fn a_gateway_that_denies_us_again_and_again_is_asked_ever_less_and_begins_few_sessions() {
+        let mark = Mark { sequence: 7, session: "abc".into(), resume_url: String::new() };
+        let mut denials = Denials::default();
+        assert_eq!(denials.denied(Some(&mark), true), Duration::ZERO);
+        let waits: Vec<u64> = (0..6)
+            .map(|_| {
+                assert_eq!(denials.denied(Some(&mark), false), Duration::ZERO);
+                denials.rest.next(None).as_secs()
+            })
+            .collect();
+        assert_eq!(waits, [1, 2, 4, 8, 16, 30]);
+        // A thousand of them would take more than a day.
+        let (a_day, least) = (Duration::from_secs(86_400), denials.denied(None, false));
+        assert!(least * 1000 > a_day && denials.rest.next(None).as_secs() == 30);
+        denials.denied(Some(&mark), true);
+        assert_eq!(denials.rest.next(None).as_secs(), 1);
     }
 
     #[test]

@@ -55,6 +55,8 @@ pub(super) struct Inbox {
     /// Servers that the gateway has not listed yet.
     unlisted: BTreeSet<u64>,
     listed_by: Instant,
+    /// When the session began, or this process where it goes on with one, ms since 1970. What was edited before is late.
+    began: i64,
     channels: HashMap<u64, Channel>,
     guilds: HashMap<u64, String>,
     /// The role of each server that is ours alone, where it is known whether there is one.
@@ -100,6 +102,7 @@ impl Inbox {
             behind,
             unlisted: BTreeSet::new(),
             listed_by: Instant::now(),
+            began: jiff::Timestamp::now().as_millisecond(),
             channels: HashMap::new(),
             guilds: HashMap::new(),
             roles: HashMap::new(),
@@ -160,6 +163,7 @@ impl Inbox {
         self.behind = self.newest.keys().copied().collect();
         self.unlisted = guilds;
         self.listed_by = Instant::now() + LISTING;
+        self.began = jiff::Timestamp::now().as_millisecond();
         self.stand(host).await
     }
 
@@ -324,7 +328,11 @@ impl Inbox {
             return Ok(());
         }
         let role = self.our_role(host, message).await?;
-        let Some(event) = message.edit(Us { id: &self.me, role: role.as_ref() }) else { return Ok(()) };
+        let from = self.name_of(&message.message_reference.channel_id);
+        let Some(event) = message.edit(Us { id: &self.me, role: role.as_ref() }, &from) else {
+            return Ok(());
+        };
+        let late = late || message.was_edited_before(self.began);
         let place = self.place(host, &message.channel_id, &message.guild_id, Some(&message.author)).await?;
         self.tell(host, place, Event { cursor: self.cursor(), late, ..event }).await.map(drop)
     }

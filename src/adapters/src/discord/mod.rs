@@ -378,11 +378,14 @@ impl Discord {
         let mut after = inbox.mark().cloned();
         let lights = inbox.lights();
         let connection = async {
+            let mut denials = gateway::Denials::default();
             loop {
                 match gateway::listen(shard(after.as_ref()), &tell, shard).await? {
                     gateway::Left::Refused(state) => return Ok(state),
-                    gateway::Left::Denied(mark) => {
-                        if let Some(state) = self.denied(host).await.map_err(|_| Ended::Left)? {
+                    gateway::Left::Denied { mark, stood } => {
+                        tokio::time::sleep(denials.denied(mark.as_ref(), stood)).await;
+                        let denied = self.denied(host, &mut denials.rest).await;
+                        if let Some(state) = denied.map_err(|_| Ended::Left)? {
                             return Ok(state);
                         }
                         after = mark;
@@ -393,7 +396,8 @@ impl Discord {
         let texts = async {
             loop {
                 self.locked_out.notified().await;
-                if let Some(state) = self.denied(host).await.map_err(|_| Ended::Left)? {
+                let denied = self.denied(host, &mut Rest::default()).await;
+                if let Some(state) = denied.map_err(|_| Ended::Left)? {
                     return Ok(state);
                 }
                 let before = lights.lock().unwrap_or_else(PoisonError::into_inner).clone();
@@ -417,8 +421,7 @@ impl Discord {
     }
 
     /// Asks who we are until Discord knows us again. Returns what a person has to do, if it says for good that it does not.
-    async fn denied(&self, host: &Host) -> Result<Option<State>, Gone> {
-        let mut rest = Rest::default();
+    async fn denied(&self, host: &Host, rest: &mut Rest) -> Result<Option<State>, Gone> {
         loop {
             rest.wait(None).await;
             let error = match self.api.call(Method::GET, "/users/@me", None).await {

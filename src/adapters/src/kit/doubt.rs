@@ -25,9 +25,8 @@ impl Doubt {
     /// Begins for an account. One that was never let in has a wrong token rather than a platform in trouble.
     #[must_use]
     pub fn of(start: &Start) -> Self {
-        let apart = start.config.get("sure_after_s").and_then(Value::as_u64).unwrap_or(APART_S);
         Self {
-            apart: Duration::from_secs(apart.min(MOST_S)),
+            apart: sure_after(start),
             was_known: !start.cursor.is_empty() || !start.chats.is_empty(),
             since: None,
         }
@@ -45,6 +44,12 @@ impl Doubt {
         self.since.get_or_insert(now);
         again || !self.was_known
     }
+}
+
+/// How long something has to go on until it counts, as the account's table says.
+pub(super) fn sure_after(start: &Start) -> Duration {
+    let apart = start.config.get("sure_after_s").and_then(Value::as_u64).unwrap_or(APART_S);
+    Duration::from_secs(apart.min(MOST_S))
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! What every adapter needs: what it is to the host (`Adapter`), the host (`host`), the lines between both (`serve`), how long it
-//! waits after a failure (`rest`), whether a platform means it that it does not know us (`doubt`), and the words in which messages
-//! are told (`links`, `said`).
+//! waits after a failure (`rest`), whether a platform means it that it does not know us (`doubt`), what nobody can read (`unread`),
+//! and the words in which messages are told (`links`, `said`).
 
 mod doubt;
 mod host;
@@ -8,6 +8,7 @@ mod links;
 mod rest;
 mod said;
 mod serve;
+mod unread;
 
 use std::sync::Arc;
 
@@ -19,8 +20,9 @@ pub use self::{
     host::{Gone, Host, Stored},
     links::{Links, cut},
     rest::Rest,
-    said::{LONGEST_ANSWERED, LONGEST_TEXT, Poll, below_one_another, command_behind, unknown},
+    said::{LONGEST_ANSWERED, LONGEST_TEXT, Poll, below_one_another, command_behind, forwarded, unknown},
     serve::{run, serve},
+    unread::{TRIES, Unread, is_cut},
 };
 
 /// What became of something that was sent or changed.

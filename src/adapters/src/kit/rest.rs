@@ -27,7 +27,8 @@ impl Rest {
         tokio::time::sleep(self.next(asked_ms)).await;
     }
 
-    fn next(&mut self, asked_ms: Option<u64>) -> Duration {
+    /// Returns the next wait, which is the caller's to make.
+    pub(crate) fn next(&mut self, asked_ms: Option<u64>) -> Duration {
         let own = self.0;
         self.0 = (own * 2).min(LONGEST);
         asked_ms.map_or(own, |ms| Duration::from_millis(asked(ms)))

@@ -53,6 +53,13 @@ pub fn unknown(kind: &str) -> String {
     format!("[message of a kind that G2 does not know: {kind}]")
 }
 
+/// Returns the line that stands before the words of another one in a message that is answered. `from`: whose they are; empty:
+/// the platform does not say.
+#[must_use]
+pub fn forwarded(from: &str) -> String {
+    if from.is_empty() { "[forwarded]".into() } else { format!("[forwarded from {}]", cut(from, LONGEST)) }
+}
+
 /// Returns the command of a message that calls the account by its name and says one word more, which begins with a slash:
 /// `: /stop` behind the name is `/stop`.
 #[must_use]
@@ -87,6 +94,12 @@ mod tests {
         let long = "x".repeat(1 << 20);
         let large = Poll { question: long.clone(), options: vec![(long, 7); 200], ..Poll::default() };
         assert!(large.words().len() < 102 * (LONGEST + 20));
+    }
+
+    #[test]
+    fn a_forward_says_whose_words_it_has_as_far_as_that_is_known() {
+        assert_eq!((&forwarded("Eve")[..], &forwarded("")[..]), ("[forwarded from Eve]", "[forwarded]"));
+        assert!(forwarded(&"x".repeat(1 << 20)).len() < LONGEST + 20);
     }
 
     #[test]

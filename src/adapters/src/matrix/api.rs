@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::{
     http::{Answer, Ask, Http, NoAnswer},
-    kit::Outcome,
+    kit::{Outcome, is_cut},
 };
 
 /// How long an ordinary request may take.
@@ -61,6 +61,12 @@ impl ApiError {
     /// Whether the token is not, or no longer, one of the homeserver's.
     pub(super) fn is_locked_out(&self) -> bool {
         matches!(self, Self::Refused { code, .. } if matches!(&code[..], "M_UNKNOWN_TOKEN" | "M_MISSING_TOKEN" | "M_USER_DEACTIVATED" | "M_USER_LOCKED"))
+    }
+
+    /// Whether the homeserver itself does not let us in. What stands before it may answer so, too, but has no code of Matrix.
+    pub(super) fn is_denied(&self) -> bool {
+        self.is_locked_out()
+            || matches!(self, Self::Refused { status: 400..=404, code, .. } if code.starts_with("M_"))
     }
 
     /// The homeserver wants to be left alone.
@@ -252,7 +258,10 @@ fn read(answer: &Answer) -> Result<Value, ApiError> {
     if !answer.status.is_success() {
         return Err(refusal(answer));
     }
-    read_json(&answer.body).map_err(|error| ApiError::Unreadable(error.to_string()))
+    read_json(&answer.body).map_err(|error| match is_cut(&answer.body) {
+        true => NoAnswer::Unknown("its answer broke off".into()).into(),
+        false => ApiError::Unreadable(error.to_string()),
+    })
 }
 
 /// Finds where the next news begin, in an answer that is no JSON.
@@ -319,8 +328,26 @@ mod tests {
             assert_eq!(error.outcome(), outcome, "{error}");
         }
         assert!(refused(413, "M_TOO_LARGE").is_too_long() && refused(401, "M_UNKNOWN_TOKEN").is_locked_out());
+        for status in 400..=404 {
+            assert!(refused(status, "M_FORBIDDEN").is_denied());
+            let status = StatusCode::from_u16(status).unwrap();
+            for body in ["<html>", "", "{}", r#"{"error":"no"}"#, r#"{"errcode":7}"#] {
+                assert!(!refusal(&Answer { status, body: body.into() }).is_denied(), "{status} {body}");
+            }
+        }
+        assert!(!refused(500, "M_UNKNOWN").is_denied() && refused(403, "M_USER_DEACTIVATED").is_denied());
         let html = refusal(&Answer { status: StatusCode::BAD_GATEWAY, body: "<html>".into() });
         assert_eq!(html.to_string(), "the homeserver says 502: Bad Gateway");
+    }
+
+    #[test]
+    fn half_an_answer_is_a_broken_connection_and_no_news_that_can_not_be_read() {
+        let of = |body: &str| read(&Answer { status: StatusCode::OK, body: body.to_owned().into() });
+        for half in [r#"{"next_batch":"s1","rooms":{"join"#, r#"{"next_batch":"s1","rooms":{}"#, ""] {
+            assert!(matches!(of(half), Err(ApiError::NoAnswer(NoAnswer::Unknown(_)))), "{half}");
+        }
+        assert!(matches!(of(r#"{"next_batch":"s1","x":"\x"}"#), Err(ApiError::Unreadable(_))));
+        assert_eq!(of("{}"), Ok(json!({})));
     }
 
     #[test]

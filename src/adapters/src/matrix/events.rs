@@ -32,8 +32,8 @@ pub(super) struct Reader {
     pub(super) began: i64,
     /// Reactions by their event: the message and the sign.
     reactions: VecDeque<(String, String, String)>,
-    /// The newest messages, by their event.
-    remembered: VecDeque<(String, Known)>,
+    /// The newest messages, by their room and their event.
+    remembered: VecDeque<(String, String, Known)>,
 }
 
 /// A message that may be answered.
@@ -50,6 +50,8 @@ pub(super) enum Read {
     Event(Box<Event>),
     /// The room went on elsewhere.
     Moved(String),
+    /// It changes a message that is not known: only its sender may, so it is asked for first.
+    Unknown(String),
     /// It can't be read, for it is encrypted.
     Encrypted,
     Nothing,
@@ -103,9 +105,14 @@ impl Reader {
             "m.reaction" if sender != self.me => self.reaction(base, content),
             "m.room.redaction" => {
                 let of = event["redacts"].as_str().or_else(|| content["redacts"].as_str());
-                of.map(|of| self.redaction(base, of))
+                of.map(|of| self.redaction(room, base, of))
             }
-            _ => self.message(base, kind, event),
+            _ => match changes(kind, event) {
+                Some(of) if sender != self.me && self.known(room, of).is_none() => {
+                    return Read::Unknown(of.to_owned());
+                }
+                of => self.message(room, base, kind, event, of),
+            },
         };
         match found {
             Some(event) if event.from.id != self.me => Read::Event(Box::new(event)),
@@ -121,15 +128,15 @@ impl Reader {
             && event["unsigned"]["redacted_because"].is_object()
         {
             let from = From { id: sender.to_owned(), ..From::default() };
-            self.remember(id, &Event { from, text: said::DELETED.into(), ..Event::default() });
+            self.remember(room, id, &Event { from, text: said::DELETED.into(), ..Event::default() });
         }
         // Its newest change comes with it.
         let _ = self.read(room, &event["unsigned"]["m.relations"]["m.replace"]);
     }
 
-    /// Says what is known of the message that is answered. `from` is its sender's id.
-    pub(super) fn answered(&self, to: &mut ReplyTo) {
-        if let Some(known) = self.known(&to.id) {
+    /// Says what is known of the message of a room that is answered. `from` is its sender's id.
+    pub(super) fn answered(&self, room: &str, to: &mut ReplyTo) {
+        if let Some(known) = self.known(room, &to.id) {
             to.from.clone_from(&known.sender);
             to.myself = known.sender == self.me;
             to.text = Some(known.text.clone()).filter(|text| !text.is_empty());
@@ -137,12 +144,13 @@ impl Reader {
         }
     }
 
-    fn known(&self, id: &str) -> Option<&Known> {
-        self.remembered.iter().rev().find(|(of, _)| of == id).map(|(_, known)| known)
+    fn known(&self, room: &str, id: &str) -> Option<&Known> {
+        let is = |(of, at, _): &&(String, String, Known)| of == room && at == id;
+        self.remembered.iter().rev().find(is).map(|(_, _, known)| known)
     }
 
-    fn remember(&mut self, id: &str, event: &Event) {
-        if id.len() > LONGEST_ID || event.from.id.len() > LONGEST_ID {
+    fn remember(&mut self, room: &str, id: &str, event: &Event) {
+        if [room, id, &event.from.id].iter().any(|id| id.len() > LONGEST_ID) {
             return;
         }
         let known = Known {
@@ -150,18 +158,31 @@ impl Reader {
             text: cut(&event.text, REMEMBERED_TEXT),
             kind: event.attachments.first().map(|file| file.kind),
         };
-        self.remembered.retain(|(of, _)| of != id);
-        self.remembered.push_back((id.to_owned(), known));
+        self.remembered.retain(|(of, at, _)| of != room || at != id);
+        self.remembered.push_back((room.to_owned(), id.to_owned(), known));
         if self.remembered.len() > REMEMBERED {
             self.remembered.pop_front();
         }
     }
 
     /// Reads something that people see as a message, and what changes one.
-    fn message(&mut self, base: Event, kind: &str, event: &Value) -> Option<Event> {
+    fn message(
+        &mut self,
+        room: &str,
+        base: Event,
+        kind: &str,
+        event: &Value,
+        of: Option<&str>,
+    ) -> Option<Event> {
         let content = &event["content"];
         let relation = &content["m.relates_to"];
-        let is_edit = relation["rel_type"] == "m.replace";
+        let is_edit = is_edit(event);
+        // Anybody can send a change of anybody's message; clients show that of its sender alone.
+        match of {
+            Some(of) if self.known(room, of).is_none_or(|known| known.sender != base.from.id) => return None,
+            None if is_edit => return None,
+            Some(_) | None => {}
+        }
         let said = if is_edit { &content["m.new_content"] } else { content };
         let mut told = said::told(kind, said, event)?;
         let thread = match &relation["rel_type"] {
@@ -173,8 +194,9 @@ impl Reader {
         let answers = answers.filter(|_| relation["is_falling_back"] != true).or(told.answers.as_deref());
         let mut mention = self.mention(said, "", &[]);
         if told.is_text {
-            let body = if answers.is_some() { without_quote(&told.text) } else { &told.text };
-            let links = html::links(said["formatted_body"].as_str().unwrap_or_default());
+            let html = said["formatted_body"].as_str().unwrap_or_default();
+            let body = if answers.is_some() { without_quote(&told.text, html) } else { &told.text };
+            let links = html::links(html);
             mention = self.mention(said, body, &links);
             let text = match self.command(body) {
                 Some(command) => command.to_owned(),
@@ -183,23 +205,15 @@ impl Reader {
             told.text =
                 if said["msgtype"] == "m.emote" { format!("* {} {text}", base.from.name) } else { text };
         }
-        let mut of = told.moves.clone();
-        if is_edit {
-            of = relation["event_id"].as_str()?.to_owned();
-        }
-        // Anybody can send a change of anybody's message; clients show that of its sender alone.
-        if !of.is_empty() && self.known(&of).is_some_and(|known| known.sender != base.from.id) {
-            return None;
-        }
         let reply_to = answers.map(|id| {
             let mut to = ReplyTo { id: id.to_owned(), ..ReplyTo::default() };
-            self.answered(&mut to);
+            self.answered(room, &mut to);
             to
         });
         let event = Event {
-            kind: if of.is_empty() { EventKind::Message } else { EventKind::Edit },
-            quiet: !told.moves.is_empty(),
-            of,
+            kind: if of.is_some() { EventKind::Edit } else { EventKind::Message },
+            quiet: of.is_some() && !is_edit,
+            of: of.unwrap_or_default().to_owned(),
             thread: thread.to_owned(),
             mention,
             reply_to,
@@ -211,7 +225,7 @@ impl Reader {
             ..base
         };
         let id = if event.of.is_empty() { &event.id } else { &event.of }.clone();
-        self.remember(&id, &event);
+        self.remember(room, &id, &event);
         Some(event)
     }
 
@@ -264,9 +278,10 @@ impl Reader {
     }
 
     /// A removed reaction was taken back; anything else that is removed is a deletion.
-    fn redaction(&mut self, base: Event, of: &str) -> Event {
+    fn redaction(&mut self, room: &str, base: Event, of: &str) -> Event {
         let known = self.reactions.iter().find(|(event, _, _)| event == of).cloned();
-        if let Some((_, known)) = self.remembered.iter_mut().find(|(event, _)| event == of) {
+        let is = |(at, event, _): &&mut (String, String, Known)| at == room && event == of;
+        if let Some((_, _, known)) = self.remembered.iter_mut().find(is) {
             (known.text, known.kind) = (said::DELETED.into(), None);
         }
         match known {
@@ -281,9 +296,24 @@ pub(super) fn display_name(user: &str) -> String {
     user.trim_start_matches('@').split(':').next().unwrap_or_default().to_owned()
 }
 
-/// Takes the lines off that quote what is answered, for clients that do not know answers.
-fn without_quote(body: &str) -> &str {
-    if !body.starts_with("> ") {
+/// Whether an event has other words for a message. Those of the room's state have none.
+fn is_edit(event: &Value) -> bool {
+    event["content"]["m.relates_to"]["rel_type"] == "m.replace" && event.get("state_key").is_none()
+}
+
+/// Returns the message whose place an event takes.
+fn changes<'a>(kind: &str, event: &'a Value) -> Option<&'a str> {
+    if is_edit(event) {
+        return event["content"]["m.relates_to"]["event_id"].as_str();
+    }
+    said::moves(kind, event)
+}
+
+/// Takes the lines off that quote what is answered, for clients that do not know answers. Such lines begin with who is quoted, or
+/// are marked in the HTML; others are a quote of the writer's own.
+fn without_quote<'a>(body: &'a str, html: &str) -> &'a str {
+    let names_sender = body.starts_with("> <@") || body.starts_with("> * <@");
+    if !body.starts_with("> ") || !(names_sender || html.trim_start().starts_with("<mx-reply>")) {
         return body;
     }
     let mut rest = body;
@@ -362,10 +392,31 @@ mod tests {
         assert_eq!((thread.thread.as_str(), thread.reply_to), ("$t", None));
         let edit = json!({
             "msgtype": "m.text", "body": "* now", "m.new_content": {"msgtype": "m.text", "body": "now"},
-            "m.relates_to": {"rel_type": "m.replace", "event_id": "$0"},
+            "m.relates_to": {"rel_type": "m.replace", "event_id": "$1"},
         });
-        let edit = read("m.room.message", edit);
-        assert_eq!((edit.kind, &edit.of[..], &edit.text[..]), (EventKind::Edit, "$0", "now"));
+        let mut reader = reader();
+        reader.read("!r", &event("m.room.message", json!({"msgtype": "m.text", "body": "then"})));
+        let mut edit = event("m.room.message", edit);
+        edit["event_id"] = "$2".into();
+        let Read::Event(edit) = reader.read("!r", &edit) else { panic!() };
+        assert_eq!((edit.kind, &edit.of[..], &edit.text[..]), (EventKind::Edit, "$1", "now"));
+    }
+
+    #[test]
+    fn an_answer_keeps_a_quote_of_its_own() {
+        let marked = "<mx-reply><blockquote>old</blockquote></mx-reply>new";
+        for (body, html, text) in [
+            ("> <@bob:example.org> old\n> more\n\nnew", "", "new"),
+            ("> * <@bob:example.org> waves\n\nnew", "", "new"),
+            ("> old\n\nnew", marked, "new"),
+            ("> 5 apples are too many", "", "> 5 apples are too many"),
+            ("> old\n\nnew", "<blockquote>old</blockquote>new <mx-reply>", "> old\n\nnew"),
+            (">_<", "", ">_<"),
+        ] {
+            let content = json!({"msgtype": "m.text", "body": body, "format": "org.matrix.custom.html",
+                "formatted_body": html, "m.relates_to": {"m.in_reply_to": {"event_id": "$0"}}});
+            assert_eq!(read("m.room.message", content).text, text, "{body}");
+        }
     }
 
     #[test]
@@ -504,7 +555,11 @@ mod tests {
                 "org.example.dance",
             ),
         ] {
-            let event = read(kind, content.clone());
+            let mut event = event(kind, content.clone());
+            if kind == "m.beacon_info" {
+                event["state_key"] = event["sender"].clone();
+            }
+            let Read::Event(event) = reader().read("!r", &event) else { panic!("{content}") };
             assert_eq!((&event.text[..], &event.unknown_kind[..]), (text, unknown), "{content}");
         }
         assert_eq!(
@@ -594,7 +649,7 @@ mod tests {
         reader.read("!r", &removed);
         let of = |id: &str| {
             let mut to = ReplyTo { id: id.into(), ..ReplyTo::default() };
-            reader.answered(&mut to);
+            reader.answered("!r", &mut to);
             to.text
         };
         assert_eq!(of("$b").as_deref(), Some("[deleted message]"));
@@ -607,10 +662,95 @@ mod tests {
         reader.learn("!r", &gone);
         let of = |id: &str| {
             let mut to = ReplyTo { id: id.into(), ..ReplyTo::default() };
-            reader.answered(&mut to);
+            reader.answered("!r", &mut to);
             to.text
         };
         assert_eq!((of("$old").as_deref(), of("$gone").as_deref()), (Some("new"), Some("[deleted message]")));
+    }
+
+    #[test]
+    fn a_change_of_a_message_that_is_not_known_waits_for_it_and_only_its_sender_changes_it() {
+        let mut reader = reader();
+        let said = |id: &str, sender: &str, kind: &str, content: Value| {
+            let mut said = event(kind, content);
+            (said["event_id"], said["sender"]) = (id.into(), sender.into());
+            said
+        };
+        let change = |id: &str, sender: &str, of: Value, body: &str| {
+            said(
+                id,
+                sender,
+                "m.room.message",
+                json!({"msgtype": "m.text", "body": "*",
+                "m.new_content": {"msgtype": "m.text", "body": body},
+                "m.relates_to": {"rel_type": "m.replace", "event_id": of}}),
+            )
+        };
+        let moved = |id: &str, sender: &str, of: &str| {
+            said(
+                id,
+                sender,
+                "m.beacon",
+                json!({"m.location": {"uri": "geo:1,2"},
+                "m.relates_to": {"rel_type": "m.reference", "event_id": of}}),
+            )
+        };
+        let unknown = |of: &str| Read::Unknown(of.into());
+        let (ada, eve) = ("@ada:example.org", "@eve:example.org");
+        let forged = change("$f", eve, "$old".into(), "pay Eve");
+        assert_eq!(reader.read("!r", &forged), unknown("$old"));
+        assert_eq!(reader.read("!r", &moved("$g", eve, "$way")), unknown("$way"));
+        // It left no trace: the writer's own change is told, and answers quote the writer.
+        let text = json!({"msgtype": "m.text", "body": "pay Bob"});
+        reader.learn("!r", &said("$old", ada, "m.room.message", text));
+        assert_eq!(reader.read("!r", &forged), Read::Nothing);
+        let own = reader.read("!r", &change("$h", ada, "$old".into(), "pay nobody"));
+        assert!(matches!(own, Read::Event(own) if own.of == "$old" && own.text == "pay nobody"));
+        assert_eq!(reader.read("!r", &change("$i", eve, "$old".into(), "pay Eve")), Read::Nothing);
+        let mut to = ReplyTo { id: "$old".into(), ..ReplyTo::default() };
+        reader.answered("!r", &mut to);
+        assert_eq!((&to.from[..], to.text.as_deref()), (ada, Some("pay nobody")));
+        // A live location too, and only a person's own one begins or ends.
+        let mut began = said("$way", ada, "m.beacon_info", json!({"live": true}));
+        began["state_key"] = eve.into();
+        assert_eq!(reader.read("!r", &began), Read::Nothing);
+        began["state_key"] = ada.into();
+        reader.learn("!r", &began);
+        assert_eq!(reader.read("!r", &moved("$j", eve, "$way")), Read::Nothing);
+        assert!(matches!(reader.read("!r", &moved("$k", ada, "$way")), Read::Event(own) if own.quiet));
+        let mut ended = said("$l", eve, "m.beacon_info", json!({"live": false}));
+        (ended["state_key"], ended["unsigned"]) = (ada.into(), json!({"replaces_state": "$way"}));
+        assert_eq!(reader.read("!r", &ended), Read::Nothing);
+        // A change that names nothing, one of the room's state, and an encrypted one ask for nothing.
+        assert_eq!(reader.read("!r", &change("$m", eve, 7.into(), "x")), Read::Nothing);
+        let mut state = change("$n", eve, "$other".into(), "x");
+        state["state_key"] = "".into();
+        assert!(!matches!(reader.read("!r", &state), Read::Unknown(_)));
+        let mut hidden = change("$o", eve, "$other".into(), "x");
+        hidden["type"] = "m.room.encrypted".into();
+        assert_eq!(reader.read("!r", &hidden), Read::Encrypted);
+    }
+
+    #[test]
+    fn a_message_of_another_room_is_another_one_though_it_has_the_same_id() {
+        let mut reader = reader();
+        let mut said = event("m.room.message", json!({"msgtype": "m.text", "body": "the code is 7"}));
+        said["event_id"] = "$secret".into();
+        reader.read("!private", &said);
+        let mut asks = event("m.room.message", json!({"msgtype": "m.text", "body": "what?"}));
+        asks["content"]["m.relates_to"] = json!({"m.in_reply_to": {"event_id": "$secret"}});
+        let Read::Event(asked) = reader.read("!public", &asks) else { panic!() };
+        assert_eq!(asked.reply_to, Some(ReplyTo { id: "$secret".into(), ..ReplyTo::default() }));
+        let removal = json!({"type": "m.room.redaction", "event_id": "$x", "sender": "@eve:example.org", "redacts": "$secret", "content": {}});
+        reader.read("!public", &removal);
+        let mut to = ReplyTo { id: "$secret".into(), ..ReplyTo::default() };
+        reader.answered("!private", &mut to);
+        assert_eq!(to.text.as_deref(), Some("the code is 7"));
+        said["sender"] = "@bob:example.org".into();
+        reader.read("!public", &said);
+        let mut to = ReplyTo { id: "$secret".into(), ..ReplyTo::default() };
+        reader.answered("!private", &mut to);
+        assert_eq!(to.from, "@ada:example.org");
     }
 
     #[test]
@@ -627,7 +767,7 @@ mod tests {
         let bytes: usize = reader
             .remembered
             .iter()
-            .map(|(id, known)| id.len() + known.text.len() + known.sender.len())
+            .map(|(room, id, known)| room.len() + id.len() + known.text.len() + known.sender.len())
             .sum();
         assert!(
             reader.remembered.len() == REMEMBERED && bytes < REMEMBERED * (REMEMBERED_TEXT + 100),

@@ -22,7 +22,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use crate::kit::{Adapter, Doubt, Ended, Host, Look, Outcome, Rest};
+use crate::kit::{Adapter, Doubt, Ended, Host, Look, Outcome, Rest, Unread};
 use api::{Api, ApiError, escape, room_path};
 use events::{Reader, display_name};
 
@@ -92,7 +92,7 @@ pub async fn connect(start: Start, host: Host) -> Result<Arc<Matrix>, String> {
             Ok(in_as) => break in_as,
             Err(error) => error,
         };
-        let is_denied = error.is_locked_out() || matches!(error, ApiError::Refused { status: 400..=404, .. });
+        let is_denied = error.is_denied();
         if is_denied && doubt.denied(Instant::now()) {
             return refuse(error.to_string(), NEW_TOKEN).await;
         }
@@ -110,7 +110,7 @@ pub async fn connect(start: Start, host: Host) -> Result<Arc<Matrix>, String> {
     let began = jiff::Timestamp::now().as_millisecond();
     let reader = Reader::new(me.clone(), &shown_as, start.prefix.clone(), began);
     let since = start.cursor.get("since").cloned();
-    let sync = sync::Sync::new(api.clone(), reader, since, settings.invites_from, doubt);
+    let sync = sync::Sync::new(api.clone(), reader, since, settings.invites_from, doubt, Unread::of(&start));
     let spool = PathBuf::from(&start.spool);
     Ok(Arc::new(Matrix { api, me, prefix: start.prefix, spool, sync: tokio::sync::Mutex::new(sync) }))
 }

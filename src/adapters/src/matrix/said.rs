@@ -20,8 +20,6 @@ pub(super) struct Told {
     pub(super) unknown_kind: String,
     /// The event that it is about.
     pub(super) answers: Option<String>,
-    /// The event whose place it takes, where a place moved.
-    pub(super) moves: String,
 }
 
 impl Told {
@@ -47,10 +45,10 @@ pub(super) fn told(kind: &str, content: &Value, event: &Value) -> Option<Told> {
             let text = below_one_another(&["[Poll has ended]", &plain(content)]);
             Some(Told { text, answers, ..Told::default() })
         }
-        "m.beacon_info" | "org.matrix.msc3672.beacon_info" => beacon(content, event),
+        "m.beacon_info" | "org.matrix.msc3672.beacon_info" => beacon(kind, content, event),
         "m.beacon" | "org.matrix.msc3672.beacon" => {
-            let moves = content["m.relates_to"]["event_id"].as_str()?.to_owned();
-            Some(Told { text: format!("[Live location: {}]", place(content)?), moves, ..Told::default() })
+            moves(kind, event)?;
+            Told::words(format!("[Live location: {}]", place(content)?))
         }
         "m.call.invite" => Told::words("[Call begins]"),
         // State is about the room. Of another kind clients show the words for those that do not know it.
@@ -127,13 +125,27 @@ fn poll(content: &Value) -> String {
 }
 
 /// A live location begins or ends.
-fn beacon(content: &Value, event: &Value) -> Option<Told> {
+fn beacon(kind: &str, content: &Value, event: &Value) -> Option<Told> {
+    // Only a person's own one is.
+    event["state_key"].as_str().filter(|of| event["sender"] == **of)?;
     let about = text(content, "description");
     if content["live"] == true {
         return Told::words(below_one_another(&["[Live location]", about]));
     }
-    let moves = event["unsigned"]["replaces_state"].as_str()?.to_owned();
-    Some(Told { text: below_one_another(&["[Live location, ended]", about]), moves, ..Told::default() })
+    moves(kind, event)?;
+    Told::words(below_one_another(&["[Live location, ended]", about]))
+}
+
+/// Returns the event whose place an event takes, where a place moves or a live location ends.
+pub(super) fn moves<'a>(kind: &str, event: &'a Value) -> Option<&'a str> {
+    let content = &event["content"];
+    match kind {
+        "m.beacon" | "org.matrix.msc3672.beacon" => content["m.relates_to"]["event_id"].as_str(),
+        "m.beacon_info" | "org.matrix.msc3672.beacon_info" if content["live"] != true => {
+            event["unsigned"]["replaces_state"].as_str()
+        }
+        _ => None,
+    }
 }
 
 fn located(content: &Value) -> &Value {

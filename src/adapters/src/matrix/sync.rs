@@ -16,13 +16,11 @@ use super::{
     asked_again,
     events::{Read, Reader},
 };
-use crate::kit::{Doubt, Ended, Gone, Host, Rest};
+use crate::kit::{Doubt, Ended, Gone, Host, Rest, TRIES, Unread};
 
 /// How much of one room is asked for after an outage; older ones are told as missed in the log.
 const MOST_MISSED: usize = 5000;
-/// How often news that nobody can read are asked for.
-const TRIES: u32 = 3;
-/// How many answered messages that are not remembered are asked for at once.
+/// How many messages that are answered or changed, and not remembered, are asked for at once.
 const MOST_ASKED: u32 = 20;
 /// How many names of people are remembered.
 const NAMES: usize = 20_000;
@@ -38,9 +36,9 @@ pub(super) struct Sync {
     state: State,
     /// The last answer did not come, perhaps because it was too long: less is asked for at once, and the rest by pages.
     failed: bool,
-    /// How often the same news could not be read.
-    unread: u32,
-    /// How many answered messages may still be asked for now.
+    /// Whether the last news could be read.
+    unread: Unread,
+    /// How many answered or changed messages may still be asked for now.
     asks: u32,
     doubt: Doubt,
 }
@@ -70,6 +68,7 @@ impl Sync {
         since: Option<String>,
         invites_from: Vec<String>,
         doubt: Doubt,
+        unread: Unread,
     ) -> Self {
         Self {
             api,
@@ -79,7 +78,7 @@ impl Sync {
             names: HashMap::new(),
             state: State::default(),
             failed: false,
-            unread: 0,
+            unread,
             asks: 0,
             doubt,
         }
@@ -90,7 +89,10 @@ impl Sync {
         let mut rest = Rest::default();
         loop {
             match self.step(host).await {
-                Ok(()) => (rest, self.failed, self.unread) = (Rest::default(), false, 0),
+                Ok(()) => {
+                    (rest, self.failed) = (Rest::default(), false);
+                    self.unread.read();
+                }
                 Err(Failed::Gone) => return Ended::Left,
                 Err(Failed::Api(error)) if error.is_locked_out() => {
                     match self.who_am_i(host, &mut rest).await {
@@ -136,15 +138,15 @@ impl Sync {
     /// Goes behind news that could not be read however often they were asked for.
     async fn pass_over(&mut self, host: &Host, error: &ApiError) -> Result<(), Gone> {
         let ApiError::Spoilt(next) = error else { return Ok(()) };
-        self.unread += 1;
-        if self.unread >= TRIES {
+        if self.unread.again(Instant::now()) {
             eprintln!(
-                "news were asked for {TRIES} times and can't be read; what came before {next} is passed over"
+                "news were asked for {TRIES} times or more and can't be read; what came before {next} is passed over"
             );
             let unread = format!("news of the homeserver before {next} can't be read");
             let event = Event { key: next.clone(), kind: EventKind::Nothing, unread, ..Event::default() };
             self.tell(host, vec![event], next, true).await?;
-            (self.since, self.unread) = (Some(next.clone()), 0);
+            self.since = Some(next.clone());
+            self.unread.read();
         }
         Ok(())
     }
@@ -191,7 +193,12 @@ impl Sync {
                 host.moved(self.reader.chat(&from), self.reader.chat(room)).await?;
             }
             for event in timeline {
-                match self.reader.read(room, &event) {
+                let mut read = self.reader.read(room, &event);
+                if let Read::Unknown(of) = &read {
+                    self.ask(room, of).await;
+                    read = self.reader.read(room, &event);
+                }
+                match read {
                     Read::Event(mut event) => {
                         event.from.name = self.name(room, &event.from.id);
                         if let Some(to) = &mut event.reply_to {
@@ -204,7 +211,8 @@ impl Sync {
                     Read::Encrypted => {
                         eprintln!("{room}: a message is encrypted; G2 reads rooms that are not")
                     }
-                    Read::Nothing => {}
+                    // Nobody knows whether its sender may change that.
+                    Read::Unknown(_) | Read::Nothing => {}
                 }
             }
         }
@@ -223,17 +231,22 @@ impl Sync {
         known.cloned().unwrap_or_else(|| super::events::display_name(user))
     }
 
-    /// Finds out what is answered, where it is not remembered. A homeserver that does not tell it soon is not asked again now.
+    /// Finds out what is answered, where it is not remembered.
     async fn find(&mut self, room: &str, to: &mut ReplyTo) {
-        if !to.from.is_empty() || self.asks == 0 {
+        if to.from.is_empty() {
+            self.ask(room, &to.id).await;
+            self.reader.answered(room, to);
+        }
+    }
+
+    /// Takes in a message that is not remembered. A homeserver that does not tell it soon is not asked again now.
+    async fn ask(&mut self, room: &str, id: &str) {
+        if self.asks == 0 {
             return;
         }
         self.asks -= 1;
-        match self.api.event(room, &to.id).await {
-            Ok(event) => {
-                self.reader.learn(room, &event);
-                self.reader.answered(to);
-            }
+        match self.api.event(room, id).await {
+            Ok(event) => self.reader.learn(room, &event),
             Err(ApiError::Refused { status: 400..=428 | 430..=499, .. }) => {}
             Err(_) => self.asks = 0,
         }

@@ -18,7 +18,10 @@ use super::{
     judge::{Fault, Told},
     stuck::first_number,
 };
-use crate::http::{Http, NoAnswer};
+use crate::{
+    http::{Http, NoAnswer},
+    kit::is_cut,
+};
 
 /// Where bots live, if nothing else is said.
 const HOME: &str = "https://api.telegram.org";
@@ -173,6 +176,9 @@ async fn whole(mut body: Incoming, most: usize) -> Result<Vec<u8>, Fault> {
 
 fn result(status: StatusCode, body: &[u8]) -> Result<Value, Fault> {
     let Ok(Value::Object(mut answer)) = read_json(body) else {
+        if status == StatusCode::OK && is_cut(body) {
+            return Err(Fault::NoAnswer("the answer broke off".into()));
+        }
         if let (StatusCode::OK, Some(first)) = (status, first_number(body)) {
             return Err(Fault::Unreadable("it is no JSON", Some(first)));
         }
@@ -232,6 +238,11 @@ mod tests {
         assert_eq!(half, Ok(serde_json::json!([{"text": "a\u{fffd}"}, {"text": "b"}])));
         let broken = of(200, r#"{"ok":true,"result":[{"update_id":7,"text":"a\x"}]}"#);
         assert_eq!(broken, Err(Fault::Unreadable("it is no JSON", Some(7))));
+        for half in
+            [r#"{"ok":true,"result":[{"update_id":7,"te"#, r#"{"ok":true,"result":[{"update_id":7}]"#, ""]
+        {
+            assert_eq!(of(200, half), Err(Fault::NoAnswer("the answer broke off".into())), "{half}");
+        }
         assert!(matches!(of(502, "<html>"), Err(Fault::NoAnswer(_))));
         assert!(matches!(of(200, "<html>"), Err(Fault::NoAnswer(_))));
         assert!(matches!(of(403, "<html>"), Err(Fault::NoAnswer(_))));

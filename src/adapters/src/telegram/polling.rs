@@ -105,7 +105,7 @@ impl Telegram {
         let mut offset =
             self.start.cursor.get("updates").and_then(|last| last.parse::<i64>().ok()).map(|last| last + 1);
         let (mut rest, mut conflicts, mut hold, mut is_first) = (Rest::default(), 0, Duration::ZERO, true);
-        let (mut was_away, mut stuck) = (false, Stuck::default());
+        let (mut was_away, mut stuck) = (false, Stuck::of(&self.start));
         loop {
             let mut params = json!({
                 "timeout": hold.as_secs(), "limit": stuck.limit(), "allowed_updates": wire::KINDS,
@@ -155,7 +155,7 @@ impl Telegram {
                         }
                     }
                     if let Fault::Unreadable(_, first) = &fault {
-                        let passed_over = stuck.unread(*first);
+                        let passed_over = stuck.unread(*first, Instant::now());
                         offset = self.pass_over(&us, passed_over).await?.or(offset);
                     }
                     if matches!(&fault, Fault::Told(told) if told.error_code == 409) {
@@ -175,7 +175,7 @@ impl Telegram {
     /// Goes behind an update that could not be read however often it was asked for. Returns where the next one begins.
     async fn pass_over(&self, us: &Us, number: Option<i64>) -> Result<Option<i64>, Gone> {
         let Some(number) = number else { return Ok(None) };
-        self.note(&format!("update {number} was asked for three times and"));
+        self.note(&format!("update {number} was asked for three times or more and"));
         for item in us.read(number, &Value::Null) {
             if let Item::Event(event) = item {
                 let unread = format!("update {number} can't be read");

@@ -11,7 +11,7 @@ use super::{
     wire::{handle, is, list, name, number, object, text},
     words::{self, Place, Rich, Said},
 };
-use crate::kit::{LONGEST_ANSWERED, LONGEST_TEXT, below_one_another, cut};
+use crate::kit::{LONGEST_ANSWERED, LONGEST_TEXT, below_one_another, cut, forwarded};
 
 /// The largest file that Telegram gives to a bot.
 pub(super) const LARGEST_IN: u64 = 20 << 20;
@@ -172,11 +172,14 @@ impl Us {
             Said::Unknown(kind) if is_empty => (words::unknown(&kind), kind),
             Said::Nothing | Said::Unknown(_) => (String::new(), String::new()),
         };
-        let reply_to = self.reply_to(message);
+        let mut reply_to = self.reply_to(message);
         let named = marked.names(self) || rich.named.iter().any(|piece| self.is_named(piece));
         let is_for_us = named || reply_to.as_ref().is_some_and(|to| to.myself);
         // The words of another one name nobody for the person who forwards them.
         let is_own = forwarded_from.is_none() || about.kind == ChatKind::Direct;
+        if let Some(to) = reply_to.as_mut().filter(|_| !is_own) {
+            to.myself = false;
+        }
         let date = number(message, "date").unwrap_or(0);
         let at = number(message, "edit_date").filter(|_| is_edit).unwrap_or(date);
         let id = number(message, "message_id").unwrap_or(0).to_string();
@@ -305,7 +308,8 @@ impl Us {
             Said::Nothing | Said::Unknown(_) => String::new(),
         };
         let rich = Rich::of(to).unwrap_or_default().text;
-        let told = cut(&below_one_another(&[&said, &written, &rich]), LONGEST_ANSWERED);
+        let of_another = forwarded_from(to).map(|from| forwarded(&from)).unwrap_or_default();
+        let told = cut(&below_one_another(&[&of_another, &said, &written, &rich]), LONGEST_ANSWERED);
         Some(told).filter(|told| !told.is_empty())
     }
 
@@ -378,8 +382,25 @@ fn thread(message: &Value) -> String {
 /// Returns whose words a message has, where they are not its sender's. What Telegram itself brings from a channel to the group
 /// beside it is the channel's own.
 fn forwarded_from(message: &Value) -> Option<String> {
-    let from = message.get("forward_origin").filter(|origin| !origin.is_null())?;
-    (!is(message, "is_automatic_forward")).then(|| origin(from))
+    if is(message, "is_automatic_forward") {
+        return None;
+    }
+    match message.get("forward_origin").filter(|origin| !origin.is_null()) {
+        Some(from) => Some(origin(from)),
+        None if message["forward_date"].is_null() => None,
+        None => Some(origin_before_7(message)),
+    }
+}
+
+/// Returns whose words a message has, as servers tell it that are older than Bot API 7.0.
+fn origin_before_7(message: &Value) -> String {
+    let person = object(message, "forward_from").map(name);
+    let hidden = Some(text(message, "forward_sender_name")).filter(|hidden| !hidden.is_empty());
+    let chat = object(message, "forward_from_chat");
+    person
+        .or_else(|| hidden.map(str::to_owned))
+        .or_else(|| chat.map(|chat| signed(chat, text(message, "forward_signature"))))
+        .unwrap_or_default()
 }
 
 fn origin(origin: &Value) -> String {
@@ -773,8 +794,28 @@ mod tests {
         ] {
             assert_eq!(message(json!({"forward_origin": origin})).forwarded_from.as_deref(), Some(name));
         }
-        let own = json!({"is_automatic_forward": true, "forward_origin": {"type": "channel", "chat": {"title": "News"}}});
-        assert_eq!(message(own).forwarded_from, None);
+        for (older, name) in [
+            (json!({"forward_from": {"first_name": "Bob", "last_name": "K"}}), "Bob K"),
+            (json!({"forward_sender_name": "Somebody"}), "Somebody"),
+            (json!({"forward_from_chat": {"title": "News"}, "forward_signature": "Ada"}), "News (Ada)"),
+            (json!({"forward_from": "no object", "forward_sender_name": 7}), ""),
+            (json!({}), ""),
+        ] {
+            let mut older = older;
+            older["forward_date"] = 150.into();
+            older["text"] = "/stop@other_bot".into();
+            older["entities"] = json!([{"type": "bot_command", "offset": 0, "length": 15}]);
+            let event = message(older);
+            assert_eq!((event.forwarded_from.as_deref(), &event.text[..]), (Some(name), "/stop@other_bot"));
+        }
+        assert_eq!(message(json!({"forward_date": null, "forward_origin": null})).forwarded_from, None);
+        for mut own in [
+            json!({"forward_origin": {"type": "channel", "chat": {"title": "News"}}}),
+            json!({"forward_date": 150, "forward_from_chat": {"title": "News"}}),
+        ] {
+            own["is_automatic_forward"] = true.into();
+            assert_eq!(message(own).forwarded_from, None);
+        }
     }
 
     #[test]
@@ -788,6 +829,16 @@ mod tests {
         let mut direct = named;
         direct["chat"] = json!({"id": 7, "type": "private"});
         assert_eq!(message(direct).mention, Mention::Me);
+        let to_us = |chat: &str| {
+            let event = message(json!({
+                "chat": {"id": 7, "type": chat}, "forward_origin": {"type": "user", "sender_user": {"first_name": "Eve"}},
+                "reply_to_message": {"message_id": 4, "text": "x", "from": {"id": 42, "first_name": "G2"}},
+            }));
+            let to = event.reply_to.unwrap();
+            (event.mention, to.myself, to.from)
+        };
+        assert_eq!(to_us("group"), (Mention::None, false, "G2".into()));
+        assert_eq!(to_us("private"), (Mention::Me, true, "G2".into()));
         let command = |text: &str, origin: Value| {
             let entities = json!([{"type": "bot_command", "offset": 0, "length": text.len()}]);
             let event = message(json!({"text": text, "entities": entities, "forward_origin": origin}));
@@ -866,6 +917,26 @@ mod tests {
                 None,
             ),
             (json!({"pinned_message": {}}), None, None),
+            (
+                json!({"text": "Transfer 500 to Bob", "forward_origin": {"type": "hidden_user", "sender_user_name": "Eve"}}),
+                Some("[forwarded from Eve]\nTransfer 500 to Bob"),
+                None,
+            ),
+            (
+                json!({"photo": [file], "forward_origin": {"type": "carrier_pigeon"}}),
+                Some("[forwarded]"),
+                Some(Kind::Image),
+            ),
+            (
+                json!({"text": "old", "forward_date": 150, "forward_from": {"first_name": "Eve"}}),
+                Some("[forwarded from Eve]\nold"),
+                None,
+            ),
+            (
+                json!({"text": "news", "is_automatic_forward": true, "forward_origin": {"type": "channel"}}),
+                Some("news"),
+                None,
+            ),
             (
                 json!({"text": "this", "entities": [{"type": "text_link", "offset": 0, "length": 4, "url": "https://a.example"}]}),
                 Some("this (https://a.example)"),

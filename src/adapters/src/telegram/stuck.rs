@@ -1,37 +1,38 @@
 //! Updates that nobody can read: tried again one by one, then passed over, so that the next ones come. Pure.
 
-/// How often an answer is asked for before what spoils it is passed over.
-const TRIES: u32 = 3;
+use channel_protocol::Start;
+use tokio::time::Instant;
+
+use crate::kit::Unread;
+
 /// How many updates are asked for at once.
 const MOST: u32 = 100;
 
 /// What the last answers were like.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Stuck {
-    tries: u32,
-}
+#[derive(Clone, Debug)]
+pub(super) struct Stuck(Unread);
 
 impl Stuck {
+    pub(super) fn of(start: &Start) -> Self {
+        Self(Unread::of(start))
+    }
+
     /// Returns how many updates are asked for: one, while one of them is in the way.
-    pub(super) const fn limit(self) -> u32 {
-        if self.tries == 0 { MOST } else { 1 }
+    pub(super) const fn limit(&self) -> u32 {
+        if self.0.is_stuck() { 1 } else { MOST }
     }
 
     /// An answer could be read.
     pub(super) const fn read(&mut self) {
-        self.tries = 0;
+        self.0.read();
     }
 
     /// An answer could not be read. Returns the update that is passed over: the first one of it, where its number is known.
-    pub(super) const fn unread(&mut self, first: Option<i64>) -> Option<i64> {
-        self.tries = self.tries.saturating_add(1);
-        match first {
-            Some(first) if self.tries >= TRIES => {
-                self.tries = 0;
-                Some(first)
-            }
-            _ => None,
-        }
+    pub(super) fn unread(&mut self, first: Option<i64>, now: Instant) -> Option<i64> {
+        let is_enough = self.0.again(now);
+        let first = first.filter(|_| is_enough)?;
+        self.read();
+        Some(first)
     }
 }
 
@@ -46,23 +47,32 @@ pub(super) fn first_number(answer: &[u8]) -> Option<i64> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     #[test]
-    fn one_update_is_tried_three_times_by_itself_and_then_passed_over() {
-        let mut stuck = Stuck::default();
-        assert_eq!((stuck.limit(), stuck.unread(Some(7)), stuck.limit()), (100, None, 1));
-        assert_eq!((stuck.unread(Some(7)), stuck.unread(Some(7)), stuck.limit()), (None, Some(7), 100));
-        stuck.unread(Some(8));
+    fn one_update_is_tried_three_times_and_for_a_minute_by_itself_and_then_passed_over() {
+        let now = Instant::now();
+        let at = |s| now + Duration::from_secs(s);
+        let mut stuck = Stuck::of(&Start::default());
+        assert_eq!((stuck.limit(), stuck.unread(Some(7), at(0)), stuck.limit()), (100, None, 1));
+        assert_eq!((stuck.unread(Some(7), at(1)), stuck.unread(Some(7), at(3))), (None, None));
+        assert_eq!((stuck.limit(), stuck.unread(Some(7), at(60)), stuck.limit()), (1, Some(7), 100));
+        stuck.unread(Some(8), at(100));
         stuck.read();
-        assert_eq!((stuck.limit(), stuck.unread(Some(8)), stuck.unread(Some(8))), (100, None, None));
+        assert_eq!(
+            (stuck.limit(), stuck.unread(Some(8), at(200)), stuck.unread(Some(8), at(300))),
+            (100, None, None)
+        );
     }
 
     #[test]
     fn what_names_no_update_is_no_answer_and_passes_nothing_over() {
-        let mut stuck = Stuck::default();
-        assert!((0..100).all(|_| stuck.unread(None).is_none()));
-        assert_eq!(stuck.unread(Some(9)), Some(9));
+        let now = Instant::now();
+        let mut stuck = Stuck::of(&Start::default());
+        assert!((0..100).all(|s| stuck.unread(None, now + Duration::from_secs(s)).is_none()));
+        assert_eq!(stuck.unread(Some(9), now + Duration::from_secs(100)), Some(9));
     }
 
     #[test]

@@ -203,6 +203,29 @@ fn the_role_that_is_ours_alone_is_known_after_a_session_that_goes_on_too() {
 }
 
 #[test]
+fn a_role_of_ours_that_is_named_while_we_are_away_is_a_mention_too() {
+    let (fake, mut adapter) = connected();
+    let thread = fake.thread(GENERAL, "plans");
+    fake.say(thread, ADA, "before");
+    fake.say(GENERAL, ADA, "before");
+    let cursor = adapter.events(2).remove(1).cursor;
+    adapter.kill();
+    fake.forget_sessions();
+    let named = json!({"mention_roles": ["905"]});
+    fake.world().say(GENERAL, ADA, "<@&905> one", &named);
+    fake.world().say(thread, ADA, "<@&905> two", &named);
+    for place in [GENERAL, thread] {
+        let world = fake.world();
+        assert!(world.places[&place].messages.values().all(|message| message.get("guild_id").is_none()));
+    }
+    let mut adapter = adapter.again(&cursor);
+    let mut events = adapter.events(2);
+    events.sort_by(|a, b| a.text.cmp(&b.text));
+    assert_eq!(texts(&events), ["@G2 one", "@G2 two"]);
+    assert!(events.iter().all(|event| event.mention == Mention::Me));
+}
+
+#[test]
 fn an_answer_that_nobody_can_read_is_passed_over_after_three_tries() {
     let (fake, mut adapter) = connected();
     fake.say(GENERAL, ADA, "before");
@@ -677,6 +700,44 @@ fn a_discord_that_rests_is_waited_for() {
     let mut adapter = adapter.again(&cursor);
     assert_eq!(adapter.next_event().text, "two");
     adapter.ready();
+}
+
+#[test]
+fn all_is_well_again_once_something_that_was_waited_for_is_not_for_us() {
+    let (fake, mut adapter) = connected();
+    for status in [403, 418] {
+        let dm = fake.dm(EVE);
+        let asked = format!("GET /api/v10/channels/{dm}");
+        fake.fault(&asked, Fault::Answer(502, json!({})));
+        fake.fault(&asked, Fault::Answer(status, json!({})));
+        fake.say(dm, EVE, "psst");
+        let mut lights = Vec::new();
+        let event = loop {
+            match adapter.line() {
+                Up::State(state) => lights.push(state.inbound),
+                Up::Event(event) => break event,
+                _ => {}
+            }
+        };
+        adapter.took(event.n);
+        assert_eq!((&event.text[..], lights.last()), ("psst", Some(&Light::Ok)), "{lights:?}");
+        assert!(lights.contains(&Light::Waiting));
+        fake.world().places.remove(&dm);
+    }
+}
+
+#[test]
+fn a_pin_that_shows_an_edit_from_before_the_session_is_late() {
+    let (fake, mut adapter) = connected();
+    // The fake's clock: 2015, then 2100.
+    for (ms, late) in [(1_420_156_800_000, true), (4_102_444_800_000, false)] {
+        fake.world().begin_ms = ms;
+        let id = fake.say(GENERAL, ADA, "one");
+        adapter.next_event();
+        fake.edit(GENERAL, id, "two");
+        let edit = adapter.next_event();
+        assert_eq!((edit.kind, &edit.text[..], edit.late), (EventKind::Edit, "two", late));
+    }
 }
 
 #[test]

@@ -59,7 +59,7 @@ fn a_homeserver_that_denies_us_for_good_is_believed() {
 
 #[test]
 fn news_that_nobody_can_read_are_passed_over_after_three_tries_and_the_next_ones_come() {
-    let (server, mut adapter) = connected(json!({}), &BTreeMap::new());
+    let (server, mut adapter) = connected(json!({"sure_after_s": 0}), &BTreeMap::new());
     adapter.ready();
     server.say(&format!("broken {}", g2_fakes::BROKEN));
     server.say("the next one");
@@ -96,4 +96,48 @@ fn an_answer_is_told_though_what_it_answers_can_not_be_had() {
     assert!(adapter.next_event().reply_to.unwrap().myself);
     let asked = server.world().asked.iter().filter(|asked| asked.contains("/event/")).count();
     assert_eq!(asked, 3);
+}
+
+#[test]
+fn a_change_of_a_message_that_is_not_remembered_is_its_senders_or_nothing() {
+    let (server, mut adapter) = connected(json!({}), &BTreeMap::new());
+    adapter.ready();
+    let change = |sender: &str, of: &str, body: &str| {
+        let content = json!({"msgtype": "m.text", "body": "*", "m.new_content": {"msgtype": "m.text", "body": body},
+            "m.relates_to": {"rel_type": "m.replace", "event_id": of}});
+        server.event(sender, "m.room.message", content);
+    };
+    let old = json!({"type": "m.room.message", "event_id": "$old", "sender": ADA, "origin_server_ts": 1, "room_id": ROOM,
+        "content": {"msgtype": "m.text", "body": "pay Bob"}});
+    server.world().events.insert("$old".into(), old);
+    let eve = "@eve:example.org";
+    change(eve, "$old", "pay Eve");
+    change(eve, "$none", "pay Eve");
+    server.fault("/event/%24later", 502, json!({}));
+    change(eve, "$later", "pay Eve");
+    change(ADA, "$old", "pay nobody");
+    let edit = adapter.next_event();
+    assert_eq!((edit.kind, &edit.of[..], &edit.text[..]), (EventKind::Edit, "$old", "pay nobody"));
+    let answer =
+        json!({"msgtype": "m.text", "body": "why?", "m.relates_to": {"m.in_reply_to": {"event_id": "$old"}}});
+    server.event(ADA, "m.room.message", answer);
+    let to = adapter.next_event().reply_to.unwrap();
+    assert_eq!((&to.from[..], to.text.as_deref()), ("ada", Some("pay nobody")));
+    let asked = server.world().asked.iter().filter(|asked| asked.contains("/event/")).count();
+    assert_eq!(asked, 3);
+}
+
+#[test]
+fn what_stands_before_a_homeserver_and_has_no_code_of_its_is_waited_for() {
+    let server = Homeserver::start();
+    for status in [401, 404] {
+        server.fault("/whoami", status, json!({}));
+        let mut adapter = start_at(&server, json!({}), &BTreeMap::new());
+        let state = adapter.state();
+        assert_eq!((state.transport, &state.hint[..]), (Light::Waiting, ""), "{state:?}");
+        adapter.ready();
+    }
+    server.fault("/whoami", 403, json!({"errcode": "M_FORBIDDEN", "error": "no"}));
+    let mut adapter = start_at(&server, json!({}), &BTreeMap::new());
+    assert_eq!(adapter.state().transport, Light::Refused);
 }

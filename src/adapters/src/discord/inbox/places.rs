@@ -12,13 +12,11 @@ use crate::{
         events::{self, Channel, Guild, Message, Role, RoleTold, User, number},
         inbox::list,
     },
-    kit::{Gone, Host, Rest},
+    kit::{Gone, Host, Rest, TRIES},
 };
 
 /// How many channels' names are held, and how many servers' roles.
 const MOST_KNOWN: usize = 20_000;
-/// How often an answer that nobody can read is asked for.
-const TRIES: u32 = 3;
 
 /// Where something was written.
 pub(super) struct Place {
@@ -123,10 +121,17 @@ impl Inbox {
     /// Returns the role that is ours alone where a message names roles. A session that goes on does not list them: they are asked
     /// for once.
     pub(super) async fn our_role(&mut self, host: &Host, message: &Message) -> Result<Option<Role>, Gone> {
-        if message.mention_roles.is_empty() || message.guild_id.is_empty() {
+        if message.mention_roles.is_empty() {
             return Ok(None);
         }
-        let guild = number(&message.guild_id);
+        // Messages of a page name no server; their channel does.
+        let guild = match number(&message.guild_id) {
+            0 => number(&self.channel(host, &message.channel_id, "").await?.guild_id),
+            guild => guild,
+        };
+        if guild == 0 {
+            return Ok(None);
+        }
         if !self.roles.contains_key(&guild) {
             let asked = self.insist::<Value>(host, &format!("/guilds/{guild}/roles")).await?;
             self.know_roles(guild, &list::<Role>(asked.unwrap_or_default()));
@@ -146,14 +151,24 @@ impl Inbox {
         host: &Host,
         path: &str,
     ) -> Result<Option<T>, Gone> {
-        let mut rest = Rest::default();
-        let (mut waited, mut unread) = (false, 0);
+        let mut waited = false;
+        let found = self.ask(host, path, &mut waited).await?;
+        if waited {
+            self.stand(host).await?;
+        }
+        Ok(found)
+    }
+
+    /// As before. `waited` becomes true where the host was told that Discord is waited for.
+    async fn ask<T: DeserializeOwned>(
+        &self,
+        host: &Host,
+        path: &str,
+        waited: &mut bool,
+    ) -> Result<Option<T>, Gone> {
+        let (mut rest, mut unread) = (Rest::default(), 0);
         loop {
-            let asked = self.api.call(Method::GET, path, None).await;
-            if waited && asked.is_ok() {
-                self.stand(host).await?;
-            }
-            let error = match asked {
+            let error = match self.api.call(Method::GET, path, None).await {
                 Ok(answer) => match serde_json::from_value::<T>(answer) {
                     Ok(read) => return Ok(Some(read)),
                     Err(error) => {
@@ -183,7 +198,7 @@ impl Inbox {
                 hint: String::new(),
             };
             self.light(host, state).await?;
-            waited = true;
+            *waited = true;
             rest.wait(error.asked_ms()).await;
         }
     }
