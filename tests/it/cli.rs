@@ -299,7 +299,10 @@ fn a_refusal_says_on_stderr_how_to_fix_the_mistake() {
     for (arguments, mend) in [
         (&["groups", "add", "main", "--chat", "local:x"][..], "wirings add --group main"),
         (&["groups", "add", "second", "--chat", "local:x", "--main"], "only one"),
-        (&["groups", "set", "main", "colour=red"], "name, trigger, provider, script, image, model, model_fallback, timeout"),
+        (
+            &["groups", "set", "main", "colour=red"],
+            "name, trigger, provider, script, image, model, model_fallback, timeout",
+        ),
         (&["groups", "set", "main", "trigger"], "KEY=VALUE"),
         (&["groups", "set", "main", "trigger="], "can't be empty"),
         (&["groups", "set", "main", "provider=oracle"], "scripted"),

@@ -183,6 +183,9 @@ impl Us {
         let date = number(message, "date").unwrap_or(0);
         let at = number(message, "edit_date").filter(|_| is_edit).unwrap_or(date);
         let id = number(message, "message_id").unwrap_or(0).to_string();
+        let album = message["media_group_id"].as_str().map(str::to_owned);
+        // An edit has one piece of an album, which says nothing of the others.
+        let is_piece = is_edit && album.is_some();
         vec![Item::Event(Box::new(Event {
             kind,
             chat: about.chat.clone(),
@@ -197,8 +200,8 @@ impl Us {
             reply_to,
             forwarded_from,
             unknown_kind,
-            album: message["media_group_id"].as_str().map(str::to_owned),
-            attachments,
+            album,
+            attachments: if is_piece { Vec::new() } else { attachments },
             quiet: is_move,
             about: Some(about),
             ..Event::default()
@@ -886,6 +889,14 @@ mod tests {
             panic!()
         };
         assert!(!event.quiet);
+        let piece = json!({
+            "message_id": 9, "date": 1, "chat": {"id": -5}, "from": {"id": 7}, "media_group_id": "a", "caption": "the",
+            "photo": [{"file_id": "f", "width": 9, "height": 9}],
+        });
+        let Item::Event(event) = read(json!({"update_id": 3, "edited_message": piece})).remove(0) else {
+            panic!()
+        };
+        assert_eq!((event.text.as_str(), event.attachments.len()), ("the", 0), "the others stay as well");
     }
 
     #[test]
