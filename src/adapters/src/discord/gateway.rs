@@ -94,11 +94,20 @@ pub(super) enum Left {
     Denied {
         /// Where the session stood, as far as there was one.
         mark: Option<Mark>,
-        /// A session stood on this connection.
-        stood: bool,
+        stood: Stood,
     },
     /// A person has to do something.
     Refused(State),
+}
+
+/// What stood on a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stood {
+    Nothing,
+    /// A session that began there.
+    NewSession,
+    /// One of an earlier connection.
+    Session,
 }
 
 /// The waits between connections of which the gateway says that it does not know the token. Asked otherwise, Discord may know it.
@@ -106,16 +115,21 @@ pub(super) enum Left {
 pub(super) struct Denials {
     /// Goes on until a session stands.
     pub(super) rest: Rest,
+    /// A session that had begun on its connection was denied before.
+    was_new: bool,
 }
 
 impl Denials {
     /// The gateway has said so. Returns how long the next connection waits at least, beside the rest: one that goes on with a
-    /// session begins none.
-    pub(super) fn denied(&mut self, mark: Option<&Mark>, stood: bool) -> Duration {
-        if stood {
+    /// session begins none, unless new sessions are all that this led to.
+    pub(super) fn denied(&mut self, mark: Option<&Mark>, stood: Stood) -> Duration {
+        if stood != Stood::Nothing {
             self.rest = Rest::default();
         }
-        if mark.is_some() { Duration::ZERO } else { NEXT_SESSION }
+        let is_new = stood == Stood::NewSession;
+        let is_new_again = is_new && self.was_new;
+        self.was_new |= is_new;
+        if mark.is_some() && !is_new_again { Duration::ZERO } else { NEXT_SESSION }
     }
 }
 
@@ -125,7 +139,7 @@ pub(super) async fn listen(
     tell: &mpsc::Sender<News>,
     again: impl Fn(Option<&Mark>) -> Shard,
 ) -> Result<Left, Ended> {
-    let (mut closed, mut stood) = (None, false);
+    let (mut closed, mut stood) = (None, Stood::Nothing);
     loop {
         let next = shard.next().await;
         let late = shard.state() == ShardState::Resuming;
@@ -133,7 +147,11 @@ pub(super) async fn listen(
             Some(Ok(Message::Text(line))) => match read(&line).or_else(|_| read(&mended(line.as_bytes()))) {
                 Ok(Some(told)) => {
                     let Some(mark) = Mark::of(&shard) else { continue };
-                    stood |= matches!(told, Told::Ready(_) | Told::Resumed);
+                    if matches!(told, Told::Ready(_)) {
+                        stood = Stood::NewSession;
+                    } else if matches!(told, Told::Resumed) && stood == Stood::Nothing {
+                        stood = Stood::Session;
+                    }
                     News::Told { told, mark, late }
                 }
                 Ok(None) => continue,
@@ -211,19 +229,21 @@ mod tests {
     fn a_gateway_that_denies_us_again_and_again_is_asked_ever_less_and_begins_few_sessions() {
         let mark = Mark { sequence: 7, session: "abc".into(), resume_url: String::new() };
         let mut denials = Denials::default();
-        assert_eq!(denials.denied(Some(&mark), true), Duration::ZERO);
+        assert_eq!(denials.denied(Some(&mark), Stood::NewSession), Duration::ZERO);
         let waits: Vec<u64> = (0..6)
             .map(|_| {
-                assert_eq!(denials.denied(Some(&mark), false), Duration::ZERO);
+                assert_eq!(denials.denied(Some(&mark), Stood::Nothing), Duration::ZERO);
                 denials.rest.next(None).as_secs()
             })
             .collect();
         assert_eq!(waits, [1, 2, 4, 8, 16, 30]);
         // A thousand of them would take more than a day.
-        let (a_day, least) = (Duration::from_secs(86_400), denials.denied(None, false));
+        let (a_day, least) = (Duration::from_secs(86_400), denials.denied(None, Stood::Nothing));
         assert!(least * 1000 > a_day && denials.rest.next(None).as_secs() == 30);
-        denials.denied(Some(&mark), true);
+        assert_eq!(denials.denied(Some(&mark), Stood::Session), Duration::ZERO);
         assert_eq!(denials.rest.next(None).as_secs(), 1);
+        // Each one is let in and then denied.
+        assert_eq!(denials.denied(Some(&mark), Stood::NewSession), least);
     }
 
     #[test]
