@@ -157,7 +157,8 @@ pub(in crate::store) fn add(
     Ok(())
 }
 
-/// Keeps other files beside a message than those that were there. Nobody waits for these any more.
+/// Keeps other files beside a message than those that were there. Nobody waits for these any more: a row that did is judged, and
+/// asks for the others.
 pub(in crate::store) fn replace(
     c: &Connection,
     seq: i64,
@@ -166,8 +167,8 @@ pub(in crate::store) fn replace(
     now: Time,
 ) -> Result<()> {
     c.prepare_cached("DELETE FROM attachments WHERE seq = ?1")?.execute([seq])?;
-    add(c, Beside::Message(seq), chat, others, now)?;
-    files::let_go(c, seq)
+    files::wait_no_more(c, seq)?;
+    add(c, Beside::Message(seq), chat, others, now)
 }
 
 /// Adds to messages the files that are beside them.

@@ -210,11 +210,17 @@ fn over(c: &Connection, id: i64) -> Result<()> {
 }
 
 /// A message with whose files nothing more is to be done waits no longer.
-pub(in crate::store) fn let_go(c: &Connection, seq: i64) -> Result<()> {
+fn let_go(c: &Connection, seq: i64) -> Result<()> {
     c.prepare_cached(
         "DELETE FROM file_holds WHERE seq = ?1 AND NOT EXISTS (SELECT 1 FROM file_work WHERE seq = ?1)",
     )?
     .execute([seq])?;
+    Ok(())
+}
+
+/// No row of the inbox waits for the files of a message any more, whatever is still to be done with them.
+pub(in crate::store) fn wait_no_more(c: &Connection, seq: i64) -> Result<()> {
+    c.prepare_cached("DELETE FROM file_holds WHERE seq = ?1")?.execute([seq])?;
     Ok(())
 }
 

@@ -2,9 +2,10 @@
 
 use g2::domain::{
     heard::{access::Listed, hearing::Rules, origin::Origin},
-    platforms::attachments::Attachment,
+    platforms::attachments::{Attachment, Todo},
     rows::Answered,
 };
+use g2::store::FilesWanted;
 use ipc_handlers::file::MediaKind;
 use proptest::prelude::*;
 
@@ -440,6 +441,31 @@ async fn other_files_are_an_edit_and_the_same_ones_are_not_told_twice() {
     let files: Vec<Vec<&str>> =
         shown.iter().map(|one| one.attachments.iter().map(|file| file.name.as_str()).collect()).collect();
     assert_eq!(files, [vec!["b.png"], vec!["c.png"]]);
+}
+
+#[tokio::test]
+async fn a_message_that_waits_for_its_files_is_judged_with_those_of_its_edit() {
+    let world = world().await;
+    let with = |inbound: Inbound, name: &str| {
+        let todo = Some(Todo::Fetch(format!("at {name}")));
+        Inbound { attachments: vec![Attachment { todo, ..photo(name, None) }], ..inbound }
+    };
+    let seq = world.accepts(with(says("1", "look"), "a.png")).await;
+    let row = world.store.unjudged(9).await.unwrap().remove(0);
+    let wanted = FilesWanted { seq, until: NOW.plus_ms(300_000), held: Some((row.n, row.lane)) };
+    world.store.want_files(vec![wanted]).await.unwrap();
+    world.accepts(says("2", "and this")).await;
+    assert!(world.store.unjudged(9).await.unwrap().is_empty(), "the lane waits");
+    world.accepts(with(edit("1", "e1", "look"), "b.png")).await;
+    let rows = world.store.unjudged(9).await.unwrap();
+    let pending: Vec<usize> = rows.iter().map(|row| row.pending.len()).collect();
+    assert_eq!(pending, [1, 0], "it asks for the other file, and the lane goes on");
+    world.store.want_files(vec![wanted]).await.unwrap();
+    let work = world.store.file_work(9).await.unwrap().remove(0);
+    assert_eq!(work.what, "at b.png");
+    world.store.file_missing(work.id, "gone".into()).await.unwrap();
+    world.judges().await;
+    assert_eq!(world.waiting("family"), ["look", "and this"]);
 }
 
 #[tokio::test]
