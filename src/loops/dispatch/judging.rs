@@ -105,6 +105,7 @@ impl Judging {
         }
         Judged {
             n: row.n,
+            read_as: row.read_as(),
             verdict: decision.outcome,
             rule: decision.rule,
             reason: decision.reason,
@@ -161,6 +162,7 @@ impl Dispatch {
         }
         Ok(Judged {
             n: row.n,
+            read_as: row.read_as(),
             verdict: EngageVerdict::Ignore,
             rule: Rule::Word,
             reason: done.note,

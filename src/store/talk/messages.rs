@@ -59,8 +59,16 @@ pub struct Accepted {
 pub struct AllJudged {
     /// Somebody was asked about a sender.
     pub said: bool,
-    /// A fact behind some of them has changed meanwhile: those rows must be judged again.
+    /// The words of some of them, or a fact behind them, have changed meanwhile: those rows must be judged again.
     pub again: bool,
+}
+
+/// The words of a message, as they stood when they were read for a judgement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReadAs {
+    pub seq: i64,
+    /// When an edit took their place last; `None`: they are those that came first.
+    pub edited_at: Option<Time>,
 }
 
 /// An inbox row that was not judged yet, with the facts for its judgement.
@@ -89,6 +97,8 @@ pub struct Unjudged {
     pub sender_scope: Option<SenderScope>,
     pub ignored_message_policy: Option<IgnoredMessages>,
     pub text: String,
+    /// When an edit took the place of its words last.
+    pub edited_at: Option<Time>,
     /// Its sender's own words: they alone engage the agent.
     pub own_words: String,
     pub origin: Origin,
@@ -109,6 +119,12 @@ pub struct Unjudged {
 }
 
 impl Unjudged {
+    /// Returns which words its judgement is of.
+    #[must_use]
+    pub const fn read_as(&self) -> ReadAs {
+        ReadAs { seq: self.seq, edited_at: self.edited_at }
+    }
+
     /// Returns the facts for its judgement, together with the sender list's word on its sender.
     #[must_use]
     pub fn asked(&self, listed: Listed) -> Asked<'_> {
@@ -145,6 +161,8 @@ impl Unjudged {
 #[derive(Clone, Debug)]
 pub struct Judged {
     pub n: i64,
+    /// The words that it is of.
+    pub read_as: ReadAs,
     pub verdict: EngageVerdict,
     pub rule: Rule,
     pub reason: String,
@@ -172,7 +190,7 @@ impl Store {
         self.ask(move |c| {
             let mut rows = c.prepare_cached(&format!(
                 "SELECT i.n, i.lane_id, l.group_folder, coalesce(w.trigger, g.trigger) AS trigger,
-                        w.engage_mode, w.engage_pattern, w.ignored_message_policy, m.text, m.mentioned, m.from_me, m.bot, m.late, m.files,
+                        w.engage_mode, w.engage_pattern, w.ignored_message_policy, m.text, m.edited_at, m.mentioned, m.from_me, m.bot, m.late, m.files,
                         CASE WHEN m.origin IS NULL AND m.edited_at IS NOT NULL THEN 'edited' ELSE m.origin END AS origin, m.comment, m.received_at, g.config ->> '$.bots' AS bots,
                         i.seq, m.chat_jid, m.sender, m.sender_name, c.unknown_sender_policy, w.sender_scope, c.kind, l.thread, l.sticky_at IS NOT NULL AS marked,
                         EXISTS (SELECT 1 FROM file_work INDEXED BY file_work_wanted WHERE until IS NOT NULL) AS files_wanted,
@@ -194,7 +212,7 @@ impl Store {
             let mut rows = c.prepare_cached(
                 "SELECT 0 AS n, coalesce(l.id, 0) AS lane_id, w.group_folder,
                         coalesce(w.trigger, g.trigger) AS trigger, w.engage_mode, w.engage_pattern, w.ignored_message_policy,
-                        ?2 AS text, ?3 AS mentioned, ?4 AS from_me, ?5 AS bot, 0 AS late, 0 AS files, NULL AS origin, NULL AS comment, ?9 AS seq, ?10 AS received_at, g.config ->> '$.bots' AS bots, c.jid AS chat_jid, ?6 AS sender, ?7 AS sender_name,
+                        ?2 AS text, NULL AS edited_at, ?3 AS mentioned, ?4 AS from_me, ?5 AS bot, 0 AS late, 0 AS files, NULL AS origin, NULL AS comment, ?9 AS seq, ?10 AS received_at, g.config ->> '$.bots' AS bots, c.jid AS chat_jid, ?6 AS sender, ?7 AS sender_name,
                         c.unknown_sender_policy, w.sender_scope, c.kind, ?8 AS thread, l.sticky_at IS NOT NULL AS marked, 0 AS files_wanted, NULL AS approved
                  FROM wirings w JOIN groups g ON g.folder = w.group_folder JOIN chats c ON c.jid = w.chat_jid
                  LEFT JOIN lanes l ON l.group_folder = w.group_folder AND l.chat_jid = w.chat_jid AND l.thread = ?8
@@ -230,15 +248,24 @@ impl Store {
     }
 
     /// Writes judgements down, with what follows from them: the marks of lanes, and the count of what was not heard. A
-    /// row that was judged meanwhile keeps its first one.
+    /// row that was judged meanwhile keeps its first one, and one whose words an edit replaced meanwhile is judged again.
     pub async fn judge(&self, judged: Vec<Judged>, now: Time) -> Result<AllJudged> {
         let asking = self.asking_now();
         self.write(move |c| {
             let mut update = c.prepare_cached(
                 "UPDATE inbox SET verdict = ?2, rule = ?3, reason = ?4 WHERE n = ?1 AND verdict IS NULL",
             )?;
+            let mut reads_else = c.prepare_cached(
+                "SELECT EXISTS (SELECT 1 FROM inbox i JOIN messages m ON m.seq = i.seq
+                   WHERE i.n = ?1 AND i.verdict IS NULL AND NOT (m.seq = ?2 AND m.edited_at IS ?3))",
+            )?;
             let (mut all, mut unheard) = (AllJudged::default(), Vec::new());
             for row in judged {
+                let ReadAs { seq, edited_at } = row.read_as;
+                if reads_else.query_row(params![row.n, seq, edited_at.map(|at| at.0)], |r| r.get(0))? {
+                    all.again = true;
+                    continue;
+                }
                 let stranger = match row.refused {
                     Some(Unheeded::Asked) => approvals::unheard(c, row.n)?,
                     Some(Unheeded::Counted) | None => None,
@@ -552,6 +579,7 @@ fn unjudged_row(c: &Connection, r: &Row<'_>) -> rusqlite::Result<Unjudged> {
         engage_pattern: r.get("engage_pattern")?,
         ignored_message_policy: r.word_or_null("wirings", "ignored_message_policy")?,
         text,
+        edited_at: r.time_or_null("edited_at")?,
         own_words,
         origin,
         pending,
@@ -654,7 +682,8 @@ pub(in crate::store) fn replay(
     put_into_inbox(c, group.as_str(), chat, thread, seq)
 }
 
-/// Puts the words of an edit in the place of those of a message.
+/// Puts the words of an edit in the place of those of a message. No two edits of one have the same instant: a judgement tells by
+/// that which words it is of.
 pub(in crate::store) fn reword(
     c: &Connection,
     seq: i64,
@@ -665,7 +694,7 @@ pub(in crate::store) fn reword(
     // What no person changed is judged as it was.
     let by_person = change == Change::ByPerson;
     c.prepare_cached(
-        "UPDATE messages SET text = ?2, comment = ?3, edited_at = ?4,
+        "UPDATE messages SET text = ?2, comment = ?3, edited_at = max(?4, coalesce(edited_at + 1, 0)),
            mentioned = CASE WHEN ?5 THEN ?6 OR (mentioned AND reply_to_id IS NOT NULL) ELSE mentioned END,
            late = CASE WHEN ?5 THEN ?7 ELSE late END WHERE seq = ?1",
     )?

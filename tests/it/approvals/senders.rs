@@ -211,6 +211,7 @@ async fn somebody_who_is_admitted_while_their_message_is_judged_is_not_asked_abo
     world.store.add_member(BOB, folder("family"), OWNER, world.now).await.unwrap();
     let stale = g2::store::Judged {
         n: row.n,
+        read_as: row.read_as(),
         verdict: EngageVerdict::Ignore,
         rule: Rule::UnknownSender,
         reason: "stale".into(),

@@ -58,6 +58,7 @@ impl World {
             rules.push(format!("{} {}", decided.rule, decided.outcome));
             all.push(Judged {
                 n: row.n,
+                read_as: row.read_as(),
                 verdict: decided.outcome,
                 rule: decided.rule,
                 reason: decided.reason,
@@ -466,6 +467,38 @@ async fn a_message_that_waits_for_its_files_is_judged_with_those_of_its_edit() {
     world.store.file_missing(work.id, "gone".into()).await.unwrap();
     world.judges().await;
     assert_eq!(world.waiting("family"), ["look", "and this"]);
+}
+
+#[tokio::test]
+async fn a_judgement_of_words_that_an_edit_replaced_meanwhile_is_made_again() {
+    let world = world().await;
+    world.listens(EngageMode::Mention, IgnoredMessages::Accumulate).await;
+    world.sql(&format!("UPDATE chats SET kind = 'group' WHERE jid = '{CHAT}'"));
+    let judged = |row: &Unjudged| Judged {
+        n: row.n,
+        read_as: row.read_as(),
+        verdict: EngageVerdict::Ignore,
+        rule: Rule::Pattern,
+        reason: "stale".into(),
+        sticks: false,
+        refused: None,
+    };
+    let stale = |rows: Vec<Unjudged>| rows.iter().map(judged).collect::<Vec<_>>();
+    world.accepts(says("1", "hello")).await;
+    // Of edits in the same millisecond, too.
+    for (key, text) in [("e1", "hello there"), ("e2", "@G2 hello")] {
+        let read = stale(world.store.unjudged(9).await.unwrap());
+        world.accepts(edit("1", key, text)).await;
+        assert!(world.store.judge(read, NOW).await.unwrap().again, "{text}");
+    }
+    assert_eq!(world.judges().await, ["trigger wake"]);
+    // A row that is judged by now stays so.
+    world.accepts(says("2", "more")).await;
+    let read = stale(world.store.unjudged(9).await.unwrap());
+    world.judges().await;
+    world.accepts(edit("1", "e3", "never mind")).await;
+    assert!(!world.store.judge(read, NOW).await.unwrap().again);
+    assert_eq!(world.waiting("family"), ["never mind"]);
 }
 
 #[tokio::test]
