@@ -173,7 +173,8 @@ fn rows(c: &Connection, chat: &str, called: &[(i64, String, Look)]) -> Result<Ve
     let mut newest: BTreeMap<String, Row> = BTreeMap::new();
     let mut of_message = c.prepare_cached(
         "SELECT i.n, i.lane_id, l.group_folder, i.verdict, i.rule, i.n <= l.cursor AS past,
-                EXISTS (SELECT 1 FROM approval_messages a WHERE a.seq = i.seq AND a.group_folder = l.group_folder) AS asked
+                EXISTS (SELECT 1 FROM approval_messages p JOIN approvals a ON a.id = p.approval_id
+                  WHERE p.seq = i.seq AND p.group_folder = l.group_folder AND a.state = 'pending') AS asked
          FROM inbox i INDEXED BY inbox_by_message JOIN lanes l ON l.id = i.lane_id WHERE i.seq = ?1",
     )?;
     for (seq, ..) in called {
@@ -242,8 +243,10 @@ fn remember(c: &Connection, seq: i64, edit: &Inbound, now: Time) -> Result<()> {
     Ok(())
 }
 
-/// Whether somebody is, or was, asked about a message.
+/// Whether a message waits for the answer to a question.
 pub(in crate::store) fn is_asked_about(c: &Connection, seq: i64) -> Result<bool> {
-    Ok(c.prepare_cached("SELECT EXISTS (SELECT 1 FROM approval_messages WHERE seq = ?1)")?
-        .query_row([seq], |r| r.get(0))?)
+    Ok(c.prepare_cached(
+        "SELECT EXISTS (SELECT 1 FROM approval_messages p JOIN approvals a ON a.id = p.approval_id WHERE p.seq = ?1 AND a.state = 'pending')",
+    )?
+    .query_row([seq], |r| r.get(0))?)
 }

@@ -419,8 +419,9 @@ pub(in crate::store) fn accept(
     let reply = reply.filter(|_| no_answer.is_none());
     let Stored { seq, is_new, mut groups, wired } = store(c, &mut inbound, &edited, &files, now)?;
     let mut accepted = Accepted { seq, ..Accepted::default() };
-    let is_asked_about = !is_new && edits::is_asked_about(c, seq)?;
-    if wired == 0 && !is_asked_about && reply.is_none() && no_answer.is_none() {
+    // What moves by itself asks nobody.
+    let asks = !inbound.quiet && (is_new || !edits::is_asked_about(c, seq)?);
+    if wired == 0 && asks && reply.is_none() && no_answer.is_none() {
         match approvals::first_contact(c, asking, &inbound, seq, now)? {
             Contact::Nothing => {}
             Contact::Wired(group) => {
