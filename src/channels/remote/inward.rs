@@ -268,6 +268,10 @@ mod tests {
         // A platform need not say from whom it is.
         let forwarded = inbound(Event { forwarded_from: Some(String::new()), ..event() });
         assert_eq!((plain.origin, forwarded.origin), (Origin::Written, Origin::Forwarded));
+        let forward = Event { forwarded_from: Some("Eve".into()), comment: "look".into(), ..event() };
+        let edit = inbound(Event { kind: EventKind::Edit, of: "6".into(), ..forward });
+        let (from, comment) = (edit.forwarded_from.as_deref(), edit.comment.as_str());
+        assert_eq!((edit.origin, from, comment), (Origin::Edited, Some("Eve"), "look"));
         for chat in ["tg.work:-5", "local:main", "tg:", "", "tg:\u{7}"] {
             assert!(
                 matches!(read(Event { chat: chat.into(), ..event() }), Err(BadEvent::Chat(_))),

@@ -88,6 +88,8 @@ pub struct FileLook {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Look {
     pub text: String,
+    /// Of a forward: the name of its author.
+    pub forwarded_from: Option<String>,
     pub comment: String,
     /// Empty of an edit: it says nothing of files, and those that are there stay.
     pub files: Vec<FileLook>,
@@ -105,7 +107,8 @@ pub fn has_other_files(known: &[FileLook], told: &[FileLook]) -> bool {
 /// Compares an edit with what is known of its message.
 #[must_use]
 pub fn compare(known: &Look, told: &Look, quiet: bool) -> Change {
-    let is_same = (&known.text, &known.comment) == (&told.text, &told.comment)
+    let is_same = (&known.text, &known.forwarded_from, &known.comment)
+        == (&told.text, &told.forwarded_from, &told.comment)
         && !has_other_files(&known.files, &told.files);
     match (is_same, quiet) {
         (true, _) => Change::None,
@@ -154,7 +157,7 @@ mod tests {
     fn the_same_words_and_files_are_no_change_and_an_edit_without_files_says_nothing_of_them() {
         let file = |name: &str, size| FileLook { kind: MediaKind::Image, name: name.to_owned(), size };
         let look =
-            |text: &str, files: Vec<FileLook>| Look { text: text.to_owned(), comment: String::new(), files };
+            |text: &str, files: Vec<FileLook>| Look { text: text.to_owned(), files, ..Look::default() };
         let known = look("a", vec![file("x", 7)]);
         for (told, change) in [
             (look("a", vec![file("x", 7)]), Change::None),
@@ -165,6 +168,7 @@ mod tests {
             (look("a", vec![file("x", 8)]), Change::ByPerson),
             (look("a", vec![file("x", 7), file("x", 7)]), Change::ByPerson),
             (Look { comment: "c".into(), ..known.clone() }, Change::ByPerson),
+            (Look { forwarded_from: Some(String::new()), ..known.clone() }, Change::ByPerson),
         ] {
             assert_eq!(compare(&known, &told, false), change, "{told:?}");
             let quiet = if change == Change::None { change } else { Change::Quiet };

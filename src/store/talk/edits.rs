@@ -15,6 +15,7 @@ use crate::domain::{
     heard::{
         edits::{Becomes, Change, FileLook, Look, Standing, compare, decide, has_other_files},
         engage::{EngageVerdict, Rule},
+        origin::{Author, Origin},
     },
     platforms::attachments::Attachment,
     rows::Inbound,
@@ -68,21 +69,29 @@ impl Known {
     }
 }
 
-/// Reads what an edit is about. `files`: those that are told with it.
+/// Reads what an edit is about. `files`: those that are told with it. An edit of a forward that does not say so stays one, with the
+/// author and the comment that are known.
 pub(in crate::store) fn look(
     c: &Connection,
-    edit: &Inbound,
+    edit: &mut Inbound,
     files: &[Attachment],
     now: Time,
 ) -> Result<Edited> {
     let called: Vec<(i64, String, Look)> = c
         .prepare_cached(
-            "SELECT seq, thread, text, comment FROM messages INDEXED BY messages_by_id
+            "SELECT seq, thread, text, origin, forwarded_from, comment FROM messages INDEXED BY messages_by_id
              WHERE chat_jid = ?1 AND id = ?2 AND sender = ?3 ORDER BY seq DESC LIMIT ?4",
         )?
         .query_map(params![edit.chat_jid, edit.id, edit.sender, NEWEST], |r| {
-            let comment: Option<String> = r.get("comment")?;
-            let look = Look { text: r.get("text")?, comment: comment.unwrap_or_default(), files: Vec::new() };
+            let origin: Origin = r.word_or_null("messages", "origin")?.unwrap_or_default();
+            let from: Option<String> = r.get("forwarded_from")?;
+            let is_forward = Author::of(origin, from.as_deref()) == Author::Other;
+            let look = Look {
+                text: r.get("text")?,
+                forwarded_from: is_forward.then(|| from.unwrap_or_default()),
+                comment: r.get::<_, Option<String>>("comment")?.unwrap_or_default(),
+                files: Vec::new(),
+            };
             Ok((r.get("seq")?, r.get("thread")?, look))
         })?
         .collect::<rusqlite::Result<_>>()?;
@@ -91,6 +100,10 @@ pub(in crate::store) fn look(
     };
     let mut came_before =
         c.prepare_cached("SELECT EXISTS (SELECT 1 FROM message_edits WHERE seq = ?1 AND replay_key = ?2)")?;
+    if edit.forwarded_from.is_none() {
+        edit.forwarded_from.clone_from(&look.forwarded_from);
+        edit.comment.clone_from(&look.comment);
+    }
     for (seq, ..) in &called {
         if came_before.query_row(params![seq, edit.replay_key], |r| r.get(0))? {
             return Ok(Edited::Nothing(Some(*seq)));
@@ -106,6 +119,7 @@ pub(in crate::store) fn look(
         text: edit.text.clone(),
         comment: edit.comment.clone(),
         files: files.iter().map(file_look).collect(),
+        forwarded_from: edit.forwarded_from.clone(),
     };
     let change = compare(&look, &told, edit.quiet);
     if change == Change::None {

@@ -14,7 +14,7 @@ use crate::domain::{
         edits::Change,
         engage::{EngageVerdict, Rule, Sticky},
         hearing::{Asked, Wired},
-        origin::Origin,
+        origin::{Author, Origin},
     },
     platforms::{
         addresses::user_id,
@@ -102,6 +102,8 @@ pub struct Unjudged {
     /// Its sender's own words: they alone engage the agent.
     pub own_words: String,
     pub origin: Origin,
+    /// Who wrote its text.
+    pub author: Author,
     pub mentioned: bool,
     pub from_me: bool,
     pub bot: bool,
@@ -191,7 +193,7 @@ impl Store {
             let mut rows = c.prepare_cached(&format!(
                 "SELECT i.n, i.lane_id, l.group_folder, coalesce(w.trigger, g.trigger) AS trigger,
                         w.engage_mode, w.engage_pattern, w.ignored_message_policy, m.text, m.edited_at, m.mentioned, m.from_me, m.bot, m.late, m.files,
-                        CASE WHEN m.origin IS NULL AND m.edited_at IS NOT NULL THEN 'edited' ELSE m.origin END AS origin, m.comment, m.received_at, g.config ->> '$.bots' AS bots,
+                        CASE WHEN m.origin IS NULL AND m.edited_at IS NOT NULL THEN 'edited' ELSE m.origin END AS origin, m.forwarded_from, m.comment, m.received_at, g.config ->> '$.bots' AS bots,
                         i.seq, m.chat_jid, m.sender, m.sender_name, c.unknown_sender_policy, w.sender_scope, c.kind, l.thread, l.sticky_at IS NOT NULL AS marked,
                         EXISTS (SELECT 1 FROM file_work INDEXED BY file_work_wanted WHERE until IS NOT NULL) AS files_wanted,
                         {YES_TO} AS approved
@@ -212,7 +214,7 @@ impl Store {
             let mut rows = c.prepare_cached(
                 "SELECT 0 AS n, coalesce(l.id, 0) AS lane_id, w.group_folder,
                         coalesce(w.trigger, g.trigger) AS trigger, w.engage_mode, w.engage_pattern, w.ignored_message_policy,
-                        ?2 AS text, NULL AS edited_at, ?3 AS mentioned, ?4 AS from_me, ?5 AS bot, 0 AS late, 0 AS files, NULL AS origin, NULL AS comment, ?9 AS seq, ?10 AS received_at, g.config ->> '$.bots' AS bots, c.jid AS chat_jid, ?6 AS sender, ?7 AS sender_name,
+                        ?2 AS text, NULL AS edited_at, ?3 AS mentioned, ?4 AS from_me, ?5 AS bot, 0 AS late, 0 AS files, NULL AS origin, NULL AS forwarded_from, NULL AS comment, ?9 AS seq, ?10 AS received_at, g.config ->> '$.bots' AS bots, c.jid AS chat_jid, ?6 AS sender, ?7 AS sender_name,
                         c.unknown_sender_policy, w.sender_scope, c.kind, ?8 AS thread, l.sticky_at IS NOT NULL AS marked, 0 AS files_wanted, NULL AS approved
                  FROM wirings w JOIN groups g ON g.folder = w.group_folder JOIN chats c ON c.jid = w.chat_jid
                  LEFT JOIN lanes l ON l.group_folder = w.group_folder AND l.chat_jid = w.chat_jid AND l.thread = ?8
@@ -327,7 +329,7 @@ impl Store {
         self.ask(move |c| {
             let theirs = c
                 .prepare_cached(
-                    "SELECT m.sender_name, CASE m.origin WHEN 'forwarded' THEN m.shown ELSE m.text END AS text, m.from_me AS own,
+                    "SELECT m.sender_name, CASE WHEN m.origin = 'forwarded' OR m.forwarded_from IS NOT NULL THEN m.shown ELSE m.text END AS text, m.from_me AS own,
                             (SELECT kind FROM attachments INDEXED BY attachments_in WHERE seq = m.seq ORDER BY n LIMIT 1) AS kind
                      FROM messages m INDEXED BY messages_by_id WHERE m.chat_jid = ?1 AND m.id = ?2 ORDER BY m.seq DESC LIMIT 1",
                 )?
@@ -396,7 +398,7 @@ pub(in crate::store) fn accept(
     let came = inbound.attachments.len();
     let files = kept(std::mem::take(&mut inbound.attachments));
     let edited = match inbound.origin {
-        Origin::Edited => edits::look(c, &inbound, &files, now)?,
+        Origin::Edited => edits::look(c, &mut inbound, &files, now)?,
         Origin::Written | Origin::Forwarded => Edited::Unknown,
     };
     if let Edited::Nothing(seq) = edited {
@@ -554,12 +556,14 @@ fn unjudged_row(c: &Connection, r: &Row<'_>) -> rusqlite::Result<Unjudged> {
     let origin: Origin = r.word_or_null("messages", "origin")?.unwrap_or_default();
     let kind: ChatKind = r.word("chats", "kind")?;
     let comment: Option<String> = r.get("comment")?;
-    let mut own_words = origin.own_words(kind, &text, comment.as_deref().unwrap_or_default());
+    let from: Option<String> = r.get("forwarded_from")?;
+    let author = Author::of(origin, from.as_deref());
+    let mut own_words = author.own_words(kind, &text, comment.as_deref().unwrap_or_default());
     let mut pending = Vec::new();
     if r.get::<_, u32>("files")? > 0 {
         let files = attachments::beside_message(c, seq).unwrap_or_default();
         // The files of a forward are as little its sender's words as its text.
-        if origin != Origin::Forwarded || kind == ChatKind::Direct {
+        if author == Author::Sender || kind == ChatKind::Direct {
             own_words = heard_as(&own_words, &files);
         }
         pending = files::pending(c, seq)?;
@@ -583,6 +587,7 @@ fn unjudged_row(c: &Connection, r: &Row<'_>) -> rusqlite::Result<Unjudged> {
         edited_at: r.time_or_null("edited_at")?,
         own_words,
         origin,
+        author,
         pending,
         files_wanted: r.get("files_wanted")?,
         mentioned: r.get("mentioned")?,
@@ -695,7 +700,7 @@ pub(in crate::store) fn reword(
     // What no person changed is judged as it was.
     let by_person = change == Change::ByPerson;
     c.prepare_cached(
-        "UPDATE messages SET text = ?2, comment = ?3, edited_at = max(?4, coalesce(edited_at + 1, 0)),
+        "UPDATE messages SET text = ?2, forwarded_from = ?8, comment = ?3, edited_at = max(?4, coalesce(edited_at + 1, 0)),
            mentioned = CASE WHEN ?5 THEN ?6 OR (mentioned AND reply_to_id IS NOT NULL) ELSE mentioned END,
            late = CASE WHEN ?5 THEN ?7 ELSE late END WHERE seq = ?1",
     )?
@@ -706,7 +711,8 @@ pub(in crate::store) fn reword(
         now.0,
         by_person,
         edit.mentioned,
-        edit.late
+        edit.late,
+        edit.forwarded_from
     ])?;
     Ok(())
 }
