@@ -29,8 +29,8 @@ const NEWEST: i64 = 64;
 pub(in crate::store) enum Edited {
     /// A message that is not known.
     Unknown,
-    /// Nothing changes: it came before, has the words that stand there, or moves something that is not known. The number of the
-    /// message, if there is one.
+    /// Nothing changes: it came before, has the words that stand there, or moves or empties something that is not known. The number
+    /// of the message, if there is one.
     Nothing(Option<i64>),
     Known(Known),
 }
@@ -96,14 +96,15 @@ pub(in crate::store) fn look(
         })?
         .collect::<rusqlite::Result<_>>()?;
     let Some((newest, thread, mut look)) = called.first().cloned() else {
-        return Ok(if edit.quiet { Edited::Nothing(None) } else { Edited::Unknown });
+        let says_nothing = edit.text.trim().is_empty() && edit.comment.trim().is_empty() && files.is_empty();
+        return Ok(if edit.quiet || says_nothing { Edited::Nothing(None) } else { Edited::Unknown });
     };
-    let mut came_before =
-        c.prepare_cached("SELECT EXISTS (SELECT 1 FROM message_edits WHERE seq = ?1 AND replay_key = ?2)")?;
     if edit.forwarded_from.is_none() {
         edit.forwarded_from.clone_from(&look.forwarded_from);
         edit.comment.clone_from(&look.comment);
     }
+    let mut came_before =
+        c.prepare_cached("SELECT EXISTS (SELECT 1 FROM message_edits WHERE seq = ?1 AND replay_key = ?2)")?;
     for (seq, ..) in &called {
         if came_before.query_row(params![seq, edit.replay_key], |r| r.get(0))? {
             return Ok(Edited::Nothing(Some(*seq)));
@@ -117,9 +118,9 @@ pub(in crate::store) fn look(
     }
     let told = Look {
         text: edit.text.clone(),
+        forwarded_from: edit.forwarded_from.clone(),
         comment: edit.comment.clone(),
         files: files.iter().map(file_look).collect(),
-        forwarded_from: edit.forwarded_from.clone(),
     };
     let change = compare(&look, &told, edit.quiet);
     if change == Change::None {

@@ -565,6 +565,27 @@ async fn an_edit_of_a_forward_is_a_forward_whether_it_says_so_or_not() {
 }
 
 #[tokio::test]
+async fn words_that_a_person_takes_out_are_gone_and_the_files_beside_them_stay() {
+    let world = world().await;
+    assert_eq!(world.accepts(edit("0", "e0", " ")).await, 0, "nothing is known of it");
+    let photo = Inbound { attachments: vec![photo("a.png", Some([1; 32]))], ..says("1", "my password") };
+    let seq = world.accepts(photo).await;
+    world.judges().await;
+    assert_eq!(world.accepts(edit("1", "e1", "")).await, seq);
+    let shown = world.store.messages(None, None).await.unwrap();
+    assert_eq!((shown[0].text.as_str(), shown[0].attachments.len()), ("", 1));
+    assert!(!world.reads(world.lane()).await.contains("password"));
+    // Once they were read, the agent is told.
+    world.accepts(says("2", "another one")).await;
+    world.judges().await;
+    world.has_read("family");
+    world.accepts(edit("2", "e2", "")).await;
+    let row = world.store.unjudged(9).await.unwrap().remove(0);
+    assert_eq!((row.text.as_str(), row.origin), ("", Origin::Edited));
+    assert!(world.store.messages(None, None).await.unwrap().len() == 3);
+}
+
+#[tokio::test]
 async fn an_edit_keeps_to_the_lane_and_the_question_of_its_message() {
     let world = world().await;
     world.accepts(Inbound { thread: "t".into(), ..says("1", "at nine") }).await;
