@@ -6,11 +6,13 @@
 //! | there is none | a message of its own | nothing |
 //! | waits | replaced | replaced |
 //! | engaged nobody | replaced, and judged anew | replaced |
+//! | is asked about | a message of its own | replaced |
 //! | was read | a message of its own | replaced |
 //!
-//! An edit with the same words is nothing to anybody.
+//! An edit with the same words is nothing to anybody. Words that one lane has read, or that a person is asked about, stay as they
+//! are: the rows of other lanes go on to the new message.
 
-use super::engage::EngageVerdict;
+use super::engage::{EngageVerdict, Rule};
 use ipc_handlers::file::MediaKind;
 
 /// How an edit differs from what is known of its message.
@@ -29,20 +31,29 @@ pub enum Change {
 pub enum Standing {
     /// The wiring has none.
     Absent,
-    /// It is still to be judged, wakes an agent that has not read it, or waits for a person's word.
+    /// It is still to be judged, wakes an agent that has not read it, or waits for a person to look at a backup.
     Waits,
     /// It woke nobody, and nobody has read it.
     Unheard,
+    /// A person is asked whether its sender is heard, and was shown its words.
+    Asked,
     /// It was handed to an agent, or passed by.
     Read,
 }
 
 impl Standing {
-    /// Reads a row of the inbox: its verdict, whether the lane's cursor is past it, and whether a person decides about it.
+    /// Reads a row of the inbox: its verdict, its rule, whether the lane's cursor is past it, and whether a person is asked about
+    /// its sender.
     #[must_use]
-    pub const fn of(verdict: Option<EngageVerdict>, is_past: bool, waits_for_person: bool) -> Self {
+    pub const fn of(
+        verdict: Option<EngageVerdict>,
+        rule: Option<Rule>,
+        is_past: bool,
+        is_asked: bool,
+    ) -> Self {
         match verdict {
-            _ if waits_for_person => Self::Waits,
+            _ if matches!(rule, Some(Rule::Restored)) => Self::Waits,
+            _ if is_asked && matches!(rule, Some(Rule::UnknownSender)) => Self::Asked,
             None => Self::Waits,
             Some(EngageVerdict::Wake | EngageVerdict::Context) if is_past => Self::Read,
             Some(EngageVerdict::Wake) => Self::Waits,
@@ -68,10 +79,12 @@ pub enum Becomes {
 pub const fn decide(change: Change, standing: Standing) -> Becomes {
     match (change, standing) {
         (Change::None, _) | (Change::Quiet, Standing::Absent) => Becomes::Nothing,
-        (Change::ByPerson, Standing::Absent | Standing::Read) => Becomes::Message,
+        (Change::ByPerson, Standing::Absent | Standing::Asked | Standing::Read) => Becomes::Message,
         (Change::ByPerson, Standing::Unheard) => Becomes::JudgedAnew,
         (Change::ByPerson, Standing::Waits)
-        | (Change::Quiet, Standing::Waits | Standing::Unheard | Standing::Read) => Becomes::Replaced,
+        | (Change::Quiet, Standing::Waits | Standing::Unheard | Standing::Asked | Standing::Read) => {
+            Becomes::Replaced
+        }
     }
 }
 
@@ -128,6 +141,7 @@ mod tests {
             (Standing::Absent, Message, Nothing),
             (Standing::Waits, Replaced, Replaced),
             (Standing::Unheard, JudgedAnew, Replaced),
+            (Standing::Asked, Message, Replaced),
             (Standing::Read, Message, Replaced),
         ] {
             assert_eq!(decide(Change::None, standing), Nothing, "{standing:?}");
@@ -148,8 +162,15 @@ mod tests {
             (Some(EngageVerdict::Ignore), true, Standing::Unheard),
             (Some(EngageVerdict::Held), false, Standing::Unheard),
         ] {
-            assert_eq!(Standing::of(verdict, is_past, false), expected, "{verdict:?} {is_past}");
-            assert_eq!(Standing::of(verdict, is_past, true), Standing::Waits, "{verdict:?} {is_past}");
+            assert_eq!(Standing::of(verdict, None, is_past, false), expected, "{verdict:?} {is_past}");
+        }
+        let ignored = Some(EngageVerdict::Ignore);
+        for (rule, is_asked, expected) in [
+            (Rule::UnknownSender, true, Standing::Asked),
+            (Rule::UnknownSender, false, Standing::Unheard),
+            (Rule::Restored, false, Standing::Waits),
+        ] {
+            assert_eq!(Standing::of(ignored, Some(rule), true, is_asked), expected, "{rule} {is_asked}");
         }
     }
 

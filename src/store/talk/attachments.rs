@@ -171,6 +171,24 @@ pub(in crate::store) fn replace(
     add(c, Beside::Message(seq), chat, others, now)
 }
 
+/// Keeps the files of a message beside another one, too, with what is still to be done with them. Returns how many they are.
+pub(in crate::store) fn copy(c: &Connection, from: i64, to: i64) -> Result<usize> {
+    let files = c
+        .prepare_cached(
+            "INSERT INTO attachments (seq, n, name, kind, type, claimed, size, digest, problem, caption, seconds, words, unread, chat_jid, at)
+             SELECT ?2, n, name, kind, type, claimed, size, digest, problem, caption, seconds, words, unread, chat_jid, at
+             FROM attachments INDEXED BY attachments_in WHERE seq = ?1 ORDER BY n",
+        )?
+        .execute([from, to])?;
+    c.prepare_cached(
+        "INSERT INTO file_work (attachment, seq, step, what)
+         SELECT b.id, ?2, f.step, f.what FROM file_work f INDEXED BY file_work_by_message JOIN attachments a ON a.id = f.attachment
+         JOIN attachments b INDEXED BY attachments_in ON b.seq = ?2 AND b.n = a.n WHERE f.seq = ?1",
+    )?
+    .execute([from, to])?;
+    Ok(files)
+}
+
 /// Adds to messages the files that are beside them.
 pub(in crate::store) fn with_files(c: &Connection, mut messages: Vec<Message>) -> Result<Vec<Message>> {
     for message in &mut messages {

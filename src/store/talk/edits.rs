@@ -2,13 +2,13 @@
 //! read the old ones gets a message of its own. The keys of edits that made no message are kept beside the message that they
 //! changed, so that the same event again changes nothing.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use ipc_handlers::Time;
 use rusqlite::{Connection, params};
 
 use super::{
-    attachments,
+    attachments, files,
     messages::{count_files, judge_anew, reword},
 };
 use crate::domain::{
@@ -44,6 +44,8 @@ pub(in crate::store) struct Known {
     change: Change,
     /// Its files are others than those of before.
     other_files: bool,
+    /// Messages whose words a person does not change any more: a lane has read them, or a person is asked about them.
+    kept: BTreeSet<i64>,
     /// The newest row of each wiring, by its group; `None`: there is none.
     rows: Vec<(String, Option<Row>)>,
 }
@@ -128,42 +130,56 @@ pub(in crate::store) fn look(
         return Ok(Edited::Nothing(Some(newest)));
     }
     let other_files = has_other_files(&look.files, &told.files);
-    let rows = rows(c, &edit.chat_jid, &called)?;
-    Ok(Edited::Known(Known { newest, thread, change, other_files, rows }))
+    let (rows, kept) = rows(c, &edit.chat_jid, &called)?;
+    Ok(Edited::Known(Known { newest, thread, change, other_files, kept, rows }))
 }
 
-/// Gives the rows that nobody has read the new words, and has those judged anew that engaged nobody. Returns the groups that an
-/// edit is a message of its own for.
-pub(in crate::store) fn apply(
+/// The message of its own that an edit is.
+pub(in crate::store) struct OwnMessage<'a> {
+    /// The groups whose inboxes are still to get it.
+    pub(in crate::store) groups: Vec<String>,
+    /// Rows of lanes that have not read the message before, and get this one in its place; and whether they are judged anew.
+    moved: Vec<(&'a Row, bool)>,
+}
+
+/// Gives the rows that nobody has read the new words, and has those judged anew that engaged nobody. Returns the message that is to
+/// be made for others; `None`: none is.
+pub(in crate::store) fn apply<'a>(
     c: &Connection,
-    known: &Known,
+    known: &'a Known,
     edit: &Inbound,
     files: &[Attachment],
     now: Time,
-) -> Result<Vec<String>> {
-    let mut told = Vec::new();
-    let mut replaced = std::collections::BTreeSet::new();
+) -> Result<Option<OwnMessage<'a>>> {
+    let mut own = OwnMessage { groups: Vec::new(), moved: Vec::new() };
+    let by_person = known.change == Change::ByPerson;
+    let stays = |seq: i64| by_person && known.kept.contains(&seq);
+    let mut replaced = BTreeSet::new();
     let mut anew = Vec::new();
     for (group, row) in &known.rows {
         let standing = row.as_ref().map_or(Standing::Absent, |row| row.standing);
-        match (decide(known.change, standing), row) {
-            (Becomes::Message, _) => told.push(group.clone()),
-            (Becomes::Replaced, Some(row)) => {
-                replaced.insert(row.seq);
-                // Its new files are still to be fetched.
-                if row.wakes && known.other_files && known.change == Change::ByPerson {
-                    anew.push(row);
-                }
+        let (row, is_anew) = match (decide(known.change, standing), row) {
+            (Becomes::Message, _) => {
+                own.groups.push(group.clone());
+                continue;
             }
-            (Becomes::JudgedAnew, Some(row)) => {
-                replaced.insert(row.seq);
-                anew.push(row);
-            }
-            (Becomes::Replaced | Becomes::JudgedAnew, None) | (Becomes::Nothing, _) => {}
+            // Its new files are still to be fetched.
+            (Becomes::Replaced, Some(row)) => (row, row.wakes && known.other_files && by_person),
+            (Becomes::JudgedAnew, Some(row)) => (row, true),
+            (Becomes::Replaced | Becomes::JudgedAnew, None) | (Becomes::Nothing, _) => continue,
+        };
+        if stays(row.seq) {
+            own.moved.push((row, is_anew));
+            continue;
+        }
+        replaced.insert(row.seq);
+        if is_anew {
+            anew.push(row);
         }
     }
+    let is_own = !own.groups.is_empty() || !own.moved.is_empty() || stays(known.newest);
     // What is shown last of a message are its newest words.
-    if told.is_empty() {
+    if !is_own {
         replaced.insert(known.newest);
     }
     for seq in replaced {
@@ -172,15 +188,39 @@ pub(in crate::store) fn apply(
     for row in anew {
         judge_anew(c, row.lane, row.n, row.seq)?;
     }
-    Ok(told)
+    Ok(is_own.then_some(own))
+}
+
+impl OwnMessage<'_> {
+    /// Puts the message `seq` in the place of the one before, where that was not read. `with_files`: the edit told none, so those of
+    /// before are beside it.
+    pub(in crate::store) fn take_over(&self, c: &Connection, seq: i64, with_files: bool) -> Result<()> {
+        if let Some((row, _)) = self.moved.first().filter(|_| with_files) {
+            let files = attachments::copy(c, row.seq, seq)?;
+            count_files(c, seq, files)?;
+        }
+        for (row, is_anew) in &self.moved {
+            files::wait_no_more_at(c, row.n)?;
+            if *is_anew {
+                judge_anew(c, row.lane, row.n, seq)?;
+            } else {
+                c.prepare_cached("UPDATE inbox SET seq = ?2 WHERE n = ?1")?.execute([row.n, seq])?;
+            }
+        }
+        Ok(())
+    }
 }
 
 fn file_look(file: &Attachment) -> FileLook {
     FileLook { kind: file.kind, name: file.name.clone(), size: file.size }
 }
 
-/// Returns of each wiring of a chat the newest row of the messages that are called alike, newest first.
-fn rows(c: &Connection, chat: &str, called: &[(i64, String, Look)]) -> Result<Vec<(String, Option<Row>)>> {
+/// The newest row of each wiring, by its group, and the messages whose words stay.
+type Rows = (Vec<(String, Option<Row>)>, BTreeSet<i64>);
+
+/// Returns of each wiring of a chat the newest row of the messages that are called alike, newest first, and which of these were
+/// read or are asked about.
+fn rows(c: &Connection, chat: &str, called: &[(i64, String, Look)]) -> Result<Rows> {
     let groups: Vec<String> = c
         .prepare_cached("SELECT group_folder FROM wirings WHERE chat_jid = ?1 ORDER BY id")?
         .query_map([chat], |r| r.get(0))?
@@ -192,21 +232,18 @@ fn rows(c: &Connection, chat: &str, called: &[(i64, String, Look)]) -> Result<Ve
                   WHERE p.seq = i.seq AND p.group_folder = l.group_folder AND a.state = 'pending') AS asked
          FROM inbox i INDEXED BY inbox_by_message JOIN lanes l ON l.id = i.lane_id WHERE i.seq = ?1",
     )?;
-    for (seq, ..) in called {
-        if groups.iter().all(|group| newest.contains_key(group)) {
+    let mut kept = BTreeSet::new();
+    for (nth, (seq, ..)) in called.iter().enumerate() {
+        if nth > 0 && groups.iter().all(|group| newest.contains_key(group)) {
             break;
+        }
+        if is_asked_about(c, *seq)? {
+            kept.insert(*seq);
         }
         let found = of_message.query_map([seq], |r| {
             let verdict: Option<EngageVerdict> = r.word_or_null("inbox", "verdict")?;
             let rule: Option<Rule> = r.word_or_null("inbox", "rule")?;
-            let is_past: bool = r.get("past")?;
-            // Somebody is asked about its sender, or decides what becomes of a backup.
-            let waits = match rule {
-                Some(Rule::Restored) => true,
-                Some(Rule::UnknownSender) => r.get("asked")?,
-                Some(_) | None => false,
-            };
-            let standing = Standing::of(verdict, is_past, waits);
+            let standing = Standing::of(verdict, rule, r.get("past")?, r.get("asked")?);
             let wakes = verdict == Some(EngageVerdict::Wake);
             Ok((
                 r.get("group_folder")?,
@@ -215,16 +252,17 @@ fn rows(c: &Connection, chat: &str, called: &[(i64, String, Look)]) -> Result<Ve
         })?;
         for found in found {
             let (group, row) = found?;
+            if row.standing == Standing::Read {
+                kept.insert(*seq);
+            }
             newest.entry(group).or_insert(row);
         }
     }
-    Ok(groups
-        .into_iter()
-        .map(|group| {
-            let row = newest.remove(&group);
-            (group, row)
-        })
-        .collect())
+    let rows = groups.into_iter().map(|group| {
+        let row = newest.remove(&group);
+        (group, row)
+    });
+    Ok((rows.collect(), kept))
 }
 
 /// Puts the words of an edit, and its files where they are others, in the place of those of a message.
@@ -259,7 +297,7 @@ fn remember(c: &Connection, seq: i64, edit: &Inbound, now: Time) -> Result<()> {
 }
 
 /// Whether a message waits for the answer to a question.
-pub(in crate::store) fn is_asked_about(c: &Connection, seq: i64) -> Result<bool> {
+fn is_asked_about(c: &Connection, seq: i64) -> Result<bool> {
     Ok(c.prepare_cached(
         "SELECT EXISTS (SELECT 1 FROM approval_messages p JOIN approvals a ON a.id = p.approval_id WHERE p.seq = ?1 AND a.state = 'pending')",
     )?

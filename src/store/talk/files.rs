@@ -224,6 +224,12 @@ pub(in crate::store) fn wait_no_more(c: &Connection, seq: i64) -> Result<()> {
     Ok(())
 }
 
+/// A row of the inbox waits for no files any more.
+pub(in crate::store) fn wait_no_more_at(c: &Connection, n: i64) -> Result<()> {
+    c.prepare_cached("DELETE FROM file_holds WHERE n = ?1")?.execute([n])?;
+    Ok(())
+}
+
 fn work_row(r: &Row<'_>) -> rusqlite::Result<FileWork> {
     Ok(FileWork {
         id: r.get("attachment")?,

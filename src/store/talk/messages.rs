@@ -422,8 +422,7 @@ pub(in crate::store) fn accept(
     let Stored { seq, is_new, mut groups, wired } = store(c, &mut inbound, &edited, &files, now)?;
     let mut accepted = Accepted { seq, ..Accepted::default() };
     // What moves by itself asks nobody.
-    let asks = !inbound.quiet && (is_new || !edits::is_asked_about(c, seq)?);
-    if wired == 0 && asks && reply.is_none() && no_answer.is_none() {
+    if wired == 0 && !inbound.quiet && reply.is_none() && no_answer.is_none() {
         match approvals::first_contact(c, asking, &inbound, seq, now)? {
             Contact::Nothing => {}
             Contact::Wired(group) => {
@@ -492,14 +491,18 @@ fn store(
     files: &[Attachment],
     now: Time,
 ) -> Result<Stored> {
-    let (groups, wired, files) = match edited {
+    let (groups, wired) = match edited {
         Edited::Known(known) => {
-            let groups = edits::apply(c, known, inbound, files, now)?;
-            if groups.is_empty() {
-                return Ok(Stored { seq: known.newest, is_new: false, groups, wired: known.groups() });
-            }
+            let wired = known.groups();
+            let Some(own) = edits::apply(c, known, inbound, files, now)? else {
+                return Ok(Stored { seq: known.newest, is_new: false, groups: Vec::new(), wired });
+            };
             inbound.thread.clone_from(&known.thread);
-            (groups, known.groups(), if known.has_other_files() { files } else { &[] })
+            let files = if known.has_other_files() { files } else { &[] };
+            let seq = insert(c, inbound, files.len(), now)?;
+            attachments::add(c, Beside::Message(seq), &inbound.chat_jid, files, now)?;
+            own.take_over(c, seq, files.is_empty())?;
+            return Ok(Stored { seq, is_new: true, groups: own.groups, wired });
         }
         Edited::Unknown | Edited::Nothing(_) => {
             let groups: Vec<String> = c
@@ -507,7 +510,7 @@ fn store(
                 .query_map([&inbound.chat_jid], |r| r.get(0))?
                 .collect::<rusqlite::Result<_>>()?;
             let wired = groups.len();
-            (groups, wired, files)
+            (groups, wired)
         }
     };
     let seq = insert(c, inbound, files.len(), now)?;

@@ -311,3 +311,19 @@ async fn an_edit_after_a_question_has_ended_is_judged_as_its_sender_stands_by_th
     world.hear_as("tg:new", BOB, "@G2 please", change).await;
     assert_eq!(world.open().await.len(), 1);
 }
+
+#[tokio::test]
+async fn an_edit_under_a_question_waits_behind_the_words_that_were_shown() {
+    let world = World::new().await;
+    let id = world.stranger(BOB, "hello").await;
+    for text in ["pay me", "pay me at once"] {
+        let change = |event: &mut g2::domain::rows::Inbound| {
+            (event.id, event.origin) = ("k1".into(), Origin::Edited);
+        };
+        world.hear_as(CHAT, BOB, text, change).await;
+    }
+    assert_eq!((world.open().await.len(), world.open().await[0].messages.len()), (1, 3));
+    assert!(world.question(id).await.messages.len() == 3 && world.woken("family", CHAT).is_empty());
+    world.yes(id).await;
+    assert_eq!(world.woken("family", CHAT), ["hello", "pay me", "pay me at once"]);
+}

@@ -330,7 +330,7 @@ async fn what_an_agent_has_in_hand_counts_as_read_and_a_batch_that_came_back_too
 }
 
 #[tokio::test]
-async fn of_two_agents_one_reads_the_new_words_in_place_and_the_other_is_told() {
+async fn of_two_agents_the_one_that_has_not_read_it_gets_the_edit_in_its_place_and_the_other_is_told() {
     let world = world().await;
     let wiring = NewWiring {
         group: folder("main"),
@@ -350,7 +350,7 @@ async fn of_two_agents_one_reads_the_new_words_in_place_and_the_other_is_told() 
         (world.waiting("main"), world.waiting("family")),
         (vec!["at ten".into()], vec!["at ten".into()])
     );
-    assert_eq!(world.texts_of().await, ["at ten", "at ten"], "the second is the edit for family alone");
+    assert_eq!(world.texts_of().await, ["at nine", "at ten"], "what was read stays");
     world.has_read("main");
     world.accepts(edit("1", "e2", "at eleven")).await;
     world.judges().await;
@@ -361,7 +361,43 @@ async fn of_two_agents_one_reads_the_new_words_in_place_and_the_other_is_told() 
     for key in ["e1", "e2"] {
         world.accepts(edit("1", key, "whatever")).await;
     }
-    assert_eq!(world.texts_of().await, ["at ten", "at eleven", "at eleven"]);
+    assert_eq!(world.texts_of().await, ["at nine", "at ten", "at eleven"]);
+}
+
+#[tokio::test]
+async fn an_agent_that_gets_an_edit_in_the_place_of_a_message_gets_its_files_too() {
+    let world = world().await;
+    world.sql(&format!(
+        "INSERT INTO wirings (group_folder, chat_jid, engage_mode, engage_pattern, sender_scope, ignored_message_policy, created_at)
+         SELECT 'main', chat_jid, 'pattern', '@Two', sender_scope, 'drop', created_at FROM wirings WHERE chat_jid = '{CHAT}'"
+    ));
+    let todo = Some(Todo::Fetch("b".into()));
+    let files = vec![photo("a.png", Some([1; 32])), Attachment { todo, ..photo("b.png", None) }];
+    world.accepts(Inbound { attachments: files, ..says("1", "look") }).await;
+    let row = world.store.unjudged(9).await.unwrap().remove(0);
+    let judged = Judged {
+        n: row.n,
+        read_as: row.read_as(),
+        verdict: EngageVerdict::Wake,
+        rule: Rule::Pattern,
+        reason: String::new(),
+        sticks: false,
+        refused: None,
+    };
+    world.store.judge(vec![judged], NOW).await.unwrap();
+    assert_eq!(world.judges().await, ["none ignore"]);
+    world.has_read("family");
+    let seq = world.accepts(edit("1", "e1", "@Two look")).await;
+    let rows = world.store.unjudged(9).await.unwrap();
+    let pending: Vec<(i64, usize)> = rows.iter().map(|row| (row.seq, row.pending.len())).collect();
+    assert_eq!(pending, [(seq, 1), (seq, 1)]);
+    assert_eq!(world.store.attachments(seq).await.unwrap().len(), 2);
+    world.judges().await;
+    assert_eq!(
+        (world.waiting("main"), world.waiting("family")),
+        (vec!["@Two look".into()], vec!["@Two look".into()])
+    );
+    assert_eq!(world.texts_of().await, ["look", "@Two look"]);
 }
 
 #[tokio::test]
@@ -598,12 +634,15 @@ async fn an_edit_keeps_to_the_lane_and_the_question_of_its_message() {
     let first = Inbound { chat_jid: "local:new".into(), ..says("1", "let me in") };
     let seq = world.accepts(first.clone()).await;
     let later = Inbound { replay_key: "e".into(), text: "please".into(), origin: Origin::Edited, ..first };
-    assert_eq!(world.accepts(later).await, seq);
-    let texts: Vec<String> = world.column("SELECT text FROM messages WHERE chat_jid = 'local:new'");
-    assert_eq!(texts, ["please"]);
-    assert!(
-        world.column::<i64>("SELECT count(*) FROM approval_messages GROUP BY seq").iter().all(|n| *n == 1)
-    );
+    let again = later.clone();
+    let edited = world.accepts(later).await;
+    assert_eq!(world.accepts(again).await, edited);
+    // The words that a person is shown stay; the others wait behind them.
+    let texts: Vec<String> =
+        world.column("SELECT text FROM messages WHERE chat_jid = 'local:new' ORDER BY seq");
+    assert_eq!(texts, ["let me in", "please"]);
+    assert_eq!(world.column::<i64>("SELECT count(*) FROM approvals"), [1]);
+    assert_eq!(world.column::<i64>("SELECT seq FROM approval_messages ORDER BY seq"), [seq, edited]);
 }
 
 /// What happens to one message in a chat that two groups hear.
