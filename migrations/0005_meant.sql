@@ -19,6 +19,9 @@ ALTER TABLE messages ADD COLUMN shown TEXT GENERATED ALWAYS AS (coalesce(comment
   || CASE WHEN origin = 'edited' THEN '[edit] ' ELSE '' END
   || CASE WHEN origin = 'forwarded' OR forwarded_from IS NOT NULL
      THEN '[forwarded' || coalesce(' from ' || nullif(forwarded_from, ''), '') || '] ' ELSE '' END || text) VIRTUAL;
+-- Bytes of a file as they were told with it, whatever it has: by them an edit of its message tells it from others. NULL: they are not
+-- known.
+ALTER TABLE attachments ADD COLUMN told_size INTEGER CHECK (told_size >= 0);
 -- What the platform calls a message: edits of it, and answers to it, name it so.
 CREATE INDEX messages_by_id ON messages (chat_jid, id);
 

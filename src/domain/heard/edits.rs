@@ -93,7 +93,7 @@ pub const fn decide(change: Change, standing: Standing) -> Becomes {
 pub struct FileLook {
     pub kind: MediaKind,
     pub name: String,
-    /// Bytes; 0: nobody said.
+    /// Bytes as they were told, whatever the file has; 0: nobody said.
     pub size: u64,
 }
 

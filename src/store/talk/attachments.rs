@@ -127,8 +127,8 @@ pub(in crate::store) fn add(
         Beside::Said(id, group) => (None, Some(id), group),
     };
     let mut insert = c.prepare_cached(
-        "INSERT INTO attachments (seq, outbox_id, n, name, kind, type, claimed, size, digest, problem, caption, seconds, chat_jid, at, group_folder)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)",
+        "INSERT INTO attachments (seq, outbox_id, n, name, kind, type, claimed, size, digest, problem, caption, seconds, chat_jid, at, group_folder, told_size)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?8)",
     )?;
     for (n, file) in (1_i64..).zip(files) {
         insert.execute(params![
@@ -175,8 +175,8 @@ pub(in crate::store) fn replace(
 pub(in crate::store) fn copy(c: &Connection, from: i64, to: i64) -> Result<usize> {
     let files = c
         .prepare_cached(
-            "INSERT INTO attachments (seq, n, name, kind, type, claimed, size, digest, problem, caption, seconds, words, unread, chat_jid, at)
-             SELECT ?2, n, name, kind, type, claimed, size, digest, problem, caption, seconds, words, unread, chat_jid, at
+            "INSERT INTO attachments (seq, n, name, kind, type, claimed, size, digest, problem, caption, seconds, words, unread, chat_jid, at, told_size)
+             SELECT ?2, n, name, kind, type, claimed, size, digest, problem, caption, seconds, words, unread, chat_jid, at, told_size
              FROM attachments INDEXED BY attachments_in WHERE seq = ?1 ORDER BY n",
         )?
         .execute([from, to])?;

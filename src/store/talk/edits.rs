@@ -29,8 +29,8 @@ const NEWEST: i64 = 64;
 pub(in crate::store) enum Edited {
     /// A message that is not known.
     Unknown,
-    /// Nothing changes: it came before, has the words that stand there, or moves or empties something that is not known. The number
-    /// of the message, if there is one.
+    /// Nothing changes: it came before, has the words that stand there, or moves or empties something
+    /// that is not known. The number of the message, if there is one.
     Nothing(Option<i64>),
     Known(Known),
 }
@@ -113,7 +113,7 @@ pub(in crate::store) fn look(
         }
     }
     for (seq, ..) in &called {
-        look.files = attachments::beside_message(c, *seq)?.iter().map(file_look).collect();
+        look.files = looks_beside(c, *seq)?;
         if !look.files.is_empty() {
             break;
         }
@@ -209,6 +209,17 @@ impl OwnMessage<'_> {
         }
         Ok(())
     }
+}
+
+/// Returns the files beside a message, as they were told with it.
+fn looks_beside(c: &Connection, seq: i64) -> Result<Vec<FileLook>> {
+    Ok(c.prepare_cached(
+        "SELECT kind, name, coalesce(told_size, 0) AS told_size FROM attachments INDEXED BY attachments_in WHERE seq = ?1 ORDER BY n",
+    )?
+    .query_map([seq], |r| {
+        Ok(FileLook { kind: r.word("attachments", "kind")?, name: r.get("name")?, size: r.get("told_size")? })
+    })?
+    .collect::<rusqlite::Result<_>>()?)
 }
 
 fn file_look(file: &Attachment) -> FileLook {

@@ -622,6 +622,31 @@ async fn words_that_a_person_takes_out_are_gone_and_the_files_beside_them_stay()
 }
 
 #[tokio::test]
+async fn a_file_is_the_one_that_was_told_however_long_it_is() {
+    let world = world().await;
+    let with = |inbound: Inbound, told: u64| {
+        let todo = Some(Todo::Fetch("a".into()));
+        Inbound { attachments: vec![Attachment { size: told, todo, ..photo("a.png", None) }], ..inbound }
+    };
+    let seq = world.accepts(with(says("1", "look"), 7)).await;
+    let wanted = FilesWanted { seq, until: NOW.plus_ms(1), held: None };
+    world.store.want_files(vec![wanted]).await.unwrap();
+    let work = world.store.file_work(9).await.unwrap().remove(0);
+    let there = photo("a.png", None).kept([9; 32], 5000, Some("image/png"));
+    world.store.file_fetched(work.id, there, false).await.unwrap();
+    world.judges().await;
+    world.has_read("family");
+    assert_eq!(
+        world.accepts(with(edit("1", "e1", "look"), 7)).await,
+        seq,
+        "the same words and the same file"
+    );
+    assert_eq!(world.accepts(edit("1", "e2", "look here")).await, seq + 1);
+    assert_eq!(world.accepts(with(edit("1", "e3", "look here"), 8)).await, seq + 1, "another file");
+    assert_eq!(world.store.attachments(seq + 1).await.unwrap()[0].size, 8);
+}
+
+#[tokio::test]
 async fn an_edit_keeps_to_the_lane_and_the_question_of_its_message() {
     let world = world().await;
     world.accepts(Inbound { thread: "t".into(), ..says("1", "at nine") }).await;
