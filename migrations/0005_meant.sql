@@ -31,6 +31,7 @@ CREATE INDEX messages_by_id ON messages (chat_jid, id);
 CREATE TABLE message_edits (
   seq        INTEGER NOT NULL REFERENCES messages (seq) ON DELETE CASCADE,
   replay_key TEXT NOT NULL,
+  -- The instant at which it was made, as its platform tells, or at which it came: one that was made before the last is nothing.
   at         INTEGER NOT NULL,
   PRIMARY KEY (seq, replay_key)
 ) STRICT, WITHOUT ROWID;

@@ -29,7 +29,7 @@ const NEWEST: i64 = 64;
 pub(in crate::store) enum Edited {
     /// A message that is not known.
     Unknown,
-    /// Nothing changes: it came before, has the words that stand there, or moves or empties something
+    /// Nothing changes: it came before, was made before the last edit, has the words that stand there, or moves or empties something
     /// that is not known. The number of the message, if there is one.
     Nothing(Option<i64>),
     Known(Known),
@@ -117,6 +117,11 @@ pub(in crate::store) fn look(
         if !look.files.is_empty() {
             break;
         }
+    }
+    if let (Some(at), Some(last)) = (edit.at, last_edit(c, &called)?)
+        && at < last
+    {
+        return Ok(Edited::Nothing(Some(newest)));
     }
     let told = Look {
         text: edit.text.clone(),
@@ -211,6 +216,20 @@ impl OwnMessage<'_> {
     }
 }
 
+/// Returns when the last edit of messages that are called alike was made; `None`: there is none.
+fn last_edit(c: &Connection, called: &[(i64, String, Look)]) -> Result<Option<Time>> {
+    let mut last = c.prepare_cached(
+        "SELECT max(coalesce((SELECT max(at) FROM message_edits WHERE seq = m.seq), 0),
+                    CASE WHEN m.origin = 'edited' THEN min(coalesce(m.at, 0), m.received_at) ELSE 0 END) AS last
+         FROM messages m WHERE m.seq = ?1",
+    )?;
+    let mut newest = 0;
+    for (seq, ..) in called {
+        newest = last.query_row([seq], |r| r.get("last")).map(|at: i64| at.max(newest))?;
+    }
+    Ok((newest > 0).then_some(Time(newest)))
+}
+
 /// Returns the files beside a message, as they were told with it.
 fn looks_beside(c: &Connection, seq: i64) -> Result<Vec<FileLook>> {
     Ok(c.prepare_cached(
@@ -298,7 +317,7 @@ fn remember(c: &Connection, seq: i64, edit: &Inbound, now: Time) -> Result<()> {
     c.prepare_cached(
         "INSERT INTO message_edits (seq, replay_key, at) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING",
     )?
-    .execute(params![seq, edit.replay_key, now.0])?;
+    .execute(params![seq, edit.replay_key, edit.at.map_or(now, |at| at.min(now)).0])?;
     c.prepare_cached(
         "DELETE FROM message_edits WHERE seq = ?1 AND replay_key IN (
            SELECT replay_key FROM message_edits WHERE seq = ?1 ORDER BY at DESC, replay_key DESC LIMIT -1 OFFSET ?2)",

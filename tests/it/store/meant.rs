@@ -647,6 +647,34 @@ async fn a_file_is_the_one_that_was_told_however_long_it_is() {
 }
 
 #[tokio::test]
+async fn an_edit_that_was_made_before_the_last_one_is_nothing() {
+    let world = world().await;
+    let at = |ms: i64, inbound: Inbound| Inbound { at: Some(NOW.plus_ms(ms)), ..inbound };
+    let seq = world.accepts(at(-100, says("1", "first"))).await;
+    for (key, ms, text, stands) in [
+        ("e2", -20, "second", "second"),
+        ("e1", -30, "between", "second"),
+        ("e3", -10, "third", "third"),
+        // In the same instant the later event counts.
+        ("e4", -10, "fourth", "fourth"),
+        ("e2b", -20, "second", "fourth"),
+    ] {
+        assert_eq!(world.accepts(at(ms, edit("1", key, text))).await, seq);
+        assert_eq!(world.texts_of().await, [stands], "{key}");
+    }
+    world.judges().await;
+    world.has_read("family");
+    // A clock that goes wrong holds no later edit back.
+    for (key, ms, text, count) in [("e5", 1 << 40, "fifth", 2), ("e6", -5, "late", 2), ("e7", 0, "sixth", 2)]
+    {
+        world.accepts(at(ms, edit("1", key, text))).await;
+        assert_eq!(world.texts_of().await.len(), count, "{key}");
+    }
+    world.judges().await;
+    assert_eq!(world.waiting("family"), ["sixth"]);
+}
+
+#[tokio::test]
 async fn an_edit_keeps_to_the_lane_and_the_question_of_its_message() {
     let world = world().await;
     world.accepts(Inbound { thread: "t".into(), ..says("1", "at nine") }).await;
