@@ -157,8 +157,8 @@ pub(in crate::store) fn add(
     Ok(())
 }
 
-/// Keeps other files beside a message than those that were there. Nobody waits for these any more: a row that did is judged, and
-/// asks for the others.
+/// Keeps other files beside a message than those that were there. These still count in their chat's hour. Nobody waits for them
+/// any more: a row that did is judged, and asks for the others.
 pub(in crate::store) fn replace(
     c: &Connection,
     seq: i64,
@@ -166,7 +166,22 @@ pub(in crate::store) fn replace(
     others: &[Attachment],
     now: Time,
 ) -> Result<()> {
+    let counted: Vec<(String, i64, i64)> = c
+        .prepare_cached(
+            "SELECT chat_jid, at / 60000 AS minute, sum(min(max(size, 4096), 1 << 40)) AS bytes
+             FROM attachments INDEXED BY attachments_in WHERE seq = ?1 GROUP BY chat_jid, minute",
+        )?
+        .query_map([seq], |r| Ok((r.get("chat_jid")?, r.get("minute")?, r.get("bytes")?)))?
+        .collect::<rusqlite::Result<_>>()?;
     c.prepare_cached("DELETE FROM attachments WHERE seq = ?1")?.execute([seq])?;
+    // The trigger has taken them off.
+    for (chat, minute, bytes) in counted {
+        c.prepare_cached(
+            "INSERT INTO media_minutes (chat_jid, minute, bytes) VALUES (?1, ?2, ?3)
+             ON CONFLICT (chat_jid, minute) DO UPDATE SET bytes = min(bytes + excluded.bytes, 1 << 60)",
+        )?
+        .execute(params![chat, minute, bytes])?;
+    }
     files::wait_no_more(c, seq)?;
     add(c, Beside::Message(seq), chat, others, now)
 }

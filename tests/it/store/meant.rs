@@ -675,6 +675,22 @@ async fn an_edit_that_was_made_before_the_last_one_is_nothing() {
 }
 
 #[tokio::test]
+async fn files_that_an_edit_replaced_still_count_in_their_chat_s_hour() {
+    let world = world().await;
+    let with = |inbound: Inbound, n: usize| {
+        let todo = Some(Todo::Fetch(n.to_string()));
+        let file = Attachment { size: 5000, todo, ..photo(&format!("{n}.png"), None) };
+        Inbound { attachments: vec![file], ..inbound }
+    };
+    world.accepts(with(says("1", "look"), 0)).await;
+    for n in 1..20 {
+        world.accepts(with(edit("1", &format!("e{n}"), "look"), n)).await;
+    }
+    assert_eq!(world.column::<i64>("SELECT count(*) FROM attachments"), [1]);
+    assert_eq!(world.store.media_use(CHAT, NOW).await.unwrap().chat_hour, 20 * 5000);
+}
+
+#[tokio::test]
 async fn an_edit_keeps_to_the_lane_and_the_question_of_its_message() {
     let world = world().await;
     world.accepts(Inbound { thread: "t".into(), ..says("1", "at nine") }).await;
