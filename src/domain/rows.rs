@@ -11,7 +11,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize, Serializer};
 
 use super::{
-    heard::{access::UnknownSenders, origin::Origin},
+    heard::{
+        access::UnknownSenders,
+        origin::{Author, Origin},
+    },
     platforms::{
         attachments::Attachment,
         chats::{self, ChatInfo},
@@ -185,6 +188,14 @@ pub struct Message {
     /// The files beside it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub attachments: Vec<Attachment>,
+}
+
+impl Message {
+    /// Returns who wrote its text.
+    #[must_use]
+    pub fn author(&self) -> Author {
+        Author::of(self.origin, self.forwarded_from.as_deref())
+    }
 }
 
 fn is_written(origin: &Origin) -> bool {
@@ -499,7 +510,7 @@ impl Inbound {
     /// Returns its sender's own words in a chat of this kind, which alone engage an agent.
     #[must_use]
     pub fn own_words(&self, kind: chats::ChatKind) -> String {
-        self.origin.own_words(kind, &self.text, &self.comment)
+        Author::of(self.origin, self.forwarded_from.as_deref()).own_words(kind, &self.text, &self.comment)
     }
 }
 

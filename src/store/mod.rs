@@ -72,7 +72,7 @@ pub use talk::events::{Follower, News};
 pub use talk::files::{FileRead, FileStep, FileWork, FilesWanted};
 pub use talk::groups::{NewGroup, NewWiring};
 pub use talk::lines::{By, Heard, Line};
-pub use talk::messages::{Accepted, AllJudged, Judged, Unjudged};
+pub use talk::messages::{Accepted, AllJudged, Judged, ReadAs, Unjudged};
 pub use talk::outbox::{NextDelivery, OutboxPart};
 pub use talk::restored::{HeldThen, HeldWhich};
 pub use version::Version;

@@ -98,6 +98,7 @@ impl World {
             .into_iter()
             .map(|row| Judged {
                 n: row.n,
+                read_as: row.read_as(),
                 verdict,
                 rule: Rule::Pattern,
                 reason: "test".into(),

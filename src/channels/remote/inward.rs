@@ -129,7 +129,10 @@ fn message(
     let at = event.at.as_deref().and_then(|at| at.parse().ok()).map(Time::from_jiff);
     let reply = event.reply_to.as_ref();
     let attachments: Vec<Attachment> = event.attachments.iter().take(MOST).map(attachment).collect();
-    if event.text.trim().is_empty() && event.comment.trim().is_empty() && attachments.is_empty() {
+    // An edit takes words out.
+    let says_nothing =
+        event.text.trim().is_empty() && event.comment.trim().is_empty() && attachments.is_empty();
+    if says_nothing && event.kind != EventKind::Edit {
         return Ok(Arrival::Nothing);
     }
     let sender_name = match name(&event.from.name) {
@@ -265,6 +268,10 @@ mod tests {
         assert!(!inbound(Event { mention: Mention::All, ..event() }).mentioned);
         let edit = inbound(Event { kind: EventKind::Edit, of: "6".into(), id: String::new(), ..event() });
         assert_eq!((edit.id.as_str(), edit.replay_key.as_str(), edit.origin), ("6", "u1", Origin::Edited));
+        let forward = Event { forwarded_from: Some("Eve".into()), comment: "look".into(), ..event() };
+        let edit = inbound(Event { kind: EventKind::Edit, of: "6".into(), ..forward });
+        let (from, comment) = (edit.forwarded_from.as_deref(), edit.comment.as_str());
+        assert_eq!((edit.origin, from, comment), (Origin::Edited, Some("Eve"), "look"));
         // A platform need not say from whom it is.
         let forwarded = inbound(Event { forwarded_from: Some(String::new()), ..event() });
         assert_eq!((plain.origin, forwarded.origin), (Origin::Written, Origin::Forwarded));
@@ -293,6 +300,8 @@ mod tests {
         // Only beside a forwarded text there is a comment.
         let plain = inbound(Event { comment: "look".into(), quiet: true, ..event() });
         assert_eq!((plain.comment.as_str(), plain.quiet, plain.unknown_kind), ("", false, false));
+        let emptied = Event { kind: EventKind::Edit, of: "6".into(), text: String::new(), ..event() };
+        assert_eq!(inbound(emptied).text, "");
         let nothing = Event { text: String::new(), forwarded_from: Some(String::new()), ..event() };
         assert!(matches!(read(nothing.clone()), Ok(Arrival::Nothing)));
         assert_eq!(inbound(Event { comment: "look".into(), ..nothing }).comment, "look");

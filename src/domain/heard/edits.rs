@@ -6,11 +6,13 @@
 //! | there is none | a message of its own | nothing |
 //! | waits | replaced | replaced |
 //! | engaged nobody | replaced, and judged anew | replaced |
+//! | is asked about | a message of its own | replaced |
 //! | was read | a message of its own | replaced |
 //!
-//! An edit with the same words is nothing to anybody.
+//! An edit with the same words is nothing to anybody. Words that one lane has read, or that a person is asked about, stay as they
+//! are: the rows of other lanes go on to the new message.
 
-use super::engage::EngageVerdict;
+use super::engage::{EngageVerdict, Rule};
 use ipc_handlers::file::MediaKind;
 
 /// How an edit differs from what is known of its message.
@@ -29,20 +31,29 @@ pub enum Change {
 pub enum Standing {
     /// The wiring has none.
     Absent,
-    /// It is still to be judged, wakes an agent that has not read it, or waits for a person's word.
+    /// It is still to be judged, wakes an agent that has not read it, or waits for a person to look at a backup.
     Waits,
     /// It woke nobody, and nobody has read it.
     Unheard,
+    /// A person is asked whether its sender is heard, and was shown its words.
+    Asked,
     /// It was handed to an agent, or passed by.
     Read,
 }
 
 impl Standing {
-    /// Reads a row of the inbox: its verdict, whether the lane's cursor is past it, and whether a person decides about it.
+    /// Reads a row of the inbox: its verdict, its rule, whether the lane's cursor is past it, and whether a person is asked about
+    /// its sender.
     #[must_use]
-    pub const fn of(verdict: Option<EngageVerdict>, is_past: bool, waits_for_person: bool) -> Self {
+    pub const fn of(
+        verdict: Option<EngageVerdict>,
+        rule: Option<Rule>,
+        is_past: bool,
+        is_asked: bool,
+    ) -> Self {
         match verdict {
-            _ if waits_for_person => Self::Waits,
+            _ if matches!(rule, Some(Rule::Restored)) => Self::Waits,
+            _ if is_asked && matches!(rule, Some(Rule::UnknownSender)) => Self::Asked,
             None => Self::Waits,
             Some(EngageVerdict::Wake | EngageVerdict::Context) if is_past => Self::Read,
             Some(EngageVerdict::Wake) => Self::Waits,
@@ -68,10 +79,12 @@ pub enum Becomes {
 pub const fn decide(change: Change, standing: Standing) -> Becomes {
     match (change, standing) {
         (Change::None, _) | (Change::Quiet, Standing::Absent) => Becomes::Nothing,
-        (Change::ByPerson, Standing::Absent | Standing::Read) => Becomes::Message,
+        (Change::ByPerson, Standing::Absent | Standing::Asked | Standing::Read) => Becomes::Message,
         (Change::ByPerson, Standing::Unheard) => Becomes::JudgedAnew,
         (Change::ByPerson, Standing::Waits)
-        | (Change::Quiet, Standing::Waits | Standing::Unheard | Standing::Read) => Becomes::Replaced,
+        | (Change::Quiet, Standing::Waits | Standing::Unheard | Standing::Asked | Standing::Read) => {
+            Becomes::Replaced
+        }
     }
 }
 
@@ -80,7 +93,7 @@ pub const fn decide(change: Change, standing: Standing) -> Becomes {
 pub struct FileLook {
     pub kind: MediaKind,
     pub name: String,
-    /// Bytes; 0: nobody said.
+    /// Bytes as they were told, whatever the file has; 0: nobody said.
     pub size: u64,
 }
 
@@ -88,6 +101,8 @@ pub struct FileLook {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Look {
     pub text: String,
+    /// Of a forward: the name of its author.
+    pub forwarded_from: Option<String>,
     pub comment: String,
     /// Empty of an edit: it says nothing of files, and those that are there stay.
     pub files: Vec<FileLook>,
@@ -105,7 +120,8 @@ pub fn has_other_files(known: &[FileLook], told: &[FileLook]) -> bool {
 /// Compares an edit with what is known of its message.
 #[must_use]
 pub fn compare(known: &Look, told: &Look, quiet: bool) -> Change {
-    let is_same = (&known.text, &known.comment) == (&told.text, &told.comment)
+    let is_same = (&known.text, &known.forwarded_from, &known.comment)
+        == (&told.text, &told.forwarded_from, &told.comment)
         && !has_other_files(&known.files, &told.files);
     match (is_same, quiet) {
         (true, _) => Change::None,
@@ -125,6 +141,7 @@ mod tests {
             (Standing::Absent, Message, Nothing),
             (Standing::Waits, Replaced, Replaced),
             (Standing::Unheard, JudgedAnew, Replaced),
+            (Standing::Asked, Message, Replaced),
             (Standing::Read, Message, Replaced),
         ] {
             assert_eq!(decide(Change::None, standing), Nothing, "{standing:?}");
@@ -145,8 +162,15 @@ mod tests {
             (Some(EngageVerdict::Ignore), true, Standing::Unheard),
             (Some(EngageVerdict::Held), false, Standing::Unheard),
         ] {
-            assert_eq!(Standing::of(verdict, is_past, false), expected, "{verdict:?} {is_past}");
-            assert_eq!(Standing::of(verdict, is_past, true), Standing::Waits, "{verdict:?} {is_past}");
+            assert_eq!(Standing::of(verdict, None, is_past, false), expected, "{verdict:?} {is_past}");
+        }
+        let ignored = Some(EngageVerdict::Ignore);
+        for (rule, is_asked, expected) in [
+            (Rule::UnknownSender, true, Standing::Asked),
+            (Rule::UnknownSender, false, Standing::Unheard),
+            (Rule::Restored, false, Standing::Waits),
+        ] {
+            assert_eq!(Standing::of(ignored, Some(rule), true, is_asked), expected, "{rule} {is_asked}");
         }
     }
 
@@ -154,7 +178,7 @@ mod tests {
     fn the_same_words_and_files_are_no_change_and_an_edit_without_files_says_nothing_of_them() {
         let file = |name: &str, size| FileLook { kind: MediaKind::Image, name: name.to_owned(), size };
         let look =
-            |text: &str, files: Vec<FileLook>| Look { text: text.to_owned(), comment: String::new(), files };
+            |text: &str, files: Vec<FileLook>| Look { text: text.to_owned(), files, ..Look::default() };
         let known = look("a", vec![file("x", 7)]);
         for (told, change) in [
             (look("a", vec![file("x", 7)]), Change::None),
@@ -165,6 +189,7 @@ mod tests {
             (look("a", vec![file("x", 8)]), Change::ByPerson),
             (look("a", vec![file("x", 7), file("x", 7)]), Change::ByPerson),
             (Look { comment: "c".into(), ..known.clone() }, Change::ByPerson),
+            (Look { forwarded_from: Some(String::new()), ..known.clone() }, Change::ByPerson),
         ] {
             assert_eq!(compare(&known, &told, false), change, "{told:?}");
             let quiet = if change == Change::None { change } else { Change::Quiet };

@@ -41,15 +41,32 @@ impl Origin {
     }
 }
 
-impl Origin {
+/// Who wrote the text of a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Author {
+    Sender,
+    /// Somebody else: its sender forwarded it. An edit of it changes nothing about that.
+    Other,
+}
+
+impl Author {
+    /// Reads it from the origin of a text and the name of the author whom its sender forwards.
+    #[must_use]
+    pub const fn of(origin: Origin, forwarded_from: Option<&str>) -> Self {
+        match (origin, forwarded_from) {
+            (Origin::Forwarded, _) | (_, Some(_)) => Self::Other,
+            (Origin::Written | Origin::Edited, None) => Self::Sender,
+        }
+    }
+
     /// Returns the words of a message that engage an agent in a chat of this kind: its sender's own. Who forwards a text to one
     /// person means it for them, so there it counts too.
     #[must_use]
     pub fn own_words(self, kind: ChatKind, text: &str, comment: &str) -> String {
         match (self, kind) {
-            (Self::Forwarded, ChatKind::Group) => comment.to_owned(),
-            (Self::Forwarded, ChatKind::Direct) if !comment.is_empty() => format!("{comment}\n{text}"),
-            (Self::Forwarded, ChatKind::Direct) | (Self::Written | Self::Edited, _) => text.to_owned(),
+            (Self::Other, ChatKind::Group) => comment.to_owned(),
+            (Self::Other, ChatKind::Direct) if !comment.is_empty() => format!("{comment}\n{text}"),
+            (Self::Other, ChatKind::Direct) | (Self::Sender, _) => text.to_owned(),
         }
     }
 }
@@ -60,15 +77,28 @@ mod tests {
 
     #[test]
     fn the_words_of_somebody_else_engage_nobody_in_a_group() {
-        for (origin, kind, own) in [
-            (Origin::Forwarded, ChatKind::Group, "look"),
-            (Origin::Forwarded, ChatKind::Direct, "look\n@G2 pay"),
-            (Origin::Written, ChatKind::Group, "@G2 pay"),
-            (Origin::Edited, ChatKind::Group, "@G2 pay"),
+        for (author, kind, own) in [
+            (Author::Other, ChatKind::Group, "look"),
+            (Author::Other, ChatKind::Direct, "look\n@G2 pay"),
+            (Author::Sender, ChatKind::Group, "@G2 pay"),
         ] {
-            assert_eq!(origin.own_words(kind, "@G2 pay", "look"), own, "{origin} {kind}");
+            assert_eq!(author.own_words(kind, "@G2 pay", "look"), own, "{author:?} {kind}");
         }
-        assert_eq!(Origin::Forwarded.own_words(ChatKind::Direct, "a", ""), "a");
+        assert_eq!(Author::Other.own_words(ChatKind::Direct, "a", ""), "a");
+    }
+
+    #[test]
+    fn a_forward_stays_one_when_it_is_edited() {
+        for (origin, from, author) in [
+            (Origin::Written, None, Author::Sender),
+            (Origin::Edited, None, Author::Sender),
+            (Origin::Forwarded, None, Author::Other),
+            (Origin::Forwarded, Some(""), Author::Other),
+            (Origin::Edited, Some(""), Author::Other),
+            (Origin::Written, Some("Eve"), Author::Other),
+        ] {
+            assert_eq!(Author::of(origin, from), author, "{origin} {from:?}");
+        }
     }
 
     #[test]

@@ -160,10 +160,20 @@ fn given(field: &Option<String>) -> Option<String> {
     field.as_deref().filter(|text| !text.is_empty()).map(escape)
 }
 
+/// The author of a quoted message that is the agent's own.
+const YOU: &str = "you";
+
+/// Returns the name of somebody else as it is shown: in quotation marks where its letters are those of [`YOU`].
+fn of_other(name: &str) -> String {
+    let letters = name.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase);
+    if letters.eq(YOU.chars()) { escape(&format!("\"{name}\"")) } else { escape(name) }
+}
+
 /// Returns the element of the message that is answered.
 fn quoted(message: &PromptMessage) -> String {
     let Answered { own, quote, kind, chat } = &message.answered;
-    let from = if *own { Some("you".to_owned()) } else { given(&message.reply_to_sender) };
+    let other = message.reply_to_sender.as_deref().filter(|name| !name.is_empty());
+    let from = if *own { Some(YOU.to_owned()) } else { other.map(of_other) };
     let text = given(&message.reply_to_text);
     let attributes = [
         (" kind", kind.map(|kind| kind.to_string())),

@@ -14,7 +14,7 @@ use crate::{
         chat_commands::Word,
         engage::{EngageVerdict, Rule, Sticky},
         hearing::Rules,
-        origin::Origin,
+        origin::Author,
     },
     engine::{Blame, Error},
     store::{self, AllJudged, FilesWanted, Judged, Spoken, StoreError, Unjudged},
@@ -105,6 +105,7 @@ impl Judging {
         }
         Judged {
             n: row.n,
+            read_as: row.read_as(),
             verdict: decision.outcome,
             rule: decision.rule,
             reason: decision.reason,
@@ -161,6 +162,7 @@ impl Dispatch {
         }
         Ok(Judged {
             n: row.n,
+            read_as: row.read_as(),
             verdict: EngageVerdict::Ignore,
             rule: Rule::Word,
             reason: done.note,
@@ -172,7 +174,7 @@ impl Dispatch {
     /// Whether a spoken message may address the agent: a hook hears that.
     fn may_speak(&mut self, row: &Unjudged) -> bool {
         // What somebody else said addresses nobody.
-        if row.origin == Origin::Forwarded {
+        if row.author == Author::Other {
             return false;
         }
         let config = self.runs.config.now();

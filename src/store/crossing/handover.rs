@@ -9,7 +9,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use super::wake;
 use crate::domain::{
-    heard::origin::Origin,
+    heard::origin::{Author, Origin},
     platforms::attachments::{Attachment, Digest, shown_at},
     rows::{Message, Task},
     runs::{
@@ -318,7 +318,7 @@ const SHOWN_OF_EDITED: i64 = 500;
 
 /// Returns the message of the inbox row `n` as the prompt shows it.
 fn prompted(c: &Connection, lane: i64, n: i64, message: Message) -> Result<PromptMessage> {
-    let seq = message.seq;
+    let (seq, author) = (message.seq, message.author());
     let files =
         (1..).zip(message.attachments).map(|(n, file)| prompt_file(seq, message.received_at, n, file));
     let (mut answered, mut answered_file, mut name) = (message.answered, None, message.reply_to_sender);
@@ -336,7 +336,7 @@ fn prompted(c: &Connection, lane: i64, n: i64, message: Message) -> Result<Promp
         }
         Origin::Written | Origin::Forwarded => None,
     };
-    let forward = (message.origin == Origin::Forwarded)
+    let forward = (author == Author::Other)
         .then(|| Forward { from: message.forwarded_from.unwrap_or_default(), comment: message.comment });
     Ok(PromptMessage {
         files: files.collect(),

@@ -83,6 +83,7 @@ async fn messages(store: &Store, keys: &[&str]) {
     let last = rows.last().unwrap().n;
     let judged = rows.iter().map(|row| Judged {
         n: row.n,
+        read_as: row.read_as(),
         verdict: if row.n == last { EngageVerdict::Wake } else { EngageVerdict::Context },
         rule: Rule::Pattern,
         reason: "test".into(),

@@ -127,8 +127,8 @@ pub(in crate::store) fn add(
         Beside::Said(id, group) => (None, Some(id), group),
     };
     let mut insert = c.prepare_cached(
-        "INSERT INTO attachments (seq, outbox_id, n, name, kind, type, claimed, size, digest, problem, caption, seconds, chat_jid, at, group_folder)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)",
+        "INSERT INTO attachments (seq, outbox_id, n, name, kind, type, claimed, size, digest, problem, caption, seconds, chat_jid, at, group_folder, told_size)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?8)",
     )?;
     for (n, file) in (1_i64..).zip(files) {
         insert.execute(params![
@@ -157,7 +157,8 @@ pub(in crate::store) fn add(
     Ok(())
 }
 
-/// Keeps other files beside a message than those that were there. Nobody waits for these any more.
+/// Keeps other files beside a message than those that were there. These still count in their chat's hour. Nobody waits for them
+/// any more: a row that did is judged, and asks for the others.
 pub(in crate::store) fn replace(
     c: &Connection,
     seq: i64,
@@ -165,9 +166,42 @@ pub(in crate::store) fn replace(
     others: &[Attachment],
     now: Time,
 ) -> Result<()> {
+    let counted: Vec<(String, i64, i64)> = c
+        .prepare_cached(
+            "SELECT chat_jid, at / 60000 AS minute, sum(min(max(size, 4096), 1 << 40)) AS bytes
+             FROM attachments INDEXED BY attachments_in WHERE seq = ?1 GROUP BY chat_jid, minute",
+        )?
+        .query_map([seq], |r| Ok((r.get("chat_jid")?, r.get("minute")?, r.get("bytes")?)))?
+        .collect::<rusqlite::Result<_>>()?;
     c.prepare_cached("DELETE FROM attachments WHERE seq = ?1")?.execute([seq])?;
-    add(c, Beside::Message(seq), chat, others, now)?;
-    files::let_go(c, seq)
+    // The trigger has taken them off.
+    for (chat, minute, bytes) in counted {
+        c.prepare_cached(
+            "INSERT INTO media_minutes (chat_jid, minute, bytes) VALUES (?1, ?2, ?3)
+             ON CONFLICT (chat_jid, minute) DO UPDATE SET bytes = min(bytes + excluded.bytes, 1 << 60)",
+        )?
+        .execute(params![chat, minute, bytes])?;
+    }
+    files::wait_no_more(c, seq)?;
+    add(c, Beside::Message(seq), chat, others, now)
+}
+
+/// Keeps the files of a message beside another one, too, with what is still to be done with them. Returns how many they are.
+pub(in crate::store) fn copy(c: &Connection, from: i64, to: i64) -> Result<usize> {
+    let files = c
+        .prepare_cached(
+            "INSERT INTO attachments (seq, n, name, kind, type, claimed, size, digest, problem, caption, seconds, words, unread, chat_jid, at, told_size)
+             SELECT ?2, n, name, kind, type, claimed, size, digest, problem, caption, seconds, words, unread, chat_jid, at, told_size
+             FROM attachments INDEXED BY attachments_in WHERE seq = ?1 ORDER BY n",
+        )?
+        .execute([from, to])?;
+    c.prepare_cached(
+        "INSERT INTO file_work (attachment, seq, step, what)
+         SELECT b.id, ?2, f.step, f.what FROM file_work f INDEXED BY file_work_by_message JOIN attachments a ON a.id = f.attachment
+         JOIN attachments b INDEXED BY attachments_in ON b.seq = ?2 AND b.n = a.n WHERE f.seq = ?1",
+    )?
+    .execute([from, to])?;
+    Ok(files)
 }
 
 /// Adds to messages the files that are beside them.

@@ -210,11 +210,23 @@ fn over(c: &Connection, id: i64) -> Result<()> {
 }
 
 /// A message with whose files nothing more is to be done waits no longer.
-pub(in crate::store) fn let_go(c: &Connection, seq: i64) -> Result<()> {
+fn let_go(c: &Connection, seq: i64) -> Result<()> {
     c.prepare_cached(
         "DELETE FROM file_holds WHERE seq = ?1 AND NOT EXISTS (SELECT 1 FROM file_work WHERE seq = ?1)",
     )?
     .execute([seq])?;
+    Ok(())
+}
+
+/// No row of the inbox waits for the files of a message any more, whatever is still to be done with them.
+pub(in crate::store) fn wait_no_more(c: &Connection, seq: i64) -> Result<()> {
+    c.prepare_cached("DELETE FROM file_holds WHERE seq = ?1")?.execute([seq])?;
+    Ok(())
+}
+
+/// A row of the inbox waits for no files any more.
+pub(in crate::store) fn wait_no_more_at(c: &Connection, n: i64) -> Result<()> {
+    c.prepare_cached("DELETE FROM file_holds WHERE n = ?1")?.execute([n])?;
     Ok(())
 }
 

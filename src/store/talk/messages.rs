@@ -14,7 +14,7 @@ use crate::domain::{
         edits::Change,
         engage::{EngageVerdict, Rule, Sticky},
         hearing::{Asked, Wired},
-        origin::Origin,
+        origin::{Author, Origin},
     },
     platforms::{
         addresses::user_id,
@@ -59,8 +59,16 @@ pub struct Accepted {
 pub struct AllJudged {
     /// Somebody was asked about a sender.
     pub said: bool,
-    /// A fact behind some of them has changed meanwhile: those rows must be judged again.
+    /// The words of some of them, or a fact behind them, have changed meanwhile: those rows must be judged again.
     pub again: bool,
+}
+
+/// The words of a message, as they stood when they were read for a judgement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReadAs {
+    pub seq: i64,
+    /// When an edit took their place last; `None`: they are those that came first.
+    pub edited_at: Option<Time>,
 }
 
 /// An inbox row that was not judged yet, with the facts for its judgement.
@@ -89,9 +97,13 @@ pub struct Unjudged {
     pub sender_scope: Option<SenderScope>,
     pub ignored_message_policy: Option<IgnoredMessages>,
     pub text: String,
+    /// When an edit took the place of its words last.
+    pub edited_at: Option<Time>,
     /// Its sender's own words: they alone engage the agent.
     pub own_words: String,
     pub origin: Origin,
+    /// Who wrote its text.
+    pub author: Author,
     pub mentioned: bool,
     pub from_me: bool,
     pub bot: bool,
@@ -109,6 +121,12 @@ pub struct Unjudged {
 }
 
 impl Unjudged {
+    /// Returns which words its judgement is of.
+    #[must_use]
+    pub const fn read_as(&self) -> ReadAs {
+        ReadAs { seq: self.seq, edited_at: self.edited_at }
+    }
+
     /// Returns the facts for its judgement, together with the sender list's word on its sender.
     #[must_use]
     pub fn asked(&self, listed: Listed) -> Asked<'_> {
@@ -145,6 +163,8 @@ impl Unjudged {
 #[derive(Clone, Debug)]
 pub struct Judged {
     pub n: i64,
+    /// The words that it is of.
+    pub read_as: ReadAs,
     pub verdict: EngageVerdict,
     pub rule: Rule,
     pub reason: String,
@@ -172,8 +192,8 @@ impl Store {
         self.ask(move |c| {
             let mut rows = c.prepare_cached(&format!(
                 "SELECT i.n, i.lane_id, l.group_folder, coalesce(w.trigger, g.trigger) AS trigger,
-                        w.engage_mode, w.engage_pattern, w.ignored_message_policy, m.text, m.mentioned, m.from_me, m.bot, m.late, m.files,
-                        CASE WHEN m.origin IS NULL AND m.edited_at IS NOT NULL THEN 'edited' ELSE m.origin END AS origin, m.comment, m.received_at, g.config ->> '$.bots' AS bots,
+                        w.engage_mode, w.engage_pattern, w.ignored_message_policy, m.text, m.edited_at, m.mentioned, m.from_me, m.bot, m.late, m.files,
+                        CASE WHEN m.origin IS NULL AND m.edited_at IS NOT NULL THEN 'edited' ELSE m.origin END AS origin, m.forwarded_from, m.comment, m.received_at, g.config ->> '$.bots' AS bots,
                         i.seq, m.chat_jid, m.sender, m.sender_name, c.unknown_sender_policy, w.sender_scope, c.kind, l.thread, l.sticky_at IS NOT NULL AS marked,
                         EXISTS (SELECT 1 FROM file_work INDEXED BY file_work_wanted WHERE until IS NOT NULL) AS files_wanted,
                         {YES_TO} AS approved
@@ -194,7 +214,7 @@ impl Store {
             let mut rows = c.prepare_cached(
                 "SELECT 0 AS n, coalesce(l.id, 0) AS lane_id, w.group_folder,
                         coalesce(w.trigger, g.trigger) AS trigger, w.engage_mode, w.engage_pattern, w.ignored_message_policy,
-                        ?2 AS text, ?3 AS mentioned, ?4 AS from_me, ?5 AS bot, 0 AS late, 0 AS files, NULL AS origin, NULL AS comment, ?9 AS seq, ?10 AS received_at, g.config ->> '$.bots' AS bots, c.jid AS chat_jid, ?6 AS sender, ?7 AS sender_name,
+                        ?2 AS text, NULL AS edited_at, ?3 AS mentioned, ?4 AS from_me, ?5 AS bot, 0 AS late, 0 AS files, NULL AS origin, NULL AS forwarded_from, NULL AS comment, ?9 AS seq, ?10 AS received_at, g.config ->> '$.bots' AS bots, c.jid AS chat_jid, ?6 AS sender, ?7 AS sender_name,
                         c.unknown_sender_policy, w.sender_scope, c.kind, ?8 AS thread, l.sticky_at IS NOT NULL AS marked, 0 AS files_wanted, NULL AS approved
                  FROM wirings w JOIN groups g ON g.folder = w.group_folder JOIN chats c ON c.jid = w.chat_jid
                  LEFT JOIN lanes l ON l.group_folder = w.group_folder AND l.chat_jid = w.chat_jid AND l.thread = ?8
@@ -230,15 +250,24 @@ impl Store {
     }
 
     /// Writes judgements down, with what follows from them: the marks of lanes, and the count of what was not heard. A
-    /// row that was judged meanwhile keeps its first one.
+    /// row that was judged meanwhile keeps its first one, and one whose words an edit replaced meanwhile is judged again.
     pub async fn judge(&self, judged: Vec<Judged>, now: Time) -> Result<AllJudged> {
         let asking = self.asking_now();
         self.write(move |c| {
             let mut update = c.prepare_cached(
                 "UPDATE inbox SET verdict = ?2, rule = ?3, reason = ?4 WHERE n = ?1 AND verdict IS NULL",
             )?;
+            let mut reads_else = c.prepare_cached(
+                "SELECT EXISTS (SELECT 1 FROM inbox i JOIN messages m ON m.seq = i.seq
+                   WHERE i.n = ?1 AND i.verdict IS NULL AND NOT (m.seq = ?2 AND m.edited_at IS ?3))",
+            )?;
             let (mut all, mut unheard) = (AllJudged::default(), Vec::new());
             for row in judged {
+                let ReadAs { seq, edited_at } = row.read_as;
+                if reads_else.query_row(params![row.n, seq, edited_at.map(|at| at.0)], |r| r.get(0))? {
+                    all.again = true;
+                    continue;
+                }
                 let stranger = match row.refused {
                     Some(Unheeded::Asked) => approvals::unheard(c, row.n)?,
                     Some(Unheeded::Counted) | None => None,
@@ -300,7 +329,7 @@ impl Store {
         self.ask(move |c| {
             let theirs = c
                 .prepare_cached(
-                    "SELECT m.sender_name, CASE m.origin WHEN 'forwarded' THEN m.shown ELSE m.text END AS text, m.from_me AS own,
+                    "SELECT m.sender_name, CASE WHEN m.origin = 'forwarded' OR m.forwarded_from IS NOT NULL THEN m.shown ELSE m.text END AS text, m.from_me AS own,
                             (SELECT kind FROM attachments INDEXED BY attachments_in WHERE seq = m.seq ORDER BY n LIMIT 1) AS kind
                      FROM messages m INDEXED BY messages_by_id WHERE m.chat_jid = ?1 AND m.id = ?2 ORDER BY m.seq DESC LIMIT 1",
                 )?
@@ -369,7 +398,7 @@ pub(in crate::store) fn accept(
     let came = inbound.attachments.len();
     let files = kept(std::mem::take(&mut inbound.attachments));
     let edited = match inbound.origin {
-        Origin::Edited => edits::look(c, &inbound, &files, now)?,
+        Origin::Edited => edits::look(c, &mut inbound, &files, now)?,
         Origin::Written | Origin::Forwarded => Edited::Unknown,
     };
     if let Edited::Nothing(seq) = edited {
@@ -392,8 +421,8 @@ pub(in crate::store) fn accept(
     let reply = reply.filter(|_| no_answer.is_none());
     let Stored { seq, is_new, mut groups, wired } = store(c, &mut inbound, &edited, &files, now)?;
     let mut accepted = Accepted { seq, ..Accepted::default() };
-    let is_asked_about = !is_new && edits::is_asked_about(c, seq)?;
-    if wired == 0 && !is_asked_about && reply.is_none() && no_answer.is_none() {
+    // What moves by itself asks nobody.
+    if wired == 0 && !inbound.quiet && reply.is_none() && no_answer.is_none() {
         match approvals::first_contact(c, asking, &inbound, seq, now)? {
             Contact::Nothing => {}
             Contact::Wired(group) => {
@@ -462,14 +491,18 @@ fn store(
     files: &[Attachment],
     now: Time,
 ) -> Result<Stored> {
-    let (groups, wired, files) = match edited {
+    let (groups, wired) = match edited {
         Edited::Known(known) => {
-            let groups = edits::apply(c, known, inbound, files, now)?;
-            if groups.is_empty() {
-                return Ok(Stored { seq: known.newest, is_new: false, groups, wired: known.groups() });
-            }
+            let wired = known.groups();
+            let Some(own) = edits::apply(c, known, inbound, files, now)? else {
+                return Ok(Stored { seq: known.newest, is_new: false, groups: Vec::new(), wired });
+            };
             inbound.thread.clone_from(&known.thread);
-            (groups, known.groups(), if known.has_other_files() { files } else { &[] })
+            let files = if known.has_other_files() { files } else { &[] };
+            let seq = insert(c, inbound, files.len(), now)?;
+            attachments::add(c, Beside::Message(seq), &inbound.chat_jid, files, now)?;
+            own.take_over(c, seq, files.is_empty())?;
+            return Ok(Stored { seq, is_new: true, groups: own.groups, wired });
         }
         Edited::Unknown | Edited::Nothing(_) => {
             let groups: Vec<String> = c
@@ -477,7 +510,7 @@ fn store(
                 .query_map([&inbound.chat_jid], |r| r.get(0))?
                 .collect::<rusqlite::Result<_>>()?;
             let wired = groups.len();
-            (groups, wired, files)
+            (groups, wired)
         }
     };
     let seq = insert(c, inbound, files.len(), now)?;
@@ -526,12 +559,14 @@ fn unjudged_row(c: &Connection, r: &Row<'_>) -> rusqlite::Result<Unjudged> {
     let origin: Origin = r.word_or_null("messages", "origin")?.unwrap_or_default();
     let kind: ChatKind = r.word("chats", "kind")?;
     let comment: Option<String> = r.get("comment")?;
-    let mut own_words = origin.own_words(kind, &text, comment.as_deref().unwrap_or_default());
+    let from: Option<String> = r.get("forwarded_from")?;
+    let author = Author::of(origin, from.as_deref());
+    let mut own_words = author.own_words(kind, &text, comment.as_deref().unwrap_or_default());
     let mut pending = Vec::new();
     if r.get::<_, u32>("files")? > 0 {
         let files = attachments::beside_message(c, seq).unwrap_or_default();
         // The files of a forward are as little its sender's words as its text.
-        if origin != Origin::Forwarded || kind == ChatKind::Direct {
+        if author == Author::Sender || kind == ChatKind::Direct {
             own_words = heard_as(&own_words, &files);
         }
         pending = files::pending(c, seq)?;
@@ -552,8 +587,10 @@ fn unjudged_row(c: &Connection, r: &Row<'_>) -> rusqlite::Result<Unjudged> {
         engage_pattern: r.get("engage_pattern")?,
         ignored_message_policy: r.word_or_null("wirings", "ignored_message_policy")?,
         text,
+        edited_at: r.time_or_null("edited_at")?,
         own_words,
         origin,
+        author,
         pending,
         files_wanted: r.get("files_wanted")?,
         mentioned: r.get("mentioned")?,
@@ -654,7 +691,8 @@ pub(in crate::store) fn replay(
     put_into_inbox(c, group.as_str(), chat, thread, seq)
 }
 
-/// Puts the words of an edit in the place of those of a message.
+/// Puts the words of an edit in the place of those of a message. No two edits of one have the same instant: a judgement tells by
+/// that which words it is of.
 pub(in crate::store) fn reword(
     c: &Connection,
     seq: i64,
@@ -665,7 +703,7 @@ pub(in crate::store) fn reword(
     // What no person changed is judged as it was.
     let by_person = change == Change::ByPerson;
     c.prepare_cached(
-        "UPDATE messages SET text = ?2, comment = ?3, edited_at = ?4,
+        "UPDATE messages SET text = ?2, forwarded_from = ?8, comment = ?3, edited_at = max(?4, coalesce(edited_at + 1, 0)),
            mentioned = CASE WHEN ?5 THEN ?6 OR (mentioned AND reply_to_id IS NOT NULL) ELSE mentioned END,
            late = CASE WHEN ?5 THEN ?7 ELSE late END WHERE seq = ?1",
     )?
@@ -676,7 +714,8 @@ pub(in crate::store) fn reword(
         now.0,
         by_person,
         edit.mentioned,
-        edit.late
+        edit.late,
+        edit.forwarded_from
     ])?;
     Ok(())
 }

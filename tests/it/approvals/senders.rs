@@ -1,8 +1,9 @@
 //! Whether a sender is heard.
 
-use g2::domain::heard::approvals::State;
+use g2::domain::heard::approvals::{LIFE_MS, State};
 use g2::domain::heard::engage::EngageVerdict;
 use g2::domain::heard::engage::Rule;
+use g2::domain::heard::origin::Origin;
 use g2::{
     domain::heard::people::Role,
     store::{How, Pick},
@@ -211,6 +212,7 @@ async fn somebody_who_is_admitted_while_their_message_is_judged_is_not_asked_abo
     world.store.add_member(BOB, folder("family"), OWNER, world.now).await.unwrap();
     let stale = g2::store::Judged {
         n: row.n,
+        read_as: row.read_as(),
         verdict: EngageVerdict::Ignore,
         rule: Rule::UnknownSender,
         reason: "stale".into(),
@@ -277,4 +279,51 @@ async fn a_group_that_is_removed_while_a_stranger_is_judged_stops_nobody_elses_j
     let open = world.open().await;
     assert_eq!((rows.len(), open.len()), (2, 1));
     assert_eq!(open[0].groups, ["family"]);
+}
+
+#[tokio::test]
+async fn an_edit_after_a_question_has_ended_is_judged_as_its_sender_stands_by_then() {
+    let mut world = World::new().await;
+    let edit = async |world: &World, of: &str, text: &str| {
+        let change = |event: &mut g2::domain::rows::Inbound| {
+            (event.id, event.origin) = (of.into(), Origin::Edited);
+        };
+        world.hear_as(CHAT, BOB, text, change).await
+    };
+    let id = world.stranger(BOB, "hello").await;
+    assert_eq!(world.pick(id, Pick::No, OWNER).await.how, How::Done);
+    // The no is not remembered, so the new words ask again; nobody answers in time.
+    edit(&world, "k1", "hello again").await;
+    assert_eq!(world.open().await.len(), 1);
+    world.later(LIFE_MS + 1);
+    assert_eq!(world.store.expire_approvals(world.now).await.unwrap(), 1);
+    // Meanwhile the group knows him.
+    world.store.add_member(BOB, folder("family"), OWNER, world.now).await.unwrap();
+    edit(&world, "k1", "hello once more").await;
+    assert_eq!(world.woken("family", CHAT), ["hello once more"]);
+    // A chat that nobody hears asks anew, too.
+    world.hear("tg:new", BOB, "@G2 hi").await;
+    let id = world.open().await[0].id;
+    assert_eq!(world.pick(id, Pick::No, OWNER).await.how, How::Done);
+    let change = |event: &mut g2::domain::rows::Inbound| {
+        (event.id, event.origin) = ("k4".into(), Origin::Edited);
+    };
+    world.hear_as("tg:new", BOB, "@G2 please", change).await;
+    assert_eq!(world.open().await.len(), 1);
+}
+
+#[tokio::test]
+async fn an_edit_under_a_question_waits_behind_the_words_that_were_shown() {
+    let world = World::new().await;
+    let id = world.stranger(BOB, "hello").await;
+    for text in ["pay me", "pay me at once"] {
+        let change = |event: &mut g2::domain::rows::Inbound| {
+            (event.id, event.origin) = ("k1".into(), Origin::Edited);
+        };
+        world.hear_as(CHAT, BOB, text, change).await;
+    }
+    assert_eq!((world.open().await.len(), world.open().await[0].messages.len()), (1, 3));
+    assert!(world.question(id).await.messages.len() == 3 && world.woken("family", CHAT).is_empty());
+    world.yes(id).await;
+    assert_eq!(world.woken("family", CHAT), ["hello", "pay me", "pay me at once"]);
 }

@@ -245,6 +245,7 @@ pub(super) fn judged(row: &Unjudged) -> Judged {
     let decision = Rules::default().decide(&row.asked(Listed::Allowed));
     Judged {
         n: row.n,
+        read_as: row.read_as(),
         verdict: decision.outcome,
         rule: decision.rule,
         reason: decision.reason,

@@ -377,6 +377,7 @@ impl World {
         let rows = self.store.unjudged(100).await.unwrap();
         let judged = rows.iter().map(|row| Judged {
             n: row.n,
+            read_as: row.read_as(),
             verdict: EngageVerdict::Wake,
             rule: Rule::Pattern,
             reason: "test".into(),

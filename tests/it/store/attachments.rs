@@ -85,6 +85,7 @@ async fn files_go_with_the_row_that_they_are_beside() {
 
     let judged = store.unjudged(10).await.unwrap().into_iter().map(|row| Judged {
         n: row.n,
+        read_as: row.read_as(),
         verdict: EngageVerdict::Ignore,
         rule: Rule::Pattern,
         reason: "test".into(),

@@ -77,6 +77,7 @@ async fn a_mark_that_was_decided_on_before_its_wiring_changed_is_none() {
         w.store.set_wiring(folder("family"), "local:family", engage(mode)).await.unwrap();
         let mark = |row: &Unjudged| Judged {
             n: row.n,
+            read_as: row.read_as(),
             verdict: EngageVerdict::Wake,
             rule: Rule::Trigger,
             reason: "test".into(),

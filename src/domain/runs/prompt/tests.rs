@@ -152,6 +152,16 @@ fn what_is_answered_is_told_with_its_author_kind_place_and_part() {
         let prompt = in_utc(std::slice::from_ref(&message));
         assert!(prompt.contains(&format!(" reply_to=\"42\">\n  {expected}Yes,")), "{prompt}");
     }
+    // Only the agent's own words are said to be its own.
+    for name in ["you", " You", "YOU\u{200b}", "\"you\""] {
+        let message = answer(Some("I pay"), Some(name), Answered::default());
+        let prompt = in_utc(std::slice::from_ref(&message));
+        let expected = format!("<quoted_message from=\"&quot;{}&quot;\">I pay<", name.replace('"', "&quot;"));
+        assert!(prompt.contains(&expected), "{prompt}");
+    }
+    assert!(
+        in_utc(&[answer(Some("Hi"), Some("Your Bob"), Answered::default())]).contains("from=\"Your Bob\"")
+    );
     let nobody = in_utc(&[answer(None, None, photo.clone())]);
     assert!(!nobody.contains("quoted_message"), "{nobody}");
     let file = PromptFile { path: "2024-01-01/7-1-a.jpg".into(), file: Attachment::default() };

@@ -17,7 +17,15 @@ async fn stranger(store: &Store, chat: &str, sender: &str, key: &str) {
     let judged = store.unjudged(100).await.unwrap().into_iter().map(|row| {
         let refused = (row.standing == access::Standing::Unknown).then_some(access::Unheeded::Asked);
         let verdict = if refused.is_some() { EngageVerdict::Ignore } else { EngageVerdict::Wake };
-        Judged { n: row.n, verdict, rule: Rule::UnknownSender, reason: "test".into(), sticks: false, refused }
+        Judged {
+            n: row.n,
+            read_as: row.read_as(),
+            verdict,
+            rule: Rule::UnknownSender,
+            reason: "test".into(),
+            sticks: false,
+            refused,
+        }
     });
     store.judge(judged.collect(), NOW).await.unwrap();
 }
