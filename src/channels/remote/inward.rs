@@ -159,7 +159,9 @@ fn message(
         at: at.or(Some(now)),
         from_me: event.from.myself,
         bot: event.from.bot,
-        mentioned: event.mention == Mention::Me || reply.is_some_and(|reply| reply.myself),
+        // A forward that stands below an answer to us is another one's words all the same.
+        mentioned: event.mention == Mention::Me
+            || (event.forwarded_from.is_none() && reply.is_some_and(|reply| reply.myself)),
         reply_to_id: reply.map(|reply| word_or_none("reply_to", &reply.id).map(str::to_owned)).transpose()?,
         reply_to_text: reply.and_then(|reply| reply.text.clone()),
         reply_to_sender: reply.map(|reply| name(&reply.from)),

@@ -144,8 +144,12 @@ impl Rig {
             Self::Local(local) => Box::new(local.clone()),
             Self::Fake { server, sent_twice } => Box::new(Fake::new(server, *sent_twice)),
             Self::Adapter { account, home, .. } => {
-                let ready =
-                    Ready { account: account.clone(), config: account.config.clone(), variables: Vec::new() };
+                let ready = Ready {
+                    account: account.clone(),
+                    config: account.config.clone(),
+                    variables: Vec::new(),
+                    secrets: Vec::new(),
+                };
                 let ground = Ground {
                     world: g2::system::world::World::real(),
                     program: env!("CARGO_BIN_EXE_g2").into(),
