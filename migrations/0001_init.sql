@@ -354,7 +354,7 @@ CREATE UNIQUE INDEX attachments_out ON attachments (outbox_id, n) WHERE outbox_i
 
 -- Bytes of files of each chat, minute by minute, both ways. The sum of the last hour is asked before each file and again as it
 -- is queued.
--- Writer: the triggers below.
+-- Writer: talk/attachments.rs, the triggers below.
 -- Pruned: by the triggers: of each chat the newest 128 minutes stay.
 CREATE TABLE media_minutes (
   chat_jid TEXT NOT NULL,
@@ -436,7 +436,7 @@ CREATE TABLE lanes (
 CREATE INDEX lanes_by_chat ON lanes (chat_jid);
 
 -- Messages as one wiring sees them. `n` is given when the row is made, `verdict` when it was judged.
--- Writer: talk/messages.rs, talk/approvals/, talk/restored.rs, crossing/skip.rs, restored.rs.
+-- Writer: talk/messages.rs, talk/edits.rs, talk/approvals/, talk/restored.rs, crossing/skip.rs, restored.rs.
 -- Pruned: with its message or its lane.
 CREATE TABLE inbox (
   n       INTEGER PRIMARY KEY AUTOINCREMENT,

@@ -46,13 +46,17 @@ fn as_before(root: &Root) {
     let newer = ["runs_slot_once", "runs_by_task", "runs_by_lane", "runs_killed", "outbox_answers"];
     newer.iter().for_each(|index| store.execute_batch(&format!("DROP INDEX {index}")).unwrap());
     store
-        .execute_batch("DROP TRIGGER amends_closed; DROP TRIGGER amends_another; DROP TABLE amends; DROP TABLE hindrances; DROP TABLE fallbacks")
+        .execute_batch("DROP TRIGGER amends_closed; DROP TRIGGER amends_another; DROP TABLE amends; DROP TABLE hindrances; DROP TABLE fallbacks;
+             DROP INDEX messages_by_id; DROP TRIGGER events_message_edited; DROP TABLE message_edits")
         .unwrap();
     store.pragma_update(None, "writable_schema", true).unwrap();
     for (table, begin) in [
         ("runs", "CREATE TABLE runs "),
         ("outbox", "CREATE TABLE outbox "),
         ("slots", "CREATE TABLE \"slots\" "),
+        ("messages", "CREATE TABLE messages "),
+        ("attachments", "CREATE TABLE \"attachments\" "),
+        ("channel_states", "CREATE TABLE channel_states "),
     ] {
         store
             .execute(

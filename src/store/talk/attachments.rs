@@ -188,20 +188,15 @@ pub(in crate::store) fn replace(
 
 /// Keeps the files of a message beside another one, too, with what is still to be done with them. Returns how many they are.
 pub(in crate::store) fn copy(c: &Connection, from: i64, to: i64) -> Result<usize> {
-    let files = c
+    let copied = c
         .prepare_cached(
             "INSERT INTO attachments (seq, n, name, kind, type, claimed, size, digest, problem, caption, seconds, words, unread, chat_jid, at, told_size)
              SELECT ?2, n, name, kind, type, claimed, size, digest, problem, caption, seconds, words, unread, chat_jid, at, told_size
              FROM attachments INDEXED BY attachments_in WHERE seq = ?1 ORDER BY n",
         )?
         .execute([from, to])?;
-    c.prepare_cached(
-        "INSERT INTO file_work (attachment, seq, step, what)
-         SELECT b.id, ?2, f.step, f.what FROM file_work f INDEXED BY file_work_by_message JOIN attachments a ON a.id = f.attachment
-         JOIN attachments b INDEXED BY attachments_in ON b.seq = ?2 AND b.n = a.n WHERE f.seq = ?1",
-    )?
-    .execute([from, to])?;
-    Ok(files)
+    files::copy_work(c, from, to)?;
+    Ok(copied)
 }
 
 /// Adds to messages the files that are beside them.

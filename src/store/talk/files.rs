@@ -254,6 +254,17 @@ pub(in crate::store) fn pending(c: &Connection, seq: i64) -> rusqlite::Result<Ve
     .collect()
 }
 
+/// Notes that with the files of the message `to` the same is to be done as with those of `from`.
+pub(in crate::store) fn copy_work(c: &Connection, from: i64, to: i64) -> Result<()> {
+    c.prepare_cached(
+        "INSERT INTO file_work (attachment, seq, step, what)
+         SELECT b.id, ?2, f.step, f.what FROM file_work f INDEXED BY file_work_by_message JOIN attachments a ON a.id = f.attachment
+         JOIN attachments b INDEXED BY attachments_in ON b.seq = ?2 AND b.n = a.n WHERE f.seq = ?1",
+    )?
+    .execute([from, to])?;
+    Ok(())
+}
+
 /// Notes what is to be done with the file of the row that was just made.
 pub(in crate::store) fn add_work(c: &Connection, seq: i64, step: FileStep, what: Option<&str>) -> Result<()> {
     let id = c.last_insert_rowid();
