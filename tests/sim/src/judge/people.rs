@@ -99,7 +99,10 @@ pub(super) fn judge(case: &Case<'_>, broken: &mut Vec<String>) {
     }
     let twice: Vec<(i64, String)> = rows(
         case.c,
-        "SELECT seq, group_folder FROM approval_messages GROUP BY seq, group_folder HAVING count(*) > 1",
+        // Words that an edit brought after a question was closed are asked about anew.
+        "SELECT am.seq AS seq, am.group_folder AS group_folder FROM approval_messages am JOIN approvals a ON a.id = am.approval_id
+         GROUP BY am.seq, am.group_folder
+         HAVING sum(a.state = 'pending') > 1 OR count(*) > 1 + (SELECT count(*) FROM message_edits e WHERE e.seq = am.seq)",
         [],
         |r| Ok((r.get("seq")?, r.get("group_folder")?)),
     );
