@@ -10,7 +10,13 @@ use hyper::{
 };
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::{
-    client::legacy::{Client, connect::HttpConnector},
+    client::{
+        legacy::{
+            Client,
+            connect::{HttpConnector, proxy::Tunnel},
+        },
+        proxy::matcher::Matcher,
+    },
     rt::{TokioExecutor, TokioTimer},
 };
 
@@ -33,6 +39,8 @@ pub struct Http<B = Full<Bytes>> {
 enum Over<B> {
     Plain(Client<HttpConnector, B>),
     Tls(Client<HttpsConnector<HttpConnector>, B>),
+    /// By a proxy, which sees the host alone.
+    Proxied(Client<HttpsConnector<Tunnel<HttpConnector>>, B>),
 }
 
 impl<B> Clone for Http<B> {
@@ -80,7 +88,8 @@ where
     B::Data: Send,
     B::Error: Into<Box<dyn Error + Send + Sync>>,
 {
-    /// Makes a client for a base address: `https://…`, or `http://` where it is this machine.
+    /// Makes a client for a base address: `https://…`, or `http://` where it is this machine. What is reached over TLS is reached by
+    /// the proxy of `HTTPS_PROXY`, unless `NO_PROXY` names it.
     ///
     /// # Errors
     /// What is wrong with the address, or with the machine's root certificates.
@@ -110,7 +119,18 @@ where
                 let roots = HttpsConnectorBuilder::new()
                     .with_native_roots()
                     .map_err(|error| format!("this machine has no root certificates: {error}"))?;
-                Over::Tls(builder.build(roots.https_only().enable_http1().wrap_connector(plain)))
+                let tls = roots.https_only().enable_http1();
+                match Matcher::from_env().intercept(&uri) {
+                    Some(proxy) => {
+                        let way = Tunnel::new(proxy.uri().clone(), plain);
+                        let way = match proxy.basic_auth() {
+                            Some(who) => way.with_auth(who.clone()),
+                            None => way,
+                        };
+                        Over::Proxied(builder.build(tls.wrap_connector(way)))
+                    }
+                    None => Over::Tls(builder.build(tls.wrap_connector(plain))),
+                }
             }
             Some("http") => {
                 return Err(
@@ -137,6 +157,7 @@ where
         let answer = match &*self.over {
             Over::Plain(client) => client.request(request).await,
             Over::Tls(client) => client.request(request).await,
+            Over::Proxied(client) => client.request(request).await,
         };
         answer.map_err(|error| {
             let why = chain(&error);

@@ -1,6 +1,6 @@
 //! What each adapter has to do on each platform, on a server of ours as on one of others.
 
-use channel_protocol::EventKind;
+use channel_protocol::{Event, EventKind};
 use g2_fakes::adapter::Adapter;
 use serde_json::{Value, json};
 
@@ -71,6 +71,6 @@ pub(super) fn does_all(platform: Platform) {
 }
 
 /// The next message, which it takes; some platforms tell of our own deletions before it.
-fn next_text(adapter: &mut Adapter) -> channel_protocol::Event {
+fn next_text(adapter: &mut Adapter) -> Event {
     std::iter::repeat_with(|| adapter.next_event()).find(|event| event.kind == EventKind::Message).unwrap()
 }

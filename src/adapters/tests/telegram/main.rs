@@ -15,6 +15,8 @@ mod suite;
 #[path = "../texts/mod.rs"]
 mod texts;
 mod tls;
+#[path = "../suite/told.rs"]
+mod told;
 
 use std::{
     collections::BTreeMap,
@@ -64,20 +66,20 @@ impl Account {
     }
 
     fn start_with(fake: &Fake, config: Value, cursor: BTreeMap<String, String>, home: TempDir) -> Self {
-        Self::start_at(&fake.url, None, config, cursor, home)
+        Self::start_at(&fake.url, &[], config, cursor, home)
     }
 
-    /// Starts with the authorities of a file, instead of the machine's own.
+    /// Starts with these variables in its environment.
     fn start_at(
         url: &str,
-        authorities: Option<&str>,
+        variables: &[(&str, &str)],
         config: Value,
         cursor: BTreeMap<String, String>,
         home: TempDir,
     ) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_g2-adapters"));
         command.arg("telegram").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        command.envs(authorities.map(|file| ("SSL_CERT_FILE", file)));
+        command.envs(variables.iter().copied());
         let mut child = command.spawn().unwrap();
         let (tell, lines) = channel();
         let output = BufReader::new(child.stdout.take().unwrap());

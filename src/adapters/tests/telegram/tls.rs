@@ -4,7 +4,10 @@ use std::sync::Arc;
 
 use channel_protocol::NotSent;
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
-use tokio::net;
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net,
+};
 use tokio_rustls::{
     TlsAcceptor,
     rustls::{ServerConfig, pki_types::PrivateKeyDer},
@@ -42,12 +45,76 @@ fn before(fake: &Fake, name: &str) -> (u16, String) {
 }
 
 fn start(port: u16, pem: &str) -> Account {
+    start_at(&format!("https://localhost:{port}"), pem, &[])
+}
+
+fn start_at(url: &str, pem: &str, more: &[(&str, &str)]) -> Account {
     let home = tempfile::tempdir().unwrap();
     let file = home.path().join("authorities.pem");
     std::fs::write(&file, pem).unwrap();
     let file = file.display().to_string();
+    let variables = [&[("SSL_CERT_FILE", file.as_str())], more].concat();
+    Account::start_at(url, &variables, json!({"token": TOKEN}), BTreeMap::new(), home)
+}
+
+/// A proxy that answers each `CONNECT` with a status, and leads it to one port of this machine where that is 200. Returns its port,
+/// and what it is asked for.
+fn proxy(fake: &Fake, status: &'static str, to: u16) -> (u16, Receiver<String>) {
+    let runtime = fake.runtime();
+    let listener = runtime.block_on(net::TcpListener::bind(("127.0.0.1", 0))).unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let (tell, asked) = channel();
+    runtime.spawn(async move {
+        while let Ok((mut outer, _)) = listener.accept().await {
+            let mut head = Vec::new();
+            while !head.ends_with(b"\r\n\r\n") {
+                head.push(outer.read_u8().await.unwrap());
+            }
+            let _ = tell.send(String::from_utf8(head).unwrap());
+            outer.write_all(format!("HTTP/1.1 {status}\r\n\r\n").as_bytes()).await.unwrap();
+            if status.starts_with("200") {
+                tokio::spawn(async move {
+                    let mut inner = net::TcpStream::connect(("127.0.0.1", to)).await.unwrap();
+                    let _ = tokio::io::copy_bidirectional(&mut outer, &mut inner).await;
+                });
+            }
+        }
+    });
+    (port, asked)
+}
+
+#[test]
+fn behind_a_proxy_it_is_asked_for_the_way_and_sees_the_host_alone() {
+    let fake = Fake::start();
+    let (port, pem) = before(&fake, "telegram.example");
+    let (proxy, asked) = proxy(&fake, "200 OK", port);
+    let way = format!("http://ada:hush@127.0.0.1:{proxy}");
+    let mut account = start_at("https://telegram.example", &pem, &[("HTTPS_PROXY", &way)]);
+    account.hello();
+    fake.text(GROUP, "in");
+    assert_eq!(account.event().text, "in");
+    let asked = asked.recv().unwrap();
+    assert!(asked.starts_with("CONNECT telegram.example:443 HTTP/1.1\r\n"), "{asked}");
+    assert!(asked.to_ascii_lowercase().contains("proxy-authorization: basic ywrhomh1c2g=\r\n"), "{asked}");
+    assert!(!asked.contains(TOKEN), "{asked}");
+}
+
+#[test]
+fn a_proxy_that_says_no_is_waited_for_and_one_that_is_not_for_the_host_is_not_asked() {
+    let fake = Fake::start();
+    let (port, pem) = before(&fake, "localhost");
+    let (proxy, asked) = proxy(&fake, "403 Forbidden", port);
+    let way = format!("http://127.0.0.1:{proxy}");
     let url = format!("https://localhost:{port}");
-    Account::start_at(&url, Some(&file), json!({"token": TOKEN}), BTreeMap::new(), home)
+    let mut account = start_at(&url, &pem, &[("HTTPS_PROXY", &way)]);
+    let state = account.state(|state| state.transport == Light::Waiting && state.why.contains("tunnel"));
+    assert!(!state.why.contains(TOKEN), "{state:?}");
+    assert!(asked.recv().unwrap().contains(&format!("CONNECT localhost:{port} ")));
+    drop(account);
+    while asked.try_recv().is_ok() {}
+    let mut account = start_at(&url, &pem, &[("HTTPS_PROXY", &way), ("NO_PROXY", "a.example,localhost")]);
+    account.hello();
+    assert!(asked.try_recv().is_err());
 }
 
 #[test]
