@@ -329,14 +329,13 @@ impl<'a> Rich<'a> {
     pub(super) fn of(message: &'a Value) -> Option<Self> {
         let rich = object(message, "rich_message")?;
         let mut this = Self::default();
-        this.blocks(list(rich, "blocks"), "");
+        this.blocks(list(rich, "blocks"));
         this.text.truncate(this.text.trim_end().len());
         Some(this)
     }
 
-    fn blocks(&mut self, blocks: &'a [Value], before: &str) {
+    fn blocks(&mut self, blocks: &'a [Value]) {
         for block in blocks {
-            self.text.push_str(before);
             self.block(block);
             if !self.text.ends_with('\n') {
                 self.text.push('\n');
@@ -365,7 +364,7 @@ impl<'a> Rich<'a> {
             };
             self.fresh_line();
             self.text.push_str(&format!("{} {check}", text(item, "label")));
-            self.blocks(list(item, "blocks"), "");
+            self.blocks(list(item, "blocks"));
         }
         for row in list(block, "cells") {
             self.fresh_line();
@@ -380,7 +379,7 @@ impl<'a> Rich<'a> {
         }
         if !list(block, "blocks").is_empty() {
             self.fresh_line();
-            self.blocks(list(block, "blocks"), "");
+            self.blocks(list(block, "blocks"));
         }
         let caption = &block["caption"];
         self.inline(if caption.get("text").is_some() && caption.get("type").is_none() {
