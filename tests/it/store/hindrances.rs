@@ -57,6 +57,19 @@ fn limited(until: Option<Time>) -> Cause {
     Cause::Refused(Refused { what: Hindrance::Limit, why: "https://h says no (429)".into(), until })
 }
 
+/// A run was killed for that.
+fn ended(run: i64, cause: Cause) -> EndOfRun {
+    EndOfRun {
+        run,
+        end: killed(),
+        cause,
+        input: None,
+        files_bytes: 0,
+        retry_base_ms: 5_000,
+        tell_retry_ms: None,
+    }
+}
+
 fn killed() -> End {
     End::Exited { code: 137, oom: false }
 }
@@ -284,15 +297,7 @@ async fn a_task_waits_for_the_end_of_a_limit_and_is_not_paused() {
     let due = task(&world).next_run.unwrap();
     let run = start(&world, NOW, due).await.run().unwrap().run;
     let ends = due.plus_ms(7_200_000);
-    let end = EndOfRun {
-        run,
-        end: killed(),
-        cause: limited(Some(ends)),
-        input: None,
-        files_bytes: 0,
-        retry_base_ms: 5_000,
-        tell_retry_ms: None,
-    };
+    let end = ended(run, limited(Some(ends)));
     world.store.end_run(end, Zones::utc(), due).await.unwrap();
     let again = ends.plus_ms(spread_ms("main"));
     assert_eq!(task(&world).next_run, Some(again));
@@ -314,15 +319,7 @@ async fn another_model_answers_while_the_groups_own_is_at_a_limit_and_work_rests
     };
     set("small").await.unwrap();
     world.message("local:main", "k", "one", EngageVerdict::Wake).await;
-    let end = |run, ends: Time| EndOfRun {
-        run,
-        end: killed(),
-        cause: limited(Some(ends)),
-        input: None,
-        files_bytes: 0,
-        retry_base_ms: 5_000,
-        tell_retry_ms: None,
-    };
+    let end = |run, ends: Time| ended(run, limited(Some(ends)));
     let begins = || world.store.start_run(world.lane(), SandboxName::Process, "me", LIMITS, NOW);
     let ends = NOW.plus_ms(7_200_000);
     assert_eq!(world.store.fallback_of(&main, NOW).unwrap(), None);
@@ -367,15 +364,7 @@ async fn a_task_goes_on_at_once_with_another_model() {
     make(&world, "interval", "45000", serde_json::json!({})).await;
     let due = task(&world).next_run.unwrap();
     let run = start(&world, NOW, due).await.run().unwrap().run;
-    let end = EndOfRun {
-        run,
-        end: killed(),
-        cause: limited(None),
-        input: None,
-        files_bytes: 0,
-        retry_base_ms: 5_000,
-        tell_retry_ms: None,
-    };
+    let end = ended(run, limited(None));
     world.store.end_run(end, Zones::utc(), due).await.unwrap();
     assert_eq!((task(&world).next_run, task(&world).failures), (Some(due), 0));
     assert!(world.texts("local:main").await.is_empty(), "what its run says is for the history");
@@ -388,15 +377,7 @@ async fn of_limits_the_newest_word_counts_and_what_waited_goes_on_when_one_was_l
     make(&world, "interval", "45000", serde_json::json!({})).await;
     let due = task(&world).next_run.unwrap();
     let run = start(&world, NOW, due).await.run().unwrap().run;
-    let end = EndOfRun {
-        run,
-        end: killed(),
-        cause: limited(Some(due.plus_ms(7 * DAY_MS))),
-        input: None,
-        files_bytes: 0,
-        retry_base_ms: 5_000,
-        tell_retry_ms: None,
-    };
+    let end = ended(run, limited(Some(due.plus_ms(7 * DAY_MS))));
     world.store.end_run(end, Zones::utc(), due).await.unwrap();
     assert!(task(&world).next_run.unwrap() > due.plus_ms(6 * DAY_MS));
     // A message tries it in the meantime.
