@@ -26,6 +26,17 @@ pub enum Effect {
         #[serde(skip_serializing_if = "Vec::is_empty")]
         attachments: Vec<Attach>,
     },
+    /// Asks the people of a chat.
+    Ask {
+        /// The chat, one of the group's own.
+        chat_jid: String,
+        /// The question, `<internal>` blocks already taken out.
+        question: String,
+        /// The answers that are offered.
+        options: Vec<String>,
+        /// The end of the time to answer.
+        expires_at: Time,
+    },
     /// Stores a new active task.
     CreateTask(NewTask),
     /// Reads a page of the tasks in `scope`, newest first.

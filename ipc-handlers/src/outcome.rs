@@ -20,6 +20,13 @@ pub enum Outcome {
         /// Whether an `<internal>` block that was not closed took the rest of it.
         unclosed: bool,
     },
+    /// A question is in the outbox.
+    Asked {
+        /// Its number.
+        question_id: i64,
+        /// The end of the time to answer.
+        expires_at: Time,
+    },
     /// A task was made.
     TaskCreated {
         /// Its id.
@@ -99,6 +106,11 @@ pub enum Outcome {
 pub enum NotApplied {
     /// A file that goes with a message can't be sent.
     NoFile(Refusal),
+    /// As many questions of the group are open as may be.
+    TooManyQuestions {
+        /// How many may be.
+        most: usize,
+    },
     /// No task of this id in the effect's scope.
     TaskGone {
         /// The id asked for.
@@ -211,6 +223,11 @@ impl From<NotApplied> for Refusal {
     fn from(reason: NotApplied) -> Self {
         match reason {
             NotApplied::NoFile(refusal) => refusal,
+            NotApplied::TooManyQuestions { most } => Self::new(
+                Code::RateLimited,
+                format!("{most} questions of this group wait for an answer, and no more are asked"),
+                "wait for an answer; a question that nobody answers ends at its timeout",
+            ),
             NotApplied::TaskGone { id } => Self::no_such_task(&id),
             NotApplied::TaskIdTaken { id } => Self::new(
                 Code::Conflict,

@@ -77,6 +77,9 @@ pub(crate) enum Reply<'a> {
 /// The note to a sender who did not close a block.
 const UNCLOSED: &str = "an <internal> was not closed, so all that followed it was not sent; close it with </internal>, or write &lt;internal&gt; to show the tag";
 
+/// The note to an agent that has asked.
+const ASKED: &str = "the answer comes as a message, and so does it when nobody answers in time; end your turn if nothing can be done before it";
+
 #[derive(Serialize, JsonSchema)]
 #[serde(untagged, rename_all_fields = "camelCase")]
 pub(crate) enum Answer<'a> {
@@ -86,6 +89,13 @@ pub(crate) enum Answer<'a> {
         outbox_id: i64,
         #[serde(skip_serializing_if = "Option::is_none")]
         note: Option<&'static str>,
+    },
+    #[schemars(title = "ask_user")]
+    Asked {
+        question_id: i64,
+        expires: String,
+        expires_local: String,
+        note: &'static str,
     },
     #[schemars(title = "schedule_task")]
     TaskCreated {
@@ -150,6 +160,12 @@ impl<'a> Answer<'a> {
             Outcome::Said { outbox_id, unclosed } => {
                 Self::Said { outbox_id: *outbox_id, note: unclosed.then_some(UNCLOSED) }
             }
+            Outcome::Asked { question_id, expires_at } => Self::Asked {
+                question_id: *question_id,
+                expires: expires_at.to_string(),
+                expires_local: local(*expires_at, zone),
+                note: ASKED,
+            },
             Outcome::TaskCreated { task_id, next_run, in_words, group: _ } => Self::TaskCreated {
                 task_id,
                 schedule_in_words: in_words,

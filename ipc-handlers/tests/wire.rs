@@ -104,6 +104,7 @@ fn facts(caller: &Caller, command: &Command) -> Facts {
 fn outcome(effect: &Effect) -> Outcome {
     match effect {
         Effect::Say { unclosed, .. } => Outcome::Said { outbox_id: 12, unclosed: *unclosed },
+        Effect::Ask { expires_at, .. } => Outcome::Asked { question_id: 9, expires_at: *expires_at },
         Effect::CreateTask(task) => Outcome::TaskCreated {
             task_id: task.id.clone().unwrap_or("task-1772366400000-abc123".into()),
             group: task.group.clone(),

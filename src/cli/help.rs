@@ -10,7 +10,7 @@ const GROUPS: [(&str, &[&str]); 7] = [
     ("Look", &["status", "top", "ps", "activity", "events", "why", "usage", "audit", "doctor", "report"]),
     ("Agents and chats", &["groups", "wirings", "engage", "chats", "channels", "egress"]),
     ("People", &["users", "members", "approvals", "dropped"]),
-    ("Work", &["tasks", "schedule", "messages", "outbox", "lanes", "runs", "sessions", "ipc"]),
+    ("Work", &["tasks", "schedule", "messages", "outbox", "questions", "lanes", "runs", "sessions", "ipc"]),
     (
         "Service",
         &["serve", "stop", "service", "web", "metrics", "prune", "backup", "restore", "restored", "loops"],

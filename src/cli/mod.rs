@@ -59,6 +59,7 @@ mod out;
 mod outbox;
 mod prune;
 mod ps;
+mod questions;
 mod report;
 mod restore;
 mod restored;
@@ -233,6 +234,9 @@ enum Command {
     /// Texts for chats, sent and unsent: list, retry, drop
     #[command(subcommand)]
     Outbox(outbox::Outbox),
+    /// Questions of agents to people in their chats: list
+    #[command(subcommand)]
+    Questions(questions::Questions),
     /// Scheduled prompts: list, add, change, pause, run, remove
     #[command(subcommand)]
     Tasks(tasks::Tasks),
@@ -521,6 +525,7 @@ async fn run(context: &Context, command: Command) -> CliResult {
         Command::Usage(usage) => usage.run(context).await,
         Command::Egress(egress) => egress.run(context).await,
         Command::Approvals(approvals) => approvals.run(context).await,
+        Command::Questions(questions) => questions.run(context).await,
         Command::Ipc(ipc) => ipc.run(context).await,
         Command::Ops(ops) => ops.run(),
         Command::Events(events) => events.run(context).await,

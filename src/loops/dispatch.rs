@@ -239,6 +239,7 @@ impl Loop for Dispatch {
             self.expired = Some(now);
             self.expire_approvals().await;
         }
+        self.expire_questions().await;
         // The clock may have been set, or the machine have slept.
         if why.time || self.lanes.next_wake().is_some_and(|at| at <= self.runs.machine.world.now()) {
             self.tell(Event::Tick);
@@ -426,6 +427,14 @@ impl Dispatch {
         match self.runs.store.expire_approvals(self.runs.machine.world.now()).await {
             Ok(0) => {}
             Ok(expired) => tracing::info!(expired, "nobody answered these questions in time"),
+            Err(error) => self.owe(Unread::Questions, error),
+        }
+    }
+
+    async fn expire_questions(&mut self) {
+        match self.runs.store.expire_questions(self.runs.machine.world.now()).await {
+            Ok(0) => {}
+            Ok(expired) => tracing::info!(expired, "nobody answered these questions of agents in time"),
             Err(error) => self.owe(Unread::Questions, error),
         }
     }

@@ -345,7 +345,8 @@ fn is_history(left: Left, what: History, x: &str) -> String {
         History::Outbox => format!(
             "({x}.status = 'sent' AND {x}.sent_at <= ?1 AND {x}.created_at <= ?1 AND {}
               AND NOT EXISTS (SELECT 1 FROM approvals q WHERE q.card_chat = {x}.chat_jid AND q.state = 'pending'
-                AND (q.card <= {x}.id OR {x}.cause_kind = 'approval' AND {x}.cause_id = q.id)))",
+                AND (q.card <= {x}.id OR {x}.cause_kind = 'approval' AND {x}.cause_id = q.id))
+              AND NOT EXISTS (SELECT 1 FROM questions q INDEXED BY questions_open_by_card WHERE q.card = {x}.id AND q.state = 'open'))",
             its_run_is_through(left, x)
         ),
         // What became of a message that is kept is told by its batch.

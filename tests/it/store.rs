@@ -104,6 +104,7 @@ impl World {
                 reason: "test".into(),
                 sticks: false,
                 refused: None,
+                answers: None,
             })
             .collect();
         self.store.judge(judged, NOW).await.unwrap();

@@ -60,6 +60,8 @@ enum Kind {
     Text,
     Number,
     Flag,
+    /// A list of texts.
+    Texts,
     Choice(&'static [&'static str]),
 }
 
@@ -122,6 +124,9 @@ impl Tool {
             if let Kind::Choice(choices) = param.kind {
                 schema["enum"] = choices.into();
             }
+            if let Kind::Texts = param.kind {
+                schema["items"] = json!({"type": "string"});
+            }
             if let Need::Required = param.need {
                 required.push(param.name);
             }
@@ -174,6 +179,7 @@ impl Kind {
             Self::Text | Self::Choice(_) => "string",
             Self::Number => "integer",
             Self::Flag => "boolean",
+            Self::Texts => "array",
         }
     }
 }

@@ -21,6 +21,7 @@ fn the_whole_matrix_of_who_may_do_what() {
     let task = |id: &str, kind: &str| json!({"type": kind, "taskId": id, "prompt": "p"});
     let session = |kind: &str, folder: &str| json!({"type": kind, "targetFolder": folder, "sessionId": "s", "name": "n", "query": "q", "sessionHistoryId": 5});
     let say = |chat: &str| json!({"type": "send_message", "chatJid": chat, "text": "x"});
+    let ask_in = |chat: &str| json!({"type": "ask_user", "chatJid": chat, "question": "x?"});
     let schedule = |chat: &str| json!({"type": "schedule_task", "targetJid": chat, "prompt": "p", "schedule_type": "interval", "schedule_value": 60_000});
     let register =
         json!({"type": "register_group", "jid": "tg:-300", "name": "n", "folder": "team", "trigger": "@x"});
@@ -30,6 +31,9 @@ fn the_whole_matrix_of_who_may_do_what() {
         (say("tg:-100"), Yes, Yes),
         (say("dc:1"), Yes, No),
         (say("tg:-999"), Yes, No),
+        (ask_in("local:main"), Yes, No),
+        (ask_in("tg:-100"), No, Yes),
+        (ask_in("tg:-999"), No, No),
         (schedule("local:main"), Yes, No),
         (schedule("tg:-100"), Yes, Yes),
         (schedule("dc:1"), Yes, No),

@@ -2,6 +2,7 @@
 //! struct), `wants` (what must be looked up), `decide` (effects or a refusal), tests.
 
 pub mod archive_session;
+pub mod ask_user;
 pub mod cancel_task;
 pub mod clear_session;
 pub mod list_tasks;
@@ -23,6 +24,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 pub use archive_session::ArchiveSession;
+pub use ask_user::AskUser;
 pub use cancel_task::CancelTask;
 pub use clear_session::ClearSession;
 pub use list_tasks::ListTasks;
@@ -47,6 +49,8 @@ pub enum Command {
     SendMessage(SendMessage),
     /// Shows a file in a chat.
     Media(Media),
+    /// Asks the people of a chat something.
+    AskUser(AskUser),
     /// Makes a task.
     ScheduleTask(ScheduleTask),
     /// Changes a task.
@@ -80,6 +84,7 @@ impl Command {
         match self {
             Self::SendMessage(_) => send_message::ENTRY.type_name,
             Self::Media(_) => media::ENTRY.type_name,
+            Self::AskUser(_) => ask_user::ENTRY.type_name,
             Self::ScheduleTask(_) => schedule_task::ENTRY.type_name,
             Self::UpdateTask(_) => update_task::ENTRY.type_name,
             Self::PauseTask(_) => pause_task::ENTRY.type_name,
@@ -101,7 +106,8 @@ impl Command {
         match self {
             Self::SendMessage(command) => command.attachments.clone(),
             Self::Media(command) => vec![command.attach()],
-            Self::ScheduleTask(_)
+            Self::AskUser(_)
+            | Self::ScheduleTask(_)
             | Self::UpdateTask(_)
             | Self::ListTasks(_)
             | Self::RegisterGroup(_)
@@ -131,6 +137,7 @@ impl Command {
             | Self::ArchiveSession(_) => true,
             Self::SendMessage(_)
             | Self::Media(_)
+            | Self::AskUser(_)
             | Self::ListTasks(_)
             | Self::RefreshGroups(_)
             | Self::SearchSessions(_) => false,
@@ -144,6 +151,7 @@ impl Command {
         match self {
             Self::SendMessage(_)
             | Self::Media(_)
+            | Self::AskUser(_)
             | Self::ScheduleTask(_)
             | Self::UpdateTask(_)
             | Self::ListTasks(_)
@@ -165,6 +173,7 @@ impl Command {
         match self {
             Self::SendMessage(command) => command.wants(caller),
             Self::Media(command) => command.wants(caller),
+            Self::AskUser(command) => command.wants(caller),
             Self::ScheduleTask(command) => command.wants(caller),
             Self::UpdateTask(command) => command.wants(caller),
             Self::PauseTask(command) => command.wants(caller),
@@ -184,6 +193,7 @@ impl Command {
         match self {
             Self::SendMessage(command) => command.decide(caller, facts),
             Self::Media(command) => command.decide(caller, facts),
+            Self::AskUser(command) => command.decide(caller, facts),
             Self::ScheduleTask(command) => command.decide(caller, facts),
             Self::UpdateTask(command) => command.decide(caller, facts),
             Self::PauseTask(command) => command.decide(caller, facts),
@@ -205,6 +215,8 @@ impl Command {
 pub enum Who {
     /// A group for its own chats; main for any address.
     OwnChats,
+    /// A group for its own chats; main too.
+    OwnChatsAlone,
     /// A group for its own things; main for those of any group.
     Own,
     /// Main alone.
@@ -215,6 +227,7 @@ impl fmt::Display for Who {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::OwnChats => "own chats; main: any, unknown ones too",
+            Self::OwnChatsAlone => "own chats; main too",
             Self::Own => "own; main: any",
             Self::Main => "main",
         })
@@ -235,9 +248,10 @@ pub struct Entry {
 }
 
 /// Every command, in the order of the access table.
-pub static CATALOGUE: [&Entry; 14] = [
+pub static CATALOGUE: [&Entry; 15] = [
     &send_message::ENTRY,
     &media::ENTRY,
+    &ask_user::ENTRY,
     &schedule_task::ENTRY,
     &list_tasks::ENTRY,
     &update_task::ENTRY,

@@ -40,7 +40,7 @@ pub(super) fn looks_like(text: &str) -> bool {
 
 /// Returns the milliseconds of a duration; of one that is too long to count, the most there are. Each unit stands once at
 /// most, longer ones first.
-pub(super) fn length(text: &str) -> Option<i64> {
+pub(crate) fn length(text: &str) -> Option<i64> {
     // Only digits: what does not fit is too long an interval.
     let number = |digits: &str| -> Option<i64> {
         let plain = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());

@@ -29,6 +29,7 @@ use schemars::JsonSchema;
 use serde::{Serialize, Serializer, ser::SerializeStruct as _};
 
 pub use cron::Cron;
+pub(crate) use interval::length as duration;
 pub use interval::{MAX_INTERVAL_MS, MIN_INTERVAL_MS};
 
 use crate::{Code, Refusal, Time, refusal::quoted, words};

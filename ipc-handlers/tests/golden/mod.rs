@@ -14,6 +14,7 @@ macro_rules! golden {
 pub(crate) const GOLDEN: &[(&str, &str, &str)] = golden!(
     "send_message",
     "media",
+    "ask_user",
     "schedule_task",
     "list_tasks",
     "update_task",

@@ -141,6 +141,8 @@ words! {
         Sticky = "sticky",
         /// Somebody said yes to a question that it waited for.
         Approved = "approved",
+        /// It answers a question of the agent, or tells it that nobody did.
+        Asked = "asked",
         Own = "own",
         Bot = "bot",
         None = "none",

@@ -40,6 +40,8 @@ pub struct Asked<'a> {
     pub sticky: Sticky,
     /// The question that it waited for, and that was answered so that this group hears it.
     pub approved: Option<i64>,
+    /// The question of this wiring's agent that it answers, or tells the end of.
+    pub answers: Option<i64>,
     /// Whether the channel says who it is from.
     pub named: bool,
     pub standing: Standing,
@@ -99,9 +101,12 @@ impl Rules {
             mentioned: if asked.mentioned { Mentioned::Yes } else { Mentioned::No },
             sticky: asked.sticky,
         });
-        let verdict = no_loop(too_late(as_promised(verdict, asked.approved), asked), asked);
-        let speaker = Speaker { standing: asked.standing, named: asked.named, listed: asked.listed };
+        let verdict = no_loop(too_late(as_promised(verdict, asked), asked), asked);
         let keeps = wired.ignored == IgnoredMessages::Accumulate;
+        // The host tells the agent of its question.
+        let standing =
+            if asked.from_me && asked.answers.is_some() { Standing::Owner } else { asked.standing };
+        let speaker = Speaker { standing, named: asked.named, listed: asked.listed };
         let heard = access::hear(&verdict, keeps, speaker, asked.unknown_senders, wired.sender_scope);
         Decision {
             sticks: wired.mode == EngageMode::MentionSticky
@@ -133,22 +138,29 @@ impl Rules {
 }
 
 /// A message that waited for an answer was addressed to an agent, and the approver has seen it: it engages, whatever
-/// became of the chat or of the wiring since.
-fn as_promised(verdict: Verdict, approved: Option<i64>) -> Verdict {
-    match (approved, verdict.outcome) {
-        (Some(approval), EngageVerdict::Context | EngageVerdict::Ignore | EngageVerdict::Held) => Verdict {
-            outcome: EngageVerdict::Wake,
-            rule: Rule::Approved,
-            reason: format!("it waited for the answer to question {approval}, which was yes"),
-            ..verdict
-        },
-        (Some(_), EngageVerdict::Wake) | (None, _) => verdict,
-    }
+/// became of the chat or of the wiring since. So does an answer to the agent.
+fn as_promised(verdict: Verdict, asked: &Asked<'_>) -> Verdict {
+    let (rule, reason) = match (asked.answers, asked.approved) {
+        _ if verdict.outcome == EngageVerdict::Wake => return verdict,
+        (Some(question), _) if asked.from_me => {
+            (Rule::Asked, format!("it tells the agent what became of its question #q{question}"))
+        }
+        (Some(question), _) => (Rule::Asked, format!("it answers the agent's question #q{question}")),
+        (None, Some(approval)) => {
+            (Rule::Approved, format!("it waited for the answer to question {approval}, which was yes"))
+        }
+        (None, None) => return verdict,
+    };
+    Verdict { outcome: EngageVerdict::Wake, rule, reason, ..verdict }
 }
 
 /// A message that came long after it was written is read with the next one, and wakes nobody.
 fn too_late(verdict: Verdict, asked: &Asked<'_>) -> Verdict {
-    if !asked.late || verdict.outcome != EngageVerdict::Wake || asked.approved.is_some() {
+    if !asked.late
+        || verdict.outcome != EngageVerdict::Wake
+        || asked.approved.is_some()
+        || asked.answers.is_some()
+    {
         return verdict;
     }
     Verdict {

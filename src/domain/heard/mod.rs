@@ -10,4 +10,5 @@ pub mod hearing;
 pub mod js_regex;
 pub mod origin;
 pub mod people;
+pub mod questions;
 pub mod sender_list;

@@ -17,8 +17,9 @@ pub enum What {
     /// The agent has finished with it: the reaction goes. `sign_id`: what the platform calls it; `None`: it has no name for it, or
     /// nobody knows that.
     TakeAway { row: i64, message_id: String, sign_id: Option<String> },
-    /// The question of a card is closed. `ids`: what the platform calls the parts of the card; none: it was never said.
-    Close { row: i64, ids: Vec<String>, card: String, closed: String },
+    /// The question of a card is closed. `ids`: what the platform calls the parts of the card; none: it was never said. Both texts are
+    /// in the agent's marks, or in none.
+    Close { row: i64, ids: Vec<String>, card: String, closed: String, is_markdown: bool },
 }
 
 impl What {
@@ -35,9 +36,9 @@ impl What {
             Self::TakeAway { message_id, sign_id: None, .. } => {
                 vec![(message_id, Change::Reaction(String::new()))]
             }
-            Self::Close { ids, card, closed, .. } => {
+            Self::Close { ids, card, closed, is_markdown, .. } => {
                 let Some(limit) = traits.text.filter(|_| traits.edits) else { return Vec::new() };
-                let [shown, closed] = [card, closed].map(|text| parts(text, false, limit));
+                let [shown, closed] = [card, closed].map(|text| parts(text, *is_markdown, limit));
                 let now = ids.iter().zip(closed).enumerate();
                 // The last one has the buttons, which go.
                 now.filter(|(n, (_, text))| n + 1 == ids.len() || shown.get(*n) != Some(text))
@@ -72,6 +73,7 @@ mod tests {
             ids: vec!["a".into(), "b".into()],
             card: format!("{} {}", "one".repeat(300), "two".repeat(100)),
             closed: format!("{} {}\n\nNo.", "one".repeat(300), "two".repeat(100)),
+            is_markdown: false,
         };
         let traits = |max, edits| {
             let text = Some(TextLimit { max, ..TextLimit::default() });

@@ -111,6 +111,7 @@ impl Judging {
             reason: decision.reason,
             sticks: decision.sticks,
             refused: decision.refused,
+            answers: row.answers,
         }
     }
 }
@@ -168,6 +169,7 @@ impl Dispatch {
             reason: done.note,
             sticks: false,
             refused: None,
+            answers: None,
         })
     }
 

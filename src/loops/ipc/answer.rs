@@ -357,6 +357,7 @@ fn show(mail: &Mailboxes, folder: &Folder, answers: &[(Pending, Settled)]) {
             Some(
                 Command::SendMessage(_)
                 | Command::Media(_)
+                | Command::AskUser(_)
                 | Command::ListTasks(_)
                 | Command::SearchSessions(_),
             )

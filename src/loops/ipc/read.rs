@@ -267,7 +267,8 @@ pub(super) fn read(mail: &Mailboxes, taken: Taken, run: Option<i64>, patience: P
     };
     let proof = proof(mail, body.is_ok().then_some(kept.as_slice()));
     let command = body.as_ref().ok().and_then(|body| body.envelope().ok()).map(|envelope| &envelope.command);
-    let is_message = matches!(command, Some(Command::SendMessage(_) | Command::Media(_)));
+    let is_message =
+        matches!(command, Some(Command::SendMessage(_) | Command::Media(_) | Command::AskUser(_)));
     let archives = command.and_then(Archives::of);
     let sends = command.and_then(Files::of);
     let file = CommandFile { run, proof, ..file_of(&claimed, origin, body, digest) };

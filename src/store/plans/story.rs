@@ -89,6 +89,7 @@ async fn messages(store: &Store, keys: &[&str]) {
         reason: "test".into(),
         sticks: true,
         refused: None,
+        answers: None,
     });
     store.judge(judged.collect(), NOW).await.unwrap();
 }
@@ -395,6 +396,8 @@ async fn of_starts(store: &Store) {
     store.ledger(NOW).unwrap();
     store.wirings().await.unwrap();
     store.expire_approvals(NOW).await.unwrap();
+    store.expire_questions(NOW).await.unwrap();
+    store.questions(false, Which::default()).await.unwrap();
     assert!(store.approvals(false).await.unwrap().is_empty() && store.who_is_asked().await.unwrap().is_ok());
 }
 

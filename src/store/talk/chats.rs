@@ -12,7 +12,9 @@ use crate::domain::{
     },
     rows::{Chat, ChatChanges},
 };
-use crate::store::{Result, Store, StoreError, at_most, columns::Columns as _, oldest_first};
+use crate::store::{
+    Result, Store, StoreError, at_most, columns::Columns as _, oldest_first, talk::questions,
+};
 
 impl Store {
     /// Returns one chat.
@@ -161,6 +163,7 @@ pub(in crate::store) fn move_chat(c: &Connection, from: &str, to: &str, now: Tim
     c.execute("DELETE FROM wirings WHERE chat_jid = ?1", [from])?;
     c.execute("UPDATE OR IGNORE lanes SET chat_jid = ?2 WHERE chat_jid = ?1", [from, &to])?;
     c.execute("UPDATE users SET dm_chat = ?2 WHERE dm_chat = ?1", [from, &to])?;
+    questions::moved(c, from, &to)?;
     c.execute(
         "UPDATE outbox SET chat_jid = ?2, next_try_at = NULL WHERE chat_jid = ?1 AND (status = 'pending' OR status = 'sending' OR status = 'unknown')",
         [from, &to],

@@ -31,7 +31,7 @@ use crate::store::{
         attachments::{self, Beside, with_files},
         chats::{self, ensure_chat},
         edits::{self, Edited},
-        files, outbox, people, restored,
+        files, outbox, people, questions, restored,
     },
     which::{Conditions, Which},
 };
@@ -88,6 +88,8 @@ pub struct Unjudged {
     pub sticky: Sticky,
     /// The question that it waited for, if the answer was that the group hears it.
     pub approved: Option<i64>,
+    /// The question of the group's agent that it answers, or tells the end of.
+    pub answers: Option<i64>,
     /// `None`: the row's folder is no valid name. Other rows are judged all the same.
     pub group: Option<Folder>,
     pub trigger: String,
@@ -151,6 +153,7 @@ impl Unjudged {
             late: self.late,
             sticky: self.sticky,
             approved: self.approved,
+            answers: self.answers,
             named: !self.sender.is_empty(),
             standing: self.standing,
             listed,
@@ -172,6 +175,8 @@ pub struct Judged {
     pub sticks: bool,
     /// Set when it would have engaged, and its sender was not heard.
     pub refused: Option<Unheeded>,
+    /// The question of the agent that it answers, which is closed if it wakes the agent.
+    pub answers: Option<i64>,
 }
 
 impl Store {
@@ -196,7 +201,9 @@ impl Store {
                         CASE WHEN m.origin IS NULL AND m.edited_at IS NOT NULL THEN 'edited' ELSE m.origin END AS origin, m.forwarded_from, m.comment, m.received_at, g.config ->> '$.bots' AS bots,
                         i.seq, m.chat_jid, m.sender, m.sender_name, c.unknown_sender_policy, w.sender_scope, c.kind, l.thread, l.sticky_at IS NOT NULL AS marked,
                         EXISTS (SELECT 1 FROM file_work INDEXED BY file_work_wanted WHERE until IS NOT NULL) AS files_wanted,
-                        {YES_TO} AS approved
+                        {YES_TO} AS approved,
+                        CASE WHEN m.answers IS NOT NULL THEN (SELECT q.id FROM questions q
+                          WHERE q.id = m.answers AND q.group_folder = l.group_folder AND (q.state = 'open' OR m.from_me)) END AS answers
                  FROM inbox i JOIN lanes l ON l.id = i.lane_id JOIN groups g ON g.folder = l.group_folder
                  JOIN messages m ON m.seq = i.seq JOIN chats c ON c.jid = m.chat_jid
                  LEFT JOIN wirings w ON w.group_folder = l.group_folder AND w.chat_jid = l.chat_jid
@@ -215,7 +222,7 @@ impl Store {
                 "SELECT 0 AS n, coalesce(l.id, 0) AS lane_id, w.group_folder,
                         coalesce(w.trigger, g.trigger) AS trigger, w.engage_mode, w.engage_pattern, w.ignored_message_policy,
                         ?2 AS text, NULL AS edited_at, ?3 AS mentioned, ?4 AS from_me, ?5 AS bot, 0 AS late, 0 AS files, NULL AS origin, NULL AS forwarded_from, NULL AS comment, ?9 AS seq, ?10 AS received_at, g.config ->> '$.bots' AS bots, c.jid AS chat_jid, ?6 AS sender, ?7 AS sender_name,
-                        c.unknown_sender_policy, w.sender_scope, c.kind, ?8 AS thread, l.sticky_at IS NOT NULL AS marked, 0 AS files_wanted, NULL AS approved
+                        c.unknown_sender_policy, w.sender_scope, c.kind, ?8 AS thread, l.sticky_at IS NOT NULL AS marked, 0 AS files_wanted, NULL AS approved, NULL AS answers
                  FROM wirings w JOIN groups g ON g.folder = w.group_folder JOIN chats c ON c.jid = w.chat_jid
                  LEFT JOIN lanes l ON l.group_folder = w.group_folder AND l.chat_jid = w.chat_jid AND l.thread = ?8
                  WHERE w.chat_jid = ?1 ORDER BY w.id",
@@ -279,6 +286,11 @@ impl Store {
                 }
                 if update.execute(params![row.n, row.verdict.as_str(), row.rule.as_str(), row.reason])? == 0 {
                     continue;
+                }
+                if row.verdict == EngageVerdict::Wake
+                    && let Some(question) = row.answers
+                {
+                    questions::close(c, question, seq)?;
                 }
                 if row.rule == Rule::BotLoop {
                     all.said |= tell_of_loop(c, row.n, now)?;
@@ -419,6 +431,10 @@ pub(in crate::store) fn accept(
     let reply = approvals::read_reply(c, &inbound, now)?;
     let no_answer = reply.as_ref().and_then(approvals::Reply::question).zip(inbound.origin.no_answer());
     let reply = reply.filter(|_| no_answer.is_none());
+    let answers = match (&reply, &no_answer) {
+        (None, None) => questions::read(c, &mut inbound, now)?,
+        (_, _) => None,
+    };
     let Stored { seq, is_new, mut groups, wired } = store(c, &mut inbound, &edited, &files, now)?;
     let mut accepted = Accepted { seq, ..Accepted::default() };
     // What moves by itself asks nobody.
@@ -438,6 +454,9 @@ pub(in crate::store) fn accept(
             }
             Contact::Dropped(why) => accepted.note = Some(format!("nobody hears it: {why}")),
         }
+    }
+    if let Some(question) = answers.filter(|_| is_new) {
+        self::answers(c, seq, question)?;
     }
     for group in &groups {
         put_into_inbox(c, group, &inbound.chat_jid, &inbound.thread, seq)?;
@@ -608,6 +627,7 @@ fn unjudged_row(c: &Connection, r: &Row<'_>) -> rusqlite::Result<Unjudged> {
         sender_scope: r.word_or_null("wirings", "sender_scope")?,
         sticky,
         approved: r.get("approved")?,
+        answers: r.get("answers")?,
         standing,
     })
 }
@@ -790,6 +810,31 @@ pub(in crate::store) fn put_into_lane(
     let seq = c.last_insert_rowid();
     c.prepare_cached("INSERT INTO inbox (lane_id, seq, verdict, rule, reason) VALUES (?1, ?2, ?3, ?4, ?5)")?
         .execute(params![lane, seq, placed.verdict.as_str(), placed.rule.as_str(), placed.reason])?;
+    Ok(seq)
+}
+
+/// A message answers this question of an agent, or tells its end.
+pub(in crate::store) fn answers(c: &Connection, seq: i64, question: i64) -> Result<()> {
+    c.prepare_cached("UPDATE messages SET answers = ?2 WHERE seq = ?1")?.execute([seq, question])?;
+    Ok(())
+}
+
+/// Whether an event came before.
+pub(in crate::store) fn is_known(c: &Connection, inbound: &Inbound) -> Result<bool> {
+    Ok(c.prepare_cached("SELECT EXISTS (SELECT 1 FROM messages WHERE chat_jid = ?1 AND replay_key = ?2)")?
+        .query_row([&inbound.chat_jid, &inbound.replay_key], |r| r.get(0))?)
+}
+
+/// Stores a message for one group alone, which is to be judged like any other. It must not be known.
+pub(in crate::store) fn put_for_group(
+    c: &Connection,
+    group: &str,
+    message: &Inbound,
+    now: Time,
+) -> Result<i64> {
+    let sender = user_id(&message.chat_jid, &message.sender);
+    let seq = insert(c, &Inbound { sender, ..message.clone() }, 0, now)?;
+    put_into_inbox(c, group, &message.chat_jid, &message.thread, seq)?;
     Ok(seq)
 }
 

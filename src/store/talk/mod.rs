@@ -16,6 +16,7 @@ pub(super) mod lines;
 pub(super) mod messages;
 pub(super) mod outbox;
 pub(super) mod people;
+pub(super) mod questions;
 pub(super) mod register;
 pub(super) mod restored;
 pub(super) mod visits;

@@ -26,6 +26,7 @@ use crate::store::{
     talk::{
         approvals,
         attachments::{self, Beside, beside_said, with_files_said},
+        questions,
     },
     which::Which,
 };
@@ -281,6 +282,7 @@ impl Store {
                 .execute(params![id, status.as_str(), error, again, !counts, in_doubt.map(|since| since.0)])?;
             if noted > 0 && then == Then::GiveUp {
                 approvals::wording_failed(c, id, &error, now)?;
+                questions::card_failed(c, id, &error, now)?;
             }
             Ok(())
         })
@@ -396,6 +398,7 @@ impl Store {
                 return Err(StoreError::refused(format!("outbox row {id} is {status}"), only));
             }
             approvals::wording_failed(c, id, &why, now)?;
+            questions::card_failed(c, id, &why, now)?;
             Ok(row)
         })
         .await

@@ -5,7 +5,7 @@ use rusqlite::Connection;
 
 use crate::{
     domain::{
-        heard::approvals::wording,
+        heard::{approvals::wording, questions},
         platforms::amends::{Amend, What},
         states::DeliveryStatus,
     },
@@ -76,7 +76,7 @@ fn is_put(c: &Connection, chat: Option<&str>) -> Result<Vec<Amend>> {
          FROM batches b INDEXED BY batches_open CROSS JOIN sessions s ON s.lane_id = b.lane_id CROSS JOIN groups g ON g.folder = s.group_folder
            CROSS JOIN messages t ON t.seq = (SELECT i.seq FROM inbox i
              WHERE i.lane_id = b.lane_id AND i.n BETWEEN b.first AND b.last AND i.verdict = 'wake' ORDER BY i.n DESC LIMIT 1)
-         WHERE (b.state = 'handed' OR b.state = 'claimed') AND g.config ->> '$.seen' IS NOT NULL
+         WHERE (b.state = 'handed' OR b.state = 'claimed') AND t.id <> '' AND g.config ->> '$.seen' IS NOT NULL
            AND NOT EXISTS (SELECT 1 FROM amends m WHERE m.batch = b.id) AND (?1 IS NULL OR t.chat_jid = ?1) ORDER BY b.id",
     )?
     .query_map([chat], |r| {
@@ -89,22 +89,30 @@ fn is_put(c: &Connection, chat: Option<&str>) -> Result<Vec<Amend>> {
 /// Returns the cards whose question is closed and of which it is known whether they were said.
 fn is_closed(c: &Connection, chat: Option<&str>) -> Result<Vec<Amend>> {
     let mut cards = c.prepare_cached(
-        "SELECT m.id, m.outbox_id, m.approval_id, o.chat_jid, o.text, o.status
-         FROM amends m CROSS JOIN approvals a ON a.id = m.approval_id CROSS JOIN outbox o ON o.id = m.outbox_id
-         WHERE a.state <> 'pending' AND o.status IN ('sent', 'failed') AND (?1 IS NULL OR o.chat_jid = ?1) ORDER BY m.id",
+        "SELECT m.id, m.outbox_id, m.approval_id, m.outcome, o.chat_jid, o.text, o.status, o.group_folder IS NOT NULL AS is_markdown
+         FROM amends m CROSS JOIN outbox o ON o.id = m.outbox_id LEFT JOIN approvals a ON a.id = m.approval_id
+         WHERE (m.outcome IS NOT NULL OR a.state <> 'pending') AND o.status IN ('sent', 'failed') AND (?1 IS NULL OR o.chat_jid = ?1) ORDER BY m.id",
     )?;
     let mut question = c.prepare_cached(&format!("{APPROVAL} WHERE id = ?1"))?;
     let (mut all, mut cards) = (Vec::new(), cards.query([chat])?);
     while let Some(r) = cards.next()? {
         let is_said = r.word::<DeliveryStatus>("outbox", "status")? == DeliveryStatus::Sent;
         let parts = if is_said { parts_of(c, r.get("outbox_id")?)? } else { Vec::new() };
-        let card: String = r.get("text")?;
-        let outcome = question.query_row([r.get::<_, i64>("approval_id")?], approval_row)?.outcome();
+        let (card, is_markdown): (String, bool) = (r.get("text")?, r.get("is_markdown")?);
+        let outcome = match r.get("outcome")? {
+            Some(outcome) => outcome,
+            None => question.query_row([r.get::<_, i64>("approval_id")?], approval_row)?.outcome(),
+        };
         let what = What::Close {
             row: r.get("id")?,
             ids: parts.into_iter().filter_map(|part| part.platform_id).collect(),
-            closed: wording::closed(&card, &outcome),
+            closed: if is_markdown {
+                questions::closed(&card, &outcome)
+            } else {
+                wording::closed(&card, &outcome)
+            },
             card,
+            is_markdown,
         };
         all.push(Amend { chat_jid: r.get("chat_jid")?, what });
     }

@@ -218,6 +218,7 @@ async fn somebody_who_is_admitted_while_their_message_is_judged_is_not_asked_abo
         reason: "stale".into(),
         sticks: false,
         refused: Some(g2::domain::heard::access::Unheeded::Asked),
+        answers: None,
     };
     assert!(world.store.judge(vec![stale], world.now).await.unwrap().again);
     assert!(world.open().await.is_empty());

@@ -251,5 +251,6 @@ pub(super) fn judged(row: &Unjudged) -> Judged {
         reason: decision.reason,
         sticks: decision.sticks,
         refused: decision.refused,
+        answers: row.answers,
     }
 }

@@ -387,6 +387,7 @@ impl World {
             reason: "test".into(),
             sticks: false,
             refused: None,
+            answers: None,
         });
         self.store.judge(judged.collect(), NOW).await.unwrap();
     }

@@ -52,6 +52,7 @@ fn lists_fit_the_terminal_and_are_whole_in_a_pipe() {
         "runs",
         "egress",
         "approvals",
+        "questions",
         "ipc",
         "dropped",
     ] {

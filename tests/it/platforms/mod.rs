@@ -4,6 +4,7 @@
 //! | file | tries |
 //! |---|---|
 //! | `accounts` | accounts that come and go while the daemon runs |
+//! | `asked` | questions of agents, and answers to them |
 //! | `files` | files both ways |
 //! | `growing` | answers that grow in place |
 //! | `meant` | whom a message is for, and whose words it is |
@@ -25,6 +26,7 @@ use serde_json::{Value, json};
 use crate::support::{Daemon, Root, adapters, wait_for};
 
 mod accounts;
+mod asked;
 mod files;
 mod growing;
 mod kills;

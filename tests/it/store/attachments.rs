@@ -91,6 +91,7 @@ async fn files_go_with_the_row_that_they_are_beside() {
         reason: "test".into(),
         sticks: false,
         refused: None,
+        answers: None,
     });
     store.judge(judged.collect(), NOW).await.unwrap();
     let last = with_files(store, "last", 1).await.seq;

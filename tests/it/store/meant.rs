@@ -68,6 +68,7 @@ impl World {
                 reason: decided.reason,
                 sticks: decided.sticks,
                 refused: None,
+                answers: None,
             });
         }
         self.store.judge(all, NOW).await.unwrap();
@@ -383,6 +384,7 @@ async fn an_agent_that_gets_an_edit_in_the_place_of_a_message_gets_its_files_too
         reason: String::new(),
         sticks: false,
         refused: None,
+        answers: None,
     };
     world.store.judge(vec![judged], NOW).await.unwrap();
     assert_eq!(world.judges().await, ["none ignore"]);
@@ -522,6 +524,7 @@ async fn a_judgement_of_words_that_an_edit_replaced_meanwhile_is_made_again() {
         reason: "stale".into(),
         sticks: false,
         refused: None,
+        answers: None,
     };
     let stale = |rows: Vec<Unjudged>| rows.iter().map(judged).collect::<Vec<_>>();
     world.accepts(says("1", "hello")).await;

@@ -83,6 +83,7 @@ async fn a_mark_that_was_decided_on_before_its_wiring_changed_is_none() {
             reason: "test".into(),
             sticks: true,
             refused: None,
+            answers: None,
         };
         w.store.judge(rows.iter().map(mark).collect(), NOW).await.unwrap();
         w.store

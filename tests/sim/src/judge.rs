@@ -34,6 +34,12 @@ fn count(c: &Connection, sql: &str) -> i64 {
     c.query_row(sql, [], |row| row.get(0)).unwrap_or(-1)
 }
 
+/// Returns the groups that are set aside.
+pub(crate) fn set_aside(c: &Connection) -> Vec<Folder> {
+    let folder = |r: &Row<'_>| Ok(Folder::parse(&r.get::<_, String>(0)?).ok());
+    rows(c, "SELECT group_folder FROM holds WHERE aside = 1", [], folder).into_iter().flatten().collect()
+}
+
 /// Returns what is still to be done; `None`: nothing.
 pub(crate) fn unfinished(
     c: &Connection,
@@ -65,7 +71,7 @@ pub(crate) fn unfinished(
         (
             "cards and reactions are to be changed",
             "SELECT count(*) FROM amends a LEFT JOIN outbox o ON o.id = a.outbox_id LEFT JOIN approvals q ON q.id = a.approval_id
-             WHERE a.batch IS NOT NULL OR (o.status <> 'unknown' AND q.state <> 'pending')",
+             WHERE a.batch IS NOT NULL OR (o.status <> 'unknown' AND (a.outcome IS NOT NULL OR q.state <> 'pending'))",
         ),
     ] {
         let n = count(c, sql);

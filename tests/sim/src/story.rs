@@ -417,6 +417,10 @@ impl<'a> Stage<'a> {
                     looks = self.disk.connect(&store_path(self.root.path())).ok();
                 }
                 if let Some(c) = &looks {
+                    // A person does what `status` says of a group that was set aside, as the daemon died over it.
+                    for group in judge::set_aside(c) {
+                        let _ = daemon.store.release(group, None).await;
+                    }
                     tasks::stop(&daemon.store, c, &zones, daemon.store.world().now()).await;
                 }
                 let left = looks.as_ref().map_or_else(

@@ -76,6 +76,29 @@ pub(super) static TOOLS: &[Tool] = &[
         ],
     },
     Tool {
+        name: "ask_user",
+        whose: Own,
+        text: "Asks the people of the chat you are in, with buttons where the chat has them. The call returns at once: the answer \
+               comes later as a message that quotes the question, and a message tells you when nobody answers in time. End \
+               your turn when nothing can be done before the answer. Answers in other words than the options come, too. Use it \
+               where you need a decision or a fact that only they have, one question at a time.",
+        params: &[
+            required("question", "question", "The question, at most 2000 characters."),
+            param(
+                "options",
+                "options",
+                Kind::Texts,
+                Need::Optional,
+                "Answers to choose from: at most ten, each of at most 60 characters.",
+            ),
+            optional(
+                "timeout",
+                "timeout",
+                "How long it may be answered, from \"1m\" to \"7d\". Default: a day.",
+            ),
+        ],
+    },
+    Tool {
         name: "schedule_task",
         whose: Own,
         text: "Makes a task: a prompt that you will be given at set times.\n\n\

@@ -41,7 +41,9 @@ fn every_field_of_a_tool_is_one_that_the_host_reads() {
                 (_, Kind::Choice(choices)) => choices[choices.len() - 1].into(),
                 (_, Kind::Number) => json!(7),
                 (_, Kind::Flag) => json!(false),
+                ("timeout", _) => json!("2h"),
                 (_, Kind::Text) => json!("family"),
+                (_, Kind::Texts) => json!(["family"]),
             };
             arguments.insert(param.name.to_owned(), value);
         }

@@ -91,15 +91,22 @@ fn named(text: &str) -> Option<(i64, &str)> {
     Some((id.parse().ok().filter(|_| digits)?, rest.trim())).filter(|(_, rest)| !rest.is_empty())
 }
 
-/// Finds a choice by its number or its label; in any case, where that is one choice's alone.
 fn choice(text: &str, choices: &[Choice]) -> Option<usize> {
+    one_of(text, choices.iter().map(|choice| &choice.label))
+}
+
+/// Finds one of some labels by its number or its words; in any case, where that is one label's alone.
+pub(in crate::heard) fn one_of<'a>(
+    text: &str,
+    mut labels: impl ExactSizeIterator<Item = &'a String> + Clone,
+) -> Option<usize> {
     if is_number(text) {
         let short = text.len() <= MOST_DIGITS;
-        return text.parse::<usize>().ok()?.checked_sub(1).filter(|n| short && *n < choices.len());
+        return text.parse::<usize>().ok()?.checked_sub(1).filter(|n| short && *n < labels.len());
     }
-    let exactly = choices.iter().position(|choice| choice.label == text);
+    let exactly = labels.clone().position(|label| label == text);
     let text = text.to_lowercase();
-    let mut alike = choices.iter().enumerate().filter(|(_, choice)| choice.label.to_lowercase() == text);
+    let mut alike = labels.by_ref().enumerate().filter(|(_, label)| label.to_lowercase() == text);
     exactly.or_else(|| match (alike.next(), alike.next()) {
         (Some((n, _)), None) => Some(n),
         (_, _) => None,

@@ -21,6 +21,7 @@ const ASKED: Asked<'_> = Asked {
     late: false,
     sticky: Sticky::No,
     approved: None,
+    answers: None,
     named: true,
     standing: Standing::Unknown,
     listed: Listed::Allowed,
@@ -212,4 +213,21 @@ fn a_late_message_that_would_wake_is_context_unless_somebody_said_yes_to_it() {
     let late = decide(Asked { late: true, ..ASKED });
     assert_eq!((late.outcome, late.rule), (EngageVerdict::Context, Rule::Late));
     assert_eq!(decide(Asked { late: true, approved: Some(1), ..ASKED }).outcome, EngageVerdict::Wake);
+}
+
+#[test]
+fn an_answer_to_the_agent_engages_if_its_author_is_heard_and_the_host_s_own_word_always_does() {
+    let answer = Asked { wired: Some(STICKY), text: "2", answers: Some(3), ..ASKED };
+    let heard = decide(Asked { standing: Standing::Member, ..answer });
+    assert_eq!((heard.outcome, heard.rule), (EngageVerdict::Wake, Rule::Asked));
+    assert_eq!(heard.reason, "it answers the agent's question #q3");
+    let late = decide(Asked { standing: Standing::Member, late: true, ..answer });
+    assert_eq!(late.outcome, EngageVerdict::Wake);
+    let stranger = Asked { standing: Standing::Unknown, unknown_senders: UnknownSenders::Strict, ..answer };
+    assert_eq!(decide(stranger).outcome, EngageVerdict::Ignore);
+    let told = decide(Asked { from_me: true, named: false, ..stranger });
+    assert_eq!((told.outcome, told.rule), (EngageVerdict::Wake, Rule::Asked));
+    assert_eq!(told.reason, "it tells the agent what became of its question #q3");
+    let gone = decide(Asked { wired: None, ..answer });
+    assert_eq!(gone.outcome, EngageVerdict::Ignore, "nobody asks there any more");
 }

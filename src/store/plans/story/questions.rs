@@ -25,6 +25,7 @@ async fn stranger(store: &Store, chat: &str, sender: &str, key: &str) {
             reason: "test".into(),
             sticks: false,
             refused,
+            answers: row.answers,
         }
     });
     store.judge(judged.collect(), NOW).await.unwrap();

@@ -9,8 +9,11 @@ use super::{
     ApprovalKind, Asking, OpenApproval, act::Answer, ask::speak, end::expire, groups_of, note, open_one,
     rights,
 };
-use crate::domain::heard::approvals::{Action, answer::pressed};
-use crate::store::{Result, Store, StoreError, audit};
+use crate::domain::heard::{
+    approvals::{Action, answer::pressed},
+    questions,
+};
+use crate::store::{Result, Store, StoreError, audit, talk};
 
 /// What somebody picked.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -96,6 +99,12 @@ pub(in crate::store) fn click(
     by: &str,
     now: Time,
 ) -> Result<Decided> {
+    if let Some(pressed) = questions::pressed(press) {
+        return match talk::questions::click(c, pressed, by, now)? {
+            Some(says) => Ok(Decided::of(How::Done, says)),
+            None => Err(StoreError::NotFound { what: "question", id: press.to_owned() }),
+        };
+    }
     let Some((id, choice)) = pressed(press) else {
         return Err(StoreError::refused(format!("{press:?} is no button of a card"), ""));
     };

@@ -21,6 +21,7 @@ type Applied = Result<std::result::Result<Outcome, NotApplied>>;
 pub(super) fn refuses_first(effect: &Effect) -> bool {
     match effect {
         Effect::Say { .. }
+        | Effect::Ask { .. }
         | Effect::ListTasks { .. }
         | Effect::ListGroups
         | Effect::SearchSessions { .. }
@@ -50,6 +51,9 @@ pub(super) fn apply(
             let (sender, reply_to, files) = (sender.as_deref(), reply_to.as_deref(), attachments.len());
             let message = say::Message { chat_jid, text, unclosed: *unclosed, sender, reply_to, files };
             say::apply(c, cause, caller, &message, &bounds.media, now)
+        }
+        Effect::Ask { chat_jid, question, options, expires_at } => {
+            say::ask(c, cause, caller, (chat_jid, question, options), *expires_at, now)
         }
         Effect::CreateTask(new) => task::create(c, new, &bounds.tasks, clock, now),
         Effect::ListTasks { scope, after, limit } => task::list(c, scope, *after, *limit, &rules.zones),

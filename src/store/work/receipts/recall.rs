@@ -99,6 +99,7 @@ impl Recall {
         match effect {
             Effect::RegisterGroup(_) => self.forget(),
             Effect::Say { .. }
+            | Effect::Ask { .. }
             | Effect::CreateTask(_)
             | Effect::ListTasks { .. }
             | Effect::ChangeTask { .. }

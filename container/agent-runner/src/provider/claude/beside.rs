@@ -50,8 +50,9 @@ pub(super) fn work(jobs: &Receiver<Job>, host: &Host, assistant: &str, inputs: &
     for job in jobs {
         let line = match job {
             Job::Call(call) => {
-                let answer = asker.ask(call.command.clone());
-                call.answered(&answer)
+                let answers: Vec<_> =
+                    call.commands.iter().map(|command| asker.ask(command.clone())).collect();
+                call.answered(&answers)
             }
             Job::Archive { request, transcript, session } => {
                 if let Err(e) =

@@ -2,16 +2,32 @@
 
 use serde_json::{Value, json};
 
-use crate::host::Event as Report;
+use crate::{host::Event as Report, tools::Answer};
 
 /// How long the CLI lets a command of Bash run that has declared nothing, ms.
 const BASH_DEFAULT_MS: u64 = 120_000;
 
+/// The CLI's own tool that asks people. It needs somebody at the terminal, so `ask_user` stands for it.
+pub(super) const ASKS: &str = "AskUserQuestion";
+/// At most this many questions of one call are asked, as the CLI has it.
+const MOST_QUESTIONS: usize = 4;
+
 /// What a hook is called for.
 pub(super) enum Hook {
-    Before { id: String, name: String, timeout_ms: Option<u64> },
-    After { id: String },
-    Compact { transcript: String, session: String },
+    /// `asks`: the input of [`ASKS`].
+    Before {
+        id: String,
+        name: String,
+        timeout_ms: Option<u64>,
+        asks: Option<Value>,
+    },
+    After {
+        id: String,
+    },
+    Compact {
+        transcript: String,
+        session: String,
+    },
     Other,
 }
 
@@ -24,7 +40,8 @@ pub(super) fn read(input: &Value) -> Hook {
             let declared =
                 input["tool_input"]["timeout"].as_f64().filter(|ms| *ms >= 1.0).map(|ms| ms as u64);
             let timeout_ms = (name == "Bash").then(|| declared.unwrap_or(BASH_DEFAULT_MS));
-            Hook::Before { id: text("tool_use_id"), name, timeout_ms }
+            let asks = (name == ASKS).then(|| input["tool_input"].clone());
+            Hook::Before { id: text("tool_use_id"), name, timeout_ms, asks }
         }
         "PostToolUse" | "PostToolUseFailure" => Hook::After { id: text("tool_use_id") },
         "PreCompact" => Hook::Compact { transcript: text("transcript_path"), session: text("session_id") },
@@ -32,12 +49,62 @@ pub(super) fn read(input: &Value) -> Hook {
     }
 }
 
-/// Returns the answer that refuses a tool.
+/// Returns the answer that refuses a tool that is blocked.
 pub(super) fn deny(name: &str) -> Value {
+    denied(&format!(
+        "{name} can't be used here: nobody sits at this session. Ask in your answer, or go on without it."
+    ))
+}
+
+fn denied(why: &str) -> Value {
     json!({"hookSpecificOutput": {
-        "hookEventName": "PreToolUse", "permissionDecision": "deny",
-        "permissionDecisionReason": format!("{name} can't be used here: nobody sits at this session. Ask in your answer, or go on without it."),
+        "hookEventName": "PreToolUse", "permissionDecision": "deny", "permissionDecisionReason": why,
     }})
+}
+
+/// Returns the answer to a call of [`ASKS`], by what the host said to each of its questions. The call itself never runs.
+pub(super) fn asked(answers: &[Answer]) -> Value {
+    let refused: Vec<&str> = answers
+        .iter()
+        .filter_map(|answer| match answer {
+            Answer::Refused(words) => Some(words.as_str()),
+            Answer::Done(_) => None,
+        })
+        .collect();
+    denied(&match refused.as_slice() {
+        [] => "This was asked in the chat. It did not fail: the answer comes later as a message that quotes the question, and a \
+               message tells you when nobody answers in time. End your turn if nothing can be done before it."
+            .to_owned(),
+        _ => format!(
+            "{} of {} questions could not be asked in the chat: {}",
+            refused.len(),
+            answers.len(),
+            refused.join(" ")
+        ),
+    })
+}
+
+/// Returns the calls of `ask_user` that stand for a call of [`ASKS`]: its questions, with what it says of their options. None: it asks
+/// nothing that can be read.
+pub(super) fn questions(input: &Value) -> Vec<Value> {
+    let text = |value: &Value| value.as_str().unwrap_or_default().trim().to_owned();
+    let questions = input["questions"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let question = |asked: &Value| {
+        let mut words = text(&asked["question"]);
+        let mut labels = Vec::new();
+        for option in asked["options"].as_array().map(Vec::as_slice).unwrap_or_default() {
+            let (label, more) = (text(&option["label"]), text(&option["description"]));
+            if !more.is_empty() {
+                words.push_str(&format!("\n- {label}: {more}"));
+            }
+            labels.push(label);
+        }
+        if asked["multiSelect"] == true {
+            words.push_str("\n(You may name several.)");
+        }
+        (!words.is_empty()).then(|| json!({"question": words, "options": labels}))
+    };
+    questions.iter().take(MOST_QUESTIONS).filter_map(question).collect()
 }
 
 /// The tools that run, oldest first.
@@ -103,6 +170,37 @@ mod tests {
             assert_eq!(timeout("Bash", &none), Some(BASH_DEFAULT_MS), "{none}");
         }
         assert_eq!(timeout("Read", &json!({"timeout": 5000})), None);
+    }
+
+    #[test]
+    fn a_call_of_the_cli_s_own_question_becomes_questions_of_ours() {
+        let input = json!({"questions": [
+            {"question": "Which hotel?", "header": "Hotel", "multiSelect": false, "options": [
+                {"label": "Ibis", "description": "cheap"}, {"label": "Hilton", "description": ""}]},
+            {"question": "Which days?", "multiSelect": true, "options": []},
+            {"question": " "}, 5, {}]});
+        assert_eq!(
+            questions(&input),
+            [
+                json!({"question": "Which hotel?\n- Ibis: cheap", "options": ["Ibis", "Hilton"]}),
+                json!({"question": "Which days?\n(You may name several.)", "options": []}),
+            ]
+        );
+        for nothing in [json!({}), json!({"questions": "x"}), json!({"questions": []}), json!(null)] {
+            assert_eq!(questions(&nothing), [Value::Null; 0], "{nothing}");
+        }
+        let many: Vec<Value> = (0..9).map(|n| json!({"question": format!("q{n}")})).collect();
+        assert_eq!(questions(&json!({"questions": many})).len(), MOST_QUESTIONS);
+        let why = |answers: &[Answer]| {
+            asked(answers)["hookSpecificOutput"]["permissionDecisionReason"].as_str().unwrap().to_owned()
+        };
+        let done = || Answer::Done("Done".to_owned());
+        assert!(why(&[done()]).contains("was asked in the chat"));
+        let told = why(&[done(), Answer::Refused("Refused (rate_limited): 20 questions.".to_owned())]);
+        assert_eq!(
+            told,
+            "1 of 2 questions could not be asked in the chat: Refused (rate_limited): 20 questions."
+        );
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::say;
+use super::{hooks, say};
 use crate::tools::{self, Answer, Place};
 
 /// A call of one of our tools, to be answered when the host has.
@@ -10,10 +10,18 @@ use crate::tools::{self, Answer, Place};
 pub(super) struct ToolCall {
     /// The CLI's request.
     request: String,
-    /// The JSON-RPC message's id.
-    id: Value,
-    /// The command to be sent.
-    pub(super) command: Value,
+    of: Of,
+    /// The commands to be sent, in order.
+    pub(super) commands: Vec<Value>,
+}
+
+/// What the CLI waits for.
+#[derive(Clone, Debug, PartialEq)]
+enum Of {
+    /// The answer to a JSON-RPC message of this id.
+    Message(Value),
+    /// The word of a hook that asks in place of a tool.
+    Hook,
 }
 
 /// The action on a message.
@@ -36,7 +44,11 @@ pub(super) fn on(request: &str, message: &Value, place: &Place) -> Message {
         "tools/call" => {
             let name = message["params"]["name"].as_str().unwrap_or_default();
             match tools::command(name, &message["params"]["arguments"], place) {
-                Ok(command) => Message::Call(ToolCall { request: request.to_owned(), id, command }),
+                Ok(command) => Message::Call(ToolCall {
+                    request: request.to_owned(),
+                    of: Of::Message(id),
+                    commands: vec![command],
+                }),
                 Err(words) => reply(content(&Answer::Refused(words))),
             }
         }
@@ -50,9 +62,18 @@ pub(super) fn on(request: &str, message: &Value, place: &Place) -> Message {
 }
 
 impl ToolCall {
-    /// Returns the line that hands the host's answer to the model.
-    pub(super) fn answered(&self, answer: &Answer) -> Value {
-        result_of(&self.request, &self.id, &content(answer))
+    /// A hook that sends these commands in place of a tool.
+    pub(super) fn of_hook(request: &str, commands: Vec<Value>) -> Self {
+        Self { request: request.to_owned(), of: Of::Hook, commands }
+    }
+
+    /// Returns the line that hands the host's answers to the model.
+    pub(super) fn answered(&self, answers: &[Answer]) -> Value {
+        match (&self.of, answers) {
+            (Of::Message(id), [answer]) => result_of(&self.request, id, &content(answer)),
+            (Of::Message(id), _) => result_of(&self.request, id, &json!({"content": [], "isError": true})),
+            (Of::Hook, _) => say::answer(&self.request, &hooks::asked(answers)),
+        }
     }
 }
 
@@ -107,8 +128,11 @@ mod tests {
         let Message::Call(made) = on("r-2", &call("send_message", json!({"text": "hi"})), &place()) else {
             panic!("a command");
         };
-        assert_eq!((&made.command["type"], &made.command["text"]), (&json!("send_message"), &json!("hi")));
-        let line = made.answered(&Answer::Done("ok".to_owned()));
+        assert_eq!(
+            (&made.commands[0]["type"], &made.commands[0]["text"]),
+            (&json!("send_message"), &json!("hi"))
+        );
+        let line = made.answered(&[Answer::Done("ok".to_owned())]);
         assert_eq!(line["response"]["request_id"], "r-2");
         assert_eq!(line["response"]["response"]["mcp_response"]["id"], 7);
         for wrong in [call("no_such", json!({})), call("send_message", json!({"txt": "hi"}))] {

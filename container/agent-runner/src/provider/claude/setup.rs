@@ -8,6 +8,8 @@ use std::{
 
 use ipc_handlers::wire::{Claude, Launch};
 
+use super::hooks;
+
 /// The CLI's own tools that are offered when the launch does not say.
 const TOOLS: [&str; 13] = [
     "Bash",
@@ -148,10 +150,18 @@ fn arguments(claude: &Claude, launch: &Launch, group: &Path) -> Vec<String> {
     pair("--setting-sources", claude.setting_sources.join(","));
     let offered =
         if claude.tools.is_empty() { TOOLS.map(str::to_owned).into() } else { claude.tools.clone() };
-    let blocked = |name: &String| launch.blocked_tools.contains(name);
-    pair("--tools", offered.into_iter().filter(|name| !blocked(name)).collect::<Vec<_>>().join(","));
-    if !launch.blocked_tools.is_empty() {
-        pair("--disallowedTools", launch.blocked_tools.join(","));
+    // A hook asks in the chat in its place; the tool itself never runs.
+    let asks = launch.blocked_tools.iter().any(|name| name == hooks::ASKS);
+    if asks {
+        // The CLI offers the tool only where somebody can be asked for permissions.
+        pair("--permission-prompt-tool", "stdio".to_owned());
+    }
+    let blocked: Vec<&str> =
+        launch.blocked_tools.iter().map(String::as_str).filter(|name| *name != hooks::ASKS).collect();
+    let offered = offered.into_iter().chain(asks.then(|| hooks::ASKS.to_owned()));
+    pair("--tools", offered.filter(|name| !blocked.contains(&name.as_str())).collect::<Vec<_>>().join(","));
+    if !blocked.is_empty() {
+        pair("--disallowedTools", blocked.join(","));
     }
     if let Some(model) = &claude.model {
         pair("--model", model.clone());
@@ -242,10 +252,14 @@ mod tests {
             tools.starts_with("Bash,Read") && !tools.contains("Grep") && !tools.contains("Cron"),
             "{tools}"
         );
-        assert_eq!(value(&args, "--disallowedTools"), "AskUserQuestion,Grep");
+        // A hook asks in the chat in its place.
+        assert!(tools.ends_with(",AskUserQuestion"), "{tools}");
+        assert_eq!(value(&args, "--disallowedTools"), "Grep");
+        let none = setup(|launch, _| launch.blocked_tools.clear()).args(&Session::Fresh("u".to_owned()));
+        assert!(!value(&none, "--tools").contains("AskUserQuestion"), "nobody would answer it");
         let args = setup(|_, claude| claude.tools = vec!["Read".to_owned(), "Grep".to_owned()])
             .args(&Session::Resumed("u".to_owned()));
-        assert_eq!(value(&args, "--tools"), "Read");
+        assert_eq!(value(&args, "--tools"), "Read,AskUserQuestion");
         assert_eq!(value(&args, "--resume"), "u");
     }
 

@@ -18,10 +18,10 @@ use super::{
     event::{Ask, By, Call, Event, Ran, State},
     failure::{self, Failure},
     hooks::{self, Hook, Tools},
-    mcp::{self, Message},
+    mcp::{self, Message, ToolCall},
     say,
 };
-use crate::{host::Event as Report, ids, provider::process::Ended, turns::Turn};
+use crate::{host::Event as Report, ids, provider::process::Ended, tools, turns::Turn};
 
 pub(super) use self::acts::{Act, Rules};
 use self::acts::{fail, waits};
@@ -30,6 +30,9 @@ use self::acts::{fail, waits};
 const WAKING: Duration = Duration::from_secs(30);
 /// How much longer a compaction may take than an answer to begin.
 const COMPACTION: u32 = 3;
+
+/// The tool of ours that asks people.
+const ASK_USER: &str = "ask_user";
 
 /// One conversation.
 pub(super) struct Talk {
@@ -333,13 +336,14 @@ impl Talk {
     fn hook(&mut self, request: &str, input: &Value) -> Vec<Act> {
         let go_on = || Act::Write(say::answer(request, &json!({"continue": true})));
         match hooks::read(input) {
+            Hook::Before { asks: Some(input), .. } if self.rules.asks() => self.asks(request, &input),
             Hook::Before { id, name, .. } if self.rules.blocked.contains(&name) => {
                 vec![
                     Act::Note(format!("claude: {name} was asked for ({id}) and refused")),
                     Act::Write(say::answer(request, &hooks::deny(&name))),
                 ]
             }
-            Hook::Before { id, name, timeout_ms } => {
+            Hook::Before { id, name, timeout_ms, asks: _ } => {
                 self.tools.started(id, name, timeout_ms);
                 self.tools.shown().map(Act::Report).into_iter().chain([go_on()]).collect()
             }
@@ -353,6 +357,20 @@ impl Talk {
             }
             Hook::Other => vec![go_on()],
         }
+    }
+
+    /// The CLI's own tool for questions: they are asked in the chat in its place.
+    fn asks(&self, request: &str, input: &Value) -> Vec<Act> {
+        let place = &self.rules.place;
+        let commands: Result<Vec<_>, _> =
+            hooks::questions(input).iter().map(|call| tools::command(ASK_USER, call, place)).collect();
+        vec![match commands {
+            Ok(commands) if commands.is_empty() => {
+                Act::Write(say::answer(request, &hooks::deny(hooks::ASKS)))
+            }
+            Ok(commands) => Act::Call(ToolCall::of_hook(request, commands)),
+            Err(words) => Act::Write(say::answer(request, &hooks::asked(&[tools::Answer::Refused(words)]))),
+        }]
     }
 
     /// A blocked tool that has answered well has run, whatever the hooks say.

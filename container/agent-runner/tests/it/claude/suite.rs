@@ -18,6 +18,7 @@ with_both! {
     what_comes_while_a_tool_runs_joins_the_turn_and_is_no_command_either
     a_tool_call_becomes_a_command_and_the_model_is_told_the_host_s_answer
     a_tool_that_runs_is_shown_with_its_timeout_and_a_blocked_one_is_refused
+    the_cli_s_own_question_is_asked_in_the_chat
     errors_of_the_api_are_told_apart_and_never_said
     silence_before_and_in_the_middle_of_an_answer_is_told_apart
     background_work_defers_the_end_of_the_run
@@ -169,6 +170,28 @@ fn a_tool_that_runs_is_shown_with_its_timeout_and_a_blocked_one_is_refused(cli: 
     let record = next(&runner);
     assert_eq!((record.kind, record.result.as_deref()), (Kind::Result, Some("done")));
     stage.tool(None);
+}
+
+fn the_cli_s_own_question_is_asked_in_the_chat(cli: &Cli) {
+    let question = json!({"question": "Which hotel?", "header": "Hotel", "multiSelect": false, "options": [
+        {"label": "Ibis", "description": "cheap"}, {"label": "Hilton", "description": "dear"}]});
+    let asks = json!({"tool_use": {"name": "AskUserQuestion", "input": {"questions": [question]}}});
+    let stage = Stage::new(cli, &json!([asks, "I have asked"]));
+    let runner = stage.run("a").ready();
+    let command = stage.answer(&json!({"ok": true, "result": {"questionId": 5}}));
+    assert_eq!(
+        (&command["type"], &command["question"], &command["options"]),
+        (
+            &json!("ask_user"),
+            &json!("Which hotel?\n- Ibis: cheap\n- Hilton: dear"),
+            &json!(["Ibis", "Hilton"])
+        )
+    );
+    runner.says("I have asked", &["1"]);
+    let told = &stage.requests()[1];
+    let of_tool = &told["tool_results"][0];
+    let text = of_tool["text"].as_str().or(told["new"].as_str()).unwrap();
+    assert!(text.contains("This was asked in the chat"), "{told}");
 }
 
 fn errors_of_the_api_are_told_apart_and_never_said(cli: &Cli) {

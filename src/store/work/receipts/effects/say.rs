@@ -4,14 +4,68 @@ use ipc_handlers::{Caller, NotApplied, Outcome, Refusal, Time};
 use rusqlite::{Connection, OptionalExtension};
 
 use super::{super::act::Cause, Applied};
-use crate::domain::platforms::attachments::{BLOCK, MediaLimits};
+use crate::domain::{
+    heard::questions::OPEN,
+    platforms::attachments::{BLOCK, MediaLimits},
+};
 use crate::store::{
+    Result,
     crossing::said::{Key, said},
     talk::{
         attachments::media_use,
         outbox::{Say, say},
+        questions,
     },
 };
+
+/// Asks the people of a chat.
+pub(super) fn ask(
+    c: &Connection,
+    cause: &Cause<'_>,
+    caller: &Caller,
+    (chat_jid, question, options): (&str, &str, &[String]),
+    expires_at: Time,
+    now: Time,
+) -> Applied {
+    let (group, run) = (&caller.group, cause.run());
+    let thread = thread_of(c, caller, chat_jid)?.unwrap_or_default();
+    let asks = questions::Asks { group, chat_jid, thread: &thread, run, question, options, expires_at };
+    let Some((question_id, card, buttons)) = questions::make(c, &asks, now)? else {
+        return Ok(Err(NotApplied::TooManyQuestions { most: OPEN }));
+    };
+    let what = Say {
+        chat_jid,
+        thread: &thread,
+        text: &card,
+        buttons: &buttons,
+        cause: cause.of_text(),
+        run,
+        group: cause.is_file().then_some(group.as_str()),
+        ..Say::default()
+    };
+    let row = put(c, cause, &what, now)?;
+    questions::is_said_by(c, question_id, row)?;
+    Ok(Ok(Outcome::Asked { question_id, expires_at }))
+}
+
+/// Returns the thread of the run that speaks, when it speaks to its own chat.
+fn thread_of(c: &Connection, caller: &Caller, chat_jid: &str) -> Result<Option<String>> {
+    match &caller.run {
+        Some(seat) if seat.chat_jid == chat_jid => Ok(c
+            .prepare_cached("SELECT thread FROM runs WHERE id = ?1")?
+            .query_row([seat.run], |r| r.get(0))
+            .optional()?),
+        Some(_) | None => Ok(None),
+    }
+}
+
+/// Puts a text into the outbox, that of a command once.
+fn put(c: &Connection, cause: &Cause<'_>, what: &Say<'_>, now: Time) -> Result<i64> {
+    match cause {
+        Cause::File(file) => said(c, &Key::Command(file.claim), what, now),
+        Cause::Person(_) => say(c, what, now),
+    }
+}
 
 /// A message as a command asks for it.
 pub(super) struct Message<'a> {
@@ -45,14 +99,7 @@ pub(super) fn apply(
             return Ok(Err(NotApplied::NoFile(fault.into())));
         }
     }
-    // The thread of the run that speaks, when it speaks to its own chat.
-    let thread: Option<String> = match &caller.run {
-        Some(seat) if seat.chat_jid == message.chat_jid => c
-            .prepare_cached("SELECT thread FROM runs WHERE id = ?1")?
-            .query_row([seat.run], |r| r.get(0))
-            .optional()?,
-        Some(_) | None => None,
-    };
+    let thread = thread_of(c, caller, message.chat_jid)?;
     let what = Say {
         chat_jid: message.chat_jid,
         thread: thread.as_deref().unwrap_or_default(),
@@ -65,9 +112,6 @@ pub(super) fn apply(
         files,
         ..Say::default()
     };
-    let outbox_id = match cause {
-        Cause::File(file) => said(c, &Key::Command(file.claim), &what, now)?,
-        Cause::Person(_) => say(c, &what, now)?,
-    };
+    let outbox_id = put(c, cause, &what, now)?;
     Ok(Ok(Outcome::Said { outbox_id, unclosed: message.unclosed }))
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use ipc_handlers::wire::Say;
 use serde_json::Value;
 
-use super::super::{event::Retry, failure::Failure, mcp::ToolCall};
+use super::super::{event::Retry, failure::Failure, hooks, mcp::ToolCall};
 use crate::{host::Event as Report, tools::Place};
 
 /// An action.
@@ -37,6 +37,13 @@ pub(in super::super) struct Rules {
     pub(in super::super) stall: Duration,
     /// What of an answer is said before it is whole.
     pub(in super::super) say: Say,
+}
+
+impl Rules {
+    /// Whether questions of the CLI's own tool are asked in the chat: it is blocked, as nobody sits at the session.
+    pub(in super::super) fn asks(&self) -> bool {
+        self.blocked.iter().any(|name| name == hooks::ASKS)
+    }
 }
 
 /// Returns how a run ends with a failure.

@@ -41,7 +41,7 @@ fn words(act: &Act) -> Option<String> {
         Act::Report(Report::ToolStarted { name, timeout_ms }) => format!("tool {name} {timeout_ms:?}"),
         Act::Report(Report::ToolFinished) => "tool over".to_owned(),
         Act::Report(other) => format!("{other:?}"),
-        Act::Call(call) => format!("call {}", call.command["type"]),
+        Act::Call(call) => format!("call {}", call.commands[0]["type"]),
         Act::Archive { session, .. } => format!("archive {session}"),
         Act::Fresh => "fresh".to_owned(),
         Act::Close => "close".to_owned(),
@@ -242,6 +242,28 @@ fn a_blocked_tool_is_refused_and_reported_only_when_it_has_run_all_the_same() {
     assert!(said(&talk.on(Event::Answers(vec![("a".to_owned(), Ran::Badly)]))).is_empty());
     let ran = talk.on(Event::Answers(vec![("b".to_owned(), Ran::Well)]));
     assert_eq!(said(&ran), ["BlockedTool(\"AskUserQuestion\")"]);
+}
+
+#[test]
+fn the_cli_s_own_question_is_asked_in_the_chat_and_never_runs() {
+    let mut talk = talk();
+    taken(&mut talk, "1");
+    let ask = |input: Value| {
+        let hook = json!({"hook_event_name": "PreToolUse", "tool_name": "AskUserQuestion", "tool_use_id": "t", "tool_input": input});
+        Event::Asked { request: "r".to_owned(), what: Ask::Hook(hook) }
+    };
+    let acts = talk.on(ask(json!({"questions": [
+        {"question": "Which hotel?", "options": [{"label": "Ibis", "description": "cheap"}, {"label": "Hilton"}]},
+        {"question": "Which days?"}]})));
+    let [Act::Call(call)] = acts.as_slice() else { panic!("{acts:?}") };
+    let asked = |n: usize| (&call.commands[n]["question"], &call.commands[n]["options"]);
+    assert_eq!(asked(0), (&json!("Which hotel?\n- Ibis: cheap"), &json!(["Ibis", "Hilton"])));
+    assert_eq!(asked(1), (&json!("Which days?"), &json!([])));
+    assert!(call.commands.iter().all(|command| command["type"] == "ask_user"), "{call:?}");
+    for nothing in [json!({}), json!({"questions": [{"question": ""}]}), json!("x")] {
+        let refused = talk.on(ask(nothing));
+        assert!(format!("{refused:?}").contains("deny"), "{refused:?}");
+    }
 }
 
 #[test]
