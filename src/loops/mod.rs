@@ -10,6 +10,7 @@
 //! | `schedule` | the next due instant, or a minute | has `dispatch` look for due tasks; finds anew when tasks run if clocks changed |
 //! | `heartbeat` | `HEARTBEAT.md` of each group | makes its tasks those that the file says |
 //! | `accounts` | accounts that come and go, a person's wish for a new start | runs the channels, each account by itself |
+//! | `chats` | a day, or somebody who wants it | asks accounts for their chats |
 //! | `deliver` | the outbox | sends texts to chats, in order within a chat |
 //! | `amends` | questions that are closed, agents at work | changes cards; puts a reaction to what an agent has in hand, and takes it away |
 //! | `typing` | agents at work | shows in chats that an agent works for them |
@@ -54,6 +55,7 @@ pub mod accounts;
 pub mod amends;
 pub mod backups;
 pub mod budgets;
+pub mod chats;
 pub mod control;
 pub mod deliver;
 mod disk;

@@ -12,6 +12,7 @@ words! {
         Backups = "backups",
         Budgets = "budgets",
         Channels = "channels",
+        Chats = "chats",
         Deliver = "deliver",
         Dispatch = "dispatch",
         Files = "files",

@@ -47,6 +47,7 @@ mod folder;
 mod hooks;
 mod inward;
 mod left;
+mod lists;
 mod neighbours;
 mod outward;
 mod trials;
