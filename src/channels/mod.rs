@@ -91,6 +91,12 @@ pub trait Channel: Send + Sync {
         Box::pin(ready(Err(NotListed::Never)))
     }
 
+    /// Opens the chat in which a user is alone with the account, or finds it. It may be dropped; asked again, it is the same chat.
+    fn direct<'a>(&'a self, user: &'a str) -> BoxFuture<'a, Result<String, NotOpened>> {
+        let _ = user;
+        Box::pin(ready(Err(NotOpened::Never)))
+    }
+
     /// Fetches a file of a message in a chat, `what` in the words in which the channel told of it, and of its bytes at most those allowed. It
     /// may be dropped. What it returns is taken away soon.
     fn fetch<'a>(
@@ -133,6 +139,17 @@ pub struct Fetched {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotFetched {
     #[error("there is no connection to the platform")]
+    Offline,
+    #[error("{0}")]
+    Failed(String),
+}
+
+/// Why there is no chat with a user.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NotOpened {
+    #[error("their platform opens no chats")]
+    Never,
+    #[error("there is no connection to their platform")]
     Offline,
     #[error("{0}")]
     Failed(String),

@@ -21,6 +21,7 @@
 //! | `hindrances` | the end of a run; then each 2 s while something rests | sees a refused key replaced, a missing image there |
 //! | `usage` | the gateway's books | stores what runs have used |
 //! | `budgets` | use, runs, the next day | holds groups that have used their budget of the day up, and says so |
+//! | `approvers` | questions for people with whom no chat is known | opens the chats |
 //! | `backups` | the time of the daily backup, if `backup.to` is set | makes it |
 //! | `prune` | a day | removes old history, if `keep_days` is set, and files that nothing needs any more |
 //! | `housekeeping` | an hour | weighs what each group takes on the disk; removes files for `prune` |
@@ -53,6 +54,7 @@ pub use snapshots::Snapshots;
 
 pub mod accounts;
 pub mod amends;
+pub mod approvers;
 pub mod backups;
 pub mod budgets;
 pub mod chats;

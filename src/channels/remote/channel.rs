@@ -12,7 +12,7 @@ use ipc_handlers::Time;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    super::{Channel, Fetched, Intake, NotFetched, Ran},
+    super::{Channel, Fetched, Intake, NotFetched, NotOpened, Ran},
     Last, Remote,
     child::{Folders, append},
     inward, lock,
@@ -234,6 +234,29 @@ impl Channel for Remote {
                 Ok(_) => Err(NotListed::Failed("the adapter answered something else".into())),
                 Err(Lost::Never) => Err(NotListed::Offline),
                 Err(_) => Err(NotListed::Failed("the adapter ended before it answered".into())),
+            }
+        })
+    }
+
+    fn direct<'a>(&'a self, user: &'a str) -> BoxFuture<'a, Result<String, NotOpened>> {
+        Box::pin(async move {
+            let Some(wire) = self.living() else { return Err(NotOpened::Offline) };
+            if !self.can(Can::OpenDm) {
+                return Err(NotOpened::Never);
+            }
+            let native = user.strip_prefix(self.platform.prefix()).and_then(|user| user.strip_prefix(':'));
+            let native = native.unwrap_or(user).to_owned();
+            match wire.ask(|r| Down::OpenDm { r, user: native }).await {
+                Ok(Up::ChatOf { chat: Some(chat), .. }) => match inward::chat(&self.platform, &chat) {
+                    Ok(chat) => Ok(chat.to_owned()),
+                    Err(error) => Err(NotOpened::Failed(format!("the adapter opened a wrong chat: {error}"))),
+                },
+                Ok(Up::ChatOf { chat: None, why, .. }) => Err(NotOpened::Failed(
+                    words(&why).unwrap_or_else(|| "the platform does not say why".into()),
+                )),
+                Ok(_) => Err(NotOpened::Failed("the adapter answered something else".into())),
+                Err(Lost::Never) => Err(NotOpened::Offline),
+                Err(_) => Err(NotOpened::Failed("the adapter ended before it answered".into())),
             }
         })
     }

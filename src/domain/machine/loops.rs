@@ -9,6 +9,7 @@ words! {
     #[derive(JsonSchema)]
     pub enum LoopName: "loop" {
         Amends = "amends",
+        Approvers = "approvers",
         Backups = "backups",
         Budgets = "budgets",
         Channels = "channels",

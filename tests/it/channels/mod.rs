@@ -43,7 +43,7 @@ mod fake;
 mod faster;
 mod files;
 mod files_in;
-mod folder;
+pub(crate) mod folder;
 mod hooks;
 mod inward;
 mod left;
