@@ -83,6 +83,11 @@ def send(folder, prefix, spool, order):
     return {"ids": [name]}
 
 
+def chats(folder, prefix):
+    """Lists the chats. G2 asks for them once a day, and when an agent or a person wants it."""
+    return [{"chat": f"{prefix}:{chat}", "name": chat} for chat in sorted(os.listdir(os.path.join(folder, "in")))]
+
+
 def fetch(spool, order):
     """Copies a file into the spool. G2 asks for those alone whose message somebody hears, in the words of the event."""
     place = f"in/{order['r']}"
@@ -105,7 +110,8 @@ def main():
         sys.exit(1)
     tell({
         "is": "hello", "v": VERSION, "adapter": "folder 1", "self": {"id": f"{prefix}:g2", "name": "G2"},
-        "text": {"max": 4000, "unit": "chars", "format": "plain"}, "sent_twice": {"how": "key"}, "can": ["media_in", "media_out"],
+        "text": {"max": 4000, "unit": "chars", "format": "plain"}, "sent_twice": {"how": "key"},
+        "can": ["media_in", "media_out", "list_chats"],
         "media": {"out_max": LARGEST, "in_max": LARGEST, "together": 4}, "caption_max": 4000,
     })
     tell({"is": "state", "transport": "ok", "inbound": "ok", "outbound": "ok"})
@@ -127,7 +133,7 @@ def main():
         elif op == "open_dm":
             tell({"is": "chat_of", "r": r, "why": "a folder has no chats with one person"})
         elif op == "list_chats":
-            tell({"is": "chats", "r": r, "chats": []})
+            tell({"is": "chats", "r": r, "chats": chats(folder, prefix)})
         elif op == "fetch":
             tell({"is": "fetched", "r": r, **fetch(start["spool"], order)})
         elif op == "ping":

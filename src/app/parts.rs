@@ -27,8 +27,8 @@ use crate::{
     ipc::{Claims, Files},
     loops::{
         self, Allowances, Ask, Boxes, ForLanes, Held, Keeping, Machine, Mailboxes, Problems, Reread, Runs,
-        Sights, Snapshots, ToLanes, Troubles, deliver::Post, ipc::searches::Searches, schedule::Watched,
-        starts::Starts,
+        Sights, Snapshots, ToLanes, Troubles, chats::Listings, deliver::Post, ipc::searches::Searches,
+        schedule::Watched, starts::Starts,
     },
     sandbox::Sandbox,
     store::{Names, Store},
@@ -48,6 +48,7 @@ pub(super) struct Parts {
     sandbox: Arc<dyn Sandbox>,
     pub(super) gateway: Arc<Gateway>,
     pub(super) channels: Arc<Channels>,
+    pub(super) listings: Arc<Listings>,
     pub(super) media: Arc<Media>,
     pub(super) boxes: Arc<Boxes>,
     claims: Arc<Claims>,
@@ -116,7 +117,9 @@ impl Parts {
         let snapshots =
             Snapshots::new(world.clone(), Arc::clone(&config), store.clone(), of_snapshots, to_mailboxes)
                 .await?;
+        let listings = Listings::new(world.clone(), store.clone(), Arc::clone(&channels));
         let parts = Self {
+            listings: Arc::new(listings),
             held: Arc::new(Held::read(store.clone())?),
             allowances: Arc::new(Allowances::new(world.clone(), Arc::clone(&config))),
             machine: Arc::new(machine),
@@ -184,6 +187,7 @@ impl Parts {
             snapshots: Arc::clone(&self.snapshots),
             media: Arc::clone(&self.media),
             channels: Arc::clone(&self.channels),
+            listings: Arc::clone(&self.listings),
             token_key: self.token_key.clone(),
             stop: self.stop.clone(),
         })
@@ -237,6 +241,7 @@ impl Parts {
             claims: Arc::clone(&self.claims),
             snapshots: Arc::clone(&self.snapshots),
             gateway: Arc::clone(&self.gateway),
+            listings: Arc::clone(&self.listings),
             machine: Arc::clone(&self.machine),
             lanes: self.lanes.clone(),
             mailboxes: self.mailboxes.clone(),

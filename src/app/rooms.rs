@@ -28,6 +28,8 @@ use crate::{
     loops::{
         self, Ask, Backups, Boxes, Budgets, Dispatch, Heartbeats, Keeping, Mailboxes,
         amends::Amends,
+        approvers::Approvers,
+        chats::Chats,
         control::{self, Desk, Leave},
         deliver::{Deliver, Post},
         ground::Ground,
@@ -171,7 +173,9 @@ pub(super) fn talk(room: &mut Room, parts: &Parts, (post, is_recovered): (Post, 
     room.has(loops::media::Sweep::new(world.clone(), store.clone(), Arc::clone(media)));
     room.has(Deliver::new(post, is_recovered));
     room.has(loops::accounts::Accounts::new(world.clone(), store.clone(), Arc::clone(channels)));
+    room.has(Chats::new(Arc::clone(&parts.listings)));
     room.has(Amends::new(store.clone(), Arc::clone(channels)));
+    room.has(Approvers::new(world.clone(), store.clone(), Arc::clone(channels)));
     room.has(Typing::new(world.clone(), store.clone(), Arc::clone(channels)));
 }
 

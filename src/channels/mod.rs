@@ -21,7 +21,7 @@ use crate::{
     domain::platforms::{
         addresses::{Platform, user_id},
         channels::{Change, Found, Outcome, Part, Traits, Unsent},
-        chats::ChatInfo,
+        chats::{Listing, NotListed},
     },
     system::panics::{Panicked, caught},
 };
@@ -86,9 +86,15 @@ pub trait Channel: Send + Sync {
         Box::pin(ready(Err(Unsent::refused("this platform changes nothing that was sent"))))
     }
 
-    /// Asks the platform which chats there are. Empty where it can't tell.
-    fn chats(&self) -> BoxFuture<'_, Result<Vec<(String, ChatInfo)>, Unsent>> {
-        Box::pin(ready(Ok(Vec::new())))
+    /// Asks the platform which chats there are. It may be dropped.
+    fn chats(&self) -> BoxFuture<'_, Result<Listing, NotListed>> {
+        Box::pin(ready(Err(NotListed::Never)))
+    }
+
+    /// Opens the chat in which a user is alone with the account, or finds it. It may be dropped; asked again, it is the same chat.
+    fn direct<'a>(&'a self, user: &'a str) -> BoxFuture<'a, Result<String, NotOpened>> {
+        let _ = user;
+        Box::pin(ready(Err(NotOpened::Never)))
     }
 
     /// Fetches a file of a message in a chat, `what` in the words in which the channel told of it, and of its bytes at most those allowed. It
@@ -133,6 +139,17 @@ pub struct Fetched {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotFetched {
     #[error("there is no connection to the platform")]
+    Offline,
+    #[error("{0}")]
+    Failed(String),
+}
+
+/// Why there is no chat with a user.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NotOpened {
+    #[error("their platform opens no chats")]
+    Never,
+    #[error("there is no connection to their platform")]
     Offline,
     #[error("{0}")]
     Failed(String),
@@ -269,6 +286,19 @@ impl Channels {
     pub fn find(&self, name: &str) -> Option<Arc<Kept>> {
         let all = self.all.read().unwrap_or_else(PoisonError::into_inner);
         all.iter().find(|kept| kept.name() == name).map(Arc::clone)
+    }
+
+    /// Returns the channel of this name.
+    #[must_use]
+    pub fn named(&self, name: &str) -> Option<Arc<dyn Channel>> {
+        self.find(name).map(|kept| Arc::clone(&kept.channel))
+    }
+
+    /// Returns the names of the accounts on platforms.
+    #[must_use]
+    pub fn accounts(&self) -> Vec<String> {
+        let far = |kept: &Arc<Kept>| !kept.channel.reads_the_store();
+        self.kept().iter().filter(|kept| far(kept)).map(|kept| kept.name().to_owned()).collect()
     }
 
     /// Returns the channel that a chat is one of.

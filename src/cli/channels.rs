@@ -129,6 +129,9 @@ pub(super) struct Row {
     starts: i64,
     unknown_kinds: i64,
     passed_over: i64,
+    /// How many of its chats are known, and when the account listed them last.
+    chats: usize,
+    chats_listed: Option<String>,
     command: Vec<String>,
 }
 
@@ -137,6 +140,7 @@ impl Row {
         name: &str,
         state: Option<ChannelState>,
         (unsent, oldest): (i64, Option<Time>),
+        (chats, listed): (usize, Option<Time>),
         command: Vec<String>,
     ) -> Self {
         let shown = |at: Time| at.to_string();
@@ -156,6 +160,8 @@ impl Row {
             starts: state.as_ref().map_or(0, |state| state.starts),
             unknown_kinds: state.as_ref().map_or(0, |state| state.unknown_kinds),
             passed_over: state.map_or(0, |state| state.passed_over),
+            chats,
+            chats_listed: listed.map(shown),
             command,
         }
     }
@@ -192,7 +198,7 @@ pub(super) async fn rows(config: &Config, store: &Store) -> Result<Vec<Row>, Sto
     let mut rows = Vec::new();
     for name in NAMES {
         let state = store.connection_of(name).await?;
-        let mut row = Row::of(name, state, store.unsent(name).await?, Vec::new());
+        let mut row = Row::of(name, state, store.unsent(name).await?, chats(store, name).await?, Vec::new());
         // Terminals need no connection.
         (row.connection, row.inbound, row.outbound) = ("connected".into(), "ok".into(), "ok".into());
         rows.push(row);
@@ -200,9 +206,15 @@ pub(super) async fn rows(config: &Config, store: &Store) -> Result<Vec<Row>, Sto
     for account in &config.channels {
         let state = store.connection_of(&account.name).await?;
         let unsent = store.unsent(&account.name).await?;
-        rows.push(Row::of(&account.name, state, unsent, account.command.clone()));
+        let chats = chats(store, &account.name).await?;
+        rows.push(Row::of(&account.name, state, unsent, chats, account.command.clone()));
     }
     Ok(rows)
+}
+
+/// Returns how many chats of a channel are known, and when it listed them last.
+async fn chats(store: &Store, name: &str) -> Result<(usize, Option<Time>), StoreError> {
+    Ok((store.chats_of(name, 0).await?.1, store.listed(name)?))
 }
 
 impl Channels {

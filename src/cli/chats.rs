@@ -7,7 +7,7 @@ use clap::Subcommand;
 use super::{CliResult, Context, client::change, filter::Rows, show, word::setting};
 use crate::{
     domain::rows::ChatChanges,
-    ops::{OpError, people::set_chat},
+    ops::{OpError, chats::refresh, people::set_chat},
 };
 
 const SETTINGS: &str = "\
@@ -18,21 +18,31 @@ Keys:
   kind      direct or group
   threaded  true if the platform divides the chat into threads, otherwise false
 
-The channel overwrites name, kind and threaded with the next message. It never changes the
-policy.
+The channel overwrites name, kind and threaded with the next message or list of chats. It never
+changes the policy.
 
 Examples:
   g2 chats set local:main policy=strict
   g2 chats set local:main policy=public name=Home";
 
+const REFRESH: &str = "\
+Each account is asked once a day by itself, and at most once a minute. A chat that is not listed any
+more stays. Telegram has no list of chats.
+
+Examples:
+  g2 chats refresh
+  g2 chats refresh discord";
+
 #[derive(Debug, Subcommand)]
 pub(super) enum Chats {
-    /// List chats from which a message came or to which a group is wired
+    /// List chats from which a message came, to which a group is wired, or of which a platform told
     #[command(after_help = "Examples:\n  g2 chats list")]
     List {
         #[command(flatten)]
         rows: Rows,
     },
+    #[command(after_help = REFRESH)]
+    Refresh(refresh::Args),
     #[command(after_help = SETTINGS)]
     Set {
         #[command(flatten)]
@@ -54,6 +64,7 @@ impl Chats {
                     &["jid", "-channel", "~name", "kind", "-threaded", "unknown_sender_policy"],
                 )
             }
+            Self::Refresh(args) => change(context, args).await,
             Self::Set { mut args, settings } => {
                 settings.iter().try_for_each(|text| set(&mut args.changes, text))?;
                 change(context, args).await

@@ -606,6 +606,7 @@ mod tests {
             let args = match op.name {
                 "approvals.approve" => serde_json::json!({"id": 7, "new": "A b", "user": "tg:7"}),
                 "channels.restart" => serde_json::json!({"name": "toy"}),
+                "chats.refresh" => serde_json::json!({"account": "toy"}),
                 "chats.set" => serde_json::json!({"chat": "local:a", "policy": "strict", "threaded": true}),
                 "dropped.clear" => serde_json::json!({}),
                 "groups.restart" => serde_json::json!({"folder": "main"}),

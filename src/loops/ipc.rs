@@ -20,7 +20,9 @@ use ipc_handlers::Folder;
 use tokio::sync::{Semaphore, mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
-use super::{Allowances, Ask, Boxes, Drained, Held, Machine, snapshots::Snapshots, starts::Starts};
+use super::{
+    Allowances, Ask, Boxes, Drained, Held, Machine, chats::Listings, snapshots::Snapshots, starts::Starts,
+};
 use crate::{
     channels::Channels,
     config::{Config, Live},
@@ -76,6 +78,8 @@ pub struct Mailboxes {
     pub media: Arc<Media>,
     /// Who takes them.
     pub channels: Arc<Channels>,
+    /// The lists of accounts' chats.
+    pub listings: Arc<Listings>,
     /// Runs' tokens are signed with it.
     pub token_key: ipc_handlers::token::Key,
     pub stop: CancellationToken,

@@ -1,7 +1,7 @@
 //! What operations have the daemon's loops do: look again, have a run leave, settle what lies in a group's boxes.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     path::PathBuf,
     sync::{Arc, Mutex, MutexGuard},
     time::{Duration, Instant},
@@ -14,11 +14,12 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{Ask, Boxes, Machine, Snapshots, ToLanes};
+use super::{Ask, Boxes, Machine, Snapshots, ToLanes, chats::Listings};
 use crate::{
     config::{ConfigError, Live, Taken},
     domain::{
         machine::loops::LoopName,
+        platforms::chats::Listed,
         runs::lanes::{Event, Holding, WaitingLane},
         shown::{errors::chain, feed::EventKind},
     },
@@ -36,6 +37,8 @@ const AT_A_TIME: u32 = 8;
 const ENDING: Duration = Duration::from_secs(5);
 /// How long a run may take to be stopped, once its grace for leaving is over.
 const STOPPING: Duration = Duration::from_secs(20);
+/// How long a person waits for accounts that are asked for their chats.
+const LISTING: Duration = Duration::from_secs(20);
 /// How long a loop may take to come round when keys of it are released.
 const COMES_ROUND: Duration = Duration::from_secs(10);
 /// A removal that is not finished is tried again after this many times `limits.retry_base_ms`: a minute by default.
@@ -55,6 +58,8 @@ pub struct Keeping {
     pub claims: Arc<Claims>,
     pub snapshots: Arc<Snapshots>,
     pub gateway: Arc<Gateway>,
+    /// The lists of accounts' chats.
+    pub listings: Arc<Listings>,
     pub machine: Arc<Machine>,
     /// News for the lanes.
     pub lanes: ToLanes,
@@ -510,6 +515,10 @@ impl Keeper for Arc<Keeping> {
             self.have_settled(claimed).await;
             None
         })
+    }
+
+    fn list_chats<'a>(&'a self, accounts: &'a [String]) -> Later<'a, BTreeMap<String, Listed>> {
+        Box::pin(self.listings.want(accounts, LISTING))
     }
 
     fn release_keys<'a>(&'a self, name: LoopName, key: Option<&'a str>) -> Later<'a, Result<usize, OpError>> {

@@ -10,6 +10,7 @@
 //! | `schedule` | the next due instant, or a minute | has `dispatch` look for due tasks; finds anew when tasks run if clocks changed |
 //! | `heartbeat` | `HEARTBEAT.md` of each group | makes its tasks those that the file says |
 //! | `accounts` | accounts that come and go, a person's wish for a new start | runs the channels, each account by itself |
+//! | `chats` | a day, or somebody who wants it | asks accounts for their chats |
 //! | `deliver` | the outbox | sends texts to chats, in order within a chat |
 //! | `amends` | questions that are closed, agents at work | changes cards; puts a reaction to what an agent has in hand, and takes it away |
 //! | `typing` | agents at work | shows in chats that an agent works for them |
@@ -20,6 +21,7 @@
 //! | `hindrances` | the end of a run; then each 2 s while something rests | sees a refused key replaced, a missing image there |
 //! | `usage` | the gateway's books | stores what runs have used |
 //! | `budgets` | use, runs, the next day | holds groups that have used their budget of the day up, and says so |
+//! | `approvers` | questions for people with whom no chat is known | opens the chats |
 //! | `backups` | the time of the daily backup, if `backup.to` is set | makes it |
 //! | `prune` | a day | removes old history, if `keep_days` is set, and files that nothing needs any more |
 //! | `housekeeping` | an hour | weighs what each group takes on the disk; removes files for `prune` |
@@ -52,8 +54,10 @@ pub use snapshots::Snapshots;
 
 pub mod accounts;
 pub mod amends;
+pub mod approvers;
 pub mod backups;
 pub mod budgets;
+pub mod chats;
 pub mod control;
 pub mod deliver;
 mod disk;

@@ -1,6 +1,7 @@
 //! A root that no daemon serves: what the daemon's loops would do at once is done here, or left to its start.
 
 use std::{
+    collections::BTreeMap,
     path::Path,
     sync::{Arc, OnceLock},
 };
@@ -9,7 +10,10 @@ use ipc_handlers::Folder;
 
 use super::{Keeper, Later, OpError, ipc::ByHand};
 use crate::{
-    domain::machine::loops::LoopName,
+    domain::{
+        machine::loops::LoopName,
+        platforms::chats::{Listed, NotListed},
+    },
     ipc::{Claimed, Claims, GroupBoxes, HostDirs, Owner, Swept, peek},
     store::{Store, StoreError},
     system::failpoint,
@@ -162,6 +166,12 @@ impl Keeper for Alone<'_> {
 
     fn settle(&self, claimed: Claimed) -> Later<'_, Option<Claimed>> {
         Box::pin(std::future::ready(Some(claimed)))
+    }
+
+    /// Nobody is connected.
+    fn list_chats<'a>(&'a self, accounts: &'a [String]) -> Later<'a, BTreeMap<String, Listed>> {
+        let offline = |account: &String| (account.clone(), Listed::Not(NotListed::Offline));
+        Box::pin(std::future::ready(accounts.iter().map(offline).collect()))
     }
 
     fn release_keys<'a>(&'a self, _: LoopName, _: Option<&'a str>) -> Later<'a, Result<usize, OpError>> {

@@ -1,6 +1,6 @@
 #![doc = include_str!("README.md")]
 
-use std::{future::Future, path::Path, pin::Pin, sync::Arc};
+use std::{collections::BTreeMap, future::Future, path::Path, pin::Pin, sync::Arc};
 
 use ipc_handlers::Folder;
 use schemars::JsonSchema;
@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::{
     config::Config,
-    domain::machine::loops::LoopName,
+    domain::{machine::loops::LoopName, platforms::chats::Listed},
     ipc::{Claimed, GroupBoxes, Owner},
     store::Store,
     system::{failpoint, world::World},
@@ -26,6 +26,7 @@ mod commands;
 
 pub mod approvals;
 pub mod channels;
+pub mod chats;
 pub mod config;
 pub mod egress;
 pub mod groups;
@@ -161,6 +162,9 @@ pub trait Keeper: Send + Sync {
     /// Has a claimed command settled as it is, by who settles its group's. Where nobody does, it is given back.
     fn settle(&self, claimed: Claimed) -> Later<'_, Option<Claimed>>;
 
+    /// Asks accounts for their chats, at most once a minute each. Returns what came of it, but of those that have not answered in time.
+    fn list_chats<'a>(&'a self, accounts: &'a [String]) -> Later<'a, BTreeMap<String, Listed>>;
+
     /// Lets keys of a loop go on that were set aside or rest after a failure: one, or all. Returns how many do; without a daemon
     /// no key rests.
     ///
@@ -276,6 +280,7 @@ operations! {
     MembersAdd = "members.add": people::add_member::Args, by [Page];
     MembersRemove = "members.remove": people::remove_member::Args, by [Page];
     ChatsSet = "chats.set": people::set_chat::Args, by [Page];
+    ChatsRefresh = "chats.refresh": chats::refresh::Args, by [Page];
     DroppedClear = "dropped.clear": people::clear_dropped::Args, by [Page];
     ApprovalsApprove = "approvals.approve": approvals::approve::Args, by [Page, Person];
     ApprovalsDeny = "approvals.deny": approvals::deny::Args, by [Page, Person];

@@ -1,6 +1,6 @@
 //! The root's own facts: instance id and what identifies its `data/`.
 
-use rusqlite::OptionalExtension;
+use rusqlite::{Connection, OptionalExtension};
 
 use ipc_handlers::Time;
 use serde::Deserialize;
@@ -68,4 +68,10 @@ impl Store {
         })
         .await
     }
+}
+
+/// Forgets a fact.
+pub(in crate::store) fn forget_meta(c: &Connection, key: &str) -> Result<()> {
+    c.prepare_cached("DELETE FROM meta WHERE key = ?1")?.execute([key])?;
+    Ok(())
 }

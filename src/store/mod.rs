@@ -68,6 +68,7 @@ pub use search::{Found, Indexer, Stop};
 pub use stored::Counted;
 pub use talk::approvals::{Asking, Decided, How, Names, Pick};
 pub use talk::arrivals::{Arrival, Arrived, UnknownChat};
+pub use talk::chats::Learned;
 pub use talk::events::{Follower, News};
 pub use talk::files::{FileRead, FileStep, FileWork, FilesWanted};
 pub use talk::groups::{NewGroup, NewWiring};

@@ -69,12 +69,14 @@ fn hear(event: TraceEvent<'_>) {
 
 /// Callers of methods that do not run for each message, command or task.
 #[rustfmt::skip]
-const NOT_HOT: [(&str, &[&str]); 18] = [
+const NOT_HOT: [(&str, &[&str]); 20] = [
     ("an adapter: its events are stored as messages and marks are, and all else is read by a primary key, at its start, or once a second", &[
         "arrive", "set_lights", "note_start", "note_out", "want_start", "forget_channel", "connection_of", "cursor_of", "newest_ids", "unsent",
         "part_begins",
     ]),
     ("a message with files that its platform keeps: rows of these files alone", &["want_files", "files_of_context", "file_work", "file_fetched", "file_missing", "file_read", "file_again"]),
+    ("an account that lists its chats, at most once a minute: rows by their primary keys, and all its chats where one is new; and a person", &["know_chats", "note_listed", "listed", "chats_of"]),
+    ("somebody who is to be asked and with whom no chat is known: the questions that wait for it, by an index", &["openings", "opened", "unopened"]),
     ("an account that tells of too many chats, once a minute; and `status`, a row an account", &["note_too_many_chats", "too_many_chats"]),
     ("the look for problems, and at what hinders runs while something hinders one; a row a group that waits or is at work", &["hindrances", "hinders_no_more", "try_again", "prolong", "fallbacks", "may_fall_back"]),
     ("the judging of messages; its statement is that of `unjudged`", &["unjudged_after"]),

@@ -68,6 +68,7 @@
 //! | `deliver.spooled` | the files of a part are laid out for the adapter, it is not told |
 //! | `deliver.sending` | an outbox row is marked `sending`, or that is being committed |
 //! | `deliver.sent` | the channel has it, the row says `sending` |
+//! | `approver.opened` | a platform has opened a chat with somebody who is to be asked, or refused to, nothing is stored |
 //! | `amend.begun` | a card is to be changed, no part of it is |
 //! | `amend.made` | a card or a reaction is changed, its row says that it is to be |
 //! | `run.black_box` | what is known of a run that is ended against its will is written, it lives |

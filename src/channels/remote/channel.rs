@@ -12,9 +12,9 @@ use ipc_handlers::Time;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    super::{Channel, Fetched, Intake, NotFetched, Ran},
+    super::{Channel, Fetched, Intake, NotFetched, NotOpened, Ran},
     Last, Remote,
-    child::Folders,
+    child::{Folders, append},
     inward, lock,
     wire::{Lost, Wire, lost, outcome},
     words,
@@ -23,7 +23,7 @@ use crate::{
     domain::platforms::{
         addresses::{Platform, kind_of},
         channels::{Change, Found, Outcome, Part, Scope, Traits, Unsent},
-        chats::{ChatInfo, ChatKind},
+        chats::{ChatKind, Listing, NotListed},
         growth::PACE_MS,
         parcels::Takes,
     },
@@ -210,19 +210,53 @@ impl Channel for Remote {
         })
     }
 
-    fn chats(&self) -> BoxFuture<'_, Result<Vec<(String, ChatInfo)>, Unsent>> {
+    fn chats(&self) -> BoxFuture<'_, Result<Listing, NotListed>> {
         Box::pin(async move {
+            let Some(wire) = self.living() else { return Err(NotListed::Offline) };
             if !self.can(Can::ListChats) {
-                return Ok(Vec::new());
+                return Err(NotListed::Never);
             }
-            let Some(wire) = self.living() else { return Err(Unsent::Not(NotSent::Offline)) };
             match wire.ask(|r| Down::ListChats { r }).await {
-                Ok(Up::Chats { chats, .. }) => {
-                    let own = chats.iter().filter(|chat| inward::chat(&self.platform, &chat.chat).is_ok());
-                    Ok(own.map(|chat| (chat.chat.clone(), inward::info(chat))).collect())
+                Ok(Up::Chats { problem: Some(why), .. }) => Err(NotListed::Failed(
+                    words(&why).unwrap_or_else(|| "the platform does not say why".into()),
+                )),
+                Ok(Up::Chats { chats, problem: None, .. }) => {
+                    let (listing, why) = inward::listing(&self.platform, &chats);
+                    if let Some(why) = why {
+                        let text = format!(
+                            "of the chats that it lists {} are passed over, the first one because {why}",
+                            listing.passed_over
+                        );
+                        append(&Folders::of(&self.ground, self.name()).log, self.ground.world.now(), &text);
+                    }
+                    Ok(listing)
                 }
-                Ok(_) => Err(Unsent::again("the adapter answered something else")),
-                Err(error) => Err(lost(error)),
+                Ok(_) => Err(NotListed::Failed("the adapter answered something else".into())),
+                Err(Lost::Never) => Err(NotListed::Offline),
+                Err(_) => Err(NotListed::Failed("the adapter ended before it answered".into())),
+            }
+        })
+    }
+
+    fn direct<'a>(&'a self, user: &'a str) -> BoxFuture<'a, Result<String, NotOpened>> {
+        Box::pin(async move {
+            let Some(wire) = self.living() else { return Err(NotOpened::Offline) };
+            if !self.can(Can::OpenDm) {
+                return Err(NotOpened::Never);
+            }
+            let native = user.strip_prefix(self.platform.prefix()).and_then(|user| user.strip_prefix(':'));
+            let native = native.unwrap_or(user).to_owned();
+            match wire.ask(|r| Down::OpenDm { r, user: native }).await {
+                Ok(Up::ChatOf { chat: Some(chat), .. }) => match inward::chat(&self.platform, &chat) {
+                    Ok(chat) => Ok(chat.to_owned()),
+                    Err(error) => Err(NotOpened::Failed(format!("the adapter opened a wrong chat: {error}"))),
+                },
+                Ok(Up::ChatOf { chat: None, why, .. }) => Err(NotOpened::Failed(
+                    words(&why).unwrap_or_else(|| "the platform does not say why".into()),
+                )),
+                Ok(_) => Err(NotOpened::Failed("the adapter answered something else".into())),
+                Err(Lost::Never) => Err(NotOpened::Offline),
+                Err(_) => Err(NotOpened::Failed("the adapter ended before it answered".into())),
             }
         })
     }

@@ -1,5 +1,7 @@
 //! What an adapter tells, as the store takes it in. Nothing of it is trusted: what is too long or not its own is left out.
 
+use std::collections::BTreeSet;
+
 use channel_protocol::{
     Attached, Chat, ChatKind as Kind, Event, EventKind, Kind as FileKind, Mention, ReplyTo,
 };
@@ -11,7 +13,7 @@ use crate::{
         addresses::Platform,
         attachments::{Attachment, MOST, NOT_FETCHED, Todo, name_of},
         channels::{Mark, MarkKind},
-        chats::{ChatInfo, ChatKind},
+        chats::{ChatInfo, ChatKind, Listing},
     },
     domain::rows::{Answered, Inbound},
     store::Arrival,
@@ -21,6 +23,8 @@ use crate::{
 const LONGEST_WORD: usize = 512;
 /// The longest name that is kept, characters.
 const LONGEST_NAME: usize = 128;
+/// The most chats of one list that are taken in.
+const MOST_LISTED: usize = 10_000;
 /// The longest text that fetches a file, bytes.
 const LONGEST_FETCH: usize = 2048;
 /// The largest size of a file that a sender can state, bytes. A larger one counts as this.
@@ -70,6 +74,26 @@ pub(super) fn info(chat: &Chat) -> ChatInfo {
         Kind::Group => ChatKind::Group,
     };
     ChatInfo { name: name(&chat.name), kind, threaded: chat.threaded, members: chat.members }
+}
+
+/// Reads the chats that an adapter lists, and says why the first one is passed over that can't be used.
+pub(super) fn listing(platform: &Platform, told: &[Chat]) -> (Listing, Option<String>) {
+    let (mut listing, mut why, mut known) = (Listing::default(), None, BTreeSet::new());
+    for one in told {
+        let reason = match chat(platform, &one.chat) {
+            Err(error) => error.to_string(),
+            Ok(jid) if known.contains(jid) => format!("{:?} is listed twice", name(jid)),
+            Ok(_) if known.len() >= MOST_LISTED => format!("more than {MOST_LISTED} are listed"),
+            Ok(jid) => {
+                known.insert(jid);
+                listing.chats.push((jid.to_owned(), info(one)));
+                continue;
+            }
+        };
+        listing.passed_over += 1;
+        why.get_or_insert(reason);
+    }
+    (listing, why)
 }
 
 /// Reads an event.
@@ -371,5 +395,36 @@ mod tests {
         assert_eq!((long.problem.as_deref(), long.todo), (Some(NOT_FETCHED), None));
         assert_eq!(inbound(Event { attachments: vec![file; 99], ..event() }).attachments.len(), MOST);
         assert!(matches!(read(Event { text: " ".into(), ..event() }), Ok(Arrival::Nothing)));
+    }
+
+    #[test]
+    fn of_a_list_each_chat_of_the_account_is_taken_once_within_bounds() {
+        let platform = Platform::of_account("telegram.work");
+        let chat = |chat: &str, name: &str| Chat { chat: chat.into(), name: name.into(), ..Chat::default() };
+        let (listing, why) = listing(&platform, &[]);
+        assert_eq!((listing, why), (Listing::default(), None));
+        let long = "x".repeat(LONGEST_WORD);
+        let told = [
+            chat("tg.work:-1", &"n\n".repeat(500)),
+            chat("tg:-1", "another account's"),
+            chat("local:main", "ours"),
+            chat("tg.work:", ""),
+            chat("", ""),
+            chat(&format!("tg.work:{long}"), ""),
+            chat("tg.work:-2\u{1b}", ""),
+            chat("tg.work:-1", "again"),
+            Chat { kind: Kind::Direct, threaded: true, members: Some(2), ..chat("tg.work:7", "") },
+        ];
+        let (listing, why) = super::listing(&platform, &told);
+        assert_eq!(why.unwrap(), r#""tg:-1" is no chat of this account"#);
+        assert_eq!(listing.passed_over, 7);
+        let direct =
+            ChatInfo { name: String::new(), kind: ChatKind::Direct, threaded: true, members: Some(2) };
+        assert_eq!(listing.chats[1], ("tg.work:7".to_owned(), direct));
+        assert_eq!((listing.chats.len(), listing.chats[0].1.name.len()), (2, LONGEST_NAME));
+        let crowd: Vec<Chat> = (0..70_000).map(|n| chat(&format!("tg.work:{n}"), "")).collect();
+        let (listing, why) = super::listing(&platform, &crowd);
+        assert_eq!((listing.chats.len(), listing.passed_over), (MOST_LISTED, 70_000 - MOST_LISTED));
+        assert_eq!(why.as_deref(), Some("more than 10000 are listed"));
     }
 }

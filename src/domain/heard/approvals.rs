@@ -2,10 +2,10 @@
 //!
 //! | state | means |
 //! |---|---|
-//! | `pending` | somebody was asked |
+//! | `pending` | somebody was asked, or a chat with them is being opened |
 //! | `approved` `denied` | they have answered |
 //! | `expired` | nobody did in [`LIFE_MS`], or the groups that it was about were removed |
-//! | `undeliverable` | the card could not be said; the next message asks again, and the command line can answer |
+//! | `undeliverable` | nobody could be reached; the next message asks again, and the command line can answer |
 //!
 //! This module decides the person to ask, the text of the card and the meaning of an answer. Nothing is stored, and an answer of
 //! somebody without the right to it is none.
@@ -77,7 +77,7 @@ words! {
         Denied = "denied",
         /// Nobody answered in [`LIFE_MS`], or the groups that it was about were removed.
         Expired = "expired",
-        /// The card could not be said; the next message asks again, and the command line can answer.
+        /// Nobody could be reached; the next message asks again, and the command line can answer.
         Undeliverable = "undeliverable",
     }
 }

@@ -9,9 +9,11 @@ words! {
     #[derive(JsonSchema)]
     pub enum LoopName: "loop" {
         Amends = "amends",
+        Approvers = "approvers",
         Backups = "backups",
         Budgets = "budgets",
         Channels = "channels",
+        Chats = "chats",
         Deliver = "deliver",
         Dispatch = "dispatch",
         Files = "files",

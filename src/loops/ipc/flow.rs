@@ -3,7 +3,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use ipc_handlers::Folder;
+use ipc_handlers::{Command, Folder};
 
 use super::{
     Mailboxes,
@@ -33,6 +33,8 @@ const SHOWN_IN: Duration = Duration::from_micros(50);
 const UNANSWERED: usize = 1024;
 /// This many are answered on a thread of their own: for fewer it would take longer to change threads.
 const BESIDE: usize = 32;
+/// How long a command waits for the chats that platforms tell of.
+const LISTING: Duration = Duration::from_secs(5);
 /// How long one is given whose writer still has it open.
 pub(super) const WRITER_LIMIT: Duration = Duration::from_secs(60);
 
@@ -177,6 +179,11 @@ impl<'a> Flow<'a> {
                             continue;
                         }
                     }
+                    if self.wants_chats(&ready) {
+                        // Nobody else waits for a platform.
+                        self.settle_all(later + left);
+                        chats_are_listed(self.mail);
+                    }
                     self.ahead.read(&ready, copied.as_ref());
                     if let Some(copied) = copied {
                         self.read_bytes += copied.weight();
@@ -215,6 +222,15 @@ impl<'a> Flow<'a> {
             }
         }
         transcripts::read(self.mail, ready, archives)
+    }
+
+    /// Whether a command asks for the chats of platforms, which are asked for them before it is decided.
+    fn wants_chats(&self, ready: &Pending) -> bool {
+        let command = ready.file.envelope().map(|envelope| &envelope.command);
+        // Where that can't be read, it is answered with what is known.
+        matches!(command, Some(Command::RefreshGroups(_)))
+            && self.mail.listings.may_be_old()
+            && matches!(self.mail.store.is_main(self.folder), Ok(Some(true)))
     }
 
     /// Copies the files of a command. Where there may be no room for them, those before it are settled first. `None`: not now.
@@ -314,6 +330,13 @@ impl<'a> Flow<'a> {
         self.handled.left = self.has_left();
         self.handled
     }
+}
+
+/// Has the accounts on platforms asked for their chats, unless they were lately, and waits a little for what they tell.
+fn chats_are_listed(mail: &Mailboxes) {
+    let listed = mail.stop.run_until_cancelled(mail.listings.want_all(LISTING));
+    // The answer has what is known.
+    let _ = mail.machine.world.wait(listed);
 }
 
 /// Reads claimed files of a group, settles and answers them, in order.

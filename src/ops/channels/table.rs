@@ -60,7 +60,7 @@ pub(in crate::ops) fn accounts(site: &Site<'_>) -> Result<Vec<String>, OpError> 
 }
 
 /// Checks that the settings have this account.
-pub(super) fn known(site: &Site<'_>, name: &str) -> Result<(), OpError> {
+pub(in crate::ops) fn known(site: &Site<'_>, name: &str) -> Result<(), OpError> {
     if accounts(site)?.iter().any(|account| account == name) {
         return Ok(());
     }

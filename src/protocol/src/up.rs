@@ -37,10 +37,13 @@ pub enum Up {
         #[serde(default)]
         why: String,
     },
-    /// Ends a `list_chats`.
+    /// Ends a `list_chats`: all chats, as many as a line holds; or why the platform did not tell.
     Chats {
         r: u64,
+        #[serde(default)]
         chats: Vec<Chat>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        problem: Option<String>,
     },
     /// Ends a `fetch`: a file below the spool, or why there is none.
     Fetched {

@@ -13,7 +13,11 @@ use crate::{
     store::{
         Result, Store,
         columns::Columns as _,
-        talk::outbox::{Say, TextCause, say},
+        meta::forget_meta,
+        talk::{
+            chats::LISTED,
+            outbox::{Say, TextCause, say},
+        },
     },
 };
 
@@ -99,7 +103,7 @@ impl Store {
         self.write(move |c| {
             c.execute("DELETE FROM channel_states WHERE channel = ?1", [&channel])?;
             c.execute("DELETE FROM channel_cursors WHERE instance = ?1", [&channel])?;
-            Ok(())
+            forget_meta(c, &format!("{LISTED}{channel}"))
         })
         .await
     }

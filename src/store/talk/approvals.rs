@@ -13,7 +13,7 @@ use crate::domain::{
     heard::{
         approvals::{
             Action, Approval, ApprovalEvent, ApprovalKind, Choice, Decision, Rights, State,
-            approver::{Candidate, Class, Nobody, whom_to_ask},
+            approver::{Candidate, Class, Missed, Nobody, whom_to_ask},
         },
         engage::ChatKind,
         people::Role,
@@ -33,6 +33,7 @@ mod ask;
 mod contact;
 mod decide;
 mod end;
+mod openings;
 mod senders;
 
 pub(in crate::store) use answer::{Reply, answer, pass_over, read_reply};
@@ -107,6 +108,7 @@ struct OpenApproval {
     sender: String,
     sender_name: String,
     state: State,
+    approver: String,
     card_chat: String,
     card: Option<i64>,
     choices: Vec<Choice>,
@@ -120,8 +122,7 @@ impl OpenApproval {
     }
 }
 
-const ASKED: &str =
-    "SELECT id, kind, chat_jid, sender, sender_name, state, card_chat, card, options, naming FROM approvals";
+const ASKED: &str = "SELECT id, kind, chat_jid, sender, sender_name, state, approver, card_chat, card, options, naming FROM approvals";
 
 fn open_row(r: &Row<'_>) -> rusqlite::Result<OpenApproval> {
     Ok(OpenApproval {
@@ -131,6 +132,7 @@ fn open_row(r: &Row<'_>) -> rusqlite::Result<OpenApproval> {
         sender: r.get("sender")?,
         sender_name: r.get("sender_name")?,
         state: r.word("approvals", "state")?,
+        approver: r.get("approver")?,
         card_chat: r.get("card_chat")?,
         card: r.get("card")?,
         choices: r.json("approvals", "options")?,
@@ -232,6 +234,29 @@ fn candidates(c: &Connection, groups: &[Folder]) -> Result<Vec<Candidate>> {
     Ok(candidates)
 }
 
+/// How many events of a question are read to find who was missed.
+const MISSES_READ: i64 = 64;
+
+/// The people who were to be asked a question and were not, the one first who was missed first. Of each the last time counts.
+fn missed(c: &Connection, id: i64) -> Result<Vec<(String, Missed)>> {
+    let mut newest = c.prepare_cached(
+        "SELECT who, what FROM approval_events WHERE approval_id = ?1 AND (what = ?2 OR what = ?3) ORDER BY id DESC LIMIT ?4",
+    )?;
+    let words = (Missed::NotReached.as_str(), Missed::NoWay.as_str());
+    let newest = newest.query_map(params![id, words.0, words.1, MISSES_READ], |r| {
+        Ok((r.get("who")?, r.word("approval_events", "what")?))
+    })?;
+    let mut all: Vec<(String, Missed)> = Vec::new();
+    for one in newest {
+        let (user, how): (String, Missed) = one?;
+        if all.iter().all(|(known, _)| *known != user) {
+            all.push((user, how));
+        }
+    }
+    all.reverse();
+    Ok(all)
+}
+
 /// Whether a user has written in a chat.
 fn has_written(c: &Connection, user: &str, chat: &str) -> Result<bool> {
     let mut found = c.prepare_cached(
@@ -302,8 +327,8 @@ impl Store {
     pub async fn who_is_asked(&self) -> Result<std::result::Result<String, Nobody>> {
         let asking = self.asking_now();
         self.ask(move |c| {
-            let asked = whom_to_ask(candidates(c, &[])?, "", &asking.channels.all(), None);
-            Ok(asked.map(|asked| asked.user))
+            let asked = whom_to_ask(candidates(c, &[])?, "", &asking.channels.all(), &[]);
+            Ok(asked.map(|(asked, _)| asked.user))
         })
         .await
     }

@@ -16,6 +16,15 @@ use crate::store::{
     Result, Store, StoreError, at_most, columns::Columns as _, oldest_first, talk::questions,
 };
 
+/// What came of the chats that an account has listed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Learned {
+    /// They were not known before.
+    pub new: usize,
+    /// They are not known now, either: the account tells of too many that nobody uses.
+    pub no_room: usize,
+}
+
 impl Store {
     /// Returns one chat.
     pub async fn chat(&self, jid: &str) -> Result<Option<Chat>> {
@@ -40,6 +49,65 @@ impl Store {
         self.write(move |c| {
             ensure_chat(c, &jid, now)?;
             learn(c, &jid, &info)
+        })
+        .await
+    }
+
+    /// Takes in chats that an account has listed, a few hundred at most. New ones are taken in as long as it has room for chats that
+    /// nobody uses.
+    pub async fn know_chats(
+        &self,
+        channel: &str,
+        chats: Vec<(String, ChatInfo)>,
+        now: Time,
+    ) -> Result<Learned> {
+        let channel = channel.to_owned();
+        self.write(move |c| {
+            let (mut learned, mut has_space) = (Learned::default(), None);
+            for (jid, info) in &chats {
+                if !is_known(c, jid)? {
+                    let has_space = match has_space {
+                        Some(known) => known,
+                        None => *has_space.insert(has_room(c, &channel, now)?),
+                    };
+                    if !has_space {
+                        learned.no_room += 1;
+                        continue;
+                    }
+                    ensure_chat(c, jid, now)?;
+                    learned.new += 1;
+                }
+                learn(c, jid, info)?;
+            }
+            Ok(learned)
+        })
+        .await
+    }
+
+    /// Notes that an account has listed its chats.
+    pub async fn note_listed(&self, channel: &str, now: Time) -> Result<()> {
+        self.set_meta(&format!("{LISTED}{channel}"), &now.0.to_string()).await
+    }
+
+    /// Returns when an account listed its chats last.
+    pub fn listed(&self, channel: &str) -> Result<Option<Time>> {
+        let at = self.meta(&format!("{LISTED}{channel}"))?;
+        Ok(at.and_then(|ms| ms.parse().ok()).map(Time))
+    }
+
+    /// Returns the chats of an account that are known, at most `most` and the newest first, and how many there are.
+    pub async fn chats_of(&self, channel: &str, most: usize) -> Result<(Vec<Chat>, usize)> {
+        let channel = channel.to_owned();
+        self.ask(move |c| {
+            let of = "WHERE channel = ?1 AND alias_of IS NULL";
+            let count = c
+                .prepare_cached(&format!("SELECT count(*) FROM chats {of}"))?
+                .query_row([&channel], |r| r.get(0))?;
+            let chats = c
+                .prepare_cached(&format!("{CHAT} {of} ORDER BY created_at DESC, rowid DESC LIMIT ?2"))?
+                .query_map(params![channel, at_most(Some(most))], chat_row)?
+                .collect::<rusqlite::Result<_>>()?;
+            Ok((chats, count))
         })
         .await
     }
@@ -202,6 +270,8 @@ pub(in crate::store) fn has_moved_often(c: &Connection, jid: &str) -> Result<boo
 
 /// How the key of a note begins that an account told of too many chats.
 const TOO_MANY: &str = "too_many_chats:";
+/// How the key of a note begins that says when an account listed its chats.
+pub(in crate::store) const LISTED: &str = "chats_listed:";
 /// How many chats an account may have told of that nobody uses: no group was ever wired to them, and nobody wrote there.
 pub(in crate::store) const MOST_UNUSED: i64 = if cfg!(test) { 20 } else { 5_000 };
 /// How old such a chat is before it makes room for newer ones, ms.
@@ -344,5 +414,47 @@ mod tests {
         store.note_too_many_chats("tg", Time(500)).await.unwrap();
         assert_eq!(store.too_many_chats(Time(500)).await.unwrap(), ["tg"]);
         assert_eq!(store.too_many_chats(Time(501)).await.unwrap(), [""; 0]);
+    }
+
+    #[tokio::test]
+    async fn chats_that_an_account_lists_are_known_by_their_newest_names_and_none_is_lost() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::open(&dir.path().join("g2.sqlite")).unwrap();
+        let listed = |all: &[(i64, &str)]| -> Vec<(String, ChatInfo)> {
+            let info = |name: &str| ChatInfo {
+                name: name.into(),
+                kind: ChatKind::Group,
+                threaded: false,
+                members: None,
+            };
+            all.iter().map(|(n, name)| (format!("tg:{n}"), info(name))).collect()
+        };
+        let know = async |all: &[(i64, &str)], now| {
+            store.know_chats("telegram", listed(all), Time(now)).await.unwrap()
+        };
+        let names = async || -> Vec<String> {
+            store.chats(None).await.unwrap().into_iter().map(|chat| chat.name).collect()
+        };
+        assert_eq!(know(&[(-1, "Team"), (-2, "")], 1).await, Learned { new: 2, no_room: 0 });
+        assert_eq!(names().await, ["Team", "tg:-2"]);
+        let events = store.newest_event().await.unwrap();
+        assert_eq!(know(&[(-1, "Team"), (-2, "")], 2).await, Learned::default());
+        assert_eq!(store.newest_event().await.unwrap(), events, "the same list again is no change");
+        // One has another name; the other one is not listed any more.
+        assert_eq!(know(&[(-1, "The team")], 3).await, Learned::default());
+        assert_eq!(names().await, ["The team", "tg:-2"]);
+        let crowd: Vec<(i64, &str)> = (0..MOST_UNUSED).map(|n| (100 + n, "x")).collect();
+        assert_eq!(know(&crowd, 4).await.no_room, 0, "a piece is let in as a whole");
+        let more = [(-1, "Renamed"), (999, "new")];
+        assert_eq!(know(&more, 5).await, Learned { new: 0, no_room: 1 });
+        assert_eq!(names().await[0], "Renamed");
+        let (newest, all) = store.chats_of("telegram", 1).await.unwrap();
+        assert_eq!((newest.len(), all), (1, 22));
+
+        assert_eq!(store.listed("telegram").unwrap(), None);
+        store.note_listed("telegram", Time(7)).await.unwrap();
+        assert_eq!((store.listed("telegram").unwrap(), store.listed("x").unwrap()), (Some(Time(7)), None));
+        store.forget_channel("telegram").await.unwrap();
+        assert_eq!((store.listed("telegram").unwrap(), names().await.len()), (None, 22));
     }
 }

@@ -256,7 +256,7 @@ impl Store {
         .await
     }
 
-    /// Notes that the platform did not take a part. If the text is given up, its question, if any, ends without an answer.
+    /// Notes that the platform did not take a part. If the text is given up, the next person is asked its question, if it has one.
     /// `in_doubt`: since when it may have arrived all the same. A row that a person gave up since stays so.
     pub async fn delivery_failed(
         &self,
@@ -266,7 +266,7 @@ impl Store {
         in_doubt: Option<Time>,
         now: Time,
     ) -> Result<()> {
-        let error = error.to_owned();
+        let (error, asking) = (error.to_owned(), self.asking_now());
         self.write(move |c| {
             let (status, again, counts) = match then {
                 Then::Again { after_ms, counts } => (DeliveryStatus::Pending, Some(after_ms), counts),
@@ -281,7 +281,7 @@ impl Store {
                 )?
                 .execute(params![id, status.as_str(), error, again, !counts, in_doubt.map(|since| since.0)])?;
             if noted > 0 && then == Then::GiveUp {
-                approvals::wording_failed(c, id, &error, now)?;
+                approvals::wording_failed(c, &asking, id, &error, now)?;
                 questions::card_failed(c, id, &error, now)?;
             }
             Ok(())
@@ -385,7 +385,7 @@ impl Store {
 
     /// Gives up a row that waits, or of which nobody knows whether it arrived. Returns it.
     pub async fn drop_outbox(&self, id: i64, why: &str, now: Time) -> Result<OutboxRow> {
-        let why = why.to_owned();
+        let (why, asking) = (why.to_owned(), self.asking_now());
         let none = move || StoreError::NotFound { what: "outbox row", id: id.to_string() };
         self.write(move |c| {
             let dropped = c.execute(
@@ -397,7 +397,7 @@ impl Store {
                 let (status, only) = (row.status, "only pending and unknown ones can be given up");
                 return Err(StoreError::refused(format!("outbox row {id} is {status}"), only));
             }
-            approvals::wording_failed(c, id, &why, now)?;
+            approvals::wording_failed(c, &asking, id, &why, now)?;
             questions::card_failed(c, id, &why, now)?;
             Ok(row)
         })

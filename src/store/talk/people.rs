@@ -212,6 +212,15 @@ pub(in crate::store) fn learn_dm(c: &Connection, user: &str, chat: &str) -> Resu
     Ok(())
 }
 
+/// The chat in which a user is asked, if one is known.
+pub(in crate::store) fn dm_of(c: &Connection, user: &str) -> Result<Option<String>> {
+    let found: Option<Option<String>> = c
+        .prepare_cached("SELECT dm_chat FROM users WHERE id = ?1")?
+        .query_row([user], |r| r.get("dm_chat"))
+        .optional()?;
+    Ok(found.flatten())
+}
+
 /// What a sender is to a group; a group's own admins are not others'.
 pub(in crate::store) fn standing(c: &Connection, sender: &str, group: &Folder) -> rusqlite::Result<Standing> {
     let found: Option<Standing> = c

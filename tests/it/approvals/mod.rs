@@ -7,6 +7,7 @@
 //! | `answers` | by number, label, reply, button and command line; late, unclear, without the right |
 //! | `naming` | a new agent's name |
 //! | `ends` | expiry, cards that can't be said, a no that is remembered, bounds |
+//! | `openings` | people who are not reached: chats that are opened, the next one who is asked |
 //! | `order` | any order of messages, answers, time and restarts, against a model |
 //! | `daemon` | all of it through the real daemon on local chats |
 //!
@@ -14,7 +15,7 @@
 //!
 //! | trap | test |
 //! |---|---|
-//! | a card that fails to be said blocks its sender for good | `ends::a_card_that_cannot_be_sent_blocks_nothing_and_the_next_message_asks_another_person` |
+//! | a card that fails to be said blocks its sender for good | `ends::a_card_that_cannot_be_sent_blocks_nothing_and_another_person_is_asked_at_once` |
 //! | two events at once make two cards | `senders::of_one_sender_in_one_chat_there_is_one_question_whatever_races` |
 //! | messages that come meanwhile are lost | `senders::all_that_a_sender_said_meanwhile_is_answered_in_order_and_once` |
 //! | of two groups only the first admits the sender | `senders::two_groups_that_do_not_know_a_sender_make_one_question_and_one_answer` |
@@ -34,6 +35,7 @@ mod chats;
 pub(crate) mod daemon;
 mod ends;
 mod naming;
+mod openings;
 mod order;
 mod senders;
 mod world;

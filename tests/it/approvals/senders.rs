@@ -115,7 +115,7 @@ async fn a_user_is_asked_in_the_first_direct_chat_that_they_write_in_and_not_whe
     world.sql("UPDATE users SET dm_chat = NULL WHERE id = 'tg:7'");
     let asked = async || world.open().await.last().unwrap().card_chat.clone();
     world.hear(CHAT, "tg:eve", "hi").await;
-    assert_eq!(asked().await, DESK, "nobody has seen them in tg:7");
+    assert_eq!(asked().await, "", "nobody has seen them in tg:7: a chat is to be opened");
     world.hear(CHAT, "tg:7", "a group is no direct chat").await;
     world.hear("tg:70", "tg:7", "hello").await;
     world.hear("tg:7", "tg:7", "hello").await;

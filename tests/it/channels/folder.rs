@@ -33,7 +33,7 @@ pub(super) fn root_with(more: &str) -> Root {
 }
 
 /// A root whose adapter is the example of the docs with some of its text replaced.
-pub(super) fn root_changed(changes: &[(&str, &str)], more: &str) -> Root {
+pub(crate) fn root_changed(changes: &[(&str, &str)], more: &str) -> Root {
     let root = root_with(more);
     let mut adapter = fs::read_to_string(ADAPTER).unwrap();
     for (was, is) in changes {

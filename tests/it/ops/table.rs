@@ -107,6 +107,8 @@ fn cases(failed: i64) -> Vec<Case> {
             json!({"chat": "tg:-5", "policy": "strict"}),
             "not_found",
         ),
+        // Nobody is connected in either root.
+        case("chats.refresh", json!({}), json!({"account": "none"}), "not_found"),
         case("dropped.clear", json!({}), json!({"all": true}), "invalid"),
         case("tasks.add", task("t1"), task("t1"), "refused"),
         case(

@@ -34,8 +34,12 @@ const CARD: &str = "Which hotel?\n\n1. Ibis\n2. Hilton\n\nAnswer with a number, 
 
 #[test]
 fn an_agent_asks_and_is_answered_by_a_number_or_in_a_reply() {
-    for (way, answer) in [("a number", "Hilton"), ("a reply", "the cheap one"), ("by name", "Ibis")] {
-        for town in Town::all("asked") {
+    for (name, way, answer) in [
+        ("asked-n", "a number", "Hilton"),
+        ("asked-r", "a reply", "the cheap one"),
+        ("asked-b", "by name", "Ibis"),
+    ] {
+        for town in Town::all(name) {
             let home = Home::engaged(&town, "", "mention");
             asks(&home, &json!({}));
             let _daemon = home.serve(&town);
@@ -159,7 +163,8 @@ fn an_agent_is_told_when_nobody_answers_and_when_it_could_not_be_asked() {
     assert!(got.contains("Nobody answered your question #q1 in time: “Which hotel?”"), "{got}");
     town.until_it_has_said("\n\nNobody answered in time.");
     assert_eq!(home.asked()["state"], "expired");
-    fake.fault("sendMessage", 1, json!({"answer": {"status": 400, "body": {"ok": false, "error_code": 400, "description": "Bad Request: message text is empty"}}}));
+    // The card, and what the agent says meanwhile.
+    fake.fault("sendMessage", 2, json!({"answer": {"status": 400, "body": {"ok": false, "error_code": 400, "description": "Bad Request: message text is empty"}}}));
     town.names("book again");
     home.until_column(
         "SELECT i.verdict || ' ' || i.rule FROM inbox i JOIN messages m ON m.seq = i.seq WHERE m.text LIKE 'Your question%'",

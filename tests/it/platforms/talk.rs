@@ -190,3 +190,42 @@ fn a_group_that_becomes_a_supergroup_goes_on_with_all_it_had() {
     // One session goes on: the lane moved, and there is no second one.
     home.until_column("SELECT chat_jid FROM lanes WHERE chat_jid LIKE 'tg:%'", &[&format!("tg:{to}")]);
 }
+
+#[test]
+fn an_approver_with_whom_the_bot_never_spoke_is_asked_in_a_chat_of_their_own() {
+    let town = Town::discord(30);
+    let Town::Discord(fake) = &town else { panic!() };
+    let home = Home::new(&town, "");
+    home.root.g2(&["chats", "set", &town.chat(), "policy=request_approval"]);
+    // Discord knows nobody of the first number.
+    for user in ["dc:900", &town.ada()] {
+        home.root.g2(&["users", "role", user, "admin", "--group", "main"]);
+    }
+    let _daemon = home.serve(&town);
+    fake.say(GENERAL, 101, "let me in");
+    let card = wait_for("the question", || fake.said(fake.dm(ADA)).into_iter().next());
+    assert!(card["content"].as_str().unwrap().contains("let me in"), "{card}");
+    let users = home.root.rows(&["users", "list"]);
+    let dm = |user: &str| users.iter().find(|row| row["id"] == user).unwrap()["dm_chat"].clone();
+    assert_eq!((dm("dc:900"), dm(&town.ada())), (Value::Null, json!(format!("dc:{}", fake.dm(ADA)))));
+    let events = home.root.json(&["approvals", "show", "1"])["events"].clone();
+    assert!(events[1]["detail"].as_str().unwrap().contains("Invalid Recipient"), "{events}");
+    assert!(home.root.said("local:main").is_empty());
+}
+
+#[test]
+fn channels_where_nobody_has_spoken_are_known_by_their_names() {
+    let town = Town::discord(30);
+    let home = Home::new(&town, "");
+    let _daemon = home.serve(&town);
+    let told = home.root.json(&["chats", "refresh", "discord"]);
+    assert_eq!(told["accounts"][0]["chats"], 2, "{told}");
+    let names: Vec<Value> = home
+        .root
+        .rows(&["chats", "list"])
+        .iter()
+        .filter(|row| row["channel"] == "discord")
+        .map(|row| row["name"].clone())
+        .collect();
+    assert_eq!(names, ["#general (Home)", "#random (Home)"]);
+}

@@ -58,6 +58,7 @@ const EXCEPTIONS: &[(&str, &[&str], &str)] = &[
     ("src/engine/registry.rs", &["Instant::now"], "the runtime's own, as in drive.rs: its tests stop that clock"),
     ("src/gateway/body.rs", &["Instant::now", "block_in_place"], "the runtime's own; a large body is read where it is"),
     ("src/ipc/watch.rs", &["Instant::now"], "the runtime's own"),
+    ("src/loops/chats.rs", &["Instant::now", ".elapsed()"], "the runtime's own: its tests stop that clock"),
     ("src/loops/ipc/open.rs", &["thread::Builder", "thread::scope"], "a thread borrows what it opens; it asks the world whether there are threads"),
     ("src/loops/run/watch.rs", &["block_in_place"], "a record of a run is read where it is; it asks the world whether there are threads"),
     ("src/ops/groups/remove.rs", &["Instant::now"], "the runtime's own"),

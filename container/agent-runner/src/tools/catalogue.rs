@@ -239,7 +239,8 @@ pub(super) static TOOLS: &[Tool] = &[
     Tool {
         name: "refresh_groups",
         whose: All,
-        text: "Asks the channels which chats there are, and lists them with those that are registered already.",
+        text: "Asks the platforms which chats there are, and lists all that are known; lastActivity is null where nobody has \
+               spoken.",
         params: &[],
     },
     Tool {

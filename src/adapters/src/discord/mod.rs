@@ -493,13 +493,8 @@ impl Adapter for Discord {
         })
     }
 
-    fn list_chats(&self) -> BoxFuture<'_, Vec<Chat>> {
-        Box::pin(async move {
-            self.chats().await.unwrap_or_else(|error| {
-                eprintln!("asking for the channels failed: {error}");
-                Vec::new()
-            })
-        })
+    fn list_chats(&self) -> BoxFuture<'_, Result<Vec<Chat>, String>> {
+        Box::pin(async move { self.chats().await.map_err(|error| error.to_string()) })
     }
 
     fn fetch(&self, what: Fetch) -> BoxFuture<'_, Result<String, String>> {

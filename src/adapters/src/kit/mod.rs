@@ -101,8 +101,9 @@ pub trait Adapter: std::marker::Send + Sync + 'static {
         Box::pin(async { Err("this platform opens no chats".into()) })
     }
 
-    fn list_chats(&self) -> BoxFuture<'_, Vec<Chat>> {
-        Box::pin(async { Vec::new() })
+    /// Returns the chats that the account is in, or why the platform did not tell.
+    fn list_chats(&self) -> BoxFuture<'_, Result<Vec<Chat>, String>> {
+        Box::pin(async { Ok(Vec::new()) })
     }
 
     /// Fetches a file into the spool. Returns its place below the spool, or why there is none.

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use channel_protocol::{Down, Found, Lines, Start, Up, VERSION};
+use channel_protocol::{Chat, Down, Found, LONGEST_LINE, Lines, Start, Up, VERSION};
 use tokio::{
     io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _},
     sync::{Semaphore, mpsc},
@@ -133,7 +133,10 @@ async fn perform<A: Adapter>(adapter: &A, host: &Host, order: Down) -> Option<Up
             Ok(chat) => Up::ChatOf { r, chat: Some(chat), why: String::new() },
             Err(why) => Up::ChatOf { r, chat: None, why },
         },
-        Down::ListChats { r } => Up::Chats { r, chats: adapter.list_chats().await },
+        Down::ListChats { r } => match adapter.list_chats().await {
+            Ok(chats) => Up::Chats { r, chats: in_a_line(chats), problem: None },
+            Err(why) => Up::Chats { r, chats: Vec::new(), problem: Some(why) },
+        },
         Down::Fetch(what) => {
             let r = what.r;
             match adapter.fetch(what).await {
@@ -155,6 +158,23 @@ async fn perform<A: Adapter>(adapter: &A, host: &Host, order: Down) -> Option<Up
             return None;
         }
     })
+}
+
+/// Returns as many of the chats as one line of the protocol holds.
+fn in_a_line(mut chats: Vec<Chat>) -> Vec<Chat> {
+    // The rest is for what stands around the list.
+    let mut room = LONGEST_LINE - 256;
+    let fits = |chat: &Chat| {
+        let bytes = serde_json::to_vec(chat).ok()?.len() + 1;
+        room = room.checked_sub(bytes)?;
+        Some(())
+    };
+    let count = chats.iter().map_while(fits).count();
+    if count < chats.len() {
+        eprintln!("of {} chats only the first {count} are told: a line holds no more", chats.len());
+        chats.truncate(count);
+    }
+    chats
 }
 
 /// Returns the host's next line; `None`: it has no more to say. A line that can't be read is passed over.
@@ -277,5 +297,16 @@ mod tests {
             let ended = run(input, tokio::io::sink(), async |_, _| Ok(Arc::new(Echo))).await;
             assert!(ended.unwrap_err().contains(why));
         }
+    }
+
+    #[test]
+    fn a_list_of_chats_is_as_long_as_a_line_holds() {
+        let chat = |n: usize| Chat { chat: format!("x:{n}"), name: "\u{1}".repeat(128), ..Chat::default() };
+        let chats: Vec<Chat> = (0..10_000).map(chat).collect();
+        assert_eq!(in_a_line(chats[..9].to_vec()).len(), 9);
+        let chats = in_a_line(chats);
+        assert!(chats.len() > 1000 && chats.len() < 2000, "{}", chats.len());
+        let line = channel_protocol::line(&Up::Chats { r: u64::MAX, chats, problem: None }).unwrap();
+        assert!(line.len() > LONGEST_LINE - 2000);
     }
 }

@@ -10,7 +10,7 @@ mod html;
 mod said;
 mod sync;
 
-use std::{path::PathBuf, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, path::PathBuf, sync::Arc, time::Duration};
 
 use channel_protocol::{
     Amend, Can, Chat, ChatKind, Fetch, File, Format, Hello, Hint, Kind, Light, LookFor, Media, Myself, Pace,
@@ -327,13 +327,21 @@ impl Matrix {
         Ok(Look::CannotTell("the room has too many messages since then".into()))
     }
 
+    fn direct_path(&self) -> String {
+        format!("/_matrix/client/v3/user/{}/account_data/m.direct", escape(&self.me))
+    }
+
+    /// Returns the rooms with one person each, by that person.
+    async fn direct_rooms(&self) -> Result<Value, ApiError> {
+        match self.api.call(Method::GET, &self.direct_path(), None).await {
+            Err(ApiError::Refused { status: 404, .. }) => Ok(json!({})),
+            known => known,
+        }
+    }
+
     async fn dm(&self, user: &str) -> Result<String, ApiError> {
         let user = if user.starts_with('@') { user.to_owned() } else { format!("@{user}") };
-        let path = format!("/_matrix/client/v3/user/{}/account_data/m.direct", escape(&self.me));
-        let known = match self.api.call(Method::GET, &path, None).await {
-            Err(ApiError::Refused { status: 404, .. }) => json!({}),
-            known => known?,
-        };
+        let known = self.direct_rooms().await?;
         if let Some(room) = known[&user].as_array().and_then(|rooms| rooms.last()).and_then(Value::as_str) {
             return Ok(format!("{}:{room}", self.prefix));
         }
@@ -342,11 +350,21 @@ impl Matrix {
         let room = made["room_id"].as_str().unwrap_or_default().to_owned();
         let mut known = known;
         known[&user] = json!([room]);
-        self.api.call(Method::PUT, &path, Some(&known)).await?;
+        self.api.call(Method::PUT, &self.direct_path(), Some(&known)).await?;
         Ok(format!("{}:{room}", self.prefix))
     }
 
     async fn chats(&self) -> Result<Vec<Chat>, ApiError> {
+        // Also those in which the other person has not joined yet.
+        let direct = self.direct_rooms().await?;
+        let direct: BTreeSet<&str> = direct
+            .as_object()
+            .into_iter()
+            .flat_map(serde_json::Map::values)
+            .filter_map(Value::as_array)
+            .flatten()
+            .filter_map(Value::as_str)
+            .collect();
         let rooms = self.api.call(Method::GET, "/_matrix/client/v3/joined_rooms", None).await?;
         let mut all = Vec::new();
         for room in rooms["joined_rooms"].as_array().into_iter().flatten().filter_map(Value::as_str) {
@@ -356,7 +374,7 @@ impl Matrix {
             let members = self.api.call(Method::GET, &members, None).await.unwrap_or_default();
             let count = members["joined"].as_object().map(serde_json::Map::len);
             let named = name["name"].as_str().unwrap_or_default().to_owned();
-            let alone = count == Some(2) && named.is_empty();
+            let alone = direct.contains(room) || (count == Some(2) && named.is_empty());
             all.push(Chat {
                 chat: format!("{}:{room}", self.prefix),
                 name: named,
@@ -443,13 +461,8 @@ impl Adapter for Matrix {
         Box::pin(async move { self.dm(&user).await.map_err(|error| error.to_string()) })
     }
 
-    fn list_chats(&self) -> BoxFuture<'_, Vec<Chat>> {
-        Box::pin(async move {
-            self.chats().await.unwrap_or_else(|error| {
-                eprintln!("asking for the rooms failed: {error}");
-                Vec::new()
-            })
-        })
+    fn list_chats(&self) -> BoxFuture<'_, Result<Vec<Chat>, String>> {
+        Box::pin(async move { self.chats().await.map_err(|error| error.to_string()) })
     }
 
     fn fetch(&self, what: Fetch) -> BoxFuture<'_, Result<String, String>> {

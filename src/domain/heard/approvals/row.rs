@@ -20,6 +20,7 @@ pub struct Approval {
     pub groups: Vec<String>,
     pub state: State,
     pub approver: String,
+    /// Where the approver is asked; empty: the chat with them is still to be opened.
     pub card_chat: String,
     /// What it can be answered with, in order.
     pub options: Vec<String>,
@@ -74,6 +75,9 @@ impl Approval {
         let (id, by) = (self.id, self.decided_by.as_deref().unwrap_or("nobody"));
         let answer = |otherwise: &str| self.decision.as_ref().map_or(otherwise.to_owned(), Action::name);
         match self.state {
+            State::Pending if self.card_chat.is_empty() => {
+                format!("question {id} is for {}, with whom a chat is being opened", self.approver)
+            }
             State::Pending => {
                 format!("question {id} waits for {}, who was asked in {}", self.approver, self.card_chat)
             }
@@ -87,6 +91,10 @@ impl Approval {
                 format!("question {id} is closed: the groups that it was about were removed")
             }
             State::Expired => format!("nobody answered question {id} in time"),
+            State::Undeliverable if self.card_chat.is_empty() => format!(
+                "question {id} reached nobody, last {} with whom no chat could be opened; answer it with `g2 approvals approve {id}` or `deny {id}`",
+                self.approver
+            ),
             State::Undeliverable => format!(
                 "question {id} could not be said to {} in {}; answer it with `g2 approvals approve {id}` or `deny {id}`",
                 self.approver, self.card_chat

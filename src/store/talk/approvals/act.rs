@@ -149,6 +149,10 @@ impl Answer<'_> {
     /// Asks for the new group's name, in the card's chat. Of one person's requests there the newest counts.
     pub(super) fn ask_for_name(&self) -> Result<Decided> {
         let OpenApproval { id, card_chat, .. } = self.approval;
+        if card_chat.is_empty() {
+            let says = format!("say the name of the new agent: `g2 approvals approve {id} --new NAME`");
+            return Ok(Decided::of(How::Not, says));
+        }
         self.c
             .prepare_cached("UPDATE approvals SET naming = NULL WHERE naming = ?1 AND card_chat = ?2 AND state = 'pending'")?
             .execute([self.by, card_chat])?;

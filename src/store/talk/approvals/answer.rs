@@ -169,7 +169,7 @@ pub(in crate::store) fn answer(
             note(c, id, by, "wanted no new agent", "", Some(seq), now)?;
             let says = format!("No agent is made. Question #{id} is still open.");
             let row = speak(c, id, &inbound.chat_jid, &says, &[], now)?;
-            c.prepare_cached("UPDATE approvals SET card = ?2 WHERE id = ?1")?.execute([id, row])?;
+            c.prepare_cached("UPDATE approvals SET card = ?2 WHERE id = ?1")?.execute(params![id, row])?;
             Ok(Replied { note: says, made: None })
         }
     }

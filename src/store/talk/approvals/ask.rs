@@ -3,12 +3,14 @@
 use ipc_handlers::{Folder, Time};
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::{ASKED, Asking, OpenApproval, US, candidates, note, open_row, place};
+use super::{
+    ASKED, Asking, OpenApproval, US, candidates, groups_of, missed, note, open_one, open_row, place,
+};
 use crate::domain::{
     heard::approvals::{
         ApprovalKind, LIFE_MS, OPEN, OPEN_IN_CHAT, State, WAITING,
         answer::press,
-        approver::whom_to_ask,
+        approver::{Candidate, Missed, Way, next_to_ask, reachable, whom_to_ask},
         wording::{self, Spoken, Wording},
     },
     platforms::addresses::channel_of,
@@ -103,55 +105,116 @@ pub(super) fn ask(c: &Connection, asking: &Asking, about: &About<'_>, now: Time)
             )));
         }
     }
-    // What could not be said is asked again, with all that waits for it.
+    // What reached nobody is asked again, with all that waits for it.
     let unsaid = newest.filter(|newest| newest.state == State::Undeliverable);
-    let unreached = unsaid.as_ref().map(|unsaid| unsaid.card_chat.as_str());
+    let before = match &unsaid {
+        Some(unsaid) => missed(c, unsaid.id)?,
+        None => Vec::new(),
+    };
     let asked = match whom_to_ask(
         candidates(c, about.groups)?,
         &channel_of(about.chat),
         &asking.channels.all(),
-        unreached,
+        &before,
     ) {
         Ok(asked) => asked,
         Err(nobody) => return Ok(Asked::Nobody(nobody.to_string())),
     };
-    let id = match &unsaid {
-        Some(unsaid) => {
-            c.prepare_cached(
-                "UPDATE approvals SET state = 'pending', approver = ?2, card_chat = ?3, expires_at = ?4, decided_at = NULL WHERE id = ?1",
-            )?
-            .execute(params![unsaid.id, asked.user, asked.chat, now.plus_ms(LIFE_MS).0])?;
-            unsaid.id
-        }
+    let (id, what) = match &unsaid {
+        Some(unsaid) => (unsaid.id, "asked again"),
         None => {
             c.prepare_cached(
                 "INSERT INTO approvals (kind, chat_jid, sender, sender_name, state, approver, card_chat, options, created_at, expires_at)
-                 VALUES (?1, ?2, ?3, ?4, 'pending', ?5, ?6, '[]', ?7, ?8)",
+                 VALUES (?1, ?2, ?3, ?4, 'pending', ?5, '', '[]', ?6, ?7)",
             )?
             .execute(params![
-                about.kind.as_str(), about.chat, about.sender, about.sender_name, asked.user, asked.chat, now.0,
+                about.kind.as_str(), about.chat, about.sender, about.sender_name, asked.0.user, now.0,
                 now.plus_ms(LIFE_MS).0
             ])?;
-            c.last_insert_rowid()
+            (c.last_insert_rowid(), "asked")
         }
     };
     wait(c, id, about.waiting, now)?;
-    let card = wording_of(c, id, about)?;
-    put_wording(c, id, &asked.chat, &card, now)?;
-    let what = if unsaid.is_some() { "asked again" } else { "asked" };
-    note(
-        c,
-        id,
-        US,
-        what,
-        &format!("{} in {}", asked.user, asked.chat),
-        about.waiting.last().map(|w| w.0),
-        now,
-    )?;
+    turn_to(c, id, about, &asked, (what, about.waiting.last().map(|w| w.0)), now)?;
     Ok(Asked::Now(id))
 }
 
-/// Says a card, with its buttons, and writes down what it can be answered with.
+/// Has a question wait for the answer of somebody, who is asked at once or once a chat with them is opened.
+fn turn_to(
+    c: &Connection,
+    id: i64,
+    about: &About<'_>,
+    (asked, way): &(Candidate, Way),
+    (what, seq): (&str, Option<i64>),
+    now: Time,
+) -> Result<()> {
+    // Nobody is asked in a chat that is still to be opened.
+    let chat = match way {
+        Way::Card => asked.chat.as_str(),
+        Way::Open => "",
+    };
+    c.prepare_cached(
+        "UPDATE approvals SET state = 'pending', approver = ?2, card_chat = ?3, card = NULL, naming = NULL, decided_at = NULL,
+           expires_at = iif(state = 'pending', expires_at, ?4) WHERE id = ?1",
+    )?
+    .execute(params![id, asked.user, chat, now.plus_ms(LIFE_MS).0])?;
+    put_wording(c, id, chat, &wording_of(c, id, about)?, now)?;
+    let detail = match way {
+        Way::Card => format!("{} in {chat}", asked.user),
+        Way::Open => format!("{}, with whom a chat is opened first", asked.user),
+    };
+    note(c, id, US, what, &detail, seq, now)
+}
+
+/// The person whom a question waits for was not reached: asks the next one, or nobody.
+pub(super) fn miss(
+    c: &Connection,
+    asking: &Asking,
+    id: i64,
+    (how, why): (Missed, &str),
+    now: Time,
+) -> Result<()> {
+    let Some(question) = open_one(c, id)? else { return Ok(()) };
+    note(c, id, &question.approver, how.as_str(), why, None, now)?;
+    let groups = groups_of(c, id)?;
+    let candidates = reachable(candidates(c, &groups)?, &asking.channels.all());
+    let Some(next) = next_to_ask(&candidates, &channel_of(&question.chat), &missed(c, id)?) else {
+        c.prepare_cached(
+            "UPDATE approvals SET state = 'undeliverable', decided_at = ?2, naming = NULL WHERE id = ?1",
+        )?
+        .execute(params![id, now.0])?;
+        return note(c, id, US, State::Undeliverable.as_str(), why, None, now);
+    };
+    let waiting = newest_waiting(c, id)?;
+    let about = question.about(&groups, &waiting);
+    turn_to(c, id, &about, &next, ("asked next", None), now)
+}
+
+impl OpenApproval {
+    fn about<'a>(&'a self, groups: &'a [Folder], waiting: &'a [(i64, String)]) -> About<'a> {
+        let Self { kind, chat, sender, sender_name, .. } = self;
+        About { kind: *kind, chat, sender, sender_name, groups, waiting }
+    }
+}
+
+/// The newest message that waits for an answer, which the card quotes.
+fn newest_waiting(c: &Connection, id: i64) -> Result<Vec<(i64, String)>> {
+    let newest: Option<i64> = c
+        .prepare_cached("SELECT max(seq) FROM approval_messages WHERE approval_id = ?1")?
+        .query_row([id], |r| r.get(0))?;
+    Ok(newest.map(|seq| (seq, String::new())).into_iter().collect())
+}
+
+/// A chat with the person whom a question waits for is there: asks them.
+pub(super) fn card_to(c: &Connection, id: i64, chat: &str, now: Time) -> Result<()> {
+    let Some(question) = open_one(c, id)? else { return Ok(()) };
+    let (groups, waiting) = (groups_of(c, id)?, newest_waiting(c, id)?);
+    let about = question.about(&groups, &waiting);
+    c.prepare_cached("UPDATE approvals SET card_chat = ?2 WHERE id = ?1")?.execute(params![id, chat])?;
+    put_wording(c, id, chat, &wording_of(c, id, &about)?, now)
+}
+
+/// Says a card, with its buttons, unless its chat is still to be opened; and writes down what it can be answered with.
 fn put_wording(c: &Connection, id: i64, chat: &str, card: &Wording, now: Time) -> Result<()> {
     let buttons: Vec<Button> = card
         .choices
@@ -168,7 +231,7 @@ fn put_wording(c: &Connection, id: i64, chat: &str, card: &Wording, now: Time) -
     Ok(())
 }
 
-/// Says something about a question.
+/// Says something about a question; nothing where its chat is still to be opened, as nobody there knows of it.
 pub(super) fn speak(
     c: &Connection,
     id: i64,
@@ -176,8 +239,12 @@ pub(super) fn speak(
     text: &str,
     buttons: &[Button],
     now: Time,
-) -> Result<i64> {
-    say(c, &Say { chat_jid: chat, text, cause: TextCause::Approval(id), buttons, ..Say::default() }, now)
+) -> Result<Option<i64>> {
+    if chat.is_empty() {
+        return Ok(None);
+    }
+    let words = Say { chat_jid: chat, text, cause: TextCause::Approval(id), buttons, ..Say::default() };
+    say(c, &words, now).map(Some)
 }
 
 /// Has messages wait for the answer: the newest [`WAITING`] of them. The others are counted.

@@ -3,8 +3,12 @@
 use ipc_handlers::{Folder, Time};
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::{ApprovalKind, US, ask::speak, note, open_one};
-use crate::domain::heard::approvals::Action;
+use super::{
+    ApprovalKind, Asking, US,
+    ask::{miss, speak},
+    note, open_one,
+};
+use crate::domain::heard::approvals::{Action, approver::Missed};
 use crate::store::{
     Result, Store,
     talk::{messages::replay, people},
@@ -34,19 +38,23 @@ pub(super) fn expire(c: &Connection, now: Time) -> Result<usize> {
     Ok(over.len())
 }
 
-/// What was to be said about a question can't be: nobody knows of it, so the next message asks again.
-pub(in crate::store) fn wording_failed(c: &Connection, outbox: i64, why: &str, now: Time) -> Result<()> {
+/// What was to be said about a question can't be: somebody else is asked at once. Where nobody is left, the next message asks again.
+pub(in crate::store) fn wording_failed(
+    c: &Connection,
+    asking: &Asking,
+    outbox: i64,
+    why: &str,
+    now: Time,
+) -> Result<()> {
     let id: Option<i64> = c
         .prepare_cached("SELECT id FROM approvals WHERE card = ?1 AND state = 'pending'")?
         .query_map([outbox], |r| r.get(0))?
         .next()
         .transpose()?;
-    let Some(id) = id else { return Ok(()) };
-    c.prepare_cached(
-        "UPDATE approvals SET state = 'undeliverable', decided_at = ?2, naming = NULL WHERE id = ?1",
-    )?
-    .execute(params![id, now.0])?;
-    note(c, id, US, "undeliverable", why, None, now)
+    match id {
+        Some(id) => miss(c, asking, id, (Missed::NotReached, why), now),
+        None => Ok(()),
+    }
 }
 
 /// A chat was wired to a group by other means: whatever was asked about it is settled, and the group hears what waits.

@@ -1,0 +1,3 @@
+//! Chats, as platforms list them.
+
+pub mod refresh;
