@@ -75,7 +75,7 @@ const NOT_HOT: [(&str, &[&str]); 18] = [
         "part_begins",
     ]),
     ("a message with files that its platform keeps: rows of these files alone", &["want_files", "files_of_context", "file_work", "file_fetched", "file_missing", "file_read", "file_again"]),
-    ("an account that tells of too many chats, once a minute; and `status`, a row an account", &["note_too_many_chats", "too_many_chats"]),
+    ("an account that tells of too many chats, once a minute; and `status`, a row an account", &["note_too_many_chats", "too_many_chats", "told_little"]),
     ("the look for problems, and at what hinders runs while something hinders one; a row a group that waits or is at work", &["hindrances", "hinders_no_more", "try_again", "prolong", "fallbacks", "may_fall_back"]),
     ("the judging of messages; its statement is that of `unjudged`", &["unjudged_after"]),
     ("a restore, of a store that nobody serves", &["rehearse_start"]),

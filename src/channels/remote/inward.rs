@@ -69,7 +69,13 @@ pub(super) fn info(chat: &Chat) -> ChatInfo {
         Kind::Direct => ChatKind::Direct,
         Kind::Group => ChatKind::Group,
     };
-    ChatInfo { name: name(&chat.name), kind, threaded: chat.threaded, members: chat.members }
+    ChatInfo {
+        name: name(&chat.name),
+        kind,
+        threaded: chat.threaded,
+        members: chat.members,
+        hears_all: chat.hears_all,
+    }
 }
 
 /// Reads an event.

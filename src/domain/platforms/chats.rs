@@ -22,4 +22,6 @@ pub struct ChatInfo {
     pub threaded: bool,
     /// How many people are there; `None`: it does not say.
     pub members: Option<u32>,
+    /// Whether the account is told all of its messages; `None`: it does not say.
+    pub hears_all: Option<bool>,
 }

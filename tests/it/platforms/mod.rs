@@ -5,6 +5,7 @@
 //! |---|---|
 //! | `accounts` | accounts that come and go while the daemon runs |
 //! | `files` | files both ways |
+//! | `gone` | chats and threads that go while an agent works; a bot that is told only a part |
 //! | `growing` | answers that grow in place |
 //! | `meant` | whom a message is for, and whose words it is |
 //! | `talk` | what people do, and what they are answered, on each platform |
@@ -26,6 +27,7 @@ use crate::support::{Daemon, Root, adapters, wait_for};
 
 mod accounts;
 mod files;
+mod gone;
 mod growing;
 mod kills;
 mod meant;
