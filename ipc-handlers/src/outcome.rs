@@ -325,6 +325,9 @@ pub struct TaskRow {
     #[serde(serialize_with = "iso")]
     #[schemars(with = "Option<String>")]
     pub next_run: Option<Time>,
+    /// Why the host paused it, or the beginning of that.
+    #[serde(rename = "pausedFor", skip_serializing_if = "Option::is_none")]
+    pub paused_for: Option<String>,
     /// Whether something of the prompt, the script or the schedule is left out: at most 64 KiB of each is shown.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     #[schemars(default)]
@@ -377,6 +380,7 @@ mod tests {
             schedule_in_words: None,
             status: TaskStatus::Active,
             next_run: Some(Time(0)),
+            paused_for: None,
             cut: false,
             more: 0,
         };
@@ -387,6 +391,8 @@ mod tests {
         let in_words = Some("every day at 09:00 UTC".into());
         let told = TaskRow { schedule_in_words: in_words, ..row.clone() };
         assert_eq!(serde_json::to_value(told).unwrap()["scheduleInWords"], "every day at 09:00 UTC");
+        let paused = TaskRow { paused_for: Some("its chat is gone".into()), ..row.clone() };
+        assert_eq!(serde_json::to_value(paused).unwrap()["pausedFor"], "its chat is gone");
         let done =
             TaskRow { script: Some("true".into()), status: TaskStatus::Completed, next_run: None, ..row };
         let json = serde_json::to_value(done).unwrap();

@@ -123,6 +123,7 @@ fn outcome(effect: &Effect) -> Outcome {
                 schedule_in_words: Some("weekdays at 09:00 America/New_York".into()),
                 status: TaskStatus::Active,
                 next_run: Some(Time(1_772_460_000_000)),
+                paused_for: None,
                 cut: false,
                 more: 0,
             }],

@@ -155,6 +155,12 @@ fn told(why: &Why) -> String {
         let what = if why.answers.contains(&row.id) { "answer" } else { &*row.cause };
         let text = show::cell(&attachments::told(&row.text, &row.attachments, |_| Goes::ToFolder).into());
         lines.push(format!("  outbox {} ({}) {}: {text}", row.id, show::cell(&what.into()), row.status));
+        let why = row.error.iter().map(|error| format!("    {}", show::cell(&error.as_str().into())));
+        lines.extend(why);
+        let gone = row.thread_gone.iter().map(|why| {
+            format!("    said without its topic, which is gone: {}", show::cell(&why.as_str().into()))
+        });
+        lines.extend(gone);
     }
     lines.join("\n") + "\n"
 }

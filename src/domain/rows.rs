@@ -260,6 +260,9 @@ pub struct OutboxRow {
     #[schemars(with = "Option<String>")]
     pub sent_at: Option<Time>,
     pub error: Option<String>,
+    /// Why it is said in the chat, without its thread; absent: it is not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub thread_gone: Option<String>,
     /// The files beside it; absent: none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub attachments: Vec<Attachment>,
@@ -591,6 +594,9 @@ pub struct ChannelState {
     pub passed_over: i64,
     #[serde(default)]
     pub passed_over_at: Option<Time>,
+    /// Whether the platform tells it all messages of groups; absent: it is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hears_all: Option<bool>,
 }
 
 /// Something on its way to a chat.
@@ -600,6 +606,9 @@ pub struct Delivery {
     pub id: i64,
     pub chat_jid: String,
     pub thread: String,
+    /// It was for a thread that went, and is said without it.
+    #[serde(skip)]
+    pub thread_gone: bool,
     pub text: String,
     /// An agent wrote it: marks in it mean something.
     #[serde(skip)]

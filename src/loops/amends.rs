@@ -164,12 +164,18 @@ impl Pen {
                         self.tries.locked().insert(row, tries + 1);
                         return Ok(Came::RowRests(Duration::from_millis(after_ms.unsigned_abs())));
                     }
-                    channels::Then::AgainUnknown { .. } | channels::Then::GiveUp
+                    channels::Then::AgainUnknown { .. }
+                    | channels::Then::WithoutThread
+                    | channels::Then::GiveUp
+                    | channels::Then::Gone(_)
                         if matches!(amend.what, What::Close { .. }) =>
                     {
                         tracing::warn!(row, chat, error = %chain(&unsent), "the card of a closed question can't be changed, and stays as it is");
                     }
-                    channels::Then::AgainUnknown { .. } | channels::Then::GiveUp => {}
+                    channels::Then::AgainUnknown { .. }
+                    | channels::Then::WithoutThread
+                    | channels::Then::GiveUp
+                    | channels::Then::Gone(_) => {}
                 }
             }
         }

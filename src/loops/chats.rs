@@ -347,7 +347,7 @@ mod tests {
                     Does::Lists(count) => count,
                 };
                 let (kind, name) = (ChatKind::Group, "n".to_owned());
-                let info = ChatInfo { name, kind, threaded: false, members: None };
+                let info = ChatInfo { name, kind, threaded: false, members: None, hears_all: None };
                 let chats = (0..count).map(|n| (format!("{}:{n}", self.name), info.clone())).collect();
                 Ok(Listing { chats, passed_over: 0 })
             })

@@ -21,8 +21,8 @@ use crate::{
         platforms::{
             attachments::{Attachment, Goes, told},
             channels::{
-                Change, Doubt, Found, NotSent, Part, SentTwice, Traits, Unsent, after, in_doubt, parts,
-                unasked,
+                Change, Doubt, Found, InThread, NotSent, Part, SentTwice, Traits, Unsent, after,
+                after_in_thread, in_doubt, parts, unasked,
             },
             growth::{Growth, Step, steps},
             parcels::{Parcel, Takes, parcels},
@@ -597,6 +597,7 @@ async fn not_taken(
     in_doubt: Option<Time>,
 ) -> Result<(), StoreError> {
     let then = after(unsent, delivery.attempts, sent_twice, post.unknown);
+    let then = after_in_thread(then, unsent, InThread::of(delivery), in_doubt.is_some());
     tracing::warn!(outbox = delivery.id, error = %unsent, ?then, "could not be said");
     let noted =
         post.store.delivery_failed(delivery.id, &unsent.to_string(), then, in_doubt, post.world.now()).await;

@@ -20,6 +20,7 @@ const MIGRATIONS: &[(&str, &str)] = &[
     ("0004_limits", include_str!("../../migrations/0004_limits.sql")),
     ("0005_meant", include_str!("../../migrations/0005_meant.sql")),
     ("0006_questions", include_str!("../../migrations/0006_questions.sql")),
+    ("0007_gone", include_str!("../../migrations/0007_gone.sql")),
 ];
 
 /// What becomes of a store that has the last schema of before `0001_init.sql`.

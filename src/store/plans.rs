@@ -77,7 +77,7 @@ const NOT_HOT: [(&str, &[&str]); 20] = [
     ("a message with files that its platform keeps: rows of these files alone", &["want_files", "files_of_context", "file_work", "file_fetched", "file_missing", "file_read", "file_again"]),
     ("an account that lists its chats, at most once a minute: rows by their primary keys, and all its chats where one is new; and a person", &["know_chats", "note_listed", "listed", "chats_of"]),
     ("somebody who is to be asked and with whom no chat is known: the questions that wait for it, by an index", &["openings", "opened", "unopened"]),
-    ("an account that tells of too many chats, once a minute; and `status`, a row an account", &["note_too_many_chats", "too_many_chats"]),
+    ("an account that tells of too many chats, once a minute; and `status`, a row an account", &["note_too_many_chats", "too_many_chats", "told_little"]),
     ("the look for problems, and at what hinders runs while something hinders one; a row a group that waits or is at work", &["hindrances", "hinders_no_more", "try_again", "prolong", "fallbacks", "may_fall_back"]),
     ("the judging of messages; its statement is that of `unjudged`", &["unjudged_after"]),
     ("a restore, of a store that nobody serves", &["rehearse_start"]),

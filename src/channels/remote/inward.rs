@@ -73,7 +73,13 @@ pub(super) fn info(chat: &Chat) -> ChatInfo {
         Kind::Direct => ChatKind::Direct,
         Kind::Group => ChatKind::Group,
     };
-    ChatInfo { name: name(&chat.name), kind, threaded: chat.threaded, members: chat.members }
+    ChatInfo {
+        name: name(&chat.name),
+        kind,
+        threaded: chat.threaded,
+        members: chat.members,
+        hears_all: chat.hears_all,
+    }
 }
 
 /// Reads the chats that an adapter lists, and says why the first one is passed over that can't be used.
@@ -418,8 +424,13 @@ mod tests {
         let (listing, why) = super::listing(&platform, &told);
         assert_eq!(why.unwrap(), r#""tg:-1" is no chat of this account"#);
         assert_eq!(listing.passed_over, 7);
-        let direct =
-            ChatInfo { name: String::new(), kind: ChatKind::Direct, threaded: true, members: Some(2) };
+        let direct = ChatInfo {
+            name: String::new(),
+            kind: ChatKind::Direct,
+            threaded: true,
+            members: Some(2),
+            hears_all: None,
+        };
         assert_eq!(listing.chats[1], ("tg.work:7".to_owned(), direct));
         assert_eq!((listing.chats.len(), listing.chats[0].1.name.len()), (2, LONGEST_NAME));
         let crowd: Vec<Chat> = (0..70_000).map(|n| chat(&format!("tg.work:{n}"), "")).collect();

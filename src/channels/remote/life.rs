@@ -83,6 +83,7 @@ pub(super) async fn live(remote: &Remote, intake: &Intake, ready: &Ready, stop: 
         outbound: Lamp::Waiting,
         why: None,
         hint: None,
+        hears_all: None,
     });
     let (told, to_store) = mpsc::channel(usize::try_from(MOST_OPEN).unwrap_or(64) + 1);
     let open = watch::Sender::new(0_u64);

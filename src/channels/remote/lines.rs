@@ -255,7 +255,10 @@ impl Talk<'_> {
             let shown = words(&hello.adapter).unwrap_or_default();
             tracing::info!(channel = self.remote.name(), adapter = shown, "an adapter is connected");
         }
+        let hears_all = Some(hello.hears_all.unwrap_or(true));
         self.remote.greet(hello);
+        self.lights
+            .send_if_modified(|lights| std::mem::replace(&mut lights.hears_all, hears_all) != hears_all);
         self.stage.greeted(Instant::now(), self.remote.ground.patience);
         if self.lights.borrow().transport == Connection::Connecting {
             self.lights.send_modify(|lights| {
@@ -288,8 +291,16 @@ impl Talk<'_> {
             Light::Failing => Connection::Offline,
             Light::Refused => Connection::Refused,
         };
-        let lights =
-            Lights { transport, inbound: lamp(state.inbound), outbound: lamp(state.outbound), why, hint };
+        // As it said in `hello`; a state says nothing about it.
+        let hears_all = self.lights.borrow().hears_all;
+        let lights = Lights {
+            transport,
+            inbound: lamp(state.inbound),
+            outbound: lamp(state.outbound),
+            why,
+            hint,
+            hears_all,
+        };
         self.lights.send_replace(lights);
         self.open_or_close();
         None

@@ -74,7 +74,7 @@ impl Remote {
             Connection::Offline => Lamp::Failing,
             Connection::Refused => Lamp::Refused,
         };
-        let lights = Lights { transport, inbound: lamp, outbound: lamp, why, hint };
+        let lights = Lights { transport, inbound: lamp, outbound: lamp, why, hint, hears_all: None };
         // The next life says it anew, and so does a refusal once the settings are looked at again.
         if let Err(error) = store.set_lights(self.name().to_owned(), lights, self.ground.world.now()).await {
             tracing::warn!(channel = self.name(), error = %chain(&error), "how an account stands can't be written down");

@@ -162,6 +162,8 @@ words! {
         Skipped = "skipped",
         /// A person wrote it to a run.
         Attached = "attached",
+        /// We tell the agent that a text of its own was not delivered.
+        Undelivered = "undelivered",
         /// It was a word such as `/stop`, and is no message to an agent.
         Word = "word",
         /// It is of before a backup was restored, and a person decides about it.
@@ -198,6 +200,17 @@ enum Mode {
 enum Stays {
     Yes,
     No,
+}
+
+/// Whether messages that do not mention its agent can wake it by a wiring. `threaded`: the chat has threads, in which being mentioned
+/// once is enough for `mention-sticky`.
+#[must_use]
+pub fn wakes_unmentioned(mode: EngageMode, threaded: bool) -> bool {
+    match mode {
+        EngageMode::Pattern => true,
+        EngageMode::MentionSticky => threaded,
+        EngageMode::Mention => false,
+    }
 }
 
 /// Returns what a wiring does with a message; [`Listener`] does the same for many messages.

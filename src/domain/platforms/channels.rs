@@ -1,6 +1,6 @@
 //! What a platform can do, what it is given, and what becomes of it.
 
-pub use channel_protocol::{Format, NotSent, Scope, SentTwice, TextLimit, Unit};
+pub use channel_protocol::{Format, NotSent, Scope, SentTwice, TextLimit, Unit, Went};
 use g2_text::{Rendered, Text};
 use ipc_handlers::words;
 use sha2::{Digest as _, Sha256};
@@ -113,8 +113,10 @@ fn said(why: &NotSent) -> String {
         NotSent::Busy { after_ms, .. } => format!("the platform asks to wait {} s", after_ms.div_ceil(1000)),
         NotSent::Offline => "there is no connection to the platform; it is sent when there is one".into(),
         NotSent::Again { text } => text.clone(),
-        NotSent::Gone { text } if text.is_empty() => "the chat is gone, or the bot is not in it".into(),
-        NotSent::Gone { text } => text.clone(),
+        NotSent::Gone { text, hint, .. } => {
+            let text = if text.is_empty() { "the chat is gone, or the bot is not in it" } else { text };
+            if hint.is_empty() { text.into() } else { format!("{text}; {hint}") }
+        }
         NotSent::Refused { text, hint, .. } if hint.is_empty() => text.clone(),
         NotSent::Refused { text, hint, .. } => format!("{text}; {hint}"),
     }
@@ -166,8 +168,19 @@ pub enum Then {
     Again { after_ms: i64, counts: bool },
     /// The same, and until then it is shown that it may have arrived.
     AgainUnknown { after_ms: i64 },
+    /// It is said in the chat, without its thread.
+    WithoutThread,
     /// It is given up.
     GiveUp,
+    /// The same, as this is gone.
+    Gone(What),
+}
+
+/// What a text was for, and is gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum What {
+    Thread,
+    Chat,
 }
 
 /// A part that fails so often is given up.
@@ -195,8 +208,47 @@ pub fn after(unsent: &Unsent, tries: u32, sent_twice: SentTwice, unknown: Unknow
         (Unsent::Unknown(_), SentTwice::Never) if again && unknown == UnknownDeliveries::Resend => {
             Then::AgainUnknown { after_ms }
         }
-        (Unsent::Not(NotSent::Again { .. } | NotSent::Refused { .. } | NotSent::Gone { .. }), _)
-        | (Unsent::Unknown(_), _) => Then::GiveUp,
+        (Unsent::Not(NotSent::Gone { .. }), _) => Then::Gone(What::Chat),
+        (Unsent::Not(NotSent::Again { .. } | NotSent::Refused { .. }), _) | (Unsent::Unknown(_), _) => {
+            Then::GiveUp
+        }
+    }
+}
+
+/// Whether a text is for a thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InThread {
+    No,
+    Yes,
+    /// It was: the thread went, and the text is said without it.
+    Left,
+}
+
+impl InThread {
+    /// Returns how it stands with a text.
+    #[must_use]
+    pub fn of(said: &Delivery) -> Self {
+        match (said.thread_gone, said.thread.is_empty()) {
+            (true, _) => Self::Left,
+            (false, false) => Self::Yes,
+            (false, true) => Self::No,
+        }
+    }
+}
+
+/// Decides, beside [`after`], the reaction to a part of a text for a thread. The text is said without the thread where that reaches the
+/// same people, and once: one that may have arrived, `doubtful`, is not.
+#[must_use]
+pub fn after_in_thread(then: Then, unsent: &Unsent, thread: InThread, doubtful: bool) -> Then {
+    let went = match unsent {
+        Unsent::Not(NotSent::Gone { what, .. }) => Some(*what),
+        Unsent::Not(_) | Unsent::Unknown(_) => None,
+    };
+    match (then, thread, went) {
+        (Then::Gone(_), InThread::Yes, Some(Went::Thread)) if !doubtful => Then::WithoutThread,
+        (Then::Gone(_), InThread::Yes | InThread::Left, Some(Went::Thread | Went::ClosedThread))
+        | (Then::GiveUp, InThread::Left, _) => Then::Gone(What::Thread),
+        (then, InThread::No | InThread::Yes | InThread::Left, _) => then,
     }
 }
 
@@ -273,6 +325,8 @@ pub struct Lights {
     pub outbound: Lamp,
     pub why: Option<String>,
     pub hint: Option<String>,
+    /// Whether it is told all messages of groups; `None`: nothing new is known.
+    pub hears_all: Option<bool>,
 }
 
 words! {
@@ -305,12 +359,49 @@ mod tests {
     const NEVER: SentTwice = SentTwice::Never;
     const KEY: SentTwice = SentTwice::Key { window_ms: None, readback: false };
 
+    fn gone(what: Went) -> Unsent {
+        Unsent::Not(NotSent::Gone { text: String::new(), hint: String::new(), what })
+    }
+
+    #[test]
+    fn a_text_leaves_its_thread_once_and_only_where_the_same_people_read_it() {
+        let no = Unsent::refused("no");
+        let chat = Then::Gone(What::Chat);
+        let thread = Then::Gone(What::Thread);
+        for (unsent, in_thread, doubtful, then) in [
+            (gone(Went::Thread), InThread::Yes, false, Then::WithoutThread),
+            (gone(Went::Thread), InThread::Yes, true, thread),
+            (gone(Went::Thread), InThread::Left, false, thread),
+            (gone(Went::Thread), InThread::No, false, chat),
+            (gone(Went::ClosedThread), InThread::Yes, false, thread),
+            (gone(Went::ClosedThread), InThread::No, false, chat),
+            (gone(Went::Chat), InThread::Yes, false, chat),
+            (gone(Went::Chat), InThread::Left, false, chat),
+            (no.clone(), InThread::Yes, false, Then::GiveUp),
+            (no, InThread::Left, false, thread),
+            (Unsent::Unknown("x".into()), InThread::Left, true, thread),
+        ] {
+            let alone = after(&unsent, TRIES, NEVER, UnknownDeliveries::Leave);
+            assert_eq!(
+                after_in_thread(alone, &unsent, in_thread, doubtful),
+                then,
+                "{unsent:?} {in_thread:?}"
+            );
+        }
+        // A platform that is busy is asked again, wherever the text is for.
+        let busy = Unsent::Not(NotSent::Busy { after_ms: 7, scope: Scope::Chat });
+        let again = Then::Again { after_ms: 7, counts: false };
+        for in_thread in [InThread::No, InThread::Yes, InThread::Left] {
+            assert_eq!(after_in_thread(again, &busy, in_thread, false), again);
+        }
+    }
+
     #[test]
     fn what_was_not_taken_is_sent_again_as_long_as_that_is_harmless_or_wished_for() {
         use UnknownDeliveries::{Leave, Resend};
         let busy = Unsent::Not(NotSent::Busy { after_ms: 490_000, scope: Scope::Account });
         let (offline, away) = (Unsent::Not(NotSent::Offline), Unsent::again("away"));
-        let gone = Unsent::Not(NotSent::Gone { text: String::new() });
+        let gone = gone(Went::Chat);
         let (never, lost) = (Unsent::refused("no"), Unsent::Unknown("lost".into()));
         let again = |after_ms, counts| Then::Again { after_ms, counts };
         let table = [
@@ -322,7 +413,7 @@ mod tests {
             (&away, 6, NEVER, Leave, again(64_000, true)),
             (&away, 7, KEY, Resend, Then::GiveUp),
             (&never, 0, KEY, Resend, Then::GiveUp),
-            (&gone, 0, KEY, Resend, Then::GiveUp),
+            (&gone, 0, KEY, Resend, Then::Gone(What::Chat)),
             (&lost, 0, KEY, Leave, again(1000, true)),
             (&lost, 0, SentTwice::Readback, Leave, again(1000, true)),
             (&lost, 7, SentTwice::Readback, Leave, Then::GiveUp),

@@ -22,6 +22,8 @@ pub struct ChatInfo {
     pub threaded: bool,
     /// How many people are there; `None`: it does not say.
     pub members: Option<u32>,
+    /// Whether the account is told all of its messages; `None`: it does not say.
+    pub hears_all: Option<bool>,
 }
 
 /// The time between two lists of an account's chats that nobody asks for, ms.

@@ -7,6 +7,7 @@ pub mod amends;
 pub mod attachments;
 pub mod channels;
 pub mod chats;
+pub mod gone;
 pub mod growth;
 pub mod pace;
 pub mod parcels;

@@ -13,8 +13,8 @@ use Problem::{
     GroupSettings, Heartbeat, Held, HeldBack, Index, Inodes, Loop, LoopKey, LoopStuck, MainGroups, ManyChats,
     ManyQuestions, MountList, NoImage, NoKey, NoModelKey, NoSettings, NobodyIsAsked, NotSaid, OpenFiles,
     OtherClaude, OtherModel, PassedOver, Pattern, Refused, Remains, Restart, Rests, Root, RunsFail, Script,
-    Secrets, SenderList, Settings, StoreClosed, StoreFault, StoreWaits, Stored, TaskHalted, Unjudged,
-    Unowned, Unreadable, Unsandboxed, Unsettled, Unusable, Unwatched, Upstream, Zone,
+    Secrets, SenderList, Settings, StoreClosed, StoreFault, StoreWaits, Stored, TaskHalted, TooLittleTold,
+    Unjudged, Unowned, Unreadable, Unsandboxed, Unsettled, Unusable, Unwatched, Upstream, Zone,
 };
 
 /// A rest from here on is no pause between two attempts, ms.
@@ -82,6 +82,7 @@ impl Problem {
             | BackupLacks { .. }
             | ManyChats { .. }
             | PassedOver { .. }
+            | TooLittleTold { .. }
             | NobodyIsAsked { .. }
             | ManyQuestions { .. }
             | Zone { .. }

@@ -299,6 +299,8 @@ pub enum Problem {
     ManyChats { channel: String },
     /// Events of an account could not be taken in, the last one within the last 24 hours. `count`: since the account is there.
     PassedOver { channel: String, count: i64 },
+    /// The platform tells an account only messages of groups that are meant for it, and others are to wake this group's agent in a chat.
+    TooLittleTold { channel: String, group: Folder, chat: String },
     /// The last daily backup has no copy of this folder of a group, for want of room.
     BackupLacks { folder: String },
     /// A restore held back texts and messages, and nobody has decided about them.

@@ -20,8 +20,8 @@ use Problem::{
     GroupSettings, Heartbeat, Held, HeldBack, Index, Inodes, Loop, LoopKey, LoopStuck, MainGroups, ManyChats,
     ManyQuestions, MountList, NoImage, NoKey, NoModelKey, NoSettings, NobodyIsAsked, NotSaid, OpenFiles,
     OtherClaude, OtherModel, PassedOver, Pattern, Refused, Remains, Restart, Rests, Root, RunsFail, Script,
-    Secrets, SenderList, Settings, StoreClosed, StoreFault, StoreWaits, Stored, TaskHalted, Unjudged,
-    Unowned, Unreadable, Unsandboxed, Unsettled, Unusable, Unwatched, Upstream, Zone,
+    Secrets, SenderList, Settings, StoreClosed, StoreFault, StoreWaits, Stored, TaskHalted, TooLittleTold,
+    Unjudged, Unowned, Unreadable, Unsandboxed, Unsettled, Unusable, Unwatched, Upstream, Zone,
 };
 
 impl Problem {
@@ -270,6 +270,15 @@ impl Problem {
                 ),
                 format!(
                     "`g2 channels log {channel}` says why; what was written then is to be seen on the platform alone"
+                ),
+            ),
+            TooLittleTold { channel, group, chat } => Finding::warn(
+                (Check::Privacy, format!("{group} in {chat}")),
+                format!(
+                    "the bot of account {channel} has its privacy mode on, so it is told only what mentions it, answers it or is a command; agent {group} is to be woken by other messages, too, in {chat}, and does not hear them"
+                ),
+                format!(
+                    "in the chat with @BotFather: /setprivacy, the bot, Disable; then remove the bot from the group, add it again, and `g2 channels restart {channel}`. Or make the bot an admin of the group"
                 ),
             ),
             BackupLacks { folder } => Finding::fail(

@@ -150,6 +150,7 @@ fn a_platform_that_refuses_is_told_at_once_and_one_out_of_reach_after_a_minute()
             unknown_kinds: 0,
             passed_over: 2,
             passed_over_at: Some(since.plus_ms(after_ms - DAY_MS)),
+            hears_all: None,
         };
         let found = of_channels(vec![one], since.plus_ms(after_ms));
         let shown = found.first().map(|problem| problem.finding());
@@ -249,6 +250,7 @@ fn an_event_that_was_passed_over_is_told_of_for_a_day() {
         unknown_kinds: 0,
         passed_over: 2,
         passed_over_at: Some(Time(at)),
+        hears_all: None,
     };
     let found = of_channels(vec![state(1)], Time(DAY_MS));
     assert_eq!(found, [Problem::PassedOver { channel: "tg".into(), count: 2 }]);
@@ -270,4 +272,17 @@ fn what_has_a_problem_or_could_not_be_looked_at_is_not_called_right() {
         assert_eq!(missing, hides, "{problem:?}");
     }
     assert!(!checks(&[Problem::StoreClosed { why: "x".into() }.finding()]).contains(&Check::RunsFail));
+}
+
+#[test]
+fn what_a_platform_keeps_from_a_bot_is_said_with_both_ways_out() {
+    let group = Folder::parse("family").unwrap();
+    let found = Problem::TooLittleTold { channel: "telegram".into(), group, chat: "tg:-5".into() }.finding();
+    assert_eq!(
+        (found.code, &found.about[..], found.severity),
+        (Check::Privacy, "family in tg:-5", Severity::Warn)
+    );
+    assert!(
+        ["/setprivacy", "g2 channels restart telegram", "admin"].iter().all(|way| found.fix.contains(way))
+    );
 }

@@ -30,7 +30,9 @@ pub const TEXT_SHOWN: usize = 64 << 10;
 pub const VALUE_SHOWN: usize = 1 << 10;
 /// How long the words for a schedule may be in a list, bytes.
 pub const WORDS_SHOWN: usize = 200;
-/// What a row of a list takes beside its texts, bytes: half of what its names, its id, its folder and the words can have.
+/// How long those words and the reason why it is paused may be together, bytes of JSON.
+const WORDS_AND_REASON: usize = 340;
+/// What a row of a list takes beside its texts, bytes: half of what its names, its id, its folder, the words and the reason can have.
 const ROW: u64 = 460;
 
 /// Returns how much room a task of `bytes` is given in a list that shows at most `text` bytes of a prompt and a script.
@@ -63,6 +65,13 @@ pub fn shown(text: &str, most: usize) -> (&str, bool) {
         }
     }
     (text, true)
+}
+
+/// Returns the shown part of the reason why a task is paused, beside the words for its schedule.
+#[must_use]
+pub fn shown_reason<'a>(reason: &'a str, words: Option<&str>) -> &'a str {
+    let left = WORDS_AND_REASON.saturating_sub(words.map_or(0, str::len));
+    shown(reason, left / 2).0
 }
 
 /// A task as one that may be shown, newest first among others.
@@ -238,6 +247,12 @@ mod tests {
         assert_eq!(shown("\n\"\\\t", 4), ("\n\"\\\t", true));
         assert_eq!(shown("\u{1}\u{1}\u{1}\u{1}\u{1}\u{1}", 9).0.len(), 2);
         assert_eq!(shown("", 0), ("", true));
+        let reason = "\n".repeat(1000);
+        for words in [None, Some("every day at 09:00 UTC"), Some(&*"w".repeat(WORDS_SHOWN))] {
+            let written = serde_json::to_string(shown_reason(&reason, words)).unwrap().len() - 2;
+            let together = written + words.map_or(0, str::len);
+            assert!((WORDS_AND_REASON - 4..=WORDS_AND_REASON).contains(&together), "{together}");
+        }
     }
 
     #[test]

@@ -8,7 +8,11 @@ use super::{super::backups, View};
 use crate::{
     channels,
     domain::{
-        heard::{approvals::full, engage::takes_everything, js_regex::Pattern},
+        heard::{
+            approvals::full,
+            engage::{takes_everything, wakes_unmentioned},
+            js_regex::Pattern,
+        },
         problems::{Problem, of_channels, of_ledger},
         rows::Wiring,
         runs::hindrance::Hindrance,
@@ -135,6 +139,18 @@ pub(super) async fn connections(view: &View<'_>, store: &Store, found: &mut Vec<
             found.extend(of_channels(states, view.now));
         }
         Err(error) => found.push(Problem::Unreadable { what: "the channels", why: chain(&error) }),
+    }
+    match store.told_little().await {
+        Ok(wirings) => {
+            let wanting =
+                wirings.into_iter().filter(|wiring| wakes_unmentioned(wiring.mode, wiring.threaded));
+            found.extend(wanting.map(|wiring| Problem::TooLittleTold {
+                channel: wiring.channel,
+                group: wiring.group,
+                chat: wiring.chat,
+            }));
+        }
+        Err(error) => found.push(Problem::Unreadable { what: "the wirings", why: chain(&error) }),
     }
 }
 

@@ -14,7 +14,7 @@ pub use json::{mended, read_json};
 pub use lines::{LONGEST_LINE, LineError, Lines, line, schema};
 pub use up::{
     Attached, Buttons, Can, Chat, ChatKind, Done, Event, EventKind, Format, Found, From, Hello, Kind, Light,
-    Media, Mention, Myself, NotSent, Pace, Pair, ReplyTo, Scope, SentTwice, State, TextLimit, Unit, Up,
+    Media, Mention, Myself, NotSent, Pace, Pair, ReplyTo, Scope, SentTwice, State, TextLimit, Unit, Up, Went,
 };
 
 /// The version that this crate speaks.

@@ -83,6 +83,9 @@ pub struct Hello {
     pub typing_ms: u64,
     /// How often a text may be changed while it grows, ms.
     pub draft_ms: u64,
+    /// Whether the platform tells the account all messages of groups, or only those that are meant for it. Absent: all of them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hears_all: Option<bool>,
 }
 
 /// Who the account is on its platform.
@@ -281,6 +284,9 @@ pub struct Chat {
     pub threaded: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub members: Option<u32>,
+    /// Whether the platform tells the account all messages of this chat, whatever `hello` says. Absent: nothing new is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hears_all: Option<bool>,
 }
 
 /// What kind of place a chat is.
@@ -512,11 +518,29 @@ pub enum NotSent {
         #[serde(default)]
         hint: String,
     },
-    /// The chat is no more, or we are not in it.
+    /// The place is no more, or we are not in it: nothing can be said there before a person acts.
     Gone {
         #[serde(default)]
         text: String,
+        /// What a person can do about it.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        hint: String,
+        #[serde(default)]
+        what: Went,
     },
+}
+
+/// What is gone.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Went {
+    /// The thread alone. The chat itself has the same readers, so that the text may be said there.
+    Thread,
+    /// The thread alone. Others would read the text in the chat, or nothing can be said outside of threads there.
+    ClosedThread,
+    #[default]
+    #[serde(other)]
+    Chat,
 }
 
 /// What is to be left alone.

@@ -38,6 +38,8 @@ pub(in crate::store) enum Key {
     BudgetNear { group: Folder, day: Time },
     /// It has used up all of it, and something waits in a chat of it.
     BudgetOut { group: Folder, day: Time, wiring: i64 },
+    /// A chat, or a thread of one, went; the row that was for it.
+    Gone { row: i64 },
     /// A task that can't run any more, or has missed its only time.
     Task { group: Folder, id: String, what: &'static str, at: Time },
 }
@@ -57,6 +59,7 @@ impl fmt::Display for Key {
             Self::Hindered { lane, since } => write!(f, "lane {lane} hindered {}", since.0),
             Self::BudgetNear { group, day } => write!(f, "budget near {} {group}", day.0),
             Self::BudgetOut { group, day, wiring } => write!(f, "budget out {} {wiring} {group}", day.0),
+            Self::Gone { row } => write!(f, "gone {row}"),
             // Ids have 128 characters at most, folders 64: what is longer than a key may be is cut.
             Self::Task { group, id, what, at } => write!(f, "task {what} {} {group} {id:.128}", at.0),
         }

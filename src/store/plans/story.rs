@@ -303,7 +303,13 @@ async fn of_platforms(store: &Store) {
     };
     assert!(store.mark_message(mark, NOW).await.unwrap());
     assert_eq!(store.marks_of("local:main", "1").await.unwrap().len(), 1);
-    let info = ChatInfo { name: "Main".into(), kind: ChatKind::Direct, threaded: false, members: Some(2) };
+    let info = ChatInfo {
+        name: "Main".into(),
+        kind: ChatKind::Direct,
+        threaded: false,
+        members: Some(2),
+        hears_all: None,
+    };
     store.know_chat("local:main".into(), info, NOW).await.unwrap();
     store.set_connection("local".into(), Connected::Connected, None, NOW).await.unwrap();
     assert_eq!(store.connections().await.unwrap().len(), 1);

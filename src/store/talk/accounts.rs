@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use ipc_handlers::Time;
+use ipc_handlers::{Folder, Time, effect::EngageMode};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use crate::{
@@ -29,6 +29,16 @@ const MOST_CHATS: i64 = 4096;
 /// Values by their keys.
 type Values = BTreeMap<String, String>;
 
+/// A wiring of a chat of which the platform tells the account only a part.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ToldLittle {
+    pub channel: String,
+    pub group: Folder,
+    pub chat: String,
+    pub mode: EngageMode,
+    pub threaded: bool,
+}
+
 impl Store {
     /// Stores whether a platform is connected. Since when, is when that last changed.
     pub async fn set_connection(
@@ -39,7 +49,12 @@ impl Store {
         now: Time,
     ) -> Result<()> {
         let (inbound, outbound) = (Lamp::Unknown, Lamp::Unknown);
-        self.set_lights(channel, Lights { transport: state, inbound, outbound, why, hint: None }, now).await
+        self.set_lights(
+            channel,
+            Lights { transport: state, inbound, outbound, why, hint: None, hears_all: None },
+            now,
+        )
+        .await
     }
 
     /// Stores how an account stands. Since when, is when its connection last changed.
@@ -49,13 +64,13 @@ impl Store {
                 tell_of_wait(c, &channel, now)?;
             }
             c.prepare_cached(
-                "INSERT INTO channel_states (channel, state, inbound, outbound, why, hint, since) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
+                "INSERT INTO channel_states (channel, state, inbound, outbound, why, hint, since, hears_all) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
                  ON CONFLICT (channel) DO UPDATE SET state = excluded.state, inbound = excluded.inbound, outbound = excluded.outbound,
-                   why = excluded.why, hint = excluded.hint, since = CASE WHEN state = excluded.state THEN since ELSE excluded.since END",
+                   why = excluded.why, hint = excluded.hint, hears_all = coalesce(excluded.hears_all, hears_all), since = CASE WHEN state = excluded.state THEN since ELSE excluded.since END",
             )?
             .execute(params![
                 channel, lights.transport.as_str(), lights.inbound.as_str(), lights.outbound.as_str(), lights.why,
-                lights.hint, now.0
+                lights.hint, now.0, lights.hears_all
             ])?;
             Ok(())
         })
@@ -118,6 +133,29 @@ impl Store {
         .await
     }
 
+    /// Returns the wirings of groups' chats of which their platform tells the account only a part: account, group, chat, and to what the
+    /// agent listens.
+    pub async fn told_little(&self) -> Result<Vec<ToldLittle>> {
+        self.ask(move |c| {
+            Ok(c.prepare_cached(
+                "SELECT s.channel, w.group_folder, w.chat_jid, w.engage_mode, c.threaded FROM channel_states s
+                   JOIN chats c ON c.channel = s.channel JOIN wirings w ON w.chat_jid = c.jid
+                 WHERE s.hears_all = 0 AND c.kind = 'group' AND c.hears_all IS NOT 1 ORDER BY s.channel, w.id",
+            )?
+            .query_map([], |r| {
+                Ok(ToldLittle {
+                    channel: r.get("channel")?,
+                    group: r.folder("group_folder")?,
+                    chat: r.get("chat_jid")?,
+                    mode: r.word("wirings", "engage_mode")?,
+                    threaded: r.get("threaded")?,
+                })
+            })?
+            .collect::<rusqlite::Result<_>>()?)
+        })
+        .await
+    }
+
     /// Returns how one account stands.
     pub async fn connection_of(&self, channel: &str) -> Result<Option<ChannelState>> {
         let channel = channel.to_owned();
@@ -169,7 +207,7 @@ impl Store {
     }
 }
 
-const STATE: &str = "SELECT channel, state, inbound, outbound, why, hint, since, last_in, last_out, starts, wanted, unknown_kinds, passed_over, passed_over_at FROM channel_states";
+const STATE: &str = "SELECT channel, state, inbound, outbound, why, hint, since, last_in, last_out, starts, wanted, unknown_kinds, passed_over, passed_over_at, hears_all FROM channel_states";
 
 fn state_row(r: &Row<'_>) -> rusqlite::Result<ChannelState> {
     Ok(ChannelState {
@@ -187,6 +225,7 @@ fn state_row(r: &Row<'_>) -> rusqlite::Result<ChannelState> {
         unknown_kinds: r.get("unknown_kinds")?,
         passed_over: r.get("passed_over")?,
         passed_over_at: r.time_or_null("passed_over_at")?,
+        hears_all: r.get("hears_all")?,
     })
 }
 

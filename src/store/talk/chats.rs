@@ -320,10 +320,11 @@ pub(in crate::store) fn ensure_chat(c: &Connection, jid: &str, now: Time) -> Res
 /// Takes in what a channel says of a chat. Its policy is a person's to set.
 pub(in crate::store) fn learn(c: &Connection, jid: &str, info: &ChatInfo) -> Result<()> {
     c.prepare_cached(
-        "UPDATE chats SET name = coalesce(NULLIF(?2, ''), name), kind = ?3, threaded = ?4, members = coalesce(?5, members)
-         WHERE jid = ?1 AND (name <> coalesce(NULLIF(?2, ''), name) OR kind <> ?3 OR threaded <> ?4 OR members IS NOT coalesce(?5, members))",
+        "UPDATE chats SET name = coalesce(NULLIF(?2, ''), name), kind = ?3, threaded = ?4, members = coalesce(?5, members), hears_all = coalesce(?6, hears_all)
+         WHERE jid = ?1 AND (name <> coalesce(NULLIF(?2, ''), name) OR kind <> ?3 OR threaded <> ?4 OR members IS NOT coalesce(?5, members)
+           OR hears_all IS NOT coalesce(?6, hears_all))",
     )?
-    .execute(params![jid, info.name, info.kind.as_str(), info.threaded, info.members])?;
+    .execute(params![jid, info.name, info.kind.as_str(), info.threaded, info.members, info.hears_all])?;
     Ok(())
 }
 
@@ -340,8 +341,13 @@ mod tests {
     const DAY: i64 = 86_400_000;
 
     async fn told(store: &Store, n: i64, unknown: UnknownChat, now: i64) -> Arrived {
-        let info =
-            ChatInfo { name: format!("chat {n}"), kind: ChatKind::Group, threaded: false, members: None };
+        let info = ChatInfo {
+            name: format!("chat {n}"),
+            kind: ChatKind::Group,
+            threaded: false,
+            members: None,
+            hears_all: None,
+        };
         let arrival = Arrival::Chat { jid: format!("tg:{n}"), info, unknown };
         store.arrive("telegram", BTreeMap::new(), arrival, Time(now)).await.unwrap()
     }
@@ -388,7 +394,13 @@ mod tests {
         know(3, 200).await;
         assert_eq!(store.newest_event().await.unwrap(), events, "the same facts again are no change");
         // Chats of another account count for that one.
-        let info = ChatInfo { name: String::new(), kind: ChatKind::Group, threaded: false, members: None };
+        let info = ChatInfo {
+            name: String::new(),
+            kind: ChatKind::Group,
+            threaded: false,
+            members: None,
+            hears_all: None,
+        };
         let other = Arrival::Chat { jid: "dc:1".into(), info, unknown: UnknownChat::Counted };
         assert!(matches!(
             store.arrive("discord", BTreeMap::new(), other, Time(100)).await.unwrap(),
@@ -426,6 +438,7 @@ mod tests {
                 kind: ChatKind::Group,
                 threaded: false,
                 members: None,
+                hears_all: None,
             };
             all.iter().map(|(n, name)| (format!("tg:{n}"), info(name))).collect()
         };

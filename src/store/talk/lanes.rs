@@ -1,7 +1,7 @@
 //! Lanes: group, chat and thread, the unit of order.
 
 use ipc_handlers::{Folder, effect::Lanes};
-use rusqlite::{Connection, Row, params};
+use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use crate::store::Result;
 
@@ -30,6 +30,23 @@ pub(in crate::store) fn make_lanes(c: &Connection, group: &Folder) -> Result<()>
     )?
     .execute([group.as_str()])?;
     Ok(())
+}
+
+/// Returns the lane of a group in a chat and thread, which is made where there is none; `None`: nobody knows the chat.
+pub(in crate::store) fn lane_of(
+    c: &Connection,
+    group: &Folder,
+    chat: &str,
+    thread: &str,
+) -> Result<Option<i64>> {
+    c.prepare_cached(
+        "INSERT INTO lanes (group_folder, chat_jid, thread) SELECT ?1, ?2, ?3 WHERE EXISTS (SELECT 1 FROM chats WHERE jid = ?2)
+         ON CONFLICT DO NOTHING",
+    )?
+    .execute([group.as_str(), chat, thread])?;
+    Ok(c.prepare_cached("SELECT id FROM lanes WHERE group_folder = ?1 AND chat_jid = ?2 AND thread = ?3")?
+        .query_row([group.as_str(), chat, thread], |r| r.get("id"))
+        .optional()?)
 }
 
 /// Has the agent of lanes wait until it is addressed again.

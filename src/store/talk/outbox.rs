@@ -14,6 +14,7 @@ use crate::domain::{
         addresses::channel_of,
         attachments::Attachment,
         channels::{LONGEST_WAIT_MS, Then},
+        gone,
         growth::Growth,
     },
     rows::{Delivery, OutboxRow},
@@ -256,39 +257,6 @@ impl Store {
         .await
     }
 
-    /// Notes that the platform did not take a part. If the text is given up, the next person is asked its question, if it has one.
-    /// `in_doubt`: since when it may have arrived all the same. A row that a person gave up since stays so.
-    pub async fn delivery_failed(
-        &self,
-        id: i64,
-        error: &str,
-        then: Then,
-        in_doubt: Option<Time>,
-        now: Time,
-    ) -> Result<()> {
-        let (error, asking) = (error.to_owned(), self.asking_now());
-        self.write(move |c| {
-            let (status, again, counts) = match then {
-                Then::Again { after_ms, counts } => (DeliveryStatus::Pending, Some(after_ms), counts),
-                Then::AgainUnknown { after_ms } => (DeliveryStatus::Unknown, Some(after_ms), true),
-                Then::GiveUp => (DeliveryStatus::Failed, None, true),
-            };
-            let again = again.map(|ms| now.plus_ms(ms).0);
-            let noted = c
-                .prepare_cached(
-                    "UPDATE outbox SET status = ?2, error = ?3, next_try_at = ?4, attempts = attempts + (status <> 'sending') - ?5, begun_at = ?6
-                     WHERE id = ?1 AND (status = 'pending' OR status = 'sending' OR status = 'unknown')",
-                )?
-                .execute(params![id, status.as_str(), error, again, !counts, in_doubt.map(|since| since.0)])?;
-            if noted > 0 && then == Then::GiveUp {
-                approvals::wording_failed(c, &asking, id, &error, now)?;
-                questions::card_failed(c, id, &error, now)?;
-            }
-            Ok(())
-        })
-        .await
-    }
-
     /// Returns the row of ours that the platform calls `platform_id` in a chat.
     pub async fn said_as(&self, chat: &str, platform_id: &str) -> Result<Option<i64>> {
         let chat = chat.to_owned();
@@ -436,6 +404,38 @@ pub(in crate::store) fn next_delivery(c: &Connection, chat: &str, now: Time) -> 
     Ok(NextDelivery::Now(delivery))
 }
 
+/// Notes that the platform did not take a part; whether the row was open still. See [`Store::delivery_failed`].
+pub(in crate::store) fn not_delivered(
+    c: &Connection,
+    asking: &approvals::Asking,
+    id: i64,
+    error: &str,
+    then: Then,
+    in_doubt: Option<Time>,
+    now: Time,
+) -> Result<bool> {
+    let (status, again, counts) = match then {
+        Then::Again { after_ms, counts } => (DeliveryStatus::Pending, Some(after_ms), counts),
+        Then::AgainUnknown { after_ms } => (DeliveryStatus::Unknown, Some(after_ms), true),
+        Then::WithoutThread => (DeliveryStatus::Pending, Some(0), false),
+        Then::GiveUp | Then::Gone(_) => (DeliveryStatus::Failed, None, true),
+    };
+    let again = again.map(|ms| now.plus_ms(ms).0);
+    let thread_gone = (then == Then::WithoutThread).then(|| gone::kept(error));
+    let noted = c
+        .prepare_cached(
+            "UPDATE outbox SET status = ?2, error = ?3, next_try_at = ?4, attempts = attempts + (status <> 'sending') - ?5, begun_at = ?6,
+               thread_gone = coalesce(?7, thread_gone)
+             WHERE id = ?1 AND (status = 'pending' OR status = 'sending' OR status = 'unknown')",
+        )?
+        .execute(params![id, status.as_str(), error, again, !counts, in_doubt.map(|since| since.0), thread_gone])?;
+    if noted > 0 && status == DeliveryStatus::Failed {
+        approvals::wording_failed(c, asking, id, error, now)?;
+        questions::card_failed(c, id, error, now)?;
+    }
+    Ok(noted > 0)
+}
+
 /// See [`Store::parts_of`].
 pub(in crate::store) fn parts_of(c: &Connection, id: i64) -> Result<Vec<OutboxPart>> {
     Ok(c.prepare_cached(
@@ -460,7 +460,9 @@ fn mark(c: &Connection, id: i64, chat: &str, now: Time) -> Result<bool> {
     Ok(marked > 0)
 }
 
-const DELIVERY: &str = "SELECT id, chat_jid, thread, text, sender, reply_to, attempts, next_try_at, begun_at, buttons, files, group_folder IS NOT NULL AS is_markdown, growth,
+/// What a text that is said without its thread answers stands in that thread.
+const DELIVERY: &str = "SELECT id, chat_jid, iif(thread_gone IS NULL, thread, '') AS thread, thread_gone IS NOT NULL AS thread_gone, text, sender,
+   iif(thread_gone IS NULL, reply_to, NULL) AS reply_to, attempts, next_try_at, begun_at, buttons, files, group_folder IS NOT NULL AS is_markdown, growth,
    EXISTS (SELECT 1 FROM outbox_parts WHERE outbox_id = outbox.id) AS is_laid
  FROM outbox";
 
@@ -469,6 +471,7 @@ fn delivery_row(c: &Connection, r: &Row<'_>) -> Result<Delivery> {
         id: r.get("id")?,
         chat_jid: r.get("chat_jid")?,
         thread: r.get("thread")?,
+        thread_gone: r.get("thread_gone")?,
         text: r.get("text")?,
         is_markdown: r.get("is_markdown")?,
         growth: r.word_or_null("outbox", "growth")?,
@@ -658,7 +661,7 @@ pub(in crate::store) fn say(c: &Connection, say: &Say<'_>, now: Time) -> Result<
     Ok(id)
 }
 
-pub(in crate::store) const OUTBOX: &str = "SELECT id, chat_jid, thread, text, sender, reply_to, status, attempts, cause, cause_kind, created_at, sent_at, error FROM outbox";
+pub(in crate::store) const OUTBOX: &str = "SELECT id, chat_jid, thread, text, sender, reply_to, status, attempts, cause, cause_kind, created_at, sent_at, error, thread_gone FROM outbox";
 
 fn one_row(c: &Connection, id: i64) -> Result<Option<OutboxRow>> {
     let found =
@@ -681,6 +684,7 @@ pub(in crate::store) fn outbox_row(r: &Row<'_>) -> rusqlite::Result<OutboxRow> {
         created_at: r.time("created_at")?,
         sent_at: r.time_or_null("sent_at")?,
         error: r.get("error")?,
+        thread_gone: r.get("thread_gone")?,
         attachments: Vec::new(),
     })
 }

@@ -15,7 +15,7 @@ use crate::domain::{
         retry,
         wake::{FreshWhy, Woken},
     },
-    states::{BatchState, CauseKind, RunBy, RunStatus, Via},
+    states::{BatchState, CauseKind, DeliveryStatus, RunBy, RunStatus, Via},
 };
 use crate::store::{
     Result, Store,
@@ -416,7 +416,13 @@ fn answer(why: &Why) -> String {
     let said = outbox.iter().rfind(|row| answers.contains(&row.id));
     let by_command = outbox.iter().filter(|row| row.cause_kind == CauseKind::Command).count();
     match (first.batch_state, said) {
-        (Some(BatchState::Done), Some(row)) => format!("answered; the answer is {}", row.status),
+        (Some(BatchState::Done), Some(row)) => {
+            let unsaid = row.error.as_ref().filter(|_| row.status != DeliveryStatus::Sent);
+            let error = unsaid.map(|error| format!(": {error}")).unwrap_or_default();
+            let thread =
+                row.thread_gone.as_ref().map(|why| format!(", without its topic, which is gone: {why}"));
+            format!("answered; the answer is {}{error}{}", row.status, thread.unwrap_or_default())
+        }
         (Some(BatchState::Done), None) if first.unsaid => {
             "the agent finished with it and said nothing: all of its answer was <internal>".into()
         }

@@ -219,6 +219,20 @@ pub(in crate::store) fn pause(c: &Connection, group: &Folder, id: &str, reason: 
     Ok(())
 }
 
+/// The same for all tasks of a group that are for a chat; returns them.
+pub(in crate::store) fn pause_of_chat(
+    c: &Connection,
+    group: &Folder,
+    chat: &str,
+    reason: &str,
+) -> Result<Vec<String>> {
+    Ok(c.prepare_cached(
+        "UPDATE tasks SET status = 'paused', paused_for = ?3 WHERE group_folder = ?1 AND chat_jid = ?2 AND status = 'active' RETURNING id",
+    )?
+    .query_map([group.as_str(), chat, reason], |r| r.get("id"))?
+    .collect::<rusqlite::Result<_>>()?)
+}
+
 /// Notes slots that did not run. Where the row before is about the same, with no run between, they are added to it.
 fn note(c: &Connection, group: &Folder, id: &str, passed: &Passed, now: Time) -> Result<()> {
     let after_run: i64 = c

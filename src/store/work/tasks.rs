@@ -10,7 +10,7 @@ use crate::domain::{
     runs::{
         judge,
         slots::WINDOW_MS,
-        tasks::{Candidate, TEXT_SHOWN, VALUE_SHOWN, WORDS_SHOWN, page, select, shown},
+        tasks::{Candidate, TEXT_SHOWN, VALUE_SHOWN, WORDS_SHOWN, page, select, shown, shown_reason},
     },
     time::{
         clocks::{Clocks, Stands},
@@ -337,7 +337,7 @@ pub(in crate::store) fn page_of(
 /// Reads a task as agents see it, with at most `most` bytes of its prompt and its script.
 fn shown_row(c: &Connection, n: i64, most: usize, words: &mut Words<'_>) -> Result<Option<TaskRow>> {
     let mut statement = c.prepare_cached(
-        "SELECT id, group_folder, prompt, script, schedule_type, schedule_value, status, next_run FROM tasks WHERE n = ?1",
+        "SELECT id, group_folder, prompt, script, schedule_type, schedule_value, status, next_run, paused_for FROM tasks WHERE n = ?1",
     )?;
     let mut cut = false;
     let mut text = |r: &Row<'_>, at: &str, most: usize| -> rusqlite::Result<Option<String>> {
@@ -358,6 +358,7 @@ fn shown_row(c: &Connection, n: i64, most: usize, words: &mut Words<'_>) -> Resu
                 schedule_in_words: None,
                 status: r.word("tasks", "status")?,
                 next_run: r.time_or_null("next_run")?,
+                paused_for: r.get("paused_for")?,
                 cut: false,
                 more: 0,
             })
@@ -365,7 +366,9 @@ fn shown_row(c: &Connection, n: i64, most: usize, words: &mut Words<'_>) -> Resu
         .optional()?;
     let Some(row) = row else { return Ok(None) };
     let schedule_in_words = words.of(&row)?;
-    Ok(Some(TaskRow { cut, schedule_in_words, ..row }))
+    let reason = row.paused_for.as_deref();
+    let paused_for = reason.map(|why| shown_reason(why, schedule_in_words.as_deref()).to_owned());
+    Ok(Some(TaskRow { cut, schedule_in_words, paused_for, ..row }))
 }
 
 /// The schedules of tasks in plain words, each by the clocks of its group.

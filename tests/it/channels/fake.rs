@@ -184,8 +184,13 @@ impl Fake {
             ["press", press, sender] => intake.pressed(press, &self.person("fake:1", sender)).await.is_ok(),
             ["chat", chat, name, members] => {
                 let members = members.parse().ok();
-                let info =
-                    ChatInfo { name: (*name).to_owned(), kind: ChatKind::Group, threaded: false, members };
+                let info = ChatInfo {
+                    name: (*name).to_owned(),
+                    kind: ChatKind::Group,
+                    threaded: false,
+                    members,
+                    hears_all: None,
+                };
                 intake.chat(chat, info).await.is_ok()
             }
             other => panic!("an event of no kind: {other:?}"),

@@ -42,8 +42,9 @@ async fn a_channels_facts_about_a_chat_are_kept_current_and_a_person_s_policy_st
     let is = |name: &str, kind, threaded, policy| (name.to_owned(), kind, threaded, policy);
     came(&store, "tg:-5", "1", None).await;
     assert_eq!(look().await, is("tg:-5", "group", false, "request_approval"));
-    let info =
-        |name: &str, kind, threaded| Some(ChatInfo { name: name.into(), kind, threaded, members: None });
+    let info = |name: &str, kind, threaded| {
+        Some(ChatInfo { name: name.into(), kind, threaded, members: None, hears_all: None })
+    };
     came(&store, "tg:-5", "2", info("Home", ChatKind::Group, true)).await;
     assert_eq!(look().await, is("Home", "group", true, "request_approval"));
     store

@@ -6,6 +6,7 @@
 //! | `accounts` | accounts that come and go while the daemon runs |
 //! | `asked` | questions of agents, and answers to them |
 //! | `files` | files both ways |
+//! | `gone` | chats and threads that go while an agent works; a bot that is told only a part |
 //! | `growing` | answers that grow in place |
 //! | `meant` | whom a message is for, and whose words it is |
 //! | `talk` | what people do, and what they are answered, on each platform |
@@ -28,6 +29,7 @@ use crate::support::{Daemon, Root, adapters, wait_for};
 mod accounts;
 mod asked;
 mod files;
+mod gone;
 mod growing;
 mod kills;
 mod meant;

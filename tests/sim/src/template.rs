@@ -72,7 +72,13 @@ pub fn make(path: &Path) {
             }
         }
         let wired = GROUPS.iter().flat_map(|(_, chats)| chats.iter());
-        let info = ChatInfo { name: "A chat".into(), kind: ChatKind::Group, threaded: false, members: None };
+        let info = ChatInfo {
+            name: "A chat".into(),
+            kind: ChatKind::Group,
+            threaded: false,
+            members: None,
+            hears_all: None,
+        };
         for chat in wired.chain(&NEW_CHATS) {
             store.know_chat((*chat).to_owned(), info.clone(), now).await.expect("a chat");
             let policy = ChatChanges { policy: Some(UnknownSenders::Ask), ..ChatChanges::default() };

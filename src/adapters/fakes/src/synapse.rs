@@ -243,6 +243,18 @@ impl Person {
         self.call("POST", &format!("/rooms/{room}/invite"), Some(json!({"user_id": whom})));
     }
 
+    pub fn kick(&self, room: &str, whom: &str) {
+        self.call("POST", &format!("/rooms/{room}/kick"), Some(json!({"user_id": whom})));
+    }
+
+    /// From now on only who made the room may write there.
+    pub fn silence(&self, room: &str) {
+        let levels = self.call("GET", &format!("/rooms/{room}/state/m.room.power_levels"), None);
+        let mut levels = levels;
+        levels["events_default"] = 50.into();
+        self.call("PUT", &format!("/rooms/{room}/state/m.room.power_levels"), Some(levels));
+    }
+
     pub fn upgrade(&self, room: &str) -> String {
         let to = self.call("POST", &format!("/rooms/{room}/upgrade"), Some(json!({"new_version": "11"})));
         to["replacement_room"].as_str().unwrap().to_owned()

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use channel_protocol::{NotSent, Scope, read_json};
+use channel_protocol::{NotSent, Scope, Went, read_json};
 use hyper::{Method, StatusCode, body::Bytes};
 use serde::Deserialize;
 use serde_json::Value;
@@ -167,7 +167,31 @@ impl Api {
     }
 }
 
+/// The numbers by which Discord says that a place is gone for the bot. What else it refuses may be well again without a person, or
+/// is a right, a message or a pace.
+const UNKNOWN_CHANNEL: u64 = 10_003;
+const UNKNOWN_GUILD: u64 = 10_004;
+const MISSING_ACCESS: u64 = 50_001;
+const NOT_TO_THE_PERSON: u64 = 50_007;
+const ARCHIVED: u64 = 50_083;
+const LOCKED: u64 = 160_005;
+
+/// What a person can do where a place is gone.
+const fn hint(code: u64) -> &'static str {
+    match code {
+        MISSING_ACCESS => "let the bot into it again: its role needs View Channel",
+        NOT_TO_THE_PERSON => "the person has to let the bot write to them",
+        ARCHIVED | LOCKED => "a moderator can open the thread again",
+        _ => "",
+    }
+}
+
 impl ApiError {
+    /// A channel, or a thread, is gone for the bot.
+    pub(super) const fn is_place_gone(&self) -> bool {
+        matches!(self, Self::Refused { code: UNKNOWN_CHANNEL | MISSING_ACCESS | ARCHIVED | LOCKED, .. })
+    }
+
     /// The token does not hold.
     pub(super) const fn is_locked_out(&self) -> bool {
         matches!(self, Self::Refused { status: 401, .. })
@@ -184,6 +208,11 @@ impl ApiError {
             Self::Refused { after_ms, .. } => *after_ms,
             _ => None,
         }
+    }
+
+    /// Whether the thread is there, and nothing can be said in it.
+    pub(super) const fn is_thread_shut(&self) -> bool {
+        matches!(self, Self::Refused { code: ARCHIVED | LOCKED, .. })
     }
 
     /// What became of what was sent.
@@ -207,9 +236,9 @@ impl ApiError {
             (403, 50_013) => {
                 Outcome::refused("50013", text, "give the bot's role this permission in the channel")
             }
-            // Unknown message: the chat is there.
-            (404, 10_008) => Outcome::refused("10008", text, ""),
-            (403 | 404, _) => Outcome::NotSent(NotSent::Gone { text }),
+            (_, code) if self.is_place_gone() || matches!(code, UNKNOWN_GUILD | NOT_TO_THE_PERSON) => {
+                Outcome::gone(Went::Chat, text, hint(code))
+            }
             (400..=499, 0) => Outcome::refused(&status.to_string(), text, ""),
             (400..=499, code) => Outcome::refused(&code.to_string(), text, ""),
             _ => Outcome::Unknown(text),
@@ -310,7 +339,7 @@ mod tests {
     #[test]
     fn a_refusal_says_what_becomes_of_the_text() {
         let busy = |after_ms, scope| Outcome::NotSent(NotSent::Busy { after_ms, scope });
-        let gone = |text: &str| Outcome::NotSent(NotSent::Gone { text: text.into() });
+        let gone = |text: &str, code| Outcome::gone(Went::Chat, text, hint(code));
         for (error, outcome) in [
             (
                 refused(429, r#"{"message":"slow","retry_after":0.3014,"global":false}"#),
@@ -319,8 +348,33 @@ mod tests {
             (refused(429, r#"{"message":"slow","retry_after":2,"global":true}"#), busy(2000, Scope::Account)),
             (refused(429, "<html>"), busy(5000, Scope::Chat)),
             (refused(401, r#"{"message":"401: Unauthorized","code":0}"#), Outcome::NotSent(NotSent::Offline)),
-            (refused(403, r#"{"message":"Missing Access","code":50001}"#), gone("Missing Access")),
-            (refused(404, r#"{"message":"Unknown Channel","code":10003}"#), gone("Unknown Channel")),
+            (
+                refused(403, r#"{"message":"Missing Access","code":50001}"#),
+                gone("Missing Access", MISSING_ACCESS),
+            ),
+            (
+                refused(404, r#"{"message":"Unknown Channel","code":10003}"#),
+                gone("Unknown Channel", UNKNOWN_CHANNEL),
+            ),
+            (
+                refused(403, r#"{"message":"Cannot send messages to this user","code":50007}"#),
+                gone("Cannot send messages to this user", NOT_TO_THE_PERSON),
+            ),
+            (
+                refused(400, r#"{"message":"Thread is archived","code":50083}"#),
+                gone("Thread is archived", ARCHIVED),
+            ),
+            // A right is missing, a pace is not kept, or something before Discord answered.
+            (
+                refused(403, r#"{"message":"Missing Permissions","code":50013}"#),
+                Outcome::refused(
+                    "50013",
+                    "Missing Permissions",
+                    "give the bot's role this permission in the channel",
+                ),
+            ),
+            (refused(403, "<html>"), Outcome::refused("403", "Forbidden", "")),
+            (refused(429, r#"{"message":"slowmode","code":20016,"retry_after":7}"#), busy(7000, Scope::Chat)),
             (
                 refused(404, r#"{"message":"Unknown Message","code":10008}"#),
                 Outcome::refused("10008", "Unknown Message", ""),

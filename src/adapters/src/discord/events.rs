@@ -259,6 +259,11 @@ impl Channel {
         matches!(self.r#type, 10..=12)
     }
 
+    /// Whether everybody reads it who reads the channel above it.
+    pub(super) const fn is_open_thread(&self) -> bool {
+        matches!(self.r#type, 10 | 11)
+    }
+
     /// Whether messages are written there: not in categories, forums and shops.
     pub(super) const fn has_messages(&self) -> bool {
         matches!(self.r#type, 0..=3 | 5 | 10..=13)

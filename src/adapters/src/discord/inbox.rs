@@ -19,6 +19,7 @@ use super::{
     events::{self, Channel, Deleted, Guild, Interaction, Message, Reaction, Role, Told, Us, User, number},
     gateway::{Mark, News},
 };
+pub(super) use places::Channels;
 use places::Place;
 pub(super) use presses::Presses;
 
@@ -57,7 +58,7 @@ pub(super) struct Inbox {
     listed_by: Instant,
     /// When the session began, or this process where it goes on with one, ms since 1970. What was edited before is late.
     began: i64,
-    channels: HashMap<u64, Channel>,
+    channels: Channels,
     guilds: HashMap<u64, String>,
     /// The role of each server that is ours alone, where it is known whether there is one.
     roles: HashMap<u64, Option<Role>>,
@@ -103,7 +104,7 @@ impl Inbox {
             unlisted: BTreeSet::new(),
             listed_by: Instant::now(),
             began: jiff::Timestamp::now().as_millisecond(),
-            channels: HashMap::new(),
+            channels: Channels::default(),
             guilds: HashMap::new(),
             roles: HashMap::new(),
             lights: Arc::default(),
@@ -183,6 +184,11 @@ impl Inbox {
         let hint = String::new();
         let state = State { transport: Light::Ok, inbound, outbound: Light::Ok, why: why.into(), hint };
         self.light(host, state).await
+    }
+
+    /// The channels that are known, for what goes out.
+    pub(super) fn channels(&self) -> Channels {
+        self.channels.clone()
     }
 
     /// How we stand, as the host was told last by what comes in.

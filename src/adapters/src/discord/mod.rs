@@ -15,8 +15,8 @@ use std::{
 };
 
 use channel_protocol::{
-    Amend, Buttons, Can, Chat, ChatKind, Fetch, Format, Hello, Hint, Light, LookFor, Media, Myself, Pace,
-    Send, SentTwice, Start, State, TextLimit, Unit,
+    Amend, Buttons, Can, Chat, ChatKind, Fetch, Format, Hello, Hint, Light, LookFor, Media, Myself, NotSent,
+    Pace, Send, SentTwice, Start, State, TextLimit, Unit, Went,
 };
 use futures_util::future::BoxFuture;
 use hyper::Method;
@@ -33,7 +33,7 @@ use crate::{
 };
 use api::{Api, ApiError, Upload};
 use events::{Channel, Guild, Message, User, number};
-use inbox::{Inbox, Presses, list};
+use inbox::{Channels, Inbox, Presses, list};
 
 /// The longest text, characters.
 const LONGEST: usize = 2000;
@@ -72,6 +72,7 @@ pub struct Discord {
     spool: PathBuf,
     inbox: Mutex<Inbox>,
     presses: Arc<Presses>,
+    channels: Channels,
     /// Discord said that it does not take the token any more.
     locked_out: Notify,
     doubt: Mutex<Doubt>,
@@ -118,6 +119,7 @@ pub async fn connect(start: Start, host: Host) -> Result<Arc<Discord>, String> {
         me: me.id,
         prefix: start.prefix,
         spool: PathBuf::from(&start.spool),
+        channels: inbox.channels(),
         inbox: Mutex::new(inbox),
         presses,
         locked_out: Notify::new(),
@@ -224,11 +226,45 @@ impl Discord {
             let names: Vec<String> = files.iter().map(|file| file.name.clone()).collect();
             self.api.with_files(&path, &out::message(send, &names), &files).await
         };
-        let sent = sent.map_err(|error| self.outcome(&error))?;
+        let sent = match sent {
+            Ok(sent) => sent,
+            Err(error) => return Err(self.unsent(send, &error).await),
+        };
         match sent["id"].as_str() {
             Some(id) => Ok(vec![id.to_owned()]),
             None => Err(Outcome::Unknown("Discord's answer names no message".into())),
         }
+    }
+
+    /// Says what became of a text; of one for a thread that is gone, whether the channel above it has the same readers.
+    async fn unsent(&self, send: &Send, error: &ApiError) -> Outcome {
+        let thread = number(&send.thread);
+        match self.outcome(error) {
+            Outcome::NotSent(NotSent::Gone { text, hint, .. }) if thread != 0 && error.is_place_gone() => {
+                let known = match self.channels.get(thread) {
+                    None if error.is_thread_shut() => self.look_at(thread).await,
+                    known => known,
+                };
+                let above = match known.as_ref().map(|thread| number(&thread.parent_id)) {
+                    None | Some(0) => None,
+                    Some(above) => match self.channels.get(above) {
+                        None => self.look_at(above).await,
+                        above => above,
+                    },
+                };
+                let shared = known.is_some_and(|thread| thread.is_open_thread())
+                    && above.is_some_and(|above| above.has_messages());
+                let what = if shared { Went::Thread } else { Went::ClosedThread };
+                Outcome::NotSent(NotSent::Gone { text, hint, what })
+            }
+            outcome => outcome,
+        }
+    }
+
+    /// Asks what kind of channel something is. `None`: that can't be told now.
+    async fn look_at(&self, channel: u64) -> Option<Channel> {
+        let asked = self.api.call(Method::GET, &format!("/channels/{channel}"), None).await;
+        serde_json::from_value(asked.ok()?).ok()
     }
 
     async fn files(&self, send: &Send) -> Result<Vec<Upload>, Outcome> {
@@ -276,7 +312,7 @@ impl Discord {
     fn changed_or_not(&self, error: &ApiError) -> Outcome {
         match error {
             ApiError::NoAnswer(NoAnswer::Unknown(why)) => {
-                Outcome::NotSent(channel_protocol::NotSent::Again { text: why.clone() })
+                Outcome::NotSent(NotSent::Again { text: why.clone() })
             }
             error => self.outcome(error),
         }
@@ -348,6 +384,7 @@ impl Discord {
                     kind: ChatKind::Group,
                     threaded: true,
                     members: None,
+                    hears_all: None,
                 });
             }
         }

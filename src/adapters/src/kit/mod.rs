@@ -12,7 +12,7 @@ mod unread;
 
 use std::sync::Arc;
 
-use channel_protocol::{Amend, Chat, Done, Fetch, Hint, LookFor, NotSent, Scope, Send};
+use channel_protocol::{Amend, Chat, Done, Fetch, Hint, LookFor, NotSent, Scope, Send, Went};
 use futures_util::future::BoxFuture;
 
 pub use self::{
@@ -50,6 +50,12 @@ impl Outcome {
     #[must_use]
     pub fn busy(asked_ms: Option<u64>, scope: Scope) -> Self {
         Self::NotSent(NotSent::Busy { after_ms: rest::asked(asked_ms.unwrap_or(rest::UNSAID_MS)), scope })
+    }
+
+    /// The place is no more, or we are not in it.
+    #[must_use]
+    pub fn gone(what: Went, text: impl Into<String>, hint: &str) -> Self {
+        Self::NotSent(NotSent::Gone { text: text.into(), hint: hint.into(), what })
     }
 
     /// What the platform never will take.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use channel_protocol::{NotSent, Scope, read_json};
+use channel_protocol::{NotSent, Scope, Went, read_json};
 use hyper::{Method, StatusCode, body::Bytes};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -87,6 +87,21 @@ impl ApiError {
         matches!(self, Self::Refused { status, code, .. } if *status == 413 || code == "M_TOO_LARGE")
     }
 
+    /// We are not in the room, or lack a right there: both are called so.
+    pub(super) fn is_forbidden(&self) -> bool {
+        matches!(self, Self::Refused { code, .. } if code == "M_FORBIDDEN")
+    }
+
+    fn is_unknown(&self) -> bool {
+        matches!(self, Self::Refused { code, .. } if code == "M_NOT_FOUND")
+    }
+
+    /// The event with which a thread begins is gone: there is no word for that but a homeserver's own.
+    pub(super) fn is_thread_gone(&self) -> bool {
+        let says = ["relation to unknown event", "must be in the same room", "Cannot start threads"];
+        matches!(self, Self::Refused { status: 400, text, .. } if says.iter().any(|words| text.contains(words)))
+    }
+
     /// What it means for what was to be sent.
     pub(super) fn outcome(&self) -> Outcome {
         if self.is_busy() {
@@ -97,8 +112,8 @@ impl ApiError {
         }
         match self {
             Self::Refused { status: 500.., text, .. } => Outcome::Unknown(text.clone()),
-            Self::Refused { code, text, .. } if code == "M_FORBIDDEN" || code == "M_NOT_FOUND" => {
-                Outcome::NotSent(NotSent::Gone { text: text.clone() })
+            _ if self.is_forbidden() || self.is_unknown() => {
+                Outcome::gone(Went::Chat, self.to_string(), "invite the account to the room again")
             }
             Self::Refused { code, text, .. } => Outcome::refused(code, text.clone(), ""),
             Self::NoAnswer(NoAnswer::NotAsked(_)) => Outcome::NotSent(NotSent::Offline),
@@ -311,14 +326,20 @@ mod tests {
 
     #[test]
     fn a_refusal_says_what_becomes_of_the_text() {
-        let gone = Outcome::NotSent(NotSent::Gone { text: "why".into() });
+        let gone = |code: &str| {
+            Outcome::gone(
+                Went::Chat,
+                format!("the homeserver says {code}: why"),
+                "invite the account to the room again",
+            )
+        };
         for (error, outcome) in [
             (
                 refused(429, "M_LIMIT_EXCEEDED"),
                 Outcome::NotSent(NotSent::Busy { after_ms: 41, scope: Scope::Account }),
             ),
-            (refused(403, "M_FORBIDDEN"), gone.clone()),
-            (refused(404, "M_NOT_FOUND"), gone),
+            (refused(403, "M_FORBIDDEN"), gone("M_FORBIDDEN")),
+            (refused(404, "M_NOT_FOUND"), gone("M_NOT_FOUND")),
             (refused(401, "M_UNKNOWN_TOKEN"), Outcome::NotSent(NotSent::Offline)),
             (refused(400, "M_BAD_JSON"), Outcome::refused("M_BAD_JSON", "why", "")),
             (refused(502, "M_UNKNOWN"), Outcome::Unknown("why".into())),

@@ -13,8 +13,8 @@ mod sync;
 use std::{collections::BTreeSet, path::PathBuf, sync::Arc, time::Duration};
 
 use channel_protocol::{
-    Amend, Can, Chat, ChatKind, Fetch, File, Format, Hello, Hint, Kind, Light, LookFor, Media, Myself, Pace,
-    Send, SentTwice, Start, State, TextLimit, Unit,
+    Amend, Can, Chat, ChatKind, Fetch, File, Format, Hello, Hint, Kind, Light, LookFor, Media, Myself,
+    NotSent, Pace, Send, SentTwice, Start, State, TextLimit, Unit, Went,
 };
 use futures_util::future::BoxFuture;
 use hyper::{Method, body::Bytes};
@@ -229,7 +229,32 @@ impl Matrix {
             }
             sent => sent,
         };
-        sent.map_err(|error| error.outcome())
+        match sent {
+            Ok(id) => Ok(id),
+            Err(error) => Err(self.unsent(room, relation, &error).await),
+        }
+    }
+
+    /// Says what became of an event. A homeserver that forbids it may mean that we are not in the room, or a right there.
+    async fn unsent(&self, room: &str, relation: &Value, error: &ApiError) -> Outcome {
+        if relation["rel_type"] == "m.thread" && error.is_thread_gone() {
+            return Outcome::gone(Went::Thread, error.to_string(), "");
+        }
+        if !error.is_forbidden() {
+            return error.outcome();
+        }
+        match self.api.call(Method::GET, "/_matrix/client/v3/joined_rooms", None).await {
+            Ok(rooms)
+                if rooms["joined_rooms"].as_array().is_some_and(|all| all.iter().any(|one| one == room)) =>
+            {
+                let hint = "give the account a power level in the room that may send messages";
+                Outcome::refused("M_FORBIDDEN", error.to_string(), hint)
+            }
+            Ok(_) => error.outcome(),
+            // Certainly nothing was sent.
+            Err(asking) if asking.is_busy() || asking.is_locked_out() => asking.outcome(),
+            Err(_) => Outcome::NotSent(NotSent::Again { text: error.to_string() }),
+        }
     }
 
     async fn file(&self, file: &File, caption: Option<&str>, html: Option<&str>) -> Result<Value, Outcome> {
@@ -245,7 +270,7 @@ impl Matrix {
             .outcome()
         {
             // A file that nothing names is nobody's message.
-            Outcome::Unknown(why) => Outcome::NotSent(channel_protocol::NotSent::Again { text: why }),
+            Outcome::Unknown(why) => Outcome::NotSent(NotSent::Again { text: why }),
             other => other,
         })?;
         let msgtype = match file.kind {
@@ -381,6 +406,7 @@ impl Matrix {
                 kind: if alone { ChatKind::Direct } else { ChatKind::Group },
                 threaded: false,
                 members: count.and_then(|count| u32::try_from(count).ok()),
+                hears_all: None,
             });
         }
         Ok(all)

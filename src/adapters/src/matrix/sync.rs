@@ -372,6 +372,7 @@ impl Sync {
             kind,
             threaded: false,
             members: members.and_then(|members| u32::try_from(members).ok()),
+            hears_all: None,
         };
         host.tell(&channel_protocol::Up::Chat(chat)).await
     }

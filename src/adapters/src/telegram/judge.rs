@@ -1,6 +1,6 @@
 //! What a failure means. Pure.
 
-use channel_protocol::{NotSent, Scope};
+use channel_protocol::{NotSent, Scope, Went};
 use serde::Deserialize;
 
 use crate::kit::Outcome;
@@ -72,12 +72,31 @@ pub(super) struct Parameters {
     pub(super) migrate_to_chat_id: Option<i64>,
 }
 
+/// How Telegram says that a topic, or a chat, is gone for the bot, and what a person can do. A topic of a group is read by all of the
+/// group. What else it refuses, such as a right or a pace, may be well again without that.
+const GONE: [(&str, Went, &str); 14] = [
+    ("TOPIC_CLOSED", Went::Thread, "an admin of the chat can open the topic again"),
+    ("TOPIC_DELETED", Went::Thread, ""),
+    ("TOPIC_ID_INVALID", Went::Thread, ""),
+    ("message thread not found", Went::Thread, ""),
+    ("bot was kicked", Went::Chat, ADD),
+    ("bot is not a member", Went::Chat, ADD),
+    ("group chat was deleted", Went::Chat, ""),
+    ("group chat was deactivated", Went::Chat, ADD),
+    ("bot was blocked", Went::Chat, "the person has to unblock the bot"),
+    ("user is deactivated", Went::Chat, ""),
+    ("can't initiate conversation", Went::Chat, WRITE),
+    ("chat not found", Went::Chat, "add the bot to the chat again; a single person has to write to it"),
+    ("PEER_ID_INVALID", Went::Chat, WRITE),
+    ("CHANNEL_PRIVATE", Went::Chat, ADD),
+];
+const ADD: &str = "add the bot to the chat again";
+const WRITE: &str = "the person has to write to the bot first";
+
 /// What a person can do where Telegram says no.
-const HINTS: [(&str, &str, &str); 8] = [
+const HINTS: [(&str, &str, &str); 6] = [
     ("not enough rights", "no_right", "let an admin of the chat give the bot this right"),
-    ("TOPIC_CLOSED", "topic_closed", "an admin of the chat can open the topic again"),
-    ("message thread not found", "no_topic", "the topic was deleted; write to another one"),
-    ("TOPIC_DELETED", "no_topic", "the topic was deleted; write to another one"),
+    ("no rights to send", "no_right", "let an admin of the chat give the bot this right"),
     ("REACTION_INVALID", "bad_reaction", "Telegram lets bots use its own list of reactions, such as 👍 👀 ❤"),
     ("message can't be edited", "not_editable", "a bot changes its own messages only"),
     (
@@ -110,13 +129,12 @@ fn answered(told: &Told, scope: Scope) -> Outcome {
     }
     match told.error_code {
         429 => Outcome::busy(told.asked_ms(), scope),
-        403 => Outcome::NotSent(NotSent::Gone { text }),
-        400 if says(&["chat not found", "PEER_ID_INVALID", "group chat was deactivated"]) => {
-            Outcome::NotSent(NotSent::Gone { text })
-        }
         // The change is there already.
         400 if says(&["message is not modified", "message to delete not found"]) => Outcome::Sent(Vec::new()),
         code @ 400..=499 => {
+            if let Some((_, what, hint)) = GONE.iter().find(|(word, ..)| told.description.contains(word)) {
+                return Outcome::gone(*what, text, hint);
+            }
             let known = HINTS.iter().find(|(word, ..)| told.description.contains(word));
             let (name, hint) =
                 known.map_or((code.to_string(), ""), |(_, name, hint)| ((*name).to_owned(), *hint));
@@ -140,6 +158,8 @@ pub(super) fn is_caption(fault: &Fault) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     fn judged(json: &str) -> Outcome {
@@ -155,17 +175,36 @@ mod tests {
         let again =
             judged(r#"{"error_code":400,"description":"upgraded","parameters":{"migrate_to_chat_id":-100}}"#);
         assert!(matches!(again, Outcome::NotSent(NotSent::Again { .. })));
-        for text in [
-            r#"{"error_code":403,"description":"Forbidden: bot was kicked from the supergroup chat"}"#,
-            r#"{"error_code":403,"description":"Forbidden: bot was blocked by the user"}"#,
-            r#"{"error_code":400,"description":"Bad Request: chat not found"}"#,
+        for (code, says, is) in [
+            (403, "Forbidden: bot was kicked from the supergroup chat", Went::Chat),
+            (403, "Forbidden: bot was blocked by the user", Went::Chat),
+            (403, "Forbidden: user is deactivated", Went::Chat),
+            (403, "Forbidden: bot is not a member of the channel chat", Went::Chat),
+            (403, "Forbidden: the group chat was deleted", Went::Chat),
+            (403, "Forbidden: bot can't initiate conversation with a user", Went::Chat),
+            (400, "Bad Request: chat not found", Went::Chat),
+            (400, "Bad Request: group chat was deactivated", Went::Chat),
+            (400, "Bad Request: PEER_ID_INVALID", Went::Chat),
+            (400, "Bad Request: message thread not found", Went::Thread),
+            (400, "Bad Request: TOPIC_DELETED", Went::Thread),
+            (400, "Bad Request: TOPIC_CLOSED", Went::Thread),
         ] {
-            assert!(matches!(judged(text), Outcome::NotSent(NotSent::Gone { .. })), "{text}");
+            let text = json!({"error_code": code, "description": says}).to_string();
+            let Outcome::NotSent(NotSent::Gone { what, text, .. }) = judged(&text) else { panic!("{says}") };
+            assert_eq!((what, text), (is, format!("{says} ({code})")));
+        }
+        // It may pass, or a right is missing: the chat is there.
+        for (code, says) in [
+            (403, "Forbidden: not enough rights to send text messages to the chat"),
+            (400, "Bad Request: have no rights to send a message"),
+            (403, "Forbidden: something new"),
+        ] {
+            let text = json!({"error_code": code, "description": says}).to_string();
+            assert!(matches!(judged(&text), Outcome::NotSent(NotSent::Refused { .. })), "{says}");
         }
         let same = r#"{"error_code":400,"description":"Bad Request: message is not modified: specified …"}"#;
         assert_eq!(judged(same), Outcome::Sent(Vec::new()));
         for (text, code) in [
-            (r#"{"error_code":400,"description":"Bad Request: message thread not found"}"#, "no_topic"),
             (
                 r#"{"error_code":400,"description":"Bad Request: not enough rights to send text messages"}"#,
                 "no_right",

@@ -36,6 +36,9 @@ const MOST_CONFLICTS: u32 = 3;
 const MOST_PRESSES: usize = 256;
 /// What a person is told where Telegram says that it does not know us.
 const DENIED: &str = "Telegram does not know the bot's token";
+/// Of how many groups it is asked at a start whether the bot is an admin there, and how long is waited between two.
+const MOST_STANDINGS: usize = 100;
+const BETWEEN_STANDINGS: Duration = Duration::from_millis(100);
 /// How many updates that can't be read are named in the log; of further ones each thousandth.
 const SHOWN: u64 = 10;
 
@@ -66,7 +69,9 @@ impl Telegram {
             since: answer.at,
         };
         let _ = self.us.set(us.clone());
-        self.host.hello(hello(me)).await?;
+        let hello = hello(me);
+        let is_private = hello.hears_all == Some(false);
+        self.host.hello(hello).await?;
         self.light(|state| {
             *state = State {
                 transport: Light::Ok,
@@ -76,7 +81,46 @@ impl Telegram {
             };
         })
         .await?;
-        self.poll(us, doubt).await
+        let asking = async {
+            if is_private {
+                self.ask_standings(&us).await?;
+            }
+            std::future::pending().await
+        };
+        tokio::select! {
+            ended = self.poll(us.clone(), doubt) => ended,
+            gone = asking => gone,
+        }
+    }
+
+    /// Asks whether we are an admin of the groups that the host knows: there we are told everything.
+    async fn ask_standings(&self, us: &Us) -> Result<(), Gone> {
+        let groups = self.start.chats.keys().filter_map(|chat| write::chat_id(&us.prefix, chat).ok());
+        for id in groups.filter(|id| *id < 0).take(MOST_STANDINGS) {
+            let ask = async |method: &str, more: Value| {
+                let mut params = json!({"chat_id": id});
+                if let (Some(params), Value::Object(more)) = (params.as_object_mut(), more) {
+                    params.extend(more);
+                }
+                self.api.call(method, params.as_object().unwrap_or(&Map::new())).await
+            };
+            let asked = async {
+                let chat = ask("getChat", Value::Null).await?;
+                Ok::<_, Fault>((chat, ask("getChatMember", json!({"user_id": us.id})).await?))
+            };
+            match asked.await {
+                Ok((chat, member)) => {
+                    if let Some(chat) = us.standing(&chat, &member) {
+                        self.host.tell(&channel_protocol::Up::Chat(chat)).await?;
+                    }
+                }
+                // The others are asked about at the next start; what changes is told.
+                Err(fault) if fault.asked_ms().is_some() => return Ok(()),
+                Err(fault) => eprintln!("whether the bot is an admin of chat {id} is not known: {fault}"),
+            }
+            tokio::time::sleep(BETWEEN_STANDINGS).await;
+        }
+        Ok(())
     }
 
     /// Asks who we are until there is an answer, or Telegram has said for good that it does not know us.
@@ -355,6 +399,8 @@ fn hello(me: &Value) -> Hello {
         pace: Pace { chat_ms: 1000, group_per_min: 20, account_per_s: 25 },
         typing_ms: 4000,
         draft_ms: 2000,
+        // The privacy mode of a bot: it is told what mentions it, answers it or is a command.
+        hears_all: me["can_read_all_group_messages"].as_bool(),
         ..Hello::default()
     }
 }

@@ -132,7 +132,9 @@ impl Us {
             return self.reactions(reacted);
         }
         if let Some(member) = object(update, "my_chat_member") {
-            return self.about(&member["chat"]).map(Item::Chat).into_iter().collect();
+            let hears_all = Some(is_admin(&member["new_chat_member"]));
+            let about = self.about(&member["chat"]).map(|chat| Chat { hears_all, ..chat });
+            return about.map(Item::Chat).into_iter().collect();
         }
         Vec::new()
     }
@@ -349,8 +351,19 @@ impl Us {
             kind: if text(chat, "type") == "private" { ChatKind::Direct } else { ChatKind::Group },
             threaded: is(chat, "is_forum"),
             members: None,
+            hears_all: None,
         })
     }
+
+    /// Reads what Telegram answers about a chat, and about us there.
+    pub(super) fn standing(&self, chat: &Value, member: &Value) -> Option<Chat> {
+        self.about(chat).map(|about| Chat { hears_all: Some(is_admin(member)), ..about })
+    }
+}
+
+/// Whether somebody is an admin of a chat: a bot that is one is told all of its messages, whatever its privacy mode.
+fn is_admin(member: &Value) -> bool {
+    matches!(text(member, "status"), "administrator" | "creator")
 }
 
 /// Where the adapter goes on after an update.

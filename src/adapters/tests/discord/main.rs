@@ -17,13 +17,13 @@ mod told;
 use std::collections::{BTreeMap, BTreeSet};
 
 use channel_protocol::{
-    ChatKind, Done, Event, EventKind, Format, Kind, Light, Mention, NotSent, Scope, SentTwice, Unit, Up,
+    ChatKind, Done, Event, EventKind, Format, Kind, Light, Mention, NotSent, Scope, SentTwice, Unit, Up, Went,
 };
 use g2_fakes::{
     adapter::Adapter,
     discord::{
         Fake,
-        world::{Fault, TOKEN, Write},
+        world::{self, Fault, TOKEN, Write},
     },
 };
 use serde_json::{Value, json};
@@ -451,6 +451,54 @@ fn what_discord_says_to_a_send_is_what_became_of_it() {
     }
     let Done { not: Some(not), .. } = adapter.done(&send("k.5.1", "tg:1", "x")) else { panic!() };
     assert!(matches!(not, NotSent::Refused { .. }), "{not:?}");
+}
+
+#[test]
+fn of_a_thread_that_is_gone_it_is_said_whether_its_channel_has_the_same_readers() {
+    let (fake, mut adapter) = connected();
+    const FORUM: u64 = 750;
+    fake.world().places.insert(FORUM, world::Place { kind: 15, name: "posts".into(), ..Default::default() });
+    let about = fake.world().channel(FORUM);
+    fake.world().dispatch("CHANNEL_CREATE", &about);
+    let opened: Vec<(u64, u64, Went)> =
+        [(GENERAL, 11, Went::Thread), (GENERAL, 12, Went::ClosedThread), (FORUM, 11, Went::ClosedThread)]
+            .map(|(above, kind, went)| (above, fake.thread_of(above, "plans", kind), went))
+            .into();
+    let gone = |adapter: &mut Adapter, (above, thread): (u64, u64)| {
+        let mut line = send("k.1.1", &format!("dc:{above}"), "x");
+        line["thread"] = thread.to_string().into();
+        match adapter.done(&line).not {
+            Some(NotSent::Gone { what, text, hint }) => (what, text, hint),
+            other => panic!("{other:?}"),
+        }
+    };
+    // What is said there shows that the adapter has heard of it.
+    for (_, thread, _) in &opened {
+        fake.say(*thread, ADA, "here");
+        assert_eq!(adapter.next_event().thread, thread.to_string());
+    }
+    for (above, thread, went) in &opened {
+        fake.world().places.get_mut(thread).unwrap().locked = true;
+        let (what, _, hint) = gone(&mut adapter, (*above, *thread));
+        assert!(what == *went && hint.contains("moderator"), "{what:?} {went:?} {hint}");
+        fake.world().places.remove(thread);
+        let (what, text, _) = gone(&mut adapter, (*above, *thread));
+        assert_eq!((what, &text[..]), (*went, "Unknown Channel"));
+    }
+    // A deleted thread that it has not heard of in this life may have been anybody's.
+    let mut adapter = start(&fake.base, TOKEN, &BTreeMap::new());
+    adapter.ready();
+    let (what, ..) = gone(&mut adapter, (GENERAL, opened[0].1));
+    assert_eq!(what, Went::ClosedThread);
+    // One that is locked can be asked about.
+    let thread = fake.thread(GENERAL, "plans");
+    let place = |fake: &Fake| {
+        fake.world().places.get_mut(&thread).map(|place| (place.locked, place.at_rest) = (true, true))
+    };
+    place(&fake).unwrap();
+    let mut adapter = start(&fake.base, TOKEN, &BTreeMap::new());
+    adapter.ready();
+    assert_eq!(gone(&mut adapter, (GENERAL, thread)).0, Went::Thread);
 }
 
 #[test]

@@ -359,13 +359,26 @@ fn typing_shows_and_a_chat_with_one_person_is_opened_once() {
 
 #[test]
 fn a_wrong_token_is_refused_with_a_way_out_and_a_room_that_is_not_ours_is_gone() {
-    let Some((ada, bot, _, mut adapter)) = room("refused") else { return };
+    let Some((ada, bot, room, mut adapter)) = room("refused") else { return };
     let foreign = ada.quiet_room();
     let send = |chat: String| json!({"op": "send", "r": 1, "key": "k.1.1", "chat": chat, "text": "x"});
     let Done { not: Some(not), .. } = adapter.done(&send(format!("mx:{foreign}"))) else { panic!() };
     assert!(matches!(not, channel_protocol::NotSent::Gone { .. }), "{not:?}");
     let Done { not: Some(not), .. } = adapter.done(&send("tg:1".into())) else { panic!() };
     assert!(matches!(not, channel_protocol::NotSent::Refused { .. }), "{not:?}");
+    // A thread whose first message the homeserver does not know, a room in which the bot has no right, one that put it out.
+    let mut in_thread = send(format!("mx:{room}"));
+    in_thread["thread"] = "$nothing".into();
+    let Done { not: Some(not), .. } = adapter.done(&in_thread) else { panic!() };
+    let thread = channel_protocol::Went::Thread;
+    assert!(matches!(not, channel_protocol::NotSent::Gone { what, .. } if what == thread), "{not:?}");
+    ada.silence(&room);
+    let Done { not: Some(not), .. } = adapter.done(&send(format!("mx:{room}"))) else { panic!() };
+    assert!(matches!(not, channel_protocol::NotSent::Refused { .. }), "{not:?}");
+    ada.kick(&room, &bot.id);
+    let Done { not: Some(not), .. } = adapter.done(&send(format!("mx:{room}"))) else { panic!() };
+    let chat = channel_protocol::Went::Chat;
+    assert!(matches!(not, channel_protocol::NotSent::Gone { what, .. } if what == chat), "{not:?}");
     let wrong = Person { token: "nonsense".into(), ..bot };
     let mut adapter = start(synapse().unwrap(), &wrong, &json!({}));
     let state = adapter.state();

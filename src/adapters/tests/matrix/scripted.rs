@@ -2,6 +2,8 @@
 
 use g2_fakes::homeserver::{ADA, BOT, Homeserver, ROOM};
 
+use channel_protocol::{NotSent, Went};
+
 use super::*;
 
 fn connected(config: Value, cursor: &BTreeMap<String, String>) -> (Homeserver, Adapter) {
@@ -140,4 +142,39 @@ fn what_stands_before_a_homeserver_and_has_no_code_of_its_is_waited_for() {
     server.fault("/whoami", 403, json!({"errcode": "M_FORBIDDEN", "error": "no"}));
     let mut adapter = start_at(&server, json!({}), &BTreeMap::new());
     assert_eq!(adapter.state().transport, Light::Refused);
+}
+
+#[test]
+fn what_a_homeserver_forbids_is_a_right_where_we_are_in_the_room_and_a_room_that_went_otherwise() {
+    let (server, mut adapter) = connected(json!({}), &BTreeMap::new());
+    adapter.ready();
+    let mut n = 0;
+    let mut not = |status, error: Value, joined: Option<(u16, Value)>, thread: &str| {
+        n += 1;
+        server.fault("/send/", status, error);
+        if let Some((status, joined)) = joined {
+            server.fault("/joined_rooms", status, joined);
+        }
+        let send = json!({"op": "send", "r": n, "key": format!("k.{n}.1"), "chat": format!("mx:{ROOM}"), "thread": thread, "text": "x"});
+        adapter.done(&send).not.unwrap()
+    };
+    let forbidden = || json!({"errcode": "M_FORBIDDEN", "error": "You may not"});
+    let rooms = |rooms: Value| Some((200, json!({"joined_rooms": rooms})));
+    let gone = |not: NotSent| match not {
+        NotSent::Gone { what, .. } => what,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(gone(not(403, forbidden(), rooms(json!(["!other:example.org"])), "")), Went::Chat);
+    assert_eq!(gone(not(403, forbidden(), rooms(json!([])), "$root")), Went::Chat);
+    let right = not(403, forbidden(), rooms(json!([ROOM])), "");
+    assert!(matches!(&right, NotSent::Refused { hint, .. } if hint.contains("power level")), "{right:?}");
+    let asked = not(403, forbidden(), Some((502, json!({}))), "");
+    assert!(matches!(asked, NotSent::Again { .. }), "{asked:?}");
+    let unknown = json!({"errcode": "M_NOT_FOUND", "error": "Unknown room"});
+    assert_eq!(gone(not(404, unknown, None, "")), Went::Chat);
+    // The first event of a thread is not there any more.
+    let relation = || json!({"errcode": "M_UNKNOWN", "error": "Can't send relation to unknown event"});
+    assert_eq!(gone(not(400, relation(), None, "$root")), Went::Thread);
+    let alone = not(400, relation(), None, "");
+    assert!(matches!(alone, NotSent::Refused { .. }), "{alone:?}");
 }

@@ -156,3 +156,33 @@ fn the_menu_of_commands_is_set_once_and_after_the_first_poll() {
         calls.as_array().unwrap().iter().map(|call| call["method"].as_str().unwrap()).collect();
     assert_eq!(methods[..4], ["getMe", "deleteWebhook", "getUpdates", "setMyCommands"]);
 }
+
+#[test]
+fn a_bot_with_its_privacy_mode_on_says_so_and_in_which_groups_it_is_an_admin() {
+    let fake = Fake::start();
+    let (_, hello) = Account::polling(&fake);
+    assert_eq!(hello.hears_all, Some(true));
+    fake.ask("privacy", &json!({"on": true}));
+    fake.ask("chat", &json!({"id": -66, "type": "supergroup", "title": "Admins", "is_admin": true}));
+    let chats = json!({"tg:-55": "1", "tg:-66": "2", "tg:12345": "3", "tg:-99": "4", "tg:x": "5"});
+    let mut account = Account::start_in(&fake, chats);
+    assert_eq!(account.hello().hears_all, Some(false));
+    let told: BTreeMap<String, Option<bool>> = (0..2)
+        .map(|_| match account.next() {
+            Up::Chat(chat) => (chat.chat, chat.hears_all),
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    assert_eq!(told, [("tg:-55".to_owned(), Some(false)), ("tg:-66".to_owned(), Some(true))].into());
+    // Chats with one person are not asked about, and one that is gone spoils none.
+    fake.wait("getChat", 3);
+    for status in ["administrator", "member"] {
+        let member = json!({"my_chat_member": {"chat": {"id": GROUP}, "from": {"id": ADA}, "date": 1,
+            "old_chat_member": {"status": "member"}, "new_chat_member": {"status": status}}});
+        fake.ask("update", &member);
+        let Up::Chat(chat) = account.next() else { panic!() };
+        assert_eq!((&chat.chat[..], chat.hears_all), ("tg:-55", Some(status == "administrator")));
+        let Up::Event(nothing) = account.next() else { panic!() };
+        account.took(&nothing);
+    }
+}

@@ -69,6 +69,14 @@ impl Account {
         Self::start_at(&fake.url, &[], config, cursor, home)
     }
 
+    /// Starts with chats that the daemon knows.
+    fn start_in(fake: &Fake, chats: Value) -> Self {
+        let (config, home) = (json!({"token": TOKEN}), tempfile::tempdir().unwrap());
+        let mut this = Self::spawn(&[], BTreeMap::new(), home);
+        this.begin(&fake.url, config, chats);
+        this
+    }
+
     /// Starts with these variables in its environment.
     fn start_at(
         url: &str,
@@ -77,6 +85,12 @@ impl Account {
         cursor: BTreeMap<String, String>,
         home: TempDir,
     ) -> Self {
+        let mut this = Self::spawn(variables, cursor, home);
+        this.begin(url, config, json!({}));
+        this
+    }
+
+    fn spawn(variables: &[(&str, &str)], cursor: BTreeMap<String, String>, home: TempDir) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_g2-adapters"));
         command.arg("telegram").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command.envs(variables.iter().copied());
@@ -99,13 +113,16 @@ impl Account {
             std::fs::create_dir_all(home.path().join(folder)).unwrap();
         }
         let input = child.stdin.take();
-        let mut this = Self { child, input, lines, log, home, cursor, states: Vec::new(), r: 0 };
+        Self { child, input, lines, log, home, cursor, states: Vec::new(), r: 0 }
+    }
+
+    /// Says the first line.
+    fn begin(&mut self, url: &str, config: Value, chats: Value) {
         let start = json!({
-            "op": "start", "v": 1, "instance": "telegram", "prefix": "tg", "config": config, "cursor": this.cursor,
-            "spool": this.home.path().join("spool"), "state_dir": this.home.path().join("state"), "upstream": url,
+            "op": "start", "v": 1, "instance": "telegram", "prefix": "tg", "config": config, "cursor": self.cursor, "chats": chats,
+            "spool": self.home.path().join("spool"), "state_dir": self.home.path().join("state"), "upstream": url,
         });
-        this.say(&start);
-        this
+        self.say(&start);
     }
 
     fn say(&mut self, line: &Value) {

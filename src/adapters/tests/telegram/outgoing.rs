@@ -1,6 +1,6 @@
 //! What goes out, and what its end says.
 
-use channel_protocol::{Format, NotSent, Scope, Unit};
+use channel_protocol::{Format, NotSent, Scope, Unit, Went};
 
 use super::*;
 
@@ -67,9 +67,28 @@ fn a_text_to_a_topic_goes_there_and_general_is_the_chat_itself() {
     account.say(&json!({"op": "show", "chat": "tg:-1001000", "thread": "1", "typing": true}));
     let typing = fake.wait("sendChatAction", 1);
     assert_eq!((&typing["message_thread_id"], &typing["action"]), (&json!(1), &json!("typing")));
-    let (code, hint) = refused(account.send(FORUM, json!({"text": "x", "thread": "43"})));
-    assert_eq!(code, "no_topic");
-    assert!(hint.contains("another"));
+    let gone = |done: Done| match done.not {
+        Some(NotSent::Gone { what, text, hint }) => (what, text, hint),
+        other => panic!("{other:?} {:?} {:?}", done.ids, done.unknown),
+    };
+    let (what, text, _) = gone(account.send(FORUM, json!({"text": "x", "thread": "43"})));
+    assert_eq!((what, &text[..]), (Went::Thread, "Bad Request: message thread not found (400)"));
+    let club = |closed: Value| {
+        let club = json!({"id": FORUM, "type": "supergroup", "title": "Club", "is_forum": true, "topics": [42],
+            "closed_topics": closed});
+        fake.ask("chat", &club);
+    };
+    club(json!([42]));
+    let (what, text, hint) = gone(account.send(FORUM, json!({"text": "x", "thread": "42"})));
+    assert!(
+        what == Went::Thread && text.contains("TOPIC_CLOSED") && hint.contains("open the topic"),
+        "{text} {hint}"
+    );
+    assert!(account.send(FORUM, json!({"text": "x"})).ids.is_some(), "the group is there");
+    club(json!([1]));
+    let (what, ..) = gone(account.send(FORUM, json!({"text": "x", "thread": "1"})));
+    assert_eq!(what, Went::Thread);
+    club(json!([]));
     fake.message(FORUM, json!({"text": "in general"}));
     assert_eq!(account.event().thread, "1");
 }
@@ -115,8 +134,10 @@ fn a_chat_that_is_no_more_is_gone_and_one_that_moved_is_told() {
     let (mut account, _) = Account::polling(&fake);
     fake.ask("chat", &json!({"id": 77, "type": "private", "title": "Bob", "is_closed": true}));
     for (chat, says) in [(77, "blocked"), (78, "chat not found")] {
-        let Some(NotSent::Gone { text }) = account.send(chat, json!({"text": "x"})).not else { panic!() };
-        assert!(text.contains(says), "{text}");
+        let Some(NotSent::Gone { text, hint, what }) = account.send(chat, json!({"text": "x"})).not else {
+            panic!()
+        };
+        assert!(text.contains(says) && !hint.is_empty() && what == Went::Chat, "{text} {hint}");
     }
     fake.answers(
         "sendMessage",

@@ -192,3 +192,17 @@ fn the_kind_of_a_chat_comes_from_its_row() {
     assert_eq!(ChatKind::of_columns(chats::ChatKind::Group, false), ChatKind::Group);
     assert_eq!(ChatKind::of_columns(chats::ChatKind::Group, true), ChatKind::ThreadedGroup);
 }
+
+#[test]
+fn a_wiring_by_mention_wakes_unmentioned_only_in_a_thread_that_it_sticks_to() {
+    for (mode, threaded, wakes) in [
+        (EngageMode::Pattern, false, true),
+        (EngageMode::Pattern, true, true),
+        (EngageMode::Mention, false, false),
+        (EngageMode::Mention, true, false),
+        (EngageMode::MentionSticky, false, false),
+        (EngageMode::MentionSticky, true, true),
+    ] {
+        assert_eq!(wakes_unmentioned(mode, threaded), wakes, "{mode} {threaded}");
+    }
+}

@@ -41,8 +41,13 @@ impl Store {
             let mut chat = chat.clone();
             at_new_address(c, &mut chat)?;
             ensure_chat(c, &chat, now)?;
-            let info =
-                ChatInfo { name: String::new(), kind: ChatKind::Direct, threaded: false, members: None };
+            let info = ChatInfo {
+                name: String::new(),
+                kind: ChatKind::Direct,
+                threaded: false,
+                members: None,
+                hears_all: None,
+            };
             learn(c, &chat, &info)?;
             learn_dm(c, &user, &chat)?;
             let chat = dm_of(c, &user)?;

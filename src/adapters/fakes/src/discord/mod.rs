@@ -154,11 +154,14 @@ impl Fake {
     }
 
     pub fn thread(&self, parent: u64, name: &str) -> u64 {
+        self.thread_of(parent, name, 11)
+    }
+
+    /// Opens a thread: 11 is read by all of its channel, 12 by those alone who are let in.
+    pub fn thread_of(&self, parent: u64, name: &str, kind: u64) -> u64 {
         let mut world = self.world();
         let id = world.id();
-        world
-            .places
-            .insert(id, Place { kind: 11, name: name.into(), parent: Some(parent), ..Place::default() });
+        world.places.insert(id, Place { kind, name: name.into(), parent: Some(parent), ..Place::default() });
         let told = world.channel(id);
         world.dispatch("THREAD_CREATE", &told);
         id
@@ -432,6 +435,13 @@ impl Fake {
             ("POST", ["channels", id, "messages"]) => {
                 if said["content"].as_str().unwrap_or_default().trim().is_empty() && files.is_empty() {
                     return refuse(400, 50006, "Cannot send an empty message");
+                }
+                match world.places[&number(id)] {
+                    Place { locked: true, .. } => return refuse(400, 50083, "Thread is archived"),
+                    Place { kind: 15 | 16, .. } => {
+                        return refuse(400, 50008, "Cannot send messages in a non-text channel");
+                    }
+                    Place { .. } => {}
                 }
                 world.post(number(id), &said, &files)
             }

@@ -36,6 +36,7 @@ impl Server {
             "rows" => return world.rows(body["chat"].as_i64().unwrap()),
             "migrate" => world.migrate(body["from"].as_i64().unwrap(), body["to"].as_i64().unwrap()),
             "fault" => world.add_fault(serde_json::from_value(body).unwrap()),
+            "privacy" => world.hears_all = body["on"] == false,
             "token" => world.token = body["token"].as_str().unwrap().to_owned(),
             "clock" => world.now = body["now"].as_i64().unwrap(),
             "file" => {

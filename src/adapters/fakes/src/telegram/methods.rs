@@ -40,6 +40,7 @@ pub(crate) fn perform(world: &mut World, method: &str, params: &Params) -> Answe
         "answercallbackquery" => "callback_query_id text show_alert url cache_time".into(),
         "getfile" => "file_id".into(),
         "getchat" => "chat_id".into(),
+        "getchatmember" => "chat_id user_id".into(),
         "setmycommands" => "commands scope language_code".into(),
         "getmycommands" => "scope language_code".into(),
         _ => return no(404, "Not Found: method not found"),
@@ -58,7 +59,13 @@ pub(crate) fn perform(world: &mut World, method: &str, params: &Params) -> Answe
         return bad("this server parses no text; send entities");
     }
     match lower.as_str() {
-        "getme" => Ok(World::me()),
+        "getme" => {
+            let mut me = World::me();
+            me["can_join_groups"] = true.into();
+            me["can_read_all_group_messages"] = world.hears_all.into();
+            me["supports_inline_queries"] = false.into();
+            Ok(me)
+        }
         "getwebhookinfo" => Ok(
             json!({"url": world.webhook, "has_custom_certificate": false, "pending_update_count": world.unread()}),
         ),
@@ -128,6 +135,14 @@ pub(crate) fn perform(world: &mut World, method: &str, params: &Params) -> Answe
             shown["accepted_gift_types"] = json!({"unlimited_gifts": false, "limited_gifts": false, "unique_gifts": false, "premium_subscription": false, "gifts_from_channels": false});
             Ok(shown)
         }
+        "getchatmember" => {
+            let place = world.place(params)?;
+            if params.int("user_id")? != Some(BOT) {
+                return bad("PARTICIPANT_ID_INVALID");
+            }
+            let status = if place.is_admin { "administrator" } else { "member" };
+            Ok(json!({"status": status, "user": World::me()}))
+        }
         "setmycommands" => {
             world.commands = params.json("commands")?;
             let wrong = |command: &Value| {
@@ -177,9 +192,12 @@ fn message(world: &mut World, params: &Params) -> Result<Value, No> {
 
 fn topic(place: &Place, thread: Option<i64>) -> Result<Option<i64>, No> {
     match thread {
+        None if place.is_forum && place.closed_topics.contains(&1) => bad("TOPIC_CLOSED"),
         None => Ok(None),
         // The topic General is the chat itself: its number is no thread.
-        Some(thread) if place.is_forum && place.topics.contains(&thread) && thread != 1 => Ok(Some(thread)),
+        Some(thread) if place.is_forum && place.topics.contains(&thread) && thread != 1 => {
+            if place.closed_topics.contains(&thread) { bad("TOPIC_CLOSED") } else { Ok(Some(thread)) }
+        }
         Some(_) => bad("message thread not found"),
     }
 }

@@ -23,6 +23,8 @@ pub(crate) struct World {
     pub(crate) presses: BTreeSet<String>,
     pub(crate) commands: Value,
     pub(crate) webhook: String,
+    /// The bot's privacy mode is off.
+    pub(crate) hears_all: bool,
     /// Which poll is the newest.
     pub(crate) poll: u64,
     updates: VecDeque<Value>,
@@ -42,6 +44,10 @@ pub(crate) struct Place {
     pub(crate) title: String,
     pub(crate) is_forum: bool,
     pub(crate) topics: Vec<i64>,
+    /// Topics in which no bot may write; 1 is General.
+    pub(crate) closed_topics: Vec<i64>,
+    /// The bot is an admin there.
+    pub(crate) is_admin: bool,
     /// The bot was put out of it, or blocked.
     pub(crate) is_closed: bool,
     pub(crate) moved_to: Option<i64>,
@@ -94,6 +100,7 @@ impl Default for World {
             presses: BTreeSet::new(),
             commands: json!([]),
             webhook: String::new(),
+            hears_all: true,
             poll: 0,
             updates: VecDeque::new(),
             next_update: 845_120_001,

@@ -1,5 +1,10 @@
 //! Which chat something was written in, and what that is called: known, or asked of Discord.
 
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError},
+};
+
 use channel_protocol::{Chat, ChatKind, Light, State};
 use hyper::Method;
 use serde::de::DeserializeOwned;
@@ -18,6 +23,25 @@ use crate::{
 /// How many channels' names are held, and how many servers' roles.
 const MOST_KNOWN: usize = 20_000;
 
+/// The channels and threads that are known. A thread is known also after it was deleted.
+#[derive(Clone, Default)]
+pub(in crate::discord) struct Channels(Arc<Mutex<HashMap<u64, Channel>>>);
+
+impl Channels {
+    fn know(&self, channel: Channel) {
+        let id = number(&channel.id);
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.len() >= MOST_KNOWN && !known.contains_key(&id) {
+            known.clear();
+        }
+        known.insert(id, channel);
+    }
+
+    pub(in crate::discord) fn get(&self, id: u64) -> Option<Channel> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&id).cloned()
+    }
+}
+
 /// Where something was written.
 pub(super) struct Place {
     pub(super) chat: String,
@@ -27,11 +51,7 @@ pub(super) struct Place {
 
 impl Inbox {
     pub(super) fn know(&mut self, channel: Channel) {
-        let id = number(&channel.id);
-        if self.channels.len() >= MOST_KNOWN && !self.channels.contains_key(&id) {
-            self.channels.clear();
-        }
-        self.channels.insert(id, channel);
+        self.channels.know(channel);
     }
 
     /// Finds out which chat a channel is: a thread is a thread of the channel above it.
@@ -68,14 +88,15 @@ impl Inbox {
             kind: if direct { ChatKind::Direct } else { ChatKind::Group },
             threaded: !direct,
             members: None,
+            hears_all: None,
         };
         let thread = if known.is_thread() { channel.to_owned() } else { String::new() };
         Ok(Place { chat, thread, about })
     }
 
     pub(super) async fn channel(&mut self, host: &Host, id: &str, guild: &str) -> Result<Channel, Gone> {
-        if let Some(known) = self.channels.get(&number(id)) {
-            return Ok(known.clone());
+        if let Some(known) = self.channels.get(number(id)) {
+            return Ok(known);
         }
         let asked = self.insist::<Channel>(host, &format!("/channels/{id}")).await?;
         // Where we may not look, it is a channel of its server; without a server it is a chat with one person.
@@ -141,7 +162,7 @@ impl Inbox {
 
     /// Returns what a channel is called, if that is known.
     pub(super) fn name_of(&self, channel: &str) -> String {
-        let known = self.channels.get(&number(channel)).filter(|channel| !channel.name.is_empty());
+        let known = self.channels.get(number(channel)).filter(|channel| !channel.name.is_empty());
         known.map(|channel| format!("#{}", channel.name)).unwrap_or_default()
     }
 
