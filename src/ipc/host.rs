@@ -176,25 +176,25 @@ impl HostDirs {
         }
         // Removing a name takes whatever stands there. So it is first renamed in its own box, which takes just one file.
         let hand = self.files.hands().in_hand(without_hand(name));
-        dir::rename_new(from, name, from, hand.as_os_str())?;
-        failpoint::reach("ipc.in_hand");
         let hand = hand.as_os_str();
+        dir::rename_new(from, name, from, hand)?;
+        let mut held = Held { at: from, hand: Some(hand) };
+        failpoint::reach("ipc.in_hand");
         match dir::link(from, hand, to_dir, to) {
             Ok(()) => {
                 failpoint::reach("ipc.linked");
+                held.hand = None;
                 // It is ours already. What can't be removed is the same file, and known by that.
                 let _ = dir::unlink(from, hand);
-                Ok(())
             }
             // A directory, a file with as many names as there can be, or one that is not ours to link.
             Err(Errno::PERM | Errno::MLINK | Errno::OPNOTSUPP) => {
-                dir::rename_new(from, hand, to_dir, to).inspect_err(|_| let_go(from, hand))
+                dir::rename_new(from, hand, to_dir, to)?;
+                held.hand = None;
             }
-            Err(other) => {
-                let_go(from, hand);
-                Err(other)
-            }
+            Err(other) => return Err(other),
         }
+        Ok(())
     }
 
     /// Moves whatever stands at `name` to the trash, unread. That it is gone already is no error.
@@ -261,10 +261,20 @@ pub(super) fn can_link(at: &Fd, name: &str) -> bool {
     )
 }
 
-/// What could not be taken out waits as a file does that a process which ended had in hand. By its own name it would go
-/// behind those that came after it, as a rename makes it the newest.
-fn let_go(at: &Fd, hand: &OsStr) {
-    let _ = dir::rename_new(at, hand, at, of_another_life(hand).as_os_str());
+/// A file that is in hand. What could not be taken out, also as we failed over it, waits as a file does that a process which ended
+/// had in hand. By its own name it would go behind those that came after it, as a rename makes it the newest.
+struct Held<'a> {
+    at: &'a Fd,
+    /// `None`: it is out.
+    hand: Option<&'a OsStr>,
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        if let Some(hand) = self.hand {
+            let _ = dir::rename_new(self.at, hand, self.at, of_another_life(hand).as_os_str());
+        }
+    }
 }
 
 impl fmt::Debug for HostDirs {

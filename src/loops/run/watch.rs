@@ -32,6 +32,8 @@ const QUIET: Duration = Duration::from_millis(50);
 const NOT_QUIET: Duration = Duration::from_secs(10);
 /// A `process` child has this long to finish when the daemon stops, then it is killed.
 const STOP_GRACE: Duration = Duration::from_secs(10);
+/// How long a container that is to end may take to, before it is killed, and between two kills.
+const KILL_AGAIN: Duration = Duration::from_secs(15);
 /// How often it is looked after.
 const TICK: Duration = Duration::from_millis(500);
 
@@ -91,6 +93,8 @@ struct Senses {
     life: Life,
     /// The daemon stops, and the run ends with it: since then.
     stopping: Option<Instant>,
+    /// It is judged, and its container is to end: since then, or since it was killed last.
+    judged: Option<Instant>,
     exit: BoxFuture<'static, Exited>,
     tick: tokio::time::Interval,
 }
@@ -162,7 +166,14 @@ impl Senses {
             beside: Beside::NotYet,
             last_came: runs.machine.world.monotonic(),
         };
-        Self { ear, life: Life::Lives, stopping: None, exit: exit_of(runs, container, Duration::ZERO), tick }
+        Self {
+            ear,
+            life: Life::Lives,
+            stopping: None,
+            judged: None,
+            exit: exit_of(runs, container, Duration::ZERO),
+            tick,
+        }
     }
 
     /// Waits for the next piece of news. `waits`: until when something that was heard waits, if anything does.
@@ -172,7 +183,7 @@ impl Senses {
         orders: &mut mpsc::UnboundedReceiver<Order>,
         waits: Option<Instant>,
     ) -> News {
-        let Self { ear: Ear { output, is_open, taking, beside, .. }, life, stopping, exit, tick } = self;
+        let Self { ear: Ear { output, is_open, taking, beside, .. }, life, stopping, exit, tick, .. } = self;
         let quiet = taking.quiet();
         let hears = *is_open && waits.is_none() && !taking.waits();
         tokio::select! {
@@ -378,6 +389,10 @@ impl Watched {
         }
         if verdict.is_none() {
             *verdict = self.look_after(container).await;
+        } else if now.duration_since(*senses.judged.get_or_insert(now)) >= KILL_AGAIN {
+            // The engine may have been away.
+            senses.judged = Some(now);
+            self.kill(container).await;
         }
         if verdict.is_none()
             && let Some(refused) = self.runs.gateway.refused_for_good(self.run)

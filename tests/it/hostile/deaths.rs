@@ -88,6 +88,24 @@ fn is_set_aside_at_the_third_start(place: &str) {
 }
 
 #[test]
+fn a_command_over_which_we_fail_while_it_is_in_hand_is_carried_out_by_the_same_daemon() {
+    if !fail_points() {
+        return;
+    }
+    for place in ["ipc.in_hand:1:panic", "ipc.linked:1:panic"] {
+        let root = two_groups();
+        let _daemon = root.serve_with(&[("G2_FAILPOINT", place)]);
+        root.put_command("good", "tasks", "good.json", &json!({"type": "list_tasks", "requestId": "r"}));
+        assert_eq!(root.reply("good", "r")["ok"], true, "{place}");
+        ask(&root, "good", "after");
+        wait_for("nothing to be left", || {
+            let left = std::fs::read_dir(root.data("ipc/good/tasks")).unwrap().count();
+            (left == 0 && claimed(&root).is_empty()).then_some(())
+        });
+    }
+}
+
+#[test]
 fn a_command_that_is_set_aside_can_be_dropped_unread() {
     if !fail_points() {
         return;
