@@ -14,7 +14,7 @@ use crate::{domain::heard::questions::QuestionState, store::Which};
 #[derive(Debug, Subcommand)]
 pub(super) enum Questions {
     /// List the questions that may still be answered, in the order asked
-    #[command(after_help = "Examples:\n  g2 questions list --all --group family")]
+    #[command(after_help = "Examples:\n  g2 questions list --all --chat local:main")]
     List {
         /// Include those that are over
         #[arg(long)]

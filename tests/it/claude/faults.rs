@@ -144,7 +144,7 @@ fn a_key_that_is_refused_ends_the_run_within_seconds_and_the_message_is_answered
 
 #[test]
 fn a_tool_that_is_blocked_is_not_offered_and_refused_when_it_is_used_all_the_same() {
-    let blocked = json!({"tool_use": {"name": "AskUserQuestion", "input": {"questions": []}}});
+    let blocked = json!({"tool_use": {"name": "EnterPlanMode", "input": {}}});
     let Some(house) = House::new("", &json!([blocked, "without it, then"])) else { return };
     let _daemon = house.serve();
     assert_eq!(house.ask(CHAT, "hello"), "without it, then\n");
@@ -154,11 +154,32 @@ fn a_tool_that_is_blocked_is_not_offered_and_refused_when_it_is_used_all_the_sam
         offered.contains(&&json!("Bash")) && offered.contains(&&json!("mcp__g2__send_message")),
         "{offered:?}"
     );
-    for name in ["AskUserQuestion", "EnterPlanMode", "CronCreate"] {
+    for name in ["EnterPlanMode", "ExitPlanMode", "CronCreate"] {
         assert!(!offered.contains(&&json!(name)), "{name}");
     }
     assert_eq!(asked[1]["tool_results"][0]["is_error"], true);
-    assert!(told(&asked[1]).contains("AskUserQuestion"), "{}", asked[1]);
+    assert!(told(&asked[1]).contains("EnterPlanMode"), "{}", asked[1]);
+}
+
+#[test]
+fn a_question_of_its_own_tool_is_asked_in_the_chat_and_the_answer_comes_as_a_message() {
+    let question = json!({"question": "Which hotel?", "header": "Hotel", "multiSelect": false, "options": [
+        {"label": "Ibis", "description": "cheap"}, {"label": "Hilton", "description": "dear"}]});
+    let asks = json!({"tool_use": {"name": "AskUserQuestion", "input": {"questions": [question]}}});
+    let Some(house) = House::new("", &json!([asks, "I have asked", "booked"])) else { return };
+    let _daemon = house.serve();
+    house.send(CHAT, "book a hotel");
+    let said = house.has_said(2);
+    assert!(said[0].starts_with("Which hotel?") && said[0].contains("2. Hilton"), "{said:#?}");
+    assert_eq!(said[1], "I have asked");
+    assert_eq!(house.ask(CHAT, "2"), "booked\n");
+    let asked = house.model.asked();
+    assert!(asked[0]["tools"].as_array().unwrap().contains(&json!("AskUserQuestion")), "{}", asked[0]);
+    assert!(told(&asked[1]).contains("This was asked in the chat"), "{}", asked[1]);
+    let answer = conversation(asked.last().unwrap());
+    assert!(answer.contains("Which hotel?") && answer.contains(">2</message>"), "{answer}");
+    let questions = house.json(&["questions", "list", "--all"]);
+    assert_eq!((&questions[0]["state"], &questions[0]["answer"]), (&json!("answered"), &json!("Hilton")));
 }
 
 #[test]

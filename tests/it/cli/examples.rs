@@ -13,9 +13,10 @@ const LAST: &str = "g2 stop";
 const OF_THE_MACHINE: [&str; 4] = ["g2 service ", "g2 image ", "g2 setup", "g2 doctor --fix"];
 
 /// Examples about things that are not there in a small root, or about this machine: each is understood, and may fail.
-const MAY_FAIL: [&str; 16] = [
+const MAY_FAIL: [&str; 17] = [
     "g2 approvals ",
     "g2 channels ",
+    "g2 chats refresh ",
     "g2 doctor",
     "g2 groups renew ",
     "g2 groups restore ",
