@@ -4,7 +4,7 @@
 -- Questions of agents to the people of a chat.
 
 -- Questions of agents, their cards and their answers.
--- Writer: talk/questions.rs.
+-- Writer: talk/questions.rs, restored.rs.
 -- Pruned: with its group; of each group the newest 200 closed ones stay.
 CREATE TABLE questions (
   id           INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -46,6 +46,9 @@ ALTER TABLE messages ADD COLUMN answers INTEGER;
 CREATE INDEX messages_by_answers ON messages (answers, seq) WHERE answers IS NOT NULL;
 
 -- == talk: outbox ==
+
+-- The cards of approvals in a chat.
+CREATE INDEX outbox_cards ON outbox (chat_jid, id) WHERE cause_kind = 'approval' AND buttons IS NOT NULL;
 
 DROP TRIGGER amends_closed;
 DROP TRIGGER amends_another;

@@ -103,7 +103,7 @@ const NOT_HOT: [(&str, &[&str]); 20] = [
     ("a person at the command line", &[
         "counts", "act", "audit", "audit_ends", "audit_rows", "changes", "commit_times", "count_held_back", "decide_held", "held_back", "figures", "egress", "set_rule_outside", "counted", "recounted", "add_group", "add_member", "archived_session", "archives_kept", "as_if", "chat", "chats",
         "clear_dropped", "command_of_file", "commands_called", "conversation", "delete_archive", "dropped", "event_before", "forget_note", "grant_role", "groups",
-        "hold", "ipc_rows", "lanes_called", "live_sessions", "members", "messages", "messages_of", "approvals_of", "newest_groups", "newest_members", "newest_users", "newest_wirings", "note", "note_drop", "note_retry", "outbox_row",
+        "hold", "ipc_rows", "lanes_called", "live_sessions", "members", "messages", "messages_of", "approvals_of", "newest_groups", "newest_members", "newest_users", "newest_wirings", "note", "note_drop", "note_retry", "outbox_row", "questions",
         "put_user", "activity", "heard_word", "drop_outbox", "skip_message", "leaving", "leave", "has_left", "stop_run", "stop_of", "run", "say_to_run", "steps_of_run", "seen_of_run", "release", "remove_group", "remove_member", "remove_user", "remove_wiring", "retry_outbox", "revoke_roles",
         "runs", "runs_of", "outbox_of", "sessions", "set_chat", "set_group", "set_wiring", "settled_file", "shown_lanes", "speaker", "story", "task_history", "tasks", "groups_of_task", "tried_as", "unanswered",
         "unstick", "usage", "usage_of_run", "users", "visit", "wake_lanes", "waiters",
@@ -121,7 +121,7 @@ const SHORT: [(&str, &str, &str); 41] = [
     ("INSERT INTO lanes", "SCAN runs", "only while a foreign key is broken, which none is"),
     ("INSERT INTO groups", "SCAN roles", "only while a foreign key is broken, which none is"),
     ("FROM batches b INDEXED BY batches_open", "SCAN b USING INDEX batches_open", "what agents have in hand"),
-    ("(SELECT seq, received_at FROM messages INDEXED", "SCAN m", "the newest 64 messages of a chat"),
+    ("(SELECT seq, id, answers, received_at FROM messages INDEXED", "SCAN m", "the newest 64 messages of a chat"),
     ("FROM audit ORDER BY id DESC", "SCAN audit", "one row, the newest"),
     ("FROM events ORDER BY seq", "SCAN events", "one row, the oldest or the newest"),
     ("FROM outbox", "SCAN outbox USING INDEX outbox_open", "what is still to be said"),

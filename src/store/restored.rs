@@ -94,6 +94,8 @@ pub fn settle_restored(path: &Path, zones: &Zones, now: Time) -> Result<HeldBack
         "UPDATE outbox SET status = 'failed', held_back = 1, error = ?1, next_try_at = NULL, begun_at = NULL WHERE (status = 'pending' OR status = 'sending' OR status = 'unknown')",
         [UNSENT],
     )?;
+    // They may have been answered since.
+    transaction.execute("UPDATE questions SET state = 'expired' WHERE state = 'open'", [])?;
     let passed_over = pass_over(&transaction, zones, now)?;
     // One that was ended since the backup was made would be let in again.
     transaction.execute("DELETE FROM web_sessions", [])?;

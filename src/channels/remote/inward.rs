@@ -119,7 +119,7 @@ pub(super) fn arrival(platform: &Platform, event: Event, now: Time) -> Result<Ar
     let (kind, message_id) = match event.kind {
         EventKind::Press => {
             let press = word("press", &event.press)?.to_owned();
-            return Ok(Arrival::Press { press, user: sender });
+            return Ok(Arrival::Press { press, user: sender, chat: chat_jid, of: event.of.clone() });
         }
         EventKind::Delete => (MarkKind::Deleted, word("of", &event.of)?),
         EventKind::Reaction if event.on => (MarkKind::Reaction, word("of", &event.of)?),

@@ -142,8 +142,12 @@ impl Dispatch {
 
     /// Returns the word that a message consists of, where its sender may say it and the chat is its group's.
     fn word_of(&self, row: &Unjudged) -> Option<Word> {
-        let is_said =
-            row.group.is_some() && row.engage_mode.is_some() && !row.from_me && !row.bot && !row.late;
+        let is_said = row.group.is_some()
+            && row.engage_mode.is_some()
+            && !row.from_me
+            && !row.bot
+            && !row.late
+            && !row.pressed;
         self.runs.config.now().words.of(&row.text, row.standing).filter(|_| is_said)
     }
 

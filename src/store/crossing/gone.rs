@@ -86,7 +86,8 @@ fn went(c: &Connection, row: i64, what: What, why: &str, now: Time) -> Result<()
     let place = Place { chat: &unsaid.chat, name: &unsaid.name, thread, what, why: &why };
     let paused = if what == What::Chat { pause_tasks(c, &place)? } else { Vec::new() };
     tell_agent(c, &unsaid, &place, now)?;
-    if noted(c, &place, row, now)? {
+    // A task that is paused again says nothing more by itself.
+    if noted(c, &place, row, now)? || !paused.is_empty() {
         tell_owner(c, &unsaid, &place, row, &paused, now)?;
     }
     Ok(())
@@ -118,6 +119,13 @@ fn noted(c: &Connection, place: &Place<'_>, row: i64, now: Time) -> Result<bool>
         None => false,
         Some((_, message, said)) => is_back(c, place, message, said)?,
     };
+    // Anybody who is heard in a chat can make threads, and let them go.
+    let other: Option<Time> = c
+        .prepare_cached(
+            "SELECT max(told_at) AS told_at FROM gone WHERE chat_jid = ?1 AND thread <> '' AND thread <> ?2",
+        )?
+        .query_row([place.chat, place.thread], |r| r.time_or_null("told_at"))?;
+    let other = other.filter(|_| place.what == What::Thread);
     if !tells(known.map(|(told_at, ..)| told_at), back, now) {
         return Ok(false);
     }
@@ -130,7 +138,7 @@ fn noted(c: &Connection, place: &Place<'_>, row: i64, now: Time) -> Result<bool>
         "DELETE FROM gone WHERE (chat_jid, thread) IN (SELECT chat_jid, thread FROM gone ORDER BY told_at DESC LIMIT -1 OFFSET ?1)",
     )?
     .execute([MOST])?;
-    Ok(true)
+    Ok(tells(other, true, now))
 }
 
 /// Whether something was said in a place, or came from there, after the message and the row of the outbox. What we tell an agent has
@@ -173,12 +181,20 @@ fn owners(c: &Connection) -> Result<Vec<OwnersChat>> {
     for (user, set, granted_at) in all {
         let is_set = set.is_some();
         let chat = set.unwrap_or_else(|| direct_chat(&user).to_owned());
-        let (known, gone): (bool, bool) = c
+        let known: bool = c
             .prepare_cached(
-                "SELECT EXISTS (SELECT 1 FROM chats WHERE jid = ?1 AND kind = 'direct') AS known,
-                   EXISTS (SELECT 1 FROM gone WHERE chat_jid = ?1 AND thread = '') AS gone",
+                "SELECT EXISTS (SELECT 1 FROM chats WHERE jid = ?1 AND kind = 'direct') AS known",
             )?
-            .query_row([&chat], |r| Ok((r.get("known")?, r.get("gone")?)))?;
+            .query_row([&chat], |r| r.get("known"))?;
+        let went: Option<(i64, i64)> = c
+            .prepare_cached("SELECT message, outbox_row FROM gone WHERE chat_jid = ?1 AND thread = ''")?
+            .query_row([&chat], |r| Ok((r.get("message")?, r.get("outbox_row")?)))
+            .optional()?;
+        let place = Place { chat: &chat, name: "", thread: "", what: What::Chat, why: "" };
+        let gone = match went {
+            Some((message, row)) => !is_back(c, &place, message, row)?,
+            None => false,
+        };
         if is_set || known {
             chats.push(OwnersChat { chat, gone, granted_at });
         }
@@ -331,7 +347,7 @@ mod tests {
             ["tg:-5/", "tg:-5/7", "tg:-5/7"],
             "its own thread is gone, others are not"
         );
-        assert_eq!(world.told(), 3);
+        assert_eq!(world.told(), 2, "of the threads of one chat one is told of in an hour");
         assert_eq!(world.rows("SELECT id FROM tasks WHERE status = 'paused'"), ["u"]);
         assert_eq!(
             world.rows("SELECT chat_jid || thread FROM gone ORDER BY 1"),

@@ -403,7 +403,6 @@ async fn of_starts(store: &Store) {
     store.wirings().await.unwrap();
     store.expire_approvals(NOW).await.unwrap();
     store.expire_questions(NOW).await.unwrap();
-    store.questions(false, Which::default()).await.unwrap();
     assert!(store.approvals(false).await.unwrap().is_empty() && store.who_is_asked().await.unwrap().is_ok());
 }
 

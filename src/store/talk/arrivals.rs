@@ -25,10 +25,12 @@ use crate::{
 pub enum Arrival {
     Message(Box<Inbound>),
     Mark(Mark),
-    /// A button: what it carries, and who pressed it.
+    /// A button: what it carries, who pressed it, in which chat, and below which message; '' if the platform does not say that.
     Press {
         press: String,
         user: String,
+        chat: String,
+        of: String,
     },
     Moved {
         from: String,
@@ -94,11 +96,13 @@ impl Store {
                     Arrived::Stored
                 }
                 // A button of nothing that is known changes nothing, and its press is over all the same.
-                Arrival::Press { press, user } => match click(c, &asking, &press, &user, now) {
-                    Ok(decided) => Arrived::Pressed(decided),
-                    Err(StoreError::Refused { .. } | StoreError::NotFound { .. }) => Arrived::Stored,
-                    Err(error) => return Err(error),
-                },
+                Arrival::Press { press, user, chat, of } => {
+                    match click(c, &asking, &press, &user, Some((&chat, &of)), now) {
+                        Ok(decided) => Arrived::Pressed(decided),
+                        Err(StoreError::Refused { .. } | StoreError::NotFound { .. }) => Arrived::Stored,
+                        Err(error) => return Err(error),
+                    }
+                }
                 // With a chat that nobody knows nothing has to move: the first message makes the new one.
                 Arrival::Moved { from, .. } if !is_known(c, &from)? => Arrived::Stored,
                 Arrival::Moved { from, .. } if has_moved_often(c, &from)? => Arrived::TooManyChats,

@@ -32,7 +32,8 @@ pub(in crate::store) fn make_lanes(c: &Connection, group: &Folder) -> Result<()>
     Ok(())
 }
 
-/// Returns the lane of a group in a chat and thread, which is made where there is none; `None`: nobody knows the chat.
+/// Returns the lane of a group in a chat and thread, which is made where there is none; `None`: the group was removed, or nobody
+/// knows the chat.
 pub(in crate::store) fn lane_of(
     c: &Connection,
     group: &Folder,
@@ -41,6 +42,7 @@ pub(in crate::store) fn lane_of(
 ) -> Result<Option<i64>> {
     c.prepare_cached(
         "INSERT INTO lanes (group_folder, chat_jid, thread) SELECT ?1, ?2, ?3 WHERE EXISTS (SELECT 1 FROM chats WHERE jid = ?2)
+           AND EXISTS (SELECT 1 FROM groups WHERE folder = ?1)
          ON CONFLICT DO NOTHING",
     )?
     .execute([group.as_str(), chat, thread])?;

@@ -90,6 +90,8 @@ pub struct Unjudged {
     pub approved: Option<i64>,
     /// The question of the group's agent that it answers, or tells the end of.
     pub answers: Option<i64>,
+    /// A button of a question was pressed: its words are the agent's.
+    pub pressed: bool,
     /// `None`: the row's folder is no valid name. Other rows are judged all the same.
     pub group: Option<Folder>,
     pub trigger: String,
@@ -203,7 +205,8 @@ impl Store {
                         EXISTS (SELECT 1 FROM file_work INDEXED BY file_work_wanted WHERE until IS NOT NULL) AS files_wanted,
                         {YES_TO} AS approved,
                         CASE WHEN m.answers IS NOT NULL THEN (SELECT q.id FROM questions q
-                          WHERE q.id = m.answers AND q.group_folder = l.group_folder AND (q.state = 'open' OR m.from_me)) END AS answers
+                          WHERE q.id = m.answers AND q.group_folder = l.group_folder AND (q.state = 'open' OR m.from_me)) END AS answers,
+                        m.answers IS NOT NULL AND m.id = '' AS pressed
                  FROM inbox i JOIN lanes l ON l.id = i.lane_id JOIN groups g ON g.folder = l.group_folder
                  JOIN messages m ON m.seq = i.seq JOIN chats c ON c.jid = m.chat_jid
                  LEFT JOIN wirings w ON w.group_folder = l.group_folder AND w.chat_jid = l.chat_jid
@@ -222,7 +225,7 @@ impl Store {
                 "SELECT 0 AS n, coalesce(l.id, 0) AS lane_id, w.group_folder,
                         coalesce(w.trigger, g.trigger) AS trigger, w.engage_mode, w.engage_pattern, w.ignored_message_policy,
                         ?2 AS text, NULL AS edited_at, ?3 AS mentioned, ?4 AS from_me, ?5 AS bot, 0 AS late, 0 AS files, NULL AS origin, NULL AS forwarded_from, NULL AS comment, ?9 AS seq, ?10 AS received_at, g.config ->> '$.bots' AS bots, c.jid AS chat_jid, ?6 AS sender, ?7 AS sender_name,
-                        c.unknown_sender_policy, w.sender_scope, c.kind, ?8 AS thread, l.sticky_at IS NOT NULL AS marked, 0 AS files_wanted, NULL AS approved, NULL AS answers
+                        c.unknown_sender_policy, w.sender_scope, c.kind, ?8 AS thread, l.sticky_at IS NOT NULL AS marked, 0 AS files_wanted, NULL AS approved, NULL AS answers, 0 AS pressed
                  FROM wirings w JOIN groups g ON g.folder = w.group_folder JOIN chats c ON c.jid = w.chat_jid
                  LEFT JOIN lanes l ON l.group_folder = w.group_folder AND l.chat_jid = w.chat_jid AND l.thread = ?8
                  WHERE w.chat_jid = ?1 ORDER BY w.id",
@@ -628,6 +631,7 @@ fn unjudged_row(c: &Connection, r: &Row<'_>) -> rusqlite::Result<Unjudged> {
         sticky,
         approved: r.get("approved")?,
         answers: r.get("answers")?,
+        pressed: r.get("pressed")?,
         standing,
     })
 }
@@ -817,12 +821,6 @@ pub(in crate::store) fn put_into_lane(
 pub(in crate::store) fn answers(c: &Connection, seq: i64, question: i64) -> Result<()> {
     c.prepare_cached("UPDATE messages SET answers = ?2 WHERE seq = ?1")?.execute([seq, question])?;
     Ok(())
-}
-
-/// Whether an event came before.
-pub(in crate::store) fn is_known(c: &Connection, inbound: &Inbound) -> Result<bool> {
-    Ok(c.prepare_cached("SELECT EXISTS (SELECT 1 FROM messages WHERE chat_jid = ?1 AND replay_key = ?2)")?
-        .query_row([&inbound.chat_jid, &inbound.replay_key], |r| r.get(0))?)
 }
 
 /// Stores a message for one group alone, which is to be judged like any other. It must not be known.

@@ -18,7 +18,7 @@ use crate::domain::{
 use crate::store::{
     Result, Store,
     columns::Columns as _,
-    talk::{messages, outbox},
+    talk::{chats::at_new_address, messages, outbox},
     which::{Conditions, Which},
 };
 
@@ -83,7 +83,8 @@ pub(in crate::store) fn read(c: &Connection, inbound: &mut Inbound, now: Time) -
         return Ok(None);
     }
     let mut all = c.prepare_cached(&format!(
-        "{QUESTION} INDEXED BY questions_open_by_chat WHERE chat_jid = ?1 AND state = 'open' AND expires_at > ?2 ORDER BY id"
+        "{QUESTION} INDEXED BY questions_open_by_chat WHERE chat_jid = ?1 AND state = 'open' AND expires_at > ?2
+           AND EXISTS (SELECT 1 FROM wirings w WHERE w.group_folder = questions.group_folder AND w.chat_jid = questions.chat_jid) ORDER BY id"
     ))?;
     let all: Vec<Question> =
         all.query_map(params![inbound.chat_jid, now.0], question_row)?.collect::<rusqlite::Result<_>>()?;
@@ -93,11 +94,11 @@ pub(in crate::store) fn read(c: &Connection, inbound: &mut Inbound, now: Time) -
     let replied = replied_to(c, inbound)?;
     let mut open = Vec::new();
     for question in &all {
-        // Somebody has answered it, and is about to be heard.
-        if is_taken(c, question.id)? {
-            continue;
-        }
-        let said = said(c, question, inbound)?;
+        // Somebody may have answered it, and is about to be heard: only who names it can mean it.
+        let said = match is_taken(c, question.id)? {
+            true => Said::NotYet,
+            false => said(c, question, inbound)?,
+        };
         open.push(Open { id: question.id, options: question.options.clone(), said });
     }
     let is_direct = c
@@ -131,14 +132,25 @@ pub(in crate::store) fn close(c: &Connection, question: i64, seq: i64) -> Result
     amend(c, &asked, &format!("answered by {name}: {answer}"))
 }
 
-/// A button of a question was pressed. Returns what its presser is told; `None`: there is no such question.
+/// A button of a question was pressed. Returns what its presser is told; `None`: there is no such question, or it was pressed where the
+/// question was not asked. `at`: the chat, and what the platform calls the message with the button, if it says so.
 pub(in crate::store) fn click(
     c: &Connection,
     (id, option): (i64, usize),
     user: &str,
+    at: Option<(&str, &str)>,
     now: Time,
 ) -> Result<Option<String>> {
     let Some(asked) = one(c, id)? else { return Ok(None) };
+    if let Some((chat, of)) = at {
+        let mut chat = chat.to_owned();
+        at_new_address(c, &mut chat)?;
+        let is_card =
+            of.is_empty() || outbox::said_as(c, &chat, of)?.is_none_or(|row| Some(row) == asked.card);
+        if chat != asked.chat_jid || !is_card {
+            return Ok(None);
+        }
+    }
     let Some(label) = asked.options.get(option) else {
         return Ok(Some(format!("question #q{id} has no answer number {}", option + 1)));
     };
@@ -156,7 +168,15 @@ pub(in crate::store) fn click(
             return Ok(Some("The agent does not wait for this answer any more.".into()));
         }
     }
-    let key = format!("answer #q{id} by {user}");
+    let presses: i64 = c
+        .prepare_cached(
+            "SELECT count(*) FROM messages INDEXED BY messages_by_answers WHERE answers = ?1 AND id = ''",
+        )?
+        .query_row([id], |r| r.get(0))?;
+    if presses >= MOST_PRESSES {
+        return Ok(Some("Too many have pressed a button of this question.".into()));
+    }
+    let key = format!("press {presses} of #q{id}");
     let mut inbound = Inbound {
         chat_jid: asked.chat_jid.clone(),
         replay_key: key,
@@ -169,9 +189,6 @@ pub(in crate::store) fn click(
         ..Inbound::default()
     };
     inbound.answered.own = true;
-    if messages::is_known(c, &inbound)? {
-        return Ok(Some("You have answered this already.".into()));
-    }
     if is_taken(c, id)? {
         return Ok(Some("Somebody has just answered this.".into()));
     }
@@ -260,15 +277,22 @@ fn said(c: &Connection, question: &Question, inbound: &Inbound) -> Result<Said> 
         .query_row([question.card], |r| r.get(0))
         .optional()?;
     let Some(sent_at) = sent_at.flatten() else { return Ok(Said::NotYet) };
+    // What was written before the card was seen does not answer it. Platforms count in seconds.
+    if inbound.late || inbound.at.is_some_and(|at| at.0 < sent_at - sent_at.rem_euclid(1_000)) {
+        return Ok(Said::NotYet);
+    }
     let written = c
         .prepare_cached(
-            "SELECT EXISTS (SELECT 1 FROM (SELECT thread, received_at, from_me, bot FROM messages INDEXED BY messages_by_chat WHERE chat_jid = ?1 ORDER BY seq DESC LIMIT ?3)
-               WHERE received_at > ?2 AND NOT from_me AND NOT bot)
-             OR EXISTS (SELECT 1 FROM outbox INDEXED BY outbox_by_chat WHERE chat_jid = ?1 AND id > ?4 AND cause_kind = 'approval' AND buttons IS NOT NULL)",
+            "SELECT EXISTS (SELECT 1 FROM (SELECT id, answers, received_at, from_me, bot FROM messages INDEXED BY messages_by_chat WHERE chat_jid = ?1 ORDER BY seq DESC LIMIT ?3)
+               WHERE received_at > ?2 AND NOT from_me AND NOT bot AND NOT (id = '' AND answers IS NOT NULL))
+             OR EXISTS (SELECT 1 FROM outbox INDEXED BY outbox_cards WHERE chat_jid = ?1 AND id > ?4 AND cause_kind = 'approval' AND buttons IS NOT NULL)",
         )?
         .query_row(params![question.chat_jid, sent_at, NEWEST, question.card], |r| r.get(0))?;
     Ok(if written { Said::Before } else { Said::Last })
 }
+
+/// At most this many presses of one question are messages: those that nobody hears, too.
+const MOST_PRESSES: i64 = 64;
 
 /// How many of a chat's newest messages are looked at.
 const NEWEST: i64 = 64;
@@ -452,11 +476,10 @@ mod tests {
         let (id, _) = asked(&store).await;
         assert_eq!(store.expire_questions(Time(8_999)).await.unwrap(), 0);
         let click = |option: usize, user: &'static str| {
-            store.write(move |c| super::click(c, (id, option), user, Time(8_999)))
+            store.write(move |c| super::click(c, (id, option), user, None, Time(8_999)))
         };
         assert_eq!(click(9, "5").await.unwrap().as_deref(), Some("question #q1 has no answer number 10"));
         assert_eq!(click(1, "5").await.unwrap().as_deref(), Some("Your answer: b"));
-        assert_eq!(click(0, "5").await.unwrap().as_deref(), Some("You have answered this already."));
         assert_eq!(click(0, "6").await.unwrap().as_deref(), Some("Somebody has just answered this."));
         assert_eq!(store.expire_questions(Time(9_000)).await.unwrap(), 0, "it came in time");
         assert_eq!(waiting(&store).await, [("b".to_owned(), Some(id))]);
@@ -470,7 +493,7 @@ mod tests {
         let told = "Nobody answered your question #q1 in time: “Which?”".to_owned();
         assert_eq!(waiting(&store).await, [(told, Some(id))]);
         assert_eq!(click(0, "6").await.unwrap().as_deref(), Some("The time to answer is over."));
-        let nobody = store.write(|c| super::click(c, (99, 0), "6", NOW)).await.unwrap();
+        let nobody = store.write(|c| super::click(c, (99, 0), "6", None, NOW)).await.unwrap();
         assert_eq!(nobody, None);
     }
 

@@ -271,6 +271,8 @@ impl Matrix {
         {
             // A file that nothing names is nobody's message.
             Outcome::Unknown(why) => Outcome::NotSent(NotSent::Again { text: why }),
+            // It is the file that is not taken: no room was named.
+            Outcome::NotSent(NotSent::Gone { text, .. }) => Outcome::refused("M_FORBIDDEN", text, ""),
             other => other,
         })?;
         let msgtype = match file.kind {

@@ -200,8 +200,8 @@ const NEWEST: i64 = 64;
 /// Whether anybody wrote something other than an answer in a chat after an instant.
 fn written_since(c: &Connection, chat: &str, at: Time) -> Result<bool> {
     Ok(c.prepare_cached(
-        "SELECT EXISTS (SELECT 1 FROM (SELECT seq, received_at FROM messages INDEXED BY messages_by_chat WHERE chat_jid = ?1 ORDER BY seq DESC LIMIT ?3) m
-           WHERE m.received_at > ?2 AND NOT EXISTS (SELECT 1 FROM approval_events e WHERE e.seq = m.seq))",
+        "SELECT EXISTS (SELECT 1 FROM (SELECT seq, id, answers, received_at FROM messages INDEXED BY messages_by_chat WHERE chat_jid = ?1 ORDER BY seq DESC LIMIT ?3) m
+           WHERE m.received_at > ?2 AND NOT (m.id = '' AND m.answers IS NOT NULL) AND NOT EXISTS (SELECT 1 FROM approval_events e WHERE e.seq = m.seq))",
     )?
     .query_row(params![chat, at.0, NEWEST], |r| r.get(0))?)
 }

@@ -87,7 +87,7 @@ impl Store {
     /// [`StoreError::NotFound`] when there is no such question.
     pub async fn click(&self, press: &str, by: &str, now: Time) -> Result<Decided> {
         let (press, by, asking) = (press.to_owned(), by.to_owned(), self.asking_now());
-        self.write(move |c| click(c, &asking, &press, &by, now)).await
+        self.write(move |c| click(c, &asking, &press, &by, None, now)).await
     }
 }
 
@@ -97,10 +97,11 @@ pub(in crate::store) fn click(
     asking: &Asking,
     press: &str,
     by: &str,
+    at: Option<(&str, &str)>,
     now: Time,
 ) -> Result<Decided> {
     if let Some(pressed) = questions::pressed(press) {
-        return match talk::questions::click(c, pressed, by, now)? {
+        return match talk::questions::click(c, pressed, by, at, now)? {
             Some(says) => Ok(Decided::of(How::Done, says)),
             None => Err(StoreError::NotFound { what: "question", id: press.to_owned() }),
         };

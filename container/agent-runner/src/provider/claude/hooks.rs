@@ -76,10 +76,15 @@ pub(super) fn asked(answers: &[Answer]) -> Value {
                message tells you when nobody answers in time. End your turn if nothing can be done before it."
             .to_owned(),
         _ => format!(
-            "{} of {} questions could not be asked in the chat: {}",
+            "{} of {} questions could not be asked in the chat: {}{}",
             refused.len(),
             answers.len(),
-            refused.join(" ")
+            refused.join(" "),
+            if refused.len() < answers.len() {
+                " The others were asked; do not ask them again: their answers come as messages."
+            } else {
+                ""
+            }
         ),
     })
 }
@@ -199,7 +204,7 @@ mod tests {
         let told = why(&[done(), Answer::Refused("Refused (rate_limited): 20 questions.".to_owned())]);
         assert_eq!(
             told,
-            "1 of 2 questions could not be asked in the chat: Refused (rate_limited): 20 questions."
+            "1 of 2 questions could not be asked in the chat: Refused (rate_limited): 20 questions. The others were asked; do not ask them again: their answers come as messages."
         );
     }
 

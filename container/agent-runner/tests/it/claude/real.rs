@@ -33,7 +33,9 @@ fn memory_files_and_the_appended_prompt_reach_the_model_without_settings() {
     }
     let tools = request["tools"].to_string();
     assert!(
-        tools.contains("mcp__g2__schedule_task") && !tools.contains("Cron") && !tools.contains("AskUser"),
+        tools.contains("mcp__g2__schedule_task")
+            && !tools.contains("Cron")
+            && tools.contains("AskUserQuestion"),
         "{tools}"
     );
 }

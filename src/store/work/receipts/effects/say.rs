@@ -40,7 +40,7 @@ pub(super) fn ask(
         buttons: &buttons,
         cause: cause.of_text(),
         run,
-        group: cause.is_file().then_some(group.as_str()),
+        group: Some(group.as_str()),
         ..Say::default()
     };
     let row = put(c, cause, &what, now)?;
