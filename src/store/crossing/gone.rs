@@ -86,8 +86,7 @@ fn went(c: &Connection, row: i64, what: What, why: &str, now: Time) -> Result<()
     let place = Place { chat: &unsaid.chat, name: &unsaid.name, thread, what, why: &why };
     let paused = if what == What::Chat { pause_tasks(c, &place)? } else { Vec::new() };
     tell_agent(c, &unsaid, &place, now)?;
-    // A task that is paused again says nothing more by itself.
-    if noted(c, &place, row, now)? || !paused.is_empty() {
+    if noted(c, &place, row, !paused.is_empty(), now)? {
         tell_owner(c, &unsaid, &place, row, &paused, now)?;
     }
     Ok(())
@@ -107,8 +106,8 @@ fn pause_tasks(c: &Connection, place: &Place<'_>) -> Result<Vec<(Folder, String)
     Ok(paused)
 }
 
-/// Notes that a place went; whether an owner is to be told.
-fn noted(c: &Connection, place: &Place<'_>, row: i64, now: Time) -> Result<bool> {
+/// Notes that a place went; whether an owner is to be told. A task that was `paused` now says nothing more by itself.
+fn noted(c: &Connection, place: &Place<'_>, row: i64, paused: bool, now: Time) -> Result<bool> {
     let known = c
         .prepare_cached("SELECT told_at, message, outbox_row FROM gone WHERE chat_jid = ?1 AND thread = ?2")?
         .query_row([place.chat, place.thread], |r| {
@@ -126,7 +125,7 @@ fn noted(c: &Connection, place: &Place<'_>, row: i64, now: Time) -> Result<bool>
         )?
         .query_row([place.chat, place.thread], |r| r.time_or_null("told_at"))?;
     let other = other.filter(|_| place.what == What::Thread);
-    if !tells(known.map(|(told_at, ..)| told_at), back, now) {
+    if !tells(known.map(|(told_at, ..)| told_at), back || paused, now) {
         return Ok(false);
     }
     c.prepare_cached(
