@@ -2,7 +2,7 @@
 
 use std::{fs, path::Path, process::Command};
 
-use crate::support::Root;
+use crate::support::{Root, wait_for};
 
 const REPLACED: &str = "data/g2.sqlite was replaced: the log beside it";
 
@@ -74,6 +74,16 @@ fn a_store_that_is_replaced_under_the_daemon_is_opened_by_nobody_and_nothing_is_
     assert_eq!(daemon.terminate(), Some(0));
 }
 
+/// Waits until what read the store in this process has let go of it.
+fn until_closed(root: &Root) {
+    let store = root.data("g2.sqlite").display().to_string();
+    wait_for("the store to be closed", || {
+        let open =
+            fs::read_dir("/proc/self/fd").unwrap().filter_map(|fd| fs::read_link(fd.ok()?.path()).ok());
+        (!open.into_iter().any(|file| file.display().to_string().starts_with(&store))).then_some(())
+    });
+}
+
 #[test]
 fn no_store_is_opened_beside_the_log_that_a_killed_daemon_left_of_another() {
     let root = Root::new("");
@@ -104,7 +114,8 @@ fn no_store_is_opened_beside_the_log_that_a_killed_daemon_left_of_another() {
     fs::remove_file(root.data("lock")).unwrap();
     let kept_log = bytes(&log);
     assert_eq!(root.said("local:main"), ["echo: before", "echo: again"]);
-    // Who reads may write the log into the store as it ends. Put back with its log, the store is as it was.
+    // Who reads may write the log into the store as it ends, and removes it then. Put back with its log, the store is as it was.
+    until_closed(&root);
     fs::rename(root.data("kept.sqlite"), &copy).unwrap();
     fs::write(&log, kept_log).unwrap();
     let _ = fs::remove_file(root.data("g2.sqlite-shm"));
