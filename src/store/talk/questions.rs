@@ -277,8 +277,8 @@ fn said(c: &Connection, question: &Question, inbound: &Inbound) -> Result<Said> 
         .query_row([question.card], |r| r.get(0))
         .optional()?;
     let Some(sent_at) = sent_at.flatten() else { return Ok(Said::NotYet) };
-    // What was written before the card was seen does not answer it. Platforms count in seconds.
-    if inbound.late || inbound.at.is_some_and(|at| at.0 < sent_at - sent_at.rem_euclid(1_000)) {
+    // What was written long before the card was seen does not answer it.
+    if inbound.late {
         return Ok(Said::NotYet);
     }
     let written = c
