@@ -218,7 +218,9 @@ impl Stage {
 
     pub(crate) fn requests(&self) -> Vec<Value> {
         let log = fs::read_to_string(&self.log).unwrap();
-        log.lines()
+        // The last line may be written just now.
+        log.split_inclusive('\n')
+            .filter(|line| line.ends_with('\n'))
             .map(|line| serde_json::from_str::<Value>(line).unwrap())
             .filter(|entry| {
                 let path = entry["path"].as_str().unwrap();
