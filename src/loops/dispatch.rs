@@ -41,6 +41,8 @@ use owed::{Owed, Unread};
 
 /// How often it is looked for questions that nobody answered in time.
 const EXPIRE: Duration = Duration::from_secs(3600);
+/// How often it is looked for questions of agents that nobody answered in time: one lives a minute at least.
+const END: Duration = Duration::from_secs(30);
 /// However far off the end of the next rest is, the clock is looked at this often.
 const LONGEST_SLEEP: Duration = Duration::from_secs(60);
 /// How long a lane rests when its work could not be handed over because the world failed, ms.
@@ -75,6 +77,8 @@ pub struct Dispatch {
     retire: CancellationToken,
     retiring: bool,
     expired: Option<Instant>,
+    /// The same of agents' questions.
+    ended: Option<Instant>,
     lanes: Lanes,
     live: BTreeMap<Folder, Live>,
     /// Groups that have used up their budget of the day: a run of theirs that is adopted is to leave.
@@ -128,6 +132,7 @@ impl Dispatch {
             retire,
             retiring: false,
             expired: None,
+            ended: None,
             lanes,
             live: BTreeMap::new(),
             out: BTreeSet::new(),
@@ -239,7 +244,10 @@ impl Loop for Dispatch {
             self.expired = Some(now);
             self.expire_approvals().await;
         }
-        self.expire_questions().await;
+        if self.ended.is_none_or(|last| now.duration_since(last) >= END) {
+            self.ended = Some(now);
+            self.expire_questions().await;
+        }
         // The clock may have been set, or the machine have slept.
         if why.time || self.lanes.next_wake().is_some_and(|at| at <= self.runs.machine.world.now()) {
             self.tell(Event::Tick);
@@ -378,7 +386,7 @@ impl Dispatch {
                 Unread::Session(lane) => sessions.push(lane),
                 Unread::Sessions => sessions.extend(self.lanes_at_work()),
                 Unread::Idle(group) => self.hear(Event::Idle { group }),
-                Unread::Questions => self.expired = None,
+                Unread::Questions => (self.expired, self.ended) = (None, None),
             }
         }
         self.tell_cleared(&sessions);

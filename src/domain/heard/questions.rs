@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `open` | it may be answered |
 //! | `answered` | the first answer that was heard is with the agent |
-//! | `expired` | nobody answered in time, and the agent was told |
+//! | `expired` | nobody answered in time, and the agent was told; or a backup was restored |
 //! | `undeliverable` | its card could not be said, and the agent was told |
 //!
 //! This module decides the text of the card and which message answers it. An answer is a message like any other: whether its author is
@@ -15,7 +15,7 @@ use std::fmt::Write as _;
 use ipc_handlers::words;
 use serde::Serialize;
 
-use super::approvals::answer::one_of;
+use super::approvals::answer::{InReplyTo, Said, one_of};
 
 /// The most questions of one group that are open at a time.
 pub const OPEN: usize = 20;
@@ -32,7 +32,7 @@ words! {
         Open = "open",
         /// The first answer that was heard is with the agent.
         Answered = "answered",
-        /// Nobody answered in time, and the agent was told.
+        /// Nobody answered in time, and the agent was told; or a backup was restored.
         Expired = "expired",
         /// Its card could not be said, and the agent was told.
         Undeliverable = "undeliverable",
@@ -118,17 +118,6 @@ fn unmarked(words: &str) -> String {
     text
 }
 
-/// How a card stands in its chat when something is written there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Said {
-    /// It was not said before.
-    NotYet,
-    /// It was said, and no person wrote there since.
-    Last,
-    /// It was said, and somebody wrote there since.
-    Before,
-}
-
 /// An open question of a chat.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Open {
@@ -137,19 +126,10 @@ pub struct Open {
     pub said: Said,
 }
 
-/// What a message is a reply to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum InReplyTo {
-    Nothing,
-    /// The card of this question.
-    Card(i64),
-    Other,
-}
-
-/// Returns the question that a text answers. It names it (`#q3 2`), replies to its card, or follows the only card: then one of its
+/// Returns the question that a text answers. `replied`: what it is a reply to; `None`: nothing. It names it (`#q3 2`), replies to its card, or follows the only card: then one of its
 /// answers counts, and where `is_direct`, in a chat with one person, any words do.
 #[must_use]
-pub fn answers(text: &str, open: &[Open], replied: InReplyTo, is_direct: bool) -> Option<i64> {
+pub fn answers(text: &str, open: &[Open], replied: Option<InReplyTo>, is_direct: bool) -> Option<i64> {
     let is_open = |id: i64| open.iter().any(|question| question.id == id).then_some(id);
     if text.trim().is_empty() {
         return None;
@@ -158,11 +138,11 @@ pub fn answers(text: &str, open: &[Open], replied: InReplyTo, is_direct: bool) -
         return is_open(id);
     }
     match replied {
-        InReplyTo::Card(id) => return is_open(id),
-        InReplyTo::Other => return None,
-        InReplyTo::Nothing => {}
+        Some(InReplyTo::Card(id)) => return is_open(id),
+        Some(InReplyTo::Other) => return None,
+        None => {}
     }
-    let mut said = open.iter().filter(|question| question.said != Said::NotYet);
+    let mut said = open.iter().filter(|question| matches!(question.said, Said::Last | Said::Before));
     match (said.next(), said.next()) {
         (Some(only), None) if only.said == Said::Last => {
             (is_direct || one_of(text.trim(), only.options.iter()).is_some()).then_some(only.id)
@@ -267,30 +247,30 @@ mod tests {
 
     #[test]
     fn what_answers_a_question_and_what_is_just_talk() {
-        use InReplyTo::{Card, Nothing, Other};
+        let (card, other) = (|id| Some(InReplyTo::Card(id)), Some(InReplyTo::Other));
         let hotel = |said| vec![open(3, &["Ibis", "Hilton"], said)];
         let two = vec![open(3, &["Ibis"], Said::Last), open(4, &["Ibis"], Said::Last)];
         // The text, the open questions, what it replies to; what it answers in a group, and in a chat with one person.
         let table = [
-            ("2", hotel(Said::Last), Nothing, Some(3), Some(3)),
-            (" hilton ", hotel(Said::Last), Nothing, Some(3), Some(3)),
-            ("the cheap one", hotel(Said::Last), Nothing, None, Some(3)),
-            ("7", hotel(Said::Last), Nothing, None, Some(3)),
-            ("2", hotel(Said::Before), Nothing, None, None),
-            ("2", hotel(Said::NotYet), Nothing, None, None),
-            ("2", hotel(Said::Last), Other, None, None),
-            ("the cheap one", hotel(Said::Before), Card(3), Some(3), Some(3)),
-            ("the cheap one", hotel(Said::Before), Card(9), None, None),
-            ("#q3 2", hotel(Said::Before), Nothing, Some(3), Some(3)),
-            ("#q3 the cheap one", hotel(Said::NotYet), Other, Some(3), Some(3)),
-            ("#q9 2", hotel(Said::Last), Nothing, None, None),
-            ("#q3", hotel(Said::Before), Nothing, None, None),
-            ("#q+3 1", hotel(Said::Before), Nothing, None, None),
-            ("#q99999999999999999999 1", hotel(Said::Before), Nothing, None, None),
-            ("1", two.clone(), Nothing, None, None),
-            ("#q4 1", two, Nothing, Some(4), Some(4)),
-            ("1", Vec::new(), Nothing, None, None),
-            (" ", hotel(Said::Last), Card(3), None, None),
+            ("2", hotel(Said::Last), None, Some(3), Some(3)),
+            (" hilton ", hotel(Said::Last), None, Some(3), Some(3)),
+            ("the cheap one", hotel(Said::Last), None, None, Some(3)),
+            ("7", hotel(Said::Last), None, None, Some(3)),
+            ("2", hotel(Said::Before), None, None, None),
+            ("2", hotel(Said::NotYet), None, None, None),
+            ("2", hotel(Said::Last), other, None, None),
+            ("the cheap one", hotel(Said::Before), card(3), Some(3), Some(3)),
+            ("the cheap one", hotel(Said::Before), card(9), None, None),
+            ("#q3 2", hotel(Said::Before), None, Some(3), Some(3)),
+            ("#q3 the cheap one", hotel(Said::NotYet), other, Some(3), Some(3)),
+            ("#q9 2", hotel(Said::Last), None, None, None),
+            ("#q3", hotel(Said::Before), None, None, None),
+            ("#q+3 1", hotel(Said::Before), None, None, None),
+            ("#q99999999999999999999 1", hotel(Said::Before), None, None, None),
+            ("1", two.clone(), None, None, None),
+            ("#q4 1", two, None, Some(4), Some(4)),
+            ("1", Vec::new(), None, None, None),
+            (" ", hotel(Said::Last), card(3), None, None),
         ];
         for (text, open, replied, group, direct) in table {
             assert_eq!(answers(text, &open, replied, false), group, "{text:?} {replied:?}");

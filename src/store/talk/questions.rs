@@ -8,9 +8,9 @@ use ipc_handlers::{Folder, Time};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use crate::domain::{
+    heard::approvals::answer::{InReplyTo, Said},
     heard::questions::{
-        InReplyTo, KEPT, OPEN, Open, Question, QuestionState, Said, Unanswered, answers, card, given, press,
-        quote, told,
+        KEPT, OPEN, Open, Question, QuestionState, Unanswered, answers, card, given, press, quote, told,
     },
     platforms::chats::ChatKind,
     rows::{Button, Inbound},
@@ -168,15 +168,17 @@ pub(in crate::store) fn click(
             return Ok(Some("The agent does not wait for this answer any more.".into()));
         }
     }
-    let presses: i64 = c
+    let (presses, newest): (i64, i64) = c
         .prepare_cached(
-            "SELECT count(*) FROM messages INDEXED BY messages_by_answers WHERE answers = ?1 AND id = ''",
+            "SELECT count(*) AS presses, coalesce(max(seq), 0) AS newest FROM messages INDEXED BY messages_by_answers
+             WHERE answers = ?1 AND id = ''",
         )?
-        .query_row([id], |r| r.get(0))?;
+        .query_row([id], |r| Ok((r.get("presses")?, r.get("newest")?)))?;
     if presses >= MOST_PRESSES {
         return Ok(Some("Too many have pressed a button of this question.".into()));
     }
-    let key = format!("press {presses} of #q{id}");
+    // No other message has this key, also where old ones were pruned.
+    let key = format!("press of #q{id} after {newest}");
     let mut inbound = Inbound {
         chat_jid: asked.chat_jid.clone(),
         replay_key: key,
@@ -277,8 +279,8 @@ fn said(c: &Connection, question: &Question, inbound: &Inbound) -> Result<Said> 
         .query_row([question.card], |r| r.get(0))
         .optional()?;
     let Some(sent_at) = sent_at.flatten() else { return Ok(Said::NotYet) };
-    // What was written long before the card was seen does not answer it.
-    if inbound.late {
+    // What was written before the card was seen does not answer it.
+    if inbound.late || inbound.at.is_some_and(|at| at.0 < sent_at - CLOCKS_MS) {
         return Ok(Said::NotYet);
     }
     let written = c
@@ -291,6 +293,9 @@ fn said(c: &Connection, question: &Question, inbound: &Inbound) -> Result<Said> 
     Ok(if written { Said::Before } else { Said::Last })
 }
 
+/// How far the clocks of a platform and of this machine may be apart, ms.
+const CLOCKS_MS: i64 = 60_000;
+
 /// At most this many presses of one question are messages: those that nobody hears, too.
 const MOST_PRESSES: i64 = 64;
 
@@ -298,16 +303,18 @@ const MOST_PRESSES: i64 = 64;
 const NEWEST: i64 = 64;
 
 /// What a message is a reply to.
-fn replied_to(c: &Connection, inbound: &Inbound) -> Result<InReplyTo> {
-    let Some(replied) = inbound.reply_to_id.as_deref() else { return Ok(InReplyTo::Nothing) };
-    let Some(row) = outbox::said_as(c, &inbound.chat_jid, replied)? else { return Ok(InReplyTo::Other) };
+fn replied_to(c: &Connection, inbound: &Inbound) -> Result<Option<InReplyTo>> {
+    let Some(replied) = inbound.reply_to_id.as_deref() else { return Ok(None) };
+    let Some(row) = outbox::said_as(c, &inbound.chat_jid, replied)? else {
+        return Ok(Some(InReplyTo::Other));
+    };
     let id = c
         .prepare_cached(
             "SELECT id FROM questions INDEXED BY questions_open_by_card WHERE card = ?1 AND state = 'open'",
         )?
         .query_row([row], |r| r.get(0))
         .optional()?;
-    Ok(id.map_or(InReplyTo::Other, InReplyTo::Card))
+    Ok(Some(id.map_or(InReplyTo::Other, InReplyTo::Card)))
 }
 
 /// The name of somebody who wrote in a chat, or is known.

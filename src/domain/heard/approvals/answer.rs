@@ -42,7 +42,7 @@ pub enum Typed {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InReplyTo {
     /// The card of this question.
-    Wording(i64),
+    Card(i64),
     /// Something that is no card.
     Other,
 }
@@ -65,7 +65,7 @@ pub fn read(text: &str, cards: &[Card], replied: Option<InReplyTo>) -> Typed {
         return to(id, rest);
     }
     match replied {
-        Some(InReplyTo::Wording(id)) => return to(id, text),
+        Some(InReplyTo::Card(id)) => return to(id, text),
         Some(InReplyTo::Other) => return Typed::Message,
         None => {}
     }
@@ -155,14 +155,14 @@ mod tests {
             assert_eq!(read(text, &before, None), typed, "{text:?}");
         }
         assert_eq!(
-            read("1", &before, Some(InReplyTo::Wording(3))),
+            read("1", &before, Some(InReplyTo::Card(3))),
             Typed::Answer { id: 3, choice: 0 },
             "a reply says which"
         );
         let last = [open(3, &["Allow", "Deny"], true)];
         assert_eq!(read("1", &last, Some(InReplyTo::Other)), Typed::Message, "it answers something else");
-        assert_eq!(read("1", &last, Some(InReplyTo::Wording(2))), Typed::Named(2), "that one is closed");
-        assert_eq!(read("hm", &last, Some(InReplyTo::Wording(3))), Typed::Message);
+        assert_eq!(read("1", &last, Some(InReplyTo::Card(2))), Typed::Named(2), "that one is closed");
+        assert_eq!(read("hm", &last, Some(InReplyTo::Card(3))), Typed::Message);
     }
 
     #[test]
@@ -225,12 +225,12 @@ mod tests {
             assert_eq!(read(text, &two, None), typed, "{text:?}");
         }
         assert_eq!(
-            read("1", &two, Some(InReplyTo::Wording(4))),
+            read("1", &two, Some(InReplyTo::Card(4))),
             Typed::Answer { id: 4, choice: 0 },
             "a reply says which"
         );
         assert_eq!(
-            read("#3 1", &two, Some(InReplyTo::Wording(4))),
+            read("#3 1", &two, Some(InReplyTo::Card(4))),
             Typed::Answer { id: 3, choice: 0 },
             "a name says it louder"
         );
@@ -240,7 +240,7 @@ mod tests {
     fn a_closed_card_is_answered_too_late_by_a_reply_or_its_name_and_by_nothing_else() {
         let closed = Card { said: Said::Closed, ..open(3, &["Allow", "Deny"], true) };
         let cards = [closed, open(4, &["Allow", "Deny"], true)];
-        let reply = Some(InReplyTo::Wording(3));
+        let reply = Some(InReplyTo::Card(3));
         for (text, replied, typed) in [
             ("1", reply, Typed::Named(3)),
             ("7", reply, Typed::Named(3)),

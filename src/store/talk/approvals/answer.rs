@@ -70,7 +70,7 @@ pub(in crate::store) fn read_reply(c: &Connection, inbound: &Inbound, now: Time)
         .collect::<rusqlite::Result<_>>()?;
     let (named, replied) = (names(&inbound.text), replied_to(c, inbound)?);
     let meant = named.or(match replied {
-        Some(InReplyTo::Wording(id)) => Some(id),
+        Some(InReplyTo::Card(id)) => Some(id),
         Some(InReplyTo::Other) | None => None,
     });
     if cards.is_empty() && meant.is_none() {
@@ -223,7 +223,7 @@ fn replied_to(c: &Connection, inbound: &Inbound) -> Result<Option<InReplyTo>> {
         .prepare_cached("SELECT cause_id FROM outbox WHERE id = ?1 AND cause_kind = 'approval'")?
         .query_row([row], |r| r.get(0))
         .optional()?;
-    Ok(Some(id.map_or(InReplyTo::Other, InReplyTo::Wording)))
+    Ok(Some(id.map_or(InReplyTo::Other, InReplyTo::Card)))
 }
 
 /// A question that is answered and not open in this chat: it was answered, or its card could not be said.
@@ -236,7 +236,7 @@ fn closed(c: &Connection, inbound: &Inbound, rights: &Rights, id: i64) -> Result
     }
     if card.is_open() {
         let open = [Card { id, choices: card.choices, said: Said::NotYet }];
-        let meant = Some(InReplyTo::Wording(id));
+        let meant = Some(InReplyTo::Card(id));
         if let Typed::Answer { id, choice } = read(&inbound.text, &open, meant) {
             return Ok(Some(Reply::Choice { id, choice }));
         }
