@@ -1,5 +1,5 @@
 //! Opens chats with the people who are to be asked and with whom no chat is known. The chat is kept with the cards that wait for it.
-//! If it can't be opened, the next person is asked at once.
+//! If it can't be opened, the next person is asked at once. A platform without a connection is waited for, as it is with a card.
 //!
 //! | on disk | a restart |
 //! |---|---|
@@ -30,6 +30,8 @@ use crate::{
 
 /// How long a platform without a connection is waited for, and the pace of one with a connection.
 const CONNECTS: Duration = Duration::from_secs(30);
+/// The rest before one that has none is looked at again.
+const AWAY_RESTS: Duration = Duration::from_secs(30);
 /// How long a platform may take to open a chat.
 const WITHIN: Duration = Duration::from_secs(30);
 /// How long a platform that has refused to open a chat is not asked for it again.
@@ -97,6 +99,8 @@ impl Loop for Approvers {
                 tracing::info!(chat, "a chat with somebody who is asked is open");
                 doors.store.opened(&user, chat, now).await?;
             }
+            // As a card does in a chat that is known.
+            Err(NotOpened::Offline) => return Ok(Then::After(AWAY_RESTS)),
             Err(not) => {
                 tracing::info!(why = %not, "no chat with somebody who is to be asked can be opened; the next one is asked");
                 let how = if not == NotOpened::Never { Missed::NoWay } else { Missed::NotReached };
@@ -123,12 +127,13 @@ impl Doors {
             }
         }
         let place = direct_chat(user);
-        let Some(channel) = self.channels.of(place) else { return Err(NotOpened::Offline) };
+        let Some(channel) = self.channels.of(place) else { return Err(NotOpened::Never) };
         if timeout(CONNECTS, channel.turn(place, true)).await.is_err() {
             return Err(NotOpened::Offline);
         }
-        let slow = || NotOpened::Failed("their platform did not answer in time".into());
-        let opened = timeout(WITHIN, channel.direct(user)).await.unwrap_or_else(|_| Err(slow()));
+        let Ok(opened) = timeout(WITHIN, channel.direct(user)).await else {
+            return Err(NotOpened::Failed("their platform did not answer in time".into()));
+        };
         if let Err(NotOpened::Failed(why)) = &opened {
             let mut refused = self.refused.locked();
             if refused.len() < MOST_REFUSED {
@@ -136,5 +141,88 @@ impl Doors {
             }
         }
         opened
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::{pending, ready};
+
+    use futures_util::future::BoxFuture;
+
+    use super::*;
+    use crate::{
+        channels::Channel,
+        domain::platforms::{
+            addresses::Platform,
+            channels::{Outcome, Part, Traits},
+        },
+    };
+
+    /// How a platform stands.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    enum Stands {
+        Away,
+        Hangs,
+        Refuses,
+        Opens,
+    }
+
+    struct Fake(Platform, Arc<Mutex<(Stands, usize)>>);
+
+    impl Channel for Fake {
+        fn platform(&self) -> &Platform {
+            &self.0
+        }
+
+        fn traits(&self) -> Traits {
+            Traits::default()
+        }
+
+        fn turn<'a>(&'a self, _: &'a str, _: bool) -> BoxFuture<'a, ()> {
+            match self.1.locked().0 {
+                Stands::Away => Box::pin(pending()),
+                Stands::Hangs | Stands::Refuses | Stands::Opens => Box::pin(ready(())),
+            }
+        }
+
+        fn send<'a>(&'a self, _: Part<'a>) -> BoxFuture<'a, Outcome> {
+            Box::pin(ready(Ok(Vec::new())))
+        }
+
+        fn direct<'a>(&'a self, user: &'a str) -> BoxFuture<'a, Result<String, NotOpened>> {
+            let mut stands = self.1.locked();
+            stands.1 += 1;
+            match stands.0 {
+                Stands::Away => Box::pin(ready(Err(NotOpened::Offline))),
+                Stands::Hangs => Box::pin(pending()),
+                Stands::Refuses => Box::pin(ready(Err(NotOpened::Failed("they blocked us".into())))),
+                Stands::Opens => Box::pin(ready(Ok(format!("{user}-chat")))),
+            }
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn only_what_a_platform_has_said_counts_as_its_refusal() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::open(&dir.path().join("g2.sqlite")).unwrap();
+        let (channels, stands) = (Arc::new(Channels::default()), Arc::new(Mutex::new((Stands::Away, 0))));
+        let Approvers(doors) = Approvers::new(World::real(), store, Arc::clone(&channels));
+        assert_eq!(doors.open("toy:7").await, Err(NotOpened::Never), "no account leads to them");
+        channels.add(Box::new(Fake(Platform::named("toy"), Arc::clone(&stands))));
+        let slow = || Err(NotOpened::Failed("their platform did not answer in time".into()));
+        let refused = || Err(NotOpened::Failed("they blocked us".into()));
+        // How it stands, what comes of it, and how often it was asked.
+        for (now, comes, asked) in [
+            (Stands::Away, Err(NotOpened::Offline), 0),
+            (Stands::Hangs, slow(), 1),
+            (Stands::Refuses, refused(), 2),
+            (Stands::Opens, refused(), 2),
+        ] {
+            stands.locked().0 = now;
+            assert_eq!(doors.open("toy:7").await, comes, "{now:?}");
+            assert_eq!(stands.locked().1, asked, "{now:?}");
+        }
+        assert_eq!(doors.open("toy:8").await, Ok("toy:8-chat".into()), "each by themselves");
     }
 }

@@ -255,8 +255,8 @@ impl Channel for Remote {
                     words(&why).unwrap_or_else(|| "the platform does not say why".into()),
                 )),
                 Ok(_) => Err(NotOpened::Failed("the adapter answered something else".into())),
-                Err(Lost::Never) => Err(NotOpened::Offline),
-                Err(_) => Err(NotOpened::Failed("the adapter ended before it answered".into())),
+                // Asked again, it is the same chat.
+                Err(_) => Err(NotOpened::Offline),
             }
         })
     }
