@@ -106,6 +106,8 @@ pub enum Outcome {
 pub enum NotApplied {
     /// A file that goes with a message can't be sent.
     NoFile(Refusal),
+    /// The text says that there is nothing to tell.
+    NothingToSay,
     /// As many questions of the group are open as may be.
     TooManyQuestions {
         /// How many may be.
@@ -223,6 +225,11 @@ impl From<NotApplied> for Refusal {
     fn from(reason: NotApplied) -> Self {
         match reason {
             NotApplied::NoFile(refusal) => refusal,
+            NotApplied::NothingToSay => Self::new(
+                Code::InvalidField,
+                "send_message: HEARTBEAT_OK says that there is nothing to tell, and is never sent",
+                "end your turn with it as your answer, or send what there is to tell without it",
+            ),
             NotApplied::TooManyQuestions { most } => Self::new(
                 Code::RateLimited,
                 format!("{most} questions of this group wait for an answer, and no more are asked"),

@@ -45,6 +45,35 @@ fn logged(root: &Root, text: &str) {
 }
 
 #[test]
+fn a_task_that_has_nothing_to_tell_can_t_say_so_in_the_chat_by_a_command_either() {
+    let root = Root::new("");
+    let say = |id: &str, text: &str| {
+        let json = json!({"type": "send_message", "requestId": id, "chatJid": "local:main", "text": text});
+        json!({"command": {"box": "messages", "json": json}})
+    };
+    let rules = json!([
+        {"when": {"contains": "look after"}, "do": [
+            say("r1", "**heartbeat_ok** 👍"), {"say": "{{reply}}"}, say("r2", &format!("HEARTBEAT_OK\n\n{}", "news ".repeat(100)))]},
+        {"do": [say("r3", "HEARTBEAT_OK"), {"say": "done"}]},
+    ]);
+    root.script(None, &rules);
+    let _daemon = root.serve();
+    root.g2(&["tasks", "add", "--group", "main", "--every", "999h", "--id", "t", "look after mail"]);
+    root.g2(&["tasks", "run", "t"]);
+    let result = wait_for("the task to end", || {
+        root.json(&["tasks", "show", "t"])["last_result"].as_str().map(str::to_owned)
+    });
+    assert!(
+        result.contains("HEARTBEAT_OK says that there is nothing to tell, and is never sent"),
+        "{result}"
+    );
+    wait_for("the news", || (root.said("local:main").len() == 1).then_some(()));
+    assert_eq!(root.said("local:main")[0], "news ".repeat(100).trim());
+    // A person may be told the word.
+    assert_eq!(root.ask("local:main", "what is the word?"), "HEARTBEAT_OK\ndone\n");
+}
+
+#[test]
 fn tasks_come_and_go_with_the_lines_and_one_that_can_t_be_read_stops_no_other() {
     let root = Root::new("");
     let daemon = root.serve();

@@ -70,6 +70,12 @@ static WORD_OK: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"(?i)(?:<[a-z]{1,6}>)*heartbeat\\?_ok(?:</[a-z]{1,6}>)*").expect("it is valid")
 });
 
+/// Whether the word stands somewhere in a text; [`to_say`] tells what is left without it.
+#[must_use]
+pub fn may_be_ok(text: &str) -> bool {
+    WORD_OK.is_match(text)
+}
+
 /// Returns what a chat is told of a task's answer; `None`: nothing. The word `HEARTBEAT_OK` is never part of it, in whatever letters
 /// and marks. Where an answer begins or ends with the word, at most 300 characters beside it are not told either.
 #[must_use]

@@ -1,5 +1,7 @@
 //! What is to be said.
 
+use std::borrow::Cow;
+
 use ipc_handlers::{Caller, NotApplied, Outcome, Refusal, Time};
 use rusqlite::{Connection, OptionalExtension};
 
@@ -7,6 +9,7 @@ use super::{super::act::Cause, Applied};
 use crate::domain::{
     heard::questions::OPEN,
     platforms::attachments::{BLOCK, MediaLimits},
+    runs::heartbeat,
 };
 use crate::store::{
     Result,
@@ -59,6 +62,16 @@ fn thread_of(c: &Connection, caller: &Caller, chat_jid: &str) -> Result<Option<S
     }
 }
 
+/// Whether a task's run says this, and may mean by it that there is nothing to tell.
+fn of_task(c: &Connection, caller: &Caller, text: &str) -> Result<bool> {
+    let Some(seat) = caller.run.as_ref().filter(|_| heartbeat::may_be_ok(text)) else { return Ok(false) };
+    let of_task = c
+        .prepare_cached("SELECT kind <> 'message' AS of_task FROM runs WHERE id = ?1")?
+        .query_row([seat.run], |r| r.get("of_task"))
+        .optional()?;
+    Ok(of_task.unwrap_or(false))
+}
+
 /// Puts a text into the outbox, that of a command once.
 fn put(c: &Connection, cause: &Cause<'_>, what: &Say<'_>, now: Time) -> Result<i64> {
     match cause {
@@ -99,11 +112,18 @@ pub(super) fn apply(
             return Ok(Err(NotApplied::NoFile(fault.into())));
         }
     }
+    let text = match of_task(c, caller, message.text)? {
+        true => heartbeat::to_say(message.text).unwrap_or_default(),
+        false => Cow::Borrowed(message.text),
+    };
+    if text.is_empty() && files.is_empty() {
+        return Ok(Err(NotApplied::NothingToSay));
+    }
     let thread = thread_of(c, caller, message.chat_jid)?;
     let what = Say {
         chat_jid: message.chat_jid,
         thread: thread.as_deref().unwrap_or_default(),
-        text: message.text,
+        text: &text,
         sender: message.sender,
         reply_to: message.reply_to,
         cause: cause.of_text(),
