@@ -88,8 +88,8 @@ where
     B::Data: Send,
     B::Error: Into<Box<dyn Error + Send + Sync>>,
 {
-    /// Makes a client for a base address: `https://…`, or `http://` where it is this machine. What is reached over TLS is reached by
-    /// the proxy of `HTTPS_PROXY`, unless `NO_PROXY` names it.
+    /// Makes a client for a base address: `https://…`, or `http://` where it is this machine. A connection over TLS goes by the
+    /// proxy of `HTTPS_PROXY`, unless `NO_PROXY` names its host.
     ///
     /// # Errors
     /// What is wrong with the address, or with the machine's root certificates.
