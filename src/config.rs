@@ -31,7 +31,7 @@ mod written;
 mod zones;
 
 pub use channels::{NoSecret, OWN_ADAPTERS, account_in, with_secrets};
-pub use declare::{Takes, default_toml, takes};
+pub use declare::{Takes, default_toml, names, takes};
 pub use environment::Environment;
 use environment::{OVER, Overs, Place, at_home, put_over, unusable};
 pub use live::{Live, Taken};
@@ -40,7 +40,7 @@ pub use secrets::{InTheOpen, hide_secrets, secrets_in, secrets_of, without_secre
 pub use sections::{Budgets, SandboxKind};
 pub use settings::{
     Agent, Approvals, Backup, ClaudeSettings, Egress, Gateway, Health, Housekeeping, Ipc, Limits, Media,
-    Outbox, Sandbox, Web,
+    Notify, Outbox, Sandbox, Web,
 };
 pub use shown::{Setting, Source, settings};
 pub use standing::Standing;
@@ -67,6 +67,7 @@ pub struct Config {
     pub health: Health,
     pub approvals: Approvals,
     pub words: Words,
+    pub notify: Notify,
     pub backup: Backup,
     pub outbox: Outbox,
     pub gateway: Gateway,
@@ -198,6 +199,7 @@ impl Config {
             health: file.health,
             approvals: file.approvals,
             words: file.words.into(),
+            notify: file.notify,
             backup: file.backup,
             outbox: file.outbox,
             gateway: file.gateway,

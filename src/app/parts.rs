@@ -49,6 +49,8 @@ pub(super) struct Parts {
     pub(super) gateway: Arc<Gateway>,
     pub(super) channels: Arc<Channels>,
     pub(super) listings: Arc<Listings>,
+    /// Wakes who hands texts for an owner over.
+    pub(super) pushes: Arc<Notify>,
     pub(super) media: Arc<Media>,
     pub(super) boxes: Arc<Boxes>,
     claims: Arc<Claims>,
@@ -120,6 +122,7 @@ impl Parts {
         let listings = Listings::new(world.clone(), store.clone(), Arc::clone(&channels));
         let parts = Self {
             listings: Arc::new(listings),
+            pushes: Arc::default(),
             held: Arc::new(Held::read(store.clone())?),
             allowances: Arc::new(Allowances::new(world.clone(), Arc::clone(&config))),
             machine: Arc::new(machine),
@@ -228,6 +231,7 @@ impl Parts {
             machine: Arc::clone(&self.machine),
             known: Mutex::default(),
             standing: Standing::default(),
+            pushes: Arc::clone(&self.pushes),
         })
     }
 
@@ -242,6 +246,7 @@ impl Parts {
             snapshots: Arc::clone(&self.snapshots),
             gateway: Arc::clone(&self.gateway),
             listings: Arc::clone(&self.listings),
+            pushes: Arc::clone(&self.pushes),
             machine: Arc::clone(&self.machine),
             lanes: self.lanes.clone(),
             mailboxes: self.mailboxes.clone(),

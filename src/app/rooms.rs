@@ -212,6 +212,14 @@ pub(super) fn upkeep(room: &mut Room, parts: &Parts, problems: Arc<problems::Pro
     }));
     room.has(Trim::new(world.clone(), store.clone()));
     room.has(Backups::new(world.clone(), root.clone(), store.clone(), Arc::clone(config)));
+    let errands = loops::notify::Errands {
+        world: world.clone(),
+        store: store.clone(),
+        config: Arc::clone(config),
+        notes: root.join(adapters::CHILDREN),
+        home: root.clone(),
+    };
+    room.has(loops::notify::Notify::new(errands, Arc::clone(&problems.pushes)));
     room.has(problems::Watch(problems));
     room.has(Prune::new(world.clone(), store.clone(), root.clone(), Arc::clone(config)));
     room.has(Weighing::new(world.clone(), store.clone(), root.clone(), Arc::clone(config)));

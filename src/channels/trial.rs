@@ -254,7 +254,7 @@ impl Trial {
 /// # Errors
 /// Why it did not, in a sentence for people.
 pub async fn greet(ready: &Ready, within: Duration) -> Result<Hello, NotLetIn> {
-    let no = |why: String| NotLetIn(screen::without(&why, &ready.secrets));
+    let no = |why: String| NotLetIn::Refused(screen::without(&why, &ready.secrets));
     let mut trial = Trial::begin(&ready.account.command, Some(ready)).map_err(|error| {
         no(format!("the adapter {} can't be started: {error}", ready.account.command.join(" ")))
     })?;
@@ -280,6 +280,7 @@ pub async fn greet(ready: &Ready, within: Duration) -> Result<Hello, NotLetIn> {
             Ok(_) => {}
             Err(silence) => {
                 let why = trial.state.take().map(|state| state.why).filter(|why| !why.is_empty());
+                let is_late = matches!(silence, Silence::Late);
                 let (how, said) = match silence {
                     Silence::Late => {
                         (format!("the platform did not let it in within {} s", within.as_secs()), None)
@@ -288,7 +289,11 @@ pub async fn greet(ready: &Ready, within: Duration) -> Result<Hello, NotLetIn> {
                 };
                 let why = why.or(said);
                 let how = trial.walls().map_or(how.clone(), |walls| format!("{how}; {walls}"));
-                return Err(no(why.map_or(how.clone(), |why| format!("{how}: {why}"))));
+                let why = why.map_or(how.clone(), |why| format!("{how}: {why}"));
+                return Err(match is_late {
+                    true => NotLetIn::Late(screen::without(&why, &ready.secrets)),
+                    false => no(why),
+                });
             }
         }
     }
@@ -296,8 +301,14 @@ pub async fn greet(ready: &Ready, within: Duration) -> Result<Hello, NotLetIn> {
 
 /// Why an account is not let in.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct NotLetIn(String);
+pub enum NotLetIn {
+    /// The platform, or its adapter, does not take it.
+    #[error("{0}")]
+    Refused(String),
+    /// The platform said nothing in time: it may be out of reach.
+    #[error("{0}")]
+    Late(String),
+}
 
 /// Tries an adapter against every rule.
 ///

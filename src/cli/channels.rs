@@ -9,15 +9,19 @@ use ipc_handlers::Time;
 use serde::Serialize;
 
 use super::{
-    CliResult, Context, Failure,
-    client::{change, perform},
+    CliResult, Context, Failure, claim,
+    client::{Client, change, perform},
     filter::Rows,
     out, secret,
     show::{self, Sheet},
 };
 use crate::{
     app,
-    channels::{NAMES, remote::NotReady, trial},
+    channels::{
+        NAMES,
+        remote::NotReady,
+        trial::{self, NotLetIn},
+    },
     config::Config,
     domain::{platforms::accounts::check_name, rows::ChannelState},
     ops::{
@@ -31,8 +35,8 @@ use crate::{
 const CHECK: Duration = Duration::from_secs(30);
 
 const STATES: &str = "\
-A channel has three lights: connection (connecting, connected, offline, refused), inbound and
-outbound (ok, waiting, failing, refused, unknown). A refused account is not tried again until its
+A channel has three lights: connection (connecting, connected, offline, refused, or no daemon),
+inbound and outbound (ok, waiting, failing, refused, unknown). A refused account is not tried again until its
 settings change, or until `g2 channels restart`.
 
 Examples:
@@ -194,7 +198,7 @@ impl Row {
 }
 
 /// Returns how every channel stands.
-pub(super) async fn rows(config: &Config, store: &Store) -> Result<Vec<Row>, StoreError> {
+pub(super) async fn rows(config: &Config, store: &Store, is_up: bool) -> Result<Vec<Row>, StoreError> {
     let mut rows = Vec::new();
     for name in NAMES {
         let state = store.connection_of(name).await?;
@@ -209,6 +213,13 @@ pub(super) async fn rows(config: &Config, store: &Store) -> Result<Vec<Row>, Sto
         let chats = chats(store, &account.name).await?;
         rows.push(Row::of(&account.name, state, unsent, chats, account.command.clone()));
     }
+    // What a daemon wrote down is old once it is gone.
+    if !is_up {
+        for row in &mut rows {
+            row.connection = "no daemon".into();
+            (row.inbound, row.outbound) = ("unknown".into(), "unknown".into());
+        }
+    }
     Ok(rows)
 }
 
@@ -221,7 +232,7 @@ impl Channels {
     pub(super) async fn run(self, context: &Context) -> CliResult {
         match self {
             Self::List { state, rows: wanted } => {
-                let all = rows(&context.config()?, &context.store()?).await?;
+                let all = rows(&context.config()?, &context.store()?, is_up(context).await).await?;
                 let rows = wanted.that(all, |row| {
                     let lights = [&row.connection, &row.inbound, &row.outbound];
                     state.as_ref().is_none_or(|state| lights.contains(&state))
@@ -243,7 +254,7 @@ impl Channels {
                 )
             }
             Self::Show { name } => {
-                let rows = rows(&context.config()?, &context.store()?).await?;
+                let rows = rows(&context.config()?, &context.store()?, is_up(context).await).await?;
                 let row = rows.into_iter().find(|row| row.name == name).ok_or_else(|| none(&name))?;
                 show::object(context, &row)
             }
@@ -262,7 +273,14 @@ impl Channels {
                 if !no_token {
                     args.token = Some(secret::read(&format!("Token of {name}"), token_file.as_deref())?);
                 }
-                show::answer(context, &add(context, args, no_check).await?)
+                let name = args.name.clone();
+                show::answer(context, &add(context, args, no_check).await?)?;
+                let can_ask = out::can_ask() && out::is_terminal() && !context.json;
+                let is_up = is_up(context).await;
+                if can_ask && is_up && !is_owned(context, &name).await? {
+                    out::line(claim::owner(context).await?)?;
+                }
+                Ok(())
             }
             Self::Remove(args) => change(context, args).await,
             Self::Restart(args) => {
@@ -305,6 +323,16 @@ fn account(config: &Config, name: &str) -> Result<(), Failure> {
     if there { Ok(()) } else { Err(none(name)) }
 }
 
+/// Whether somebody is an owner on the platform of an account.
+async fn is_owned(context: &Context, name: &str) -> Result<bool, Failure> {
+    Ok(context.store()?.owned_channels().await?.iter().any(|channel| channel == name))
+}
+
+/// Whether a daemon answers.
+pub(super) async fn is_up(context: &Context) -> bool {
+    Client::connect(&context.root).await.is_ok()
+}
+
 fn home(context: &Context, name: &str) -> PathBuf {
     context.root.join("data/channels").join(name)
 }
@@ -339,16 +367,50 @@ pub(super) async fn add(context: &Context, args: add::Args, no_check: bool) -> R
     }
     let mut who = String::new();
     if !no_check {
-        let hello = trial::greet(&ready, CHECK).await.with_context(|| format!("{name} is not added"))?;
-        who = format!(" as {} {}", hello.myself.name, hello.myself.handle).trim_end().to_owned();
+        if out::is_watched() {
+            out::ask(&format!(
+                "{name} is asked whether it takes the account, for at most {} s …\n",
+                CHECK.as_secs()
+            ));
+        }
+        match trial::greet(&ready, CHECK).await {
+            Ok(hello) => {
+                who = format!(" as {} {}", hello.myself.name, hello.myself.handle).trim_end().to_owned();
+            }
+            // What was typed is not lost for a network that is away.
+            Err(NotLetIn::Late(why)) if keeps(&name, &why)? => {}
+            Err(error) => {
+                return Err(anyhow::Error::new(error).context(format!("{name} is not added")).into());
+            }
+        }
     }
     let mut answer = perform(context, args).await?;
     let prefix = answer.row["prefix"].as_str().unwrap_or_default().to_owned();
     answer.says = format!("{}{who}", answer.says);
+    if !is_owned(context, &name).await? {
+        answer.notes.push(format!(
+            "nobody is an owner on {name} yet: `g2 users claim` makes you one, from your phone; then \"/stop\" from there stops the agent, and questions come to you"
+        ));
+    }
     answer.notes.push(format!(
         "write to the bot, and answer the question about the new chat (`g2 approvals list`); or make a group for a chat yourself: g2 groups add family --chat {prefix}:ID"
     ));
     Ok(answer)
+}
+
+/// Asks, where somebody can be asked, whether an account is added whose platform is out of reach.
+fn keeps(name: &str, why: &str) -> Result<bool, Failure> {
+    if !out::can_ask() {
+        return Ok(false);
+    }
+    out::ask(&format!(
+        "{why}.\nAdd {name} all the same? Its token is kept, and it connects once the platform is in reach. [Y/n] "
+    ));
+    let mut line = String::new();
+    std::io::stdin()
+        .read_line(&mut line)
+        .map_err(|error| anyhow::Error::new(error).context("reading the answer"))?;
+    Ok(matches!(line.trim().to_lowercase().as_str(), "" | "y" | "yes"))
 }
 
 async fn test(context: &Context, config: &str, upstream: Option<String>, command: Vec<String>) -> CliResult {

@@ -14,7 +14,7 @@ use ipc_handlers::Time;
 use super::help;
 use crate::{
     app,
-    config::{Config, Environment},
+    config::{self, Config, Environment},
     root::find_root,
     store::{Store, Which},
     system::world::World,
@@ -84,6 +84,7 @@ enum Kind {
     Command,
     User,
     Token,
+    Setting,
 }
 
 impl Kind {
@@ -96,6 +97,7 @@ impl Kind {
             (_, "add", "folder" | "name" | "id") | ("schedule" | "up" | "init" | "doctor", ..) => {
                 return None;
             }
+            ("config", _, "name") => Self::Setting,
             ("tasks", _, "id") => Self::Task,
             ("runs", _, "id") => Self::Run,
             ("sessions", _, "id") => Self::Session,
@@ -227,6 +229,7 @@ async fn names(
             let tokens = store.web_tokens()?.into_iter();
             tokens.map(|token| (token.name, token.purpose.to_string())).collect()
         }
+        Kind::Setting => config::names().map(|(name, about)| (name.to_owned(), about.to_owned())).collect(),
         Kind::Channel => {
             let accounts = config().map(|config| config.channels).unwrap_or_default();
             accounts.into_iter().map(|account| (account.name, String::new())).collect()
@@ -257,6 +260,8 @@ mod tests {
             ("web tokens revoke", "name", Some(Kind::Token)),
             ("web tokens add", "name", None),
             ("channels add", "name", None),
+            ("config set", "name", Some(Kind::Setting)),
+            ("config unset", "name", Some(Kind::Setting)),
             ("send", "text", None),
         ] {
             assert_eq!(kind(path, arg), expected, "{path} {arg}");

@@ -4,7 +4,7 @@
 use anyhow::Context as _;
 use clap::Subcommand;
 
-use super::{CliResult, Context, Failure, client::change, out, show};
+use super::{CliResult, Context, Failure, client::change, out, service, show};
 use crate::{
     app,
     config::{Config, Source, dotenv, settings},
@@ -63,10 +63,25 @@ impl Settings {
     pub(super) async fn run(self, context: &Context) -> CliResult {
         match self {
             Self::Show { name, effective } => list(context, name.as_deref(), effective),
-            Self::Set(args) => change(context, args).await,
-            Self::Unset(args) => change(context, args).await,
+            Self::Set(args) => {
+                change(context, args).await?;
+                tell_of_unit(context);
+                Ok(())
+            }
+            Self::Unset(args) => {
+                change(context, args).await?;
+                tell_of_unit(context);
+                Ok(())
+            }
             Self::Check => check(context),
         }
+    }
+}
+
+/// Tells that the unit of the service does not let the daemon write where the settings want it to.
+fn tell_of_unit(context: &Context) {
+    if service::is_stale(context) {
+        out::tell("the service may not write there yet: `g2 service install --yes` renews its unit");
     }
 }
 

@@ -6,20 +6,42 @@ use super::{Arguments, out, wrap};
 
 /// The groups of `g2 --help` with their commands, in the order in which they are listed. A new command needs a place here.
 const GROUPS: [(&str, &[&str]); 7] = [
-    ("Talk", &["up", "chat", "send"]),
-    ("Look", &["status", "top", "ps", "activity", "events", "why", "usage", "audit", "doctor", "report"]),
+    ("Talk", &["up", "chat", "send", "say"]),
+    (
+        "Look",
+        &[
+            "status", "top", "ps", "activity", "events", "why", "usage", "audit", "notices", "doctor",
+            "report",
+        ],
+    ),
     ("Agents and chats", &["groups", "wirings", "engage", "chats", "channels", "egress"]),
     ("People", &["users", "members", "approvals", "dropped"]),
     ("Work", &["tasks", "schedule", "messages", "outbox", "questions", "lanes", "runs", "sessions", "ipc"]),
     (
         "Service",
-        &["serve", "stop", "service", "web", "metrics", "prune", "backup", "restore", "restored", "loops"],
+        &[
+            "start", "stop", "restart", "logs", "serve", "service", "web", "metrics", "prune", "backup",
+            "restore", "restored", "loops",
+        ],
     ),
     ("Set up", &["setup", "init", "config", "image", "completions", "man", "ops"]),
 ];
 
 /// Words that are understood beside those that help shows, as people type them from habit.
-const ALSO: [(&str, &str); 2] = [("list", "ls"), ("remove", "rm")];
+const ALSO: [(&str, &str); 12] = [
+    ("list", "ls"),
+    ("remove", "rm"),
+    ("tasks", "task"),
+    ("runs", "run"),
+    ("logs", "log"),
+    ("groups", "group"),
+    ("users", "user"),
+    ("channels", "channel"),
+    ("sessions", "session"),
+    ("wirings", "wiring"),
+    ("lanes", "lane"),
+    ("approvals", "approval"),
+];
 
 /// Returns the whole command line, with help for the terminal that stdout is.
 pub(super) fn command() -> Command {

@@ -13,6 +13,7 @@ use crate::{
     ops::{
         OpCode, OpError,
         args::{BadArgument, Jid},
+        outbox::say,
     },
     store::Store,
     system::{confine, world::World},
@@ -27,6 +28,7 @@ mod changes;
 mod channels;
 mod chat;
 mod chats;
+mod claim;
 mod client;
 mod colours;
 mod complete;
@@ -54,6 +56,7 @@ mod members;
 mod messages;
 mod metrics;
 mod named;
+mod notices;
 mod ops;
 mod out;
 mod outbox;
@@ -72,6 +75,7 @@ mod service;
 mod sessions;
 mod setup;
 mod show;
+mod start;
 mod status;
 mod stop;
 mod table;
@@ -119,7 +123,7 @@ Exit codes:
 #[command(name = "g2", version, propagate_version = true, after_help = ABOUT, max_term_width = 100)]
 #[command(disable_help_flag = true, disable_version_flag = true)]
 struct Arguments {
-    /// Folder that holds everything [default: $G2_ROOT, then the root or checkout around the working directory, then
+    /// Folder that holds everything [default: $G2_ROOT, then the root around the working directory, then
     /// $XDG_DATA_HOME/g2]
     #[arg(long, global = true, value_name = "DIR", help_heading = GLOBAL)]
     root: Option<PathBuf>,
@@ -181,7 +185,16 @@ enum Command {
     Init(serve::Init),
     /// Run the daemon in the foreground until it is stopped
     #[command(after_help = serve::EXAMPLES)]
-    Serve,
+    Serve(serve::Serve),
+    /// Start the daemon in the background
+    #[command(after_help = start::STARTED)]
+    Start(start::Start),
+    /// Stop the daemon and start it again, in the background
+    #[command(after_help = start::RESTARTED)]
+    Restart(start::Restart),
+    /// Show the log of the daemon in the background
+    #[command(after_help = start::LOGGED)]
+    Logs(start::Logs),
     /// The daemon as a service of systemd: install, status, logs
     #[command(subcommand)]
     Service(service::Service),
@@ -201,6 +214,9 @@ enum Command {
     Chat(chat::Chat),
     /// Send a message into a local chat
     Send(send::Send),
+    /// Say something in any chat, as a group's agent says it
+    #[command(after_help = send::SAID)]
+    Say(say::Args),
     /// Groups (agents): list, add, inspect, change, restart, remove
     #[command(subcommand)]
     Groups(groups::Groups),
@@ -234,6 +250,9 @@ enum Command {
     /// Texts for chats, sent and unsent: list, retry, drop
     #[command(subcommand)]
     Outbox(outbox::Outbox),
+    /// What owners are told of problems elsewhere: list, try
+    #[command(subcommand)]
+    Notices(notices::Notices),
     /// Questions of agents to people in their chats: list
     #[command(subcommand)]
     Questions(questions::Questions),
@@ -387,7 +406,7 @@ pub fn main() -> ExitCode {
     crate::system::process::set_umask();
     let log_format = arguments.log_format;
     let (mut context, command) = arguments.in_context(world, environment);
-    if matches!(command, Command::Serve) {
+    if matches!(command, Command::Serve(_)) {
         app::make_room_for_files(&context.root);
     }
     context.log = Log::start(&context, log_format, &command);
@@ -497,7 +516,10 @@ async fn run(context: &Context, command: Command) -> CliResult {
         Command::Up(up) => up.run(context).await,
         Command::Setup(setup) => setup.run(context).await,
         Command::Init(init) => init.run(context).await,
-        Command::Serve => serve::serve(context).await,
+        Command::Serve(serve) => serve.run(context).await,
+        Command::Start(start) => start.run(context).await,
+        Command::Restart(restart) => restart.run(context).await,
+        Command::Logs(logs) => logs.run(context).await,
         Command::Service(service) => service.run(context).await,
         Command::Status(status) => status.run(context).await,
         Command::Ps(ps) => ps.run(context).await,
@@ -505,12 +527,14 @@ async fn run(context: &Context, command: Command) -> CliResult {
         Command::Stop(stop) => stop.run(context).await,
         Command::Chat(chat) => chat.run(context).await,
         Command::Send(send) => send.run(context).await,
+        Command::Say(args) => send::say(context, args).await,
         Command::Groups(groups) => groups.run(context).await,
         Command::Wirings(wirings) => wirings.run(context).await,
         Command::Engage(engage) => engage.run(context).await,
         Command::Chats(chats) => chats.run(context).await,
         Command::Channels(channels) => channels.run(context).await,
         Command::Config(config) => config.run(context).await,
+        Command::Notices(notices) => notices.run(context).await,
         Command::Users(users) => users.run(context).await,
         Command::Members(members) => members.run(context).await,
         Command::Dropped(dropped) => dropped.run(context).await,
@@ -608,7 +632,9 @@ mod tests {
                 "channels.restart" => serde_json::json!({"name": "toy"}),
                 "chats.refresh" => serde_json::json!({"account": "toy"}),
                 "chats.set" => serde_json::json!({"chat": "local:a", "policy": "strict", "threaded": true}),
-                "dropped.clear" => serde_json::json!({}),
+                "dropped.clear" | "notices.try" => serde_json::json!({}),
+                "notices.note" => serde_json::json!({"id": "owners/toy", "undo": true}),
+                "users.claim" => serde_json::json!({"role": "admin", "group": "main"}),
                 "groups.restart" => serde_json::json!({"folder": "main"}),
                 "ipc.release" | "ipc.retry" => serde_json::json!({"what": "main"}),
                 "lanes.wake" | "wirings.add" => serde_json::json!({"group": "main", "chat": "local:main"}),

@@ -28,6 +28,16 @@ pub(super) fn is_terminal() -> bool {
     std::io::stdout().is_terminal()
 }
 
+/// Whether somebody is there who can be asked.
+pub(super) fn can_ask() -> bool {
+    std::io::stdin().is_terminal() && std::io::stderr().is_terminal()
+}
+
+/// Whether notes for people reach a terminal.
+pub(super) fn is_watched() -> bool {
+    std::io::stderr().is_terminal()
+}
+
 /// Returns how many columns the terminal has that stdout is; 80 where it does not say.
 pub(super) fn width() -> usize {
     let size = rustix::termios::tcgetwinsize(std::io::stdout()).ok();

@@ -1,20 +1,20 @@
 //! `g2 send`: a message in by the local channel, and with `--wait` the replies.
 
-use std::time::Duration;
+use std::{io::Read as _, time::Duration};
 
 use anyhow::{Context as _, anyhow};
 use clap::Args;
 use serde_json::json;
 
 use super::{
-    CliResult, Context,
-    client::{Client, lost_messages, refused},
+    CliResult, Context, Failure,
+    client::{Client, change, lost_messages, refused},
     jid, out, speaker,
 };
 use crate::{
-    channels::local::{Ask, Incoming, Told},
+    channels::local::{Ask, Incoming, LONGEST_TEXT, Told},
     domain::rows::Delivery,
-    ops::{OpCode, OpError},
+    ops::{OpCode, OpError, outbox::say},
     system::world::World,
 };
 
@@ -24,6 +24,7 @@ Without --wait the number of the message is printed, for `g2 why`. With --wait t
 
 Examples:
   g2 send --wait 30 \"hello\"
+  uptime | g2 send --wait 60 -
   g2 send --chat local:family --as ada --mention \"are you there?\"";
 
 #[derive(Debug, Args)]
@@ -47,8 +48,37 @@ pub(super) struct Send {
     /// Print the answers until the chat has no more work, for at most SECS seconds
     #[arg(long, value_name = "SECS")]
     wait: Option<u64>,
-    /// Text of the message
+    /// Text of the message; `-` reads it from standard input
     text: String,
+}
+
+pub(super) const SAID: &str = "\
+The text goes to the people of the chat, and no agent reads it. The audit has it.
+
+Examples:
+  g2 say --chat local:family \"dinner is ready\"
+  uptime | g2 say --chat local:main -";
+
+/// Has a text of a person's said in a chat.
+pub(super) async fn say(context: &Context, mut args: say::Args) -> CliResult {
+    args.text = text_of(args.text)?;
+    change(context, args).await
+}
+
+/// Returns a text that was typed, or for `-` what standard input has.
+fn text_of(typed: String) -> Result<String, Failure> {
+    if typed != "-" {
+        return Ok(typed);
+    }
+    let mut bytes = Vec::new();
+    let most = u64::try_from(LONGEST_TEXT).unwrap_or(u64::MAX);
+    std::io::stdin().lock().take(most + 1).read_to_end(&mut bytes).context("reading standard input")?;
+    if bytes.len() > LONGEST_TEXT {
+        return Err(Failure::Usage(OpError::invalid(format!(
+            "standard input has more than {LONGEST_TEXT} bytes; at most these are taken"
+        ))));
+    }
+    Ok(String::from_utf8_lossy(&bytes).trim_end_matches(['\n', '\r']).to_owned())
 }
 
 impl Send {
@@ -61,7 +91,7 @@ impl Send {
         let message = Incoming {
             chat: self.chat.clone(),
             sender: self.sender,
-            text: self.text,
+            text: text_of(self.text)?,
             key: context.world.id().context("making a key")?,
             mention: self.mention,
             thread: self.thread,

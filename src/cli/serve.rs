@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
+use anyhow::Context as _;
 use clap::Args;
 use sd_notify::NotifyState;
 use tokio::{
@@ -9,7 +10,7 @@ use tokio::{
     sync::oneshot,
 };
 
-use super::{CliResult, Context, Failure, client::Client, show};
+use super::{CliResult, Context, Failure, client::Client, show, start::Start};
 use crate::{
     app::{self, Asks, Daemon, History},
     config::Taken,
@@ -18,11 +19,33 @@ use crate::{
     loops::control::Leave,
     ops::{OpCode, OpError},
     store::{Store, StoreError, is_disk_full, is_locked},
-    system::world::World,
+    system::{background::leave_session, world::World},
 };
 
+#[derive(Debug, Args)]
+pub(super) struct Serve {
+    /// Go on in the background, as `g2 start` does
+    #[arg(long)]
+    detach: bool,
+    /// We are the one in the background.
+    #[arg(long, hide = true)]
+    detached: bool,
+}
+
+impl Serve {
+    pub(super) async fn run(self, context: &Context) -> CliResult {
+        if self.detach {
+            return Start::default().run(context).await;
+        }
+        if self.detached {
+            leave_session().context("leaving the terminal")?;
+        }
+        serve(context).await
+    }
+}
+
 /// Runs the daemon until a signal asks it to stop; a second signal ends it at once.
-pub(super) async fn serve(context: &Context) -> CliResult {
+async fn serve(context: &Context) -> CliResult {
     let mut signals = Signals::listen()?;
     app::check_root(&context.root)?;
     let config = context.config()?;
@@ -73,6 +96,7 @@ restart. `g2 service install` has systemd run it.
 
 Examples:
   g2 serve
+  g2 serve --detach
   g2 serve --log-format json 2> g2.log";
 
 const INIT: &str = "\

@@ -13,6 +13,7 @@ use crate::{
         unit::{self, NoUnit, Scope, Unit, Walls},
     },
     ops::{OpCode, OpError},
+    root::make_private_folder,
     system::{
         manager::{self, Manager, NoManager, Said},
         process,
@@ -393,7 +394,24 @@ fn unit_of(context: &Context, system: bool, user: Option<String>) -> Result<Unit
     let root = std::path::absolute(&context.root).map_err(|e| {
         OpError::new(OpCode::Failed, format!("finding {} failed: {e}", context.root.display()))
     })?;
-    Ok(Unit { scope, walls: Walls::All, program, root })
+    let config = context.config().map_err(|error| OpError::new(OpCode::Failed, format!("{error:#}")))?;
+    let of_accounts = config.channels.into_iter().flat_map(|account| account.writes);
+    let mut writes: Vec<PathBuf> = config.backup.to.into_iter().chain(of_accounts).collect();
+    writes.sort();
+    writes.dedup();
+    Ok(Unit { scope, walls: Walls::All, program, root, writes })
+}
+
+/// Whether the usual service of this root was installed with other settings: what it may write is in its unit.
+pub(super) fn is_stale(context: &Context) -> bool {
+    let Some(Managed { place, .. }) = managed(context) else { return false };
+    let Ok(Some(there)) = manager::unit(&place.unit) else { return false };
+    let Ok(unit) = unit_of(context, place.manager == Manager::Machine, None) else { return false };
+    let written =
+        |text: &str| text.lines().find(|line| line.starts_with("ReadWritePaths=")).map(str::to_owned);
+    // One without these walls may write everywhere.
+    let (there, now) = (written(&there), unit.text().ok().as_deref().and_then(written));
+    there.is_some() && there != now
 }
 
 async fn install(
@@ -413,6 +431,20 @@ async fn install(
         let error =
             OpError::new(OpCode::Failed, format!("a daemon runs at {} already", context.root.display()));
         return Err(error.hint("stop it with `g2 stop`, then install the service").into());
+    }
+    // In a system that it sees as read-only the daemon can't make them itself.
+    for path in unit.writes.iter().filter(|path| !path.exists()) {
+        let is_ours = unit.scope == Scope::User || process::own_ids().0 != 0;
+        match is_ours.then(|| make_private_folder(path)) {
+            Some(Ok(())) => {}
+            Some(Err(error)) => {
+                out::tell(format!(
+                    "{} can't be made: {error}; the service can't write there",
+                    path.display()
+                ));
+            }
+            None => out::tell(format!("{} is not there: make it for the service's user", path.display())),
+        }
     }
     manager::put_unit(&place.unit, text).map_err(not_managed)?;
     place.must(&["daemon-reload"])?;
@@ -471,6 +503,50 @@ pub(super) fn stand(context: &Context) -> setup::Service {
         Ok(if runs { setup::Service::Runs } else { setup::Service::Down })
     };
     look().unwrap_or_else(|error| setup::Service::NoManager(error.message))
+}
+
+/// The usual service of a root.
+pub(super) struct Managed {
+    place: Place,
+    runs: bool,
+}
+
+impl Managed {
+    /// Its name.
+    pub(super) fn service(&self) -> &str {
+        &self.place.service
+    }
+
+    /// Whether the daemon that runs is this service.
+    pub(super) fn is_ours(&self) -> bool {
+        self.runs
+    }
+
+    /// Has the manager do something.
+    pub(super) fn must(&self, words: &[&str]) -> Result<(), OpError> {
+        self.place.must(words)
+    }
+
+    /// Shows its log in this terminal.
+    pub(super) fn show_log(&self, follow: bool, lines: u32) -> CliResult {
+        let lines = lines.to_string();
+        let mut words = vec!["--unit", self.service(), "--lines", &lines];
+        words.extend(follow.then_some("--follow"));
+        match self.place.manager.show_log(&words).map_err(not_managed)? {
+            true => Ok(()),
+            false => Err(Failure::Quiet(1)),
+        }
+    }
+}
+
+/// Returns the usual service, if it is installed for this root and its manager answers.
+pub(super) fn managed(context: &Context) -> Option<Managed> {
+    let runs = match stand(context) {
+        setup::Service::Runs => true,
+        setup::Service::Down => false,
+        setup::Service::Absent | setup::Service::NoManager(_) => return None,
+    };
+    Some(Managed { place: usual().place(context).ok()?, runs })
 }
 
 fn start_by_hand(place: &Place) -> String {

@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use clap::Args;
+use clap::{Args, Subcommand};
 use ipc_handlers::{Folder, Time};
 use serde::Serialize;
 use serde_json::Value;
 
 use super::{
     CliResult, Context, Failure, channels,
-    client::{Client, NoDaemon},
+    client::{Client, NoDaemon, change},
     disk::Disk,
     out,
     show::{self, Sheet},
@@ -28,7 +28,7 @@ use crate::{
         control::{Health, Status},
         problems::{self, View, known},
     },
-    ops::ipc::shown,
+    ops::{OpError, ipc::shown, notices::note},
     store::{Store, StoreError, Upgrade},
     system::disk,
 };
@@ -76,12 +76,14 @@ The daemon's loops:
 
 Problems that need you:
   problems             one sentence each; `g2 doctor` and the log have the same list
-  findings             the same problems for programs: code, about, severity, text, fix
+  findings             the same problems for programs: code, about, severity, text, fix; noted ones
+                       too
 
 Examples:
   g2 status
   g2 status --wait 30
-  g2 status --json";
+  g2 status --json
+  g2 status ack owners/telegram   # a problem that you know of counts no more";
 
 /// How many of those that wait are named.
 const MOST_WAITERS: usize = 20;
@@ -139,7 +141,7 @@ struct Down {
 
 impl Waits {
     /// Reads all that it can, and returns what it can't. That the store can't be opened is told elsewhere.
-    async fn of(context: &Context) -> (Self, Vec<Problem>) {
+    async fn of(context: &Context, is_up: bool) -> (Self, Vec<Problem>) {
         let Ok(store) = context.store() else { return (Self::default(), Vec::new()) };
         let mut unread = Vec::new();
         let groups = known(&mut unread, "the groups", store.groups().await);
@@ -164,7 +166,7 @@ impl Waits {
             given_up_24h: health.as_ref().map(|health| health.given_up_24h),
             waits: known(&mut unread, "who waits", store.waiters(MOST_WAITERS, now)),
             disk: known(&mut unread, "what groups take on the disk", largest(&store)),
-            channels: known(&mut unread, "the channels", channels_of(context, &store).await).flatten(),
+            channels: known(&mut unread, "the channels", channels_of(context, &store, is_up).await).flatten(),
             upgraded: known(&mut unread, "the last upgrade", store.upgrade())
                 .map(|upgrade| upgrade.map(|upgrade| told(&upgrade, now)).unwrap_or_default()),
         };
@@ -191,18 +193,38 @@ fn largest(store: &Store) -> Result<Vec<Weighed>, StoreError> {
 }
 
 /// Returns how every channel stands; `None` where the settings can't be read, which is told elsewhere.
-async fn channels_of(context: &Context, store: &Store) -> Result<Option<Vec<channels::Row>>, StoreError> {
+async fn channels_of(
+    context: &Context,
+    store: &Store,
+    is_up: bool,
+) -> Result<Option<Vec<channels::Row>>, StoreError> {
     match context.config() {
-        Ok(config) => channels::rows(&config, store).await.map(Some),
+        Ok(config) => channels::rows(&config, store, is_up).await.map(Some),
         Err(_) => Ok(None),
     }
 }
 
 #[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub(super) struct StatusCommand {
     /// Wait until a daemon answers, for at most SECS seconds
     #[arg(long, value_name = "SECS")]
     wait: Option<u64>,
+    #[command(subcommand)]
+    then: Option<Then>,
+}
+
+const ACKED: &str = "\
+A noted problem counts no more, and no owner is told of it. The note ends when the problem is gone.
+
+Examples:
+  g2 status ack owners/telegram
+  g2 status ack task_paused --undo";
+
+#[derive(Debug, Subcommand)]
+enum Then {
+    #[command(after_help = ACKED)]
+    Ack(note::Args),
 }
 
 /// Time between two tries to reach a daemon.
@@ -210,6 +232,9 @@ const ASK_AGAIN: Duration = Duration::from_millis(20);
 
 impl StatusCommand {
     pub(super) async fn run(self, context: &Context) -> CliResult {
+        if let Some(Then::Ack(args)) = self.then {
+            return ack(context, args).await;
+        }
         if let Some(wait) = self.wait {
             let answers = async {
                 while Client::connect(&context.root).await.is_err() {
@@ -223,10 +248,36 @@ impl StatusCommand {
     }
 }
 
+/// Notes a problem that stands now; its check alone is enough where it is the only one.
+async fn ack(context: &Context, mut args: note::Args) -> CliResult {
+    let findings = match Client::status(&context.root).await {
+        Ok(status) => status.findings,
+        Err(_) => sort_out(look(context).await),
+    };
+    let ids: Vec<String> = findings.iter().map(Finding::id).collect();
+    if !ids.contains(&args.id) {
+        let of_check: Vec<&Finding> =
+            findings.iter().filter(|finding| finding.code.as_str() == args.id).collect();
+        match of_check[..] {
+            [one] => args.id = one.id(),
+            [..] => {
+                let hint = if ids.is_empty() {
+                    "there is none".to_owned()
+                } else {
+                    format!("there are: {}", ids.join(", "))
+                };
+                let error = OpError::not_found(format!("no problem is called {:?} now", args.id));
+                return Err(error.hint(hint).into());
+            }
+        }
+    }
+    change(context, args).await
+}
+
 async fn run(context: &Context) -> CliResult {
     let (state, problem) = match Client::status(&context.root).await {
         Ok(status) => {
-            let (waits, mut unread) = Waits::of(context).await;
+            let (waits, mut unread) = Waits::of(context, true).await;
             let version = app::check_version(&context.root);
             if version.is_ok()
                 && let Err(why) = context.store()
@@ -256,7 +307,7 @@ async fn run(context: &Context) -> CliResult {
     };
     let held = context.store().ok().and_then(|store| store.holds().ok());
     let held: Option<Vec<String>> = held.map(|holds| holds.iter().map(shown).collect());
-    let (waits, unread) = Waits::of(context).await;
+    let (waits, unread) = Waits::of(context, false).await;
     let mut found = look(context).await;
     found.extend(unread);
     let first = found.iter().any(Problem::keeps_from_starting);
@@ -264,9 +315,12 @@ async fn run(context: &Context) -> CliResult {
         let first = if first { " after you fix the problem below that keeps it from starting" } else { "" };
         format!("no daemon runs at {}; start it with `g2 serve`{first}", context.root.display())
     });
-    let findings = sort_out(found);
-    let problems: Vec<String> =
-        [problem].into_iter().chain(findings.iter().map(|finding| finding.text.clone())).collect();
+    let mut findings = sort_out(found);
+    if let Ok(store) = context.store() {
+        store.mark_noted(&mut findings);
+    }
+    let counting = findings.iter().filter(|finding| !finding.noted).map(|finding| finding.text.clone());
+    let problems: Vec<String> = [problem].into_iter().chain(counting).collect();
     let status = Down {
         status: serde_json::json!({
             "state": state, "instance": null, "pid": null, "version": env!("CARGO_PKG_VERSION"), "program": env!("CARGO_PKG_VERSION"), "since": null,

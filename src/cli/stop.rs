@@ -44,7 +44,18 @@ pub(super) struct Stop {
 }
 
 impl Stop {
+    /// A stop that leaves agents at work.
+    pub(super) fn in_order(wait: u64) -> Self {
+        Self { agents: false, wait }
+    }
+
     pub(super) async fn run(self, context: &Context) -> CliResult {
+        let said = self.end(context).await?;
+        show::done(context, &said)
+    }
+
+    /// Ends the daemon; returns what came of it.
+    pub(super) async fn end(self, context: &Context) -> Result<String, Failure> {
         let mut client = match Client::needed(context).await {
             Err(Failure::NotRunning(_)) if self.agents => return agents(context).await,
             Err(Failure::NotRunning(root)) => return Err(Failure::NothingToStop(root)),
@@ -70,7 +81,7 @@ impl Stop {
         // Agents that did not leave are named.
         let left = if self.agents { context.store()?.active_runs()? } else { Vec::new() };
         if left.is_empty() {
-            return show::done(context, "the daemon has stopped");
+            return Ok("the daemon has stopped".to_owned());
         }
         let runs: Vec<String> = left.iter().map(|run| format!("run {} of {}", run.id, run.group)).collect();
         Err(Failure::Failed(anyhow!(
@@ -81,18 +92,18 @@ impl Stop {
 }
 
 /// Ends the containers that go on without a daemon.
-async fn agents(context: &Context) -> CliResult {
+async fn agents(context: &Context) -> Result<String, Failure> {
     app::check_root(&context.root)?;
     let sudo_user = context.environment.get("SUDO_USER").map(str::to_owned);
     let by = By::owner(own_ids().0, sudo_user, Origin::CommandLine);
     let ended = app::end_agents(&context.world, &context.root, &context.config()?, &by).await?;
     if ended.is_empty() {
-        return show::done(context, "no daemon runs, and no agent of this root");
+        return Ok("no daemon runs, and no agent of this root".to_owned());
     }
     let agents = ended.iter().map(|ended| match ended.run {
         0 => format!("one of {}", ended.group),
         run => format!("run {run} of {}", ended.group),
     });
     let agents = agents.collect::<Vec<_>>().join(", ");
-    show::done(context, &format!("no daemon runs; these agents are ended: {agents}"))
+    Ok(format!("no daemon runs; these agents are ended: {agents}"))
 }

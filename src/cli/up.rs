@@ -6,6 +6,7 @@ use super::{
     CliResult, Context, Failure,
     client::Client,
     conversation::Talk,
+    out,
     serve::{Signals, broken, stop},
     speaker,
 };
@@ -59,6 +60,11 @@ impl Up {
         };
         // Nobody is left to talk to the agents: none stays behind, not even one in a container that would outlive us.
         stop(&mut signals, daemon.retire()).await;
+        if out::is_watched() {
+            out::tell(
+                "the daemon has stopped with this chat, and so have tasks and chats on platforms; `g2 start` keeps one running",
+            );
+        }
         outcome
     }
 

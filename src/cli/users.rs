@@ -2,7 +2,7 @@
 
 use clap::Subcommand;
 
-use super::{CliResult, Context, client::change, filter::Rows, show};
+use super::{CliResult, Context, claim, client::change, filter::Rows, show};
 use crate::ops::people::{add, give_role, remove};
 
 const ADDED: &str = "\
@@ -30,6 +30,9 @@ pub(super) enum Users {
     Add(add::Args),
     #[command(after_help = ROLES)]
     Role(give_role::Args),
+    /// Make a code by which you become an owner or an admin on a platform
+    #[command(after_help = claim::EXPLAINED)]
+    Claim(claim::Command),
     #[command(after_help = "Examples:\n  g2 users remove local:bob")]
     Remove(remove::Args),
 }
@@ -43,6 +46,7 @@ impl Users {
             }
             Self::Add(args) => change(context, args).await,
             Self::Role(args) => change(context, args).await,
+            Self::Claim(command) => command.run(context).await,
             Self::Remove(args) => change(context, args).await,
         }
     }

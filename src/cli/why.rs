@@ -81,7 +81,8 @@ struct Shown<'a> {
 }
 
 async fn channel(context: &Context, why: &Why) -> Option<channels::Row> {
-    let rows = channels::rows(&context.config().ok()?, &context.store().ok()?).await.ok()?;
+    let (config, store) = (context.config().ok()?, context.store().ok()?);
+    let rows = channels::rows(&config, &store, channels::is_up(context).await).await.ok()?;
     let name = channel_of(&why.message.chat_jid);
     rows.into_iter().find(|row| row.name == name)
 }

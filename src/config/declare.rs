@@ -100,6 +100,11 @@ pub(super) fn all() -> impl Iterator<Item = &'static Declared> {
     SECTIONS.iter().flat_map(|section| section.settings)
 }
 
+/// Returns the full name of every setting, with the first words about it, in the order of the file.
+pub fn names() -> impl Iterator<Item = (&'static str, &'static str)> {
+    all().map(|one| (one.name, one.about.first().map_or("", |about| about.trim())))
+}
+
 /// Returns the setting of a full name.
 pub(super) fn of(name: &str) -> Option<&'static Declared> {
     all().find(|one| one.name == name)

@@ -60,6 +60,8 @@ fn tells_of(path: &[&str]) -> bool {
             names.iter().any(|name| name_tells(name)) && !names.last().is_some_and(|name| is_place(name))
         }
         ["agent", "acp", "env", _, ..] => true,
+        // Services know their users by such an address alone.
+        ["notify", "webhook"] => true,
         _ => false,
     }
 }

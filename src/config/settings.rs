@@ -12,6 +12,7 @@ use super::{
 };
 use crate::domain::{
     kept::backups::TimeOfDay,
+    problems::notices::{NotifyLevel, Quiet},
     rows::UnknownDeliveries,
     runs::{
         budget::Price,
@@ -48,6 +49,7 @@ declare! {
         [health] Health;
         [approvals] Approvals;
         [words] ChatWords;
+        [notify] Notify;
         [backup] Backup;
         [outbox] Outbox;
         [network] NetworkSettings;
@@ -241,6 +243,21 @@ declare! {
     ["words"] Now => pub(super) struct ChatWords {
         "stop" = "/stop" => stop: Option<String> as "units::or_none";
         "retry" = "/retry" => retry: Option<String> as "units::or_none";
+    }
+
+    /// An owner is told of each problem that `g2 status` lists, once, and once more when it is gone: docs/daily.md. The text goes to a
+    /// chat whose account works; where none does, to the program and the address below.
+    ["notify"] Now => pub struct Notify {
+        /// the chat that is told; "": an owner's own on a platform
+        "chat" = "" => chat: Option<String> as "units::or_none";
+        /// "fail": only what does not work; "none": nothing
+        "level" = "warn" => level: NotifyLevel as "units::word";
+        /// hours in which nothing is told, such as "22:00-07:00"; in the user's time zone
+        "quiet" = "" => quiet: Option<Quiet> as "units::quiet";
+        /// such as ["/usr/bin/mail", "-s", "G2", "me@example.org"]: it gets the text on its standard input
+        "command" = [] => command: Vec<String>;
+        /// such as "https://ntfy.example.org/g2": it gets {"text": …} as JSON
+        "webhook" = "" => webhook: Option<String> as "units::web_address";
     }
 
     /// A backup each day, made by the daemon: docs/backup.md.

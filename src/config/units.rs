@@ -10,6 +10,7 @@ use serde::{Deserialize, Deserializer, de::Error};
 use super::environment::LEVELS;
 use crate::domain::{
     kept::backups::TimeOfDay,
+    problems::notices::Quiet,
     runs::run_settings::{NoSuchValue, one_of},
 };
 
@@ -95,6 +96,27 @@ pub(super) fn log_level<'de, D: Deserializer<'de>>(from: D) -> Result<String, D:
 /// Reads a time such as 03:30.
 pub(super) fn time_of_day<'de, D: Deserializer<'de>>(from: D) -> Result<TimeOfDay, D::Error> {
     parsed(from, |text| TimeOfDay::parse(text).ok_or("use a time such as \"03:30\""))
+}
+
+/// Reads hours such as 22:00-07:00; the empty text is `None`.
+pub(super) fn quiet<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Quiet>, D::Error> {
+    let read = |text: &str| if text.is_empty() { Some(None) } else { Quiet::parse(text).map(Some) };
+    parsed(from, |text| read(text).ok_or("use two different times such as \"22:00-07:00\""))
+}
+
+/// Reads an address on the web; the empty one is `None`.
+pub(super) fn web_address<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
+    let is_one = |text: &str| {
+        let rest = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
+        rest.is_some_and(|rest| !rest.is_empty())
+            && text.len() <= 2048
+            && text.bytes().all(|b| b.is_ascii_graphic())
+    };
+    let read = |text: &str| match text {
+        "" => Some(None),
+        text => is_one(text).then(|| Some(text.to_owned())),
+    };
+    parsed(from, |text| read(text).ok_or("use an address such as https://ntfy.example.org/g2"))
 }
 
 /// Reads an address with a port; the empty one is `None`.

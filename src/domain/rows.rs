@@ -534,6 +534,25 @@ pub struct User {
     pub created_at: Time,
 }
 
+/// A code by which somebody becomes an owner or an admin. The code itself is not here.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Claim {
+    pub id: i64,
+    pub role: super::heard::people::Role,
+    /// The group of an admin; `None`: all groups.
+    pub group: Option<Folder>,
+    #[serde(serialize_with = "rfc3339")]
+    #[schemars(with = "String")]
+    pub made_at: Time,
+    #[serde(serialize_with = "rfc3339")]
+    #[schemars(with = "String")]
+    pub expires_at: Time,
+    pub state: super::heard::claims::ClaimState,
+    /// The user who wrote it, and the chat in which they did.
+    pub used_by: Option<String>,
+    pub chat: Option<String>,
+}
+
 /// Whom a group knows.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Member {

@@ -29,6 +29,7 @@ mod socket;
 mod sought;
 mod trial;
 mod upstream;
+mod webhook;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -59,6 +60,7 @@ pub use purse::Filled;
 pub use socket::{NAME, OUTSIDE, SocketError};
 pub use trial::{TrialError, Verdict, try_key};
 pub use upstream::{Upstream, UpstreamError};
+pub use webhook::{NotPosted, post};
 
 /// Whether requests are looked into before they are passed on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

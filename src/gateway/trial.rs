@@ -2,8 +2,12 @@
 
 use std::time::Duration;
 
-use http_body_util::Empty;
-use hyper::{HeaderMap, Request, StatusCode, body::Bytes, header::HeaderValue};
+use http_body_util::Full;
+use hyper::{
+    HeaderMap, Method, Request, StatusCode,
+    body::Bytes,
+    header::{CONTENT_TYPE, HeaderValue},
+};
 use tokio::time::timeout;
 
 use super::{Credential, CredentialKind, Upstream, upstream::make};
@@ -11,6 +15,10 @@ use crate::{domain::shown::errors::chain, system::world::World};
 
 /// The request: the list of models, one entry of it.
 const TARGET: &str = "/v1/models?limit=1";
+/// The second one, where a host does not have that list: a count of tokens, which uses none.
+const COUNT: &str = "/v1/messages/count_tokens";
+const COUNTED: &[u8] =
+    br#"{"model":"claude-3-5-haiku-latest","messages":[{"role":"user","content":"hello"}]}"#;
 
 /// What the model's host says to a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,7 +51,7 @@ impl Verdict {
     }
 }
 
-/// Tries a key with one request, within a time.
+/// Tries a key with one request, and with a second one where the first says nothing; each within a time.
 ///
 /// # Errors
 /// [`TrialError`]
@@ -53,17 +61,43 @@ pub async fn try_key(
     credential: &Credential,
     within: Duration,
 ) -> Result<Verdict, TrialError> {
+    let verdict = Verdict::of(ask(world, upstream, credential, (Method::GET, TARGET, b""), within).await?);
+    if !matches!(verdict, Verdict::Unclear(_)) {
+        return Ok(verdict);
+    }
+    match ask(world, upstream, credential, (Method::POST, COUNT, COUNTED), within).await?.as_u16() {
+        // It has looked at what it was asked.
+        400 | 422 => Ok(Verdict::Taken),
+        status => Ok(match Verdict::of(StatusCode::from_u16(status).unwrap_or_default()) {
+            Verdict::Unclear(_) => verdict,
+            clear @ (Verdict::Taken | Verdict::Refused(_)) => clear,
+        }),
+    }
+}
+
+/// Asks once; returns the status.
+async fn ask(
+    world: &World,
+    upstream: &Upstream,
+    credential: &Credential,
+    (method, target, body): (Method, &str, &'static [u8]),
+    within: Duration,
+) -> Result<StatusCode, TrialError> {
     let host = upstream.to_string();
     let unreachable = |why: String| TrialError::Unreachable { host: host.clone(), why };
-    let mut request = Request::new(Empty::<Bytes>::new());
-    *request.uri_mut() = upstream.uri(TARGET).map_err(|error| unreachable(error.to_string()))?;
+    let mut request = Request::new(Full::new(Bytes::from_static(body)));
+    *request.uri_mut() = upstream.uri(target).map_err(|error| unreachable(error.to_string()))?;
+    if !body.is_empty() {
+        request.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    }
+    *request.method_mut() = method;
     put_headers(request.headers_mut(), credential);
     let asked = async {
-        let client = make::<Empty<Bytes>>(world, upstream, within).await.map_err(|error| chain(&*error))?;
+        let client = make::<Full<Bytes>>(world, upstream, within).await.map_err(|error| chain(&*error))?;
         client.request(request).await.map_err(|error| chain(&error))
     };
     match timeout(within, asked).await {
-        Ok(Ok(response)) => Ok(Verdict::of(response.status())),
+        Ok(Ok(response)) => Ok(response.status()),
         Ok(Err(why)) => Err(unreachable(why)),
         Err(_) => Err(TrialError::Silent { host: host.clone(), within }),
     }

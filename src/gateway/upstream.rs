@@ -78,6 +78,23 @@ impl Upstream {
         Self::read(text, Plain::Here)
     }
 
+    /// Reads an address that the owner has set for their own texts: with a path and a query, and by TLS or not.
+    ///
+    /// # Errors
+    /// [`UpstreamError`]: the fault of the address.
+    pub fn of_owner(text: &str, proxy: Option<Arc<Proxy>>) -> Result<Self, UpstreamError> {
+        let uri: Uri = text.parse().map_err(|_| UpstreamError::NoAddress)?;
+        if text.contains('#') || uri.authority().is_some_and(|authority| authority.as_str().contains('@')) {
+            return Err(UpstreamError::TooMuch);
+        }
+        match (uri.scheme_str(), uri.host()) {
+            (Some(scheme @ ("http" | "https")), Some(_)) => {
+                Ok(Self { base: text.to_owned(), is_tls: scheme == "https", proxy })
+            }
+            (_, _) => Err(UpstreamError::NoAddress),
+        }
+    }
+
     fn read(text: &str, plain: Plain) -> Result<Self, UpstreamError> {
         if text.contains(['@', '?', '#']) {
             return Err(UpstreamError::TooMuch);

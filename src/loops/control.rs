@@ -545,7 +545,8 @@ async fn status(desk: &Desk) -> Status {
         }
     }
     findings.sort_by_key(|finding| finding.severity);
-    let problems: Vec<String> = findings.iter().map(|finding| finding.text.clone()).collect();
+    let counting = findings.iter().filter(|finding| !finding.noted);
+    let problems: Vec<String> = counting.map(|finding| finding.text.clone()).collect();
     Status {
         state: if problems.is_empty() { Health::Healthy } else { Health::Degraded },
         instance: desk.instance.clone(),

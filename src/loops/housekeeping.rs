@@ -336,6 +336,10 @@ impl Loop for Weighing {
 
     /// Weighs those that are left. At a stop that is let go.
     async fn perform(scales: Arc<Scales>, _: Sole, (): (), stop: CancellationToken) -> Result<Then, Error> {
+        let data = scales.root.join("data");
+        if let Err(error) = scales.world.tried(move || root::turn_daemon_log(&data)).await {
+            tracing::warn!(error = %chain(&error), "data/daemon.log can't be turned over; the next hour does it");
+        }
         let weighed = until_stop(&stop, scales.weigh_all()).await;
         weighed.unwrap_or(Ok(()))?;
         Ok(Then::Done)

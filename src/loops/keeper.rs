@@ -60,6 +60,8 @@ pub struct Keeping {
     pub gateway: Arc<Gateway>,
     /// The lists of accounts' chats.
     pub listings: Arc<Listings>,
+    /// Wakes who hands texts for an owner over.
+    pub pushes: Arc<Notify>,
     pub machine: Arc<Machine>,
     /// News for the lanes.
     pub lanes: ToLanes,
@@ -420,6 +422,10 @@ impl Keeper for Arc<Keeping> {
             changed(self, group.cloned()).await;
             Ok(())
         })
+    }
+
+    fn pushes(&self) {
+        self.pushes.notify_one();
     }
 
     fn settings(&self) -> Later<'_, ()> {

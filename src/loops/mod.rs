@@ -27,7 +27,8 @@
 //! | `housekeeping` | an hour | weighs what each group takes on the disk; removes files for `prune` |
 //! | `files` | messages with files that are heard | fetches the files, has hooks read them |
 //! | `media` | the start, an hour | removes files that no message has any more |
-//! | `problems` | a minute, or the end of some work | looks for problems that a person has to fix, and logs them |
+//! | `problems` | a minute, or the end of some work | looks for problems that a person has to fix, logs them, and has an owner told |
+//! | `notify` | texts for an owner that go by no account | hands them to a program or an address on the web |
 //! | `metrics`, no loop | somebody who asks | gathers figures for Prometheus |
 //! | `starts`, no loop | the start | notes what it takes in, so that the third that dies over a group sets it aside |
 //! | `lost`, no loop | the start, launches | holds groups that have lost their folder |
@@ -72,6 +73,7 @@ mod keeper;
 pub mod lost;
 pub mod media;
 pub mod metrics;
+pub mod notify;
 pub mod problems;
 pub mod prune;
 pub mod recovery;

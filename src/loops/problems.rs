@@ -9,19 +9,20 @@ use std::{
 };
 
 use ipc_handlers::Time;
+use tokio::sync::Notify as Wake;
 
 use super::{Blind, Machine, Obstacle};
 use crate::{
     config::{Config, Live, Standing},
     domain::{
         machine::loops::LoopName,
-        problems::{Finding, Problem, RootFault, compare, sort_out},
-        shown::feed::EventKind,
+        problems::{Finding, Problem, RootFault, compare, notices::concerns, sort_out},
+        shown::{errors::chain, feed::EventKind},
         states::SandboxName,
     },
     engine::{Error, Loop, Plan, Sole, Why},
     root::HeldParts,
-    store::Store,
+    store::{Noticed, PushWay, Store, Ways},
     system::locked::Locked as _,
 };
 
@@ -76,6 +77,8 @@ pub struct Problems {
     pub known: Mutex<Vec<Problem>>,
     /// The settings as they stand in the files.
     pub standing: Standing,
+    /// Wakes who hands texts over.
+    pub pushes: Arc<Wake>,
 }
 
 /// Looks for problems again and again, and tells the log what appears and what is gone.
@@ -95,8 +98,9 @@ impl Loop for Watch {
 
     /// A fact that can't be read is a problem that it finds, so it never fails.
     async fn look(&mut self, _: &Why<Sole>) -> Result<Plan<Sole, ()>, Error> {
-        self.0.look().await;
-        Ok(Plan::again(LOOK_AGAIN))
+        let found = self.0.look().await;
+        let next = self.0.tell(found).await;
+        Ok(Plan::again(next.map_or(LOOK_AGAIN, |next| next.clamp(SOONEST, LOOK_AGAIN))))
     }
 }
 
@@ -107,7 +111,32 @@ impl Problems {
         let mut known = self.known.locked().clone();
         known.retain(|problem| !matches!(problem, Problem::StoreWaits(_)));
         known.extend(self.store.held_up().map(Problem::StoreWaits));
-        sort_out(known)
+        let mut findings = sort_out(known);
+        self.store.mark_noted(&mut findings);
+        findings
+    }
+
+    /// Tells an owner of what is to be told now; returns when the next problem is due.
+    async fn tell(&self, mut found: Vec<Finding>) -> Option<Duration> {
+        let (config, now) = (self.config.now(), self.machine.world.now());
+        if let Err(error) = self.store.forget_noted(&found).await {
+            tracing::warn!(error = %chain(&error), "notes about problems that are gone can't be removed now");
+        }
+        found.retain(|finding| !finding.noted && concerns(finding, config.notify.level));
+        match self.store.notify(found, ways(&config, now), now).await {
+            Ok(Noticed { next, pushed }) => {
+                if pushed {
+                    self.pushes.notify_one();
+                }
+                let ms = next.map(|next| next.ms_since(now).max(0))?;
+                Some(Duration::from_millis(u64::try_from(ms).unwrap_or_default()))
+            }
+            // The next look tells it.
+            Err(error) => {
+                tracing::warn!(error = %chain(&error), "an owner can't be told of problems now");
+                None
+            }
+        }
     }
 
     /// Looks for problems, and logs those that are new or gone since the last look.
@@ -131,7 +160,22 @@ impl Problems {
             tracing::info!(problem = %code, about, "a problem is gone: {text}");
         }
         *known = compared.known;
-        compared.now
+        let mut now = compared.now;
+        self.store.mark_noted(&mut now);
+        now
+    }
+}
+
+/// How an owner is told, by the settings.
+#[must_use]
+pub fn ways(config: &Config, now: Time) -> Ways {
+    let notify = &config.notify;
+    let command = (!notify.command.is_empty()).then_some(PushWay::Command);
+    let webhook = notify.webhook.is_some().then_some(PushWay::Webhook);
+    Ways {
+        chat: notify.chat.clone(),
+        others: command.into_iter().chain(webhook).collect(),
+        is_quiet: notify.quiet.is_some_and(|quiet| quiet.has(now, &config.zone.zone)),
     }
 }
 
@@ -184,6 +228,7 @@ pub async fn gather(view: &View<'_>) -> Vec<Problem> {
             why,
         }));
         rows::ledger(view, store, &mut found);
+        rows::dead(view, store, &mut found);
         found.extend(count(store, view.now).await.1);
     }
     let unwatched = view.daemon.map(|daemon| daemon.machine.unwatched().clone()).unwrap_or_default();
@@ -197,6 +242,10 @@ pub async fn gather(view: &View<'_>) -> Vec<Problem> {
     found.extend(remains.into_iter().map(|(group, why)| Problem::Remains { group, why }));
     found.extend(view.daemon.map(|daemon| daemon.machine.troubles.problems()).unwrap_or_default());
     found.extend(view.daemon.map(|daemon| daemon.machine.loops.problems()).unwrap_or_default());
+    if let (Some(daemon), Some(listen)) = (view.daemon, view.config.web.listen) {
+        let why = daemon.machine.page_fault();
+        found.extend(why.map(|why| Problem::NoPage { listen: listen.to_string(), why }));
+    }
     if let Some(Obstacle::RunsUnread(why)) = view.daemon.and_then(|daemon| daemon.machine.obstacle()) {
         found.push(Problem::Unreadable { what: "the work of an earlier daemon", why });
     }

@@ -119,6 +119,8 @@ impl Keeper for Alone<'_> {
 
     fn wake(&self, _: &Folder, _: &[i64]) {}
 
+    fn pushes(&self) {}
+
     fn clear<'a>(&'a self, group: &'a Folder) -> Later<'a, Result<(), OpError>> {
         Box::pin(Alone::clear(self, group))
     }

@@ -34,6 +34,7 @@ pub mod ipc;
 pub mod lanes;
 pub mod loops;
 pub mod messages;
+pub mod notices;
 pub mod outbox;
 pub mod people;
 pub mod restored;
@@ -172,6 +173,9 @@ pub trait Keeper: Send + Sync {
     /// The loop does not come round.
     fn release_keys<'a>(&'a self, name: LoopName, key: Option<&'a str>) -> Later<'a, Result<usize, OpError>>;
 
+    /// Tells that a text for an owner waits for a program, or for an address on the web.
+    fn pushes(&self);
+
     /// Whether a run may begin meanwhile, so that emptying the group again is worth it.
     fn is_serving(&self) -> bool;
 }
@@ -276,6 +280,7 @@ operations! {
     WiringsRemove = "wirings.remove": wirings::remove::Args, by [];
     UsersAdd = "users.add": people::add::Args, by [Page];
     UsersRole = "users.role": people::give_role::Args, by [Page];
+    UsersClaim = "users.claim": people::claim::Args, by [Page];
     UsersRemove = "users.remove": people::remove::Args, by [Page];
     MembersAdd = "members.add": people::add_member::Args, by [Page];
     MembersRemove = "members.remove": people::remove_member::Args, by [Page];
@@ -306,7 +311,10 @@ operations! {
     RunsSay = "runs.say": runs::say::Args, by [];
     RunsStop = "runs.stop": runs::stop::Args, by [Page, Token];
     OutboxDrop = "outbox.drop": outbox::drop::Args, by [Page, Token];
+    OutboxSay = "outbox.say": outbox::say::Args, by [];
     OutboxRetry = "outbox.retry": outbox::retry::Args, by [Page, Token];
+    NoticesNote = "notices.note": notices::note::Args, by [Page];
+    NoticesTry = "notices.try": notices::try_now::Args, by [Page];
     RestoredResume = "restored.resume": restored::resume::Args, by [];
     RestoredDrop = "restored.drop": restored::drop::Args, by [];
     ConfigSet = "config.set": config::set::Args, by [];

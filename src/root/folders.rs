@@ -13,6 +13,15 @@ pub fn make_folder(folder: &Path) -> std::io::Result<()> {
     std::fs::set_permissions(folder, std::fs::Permissions::from_mode(0o755))
 }
 
+/// Makes a folder that only this user may look into, if it is not there, with those around it.
+///
+/// # Errors
+/// The operating system's.
+pub fn make_private_folder(folder: &Path) -> std::io::Result<()> {
+    use std::os::unix::fs::DirBuilderExt as _;
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)
+}
+
 /// Makes folders that are mounted into a container, and gives each to `owner` when it was made here.
 ///
 /// # Errors

@@ -13,6 +13,7 @@ use crate::{config::Environment, domain::problems::RootFault, system::process::o
 mod adapters;
 mod black_box;
 mod changes;
+mod daemon_log;
 mod drafts;
 mod folders;
 mod kept;
@@ -29,8 +30,9 @@ mod web;
 pub use adapters::{read_adapter_log_end, read_pair};
 pub use black_box::{BlackBox, HeardRecord, Sample, put_black_box, read_black_box};
 pub use changes::{append_change, noted_changes};
+pub use daemon_log::{LogEnd, open_daemon_log, turn_daemon_log};
 pub use drafts::{drafts, remove_draft};
-pub use folders::{make_agent_folders, make_folder, make_group_folder, read_script};
+pub use folders::{make_agent_folders, make_folder, make_group_folder, make_private_folder, read_script};
 pub use kept::{read_kept_bytes, read_kept_command};
 pub use key::token_key;
 pub use pair::{Pair, noted_pair};

@@ -21,6 +21,7 @@ const MIGRATIONS: &[(&str, &str)] = &[
     ("0005_meant", include_str!("../../migrations/0005_meant.sql")),
     ("0006_questions", include_str!("../../migrations/0006_questions.sql")),
     ("0007_gone", include_str!("../../migrations/0007_gone.sql")),
+    ("0008_owner", include_str!("../../migrations/0008_owner.sql")),
 ];
 
 /// What becomes of a store that has the last schema of before `0001_init.sql`.

@@ -58,6 +58,7 @@ pub use crossing::chat_commands::{Spoken, WordDone};
 pub use crossing::due::{Started, TaskStart};
 pub use crossing::fallbacks::FallbackRow;
 pub use crossing::handover::{Content, Handed, HandedTask, HandoverLimits};
+pub use crossing::notices::{Noticed, PUSHED_FOR_MS, Push, PushWay, Ways};
 pub use crossing::waiting::WaitingLane;
 pub use fault::Fault;
 pub use log::make_log_durable;

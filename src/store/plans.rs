@@ -71,14 +71,14 @@ fn hear(event: TraceEvent<'_>) {
 #[rustfmt::skip]
 const NOT_HOT: [(&str, &[&str]); 20] = [
     ("an adapter: its events are stored as messages and marks are, and all else is read by a primary key, at its start, or once a second", &[
-        "arrive", "set_lights", "note_start", "note_out", "want_start", "forget_channel", "connection_of", "cursor_of", "newest_ids", "unsent",
+        "arrive", "set_lights", "note_myself", "note_start", "note_out", "want_start", "forget_channel", "connection_of", "cursor_of", "newest_ids", "unsent",
         "part_begins",
     ]),
     ("a message with files that its platform keeps: rows of these files alone", &["want_files", "files_of_context", "file_work", "file_fetched", "file_missing", "file_read", "file_again"]),
     ("an account that lists its chats, at most once a minute: rows by their primary keys, and all its chats where one is new; and a person", &["know_chats", "note_listed", "listed", "chats_of"]),
     ("somebody who is to be asked and with whom no chat is known: the questions that wait for it, by an index", &["openings", "opened", "unopened"]),
-    ("an account that tells of too many chats, once a minute; and `status`, a row an account", &["note_too_many_chats", "too_many_chats", "told_little"]),
-    ("the look for problems, and at what hinders runs while something hinders one; a row a group that waits or is at work", &["hindrances", "hinders_no_more", "try_again", "prolong", "fallbacks", "may_fall_back"]),
+    ("an account that tells of too many chats, once a minute; and `status`, a row an account", &["note_too_many_chats", "too_many_chats", "told_little", "owned_channels"]),
+    ("the look for problems, and at what hinders runs while something hinders one; a row a group that waits or is at work", &["hindrances", "hinders_no_more", "try_again", "prolong", "fallbacks", "may_fall_back", "dead_since", "notify", "notices", "pushes", "pushed", "mark_noted", "forget_noted"]),
     ("the judging of messages; its statement is that of `unjudged`", &["unjudged_after"]),
     ("a restore, of a store that nobody serves", &["rehearse_start"]),
     ("a person whose forwarded or edited words read as a command; rows of that message alone", &["tell_no_command"]),
@@ -101,10 +101,10 @@ const NOT_HOT: [(&str, &[&str]); 20] = [
         "add_web_token", "keep_token_of_file", "note_token_used", "end_web_token",
     ]),
     ("a person at the command line", &[
-        "counts", "act", "audit", "audit_ends", "audit_rows", "changes", "commit_times", "count_held_back", "decide_held", "held_back", "figures", "egress", "set_rule_outside", "counted", "recounted", "add_group", "add_member", "archived_session", "archives_kept", "as_if", "chat", "chats",
-        "clear_dropped", "command_of_file", "commands_called", "conversation", "delete_archive", "dropped", "event_before", "forget_note", "grant_role", "groups",
-        "hold", "ipc_rows", "lanes_called", "live_sessions", "members", "messages", "messages_of", "approvals_of", "newest_groups", "newest_members", "newest_users", "newest_wirings", "note", "note_drop", "note_retry", "outbox_row", "questions",
-        "put_user", "activity", "heard_word", "drop_outbox", "skip_message", "leaving", "leave", "has_left", "stop_run", "stop_of", "run", "say_to_run", "steps_of_run", "seen_of_run", "release", "remove_group", "remove_member", "remove_user", "remove_wiring", "retry_outbox", "revoke_roles",
+        "counts", "accounts_known", "act", "add_claim", "audit", "audit_ends", "audit_rows", "changes", "commit_times", "count_held_back", "decide_held", "held_back", "figures", "egress", "set_rule_outside", "counted", "recounted", "add_group", "add_member", "archived_session", "archives_kept", "as_if", "chat", "chats",
+        "claim", "clear_dropped", "command_of_file", "commands_called", "conversation", "delete_archive", "dropped", "event_before", "forget_note", "grant_role", "groups",
+        "hold", "ipc_rows", "lanes_called", "live_sessions", "members", "messages", "messages_of", "approvals_of", "newest_groups", "newest_members", "newest_users", "newest_wirings", "note", "note_problem", "note_drop", "note_retry", "outbox_row", "questions",
+        "put_user", "activity", "heard_word", "drop_outbox", "skip_message", "leaving", "leave", "has_left", "stop_run", "stop_of", "tell_owner", "run", "say_to_run", "steps_of_run", "seen_of_run", "release", "remove_group", "remove_member", "remove_user", "remove_wiring", "retry_outbox", "say_by_hand", "revoke_roles",
         "runs", "runs_of", "outbox_of", "sessions", "set_chat", "set_group", "set_wiring", "settled_file", "shown_lanes", "speaker", "story", "task_history", "tasks", "groups_of_task", "tried_as", "unanswered",
         "unstick", "usage", "usage_of_run", "users", "visit", "wake_lanes", "waiters",
     ]),

@@ -98,6 +98,7 @@
 //! | `setup.zone` | the time zone is in `g2.toml` |
 //! | `setup.channel` | an account is added |
 //! | `setup.service` | the service is installed and started |
+//! | `setup.detached` | a daemon runs in the background |
 //! | `restore.begun` | the folder in which a restore makes a root is there, nothing is unpacked |
 //! | `restore.unpacked` | the archive is unpacked and compared, its store is as it was |
 //! | `restore.held` | its store holds back what may be done elsewhere, nothing has its place |

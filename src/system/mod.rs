@@ -1,10 +1,12 @@
 //! The machine beneath: its clock, disks, memory and processes, and files by their contents. Nothing here knows of groups or stores.
 
+pub mod background;
 pub mod bounds;
 pub mod clock;
 pub mod confine;
 pub mod control_group;
 pub mod disk;
+pub mod errand;
 pub mod failpoint;
 pub mod family;
 pub mod group;

@@ -111,6 +111,7 @@ async fn begin(
             Ok((listener, at)) => {
                 let door = Door::new(at, config.now().web.host.as_deref());
                 desk.page.set(door.address());
+                desk.machine.page_stands(None);
                 let (tokens, said, streams) =
                     (scripts::Tokens::default(), Said::default(), live::Streams::default());
                 let web = Web { world, desk, config, media, root, door, tokens, said, streams };
@@ -118,6 +119,7 @@ async fn begin(
             }
             Err(error) => {
                 let why = chain(&error);
+                desk.machine.page_stands(Some(why.clone()));
                 if told.as_ref() != Some(&why) {
                     tracing::warn!(error = %why, %listen, "the operator's page can't be served; it is tried again");
                     told = Some(why);

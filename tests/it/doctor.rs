@@ -268,7 +268,7 @@ fn unsent_texts_and_unreadable_commands_are_told() {
         (failed && dead).then_some(())
     });
     finds(doctor(&root), "outbox", "warn", "no channel of this daemon owns nochannel:1", "g2 outbox retry 1");
-    finds(doctor(&root), "commands", "warn", "1 commands", "g2 ipc list --state dead");
+    finds(doctor(&root), "commands", "warn", "1 command of agents", "g2 ipc list --state dead");
     daemon.kill();
     finds(doctor(&root), "outbox", "warn", "texts for chats that could not be sent: 1", "outbox list");
 }

@@ -6,6 +6,7 @@ mod acp;
 mod answer;
 mod approvals;
 mod audit;
+mod background;
 mod backup;
 mod budgets;
 mod channel;

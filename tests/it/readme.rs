@@ -61,7 +61,7 @@ fn the_tour_can_be_pasted_line_by_line_and_prints_what_it_says() {
     for (n, line) in tour.iter().enumerate().filter(|(_, line)| !NOT_HERE.contains(&line.as_str())) {
         script.push_str(&format!("echo '@@{n}'\n{line}\necho \"@={n} $?\"\n"));
     }
-    script.push_str("kill %1; wait %1\n");
+    script.push_str("g2 stop\n");
     let output = bash(home.path(), &script);
     let printed = String::from_utf8(output.stdout).unwrap();
     let told = String::from_utf8_lossy(&output.stderr);
@@ -74,15 +74,12 @@ fn the_tour_can_be_pasted_line_by_line_and_prints_what_it_says() {
             assert!(mine.contains(claim), "{line}\nprints:\n{mine}\n{told}");
         }
     }
-    assert!(home.path().join("g2/g2.log").exists());
+    assert!(home.path().join(".local/share/g2/data/daemon.log").exists());
     // What other sections name is there to be typed: whatever comes of it here, it is no mistake of usage.
     let all = lines(None);
     let rest = all.iter().filter(|line| line.starts_with("g2 ") && !tour.contains(line));
     for line in rest {
-        let output = bash(
-            home.path(),
-            &format!("export PATH=\"$HOME/.cargo/bin:$PATH\" G2_ROOT=\"$HOME/g2\"\n{line}"),
-        );
+        let output = bash(home.path(), &format!("export PATH=\"$HOME/.cargo/bin:$PATH\"\n{line}"));
         assert_ne!(output.status.code(), Some(2), "{line}: {output:?}");
     }
 }

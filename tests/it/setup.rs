@@ -85,7 +85,10 @@ fn from_nothing_to_an_answer_without_docker_and_the_second_time_only_the_answer_
     let first = newcomer.setup(&["--yes", "--json", "--tz", "Asia/Tokyo"]).output().unwrap();
     assert_eq!(first.status.code(), Some(0), "{first:?}");
     let steps: Vec<String> = states(&first).into_iter().map(|(step, _)| step).collect();
-    assert_eq!(steps, ["root", "engine", "image", "key", "time zone", "channel", "service", "answer"]);
+    assert_eq!(
+        steps,
+        ["root", "engine", "image", "key", "time zone", "channel", "service", "answer", "owner"]
+    );
     assert_eq!((state(&first, "root"), state(&first, "time zone")), ("done".into(), "done".into()));
     assert!(detail(&first, "answer").contains("echo: Hello"), "{first:?}");
     assert!(newcomer.text("g2.toml").contains("timezone = \"Asia/Tokyo\"\n"));
@@ -94,7 +97,7 @@ fn from_nothing_to_an_answer_without_docker_and_the_second_time_only_the_answer_
     assert_eq!(second.status.code(), Some(0), "{second:?}");
     let said = String::from_utf8_lossy(&second.stdout).into_owned();
     assert!(said.contains("Asia/Tokyo") && !said.contains("is laid out"), "{said}");
-    assert!(said.contains("8/8  answer     echo: Hello") && said.contains("All is set up"), "{said}");
+    assert!(said.contains("8/9  answer     echo: Hello") && said.contains("All is set up"), "{said}");
 }
 
 #[test]

@@ -123,7 +123,7 @@ pub(super) async fn live(remote: &Remote, intake: &Intake, ready: &Ready, stop: 
     };
     // The tasks beside a life end with it. A panic of one of them ends the life.
     let beside = async {
-        tokio::join!(write_all(stdin, to_write), show(name, intake, stands), note_out(name, intake, took));
+        tokio::join!(write_all(stdin, to_write), show(remote, intake, stands), note_out(name, intake, took));
         std::future::pending().await
     };
     let stored = async {
@@ -243,8 +243,8 @@ async fn write_all(mut stdin: ChildStdin, mut lines: mpsc::Receiver<Vec<u8>>) {
 }
 
 /// Writes down how it stands, whenever that changes; what can't be written is tried again.
-async fn show(name: &str, intake: &Intake, mut lights: watch::Receiver<Lights>) {
-    let mut shown = None;
+async fn show(remote: &Remote, intake: &Intake, mut lights: watch::Receiver<Lights>) {
+    let (name, mut shown, mut known) = (remote.name(), None, None);
     loop {
         let now = lights.borrow_and_update().clone();
         if shown.as_ref() != Some(&now) {
@@ -254,6 +254,17 @@ async fn show(name: &str, intake: &Intake, mut lights: watch::Receiver<Lights>) 
                 Ok(()) => shown = Some(now),
                 Err(error) => {
                     tracing::warn!(channel = name, error = %chain(&error), "how an account stands can't be written down yet");
+                    tokio::time::sleep(WRITE_AGAIN).await;
+                    continue;
+                }
+            }
+        }
+        let myself = remote.myself();
+        if myself.is_some() && known != myself {
+            match intake.store().note_myself(name, myself.clone().unwrap_or_default()).await {
+                Ok(()) => known = myself,
+                Err(error) => {
+                    tracing::warn!(channel = name, error = %chain(&error), "the name of an account can't be written down yet");
                     tokio::time::sleep(WRITE_AGAIN).await;
                     continue;
                 }

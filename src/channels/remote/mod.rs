@@ -17,7 +17,11 @@ use tokio_util::sync::CancellationToken;
 
 use super::Intake;
 use crate::{
-    domain::platforms::{accounts::Account, addresses::Platform, pace::Gate},
+    domain::platforms::{
+        accounts::{Account, Myself},
+        addresses::Platform,
+        pace::Gate,
+    },
     system::{locked::Locked as _, media::Media, world::World},
 };
 
@@ -168,6 +172,14 @@ impl Remote {
 
     fn name(&self) -> &str {
         &self.platform.channel
+    }
+
+    /// Who the account is, once its adapter has said it.
+    fn myself(&self) -> Option<Myself> {
+        lock(&self.hello).as_ref().map(|hello| {
+            let protocol::Myself { id, name, handle } = hello.myself.clone();
+            Myself { id, name, handle }
+        })
     }
 
     fn now_ms(&self) -> i64 {

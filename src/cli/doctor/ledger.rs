@@ -26,7 +26,6 @@ pub(super) async fn check(subject: &Subject, now: Time) -> Vec<Row> {
         Row::ok(Check::GivenUp, "no message was given up within the last 24 hours"),
         Row::ok(Check::RunsFail, "no group's runs keep failing"),
     ];
-    rows.extend(store.dead_commands().map_or_else(failed(Check::Commands), |dead| vec![commands(dead)]));
     let who = store.who_is_asked().await.ok().and_then(Result::ok);
     rows.extend(
         store
@@ -71,17 +70,6 @@ fn approvals(open: &[Approval], who: Option<String>) -> Row {
             Row::ok(Check::Approvals, format!("{} questions wait; `g2 approvals list` shows them", open.len()))
         }
     }
-}
-
-fn commands(dead: i64) -> Row {
-    if dead == 0 {
-        return Row::ok(Check::Commands, "no command is dead");
-    }
-    Row::warn(
-        Check::Commands,
-        format!("{dead} commands of agents could not be read and were set aside"),
-        "`g2 ipc list --state dead` says why; their files are in data/dead/",
-    )
 }
 
 fn held(holds: &[Hold]) -> Row {

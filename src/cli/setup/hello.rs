@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
+use ipc_handlers::Time;
 
 use super::super::{Context, Failure, client::Client, send};
 use crate::{
@@ -15,6 +16,10 @@ use crate::{
 
 /// The first group's chat.
 const CHAT: &str = "local:main";
+/// How long a daemon takes at most to see that a key was replaced, ms.
+const SEEN_MS: i64 = 10_000;
+/// Time between two looks whether the model's host refuses.
+const LOOK_AGAIN: Duration = Duration::from_millis(300);
 
 /// Says hello, and returns the answer. Without a daemon one runs here, and stops again.
 pub(super) async fn say(context: &Context, patience: Duration) -> Result<String, Failure> {
@@ -44,9 +49,13 @@ async fn exchange(context: &Context, patience: Duration) -> Result<String, Failu
     };
     let mut said = Vec::new();
     let resting = send::rest(&mut client, seq, CHAT, true, &mut said);
-    match tokio::time::timeout(patience, resting).await {
-        Ok(rested) => rested?,
-        Err(_) => return Err(missing(context, seq).await),
+    tokio::select! {
+        rested = tokio::time::timeout(patience, resting) => match rested {
+            Ok(rested) => rested?,
+            Err(_) => return Err(missing(context, seq).await),
+        },
+        // Nothing comes after that before a person has put it right.
+        () = refused(context) => return Err(missing(context, seq).await),
     }
     let why = context.store()?.why(seq, context.world.now())?;
     let answers = why.map(|why| why.answers).unwrap_or_default();
@@ -54,6 +63,20 @@ async fn exchange(context: &Context, patience: Duration) -> Result<String, Failu
     let texts: Vec<String> =
         said.into_iter().filter(|one| answers.contains(&one.id)).map(|one| one.text).collect();
     if texts.is_empty() { Err(missing(context, seq).await) } else { Ok(texts.join("\n")) }
+}
+
+/// Waits until the model's host is known to refuse the agents of this root.
+async fn refused(context: &Context) {
+    let began = context.world.now();
+    let is_known = || {
+        let rows = context.store().ok().and_then(|store| store.hindrances().ok()).unwrap_or_default();
+        // What was refused before may be put right by now: the daemon sees that soon.
+        let is_old = |since: Time| since < began && context.world.now().ms_since(began) < SEEN_MS;
+        rows.iter().any(|row| row.what.is_of_the_model() && !row.what.is_weather() && !is_old(row.since))
+    };
+    while !is_known() {
+        tokio::time::sleep(LOOK_AGAIN).await;
+    }
 }
 
 /// The one thing that keeps the agent from its answer: the worst problem there is, otherwise what became of the message.

@@ -110,19 +110,33 @@ fn problems(facts: &Facts<'_>, sheet: &Sheet) -> Vec<String> {
     let all: Vec<&str> =
         facts.status["problems"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
     let title = match all.len() {
-        0 => return vec!["no problems".into()],
+        0 => return ["no problems".into()].into_iter().chain(noted(facts, sheet)).collect(),
         1 => "1 problem needs you:".to_owned(),
         n => format!("{n} problems need you:"),
     };
     let mut lines = vec![sheet.painted(Paint::Bad, &title)];
     for problem in all {
-        lines.push(format!("  {}", on_screen(problem)));
         let fix = facts.findings.iter().find(|finding| finding.text == problem);
+        let id = fix.map(|finding| sheet.painted(Paint::Dim, &format!(" [{}]", on_screen(&finding.id()))));
+        lines.push(format!("  {}{}", on_screen(problem), id.unwrap_or_default()));
         lines.extend(
             fix.map(|finding| sheet.painted(Paint::Dim, &format!("    fix: {}", on_screen(&finding.fix)))),
         );
     }
+    lines.extend(noted(facts, sheet));
     lines
+}
+
+/// Problems that their owner lets stand, on one line.
+fn noted(facts: &Facts<'_>, sheet: &Sheet) -> Option<String> {
+    let ids: Vec<String> = facts
+        .findings
+        .iter()
+        .filter(|finding| finding.noted)
+        .map(|finding| on_screen(&finding.id()).into_owned())
+        .collect();
+    let line = format!("noted: {} (`g2 status ack ID --undo`)", ids.join(", "));
+    (!ids.is_empty()).then(|| sheet.painted(Paint::Dim, &line))
 }
 
 /// What waits, and where to look.
@@ -251,9 +265,10 @@ mod tests {
             "failed_24h": 2, "given_up_24h": 2,
         });
         let fix = Finding::fail(Check::Root, "a is broken", "mend a");
-        let page = shown(&status, &[fix]);
+        let noted = Finding { noted: true, ..Finding::warn((Check::Owners, "telegram"), "c", "d") };
+        let page = shown(&status, &[fix, noted]);
         for part in [
-            "2 problems need you:\n  a is broken\n    fix: mend a\n  b\n",
+            "2 problems need you:\n  a is broken [root]\n    fix: mend a\n  b\nnoted: owners/telegram (`g2 status ack ID --undo`)\n",
             "at work    2 runs (`g2 ps`)\n",
             "waiting    2 messages, the oldest for 4 min; 1 command file; 3 texts to send; 1 question (`g2 approvals list`)\n",
             "           main local:main (task t): a free container, for 4 min\nheld       main\n",

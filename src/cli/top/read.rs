@@ -78,7 +78,7 @@ impl<'a> Looks<'a> {
         };
         let queue = Queue { limit: Some(COMMANDS), ..Queue::default() };
         let channels = match context.config() {
-            Ok(config) => channels::rows(&config, store).await?,
+            Ok(config) => channels::rows(&config, store, status.is_some()).await?,
             Err(_) => Vec::new(),
         };
         let mut lanes = store.shown_lanes(None, LanesShown::Busy, Some(LANES), now)?;

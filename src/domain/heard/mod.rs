@@ -4,6 +4,7 @@ pub mod access;
 pub mod approvals;
 pub mod bots;
 pub mod chat_commands;
+pub mod claims;
 pub mod edits;
 pub mod engage;
 pub mod hearing;

@@ -9,6 +9,7 @@ const LONGEST_ID: usize = 512;
 
 words! {
     /// What a person may do beside talking.
+    #[derive(schemars::JsonSchema)]
     pub enum Role: "role" {
         /// Everything.
         Owner = "owner",

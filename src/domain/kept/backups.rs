@@ -20,6 +20,12 @@ impl TimeOfDay {
         civil::Time::new(number(hour)?, number(minute)?, 0, 0).ok().map(Self)
     }
 
+    /// Returns it as a time of clocks.
+    #[must_use]
+    pub fn civil(self) -> civil::Time {
+        self.0
+    }
+
     /// Returns this time on a day; where clocks jump over it, as much later.
     fn on(self, day: civil::Date, zone: &TimeZone) -> Option<Time> {
         day.to_datetime(self.0).to_zoned(zone.clone()).ok().map(|zoned| Time::from_jiff(zoned.timestamp()))

@@ -23,6 +23,7 @@ words! {
         Housekeeping = "housekeeping",
         Mailbox = "mailbox",
         Media = "media",
+        Notify = "notify",
         Problems = "problems",
         Prune = "prune",
         Recovery = "recovery",

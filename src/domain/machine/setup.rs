@@ -2,7 +2,14 @@
 //! two times: each step is judged by the facts, so a set-up that was broken off goes on where it stood.
 
 use super::image::ImageKind;
-use crate::runs::run_settings::Provider;
+use crate::{
+    platforms::accounts::{NoAdapter, check_adapter},
+    runs::run_settings::Provider,
+    time::zone::named_like,
+};
+
+/// How many zones are named at a time.
+const ZONES: usize = 20;
 
 /// A step, in the order in which they are taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,10 +22,11 @@ pub enum Step {
     Channel,
     Service,
     Answer,
+    Owner,
 }
 
 /// All steps, in their order.
-pub const STEPS: [Step; 8] = [
+pub const STEPS: [Step; 9] = [
     Step::Root,
     Step::Engine,
     Step::Image,
@@ -27,6 +35,7 @@ pub const STEPS: [Step; 8] = [
     Step::Channel,
     Step::Service,
     Step::Answer,
+    Step::Owner,
 ];
 
 impl Step {
@@ -42,6 +51,7 @@ impl Step {
             Self::Channel => "channel",
             Self::Service => "service",
             Self::Answer => "answer",
+            Self::Owner => "owner",
         }
     }
 }
@@ -97,11 +107,24 @@ pub struct Facts {
     pub is_zone_set: bool,
     /// Accounts on chat platforms.
     pub accounts: Vec<String>,
+    /// Channels on which somebody is an owner.
+    pub owned: Vec<String>,
     pub service: Service,
     /// A daemon answers.
     pub is_up: bool,
     /// It has other settings than those that are written now.
     pub needs_restart: bool,
+}
+
+impl Facts {
+    /// Whether the way leads on to Claude Code: a person is asked, or a key is there to use it. One who has set another agent has chosen.
+    fn leads_to_claude(&self, wishes: &Wishes) -> bool {
+        match self.provider {
+            Provider::Acp => false,
+            Provider::Claude => true,
+            Provider::Scripted => !wishes.yes || wishes.key == Some(KeyWish::Given),
+        }
+    }
 }
 
 /// What was said on the command line; `None`: the person is asked, or with `yes` the usual is done.
@@ -155,10 +178,16 @@ pub enum Act {
     PutKey,
     /// Have agents be Claude Code, with the key that is there.
     UseKey,
+    /// Ask the model's host whether it takes the key that is there: of this kind.
+    TryKey(&'static str),
     SetZone(String),
     AddAccount(String),
     InstallService,
+    /// Start the daemon in the background.
+    Detach,
     SayHello,
+    /// Show a code by which a person becomes an owner on a platform, and wait for it.
+    Claim,
 }
 
 /// What a step comes to.
@@ -215,6 +244,7 @@ pub fn next(step: Step, facts: &Facts, wishes: &Wishes) -> Next {
         Step::Channel => channel(facts, wishes),
         Step::Service => service(facts, wishes),
         Step::Answer => Next::Do(Act::SayHello),
+        Step::Owner => owner(facts, wishes),
     };
     match found {
         // With --yes the usual answer is given.
@@ -228,10 +258,15 @@ pub fn next(step: Step, facts: &Facts, wishes: &Wishes) -> Next {
 
 /// What was typed is no answer to a question.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{answer:?} is no answer; type one of {keys}")]
-pub struct NoAnswer {
-    answer: String,
-    keys: String,
+pub enum NoAnswer {
+    #[error("{answer:?} is no answer; type one of {keys}")]
+    Other { answer: String, keys: String },
+    #[error("no time zone has {0:?} in its name; type a part of one, such as berlin or america")]
+    NoZone(String),
+    #[error("these have {part:?} in their names: {zones}")]
+    Zones { part: String, zones: String },
+    #[error("{0}; an adapter of your own: `g2 channels add NAME --program …` (docs/channel-protocol.md)")]
+    NoAdapter(#[from] NoAdapter),
 }
 
 /// Returns what an answer asks for; `None`: the step is left out.
@@ -245,13 +280,30 @@ pub fn taken(step: Step, question: &Question, answer: &str) -> Result<Option<Act
         return Ok(choice.act.clone());
     }
     if question.takes_words && step == Step::Zone {
-        return Ok(Some(Act::SetZone(answer.to_owned())));
+        return zone_of(answer).map(|zone| Some(Act::SetZone(zone)));
     }
     if question.takes_words && step == Step::Channel {
+        check_adapter(answer, None)?;
         return Ok(Some(Act::AddAccount(answer.to_owned())));
     }
     let keys: Vec<&str> = question.choices.iter().map(|choice| choice.key).collect();
-    Err(NoAnswer { answer: answer.to_owned(), keys: keys.join(", ") })
+    Err(NoAnswer::Other { answer: answer.to_owned(), keys: keys.join(", ") })
+}
+
+/// Reads a zone out of a part of its name.
+fn zone_of(part: &str) -> Result<String, NoAnswer> {
+    let zones = named_like(part);
+    match zones[..] {
+        [] => Err(NoAnswer::NoZone(part.to_owned())),
+        [zone] => Ok(zone.to_owned()),
+        [..] => {
+            let mut named = zones[..zones.len().min(ZONES)].join(", ");
+            if zones.len() > ZONES {
+                named.push_str(&format!(" and {} more; type more of the name", zones.len() - ZONES));
+            }
+            Err(NoAnswer::Zones { part: part.to_owned(), zones: named })
+        }
+    }
 }
 
 fn root(facts: &Facts) -> Next {
@@ -293,23 +345,32 @@ fn image(facts: &Facts, wishes: &Wishes) -> Next {
             return Next::Stands(format!("{name} is there"));
         }
         (Some(ImageWish::Build(kind)), _) => return Next::Do(Act::Build(kind)),
-        (None, ImageThere::Yes { claude, ours: true }) => {
+        (None, ImageThere::Yes { claude, ours: true }) if claude || !facts.leads_to_claude(wishes) => {
             let holds = if claude { "with Claude Code" } else { "with the built-in agent alone" };
             return Next::Stands(format!("{name} is there, {holds}"));
         }
         (None, _) => {}
     }
     let build = |kind: ImageKind| Some(Act::Build(kind));
-    let kinds = [("1", ImageKind::Full), ("2", ImageKind::Offline), ("3", ImageKind::Bare)];
+    let bare_is_there = facts.image_there == ImageThere::Yes { claude: false, ours: true };
+    let mut kinds = vec![("1", ImageKind::Full), ("2", ImageKind::Offline), ("3", ImageKind::Bare)];
+    if bare_is_there {
+        kinds.pop();
+    }
     let mut choices: Vec<Choice> =
         kinds.into_iter().map(|(key, kind)| choice(key, kind.holds(), build(kind))).collect();
-    choices.push(choice("s", "skip", None));
+    choices.push(choice("s", if bare_is_there { "skip: the built-in agent answers" } else { "skip" }, None));
     // Nobody who is not asked waits for 1.5 GB, unless a key is there to use them.
     let usual = match (wishes.yes, facts.key.is_some() || wishes.key == Some(KeyWish::Given)) {
         (true, false) => "3",
         (true, true) | (false, _) => "1",
     };
     let text = match facts.image_there {
+        ImageThere::Yes { claude: false, ours: true } => {
+            format!(
+                "The image {name} has the built-in agent alone, which repeats what you say. Build one with Claude Code?"
+            )
+        }
         ImageThere::No => format!("Agents run in the image {name}. Which one shall be built?"),
         ImageThere::Yes { .. } => {
             format!("The image {name} was made for another version of g2. Which one shall be built?")
@@ -322,9 +383,7 @@ fn key(facts: &Facts, wishes: &Wishes) -> Next {
     let is_claude = facts.provider == Provider::Claude;
     match (facts.key, wishes.key) {
         (_, Some(KeyWish::Given)) => Next::Do(Act::PutKey),
-        (Some(kind), _) if is_claude => {
-            Next::Stands(format!("there is {kind}; agents get a placeholder instead"))
-        }
+        (Some(kind), _) if is_claude => Next::Do(Act::TryKey(kind)),
         (_, Some(KeyWish::Skip)) => Next::Stands("left out: the built-in agent answers".to_owned()),
         (_, None) if facts.provider == Provider::Acp => {
             Next::Stands("left out: the agent has a way of its own".to_owned())
@@ -370,7 +429,11 @@ fn zone(facts: &Facts, wishes: &Wishes) -> Next {
         Some(zone) => Next::Do(Act::SetZone(zone.clone())),
         None if facts.is_zone_set => Next::Stands(facts.zone.clone()),
         None => Next::Ask(Question {
-            text: format!("Tasks run by your time zone. It seems to be {}.", facts.zone),
+            text: format!(
+                "Tasks run by your time zone. It seems to be {}. If it is another one, type a part of its name, such as berlin or \
+                 america: a list follows.",
+                facts.zone
+            ),
             choices: vec![
                 choice("y", "it is", Some(Act::SetZone(facts.zone.clone()))),
                 choice("s", "skip", None),
@@ -415,7 +478,16 @@ fn service(facts: &Facts, wishes: &Wishes) -> Next {
         (_, Some(Toggle::No)) => Next::Stands("left out: start the daemon with `g2 serve`".to_owned()),
         (Service::Runs, _) => Next::Stands("it runs, and starts with the machine".to_owned()),
         (Service::NoManager(why), Some(Toggle::Yes)) => Next::Lacks(why.clone(), by_hand.to_owned()),
-        (Service::NoManager(why), None) => Next::Stands(format!("left out: {why}; {by_hand}")),
+        (Service::NoManager(_), None) if facts.is_up => {
+            Next::Stands("left out: a daemon runs already".to_owned())
+        }
+        (Service::NoManager(why), None) => Next::Ask(yes_or_skip(
+            format!(
+                "No service manager can run the daemon: {why}. Start it in the background now? It goes on when you log out, and does not \
+                 start with the machine."
+            ),
+            Act::Detach,
+        )),
         (Service::Absent | Service::Down, _) if facts.is_up => {
             Next::Stands("left out: a daemon runs already, and systemd did not start it".to_owned())
         }
@@ -423,6 +495,32 @@ fn service(facts: &Facts, wishes: &Wishes) -> Next {
         (Service::Absent | Service::Down, None) => Next::Ask(yes_or_skip(
             "Have systemd run the daemon, now and when the machine starts?".to_owned(),
             Act::InstallService,
+        )),
+    }
+}
+
+/// What makes somebody an owner later.
+const LATER: &str = "`g2 users claim` makes you an owner there, from your phone";
+
+fn owner(facts: &Facts, wishes: &Wishes) -> Next {
+    let without: Vec<&str> =
+        facts.accounts.iter().filter(|name| !facts.owned.contains(name)).map(String::as_str).collect();
+    let there = without.join(", ");
+    match (facts.accounts.is_empty(), there.is_empty()) {
+        (true, _) => Next::Stands("you, at this machine".to_owned()),
+        (false, true) => Next::Stands(format!("you, at this machine and on {}", facts.accounts.join(", "))),
+        (false, false) if !facts.is_up => {
+            Next::Stands(format!("left out, as no daemon runs: nobody is an owner on {there}; {LATER}"))
+        }
+        (false, false) if wishes.yes => {
+            Next::Stands(format!("left out: nobody is an owner on {there}; {LATER}"))
+        }
+        (false, false) => Next::Ask(yes_or_skip(
+            format!(
+                "Who are you on {there}? You become the owner there by a code that you write to the bot. Otherwise \"/stop\" from your \
+                 phone is a message like any other, and questions come to this machine alone."
+            ),
+            Act::Claim,
         )),
     }
 }

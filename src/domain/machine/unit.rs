@@ -26,6 +26,8 @@ pub struct Unit {
     pub walls: Walls,
     pub program: PathBuf,
     pub root: PathBuf,
+    /// What it writes outside of its root: by the settings, where backups go, and where adapters write.
+    pub writes: Vec<PathBuf>,
 }
 
 /// Why there can be no unit.
@@ -126,9 +128,15 @@ impl Unit {
             Walls::WithoutNamespaces => String::new(),
             Walls::All => {
                 let users = if self.is_root() { "" } else { "PrivateUsers=yes\n" };
-                let shared = ["/tmp", "/var/tmp"].iter().any(|tmp| self.root.starts_with(tmp));
+                let mut places = [&self.root].into_iter().chain(&self.writes);
+                let shared = places.any(|path| ["/tmp", "/var/tmp"].iter().any(|tmp| path.starts_with(tmp)));
                 let tmp = if shared { "" } else { "PrivateTmp=yes\n" };
-                format!("{}{users}{NAMESPACES}{tmp}ReadWritePaths={root}\n", self.rights())
+                let mut writes = root.clone();
+                for path in self.writes.iter().filter(|path| !path.starts_with(&self.root)) {
+                    // The minus: one that is not there keeps nothing from starting.
+                    writes.push_str(&format!(" {}", word(path)?.replacen('"', "\"-", 1)));
+                }
+                format!("{}{users}{NAMESPACES}{tmp}ReadWritePaths={writes}\n", self.rights())
             }
         };
         Ok(format!(
@@ -158,7 +166,13 @@ mod tests {
     use super::*;
 
     fn unit(scope: Scope, root: &str) -> Unit {
-        Unit { scope, walls: Walls::All, program: "/usr/bin/g2".into(), root: root.into() }
+        Unit {
+            scope,
+            walls: Walls::All,
+            program: "/usr/bin/g2".into(),
+            root: root.into(),
+            writes: Vec::new(),
+        }
     }
 
     #[test]
@@ -218,6 +232,17 @@ mod tests {
     fn a_root_in_the_shared_temporary_folder_stays_visible() {
         assert!(!unit(Scope::User, "/tmp/g2").text().unwrap().contains("PrivateTmp"));
         assert!(unit(Scope::User, "/home/me/g2").text().unwrap().contains("PrivateTmp=yes"));
+    }
+
+    #[test]
+    fn what_the_settings_have_it_write_outside_of_its_root_can_be_written() {
+        let writes = ["/g2/data/x", "/srv/b \\ups", "/mnt/toy"].map(PathBuf::from).to_vec();
+        let text = Unit { writes, ..unit(Scope::User, "/g2") }.text().unwrap();
+        assert!(text.contains("\nReadWritePaths=\"/g2\" \"-/srv/b \\\\ups\" \"-/mnt/toy\"\n"), "{text}");
+        let shared = Unit { writes: vec!["/tmp/backups".into()], ..unit(Scope::User, "/g2") };
+        assert!(!shared.text().unwrap().contains("PrivateTmp"));
+        let odd = Unit { writes: vec!["relative".into()], ..unit(Scope::User, "/g2") };
+        assert_eq!(odd.text(), Err(NoUnit::Path("relative".into())));
     }
 
     #[test]

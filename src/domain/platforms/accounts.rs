@@ -31,6 +31,14 @@ pub struct Account {
     pub secrets: Vec<(String, SecretPlace)>,
 }
 
+/// Who an account is on its platform, as far as it says.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Myself {
+    pub id: String,
+    pub name: String,
+    pub handle: String,
+}
+
 /// Where a secret is kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SecretPlace {

@@ -9,12 +9,13 @@ use crate::{
 };
 
 use Problem::{
-    AnswersTwice, Aside, Backup, BackupLacks, Channel, Clock, Disk, Engine, FolderLost, GivenUp, GroupFolder,
-    GroupSettings, Heartbeat, Held, HeldBack, Index, Inodes, Loop, LoopKey, LoopStuck, MainGroups, ManyChats,
-    ManyQuestions, MountList, NoImage, NoKey, NoModelKey, NoSettings, NobodyIsAsked, NotSaid, OpenFiles,
-    OtherClaude, OtherModel, PassedOver, Pattern, Refused, Remains, Restart, Rests, Root, RunsFail, Script,
-    Secrets, SenderList, Settings, StoreClosed, StoreFault, StoreWaits, Stored, TaskHalted, TooLittleTold,
-    Unjudged, Unowned, Unreadable, Unsandboxed, Unsettled, Unusable, Unwatched, Upstream, Zone,
+    AnswersTwice, Aside, Backup, BackupLacks, Channel, Clock, DeadCommands, Disk, Engine, FolderLost,
+    GivenUp, GroupFolder, GroupSettings, Heartbeat, Held, HeldBack, Index, Inodes, Loop, LoopKey, LoopStuck,
+    MainGroups, ManyChats, ManyQuestions, MountList, NoImage, NoKey, NoModelKey, NoOwnerThere, NoPage,
+    NoSettings, NobodyIsAsked, NotSaid, OpenFiles, OtherClaude, OtherModel, PassedOver, Pattern, Refused,
+    Remains, Restart, Rests, Root, RunsFail, Script, Secrets, SenderList, Settings, StoreClosed, StoreFault,
+    StoreWaits, Stored, TaskHalted, TooLittleTold, Unjudged, Unowned, Unreadable, Unsandboxed, Unsettled,
+    Unusable, Unwatched, Upstream, Zone,
 };
 
 /// A rest from here on is no pause between two attempts, ms.
@@ -82,6 +83,9 @@ impl Problem {
             | BackupLacks { .. }
             | ManyChats { .. }
             | PassedOver { .. }
+            | NoOwnerThere { .. }
+            | NoPage { .. }
+            | DeadCommands { .. }
             | TooLittleTold { .. }
             | NobodyIsAsked { .. }
             | ManyQuestions { .. }

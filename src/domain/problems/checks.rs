@@ -33,6 +33,8 @@ const REMOVAL: &str = "docs/media.md#removal";
 const SENDERS: &str = "docs/people.md#whose-messages-reach-an-agent";
 const STRANGERS: &str = "docs/people.md#strangers-and-new-chats";
 const HEARTBEAT: &str = "docs/tasks.md#heartbeatmd";
+const PAGE: &str = "docs/page.md#troubleshooting";
+const OWNERS: &str = "docs/people.md#owners-on-platforms";
 const PRIVACY: &str = "docs/telegram.md#2-decide-what-the-bot-sees-in-groups";
 const SIGNS: &str = "docs/channels.md#signs-of-life";
 const RESTS: &str = "docs/service.md#turns-rests-and-pauses";
@@ -148,6 +150,9 @@ checks! {
     Backup = "backup", BACKUPS, InStore("the last daily backup went well, if there is one");
     BackupLacks = "backup_lacks", BACKUPS, InStore("no group's folder is missing in the last daily backup");
     ManyChats = "many_chats", SIGNS, InStore("no account tells of more chats than are kept");
+    Commands = "commands", DAEMON, InStore("no command of the last day is dead");
+    Page = "page", PAGE, Always("the operator's page is served, or off");
+    Owners = "owners", OWNERS, InStore("somebody is an owner on each platform");
     Privacy = "privacy", PRIVACY, InStore("no platform keeps messages from an agent that they are to wake");
     PassedOver = "passed_over", SIGNS, InStore("no account was told anything within 24 hours that can't be taken in");
     // What only a newer daemon looks at.
@@ -157,7 +162,6 @@ checks! {
     Holds = "holds", DAEMON, Doctor;
     StaleRuns = "stale_runs", DAEMON, Doctor;
     Runs = "runs", DAEMON, Doctor;
-    Commands = "commands", DAEMON, Doctor;
     Egress = "egress", HOSTS, Doctor;
     Mount = "mount", FOLDERS, Doctor;
     UidBase = "uid_base", USERS, Doctor;

@@ -20,6 +20,7 @@ use crate::{
 mod causes;
 pub mod checks;
 pub mod mend;
+pub mod notices;
 mod sentences;
 
 pub use causes::{Compared, compare, sort_out};
@@ -123,6 +124,9 @@ pub struct Finding {
     /// How `g2 doctor --fix` fixes it, if it can. Only `doctor` looks.
     #[serde(skip)]
     pub mend: Option<Mend>,
+    /// Its owner knows of it and lets it stand.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub noted: bool,
 }
 
 /// Reads the name of a check. A newer daemon may have others.
@@ -155,7 +159,16 @@ impl Finding {
         fix: impl Into<String>,
     ) -> Self {
         let Subject(code, about) = subject.into();
-        Self { code, about, severity, text: text.into(), fix: fix.into(), mend: None }
+        Self { code, about, severity, text: text.into(), fix: fix.into(), mend: None, noted: false }
+    }
+
+    /// Returns what it is called where a person names it: the check, and what has it.
+    #[must_use]
+    pub fn id(&self) -> String {
+        match self.about.as_str() {
+            "" => self.code.to_string(),
+            about => format!("{}/{about}", self.code),
+        }
     }
 
     /// Something does not work.
@@ -299,6 +312,12 @@ pub enum Problem {
     ManyChats { channel: String },
     /// Events of an account could not be taken in, the last one within the last 24 hours. `count`: since the account is there.
     PassedOver { channel: String, count: i64 },
+    /// Nobody is an owner on the platform of an account.
+    NoOwnerThere { channel: String },
+    /// The operator's page can't be served at its address.
+    NoPage { listen: String, why: String },
+    /// Commands of agents could not be read within the last 24 hours, and were set aside.
+    DeadCommands { count: i64 },
     /// The platform tells an account only messages of groups that are meant for it, and others are to wake this group's agent in a chat.
     TooLittleTold { channel: String, group: Folder, chat: String },
     /// The last daily backup has no copy of this folder of a group, for want of room.

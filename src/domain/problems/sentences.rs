@@ -9,19 +9,20 @@ use super::{
 use crate::{
     kept::writing,
     runs::{heartbeat::FILE, hindrance::Hindrance},
-    shown::screen::{acts, address},
+    shown::screen::{acts, address, counted},
 };
 
 /// The longest text that is shown of what others wrote, such as the error of a run, characters.
 const LONGEST_QUOTE: usize = 300;
 
 use Problem::{
-    AnswersTwice, Aside, Backup, BackupLacks, Channel, Clock, Disk, Engine, FolderLost, GivenUp, GroupFolder,
-    GroupSettings, Heartbeat, Held, HeldBack, Index, Inodes, Loop, LoopKey, LoopStuck, MainGroups, ManyChats,
-    ManyQuestions, MountList, NoImage, NoKey, NoModelKey, NoSettings, NobodyIsAsked, NotSaid, OpenFiles,
-    OtherClaude, OtherModel, PassedOver, Pattern, Refused, Remains, Restart, Rests, Root, RunsFail, Script,
-    Secrets, SenderList, Settings, StoreClosed, StoreFault, StoreWaits, Stored, TaskHalted, TooLittleTold,
-    Unjudged, Unowned, Unreadable, Unsandboxed, Unsettled, Unusable, Unwatched, Upstream, Zone,
+    AnswersTwice, Aside, Backup, BackupLacks, Channel, Clock, DeadCommands, Disk, Engine, FolderLost,
+    GivenUp, GroupFolder, GroupSettings, Heartbeat, Held, HeldBack, Index, Inodes, Loop, LoopKey, LoopStuck,
+    MainGroups, ManyChats, ManyQuestions, MountList, NoImage, NoKey, NoModelKey, NoOwnerThere, NoPage,
+    NoSettings, NobodyIsAsked, NotSaid, OpenFiles, OtherClaude, OtherModel, PassedOver, Pattern, Refused,
+    Remains, Restart, Rests, Root, RunsFail, Script, Secrets, SenderList, Settings, StoreClosed, StoreFault,
+    StoreWaits, Stored, TaskHalted, TooLittleTold, Unjudged, Unowned, Unreadable, Unsandboxed, Unsettled,
+    Unusable, Unwatched, Upstream, Zone,
 };
 
 impl Problem {
@@ -271,6 +272,23 @@ impl Problem {
                 format!(
                     "`g2 channels log {channel}` says why; what was written then is to be seen on the platform alone"
                 ),
+            ),
+            NoPage { listen, why } => Finding::fail(
+                Check::Page,
+                format!("the operator's page can't be served at {listen}: {}", quote(why)),
+                "end the program that has this port, or `g2 config set web.listen` to another one and restart; it is tried again every 5 s",
+            ),
+            DeadCommands { count } => Finding::warn(
+                Check::Commands,
+                format!("{} of agents could not be read within 24 hours", counted(*count, "command")),
+                "`g2 ipc list --state dead` says why; their files are in data/dead/",
+            ),
+            NoOwnerThere { channel } => Finding::warn(
+                (Check::Owners, channel),
+                format!(
+                    "nobody is an owner on {channel}: there no words stop the agent, and no questions and problems reach you"
+                ),
+                "`g2 users claim` makes you one, from your own phone",
             ),
             TooLittleTold { channel, group, chat } => Finding::warn(
                 (Check::Privacy, format!("{group} in {chat}")),

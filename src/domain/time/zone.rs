@@ -199,6 +199,19 @@ pub fn suggestion(name: &str) -> Option<&'static str> {
     (best <= 2 * allowed + 1).then_some(zone)
 }
 
+/// Returns the names of zones that have this in them, such as `europe` or `rio`, sorted. A whole name, in any case, is the only one.
+#[must_use]
+pub fn named_like(part: &str) -> Vec<&'static str> {
+    let wanted = comparable(part);
+    let names = || chrono_tz::TZ_VARIANTS.iter().map(|zone| zone.name());
+    if let Some(name) = names().find(|name| comparable(name) == wanted) {
+        return vec![name];
+    }
+    let mut like: Vec<&str> = names().filter(|name| comparable(name).contains(&wanted)).collect();
+    like.sort_unstable();
+    like
+}
+
 /// Returns the version in a `tzdata.zi` text: `# version 2025b`.
 fn version_of(tzdata_zi: &str) -> Option<&str> {
     let version = tzdata_zi.lines().next()?.strip_prefix("# version ")?.trim();

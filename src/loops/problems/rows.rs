@@ -13,6 +13,7 @@ use crate::{
             engage::{takes_everything, wakes_unmentioned},
             js_regex::Pattern,
         },
+        kept::prune::DAY_MS,
         problems::{Problem, of_channels, of_ledger},
         rows::Wiring,
         runs::hindrance::Hindrance,
@@ -140,6 +141,14 @@ pub(super) async fn connections(view: &View<'_>, store: &Store, found: &mut Vec<
         }
         Err(error) => found.push(Problem::Unreadable { what: "the channels", why: chain(&error) }),
     }
+    match store.owned_channels().await {
+        Ok(owned) => {
+            let accounts = view.config.channels.iter().map(|account| &account.name);
+            let without = accounts.filter(|name| !owned.contains(name));
+            found.extend(without.map(|name| Problem::NoOwnerThere { channel: name.clone() }));
+        }
+        Err(error) => found.push(Problem::Unreadable { what: "the people", why: chain(&error) }),
+    }
     match store.told_little().await {
         Ok(wirings) => {
             let wanting =
@@ -204,6 +213,14 @@ pub(super) fn other_models(view: &View<'_>, store: &Store, found: &mut Vec<Probl
     }
     let one = |((model, why), (until, groups))| Problem::OtherModel { model, why, until, groups };
     found.extend(by_words.into_iter().map(one));
+}
+
+/// Commands that could not be read.
+pub(super) fn dead(view: &View<'_>, store: &Store, found: &mut Vec<Problem>) {
+    match store.dead_since(view.now.plus_ms(-DAY_MS)) {
+        Ok(count) => found.extend((count > 0).then_some(Problem::DeadCommands { count })),
+        Err(error) => found.push(Problem::Unreadable { what: "the receipts", why: chain(&error) }),
+    }
 }
 
 /// What failed, rests, was given up or could not be said.

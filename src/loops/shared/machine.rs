@@ -42,6 +42,8 @@ pub struct Machine {
     heartbeats: Mutex<BTreeMap<Folder, Vec<Fault>>>,
     remains: Mutex<BTreeMap<Folder, String>>,
     lost: Mutex<BTreeSet<Folder>>,
+    /// Why the operator's page can't be served.
+    page: Mutex<Option<String>>,
 }
 
 /// Why commands of a group are found late, or not at all.
@@ -107,6 +109,7 @@ impl Machine {
             heartbeats: Mutex::default(),
             remains: Mutex::default(),
             lost: Mutex::default(),
+            page: Mutex::default(),
         }
     }
 
@@ -115,6 +118,17 @@ impl Machine {
     pub fn obstacle(&self) -> Option<Obstacle> {
         let unread = self.unread.locked().clone();
         unread.map(Obstacle::RunsUnread).or_else(|| self.obstacle_of_the_world())
+    }
+
+    /// Notes why the operator's page can't be served; `None`: it is.
+    pub fn page_stands(&self, why: Option<String>) {
+        *self.page.locked() = why;
+    }
+
+    /// Returns why the operator's page can't be served.
+    #[must_use]
+    pub fn page_fault(&self) -> Option<String> {
+        self.page.locked().clone()
     }
 
     /// Notes why the runs of an earlier daemon can't be read; `None`: they are read.

@@ -2,3 +2,4 @@
 
 pub mod drop;
 pub mod retry;
+pub mod say;

@@ -5,6 +5,7 @@ use crate::domain::rows::User;
 
 pub mod add;
 pub mod add_member;
+pub mod claim;
 pub mod clear_dropped;
 pub mod give_role;
 pub mod remove;

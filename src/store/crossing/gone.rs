@@ -169,7 +169,7 @@ fn tell_owner(
 }
 
 /// The chats of owners: those that were set, and those in which they are known to be alone with us.
-fn owners(c: &Connection) -> Result<Vec<OwnersChat>> {
+pub(super) fn owners(c: &Connection) -> Result<Vec<OwnersChat>> {
     let all: Vec<(String, Option<String>, Time)> = c
         .prepare_cached(
             "SELECT r.user_id, u.dm_chat, r.granted_at FROM roles r JOIN users u ON u.id = r.user_id WHERE r.role = 'owner' ORDER BY r.granted_at, r.user_id",

@@ -14,6 +14,7 @@ pub(super) mod due;
 pub(super) mod fallbacks;
 pub(super) mod gone;
 pub(super) mod handover;
+pub(super) mod notices;
 pub(super) mod said;
 pub(super) mod skip;
 pub(super) mod waiting;

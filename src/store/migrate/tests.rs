@@ -134,8 +134,8 @@ fn a_store_of_the_last_schema_of_before_goes_on_and_a_copy_is_kept_of_it() {
     connection.execute("INSERT INTO meta (key, value) VALUES ('instance', 'x')", []).unwrap();
     migrate(&mut connection, &place.path()).unwrap();
     migrate(&mut connection, &place.path()).unwrap();
-    assert_eq!(place.copies(), ["g2.sqlite.before-0067", "g2.sqlite.before-1007"], "the newest two");
-    let copy = Connection::open(place.file("g2.sqlite.before-1007")).unwrap();
+    assert_eq!(place.copies(), ["g2.sqlite.before-0067", "g2.sqlite.before-1008"], "the newest two");
+    let copy = Connection::open(place.file("g2.sqlite.before-1008")).unwrap();
     for (c, version) in [(&connection, version()), (&copy, Version::LAST_OF_BEFORE)] {
         assert_eq!(Version::read(c).unwrap(), version);
         assert_eq!(count(c, "groups"), 2);
@@ -154,12 +154,14 @@ fn a_store_of_the_last_schema_of_before_goes_on_and_a_copy_is_kept_of_it() {
     let questions = "Agents ask the people of their chats, and get the answer as a message";
     let meant = "What people see in a chat is kept with its message";
     let gone = "Threads and chats that went are known, and the reason why a text is said without its thread";
+    let owner =
+        "People at the command line become owners on their platforms, and owners are told of problems";
     assert_eq!(
         told,
         (
             "67 of the old count".into(),
-            "7".into(),
-            [RENUMBERED, typed, amends, limits, meant, questions, gone].map(str::to_owned).to_vec()
+            "8".into(),
+            [RENUMBERED, typed, amends, limits, meant, questions, gone, owner].map(str::to_owned).to_vec()
         )
     );
 }

@@ -7,7 +7,10 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use crate::{
     domain::{
-        platforms::channels::{Connection as Connected, Lamp, Lights, OLD_MS, waited},
+        platforms::{
+            accounts::Myself,
+            channels::{Connection as Connected, Lamp, Lights, OLD_MS, waited},
+        },
         rows::ChannelState,
     },
     store::{
@@ -23,6 +26,8 @@ use crate::{
 
 /// How many values an adapter may keep here.
 const MOST_KEYS: i64 = 4096;
+/// The longest name of an account that is kept, characters.
+const LONGEST_NAME: usize = 512;
 /// How many chats an adapter is told the newest message of.
 const MOST_CHATS: i64 = 4096;
 
@@ -73,6 +78,49 @@ impl Store {
                 lights.hint, now.0, lights.hears_all
             ])?;
             Ok(())
+        })
+        .await
+    }
+
+    /// Notes who an account is on its platform.
+    pub async fn note_myself(&self, channel: &str, myself: Myself) -> Result<()> {
+        let channel = channel.to_owned();
+        self.write(move |c| {
+            let kept = |text: &str| {
+                let text: String = text.chars().filter(|c| !c.is_control()).take(LONGEST_NAME).collect();
+                Some(text).filter(|text| !text.is_empty())
+            };
+            c.prepare_cached(
+                "UPDATE channel_states SET own_id = ?2, own_name = ?3, own_handle = ?4 WHERE channel = ?1",
+            )?
+            .execute(params![
+                channel,
+                kept(&myself.id),
+                kept(&myself.name),
+                kept(&myself.handle)
+            ])?;
+            Ok(())
+        })
+        .await
+    }
+
+    /// Returns who each account is on its platform, as it said last; those that never said it are left out.
+    pub async fn accounts_known(&self) -> Result<Vec<(String, Myself)>> {
+        self.ask(|c| {
+            let all = c
+                .prepare_cached(
+                    "SELECT channel, own_id, own_name, own_handle FROM channel_states
+                     WHERE coalesce(own_id, own_name, own_handle) IS NOT NULL ORDER BY channel",
+                )?
+                .query_map([], |r| {
+                    let text =
+                        |column: &str| r.get::<_, Option<String>>(column).map(Option::unwrap_or_default);
+                    let myself =
+                        Myself { id: text("own_id")?, name: text("own_name")?, handle: text("own_handle")? };
+                    Ok((r.get("channel")?, myself))
+                })?
+                .collect::<rusqlite::Result<_>>()?;
+            Ok(all)
         })
         .await
     }

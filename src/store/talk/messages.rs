@@ -30,6 +30,7 @@ use crate::store::{
         approvals::{self, Asking, Contact, YES_TO},
         attachments::{self, Beside, with_files},
         chats::{self, ensure_chat},
+        claims,
         edits::{self, Edited},
         files, outbox, people, questions, restored,
     },
@@ -430,18 +431,22 @@ pub(in crate::store) fn accept(
     if !inbound.from_me && !inbound.bot {
         people::learn_dm(c, &inbound.sender, &inbound.chat_jid)?;
     }
+    let claim = claims::read(c, &inbound)?;
     // Nothing that answers a question is a prompt as well.
-    let reply = approvals::read_reply(c, &inbound, now)?;
+    let reply = match claim {
+        None => approvals::read_reply(c, &inbound, now)?,
+        Some(_) => None,
+    };
     let no_answer = reply.as_ref().and_then(approvals::Reply::question).zip(inbound.origin.no_answer());
     let reply = reply.filter(|_| no_answer.is_none());
-    let answers = match (&reply, &no_answer) {
-        (None, None) => questions::read(c, &mut inbound, now)?,
-        (_, _) => None,
+    let answers = match (&reply, &no_answer, &claim) {
+        (None, None, None) => questions::read(c, &mut inbound, now)?,
+        (_, _, _) => None,
     };
     let Stored { seq, is_new, mut groups, wired } = store(c, &mut inbound, &edited, &files, now)?;
     let mut accepted = Accepted { seq, ..Accepted::default() };
     // What moves by itself asks nobody.
-    if wired == 0 && !inbound.quiet && reply.is_none() && no_answer.is_none() {
+    if wired == 0 && !inbound.quiet && reply.is_none() && no_answer.is_none() && claim.is_none() {
         match approvals::first_contact(c, asking, &inbound, seq, now)? {
             Contact::Nothing => {}
             Contact::Wired(group) => {
@@ -468,12 +473,15 @@ pub(in crate::store) fn accept(
     if inbound.late && is_new && accepted.wired > 0 && !inbound.from_me && !inbound.bot {
         accepted.said |= tell_of_late(c, &inbound.chat_jid, now)?;
     }
+    if let Some(claim) = claim {
+        let note = claims::take(c, claim, &inbound, now)?;
+        is_no_prompt(c, seq, &note)?;
+        accepted.said = true;
+        accepted.note = Some(note);
+    }
     if let Some(reply) = reply {
         let replied = approvals::answer(c, asking, reply, &inbound, seq, now)?;
-        c.prepare_cached(
-            "UPDATE inbox SET verdict = 'ignore', rule = 'answer', reason = ?2 WHERE seq = ?1 AND verdict IS NULL",
-        )?
-        .execute(params![seq, replied.note])?;
+        is_no_prompt(c, seq, &replied.note)?;
         accepted.said = true;
         accepted.note = Some(replied.note);
         accepted.made = replied.made;
@@ -492,6 +500,15 @@ pub(in crate::store) fn accept(
         accepted.note = Some(accepted.note.map_or(left_out.clone(), |note| format!("{note}; {left_out}")));
     }
     Ok(accepted)
+}
+
+/// A message was for us alone, and is nothing to any agent.
+fn is_no_prompt(c: &Connection, seq: i64, note: &str) -> Result<()> {
+    c.prepare_cached(
+        "UPDATE inbox SET verdict = 'ignore', rule = 'answer', reason = ?2 WHERE seq = ?1 AND verdict IS NULL",
+    )?
+    .execute(params![seq, note])?;
+    Ok(())
 }
 
 /// What was stored of an event.

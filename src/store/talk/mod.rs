@@ -7,6 +7,7 @@ pub(super) mod approvals;
 pub(super) mod arrivals;
 pub(super) mod attachments;
 pub(super) mod chats;
+pub(super) mod claims;
 mod edits;
 pub(super) mod events;
 pub(super) mod files;

@@ -4,7 +4,7 @@ use std::fmt;
 
 use channel_protocol::Span;
 use g2_text::Rendered;
-use ipc_handlers::Time;
+use ipc_handlers::{Folder, Time};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use serde::{Deserialize, Serialize};
 
@@ -105,6 +105,39 @@ impl Store {
         self.write(move |c| {
             let say_it = Say::notice(&chat, "", &text, &notice);
             say(c, &say_it, now).map(drop)
+        })
+        .await
+    }
+
+    /// Has a person say something to a chat, in the name of a group's agent; `None`: of the group that the chat is wired to first.
+    pub async fn say_by_hand(
+        &self,
+        chat: &str,
+        thread: &str,
+        text: &str,
+        group: Option<Folder>,
+        now: Time,
+    ) -> Result<OutboxRow> {
+        let (chat, thread, text) = (chat.to_owned(), thread.to_owned(), text.to_owned());
+        self.write(move |c| {
+            let group = match group {
+                Some(group) => Some(group.to_string()),
+                None => c
+                    .prepare_cached(
+                        "SELECT group_folder FROM wirings WHERE chat_jid = ?1 ORDER BY id LIMIT 1",
+                    )?
+                    .query_row([&chat], |r| r.get("group_folder"))
+                    .optional()?,
+            };
+            let what = Say {
+                chat_jid: &chat,
+                thread: &thread,
+                text: &text,
+                group: group.as_deref(),
+                ..Say::default()
+            };
+            let id = say(c, &what, now)?;
+            one_row(c, id)?.ok_or_else(|| StoreError::NotFound { what: "outbox row", id: id.to_string() })
         })
         .await
     }

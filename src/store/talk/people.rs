@@ -53,11 +53,7 @@ impl Store {
                 needs_group(c, group)?;
             }
             ensure_user(c, &id, handle(&id), now)?;
-            c.execute(
-                "INSERT INTO roles (user_id, role, group_folder, granted_by, granted_at) VALUES (?1, ?2, ?3, ?4, ?5) ON CONFLICT DO NOTHING",
-                params![id, role.as_str(), group.as_ref().map(Folder::as_str), by, now.0],
-            )?;
-            Ok(())
+            give_role(c, &id, (role, group.as_ref()), &by, now)
         })
         .await
     }
@@ -267,6 +263,27 @@ pub(in crate::store) fn ensure_user(c: &Connection, id: &str, name: &str, now: T
     Ok(())
 }
 
+/// Gives a user a role, everywhere or in one group.
+pub(in crate::store) fn give_role(
+    c: &Connection,
+    id: &str,
+    (role, group): (Role, Option<&Folder>),
+    by: &str,
+    now: Time,
+) -> Result<()> {
+    c.prepare_cached(
+        "INSERT INTO roles (user_id, role, group_folder, granted_by, granted_at) VALUES (?1, ?2, ?3, ?4, ?5) ON CONFLICT DO NOTHING",
+    )?
+    .execute(params![id, role.as_str(), group.map(Folder::as_str), by, now.0])?;
+    Ok(())
+}
+
+/// Has a user asked in this chat from now on.
+pub(in crate::store) fn ask_in(c: &Connection, user: &str, chat: &str) -> Result<()> {
+    c.prepare_cached("UPDATE users SET dm_chat = ?2 WHERE id = ?1")?.execute([user, chat])?;
+    Ok(())
+}
+
 /// Has a group know a user, whose row is made when there is none.
 pub(in crate::store) fn add_member(
     c: &Connection,
@@ -285,11 +302,12 @@ pub(in crate::store) fn add_member(
 }
 
 /// The part of an id that people know.
-fn handle(id: &str) -> &str {
+pub(in crate::store) fn handle(id: &str) -> &str {
     id.split_once(':').map_or(id, |(_, handle)| handle)
 }
 
-fn needs_group(c: &Connection, group: &Folder) -> Result<()> {
+/// A group must be there.
+pub(in crate::store) fn needs_group(c: &Connection, group: &Folder) -> Result<()> {
     let known: bool =
         c.query_row("SELECT EXISTS (SELECT 1 FROM groups WHERE folder = ?1)", [group.as_str()], |r| {
             r.get(0)

@@ -129,12 +129,13 @@ fn tasks_in_trouble(c: &Connection, now: Time) -> Result<Vec<TaskTrouble>> {
     Ok(found)
 }
 
-/// Counts the messages that were given up within a day, and names the newest.
+/// Counts the messages that were given up within a day, and names the newest. Those of a run that a person stopped are no trouble.
 fn given_up(c: &Connection, now: Time) -> Result<(i64, Option<i64>)> {
     Ok(c.prepare_cached(
         "SELECT count(*) AS count, max(i.seq) AS newest FROM batches b INDEXED BY batches_failed
          CROSS JOIN inbox i INDEXED BY inbox_waking ON i.lane_id = b.lane_id AND i.n BETWEEN b.first AND b.last AND i.verdict = 'wake'
-         WHERE b.state = 'failed' AND b.ended_at > ?1",
+         WHERE b.state = 'failed' AND b.ended_at > ?1
+           AND NOT EXISTS (SELECT 1 FROM runs r WHERE r.id = b.run_id AND r.stop_by IS NOT NULL)",
     )?
     .query_row([now.plus_ms(-DAY_MS).0], |r| Ok((r.get("count")?, r.get("newest")?)))?)
 }

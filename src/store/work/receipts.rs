@@ -263,6 +263,16 @@ impl Store {
         .await
     }
 
+    /// Counts the malformed commands that came after a time.
+    pub fn dead_since(&self, since: Time) -> Result<i64> {
+        self.read(|c| {
+            Ok(c.prepare_cached(
+                "SELECT count(*) AS dead FROM receipts INDEXED BY receipts_dead WHERE outcome = 'malformed' AND at > ?1",
+            )?
+            .query_row([since.0], |r| r.get("dead"))?)
+        })
+    }
+
     /// Counts malformed commands.
     pub fn dead_commands(&self) -> Result<i64> {
         self.read(|c| {

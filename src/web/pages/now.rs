@@ -26,7 +26,8 @@ const MOST: usize = 20;
 
 pub(in crate::web) async fn show(view: View) -> Result<Response<Body>, Failed> {
     let store = &view.web.desk.store;
-    let findings = view.web.desk.problems.last();
+    let mut findings = view.web.desk.problems.last();
+    findings.retain(|finding| !finding.noted);
     let mut questions = store.approvals(false).await?;
     questions.retain(|question| question.state == State::Pending);
     let groups = offered(&view, &questions).await?;

@@ -10,10 +10,11 @@ const ENDLESS: [&str; 6] = ["g2 up", "g2 serve", "g2 chat", "g2 ipc watch", "g2 
 const LAST: &str = "g2 stop";
 
 /// Examples that act on this machine's services and images, or ask a person.
-const OF_THE_MACHINE: [&str; 4] = ["g2 service ", "g2 image ", "g2 setup", "g2 doctor --fix"];
+const OF_THE_MACHINE: [&str; 7] =
+    ["g2 service ", "g2 image ", "g2 setup", "g2 doctor --fix", "g2 start", "g2 restart", "g2 logs"];
 
 /// Examples about things that are not there in a small root, or about this machine: each is understood, and may fail.
-const MAY_FAIL: [&str; 17] = [
+const MAY_FAIL: [&str; 20] = [
     "g2 approvals ",
     "g2 channels ",
     "g2 chats refresh ",
@@ -23,11 +24,14 @@ const MAY_FAIL: [&str; 17] = [
     "g2 ipc drop main/",
     "g2 loops release deliver local:",
     "g2 messages skip ",
+    "g2 notices try",
     "g2 outbox drop ",
     "g2 outbox retry ",
     "g2 restored ",
     "g2 runs attach ",
     "g2 runs stop ",
+    "g2 status",
+    "g2 users claim",
     "g2 sessions remove ",
     "g2 sessions show ",
     "g2 web ",

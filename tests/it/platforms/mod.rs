@@ -5,10 +5,12 @@
 //! |---|---|
 //! | `accounts` | accounts that come and go while the daemon runs |
 //! | `asked` | questions of agents, and answers to them |
+//! | `claim` | a person who becomes an owner by a code |
 //! | `files` | files both ways |
 //! | `gone` | chats and threads that go while an agent works; a bot that is told only a part |
 //! | `growing` | answers that grow in place |
 //! | `meant` | whom a message is for, and whose words it is |
+//! | `notices` | owners who are told of problems |
 //! | `talk` | what people do, and what they are answered, on each platform |
 //! | `kills` | kills of the daemon, the adapters and the homeserver at any moment |
 //! | `outage` | what is written while nobody listens; an account that is turned away |
@@ -28,11 +30,13 @@ use crate::support::{Daemon, Root, adapters, wait_for};
 
 mod accounts;
 mod asked;
+mod claim;
 mod files;
 mod gone;
 mod growing;
 mod kills;
 mod meant;
+mod notices;
 mod outage;
 mod talk;
 

@@ -1,0 +1,4 @@
+//! Problems: what owners are told of them, and those that they let stand.
+
+pub mod note;
+pub mod try_now;
