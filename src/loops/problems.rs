@@ -131,6 +131,7 @@ impl Problems {
             tracing::info!(problem = %code, about, "a problem is gone: {text}");
         }
         *known = compared.known;
+        self.machine.note_problems(compared.now.len());
         compared.now
     }
 }

@@ -11,6 +11,7 @@
 //! | `meant` | whom a message is for, and whose words it is |
 //! | `talk` | what people do, and what they are answered, on each platform |
 //! | `kills` | kills of the daemon, the adapters and the homeserver at any moment |
+//! | `words` | words that are commands, and the platforms' lists of them |
 //! | `outage` | what is written while nobody listens; an account that is turned away |
 #![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
 #![expect(clippy::disallowed_methods, reason = "a test keeps tokens, and looks at what daemons wrote")]
@@ -35,6 +36,7 @@ mod kills;
 mod meant;
 mod outage;
 mod talk;
+mod words;
 
 /// What the bot said.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
