@@ -53,7 +53,8 @@ Keys:
   timezone     zone name such as Europe/Paris, for times in prompts, cron tasks and TZ in the
                container
   say          final (an answer is said when it is whole) or stream (texts between tools are
-               said at once, and a text grows where the platform can change it)
+               said at once, and a text grows in terminals, on the page, and where the
+               platform can change it)
   seen         emoji that a message has while the agent works on it, such as 👀
   bots         ignored (messages of other bots are nothing to it) or heard (as messages of
                people, up to 8 of one bot in 10 minutes)

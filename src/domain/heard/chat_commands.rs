@@ -3,7 +3,7 @@
 
 use ipc_handlers::words;
 
-use super::access::Standing;
+use super::access::{Listed, Standing};
 
 pub mod told;
 
@@ -70,6 +70,26 @@ pub enum May {
     Refused,
     /// It is no word of theirs, and their text a message like any.
     No,
+}
+
+impl May {
+    /// Whether the text of somebody is a word at all, and no message like any: where they may say it, or are to be told that they may
+    /// not. `written`: its sender wrote it now. `wakes`: whether it wakes the agent as it is.
+    #[must_use]
+    pub fn is_word(
+        self,
+        sender: Standing,
+        listed: Listed,
+        written: bool,
+        wakes: impl FnOnce() -> bool,
+    ) -> bool {
+        match (self, sender) {
+            (Self::No, _) => false,
+            (Self::Yes, Standing::Owner | Standing::Admin) => true,
+            (Self::Yes, Standing::Member | Standing::Unknown) => listed == Listed::Allowed,
+            (Self::Refused, _) => listed == Listed::Allowed && written && wakes(),
+        }
+    }
 }
 
 impl Word {
@@ -285,5 +305,24 @@ mod tests {
             assert_eq!(word.may(sender, commands), expected, "{word} {sender} {commands}");
         }
         assert_eq!(Commands::default(), Owners);
+    }
+
+    #[test]
+    fn a_member_is_told_no_only_where_the_agent_was_meant() {
+        use {May::*, Standing::*};
+        for (may, sender, listed, written, wakes, is_word) in [
+            (Yes, Owner, Listed::Drop, false, false, true),
+            (Yes, Admin, Listed::Unreadable, true, false, true),
+            (Yes, Member, Listed::Allowed, true, false, true),
+            (Yes, Member, Listed::ContextOnly, true, true, false),
+            (Refused, Member, Listed::Allowed, true, true, true),
+            (Refused, Member, Listed::Allowed, true, false, false),
+            (Refused, Member, Listed::Allowed, false, true, false),
+            (Refused, Member, Listed::Drop, true, true, false),
+            (No, Unknown, Listed::Allowed, true, true, false),
+        ] {
+            let word = may.is_word(sender, listed, written, || wakes);
+            assert_eq!(word, is_word, "{may:?} {sender} {listed} {written} {wakes}");
+        }
     }
 }

@@ -10,7 +10,7 @@ use crate::{
     config::Config,
     domain::{
         heard::{
-            access::{Listed, Standing},
+            access::Standing,
             chat_commands::{
                 Asked, May, Word,
                 told::{self, Model, OF_ALL, Task},
@@ -46,14 +46,9 @@ impl Dispatch {
         let is_said = row.engage_mode.is_some() && !row.from_me && !row.bot && !row.late && !row.pressed;
         let asked = self.runs.config.now().words.of(&row.text).filter(|_| is_said)?;
         let may = asked.word.may(row.standing, row.commands);
-        let is_listed = self.judging.listed(row) == Listed::Allowed;
-        let counts = match (may, row.standing) {
-            (May::No, _) => false,
-            (May::Yes, Standing::Owner | Standing::Admin) => true,
-            (May::Yes, Standing::Member | Standing::Unknown) => is_listed,
-            (May::Refused, _) => is_listed && row.origin.no_command().is_none() && self.judging.wakes(row),
-        };
-        counts.then_some(Said { group, asked, may })
+        let (listed, written) = (self.judging.listed(row), row.origin.no_command().is_none());
+        let is_word = may.is_word(row.standing, listed, written, || self.judging.wakes(row));
+        is_word.then_some(Said { group, asked, may })
     }
 
     /// Does what a word asks for, and returns how its message is judged.

@@ -11,7 +11,7 @@ use super::{
     said::{Key, said},
 };
 use crate::domain::{
-    heard::chat_commands::told::NEW,
+    heard::chat_commands::{Word, told::NEW},
     runs::{
         group_config::Key as Setting,
         stop::{StopThen, StopWhen},
@@ -254,7 +254,9 @@ fn waits_again(c: &Connection, lane: i64) -> Result<bool> {
 fn tell(c: &Connection, spoken: &Spoken, text: &str, now: Time) -> Result<()> {
     let Place { chat, thread, .. } = place(c, spoken.lane)?;
     let cause = format!("answer to message {}", spoken.seq);
-    let key = Key::Word { lane: spoken.lane, seq: spoken.seq };
+    // What the words are is the same for each group that listens to the chat.
+    let lane = if spoken.word == Word::Help.as_str() { 0 } else { spoken.lane };
+    let key = Key::Word { lane, seq: spoken.seq };
     said(c, &key, &Say::notice(&chat, &thread, text, &cause), now)?;
     Ok(())
 }

@@ -132,6 +132,12 @@ fn a_member_is_refused_in_one_line_or_does_what_the_group_lets_members_do() {
     assert_eq!(told(&root, "bob", "/status"), ["Only owners and admins may use /status here."]);
     assert_eq!(told(&root, "bob", "/stop"), Vec::<String>::new(), "once in a while");
     assert_eq!(told(&root, "eve", "/stop"), ["/stop done"], "a stranger's text is a message");
+    for (who, text, rule) in
+        [("bob", "/status", "word"), ("eve", "/status", "pattern"), ("bob", "/models", "pattern")]
+    {
+        let explained = &root.rows(&["engage", "explain", "--chat", MAIN, "--as", who, text])[0];
+        assert_eq!(explained["rule"], rule, "{explained}");
+    }
     root.g2(&["groups", "set", "main", "commands=members"]);
     let help = &told(&root, "bob", "/help")[0];
     assert!(help.contains("/stop") && !help.contains("/model"), "{help}");
@@ -160,6 +166,19 @@ fn a_member_s_word_that_is_not_for_the_agent_is_not_answered() {
     root.g2(&["send", "--as", "bob", "--mention", "--wait", "60", "/help"]);
     assert_eq!(root.said(MAIN), ["Only owners and admins may use /help here."]);
     assert!(told(&root, "me", "/help")[0].contains("/help"));
+}
+
+#[test]
+fn two_groups_of_a_chat_each_answer_for_themselves_and_tell_the_words_once() {
+    let root = with_people("");
+    root.g2(&["groups", "add", "family", "--chat", "local:family"]);
+    root.g2(&["wirings", "add", "--group", "family", "--chat", MAIN, "--engage", "mention"]);
+    let _daemon = root.serve();
+    assert_eq!(told(&root, "me", "/help").len(), 1);
+    let mut status = told(&root, "me", "/status");
+    status.sort();
+    assert_eq!(status.len(), 2, "{status:?}");
+    assert!(status[0].starts_with("family: ") && status[1].starts_with("main: "), "{status:?}");
 }
 
 #[test]

@@ -125,7 +125,11 @@ pub fn about_chat(id: i64, spoken: &Spoken<'_>, groups: &Groups) -> Wording {
         if spoken.sender.is_empty() { "nobody" } else { "this sender" },
     );
     if let Some(more) = others.len().checked_sub(OFFERED).filter(|more| *more > 0) {
-        let _ = write!(text, "\n{} more: g2 approvals approve {id} --group FOLDER", counted(number(more), "agent"));
+        let _ = write!(
+            text,
+            "\n{} more: g2 approvals approve {id} --group FOLDER",
+            counted(number(more), "agent")
+        );
     }
     Wording { text: with_choices(text, id, &choices), choices }
 }
@@ -271,11 +275,7 @@ mod tests {
             (0..25).map(|n| (Folder::parse(&format!("g{n}")).unwrap(), "Same".to_owned(), false)).collect();
         let card = about_chat(4, &SPOKEN, &many);
         assert_eq!(card.choices.len(), 22);
-        assert!(
-            card.text.contains("5 agents more: g2 approvals approve 4 --group FOLDER"),
-            "{}",
-            card.text
-        );
+        assert!(card.text.contains("5 agents more: g2 approvals approve 4 --group FOLDER"), "{}", card.text);
         assert_eq!(card.choices[7].label, "Connect to Same (g7)");
     }
 
