@@ -6,6 +6,7 @@ use std::{
     sync::Arc,
 };
 
+use channel_protocol::Command;
 use serde_json::{Map, Value};
 
 use crate::{
@@ -15,7 +16,7 @@ use crate::{
         remote::{Ground, NotReady, Patience, Ready, Remote},
     },
     config::{Config, ConfigError, Environment, OWN_ADAPTERS, Proxy, account_in, hide_secrets, with_secrets},
-    domain::{platforms::accounts::Account, shown::errors::chain},
+    domain::{heard::chat_commands::Word, platforms::accounts::Account, shown::errors::chain},
     store::Names,
     system::{leftovers::Notes, media::Media, world::World},
 };
@@ -42,6 +43,8 @@ pub(super) struct Accounts {
     environment: Environment,
     /// What the settings said last.
     known: BTreeSet<String>,
+    /// The words that platforms list as commands.
+    commands: Vec<Command>,
     pub(super) channels: Arc<Channels>,
     names: Names,
 }
@@ -71,6 +74,7 @@ impl Accounts {
             ground,
             environment: Environment::of_process(),
             known: BTreeSet::new(),
+            commands: commands(config),
             channels: Arc::new(Channels::new(vec![Box::new(local.clone())])),
             names,
         };
@@ -87,8 +91,13 @@ impl Accounts {
         self.known.insert(name.to_owned());
     }
 
-    /// Takes up the accounts that the settings name now, and lets go of the others.
+    /// Takes up the accounts that the settings name now, and lets go of the others. Where other words are commands now, all are
+    /// started anew: each platform has a list of them.
     pub(super) async fn follow(&mut self, config: &Config) {
+        let commands = commands(config);
+        if commands != std::mem::replace(&mut self.commands, commands.clone()) {
+            self.known.iter().for_each(|name| self.channels.restart(name));
+        }
         let wanted: BTreeSet<String> = config.channels.iter().map(|account| account.name.clone()).collect();
         if wanted == self.known {
             return;
@@ -131,6 +140,7 @@ fn load(root: &Path, name: &str, environment: &Environment) -> Result<Ready, Not
     let config =
         Config::load(root, environment).map_err(|error| not_ready(chain(&error), "correct g2.toml"))?;
     let variables = config.proxy.as_ref().map(Proxy::variables).unwrap_or_default();
+    let commands = commands(&config);
     let account = config.channels.into_iter().find(|account| account.name == name);
     let account = account.ok_or_else(|| {
         not_ready(
@@ -144,7 +154,7 @@ fn load(root: &Path, name: &str, environment: &Environment) -> Result<Ready, Not
     let account = at_place(account);
     match without_adapters(&account) {
         Some(missing) => Err(missing),
-        None => Ok(ready(account, config, variables)),
+        None => Ok(Ready { commands, ..ready(account, config, variables) }),
     }
 }
 
@@ -190,7 +200,18 @@ fn ready(account: Account, config: Map<String, Value>, variables: Vec<(String, S
     let mut given = serde_json::json!([config, account.command, values]);
     let named = account.secrets.iter().filter_map(|(name, _)| config.get(name)?.as_str());
     let secrets = named.map(str::to_owned).chain(hide_secrets(&mut given)).collect();
-    Ready { account, config, variables, secrets }
+    // An account on trial changes nothing on its platform.
+    Ready { account, config, variables, secrets, commands: Vec::new() }
+}
+
+/// Returns the words that platforms list as commands.
+fn commands(config: &Config) -> Vec<Command> {
+    let command = |(name, word): (String, Word)| Command {
+        name,
+        does: word.does().to_owned(),
+        takes: word.takes_name().then(|| "name".to_owned()),
+    };
+    config.words.listed().into_iter().map(command).collect()
 }
 
 /// The adapters of G2 itself lie beside this program.

@@ -189,8 +189,8 @@ impl Intake {
         self.store.quoted(chat, id).await
     }
 
-    /// Returns what was said to a chat after the outbox row `after`, for a platform that reads it from us: at most `rows`
-    /// texts, and no more after `bytes` bytes of them.
+    /// Returns what was said to a chat after the outbox row `after`, and what is being said, for a platform that reads it from us: at
+    /// most `rows` texts, and no more after `bytes` bytes of them.
     ///
     /// # Errors
     /// The store's.

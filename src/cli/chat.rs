@@ -6,8 +6,8 @@ use super::{CliResult, Context, client::Client, conversation::Talk, jid, speaker
 
 const EXAMPLES: &str = "\
 The last 20 lines are shown first, and lines that are new to you are marked. In the chat, /help
-lists the commands. Ctrl-C stops what the agent is doing; where nothing is at work, or the second
-time, it leaves the chat. Alt-Enter, or a \\ at the end of a line, goes on in a new line of the same
+lists the commands. Ctrl-C stops at once what the agent is doing; where nothing is at work, or the
+second time within 5 s, it leaves the chat. Alt-Enter, or a \\ at the end of a line, goes on in a new line of the same
 message. Without a terminal, each line of stdin is a message.
 
 Examples:

@@ -203,7 +203,7 @@ impl Client {
         self.ask(ask).await?;
         loop {
             match self.hear().await? {
-                Told::Said(_) | Told::Heard { .. } | Told::Typing { .. } => {}
+                Told::Said(_) | Told::Growing { .. } | Told::Heard { .. } | Told::Typing { .. } => {}
                 Told::Error { code, message } => return Err(refused(code, &message).into()),
                 answer => return Ok(answer),
             }

@@ -1,6 +1,6 @@
 //! A chat on a terminal: both sides with their names, and the lines that came while the person was away.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use anyhow::anyhow;
 use g2_text::{Colours, for_terminal, parse};
@@ -31,13 +31,22 @@ const FEW: usize = 20;
 /// How many at most, where more than that is new.
 const MANY: usize = 200;
 
+/// Words that the terminal takes itself.
+const QUIT: &str = "/quit";
+const HELP_WORD: &str = "/help";
+const WHY: &str = "/why";
+const OWN: [&str; 3] = [QUIT, HELP_WORD, WHY];
+
 const HELP: &str = "\
-/why   explain what became of the newest message of this chat
-/help  show this list
-/quit  leave (also Ctrl-D)
-Ctrl-C stops what the agent is doing. Where nothing is at work, or the second time, it leaves the chat.
+/why: explain what became of the newest message of this chat
+/help: show this list
+/quit: leave (also Ctrl-D)
+Ctrl-C stops at once what the agent is doing. Where nothing is at work, or within 5 s the second time, it leaves the chat.
 Alt-Enter begins a new line, and so does Enter after a \\. Lines that are pasted together are one message.
 The arrow keys bring back earlier lines, of earlier chats too; Ctrl-R searches them.";
+
+/// Within this time after the first Ctrl-C the second one leaves.
+const LEAVES: Duration = Duration::from_secs(5);
 
 /// How often it is looked what the agent does, while something is under way.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
@@ -60,7 +69,7 @@ impl Talk<'_> {
     pub(super) async fn run(self, client: &mut Client) -> CliResult {
         let store = self.context.store()?;
         let user = user_id(self.chat, self.sender);
-        let listen = Ask::Listen { chat: self.chat.to_owned(), typing: true, people: true };
+        let listen = Ask::Listen { chat: self.chat.to_owned(), typing: true, people: true, growing: true };
         client.call_chat(&listen).await?;
         let before = store.conversation(self.chat, &user, FEW, MANY).await?;
         let typed = root::read_typed(&self.context.root.join("data"), HISTORY);
@@ -111,8 +120,10 @@ impl Talk<'_> {
         let mut watch = Watch { store, chat: self.chat, root: &self.context.root, client: None };
         let mut tick = interval(LOOK_EVERY);
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        // Looks that are left until nothing is under way; and whether the next Ctrl-C leaves.
-        let (mut left, mut leaves) = (0_u8, false);
+        // Looks that are left until nothing is under way; and until when the next Ctrl-C leaves.
+        let (mut left, mut leaves) = (0_u8, None);
+        // What is said of texts that are not whole.
+        let mut grows: BTreeMap<i64, String> = BTreeMap::new();
         loop {
             tokio::select! {
                 biased;
@@ -120,7 +131,21 @@ impl Talk<'_> {
                     Told::Said(delivery) => {
                         let name = store.speaker(delivery.id).await.ok().flatten();
                         let name = name.as_deref().unwrap_or(self.assistant);
+                        if grows.remove(&delivery.id).is_some() {
+                            editor.growing(grows.values().next_back().map_or("", String::as_str));
+                        }
                         editor.print(Look::Ready, &said_by_agent(name, &delivery.text, false, colours));
+                    }
+                    Told::Growing { id, text, cut } => {
+                        if text.is_empty() {
+                            grows.remove(&id);
+                        } else {
+                            let name = store.speaker(id).await.ok().flatten();
+                            let begin = if cut { "… " } else { "" };
+                            let name = name.as_deref().unwrap_or(self.assistant);
+                            grows.insert(id, said_by_agent(name, &format!("{begin}{text}"), false, false));
+                        }
+                        editor.growing(grows.values().next_back().map_or("", String::as_str));
                     }
                     Told::Typing { on, .. } => {
                         left = PATIENCE;
@@ -153,24 +178,25 @@ impl Talk<'_> {
                     Typed::End => return Ok(()),
                     Typed::Interrupt { was_empty } => {
                         let turn = watch.look(self.context.world.now()).await.unwrap_or(Turn::None);
-                        if leaves || (was_empty && turn == Turn::None) {
+                        let now = self.context.world.monotonic();
+                        if leaves.is_some_and(|until| now < until) || (was_empty && turn == Turn::None) {
                             return Ok(());
                         }
-                        leaves = true;
+                        leaves = Some(now + LEAVES);
                         left = PATIENCE;
                         editor.print(Look::Dim, &self.interrupted(&turn).await);
                     }
                     Typed::Line(text) => {
-                        leaves = false;
+                        leaves = None;
                         if !text.trim().is_empty() {
                             // Where it can't be kept, the arrow keys do not bring it back next time.
                             let _ = root::append_typed(&self.context.root.join("data"), &text);
                         }
                         match text.trim() {
-                            "/quit" => return Ok(()),
+                            QUIT => return Ok(()),
                             "" => {}
-                            "/help" => editor.print(Look::Dim, HELP),
-                            "/why" => editor.print(Look::Dim, &self.why(store).await),
+                            HELP_WORD => editor.print(Look::Dim, &self.help()),
+                            WHY => editor.print(Look::Dim, &self.why(store).await),
                             _ => client.ask(&send::said(&self.context.world, self.chat, self.sender, text)?).await?,
                         }
                     }
@@ -184,12 +210,29 @@ impl Talk<'_> {
         }
     }
 
-    /// Stops what is at work; returns what is told about it.
+    /// What can be typed here: the words of this terminal, and those of the chat.
+    fn help(&self) -> String {
+        let mut lines = vec![HELP.to_owned()];
+        if let Ok(config) = self.context.config() {
+            lines.push("These are commands of the chat, for owners and admins, and for members if the group lets them:".to_owned());
+            for (word, mut spelled) in config.words.all() {
+                // The terminal takes these itself.
+                spelled.retain(|text| !OWN.contains(text));
+                if !spelled.is_empty() {
+                    let name = if word.takes_name() { " [NAME]" } else { "" };
+                    lines.push(format!("{}{name}: {}", spelled.join(" or "), word.does()));
+                }
+            }
+        }
+        lines.join("\n")
+    }
+
+    /// Stops what is at work at once, as `/stop` does; returns what is told about it.
     async fn interrupted(&self, turn: &Turn) -> String {
         let again = "Ctrl-C again leaves the chat";
         match (turn, turn.run()) {
-            (_, Some(id)) => match perform(self.context, stop::Args { id, now: false, retry: false }).await {
-                Ok(_) => format!("run {id} is asked to stop; {again}"),
+            (_, Some(id)) => match perform(self.context, stop::Args { id, now: true, retry: false }).await {
+                Ok(_) => format!("run {id} is stopped; {again}"),
                 Err(error) => format!("run {id} can't be stopped: {error}; {again}"),
             },
             (Turn::Waits { .. }, None) => format!("what you said waits, nothing is at work yet; {again}"),

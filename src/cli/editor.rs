@@ -16,6 +16,9 @@ use rustyline::{
     history::MemHistory,
 };
 
+use unicode_segmentation::UnicodeSegmentation as _;
+use unicode_width::UnicodeWidthStr as _;
+
 use super::{colours::Paint, table::cut};
 use crate::domain::shown::screen::on_screen;
 
@@ -26,6 +29,8 @@ use keys::Keys;
 const PROMPT: &str = "> ";
 /// How many lines the arrow keys bring back.
 pub(super) const HISTORY: usize = 500;
+/// How many lines of a text that is being said stand above the line.
+const GROWING: usize = 10;
 /// From the line that is being typed to the one above, which is erased.
 const ERASE_ABOVE: &str = "\x1b[1A\x1b[2K";
 
@@ -62,9 +67,12 @@ pub(super) struct Editor {
     before: Termios,
     /// A line is being typed.
     typing: Arc<AtomicBool>,
-    /// What the line right above says of the agent; it goes before anything else is printed there.
-    above: Option<String>,
-    /// It stands two lines above, over a prompt that was left empty; both go.
+    /// The end of a text that is being said, and what the agent is doing.
+    grows: Vec<String>,
+    doing: Option<String>,
+    /// The lines of both that stand right above; they go before anything else is printed there.
+    above: Vec<String>,
+    /// They stand a line higher, over a prompt that was left empty; that goes, too.
     is_stale: bool,
     colours: bool,
 }
@@ -114,7 +122,19 @@ impl Editor {
                 }
             }
         });
-        Some(Self { typed, next, asked: false, print, before, typing, above: None, is_stale: false, colours })
+        Some(Self {
+            typed,
+            next,
+            asked: false,
+            print,
+            before,
+            typing,
+            grows: Vec::new(),
+            doing: None,
+            above: Vec::new(),
+            is_stale: false,
+            colours,
+        })
     }
 
     /// Returns what the person does next. Safe to cancel.
@@ -124,42 +144,85 @@ impl Editor {
         }
         let typed = self.typed.recv().await.unwrap_or(Typed::End);
         // What was typed stands right above the next line now.
-        self.is_stale = self.above.is_some() && typed == Typed::Interrupt { was_empty: true };
-        (self.asked, self.above) = (false, None);
+        self.is_stale = !self.above.is_empty() && typed == Typed::Interrupt { was_empty: true };
+        self.asked = false;
+        if !self.is_stale {
+            self.above.clear();
+        }
         typed
     }
 
     /// Prints text above the line that is being typed.
     pub(super) fn print(&mut self, look: Look, text: &str) {
         let erase = self.erase();
-        self.above = None;
+        self.above.clear();
         let _ = self.print.send(format!("{erase}{}", shown(look, text, self.colours)));
+        self.show();
     }
 
-    /// What takes away what stands above the line and is true no more.
+    /// What takes away the lines above that are true no more.
     fn erase(&mut self) -> String {
-        let lines = if std::mem::take(&mut self.is_stale) { 2 } else { usize::from(self.above.is_some()) };
-        ERASE_ABOVE.repeat(lines)
+        let stale = usize::from(std::mem::take(&mut self.is_stale));
+        ERASE_ABOVE.repeat(self.above.len() + stale)
     }
 
     /// Shows above the line what the agent is doing, in place of what was shown of it before; `None`: nothing any more.
     pub(super) fn doing(&mut self, doing: Option<&str>) {
         // One line only: it has to be found again.
-        let width = tcgetwinsize(std::io::stdout()).map_or(0, |size| usize::from(size.ws_col));
-        let width = if width == 0 { 80 } else { width.max(20) };
-        let doing = doing.map(|doing| cut(&on_screen(doing).replace('\n', " "), width - 1));
-        if doing == self.above {
+        let (width, _) = size();
+        self.doing = doing.map(|doing| cut(&on_screen(doing).replace('\n', " "), width - 1));
+        self.show();
+    }
+
+    /// Shows above that the end of a text that is being said; empty: there is none any more.
+    pub(super) fn growing(&mut self, text: &str) {
+        let (width, height) = size();
+        self.grows = last_lines(&on_screen(text), width - 1, height);
+        self.show();
+    }
+
+    /// Has what stands right above be as it is to be.
+    fn show(&mut self) {
+        let wanted: Vec<String> = self.grows.iter().chain(&self.doing).cloned().collect();
+        if wanted == self.above {
             return;
         }
         let erase = self.erase();
-        let text = match &doing {
-            Some(doing) => format!("{erase}{}", shown(Look::Dim, doing, self.colours)),
+        let text = match wanted.is_empty() {
+            false => format!("{erase}{}", shown(Look::Dim, &wanted.join("\n"), self.colours)),
             // Up, erase, up again: the new line that ends it leads back to where the erased one stood.
-            None => format!("{erase}\x1b[1A\n"),
+            true => format!("{erase}\x1b[1A\n"),
         };
         let _ = self.print.send(text);
-        self.above = doing;
+        self.above = wanted;
     }
+}
+
+/// The columns of the terminal, and how many of its rows a text that grows may take.
+fn size() -> (usize, usize) {
+    let size = tcgetwinsize(std::io::stdout());
+    let (width, height) = size.map_or((0, 0), |size| (usize::from(size.ws_col), usize::from(size.ws_row)));
+    // Lines that left the screen can't be erased.
+    let rows = if height == 0 { GROWING } else { height.saturating_sub(4).clamp(1, GROWING) };
+    (if width == 0 { 80 } else { width.max(20) }, rows)
+}
+
+/// The last lines of a text, broken where they are wider than this.
+fn last_lines(text: &str, width: usize, most: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for line in text.trim_end().lines() {
+        let (mut piece, mut wide) = (String::new(), 0);
+        for grapheme in line.graphemes(true) {
+            if wide + grapheme.width() > width {
+                lines.push(std::mem::take(&mut piece));
+                wide = 0;
+            }
+            piece.push_str(grapheme);
+            wide += grapheme.width();
+        }
+        lines.push(piece);
+    }
+    lines.split_off(lines.len().saturating_sub(most))
 }
 
 /// Lines of a terminal on which nothing acts.
@@ -191,6 +254,26 @@ impl Drop for Editor {
             // Pasting as usual again, and nothing is written over the half-typed line.
             let _ = std::io::stdout().write_all(b"\x1b[?2004l\r\n");
             let _ = std::io::stdout().flush();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_lines_of_a_text_fit_the_terminal() {
+        for (text, width, most, lines) in [
+            ("", 10, 3, vec![]),
+            ("one\ntwo\n", 10, 3, vec!["one", "two"]),
+            ("one\ntwo\nthree\nfour", 10, 3, vec!["two", "three", "four"]),
+            ("abcdefghij", 4, 3, vec!["abcd", "efgh", "ij"]),
+            ("abcdefghij", 4, 2, vec!["efgh", "ij"]),
+            ("日本語", 4, 3, vec!["日本", "語"]),
+            ("a\n\nb", 4, 3, vec!["a", "", "b"]),
+        ] {
+            assert_eq!(last_lines(text, width, most), lines, "{text:?}");
         }
     }
 }

@@ -12,8 +12,9 @@ use crate::{
     domain::{
         heard::{
             access::{Listed, Standing, Unheeded, UnknownSenders},
+            chat_commands::{May, Words},
             engage::{self, Rule},
-            hearing::Rules,
+            hearing::{Decision, Rules},
         },
         platforms::addresses::user_id,
         rows::Inbound,
@@ -97,7 +98,8 @@ impl Engage {
             bot: asked.bot,
             ..Inbound::default()
         };
-        let listed = senders::read(&context.config()?).listed(&asked.chat, &sender);
+        let config = context.config()?;
+        let listed = senders::read(&config).listed(&asked.chat, &sender);
         let mut rules = Rules::default();
         let store = context.store()?;
         let rows: Vec<Row> = store
@@ -109,7 +111,7 @@ impl Engage {
                 if asked.sender.is_none() {
                     row.standing = Standing::Owner;
                 }
-                explained(&mut rules, row, listed)
+                explained(&mut rules, &config.words, row, listed)
             })
             .collect();
         if rows.is_empty() {
@@ -133,8 +135,22 @@ fn nobody(context: &Context, chat: &str, known: bool) -> CliResult {
     Err(refused.into())
 }
 
-fn explained(rules: &mut Rules, row: Unjudged, listed: Listed) -> Row {
-    let decision = rules.decide(&row.asked(listed));
+/// What the message is if it is a command to the host, and none to the agent.
+fn command(words: &Words, row: &Unjudged, listed: Listed, wakes: bool) -> Option<String> {
+    let asked = words.of(&row.text).filter(|_| !row.from_me && !row.bot)?;
+    let may = asked.word.may(row.standing, row.commands);
+    may.is_word(row.standing, listed, true, || wakes).then(|| match may {
+        May::Yes => format!("it is the command {}", asked.word),
+        May::Refused | May::No => "its sender may not give this command here".to_owned(),
+    })
+}
+
+fn explained(rules: &mut Rules, words: &Words, row: Unjudged, listed: Listed) -> Row {
+    let mut decision = rules.decide(&row.asked(listed));
+    if let Some(reason) = command(words, &row, listed, decision.outcome == engage::EngageVerdict::Wake) {
+        let (outcome, rule) = (engage::EngageVerdict::Ignore, Rule::Word);
+        decision = Decision { outcome, rule, reason, refused: None, sticks: false, problem: None };
+    }
     Row {
         engages: decision.outcome == engage::EngageVerdict::Wake,
         rule: decision.rule,

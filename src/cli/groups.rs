@@ -53,18 +53,21 @@ Keys:
   timezone     zone name such as Europe/Paris, for times in prompts, cron tasks and TZ in the
                container
   say          final (an answer is said when it is whole) or stream (texts between tools are
-               said at once, and a text grows where the platform can change it)
+               said at once, and a text grows in terminals, on the page, and where the
+               platform can change it)
   seen         emoji that a message has while the agent works on it, such as 👀
   bots         ignored (messages of other bots are nothing to it) or heard (as messages of
                people, up to 8 of one bot in 10 minutes)
+  commands     owners (and admins) or members: who may write /status, /new and the like in its
+               chats; /model stays for owners and admins
   budget.requests, budget.tokens, budget.money, budget.minutes
                limit of a day: requests to the model, tokens, money by the prices of g2.toml,
                minutes of containers; 0: no limit. `g2 usage --budgets` shows the use
   mounts       JSON list of at most 64 host folders, shown below /workspace/extra; each must be
                allowed in ~/.config/g2/mount-allowlist.json
 
-Changes of name, trigger, seen, bots and budget hold at once. All others hold from the next run, and
-a live run is asked to leave.
+Changes of name, trigger, seen, bots, commands and budget hold at once. All others hold from the next
+run, and a live run is asked to leave.
 
 Examples:
   g2 groups set main name=Home trigger=@home

@@ -86,7 +86,14 @@ impl Send {
         crate::app::check_version(&context.root)?;
         let mut client = Client::needed(context).await?;
         if self.wait.is_some() {
-            client.call_chat(&Ask::Listen { chat: self.chat.clone(), typing: false, people: false }).await?;
+            client
+                .call_chat(&Ask::Listen {
+                    chat: self.chat.clone(),
+                    typing: false,
+                    people: false,
+                    growing: false,
+                })
+                .await?;
         }
         let message = Incoming {
             chat: self.chat.clone(),
@@ -157,6 +164,7 @@ pub(super) async fn rest(
             Told::Error { code, message } => return Err(refused(code, &message).into()),
             Told::Accepted { .. }
             | Told::Listening
+            | Told::Growing { .. }
             | Told::Heard { .. }
             | Told::Typing { .. }
             | Told::Answered { .. } => {}
@@ -168,7 +176,9 @@ pub(super) async fn rest(
 /// terminal.
 pub(super) async fn pipe(world: &World, client: &mut Client, chat: &str, sender: &str) -> CliResult {
     let mut lines = stdin_lines();
-    client.call_chat(&Ask::Listen { chat: chat.to_owned(), typing: false, people: false }).await?;
+    client
+        .call_chat(&Ask::Listen { chat: chat.to_owned(), typing: false, people: false, growing: false })
+        .await?;
     let mut more = true;
     loop {
         tokio::select! {
@@ -180,6 +190,7 @@ pub(super) async fn pipe(world: &World, client: &mut Client, chat: &str, sender:
                 Told::Error { code, message } => return Err(refused(code, &message).into()),
                 Told::Accepted { .. }
                 | Told::Listening
+                | Told::Growing { .. }
                 | Told::Heard { .. }
                 | Told::Typing { .. }
                 | Told::Answered { .. } => {}

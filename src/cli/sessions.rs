@@ -40,6 +40,7 @@ Examples:
 const CLEARED: &str = "\
 Examples:
   g2 sessions clear main
+  g2 sessions clear main --chat local:main
   g2 sessions clear main --name \"before the move\"";
 /// How long a person waits for what is not indexed yet.
 const WAITS: Duration = Duration::from_secs(60);

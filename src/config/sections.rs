@@ -4,7 +4,7 @@ use ipc_handlers::{file::MediaKind, words};
 
 use super::settings::{Budget as Section, ChatWords, Hooks, Housekeeping, Limits, Media};
 use crate::domain::{
-    heard::chat_commands::Words,
+    heard::chat_commands::{Word, Words},
     kept::housekeeping::Bounds,
     platforms::attachments::MediaLimits,
     rows::Group,
@@ -75,7 +75,19 @@ impl Budgets {
 
 impl From<ChatWords> for Words {
     fn from(words: ChatWords) -> Self {
-        Self { stop: words.stop, retry: words.retry }
+        let ChatWords { stop, retry, help, status, new, clear, model, tasks, why, usage } = words;
+        Self::new([
+            (Word::Stop, stop),
+            (Word::Retry, retry),
+            (Word::Help, help),
+            (Word::Status, status),
+            (Word::New, new),
+            (Word::New, clear),
+            (Word::Model, model),
+            (Word::Tasks, tasks),
+            (Word::Why, why),
+            (Word::Usage, usage),
+        ])
     }
 }
 

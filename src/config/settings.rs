@@ -239,10 +239,19 @@ declare! {
         "deny_ttl_minutes" = 0 in 0..=MANY => deny_ttl_ms: i64 as "units::minutes_ms";
     }
 
-    /// Messages by which an owner or an admin stops the work on a conversation, or has tried again what failed. "": there is none.
+    /// Messages that are commands in a chat: docs/commands.md. "": there is no such word. One that stands twice counts as the first.
     ["words"] Now => pub(super) struct ChatWords {
         "stop" = "/stop" => stop: Option<String> as "units::or_none";
         "retry" = "/retry" => retry: Option<String> as "units::or_none";
+        "help" = "/help" => help: Option<String> as "units::or_none";
+        "status" = "/status" => status: Option<String> as "units::or_none";
+        "new" = "/new" => new: Option<String> as "units::or_none";
+        /// another word for new
+        "clear" = "/clear" => clear: Option<String> as "units::or_none";
+        "model" = "/model" => model: Option<String> as "units::or_none";
+        "tasks" = "/tasks" => tasks: Option<String> as "units::or_none";
+        "why" = "/why" => why: Option<String> as "units::or_none";
+        "usage" = "/usage" => usage: Option<String> as "units::or_none";
     }
 
     /// An owner is told of each problem that `g2 status` lists, once, and once more when it is gone: docs/daily.md. The text goes to a

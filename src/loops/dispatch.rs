@@ -34,6 +34,7 @@ mod awake;
 mod judging;
 mod owed;
 mod tasks;
+mod words;
 
 use awake::Awake;
 use judging::Judging;

@@ -162,6 +162,7 @@ impl Problems {
         *known = compared.known;
         let mut now = compared.now;
         self.store.mark_noted(&mut now);
+        self.machine.note_problems(now.iter().filter(|finding| !finding.noted).count());
         now
     }
 }

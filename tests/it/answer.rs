@@ -74,7 +74,7 @@ fn a_message_counts_as_answered_only_by_an_answer_of_its_own() {
     assert_eq!(quiet["answer"], "the agent finished with it and said nothing");
     assert_eq!((shown(&quiet), &quiet["commands"]), ((vec![], &json!([])), &json!([])), "{quiet}");
     let answer = act["answer"].as_str().unwrap();
-    assert_eq!(answer, "the agent finished with it and did not answer; messages that it sent by command: 1");
+    assert_eq!(answer, "the agent finished with it and did not answer; it sent 1 message by command");
     assert_eq!(
         (shown(&act), act["commands"].as_array().unwrap().len()),
         ((vec!["command 1"], &json!([])), 1)

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use crate::support::{Root, Socket, wait_for};
 
 mod attach;
+mod words;
 
 /// Its agent hangs over "hang", works without an end at "work", and otherwise answers.
 fn root() -> Root {
@@ -157,7 +158,7 @@ fn a_message_that_waits_is_passed_over_with_the_reason_in_why_and_the_next_one_g
     root.judged(next);
     root.g2(&["messages", "skip", &poison.to_string(), "--reason", "it kills the agent"]);
     Socket::connect(&root).rest("local:main");
-    let told = "I could not answer the last message in local:main yet: attempt 1 of 6 failed because I crashed. The next one comes in 60 s. `g2 lanes list` shows how it goes on.";
+    let told = "I could not answer the last message in local:main yet: attempt 1 of 6 failed because I crashed. The next one comes in 60 s. g2 lanes list shows how it goes on.";
     assert_eq!(root.said("local:main"), [told, "next done"]);
     let answer = root.why(poison)["answer"].as_str().unwrap().to_owned();
     assert!(answer.contains("had it passed over: it kills the agent"), "{answer}");
@@ -401,7 +402,7 @@ fn an_owner_is_told_once_of_a_message_that_is_tried_again_in_main_s_chat() {
     Socket::connect(&root).rest("local:family");
     let given_up = "I could not answer your last message: 6 attempts failed, the last one because there was an error. Please send it again later.";
     assert_eq!(root.said("local:family"), [given_up]);
-    let told = "The agent of family could not answer the last message in local:family yet: attempt 2 of 6 failed because there was an error. The next one comes in 40 ms. `g2 lanes list` shows how it goes on.";
+    let told = "The agent of family could not answer the last message in local:family yet: attempt 2 of 6 failed because there was an error. The next one comes in 40 ms. g2 lanes list shows how it goes on.";
     wait_for("main's chat to be told", || (root.said("local:main") == [told]).then_some(()));
 }
 

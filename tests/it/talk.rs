@@ -10,7 +10,7 @@ use std::process::{Child, Command};
 
 use serde_json::json;
 
-use crate::support::{Root, Terminal, wait_for};
+use crate::support::{Root, Socket, Terminal, wait_for};
 
 const CHAT: &str = "local:main";
 const PROMPT: &str = "> ";
@@ -132,7 +132,7 @@ fn other_people_are_heard_and_a_sender_who_woke_no_agent_is_told_so() {
     terminal.keys("/why\r");
     terminal.until("main: does not engage");
     terminal.keys("/help\r");
-    terminal.until("/quit  leave");
+    terminal.until("/quit: leave");
     leave(terminal, chat, LEAVE);
     assert_eq!(texts(&root).len(), 3, "commands of the chat are no messages");
 }
@@ -192,7 +192,7 @@ fn ctrl_c_stops_the_turn_first_and_leaves_the_second_time() {
     terminal.until("G2 is at work: Bash");
     terminal.until("(Ctrl-C stops it)");
     terminal.keys("\u{3}");
-    terminal.until("run 1 is asked to stop; Ctrl-C again leaves the chat");
+    terminal.until("run 1 is stopped; Ctrl-C again leaves the chat");
     wait_for("the run to be asked", || {
         let run = &root.json(&["ps"])[0];
         (run.is_null() || run["stopped_by"].is_string()).then_some(())
@@ -232,4 +232,79 @@ fn up_says_which_agent_answers_and_what_to_do_for_another() {
     terminal.until("G2: echo: hello");
     terminal.keys(LEAVE);
     assert!(wait_for("it to end", || up.try_wait().unwrap()).success());
+}
+
+#[test]
+fn an_answer_grows_in_the_terminal_and_programs_are_told_it_whole() {
+    let root = Root::new("");
+    root.g2(&["groups", "set", "main", "say=stream"]);
+    root.script(None, &json!([
+        {"when": {"contains": "stay"}, "do": [{"so_far": "One"}, {"so_far": "One **two** and"}, {"hang": true}]},
+        {"do": [{"so_far": "One"}, {"so_far": "One two"}, {"say": "One two three."}]},
+    ]));
+    let _daemon = root.serve();
+    let (mut terminal, chat, _) = open(&root, "me");
+    let (mut program, mut shown) = (Socket::connect(&root), Socket::connect(&root));
+    program.call(&json!({"op": "listen", "chat": CHAT}));
+    shown.call(&json!({"op": "listen", "chat": CHAT, "growing": true}));
+    terminal.keys("count\r");
+    terminal.until("G2: One two three.");
+    terminal.keys("stay\r");
+    // It stands there without an end, and one who comes now is told it whole, too.
+    terminal.until("G2: One two and");
+    let mut late = Socket::connect(&root);
+    late.call(&json!({"op": "listen", "chat": CHAT}));
+    let (mut terminal_of_bob, chat_of_bob, before) = open(&root, "bob");
+    assert!(before.contains("One two three.") && !before.contains("One two and"), "{before}");
+    terminal.keys("\u{3}");
+    terminal.until("is stopped; Ctrl-C again leaves the chat");
+    terminal.until("I was told to stop");
+    terminal_of_bob.until("I was told to stop");
+    let told = |socket: &mut Socket| -> Vec<(String, String)> {
+        let mut all = Vec::new();
+        while all.last().is_none_or(|(_, text): &(String, String)| !text.starts_with("I was told to stop")) {
+            let said = socket.hear();
+            let word = |name: &str| said[name].as_str().unwrap_or_default().to_owned();
+            all.push((word("is"), word("text")));
+        }
+        all
+    };
+    let whole = |all: Vec<(String, String)>| -> Vec<String> {
+        all.into_iter().filter(|(is, _)| is == "said").map(|(_, text)| text).collect()
+    };
+    let (to_program, to_late, to_shown) = (told(&mut program), told(&mut late), told(&mut shown));
+    assert!(to_program.iter().chain(&to_late).all(|(is, _)| is == "said"), "{to_program:?} {to_late:?}");
+    assert_eq!(whole(to_program)[..2], ["One two three.", "One **two** and"]);
+    assert_eq!(whole(to_late)[0], "One **two** and");
+    let grew: Vec<&str> =
+        to_shown.iter().filter(|(is, _)| is == "growing").map(|(_, text)| text.as_str()).collect();
+    assert!(grew.contains(&"One **two** and"), "{to_shown:?}");
+    assert_eq!(whole(to_shown)[..2], ["One two three.", "One **two** and"]);
+    let replies = root.json(&["send", "--wait", "60", "count"])["replies"].clone();
+    assert_eq!(
+        (replies.as_array().unwrap().len(), &replies[0]["text"]),
+        (1, &json!("One two three.")),
+        "{replies}"
+    );
+    assert_eq!(replies[0]["attempts"], 1, "as one that was said at once");
+    leave(terminal, chat, LEAVE);
+    leave(terminal_of_bob, chat_of_bob, LEAVE);
+}
+
+#[test]
+fn the_words_of_the_chat_work_in_the_terminal_and_stand_in_its_help() {
+    let root = Root::new("[words]\nstatus = \"/wie\"\n");
+    let _daemon = root.serve();
+    let (mut terminal, chat, _) = open(&root, "me");
+    terminal.keys("/help\r");
+    let help = terminal.until("/usage: ");
+    for line in ["/quit: leave", "/wie: whether I am at work", "/new or /clear: ", "/model [NAME]: "] {
+        assert!(help.contains(line), "{line}: {help}");
+    }
+    terminal.keys("/wie\r");
+    let shown = terminal.until("main: nothing is at work.");
+    terminal.keys("/stop\r");
+    let more = terminal.until("Nothing is at work here.");
+    assert!(!shown.contains("woke no agent") && !more.contains("woke no agent"), "{shown}{more}");
+    leave(terminal, chat, LEAVE);
 }

@@ -116,7 +116,7 @@ fn a_task_whose_runs_hang_rests_and_the_chat_does_not() {
     assert_eq!((&rests["status"], &rests["next_run"]), (&json!("active"), &rests["rest_until"]));
     assert_eq!(root.ask(CHAT, "hello"), "echo: hello\n");
     assert_eq!(runs_of(&root, "task:t").len(), 3);
-    let told = "Scheduled task t (“water”) got stuck three times within an hour, so it rests for an hour. `g2 tasks resume t` has it run at once.";
+    let told = "Scheduled task t (“water”) got stuck three times within an hour, so it rests for an hour. g2 tasks resume t has it run at once.";
     assert_eq!(root.said(CHAT), [told, "echo: hello"]);
     let found = finding(&root, "task_rests").unwrap();
     assert!(found["fix"].as_str().unwrap().contains("g2 tasks resume t --group main"), "{found}");
@@ -143,7 +143,7 @@ fn a_task_that_comes_again_before_another_try_is_paused_after_eight_failures_and
     assert_eq!(runs_of(&root, "task:t").len(), 8);
     let told = [
         "Scheduled task t (“water”) failed: I tried 3 times, and the last time I crashed.",
-        "Scheduled task t (“water”) failed 8 times in a row, the last time because I crashed, so it is paused. `g2 tasks resume t` has it run again.",
+        "Scheduled task t (“water”) failed 8 times in a row, the last time because I crashed, so it is paused. g2 tasks resume t has it run again.",
     ];
     wait_for("the chat to be told", || (root.said(CHAT) == told).then_some(()));
     let found = finding(&root, "task_paused").unwrap();

@@ -1,5 +1,7 @@
 //! One terminal: what it asks for, and what it is told.
 
+use std::collections::BTreeMap;
+
 use ipc_handlers::words;
 use serde::{Deserialize, Serialize};
 use tokio::sync::broadcast;
@@ -12,11 +14,11 @@ use crate::{
     channels::{Channel as _, Intake},
     domain::{
         platforms::attachments::{Goes, told},
-        platforms::typing::Signal,
+        platforms::{growth::Growth, typing::Signal},
         rows::Delivery,
         shown::{errors::chain, feed::EventKind},
     },
-    store::{By, Heard, How, News, Store, StoreError, is_disk_full},
+    store::{By, Heard, How, HowFar, News, Store, StoreError, is_disk_full},
     system::world::World,
 };
 
@@ -24,6 +26,8 @@ use crate::{
 const SAID_AT_ONCE: usize = 100;
 /// After this many bytes no further text is read with them.
 const SAID_BYTES: usize = 64 << 10;
+/// How much is told of the end of a text that grows, bytes.
+const SO_FAR_BYTES: usize = 4 << 10;
 /// The same of people's messages, which are cut to a few thousand characters each.
 const HEARD_AT_ONCE: usize = 16;
 
@@ -42,6 +46,9 @@ pub enum Ask {
         /// And what people say there, with why no agent was woken by it.
         #[serde(default)]
         people: bool,
+        /// And what of a text is said before it is whole.
+        #[serde(default)]
+        growing: bool,
     },
     /// Tell once when everything that came in for this chat has been dealt with.
     Rest { chat: String },
@@ -66,6 +73,14 @@ pub enum Told {
         says: String,
     },
     Said(Delivery),
+    /// What of a text is said before it is whole, which is told by `said` with the same id: its end, so far. Empty: no more of it
+    /// comes. Only for those who asked for it.
+    Growing {
+        id: i64,
+        text: String,
+        /// The text begins earlier.
+        cut: bool,
+    },
     /// A message of somebody, once it is judged. Only for those who asked for it. Their own messages are among them.
     Heard {
         seq: i64,
@@ -124,8 +139,12 @@ pub struct Session {
     local: Local,
     intake: Intake,
     store: Store,
-    /// The chat that is listened to, and the last outbox row that was told.
+    /// The chat that is listened to, and the last outbox row that was told, or that grows.
     listening: Option<(String, i64)>,
+    /// The texts up to that row that are not whole yet, with how much of each was told.
+    grows: BTreeMap<i64, String>,
+    /// Whether it is told what of them is said.
+    shows_growth: bool,
     typing: broadcast::Receiver<Signal>,
     /// The chat of which it is told whether an agent works for it.
     watching: Option<String>,
@@ -156,6 +175,8 @@ impl Session {
             intake: Intake::new(world, store.clone()),
             store: store.clone(),
             listening: None,
+            grows: BTreeMap::new(),
+            shows_growth: false,
             watching: None,
             resting: None,
             people: None,
@@ -167,7 +188,9 @@ impl Session {
     pub async fn handle(&mut self, ask: Ask) -> Vec<Told> {
         match ask {
             Ask::Send(message) => vec![self.accept(*message).await],
-            Ask::Listen { chat, typing, people } => vec![self.listen(chat, typing, people).await],
+            Ask::Listen { chat, typing, people, growing } => {
+                vec![self.listen(chat, (typing, people, growing)).await]
+            }
             Ask::Rest { chat } => {
                 self.resting = Some(chat);
                 self.due.resting = true;
@@ -201,21 +224,25 @@ impl Session {
         }
     }
 
-    async fn listen(&mut self, chat: String, typing: bool, people: bool) -> Told {
-        let newest = async || -> Result<(i64, i64), StoreError> {
+    async fn listen(&mut self, chat: String, (typing, people, growing): (bool, bool, bool)) -> Told {
+        let newest = async || -> Result<(i64, i64, Vec<i64>), StoreError> {
             Ok((
                 self.store.newest_message(&chat).await?.unwrap_or_default(),
                 self.store.last_sent(&chat).await?,
+                // Looked for behind it: what grows later has a later number.
+                self.store.growing_in(&chat).await?,
             ))
         };
         // From a wrong place everything would be told again.
-        let (message, said) = match newest().await {
+        let (message, said, grows) = match newest().await {
             Ok(newest) => newest,
             Err(error) => return Told::failed("the chat can't be read", &error),
         };
         self.watching = typing.then(|| chat.clone());
         self.people = people.then(|| (chat.clone(), message));
         self.typing = self.local.watch_typing();
+        self.grows = grows.into_iter().map(|id| (id, String::new())).collect();
+        self.shows_growth = growing;
         // Rows that are still to be said have not been told to anybody.
         self.listening = Some((chat, said));
         Told::Listening
@@ -280,17 +307,55 @@ impl Session {
         }
     }
 
-    /// What was said to its chat since, a piece.
+    /// What was said to its chat since, a piece; and how far the texts are that grow.
     async fn said(&mut self) -> Result<Vec<Told>, StoreError> {
-        let Some((chat, last)) = &mut self.listening else { return Ok(Vec::new()) };
-        let said = self.intake.said_since(chat, *last, SAID_AT_ONCE, SAID_BYTES).await?;
-        *last = said.last().map_or(*last, |delivery| delivery.id);
-        // A terminal shows where the files are.
-        let shown = |said: Delivery| {
-            let text = told(&said.text, &said.attachments, |_| Goes::ToFolder);
-            Told::Said(Delivery { text, ..said })
-        };
-        Ok(said.into_iter().map(shown).collect())
+        let mut told = self.grown().await?;
+        let Some((chat, last)) = &mut self.listening else { return Ok(told) };
+        loop {
+            let said = self.intake.said_since(chat, *last, SAID_AT_ONCE, SAID_BYTES).await?;
+            let Some(newest) = said.last().map(|delivery| delivery.id) else { return Ok(told) };
+            *last = newest;
+            for delivery in said {
+                match delivery.growth {
+                    Some(Growth::Growing) => {
+                        let known = self.grows.entry(delivery.id).or_default();
+                        told.extend(self.shows_growth.then(|| so_far(&delivery, known)).flatten());
+                    }
+                    Some(Growth::Grown) | None => told.push(shown(delivery)),
+                }
+            }
+            if !told.is_empty() {
+                return Ok(told);
+            }
+        }
+    }
+
+    /// How far the texts are that were growing at the last look.
+    async fn grown(&mut self) -> Result<Vec<Told>, StoreError> {
+        let mut told = Vec::new();
+        for id in self.grows.keys().copied().collect::<Vec<_>>() {
+            match self.store.how_far(id).await? {
+                HowFar::Growing(delivery) => {
+                    if let Some(known) = self.grows.get_mut(&id).filter(|_| self.shows_growth) {
+                        told.extend(so_far(&delivery, known));
+                    }
+                }
+                HowFar::Whole(delivery) => {
+                    self.grows.remove(&id);
+                    told.push(shown(delivery));
+                }
+                HowFar::Waits => {}
+                HowFar::Gone => {
+                    self.grows.remove(&id);
+                    told.extend(self.shows_growth.then(|| Told::Growing {
+                        id,
+                        text: String::new(),
+                        cut: false,
+                    }));
+                }
+            }
+        }
+        Ok(told)
     }
 
     /// What people have said since, a piece, as far as it is judged.
@@ -313,6 +378,24 @@ impl Session {
             None => Ok(false),
         }
     }
+}
+
+/// A terminal shows where the files are.
+fn shown(said: Delivery) -> Told {
+    let text = told(&said.text, &said.attachments, |_| Goes::ToFolder);
+    Told::Said(Delivery { text, ..said })
+}
+
+/// The end of a text that grows, where it is another one than was told last.
+fn so_far(said: &Delivery, known: &mut String) -> Option<Told> {
+    let begin = said.text.ceil_char_boundary(said.text.len().saturating_sub(SO_FAR_BYTES));
+    let text = &said.text[begin..];
+    if text == known {
+        return None;
+    }
+    known.clear();
+    known.push_str(text);
+    Some(Told::Growing { id: said.id, text: text.to_owned(), cut: begin > 0 })
 }
 
 fn told_of(heard: Heard) -> Option<Told> {

@@ -222,6 +222,7 @@ async fn start_line(
         spool: folders.spool.display().to_string(),
         state_dir: folders.state.display().to_string(),
         upstream: ready.account.upstream.clone(),
+        commands: ready.commands.clone(),
     };
     let long = || Ended::Refused {
         why: "the settings of this account are longer than a line of the channel protocol may be".into(),

@@ -80,6 +80,8 @@ pub struct Ready {
     pub variables: Vec<(String, String)>,
     /// Secrets in these, which it may say again and nobody is told.
     pub secrets: Vec<String>,
+    /// The words that its platform lists as commands.
+    pub commands: Vec<channel_protocol::Command>,
 }
 
 impl fmt::Debug for Ready {

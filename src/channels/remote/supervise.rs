@@ -148,6 +148,7 @@ mod tests {
             config: Default::default(),
             variables: Vec::new(),
             secrets: Vec::new(),
+            commands: Vec::new(),
         };
         let refused = Last::Refused(Some(Box::new(named("a"))));
         assert!(!refused.lets_start(Some(&named("a"))));

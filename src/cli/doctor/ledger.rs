@@ -12,6 +12,7 @@ use crate::{
         kept::prune::DAY_MS,
         mailbox::holds::Hold,
         problems::checks::Check,
+        shown::counted::{counted, number, waiting},
     },
     store::ActiveRun,
 };
@@ -59,7 +60,11 @@ fn approvals(open: &[Approval], who: Option<String>) -> Row {
     match (who, unsaid.as_slice(), open) {
         (_, [first, ..], _) => Row::warn(
             Check::Approvals,
-            format!("{} questions could not be sent to their approvers: {}", unsaid.len(), unsaid.join(", ")),
+            format!(
+                "{} could not be sent to their approvers: {}",
+                counted(number(unsaid.len()), "question"),
+                unsaid.join(", ")
+            ),
             format!(
                 "`g2 approvals show {first}` says why; answer it with `g2 approvals approve {first}` or `deny {first}`"
             ),
@@ -67,7 +72,8 @@ fn approvals(open: &[Approval], who: Option<String>) -> Row {
         .of("unsent questions"),
         (Some(who), [], []) => Row::ok(Check::Approvals, format!("no question waits; {who} would be asked")),
         (_, [], open) => {
-            Row::ok(Check::Approvals, format!("{} questions wait; `g2 approvals list` shows them", open.len()))
+            let wait = waiting(number(open.len()), "question");
+            Row::ok(Check::Approvals, format!("{wait}; `g2 approvals list` shows more"))
         }
     }
 }

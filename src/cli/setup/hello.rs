@@ -36,7 +36,9 @@ pub(super) async fn say(context: &Context, patience: Duration) -> Result<String,
 
 async fn exchange(context: &Context, patience: Duration) -> Result<String, Failure> {
     let mut client = Client::needed(context).await?;
-    client.call_chat(&Ask::Listen { chat: CHAT.to_owned(), typing: false, people: false }).await?;
+    client
+        .call_chat(&Ask::Listen { chat: CHAT.to_owned(), typing: false, people: false, growing: false })
+        .await?;
     let message = Incoming {
         chat: CHAT.to_owned(),
         sender: "me".to_owned(),

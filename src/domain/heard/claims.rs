@@ -163,7 +163,7 @@ pub fn is_now(claim: &Claim) -> String {
 #[must_use]
 pub fn welcome(claim: &Claim) -> String {
     format!(
-        "You are {} from now on. I ask you and tell you of problems in this chat. \"/stop\" ends what the agent is doing.",
+        "You are {} from now on. I ask you and tell you of problems in this chat. \"/help\" lists the words that you can write to me.",
         is_now(claim)
     )
 }

@@ -11,7 +11,7 @@ use super::{
     mounts::MountRequest,
     run_settings::{Credentials, Egress, Network, NoSuchValue, one_of},
 };
-use crate::heard::bots::Bots;
+use crate::heard::{bots::Bots, chat_commands::Commands};
 
 /// The shortest and the longest `timeout`, ms: a second and a week.
 const TIMEOUT_MS: std::ops::RangeInclusive<u64> = 1000..=604_800_000;
@@ -64,6 +64,9 @@ pub struct GroupConfig {
     /// Whether other bots are heard.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bots: Option<Bots>,
+    /// Who may give commands in its chats.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub commands: Option<Commands>,
     /// What it may use in a day.
     #[serde(skip_serializing_if = "Wish::is_empty")]
     pub budget: Wish,
@@ -126,6 +129,7 @@ words! {
         Say = "say",
         Seen = "seen",
         Bots = "bots",
+        Commands = "commands",
         BudgetRequests = "budget.requests",
         BudgetTokens = "budget.tokens",
         BudgetMoney = "budget.money",
@@ -213,6 +217,11 @@ impl GroupConfig {
             Key::Bots => {
                 let known = |word| Bots::from_name(word).ok_or_else(|| bad("use ignored or heard".into()));
                 self.bots = text.map(known).transpose()?;
+            }
+            Key::Commands => {
+                let known =
+                    |word| Commands::from_name(word).ok_or_else(|| bad("use owners or members".into()));
+                self.commands = text.map(known).transpose()?;
             }
             Key::BudgetRequests => self.budget.requests = number()?,
             Key::BudgetTokens => self.budget.tokens = number()?,
@@ -331,6 +340,7 @@ mod tests {
             ("say", "stream"),
             ("seen", "👀"),
             ("bots", "heard"),
+            ("commands", "members"),
             ("budget.requests", "500"),
             ("budget.tokens", "0"),
             ("budget.money", "2.5"),
@@ -364,6 +374,7 @@ mod tests {
             ("say", "all", "stream"),
             ("seen", "seen", "emoji"),
             ("bots", "on", "heard"),
+            ("commands", "all", "owners or members"),
             ("budget.requests", "many", "whole number"),
             ("budget.money", "-1", "2.50"),
             ("budget.money", "NaN", "2.50"),

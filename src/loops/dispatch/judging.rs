@@ -9,15 +9,14 @@ use crate::{
     allowlists::senders::{self, Senders},
     config::Config,
     domain::heard::{
-        access::Standing,
+        access::{Listed, Standing},
         bots::Turn,
-        chat_commands::Word,
         engage::{EngageVerdict, Rule, Sticky},
         hearing::Rules,
         origin::Author,
     },
     engine::{Blame, Error},
-    store::{self, AllJudged, FilesWanted, Judged, Spoken, StoreError, Unjudged},
+    store::{self, AllJudged, FilesWanted, Judged, StoreError, Unjudged},
     system::{failpoint, panics::caught},
 };
 
@@ -46,16 +45,15 @@ struct Pass {
 }
 
 /// Why messages were not judged.
-struct NotJudged {
+pub(super) struct NotJudged {
     /// The act that failed.
     failed: &'static str,
     error: Error,
 }
 
-impl NotJudged {
-    fn because(failed: &'static str) -> impl FnOnce(StoreError) -> Self {
-        move |error| Self { failed, error: error.into() }
-    }
+/// Says which act failed.
+pub(super) fn because(failed: &'static str) -> impl FnOnce(StoreError) -> NotJudged {
+    move |error| NotJudged { failed, error: error.into() }
 }
 
 /// What messages are judged by, beside what the store says.
@@ -85,9 +83,20 @@ impl Judging {
         }
     }
 
+    /// What the sender list says of the sender of a message.
+    pub(super) fn listed(&self, row: &Unjudged) -> Listed {
+        self.senders.list().listed(&row.chat_jid, &row.sender)
+    }
+
+    /// Whether a message wakes the agent as it is.
+    pub(super) fn wakes(&mut self, row: &Unjudged) -> bool {
+        let listed = self.listed(row);
+        self.rules.decide(&row.asked(listed)).outcome == EngageVerdict::Wake
+    }
+
     fn judge(&mut self, row: &Unjudged) -> Judged {
         let list = self.senders.list();
-        let decision = self.rules.decide(&row.asked(list.listed(&row.chat_jid, &row.sender)));
+        let decision = self.rules.decide(&row.asked(self.listed(row)));
         let group = row.group.as_ref().map(ToString::to_string).unwrap_or_default();
         if let Some(problem) = &decision.problem {
             tracing::warn!(group, %problem, "a wiring's rule has a problem");
@@ -138,43 +147,6 @@ impl Dispatch {
         self.to_judge = false;
         self.owed.insert(Unread::Inbox);
         self.failed = Some(error.clone());
-    }
-
-    /// Returns the word that a message consists of, where its sender may say it and the chat is its group's.
-    fn word_of(&self, row: &Unjudged) -> Option<Word> {
-        let is_said = row.group.is_some()
-            && row.engage_mode.is_some()
-            && !row.from_me
-            && !row.bot
-            && !row.late
-            && !row.pressed;
-        self.runs.config.now().words.of(&row.text, row.standing).filter(|_| is_said)
-    }
-
-    /// Does what a word asks for, and returns how its message is judged.
-    async fn obey(&mut self, row: &Unjudged, group: Folder, word: Word) -> Result<Judged, NotJudged> {
-        let spoken = Spoken { lane: row.lane, seq: row.seq, by: row.sender.clone() };
-        let done = self.runs.store.heard_word(spoken, word, self.runs.machine.world.now()).await;
-        let done = done.map_err(NotJudged::because("doing what a word in a chat asks for"))?;
-        if let Some(run) = done.stops {
-            self.hear(Event::StopAsked { group: group.clone(), run });
-        }
-        if done.wakes {
-            self.tell(Event::Woken { group: group.clone(), lane: LaneId(row.lane) });
-            for waiting in self.waiting_in(&group) {
-                self.tell(Event::Waiting { group: group.clone(), waiting });
-            }
-        }
-        Ok(Judged {
-            n: row.n,
-            read_as: row.read_as(),
-            verdict: EngageVerdict::Ignore,
-            rule: Rule::Word,
-            reason: done.note,
-            sticks: false,
-            refused: None,
-            answers: None,
-        })
     }
 
     /// Whether a spoken message may address the agent: a hook hears that.
@@ -244,7 +216,7 @@ impl Dispatch {
             return Ok(None);
         }
         let found = self.runs.store.files_of_context(row.lane, row.n).await;
-        found.map_err(NotJudged::because("reading which files are fetched"))
+        found.map_err(because("reading which files are fetched"))
     }
 
     /// Judges some of what came in, in one transaction.
@@ -257,16 +229,16 @@ impl Dispatch {
         let mut wanted = Vec::new();
         for mut row in rows {
             // A word does not wait for files of messages before it.
-            if let Some((word, group)) = self.word_of(&row).zip(row.group.clone()) {
+            if let Some(said) = self.word_of(&row) {
                 let Some(why) = row.origin.no_command() else {
                     // At once: it would be obeyed again where another message keeps the rest from being written.
-                    let done = vec![self.obey(&row, group, word).await?];
+                    let done = vec![self.obey(&row, said).await?];
                     let written = self.runs.store.judge(done, self.runs.machine.world.now()).await;
-                    written.map_err(NotJudged::because("writing judgements"))?;
+                    written.map_err(because("writing judgements"))?;
                     continue;
                 };
                 let told = self.runs.store.tell_no_command(row.n, why, self.runs.machine.world.now()).await;
-                told.map_err(NotJudged::because("telling that a message is no command"))?;
+                told.map_err(because("telling that a message is no command"))?;
             }
             if pass.held.contains(&row.lane) {
                 continue;
@@ -333,16 +305,16 @@ impl Dispatch {
             // Where no more files are wanted, the row is judged without them.
             self.to_judge = true;
             let asked = self.runs.store.want_files(wanted).await;
-            asked.map_err(NotJudged::because("asking for files"))?;
+            asked.map_err(because("asking for files"))?;
             failpoint::reach("message.held");
         }
         // Read before they are judged: a row that was judged is not looked at again.
         let woken = self.runs.store.lanes(&wakes);
-        let mut woken = woken.map_err(NotJudged::because("reading lanes"))?;
+        let mut woken = woken.map_err(because("reading lanes"))?;
         // Before they are judged, too: if we die in between, the rest is over all the same.
         for lane in &mut woken {
             if by_owner.contains(&lane.lane) {
-                self.end_rest(lane).await.map_err(NotJudged::because("ending a rest"))?;
+                self.end_rest(lane).await.map_err(because("ending a rest"))?;
             }
         }
         let AllJudged { again, .. } = self
@@ -350,7 +322,7 @@ impl Dispatch {
             .store
             .judge(judged, self.runs.machine.world.now())
             .await
-            .map_err(NotJudged::because("writing judgements"))?;
+            .map_err(because("writing judgements"))?;
         failpoint::reach("message.judged");
         self.to_judge |= again;
         for lane in woken {

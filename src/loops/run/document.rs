@@ -10,6 +10,7 @@ use ipc_handlers::{
 
 use super::Runs;
 use crate::{
+    channels::Channel,
     domain::{
         platforms::attachments::Digest,
         runs::{group_config::Say, wake},
@@ -102,7 +103,9 @@ async fn say_of(runs: &Runs, group: &Folder, chat: &str) -> wire::Say {
         }
     };
     let streams = row.and_then(|row| row.config().ok()).is_some_and(|own| own.say == Some(Say::Stream));
-    match (streams, runs.channels.of(chat).is_some_and(|channel| channel.traits().edits)) {
+    // Those who read the store see a text as it is now.
+    let shows = |channel: &dyn Channel| channel.traits().edits || channel.reads_the_store();
+    match (streams, runs.channels.of(chat).is_some_and(|channel| shows(&*channel))) {
         (false, _) => wire::Say::Final,
         (true, false) => wire::Say::Texts,
         (true, true) => wire::Say::Growing,

@@ -4,7 +4,10 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     path::PathBuf,
-    sync::{Arc, Mutex, MutexGuard},
+    sync::{
+        Arc, Mutex, MutexGuard,
+        atomic::{AtomicUsize, Ordering},
+    },
 };
 
 use ipc_handlers::Folder;
@@ -44,6 +47,7 @@ pub struct Machine {
     lost: Mutex<BTreeSet<Folder>>,
     /// Why the operator's page can't be served.
     page: Mutex<Option<String>>,
+    problems: AtomicUsize,
 }
 
 /// Why commands of a group are found late, or not at all.
@@ -110,6 +114,7 @@ impl Machine {
             remains: Mutex::default(),
             lost: Mutex::default(),
             page: Mutex::default(),
+            problems: AtomicUsize::new(0),
         }
     }
 
@@ -169,6 +174,16 @@ impl Machine {
     /// Returns the groups whose folders are lost.
     pub fn lost(&self) -> MutexGuard<'_, BTreeSet<Folder>> {
         self.lost.locked()
+    }
+
+    /// Returns how many problems wait for a person, as the last look found.
+    pub fn problems(&self) -> usize {
+        self.problems.load(Ordering::Relaxed)
+    }
+
+    /// Notes how many problems a look found.
+    pub fn note_problems(&self, count: usize) {
+        self.problems.store(count, Ordering::Relaxed);
     }
 
     /// Returns the disk as it is now, but for the pages that are free inside of the store.

@@ -17,10 +17,11 @@ use crate::domain::{
 };
 
 /// Settings that a live run does not depend on.
-const FOR_PEOPLE: [Key; 7] = [
+const FOR_PEOPLE: [Key; 8] = [
     Key::Name,
     Key::Trigger,
     Key::Seen,
+    Key::Commands,
     Key::BudgetRequests,
     Key::BudgetTokens,
     Key::BudgetMoney,

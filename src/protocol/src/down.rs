@@ -60,6 +60,22 @@ pub struct Start {
     pub state_dir: String,
     /// Where the platform is reached instead of its own address: another server of it, or a test's.
     pub upstream: Option<String>,
+    /// Words that are commands in chats, for the platform's own list of them. A message that consists of `/NAME` is one.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub commands: Vec<Command>,
+}
+
+/// A word that is a command in chats.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Command {
+    /// Without its slash: at most 32 small letters, digits and underscores.
+    pub name: String,
+    /// What it does, in at most 100 characters.
+    pub does: String,
+    /// What may stand behind it, in a word.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub takes: Option<String>,
 }
 
 /// Something to send.

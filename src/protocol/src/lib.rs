@@ -9,7 +9,7 @@ mod json;
 mod lines;
 mod up;
 
-pub use down::{Amend, Button, Down, Fetch, File, Hint, LookFor, Send, Span, Start, Style};
+pub use down::{Amend, Button, Command, Down, Fetch, File, Hint, LookFor, Send, Span, Start, Style};
 pub use json::{mended, read_json};
 pub use lines::{LONGEST_LINE, LineError, Lines, line, schema};
 pub use up::{

@@ -6,7 +6,6 @@ use std::fmt;
 use ipc_handlers::{Folder, Time};
 use rusqlite::{Connection, OptionalExtension};
 
-use crate::domain::platforms::addresses::{LOCAL, channel_of};
 use crate::store::{
     Result,
     talk::outbox::{Say, TextCause, grow, growing, grown, say},
@@ -79,14 +78,12 @@ pub(in crate::store) fn said(c: &Connection, key: &Key, what: &Say<'_>, now: Tim
     }
 }
 
-/// Whether the beginning of a text is said: where the group wants that. Terminals show no beginnings.
+/// Whether the beginning of a text is said: where the group wants that.
 pub(in crate::store) fn may_grow(c: &Connection, run: i64) -> Result<bool> {
-    let (chat, wanted): (String, bool) = c
-        .prepare_cached(
-            "SELECT r.chat_jid, coalesce(g.config ->> '$.say', '') = 'stream' AS wanted FROM runs r JOIN groups g ON g.folder = r.group_folder WHERE r.id = ?1",
-        )?
-        .query_row([run], |r| Ok((r.get("chat_jid")?, r.get("wanted")?)))?;
-    Ok(wanted && channel_of(&chat) != LOCAL.channel)
+    Ok(c.prepare_cached(
+        "SELECT coalesce(g.config ->> '$.say', '') = 'stream' AS wanted FROM runs r JOIN groups g ON g.folder = r.group_folder WHERE r.id = ?1",
+    )?
+    .query_row([run], |r| r.get("wanted"))?)
 }
 
 /// A run has said the beginning of a text: it is the text that grows already, or a new one.

@@ -35,7 +35,7 @@ pub enum By {
 pub struct Heard {
     pub seq: i64,
     pub line: Line,
-    /// Why no agent acts on it; `None`: one does, or the message was an answer to a question.
+    /// Why no agent acts on it; `None`: one does, or the message was an answer to a question, or a word that is answered itself.
     pub asleep: Option<String>,
 }
 
@@ -59,7 +59,8 @@ impl Store {
                 "SELECT 0 AS ours, m.seq, m.seq AS id, m.files, m.sender, m.sender_name, substr(m.shown, 1, ?4) AS text, length(m.shown) > ?4 AS cut,
                         EXISTS (SELECT 1 FROM inbox i WHERE i.seq = m.seq AND i.verdict IS NULL) AS unjudged,
                         EXISTS (SELECT 1 FROM inbox i WHERE i.seq = m.seq AND i.verdict = 'wake')
-                          OR EXISTS (SELECT 1 FROM approval_messages a WHERE a.seq = m.seq) AS woken,
+                          OR EXISTS (SELECT 1 FROM approval_messages a WHERE a.seq = m.seq)
+                          OR EXISTS (SELECT 1 FROM inbox i WHERE i.seq = m.seq AND i.rule = 'word') AS woken,
                         (SELECT group_concat(l.group_folder || ': ' || coalesce(i.reason, i.rule), '; ')
                          FROM inbox i JOIN lanes l ON l.id = i.lane_id WHERE i.seq = m.seq) AS why
                  FROM messages m WHERE m.chat_jid = ?1 AND m.seq > ?2 ORDER BY m.seq LIMIT ?3",

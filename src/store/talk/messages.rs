@@ -11,6 +11,7 @@ use crate::domain::{
     heard::{
         access::{Listed, Standing, Unheeded, UnknownSenders},
         bots::{self, Bots, Turn},
+        chat_commands::Commands,
         edits::Change,
         engage::{EngageVerdict, Rule, Sticky},
         hearing::{Asked, Wired},
@@ -115,6 +116,8 @@ pub struct Unjudged {
     /// What the group makes of bots; if it hears them, the turns of the chat's bots before, the newest first.
     pub bots: Bots,
     pub turns: Vec<Turn>,
+    /// Who may give commands in the group's chats.
+    pub commands: Commands,
     /// When it came.
     pub came: Time,
     /// It was written long before it came.
@@ -201,7 +204,7 @@ impl Store {
             let mut rows = c.prepare_cached(&format!(
                 "SELECT i.n, i.lane_id, l.group_folder, coalesce(w.trigger, g.trigger) AS trigger,
                         w.engage_mode, w.engage_pattern, w.ignored_message_policy, m.text, m.edited_at, m.mentioned, m.from_me, m.bot, m.late, m.files,
-                        CASE WHEN m.origin IS NULL AND m.edited_at IS NOT NULL THEN 'edited' ELSE m.origin END AS origin, m.forwarded_from, m.comment, m.received_at, g.config ->> '$.bots' AS bots,
+                        CASE WHEN m.origin IS NULL AND m.edited_at IS NOT NULL THEN 'edited' ELSE m.origin END AS origin, m.forwarded_from, m.comment, m.received_at, g.config ->> '$.bots' AS bots, g.config ->> '$.commands' AS commands,
                         i.seq, m.chat_jid, m.sender, m.sender_name, c.unknown_sender_policy, w.sender_scope, c.kind, l.thread, l.sticky_at IS NOT NULL AS marked,
                         EXISTS (SELECT 1 FROM file_work INDEXED BY file_work_wanted WHERE until IS NOT NULL) AS files_wanted,
                         {YES_TO} AS approved,
@@ -225,7 +228,7 @@ impl Store {
             let mut rows = c.prepare_cached(
                 "SELECT 0 AS n, coalesce(l.id, 0) AS lane_id, w.group_folder,
                         coalesce(w.trigger, g.trigger) AS trigger, w.engage_mode, w.engage_pattern, w.ignored_message_policy,
-                        ?2 AS text, NULL AS edited_at, ?3 AS mentioned, ?4 AS from_me, ?5 AS bot, 0 AS late, 0 AS files, NULL AS origin, NULL AS forwarded_from, NULL AS comment, ?9 AS seq, ?10 AS received_at, g.config ->> '$.bots' AS bots, c.jid AS chat_jid, ?6 AS sender, ?7 AS sender_name,
+                        ?2 AS text, NULL AS edited_at, ?3 AS mentioned, ?4 AS from_me, ?5 AS bot, 0 AS late, 0 AS files, NULL AS origin, NULL AS forwarded_from, NULL AS comment, ?9 AS seq, ?10 AS received_at, g.config ->> '$.bots' AS bots, g.config ->> '$.commands' AS commands, c.jid AS chat_jid, ?6 AS sender, ?7 AS sender_name,
                         c.unknown_sender_policy, w.sender_scope, c.kind, ?8 AS thread, l.sticky_at IS NOT NULL AS marked, 0 AS files_wanted, NULL AS approved, NULL AS answers, 0 AS pressed
                  FROM wirings w JOIN groups g ON g.folder = w.group_folder JOIN chats c ON c.jid = w.chat_jid
                  LEFT JOIN lanes l ON l.group_folder = w.group_folder AND l.chat_jid = w.chat_jid AND l.thread = ?8
@@ -637,6 +640,7 @@ fn unjudged_row(c: &Connection, r: &Row<'_>) -> rusqlite::Result<Unjudged> {
         bot,
         bots,
         turns,
+        commands: r.word_or_null("groups", "commands")?.unwrap_or_default(),
         came: Time(r.get("received_at")?),
         late: r.get("late")?,
         seq,
@@ -693,7 +697,7 @@ const NO_COMMAND_MS: i64 = 3_600_000;
 const BOT_NOTICE: &str = "a bot that answers";
 
 /// Says something in a chat, unless it was said there for the same cause less than `every_ms` ago.
-fn tell_once(
+pub(in crate::store) fn tell_once(
     c: &Connection,
     chat: &str,
     thread: &str,

@@ -1,6 +1,6 @@
 //! Texts for chats: strictly in order within a chat, and no chat waits for another.
 
-use std::fmt;
+use std::{borrow::Cow, fmt};
 
 use channel_protocol::Span;
 use g2_text::Rendered;
@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 pub(in crate::store) use crate::domain::rows::Button;
 use crate::domain::{
+    heard::chat_commands::told::plain,
     platforms::{
         addresses::channel_of,
         attachments::Attachment,
@@ -75,6 +76,19 @@ fn outbox_part(r: &Row<'_>) -> rusqlite::Result<OutboxPart> {
         }
     };
     Ok(OutboxPart { text, files, platform_id: r.get("platform_id")? })
+}
+
+/// How far a text is that was seen growing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum HowFar {
+    /// So far it says this.
+    Growing(Delivery),
+    /// It is whole, and said.
+    Whole(Delivery),
+    /// It is whole, and still to be said.
+    Waits,
+    /// It is said no more.
+    Gone,
 }
 
 /// The next text for a chat.
@@ -280,7 +294,7 @@ impl Store {
         self.write(move |c| {
             let said = c
                 .prepare_cached(
-                    "UPDATE outbox SET status = 'sent', attempts = attempts + 1, sent_at = ?2, next_try_at = NULL, error = NULL, begun_at = NULL
+                    "UPDATE outbox SET status = 'sent', attempts = iif(growth IS NULL, attempts + 1, 1), sent_at = ?2, next_try_at = NULL, error = NULL, begun_at = NULL
                      WHERE id IN (SELECT id FROM outbox INDEXED BY outbox_open
                                   WHERE chat_jid = ?1 AND (status = 'pending' OR status = 'sending' OR status = 'unknown') ORDER BY id LIMIT ?3)",
                 )?
@@ -325,8 +339,8 @@ impl Store {
         self.ask(move |c| one_row(c, id)).await
     }
 
-    /// Returns what was said to a chat after the row `after`, in order: at most `rows` rows, and none after those whose
-    /// texts have `bytes` bytes together.
+    /// Returns what was said to a chat after the row `after`, in order, with texts that still grow, whether all there is of them is
+    /// said or not: at most `rows` rows, and none after those whose texts have `bytes` bytes together.
     pub async fn said_since(
         &self,
         chat: &str,
@@ -337,7 +351,7 @@ impl Store {
         let chat = chat.to_owned();
         self.ask(move |c| {
             let mut said = c.prepare_cached(&format!(
-                "{DELIVERY} WHERE chat_jid = ?1 AND id > ?2 AND status = 'sent' ORDER BY id LIMIT ?3"
+                "{DELIVERY} WHERE chat_jid = ?1 AND id > ?2 AND (status = 'sent' OR growth = 'growing') ORDER BY id LIMIT ?3"
             ))?;
             let mut said = said.query(params![chat, after, at_most(Some(rows))])?;
             let (mut piece, mut read): (Vec<Delivery>, usize) = (Vec::new(), 0);
@@ -349,6 +363,42 @@ impl Store {
                 piece.push(delivery);
             }
             Ok(piece)
+        })
+        .await
+    }
+
+    /// Returns the texts of a chat that grow now.
+    pub async fn growing_in(&self, chat: &str) -> Result<Vec<i64>> {
+        let chat = chat.to_owned();
+        self.ask(move |c| {
+            Ok(c.prepare_cached(
+                "SELECT id FROM outbox INDEXED BY outbox_growing WHERE growth = 'growing' AND chat_jid = ?1 ORDER BY id",
+            )?
+            .query_map([chat], |r| r.get(0))?
+            .collect::<rusqlite::Result<_>>()?)
+        })
+        .await
+    }
+
+    /// Returns how far a text is that was seen growing.
+    pub async fn how_far(&self, id: i64) -> Result<HowFar> {
+        self.ask(move |c| {
+            let status: Option<DeliveryStatus> = c
+                .prepare_cached("SELECT status FROM outbox WHERE id = ?1")?
+                .query_row([id], |r| r.word("outbox", 0))
+                .optional()?;
+            let Some(status) = status.filter(|status| *status != DeliveryStatus::Failed) else {
+                return Ok(HowFar::Gone);
+            };
+            let mut row = c.prepare_cached(&format!("{DELIVERY} WHERE id = ?1"))?;
+            let mut row = row.query([id])?;
+            let Some(row) = row.next()? else { return Ok(HowFar::Gone) };
+            let delivery = delivery_row(c, row)?;
+            Ok(match (delivery.growth, status) {
+                (Some(Growth::Growing), _) => HowFar::Growing(delivery),
+                (Some(Growth::Grown) | None, DeliveryStatus::Sent) => HowFar::Whole(delivery),
+                (Some(Growth::Grown) | None, _) => HowFar::Waits,
+            })
         })
         .await
     }
@@ -684,11 +734,18 @@ pub(in crate::store) fn grown(c: &Connection, id: i64, text: Option<(&str, TextC
 
 pub(in crate::store) fn say(c: &Connection, say: &Say<'_>, now: Time) -> Result<i64> {
     let (kind, of) = say.cause.key();
+    let text = match say.cause {
+        TextCause::BatchFailed(_) | TextCause::Waited | TextCause::Notice(_) => plain(say.text),
+        // Those of agents and people have marks of their own; a question quotes them.
+        TextCause::Record { .. } | TextCause::Command(_) | TextCause::Person | TextCause::Approval(_) => {
+            Cow::Borrowed(say.text)
+        }
+    };
     let buttons = (!say.buttons.is_empty()).then(|| serde_json::json!(say.buttons).to_string());
     c.prepare_cached(
         "INSERT INTO outbox (chat_jid, thread, text, sender, reply_to, status, cause, run_id, created_at, buttons, group_folder, said_key, files, growth, cause_kind, cause_id) VALUES (coalesce((SELECT alias_of FROM chats WHERE jid = ?1), ?1), ?2, ?3, ?4, ?5, 'pending', ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)",
     )?
-    .execute(params![say.chat_jid, say.thread, say.text, say.sender, say.reply_to, say.cause.to_string(), say.run, now.0, buttons, say.group, say.key, say.files.len(), say.growing.then_some(Growth::Growing.as_str()), kind.as_str(), of])?;
+    .execute(params![say.chat_jid, say.thread, text, say.sender, say.reply_to, say.cause.to_string(), say.run, now.0, buttons, say.group, say.key, say.files.len(), say.growing.then_some(Growth::Growing.as_str()), kind.as_str(), of])?;
     let id = c.last_insert_rowid();
     attachments::add(c, Beside::Said(id, say.group), say.chat_jid, say.files, now)?;
     Ok(id)

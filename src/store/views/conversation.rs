@@ -25,7 +25,7 @@ const BOTH: &str = "SELECT * FROM (
    UNION ALL
    SELECT * FROM (SELECT 1, o.id, '', coalesce(o.sender, (SELECT ltrim(g.trigger, '@') FROM runs r JOIN groups g ON g.folder = r.group_folder WHERE r.id = o.run_id)),
                          substr(o.text, 1, ?2), length(o.text) > ?2, o.sent_at, o.files
-                  FROM outbox o WHERE o.chat_jid = ?1 AND o.status = 'sent' ORDER BY o.id DESC LIMIT ?3)
+                  FROM outbox o WHERE o.chat_jid = ?1 AND o.status = 'sent' AND o.growth IS NOT 'growing' ORDER BY o.id DESC LIMIT ?3)
  ) ORDER BY at DESC, ours DESC, id DESC LIMIT ?3";
 
 impl Store {
@@ -49,7 +49,7 @@ impl Store {
                 Some((message, said)) => c
                     .prepare_cached(
                         "SELECT (SELECT count(*) FROM messages WHERE chat_jid = ?1 AND seq > ?2)
-                              + (SELECT count(*) FROM outbox WHERE chat_jid = ?1 AND id > ?3 AND status = 'sent')",
+                              + (SELECT count(*) FROM outbox WHERE chat_jid = ?1 AND id > ?3 AND status = 'sent' AND growth IS NOT 'growing')",
                     )?
                     .query_row(params![chat, message, said], |r| r.get(0))?,
             };

@@ -11,6 +11,7 @@ pub(super) mod texts;
 pub(super) mod trace;
 pub(super) mod turns;
 pub(super) mod why;
+pub(super) mod words;
 
 use ipc_handlers::{Folder, shown::GroupRow};
 

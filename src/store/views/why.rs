@@ -15,6 +15,7 @@ use crate::domain::{
         retry,
         wake::{FreshWhy, Woken},
     },
+    shown::counted::{counted, number},
     states::{BatchState, CauseKind, DeliveryStatus, RunBy, RunStatus, Via},
 };
 use crate::store::{
@@ -427,9 +428,8 @@ fn answer(why: &Why) -> String {
             "the agent finished with it and said nothing: all of its answer was <internal>".into()
         }
         (Some(BatchState::Done), None) if by_command > 0 => {
-            format!(
-                "the agent finished with it and did not answer; messages that it sent by command: {by_command}"
-            )
+            let sent = counted(number(by_command), "message");
+            format!("the agent finished with it and did not answer; it sent {sent} by command")
         }
         (Some(BatchState::Done), None) => "the agent finished with it and said nothing".into(),
         (Some(BatchState::Failed), _) => {

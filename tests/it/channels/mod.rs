@@ -150,6 +150,7 @@ impl Rig {
                     config: account.config.clone(),
                     variables: Vec::new(),
                     secrets: Vec::new(),
+                    commands: Vec::new(),
                 };
                 let ground = Ground {
                     world: g2::system::world::World::real(),

@@ -524,15 +524,18 @@ async fn a_change_that_fails_is_made_again_and_a_run_that_ends_leaves_what_it_sa
 }
 
 #[tokio::test]
-async fn where_texts_do_not_grow_only_whole_ones_are_said() {
-    // A terminal; a group that does not want it.
-    for (rig, say) in
-        [(Rig::Local(g2::channels::local::Local::default()), "stream"), (Rig::fake(false), "final")]
-    {
+async fn a_group_that_wants_no_beginnings_has_whole_texts_said_and_a_terminal_has_one_row_a_text() {
+    // Terminals read what there is of a text; a group may not want it.
+    for (rig, say, beginning) in [
+        (Rig::Local(g2::channels::local::Local::default()), "stream", vec!["hi", "One"]),
+        (Rig::fake(false), "final", vec!["hi"]),
+    ] {
         let world = World::new(rig).await;
         let mut agent = Agent::begin(&world).await;
         set(&world, Key::Say, say).await;
         agent.so_far(&world, "One").await;
+        until_said(&world).await;
+        assert_eq!(world.shown().await, beginning);
         agent.whole(&world, "One two").await;
         agent.so_far(&world, "Th").await;
         agent.whole(&world, "Three").await;

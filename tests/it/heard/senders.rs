@@ -178,3 +178,26 @@ fn the_list_is_explained_as_it_is_honoured() {
     assert_eq!(explain("ada"), (json!("sender_list"), json!("unreadable")));
     assert_eq!(explain("me"), (json!("pattern"), json!("unreadable")), "an owner is heard all the same");
 }
+
+#[test]
+fn a_member_who_is_not_on_the_list_gives_no_commands_and_an_owner_does() {
+    let house = House::new(Root::new(""));
+    house.write(&json!({"default": {"allow": ["local:carol"], "mode": "drop"}}));
+    let root = &house.root;
+    for who in ["bob", "carol"] {
+        root.run(&["users", "add", &format!("local:{who}")]);
+        root.run(&["members", "add", "--group", "main", &format!("local:{who}")]);
+    }
+    root.g2(&["groups", "set", "main", "commands=members"]);
+    let _daemon = house.serve();
+    let rule =
+        |who: &str, text: &str| rules(&say(root, &["--chat", "local:main", "--as", who, text]))[0].to_owned();
+    assert_eq!(rule("bob", "/status"), "sender_list");
+    assert_eq!(rule("carol", "/status"), "word");
+    root.g2(&["groups", "set", "main", "commands="]);
+    assert_eq!(rule("bob", "/tasks"), "sender_list", "nobody tells them that they may not");
+    assert_eq!(rule("me", "/tasks"), "word");
+    let said = root.said("local:main");
+    assert_eq!(said.iter().filter(|text| text.contains("nothing is at work")).count(), 1, "{said:?}");
+    assert!(!said.iter().any(|text| text.contains("Only owners")), "{said:?}");
+}

@@ -44,7 +44,7 @@ impl Town {
         }
     }
 
-    fn until_it_says(&self, text: &str) {
+    pub(super) fn until_it_says(&self, text: &str) {
         wait_for(&format!("{text:?} on {}; there is {:?}", self.channel(), self.texts()), || {
             self.texts().iter().any(|said| said.contains(text)).then_some(())
         });

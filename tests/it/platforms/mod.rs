@@ -13,6 +13,7 @@
 //! | `notices` | owners who are told of problems |
 //! | `talk` | what people do, and what they are answered, on each platform |
 //! | `kills` | kills of the daemon, the adapters and the homeserver at any moment |
+//! | `words` | words that are commands, and the platforms' lists of them |
 //! | `outage` | what is written while nobody listens; an account that is turned away |
 #![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
 #![expect(clippy::disallowed_methods, reason = "a test keeps tokens, and looks at what daemons wrote")]
@@ -39,6 +40,7 @@ mod meant;
 mod notices;
 mod outage;
 mod talk;
+mod words;
 
 /// What the bot said.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -415,3 +415,24 @@ fn a_new_chat_goes_to_a_group_that_somebody_chose_and_main_is_the_last_of_them()
     answer("family");
     assert_eq!(wired(), Some("family".into()));
 }
+
+#[test]
+fn an_answer_grows_on_the_page_and_a_stream_tells_of_it() {
+    let paged = Paged::new("");
+    paged.root.g2(&["groups", "set", "main", "say=stream"]);
+    paged.root.script(
+        None,
+        &serde_json::json!([{"do": [{"so_far": "One"}, {"so_far": "One **two** and"}, {"hang": true}]}]),
+    );
+    let _daemon = paged.serve();
+    let (cookie, _) = paged.enter();
+    paged.root.send("local:main", "count");
+    let page = || paged.get("/chats/main?chat=local:main", &[("Cookie", &cookie)]).text();
+    let grown =
+        wait_for("the beginning", || Some(page()).filter(|page| page.contains("<strong>two</strong> and")));
+    // It is one line of the chat, and none that waits to be sent.
+    assert!(grown.matches("id=\"o").count() == 1 && !grown.contains("data-is=\"pending\""), "{grown}");
+    paged.root.send("local:main", "/stop");
+    let stopped = wait_for("the stop", || Some(page()).filter(|page| page.contains("I was told to stop")));
+    assert!(stopped.contains("<strong>two</strong> and"), "{stopped}");
+}

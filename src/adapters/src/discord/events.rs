@@ -148,9 +148,16 @@ read!(
     Reaction { user_id: String, channel_id: String, message_id: String, guild_id: String, member: Member, emoji: Emoji, }
 );
 read!(Deleted { id: String, ids: Many<String>, channel_id: String, guild_id: String, });
-read!(Pressed { custom_id: String });
 read!(
-    /// A button that was pressed.
+    /// What stands behind a command.
+    Given { value: Value, }
+);
+read!(
+    /// What was pressed, or which command was given.
+    Pressed { custom_id: String, name: String, r#type: u64, options: Many<Given>, }
+);
+read!(
+    /// A button that was pressed, or a command that was chosen from the list.
     Interaction {
         id: String,
         application_id: String,
@@ -248,6 +255,21 @@ pub(super) fn read(line: &str) -> Result<Option<Told>, serde_json::Error> {
         "INTERACTION_CREATE" => Told::Interaction(data(line)?),
         _ => return Ok(None),
     }))
+}
+
+impl Interaction {
+    /// Returns the words that a chosen command stands for. `None`: it is none of the texts that begin with a slash.
+    pub(super) fn words(&self) -> Option<String> {
+        // 2: a command; of its kinds 1 is one that is written.
+        if self.r#type != 2 || self.data.r#type != 1 || self.data.name.is_empty() {
+            return None;
+        }
+        let given = self.data.options.iter().filter_map(|given| given.value.as_str()).map(str::trim);
+        let all = given
+            .filter(|text| !text.is_empty())
+            .fold(format!("/{}", self.data.name), |all, text| all + " " + text);
+        Some(cut(&all, LONGEST_TEXT))
+    }
 }
 
 impl Channel {
@@ -483,6 +505,12 @@ impl Emoji {
 /// The time in an id, ms since 1970.
 pub(super) const fn at_ms(id: u64) -> u64 {
     (id >> 22) + 1_420_070_400_000
+}
+
+/// The time in an id, RFC 3339. `None`: it is none.
+pub(super) fn time_of(id: &str) -> Option<String> {
+    let ms = i64::try_from(at_ms(number(id))).ok()?;
+    jiff::Timestamp::from_millisecond(ms).ok().map(|at| at.to_string())
 }
 
 /// The least id of a time.

@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use channel_protocol::{Event, EventKind, Light, State};
+use channel_protocol::{Event, EventKind, Light, Mention, State};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::{sync::mpsc, time::Instant};
@@ -382,24 +382,36 @@ impl Inbox {
     }
 
     async fn pressed(&mut self, host: &Host, press: &Interaction, late: bool) -> Result<(), Gone> {
-        // 3: a button or a list below a message.
-        if press.r#type != 3 {
-            return Ok(());
-        }
         let user = if press.user.id.is_empty() { &press.member.user } else { &press.user };
-        let answered = self.presses.add(press);
-        let place = self.place(host, &press.channel_id, &press.guild_id, Some(user)).await?;
-        let event = Event {
+        let base = Event {
             key: press.id.clone(),
-            kind: EventKind::Press,
             id: press.id.clone(),
-            of: press.message.id.clone(),
             from: user.is(&press.member),
-            press: press.data.custom_id.clone(),
             cursor: self.cursor(),
             late,
             ..Event::default()
         };
+        let words = press.words();
+        let event = match (&words, press.r#type) {
+            // A command that is chosen from the list is a message to us.
+            (Some(words), _) => Event {
+                kind: EventKind::Message,
+                text: words.clone(),
+                mention: Mention::Me,
+                at: events::time_of(&press.id),
+                ..base
+            },
+            // 3: a button or a list below a message.
+            (None, 3) => Event {
+                kind: EventKind::Press,
+                of: press.message.id.clone(),
+                press: press.data.custom_id.clone(),
+                ..base
+            },
+            (None, _) => return Ok(()),
+        };
+        let answered = self.presses.add(press, words.as_deref());
+        let place = self.place(host, &press.channel_id, &press.guild_id, Some(user)).await?;
         let stored = self.tell(host, place, event).await?;
         let api = self.api.clone();
         tokio::spawn(async move {

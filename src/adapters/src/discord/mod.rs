@@ -10,13 +10,13 @@ mod out;
 mod said;
 
 use std::{
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::{Arc, PoisonError},
 };
 
 use channel_protocol::{
-    Amend, Buttons, Can, Chat, ChatKind, Fetch, Format, Hello, Hint, Light, LookFor, Media, Myself, NotSent,
-    Pace, Send, SentTwice, Start, State, TextLimit, Unit, Went,
+    Amend, Buttons, Can, Chat, ChatKind, Command, Fetch, Format, Hello, Hint, Light, LookFor, Media, Myself,
+    NotSent, Pace, Send, SentTwice, Start, State, TextLimit, Unit, Went,
 };
 use futures_util::future::BoxFuture;
 use hyper::Method;
@@ -76,6 +76,8 @@ pub struct Discord {
     /// Discord said that it does not take the token any more.
     locked_out: Notify,
     doubt: Mutex<Doubt>,
+    /// The words that Discord lists as commands, and a file for what is listed already.
+    commands: (Vec<Command>, PathBuf),
 }
 
 /// Logs in and says who we are.
@@ -124,6 +126,7 @@ pub async fn connect(start: Start, host: Host) -> Result<Arc<Discord>, String> {
         presses,
         locked_out: Notify::new(),
         doubt: Mutex::new(doubt),
+        commands: (start.commands, Path::new(&start.state_dir).join("commands.json")),
     }))
 }
 
@@ -441,8 +444,13 @@ impl Discord {
                 host.state(before).await.map_err(|_| Ended::Left)?;
             }
         };
+        let listing = async {
+            self.list_commands().await;
+            std::future::pending().await
+        };
         let refused: Result<State, Ended> = tokio::select! {
             ended = inbox.work(host, news) => return ended,
+            never = listing => never,
             left = connection => left,
             left = texts => left,
         };
@@ -454,6 +462,31 @@ impl Discord {
         match host.state(refused).await {
             Ok(()) => Ended::Failed(why),
             Err(_) => Ended::Left,
+        }
+    }
+
+    /// Has Discord list the words that are commands, where it does not yet.
+    async fn list_commands(&self) {
+        let (commands, kept) = &self.commands;
+        let wanted = out::commands(commands);
+        let text = wanted.to_string();
+        let set = std::fs::read(kept).ok();
+        // A list that is not ours stays.
+        if set.as_deref() == Some(text.as_bytes()) || (set.is_none() && commands.is_empty()) {
+            return;
+        }
+        let listed = async {
+            let us = self.api.call(Method::GET, "/applications/@me", None).await?;
+            let path = format!("/applications/{}/commands", number(us["id"].as_str().unwrap_or_default()));
+            self.api.call(Method::PUT, &path, Some(&wanted)).await
+        };
+        match listed.await {
+            Ok(_) => {
+                if let Err(error) = std::fs::write(kept, text) {
+                    eprintln!("the commands are listed, and can't be noted as listed: {error}");
+                }
+            }
+            Err(error) => eprintln!("the commands are not listed: {error}"),
         }
     }
 

@@ -1,10 +1,13 @@
 //! What goes to Discord. Nothing here asks anybody.
 
-use channel_protocol::{Amend, Button, Send};
+use channel_protocol::{Amend, Button, Command, Send};
 use serde_json::{Value, json};
 
 /// The longest label of a button, characters.
 const LABEL: usize = 80;
+/// The longest words about a command, characters, and how many commands are listed.
+const ABOUT: usize = 100;
+const MOST_COMMANDS: usize = 100;
 /// A message that nobody's device rings for.
 const SILENT: u64 = 1 << 12;
 
@@ -42,6 +45,18 @@ pub(super) fn edit(amend: &Amend) -> Value {
 pub(super) fn whisper(text: &str) -> Value {
     let text: String = text.chars().take(super::LONGEST).collect();
     json!({"content": text, "flags": 1 << 6, "allowed_mentions": nobody()})
+}
+
+/// The commands that Discord lists: everywhere, and for everybody.
+pub(super) fn commands(all: &[Command]) -> Value {
+    let command = |command: &Command| {
+        let about = |text: &str| text.chars().take(ABOUT).collect::<String>();
+        let option =
+            |name: &String| json!({"type": 3, "name": name, "description": about(name), "required": false});
+        let options: Vec<Value> = command.takes.iter().map(option).collect();
+        json!({"type": 1, "name": command.name, "description": about(&command.does), "options": options})
+    };
+    all.iter().take(MOST_COMMANDS).map(command).collect()
 }
 
 fn nobody() -> Value {

@@ -8,8 +8,8 @@ use std::{
 };
 
 use channel_protocol::{
-    Buttons, Can, Event, EventKind, Format, Hello, Light, Media, Myself, Pace, SentTwice, State, TextLimit,
-    Unit,
+    Buttons, Can, Event, EventKind, Format, Hello, Light, Media, Myself, Pace, SentTwice, Start, State,
+    TextLimit, Unit,
 };
 use serde_json::{Map, Value, json};
 use tokio::time::Instant;
@@ -39,8 +39,30 @@ const DENIED: &str = "Telegram does not know the bot's token";
 /// Of how many groups it is asked at a start whether the bot is an admin there, and how long is waited between two.
 const MOST_STANDINGS: usize = 100;
 const BETWEEN_STANDINGS: Duration = Duration::from_millis(100);
+/// How many commands Telegram lists.
+const MOST_COMMANDS: usize = 100;
 /// How many updates that can't be read are named in the log; of further ones each thousandth.
 const SHOWN: u64 = 10;
+
+/// Returns the menu beside the text field: the words of the settings, and those that the account's table adds or describes anew.
+/// `None`: it stays as it is.
+fn menu(start: &Start) -> Option<Vec<Value>> {
+    let own = start.config.get("commands");
+    if own == Some(&Value::Bool(false)) {
+        return None;
+    }
+    let mut all: Vec<(&str, &str)> =
+        start.commands.iter().map(|command| (command.name.as_str(), command.does.as_str())).collect();
+    for (name, does) in own.and_then(Value::as_object).into_iter().flatten() {
+        let Some(does) = does.as_str() else { continue };
+        match all.iter_mut().find(|(known, _)| known == name) {
+            Some(known) => known.1 = does,
+            None => all.push((name, does)),
+        }
+    }
+    let item = |(command, does)| json!({"command": command, "description": does});
+    Some(all.into_iter().take(MOST_COMMANDS).map(item).collect())
+}
 
 /// What a poll brought.
 enum Taken {
@@ -305,19 +327,17 @@ impl Telegram {
         }
     }
 
-    /// Sets the menu of commands, where the account's table has one that is not set yet: a bot that sets it at each start is
-    /// locked out for minutes.
+    /// Sets the menu of commands, where it is not set yet: a bot that sets it at each start is locked out for minutes.
     #[expect(clippy::disallowed_methods, reason = "its own folder, which the daemon made")]
     async fn set_commands(&self) {
-        let Some(Value::Object(wanted)) = self.start.config.get("commands") else { return };
-        let list: Vec<Value> = wanted
-            .iter()
-            .filter_map(|(command, says)| Some(json!({"command": command, "description": says.as_str()?})))
-            .collect();
+        let Some(list) = menu(&self.start) else { return };
+        let list_is_empty = list.is_empty();
         let params = json!({"commands": list}).as_object().cloned().unwrap_or_default();
         let text = Value::Object(params.clone()).to_string();
         let kept = Path::new(&self.start.state_dir).join("commands.json");
-        if fs::read(&kept).is_ok_and(|set| set == text.as_bytes()) {
+        let set = fs::read(&kept).ok();
+        // A menu that is not ours stays.
+        if set.as_deref() == Some(text.as_bytes()) || (set.is_none() && list_is_empty) {
             return;
         }
         match self.api.call("setMyCommands", &params).await {
@@ -402,5 +422,39 @@ fn hello(me: &Value) -> Hello {
         // The privacy mode of a bot: it is told what mentions it, answers it or is a command.
         hears_all: me["can_read_all_group_messages"].as_bool(),
         ..Hello::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use channel_protocol::Command;
+
+    use super::*;
+
+    #[test]
+    fn the_menu_has_the_words_of_the_settings_and_what_the_account_s_table_adds() {
+        let command =
+            |name: &str| Command { name: name.into(), does: format!("does {name}"), ..Command::default() };
+        let menu_of = |own: Value, commands: Vec<Command>| {
+            let config = json!({"commands": own}).as_object().cloned().unwrap_or_default();
+            let config = config.into_iter().filter(|(_, own)| !own.is_null()).collect();
+            menu(&Start { config, commands, ..Start::default() }).map(|list| Value::from(list).to_string())
+        };
+        let item = |name: &str, does: &str| json!({"command": name, "description": does});
+        let both = vec![command("stop"), command("help")];
+        let stop = item("stop", "does stop");
+        assert_eq!(menu_of(json!(false), both.clone()), None, "it stays as it is");
+        assert_eq!(menu_of(Value::Null, Vec::new()), Some("[]".into()));
+        assert_eq!(
+            menu_of(Value::Null, both.clone()),
+            Some(json!([stop, item("help", "does help")]).to_string())
+        );
+        assert_eq!(
+            menu_of(json!({"help": "other words", "more": "x", "odd": 1}), both),
+            Some(json!([stop, item("help", "other words"), item("more", "x")]).to_string())
+        );
+        let many = (0..MOST_COMMANDS + 1).map(|n| command(&format!("c{n}"))).collect();
+        let listed: Vec<Value> = serde_json::from_str(&menu_of(Value::Null, many).unwrap()).unwrap();
+        assert_eq!(listed.len(), MOST_COMMANDS);
     }
 }

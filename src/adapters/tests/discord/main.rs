@@ -580,6 +580,79 @@ fn a_pressed_button_is_confirmed_once_it_is_stored_and_answered_to_that_person_a
 }
 
 #[test]
+fn commands_are_listed_once_and_one_that_is_chosen_is_a_message_to_the_bot() {
+    let fake = Fake::start();
+    let commands = json!([{"name": "status", "does": "how it stands"}, {"name": "model", "does": "é".repeat(200), "takes": "name"}]);
+    let account = json!({"instance": "discord", "prefix": "dc", "config": {"token": TOKEN}, "commands": commands, "upstream": fake.base});
+    let mut adapter = Adapter::start(env!("CARGO_BIN_EXE_g2-adapters"), account);
+    adapter.ready();
+    fake.wait("the list", |world| world.commands.as_array().unwrap().len() == 2);
+    let listed = fake.world().commands.clone();
+    assert_eq!((&listed[0]["name"], &listed[0]["options"]), (&json!("status"), &json!([])));
+    assert_eq!(listed[1]["description"].as_str().unwrap().chars().count(), 100);
+    assert_eq!(
+        (&listed[1]["options"][0]["name"], &listed[1]["options"][0]["required"]),
+        (&json!("name"), &json!(false))
+    );
+    let dm = fake.dm(EVE);
+    let thread = fake.thread(GENERAL, "plans");
+    for (n, (place, chat, in_thread, given, text)) in [
+        (GENERAL, "dc:700".to_owned(), String::new(), Some(" small "), "/model small"),
+        (GENERAL, "dc:700".to_owned(), String::new(), Some(" "), "/model"),
+        (thread, "dc:700".to_owned(), thread.to_string(), None, "/model"),
+        (dm, format!("dc:{dm}"), String::new(), None, "/model"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let id = fake.choose(place, "model", given, EVE);
+        let event = adapter.event();
+        assert_eq!(
+            (event.kind, &event.id, &event.key, &event.text[..]),
+            (EventKind::Message, &id, &id, text)
+        );
+        assert_eq!((&event.chat, &event.thread, event.mention), (&chat, &in_thread, Mention::Me));
+        assert_eq!((&event.from.id[..], event.from.bot), ("101", false));
+        assert!(event.at.as_deref().is_some_and(|at| at.starts_with("2026-11-")), "{:?}", event.at);
+        assert_eq!(fake.world().callbacks.len(), n, "it is not stored yet");
+        adapter.took(event.n);
+        fake.wait("an answer", |world| world.callbacks.len() == n + 1);
+        let (of, answer) = fake.world().callbacks[n].clone();
+        assert_eq!((of, &answer["type"], &answer["data"]["content"]), (id, &json!(4), &json!(text)));
+        assert_eq!(answer["data"]["flags"], 64, "nobody beside its sender sees it");
+    }
+    // A list that is there is not written again.
+    let cursor = BTreeMap::new();
+    let mut adapter = adapter.again(&cursor);
+    adapter.ready();
+    fake.choose(GENERAL, "status", None, ADA);
+    assert_eq!(adapter.event().text, "/status");
+    let put = fake
+        .world()
+        .asked
+        .iter()
+        .filter(|asked| asked.starts_with("PUT ") && asked.ends_with("/commands"))
+        .count();
+    assert_eq!(put, 1);
+}
+
+#[test]
+fn a_list_of_commands_that_is_not_ours_stays_and_one_that_is_refused_keeps_nobody_out() {
+    let (fake, mut adapter) = connected();
+    fake.say(GENERAL, ADA, "hello");
+    adapter.next_event();
+    assert!(!fake.world().asked.iter().any(|asked| asked.ends_with("/commands")));
+    fake.fault("/commands", Fault::Answer(403, json!({"message": "Missing Access", "code": 50001})));
+    let account = json!({"instance": "discord", "prefix": "dc", "config": {"token": TOKEN},
+        "commands": [{"name": "status", "does": "how it stands"}], "upstream": fake.base});
+    let mut adapter = Adapter::start(env!("CARGO_BIN_EXE_g2-adapters"), account);
+    adapter.ready();
+    fake.say(GENERAL, ADA, "again");
+    assert_eq!(adapter.next_event().text, "again");
+    assert_eq!(fake.world().commands, json!([]));
+}
+
+#[test]
 fn files_come_and_go_whole_and_from_discord_alone() {
     let (fake, mut adapter) = connected();
     let bytes: Vec<u8> = (0..200_000_u32).map(|n| (n * 7 % 251) as u8).collect();

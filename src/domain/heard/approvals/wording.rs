@@ -6,7 +6,13 @@ use std::fmt::Write as _;
 use ipc_handlers::Folder;
 
 use super::{Action, Choice};
-use crate::{heard::engage::ChatKind, shown::screen::acts};
+use crate::{
+    heard::engage::ChatKind,
+    shown::{
+        counted::{counted, number},
+        screen::acts,
+    },
+};
 
 /// What is said of the main group wherever a person may choose it.
 pub const OF_MAIN: &str = "can act in every chat";
@@ -119,7 +125,11 @@ pub fn about_chat(id: i64, spoken: &Spoken<'_>, groups: &Groups) -> Wording {
         if spoken.sender.is_empty() { "nobody" } else { "this sender" },
     );
     if let Some(more) = others.len().checked_sub(OFFERED).filter(|more| *more > 0) {
-        let _ = write!(text, "\n{more} more agents: `g2 approvals approve {id} --group FOLDER`.");
+        let _ = write!(
+            text,
+            "\n{} more: g2 approvals approve {id} --group FOLDER",
+            counted(number(more), "agent")
+        );
     }
     Wording { text: with_choices(text, id, &choices), choices }
 }
@@ -170,7 +180,7 @@ fn with_choices(mut text: String, id: i64, choices: &[Choice]) -> String {
         let _ = write!(text, "\n{}. {}", n + 1, choice.label);
     }
     let _ =
-        write!(text, "\nAnswer with a number; where more than this is asked, `#{id} 1` says which is meant.");
+        write!(text, "\nAnswer with a number; where more than this is asked, #{id} 1 says which is meant.");
     text
 }
 
@@ -213,7 +223,7 @@ mod tests {
             card.text,
             "New sender (question #3)\nBob (tg:42) wants to talk to Family and Work in Chess (tg:-100): “@G2 who \
              wins?”\nAllowed, Family and Work will know them in every chat.\n1. Allow\n2. Deny\nAnswer with a number; \
-             where more than this is asked, `#3 1` says which is meant."
+             where more than this is asked, #3 1 says which is meant."
         );
         assert_eq!(card.choices.len(), 2);
         let card = about_sender(3, &SPOKEN, &groups(&["Family"], Some("Main")));
@@ -265,11 +275,7 @@ mod tests {
             (0..25).map(|n| (Folder::parse(&format!("g{n}")).unwrap(), "Same".to_owned(), false)).collect();
         let card = about_chat(4, &SPOKEN, &many);
         assert_eq!(card.choices.len(), 22);
-        assert!(
-            card.text.contains("5 more agents: `g2 approvals approve 4 --group FOLDER`"),
-            "{}",
-            card.text
-        );
+        assert!(card.text.contains("5 agents more: g2 approvals approve 4 --group FOLDER"), "{}", card.text);
         assert_eq!(card.choices[7].label, "Connect to Same (g7)");
     }
 

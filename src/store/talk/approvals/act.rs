@@ -17,6 +17,7 @@ use crate::domain::heard::{
         name::{BadName, new_agent},
         wording,
     },
+    chat_commands::told::plain,
     engage::{ChatKind, Engages, default_for},
 };
 use crate::store::{
@@ -130,7 +131,10 @@ impl Answer<'_> {
             Err(bad) => return Ok(Decided::of(How::Not, bad_name(&bad))),
         };
         if let Err(full) = check_room(self.c, self.asking.groups)? {
-            return Ok(Decided::of(How::Not, format!("{full}. Question #{} stays open.", self.approval.id)));
+            return Ok(Decided::of(
+                How::Not,
+                format!("{}. Question #{} stays open.", plain(&full.to_string()), self.approval.id),
+            ));
         }
         if leaves(self.c, &folder)? {
             let says = format!(
@@ -156,9 +160,8 @@ impl Answer<'_> {
         self.c
             .prepare_cached("UPDATE approvals SET naming = NULL WHERE naming = ?1 AND card_chat = ?2 AND state = 'pending'")?
             .execute([self.by, card_chat])?;
-        let says = format!(
-            "What is the new agent to be called? Answer with its name, or `cancel` (question #{id})."
-        );
+        let says =
+            format!("What is the new agent to be called? Answer with its name, or cancel (question #{id}).");
         self.prompt_for_name(&says)?;
         note(self.c, *id, self.by, "asked for a name", "", self.seq, self.now)?;
         Ok(Decided::of(How::Done, says))
@@ -253,7 +256,7 @@ pub(super) fn named(
     let decided = decide(c, asking, approval.id, &Pick::New(name.to_owned()), by, Some(seq), now)?;
     if decided.how == How::Not {
         let answer = Answer { c, asking, approval, by, seq: Some(seq), now };
-        answer.prompt_for_name(&format!("{} Answer with another name, or `cancel`.", decided.says))?;
+        answer.prompt_for_name(&format!("{} Answer with another name, or cancel.", decided.says))?;
     }
     Ok(decided)
 }

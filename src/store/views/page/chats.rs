@@ -79,7 +79,7 @@ const SIDES: &str = "SELECT * FROM (
                   FROM messages WHERE chat_jid = ?1 AND seq < ?2 ORDER BY seq DESC LIMIT ?4)
    UNION ALL
    SELECT * FROM (SELECT 1, o.id, o.thread, '', coalesce(o.sender, (SELECT ltrim(g.trigger, '@') FROM runs r JOIN groups g ON g.folder = r.group_folder WHERE r.id = o.run_id)),
-                         substr(o.text, 1, ?5), length(o.text) > ?5, coalesce(o.sent_at, o.created_at), o.files, o.group_folder IS NOT NULL, o.status, o.error
+                         substr(o.text, 1, ?5), length(o.text) > ?5, coalesce(o.sent_at, o.created_at), o.files, o.group_folder IS NOT NULL, iif(o.growth = 'growing' AND o.status = 'pending', 'sent', o.status), o.error
                   FROM outbox o WHERE o.chat_jid = ?1 AND o.id < ?3 ORDER BY o.id DESC LIMIT ?4)
  ) ORDER BY at DESC, ours DESC, id DESC LIMIT ?4";
 

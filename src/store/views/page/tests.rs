@@ -3,7 +3,7 @@
 use rusqlite::{Connection, params};
 
 use super::*;
-use crate::store::Store;
+use crate::{domain::states::DeliveryStatus, store::Store};
 
 /// A store with a group that two chats are wired to, and some lines in one of them.
 async fn store() -> (tempfile::TempDir, Store) {
@@ -42,6 +42,26 @@ async fn chats_are_narrowed_by_a_part_of_a_name_and_the_newest_is_first() {
     assert_eq!(store.chats_on_page("nobody", 0, 10).await.unwrap(), Chats::default());
     let second = store.chats_on_page("first", 1, 1).await.unwrap();
     assert_eq!((second.rows[0].chat.as_str(), second.all), ("local:a", 2));
+}
+
+#[tokio::test]
+async fn a_text_that_grows_stands_in_its_chat_as_one_that_is_said() {
+    let (_dir, store) = store().await;
+    let c = Connection::open(store.path()).unwrap();
+    for (status, growth, shown) in [
+        ("pending", "growing", DeliveryStatus::Sent),
+        ("unknown", "growing", DeliveryStatus::Unknown),
+        ("pending", "grown", DeliveryStatus::Pending),
+    ] {
+        c.execute(
+            "INSERT INTO outbox (chat_jid, text, status, cause, created_at, growth) VALUES ('local:b', 'One two', ?1, 'run 1', 1000, ?2)",
+            [status, growth],
+        )
+        .unwrap();
+        let line = store.transcript("local:b", None, 1).await.unwrap().lines.remove(0);
+        assert!(matches!(line.whence, Whence::Outbox(_, is) if is == shown), "{status} {growth}: {line:?}");
+        assert_eq!(line.text, "One two");
+    }
 }
 
 #[tokio::test]

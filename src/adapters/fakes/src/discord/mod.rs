@@ -153,6 +153,30 @@ impl Fake {
         id
     }
 
+    /// Somebody chooses a command that is listed, with what stands behind it. Returns the interaction's id.
+    pub fn choose(&self, channel: u64, name: &str, given: Option<&str>, who: u64) -> String {
+        let mut world = self.world();
+        let id = world.id().to_string();
+        let listed =
+            world.commands.as_array().unwrap().iter().find(|command| command["name"] == name).cloned();
+        let listed = listed.unwrap_or_else(|| panic!("no command {name} is listed: {}", world.commands));
+        let options: Vec<Value> = given
+            .map(|given| json!({"name": listed["options"][0]["name"], "type": 3, "value": given}))
+            .into_iter()
+            .collect();
+        let told = json!({"id": id, "application_id": APPLICATION.to_string(), "type": 2, "token": format!("token-{id}"),
+            "channel_id": channel.to_string(), "data": {"id": listed["id"], "name": name, "type": 1, "options": options},
+            "version": 1, "locale": "en-US", "attachment_size_limit": 10 << 20, "entitlements": [],
+            "authorizing_integration_owners": {"0": GUILD.to_string()}, "app_permissions": "2251799813685247", "context": 0,
+            "channel": world.channel(channel)});
+        let mut told = world.placed(channel, told, who);
+        if told.get("member").is_none() {
+            told["user"] = world.people[&who].clone();
+        }
+        world.dispatch("INTERACTION_CREATE", &told);
+        id
+    }
+
     pub fn thread(&self, parent: u64, name: &str) -> u64 {
         self.thread_of(parent, name, 11)
     }
@@ -412,7 +436,13 @@ impl Fake {
             ("GET", ["users", "@me"]) => Ok(world.people[&BOT].clone()),
             ("GET", ["gateway", "bot"]) => Ok(json!({"url": world.gateway, "shards": 1,
                 "session_start_limit": {"total": 1000, "remaining": 999, "reset_after": 1, "max_concurrency": 1}})),
-            ("GET", ["oauth2", "applications", "@me"]) => {
+            ("PUT", ["applications", id, "commands"]) if number(id) == APPLICATION => {
+                world.list_commands(&said)
+            }
+            ("GET", ["applications", id, "commands"]) if number(id) == APPLICATION => {
+                Ok(world.commands.clone())
+            }
+            ("GET", ["oauth2", "applications", "@me"] | ["applications", "@me"]) => {
                 Ok(json!({"id": APPLICATION.to_string(), "name": "G2", "icon": null,
                 "description": "", "bot_public": true, "bot_require_code_grant": false, "verify_key": "", "flags": 1 << 19,
                 "owner": world.people[&100], "team": null, "summary": ""}))

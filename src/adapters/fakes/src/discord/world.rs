@@ -84,6 +84,8 @@ pub struct World {
     /// Answers to presses: of the callback, and what the person was told.
     pub callbacks: Vec<(String, Value)>,
     pub whispers: Vec<(String, Value)>,
+    /// The commands that are listed for everybody.
+    pub commands: Value,
     /// Connections to the gateway wait.
     pub away: bool,
     pub identified: usize,
@@ -134,6 +136,7 @@ impl World {
             pings: Vec::new(),
             callbacks: Vec::new(),
             whispers: Vec::new(),
+            commands: json!([]),
             away: false,
             identified: 0,
             resumed: 0,
@@ -367,6 +370,41 @@ impl World {
             }
         }
         Ok(())
+    }
+
+    /// Lists commands, as strictly as Discord does.
+    pub fn list_commands(&mut self, commands: &Value) -> Result<Value, Refused> {
+        let Some(all) = commands.as_array().filter(|all| all.len() <= 100) else {
+            return wrong("commands", "Must be 100 or fewer in length.");
+        };
+        let plain = |c: char| c.is_alphanumeric() && !c.is_uppercase() || c == '-' || c == '_';
+        let is_named = |of: &Value| {
+            let (name, about) =
+                (of["name"].as_str().unwrap_or_default(), of["description"].as_str().unwrap_or_default());
+            (1..=32).contains(&name.chars().count())
+                && name.chars().all(plain)
+                && (1..=100).contains(&about.chars().count())
+        };
+        for command in all {
+            let options = command["options"].as_array().cloned().unwrap_or_default();
+            if !is_named(command) || options.len() > 25 || !options.iter().all(is_named) {
+                return wrong("name", "Command name is invalid");
+            }
+        }
+        self.commands = all
+            .iter()
+            .enumerate()
+            .map(|(n, command)| {
+                let mut command = command.clone();
+                command["id"] = (6000 + n).to_string().into();
+                command["application_id"] = APPLICATION.to_string().into();
+                command["version"] = "1".into();
+                command["default_member_permissions"] = Value::Null;
+                command["nsfw"] = false.into();
+                command
+            })
+            .collect();
+        Ok(self.commands.clone())
     }
 
     /// Keeps a file; returns it as an attachment.

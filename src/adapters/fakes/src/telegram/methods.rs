@@ -148,9 +148,13 @@ pub(crate) fn perform(world: &mut World, method: &str, params: &Params) -> Answe
             let wrong = |command: &Value| {
                 let name = command["command"].as_str().unwrap_or_default();
                 let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
-                name.is_empty() || name.len() > 32 || !name.chars().all(plain)
+                let does = command["description"].as_str().unwrap_or_default();
+                name.is_empty()
+                    || name.len() > 32
+                    || !name.chars().all(plain)
+                    || !(1..=256).contains(&does.len())
             };
-            if world.commands.as_array().is_none_or(|all| all.iter().any(wrong)) {
+            if world.commands.as_array().is_none_or(|all| all.len() > 100 || all.iter().any(wrong)) {
                 return bad("BOT_COMMAND_INVALID");
             }
             Ok(true.into())

@@ -1,11 +1,11 @@
-//! Presses of buttons, which Discord wants to hear of soon.
+//! Presses of buttons, and commands that were chosen from the list: Discord wants to hear of both soon.
 
 use std::{
     collections::VecDeque,
     sync::{Arc, Mutex, PoisonError},
 };
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::discord::{api::Api, events::Interaction, out};
 
@@ -15,8 +15,8 @@ const MOST_PRESSES: usize = 256;
 /// A press that may still be answered.
 pub(super) struct Press {
     id: String,
-    /// Tells Discord that it arrived.
-    arrived: String,
+    /// Tells Discord that it arrived, with this.
+    arrived: (String, Value),
     /// Tells the person something.
     answer: String,
     heard: tokio::sync::OnceCell<()>,
@@ -27,10 +27,16 @@ pub(super) struct Press {
 pub(crate) struct Presses(Mutex<VecDeque<Arc<Press>>>);
 
 impl Presses {
-    pub(super) fn add(&self, of: &Interaction) -> Arc<Press> {
+    /// `words`: those of a command, which only its sender is shown. Without them it is a button.
+    pub(super) fn add(&self, of: &Interaction, words: Option<&str>) -> Arc<Press> {
+        let arrived = match words {
+            Some(words) => json!({"type": 4, "data": out::whisper(words)}),
+            // A deferred change of the message, which is how nothing is changed.
+            None => json!({"type": 6}),
+        };
         let press = Arc::new(Press {
             id: of.id.clone(),
-            arrived: format!("/interactions/{}/{}/callback", of.id, of.token),
+            arrived: (format!("/interactions/{}/{}/callback", of.id, of.token), arrived),
             answer: format!("/webhooks/{}/{}", of.application_id, of.token),
             heard: tokio::sync::OnceCell::new(),
         });
@@ -60,8 +66,8 @@ impl Press {
     pub(super) async fn hear(&self, api: &Api) {
         self.heard
             .get_or_init(async || {
-                // A deferred change of the message, which is how nothing is changed.
-                if let Err(error) = api.answer(&self.arrived, &json!({"type": 6})).await {
+                let (place, arrived) = &self.arrived;
+                if let Err(error) = api.answer(place, arrived).await {
                     eprintln!("confirming a press failed: {error}");
                 }
             })
