@@ -5,6 +5,7 @@ pub mod clock;
 pub mod confine;
 pub mod control_group;
 pub mod disk;
+pub mod editor;
 pub mod failpoint;
 pub mod family;
 pub mod group;

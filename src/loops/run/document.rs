@@ -163,6 +163,8 @@ fn document(
         provider: wire::Provider::default(),
         limits: wire::Limits::default(),
         say: wire::Say::Final,
+        mcp_servers: BTreeMap::new(),
+        mcp_secrets: wire::Secrets::default(),
     }
 }
 

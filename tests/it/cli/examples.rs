@@ -13,13 +13,15 @@ const LAST: &str = "g2 stop";
 const OF_THE_MACHINE: [&str; 4] = ["g2 service ", "g2 image ", "g2 setup", "g2 doctor --fix"];
 
 /// Examples about things that are not there in a small root, or about this machine: each is understood, and may fail.
-const MAY_FAIL: [&str; 17] = [
+const MAY_FAIL: [&str; 19] = [
     "g2 approvals ",
     "g2 channels ",
     "g2 chats refresh ",
     "g2 doctor",
+    "g2 groups edit ",
     "g2 groups renew ",
     "g2 groups restore ",
+    "g2 groups set main mcp=@",
     "g2 ipc drop main/",
     "g2 loops release deliver local:",
     "g2 messages skip ",

@@ -1,0 +1,74 @@
+//! Putting another text in the place of a group's memory, its `CLAUDE.md`.
+
+use ipc_handlers::Folder;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::super::{By, Done, OpError, Operation, Site};
+use crate::{
+    domain::rows::Group,
+    ipc::{self, MemoryError},
+};
+
+/// Change the CLAUDE.md of a group in $VISUAL or $EDITOR.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, clap::Args)]
+#[serde(deny_unknown_fields)]
+pub struct Args {
+    /// Folder of the group.
+    pub folder: Folder,
+    /// The whole new text, at most 1 MiB.
+    #[arg(skip)]
+    pub text: String,
+    /// SHA-256 of the text that it takes the place of, in hex digits; empty: there is no CLAUDE.md. Another text stays.
+    #[serde(default)]
+    #[arg(skip)]
+    pub was: String,
+}
+
+impl Operation for Args {
+    type Row = Group;
+
+    async fn run(self, site: &Site<'_>, _: &By) -> Result<Done<Group>, OpError> {
+        let Self { folder, text, was } = self;
+        let group = site.group(&folder).await?;
+        let (root, of) = (site.root.to_owned(), folder.clone());
+        let written = site.world.blocking(move || ipc::write_memory(&root, &of, &was, &text)).await;
+        match written {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => return Err(of_memory(&error, &folder)),
+            Err(fault) => return Err(OpError::refused(format!("our own fault: {fault}"))),
+        }
+        let says = match site.store.active_run_of(&folder)? {
+            Some(_) => format!(
+                "group {folder} has a new CLAUDE.md; its live run goes on with the old one until `g2 groups restart {folder}`"
+            ),
+            None => format!("group {folder} has a new CLAUDE.md; its next run reads it"),
+        };
+        Ok(Done::new(group, says))
+    }
+}
+
+/// Why a memory can't be read or written, and how that is mended.
+#[must_use]
+pub fn of_memory(error: &MemoryError, folder: &Folder) -> OpError {
+    let refused = OpError::refused(error.to_string());
+    match error {
+        MemoryError::NotAFile(_) => refused.hint(format!(
+            "nothing was read or written there; look at it with `ls -l`, move it away, then `g2 groups edit {folder}`"
+        )),
+        MemoryError::TooLong(_) => {
+            refused.hint("an agent reads all of it in each run: move parts of it into files of their own")
+        }
+        MemoryError::NoText(_) => refused.hint("move it away, and begin with a new one"),
+        MemoryError::Changed(_) => {
+            refused.hint("nothing was written, so that no change is lost; open it again and merge the two")
+        }
+        MemoryError::NoFolder(_) => {
+            refused.hint(format!("`g2 groups restore {folder}` or `g2 groups renew {folder}` brings it back"))
+        }
+        MemoryError::World(error) => OpError::new(
+            super::super::OpCode::Failed,
+            crate::domain::shown::errors::chain(error),
+        ),
+    }
+}
