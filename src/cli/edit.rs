@@ -13,7 +13,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use super::{CliResult, Context, Failure, client::change, out};
 use crate::{
     domain::shown::command_words::command_words,
-    ipc::{InsideError, MEMORY_LIMIT, read_inside, read_memory},
+    ipc::{InsideError, MEMORY_LIMIT, MemoryOf, read_inside, read_memory},
     ops::{
         OpError,
         groups::edit::{Args, of_memory},
@@ -24,15 +24,17 @@ use crate::{
 /// The name of the copy, as editors show it.
 const COPY: &str = "CLAUDE.md";
 
-/// Has a person change a group's memory.
-pub(super) async fn run(context: &Context, folder: Folder) -> CliResult {
-    let path = context.root.join("groups").join(folder.as_str()).join(COPY);
+/// Has a person change a group's memory; `None`: the one that all groups share.
+pub(super) async fn run(context: &Context, folder: Option<Folder>) -> CliResult {
+    let name = folder.as_ref().map_or("global", Folder::as_str);
+    let path = context.root.join("groups").join(name).join(COPY);
     if !stdin().is_terminal() || !stdout().is_terminal() {
         let text = format!("an editor needs a terminal; the file is {}", path.display());
         return Err(OpError::refused(text).into());
     }
     let words = editor_words(context)?;
-    let before = read_memory(&context.root, &folder).map_err(|error| of_memory(&error, &folder))?;
+    let before = read_memory(&context.root, MemoryOf::named(folder.as_ref()))
+        .map_err(|error| of_memory(&error, folder.as_ref()))?;
     // Nobody but its user may look into it, and no container sees it.
     let copy =
         tempfile::Builder::new().prefix("g2-edit-").tempdir().context("making a folder for the copy")?;

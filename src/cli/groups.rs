@@ -102,7 +102,8 @@ what it remembers where. Saving an unchanged text, or an editor that fails, chan
 somebody else changed the file meanwhile, nothing is written, and your text is kept in a file.
 
 Examples:
-  g2 groups edit main";
+  g2 groups edit main
+  g2 groups edit --global";
 
 const SHOWN: &str = "\
 budget: today's use of each limit, those of all groups included.
@@ -177,7 +178,11 @@ pub(super) enum Groups {
     #[command(after_help = EDITED)]
     Edit {
         /// Folder of the group
-        folder: Folder,
+        #[arg(required_unless_present = "global")]
+        folder: Option<Folder>,
+        /// The CLAUDE.md that all groups share
+        #[arg(long, conflicts_with = "folder")]
+        global: bool,
     },
     #[command(after_help = "Examples:\n  g2 groups restart main")]
     Restart(groups::restart::Args),
@@ -261,8 +266,10 @@ impl Groups {
                 drop(store);
                 change(context, args).await
             }
-            Self::Edit { folder } => {
-                store.group(&folder).await?.ok_or_else(|| none(&folder))?;
+            Self::Edit { folder, global: _ } => {
+                if let Some(folder) = &folder {
+                    store.group(folder).await?.ok_or_else(|| none(folder))?;
+                }
                 drop(store);
                 edit::run(context, folder).await
             }

@@ -1,4 +1,4 @@
-//! A group's memory, `CLAUDE.md` in its folder, read and written by a person while its container may do anything there.
+//! A memory, `CLAUDE.md` in a group's folder or in that of all groups, read and written by a person while its container may do anything there.
 
 use std::path::{Path, PathBuf};
 
@@ -19,6 +19,29 @@ use super::{
 pub const MEMORY_LIMIT: u64 = 1 << 20;
 /// How many names are tried for a memory in the making: its container may take each of them.
 const TRIES: u32 = 16;
+
+/// Whose memory it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MemoryOf<'a> {
+    Group(&'a Folder),
+    /// The one that all groups share, which the main group's agent can write.
+    All,
+}
+
+impl<'a> MemoryOf<'a> {
+    /// Returns whose it is, by a group's folder; `None`: all groups'.
+    #[must_use]
+    pub fn named(group: Option<&'a Folder>) -> Self {
+        group.map_or(Self::All, Self::Group)
+    }
+
+    fn folder(self) -> &'a str {
+        match self {
+            Self::Group(folder) => folder.as_str(),
+            Self::All => "global",
+        }
+    }
+}
 
 /// A memory as it was read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -45,13 +68,13 @@ pub enum MemoryError {
     World(#[from] WorldFault),
 }
 
-/// Reads a group's memory; none is an empty one.
+/// Reads a memory; none is an empty one.
 ///
 /// # Errors
 /// [`MemoryError`]
-pub fn read_memory<'a>(root: impl Into<At<'a>>, group: &Folder) -> Result<Memory, MemoryError> {
+pub fn read_memory<'a>(root: impl Into<At<'a>>, of: MemoryOf<'_>) -> Result<Memory, MemoryError> {
     let root = root.into();
-    let folder = root.path.join("groups").join(group.as_str());
+    let folder = root.path.join("groups").join(of.folder());
     let path = || folder.join(MEMORY);
     let read = match read_inside(root.files.at(&folder), Path::new(MEMORY), MEMORY_LIMIT + 1) {
         Ok(read) => read.bytes,
@@ -67,19 +90,19 @@ pub fn read_memory<'a>(root: impl Into<At<'a>>, group: &Folder) -> Result<Memory
     Ok(Memory { text, digest })
 }
 
-/// Puts `text` in the place of a group's memory, in one step, unless that is not the one of `digest` any more. It belongs to
+/// Puts `text` in the place of a memory, in one step, unless that is not the one of `digest` any more. It belongs to
 /// whom the folder belongs to. A change in the very moment of the last step is lost.
 ///
 /// # Errors
 /// [`MemoryError`]
 pub fn write_memory<'a>(
     root: impl Into<At<'a>>,
-    group: &Folder,
+    of: MemoryOf<'_>,
     digest: &str,
     text: &str,
 ) -> Result<(), MemoryError> {
     let root = root.into();
-    let path = root.path.join("groups").join(group.as_str());
+    let path = root.path.join("groups").join(of.folder());
     let memory = path.join(MEMORY);
     if text.len() as u64 > MEMORY_LIMIT {
         return Err(MemoryError::TooLong(memory));
@@ -100,7 +123,7 @@ pub fn write_memory<'a>(
         let owner = (root.files.us().0 == 0).then_some((is.st_uid, is.st_gid));
         give_to(&file, owner).map_err(writing)?;
         file.sync().map_err(writing)?;
-        if read_memory(root, group)?.digest != digest {
+        if read_memory(root, of)?.digest != digest {
             return Err(MemoryError::Changed(memory.clone()));
         }
         match dir::rename(&folder, &*name, &folder, MEMORY) {
@@ -147,14 +170,14 @@ mod tests {
     #[test]
     fn a_memory_is_replaced_in_one_step_and_nothing_is_left_beside_it() {
         let (root, main, folder) = group();
-        let none = read_memory(root.path(), &main).unwrap();
+        let none = read_memory(root.path(), MemoryOf::Group(&main)).unwrap();
         assert_eq!(none, Memory::default());
-        write_memory(root.path(), &main, &none.digest, "one\n").unwrap();
-        let one = read_memory(root.path(), &main).unwrap();
+        write_memory(root.path(), MemoryOf::Group(&main), &none.digest, "one\n").unwrap();
+        let one = read_memory(root.path(), MemoryOf::Group(&main)).unwrap();
         assert_eq!((one.text.as_str(), one.digest.len()), ("one\n", 64));
         // A name that a killed program has left is passed over.
         fs::write(folder.join(".CLAUDE.md.edit-0"), "half").unwrap();
-        write_memory(root.path(), &main, &one.digest, "two\n").unwrap();
+        write_memory(root.path(), MemoryOf::Group(&main), &one.digest, "two\n").unwrap();
         assert_eq!(fs::read_to_string(folder.join("CLAUDE.md")).unwrap(), "two\n");
         assert_eq!(fs::read_dir(&folder).unwrap().count(), 2);
     }
@@ -163,14 +186,14 @@ mod tests {
     fn a_memory_that_changed_meanwhile_stays() {
         let (root, main, folder) = group();
         fs::write(folder.join("CLAUDE.md"), "mine").unwrap();
-        let was = read_memory(root.path(), &main).unwrap().digest;
+        let was = read_memory(root.path(), MemoryOf::Group(&main)).unwrap().digest;
         fs::write(folder.join("CLAUDE.md"), "theirs").unwrap();
         for digest in [was.as_str(), ""] {
-            let error = write_memory(root.path(), &main, digest, "new").unwrap_err();
+            let error = write_memory(root.path(), MemoryOf::Group(&main), digest, "new").unwrap_err();
             assert!(matches!(error, MemoryError::Changed(_)), "{error}");
         }
         fs::remove_file(folder.join("CLAUDE.md")).unwrap();
-        let error = write_memory(root.path(), &main, &was, "new").unwrap_err();
+        let error = write_memory(root.path(), MemoryOf::Group(&main), &was, "new").unwrap_err();
         assert!(matches!(error, MemoryError::Changed(_)), "{error}");
         assert_eq!(fs::read_dir(&folder).unwrap().count(), 0, "nothing is left");
     }
@@ -181,9 +204,9 @@ mod tests {
         let (memory, secret) = (folder.join("CLAUDE.md"), root.path().join("secret"));
         fs::write(&secret, "secret").unwrap();
         let refused = |what: &str| {
-            let read = read_memory(root.path(), &main);
+            let read = read_memory(root.path(), MemoryOf::Group(&main));
             assert!(matches!(read, Err(MemoryError::NotAFile(_))), "{what}: {read:?}");
-            let written = write_memory(root.path(), &main, "", "new");
+            let written = write_memory(root.path(), MemoryOf::Group(&main), "", "new");
             assert!(matches!(written, Err(MemoryError::NotAFile(_))), "{what}: {written:?}");
             assert_eq!(fs::read_to_string(&secret).unwrap(), "secret", "{what}");
         };
@@ -204,7 +227,10 @@ mod tests {
         for n in 0..TRIES {
             symlink(&secret, folder.join(format!(".CLAUDE.md.edit-{n}"))).unwrap();
         }
-        assert!(matches!(write_memory(root.path(), &main, "", "new"), Err(MemoryError::World(_))));
+        assert!(matches!(
+            write_memory(root.path(), MemoryOf::Group(&main), "", "new"),
+            Err(MemoryError::World(_))
+        ));
         assert_eq!(fs::read_to_string(&secret).unwrap(), "secret");
     }
 
@@ -213,12 +239,18 @@ mod tests {
         let (root, main, folder) = group();
         let memory = folder.join("CLAUDE.md");
         fs::File::create(&memory).unwrap().set_len(1 << 40).unwrap();
-        assert!(matches!(read_memory(root.path(), &main), Err(MemoryError::TooLong(_))));
+        assert!(matches!(read_memory(root.path(), MemoryOf::Group(&main)), Err(MemoryError::TooLong(_))));
         fs::write(&memory, b"\xff").unwrap();
-        assert!(matches!(read_memory(root.path(), &main), Err(MemoryError::NoText(_))));
+        assert!(matches!(read_memory(root.path(), MemoryOf::Group(&main)), Err(MemoryError::NoText(_))));
         let long = "x".repeat(usize::try_from(MEMORY_LIMIT).unwrap() + 1);
-        assert!(matches!(write_memory(root.path(), &main, "", &long), Err(MemoryError::TooLong(_))));
+        assert!(matches!(
+            write_memory(root.path(), MemoryOf::Group(&main), "", &long),
+            Err(MemoryError::TooLong(_))
+        ));
         let gone = Folder::parse("gone").unwrap();
-        assert!(matches!(write_memory(root.path(), &gone, "", "x"), Err(MemoryError::NoFolder(_))));
+        assert!(matches!(
+            write_memory(root.path(), MemoryOf::Group(&gone), "", "x"),
+            Err(MemoryError::NoFolder(_))
+        ));
     }
 }

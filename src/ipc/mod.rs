@@ -43,7 +43,7 @@ pub use mailbox::{
     COMMAND_LIMIT, Claimed, Claims, DONE_FILES, HEAD, LeftOver, Origin, OriginKind, Read, ReadError, Source,
     Why,
 };
-pub use memory::{MEMORY_LIMIT, Memory, MemoryError, read_memory, write_memory};
+pub use memory::{MEMORY_LIMIT, Memory, MemoryError, MemoryOf, read_memory, write_memory};
 pub use names::{BoxName, CommandBox, FileKind, display_name};
 pub use old::{Looked, OldFile, Removed, old_files, remove_old};
 pub use own::give_folder;

@@ -110,8 +110,12 @@ fn editor(root: &Root, does: &str) -> String {
 
 /// Has `g2 groups edit main` in a terminal; returns its exit code and what was shown.
 fn edit(root: &Root, does: &str) -> (i32, String) {
+    edit_of(root, "main", does)
+}
+
+fn edit_of(root: &Root, whose: &str, does: &str) -> (i32, String) {
     let mut terminal = Terminal::of(200, 24);
-    let mut command = root.command(&["groups", "edit", "main"]);
+    let mut command = root.command(&["groups", "edit", whose]);
     command.env("EDITOR", editor(root, does)).env("NO_COLOR", "1").env("TMPDIR", root.path());
     let ended = terminal.start(command).wait().unwrap();
     (ended.code().unwrap(), terminal.rest())
@@ -143,6 +147,23 @@ fn a_memory_is_edited_in_the_user_s_own_editor_without_a_shell() {
         audit.iter().any(|row| row["what"].as_str().unwrap().starts_with("groups.edit folder=main")),
         "{audit:?}"
     );
+}
+
+#[test]
+fn the_memory_of_all_groups_is_edited_in_the_same_way() {
+    let root = Root::new("");
+    let (code, shown) = edit_of(&root, "--global", "printf 'we live in Rome' > \"$file\"");
+    assert!(code == 0 && shown.contains("all groups have a new CLAUDE.md"), "{code}: {shown}");
+    assert_eq!(read(&root, "global"), "we live in Rome");
+    let secret = root.path().join("secret");
+    fs::write(&secret, "secret").unwrap();
+    fs::remove_file(memory(&root, "global")).unwrap();
+    symlink(&secret, memory(&root, "global")).unwrap();
+    let (code, shown) = edit_of(&root, "--global", "printf new > \"$file\"");
+    assert!(code == 1 && shown.contains("no plain file"), "{shown}");
+    assert_eq!(fs::read_to_string(&secret).unwrap(), "secret");
+    assert_eq!(refused(&root, &["groups", "edit"]).0, 2);
+    assert_eq!(refused(&root, &["groups", "edit", "main", "--global"]).0, 2);
 }
 
 #[test]

@@ -266,7 +266,8 @@ async fn every_operation_does_and_refuses_the_same_with_the_daemon_up_or_down() 
     let mut socket = Socket::connect(&up);
     let schema = schema();
     assert_eq!(failed(&down), failed(&up));
-    let memory = g2::ipc::read_memory(up.path(), &ipc_handlers::Folder::parse("main").unwrap()).unwrap();
+    let main = ipc_handlers::Folder::parse("main").unwrap();
+    let memory = g2::ipc::read_memory(up.path(), g2::ipc::MemoryOf::Group(&main)).unwrap();
     let cases = cases(failed(&up), &memory.digest);
     let covered: BTreeSet<&str> = cases.iter().map(|case| case.name).collect();
     assert_eq!(covered, Op::ALL.iter().map(|op| op.name).collect(), "each operation has a case");

@@ -1,6 +1,10 @@
 //! Tool servers (MCP) of a group's own, with both CLIs.
 
-use std::fs;
+use std::{
+    fs,
+    io::{BufRead as _, BufReader},
+    process::{Child, Command, Stdio},
+};
 
 use ipc_handlers::wire::{Kind, Record};
 use serde_json::{Value, json};
@@ -81,6 +85,55 @@ fn a_server_without_its_secret_is_left_out_and_said(cli: &Cli) {
     assert_eq!(said.result.as_deref(), Some("done"));
     assert_eq!(notes, ["the tool server weather is left out: .env has no WEATHER_TOKEN"]);
     assert!(!stage.home.path("group/parent").exists(), "it was not started");
+}
+
+/// A server over HTTP that is a proxy, too: a name that nobody knows leads to it by the proxy alone.
+struct Http(Child, u64);
+
+impl Http {
+    fn start() -> Self {
+        let program = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/mcp_http.py");
+        let mut child = Command::new("python3").arg(program).stdout(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        Self(child, line.trim().parse().unwrap())
+    }
+}
+
+impl Drop for Http {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn a_server_outside_is_reached_by_the_proxy_with_its_header() {
+    let Some(cli) = Cli::real() else { return };
+    let call = json!({"tool_use": {"name": "mcp__docs__find", "input": {"what": "it"}}});
+    let stage = stage(&cli, &json!([call, "found"]));
+    let http = Http::start();
+    let proxy = format!("http://127.0.0.1:{}", http.1);
+    let stage = stage.with(|provider| {
+        for name in ["HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy"] {
+            provider["env"][name] = proxy.as_str().into();
+        }
+        for name in ["NO_PROXY", "no_proxy"] {
+            provider["env"][name] = "localhost,127.0.0.1,::1,model".into();
+        }
+    });
+    let headers = json!({"Authorization": "Bearer ${DOCS_TOKEN}"});
+    let runner = stage
+        .run_with("a", |launch| {
+            launch["mcpServers"] =
+                json!({"docs": {"type": "http", "url": "http://docs.example/mcp", "headers": headers}});
+            launch["mcpSecrets"] = json!({"DOCS_TOKEN": "sk-docs"});
+        })
+        .ready();
+    let (tools, notes, said) = until_said(&runner);
+    assert_eq!((said.result.as_deref(), &notes[..]), (Some("found"), &[][..]), "{said:?}");
+    assert_eq!(tools, ["mcp__docs__find"]);
+    assert!(stage.seen()[1].contains("found it at docs.example, by Bearer sk-docs"), "{:?}", stage.seen());
 }
 
 fn servers_that_do_not_work_are_said_and_the_agent_works_on(cli: &Cli) {
