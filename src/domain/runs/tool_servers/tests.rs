@@ -193,7 +193,7 @@ fn what_a_server_lacks_is_told_with_the_command() {
     let secret = fixes(&servers, Network::Open, &none, false);
     assert_eq!(secret, ["write DOCS_TOKEN=… into .env, and `chmod 600` the file"]);
     let near = set("near: http://192.168.1.2:9000/").unwrap();
-    assert!(fixes(&near, Network::Allowlist, &allow("192.168.1.2:9000"), true)[0].contains("network=open"));
+    assert!(fixes(&near, Network::Allowlist, &none, true)[0].contains("network=open"));
     for inside in ["here: http://127.0.0.1:9000/", "here: http://localhost:9000/"] {
         assert!(fixes(&set(inside).unwrap(), Network::Model, &none, true).is_empty(), "{inside}");
     }
