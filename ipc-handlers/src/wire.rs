@@ -77,6 +77,85 @@ pub struct Launch {
     /// Ours: what of an answer is said before it is whole.
     #[serde(default, skip_serializing_if = "Say::is_final")]
     pub say: Say,
+    /// Ours: the tool servers of the group (MCP), by name; the agent has them beside our own tools.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub mcp_servers: BTreeMap<String, McpServer>,
+    /// Ours: what `${NAME}` stands for in their `env` and `headers`. A server that names another one is left out.
+    #[serde(default, skip_serializing_if = "Secrets::is_empty")]
+    pub mcp_secrets: Secrets,
+}
+
+/// A tool server, in the form of Claude Code's `.mcp.json`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "type", rename_all = "lowercase")]
+pub enum McpServer {
+    /// A program that the agent starts beside itself.
+    Stdio {
+        command: String,
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        args: Vec<String>,
+        /// `${NAME}` stands for a secret.
+        #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+        env: BTreeMap<String, String>,
+    },
+    /// An address, over HTTP.
+    Http {
+        url: String,
+        /// `${NAME}` stands for a secret.
+        #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+        headers: BTreeMap<String, String>,
+    },
+    /// An address, in the older way.
+    Sse {
+        url: String,
+        /// `${NAME}` stands for a secret.
+        #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+        headers: BTreeMap<String, String>,
+    },
+}
+
+impl McpServer {
+    /// Returns its variables, or its headers: where `${NAME}` stands for a secret.
+    #[must_use]
+    pub fn texts(&self) -> &BTreeMap<String, String> {
+        match self {
+            Self::Stdio { env: texts, .. }
+            | Self::Http { headers: texts, .. }
+            | Self::Sse { headers: texts, .. } => texts,
+        }
+    }
+
+    /// The same, to be changed.
+    pub fn texts_mut(&mut self) -> &mut BTreeMap<String, String> {
+        match self {
+            Self::Stdio { env: texts, .. }
+            | Self::Http { headers: texts, .. }
+            | Self::Sse { headers: texts, .. } => texts,
+        }
+    }
+}
+
+/// A piece of a text in which `${NAME}` stands for a secret.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Piece<'a> {
+    Text(&'a str),
+    /// The name of a secret, or whatever else stands between the brackets.
+    Secret(&'a str),
+}
+
+/// Returns the pieces of a text in which `${NAME}` stands for a secret. A `${` that is not closed is text.
+#[must_use]
+pub fn pieces(text: &str) -> Vec<Piece<'_>> {
+    let (mut pieces, mut rest) = (Vec::new(), text);
+    while let Some((before, after)) = rest.split_once("${")
+        && let Some((name, behind)) = after.split_once('}')
+    {
+        pieces.extend((!before.is_empty()).then_some(Piece::Text(before)));
+        pieces.push(Piece::Secret(name));
+        rest = behind;
+    }
+    pieces.extend((!rest.is_empty()).then_some(Piece::Text(rest)));
+    pieces
 }
 
 /// What of an answer is said before it is whole.
@@ -113,7 +192,24 @@ impl Secrets {
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.0.keys().map(String::as_str)
     }
+
+    /// Returns a text with its secrets in place, see [`pieces`].
+    ///
+    /// # Errors
+    /// The name of one that is not here.
+    pub fn fill<'t>(&self, text: &'t str) -> Result<String, NoSecret<'t>> {
+        let piece = |piece: Piece<'t>| match piece {
+            Piece::Text(text) => Ok(text),
+            Piece::Secret(name) => self.0.get(name).map(String::as_str).ok_or(NoSecret(name)),
+        };
+        pieces(text).into_iter().map(piece).collect()
+    }
 }
+
+/// A secret is missing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(".env has no {0}")]
+pub struct NoSecret<'t>(pub &'t str);
 
 impl fmt::Debug for Secrets {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -321,6 +417,21 @@ pub struct ContainerState {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_of_secrets_are_found_in_a_text() {
+        use Piece::{Secret, Text};
+        for (text, expected) in [
+            ("", &[][..]),
+            ("plain $X {Y}", &[Text("plain $X {Y}")]),
+            ("${A}", &[Secret("A")]),
+            ("Bearer ${A}${B}!", &[Text("Bearer "), Secret("A"), Secret("B"), Text("!")]),
+            ("${A:-x} ${", &[Secret("A:-x"), Text(" ${")]),
+            ("${}", &[Secret("")]),
+        ] {
+            assert_eq!(pieces(text), expected, "{text}");
+        }
+    }
 
     #[test]
     fn of_secrets_only_the_names_are_shown() {

@@ -17,11 +17,14 @@ use super::{
 use crate::{
     config::{self, Config},
     domain::{
-        kept::folders::{Stands, stands},
+        kept::{
+            folders::{Stands, stands},
+            templates,
+        },
         problems::RootFault,
         shown::errors::chain,
     },
-    ipc::{lay_out_template, look_at_folder},
+    ipc::{lay_out_global, lay_out_group_with, lay_out_template, look_at_folder},
     ops::{Alone, Keeper as _, OpError},
     root::{RESTORING, Standing, keep_private, make_private_file, standing},
     store::{NewGroup, NewWiring, Store},
@@ -148,19 +151,12 @@ pub async fn init(world: &World, root: &Path, config: &Config) -> Result<()> {
     let settings = root.join("g2.toml");
     make_private_file(&settings, config::default_toml().as_bytes())
         .with_context(|| format!("writing {}", settings.display()))?;
-    let memory =
-        format!("# {0}\n\nYou are {0}, the assistant of this machine's owner.\n", config.assistant_name);
     // Memories are made, and git knows none: agents write to them.
-    let main = (!main_is_lost).then_some(("main", memory.as_str()));
-    for (folder, text) in main.into_iter().chain([("global", "# Memory shared by all groups\n")]) {
-        let folder = root.join("groups").join(folder);
-        let path = folder.join("CLAUDE.md");
-        if !path.exists() {
-            fs::create_dir_all(&folder)
-                .and_then(|()| fs::write(&path, text))
-                .with_context(|| format!("writing {}", path.display()))?;
-        }
+    if !main_is_lost {
+        let text = templates::of_main(&config.assistant_name);
+        lay_out_group_with(root, &Folder::parse("main")?, None, &text).context("making groups/main")?;
     }
+    lay_out_global(root, "# Memory shared by all groups\n").context("making groups/global")?;
     let skills = root.join("container/skills");
     if !skills.exists() {
         for (name, text) in SKILLS {

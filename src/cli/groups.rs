@@ -1,6 +1,11 @@
 //! `g2 groups`.
 
-use std::time::Duration;
+use std::{
+    collections::btree_map::Entry,
+    io::{self, Read as _},
+    path::Path,
+    time::Duration,
+};
 
 use anyhow::Context as _;
 use clap::Subcommand;
@@ -12,6 +17,7 @@ use super::{
     client::{change, perform},
     confirm::Yes,
     disk::Disk,
+    edit,
     filter::Rows,
     out, show, usage,
     word::setting,
@@ -21,7 +27,8 @@ use crate::{
         rows::Group,
         runs::{
             budget::{Day, Share},
-            group_config::{GroupConfig, Key},
+            group_config::{BadGroupConfig, GroupConfig, Key},
+            tool_servers,
         },
         shown::screen::counted,
     },
@@ -63,6 +70,10 @@ Keys:
   budget.requests, budget.tokens, budget.money, budget.minutes
                limit of a day: requests to the model, tokens, money by the prices of g2.toml,
                minutes of containers; 0: no limit. `g2 usage --budgets` shows the use
+  mcp.NAME     tool server (MCP) that the agent has: a command with its arguments, run in the
+               container, or https://…; empty: none. NAME=VALUE before a command, or behind an
+               address, is a variable or a header, and ${NAME} in it a secret of .env
+  mcp          @FILE: all of them, as .mcp.json has them; empty: none
   mounts       JSON list of at most 64 host folders, shown below /workspace/extra; each must be
                allowed in ~/.config/g2/mount-allowlist.json
 
@@ -74,12 +85,28 @@ Examples:
   g2 groups set main timezone=Europe/Paris memory_mib=4096
   g2 groups set main timezone=
   g2 groups set main budget.requests=500 budget.minutes=120
+  g2 groups set main 'mcp.weather=python3 /workspace/group/weather.py'
+  g2 groups set main 'mcp.docs=https://docs.example.com/mcp Authorization=\"Bearer ${DOCS_TOKEN}\"'
+  g2 groups set main mcp=@.mcp.json
   g2 groups set main 'mounts=[{\"hostPath\": \"~/pics\", \"containerPath\": \"pics\", \"readonly\": true}]'";
 
 const ADDED: &str = "\
+Templates: assistant (helps with whatever comes up), researcher (finds things out, with sources),
+family (lists and dates). A CLAUDE.md that is there stays as it is.
+
 Examples:
   g2 groups add family --chat local:family
+  g2 groups add reading --chat local:reading --from researcher
   g2 groups add work --chat local:work --name \"At work\" --trigger @work";
+
+const EDITED: &str = "\
+CLAUDE.md is what the agent is told of itself at the start of each run: its name, how it speaks,
+what it remembers where. Saving an unchanged text, or an editor that fails, changes nothing. If
+somebody else changed the file meanwhile, nothing is written, and your text is kept in a file.
+
+Examples:
+  g2 groups edit main
+  g2 groups edit --global";
 
 const SHOWN: &str = "\
 budget: today's use of each limit, those of all groups included.
@@ -150,6 +177,16 @@ pub(super) enum Groups {
         #[command(flatten)]
         yes: Yes,
     },
+    /// Change the CLAUDE.md of a group in $VISUAL or $EDITOR
+    #[command(after_help = EDITED)]
+    Edit {
+        /// Folder of the group
+        #[arg(required_unless_present = "global")]
+        folder: Option<Folder>,
+        /// The CLAUDE.md that all groups share
+        #[arg(long, conflicts_with = "folder")]
+        global: bool,
+    },
     #[command(after_help = "Examples:\n  g2 groups restart main")]
     Restart(groups::restart::Args),
     #[command(after_help = RESTORED)]
@@ -210,9 +247,18 @@ impl Groups {
             Self::Set { mut args, settings, yes } => {
                 for text in &settings {
                     let (key, value) = setting(text)?;
-                    let key = Key::parse(&key)
-                        .map_err(|unknown| OpError::invalid(unknown.to_string()).hint(unknown.hint()))?;
-                    args.settings.insert(key, value);
+                    let (key, value) = match server(&key, &value)? {
+                        Some(lines) => (Key::Mcp, lines),
+                        None => (Key::parse(&key).map_err(|unknown| of_key(&unknown))?, value),
+                    };
+                    match args.settings.entry(key) {
+                        Entry::Occupied(mut known) if key == Key::Mcp => {
+                            known.get_mut().push('\n');
+                            known.get_mut().push_str(&value);
+                        }
+                        Entry::Occupied(mut known) => *known.get_mut() = value,
+                        Entry::Vacant(free) => drop(free.insert(value)),
+                    }
                 }
                 // A group that does not exist is refused where that is noted.
                 if let Some(group) = store.group(&args.folder).await?
@@ -222,6 +268,13 @@ impl Groups {
                 }
                 drop(store);
                 change(context, args).await
+            }
+            Self::Edit { folder, global: _ } => {
+                if let Some(folder) = &folder {
+                    store.group(folder).await?.ok_or_else(|| none(folder))?;
+                }
+                drop(store);
+                edit::run(context, folder).await
             }
             Self::Restart(args) => change(context, args).await,
             Self::Restore(mut args) => {
@@ -254,6 +307,38 @@ async fn removed(context: &Context, args: groups::remove::Args) -> Result<Answer
         () = tokio::time::sleep(SOON) => out::tell(format!("{waits}; an agent that does not leave is stopped")),
     }
     removing.await
+}
+
+fn of_key(unknown: &BadGroupConfig) -> OpError {
+    OpError::invalid(unknown.to_string()).hint(unknown.hint())
+}
+
+/// Returns the lines of `mcp` that a setting stands for: `mcp.NAME=…` for one server, `mcp=@FILE` for all of a file.
+fn server(key: &str, value: &str) -> Result<Option<String>, OpError> {
+    if let Some(name) = key.strip_prefix("mcp.") {
+        if name.contains([':', '\n']) || value.contains('\n') {
+            return Err(OpError::invalid("mcp.NAME=VALUE is one line, and a name has no colon"));
+        }
+        return Ok(Some(format!("{name}: {value}")));
+    }
+    let Some(path) = value.strip_prefix('@').filter(|_| key == "mcp") else { return Ok(None) };
+    let text = read_short(Path::new(path), tool_servers::LONGEST)
+        .map_err(|error| OpError::invalid(format!("{path} can't be read: {error}")))?;
+    Ok(Some(text))
+}
+
+/// Reads a file of the user's that has at most some bytes.
+#[expect(clippy::disallowed_methods, reason = "a file that the user names")]
+fn read_short(path: &Path, most: usize) -> io::Result<String> {
+    if !std::fs::metadata(path)?.is_file() {
+        return Err(io::Error::other("it is no file"));
+    }
+    let mut text = String::new();
+    let most = u64::try_from(most).unwrap_or(u64::MAX);
+    if std::fs::File::open(path)?.take(most + 1).read_to_string(&mut text)? as u64 > most {
+        return Err(io::Error::other(format!("it has more than {most} bytes")));
+    }
+    Ok(text)
 }
 
 fn none(folder: &Folder) -> OpError {

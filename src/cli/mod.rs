@@ -38,6 +38,7 @@ mod conversation;
 mod disk;
 mod doctor;
 mod dropped;
+mod edit;
 mod editor;
 mod egress;
 mod engage;

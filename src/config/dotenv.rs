@@ -1,6 +1,9 @@
 //! `.env`, as v1 read it: secrets are read when they are used and never put into the process's environment.
 
-use std::{collections::BTreeMap, path::Path};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::Path,
+};
 
 use ipc_handlers::wire::Secrets;
 
@@ -51,6 +54,23 @@ pub fn secrets(root: &Path) -> std::io::Result<Secrets> {
     Ok(Secrets(found.collect()))
 }
 
+/// Returns those of these secrets that `.env` has. No name, and the file is not read; no file, no secrets.
+///
+/// # Errors
+/// The operating system's.
+pub fn named<'a>(root: &Path, names: impl Iterator<Item = &'a str>) -> std::io::Result<Secrets> {
+    let mut names = names.peekable();
+    if names.peek().is_none() {
+        return Ok(Secrets::default());
+    }
+    let text = match std::fs::read_to_string(root.join(".env")) {
+        Ok(text) => text,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Secrets::default()),
+        Err(error) => return Err(error),
+    };
+    Ok(Secrets(names.filter_map(|name| Some((name.to_owned(), value(&text, name)?))).collect()))
+}
+
 /// Returns the name of the secret by which the agent's requests are let in, if there is one.
 #[must_use]
 pub fn key(secrets: &Secrets) -> Option<&'static str> {
@@ -98,9 +118,10 @@ pub fn replaced(text: &str, environment: &super::Environment) -> Vec<String> {
     REPLACED.into_iter().filter_map(told).collect()
 }
 
-/// Returns what in `.env` nobody reads, a sentence for each line. Values are not repeated.
+/// Returns what in `.env` nobody reads, a sentence for each line; `of_servers`: the names that tool servers are given. Values
+/// are not repeated.
 #[must_use]
-pub fn odd_lines(text: &str, accounts: &[Account]) -> Vec<String> {
+pub fn odd_lines(text: &str, accounts: &[Account], of_servers: &BTreeSet<String>) -> Vec<String> {
     let of_accounts = accounts.iter().flat_map(|account| &account.secrets);
     let of_accounts: Vec<&str> = of_accounts
         .filter_map(|(_, place)| match place {
@@ -122,7 +143,8 @@ pub fn odd_lines(text: &str, accounts: &[Account]) -> Vec<String> {
         let is_v1s = |(known, _): &(&str, &str)| *known == name;
         let is_read = SECRETS.contains(&name)
             || OVER.iter().chain(&REPLACED).any(is_v1s)
-            || of_accounts.contains(&name);
+            || of_accounts.contains(&name)
+            || of_servers.contains(name);
         (!is_read).then(|| format!("line {at} of .env is not read: nothing is known by the name {name:?}"))
     };
     settings.filter_map(odd).collect()
@@ -194,7 +216,7 @@ mod tests {
             assert_eq!(value(line, "A").as_deref(), read, "{line:?}");
             assert_eq!(value(&format!("\u{feff}{line}\r\nB=1"), "A").as_deref(), read, "{line:?}");
         }
-        assert!(odd_lines("\u{feff}TZ=UTC # home\n", &[]).is_empty());
+        assert!(odd_lines("\u{feff}TZ=UTC # home\n", &[], &BTreeSet::new()).is_empty());
     }
 
     #[test]
@@ -204,8 +226,8 @@ mod tests {
             MAX_MESSAGES_PER_PROMPT=10\nLOG_LEVEL=info\nTZ=UTC\nONECLI_URL=https://x\nONECLI_API_KEY=k\n\
             GMAIL_TRIGGER_ADDRESS=a@b\nBOT=t\n";
         let secrets = vec![("token".into(), SecretPlace::Variable("BOT".into()))];
-        assert!(odd_lines(text, &[Account { secrets, ..Account::default() }]).is_empty());
-        assert_eq!(odd_lines(text, &[]).len(), 1);
+        assert!(odd_lines(text, &[Account { secrets, ..Account::default() }], &BTreeSet::new()).is_empty());
+        assert_eq!(odd_lines(text, &[], &BTreeSet::new()).len(), 1);
         let environment = crate::config::Environment::with(&[("ONECLI_URL", "y")]);
         let told = replaced(text, &environment);
         assert_eq!(told.len(), 5, "{told:?}");
@@ -218,8 +240,9 @@ mod tests {
 
     #[test]
     fn what_nobody_reads_is_told_without_its_value() {
-        let text = "# a\n\nTZ=UTC\nANTHROPIC_API_KEY=k\nexport AWS_REGION=sk1\nOTHER=sk2\nsk3\n";
-        let odd = odd_lines(text, &[]);
+        let text =
+            "# a\n\nTZ=UTC\nANTHROPIC_API_KEY=k\nexport AWS_REGION=sk1\nOTHER=sk2\nsk3\nOF_A_SERVER=sk4\n";
+        let odd = odd_lines(text, &[], &BTreeSet::from(["OF_A_SERVER".to_owned()]));
         assert_eq!(odd.len(), 3, "{odd:?}");
         assert!(odd[0].contains("line 5") && odd[0].contains("export"), "{odd:?}");
         assert!(odd[1].contains("\"OTHER\"") && odd[2].contains("line 7"), "{odd:?}");

@@ -18,7 +18,8 @@ use crate::system::locked::Locked as _;
 
 /// The largest `groups/_template/CLAUDE.md`, bytes.
 const TEMPLATE_LIMIT: u64 = 1 << 20;
-const MEMORY: &str = "CLAUDE.md";
+/// The name of a memory.
+pub(super) const MEMORY: &str = "CLAUDE.md";
 /// The memory while it is written.
 const BUILDING: &str = ".CLAUDE.md.new";
 /// The template while it is made.
@@ -90,6 +91,23 @@ fn open_groups(groups: At<'_>) -> rustix::io::Result<Fd> {
     groups.open()
 }
 
+/// What a folder's memory begins with.
+#[derive(Clone, Copy)]
+enum Begins<'a> {
+    /// With `groups/_template/CLAUDE.md`, where there is one.
+    AsTheTemplate,
+    With(&'a str),
+}
+
+/// What came of a memory that was to be laid out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LaidOut {
+    /// It is new.
+    New,
+    /// Something stood there, which stays.
+    Kept,
+}
+
 /// Makes a group's folder, with `groups/_template/CLAUDE.md` where there is one, both `owner`'s. What is there already
 /// stays.
 ///
@@ -101,31 +119,67 @@ pub fn lay_out_group<'a>(
     owner: Option<Owner>,
 ) -> Result<(), WorldFault> {
     let root = root.into();
+    lay_out_template(root)?;
+    lay_out(root, group.as_str(), owner, Begins::AsTheTemplate).map(drop)
+}
+
+/// Makes a group's folder with a memory that begins with `text`, both `owner`'s. What is there already stays.
+///
+/// # Errors
+/// As those of [`lay_out_group`].
+pub fn lay_out_group_with<'a>(
+    root: impl Into<At<'a>>,
+    group: &Folder,
+    owner: Option<Owner>,
+    text: &str,
+) -> Result<LaidOut, WorldFault> {
+    lay_out(root.into(), group.as_str(), owner, Begins::With(text))
+}
+
+/// Makes the folder of the memory that all groups share, with a memory that begins with `text`. What is there already stays.
+///
+/// # Errors
+/// As those of [`lay_out_group`].
+pub fn lay_out_global<'a>(root: impl Into<At<'a>>, text: &str) -> Result<LaidOut, WorldFault> {
+    lay_out(root.into(), "global", None, Begins::With(text))
+}
+
+fn lay_out(
+    root: At<'_>,
+    name: &str,
+    owner: Option<Owner>,
+    begins: Begins<'_>,
+) -> Result<LaidOut, WorldFault> {
     let _turn = LAYING_OUT.locked();
     let groups = root.path.join("groups");
-    let path = groups.join(group.as_str());
+    let path = groups.join(name);
     let making = |e: Errno| WorldFault::new("making", path.display().to_string(), e);
-    lay_out_template(root)?;
     let held = open_groups(root.files.at(&groups)).map_err(making)?;
-    let folder = dir::make_dir(&held, group.as_str(), 0o700).map_err(making)?;
+    let folder = dir::make_dir(&held, name, 0o700).map_err(making)?;
     give_to(&folder, owner).map_err(making)?;
     if dir::stat(&folder, MEMORY).is_ok() {
-        return Ok(());
+        return Ok(LaidOut::Kept);
     }
-    let template = match read_inside(root.files.at(&groups), Path::new("_template/CLAUDE.md"), TEMPLATE_LIMIT)
-    {
-        Ok(template) => template.bytes,
-        Err(InsideError::Absent(_) | InsideError::NotAFile(_)) => return Ok(()),
-        Err(InsideError::World(error)) => return Err(error),
+    let template;
+    let text = match begins {
+        Begins::With(text) => text.as_bytes(),
+        Begins::AsTheTemplate => {
+            match read_inside(root.files.at(&groups), Path::new("_template/CLAUDE.md"), TEMPLATE_LIMIT) {
+                Ok(read) => template = read.bytes,
+                Err(InsideError::Absent(_) | InsideError::NotAFile(_)) => return Ok(LaidOut::Kept),
+                Err(InsideError::World(error)) => return Err(error),
+            }
+            &template[..]
+        }
     };
     dir::unlink(&folder, BUILDING).map_err(making)?;
     let file = dir::create_new(&folder, BUILDING, Mode::from_raw_mode(0o644)).map_err(making)?;
-    dir::write_all(&file, &template)
-        .map_err(|e| WorldFault::new("writing", path.display().to_string(), e))?;
+    dir::write_all(&file, text).map_err(|e| WorldFault::new("writing", path.display().to_string(), e))?;
     give_to(&file, owner).map_err(making)?;
     match dir::rename_new(&folder, BUILDING, &folder, MEMORY) {
+        Ok(()) => Ok(LaidOut::New),
         // Its agent was faster.
-        Ok(()) | Err(Errno::EXIST) => dir::unlink(&folder, BUILDING).map_err(making),
+        Err(Errno::EXIST) => dir::unlink(&folder, BUILDING).map(|()| LaidOut::Kept).map_err(making),
         Err(e) => Err(making(e)),
     }
 }

@@ -9,6 +9,7 @@ mod kernel;
 mod layout;
 mod left;
 pub mod mailbox;
+mod memory;
 mod names;
 mod old;
 mod own;
@@ -34,12 +35,15 @@ pub use inside::{
     Inside, InsideError, InsideFile, InsideStamp, file_inside, is_only_name, read_inside, stamp_inside,
 };
 pub use kernel::Writer;
-pub use layout::{lay_out_group, lay_out_template, look_at_folder};
+pub use layout::{
+    LaidOut, lay_out_global, lay_out_group, lay_out_group_with, lay_out_template, look_at_folder,
+};
 pub use left::LeftBox;
 pub use mailbox::{
     COMMAND_LIMIT, Claimed, Claims, DONE_FILES, HEAD, LeftOver, Origin, OriginKind, Read, ReadError, Source,
     Why,
 };
+pub use memory::{MEMORY_LIMIT, Memory, MemoryError, MemoryOf, read_memory, write_memory};
 pub use names::{BoxName, CommandBox, FileKind, display_name};
 pub use old::{Looked, OldFile, Removed, old_files, remove_old};
 pub use own::give_folder;

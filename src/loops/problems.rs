@@ -203,7 +203,6 @@ pub async fn gather(view: &View<'_>) -> Vec<Problem> {
     settings::sender_list(view, &mut found);
     settings::clocks(view, &mut found);
     settings::changed(view, &mut found);
-    settings::environment(view, &mut found);
     let mut groups = Vec::new();
     if let Some(store) = view.store {
         found.extend(store.held_up().map(Problem::StoreWaits));
@@ -232,6 +231,7 @@ pub async fn gather(view: &View<'_>) -> Vec<Problem> {
         rows::dead(view, store, &mut found);
         found.extend(count(store, view.now).await.1);
     }
+    settings::environment(view, &groups, &mut found);
     let unwatched = view.daemon.map(|daemon| daemon.machine.unwatched().clone()).unwrap_or_default();
     let unserved = unwatched.values().filter(|why| **why == Blind::NoFiles).count();
     machine::open_files(view, groups.len(), unserved, &mut found);

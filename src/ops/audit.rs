@@ -9,10 +9,13 @@ use serde_json::Value;
 use super::{By, Op, OpError, Site};
 use crate::{
     config::{hide_secrets, secrets_in},
-    domain::shown::{
-        audit::{Entry, LONGEST, Step, cut, mark},
-        errors::chain,
-        screen::{escaped, without},
+    domain::{
+        runs::{group_config::Key, tool_servers},
+        shown::{
+            audit::{Entry, LONGEST, Step, cut, mark},
+            errors::chain,
+            screen::{escaped, without},
+        },
     },
     root,
     store::{Store, StoreError},
@@ -33,6 +36,12 @@ pub fn words(op: &Op) -> (String, Vec<String>) {
         secrets = secrets_in(&set.name, &set.value);
         args["value"] =
             secrets.iter().fold(set.value.clone(), |left, secret| left.replace(secret, "…")).into();
+    }
+    if let Op::GroupsSet(set) = op
+        && let Some(text) = set.settings.get(&Key::Mcp)
+    {
+        // What is not taken is written down too, and may hold a secret.
+        asked["args"]["settings"]["mcp"] = tool_servers::names(text).into();
     }
     if let Value::Object(args) = &asked["args"] {
         for (name, value) in args.iter().filter(|(_, value)| !value.is_null()) {

@@ -267,6 +267,7 @@ macro_rules! operations {
 operations! {
     GroupsAdd = "groups.add": groups::add::Args, by [];
     GroupsSet = "groups.set": groups::set::Args, by [];
+    GroupsEdit = "groups.edit": groups::edit::Args, by [];
     GroupsRestart = "groups.restart": groups::restart::Args, by [Page, Token];
     GroupsRestore = "groups.restore": groups::restore::Args, by [];
     GroupsRenew = "groups.renew": groups::renew::Args, by [];

@@ -6,6 +6,7 @@ pub mod clock;
 pub mod confine;
 pub mod control_group;
 pub mod disk;
+pub mod editor;
 pub mod errand;
 pub mod failpoint;
 pub mod family;

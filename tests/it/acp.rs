@@ -56,3 +56,30 @@ fn an_agent_without_a_sandbox_has_to_be_allowed() {
         "{words}"
     );
 }
+
+#[test]
+fn a_tool_server_of_the_group_is_called_and_its_secret_is_kept_nowhere() {
+    let call = json!({"tool_use": {"name": "mcp__weather__forecast", "input": {"city": "Rome"}}});
+    let root = root(&json!([call, "sunny"]), "");
+    fs::write(root.path().join(".env"), "WEATHER_TOKEN=sk-hush\n").unwrap();
+    let server = concat!(env!("CARGO_MANIFEST_DIR"), "/container/agent-runner/tests/fixtures/mcp_server.py");
+    let set = |value: &str| drop(root.g2(&["groups", "set", "main", &format!("mcp.weather={value}")]));
+    set(&format!("WEATHER_TOKEN='${{WEATHER_TOKEN}}' python3 {server}"));
+    let daemon = root.serve();
+    assert_eq!(root.ask("local:main", "a"), "sunny\n");
+    let seen = fs::read_to_string(root.path().join("log.jsonl")).unwrap();
+    assert!(seen.contains("sunny in Rome, by sk-hush"), "{seen}");
+    let tools: Vec<Value> =
+        root.rows(&["activity"]).into_iter().filter(|row| row["what"] == "tool").collect();
+    assert_eq!(
+        tools.iter().map(|row| row["text"].as_str().unwrap()).collect::<Vec<_>>(),
+        ["weather: forecast"]
+    );
+    // What is kept of the launch names the secret, and does not have it.
+    let launch = fs::read_to_string(root.data("runs/1/launch.json")).unwrap();
+    assert!(launch.contains("${WEATHER_TOKEN}") && !launch.contains("sk-hush"), "{launch}");
+    // A server that is taken away is not the next run's.
+    set("");
+    root.ask("local:main", "b");
+    assert_eq!(daemon.terminate(), Some(0));
+}

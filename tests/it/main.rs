@@ -38,6 +38,7 @@ mod media;
 mod metrics;
 mod ops;
 mod package;
+mod persona;
 mod platforms;
 mod problems;
 mod prune;

@@ -15,7 +15,7 @@ const NOT_HERE: [&str; 1] = ["cargo install --path . --locked"];
 /// The front page, and the pages for users behind it.
 fn pages() -> String {
     let top = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let names = ["README.md", "docs/people.md", "docs/agents.md", "docs/service.md"];
+    let names = ["README.md", "docs/people.md", "docs/agents.md", "docs/persona.md", "docs/service.md"];
     names.map(|name| fs::read_to_string(top.join(name)).unwrap()).concat()
 }
 

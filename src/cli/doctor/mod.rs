@@ -35,6 +35,7 @@ mod runner;
 mod sandbox;
 mod settings;
 mod store;
+mod tool_servers;
 mod zone;
 
 use row::Row;
@@ -115,7 +116,11 @@ impl Doctor {
         let rows = match &runner {
             Some(wanted) if wanted.is_a_program() => runner::check(wanted, context).await,
             _ => {
+                let is_of_all = self.image.is_none();
                 let mut rows = look(context, self.image).await;
+                if is_of_all {
+                    rows.extend(tool_servers::try_all(context).await);
+                }
                 if self.online {
                     rows.push(gateway::online(context).await);
                 }
@@ -140,6 +145,7 @@ impl Doctor {
         let rows = look(context, None).await;
         let mended = fix::fix(context, &rows, &self.yes).await?;
         let mut rows = look(context, None).await;
+        rows.extend(tool_servers::try_all(context).await);
         if self.online {
             rows.push(gateway::online(context).await);
         }
@@ -225,6 +231,7 @@ pub(in crate::cli) async fn look(context: &Context, image: Option<String>) -> Ve
     own.extend(groups::check(&subject));
     own.extend(heard::check(&subject));
     own.extend(launch::check(&subject));
+    own.extend(tool_servers::check(&subject));
     own.extend(ledger::check(&subject, context.world.now()).await);
     own.extend(machine::check(&subject));
     rows.extend(row::merged(problems, own));

@@ -6,4 +6,5 @@ pub mod folders;
 pub mod held_back;
 pub mod housekeeping;
 pub mod prune;
+pub mod templates;
 pub mod writing;

@@ -23,6 +23,7 @@ const DAEMON: &str = "docs/troubleshooting.md#the-daemon";
 const ENGINE: &str = "docs/troubleshooting.md#the-engine-and-the-image";
 const MODEL: &str = "docs/agents.md#the-model-and-its-key";
 const HOSTS: &str = "docs/agents.md#hosts-outside";
+const SERVERS: &str = "docs/persona.md#tool-servers";
 const FOLDERS: &str = "docs/agents.md#more-folders";
 const USERS: &str = "docs/agents.md#what-a-container-has";
 const MACHINE: &str = "docs/troubleshooting.md#the-machine";
@@ -164,6 +165,7 @@ checks! {
     Runs = "runs", DAEMON, Doctor;
     Egress = "egress", HOSTS, Doctor;
     Mount = "mount", FOLDERS, Doctor;
+    ToolServer = "tool_server", SERVERS, Doctor;
     UidBase = "uid_base", USERS, Doctor;
     GroupOwner = "group_owner", USERS, Doctor;
     Inotify = "inotify", MACHINE, Doctor;

@@ -10,6 +10,7 @@ use super::{
     budget::{Part, Wish},
     mounts::MountRequest,
     run_settings::{Credentials, Egress, Network, NoSuchValue, one_of},
+    tool_servers::{self, Fault, Servers},
 };
 use crate::heard::{bots::Bots, chat_commands::Commands};
 
@@ -73,6 +74,9 @@ pub struct GroupConfig {
     /// An IANA name. The caller with the zone data checks that the zone exists.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timezone: Option<String>,
+    /// Tool servers that its agent has besides our own tools.
+    #[serde(skip_serializing_if = "Servers::is_empty")]
+    pub mcp: Servers,
 }
 
 words! {
@@ -103,6 +107,8 @@ pub enum BadGroupConfig {
     UnknownKey(String),
     #[error("{key} can't be {value:?}: {why}")]
     Value { key: &'static str, value: String, why: String },
+    #[error("mcp{}{} can't be set: {}", if .0.server.is_empty() { "" } else { "." }, .0.server, .0.why)]
+    Server(Fault),
     #[error("the group's settings can't be understood: {0}")]
     Json(String),
 }
@@ -135,6 +141,7 @@ words! {
         BudgetMoney = "budget.money",
         BudgetMinutes = "budget.minutes",
         Mounts = "mounts",
+        Mcp = "mcp",
     }
 }
 
@@ -147,7 +154,7 @@ impl BadGroupConfig {
                 let known: Vec<&str> = Key::CHOICES.iter().map(|(word, _)| *word).collect();
                 format!("there are {}", known.join(", "))
             }
-            Self::Value { .. } | Self::Json(_) => String::new(),
+            Self::Value { .. } | Self::Server(_) | Self::Json(_) => String::new(),
         }
     }
 }
@@ -232,6 +239,8 @@ impl GroupConfig {
                 let list = text.map_or_else(|| Ok(Vec::new()), serde_json::from_str);
                 self.mounts = list.map_err(|e| bad(format!("{e}; write a list such as {form}")))?;
             }
+            // What was said is not repeated: a value may be a secret.
+            Key::Mcp => self.mcp = tool_servers::changed(self.mcp, value).map_err(BadGroupConfig::Server)?,
         }
         self.check()
     }
@@ -285,6 +294,7 @@ impl GroupConfig {
         if self.mounts.len() > MOST_MOUNTS {
             return bad("mounts", format!("{} mounts", self.mounts.len()), format!("at most {MOST_MOUNTS}"));
         }
+        tool_servers::check(&self.mcp).map_err(BadGroupConfig::Server)?;
         Ok(self)
     }
 }
@@ -319,6 +329,7 @@ mod tests {
             r#"{"credentials": "stdin"}"#,
             r#"{"timeout": 1}"#,
             r#"{"pids": 0}"#,
+            r#"{"mcp": {"a": {"type": "stdio", "command": "x"}}}"#,
         ] {
             assert!(own.clone().with_container_config(json).is_err(), "{json}");
         }
@@ -346,6 +357,7 @@ mod tests {
             ("budget.money", "2.5"),
             ("budget.minutes", "90"),
             ("mounts", r#"[{"hostPath": "/x"}]"#),
+            ("mcp", "weather: python3 weather.py"),
         ] {
             let key = Key::parse(key).unwrap();
             let set = GroupConfig::default().with(key, value).unwrap();

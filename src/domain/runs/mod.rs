@@ -19,6 +19,7 @@ pub mod run_settings;
 pub mod slots;
 pub mod stop;
 pub mod tasks;
+pub mod tool_servers;
 pub mod usage;
 pub mod wake;
 pub mod when;

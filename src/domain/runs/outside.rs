@@ -111,6 +111,15 @@ impl Place {
     pub fn port(&self) -> u16 {
         self.port
     }
+
+    /// Whether a program means itself by it, inside its container too: a loopback address, or `localhost`.
+    #[must_use]
+    pub fn is_of_the_container(&self) -> bool {
+        match &self.host {
+            Name::Named(name) => name == "localhost" || name.ends_with(".localhost"),
+            Name::Address(address) => address.is_loopback(),
+        }
+    }
 }
 
 impl fmt::Display for Place {

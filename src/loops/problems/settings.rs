@@ -9,7 +9,7 @@ use crate::{
         senders,
     },
     config::{Config, Takes, dotenv, takes},
-    domain::{problems::Problem, shown::errors::chain},
+    domain::{problems::Problem, rows::Group, runs::tool_servers, shown::errors::chain},
     gateway::Upstream,
 };
 
@@ -22,9 +22,12 @@ pub(super) fn upstream(view: &View<'_>, found: &mut Vec<Problem>) {
 }
 
 /// Values of the environment and `.env` that can't be used, and files of secrets that others can read.
-pub(super) fn environment(view: &View<'_>, found: &mut Vec<Problem>) {
+pub(super) fn environment(view: &View<'_>, groups: &[Group], found: &mut Vec<Problem>) {
     // A `.env` that can't be read gives no key, and that is told.
-    let odd = dotenv::odd_lines(&dotenv::text(view.root), &view.config.channels);
+    let servers = groups.iter().filter_map(|group| group.config().ok()).flat_map(|own| own.mcp.into_values());
+    let given =
+        servers.flat_map(|server| tool_servers::secrets(&server).map(str::to_owned).collect::<Vec<_>>());
+    let odd = dotenv::odd_lines(&dotenv::text(view.root), &view.config.channels, &given.collect());
     let unusable = view.config.unusable.iter().cloned().chain(odd);
     found.extend(unusable.map(|why| Problem::Unusable { why }));
     found.extend(secrets(view.config, view.root).iter().filter_map(|path| open_secrets(path)));

@@ -166,6 +166,8 @@ fn document(
         provider: wire::Provider::default(),
         limits: wire::Limits::default(),
         say: wire::Say::Final,
+        mcp_servers: BTreeMap::new(),
+        mcp_secrets: wire::Secrets::default(),
     }
 }
 

@@ -63,7 +63,8 @@ impl Watched {
                 return unprepared(why);
             }
         };
-        let mut document = wire::Launch { provider: prepared.provider, ..launching.document };
+        let mut document =
+            wire::Launch { provider: prepared.provider, mcp_servers: prepared.servers, ..launching.document };
         self.ceiling_ms = prepared.settings.ceiling_ms;
         self.folder = prepared.folder;
         self.log.keep_launch(&document);
@@ -76,6 +77,10 @@ impl Watched {
         };
         // Read as late as can be, and gone with the bytes once they are written.
         document.secrets = match model::secrets(&self.runs, &prepared.settings, speaks_v1) {
+            Ok(secrets) => secrets,
+            Err(why) => return unprepared(why),
+        };
+        document.mcp_secrets = match model::secrets_of_servers(&self.runs, &document.mcp_servers) {
             Ok(secrets) => secrets,
             Err(why) => return unprepared(why),
         };

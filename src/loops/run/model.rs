@@ -13,7 +13,10 @@ use crate::{
     config::dotenv,
     domain::{
         rows::Group,
-        runs::run_settings::{Credentials, Network, Provider, RunSettings},
+        runs::{
+            run_settings::{Credentials, Network, Provider, RunSettings},
+            tool_servers::{self, Servers},
+        },
     },
     gateway::{CredentialKind, Looks, NAME, OUTSIDE, SocketError},
     ipc::Owner,
@@ -182,4 +185,11 @@ pub(super) fn secrets(
         Credentials::Stdin if wanted => dotenv::secrets(&runs.root).map_err(Unprepared::Secrets),
         Credentials::Stdin | Credentials::Gateway => Ok(wire::Secrets::default()),
     }
+}
+
+/// Reads the secrets of `.env` that the tool servers of a group name, as late. One that is not there is not given, and the
+/// runner leaves its server out.
+pub(super) fn secrets_of_servers(runs: &Runs, servers: &Servers) -> Result<wire::Secrets, Unprepared> {
+    let named = servers.values().flat_map(tool_servers::secrets);
+    dotenv::named(&runs.root, named).map_err(Unprepared::Secrets)
 }

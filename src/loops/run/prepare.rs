@@ -13,6 +13,7 @@ use crate::{
         runs::{
             mounts::Granted,
             run_settings::{self, BadSettings, Provider, RunSettings, Selinux},
+            tool_servers::Servers,
         },
         shown::errors::chain,
         states::SandboxName,
@@ -32,6 +33,8 @@ pub(super) struct Prepared {
     pub(super) settings: RunSettings,
     pub(super) spec: Spec,
     pub(super) provider: wire::Provider,
+    /// The group's own tool servers.
+    pub(super) servers: Servers,
     /// The agent runs as another user than before.
     moved: bool,
     /// The group's folder has files, for the first time.
@@ -244,7 +247,7 @@ fn now(
         seat: Seat { group: folders.group, ipc: folders.ipc },
     };
     let has_files = there == There::HasFiles && !had_files;
-    Ok(Prepared { settings, spec, provider, moved, has_files, folder })
+    Ok(Prepared { settings, spec, provider, servers: own.mcp, moved, has_files, folder })
 }
 
 fn script(runs: &Runs, row: &Group) -> Result<Option<String>, Unprepared> {

@@ -7,15 +7,16 @@ use tokio::sync::Mutex;
 
 use super::super::{
     By, Done, OpError, Operation, Site,
-    args::{Jid, Trigger},
+    args::{Jid, Trigger, word},
     wirings::{default_mode, two_answer},
 };
 use crate::{
     domain::{
         heard::engage::{Engages, kept_beside},
+        kept::templates::Template,
         rows::{Chat, Group},
     },
-    ipc,
+    ipc::{self, LaidOut},
     store::{NewGroup, NewWiring},
     system::failpoint,
 };
@@ -38,6 +39,10 @@ pub struct Args {
     /// Word at the start of a message that mentions the agent, such as @bo [default: from the assistant's name].
     #[arg(long)]
     pub trigger: Option<Trigger>,
+    /// Text that its CLAUDE.md begins with [default: that of groups/_template].
+    #[serde(default)]
+    #[arg(long, value_name = "TEMPLATE", value_parser = word::<Template>())]
+    pub from: Option<Template>,
     /// Make it the main group, whose agent may act for all groups; there is only one.
     #[serde(default)]
     #[arg(long)]
@@ -48,7 +53,7 @@ impl Operation for Args {
     type Row = Group;
 
     async fn run(self, site: &Site<'_>, _: &By) -> Result<Done<Group>, OpError> {
-        let Self { folder, chat, name, trigger, main } = self;
+        let Self { folder, chat, name, trigger, from, main } = self;
         let assistant = &site.config()?.assistant_name;
         let group = NewGroup {
             folder: folder.clone(),
@@ -62,6 +67,10 @@ impl Operation for Args {
         let _turn = ADDING.lock().await;
         site.keeper.clear(&folder).await?;
         failpoint::reach("op.group_cleared");
+        let kept = match from {
+            Some(template) => begin(site, &folder, &group, template).await?,
+            None => None,
+        };
         // A daemon that dies from here on finds the row when it starts, and makes the rest.
         site.store.add_group(group, vec![wiring], site.world.now()).await?;
         failpoint::reach("op.group_stored");
@@ -69,9 +78,30 @@ impl Operation for Args {
         failpoint::reach("op.group_laid_out");
         site.keeper.changed(Some(&folder)).await?;
         let notes = two_answer(site.store, &folder, &chat).await?.into_iter().chain(chat.unserved(site));
+        let notes = notes.chain(kept);
         let says = format!("group {folder} answers in {chat}");
         Ok(Done::new(site.group(&folder).await?, says).noting(notes))
     }
+}
+
+/// Lays the folder out with the memory that a person has chosen, before the group's row: a loop that hears of the row lays out
+/// what is missing. Returns a note where a memory is there, which stays; nothing is done where the group is there.
+async fn begin(
+    site: &Site<'_>,
+    folder: &Folder,
+    group: &NewGroup,
+    template: Template,
+) -> Result<Option<String>, OpError> {
+    if site.store.group(folder).await?.is_some() {
+        return Ok(None);
+    }
+    let text = template.text(group.trigger.trim_start_matches('@'), folder.as_str());
+    Ok(match ipc::lay_out_group_with(site.root, folder, site.box_owner, &text)? {
+        LaidOut::New => None,
+        LaidOut::Kept => Some(format!(
+            "groups/{folder}/CLAUDE.md was there and stays as it is; `g2 groups edit {folder}` changes it"
+        )),
+    })
 }
 
 /// How a new group engages in its chat: as the main group on every message, otherwise as fits the kind of the chat.

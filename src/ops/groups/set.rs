@@ -7,11 +7,13 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::super::{By, Done, OpError, Operation, Site, args::Trigger};
+use crate::config::dotenv;
 use crate::domain::{
     rows::Group,
     runs::{
         group_config::{BadGroupConfig, Key},
         run_settings::{IMAGE_NAMES, Provider, may_be_an_image, one_of},
+        tool_servers,
     },
     time::zone::{Zones, suggestion},
 };
@@ -61,7 +63,9 @@ impl Operation for Args {
             site.keeper.relaunch(&folder);
         }
         site.keeper.changed(Some(&folder)).await?;
-        Ok(Done::new(site.group(&folder).await?, format!("group {folder} is changed")))
+        let group = site.group(&folder).await?;
+        let notes = notes(site, &group)?;
+        Ok(Done::new(group, format!("group {folder} is changed")).noting(notes))
     }
 }
 
@@ -71,6 +75,25 @@ fn check_zone(name: &str, zones: &Zones) -> Result<(), OpError> {
     }
     let meant = suggestion(name).map(|zone| format!("did you mean {zone}?")).unwrap_or_default();
     Err(OpError::invalid(format!("timezone can't be {name:?}: there is no such zone")).hint(meant))
+}
+
+/// Notes what the tool servers of a group still lack.
+fn notes(site: &Site<'_>, group: &Group) -> Result<Vec<String>, OpError> {
+    let (Ok(own), Ok(all)) = (group.config(), site.settings) else { return Ok(Vec::new()) };
+    if own.mcp.is_empty() {
+        return Ok(Vec::new());
+    }
+    let network = own.network.unwrap_or(all.sandbox.network);
+    let rules = site.store.rules_outside(&group.folder, &all.egress.allow)?;
+    let dotenv = dotenv::text(site.root);
+    let has = |name: &str| dotenv::value(&dotenv, name).is_some();
+    let lacks = tool_servers::lacks(&group.folder, &own.mcp, network, &rules, has);
+    let lacks = lacks.into_iter().map(|(_, lack)| format!("{}: {}", lack.what, lack.fix));
+    let provider = group.provider.as_deref().unwrap_or(all.agent.provider.as_str());
+    let scripted = (provider == Provider::Scripted.as_str()).then(|| {
+        format!("the scripted agent uses no tool servers: `g2 groups set {} provider=claude`", group.folder)
+    });
+    Ok(scripted.into_iter().chain(lacks).collect())
 }
 
 fn bad(error: &BadGroupConfig) -> OpError {

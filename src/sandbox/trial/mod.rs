@@ -7,6 +7,7 @@
 
 mod folders;
 mod life;
+pub mod server;
 
 use std::{io, time::Duration};
 

@@ -5,7 +5,7 @@ use ipc_handlers::{Folder, Time, words};
 use rusqlite::{Row, params};
 use serde::Serialize;
 
-use crate::domain::rows::rfc3339;
+use crate::domain::{rows::rfc3339, runs::tool_servers::tool_as_shown};
 use crate::store::{Result, Store, at_most, columns::Columns as _, oldest_first, which::from};
 
 words! {
@@ -177,9 +177,11 @@ const GIVEN: &str = "FROM (SELECT * FROM batches WHERE run_id = ?1 AND id > ?2 O
   CROSS JOIN messages m ON m.seq = i.seq";
 
 fn activity_row(r: &Row<'_>) -> rusqlite::Result<Activity> {
+    let what = r.word("activity", "what")?;
+    let text: String = r.get("text")?;
     Ok(Activity {
         at: r.time("at")?,
-        what: r.word("activity", "what")?,
+        what,
         group: r.get("of_group")?,
         chat_jid: r.get("chat_jid")?,
         run: r.get("run")?,
@@ -187,7 +189,7 @@ fn activity_row(r: &Row<'_>) -> rusqlite::Result<Activity> {
         n: r.get("n")?,
         name: r.get("name")?,
         state: r.get("state")?,
-        text: r.get("text")?,
+        text: if what == Happened::Tool { tool_as_shown(&text) } else { text },
     })
 }
 

@@ -14,4 +14,5 @@ mod health;
 mod images;
 mod runners;
 mod secrets;
+mod servers;
 mod sessions;

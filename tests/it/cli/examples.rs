@@ -14,13 +14,15 @@ const OF_THE_MACHINE: [&str; 7] =
     ["g2 service ", "g2 image ", "g2 setup", "g2 doctor --fix", "g2 start", "g2 restart", "g2 logs"];
 
 /// Examples about things that are not there in a small root, or about this machine: each is understood, and may fail.
-const MAY_FAIL: [&str; 20] = [
+const MAY_FAIL: [&str; 22] = [
     "g2 approvals ",
     "g2 channels ",
     "g2 chats refresh ",
     "g2 doctor",
+    "g2 groups edit ",
     "g2 groups renew ",
     "g2 groups restore ",
+    "g2 groups set main mcp=@",
     "g2 ipc drop main/",
     "g2 loops release deliver local:",
     "g2 messages skip ",

@@ -59,7 +59,7 @@ fn case(name: &'static str, args: Value, wrong: Value, code: &'static str) -> Ca
     Case { name, args, wrong: (wrong, code) }
 }
 
-fn cases(failed: i64) -> Vec<Case> {
+fn cases(failed: i64, sha256_of_memory: &str) -> Vec<Case> {
     let wiring = |chat: &str| json!({"group": "family", "chat": chat});
     let engage = json!({"group": "family", "chat": "local:two", "engage": "mention-sticky"});
     let family = json!({"folder": "family", "chat": "local:family", "name": "Us"});
@@ -76,6 +76,12 @@ fn cases(failed: i64) -> Vec<Case> {
             json!({"folder": "family", "settings": {"name": "We", "timeout": "5000"}}),
             json!({"folder": "family", "settings": {"name": "They", "timeout": "1"}}),
             "invalid",
+        ),
+        case(
+            "groups.edit",
+            json!({"folder": "main", "text": "be kind", "was": sha256_of_memory}),
+            json!({"folder": "main", "text": "be kinder", "was": "00"}),
+            "refused",
         ),
         // No group has lost its folder in either root.
         case(
@@ -274,7 +280,9 @@ async fn every_operation_does_and_refuses_the_same_with_the_daemon_up_or_down() 
     let mut socket = Socket::connect(&up);
     let schema = schema();
     assert_eq!(failed(&down), failed(&up));
-    let cases = cases(failed(&up));
+    let main = ipc_handlers::Folder::parse("main").unwrap();
+    let memory = g2::ipc::read_memory(up.path(), g2::ipc::MemoryOf::Group(&main)).unwrap();
+    let cases = cases(failed(&up), &memory.digest);
     let covered: BTreeSet<&str> = cases.iter().map(|case| case.name).collect();
     assert_eq!(covered, Op::ALL.iter().map(|op| op.name).collect(), "each operation has a case");
     for Case { name, args, wrong: (wrong, code) } in cases {

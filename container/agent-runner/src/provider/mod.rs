@@ -11,6 +11,7 @@ mod scripted;
 
 mod lines;
 mod process;
+mod servers;
 
 use ipc_handlers::wire::{self, Launch};
 

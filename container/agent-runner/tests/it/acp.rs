@@ -10,7 +10,10 @@ use ipc_handlers::wire::{Kind, Record, Status};
 use serde_json::{Value, json};
 
 use crate::{
-    claude::cli::{Cli, Stage},
+    claude::{
+        cli::{Cli, Stage},
+        servers::{server, until_said},
+    },
     fixture::{Runner, go_on, wait_until},
 };
 
@@ -45,6 +48,7 @@ with_both! {
     what_is_said_between_tools_is_not_sent_unless_it_is_wanted
     an_agent_that_is_silent_is_asked_to_stop
     a_task_ends_with_a_record_without_text
+    a_tool_server_of_the_group_is_called
 }
 
 impl Agent {
@@ -296,4 +300,21 @@ fn a_refused_tool_that_runs_all_the_same_is_told() {
     let told = next(&runner);
     assert_eq!((told.kind, told.result.as_deref()), (Kind::BlockedTool, Some("Bash")));
     assert_eq!(next(&runner).result.as_deref(), Some("done"));
+}
+
+fn a_tool_server_of_the_group_is_called(agent: &Agent) {
+    let call = json!({"tool_use": {"name": "mcp__weather__forecast", "input": {"city": "Rome"}}});
+    let stage = agent.stage(&json!([call, "sunny"]));
+    let runner = stage
+        .run_with("a", |launch| {
+            launch["mcpServers"] = json!({"weather": server(""), "lacking": server("")});
+            launch["mcpServers"]["lacking"]["env"] = json!({"A": "${NOT_THERE}"});
+            launch["mcpSecrets"] = json!({"WEATHER_TOKEN": "sk-weather"});
+        })
+        .ready();
+    let (tools, notes, said) = until_said(&runner);
+    assert_eq!(said.result.as_deref(), Some("sunny"), "{said:?}");
+    assert_eq!(tools, ["mcp__weather__forecast"]);
+    assert_eq!(notes, ["the tool server lacking is left out: .env has no NOT_THERE"]);
+    assert!(stage.seen()[1].contains("sunny in Rome, by sk-weather"), "{:?}", stage.seen());
 }

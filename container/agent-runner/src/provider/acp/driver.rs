@@ -20,6 +20,7 @@ use crate::{
     provider::{
         Leave, Provider, ProviderError,
         process::{Ended, FromCli, Process},
+        servers::Servers,
     },
     runner::chain,
     tools,
@@ -51,6 +52,8 @@ pub(in crate::provider) struct Acp {
     lost: Option<String>,
     /// What was said before, for that case.
     summary: String,
+    /// Tool servers that are left out, told once the runner is `ready`.
+    left_out: Vec<String>,
     stall: Duration,
     asked: u64,
     alive_again: Deadline,
@@ -97,6 +100,7 @@ impl Acp {
             session: Value::Null,
             lost: None,
             summary: launch.summary.clone(),
+            left_out: Vec::new(),
             stall,
             asked: 0,
             alive_again: Deadline::after(Duration::ZERO),
@@ -125,7 +129,11 @@ impl Acp {
         let can = &agent["agentCapabilities"];
         let resume = can["sessionCapabilities"].get("resume").is_some_and(|resume| !resume.is_null());
         let load = can["loadSession"] == true;
-        let mut place = json!({"cwd": host.seat.group, "mcpServers": [server(acp, launch, host)]});
+        let mut servers = Servers::of(launch);
+        let mut named = vec![server(acp, launch, host)];
+        named.extend(servers.as_acp(&can["mcpCapabilities"]));
+        self.left_out = servers.left_out;
+        let mut place = json!({"cwd": host.seat.group, "mcpServers": named});
         if !acp.directories.is_empty() && can["sessionCapabilities"]["additionalDirectories"].is_object() {
             place["additionalDirectories"] = json!(acp.directories);
         }
@@ -346,6 +354,9 @@ impl Provider for Acp {
         if let Some(note) = self.lost.take() {
             host.report(Report::Progress(Some(note)))?;
             summary = Some(std::mem::take(&mut self.summary));
+        }
+        for why in std::mem::take(&mut self.left_out) {
+            host.report(Report::Progress(Some(why)))?;
         }
         // The session of an agent that can't go on with any is named too: then the host knows that there was a conversation.
         if let Some(session) = self.session.as_str() {

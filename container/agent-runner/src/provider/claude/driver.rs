@@ -8,7 +8,7 @@ use std::{
 };
 
 use ipc_handlers::wire::{self, Launch};
-use tempfile::TempDir;
+use tempfile::{NamedTempFile, TempDir};
 
 use super::{
     beside::{self, Input, Job},
@@ -26,6 +26,7 @@ use crate::{
     provider::{
         Leave, Provider, ProviderError,
         process::{Ended, FromCli, Process},
+        servers::Servers,
     },
     runner::chain,
     tools::{Place, Reach},
@@ -60,8 +61,10 @@ pub(in crate::provider) struct Claude {
     lost: Option<String>,
     /// What was said before, for an agent that has lost its session.
     summary: Option<String>,
-    /// Where the CLI finds the skills, removed at the end.
-    _skills: Option<TempDir>,
+    /// Tool servers that are left out, told once the runner is `ready`.
+    left_out: Vec<String>,
+    /// Where the CLI finds the skills and the tool servers, removed at the end.
+    _beside: Beside,
 }
 
 impl Claude {
@@ -73,7 +76,9 @@ impl Claude {
     ) -> Result<Self, ProviderError> {
         let user = if rustix::process::getuid().is_root() { User::Root } else { User::Other };
         let mut setup = Setup::new(claude, launch, &host.seat.group, &host.seat.inherited, user);
-        let skills = prepare(&mut setup).map_err(|e| ClaudeError(Failure::new("start", chain(&e))))?;
+        let servers = Servers::of(launch);
+        let beside =
+            prepare(&mut setup, &servers).map_err(|e| ClaudeError(Failure::new("start", chain(&e))))?;
         let rules = Rules {
             place: Place {
                 chat_jid: launch.chat_jid.clone(),
@@ -101,7 +106,8 @@ impl Claude {
             early: VecDeque::new(),
             lost: launch.session_id.clone().filter(|id| !ids::is_uuid(id)),
             summary: Some(launch.summary.clone()),
-            _skills: skills,
+            left_out: servers.left_out,
+            _beside: beside,
         };
         match this.come_up()? {
             Up::Ready => {}
@@ -200,6 +206,9 @@ impl Claude {
         if let Some(id) = self.lost.take() {
             self.sum_up();
             host.report(Report::Progress(Some(dropped(&id))))?;
+        }
+        for why in std::mem::take(&mut self.left_out) {
+            host.report(Report::Progress(Some(why)))?;
         }
         for event in std::mem::take(&mut self.early) {
             for act in self.talk.on(event) {
@@ -318,8 +327,14 @@ impl Provider for Claude {
     }
 }
 
-/// Sees to the folders that the CLI needs.
-fn prepare(setup: &mut Setup) -> Result<Option<TempDir>, FolderError> {
+/// What lies beside the CLI for as long as it runs.
+struct Beside {
+    _skills: Option<TempDir>,
+    _servers: Option<NamedTempFile>,
+}
+
+/// Sees to the folders and files that the CLI needs.
+fn prepare(setup: &mut Setup, servers: &Servers) -> Result<Beside, FolderError> {
     if let Some(state) = &setup.state {
         folders::check_writable("its sessions", state)?;
     }
@@ -328,7 +343,12 @@ fn prepare(setup: &mut Setup) -> Result<Option<TempDir>, FolderError> {
     if let Some(skills) = &skills {
         setup.with_plugin(skills.path());
     }
-    Ok(skills)
+    let known = (!servers.is_empty()).then(|| servers.as_claude().to_string());
+    let servers = known.map(|known| folders::servers(&setup.temporary, known.as_bytes())).transpose()?;
+    if let Some(file) = &servers {
+        setup.with_servers(file.path());
+    }
+    Ok(Beside { _skills: skills, _servers: servers })
 }
 
 fn spawn(

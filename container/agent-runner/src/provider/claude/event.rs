@@ -8,10 +8,11 @@ use serde_json::Value;
 /// One line, as far as we need it.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Event {
-    /// Before every turn: the session's id and how our tools are connected (`None`: not listed).
+    /// Before every turn: the session's id, how our tools are connected (`None`: not listed), and which other servers are not.
     Init {
         session: String,
         tools: Option<String>,
+        away: Vec<(String, String)>,
     },
     State(State),
     /// A message of ours was taken up.
@@ -154,10 +155,18 @@ fn system(value: &Value) -> Event {
     match value["subtype"].as_str().unwrap_or_default() {
         "init" => {
             let ours = |server: &&Value| server["name"] == crate::tools::SERVER;
-            let tools = value["mcp_servers"].as_array().and_then(|all| all.iter().find(ours));
+            let all = value["mcp_servers"].as_array().map(Vec::as_slice).unwrap_or_default();
+            let away = |server: &&Value| {
+                !ours(server) && !matches!(server["status"].as_str(), Some("connected" | "pending"))
+            };
             Event::Init {
                 session: text(&value["session_id"]),
-                tools: tools.map(|server| text(&server["status"])),
+                tools: all.iter().find(ours).map(|server| text(&server["status"])),
+                away: all
+                    .iter()
+                    .filter(away)
+                    .map(|server| (text(&server["name"]), text(&server["status"])))
+                    .collect(),
             }
         }
         "session_state_changed" => match value["state"].as_str() {

@@ -24,6 +24,12 @@ pub(super) enum FolderError {
         #[source]
         source: io::Error,
     },
+    #[error("telling the agent of its tool servers by a file in {} failed", path.display())]
+    Servers {
+        path: PathBuf,
+        #[source]
+        source: io::Error,
+    },
     #[error("making the skills in {} known failed", path.display())]
     Skills {
         path: PathBuf,
@@ -44,6 +50,20 @@ pub(super) fn check_writable(what: &'static str, path: &Path) -> Result<(), Fold
         NamedTempFile::new_in(path)?.write_all(b"probe")
     };
     probe().map_err(|source| FolderError::NotWritable { what, path: path.to_owned(), source })
+}
+
+/// Writes what the CLI reads of tool servers into a file in `temporary` that its own user alone may read. It is there until it is
+/// dropped.
+///
+/// # Errors
+/// [`FolderError::Servers`].
+pub(super) fn servers(temporary: &Path, servers: &[u8]) -> Result<NamedTempFile, FolderError> {
+    let make = || {
+        let mut file = tempfile::Builder::new().prefix("g2-mcp-").suffix(".json").tempfile_in(temporary)?;
+        file.write_all(servers)?;
+        Ok(file)
+    };
+    make().map_err(|source| FolderError::Servers { path: temporary.to_owned(), source })
 }
 
 /// Makes a plugin of the skills in `skills`, for `--plugin-dir`; `None` where there is no such folder.

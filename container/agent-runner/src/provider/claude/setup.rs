@@ -39,6 +39,10 @@ const ENVIRONMENT: [(&str, &str); 8] = [
     ("API_TIMEOUT_MS", "120000"),
     ("LANG", "C.UTF-8"),
 ];
+/// How long a tool server may take to come up, and to answer a call, ms; and that the first turn waits until each has come up, or
+/// has not. The launch may say otherwise.
+const OF_SERVERS: [(&str, &str); 3] =
+    [("MCP_TIMEOUT", "15000"), ("MCP_TOOL_TIMEOUT", "600000"), ("MCP_CONNECTION_NONBLOCKING", "0")];
 /// What the CLI takes for a key; with none of them it does not start.
 const KEYS: [&str; 3] = ["ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"];
 /// Keys that the CLI reads from a pipe, and the variable that names its descriptor.
@@ -107,6 +111,14 @@ impl Setup {
     /// Adds a plugin.
     pub(super) fn with_plugin(&mut self, folder: &Path) {
         self.args.extend(["--plugin-dir".to_owned(), folder.to_string_lossy().into_owned()]);
+    }
+
+    /// Adds the group's own tool servers, as a file says. Their secrets stand in no argument, which others see.
+    pub(super) fn with_servers(&mut self, file: &Path) {
+        self.args.extend(["--mcp-config".to_owned(), file.to_string_lossy().into_owned()]);
+        for (name, value) in OF_SERVERS {
+            self.env.entry(name.to_owned()).or_insert_with(|| value.to_owned());
+        }
     }
 
     /// Returns the arguments for a session.

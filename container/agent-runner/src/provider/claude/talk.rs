@@ -51,6 +51,8 @@ pub(super) struct Talk {
     last: Option<(By, Option<String>)>,
     results: u64,
     unknown: BTreeSet<String>,
+    /// Tool servers of the group that are not connected, as was told.
+    away: BTreeSet<String>,
     /// Texts of this turn that are not said yet.
     texts: Vec<String>,
     /// The words of the next one, as far as they came.
@@ -93,6 +95,7 @@ impl Talk {
             last: None,
             results: 0,
             unknown: BTreeSet::new(),
+            away: BTreeSet::new(),
             texts: Vec::new(),
             words: String::new(),
             is_more: false,
@@ -136,7 +139,7 @@ impl Talk {
     /// Takes an event.
     pub(super) fn on(&mut self, event: Event) -> Vec<Act> {
         match event {
-            Event::Init { session, tools } => self.init(session, tools.as_deref()),
+            Event::Init { session, tools, away } => self.init(session, tools.as_deref(), away),
             Event::State(state) => {
                 self.state = state;
                 self.waiting = Waiting::Answer;
@@ -257,8 +260,14 @@ impl Talk {
         fail(&failure)
     }
 
-    fn init(&mut self, session: String, tools: Option<&str>) -> Vec<Act> {
+    fn init(&mut self, session: String, tools: Option<&str>, away: Vec<(String, String)>) -> Vec<Act> {
         let mut acts = vec![Act::Report(Report::Session(session))];
+        for (server, state) in away {
+            let note = format!("the tool server {server} is not connected: {state}; `g2 doctor` tries it");
+            if self.away.insert(server) {
+                acts.push(Act::Report(Report::Progress(Some(note))));
+            }
+        }
         if tools != Some("connected") {
             let state = tools.unwrap_or("not listed");
             acts.extend(fail(&Failure::new(

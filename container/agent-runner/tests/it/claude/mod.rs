@@ -4,6 +4,7 @@
 pub(crate) mod cli;
 mod faults;
 mod real;
+pub(crate) mod servers;
 mod suite;
 
 /// Runs each test with the fake and with the real CLI.

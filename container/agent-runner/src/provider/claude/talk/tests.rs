@@ -56,7 +56,9 @@ fn play(version: &str, name: &str) -> Vec<String> {
     let mut batches = 0;
     // Recorded without our tools.
     let connected = |event| match event {
-        Event::Init { session, .. } => Event::Init { session, tools: Some("connected".to_owned()) },
+        Event::Init { session, .. } => {
+            Event::Init { session, tools: Some("connected".to_owned()), away: Vec::new() }
+        }
         other => other,
     };
     for spoken in sample(version, name) {
@@ -271,7 +273,7 @@ fn tools_that_are_not_connected_end_the_run() {
     for tools in [None, Some("failed"), Some("pending")] {
         let mut talk = talk();
         taken(&mut talk, "1");
-        let init = Event::Init { session: "s".to_owned(), tools: tools.map(str::to_owned) };
+        let init = Event::Init { session: "s".to_owned(), tools: tools.map(str::to_owned), away: Vec::new() };
         assert_eq!(said(&talk.on(init)), ["failed claude/tools", "fail"], "{tools:?}");
     }
 }

@@ -1,0 +1,263 @@
+//! Tries a tool server (MCP) that speaks on stdin and stdout: whether it answers `initialize` in a container.
+//!
+//! The container lives for this alone. Variables go in on stdin, so that no secret stands in an argument or in what the engine
+//! tells of a container. Every wait ends, and what the server writes is bounded.
+
+use std::{collections::BTreeMap, fmt, time::Duration};
+
+use futures_util::StreamExt as _;
+use serde_json::{Value, json};
+use tokio::time::timeout;
+
+use crate::sandbox::{Chunk, Sandbox, SandboxError, Spec};
+
+/// The longest line that is read, bytes.
+const LONGEST_LINE: usize = 1 << 20;
+/// How much of what it said last is kept, bytes.
+const LAST_WORDS: usize = 2000;
+/// The version of the protocol that it is greeted in.
+const VERSION: &str = "2025-06-18";
+/// What our script writes before the server's exit code.
+const ENDED: &str = "\u{1}g2 ended ";
+
+/// Takes variables up to an empty line, and has the server read the rest. Its stdin stays open: some leave at its end without an
+/// answer. The words of the server are arguments, so nothing in them is read as a script.
+const SCRIPT: &str = "cd /workspace/group 2>/dev/null
+while IFS= read -r line && [ -n \"$line\" ]; do export \"$line\"; done
+{ cat; sleep 600; } | { \"$@\"; printf '\\n\\001g2 ended %s\\n' \"$?\"; }";
+
+/// What came of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Heard {
+    /// It answered, and names itself so.
+    Answers {
+        name: String,
+    },
+    Silent {
+        within: Duration,
+        said: String,
+    },
+    Ended {
+        code: String,
+        said: String,
+    },
+    Refuses {
+        why: String,
+    },
+    Flooded,
+}
+
+impl fmt::Display for Heard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let behind = |said: &str| if said.is_empty() { String::new() } else { format!("; it said: {said}") };
+        match self {
+            Self::Answers { name } => write!(f, "it answers as {name}"),
+            Self::Silent { within, said } => {
+                write!(f, "it gave no answer within {} s{}", within.as_secs(), behind(said))
+            }
+            Self::Ended { code, said } => {
+                write!(f, "it ended with exit code {code} before it answered{}", behind(said))
+            }
+            Self::Refuses { why } => write!(f, "it refuses to begin: {why}"),
+            Self::Flooded => f.write_str("it writes without end, and no answer"),
+        }
+    }
+}
+
+/// A variable that can't be given to a server on trial.
+#[derive(Debug, thiserror::Error)]
+pub enum NotTried {
+    #[error("its variable {0} has several lines, so it can be tried in a run only")]
+    Lines(String),
+    #[error(transparent)]
+    Sandbox(#[from] SandboxError),
+}
+
+/// Returns the words of a container that tries a server of these words.
+#[must_use]
+pub fn command(words: impl IntoIterator<Item = String>) -> Vec<String> {
+    ["sh", "-c", SCRIPT, "sh"].into_iter().map(str::to_owned).chain(words).collect()
+}
+
+/// Starts a server, whose container `spec` says, by [`command`], and waits for its answer. The container is removed.
+///
+/// # Errors
+/// [`NotTried`]
+pub async fn greet(
+    sandbox: &dyn Sandbox,
+    spec: &Spec,
+    env: &BTreeMap<String, String>,
+    within: Duration,
+) -> Result<Heard, NotTried> {
+    let stdin = stdin(env)?;
+    let id = sandbox.create(spec).await?;
+    let mut listener = Listener::default();
+    let listened = timeout(within, listen(sandbox, &id, stdin, &mut listener)).await;
+    // Whatever came of it, nothing of it stays.
+    let removed = sandbox.remove(&id).await;
+    let heard = match listened {
+        Ok(heard) => heard?,
+        Err(_) => Heard::Silent { within, said: listener.last_words() },
+    };
+    removed?;
+    Ok(heard)
+}
+
+/// What is written to the script: the variables, and the greeting.
+fn stdin(env: &BTreeMap<String, String>) -> Result<Vec<u8>, NotTried> {
+    let mut lines = String::new();
+    for (name, value) in env {
+        if value.contains('\n') {
+            return Err(NotTried::Lines(name.clone()));
+        }
+        lines.push_str(&format!("{name}={value}\n"));
+    }
+    let client = json!({"name": "g2", "version": env!("CARGO_PKG_VERSION")});
+    let params = json!({"protocolVersion": VERSION, "capabilities": {}, "clientInfo": client});
+    let hello = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params});
+    lines.push_str(&format!("\n{hello}\n"));
+    Ok(lines.into_bytes())
+}
+
+async fn listen(
+    sandbox: &dyn Sandbox,
+    id: &str,
+    stdin: Vec<u8>,
+    listener: &mut Listener,
+) -> Result<Heard, SandboxError> {
+    let mut output = sandbox.output(id);
+    sandbox.start(id, stdin).await?;
+    while let Some(chunk) = output.next().await {
+        let heard = match chunk {
+            Ok(Chunk::Stdout(bytes)) => listener.hear(&bytes),
+            Ok(Chunk::Stderr(bytes)) => {
+                listener.note(&bytes);
+                None
+            }
+            Err(SandboxError::Flooded { .. }) => Some(Heard::Flooded),
+            Err(error) => return Err(error),
+        };
+        if let Some(heard) = heard {
+            return Ok(heard);
+        }
+    }
+    // The container's own end: there is no shell, or it was killed.
+    let exit = sandbox.wait(id).await?;
+    Ok(Heard::Ended { code: exit.code.to_string(), said: listener.last_words() })
+}
+
+/// What was heard so far. Pure.
+#[derive(Default)]
+struct Listener {
+    line: Vec<u8>,
+    words: Vec<u8>,
+}
+
+impl Listener {
+    /// Takes a piece of its stdout.
+    fn hear(&mut self, mut bytes: &[u8]) -> Option<Heard> {
+        while let Some(at) = bytes.iter().position(|byte| *byte == b'\n') {
+            self.line.extend(&bytes[..at]);
+            bytes = &bytes[at + 1..];
+            let line = std::mem::take(&mut self.line);
+            if let Some(heard) = self.judge(&line) {
+                return Some(heard);
+            }
+        }
+        self.line.extend(bytes);
+        (self.line.len() > LONGEST_LINE).then_some(Heard::Flooded)
+    }
+
+    fn judge(&mut self, line: &[u8]) -> Option<Heard> {
+        let text = String::from_utf8_lossy(line);
+        if let Some(code) = text.strip_prefix(ENDED) {
+            let code = code.chars().filter(char::is_ascii_digit).take(3).collect();
+            return Some(Heard::Ended { code, said: self.last_words() });
+        }
+        let answer: Value = serde_json::from_slice(line).unwrap_or_default();
+        if answer["id"] != 1 {
+            self.note(line);
+            self.note(b"\n");
+            return None;
+        }
+        if let Some(error) = answer.get("error") {
+            return Some(Heard::Refuses {
+                why: short(error["message"].as_str().unwrap_or("it does not say why")),
+            });
+        }
+        let of = |field: &str| short(answer["result"]["serverInfo"][field].as_str().unwrap_or_default());
+        let name = format!("{} {}", of("name"), of("version")).trim().to_owned();
+        Some(Heard::Answers {
+            name: if name.is_empty() { "a server without a name".to_owned() } else { name },
+        })
+    }
+
+    /// Keeps the end of what it says that is no answer.
+    fn note(&mut self, bytes: &[u8]) {
+        self.words.extend(&bytes[bytes.len().saturating_sub(LAST_WORDS)..]);
+        let over = self.words.len().saturating_sub(LAST_WORDS);
+        self.words.drain(..over);
+    }
+
+    fn last_words(&self) -> String {
+        let words = String::from_utf8_lossy(&self.words);
+        let lines: Vec<&str> = words.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+        let last = lines.join(" · ");
+        let skip = last.chars().count().saturating_sub(300);
+        last.chars().skip(skip).collect()
+    }
+}
+
+/// The beginning of a text.
+fn short(text: &str) -> String {
+    text.chars().take(80).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn heard(pieces: &[&str]) -> Option<Heard> {
+        let mut listener = Listener::default();
+        pieces.iter().find_map(|piece| listener.hear(piece.as_bytes()))
+    }
+
+    #[test]
+    fn an_answer_is_heard_however_it_is_cut_and_whatever_stands_before_it() {
+        let answers = |name: &str| Some(Heard::Answers { name: name.to_owned() });
+        let hello = r#"{"jsonrpc":"2.0","id":1,"result":{"serverInfo":{"name":"weather","version":"2"}}}"#;
+        assert_eq!(heard(&[hello, "\n"]), answers("weather 2"));
+        assert_eq!(
+            heard(&["starting…\n{\"method\":\"log\"}\n", &hello[..20], &hello[20..], "\n"]),
+            answers("weather 2")
+        );
+        assert_eq!(heard(&[r#"{"id":1,"result":{}}"#, "\n"]), answers("a server without a name"));
+        assert_eq!(heard(&[hello]), None, "a line that has no end yet");
+        let refuses = heard(&["{\"id\":1,\"error\":{\"message\":\"too old\"}}\n"]);
+        assert_eq!(refuses, Some(Heard::Refuses { why: "too old".to_owned() }));
+    }
+
+    #[test]
+    fn an_end_garbage_and_a_flood_are_told_apart() {
+        let ended = heard(&["no such module\n\n\u{1}g2 ended 3\n"]);
+        assert_eq!(ended, Some(Heard::Ended { code: "3".to_owned(), said: "no such module".to_owned() }));
+        let mut listener = Listener::default();
+        for _ in 0..10_000 {
+            assert_eq!(listener.hear(b"this is no JSON\n"), None);
+        }
+        assert!(listener.words.len() <= LAST_WORDS && listener.last_words().chars().count() <= 300);
+        let flood = "x".repeat(LONGEST_LINE);
+        assert_eq!(heard(&[&flood, "x"]), Some(Heard::Flooded));
+    }
+
+    #[test]
+    fn variables_go_in_on_stdin_and_the_words_of_a_server_are_no_script() {
+        let env = BTreeMap::from([("TOKEN".to_owned(), "a b$(c)".to_owned())]);
+        let given = String::from_utf8(stdin(&env).unwrap()).unwrap();
+        assert!(given.starts_with("TOKEN=a b$(c)\n\n{") && given.ends_with("}\n"), "{given}");
+        let lines = BTreeMap::from([("A".to_owned(), "a\nB=c".to_owned())]);
+        assert!(matches!(stdin(&lines), Err(NotTried::Lines(name)) if name == "A"));
+        let words = command(["$(x)".to_owned(), "; y".to_owned()]);
+        assert_eq!((words.len(), &words[4..]), (6, &["$(x)".to_owned(), "; y".to_owned()][..]));
+    }
+}
