@@ -82,7 +82,10 @@ pub(super) async fn open(surroundings: Surroundings, root: PathBuf, config: &Con
     }
     let media = Media::open(&root.join("data")).context("opening data/media")?;
     let claims = Claims::open(&dirs, store.last_claim()?)?;
-    let local = Local::default();
+    if let Err(error) = crate::root::clear_incoming(&root.join("data")) {
+        tracing::warn!(error = %chain(&error), "what programs left in data/incoming can't be removed");
+    }
+    let local = Local::taking_files(Arc::clone(&media), root.join("data").join(crate::root::INCOMING));
     let asking = asking(config);
     let names = asking.channels.clone();
     let accounts = Accounts::new(&world, &root, config, &instance, &local, &media, names.clone());

@@ -217,7 +217,7 @@ pub(super) fn upkeep(room: &mut Room, parts: &Parts, problems: Arc<problems::Pro
         store: store.clone(),
         config: Arc::clone(config),
         notes: root.join(adapters::CHILDREN),
-        home: root.clone(),
+        root: root.clone(),
     };
     room.has(loops::notify::Notify::new(errands, Arc::clone(&problems.pushes)));
     room.has(problems::Watch(problems));

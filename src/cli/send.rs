@@ -1,6 +1,6 @@
 //! `g2 send`: a message in by the local channel, and with `--wait` the replies.
 
-use std::{io::Read as _, time::Duration};
+use std::{io::Read as _, path::PathBuf, time::Duration};
 
 use anyhow::{Context as _, anyhow};
 use clap::Args;
@@ -12,9 +12,10 @@ use super::{
     jid, out, speaker,
 };
 use crate::{
-    channels::local::{Ask, Incoming, LONGEST_TEXT, Told},
+    channels::local::{Ask, Incoming, LONGEST_TEXT, MOST_FILES, Told},
     domain::rows::Delivery,
     ops::{OpCode, OpError, outbox::say},
+    root::put_incoming,
     system::world::World,
 };
 
@@ -25,6 +26,7 @@ Without --wait the number of the message is printed, for `g2 why`. With --wait t
 Examples:
   g2 send --wait 30 \"hello\"
   uptime | g2 send --wait 60 -
+  g2 send --file plan.pdf \"read this\"
   g2 send --chat local:family --as ada --mention \"are you there?\"";
 
 #[derive(Debug, Args)]
@@ -48,8 +50,28 @@ pub(super) struct Send {
     /// Print the answers until the chat has no more work, for at most SECS seconds
     #[arg(long, value_name = "SECS")]
     wait: Option<u64>,
+    /// File that goes with it; may be given up to 10 times
+    #[arg(long = "file", value_name = "PATH")]
+    files: Vec<PathBuf>,
     /// Text of the message; `-` reads it from standard input
-    text: String,
+    #[arg(required_unless_present = "files")]
+    text: Option<String>,
+}
+
+/// Copies files to where the daemon takes them with the message of this key; returns their names.
+fn put_files(context: &Context, key: &str, files: &[PathBuf]) -> Result<Vec<String>, Failure> {
+    if files.len() > MOST_FILES {
+        let why = format!("{} files are too many: at most {MOST_FILES} go with a message", files.len());
+        return Err(Failure::Usage(OpError::invalid(why)));
+    }
+    if files.is_empty() {
+        return Ok(Vec::new());
+    }
+    let (data, most) = (context.root.join("data"), context.config()?.media.largest);
+    let put = |path: &PathBuf| {
+        put_incoming(&data, key, path, most).with_context(|| format!("sending {}", path.display()))
+    };
+    Ok(files.iter().map(put).collect::<anyhow::Result<_>>()?)
 }
 
 pub(super) const SAID: &str = "\
@@ -95,11 +117,14 @@ impl Send {
                 })
                 .await?;
         }
+        let key = context.world.id().context("making a key")?;
+        let files = put_files(context, &key, &self.files)?;
         let message = Incoming {
             chat: self.chat.clone(),
             sender: self.sender,
-            text: text_of(self.text)?,
-            key: context.world.id().context("making a key")?,
+            text: self.text.map_or_else(|| Ok(String::new()), text_of)?,
+            key,
+            files,
             mention: self.mention,
             thread: self.thread,
             reply_to: self.reply_to,

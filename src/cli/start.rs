@@ -177,13 +177,15 @@ impl Logs {
             return Err(error.hint("`g2 start` does so; `g2 serve` logs in its own terminal").into());
         };
         out::text(&newest)?;
-        while self.follow {
+        if !self.follow {
+            return Ok(());
+        }
+        loop {
             tokio::select! {
                 () = tokio::time::sleep(READ_AGAIN) => {}
                 _ = tokio::signal::ctrl_c() => return Ok(()),
             }
             out::text(&end.more().context("reading data/daemon.log")?)?;
         }
-        Ok(())
     }
 }

@@ -30,9 +30,9 @@ pub struct Errands {
     pub world: World,
     pub store: Store,
     pub config: Arc<Live>,
-    /// The folder in which programs are noted, and the one in which they begin.
+    /// The folder in which programs are noted, and the root, in which they begin.
     pub notes: PathBuf,
-    pub home: PathBuf,
+    pub root: PathBuf,
 }
 
 impl Notify {
@@ -113,8 +113,9 @@ impl Errands {
             // It was taken out of the settings meanwhile.
             PushWay::Command if config.notify.command.is_empty() => Ok(()),
             PushWay::Command => {
-                let at = (&*self.notes, &*self.home);
-                Ok(errand::run(at, &config.notify.command, &push.text, WITHIN).await?)
+                let place =
+                    errand::Place { notes: &self.notes, at: &self.root, home: config.home.as_deref() };
+                Ok(errand::run(place, &config.notify.command, &push.text, WITHIN).await?)
             }
             PushWay::Webhook => {
                 let Some(address) = &config.notify.webhook else { return Ok(()) };

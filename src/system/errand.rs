@@ -1,7 +1,7 @@
 //! A program of the owner's that gets a text on its standard input. The owner names it in the settings, and it does what only they may
-//! do, such as sending mail: so it is not shut in. It is a group of its own, and has nothing of our environment but `PATH`, `HOME`,
-//! `USER` and `LANG`.
+//! do, such as sending mail: so it is not shut in. It is a group of its own, and has nothing of our environment.
 #![expect(clippy::disallowed_types, reason = "starts a program that the settings name")]
+#![cfg_attr(test, expect(clippy::disallowed_methods, reason = "a test reads what its program wrote"))]
 
 use std::{
     io,
@@ -20,8 +20,19 @@ use super::group::Group;
 
 /// How much of what it says is kept, bytes.
 const MOST_LOG: u64 = 500;
-/// What it has of our environment.
-const VARIABLES: [&str; 4] = ["PATH", "HOME", "USER", "LANG"];
+/// Where it finds programs.
+const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+/// Where an errand is run.
+#[derive(Clone, Copy, Debug)]
+pub struct Place<'a> {
+    /// The folder in which its group is noted.
+    pub notes: &'a Path,
+    /// The folder in which it begins.
+    pub at: &'a Path,
+    /// The owner's own folder, where programs have their settings.
+    pub home: Option<&'a Path>,
+}
 
 /// Why an errand was not done.
 #[derive(Debug, thiserror::Error)]
@@ -36,23 +47,18 @@ pub enum Undone {
     Ended(ExitStatus, String),
 }
 
-/// Has a program take a text. `notes`: the folder in which its group is noted; `home`: where it begins.
+/// Has a program take a text.
 ///
 /// # Errors
 /// [`Undone`]; the program has ended then.
-pub async fn run(
-    (notes, home): (&Path, &Path),
-    command: &[String],
-    text: &str,
-    within: Duration,
-) -> Result<(), Undone> {
+pub async fn run(place: Place<'_>, command: &[String], text: &str, within: Duration) -> Result<(), Undone> {
     let [program, arguments @ ..] = command else { return Err(Undone::NoProgram) };
     let mut program = Command::new(program);
-    program.args(arguments).current_dir(home).env_clear();
-    program.envs(VARIABLES.iter().filter_map(|name| Some((name, std::env::var_os(name)?))));
+    program.args(arguments).current_dir(place.at).env_clear();
+    program.env("PATH", PATH).env("LANG", "C.UTF-8").env("HOME", place.home.unwrap_or(place.at));
     program.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
     // When it is dropped, all of it is killed.
-    let mut group = Group::start(&mut program, notes.to_owned())?;
+    let mut group = Group::start(&mut program, place.notes.to_owned())?;
     let (stdin, stderr) = (group.child.stdin.take(), group.child.stderr.take());
     let write = async {
         if let Some(mut stdin) = stdin {
@@ -86,7 +92,9 @@ mod tests {
     async fn sh(script: &str, text: &str, within: Duration) -> (Result<(), Undone>, String) {
         let dir = tempfile::tempdir().unwrap();
         let command = ["/bin/sh", "-c", script].map(str::to_owned);
-        let done = run((&dir.path().join("notes"), dir.path()), &command, text, within).await;
+        let notes = dir.path().join("notes");
+        let place = Place { notes: &notes, at: dir.path(), home: None };
+        let done = run(place, &command, text, within).await;
         let out = std::fs::read_to_string(dir.path().join("out")).unwrap_or_default();
         (done, out)
     }
@@ -110,7 +118,7 @@ mod tests {
         let (flood, _) = sh("yes >&2 & sleep 0; exec yes >&2", "", Duration::from_millis(100)).await;
         assert!(matches!(flood, Err(Undone::Slow(_))), "{flood:?}");
         let dir = tempfile::tempdir().unwrap();
-        let at = (dir.path(), dir.path());
+        let at = Place { notes: dir.path(), at: dir.path(), home: None };
         let none = run(at, &["/nowhere/at/all".to_owned()], "", LONG).await;
         assert!(matches!(none, Err(Undone::World(_))), "{none:?}");
         assert!(matches!(run(at, &[], "", LONG).await, Err(Undone::NoProgram)));

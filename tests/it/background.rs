@@ -1,5 +1,6 @@
 //! `g2 start`, `g2 restart`, `g2 logs`, `g2 stop`: a daemon without a service manager and without a terminal.
 #![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
+#![expect(clippy::disallowed_methods, reason = "a test looks at a process")]
 
 use std::process::Output;
 

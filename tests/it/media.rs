@@ -379,3 +379,55 @@ fn a_daemon_that_dies_over_a_file_that_it_shows_shows_it_once_more() {
     assert!(root.data(&format!("media-of/family/2026-11-22/{seq}-2-_pho_to_.png")).exists());
     assert_eq!(kept(&root).len(), 1);
 }
+
+#[test]
+fn a_script_sends_files_and_standard_input_and_says_something_in_a_group_s_name() {
+    use std::{io::Write as _, process::Stdio};
+    let root = Root::new("[media]\nlargest_mib = 1\n");
+    let _daemon = root.serve();
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name).display().to_string();
+    std::fs::write(path("plan.txt"), "the plan").unwrap();
+    std::fs::write(path("large"), vec![0; 2 << 20]).unwrap();
+    let sent = root.run(&[
+        "send",
+        "--wait",
+        "60",
+        "--file",
+        &path("plan.txt"),
+        "--file",
+        &path("plan.txt"),
+        "read this",
+    ]);
+    let answer = String::from_utf8_lossy(&sent.stdout).into_owned();
+    assert!(sent.status.success() && answer.contains("read this") && answer.contains("plan.txt"), "{sent:?}");
+    let files = root.rows(&["messages", "list"])[0]["attachments"].clone();
+    let named =
+        |n: usize| (files[n]["name"].clone(), files[n]["size"].clone(), files[n]["problem"].is_null());
+    assert_eq!(named(0), (json!("plan.txt"), json!(8), true), "{files}");
+    assert_eq!((named(1), &files[0]["digest"]), ((json!("2-plan.txt"), json!(8), true), &files[1]["digest"]));
+    // A file alone is a message too, and one that is too large is none.
+    assert!(root.run(&["send", "--file", &path("plan.txt")]).status.success());
+    for (file, why) in [("large", "at most 1048576 are sent"), ("none", "No such file")] {
+        let refused = root.run(&["send", "--file", &path(file), "x"]);
+        let told = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert!(!refused.status.success() && told.contains(why), "{told}");
+    }
+    let left = std::fs::read_dir(root.data("incoming")).map_or(0, Iterator::count);
+    assert!(left <= 1, "only the folder of the message that was never sent may be left: {left}");
+    let mut piped = root.command(&["send", "--wait", "60", "-"]);
+    let mut piped = piped.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    piped.stdin.take().unwrap().write_all(b"up\nfor 3 days\n").unwrap();
+    let output = piped.wait_with_output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "echo: up\nfor 3 days\n");
+    root.g2(&["say", "--chat", "local:main", "dinner is ready"]);
+    wait_for("the text", || root.said("local:main").contains(&"dinner is ready".to_owned()).then_some(()));
+    let row =
+        root.rows(&["outbox", "list"]).into_iter().find(|row| row["text"] == "dinner is ready").unwrap();
+    assert_eq!(row["group"], "main", "{row}");
+    let audit = root.rows(&["audit", "list"]);
+    assert!(
+        audit.iter().any(|row| row["what"].as_str().is_some_and(|what| what.starts_with("outbox.say "))),
+        "{audit:?}"
+    );
+}

@@ -14,6 +14,8 @@ use crate::{
 
 /// A message of more than this is refused, bytes.
 pub const LONGEST_TEXT: usize = 4 << 20;
+/// How many files go with a message.
+pub const MOST_FILES: usize = 10;
 /// The longest name of a chat, and the longest of all other words around a message, characters.
 const LONGEST_WORD: usize = 512;
 
@@ -41,6 +43,9 @@ pub struct Incoming {
     /// The id of the message that this one answers.
     #[serde(default)]
     pub reply_to: Option<String>,
+    /// Names of files that go with it. They lie in `data/incoming/KEY/`, KEY the message's own, and are taken from there.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub files: Vec<String>,
 }
 
 /// Why a message is not taken, in a sentence for its sender.
@@ -52,6 +57,14 @@ pub(super) enum BadMessage {
     LongWord { name: &'static str, length: usize },
     #[error("there is nothing in this message")]
     Empty,
+    #[error("it has {0} files; at most {MOST_FILES} are taken")]
+    ManyFiles(usize),
+    #[error("the name of a file has 1 to 255 bytes, no slash and no control characters: {0:?}")]
+    FileName(String),
+    #[error("a message with files has a key of 1 to 64 letters, digits and dashes: it names their folder")]
+    FilesKey,
+    #[error("no files are taken here")]
+    NoFiles,
     #[error("the message has {length} bytes; at most {LONGEST_TEXT} are taken")]
     Long { length: usize },
     #[error("{0:?} is no local chat; use local:NAME")]
@@ -108,13 +121,33 @@ fn check(message: &Incoming) -> Result<(), BadMessage> {
             return Err(BadMessage::LongWord { name, length });
         }
     }
-    if message.text.trim().is_empty() {
+    check_files(message)?;
+    if message.text.trim().is_empty() && message.files.is_empty() {
         return Err(BadMessage::Empty);
     }
     if message.text.len() > LONGEST_TEXT {
         return Err(BadMessage::Long { length: message.text.len() });
     }
     Ok(())
+}
+
+/// Files are names in a folder that is theirs alone.
+fn check_files(message: &Incoming) -> Result<(), BadMessage> {
+    if message.files.len() > MOST_FILES {
+        return Err(BadMessage::ManyFiles(message.files.len()));
+    }
+    let is_name = |name: &str| {
+        (1..=255).contains(&name.len())
+            && !name.contains(|c: char| c == '/' || c.is_control())
+            && ![".", ".."].contains(&name)
+    };
+    if let Some(name) = message.files.iter().find(|name| !is_name(name)) {
+        return Err(BadMessage::FileName(name.chars().take(60).collect()));
+    }
+    let key = &message.key;
+    let is_plain =
+        (1..=64).contains(&key.len()) && key.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
+    if message.files.is_empty() || is_plain { Ok(()) } else { Err(BadMessage::FilesKey) }
 }
 
 /// A chat of this channel has a name that can be stored and shown.

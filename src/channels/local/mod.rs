@@ -2,23 +2,26 @@
 //! [`Session`]; they read texts for them from the feed once those are committed as sent. A chat without a listener is no
 //! failure: the outbox keeps the text, and `g2 outbox list` shows it.
 
-use std::future::ready;
+use std::{future::ready, path::PathBuf, sync::Arc};
 
 use futures_util::future::BoxFuture;
 use tokio::sync::broadcast;
 
 use super::Channel;
-use crate::domain::platforms::{
-    addresses::{self, Platform},
-    channels::{Outcome, Part, SentTwice, Traits},
-    parcels::Takes,
-    typing::{ChatThread, Signal},
+use crate::{
+    domain::platforms::{
+        addresses::{self, Platform},
+        channels::{Outcome, Part, SentTwice, Traits},
+        parcels::Takes,
+        typing::{ChatThread, Signal},
+    },
+    system::media::Media,
 };
 
 mod incoming;
 mod session;
 
-pub use incoming::{Incoming, LONGEST_TEXT};
+pub use incoming::{Incoming, LONGEST_TEXT, MOST_FILES};
 pub use session::{Ask, Fault, Session, Told};
 
 /// How many signals a slow listener may lag behind; what it misses is said again.
@@ -28,15 +31,31 @@ const BACKLOG: usize = 1024;
 #[derive(Clone)]
 pub struct Local {
     typing: broadcast::Sender<Signal>,
+    files: Option<Files>,
+}
+
+/// How files come in.
+#[derive(Clone)]
+struct Files {
+    media: Arc<Media>,
+    /// The folder in which each message has one of its own.
+    spool: PathBuf,
 }
 
 impl Default for Local {
+    /// One that takes no files.
     fn default() -> Self {
-        Self { typing: broadcast::Sender::new(BACKLOG) }
+        Self { typing: broadcast::Sender::new(BACKLOG), files: None }
     }
 }
 
 impl Local {
+    /// One that takes files: those of a message lie in the folder of its key, below `spool`.
+    #[must_use]
+    pub fn taking_files(media: Arc<Media>, spool: PathBuf) -> Self {
+        Self { files: Some(Files { media, spool }), ..Self::default() }
+    }
+
     /// Hears from now on where an agent is at work. What a slow listener misses is said again while it is so.
     #[must_use]
     pub fn watch_typing(&self) -> broadcast::Receiver<Signal> {

@@ -2,25 +2,28 @@
 
 use std::collections::BTreeMap;
 
-use ipc_handlers::words;
+use ipc_handlers::{file::MediaKind, words};
 use serde::{Deserialize, Serialize};
 use tokio::sync::broadcast;
 
 use super::{
-    Local,
+    Files, Local,
     incoming::{BadMessage, Incoming, inbound},
 };
 use crate::{
     channels::{Channel as _, Intake},
     domain::{
-        platforms::attachments::{Goes, told},
+        platforms::attachments::{Attachment, Goes, Todo, told},
         platforms::{growth::Growth, typing::Signal},
-        rows::Delivery,
+        rows::{Delivery, Inbound},
         shown::{errors::chain, feed::EventKind},
     },
     store::{By, Heard, How, HowFar, News, Store, StoreError, is_disk_full},
-    system::world::World,
+    system::{media::InHand, tree, world::World},
 };
+
+/// The type of a file of which nothing is known.
+const UNKNOWN: &str = "application/octet-stream";
 
 /// How many texts are read for a terminal at a time, at most. More are read when it has taken these.
 const SAID_AT_ONCE: usize = 100;
@@ -211,17 +214,57 @@ impl Session {
 
     /// Stores a message; the sender is told once it is durable.
     async fn accept(&self, message: Incoming) -> Told {
-        let message = match inbound(&self.intake, message, self.intake.world().now()).await {
+        let (files, key) = (message.files.clone(), message.key.clone());
+        let mut message = match inbound(&self.intake, message, self.intake.world().now()).await {
             Ok(message) => message,
             Err(BadMessage::Unread(error)) => {
                 return Told::failed("what the message answers can't be read", &error);
             }
             Err(bad) => return Told::invalid(bad),
         };
-        match self.intake.message(message).await {
+        // Held until the message names them.
+        let hands = match self.take_files(&mut message, files, &key).await {
+            Ok(hands) => hands,
+            Err(told) => return told,
+        };
+        let told = match self.intake.message(message).await {
             Ok(accepted) => Told::Accepted { seq: accepted.seq, wired: accepted.wired, note: accepted.note },
             Err(error) => Told::failed("the message could not be stored", &error),
+        };
+        drop(hands);
+        told
+    }
+
+    /// Takes the files of a message from its folder, which is removed.
+    async fn take_files(
+        &self,
+        message: &mut Inbound,
+        files: Vec<String>,
+        key: &str,
+    ) -> Result<Vec<InHand>, Told> {
+        if files.is_empty() {
+            return Ok(Vec::new());
         }
+        let Some(Files { media, spool }) = &self.local.files else {
+            return Err(Told::invalid(BadMessage::NoFiles));
+        };
+        let (folder, mut hands) = (spool.join(key), Vec::new());
+        for name in files {
+            let told = Attachment { name: name.clone(), mime: UNKNOWN.into(), ..Attachment::default() };
+            let at = (folder.clone(), name);
+            let (kept, hand) = match self.intake.file(media, &message.chat_jid, at, told).await {
+                Ok(kept) => kept,
+                Err(error) => return Err(Told::failed("a file could not be kept", &error)),
+            };
+            let kind = MediaKind::of_type(&kept.mime);
+            message.attachments.push(Attachment { kind, todo: hand.is_some().then_some(Todo::Read), ..kept });
+            hands.extend(hand);
+        }
+        let gone = self.intake.world().tried(move || tree::remove(&folder)).await;
+        if let Err(error) = gone {
+            tracing::warn!(error = %chain(&error), "the folder of a message's files can't be removed; the next start does it");
+        }
+        Ok(hands)
     }
 
     async fn listen(&mut self, chat: String, (typing, people, growing): (bool, bool, bool)) -> Told {

@@ -14,7 +14,7 @@ const OF_THE_MACHINE: [&str; 7] =
     ["g2 service ", "g2 image ", "g2 setup", "g2 doctor --fix", "g2 start", "g2 restart", "g2 logs"];
 
 /// Examples about things that are not there in a small root, or about this machine: each is understood, and may fail.
-const MAY_FAIL: [&str; 22] = [
+const MAY_FAIL: [&str; 23] = [
     "g2 approvals ",
     "g2 channels ",
     "g2 chats refresh ",
@@ -32,6 +32,7 @@ const MAY_FAIL: [&str; 22] = [
     "g2 restored ",
     "g2 runs attach ",
     "g2 runs stop ",
+    "g2 send --file ",
     "g2 status",
     "g2 users claim",
     "g2 sessions remove ",
