@@ -6,7 +6,7 @@ use rusqlite::{OptionalExtension as _, params};
 use crate::domain::heard::chat_commands::told::{AtWork, Session, Stands};
 use crate::store::{Result, Store, columns::Columns as _, talk::outbox};
 
-/// Among how many messages of a chat before a word a person's own is looked for.
+/// Among how many messages of a chat before a word a person's own is looked for, and among how many runs the beginning of a session.
 const LOOKED_AT: i64 = 200;
 
 impl Store {
@@ -32,19 +32,21 @@ impl Store {
                 .optional()?;
             let waiting = c
                 .prepare_cached(
-                    "SELECT count(*) FROM lanes l CROSS JOIN inbox i INDEXED BY inbox_waking ON i.lane_id = l.id AND i.verdict = 'wake'
-                     WHERE l.id = ?1 AND (i.n > l.cursor OR EXISTS (SELECT 1 FROM batches b INDEXED BY batches_open
-                       WHERE b.lane_id = l.id AND b.state = 'returned' AND i.n BETWEEN b.first AND b.last))",
+                    "SELECT (SELECT count(*) FROM inbox i INDEXED BY inbox_waking WHERE i.lane_id = l.id AND i.n > l.cursor AND i.verdict = 'wake')
+                       + (SELECT count(*) FROM batches b INDEXED BY batches_open CROSS JOIN inbox i INDEXED BY inbox_waking
+                            ON i.lane_id = b.lane_id AND i.n BETWEEN b.first AND b.last AND i.verdict = 'wake'
+                          WHERE b.lane_id = l.id AND b.state = 'returned')
+                     FROM lanes l WHERE l.id = ?1",
                 )?
                 .query_row([lane], |r| r.get(0))?;
             let session = c
                 .prepare_cached(
                     "SELECT session_id IS NOT NULL AS goes_on, rest_until, active_at,
-                            (SELECT r.created_at FROM runs r INDEXED BY runs_by_lane
-                             WHERE r.for_lane = s.lane_id AND r.wake IN ('first', 'fresh') AND r.generation >= s.generation ORDER BY r.id DESC LIMIT 1) AS begun
+                            (SELECT r.created_at FROM (SELECT id, created_at, wake, generation FROM runs INDEXED BY runs_by_lane WHERE for_lane = ?1 ORDER BY id DESC LIMIT ?2) r
+                             WHERE r.wake IN ('first', 'fresh') AND r.generation >= s.generation ORDER BY r.id DESC LIMIT 1) AS begun
                      FROM sessions s WHERE lane_id = ?1",
                 )?
-                .query_row([lane], |r| {
+                .query_row([lane, LOOKED_AT], |r| {
                     let session = Session { begun: r.time_or_null("begun")?, used: r.time_or_null("active_at")? };
                     Ok((r.get::<_, bool>("goes_on")?.then_some(session), r.time_or_null("rest_until")?))
                 })

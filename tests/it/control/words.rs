@@ -86,6 +86,33 @@ fn an_owner_reads_how_it_stands_and_changes_what_an_owner_may() {
 }
 
 #[test]
+fn the_status_tells_what_is_at_work_and_what_waits() {
+    let root = Root::new("[limits]\nretry_base_ms = 3600000\npoll_interval_ms = 100\nmin_free_mib = 1\n");
+    root.g2(&["wirings", "add", "--group", "main", "--chat", "local:side", "--pattern", "."]);
+    root.script(
+        None,
+        &json!([{"when": {"contains": "hang"}, "do": [{"heartbeat": true}, {"hang": true}]}, {"do": [{"error": "no"}]}]),
+    );
+    let _daemon = root.serve();
+    let status = |chat: &str, line: &str| {
+        root.send(chat, "/status");
+        wait_for(&format!("{line} in {chat}; there is {:?}", root.said(chat)), || {
+            root.said(chat).iter().any(|said| said.contains(line)).then_some(())
+        });
+    };
+    root.send(MAIN, "hello");
+    wait_for("the rest", || root.rows(&["lanes", "list"])[0]["rest_until"].is_string().then_some(()));
+    status(MAIN, "main: nothing is at work.\n1 message waits here; the next try is in ");
+    let seq = root.send("local:side", "hang on");
+    let run = at_work(&root, seq);
+    status("local:side", "main: at work on this conversation for ");
+    status("local:side", "\nNothing waits here.\n");
+    status(MAIN, "main: at work on another conversation for ");
+    root.send("local:side", "/stop");
+    assert_eq!(ended(&root, run)["status"], "cancelled");
+}
+
+#[test]
 fn a_new_session_is_one_chat_s_alone() {
     let root = with_people("");
     root.g2(&["wirings", "add", "--group", "main", "--chat", "local:side", "--pattern", "."]);
