@@ -17,14 +17,14 @@ const LONGEST_LINE: usize = 1 << 20;
 const LAST_WORDS: usize = 2000;
 /// The version of the protocol that it is greeted in.
 const VERSION: &str = "2025-06-18";
-/// What our script writes before the server's exit code.
+/// What our script writes before the server's exit code, to stdout and to stderr: neither of them says more.
 const ENDED: &str = "\u{1}g2 ended ";
 
 /// Takes variables up to an empty line, and has the server read the rest. Its stdin stays open: some leave at its end without an
 /// answer. The words of the server are arguments, so nothing in them is read as a script.
 const SCRIPT: &str = "cd /workspace/group 2>/dev/null
 while IFS= read -r line && [ -n \"$line\" ]; do export \"$line\"; done
-{ cat; sleep 600; } | { \"$@\"; printf '\\n\\001g2 ended %s\\n' \"$?\"; }";
+{ cat; sleep 600; } | { \"$@\"; code=$?; printf '\\n\\001g2 ended %s\\n' $code; printf '\\n\\001g2 ended %s\\n' $code >&2; }";
 
 /// What came of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -132,7 +132,7 @@ async fn listen(
             Ok(Chunk::Stdout(bytes)) => listener.hear(&bytes),
             Ok(Chunk::Stderr(bytes)) => {
                 listener.note(&bytes);
-                None
+                listener.ended()
             }
             Err(SandboxError::Flooded { .. }) => Some(Heard::Flooded),
             Err(error) => return Err(error),
@@ -151,6 +151,8 @@ async fn listen(
 struct Listener {
     line: Vec<u8>,
     words: Vec<u8>,
+    /// Its exit code, once stdout has no more.
+    code: Option<String>,
 }
 
 impl Listener {
@@ -171,8 +173,8 @@ impl Listener {
     fn judge(&mut self, line: &[u8]) -> Option<Heard> {
         let text = String::from_utf8_lossy(line);
         if let Some(code) = text.strip_prefix(ENDED) {
-            let code = code.chars().filter(char::is_ascii_digit).take(3).collect();
-            return Some(Heard::Ended { code, said: self.last_words() });
+            self.code = Some(code.chars().filter(char::is_ascii_digit).take(3).collect());
+            return self.ended();
         }
         let answer: Value = serde_json::from_slice(line).unwrap_or_default();
         if answer["id"] != 1 {
@@ -192,6 +194,13 @@ impl Listener {
         })
     }
 
+    /// Its end, once neither stdout nor stderr has more.
+    fn ended(&self) -> Option<Heard> {
+        let code = self.code.clone()?;
+        let is_over = self.words.windows(ENDED.len()).any(|part| part == ENDED.as_bytes());
+        is_over.then(|| Heard::Ended { code, said: self.last_words() })
+    }
+
     /// Keeps the end of what it says that is no answer.
     fn note(&mut self, bytes: &[u8]) {
         self.words.extend(&bytes[bytes.len().saturating_sub(LAST_WORDS)..]);
@@ -201,7 +210,8 @@ impl Listener {
 
     fn last_words(&self) -> String {
         let words = String::from_utf8_lossy(&self.words);
-        let lines: Vec<&str> = words.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+        let lines = words.lines().filter(|line| !line.starts_with(ENDED)).map(str::trim);
+        let lines: Vec<&str> = lines.filter(|line| !line.is_empty()).collect();
         let last = lines.join(" · ");
         let skip = last.chars().count().saturating_sub(300);
         last.chars().skip(skip).collect()
@@ -239,8 +249,19 @@ mod tests {
 
     #[test]
     fn an_end_garbage_and_a_flood_are_told_apart() {
-        let ended = heard(&["no such module\n\n\u{1}g2 ended 3\n"]);
-        assert_eq!(ended, Some(Heard::Ended { code: "3".to_owned(), said: "no such module".to_owned() }));
+        // Stdout and stderr come in any order.
+        let ended = Some(Heard::Ended { code: "3".to_owned(), said: "no such module".to_owned() });
+        let (out, error) = (b"\n\x01g2 ended 3\n", b"no such module\n\n\x01g2 ended 3\n");
+        let mut listener = Listener::default();
+        assert_eq!(listener.hear(out), None);
+        listener.note(&error[..20]);
+        assert_eq!(listener.ended(), None);
+        listener.note(&error[20..]);
+        assert_eq!(listener.ended(), ended);
+        let mut listener = Listener::default();
+        listener.note(error);
+        assert_eq!(listener.ended(), None, "its answer may be under way");
+        assert_eq!(listener.hear(out), ended);
         let mut listener = Listener::default();
         for _ in 0..10_000 {
             assert_eq!(listener.hear(b"this is no JSON\n"), None);
