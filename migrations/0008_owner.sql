@@ -43,6 +43,9 @@ CREATE TABLE notices (
   -- The name of the check, and what has the problem.
   code  TEXT NOT NULL CHECK (length(code) BETWEEN 1 AND 64),
   about TEXT NOT NULL CHECK (length(about) <= 1000),
+  -- How bad it was when it was told.
+  severity TEXT NOT NULL CHECK (severity IN ('fail', 'warn')),
+  -- The words that tell of its end.
   text  TEXT NOT NULL CHECK (length(text) <= 4000),
   state TEXT NOT NULL CHECK (state IN ('found', 'told', 'gone', 'over')),
   since INTEGER NOT NULL,
@@ -61,11 +64,13 @@ CREATE TABLE pushes (
 
 -- Problems that the owner knows of and lets stand: they count no more, and nobody is told.
 -- Writer: crossing/notices.rs.
--- Pruned: by its writer, once the problem is gone.
+-- Pruned: by its writer, once the problem is gone for ten minutes.
 CREATE TABLE noted (
   code  TEXT NOT NULL CHECK (length(code) BETWEEN 1 AND 64),
   about TEXT NOT NULL CHECK (length(about) <= 1000),
   by    TEXT NOT NULL,
   at    INTEGER NOT NULL,
+  -- Since when it is not found.
+  gone_at INTEGER,
   PRIMARY KEY (code, about)
 ) STRICT, WITHOUT ROWID;

@@ -278,7 +278,7 @@ impl Channels {
                 let can_ask = out::can_ask() && out::is_terminal() && !context.json;
                 let is_up = is_up(context).await;
                 if can_ask && is_up && !is_owned(context, &name).await? {
-                    out::line(claim::owner(context).await?)?;
+                    out::line(claim::owner(context, &name).await?)?;
                 }
                 Ok(())
             }

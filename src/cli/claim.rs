@@ -11,7 +11,13 @@ use super::{
     out, show,
 };
 use crate::{
-    domain::{heard::claims::ClaimState, heard::claims::is_now, rows::Claim},
+    domain::{
+        heard::{
+            claims::{ClaimState, is_now},
+            people::Role,
+        },
+        rows::Claim,
+    },
     ops::{
         Answer, OpCode, OpError,
         people::claim::{Args, Way},
@@ -19,9 +25,9 @@ use crate::{
 };
 
 pub(super) const EXPLAINED: &str = "\
-Write the code to the bot, in a chat with it alone: then you are an owner there, and questions and
-notices come to that chat. Where others read the chat, the code is void. On a terminal the command
-waits for the code; Ctrl-C ends the wait, and the code stays good.
+Write the code to the bot, in a chat with it alone: then you are an owner there, and questions come
+to that chat. Where others read it, the code is void as soon as the bot sees it. On a terminal the
+command waits for the code; Ctrl-C ends the wait, and the code stays good.
 
 Examples:
   g2 users claim
@@ -53,24 +59,47 @@ impl Command {
         }
         let is_up = Client::connect(&context.root).await.is_ok();
         if !is_up {
-            out::tell(
-                "no daemon runs, and only a daemon reads the code: `g2 serve`, or `g2 service install`",
-            );
+            out::tell("no daemon runs, and only a daemon reads the code: `g2 start`");
         }
         if !waits {
             return Ok(());
         }
-        let claim = wait(context, &answer).await?;
-        if context.json { show::object(context, &claim) } else { out::line(became(&claim)) }
+        match wait(context, &answer).await? {
+            Some(claim) if context.json => show::object(context, &claim),
+            Some(claim) => out::line(became(&claim)),
+            None => {
+                let error = OpError::new(
+                    OpCode::Failed,
+                    "nobody has written the code yet; it stays good for its 10 minutes",
+                );
+                Err(error.hint("`g2 users list` shows whether it was used").into())
+            }
+        }
     }
 }
 
-/// Makes a code for an owner, shows it, and waits for it. Returns what came of it, in words.
-pub(super) async fn owner(context: &Context) -> Result<String, Failure> {
-    let answer =
-        perform(context, Args { role: crate::domain::heard::people::Role::Owner, group: None }).await?;
-    out::text(&format!("\n{}", shown(&answer)?))?;
-    Ok(became(&wait(context, &answer).await?))
+/// How long it is waited for that an account says who it is.
+const GREETS: Duration = Duration::from_secs(10);
+
+/// Makes a code for the owner on an account's platform, shows it, and waits for it. Returns what came of it, in words.
+pub(super) async fn owner(context: &Context, account: &str) -> Result<String, Failure> {
+    let store = context.store()?;
+    let began = context.world.monotonic();
+    // One that was added just now has yet to connect; its link and picture come with its name.
+    while context.world.monotonic().duration_since(began) < GREETS
+        && store.accounts_known().await?.iter().all(|(name, _)| name != account)
+    {
+        tokio::time::sleep(LOOK_AGAIN).await;
+    }
+    let mut answer = perform(context, Args { role: Role::Owner, group: None }).await?;
+    if let Some(doors) = answer.row["doors"].as_array_mut() {
+        doors.retain(|door| door["channel"] == account);
+    }
+    out::text(&format!("\n{}\nThe code is waited for; Ctrl-C goes on without.\n", shown(&answer)?))?;
+    Ok(match wait(context, &answer).await? {
+        Some(claim) => became(&claim),
+        None => format!("nobody is an owner on {account} yet; the code is good for its 10 minutes"),
+    })
 }
 
 /// The code, where it can be written, and the picture.
@@ -96,8 +125,8 @@ fn picture(content: &str) -> Option<String> {
     Some(code.render::<Dense1x2>().dark_color(Dense1x2::Light).light_color(Dense1x2::Dark).build())
 }
 
-/// Waits until the code is used, void or too old.
-async fn wait(context: &Context, answer: &Answer) -> Result<Claim, Failure> {
+/// Waits until the code is used, void or too old; `None`: the person at the terminal waits no more.
+async fn wait(context: &Context, answer: &Answer) -> Result<Option<Claim>, Failure> {
     let id = answer.row["id"].as_i64().unwrap_or_default();
     let store = context.store()?;
     let gone = || {
@@ -108,7 +137,7 @@ async fn wait(context: &Context, answer: &Answer) -> Result<Claim, Failure> {
         let claim = store.claim(id).await?.ok_or_else(gone)?;
         let now: Time = context.world.now();
         match claim.state {
-            ClaimState::Used => return Ok(claim),
+            ClaimState::Used => return Ok(Some(claim)),
             ClaimState::Void => {
                 let why = format!(
                     "the code is void: it was written in {}, which others read",
@@ -127,10 +156,7 @@ async fn wait(context: &Context, answer: &Answer) -> Result<Claim, Failure> {
         }
         tokio::select! {
             () = tokio::time::sleep(LOOK_AGAIN) => {}
-            _ = tokio::signal::ctrl_c() => {
-                let error = OpError::new(OpCode::Failed, format!("the code is still good until {}", claim.expires_at));
-                return Err(error.hint("`g2 users list` shows whether it was used").into());
-            }
+            _ = tokio::signal::ctrl_c() => return Ok(None),
         }
     }
 }
@@ -138,7 +164,7 @@ async fn wait(context: &Context, answer: &Answer) -> Result<Claim, Failure> {
 fn became(claim: &Claim) -> String {
     let user = claim.used_by.as_deref().unwrap_or("somebody");
     let chat = claim.chat.as_deref().unwrap_or("their chat");
-    format!("{user} is {} now; questions and notices come to {chat}", is_now(claim))
+    format!("{user} is {} now; questions come to {chat}", is_now(claim))
 }
 
 #[cfg(test)]

@@ -81,7 +81,9 @@ impl Settings {
 /// Tells that the unit of the service does not let the daemon write where the settings want it to.
 fn tell_of_unit(context: &Context) {
     if service::is_stale(context) {
-        out::tell("the service may not write there yet: `g2 service install --yes` renews its unit");
+        out::tell(
+            "the service may not write yet where the settings say (backup.to, `writes` of accounts): `g2 service install --yes` renews its unit",
+        );
     }
 }
 

@@ -4,7 +4,7 @@ use clap::Subcommand;
 use ipc_handlers::Time;
 use serde::Serialize;
 
-use super::{CliResult, Context, client::change, filter::Rows, show};
+use super::{CliResult, Context, client::change, filter::Rows, show, status};
 use crate::{
     domain::{
         problems::notices::{Notice, NoticeState},
@@ -51,7 +51,7 @@ struct Row {
 }
 
 impl From<Notice> for Row {
-    fn from(Notice { id, code, about, text, state, since }: Notice) -> Self {
+    fn from(Notice { id, code, about, text, state, since, severity: _ }: Notice) -> Self {
         Self { id, state, check: code, about, text, since }
     }
 }
@@ -63,7 +63,7 @@ impl Notices {
                 let all: Vec<Row> = context.store()?.notices().await?.into_iter().map(Row::from).collect();
                 show::rows(context, &rows.of(all), &["id", "state", "since", "check", "~about", "~text"])
             }
-            Self::Note(args) => change(context, args).await,
+            Self::Note(args) => status::ack(context, args).await,
             Self::Try(args) => change(context, args).await,
         }
     }

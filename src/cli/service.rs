@@ -396,7 +396,8 @@ fn unit_of(context: &Context, system: bool, user: Option<String>) -> Result<Unit
     })?;
     let config = context.config().map_err(|error| OpError::new(OpCode::Failed, format!("{error:#}")))?;
     let of_accounts = config.channels.into_iter().flat_map(|account| account.writes);
-    let mut writes: Vec<PathBuf> = config.backup.to.into_iter().chain(of_accounts).collect();
+    let written = config.backup.to.into_iter().chain(of_accounts);
+    let mut writes: Vec<PathBuf> = written.map(|path| root.join(path)).collect();
     writes.sort();
     writes.dedup();
     Ok(Unit { scope, walls: Walls::All, program, root, writes })
@@ -492,7 +493,8 @@ pub(super) fn stand(context: &Context) -> setup::Service {
         let Some(text) = manager::unit(&place.unit).map_err(not_managed)? else {
             return Ok(setup::Service::Absent);
         };
-        if !text.contains(&context.root.display().to_string()) {
+        let root = std::path::absolute(&context.root).unwrap_or_else(|_| context.root.clone());
+        if !unit::serves(&text, &root) {
             let why = format!(
                 "{} serves another root; give this one a name of its own: `g2 service install --name NAME`",
                 place.unit.display()
@@ -537,6 +539,17 @@ impl Managed {
             false => Err(Failure::Quiet(1)),
         }
     }
+}
+
+/// Returns the unit of systemd that a process is the daemon of, as a person names it to `systemctl`; `None`: it is of none.
+pub(super) fn unit_of_process(pid: u32) -> Option<String> {
+    let name = process::service_of(pid)?;
+    let main = format!("MainPID={pid}");
+    let managers = [(Manager::User(process::own_ids().0), "--user "), (Manager::Machine, "")];
+    managers.into_iter().find_map(|(manager, word)| {
+        let said = manager.ask(&["show", &name, "--property", "MainPID"]).ok()?;
+        (said.out == main).then(|| format!("{word}restart {name}"))
+    })
 }
 
 /// Returns the usual service, if it is installed for this root and its manager answers.

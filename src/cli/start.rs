@@ -100,14 +100,24 @@ impl Start {
 impl Restart {
     pub(super) async fn run(self, context: &Context) -> CliResult {
         app::check_root(&context.root)?;
-        if let Some(managed) = service::managed(context).filter(Managed::is_ours) {
-            let said = by_manager(context, &managed, "restart", self.wait).await?;
-            return show::done(context, &said);
-        }
-        if Client::connect(&context.root).await.is_ok() {
-            Stop::in_order(self.wait).end(context).await?;
-        }
-        let said = detach(context, self.wait).await?;
+        let up = Client::status(&context.root).await.ok();
+        let managed = service::managed(context);
+        let said = match (managed, up) {
+            (Some(managed), None) => by_manager(context, &managed, "start", self.wait).await?,
+            (Some(managed), Some(_)) if managed.is_ours() => {
+                by_manager(context, &managed, "restart", self.wait).await?
+            }
+            (_, Some(up)) => {
+                // One that somebody else starts again would be in the way of ours.
+                if let Some(words) = service::unit_of_process(up.pid) {
+                    let why = format!("the daemon, process {}, is a service of systemd", up.pid);
+                    return Err(OpError::refused(why).hint(format!("`systemctl {words}`")).into());
+                }
+                Stop::in_order(self.wait).end(context).await?;
+                detach(context, self.wait).await?
+            }
+            (None, None) => detach(context, self.wait).await?,
+        };
         show::done(context, &said)
     }
 }
@@ -167,14 +177,17 @@ async fn answers(
 
 impl Logs {
     pub(super) async fn run(self, context: &Context) -> CliResult {
-        if let Some(managed) = service::managed(context) {
+        let data = context.root.join("data");
+        let has_log = LogEnd::open(&data, 0).is_ok_and(|log| log.is_some());
+        if let Some(managed) = service::managed(context).filter(|managed| managed.is_ours() || !has_log) {
             return managed.show_log(self.follow, self.lines);
         }
         let lines = usize::try_from(self.lines).unwrap_or(usize::MAX);
-        let read = LogEnd::open(&context.root.join("data"), lines).context("reading data/daemon.log")?;
+        let read = LogEnd::open(&data, lines).context("reading data/daemon.log")?;
         let Some((newest, mut end)) = read else {
             let error = OpError::new(OpCode::Failed, "no daemon of this root was started in the background");
-            return Err(error.hint("`g2 start` does so; `g2 serve` logs in its own terminal").into());
+            let hint = "`g2 start` does so; `g2 serve` logs in its own terminal, a service of another name or user in its journal";
+            return Err(error.hint(hint).into());
         };
         out::text(&newest)?;
         if !self.follow {

@@ -249,7 +249,7 @@ impl StatusCommand {
 }
 
 /// Notes a problem that stands now; its check alone is enough where it is the only one.
-async fn ack(context: &Context, mut args: note::Args) -> CliResult {
+pub(super) async fn ack(context: &Context, mut args: note::Args) -> CliResult {
     let findings = match Client::status(&context.root).await {
         Ok(status) => status.findings,
         Err(_) => sort_out(look(context).await),

@@ -263,9 +263,9 @@ declare! {
         "level" = "warn" => level: NotifyLevel as "units::word";
         /// hours in which nothing is told, such as "22:00-07:00"; in the user's time zone
         "quiet" = "" => quiet: Option<Quiet> as "units::quiet";
-        /// such as ["/usr/bin/mail", "-s", "G2", "me@example.org"]: it gets the text on its standard input
+        /// such as ["/usr/bin/curl", "--data-binary", "@-", "https://ntfy.example.org/g2"]: it gets the text on its standard input
         "command" = [] => command: Vec<String>;
-        /// such as "https://ntfy.example.org/g2": it gets {"text": …} as JSON
+        /// such as "https://chat.example.org/hooks/abc": it gets {"text": …} as JSON
         "webhook" = "" => webhook: Option<String> as "units::web_address";
     }
 

@@ -108,9 +108,9 @@ pub(super) fn quiet<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Quiet>,
 pub(super) fn web_address<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
     let is_one = |text: &str| {
         let rest = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
-        rest.is_some_and(|rest| !rest.is_empty())
-            && text.len() <= 2048
-            && text.bytes().all(|b| b.is_ascii_graphic())
+        let host = rest.and_then(|rest| rest.split(['/', '?']).next()).unwrap_or_default();
+        let is_plain = text.len() <= 2048 && text.bytes().all(|b| b.is_ascii_graphic());
+        is_plain && !host.is_empty() && !host.contains('@') && !text.contains('#')
     };
     let read = |text: &str| match text {
         "" => Some(None),

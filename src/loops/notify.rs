@@ -44,8 +44,8 @@ impl Notify {
 
 impl Loop for Notify {
     const NAME: LoopName = LoopName::Notify;
-    /// A program of the owner's has room to itself.
-    const AT_ONCE: usize = 4;
+    /// One after the other, so that the end of a problem is not told before it.
+    const AT_ONCE: usize = 1;
     /// A host that is out of reach for a night is not asked each minute.
     const RESTS_AT_MOST: Duration = Duration::from_secs(300);
     const FINISHES_WITHIN: Duration = Duration::ZERO;
@@ -78,7 +78,10 @@ impl Loop for Notify {
             return Ok(Then::Done);
         };
         match done {
-            Ok(()) => tracing::info!(way = %push.way, "an owner was told of problems"),
+            Ok(Handed::Over) => tracing::info!(way = %push.way, "an owner was told of problems"),
+            Ok(Handed::NoWay) => {
+                tracing::warn!(way = %push.way, text = push.text, "an owner is not told: the settings have no such way any more");
+            }
             Err(error) if hands.world.now().ms_since(push.made_at) < PUSHED_FOR_MS => {
                 return Err(Error::world(&error));
             }
@@ -95,6 +98,13 @@ impl Loop for Notify {
     }
 }
 
+/// What came of a text.
+enum Handed {
+    Over,
+    /// It was taken out of the settings meanwhile.
+    NoWay,
+}
+
 /// Why a text was not handed over.
 #[derive(Debug, thiserror::Error)]
 enum NotHandedOver {
@@ -107,21 +117,22 @@ enum NotHandedOver {
 }
 
 impl Errands {
-    async fn hand_over(&self, push: &Push) -> Result<(), NotHandedOver> {
+    async fn hand_over(&self, push: &Push) -> Result<Handed, NotHandedOver> {
         let config = self.config.now();
         match push.way {
-            // It was taken out of the settings meanwhile.
-            PushWay::Command if config.notify.command.is_empty() => Ok(()),
+            PushWay::Command if config.notify.command.is_empty() => Ok(Handed::NoWay),
             PushWay::Command => {
                 let place =
                     errand::Place { notes: &self.notes, at: &self.root, home: config.home.as_deref() };
-                Ok(errand::run(place, &config.notify.command, &push.text, WITHIN).await?)
+                errand::run(place, &config.notify.command, &push.text, WITHIN).await?;
+                Ok(Handed::Over)
             }
             PushWay::Webhook => {
-                let Some(address) = &config.notify.webhook else { return Ok(()) };
+                let Some(address) = &config.notify.webhook else { return Ok(Handed::NoWay) };
                 let proxy = config.proxy.clone().map(Arc::new);
                 let to = Upstream::of_owner(address, proxy)?;
-                Ok(gateway::post(&self.world, &to, &push.text, WITHIN).await?)
+                gateway::post(&self.world, &to, &push.text, WITHIN).await?;
+                Ok(Handed::Over)
             }
         }
     }

@@ -16,7 +16,7 @@ use crate::{
     config::{Config, Live, Standing},
     domain::{
         machine::loops::LoopName,
-        problems::{Finding, Problem, RootFault, compare, notices::concerns, sort_out},
+        problems::{Finding, Problem, RootFault, compare, notices::looked, sort_out},
         shown::{errors::chain, feed::EventKind},
         states::SandboxName,
     },
@@ -116,13 +116,13 @@ impl Problems {
         findings
     }
 
-    /// Tells an owner of what is to be told now; returns when the next problem is due.
-    async fn tell(&self, mut found: Vec<Finding>) -> Option<Duration> {
+    /// Has an owner told; returns when the next problem is due.
+    async fn tell(&self, found: Vec<Finding>) -> Option<Duration> {
         let (config, now) = (self.config.now(), self.machine.world.now());
-        if let Err(error) = self.store.forget_noted(&found).await {
+        if let Err(error) = self.store.forget_noted(&found, now).await {
             tracing::warn!(error = %chain(&error), "notes about problems that are gone can't be removed now");
         }
-        found.retain(|finding| !finding.noted && concerns(finding, config.notify.level));
+        let found = looked(found, config.notify.level);
         match self.store.notify(found, ways(&config, now), now).await {
             Ok(Noticed { next, pushed }) => {
                 if pushed {

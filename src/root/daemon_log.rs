@@ -8,6 +8,8 @@ use std::{
     path::Path,
 };
 
+use crate::domain::shown::errors::chain;
+
 /// How large the log gets before its lines go to `daemon.log.1`, bytes. It is looked at each hour, and at a start.
 const MOST: u64 = 16 << 20;
 /// How much of its end is read for the newest lines, bytes.
@@ -42,10 +44,26 @@ fn turn(data: &Path, most: u64) -> io::Result<bool> {
         Err(error) => return Err(error),
     }
     let older = data.join("daemon.log.1");
-    let _ = std::fs::remove_file(&older);
-    std::fs::copy(&path, &older)?;
+    // Without room for a copy the log is emptied all the same: it would fill the disk.
+    if let Err(error) = keep_end(&path, &older, most) {
+        tracing::warn!(error = %chain(&error), "the end of data/daemon.log can't be kept; it is emptied");
+        match std::fs::remove_file(&older) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            Ok(()) | Err(_) => {}
+        }
+    }
     std::fs::OpenOptions::new().write(true).open(&path)?.set_len(0)?;
     Ok(true)
+}
+
+/// Copies at most the last `most` bytes of a file.
+fn keep_end(from: &Path, to: &Path, most: u64) -> io::Result<()> {
+    let mut file = File::open(from)?;
+    let begin = file.metadata()?.len().saturating_sub(most);
+    file.seek(SeekFrom::Start(begin))?;
+    let mut kept =
+        std::fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(to)?;
+    io::copy(&mut file.take(most), &mut kept).map(drop)
 }
 
 /// The end of the log, and how it goes on.
@@ -114,14 +132,14 @@ mod tests {
         assert_eq!(end.more().unwrap(), "");
         writer.write_all(b"four\n").unwrap();
         assert_eq!(end.more().unwrap(), "four\n");
-        assert!(!turn(dir.path(), 100).unwrap() && turn(dir.path(), 10).unwrap());
+        assert!(!turn(dir.path(), 100).unwrap() && turn(dir.path(), 15).unwrap());
         assert_eq!(end.more().unwrap(), "");
         writer.write_all(b"five\n").unwrap();
         assert_eq!(end.more().unwrap(), "five\n");
         let text = |name: &str| std::fs::read_to_string(dir.path().join(name)).unwrap();
         assert_eq!(
             (text("daemon.log"), text("daemon.log.1")),
-            ("five\n".into(), "one\ntwo\nthree\nfour\n".into())
+            ("five\n".into(), "two\nthree\nfour\n".into())
         );
         assert_eq!(LogEnd::open(dir.path(), 0).unwrap().unwrap().0, "");
     }

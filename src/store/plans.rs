@@ -115,7 +115,8 @@ const NOT_HOT: [(&str, &[&str]); 22] = [
 /// The walks from end to end that a plan may have: a part of the statement, the beginning of the step, and why the walk is
 /// short.
 #[rustfmt::skip]
-const SHORT: [(&str, &str, &str); 41] = [
+const SHORT: [(&str, &str, &str); 42] = [
+    ("FROM claims WHERE expires_at", "SCAN claims", "at most 20 rows"),
     ("", "SCAN CONSTANT ROW", "one row"),
     ("", "SCAN (subquery", "its own rows; where they come from is a step of its own"),
     ("", "SCAN sqlite_sequence", "a row a table"),

@@ -100,6 +100,10 @@ pub fn settle_restored(path: &Path, zones: &Zones, now: Time) -> Result<HeldBack
     // One that was ended since the backup was made would be let in again.
     transaction.execute("DELETE FROM web_sessions", [])?;
     transaction.execute("DELETE FROM web_tokens", [])?;
+    // A code may have been used since, and problems were another machine's.
+    for table in ["claims", "pushes", "notices", "noted"] {
+        transaction.execute(&format!("DELETE FROM {table}"), [])?;
+    }
     // A folder that had no files may be missing in the backup.
     forget_folders(&transaction)?;
     // It is another instance, wherever it lies, and adopts nothing.

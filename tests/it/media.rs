@@ -424,7 +424,7 @@ fn a_script_sends_files_and_standard_input_and_says_something_in_a_group_s_name(
     wait_for("the text", || root.said("local:main").contains(&"dinner is ready".to_owned()).then_some(()));
     let row =
         root.rows(&["outbox", "list"]).into_iter().find(|row| row["text"] == "dinner is ready").unwrap();
-    assert_eq!(row["group"], "main", "{row}");
+    assert_eq!((&row["cause"], &row["status"]), (&json!("command line"), &json!("sent")), "{row}");
     let audit = root.rows(&["audit", "list"]);
     assert!(
         audit.iter().any(|row| row["what"].as_str().is_some_and(|what| what.starts_with("outbox.say "))),

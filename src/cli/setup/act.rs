@@ -47,7 +47,13 @@ impl Setup {
                 failpoint::reach("setup.service");
                 Ok(said)
             }
-            Act::Claim => claim::owner(context).await,
+            Act::Claim(accounts) => {
+                let mut said = Vec::new();
+                for account in &accounts {
+                    said.push(claim::owner(context, account).await?);
+                }
+                Ok(said.join("\n"))
+            }
             Act::Detach => {
                 let said = start::detach(context, START).await?;
                 failpoint::reach("setup.detached");

@@ -30,10 +30,11 @@ pub(super) async fn gather(context: &Context) -> Result<Facts, Failure> {
     let status = Client::status(&context.root).await.ok();
     let is_zone_set = context.environment.get("TZ").is_some()
         || ["timezone", "TZ in .env"].into_iter().any(|name| config.written.says(name));
-    let owned = match context.store() {
-        Ok(store) => store.owned_channels().await?,
-        // There is none yet.
-        Err(_) => Vec::new(),
+    let owned = match standing(&context.root) {
+        Standing::Root => context.store()?.owned_channels().await?,
+        Standing::Nothing | Standing::Restoring | Standing::WithoutStore { .. } | Standing::LogOfAnother => {
+            Vec::new()
+        }
     };
     Ok(Facts {
         owned,

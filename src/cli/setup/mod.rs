@@ -23,9 +23,9 @@ mod facts;
 mod hello;
 
 pub(super) const EXPLAINED: &str = "\
-Steps: root, engine, image, key, time zone, channel, service, answer,
-owner. Each says what it would do and can be skipped. Steps that are done already stay as they are, so you can break off at any time
-and run it again.
+Steps: root, engine, image, key, time zone, channel, service, answer, owner. Each says what it
+would do and can be skipped. Steps that are done already stay as they are, so you can break off at
+any time and run it again.
 
 With --yes nothing is asked: each step does the usual. Without a key that is an image with the
 built-in agent, with --key-file an image with Claude Code. An option answers its own step.

@@ -4,10 +4,9 @@
 //! | a message with the code | follows |
 //! |---|---|
 //! | in a direct chat, within 10 minutes, for the first time | its author has the role, and the chat is theirs for questions and notices |
-//! | in a chat that others read | nobody has it, and the code is void |
-//! | later, or again | its author is told so |
-//!
-//! A forward, an edit, and what a bot writes are no codes.
+//! | in a chat that others read, also among other words, in a forward or an edit, or by a bot | nobody has it, and the code is void |
+//! | in a direct chat among other words | its author is asked to write it alone |
+//! | later, or again | its author is told so, for an hour |
 
 use ipc_handlers::{Folder, Time, words};
 
@@ -15,6 +14,12 @@ use crate::{heard::people::Role, platforms::accounts::Myself, rows::Claim};
 
 /// How long a code is good, ms.
 pub const GOOD_MS: i64 = 600_000;
+/// How long an old code is still known as one, ms.
+pub const KNOWN_MS: i64 = 3_600_000;
+/// How far a clock may be set back, ms, before a code that was made ahead of it is too old.
+const SET_BACK_MS: i64 = 60_000;
+/// How much of a text is searched for a code, characters.
+const SEARCHED: usize = 2_000;
 /// How many codes are remembered.
 pub const KEPT: i64 = 20;
 /// Letters and digits that nobody mistakes for others.
@@ -79,6 +84,13 @@ impl Code {
         is_code.then_some(Self(code))
     }
 
+    /// Returns whatever in a text could be a code.
+    pub fn within(text: &str) -> impl Iterator<Item = Self> {
+        let head = text.char_indices().nth(SEARCHED).map_or(text, |(at, _)| &text[..at]);
+        let words = head.split(|c: char| !c.is_ascii_alphanumeric() && c != '-');
+        words.filter(|word| word.len() <= LENGTH + 1).filter_map(Self::read)
+    }
+
     /// Returns it without the dash.
     #[must_use]
     pub fn as_str(&self) -> &str {
@@ -98,23 +110,33 @@ impl Code {
 pub enum NotTaken {
     /// Others read the chat too.
     Seen,
+    /// It stands among other words, or is not its author's own.
+    NotAlone,
     Late,
     Used,
     Void,
 }
 
-/// Decides on a code that somebody wrote.
+/// Decides on a code that somebody wrote. `alone`: it is all of a message that a person has just written.
 ///
 /// # Errors
 /// [`NotTaken`].
-pub fn decide(claim: &Claim, is_direct: bool, now: Time) -> Result<(), NotTaken> {
+pub fn decide(claim: &Claim, is_direct: bool, alone: bool, now: Time) -> Result<(), NotTaken> {
     match claim.state {
         ClaimState::Used => Err(NotTaken::Used),
         ClaimState::Void => Err(NotTaken::Void),
-        ClaimState::Open if now >= claim.expires_at => Err(NotTaken::Late),
+        ClaimState::Open if !is_good(claim, now) => Err(NotTaken::Late),
         ClaimState::Open if !is_direct => Err(NotTaken::Seen),
+        ClaimState::Open if !alone => Err(NotTaken::NotAlone),
         ClaimState::Open => Ok(()),
     }
+}
+
+/// Whether a code can make somebody something now. One from a clock that was ahead is too old.
+#[must_use]
+pub fn is_good(claim: &Claim, now: Time) -> bool {
+    let is_ahead = claim.made_at.ms_since(now) > SET_BACK_MS;
+    claim.state == ClaimState::Open && now < claim.expires_at && !is_ahead
 }
 
 impl NotTaken {
@@ -125,6 +147,7 @@ impl NotTaken {
             Self::Seen => {
                 "Others can read this chat, so this code is void now. Make another one with \"g2 users claim\", and write it to me in a chat of our own."
             }
+            Self::NotAlone => "Write the code alone, in a message of its own.",
             Self::Late => {
                 "This code is too old: it was good for ten minutes. Make another one with \"g2 users claim\"."
             }
@@ -142,6 +165,9 @@ impl NotTaken {
     pub fn note(self) -> &'static str {
         match self {
             Self::Seen => "a code of `g2 users claim` in a chat that others read is void",
+            Self::NotAlone => {
+                "a code of `g2 users claim` stood among other words, or was not its author's own"
+            }
             Self::Late => "the code of `g2 users claim` was too old",
             Self::Used => "the code of `g2 users claim` was used before",
             Self::Void => "the code of `g2 users claim` was void",
@@ -163,7 +189,7 @@ pub fn is_now(claim: &Claim) -> String {
 #[must_use]
 pub fn welcome(claim: &Claim) -> String {
     format!(
-        "You are {} from now on. I ask you and tell you of problems in this chat. \"/help\" lists the words that you can write to me.",
+        "You are {} from now on. Questions come to this chat. \"/help\" lists the words that you can write to me.",
         is_now(claim)
     )
 }
@@ -252,6 +278,24 @@ mod tests {
     }
 
     #[test]
+    fn a_code_is_found_among_other_words_in_the_beginning_of_a_text() {
+        let code = Code::of(77);
+        let (shown, bare) = (code.shown(), code.as_str());
+        for text in [
+            format!("@andy_bot {shown}"),
+            format!("my code is {bare}."),
+            format!("<{}>, elephant", shown.to_lowercase()),
+            format!("{} {shown}", "x ".repeat(900)),
+        ] {
+            assert!(Code::within(&text).any(|found| found == code), "{text}");
+        }
+        let far = format!("{} {shown}", "x ".repeat(1_000));
+        for text in [far, format!("x{bare}"), String::new(), "мой код".into()] {
+            assert!(Code::within(&text).all(|found| found != code), "{text}");
+        }
+    }
+
+    #[test]
     fn all_of_a_random_number_s_bits_make_codes_and_only_letters_that_are_told_apart() {
         assert_eq!(Code::of(0).as_str(), "22222222");
         assert_eq!(Code::of(u64::MAX).as_str(), "ZZZZZZZZ");
@@ -277,16 +321,24 @@ mod tests {
     #[test]
     fn a_code_is_good_once_within_its_time_and_only_where_nobody_else_reads_it() {
         use ClaimState::{Open, Used, Void};
-        for (state, is_direct, at, comes) in [
-            (Open, true, 0, Ok(())),
-            (Open, true, GOOD_MS - 1, Ok(())),
-            (Open, true, GOOD_MS, Err(NotTaken::Late)),
-            (Open, false, 0, Err(NotTaken::Seen)),
-            (Open, false, GOOD_MS, Err(NotTaken::Late)),
-            (Used, true, 0, Err(NotTaken::Used)),
-            (Void, true, 0, Err(NotTaken::Void)),
+        for (state, is_direct, alone, at, comes) in [
+            (Open, true, true, 0, Ok(())),
+            (Open, true, true, GOOD_MS - 1, Ok(())),
+            (Open, true, true, GOOD_MS, Err(NotTaken::Late)),
+            (Open, true, true, -SET_BACK_MS, Ok(())),
+            (Open, true, true, -SET_BACK_MS - 1, Err(NotTaken::Late)),
+            (Open, true, false, 0, Err(NotTaken::NotAlone)),
+            (Open, false, true, 0, Err(NotTaken::Seen)),
+            (Open, false, false, 0, Err(NotTaken::Seen)),
+            (Open, false, true, GOOD_MS, Err(NotTaken::Late)),
+            (Used, true, true, 0, Err(NotTaken::Used)),
+            (Void, true, true, 0, Err(NotTaken::Void)),
         ] {
-            assert_eq!(decide(&claim(state), is_direct, Time(at)), comes, "{state} {is_direct} {at}");
+            assert_eq!(
+                decide(&claim(state), is_direct, alone, Time(at)),
+                comes,
+                "{state} {is_direct} {alone} {at}"
+            );
         }
     }
 

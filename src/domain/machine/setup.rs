@@ -186,8 +186,8 @@ pub enum Act {
     /// Start the daemon in the background.
     Detach,
     SayHello,
-    /// Show a code by which a person becomes an owner on a platform, and wait for it.
-    Claim,
+    /// Show a code by which a person becomes an owner on the platform of each of these accounts, and wait for it.
+    Claim(Vec<String>),
 }
 
 /// What a step comes to.
@@ -520,7 +520,7 @@ fn owner(facts: &Facts, wishes: &Wishes) -> Next {
                 "Who are you on {there}? You become the owner there by a code that you write to the bot. Otherwise \"/stop\" from your \
                  phone is a message like any other, and questions come to this machine alone."
             ),
-            Act::Claim,
+            Act::Claim(without.iter().map(ToString::to_string).collect()),
         )),
     }
 }

@@ -60,6 +60,14 @@ fn word(path: &Path) -> Result<String, NoUnit> {
     Ok(format!("\"{escaped}\""))
 }
 
+/// Whether a unit's text has a daemon serve this root, and no other one.
+#[must_use]
+pub fn serves(text: &str, root: &Path) -> bool {
+    let Ok(root) = word(root) else { return false };
+    let run = format!(" --root {} serve", root.replace('$', "$$"));
+    text.lines().any(|line| line.starts_with("ExecStart=") && line.ends_with(&run))
+}
+
 /// What the daemon needs no part of, and takes no namespace to be without. Not `RestrictSUIDSGID`: with it systemd has the
 /// kernel deny `openat2`, by which mailboxes are opened.
 const PLAIN: &str = "\
@@ -183,6 +191,16 @@ mod tests {
             "{text}"
         );
         assert!(text.contains("\nReadWritePaths=\"/home/a b/100%%\\\"$HOME\\\\x\"\n"), "{text}");
+    }
+
+    #[test]
+    fn a_unit_serves_its_own_root_and_none_of_a_similar_name() {
+        let text = Unit { writes: vec!["/home/me/g2".into()], ..unit(Scope::User, "/home/me/g2-work") };
+        let text = text.text().unwrap();
+        assert!(serves(&text, Path::new("/home/me/g2-work")));
+        for other in ["/home/me/g2", "/home/me/g2-work/x", "/home/me"] {
+            assert!(!serves(&text, Path::new(other)), "{other}");
+        }
     }
 
     #[test]

@@ -4,11 +4,14 @@
 //! |---|---|---|
 //! | unknown | `found` | |
 //! | `found` | told once it has stood for its time, then `told` | forgotten |
-//! | `told` | nothing | `gone` |
+//! | `told` | nothing; told again if it became worse | `gone` |
 //! | `gone` | `told` again, in silence | told as solved after a minute, then `over` |
 //! | `over` | `found` again once an hour is over | forgotten after that hour |
 //!
-//! In quiet hours, and while nobody can be told, nothing is told and no state is left that asks for it.
+//! In quiet hours, and while nobody can be told, nothing is told, and no state that asks for it is left. A problem that concerns nobody
+//! any more, as it is noted or the level is another one, is forgotten in silence.
+
+use std::collections::BTreeMap;
 
 use ipc_handlers::{Time, words};
 use jiff::{civil, tz::TimeZone};
@@ -26,8 +29,13 @@ const AGAIN_MS: i64 = 3_600_000;
 const LINES: usize = 10;
 /// The longest line, characters.
 const LONGEST_LINE: usize = 600;
-/// How many problems are remembered.
+/// The longest subject of a problem, characters.
+const LONGEST_SUBJECT: usize = 1000;
+/// How many problems are remembered, and how many of one check: an agent can make many of a kind.
 pub const KEPT: usize = 200;
+const KEPT_OF_A_KIND: usize = 20;
+/// The longest name of a group or task in a text, characters.
+const LONGEST_ABOUT: usize = 60;
 
 words! {
     /// How far an owner has been told of a problem.
@@ -86,13 +94,14 @@ pub struct Notice {
     pub id: i64,
     pub code: String,
     pub about: String,
+    pub severity: Severity,
     pub text: String,
     pub state: NoticeState,
     /// When it got into this state.
     pub since: Time,
 }
 
-/// What is done about the problems of a look.
+/// The acts on the problems of a look.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Acts {
     /// Problems that are new, by their place in the look.
@@ -150,6 +159,11 @@ fn stands_for(code: Check) -> i64 {
 /// Whether it is for an owner who is elsewhere. What waits for a restart follows from what somebody has just done here.
 #[must_use]
 pub fn concerns(finding: &Finding, level: NotifyLevel) -> bool {
+    // Nobody can be told of the loop that tells. A longer subject is none of ours.
+    let is_own = finding.code == Check::LoopKey && finding.about.starts_with("notify ");
+    if is_own || finding.about.chars().count() > LONGEST_SUBJECT {
+        return false;
+    }
     let is_restart =
         finding.code == Check::Settings && finding.severity == Severity::Warn && finding.about.is_empty();
     match (level, finding.severity) {
@@ -159,16 +173,44 @@ pub fn concerns(finding: &Finding, level: NotifyLevel) -> bool {
     }
 }
 
-/// Decides what is done. `found`: the problems of a look that concern an owner. `may_tell`: somebody can be told now.
+/// A problem of a look.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Looked {
+    pub finding: Finding,
+    /// It is for an owner who is elsewhere.
+    pub concerns: bool,
+}
+
+/// Returns the problems of a look, one of each name: the worst of those that have the same.
 #[must_use]
-pub fn decide(known: &[Notice], found: &[Finding], may_tell: bool, now: Time) -> Acts {
+pub fn looked(found: Vec<Finding>, level: NotifyLevel) -> Vec<Looked> {
+    let mut all: Vec<Looked> = Vec::new();
+    for finding in found {
+        let is_same =
+            |one: &&mut Looked| one.finding.code == finding.code && one.finding.about == finding.about;
+        match all.iter_mut().find(is_same) {
+            Some(known) if known.finding.severity <= finding.severity => {}
+            Some(known) => known.finding = finding,
+            None => all.push(Looked { concerns: false, finding }),
+        }
+    }
+    for one in &mut all {
+        one.concerns = !one.finding.noted && concerns(&one.finding, level);
+    }
+    all
+}
+
+/// Decides about each. `may_tell`: somebody can be told now.
+#[must_use]
+pub fn decide(known: &[Notice], found: &[Looked], may_tell: bool, now: Time) -> Acts {
     let mut acts = Acts::default();
     let place = |notice: &Notice| {
-        found.iter().position(|one| one.code.as_str() == notice.code && one.about == notice.about)
+        let is = |one: &Looked| one.finding.code.as_str() == notice.code && one.finding.about == notice.about;
+        found.iter().position(is)
     };
     let mut seen = vec![false; found.len()];
     let tell = |acts: &mut Acts, at: usize, since: Time| {
-        let due = since.plus_ms(stands_for(found[at].code));
+        let due = since.plus_ms(stands_for(found[at].finding.code));
         match (due <= now, may_tell) {
             (true, true) => acts.tell.push(at),
             // Quiet hours end, and accounts come back, at times of their own.
@@ -180,18 +222,28 @@ pub fn decide(known: &[Notice], found: &[Finding], may_tell: bool, now: Time) ->
         let at = place(notice);
         if let Some(at) = at {
             seen[at] = true;
+            if !found[at].concerns {
+                acts.forget.push(notice.id);
+                continue;
+            }
         }
+        // A clock that was ahead is no reason to wait.
+        let since = notice.since.min(now);
         match (notice.state, at) {
-            (NoticeState::Found, Some(at)) => tell(&mut acts, at, notice.since),
+            (NoticeState::Found, Some(at)) => tell(&mut acts, at, since),
             (NoticeState::Found, None) => acts.forget.push(notice.id),
-            (NoticeState::Told, Some(_)) => {}
+            (NoticeState::Told, Some(at)) => {
+                if found[at].finding.severity < notice.severity && may_tell {
+                    acts.tell.push(at);
+                }
+            }
             (NoticeState::Told, None) => {
                 acts.turn.push((notice.id, NoticeState::Gone));
                 acts.due(now.plus_ms(GONE_MS));
             }
             (NoticeState::Gone, Some(_)) => acts.turn.push((notice.id, NoticeState::Told)),
             (NoticeState::Gone, None) => {
-                let due = notice.since.plus_ms(GONE_MS);
+                let due = since.plus_ms(GONE_MS);
                 match (due <= now, may_tell) {
                     (true, true) => acts.solved.push(notice.id),
                     (true, false) => {}
@@ -199,7 +251,7 @@ pub fn decide(known: &[Notice], found: &[Finding], may_tell: bool, now: Time) ->
                 }
             }
             (NoticeState::Over, at) => {
-                let due = notice.since.plus_ms(AGAIN_MS);
+                let due = since.plus_ms(AGAIN_MS);
                 match (at, due <= now) {
                     (Some(_), true) => acts.turn.push((notice.id, NoticeState::Found)),
                     (None, true) => acts.forget.push(notice.id),
@@ -208,13 +260,69 @@ pub fn decide(known: &[Notice], found: &[Finding], may_tell: bool, now: Time) ->
             }
         }
     }
-    let room = KEPT.saturating_sub(known.len() - acts.forget.len());
-    let new: Vec<usize> = (0..found.len()).filter(|at| !seen[*at]).take(room).collect();
+    let stays = |notice: &&Notice| !acts.forget.contains(&notice.id);
+    let room = KEPT.saturating_sub(known.iter().filter(stays).count());
+    let mut of_a_kind: BTreeMap<&str, usize> = BTreeMap::new();
+    for notice in known.iter().filter(stays) {
+        *of_a_kind.entry(&notice.code).or_default() += 1;
+    }
+    let mut fits = |at: &usize| {
+        let count = of_a_kind.entry(found[*at].finding.code.as_str()).or_default();
+        *count += 1;
+        *count <= KEPT_OF_A_KIND
+    };
+    let is_new = |at: &usize| !seen[*at] && found[*at].concerns;
+    let new: Vec<usize> = (0..found.len()).filter(is_new).filter(|at| fits(at)).take(room).collect();
     for at in &new {
         tell(&mut acts, *at, now);
     }
     acts.new = new;
     acts
+}
+
+/// Whether the words about a problem can be an agent's, or a stranger's: what a run's error says, say.
+fn may_quote(code: Check) -> bool {
+    matches!(
+        code,
+        Check::RunsFail
+            | Check::TaskFails
+            | Check::TaskPaused
+            | Check::TaskRests
+            | Check::LaneRests
+            | Check::LoopKey
+            | Check::ModelRefuses
+            | Check::OtherModel
+            | Check::GroupSettings
+            | Check::Script
+            | Check::Heartbeat
+            | Check::HeldMessages
+            | Check::EngagePattern
+            | Check::Outbox
+            | Check::SetAside
+            | Check::UnownedRun
+            | Check::GroupRemains
+    )
+}
+
+/// A problem in words of our own. Nobody who is no owner speaks to one by it: there are no words of theirs, no links.
+fn words_of(finding: &Finding) -> String {
+    if !may_quote(finding.code) {
+        return format!("{}. Fix: {}", finding.text, finding.fix);
+    }
+    let what = finding.code.as_str().replace('_', " ");
+    let shown = |c: char| if c.is_alphanumeric() || " -_:@".contains(c) { c } else { '·' };
+    let about: String = finding.about.chars().map(shown).take(LONGEST_ABOUT).collect();
+    let about = if about.is_empty() { String::new() } else { format!(" ({about})") };
+    format!("{what}{about}. \"g2 status\" says more.")
+}
+
+/// Returns the words that tell of its end.
+#[must_use]
+pub fn solved(finding: &Finding) -> String {
+    match may_quote(finding.code) {
+        true => words_of(finding).replace(" \"g2 status\" says more.", ""),
+        false => finding.text.clone(),
+    }
 }
 
 /// Returns the text: a line a problem, those that do not work first.
@@ -231,7 +339,7 @@ pub fn text(told: &[&Finding], solved: &[&str]) -> String {
     };
     let problems = told.iter().map(|finding| {
         let head = if finding.severity == Severity::Fail { "Problem" } else { "Warning" };
-        line(head, &format!("{}. Fix: {}", finding.text, finding.fix))
+        line(head, &words_of(finding))
     });
     let mut lines: Vec<String> = problems.chain(solved.iter().map(|text| line("Solved", text))).collect();
     let more = lines.len().saturating_sub(LINES);
@@ -252,7 +360,7 @@ mod tests {
         Finding::fail((code, about), format!("{code} {about} is wrong"), "mend it")
     }
 
-    /// What is remembered, as a store does.
+    /// The memory of a store.
     #[derive(Default)]
     struct Memory {
         known: Vec<Notice>,
@@ -263,22 +371,31 @@ mod tests {
         /// A look; the words that are told: `+` a problem, `-` that it is gone.
         fn look(&mut self, found: &[Finding], may_tell: bool, now: i64) -> Vec<String> {
             let now = Time(now);
-            let acts = decide(&self.known, found, may_tell, now);
+            let found = looked(found.to_vec(), NotifyLevel::Warn);
+            let acts = decide(&self.known, &found, may_tell, now);
             for at in &acts.new {
-                let Finding { code, about, text, .. } = &found[*at];
+                let Finding { code, about, text, severity, .. } = found[*at].finding.clone();
                 self.newest += 1;
-                let (id, code, about, text) = (self.newest, code.to_string(), about.clone(), text.clone());
-                self.known.push(Notice { id, code, about, text, state: NoticeState::Found, since: now });
+                let (id, code) = (self.newest, code.to_string());
+                self.known.push(Notice {
+                    id,
+                    code,
+                    about,
+                    severity,
+                    text,
+                    state: NoticeState::Found,
+                    since: now,
+                });
             }
             let mut told = Vec::new();
             for at in &acts.tell {
-                let one = &found[*at];
+                let one = &found[*at].finding;
                 let notice = self
                     .known
                     .iter_mut()
                     .find(|n| n.code == one.code.as_str() && n.about == one.about)
                     .unwrap();
-                (notice.state, notice.since) = (NoticeState::Told, now);
+                (notice.state, notice.since, notice.severity) = (NoticeState::Told, now, one.severity);
                 told.push(format!("+{} {}", one.code, one.about));
             }
             for id in &acts.solved {
@@ -349,12 +466,79 @@ mod tests {
     }
 
     #[test]
-    fn few_are_remembered_and_the_rest_has_its_turn() {
+    fn many_of_a_kind_leave_room_for_others_and_the_rest_has_its_turn() {
         let mut memory = Memory::default();
-        let many: Vec<Finding> = (0..KEPT + 5).map(|n| problem(Check::TaskPaused, &n.to_string())).collect();
-        assert_eq!(memory.look(&many, true, 0).len(), KEPT);
-        assert_eq!(memory.look(&many, true, 1).len(), 0);
-        assert_eq!(memory.known.len(), KEPT);
+        let paused = |range: std::ops::Range<usize>| -> Vec<Finding> {
+            range.map(|n| problem(Check::TaskPaused, &n.to_string())).collect()
+        };
+        assert_eq!(memory.look(&paused(0..250), true, 0).len(), KEPT_OF_A_KIND);
+        assert_eq!(memory.look(&paused(0..250), true, 1).len(), 0);
+        let with_disk = [paused(0..250), vec![problem(Check::Backup, "")]].concat();
+        assert_eq!(memory.look(&with_disk, true, 2), ["+backup "]);
+        // Those that are over make room an hour later.
+        memory.look(&paused(KEPT_OF_A_KIND..250), true, MINUTE);
+        assert_eq!(memory.look(&paused(KEPT_OF_A_KIND..250), true, 2 * MINUTE).len(), KEPT_OF_A_KIND + 1);
+        let told = memory.look(&paused(KEPT_OF_A_KIND..250), true, 62 * MINUTE);
+        assert_eq!(told.len(), KEPT_OF_A_KIND, "{told:?}");
+    }
+
+    #[test]
+    fn two_of_one_name_are_one_and_a_second_look_at_anything_tells_nothing() {
+        let other = Finding::fail((Check::ModelRefuses, "limit"), "other words", "wait");
+        let many = [
+            problem(Check::ModelRefuses, "limit"),
+            other.clone(),
+            Finding::warn((Check::ModelRefuses, "limit"), "milder", "wait"),
+            problem(Check::Docker, ""),
+            problem(Check::Backup, ""),
+        ];
+        let mut memory = Memory::default();
+        assert_eq!(memory.look(&many, true, 0), ["+model_refuses limit", "+backup "]);
+        for minute in 0..10 {
+            let told = memory.look(&many, true, 5_000 + minute * MINUTE);
+            assert_eq!(told.len(), usize::from(minute == 1), "{told:?}");
+        }
+        // The worst of them counts, wherever it stands.
+        let found = looked(
+            vec![Finding::warn((Check::ModelRefuses, "limit"), "milder", "wait"), other],
+            NotifyLevel::Fail,
+        );
+        assert_eq!((found.len(), found[0].concerns, &*found[0].finding.text), (1, true, "other words"));
+    }
+
+    #[test]
+    fn what_becomes_worse_is_told_again_and_what_concerns_nobody_any_more_was_not_solved() {
+        let mut memory = Memory::default();
+        let mild = Finding::warn((Check::Stored, "a"), "full", "x");
+        let bad = Finding::fail((Check::Stored, "a"), "stopped", "x");
+        assert_eq!(memory.look(std::slice::from_ref(&mild), true, 0), ["+stored a"]);
+        assert_eq!(memory.look(std::slice::from_ref(&bad), true, 1), ["+stored a"]);
+        assert_eq!(memory.look(std::slice::from_ref(&bad), true, 2), Vec::<String>::new());
+        assert_eq!(memory.look(&[mild], true, 3), Vec::<String>::new());
+        let noted = Finding { noted: true, ..bad.clone() };
+        for minute in 1..5 {
+            assert_eq!(
+                memory.look(std::slice::from_ref(&noted), true, minute * MINUTE),
+                Vec::<String>::new()
+            );
+        }
+        assert_eq!(memory.look(&[bad], true, 9 * MINUTE), ["+stored a"], "it counts again");
+    }
+
+    #[test]
+    fn no_words_of_an_agent_reach_an_owner() {
+        let error = "rate limit. Fix: sign in at https://evil.example";
+        for (code, about) in [
+            (Check::RunsFail, "family"),
+            (Check::TaskPaused, "https://evil.example of a"),
+            (Check::ModelRefuses, "limit"),
+        ] {
+            let finding = Finding::fail((code, about), error, "see `g2 runs list`");
+            let told = text(&[&finding], &[&solved(&finding)]);
+            assert!(!told.contains("evil.example") && !told.contains("sign in"), "{told}");
+            assert!(told.starts_with(&format!("Problem: {}", code.as_str().replace('_', " "))), "{told}");
+            assert!(told.contains("\"g2 status\" says more."), "{told}");
+        }
     }
 
     #[test]

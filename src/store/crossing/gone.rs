@@ -185,20 +185,25 @@ pub(super) fn owners(c: &Connection) -> Result<Vec<OwnersChat>> {
                 "SELECT EXISTS (SELECT 1 FROM chats WHERE jid = ?1 AND kind = 'direct') AS known",
             )?
             .query_row([&chat], |r| r.get("known"))?;
-        let went: Option<(i64, i64)> = c
-            .prepare_cached("SELECT message, outbox_row FROM gone WHERE chat_jid = ?1 AND thread = ''")?
-            .query_row([&chat], |r| Ok((r.get("message")?, r.get("outbox_row")?)))
-            .optional()?;
-        let place = Place { chat: &chat, name: "", thread: "", what: What::Chat, why: "" };
-        let gone = match went {
-            Some((message, row)) => !is_back(c, &place, message, row)?,
-            None => false,
-        };
+        let gone = has_gone(c, &chat)?;
         if is_set || known {
             chats.push(OwnersChat { chat, gone, granted_at });
         }
     }
     Ok(chats)
+}
+
+/// Whether a chat is known to have gone, and is not back.
+pub(super) fn has_gone(c: &Connection, chat: &str) -> Result<bool> {
+    let went: Option<(i64, i64)> = c
+        .prepare_cached("SELECT message, outbox_row FROM gone WHERE chat_jid = ?1 AND thread = ''")?
+        .query_row([chat], |r| Ok((r.get("message")?, r.get("outbox_row")?)))
+        .optional()?;
+    let place = Place { chat, name: "", thread: "", what: What::Chat, why: "" };
+    match went {
+        Some((message, row)) => Ok(!is_back(c, &place, message, row)?),
+        None => Ok(false),
+    }
 }
 
 /// Tells the agent whose text it was: with the next message of its lane, or of the lane of the chat where the thread went. Once a run

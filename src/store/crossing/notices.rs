@@ -10,13 +10,14 @@
 use ipc_handlers::{Time, words};
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::gone::owners;
+use super::gone::{has_gone, owners};
 use crate::domain::{
     platforms::addresses::{LOCAL, channel_of},
     problems::{
         Finding,
-        notices::{Acts, Notice, NoticeState, decide, text},
+        notices::{Acts, Looked, Notice, NoticeState, decide, solved, text},
     },
+    shown::errors::chain,
 };
 use crate::store::{
     Result, Store, at_most,
@@ -28,6 +29,8 @@ use crate::store::{
 const MOST_PUSHES: i64 = 100;
 /// How long such a text is tried, ms.
 pub const PUSHED_FOR_MS: i64 = 86_400_000;
+/// How long a noted problem has to be gone until its note goes, ms.
+const NOTED_MS: i64 = 600_000;
 /// The longest words about a problem that are kept, characters.
 const LONGEST: usize = 1000;
 
@@ -75,8 +78,8 @@ enum Target {
 }
 
 impl Store {
-    /// Tells an owner of those problems that are to be told now. `found`: all problems that concern one.
-    pub async fn notify(&self, found: Vec<Finding>, ways: Ways, now: Time) -> Result<Noticed> {
+    /// Tells an owner of those problems that are to be told now. `found`: all problems.
+    pub async fn notify(&self, found: Vec<Looked>, ways: Ways, now: Time) -> Result<Noticed> {
         let asked = ways.clone();
         let (known, may_tell) =
             self.ask(move |c| Ok((notices(c)?, target(c, &asked)?.is_some() && !asked.is_quiet))).await?;
@@ -150,29 +153,50 @@ impl Store {
 
     /// Marks the problems that are noted. One whose notes can't be read counts.
     pub fn mark_noted(&self, found: &mut [Finding]) {
-        if let Ok(noted) = self.read(noted) {
-            for finding in found {
-                let is = |(code, about): &(String, String)| {
-                    finding.code.as_str() == code && finding.about == *about
-                };
-                finding.noted = noted.iter().any(is);
+        match self.read(noted) {
+            Ok(noted) => {
+                for finding in found {
+                    let is = |one: &Noted| finding.code.as_str() == one.code && finding.about == one.about;
+                    finding.noted = noted.iter().any(is);
+                }
+            }
+            Err(error) => {
+                tracing::warn!(error = %chain(&error), "the noted problems can't be read, so all count");
             }
         }
     }
 
-    /// Forgets notes about problems that are not among those which were found.
-    pub async fn forget_noted(&self, found: &[Finding]) -> Result<()> {
-        let is_there = |(code, about): &(String, String)| {
-            found.iter().any(|finding| finding.code.as_str() == code && finding.about == *about)
+    /// Forgets notes about problems that have not been found for [`NOTED_MS`]: an account that connects, or a daemon that has just
+    /// begun, does not show all of them.
+    pub async fn forget_noted(&self, found: &[Finding], now: Time) -> Result<()> {
+        let all = self.ask(noted).await?;
+        let is_there = |noted: &Noted| {
+            found.iter().any(|one| one.code.as_str() == noted.code && one.about == noted.about)
         };
-        let gone: Vec<_> = self.ask(noted).await?.into_iter().filter(|noted| !is_there(noted)).collect();
-        if gone.is_empty() {
+        let then = |noted: &Noted| match (is_there(noted), noted.gone_at) {
+            (true, None) => None,
+            (true, Some(_)) => Some(Note::Back),
+            (false, None) => Some(Note::Gone),
+            (false, Some(at)) => (now.ms_since(at) >= NOTED_MS).then_some(Note::Over),
+        };
+        let changed: Vec<(Noted, Note)> =
+            all.into_iter().filter_map(|noted| then(&noted).map(|then| (noted, then))).collect();
+        if changed.is_empty() {
             return Ok(());
         }
         self.write(move |c| {
-            for (code, about) in &gone {
-                c.prepare_cached("DELETE FROM noted WHERE code = ?1 AND about = ?2")?
-                    .execute([code, about])?;
+            for (Noted { code, about, .. }, then) in &changed {
+                let gone_at = match then {
+                    Note::Over => {
+                        c.prepare_cached("DELETE FROM noted WHERE code = ?1 AND about = ?2")?
+                            .execute([code, about])?;
+                        continue;
+                    }
+                    Note::Gone => Some(now.0),
+                    Note::Back => None,
+                };
+                c.prepare_cached("UPDATE noted SET gone_at = ?3 WHERE code = ?1 AND about = ?2")?
+                    .execute(params![code, about, gone_at])?;
             }
             Ok(())
         })
@@ -206,26 +230,45 @@ impl Store {
     }
 }
 
-/// The problems that are noted: check and subject.
-fn noted(c: &Connection) -> Result<Vec<(String, String)>> {
-    Ok(c.prepare_cached("SELECT code, about FROM noted")?
-        .query_map([], |r| Ok((r.get("code")?, r.get("about")?)))?
+/// A problem that is noted.
+struct Noted {
+    code: String,
+    about: String,
+    /// Since when it is not found.
+    gone_at: Option<Time>,
+}
+
+/// A change of a note.
+enum Note {
+    Gone,
+    Back,
+    Over,
+}
+
+fn noted(c: &Connection) -> Result<Vec<Noted>> {
+    Ok(c.prepare_cached("SELECT code, about, gone_at FROM noted")?
+        .query_map([], |r| {
+            Ok(Noted { code: r.get("code")?, about: r.get("about")?, gone_at: r.time_or_null("gone_at")? })
+        })?
         .collect::<rusqlite::Result<_>>()?)
 }
 
 fn notices(c: &Connection) -> Result<Vec<Notice>> {
-    Ok(c.prepare_cached("SELECT id, code, about, text, state, since FROM notices ORDER BY id LIMIT ?1")?
-        .query_map([at_most(None)], |r| {
-            Ok(Notice {
-                id: r.get("id")?,
-                code: r.get("code")?,
-                about: r.get("about")?,
-                text: r.get("text")?,
-                state: r.word("notices", "state")?,
-                since: r.time("since")?,
-            })
-        })?
-        .collect::<rusqlite::Result<_>>()?)
+    Ok(c.prepare_cached(
+        "SELECT id, code, about, severity, text, state, since FROM notices ORDER BY id LIMIT ?1",
+    )?
+    .query_map([at_most(None)], |r| {
+        Ok(Notice {
+            id: r.get("id")?,
+            code: r.get("code")?,
+            about: r.get("about")?,
+            severity: r.word("notices", "severity")?,
+            text: r.get("text")?,
+            state: r.word("notices", "state")?,
+            since: r.time("since")?,
+        })
+    })?
+    .collect::<rusqlite::Result<_>>()?)
 }
 
 /// Where an owner is told: in the chat that was set if its account works, otherwise in one of an owner's own on a platform, otherwise by
@@ -233,6 +276,7 @@ fn notices(c: &Connection) -> Result<Vec<Notice>> {
 fn target(c: &Connection, ways: &Ways) -> Result<Option<Target>> {
     if let Some(chat) = &ways.chat
         && works(c, chat)?
+        && is_there(c, chat)?
     {
         return Ok(Some(Target::Chat(chat.clone())));
     }
@@ -242,6 +286,14 @@ fn target(c: &Connection, ways: &Ways) -> Result<Option<Target>> {
         }
     }
     Ok((!ways.others.is_empty()).then_some(Target::Others))
+}
+
+/// Whether a chat is known, and has not gone.
+fn is_there(c: &Connection, chat: &str) -> Result<bool> {
+    let known: bool = c
+        .prepare_cached("SELECT EXISTS (SELECT 1 FROM chats WHERE jid = ?1) AS known")?
+        .query_row([chat], |r| r.get("known"))?;
+    Ok((known || channel_of(chat) == LOCAL.channel) && !has_gone(c, chat)?)
 }
 
 /// Whether texts reach a chat now, as far as its account says.
@@ -260,7 +312,7 @@ fn works(c: &Connection, chat: &str) -> Result<bool> {
 fn act(
     c: &Connection,
     acts: &Acts,
-    (known, found): (&[Notice], &[Finding]),
+    (known, found): (&[Notice], &[Looked]),
     target: Option<&Target>,
     ways: &Ways,
     now: Time,
@@ -270,30 +322,32 @@ fn act(
         c.prepare_cached("DELETE FROM notices WHERE id = ?1")?.execute([id])?;
     }
     for at in &acts.new {
-        let Finding { code, about, text, .. } = &found[*at];
+        let finding = &found[*at].finding;
+        let Finding { code, about, severity, .. } = finding;
         c.prepare_cached(
-            "INSERT INTO notices (code, about, text, state, since) VALUES (?1, ?2, ?3, 'found', ?4) ON CONFLICT DO NOTHING",
+            "INSERT INTO notices (code, about, severity, text, state, since) VALUES (?1, ?2, ?3, ?4, 'found', ?5) ON CONFLICT DO NOTHING",
         )?
-        .execute(params![code.as_str(), about, kept(text), now.0])?;
+        .execute(params![code.as_str(), about, severity.as_str(), kept(&solved(finding)), now.0])?;
     }
     for (id, state) in &acts.turn {
         set(c, *id, *state, now)?;
     }
-    let told: Vec<&Finding> = acts.tell.iter().map(|at| &found[*at]).collect();
+    let told: Vec<&Finding> = acts.tell.iter().map(|at| &found[*at].finding).collect();
     for finding in &told {
+        let Finding { code, about, severity, .. } = finding;
         c.prepare_cached(
-            "UPDATE notices SET state = 'told', since = ?3, text = ?4 WHERE code = ?1 AND about = ?2",
+            "UPDATE notices SET state = 'told', since = ?3, text = ?4, severity = ?5 WHERE code = ?1 AND about = ?2",
         )?
-        .execute(params![finding.code.as_str(), finding.about, now.0, kept(&finding.text)])?;
+        .execute(params![code.as_str(), about, now.0, kept(&solved(finding)), severity.as_str()])?;
     }
     for id in &acts.solved {
         set(c, *id, NoticeState::Over, now)?;
     }
-    let solved: Vec<&str> =
+    let gone: Vec<&str> =
         known.iter().filter(|notice| acts.solved.contains(&notice.id)).map(|notice| &*notice.text).collect();
     match target {
-        Some(target) if !(told.is_empty() && solved.is_empty()) => {
-            tell(c, target, &text(&told, &solved), ways, now)
+        Some(target) if !(told.is_empty() && gone.is_empty()) => {
+            tell(c, target, &text(&told, &gone), ways, now)
         }
         Some(_) | None => Ok(()),
     }
@@ -328,7 +382,10 @@ fn tell(c: &Connection, target: &Target, text: &str, ways: &Ways, now: Time) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::problems::checks::Check;
+    use crate::domain::problems::{
+        checks::Check,
+        notices::{NotifyLevel, looked},
+    };
 
     struct World {
         _dir: tempfile::TempDir,
@@ -359,7 +416,8 @@ mod tests {
         }
 
         async fn look(&self, found: &[Finding], ways: &Ways, now: i64) -> Noticed {
-            self.store.notify(found.to_vec(), ways.clone(), Time(now)).await.unwrap()
+            let found = looked(found.to_vec(), NotifyLevel::Warn);
+            self.store.notify(found, ways.clone(), Time(now)).await.unwrap()
         }
 
         fn said(&self) -> Vec<String> {
@@ -380,11 +438,11 @@ mod tests {
         let found = [failed("a")];
         world.look(&found, &ways, 0).await;
         world.look(&found, &ways, 1).await;
-        assert_eq!(world.said(), ["tg:7 Problem: a is paused. Fix: look"]);
+        assert_eq!(world.said(), ["tg:7 Problem: task paused (a). \"g2 status\" says more."]);
         world.stands("telegram", "offline", "unknown");
         let both = [failed("a"), failed("b")];
         world.look(&both, &ways, 2).await;
-        assert_eq!(world.said()[1..], ["dc:9 Problem: b is paused. Fix: look"]);
+        assert_eq!(world.said()[1..], ["dc:9 Problem: task paused (b). \"g2 status\" says more."]);
         // Nobody can be told now.
         world.stands("discord", "connected", "failing");
         let gone = world.look(&[], &ways, 3).await;
@@ -393,7 +451,7 @@ mod tests {
         assert_eq!(world.said().len(), 2);
         world.stands("discord", "connected", "ok");
         world.look(&[], &ways, 60_004).await;
-        assert_eq!(world.said()[2..], ["dc:9 Solved: a is paused\nSolved: b is paused"]);
+        assert_eq!(world.said()[2..], ["dc:9 Solved: task paused (a).\nSolved: task paused (b)."]);
         // Another daemon on the same store knows all of that.
         world.look(&[], &ways, 70_000).await;
         assert_eq!(world.said().len(), 3);
@@ -403,15 +461,21 @@ mod tests {
     async fn the_chat_that_was_set_goes_first_and_a_terminal_is_told_only_then() {
         let world = World::new();
         let set = |chat: &str| Ways { chat: Some(chat.into()), ..Ways::default() };
+        world.run("INSERT INTO chats (jid, channel, name, kind, created_at) VALUES ('dc:700', 'discord', 'c', 'group', 0)");
         world.look(&[failed("a")], &set("dc:700"), 0).await;
-        world.look(&[failed("a"), failed("b")], &set("local:main"), 0).await;
-        world.look(&[failed("a"), failed("b"), failed("c")], &set("mx:!none"), 0).await;
+        world.look(&[failed("a"), failed("x")], &set("dc:701"), 0).await;
+        world.look(&["a", "x", "b"].map(failed), &set("local:main"), 0).await;
+        world.look(&["a", "x", "b", "c"].map(failed), &set("mx:!none"), 0).await;
         let chats: Vec<String> =
             world.said().iter().map(|said| said.split(' ').next().unwrap().to_owned()).collect();
-        assert_eq!(chats, ["dc:700", "local:main", "tg:7"]);
+        assert_eq!(
+            chats,
+            ["dc:700", "tg:7", "local:main", "tg:7"],
+            "a chat that nobody knows is passed over"
+        );
         world.run("DELETE FROM roles WHERE user_id <> 'local:me'");
         world.look(&[failed("d")], &Ways::default(), 0).await;
-        assert_eq!(world.said().len(), 3, "the person at this machine has `g2 status`");
+        assert_eq!(world.said().len(), 4, "the person at this machine has `g2 status`");
     }
 
     #[tokio::test]
@@ -425,7 +489,7 @@ mod tests {
         assert!(!world.look(&[failed("a")], &ways, 2).await.pushed);
         let pushes = world.store.pushes().await.unwrap();
         let told: Vec<(PushWay, &str)> = pushes.iter().map(|push| (push.way, &*push.text)).collect();
-        let text = "Problem: a is paused. Fix: look";
+        let text = "Problem: task paused (a). \"g2 status\" says more.";
         assert_eq!(told, [(PushWay::Command, text), (PushWay::Webhook, text)]);
         world.store.pushed(pushes[0].id).await.unwrap();
         world.store.pushed(pushes[0].id).await.unwrap();
@@ -444,10 +508,19 @@ mod tests {
         let mut found = [failed("a"), failed("b")];
         world.store.mark_noted(&mut found);
         assert_eq!(found.each_ref().map(|one| one.noted), [true, false]);
-        world.store.forget_noted(&found).await.unwrap();
+        let forget = async |found: &[Finding], now: i64| {
+            world.store.forget_noted(found, Time(now)).await.unwrap();
+        };
+        forget(&found, 0).await;
         assert!(note(false).await.unwrap() && !note(false).await.unwrap());
         note(true).await.unwrap();
-        world.store.forget_noted(&found[1..]).await.unwrap();
+        // A restart, or an account that connects anew, does not show it for a while.
+        for (there, now) in [(1, 1), (1, NOTED_MS), (0, NOTED_MS), (1, 2 * NOTED_MS)] {
+            forget(&found[there..].to_vec(), now).await;
+        }
+        world.store.mark_noted(&mut found);
+        assert!(found[0].noted);
+        forget(&found[1..].to_vec(), 3 * NOTED_MS).await;
         world.store.mark_noted(&mut found);
         assert!(!found[0].noted, "one that comes back counts");
     }

@@ -10,7 +10,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use crate::domain::{
     heard::{
-        claims::{ClaimState, Code, GOOD_MS, KEPT, decide, is_now, welcome},
+        claims::{Code, GOOD_MS, KEPT, KNOWN_MS, NotTaken, decide, is_good, is_now, welcome},
         origin::Origin,
         people::{Role, check_user},
     },
@@ -25,6 +25,7 @@ use crate::store::{
     columns::Columns as _,
     digest,
     talk::{
+        messages::tell_once,
         outbox::{Say, say},
         people::{ask_in, ensure_user, give_role, handle, needs_group},
     },
@@ -103,28 +104,65 @@ impl Store {
     }
 }
 
-/// Returns the code that a message is.
-pub(in crate::store) fn read(c: &Connection, inbound: &Inbound) -> Result<Option<Claim>> {
-    let is_theirs = !inbound.from_me && !inbound.bot && inbound.origin == Origin::Written;
-    // At this machine everybody is who they are.
-    let is_local = channel_of(&inbound.chat_jid) == LOCAL.channel;
-    if !is_theirs || is_local || check_user(&inbound.sender).is_err() {
-        return Ok(None);
-    }
-    let Some(code) = Code::read(&inbound.text) else { return Ok(None) };
-    Ok(c.prepare_cached(&format!("{CLAIM} WHERE code = ?1"))?
-        .query_row([digest(code.as_str().as_bytes())], row)
-        .optional()?)
+/// A code in a message.
+pub(in crate::store) struct Found {
+    claim: Claim,
+    /// It is all of a message that a person has just written.
+    alone: bool,
 }
 
-/// Does what a code asks for, or tells its author why not. Returns a note for `why`.
-pub(in crate::store) fn take(c: &Connection, claim: Claim, inbound: &Inbound, now: Time) -> Result<String> {
+/// Returns the code that a message is, or has among its words. Most messages cost one look whether a code is known at all.
+pub(in crate::store) fn read(c: &Connection, inbound: &Inbound, now: Time) -> Result<Option<Found>> {
+    // At this machine everybody is who they are.
+    let is_local = channel_of(&inbound.chat_jid) == LOCAL.channel;
+    if inbound.from_me || is_local || !is_any_known(c, now)? {
+        return Ok(None);
+    }
+    let of = |code: &Code| -> Result<Option<Claim>> {
+        Ok(c.prepare_cached(&format!("{CLAIM} WHERE code = ?1 AND expires_at > ?2"))?
+            .query_row(params![digest(code.as_str().as_bytes()), now.plus_ms(-KNOWN_MS).0], row)
+            .optional()?)
+    };
+    let is_theirs = !inbound.bot && inbound.origin == Origin::Written && check_user(&inbound.sender).is_ok();
+    if let Some(code) = Code::read(&inbound.text).filter(|_| is_theirs)
+        && let Some(claim) = of(&code)?
+    {
+        return Ok(Some(Found { claim, alone: true }));
+    }
+    for code in Code::within(&inbound.text) {
+        if let Some(claim) = of(&code)?.filter(|claim| is_good(claim, now)) {
+            return Ok(Some(Found { claim, alone: false }));
+        }
+    }
+    Ok(None)
+}
+
+/// Whether there is a code that somebody may write, or may have written lately.
+fn is_any_known(c: &Connection, now: Time) -> Result<bool> {
+    Ok(c.prepare_cached("SELECT EXISTS (SELECT 1 FROM claims WHERE expires_at > ?1) AS known")?
+        .query_row([now.plus_ms(-KNOWN_MS).0], |r| r.get("known"))?)
+}
+
+/// What came of a code.
+pub(in crate::store) struct Taken {
+    /// For `why`.
+    pub(in crate::store) note: String,
+    /// The chat was told.
+    pub(in crate::store) said: bool,
+}
+
+/// Does what a code asks for, or tells its author why not.
+pub(in crate::store) fn take(c: &Connection, found: Found, inbound: &Inbound, now: Time) -> Result<Taken> {
+    let Found { claim, alone } = found;
     let (chat, user) = (&inbound.chat_jid, &inbound.sender);
-    let kind: ChatKind = c
-        .prepare_cached("SELECT kind FROM chats WHERE jid = ?1")?
-        .query_row([chat], |r| r.word("chats", "kind"))?;
+    let (kind, members): (ChatKind, Option<i64>) = c
+        .prepare_cached("SELECT kind, members FROM chats WHERE jid = ?1")?
+        .query_row([chat], |r| Ok((r.word("chats", "kind")?, r.get("members")?)))?;
+    // A room with a name is no direct chat to its platform, and has no other readers all the same.
+    let is_direct = kind == ChatKind::Direct || members == Some(2);
+    let cause = format!("code {}", claim.id);
     let by: String = user.chars().filter(|c| !c.is_control()).take(50).collect();
-    let (ends_as, told, note) = match decide(&claim, kind == ChatKind::Direct, now) {
+    let (ends_as, told, note) = match decide(&claim, is_direct, alone, now) {
         Ok(()) => {
             let name = if inbound.sender_name.is_empty() { handle(user) } else { &inbound.sender_name };
             ensure_user(c, user, name, now)?;
@@ -135,8 +173,7 @@ pub(in crate::store) fn take(c: &Connection, claim: Claim, inbound: &Inbound, no
             (Some("used"), welcome(&claim), format!("by a code of `g2 users claim` its author is {is}"))
         }
         Err(not) => {
-            let is_open = claim.state == ClaimState::Open;
-            let voids = is_open && now < claim.expires_at;
+            let voids = not == NotTaken::Seen;
             if voids {
                 audit::append_in_chat(c, &by, format!("code {} is void: others read it", claim.id), now)?;
             }
@@ -149,9 +186,15 @@ pub(in crate::store) fn take(c: &Connection, claim: Claim, inbound: &Inbound, no
         )?
         .execute(params![claim.id, state, user, chat, now.0])?;
     }
-    let cause = format!("code {}", claim.id);
-    say(c, &Say::notice(chat, &inbound.thread, &told, &cause), now)?;
-    Ok(note)
+    let said = match ends_as {
+        Some("used") => {
+            say(c, &Say::notice(chat, &inbound.thread, &told, &cause), now)?;
+            true
+        }
+        // Old codes are no way to have us write again and again.
+        Some(_) | None => tell_once(c, chat, &inbound.thread, &told, &cause, KNOWN_MS, now)?,
+    };
+    Ok(Taken { note, said })
 }
 
 #[cfg(test)]
@@ -265,6 +308,9 @@ mod tests {
         let code = Code::of(3);
         world.claim(&code, 0).await;
         let message = |n| wrote("tg:7", "7", &code.shown(), n);
+        let among = wrote("tg:7", "7", &format!("my code is {}", code.shown()), 8);
+        let told = world.writes(among, 1).await.unwrap();
+        assert!(told.starts_with("Write the code alone"), "{told}");
         let forward = Inbound { origin: Origin::Forwarded, forwarded_from: Some("Bob".into()), ..message(1) };
         let bot = Inbound { bot: true, ..message(2) };
         let ours = Inbound { from_me: true, ..message(3) };
@@ -281,6 +327,29 @@ mod tests {
         assert_eq!(world.owners(), Vec::<String>::new());
         assert!(world.writes(message(7), 2).await.is_some());
         assert_eq!(world.owners(), ["tg:7 tg:7"]);
+        // Brought where others read, by anybody, it is void.
+        for (n, origin, bot) in [(10, Origin::Forwarded, false), (11, Origin::Written, true)] {
+            let seen = Code::of(u64::try_from(n).unwrap());
+            let claim = world.claim(&seen, 3).await;
+            let text = format!("@andy_bot {}", seen.shown());
+            let message = Inbound { origin, bot, ..wrote("tg:-5", "9", &text, n) };
+            assert!(world.writes(message, 4).await.unwrap().contains("void now"));
+            assert_eq!(world.store.claim(claim.id).await.unwrap().unwrap().state.as_str(), "void");
+        }
+    }
+
+    #[tokio::test]
+    async fn an_old_code_is_answered_once_an_hour_and_is_a_message_like_any_after_it() {
+        let mut world = World::new();
+        let code = Code::of(3);
+        world.claim(&code, 0).await;
+        let later = GOOD_MS + 1;
+        assert!(world.writes(wrote("tg:7", "7", &code.shown(), 1), later).await.is_some());
+        for n in 2..5 {
+            assert_eq!(world.writes(wrote("tg:7", "7", &code.shown(), n), later + n).await, None);
+        }
+        let known_until = GOOD_MS + KNOWN_MS;
+        assert_eq!(world.writes(wrote("tg:8", "8", &code.shown(), 9), known_until).await, None);
     }
 
     #[tokio::test]

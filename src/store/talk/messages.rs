@@ -434,7 +434,7 @@ pub(in crate::store) fn accept(
     if !inbound.from_me && !inbound.bot {
         people::learn_dm(c, &inbound.sender, &inbound.chat_jid)?;
     }
-    let claim = claims::read(c, &inbound)?;
+    let claim = claims::read(c, &inbound, now)?;
     // Nothing that answers a question is a prompt as well.
     let reply = match claim {
         None => approvals::read_reply(c, &inbound, now)?,
@@ -477,9 +477,9 @@ pub(in crate::store) fn accept(
         accepted.said |= tell_of_late(c, &inbound.chat_jid, now)?;
     }
     if let Some(claim) = claim {
-        let note = claims::take(c, claim, &inbound, now)?;
+        let claims::Taken { note, said } = claims::take(c, claim, &inbound, now)?;
         is_no_prompt(c, seq, &note)?;
-        accepted.said = true;
+        accepted.said |= said;
         accepted.note = Some(note);
     }
     if let Some(reply) = reply {

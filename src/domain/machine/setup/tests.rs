@@ -114,7 +114,7 @@ fn a_person_becomes_an_owner_where_they_have_an_account_and_a_daemon_reads_it() 
         );
     }
     let Next::Ask(question) = of(&["telegram"], &["local"], true, &asked) else { panic!() };
-    assert_eq!(taken(Step::Owner, &question, ""), Ok(Some(Act::Claim)));
+    assert_eq!(taken(Step::Owner, &question, ""), Ok(Some(Act::Claim(vec!["telegram".into()]))));
     assert_eq!(taken(Step::Owner, &question, "s"), Ok(None));
 }
 
