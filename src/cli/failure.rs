@@ -12,7 +12,7 @@ use crate::{
 pub(crate) type CliResult = Result<(), Failure>;
 
 /// What helps where no daemon runs.
-const START: &str = "start it with `g2 serve` (or `g2 up`)";
+const START: &str = "start it with `g2 start` (or `g2 up`)";
 
 /// What helps where something else answers.
 const MORE: &str = "`g2 doctor` says more";

@@ -78,7 +78,7 @@ impl Ps {
         };
         let rows = rows(&store, &sights, context.world.now())?;
         if !context.json && !is_up {
-            out::tell(format!("no daemon runs at {}; `g2 serve` starts it", context.root.display()));
+            out::tell(format!("no daemon runs at {}; `g2 start` starts it", context.root.display()));
         }
         if !context.json && rows.is_empty() {
             return out::line("nothing runs now; `g2 runs list` shows what ran");

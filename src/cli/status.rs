@@ -313,7 +313,7 @@ async fn run(context: &Context) -> CliResult {
     let first = found.iter().any(Problem::keeps_from_starting);
     let problem = problem.unwrap_or_else(|| {
         let first = if first { " after you fix the problem below that keeps it from starting" } else { "" };
-        format!("no daemon runs at {}; start it with `g2 serve`{first}", context.root.display())
+        format!("no daemon runs at {}; start it with `g2 start`{first}", context.root.display())
     });
     let mut findings = sort_out(found);
     if let Ok(store) = context.store() {

@@ -112,7 +112,7 @@ async fn look_further(context: &Context, store: &Store, why: &mut Why, now: Time
             });
         }
         Err(NoDaemon::Down) => {
-            return why.wait_for_daemon("the daemon, which is not running; start it with `g2 serve`");
+            return why.wait_for_daemon("the daemon, which is not running; start it with `g2 start`");
         }
         Err(NoDaemon::Mute(mute)) => {
             return why.wait_for_daemon(&format!("the daemon, which does not answer ({mute})"));

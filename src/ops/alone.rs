@@ -73,7 +73,7 @@ impl<'a> Alone<'a> {
             0 => self.put_away(group).await,
             left => {
                 let text = format!("{left} commands of an earlier group {group} are not settled yet");
-                Err(OpError::refused(text).hint("start the daemon with `g2 serve`, which settles them"))
+                Err(OpError::refused(text).hint("start the daemon with `g2 start`, which settles them"))
             }
         }
     }
@@ -92,7 +92,7 @@ impl<'a> Alone<'a> {
         match waiting.seen - waiting.directories + claimed {
             0 => Ok(()),
             left => Err(OpError::refused(format!("{left} commands of group {group} are not settled yet"))
-                .hint("start the daemon with `g2 serve`, then remove the group")),
+                .hint("start the daemon with `g2 start`, then remove the group")),
         }
     }
 }

@@ -388,7 +388,7 @@ fn without_a_daemon_status_says_so_and_commands_that_need_one_exit_with_3() {
     );
     assert_eq!(status["state"], "not running");
     for command in [&["send", "hello"][..], &["send", "--wait", "1", "hello"], &["chat"]] {
-        assert!(refused(&root, command, 3).contains("g2 serve"), "{command:?}");
+        assert!(refused(&root, command, 3).contains("g2 start"), "{command:?}");
     }
     let daemon = root.serve();
     let status = root.json(&["status"]);

@@ -211,7 +211,7 @@ fn the_process_that_serves_the_root_is_named() {
     finds(doctor(&root), "lock", "ok", &pid, "");
     finds(doctor(&root), "socket", "ok", &pid, "");
     daemon.kill();
-    finds(doctor(&root), "socket", "warn", "was killed or crashed", "g2 serve");
+    finds(doctor(&root), "socket", "warn", "was killed or crashed", "g2 start");
     assert_eq!(root.serve().terminate(), Some(0));
     finds(doctor(&root), "socket", "ok", "no daemon runs", "");
 }
@@ -284,7 +284,7 @@ fn a_run_without_an_owner_is_told_by_name() {
             [],
         )
         .unwrap();
-    finds(doctor(&root), "runs", "warn", "run 1 of group main (lane:7) has no daemon", "g2 serve");
+    finds(doctor(&root), "runs", "warn", "run 1 of group main (lane:7) has no daemon", "g2 start");
 }
 
 #[test]
@@ -296,7 +296,7 @@ fn a_run_that_a_killed_daemon_left_is_told_until_the_next_start_ends_it() {
     wait_for("a run", || root.rows(&["runs", "list"]).iter().any(|r| r["status"] == "running").then_some(()));
     finds(doctor(&root), "runs", "ok", "1 live", "");
     daemon.kill();
-    finds(doctor(&root), "runs", "warn", "run 1 of group main", "g2 serve");
+    finds(doctor(&root), "runs", "warn", "run 1 of group main", "g2 start");
     fs::write(root.path().join("script-all.json"), "[]").unwrap();
     let _daemon = root.serve();
     assert_eq!(root.rows(&["runs", "list"])[0]["status"], "failed");

@@ -282,7 +282,7 @@ fn status_and_doctor_name_the_reason_for_which_serve_would_refuse() {
     // One that starts is not said to be hindered.
     let root = Root::new("");
     let problem = root.json(&["status"])["problems"][0].as_str().unwrap().to_owned();
-    assert!(problem.ends_with("start it with `g2 serve`"), "{problem}");
+    assert!(problem.ends_with("start it with `g2 start`"), "{problem}");
 }
 
 #[test]

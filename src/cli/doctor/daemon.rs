@@ -138,7 +138,7 @@ fn judge(lock: &Lock, socket: &Socket, root: &Path) -> Vec<Row> {
                 "no daemon runs, and {} is left over: the last one was killed or crashed",
                 path.display()
             ),
-            "start it again with `g2 serve`: it goes on where the last one stopped, and takes over the socket",
+            "start it again with `g2 start`: it goes on where the last one stopped, and takes over the socket",
         )
         .mended_by(Mend::RemoveSocket(path.clone())),
         (Socket::Mute(why), Lock::Free | Lock::Unreadable(_)) => Row::fail(

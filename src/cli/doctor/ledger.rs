@@ -129,7 +129,7 @@ fn runs(active: &[ActiveRun], daemon: Daemon, lives: impl Fn(&str) -> bool) -> V
                 Some(_) => return None,
             };
             let fix = match daemon {
-                Daemon::Down => format!("start the daemon with `g2 serve`: it adopts the run, or ends it and tries its work again; `g2 runs show {}` says more", run.id),
+                Daemon::Down => format!("start the daemon with `g2 start`: it adopts the run, or ends it and tries its work again; `g2 runs show {}` says more", run.id),
                 Daemon::Up => format!("the daemon takes it over once the container engine answers and its group is not set aside; `g2 runs show {}` says more", run.id),
             };
             Some(Row::warn(Check::Runs, detail, fix))

@@ -103,7 +103,7 @@ async fn waits_for(context: &Context, store: &Store, open: &Open) -> anyhow::Res
         return Ok(format!("held since {}{why}; `g2 ipc release {name}` releases it", hold.at));
     }
     if Client::connect(&context.root).await.is_err() {
-        return Ok("it waits for the daemon, which is not running; start it with `g2 serve`".into());
+        return Ok("it waits for the daemon, which is not running; start it with `g2 start`".into());
     }
     Ok(match (open.lying.is_directory, open.lying.claim) {
         (true, _) => "a directory is never claimed; its writer has to remove it".into(),

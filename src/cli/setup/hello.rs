@@ -30,7 +30,7 @@ pub(super) async fn say(context: &Context, patience: Duration) -> Result<String,
     let answer = exchange(context, patience).await;
     daemon.retire().await;
     answer.map(|answer| {
-        format!("{answer}\n(no daemon runs: start it with `g2 serve`, or `g2 service install`)")
+        format!("{answer}\n(no daemon runs: start it with `g2 start`, or `g2 service install`)")
     })
 }
 

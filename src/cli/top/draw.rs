@@ -61,7 +61,7 @@ fn headline(view: &View, screen: &Screen, colours: bool) -> Line<'static> {
     let Some(status) = &view.seen.status else {
         let down =
             Span::styled("g2: no daemon answers", style(Paint::Bad, colours).add_modifier(Modifier::BOLD));
-        return Line::from(vec![down, Span::raw("; `g2 serve` starts one")]);
+        return Line::from(vec![down, Span::raw("; `g2 start` starts one")]);
     };
     let paint = if status.problems.is_empty() { Paint::Good } else { Paint::Waits };
     let up = status.since.parse().ok().map(Time::from_jiff).map(|since| length(screen.now.ms_since(since)));
@@ -166,7 +166,7 @@ mod tests {
         assert_eq!(
             &lines[..5],
             [
-                "g2: no daemon answers; `g2 serve` starts one",
+                "g2: no daemon answers; `g2 start` starts one",
                 " 1 runs (2)   2 lanes (1)   3 mailbox (0)   4 channels (0)",
                 "ID  GROUP   LANE          KIND     STATE  SINCE  LAST_SIGN  DOING  ENDS_AT",
                 "3   main    local:main    message  busy   -      -          Bash   -",

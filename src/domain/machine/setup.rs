@@ -475,7 +475,7 @@ fn service(facts: &Facts, wishes: &Wishes) -> Next {
             "the daemon that runs needs a restart for the settings".to_owned(),
             "stop it with `g2 stop`, and run `g2 setup` again".to_owned(),
         ),
-        (_, Some(Toggle::No)) => Next::Stands("left out: start the daemon with `g2 serve`".to_owned()),
+        (_, Some(Toggle::No)) => Next::Stands("left out: start the daemon with `g2 start`".to_owned()),
         (Service::Runs, _) => Next::Stands("it runs, and starts with the machine".to_owned()),
         (Service::NoManager(why), Some(Toggle::Yes)) => Next::Lacks(why.clone(), by_hand.to_owned()),
         (Service::NoManager(_), None) if facts.is_up => {

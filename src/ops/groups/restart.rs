@@ -25,7 +25,7 @@ impl Operation for Args {
             Some(run) if !site.keeper.is_serving() => {
                 let text = format!("no daemon runs, and so nobody can ask run {run} to leave");
                 return Err(
-                    OpError::refused(text).hint("start the daemon with `g2 serve`, then restart the group")
+                    OpError::refused(text).hint("start the daemon with `g2 start`, then restart the group")
                 );
             }
             Some(run) => {

@@ -87,7 +87,7 @@ fn a_group_is_removed_when_its_run_has_left_and_its_commands_are_settled() {
 
     // With the daemon down, what was not settled is not thrown away.
     root.put_command("brief", "messages", "more.json", &last);
-    assert!(refused(&root, &["groups", "remove", "brief", "--yes"], 1).contains("g2 serve"));
+    assert!(refused(&root, &["groups", "remove", "brief", "--yes"], 1).contains("g2 start"));
     fs::remove_file(root.data("ipc/brief/messages/more.json")).unwrap();
     root.g2(&["groups", "remove", "brief", "--yes"]);
     assert!(!root.data("ipc/brief").exists());
