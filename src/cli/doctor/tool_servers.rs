@@ -34,7 +34,7 @@ use crate::{
             server::{self, Heard, NotTried},
         },
     },
-    store::Store,
+    store::{Store, schema_of},
     system::process::own_ids,
 };
 
@@ -85,6 +85,12 @@ const AGENT: (u32, u32) = (1000, 1000);
 
 /// Has each server answer `initialize` in a container like its group's, or says why not.
 pub(super) async fn try_all(context: &Context) -> Vec<Row> {
+    // A store of another version is brought to this one by a daemon, not by a look.
+    let is_ours =
+        schema_of(&context.root.join("data/g2.sqlite")).is_ok_and(|schema| schema.found == schema.known);
+    if !is_ours {
+        return Vec::new();
+    }
     // What can't be read has rows of its own.
     let (Ok(config), Ok(store)) = (context.config(), context.store()) else { return Vec::new() };
     let Ok(groups) = store.groups().await else { return Vec::new() };

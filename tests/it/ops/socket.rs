@@ -29,7 +29,7 @@ fn a_failure_for_programs_is_one_document_with_a_code_a_message_and_a_hint() {
         (&["tasks", "list", "--group", "none"], 1, "not_found", "`g2 groups list` shows all"),
         (&["groups", "remove", "main", "--yes"], 1, "refused", "wirings remove"),
         (&["groups", "remove"], 2, "invalid", "Usage"),
-        (&["send", "hi"], 3, "not_running", "g2 serve"),
+        (&["send", "hi"], 3, "not_running", "g2 start"),
         (&["groups", "add", "BAD!", "--chat", "local:x"], 2, "invalid", "--help"),
         (&["groups", "set", "main", "main"], 1, "invalid", ""),
         (&["tasks", "list", "--group", "BAD!"], 2, "invalid", "--help"),
