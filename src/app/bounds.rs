@@ -28,6 +28,7 @@ pub fn asking(config: &Config) -> Asking {
         deny_ttl_ms: config.approvals.deny_ttl_ms,
         trigger: format!("@{}", config.assistant_name),
         groups: config.limits.groups,
+        words: config.words.clone(),
     }
 }
 

@@ -8,6 +8,7 @@ use super::{
     filter::{Rows, Span, check_group},
     show,
 };
+use crate::{domain::runs::tool_servers::tool_as_shown, store::Happened};
 
 pub(super) const EXPLAINED: &str = "\
 Kinds: asked (a message woke an agent), began and ended (a run, with its use of the model and its
@@ -40,8 +41,13 @@ impl ActivityCommand {
         let until = until.unwrap_or(Time::MAX);
         let since = since.unwrap_or_else(|| context.world.now().min(until).plus_ms(-DAY_MS));
         let store = context.store()?;
-        let rows = store.activity(self.group.as_ref(), (since, until), self.rows.enough())?;
+        let mut rows = store.activity(self.group.as_ref(), (since, until), self.rows.enough())?;
         check_group(&store, &rows, self.group.as_ref()).await?;
+        if !context.json {
+            for row in rows.iter_mut().filter(|row| row.what == Happened::Tool) {
+                row.text = tool_as_shown(&row.text);
+            }
+        }
         show::rows(context, &self.rows.of(rows), &["at", "what", "group", "-chat_jid", "-run", "~text"])
     }
 }

@@ -12,7 +12,7 @@ use super::{
     show::Sheet,
 };
 use crate::{
-    domain::{rows::Run, states::RunKind},
+    domain::{rows::Run, runs::tool_servers::tool_as_shown, states::RunKind},
     ops::runs::say,
     store::{Activity, Happened, SeenOfRun, Store},
 };
@@ -173,7 +173,7 @@ fn line_of(step: &Activity) -> String {
             let (name, text) = given(step);
             format!("[was given] {name}: {text}")
         }
-        Happened::Tool => format!("[uses {}]", step.text),
+        Happened::Tool => format!("[uses {}]", tool_as_shown(&step.text)),
         _ => step.text.clone(),
     }
 }

@@ -102,7 +102,8 @@ Examples:
 const EDITED: &str = "\
 CLAUDE.md is what the agent is told of itself at the start of each run: its name, how it speaks,
 what it remembers where. Saving an unchanged text, or an editor that fails, changes nothing. If
-somebody else changed the file meanwhile, nothing is written, and your text is kept in a file.
+its agent or another person changed the file meanwhile, nothing is written, and your text is kept in
+a file.
 
 Examples:
   g2 groups edit main

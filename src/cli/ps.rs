@@ -12,6 +12,7 @@ use super::{
 use crate::{
     domain::{
         rows::rfc3339_option,
+        runs::tool_servers::tool_as_shown,
         runs::{
             lanes::Load,
             life::{Life, Reached},
@@ -76,7 +77,12 @@ impl Ps {
             Err(NoDaemon::Down) => (Vec::new(), false),
             Err(NoDaemon::Mute(why)) => return Err(Failure::Mute { root: context.root.clone(), why }),
         };
-        let rows = rows(&store, &sights, context.world.now())?;
+        let mut rows = rows(&store, &sights, context.world.now())?;
+        if !context.json {
+            for doing in rows.iter_mut().filter_map(|row| row.doing.as_mut()) {
+                *doing = tool_as_shown(doing);
+            }
+        }
         if !context.json && !is_up {
             out::tell(format!("no daemon runs at {}; `g2 start` starts it", context.root.display()));
         }

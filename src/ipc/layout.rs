@@ -136,6 +136,26 @@ pub fn lay_out_group_with<'a>(
     lay_out(root.into(), group.as_str(), owner, Begins::With(text))
 }
 
+/// Takes away what [`lay_out_group_with`] has newly made for a group that is none after all: its memory, and the folder if that is
+/// empty then.
+///
+/// # Errors
+/// [`WorldFault`] when the memory can't be removed.
+pub fn take_back_group<'a>(root: impl Into<At<'a>>, group: &Folder) -> Result<(), WorldFault> {
+    let _turn = LAYING_OUT.locked();
+    let root: At<'_> = root.into();
+    let groups = root.path.join("groups");
+    let removing =
+        |e: Errno| WorldFault::new("removing", groups.join(group.as_str()).display().to_string(), e);
+    let held = open_groups(root.files.at(&groups)).map_err(removing)?;
+    let folder = dir::open_dir(&held, group.as_str()).map_err(removing)?;
+    dir::unlink(&folder, MEMORY).map_err(removing)?;
+    match dir::remove_dir(&held, group.as_str()) {
+        Ok(()) | Err(Errno::NOTEMPTY | Errno::EXIST) => Ok(()),
+        Err(error) => Err(removing(error)),
+    }
+}
+
 /// Makes the folder of the memory that all groups share, with a memory that begins with `text`. What is there already stays.
 ///
 /// # Errors

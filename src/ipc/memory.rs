@@ -1,6 +1,9 @@
 //! A memory, `CLAUDE.md` in a group's folder or in that of all groups, read and written by a person while its container may do anything there.
 
-use std::path::{Path, PathBuf};
+use std::{
+    hash::{BuildHasher as _, Hasher as _, RandomState},
+    path::{Path, PathBuf},
+};
 
 use ipc_handlers::Folder;
 use rustix::{fs::Mode, io::Errno};
@@ -17,7 +20,9 @@ use super::{
 
 /// The longest memory that a person edits, bytes.
 pub const MEMORY_LIMIT: u64 = 1 << 20;
-/// How many names are tried for a memory in the making: its container may take each of them.
+/// What the name of a memory in the making begins with; the rest is random.
+const EDIT: &str = ".CLAUDE.md.edit-";
+/// How many such names are tried.
 const TRIES: u32 = 16;
 
 /// Whose memory it is.
@@ -142,8 +147,9 @@ pub fn write_memory<'a>(
 
 /// Makes a file beside the memory, by a name that is free.
 fn building(folder: &Fd) -> rustix::io::Result<(String, Fd)> {
-    for n in 0..TRIES {
-        let name = format!(".CLAUDE.md.edit-{n}");
+    for _ in 0..TRIES {
+        // By keys of the kernel's: its container can't take the name before.
+        let name = format!("{EDIT}{:016x}", RandomState::new().build_hasher().finish());
         match dir::create_new(folder, &*name, Mode::from_raw_mode(0o644)) {
             Ok(file) => return Ok((name, file)),
             Err(Errno::EXIST) => {}
@@ -223,14 +229,13 @@ mod tests {
         fs::create_dir(&memory).unwrap();
         refused("a folder");
         fs::remove_dir(&memory).unwrap();
-        // Names for what is in the making lead nowhere either.
+        // Names that it guesses for what is in the making are no hindrance.
         for n in 0..TRIES {
-            symlink(&secret, folder.join(format!(".CLAUDE.md.edit-{n}"))).unwrap();
+            symlink(&secret, folder.join(format!("{EDIT}{n}"))).unwrap();
+            symlink(&secret, folder.join(format!("{EDIT}{n:016x}"))).unwrap();
         }
-        assert!(matches!(
-            write_memory(root.path(), MemoryOf::Group(&main), "", "new"),
-            Err(MemoryError::World(_))
-        ));
+        write_memory(root.path(), MemoryOf::Group(&main), "", "new").unwrap();
+        assert_eq!(fs::read_to_string(&memory).unwrap(), "new");
         assert_eq!(fs::read_to_string(&secret).unwrap(), "secret");
     }
 

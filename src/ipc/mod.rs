@@ -37,6 +37,7 @@ pub use inside::{
 pub use kernel::Writer;
 pub use layout::{
     LaidOut, lay_out_global, lay_out_group, lay_out_group_with, lay_out_template, look_at_folder,
+    take_back_group,
 };
 pub use left::LeftBox;
 pub use mailbox::{

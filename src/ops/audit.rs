@@ -43,6 +43,10 @@ pub fn words(op: &Op) -> (String, Vec<String>) {
         // What is not taken is written down too, and may hold a secret.
         asked["args"]["settings"]["mcp"] = tool_servers::names(text).into();
     }
+    if let Op::GroupsEdit(_) = op {
+        // A memory is nobody's but its group's.
+        asked["args"]["text"] = "…".into();
+    }
     if let Value::Object(args) = &asked["args"] {
         for (name, value) in args.iter().filter(|(_, value)| !value.is_null()) {
             if name == "token" || value == "…" {
@@ -167,6 +171,8 @@ mod tests {
         let (line, secrets) = told("channels.add", args);
         assert!(!line.contains("hush") && line.contains("https://m") && line.contains(" token=…"), "{line}");
         assert_eq!(secrets, ["hush"; 4]);
+        let edit = serde_json::json!({"folder": "family", "text": "Our door code is 1234.", "was": ""});
+        assert_eq!(told("groups.edit", edit).0, "groups.edit folder=family text=… was=''");
         for (name, value, line) in [
             ("agent.acp.env", "{ API_KEY = \"sk-1234\" }", "config.set name=agent.acp.env value=…"),
             ("agent.acp.env", "API_KEY=sk-1234", "config.set name=agent.acp.env value=…"),

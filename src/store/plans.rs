@@ -83,7 +83,7 @@ const NOT_HOT: [(&str, &[&str]); 22] = [
     ("a restore, of a store that nobody serves", &["rehearse_start"]),
     ("a person whose forwarded or edited words read as a command; rows of that message alone", &["tell_no_command"]),
     ("a terminal that listens, while a text grows in its chat: the texts that grow, and rows by their primary key", &["growing_in", "how_far"]),
-    ("a person who says a word in a chat: rows of one lane, of the newest 200 messages of a chat, and a month's sums of models", &["stands", "models_since", "asked_about"]),
+    ("a person who says a word in a chat: rows of one lane, of the newest 200 messages of a chat, the tasks of a group, and a month's sums of models", &["stands", "models_since", "asked_about", "tasks_for"]),
     ("the end of a daemon, or of one change without one", &["empty_log"]),
     ("a service manager's watchdog: a row by its primary key", &["beat"]),
     ("the start, and `status`", &["open", "open_in", "meta", "upgrade", "set_meta", "clocks_changed", "budget_rows", "filled_folders"]),

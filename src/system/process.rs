@@ -39,9 +39,10 @@ pub(super) fn new_id() -> std::io::Result<String> {
 #[must_use]
 pub fn service_of(pid: u32) -> Option<String> {
     let groups = std::fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?;
-    let parts = groups.lines().filter_map(|line| line.rsplit(':').next()).flat_map(|path| path.split('/'));
+    let mut parts =
+        groups.lines().filter_map(|line| line.rsplit(':').next()).flat_map(|path| path.split('/'));
     // That of the user's own manager is around all others.
-    parts.filter(|part| part.ends_with(".service") && !part.starts_with("user@")).last().map(str::to_owned)
+    parts.rfind(|part| part.ends_with(".service") && !part.starts_with("user@")).map(str::to_owned)
 }
 
 /// Writes a file that only this user can read; it must not be there.

@@ -73,8 +73,10 @@ fn a_tool_server_of_the_group_is_called_and_its_secret_is_kept_nowhere() {
         root.rows(&["activity"]).into_iter().filter(|row| row["what"] == "tool").collect();
     assert_eq!(
         tools.iter().map(|row| row["text"].as_str().unwrap()).collect::<Vec<_>>(),
-        ["weather: forecast"]
+        ["mcp__weather__forecast"]
     );
+    let people = root.g2(&["activity"]);
+    assert!(people.contains("weather: forecast") && !people.contains("mcp__"), "{people}");
     // What is kept of the launch names the secret, and does not have it.
     let launch = fs::read_to_string(root.data("runs/1/launch.json")).unwrap();
     assert!(launch.contains("${WEATHER_TOKEN}") && !launch.contains("sk-hush"), "{launch}");

@@ -73,6 +73,12 @@ fn a_group_begins_with_the_template_that_is_chosen() {
     assert!(read(&root, "plain").starts_with("# A group's memory"));
     root.g2(&["groups", "add", "down", "--chat", "local:down", "--from", "family"]);
     assert!(read(&root, "down").contains("lists/shopping.md"));
+    // A group that is refused leaves nothing behind.
+    let many: Vec<&str> =
+        ["groups", "add", "two", "--chat", "local:two", "--from", "family", "--main"].into();
+    let (_, said) = refused(&root, &many);
+    assert!(said.contains("main"), "{said}");
+    assert!(!root.path().join("groups/two").exists());
     // A folder that stayed keeps what is in it.
     fs::write(memory(&root, "down"), "mine").unwrap();
     root.g2(&["groups", "remove", "down", "--yes"]);

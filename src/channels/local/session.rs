@@ -284,7 +284,8 @@ impl Session {
         self.watching = typing.then(|| chat.clone());
         self.people = people.then(|| (chat.clone(), message));
         self.typing = self.local.watch_typing();
-        self.grows = grows.into_iter().map(|id| (id, String::new())).collect();
+        // What began behind it is found with what is said from now on.
+        self.grows = grows.into_iter().filter(|id| *id <= said).map(|id| (id, String::new())).collect();
         self.shows_growth = growing;
         // Rows that are still to be said have not been told to anybody.
         self.listening = Some((chat, said));

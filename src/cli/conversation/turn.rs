@@ -7,6 +7,7 @@ use crate::{
     domain::{
         rows::Waiter,
         runs::life::{Life, Reached},
+        runs::tool_servers::tool_as_shown,
         states::RunKind,
         time::times::length,
     },
@@ -83,7 +84,7 @@ impl Turn {
             Self::Waits { what_for, since: at } => format!("waits for {what_for}{}", since(Some(*at))),
             Self::Starts { since: at, .. } => format!("{name} starts{} ({stops})", since(*at)),
             Self::Works { tool: Some(tool), since: at, .. } => {
-                format!("{name} is at work: {tool}{} ({stops})", since(*at))
+                format!("{name} is at work: {}{} ({stops})", tool_as_shown(tool), since(*at))
             }
             Self::Works { tool: None, since: at, .. } => format!("{name} is at work{} ({stops})", since(*at)),
             Self::Stops { .. } => format!("{name} is asked to stop"),

@@ -103,7 +103,7 @@ impl Word {
             Self::Model => "the model in use; with a name: use that one",
             Self::Stop => "stop the work on this conversation",
             Self::Retry => "try again what failed",
-            Self::Tasks => "the tasks of this group",
+            Self::Tasks => "the tasks of this group for this chat",
             Self::Why => "what became of your last message, or of the one that you reply to",
             Self::Usage => "what was used today, and the budget",
         }

@@ -46,7 +46,7 @@ const SECRETS: [&str; 13] = [
     "token",
 ];
 /// The beginnings of names of secrets that no container is given: those of the model's keys.
-const KEPT: [&str; 2] = ["ANTHROPIC_", "CLAUDE_"];
+const KEPT: [&str; 4] = ["ANTHROPIC_", "CLAUDE_", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"];
 
 /// The servers of a group, by name.
 pub type Servers = BTreeMap<String, McpServer>;
@@ -414,11 +414,31 @@ fn check_is_public(word: &str) -> Result<(), BadServer> {
     if let Some(name) = secrets_of(word).next() {
         return Err(BadServer::Seen(format!("${{{}}}", short(name))));
     }
-    match word.strip_prefix('-').map(|option| option.split_once('=').map_or(option, |(name, _)| name)) {
-        Some(option) if sounds_secret(option) => {
+    match word.strip_prefix('-').map(|option| option.split_once('=').unwrap_or((option, ""))) {
+        Some((option, _)) if sounds_secret(option) => {
             Err(BadServer::Seen(short(word.split('=').next().unwrap_or(option))))
         }
-        Some(_) | None => Ok(()),
+        Some((_, value)) => check_is_no_pair(value),
+        None => check_is_no_pair(word),
+    }
+}
+
+/// `TOKEN=…` and `Authorization: …` are secrets, and so is the user of an address.
+fn check_is_no_pair(word: &str) -> Result<(), BadServer> {
+    if let Some((_, rest)) = word.split_once("://") {
+        let place = rest.split(['/', '?', '#']).next().unwrap_or_default();
+        if place.contains('@') {
+            return Err(BadServer::Seen("the user of an address".to_owned()));
+        }
+    }
+    let is_name = |name: &str| {
+        !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-')
+    };
+    let pairs = [word.split_once('='), word.split_once(':')].into_iter().flatten();
+    let mut pairs = pairs.map(|(name, value)| (name.trim(), value.trim()));
+    match pairs.find(|(name, value)| is_name(name) && !value.is_empty() && sounds_secret(name)) {
+        Some((name, _)) => Err(BadServer::Seen(short(name))),
+        None => Ok(()),
     }
 }
 

@@ -17,7 +17,10 @@ use crate::{
     },
     engine::{Blame, Error},
     store::{self, AllJudged, FilesWanted, Judged, StoreError, Unjudged},
-    system::{failpoint, panics::caught},
+    system::{
+        failpoint,
+        panics::{Panicked, caught},
+    },
 };
 
 /// How many inbox rows are judged in one transaction.
@@ -49,6 +52,13 @@ pub(super) struct NotJudged {
     /// The act that failed.
     failed: &'static str,
     error: Error,
+}
+
+impl NotJudged {
+    /// A fault of ours in an act.
+    pub(super) fn ours(failed: &'static str, panicked: &Panicked) -> Self {
+        Self { failed, error: Error::ours(panicked) }
+    }
 }
 
 /// Says which act failed.
@@ -229,7 +239,7 @@ impl Dispatch {
         let mut wanted = Vec::new();
         for mut row in rows {
             // A word does not wait for files of messages before it.
-            if let Some(said) = self.word_of(&row) {
+            if let Some(said) = self.word_of(&row).await? {
                 let Some(why) = row.origin.no_command() else {
                     // At once: it would be obeyed again where another message keeps the rest from being written.
                     let done = vec![self.obey(&row, said).await?];
@@ -251,10 +261,7 @@ impl Dispatch {
             row.turns.extend(before.map(|(sender, at)| Turn { at: *at, own: *sender == row.sender }));
             let verdict = caught(async { self.judging.judge(&row) }).await;
             let now = self.runs.machine.world.now();
-            let verdict = verdict.map_err(|panicked| NotJudged {
-                failed: "judging a message",
-                error: Error::ours(&panicked),
-            })?;
+            let verdict = verdict.map_err(|panicked| NotJudged::ours("judging a message", &panicked))?;
             if !row.pending.is_empty() && row.group.is_some() {
                 let waits = verdict.verdict == EngageVerdict::Wake || self.may_speak(&row);
                 if waits || verdict.verdict == EngageVerdict::Context {

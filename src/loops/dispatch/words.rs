@@ -13,7 +13,7 @@ use crate::{
             access::Standing,
             chat_commands::{
                 Asked, May, Word,
-                told::{self, Model, OF_ALL, Task},
+                told::{self, Model, OF_ALL},
             },
             engage::{EngageVerdict, Rule},
         },
@@ -23,7 +23,8 @@ use crate::{
             group_config::{GroupConfig, Key},
         },
     },
-    store::{self, Judged, Spoken, Store, Unjudged, Wish},
+    store::{self, Judged, Spoken, Store, Unjudged, Why, Wish},
+    system::panics::caught,
 };
 
 /// For how long a model is known that some group has used, ms.
@@ -41,14 +42,18 @@ pub(super) struct Said {
 impl Dispatch {
     /// Returns the word that a message consists of, where it is one for its sender and the chat is its group's. A member who may not
     /// say it is told so where the message is for the agent.
-    pub(super) fn word_of(&mut self, row: &Unjudged) -> Option<Said> {
-        let group = row.group.clone()?;
+    pub(super) async fn word_of(&mut self, row: &Unjudged) -> Result<Option<Said>, NotJudged> {
+        let Some(group) = row.group.clone() else { return Ok(None) };
         let is_said = row.engage_mode.is_some() && !row.from_me && !row.bot && !row.late && !row.pressed;
-        let asked = self.runs.config.now().words.of(&row.text).filter(|_| is_said)?;
+        let Some(asked) = self.runs.config.now().words.of(&row.text).filter(|_| is_said) else {
+            return Ok(None);
+        };
         let may = asked.word.may(row.standing, row.commands);
         let (listed, written) = (self.judging.listed(row), row.origin.no_command().is_none());
-        let is_word = may.is_word(row.standing, listed, written, || self.judging.wakes(row));
-        is_word.then_some(Said { group, asked, may })
+        let is_word =
+            caught(async { may.is_word(row.standing, listed, written, || self.judging.wakes(row)) }).await;
+        let is_word = is_word.map_err(|panicked| NotJudged::ours("judging a word", &panicked))?;
+        Ok(is_word.then_some(Said { group, asked, may }))
     }
 
     /// Does what a word asks for, and returns how its message is judged.
@@ -122,13 +127,7 @@ impl Dispatch {
                 }
             }
             (Word::Tasks, _) => {
-                let task = |task: crate::domain::rows::Task| Task {
-                    id: task.id,
-                    prompt: task.prompt,
-                    status: task.status.to_string(),
-                    next: task.next_run,
-                };
-                let tasks: Vec<Task> = store.tasks(Some(group), None)?.into_iter().map(task).collect();
+                let tasks = store.tasks_for(group, &row.chat_jid)?;
                 let zone = store.zone_of(group, &config.zones).await?;
                 Wish::Tell(told::tasks(&tasks, now, &zone.zone))
             }
@@ -138,7 +137,10 @@ impl Dispatch {
                 let told = why.filter(|why| why.message.chat_jid == row.chat_jid);
                 Wish::Tell(told.map_or_else(
                     || told::NO_MESSAGE.to_owned(),
-                    |why| told::why(&why.message.shown, &why.answer),
+                    |mut why| {
+                        self.look_further(&mut why, group);
+                        told::why(&why.message.shown, &why.answer)
+                    },
                 ))
             }
             (Word::Usage, _) => {
@@ -149,6 +151,23 @@ impl Dispatch {
                 Wish::Tell(told::usage(&used, &budget, !prices.is_empty()))
             }
         }))
+    }
+}
+
+impl Dispatch {
+    /// Says what the store can't know of a message: what keeps a group's work from beginning.
+    fn look_further(&self, why: &mut Why, group: &Folder) {
+        why.keep_of(group);
+        if !why.is_open() {
+            return;
+        }
+        let machine = &self.runs.machine;
+        if let Some(obstacle) = machine.obstacle().filter(|_| why.waits()) {
+            why.wait_for(&format!("a problem to be fixed: {obstacle}"));
+        }
+        why.wait_for_release(|owner| owner == self.owner);
+        let is_lost = machine.lost().contains(group);
+        why.wait_for_folder(|_| is_lost);
     }
 }
 

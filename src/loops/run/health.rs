@@ -15,7 +15,6 @@ use crate::{
             judge::Cause,
             lanes::{Event, Load},
             life::Reached,
-            tool_servers::tool_as_shown,
             work::AtWork,
         },
         shown::errors::chain,
@@ -201,7 +200,7 @@ impl Watched {
             run: self.run,
             last_sign: ago(vitals.quiet_ms),
             in_hand_since: vitals.in_hand_ms.map(ago),
-            tool: self.signs.tool.as_ref().map(|(name, _)| tool_as_shown(name)),
+            tool: self.signs.tool.as_ref().map(|(name, _)| name.clone()),
             tool_since: self.signs.tool.as_ref().map(|(_, since)| ago(age(*since, steady))),
             requests: self.runs.gateway.in_flight(self.run),
             last_work: match vitals.at_work {

@@ -15,6 +15,7 @@ use crate::{
         heard::engage::{Engages, kept_beside},
         kept::templates::Template,
         rows::{Chat, Group},
+        shown::errors::chain,
     },
     ipc::{self, LaidOut},
     store::{NewGroup, NewWiring},
@@ -67,41 +68,49 @@ impl Operation for Args {
         let _turn = ADDING.lock().await;
         site.keeper.clear(&folder).await?;
         failpoint::reach("op.group_cleared");
-        let kept = match from {
+        let begun = match from {
             Some(template) => begin(site, &folder, &group, template).await?,
             None => None,
         };
         // A daemon that dies from here on finds the row when it starts, and makes the rest.
-        site.store.add_group(group, vec![wiring], site.world.now()).await?;
+        if let Err(error) = site.store.add_group(group, vec![wiring], site.world.now()).await {
+            // What was there before stays.
+            if begun == Some(LaidOut::New)
+                && let Err(left) = ipc::take_back_group(site.root, &folder)
+            {
+                tracing::warn!(error = %chain(&left), group = %folder, "the folder of a group that was refused stays");
+            }
+            return Err(error.into());
+        }
         failpoint::reach("op.group_stored");
         ipc::lay_out_group(site.root, &folder, site.box_owner)?;
         failpoint::reach("op.group_laid_out");
         site.keeper.changed(Some(&folder)).await?;
         let notes = two_answer(site.store, &folder, &chat).await?.into_iter().chain(chat.unserved(site));
-        let notes = notes.chain(kept);
+        let kept = || {
+            format!(
+                "groups/{folder}/CLAUDE.md was there and stays as it is; `g2 groups edit {folder}` changes it"
+            )
+        };
+        let notes = notes.chain((begun == Some(LaidOut::Kept)).then(kept));
         let says = format!("group {folder} answers in {chat}");
         Ok(Done::new(site.group(&folder).await?, says).noting(notes))
     }
 }
 
 /// Lays the folder out with the memory that a person has chosen, before the group's row: a loop that hears of the row lays out
-/// what is missing. Returns a note where a memory is there, which stays; nothing is done where the group is there.
+/// what is missing. A memory that is there stays. `None`: the group is there, and nothing is done.
 async fn begin(
     site: &Site<'_>,
     folder: &Folder,
     group: &NewGroup,
     template: Template,
-) -> Result<Option<String>, OpError> {
+) -> Result<Option<LaidOut>, OpError> {
     if site.store.group(folder).await?.is_some() {
         return Ok(None);
     }
     let text = template.text(group.trigger.trim_start_matches('@'), folder.as_str());
-    Ok(match ipc::lay_out_group_with(site.root, folder, site.box_owner, &text)? {
-        LaidOut::New => None,
-        LaidOut::Kept => Some(format!(
-            "groups/{folder}/CLAUDE.md was there and stays as it is; `g2 groups edit {folder}` changes it"
-        )),
-    })
+    Ok(Some(ipc::lay_out_group_with(site.root, folder, site.box_owner, &text)?))
 }
 
 /// How a new group engages in its chat: as the main group on every message, otherwise as fits the kind of the chat.

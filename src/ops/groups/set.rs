@@ -64,7 +64,9 @@ impl Operation for Args {
         }
         site.keeper.changed(Some(&folder)).await?;
         let group = site.group(&folder).await?;
-        let notes = notes(site, &group)?;
+        // The change is made, whatever can be said of it.
+        let notes = notes(site, &group)
+            .unwrap_or_else(|error| vec![format!("what its tool servers lack can't be told: {error}")]);
         Ok(Done::new(group, format!("group {folder} is changed")).noting(notes))
     }
 }

@@ -9,6 +9,7 @@ use futures_util::StreamExt as _;
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
+use crate::domain::shown::screen::without;
 use crate::sandbox::{Chunk, Sandbox, SandboxError, Spec};
 
 /// The longest line that is read, bytes.
@@ -64,6 +65,20 @@ impl fmt::Display for Heard {
     }
 }
 
+impl Heard {
+    /// Leaves these secrets out of what it said.
+    #[must_use]
+    pub fn without(self, secrets: &[String]) -> Self {
+        match self {
+            Self::Answers { name } => Self::Answers { name: without(&name, secrets) },
+            Self::Silent { within, said } => Self::Silent { within, said: without(&said, secrets) },
+            Self::Ended { code, said } => Self::Ended { code, said: without(&said, secrets) },
+            Self::Refuses { why } => Self::Refuses { why: without(&why, secrets) },
+            Self::Flooded => Self::Flooded,
+        }
+    }
+}
+
 /// A variable that can't be given to a server on trial.
 #[derive(Debug, thiserror::Error)]
 pub enum NotTried {
@@ -79,19 +94,20 @@ pub fn command(words: impl IntoIterator<Item = String>) -> Vec<String> {
     ["sh", "-c", SCRIPT, "sh"].into_iter().map(str::to_owned).chain(words).collect()
 }
 
-/// Starts a server, whose container `spec` says, by [`command`], and waits for its answer. The container is removed.
+/// Starts a server, whose container `spec` says, by [`command`], and waits for its answer, which has none of `secrets`. The container
+/// is removed.
 ///
 /// # Errors
 /// [`NotTried`]
 pub async fn greet(
     sandbox: &dyn Sandbox,
     spec: &Spec,
-    env: &BTreeMap<String, String>,
+    (env, secrets): (&BTreeMap<String, String>, &[String]),
     within: Duration,
 ) -> Result<Heard, NotTried> {
     let stdin = stdin(env)?;
     let id = sandbox.create(spec).await?;
-    let mut listener = Listener::default();
+    let mut listener = Listener { secrets: secrets.to_vec(), ..Listener::default() };
     let listened = timeout(within, listen(sandbox, &id, stdin, &mut listener)).await;
     // Whatever came of it, nothing of it stays.
     let removed = sandbox.remove(&id).await;
@@ -100,7 +116,7 @@ pub async fn greet(
         Err(_) => Heard::Silent { within, said: listener.last_words() },
     };
     removed?;
-    Ok(heard)
+    Ok(heard.without(secrets))
 }
 
 /// What is written to the script: the variables, and the greeting.
@@ -153,6 +169,8 @@ struct Listener {
     words: Vec<u8>,
     /// Its exit code, once stdout has no more.
     code: Option<String>,
+    /// They are in none of its words.
+    secrets: Vec<String>,
 }
 
 impl Listener {
@@ -183,11 +201,13 @@ impl Listener {
             return None;
         }
         if let Some(error) = answer.get("error") {
-            return Some(Heard::Refuses {
-                why: short(error["message"].as_str().unwrap_or("it does not say why")),
-            });
+            let why = error["message"].as_str().unwrap_or("it does not say why");
+            return Some(Heard::Refuses { why: short(&without(why, &self.secrets)) });
         }
-        let of = |field: &str| short(answer["result"]["serverInfo"][field].as_str().unwrap_or_default());
+        let of = |field: &str| {
+            let said = answer["result"]["serverInfo"][field].as_str().unwrap_or_default();
+            short(&without(said, &self.secrets))
+        };
         let name = format!("{} {}", of("name"), of("version")).trim().to_owned();
         Some(Heard::Answers {
             name: if name.is_empty() { "a server without a name".to_owned() } else { name },
@@ -210,12 +230,21 @@ impl Listener {
 
     fn last_words(&self) -> String {
         let words = String::from_utf8_lossy(&self.words);
+        // Before it is cut: a part of a secret is none that can be found.
+        let words = without(without_rest(&words, &self.secrets), &self.secrets);
         let lines = words.lines().filter(|line| !line.starts_with(ENDED)).map(str::trim);
         let lines: Vec<&str> = lines.filter(|line| !line.is_empty()).collect();
         let last = lines.join(" · ");
         let skip = last.chars().count().saturating_sub(300);
         last.chars().skip(skip).collect()
     }
+}
+
+/// A text without the rest of a secret that it begins within, as what was before is not kept.
+fn without_rest<'a>(text: &'a str, secrets: &[String]) -> &'a str {
+    let rests = secrets.iter().flat_map(|secret| secret.char_indices().map(|(at, _)| &secret[at..]));
+    let begun = rests.filter(|rest| rest.len() >= 4 && text.starts_with(rest)).map(str::len).max();
+    begun.map_or(text, |length| &text[length..])
 }
 
 /// The beginning of a text.
@@ -245,6 +274,27 @@ mod tests {
         assert_eq!(heard(&[hello]), None, "a line that has no end yet");
         let refuses = heard(&["{\"id\":1,\"error\":{\"message\":\"too old\"}}\n"]);
         assert_eq!(refuses, Some(Heard::Refuses { why: "too old".to_owned() }));
+    }
+
+    #[test]
+    fn no_secret_is_in_what_it_says() {
+        let secrets = vec!["hush-1234567890".to_owned()];
+        let said = |text: &str| {
+            let mut listener = Listener { secrets: secrets.clone(), ..Listener::default() };
+            let heard = listener.hear(text.as_bytes()).unwrap_or(Heard::Flooded).without(&secrets);
+            heard.to_string()
+        };
+        let long = "x".repeat(290);
+        for text in [
+            "{\"id\":1,\"result\":{\"serverInfo\":{\"name\":\"hush-1234567890\"}}}\n".to_owned(),
+            "{\"id\":1,\"error\":{\"message\":\"hush-1234567890 is no key\"}}\n".to_owned(),
+            "hush-1234567890 is no key\n\u{1}g2 ended 1\n".to_owned(),
+            ["hush-1234567890", &long, "\n\u{1}g2 ended 1\n"].concat(),
+            ["hush-1234567890 ", &"x".repeat(100), &"\n".repeat(1890), "…\n\u{1}g2 ended 1\n"].concat(),
+        ] {
+            let said = said(&text);
+            assert!(!said.contains("1234567890") && said.contains('…'), "{said}");
+        }
     }
 
     #[test]

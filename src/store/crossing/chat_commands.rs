@@ -26,6 +26,9 @@ use crate::store::{
 
 /// A member is told at most once in that time that they may not say a word, ms.
 const REFUSED_MS: i64 = 600_000;
+/// How many answers to words a chat is told in a minute; what is asked for beyond them is done, and not told.
+const MOST_TOLD: i64 = 20;
+const MINUTE_MS: i64 = 60_000;
 
 /// What a word asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -79,8 +82,12 @@ impl Store {
                 Wish::New => begin_anew(c, &spoken, &by, now),
                 Wish::Model { name, says } => set_model(c, &spoken, &by, (name, says), now),
                 Wish::Tell(says) => {
-                    tell(c, &spoken, &says, now)?;
-                    Ok(WordDone { note: format!("it asked for {}", spoken.word), ..WordDone::default() })
+                    let unsaid = match tell(c, &spoken, &says, now)? {
+                        true => "",
+                        false => ", which is not told: the chat was told enough within a minute",
+                    };
+                    let note = format!("it asked for {}{unsaid}", spoken.word);
+                    Ok(WordDone { note, ..WordDone::default() })
                 }
                 Wish::Refuse(says) => {
                     let Place { chat, thread, .. } = place(c, spoken.lane)?;
@@ -251,12 +258,22 @@ fn waits_again(c: &Connection, lane: i64) -> Result<bool> {
     Ok(true)
 }
 
-fn tell(c: &Connection, spoken: &Spoken, text: &str, now: Time) -> Result<()> {
+/// Tells the chat, unless it was told many answers of late; whether it is told.
+fn tell(c: &Connection, spoken: &Spoken, text: &str, now: Time) -> Result<bool> {
     let Place { chat, thread, .. } = place(c, spoken.lane)?;
+    let of_late: i64 = c
+        .prepare_cached(
+            "SELECT count(*) AS told FROM (SELECT said_key, created_at FROM outbox WHERE chat_jid = ?1 ORDER BY id DESC LIMIT 50)
+             WHERE said_key GLOB 'lane [0-9]* word [0-9]*' AND created_at > ?2",
+        )?
+        .query_row(params![chat, now.plus_ms(-MINUTE_MS).0], |r| r.get("told"))?;
+    if of_late >= MOST_TOLD {
+        return Ok(false);
+    }
     let cause = format!("answer to message {}", spoken.seq);
     // What the words are is the same for each group that listens to the chat.
     let lane = if spoken.word == Word::Help.as_str() { 0 } else { spoken.lane };
     let key = Key::Word { lane, seq: spoken.seq };
     said(c, &key, &Say::notice(&chat, &thread, text, &cause), now)?;
-    Ok(())
+    Ok(true)
 }

@@ -516,11 +516,11 @@ mod tests {
         note(true).await.unwrap();
         // A restart, or an account that connects anew, does not show it for a while.
         for (there, now) in [(1, 1), (1, NOTED_MS), (0, NOTED_MS), (1, 2 * NOTED_MS)] {
-            forget(&found[there..].to_vec(), now).await;
+            forget(&found[there..], now).await;
         }
         world.store.mark_noted(&mut found);
         assert!(found[0].noted);
-        forget(&found[1..].to_vec(), 3 * NOTED_MS).await;
+        forget(&found[1..], 3 * NOTED_MS).await;
         world.store.mark_noted(&mut found);
         assert!(!found[0].noted, "one that comes back counts");
     }

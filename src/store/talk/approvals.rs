@@ -15,6 +15,7 @@ use crate::domain::{
             Action, Approval, ApprovalEvent, ApprovalKind, Choice, Decision, Rights, State,
             approver::{Candidate, Class, Missed, Nobody, whom_to_ask},
         },
+        chat_commands::Words,
         engage::ChatKind,
         people::Role,
     },
@@ -77,6 +78,8 @@ pub struct Asking {
     pub trigger: String,
     /// A group is made while there are fewer.
     pub groups: usize,
+    /// The words that are commands in a chat, and no first word in one.
+    pub words: Words,
 }
 
 impl Default for Asking {
@@ -86,6 +89,7 @@ impl Default for Asking {
             deny_ttl_ms: 0,
             trigger: "@G2".into(),
             groups: usize::MAX,
+            words: Words::default(),
         }
     }
 }

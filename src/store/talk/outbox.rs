@@ -340,7 +340,7 @@ impl Store {
     }
 
     /// Returns what was said to a chat after the row `after`, in order, with texts that still grow, whether all there is of them is
-    /// said or not: at most `rows` rows, and none after those whose texts have `bytes` bytes together.
+    /// said or not, and nothing behind a row that is still to be said: at most `rows` rows, and none after those whose texts have `bytes` bytes together.
     pub async fn said_since(
         &self,
         chat: &str,
@@ -351,7 +351,10 @@ impl Store {
         let chat = chat.to_owned();
         self.ask(move |c| {
             let mut said = c.prepare_cached(&format!(
-                "{DELIVERY} WHERE chat_jid = ?1 AND id > ?2 AND (status = 'sent' OR growth = 'growing') ORDER BY id LIMIT ?3"
+                "{DELIVERY} WHERE chat_jid = ?1 AND id > ?2 AND (status = 'sent' OR growth = 'growing')
+                   AND id < coalesce((SELECT min(w.id) FROM outbox w INDEXED BY outbox_open WHERE w.chat_jid = ?1 AND w.id > ?2
+                     AND (w.status = 'pending' OR w.status = 'sending' OR w.status = 'unknown') AND w.growth IS NOT 'growing'), outbox.id + 1)
+                 ORDER BY id LIMIT ?3"
             ))?;
             let mut said = said.query(params![chat, after, at_most(Some(rows))])?;
             let (mut piece, mut read): (Vec<Delivery>, usize) = (Vec::new(), 0);

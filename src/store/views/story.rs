@@ -5,7 +5,7 @@ use ipc_handlers::{Folder, Time, words};
 use rusqlite::{Row, params};
 use serde::Serialize;
 
-use crate::domain::{rows::rfc3339, runs::tool_servers::tool_as_shown};
+use crate::domain::rows::rfc3339;
 use crate::store::{Result, Store, at_most, columns::Columns as _, oldest_first, which::from};
 
 words! {
@@ -189,7 +189,7 @@ fn activity_row(r: &Row<'_>) -> rusqlite::Result<Activity> {
         n: r.get("n")?,
         name: r.get("name")?,
         state: r.get("state")?,
-        text: if what == Happened::Tool { tool_as_shown(&text) } else { text },
+        text,
     })
 }
 

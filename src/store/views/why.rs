@@ -1,6 +1,6 @@
 //! The whole story of one message, for `g2 why`.
 
-use ipc_handlers::Time;
+use ipc_handlers::{Folder, Time};
 use rusqlite::{Connection, OptionalExtension, Row};
 use serde::Serialize;
 
@@ -109,6 +109,12 @@ impl Why {
     #[must_use]
     pub fn is_open(&self) -> bool {
         self.wirings.iter().any(WhyWiring::is_open)
+    }
+
+    /// Leaves out what other groups made of it: one group's chats are told of that group.
+    pub fn keep_of(&mut self, group: &Folder) {
+        self.wirings.retain(|wiring| wiring.group == group.as_str());
+        self.answer = answer(self);
     }
 
     /// Says what those wirings wait for really that wait for nothing of their own.

@@ -3,11 +3,15 @@
 use ipc_handlers::{Folder, Time};
 use rusqlite::{OptionalExtension as _, params};
 
-use crate::domain::heard::chat_commands::told::{AtWork, Session, Stands};
+use crate::domain::heard::chat_commands::told::{AtWork, MOST_TASKS, Session, Stands, Task, Tasks};
 use crate::store::{Result, Store, columns::Columns as _, talk::outbox};
 
 /// Among how many messages of a chat before a word a person's own is looked for, and among how many runs the beginning of a session.
 const LOOKED_AT: i64 = 200;
+/// Among how many of the newest tasks of a group those for a chat are looked for.
+const TASKS: i64 = 5_000;
+/// How much of a prompt is read, characters.
+const PROMPT: i64 = 500;
 
 impl Store {
     /// Returns how the conversation of a lane stands, and what its group's agent does.
@@ -15,18 +19,21 @@ impl Store {
         self.read(|c| {
             let at_work = c
                 .prepare_cached(
-                    "SELECT lane_id, for_task, stop_by IS NOT NULL AS stops,
+                    "SELECT lane_id, for_task, r.chat_jid = (SELECT chat_jid FROM lanes WHERE id = ?2) AS in_chat, stop_by IS NOT NULL AS stops,
                             coalesce((SELECT max(b.handed_at) FROM batches b WHERE b.run_id = r.id AND b.state IN ('handed', 'claimed')), started_at, created_at) AS since
                      FROM runs r INDEXED BY runs_one_per_group WHERE group_folder = ?1 AND status IN ('queued', 'running') AND (kind <> 'message' AND handled_at IS NULL
                        OR EXISTS (SELECT 1 FROM batches b WHERE b.run_id = r.id AND b.state IN ('handed', 'claimed')))",
                 )?
-                .query_row([group.as_str()], |r| {
+                .query_row(params![group.as_str(), lane], |r| {
                     let (here, stops): (Option<i64>, bool) = (r.get("lane_id")?, r.get("stops")?);
                     let since = r.time("since")?;
-                    Ok(match (stops, here == Some(lane)) {
-                        (true, _) => AtWork::Stops,
-                        (false, true) => AtWork::Here { since },
-                        (false, false) => AtWork::Elsewhere { since, task: r.get("for_task")? },
+                    let task: Option<String> = r.get("for_task")?;
+                    let in_chat: Option<bool> = r.get("in_chat")?;
+                    Ok(match (stops, here == Some(lane), task) {
+                        (true, _, _) => AtWork::Stops,
+                        (false, true, _) => AtWork::Here { since },
+                        (false, false, Some(_)) if in_chat != Some(true) => AtWork::OfAnotherChat { since },
+                        (false, false, task) => AtWork::Elsewhere { since, task },
                     })
                 })
                 .optional()?;
@@ -53,6 +60,35 @@ impl Store {
                 .optional()?;
             let (session, rests_until) = session.unwrap_or_default();
             Ok(Stands { at_work: at_work.unwrap_or(AtWork::Nothing), waiting, rests_until, session })
+        })
+    }
+
+    /// Returns the first tasks of a group for a chat, and how many it has for that chat and for others.
+    pub fn tasks_for(&self, group: &Folder, chat: &str) -> Result<Tasks> {
+        self.read(|c| {
+            let given = params![group.as_str(), chat, TASKS];
+            let (here, elsewhere) = c
+                .prepare_cached(
+                    "SELECT coalesce(sum(chat_jid = ?2), 0) AS here, coalesce(sum(chat_jid <> ?2), 0) AS elsewhere
+                     FROM (SELECT chat_jid FROM tasks INDEXED BY tasks_by_group WHERE group_folder = ?1 ORDER BY n DESC LIMIT ?3)",
+                )?
+                .query_row(given, |r| Ok((r.get("here")?, r.get("elsewhere")?)))?;
+            let first = c
+                .prepare_cached(
+                    "SELECT id, substr(prompt, 1, ?5) AS prompt, status, next_run
+                     FROM (SELECT n, id, chat_jid, prompt, status, next_run FROM tasks INDEXED BY tasks_by_group WHERE group_folder = ?1 ORDER BY n DESC LIMIT ?3)
+                     WHERE chat_jid = ?2 ORDER BY n LIMIT ?4",
+                )?
+                .query_map(params![group.as_str(), chat, TASKS, MOST_TASKS, PROMPT], |r| {
+                    Ok(Task {
+                        id: r.get("id")?,
+                        prompt: r.get("prompt")?,
+                        status: r.get("status")?,
+                        next: r.time_or_null("next_run")?,
+                    })
+                })?
+                .collect::<rusqlite::Result<_>>()?;
+            Ok(Tasks { first, here, elsewhere })
         })
     }
 

@@ -21,6 +21,7 @@ use crate::{
             addresses::channel_of,
             attachments::{Attachment, size},
         },
+        runs::tool_servers::tool_as_shown,
         states::DeliveryStatus,
     },
     ops::{OpCode, OpError},
@@ -174,7 +175,7 @@ fn doing(view: &View, run: Option<&ActiveRun>) -> Markup {
             @if let Some(run) = run {
                 @let sight = view.web.desk.sights.all().into_iter().find(|sight| sight.run == run.id);
                 @match sight.as_ref().map(|sight| (sight.in_hand_since.is_some(), sight.tool.as_deref())) {
-                    Some((true, Some(tool))) => { "At work: " (line(tool, 60)) }
+                    Some((true, Some(tool))) => { "At work: " (line(&tool_as_shown(tool), 60)) }
                     Some((true, None)) => "At work…"
                     Some((false, _)) => span.none { "Awake, and idle" }
                     None => span.none { "Starting…" }

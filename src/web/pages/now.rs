@@ -11,6 +11,7 @@ use crate::{
         },
         problems::{Finding, checks::Check},
         rows::{ChannelState, Waiter},
+        runs::tool_servers::tool_as_shown,
     },
     loops::Sight,
     ops::ipc,
@@ -167,7 +168,7 @@ fn work(view: &View, runs: &[ActiveRun], sights: &[Sight]) -> Markup {
                         td { a href={ "/runs/" (run.id) } { (run.id) } }
                         td { (run.group) }
                         td { (run.kind) }
-                        td { (sight.and_then(|sight| sight.tool.as_deref()).map_or_else(|| idle_or_not(sight).to_owned(), |tool| line(tool, 60))) }
+                        td { (sight.and_then(|sight| sight.tool.as_deref()).map_or_else(|| idle_or_not(sight).to_owned(), |tool| line(&tool_as_shown(tool), 60))) }
                         td { @match sight.and_then(|sight| sight.in_hand_since) { Some(since) => { (at(since, view.now, &view.zone)) " (" (took(view.now.ms_since(since))) ")" }, None => "–" } }
                         td { (reveal(view, "runs.stop", &[("id", &id)], "Stop", "Stop it")) }
                     }

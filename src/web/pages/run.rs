@@ -5,7 +5,10 @@ use maud::{Markup, html};
 use serde_json::Value;
 
 use crate::{
-    domain::{kept::prune::History, runs::output::Lines},
+    domain::{
+        kept::prune::History,
+        runs::{output::Lines, tool_servers::tool_as_shown},
+    },
     ops::missing,
     store::{Activity, Happened},
     web::{
@@ -52,7 +55,7 @@ pub(in crate::web) async fn show(view: View, Path(id): Path<i64>) -> Result<Resp
         @if let Some(sight) = &sight {
             p.dim {
                 "Last sign of life " (at(sight.last_sign, view.now, &view.zone))
-                @if let Some(tool) = &sight.tool { ", runs " (line(tool, 60)) }
+                @if let Some(tool) = &sight.tool { ", runs " (line(&tool_as_shown(tool), 60)) }
                 @if let (Some(ends), Some(how)) = (sight.ends_at, sight.ends_how) { ", is " (how) " at " (at(ends, view.now, &view.zone)) " without another" @if let Some(why) = &sight.ends_why { " (" (shown(why)) ")" } }
             }
         }

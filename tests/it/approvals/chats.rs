@@ -1,6 +1,9 @@
 //! What to do with a chat that no group is wired to.
 
-use g2::domain::heard::engage::Rule;
+use g2::domain::heard::{
+    chat_commands::{Word, Words},
+    engage::Rule,
+};
 use g2::{
     domain::{heard::people::Role, platforms::chats::ChatKind, rows::ChatChanges},
     store::{Asking, How, Pick},
@@ -26,6 +29,20 @@ async fn a_mention_in_an_unknown_group_asks_and_chatter_there_does_not() {
     let said = world.say_all(DESK).await;
     assert!(said[0].text.contains("a group that no agent is connected to"), "{}", said[0].text);
     assert!(world.why(seq).contains("question 1 waits for local:me"), "{}", world.why(seq));
+}
+
+#[tokio::test]
+async fn a_command_wires_no_chat_and_asks_nobody() {
+    let words = Words::new([(Word::Status, Some("/status".to_owned()))]);
+    let world = World::with(Asking { words, ..super::world::asking() }, &[]).await;
+    world.set_chat(NEW, "kind", "direct");
+    for who in [OWNER, BOB] {
+        let seq = world.hear(NEW, who, " /STATUS ").await;
+        assert!(world.wirings_of(NEW).await.is_empty() && world.open().await.is_empty(), "{who}");
+        assert!(world.why(seq).contains("no group is wired"), "{}", world.why(seq));
+    }
+    world.hear(NEW, OWNER, "/statuses").await;
+    assert_eq!(world.wirings_of(NEW).await.len(), 1);
 }
 
 #[tokio::test]

@@ -46,7 +46,9 @@ fn a_tool_server_of_the_group_answers_the_agent_in_its_container() {
     assert_eq!(house.ask(CHAT, "hello"), "sunny\n");
     let tools: Vec<Value> =
         house.rows(&["activity"]).into_iter().filter(|row| row["what"] == "tool").collect();
-    assert_eq!(tools[0]["text"], "weather: forecast", "{tools:?}");
+    assert_eq!(tools[0]["text"], "mcp__weather__forecast", "{tools:?}");
+    let people = house.g2(&["activity"]);
+    assert!(people.contains("weather: forecast") && !people.contains("mcp__"), "{people}");
     let asked = serde_json::to_string(&house.model.requests()).unwrap();
     assert!(asked.contains("sunny in Rome, by sk-hush"), "{asked}");
     assert_eq!(daemon.terminate(), Some(0));

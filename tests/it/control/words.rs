@@ -69,7 +69,10 @@ fn an_owner_reads_how_it_stands_and_changes_what_an_owner_may() {
     assert_eq!(told(&root, "me", "/tasks"), ["This group has no tasks."]);
     root.g2(&["tasks", "add", "--group", "main", "--every", "1h", "--id", "water", "water the plants"]);
     let tasks = &told(&root, "me", "/tasks")[0];
-    assert!(tasks.starts_with("This group has 1 task:\nwater (active, next "), "{tasks}");
+    assert!(tasks.starts_with("This group has 1 task for this chat:\nwater (active, next "), "{tasks}");
+    root.g2(&["wirings", "add", "--group", "main", "--chat", "local:side"]);
+    let elsewhere = "This group has no tasks for this chat, and 1 for other chats.";
+    assert_eq!(told_in(&root, "local:side", "me", "/tasks"), [elsewhere]);
     assert!(told(&root, "me", "/usage")[0].starts_with("Today: 0 requests, 0 tokens, "));
     let why = &told(&root, "me", "/why")[0];
     assert!(why.starts_with("\u{201c}hello\u{201d}: answered"), "{why}");

@@ -107,6 +107,14 @@ fn the_commands_of_discord_are_chosen_by_people_as_words_of_theirs() {
     home.root.g2(&["members", "add", "--group", "main", "dc:101"]);
     chosen("stop", None, EVE);
     town.until_it_says("Only owners and admins may use /stop here.");
+    // Where the bot is shut out.
+    fake.world().places.get_mut(&GENERAL).unwrap().unseen = true;
+    chosen("status", None, ADA);
+    let (_, answer) = fake.world().callbacks.last().unwrap().clone();
+    assert!(answer["data"]["content"].as_str().unwrap().contains("can't see this channel"), "{answer}");
+    fake.world().places.get_mut(&GENERAL).unwrap().unseen = false;
+    chosen("usage", None, ADA);
+    town.until_it_says("Today: ");
     let told = town.texts();
-    assert_eq!(told.len(), 4, "{told:?}");
+    assert_eq!(told.len(), 5, "{told:?}");
 }

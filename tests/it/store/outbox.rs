@@ -162,6 +162,51 @@ async fn what_was_said_is_read_in_pieces_of_bounded_rows_and_bytes() {
 }
 
 #[tokio::test]
+async fn nothing_is_read_behind_a_text_that_is_still_to_be_said() {
+    let world = world().await;
+    let store = &world.store;
+    for text in ["one", "two", "three"] {
+        store.tell(CHAT.into(), text.into(), "test".into(), NOW).await.unwrap();
+    }
+    let sql = |sql: &str| rusqlite::Connection::open(store.path()).unwrap().execute_batch(sql).unwrap();
+    // The third one grows already.
+    sql("UPDATE outbox SET growth = 'growing' WHERE id = 3");
+    let said = async |after| -> Vec<i64> {
+        let said = store.said_since(CHAT, after, 10, usize::MAX).await.unwrap();
+        said.into_iter().map(|delivery| delivery.id).collect()
+    };
+    assert!(said(0).await.is_empty(), "the first one is to be told first");
+    let first = begin(store).await;
+    assert!(said(0).await.is_empty());
+    store.delivered(first, 1, "p1".into(), NOW).await.unwrap();
+    assert_eq!(said(0).await, [1]);
+    assert!(said(1).await.is_empty(), "the second one is told next");
+    store.drop_outbox(2, "test", NOW).await.unwrap();
+    assert_eq!(said(1).await, [3]);
+}
+
+#[tokio::test]
+async fn a_chat_is_told_a_bounded_number_of_answers_to_words_in_a_minute() {
+    use g2::store::{Spoken, Wish};
+    let world = world().await;
+    let store = &world.store;
+    world.message(CHAT, "k", "hello", EngageVerdict::Wake).await;
+    let lane = world.lane();
+    let word = async |seq, at| {
+        let spoken = Spoken { lane, seq, by: "local:me".into(), word: "status" };
+        store.heard_word(spoken, Wish::Tell(format!("answer {seq}")), at).await.unwrap().note
+    };
+    for seq in 1..=20 {
+        assert_eq!(word(seq, NOW).await, "it asked for status");
+    }
+    let much = "it asked for status, which is not told: the chat was told enough within a minute";
+    assert_eq!(word(21, NOW.plus_ms(59_999)).await, much);
+    assert_eq!(world.texts(CHAT).await.len(), 20);
+    assert_eq!(word(22, NOW.plus_ms(60_000)).await, "it asked for status");
+    assert_eq!(world.texts(CHAT).await.len(), 21);
+}
+
+#[tokio::test]
 async fn a_chat_is_told_once_that_texts_waited_for_a_connection() {
     use g2::domain::platforms::channels::{Connection, OLD_MS};
     let world = world().await;

@@ -169,6 +169,7 @@ read!(
         user: User,
         message: Message,
         data: Pressed,
+        app_permissions: String,
     }
 );
 read!(
@@ -258,6 +259,13 @@ pub(super) fn read(line: &str) -> Result<Option<Told>, serde_json::Error> {
 }
 
 impl Interaction {
+    /// Whether we may see where it was made: a command can be chosen where the bot is shut out. An administrator sees everything.
+    pub(super) fn is_seen(&self) -> bool {
+        const ADMINISTRATOR: u64 = 1 << 3;
+        const VIEW_CHANNEL: u64 = 1 << 10;
+        self.app_permissions.is_empty() || number(&self.app_permissions) & (ADMINISTRATOR | VIEW_CHANNEL) != 0
+    }
+
     /// Returns the words that a chosen command stands for. `None`: it is none of the texts that begin with a slash.
     pub(super) fn words(&self) -> Option<String> {
         // 2: a command; of its kinds 1 is one that is written.

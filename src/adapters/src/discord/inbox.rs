@@ -40,6 +40,9 @@ const MOST_PLACES: usize = 1000;
 const FORGOTTEN: usize = 8;
 /// Discord wants to hear of a press within 3 s; it hears of it once the press is stored, but not later than this.
 const PRESS: Duration = Duration::from_secs(2);
+/// What somebody is told, alone, who chooses a command where the bot is shut out.
+const UNSEEN: &str =
+    "I can't see this channel, so nothing was done. Let me view it, or write to me elsewhere.";
 
 /// What is known of where we stand.
 pub(super) struct Inbox {
@@ -226,7 +229,23 @@ impl Inbox {
             Told::Edited(message) => self.edited(host, &message, late).await,
             Told::Deleted(deleted) => self.deleted(host, &deleted, late).await,
             Told::Reaction(reaction, on) => self.reaction(host, &reaction, on, late).await,
-            Told::Interaction(press) => self.pressed(host, &press, late).await,
+            Told::Interaction(press) => {
+                if press.words().is_none() {
+                    return self.pressed(host, &press, late).await;
+                }
+                if !press.is_seen() {
+                    let answered = self.presses.add(&press, Some(UNSEEN));
+                    let api = self.api.clone();
+                    tokio::spawn(async move { answered.hear(&api).await });
+                    return Ok(());
+                }
+                // It is a message: what was missed before it would not be asked for any more.
+                let channel = number(&press.channel_id);
+                if self.in_session && self.behind.remove(&channel) {
+                    self.catch_up(host, channel, None).await?;
+                }
+                self.pressed(host, &press, late).await
+            }
         }
     }
 

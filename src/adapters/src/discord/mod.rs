@@ -469,7 +469,8 @@ impl Discord {
     async fn list_commands(&self) {
         let (commands, kept) = &self.commands;
         let wanted = out::commands(commands);
-        let text = wanted.to_string();
+        // Another bot of the same account has its own list.
+        let text = json!({"bot": self.me, "commands": wanted}).to_string();
         let set = std::fs::read(kept).ok();
         // A list that is not ours stays.
         if set.as_deref() == Some(text.as_bytes()) || (set.is_none() && commands.is_empty()) {

@@ -207,7 +207,7 @@ impl Telegram {
                     }
                     stuck.read();
                     if std::mem::take(&mut is_first) {
-                        self.set_commands().await;
+                        self.set_commands(us.id).await;
                     }
                 }
                 Err(fault) => {
@@ -329,11 +329,12 @@ impl Telegram {
 
     /// Sets the menu of commands, where it is not set yet: a bot that sets it at each start is locked out for minutes.
     #[expect(clippy::disallowed_methods, reason = "its own folder, which the daemon made")]
-    async fn set_commands(&self) {
+    async fn set_commands(&self, bot: i64) {
         let Some(list) = menu(&self.start) else { return };
         let list_is_empty = list.is_empty();
         let params = json!({"commands": list}).as_object().cloned().unwrap_or_default();
-        let text = Value::Object(params.clone()).to_string();
+        // Another bot of the same account has its own menu.
+        let text = json!({"bot": bot, "commands": params["commands"]}).to_string();
         let kept = Path::new(&self.start.state_dir).join("commands.json");
         let set = fs::read(&kept).ok();
         // A menu that is not ours stays.

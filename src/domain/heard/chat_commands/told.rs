@@ -32,10 +32,14 @@ pub enum AtWork {
     Here {
         since: Time,
     },
-    /// In another chat or thread, or on a task.
+    /// In another chat or thread, or on a task for this chat.
     Elsewhere {
         since: Time,
         task: Option<String>,
+    },
+    /// On a task for another chat, which is told nothing of.
+    OfAnotherChat {
+        since: Time,
     },
     /// Somebody asked for its end.
     Stops,
@@ -79,6 +83,17 @@ pub struct Task {
     /// Whether it runs at its times, in a word.
     pub status: String,
     pub next: Option<Time>,
+}
+
+/// The tasks of a group, as a chat is told of them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Tasks {
+    /// The first ones for the chat.
+    pub first: Vec<Task>,
+    /// How many are for the chat.
+    pub here: i64,
+    /// How many are for other chats, of which nothing more is told.
+    pub elsewhere: i64,
 }
 
 impl Model {
@@ -133,7 +148,10 @@ pub fn status(group: &str, stands: &Stands, model: &Model, problems: Option<usiz
         AtWork::Elsewhere { since, task: Some(task) } => {
             format!("{group}: at work on the task {} for {}.", begin(task), age(*since))
         }
-        AtWork::Stops => format!("{group}: what is at work is asked to stop."),
+        AtWork::OfAnotherChat { since } => {
+            format!("{group}: at work on a task for another chat for {}.", age(*since))
+        }
+        AtWork::Stops => format!("{group}: the run is asked to stop."),
     }];
     let rest = stands.rests_until.filter(|until| *until > now);
     lines.push(match (stands.waiting, rest) {
@@ -192,25 +210,28 @@ pub fn model_set(model: &Model) -> String {
     format!("{} It holds from the next message on.", model.in_words())
 }
 
-/// Returns the tasks of a group: the first of them, and how many more there are.
+/// Returns the tasks of a group for a chat: the first of them, how many more there are, and how many for other chats.
 #[must_use]
-pub fn tasks(tasks: &[Task], now: Time, zone: &TimeZone) -> String {
-    if tasks.is_empty() {
-        return "This group has no tasks.".to_owned();
-    }
-    let mut text = format!("This group has {}:", counted(number(tasks.len()), "task"));
-    for Task { id, prompt, status, next } in tasks.iter().take(MOST_TASKS) {
+pub fn tasks(tasks: &Tasks, now: Time, zone: &TimeZone) -> String {
+    let Tasks { first, here, elsewhere } = tasks;
+    let mut text = match (*here, *elsewhere) {
+        (0, 0) => return "This group has no tasks.".to_owned(),
+        (0, n) => return format!("This group has no tasks for this chat, and {n} for other chats."),
+        (n, _) => format!("This group has {} for this chat:", counted(n, "task")),
+    };
+    for Task { id, prompt, status, next } in first.iter().take(MOST_TASKS) {
         let when = match next {
             Some(next) => format!("{status}, next {}", shown(*next, now, zone)),
             None => status.clone(),
         };
         let _ = write!(text, "\n{} ({when}): {}", begin(id), begin(prompt));
     }
-    match tasks.len().saturating_sub(MOST_TASKS) {
-        0 => {}
-        more => {
-            let _ = write!(text, "\nand {more} more: g2 tasks list");
-        }
+    let more = here.saturating_sub(number(first.len().min(MOST_TASKS)));
+    if more > 0 {
+        let _ = write!(text, "\nand {more} more: g2 tasks list");
+    }
+    if *elsewhere > 0 {
+        let _ = write!(text, "\nand {elsewhere} for other chats");
     }
     bounded(&text)
 }
@@ -325,7 +346,8 @@ mod tests {
              Session: begun 2 h ago, last used 1 min ago.\n1 problem waits for you; g2 status says more."
         );
         for (at_work, line) in [
-            (AtWork::Stops, "f: what is at work is asked to stop."),
+            (AtWork::Stops, "f: the run is asked to stop."),
+            (AtWork::OfAnotherChat { since: NOW }, "f: at work on a task for another chat for 1 s."),
             (AtWork::Elsewhere { since: NOW, task: None }, "f: at work on another conversation for 1 s."),
             (
                 AtWork::Elsewhere { since: ago(2_000), task: Some("water".into()) },
@@ -379,20 +401,26 @@ mod tests {
 
     #[test]
     fn tasks_are_listed_within_bounds() {
-        assert_eq!(tasks(&[], NOW, &TimeZone::UTC), "This group has no tasks.");
+        let told =
+            |first: Vec<Task>, here, elsewhere| tasks(&Tasks { first, here, elsewhere }, NOW, &TimeZone::UTC);
+        assert_eq!(told(Vec::new(), 0, 0), "This group has no tasks.");
+        assert_eq!(told(Vec::new(), 0, 2), "This group has no tasks for this chat, and 2 for other chats.");
         let task = |n: usize| Task {
             id: format!("t{n}"),
             prompt: format!("say\n{}", "long ".repeat(100)),
             status: "active".into(),
             next: Some(Time(NOW.0 + 30_000)),
         };
-        let one = tasks(&[Task { next: None, status: "paused".into(), ..task(1) }], NOW, &TimeZone::UTC);
-        assert!(one.starts_with("This group has 1 task:\nt1 (paused): say long long"), "{one}");
-        let many: Vec<Task> = (0..MOST_TASKS + 3).map(task).collect();
-        let told = tasks(&many, NOW, &TimeZone::UTC);
-        assert_eq!(told.lines().count(), MOST_TASKS + 2, "{told}");
-        assert!(told.starts_with("This group has 13 tasks:\nt0 (active, next in 30 s): say long"), "{told}");
-        assert!(told.ends_with("\nand 3 more: g2 tasks list") && told.chars().count() < LONGEST, "{told}");
+        let one = told(vec![Task { next: None, status: "paused".into(), ..task(1) }], 1, 4);
+        assert!(one.starts_with("This group has 1 task for this chat:\nt1 (paused): say long long"), "{one}");
+        assert!(one.ends_with("\nand 4 for other chats"), "{one}");
+        let many = told((0..MOST_TASKS).map(task).collect(), 13, 0);
+        assert_eq!(many.lines().count(), MOST_TASKS + 2, "{many}");
+        assert!(
+            many.starts_with("This group has 13 tasks for this chat:\nt0 (active, next in 30 s): say long"),
+            "{many}"
+        );
+        assert!(many.ends_with("\nand 3 more: g2 tasks list") && many.chars().count() < LONGEST, "{many}");
     }
 
     #[test]

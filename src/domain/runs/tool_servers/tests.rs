@@ -120,6 +120,12 @@ fn a_secret_stands_in_no_command_and_in_no_store() {
         ("a: x --token=sk-1", "Give --token as a variable"),
         ("a: x --apiKey=sk-1", "Give --apiKey as"),
         ("a: x '${MY_TOKEN}'", "Give ${MY_TOKEN} as a variable"),
+        ("a: x -e API_TOKEN=sk-1", "Give API_TOKEN as a variable"),
+        ("a: x -H 'Authorization: Bearer sk-1'", "Give Authorization as a variable"),
+        ("a: x '--header=X-Api-Key: sk-1'", "Give X-Api-Key as a variable"),
+        ("a: x postgres://ada:sk-1@db/x", "Give the user of an address as a variable"),
+        ("a: A='${AWS_SECRET_ACCESS_KEY}' x", "is the model's"),
+        ("a: A='${AWS_SESSION_TOKEN}' x", "is the model's"),
         ("a: https://example.com/${MY_TOKEN}", "Give ${MY_TOKEN} as a variable"),
         ("a: https://example.com/?api_key=sk-1", "Give api_key as a variable"),
         ("a: A='${ANTHROPIC_API_KEY}' x", "is the model's"),
@@ -134,6 +140,7 @@ fn a_secret_stands_in_no_command_and_in_no_store() {
         "a: API_KEY='${MY_KEY}' x",
         "a: x --max-tokens 5 --keyboard=de",
         "a: MONKEY=1 x",
+        "a: x -e PAGE=1 --at=https://example.com/a@b c:/d",
         "a: https://example.com/?page=1 Accept=text/html",
     ] {
         assert!(set(fine).is_ok(), "{fine}: {:?}", set(fine));

@@ -76,6 +76,12 @@ pub(in crate::store) fn first_contact(
     if chat::is_nothing(author, addressed) {
         return Ok(Contact::Nothing);
     }
+    // It asks for nothing of an agent, and there is none to tell anything of.
+    if [&inbound.text, &own].into_iter().any(|text| asking.words.of(text).is_some()) {
+        let why = "a command wires no chat".to_owned();
+        people::count_unwired(c, seq, &why, now)?;
+        return Ok(Contact::Dropped(why));
+    }
     // Whether there is one, and only one.
     let groups: Vec<Folder> = c
         .prepare_cached("SELECT folder FROM groups LIMIT 2")?

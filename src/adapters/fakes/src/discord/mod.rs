@@ -164,10 +164,11 @@ impl Fake {
             .map(|given| json!({"name": listed["options"][0]["name"], "type": 3, "value": given}))
             .into_iter()
             .collect();
+        let may = if world.places[&channel].unseen { "2048" } else { "2251799813685247" };
         let told = json!({"id": id, "application_id": APPLICATION.to_string(), "type": 2, "token": format!("token-{id}"),
             "channel_id": channel.to_string(), "data": {"id": listed["id"], "name": name, "type": 1, "options": options},
             "version": 1, "locale": "en-US", "attachment_size_limit": 10 << 20, "entitlements": [],
-            "authorizing_integration_owners": {"0": GUILD.to_string()}, "app_permissions": "2251799813685247", "context": 0,
+            "authorizing_integration_owners": {"0": GUILD.to_string()}, "app_permissions": may, "context": 0,
             "channel": world.channel(channel)});
         let mut told = world.placed(channel, told, who);
         if told.get("member").is_none() {

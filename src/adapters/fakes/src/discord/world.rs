@@ -50,6 +50,8 @@ pub struct Place {
     pub messages: BTreeMap<u64, Value>,
     /// We are not in it.
     pub closed: bool,
+    /// We may not view it.
+    pub unseen: bool,
     /// A thread that was put to rest, and that only a moderator opens again.
     pub locked: bool,
     /// A thread that is at rest is not listed.
