@@ -178,7 +178,7 @@ mod tests {
     #[test]
     fn a_run_without_a_living_owner_is_named_with_the_daemon_up_or_down() {
         for (owner, daemon, words, fix) in [
-            (Some("gone"), Daemon::Down, "left by a daemon that is gone", "g2 serve"),
+            (Some("gone"), Daemon::Down, "left by a daemon that is gone", "g2 start"),
             (Some("gone"), Daemon::Up, "left by a daemon that is gone", "once the container engine answers"),
             (None, Daemon::Up, "has no daemon", "once the container engine answers"),
         ] {

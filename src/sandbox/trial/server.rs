@@ -231,7 +231,9 @@ impl Listener {
     fn last_words(&self) -> String {
         let words = String::from_utf8_lossy(&self.words);
         // Before it is cut: a part of a secret is none that can be found.
-        let words = without(without_rest(&words, &self.secrets), &self.secrets);
+        let is_cut = self.words.len() >= LAST_WORDS;
+        let kept = if is_cut { without_rest(&words, &self.secrets) } else { &words };
+        let words = without(kept, &self.secrets);
         let lines = words.lines().filter(|line| !line.starts_with(ENDED)).map(str::trim);
         let lines: Vec<&str> = lines.filter(|line| !line.is_empty()).collect();
         let last = lines.join(" · ");
@@ -293,7 +295,7 @@ mod tests {
             ["hush-1234567890 ", &"x".repeat(100), &"\n".repeat(1890), "…\n\u{1}g2 ended 1\n"].concat(),
         ] {
             let said = said(&text);
-            assert!(!said.contains("1234567890") && said.contains('…'), "{said}");
+            assert!(!said.contains("67890") && said.contains('…'), "{said}");
         }
     }
 

@@ -36,12 +36,13 @@ async fn a_command_wires_no_chat_and_asks_nobody() {
     let words = Words::new([(Word::Status, Some("/status".to_owned()))]);
     let world = World::with(Asking { words, ..super::world::asking() }, &[]).await;
     world.set_chat(NEW, "kind", "direct");
-    for who in [OWNER, BOB] {
+    world.role("tg:ada", Role::Owner, None).await;
+    for who in ["tg:ada", BOB] {
         let seq = world.hear(NEW, who, " /STATUS ").await;
         assert!(world.wirings_of(NEW).await.is_empty() && world.open().await.is_empty(), "{who}");
         assert!(world.why(seq).contains("no group is wired"), "{}", world.why(seq));
     }
-    world.hear(NEW, OWNER, "/statuses").await;
+    world.hear(NEW, "tg:ada", "/statuses").await;
     assert_eq!(world.wirings_of(NEW).await.len(), 1);
 }
 
