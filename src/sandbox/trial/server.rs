@@ -283,8 +283,10 @@ mod tests {
         let secrets = vec!["hush-1234567890".to_owned()];
         let said = |text: &str| {
             let mut listener = Listener { secrets: secrets.clone(), ..Listener::default() };
-            let heard = listener.hear(text.as_bytes()).unwrap_or(Heard::Flooded).without(&secrets);
-            heard.to_string()
+            let heard = listener.hear(text.as_bytes());
+            listener.note(b"\n\x01g2 ended 1\n");
+            let heard = heard.or_else(|| listener.ended()).expect("an answer or an end");
+            heard.without(&secrets).to_string()
         };
         let long = "x".repeat(290);
         for text in [

@@ -40,7 +40,10 @@ fn the_model_speaks_by_its_tool_and_corrects_a_refused_task_which_fires() {
 
 #[test]
 fn a_message_in_the_middle_of_a_turn_joins_it_and_is_neither_a_command_nor_a_path() {
-    let Some(house) = House::new("", &json!([until_go(), {"times": -1, "text": "answered"}])) else { return };
+    // "/clear" is no word of the daemon's here, and reaches the agent.
+    let words = "[words]\nclear = \"\"\n";
+    let script = json!([until_go(), {"times": -1, "text": "answered"}]);
+    let Some(house) = House::new(words, &script) else { return };
     let _daemon = house.serve();
     let first = house.send(CHAT, "begin");
     house.at_work("Bash");

@@ -14,7 +14,7 @@ const OF_THE_MACHINE: [&str; 7] =
     ["g2 service ", "g2 image ", "g2 setup", "g2 doctor --fix", "g2 start", "g2 restart", "g2 logs"];
 
 /// Examples about things that are not there in a small root, or about this machine: each is understood, and may fail.
-const MAY_FAIL: [&str; 23] = [
+const MAY_FAIL: [&str; 24] = [
     "g2 approvals ",
     "g2 channels ",
     "g2 chats refresh ",
@@ -26,6 +26,7 @@ const MAY_FAIL: [&str; 23] = [
     "g2 ipc drop main/",
     "g2 loops release deliver local:",
     "g2 messages skip ",
+    "g2 notices note ",
     "g2 notices try",
     "g2 outbox drop ",
     "g2 outbox retry ",
