@@ -166,8 +166,8 @@ impl Store {
         }
     }
 
-    /// Forgets notes about problems that have not been found for [`NOTED_MS`]: an account that connects, or a daemon that has just
-    /// begun, does not show all of them.
+    /// Forgets notes about problems that have not been found for 10 minutes: an account that connects, or a daemon that has
+    /// just begun, does not show all of them.
     pub async fn forget_noted(&self, found: &[Finding], now: Time) -> Result<()> {
         let all = self.ask(noted).await?;
         let is_there = |noted: &Noted| {

@@ -153,9 +153,10 @@ impl Scene {
     pub(super) fn assert_unharmed(&self) {
         self.assert_untouched("all of it");
         ask(&self.root, "good", "at-the-end");
-        // Its own faults are told, and nobody else has any.
+        // Its own faults are told, with its commands that could not be read, and nobody else has any.
         let status = self.root.json(&["status"]);
-        let of_others = |finding: &&serde_json::Value| finding["about"] != "evil";
+        let of_others =
+            |finding: &&serde_json::Value| finding["about"] != "evil" && finding["code"] != "commands";
         assert_eq!(status["findings"].as_array().unwrap().iter().find(of_others), None, "{status}");
         assert!(self.root.json(&["doctor"]).as_array().is_some_and(|rows| rows.len() > 5));
         wait_for("nothing to stay claimed", || {
