@@ -32,17 +32,18 @@ async fn a_mention_in_an_unknown_group_asks_and_chatter_there_does_not() {
 }
 
 #[tokio::test]
-async fn a_command_wires_no_chat_and_asks_nobody() {
+async fn a_command_wires_no_chat_but_the_direct_one_of_an_owner_and_asks_nobody() {
     let words = Words::new([(Word::Status, Some("/status".to_owned()))]);
     let world = World::with(Asking { words, ..super::world::asking() }, &[]).await;
-    world.set_chat(NEW, "kind", "direct");
     world.role("tg:ada", Role::Owner, None).await;
-    for who in ["tg:ada", BOB] {
+    for (kind, who) in [("direct", BOB), ("group", "tg:ada")] {
+        world.set_chat(NEW, "kind", kind);
         let seq = world.hear(NEW, who, " /STATUS ").await;
         assert!(world.wirings_of(NEW).await.is_empty() && world.open().await.is_empty(), "{who}");
         assert!(world.why(seq).contains("no group is wired"), "{}", world.why(seq));
     }
-    world.hear(NEW, "tg:ada", "/statuses").await;
+    world.set_chat(NEW, "kind", "direct");
+    world.hear(NEW, "tg:ada", "/status").await;
     assert_eq!(world.wirings_of(NEW).await.len(), 1);
 }
 
