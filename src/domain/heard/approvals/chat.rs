@@ -21,6 +21,10 @@ pub struct Unwired<'a> {
     pub groups: &'a [Folder],
     /// Whether a group was wired to the chat once: then it was somebody's decision that none is.
     pub wired_before: bool,
+    /// Whether it is a command of the chat. It asks for nothing of an agent.
+    pub is_command: bool,
+    /// Whether the sender is alone with the bot.
+    pub is_direct: bool,
 }
 
 /// Whether a message is meant for an agent.
@@ -60,7 +64,12 @@ pub fn decide(message: &Unwired<'_>) -> Unheard {
     }
     match (message.groups, &message.rights) {
         ([], _) => Unheard::Drop("no group is wired to the chat, and there is none that could be"),
-        ([only], Rights::Everything) if !message.wired_before => Unheard::Wire(only.clone()),
+        ([only], Rights::Everything)
+            if !message.wired_before && (message.is_direct || !message.is_command) =>
+        {
+            Unheard::Wire(only.clone())
+        }
+        (_, _) if message.is_command => Unheard::Drop("a command wires no chat"),
         (_, _) if !message.known && message.policy == UnknownSenders::Strict => Unheard::Drop(
             "no group is wired to the chat, nobody knows this sender, and the chat's policy is strict",
         ),
@@ -131,6 +140,8 @@ mod tests {
                 policy,
                 groups,
                 wired_before,
+                is_command: false,
+                is_direct: false,
             };
             let said = decide(&message(Author::Person, Addressed::Yes));
             assert_eq!(said, expected, "{rights:?} {known} {policy:?} {groups:?} {wired_before}");
@@ -153,6 +164,34 @@ mod tests {
             (ChatKind::ThreadedGroup, Mentioned::No, "hello @G2", Addressed::No),
         ] {
             assert_eq!(addressed(kind, mentioned, text, "@G2"), is, "{kind:?} {text}");
+        }
+    }
+
+    #[test]
+    fn a_command_wires_the_direct_chat_of_an_owner_alone_and_asks_nobody() {
+        let groups = folders(&["family", "main"]);
+        let decided = |rights, count: usize, is_direct, wired_before| {
+            decide(&Unwired {
+                author: Author::Person,
+                addressed: Addressed::Yes,
+                rights,
+                known: true,
+                policy: UnknownSenders::Ask,
+                groups: &groups[..count],
+                wired_before,
+                is_command: true,
+                is_direct,
+            })
+        };
+        assert_eq!(decided(Rights::Everything, 1, true, false), Unheard::Wire(groups[0].clone()));
+        for (rights, count, is_direct, wired_before) in [
+            (Rights::Everything, 1, false, false),
+            (Rights::Everything, 1, true, true),
+            (Rights::Everything, 2, true, false),
+            (nobody(), 1, true, false),
+        ] {
+            let said = decided(rights, count, is_direct, wired_before);
+            assert_eq!(said, Unheard::Drop("a command wires no chat"), "{count} {is_direct} {wired_before}");
         }
     }
 }

@@ -76,7 +76,6 @@ pub(in crate::store) fn first_contact(
     if chat::is_nothing(author, addressed) {
         return Ok(Contact::Nothing);
     }
-    let is_command = [&inbound.text, &own].into_iter().any(|text| asking.words.of(text).is_some());
     // Whether there is one, and only one.
     let groups: Vec<Folder> = c
         .prepare_cached("SELECT folder FROM groups LIMIT 2")?
@@ -95,16 +94,11 @@ pub(in crate::store) fn first_contact(
         policy,
         groups: &groups,
         wired_before,
+        is_command: [&inbound.text, &own].into_iter().any(|text| asking.words.of(text).is_some()),
+        is_direct: kind == chats::ChatKind::Direct,
     };
     let why = match chat::decide(&message) {
         chat::Unheard::Nothing => return Ok(Contact::Nothing),
-        // It asks for nothing of an agent, and no person but an owner alone with the bot is told anything.
-        decided
-            if is_command
-                && !(kind == chats::ChatKind::Direct && matches!(decided, chat::Unheard::Wire(_))) =>
-        {
-            "a command wires no chat".to_owned()
-        }
         chat::Unheard::Wire(group) => {
             wire_by_default(c, &group, jid, now)?;
             return Ok(Contact::Wired(group));
