@@ -51,8 +51,8 @@ fn a_homeserver_that_denies_us_for_good_is_believed() {
     server.denies("/sync");
     server.denies("/whoami");
     server.denies("/whoami");
+    // A poll that has begun ends with it; where none had, the first one is denied and nobody sees it.
     server.say("ends the poll");
-    assert_eq!(adapter.next_event().text, "ends the poll");
     let refused =
         std::iter::repeat_with(|| adapter.state()).find(|state| state.transport == Light::Refused).unwrap();
     assert!(!refused.hint.is_empty());
