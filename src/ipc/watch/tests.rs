@@ -28,9 +28,13 @@ impl WorldFault {
         self.boxes.path_of(b.name()).join(name)
     }
 
+    /// Renames a file into a box. A process that another test makes meanwhile has it open for a moment, too, and closes it later: not
+    /// under a name in the box, as it is written outside.
     fn publish(&self, b: CommandBox, name: &str) {
-        let building = self.path(b, "building.tmp");
-        std::fs::write(&building, "{}").unwrap();
+        let (written, building) = (self.root.path().join("written"), self.path(b, "building.tmp"));
+        std::fs::write(&written, "{}").unwrap();
+        std::fs::hard_link(&written, &building).unwrap();
+        std::fs::remove_file(written).unwrap();
         std::fs::rename(building, self.path(b, name)).unwrap();
     }
 
