@@ -23,7 +23,7 @@ use super::{
     stuck::Stuck,
     token_hint, wire, write,
 };
-use crate::kit::{Doubt, Ended, Gone, Rest};
+use crate::kit::{Doubt, Ended, Gone, Rest, Unread};
 
 /// How long Telegram holds a poll open when there is nothing.
 const POLL: Duration = Duration::from_secs(50);
@@ -62,15 +62,6 @@ fn menu(start: &Start) -> Option<Vec<Value>> {
     }
     let item = |(command, does)| json!({"command": command, "description": does});
     Some(all.into_iter().take(MOST_COMMANDS).map(item).collect())
-}
-
-/// What a poll brought.
-enum Taken {
-    Nothing,
-    /// Updates, of which the last one has this number.
-    Upto(i64),
-    /// No updates, or none that has a number.
-    Unnumbered,
 }
 
 impl Telegram {
@@ -171,7 +162,8 @@ impl Telegram {
         let mut offset =
             self.start.cursor.get("updates").and_then(|last| last.parse::<i64>().ok()).map(|last| last + 1);
         let (mut rest, mut conflicts, mut hold, mut is_first) = (Rest::default(), 0, Duration::ZERO, true);
-        let (mut was_away, mut stuck) = (false, Stuck::of(&self.start));
+        let (mut was_away, mut stuck, mut unnumbered) =
+            (false, Stuck::of(&self.start), Unread::of(&self.start));
         loop {
             let mut params = json!({
                 "timeout": hold.as_secs(), "limit": stuck.limit(), "allowed_updates": wire::KINDS,
@@ -187,6 +179,18 @@ impl Telegram {
                         conflicts = 0;
                     }
                     hold = POLL;
+                    stuck.read();
+                    if let Some(count) = without_numbers(&answer.result) {
+                        self.waits(&Fault::Unreadable("no update has a number", None)).await?;
+                        if count > 0 && unnumbered.again(Instant::now()) {
+                            unnumbered.read();
+                            offset = self.pass_over(&us, Some(last_of(offset, count))).await?;
+                        }
+                        // The next answer may be the same.
+                        rest.wait(None).await;
+                        continue;
+                    }
+                    unnumbered.read();
                     if std::mem::take(&mut was_away) {
                         us.since = answer.at.or(us.since);
                     }
@@ -196,16 +200,10 @@ impl Telegram {
                             State { transport: Light::Ok, inbound: Light::Ok, outbound, ..State::default() };
                     })
                     .await?;
-                    match self.take(&us, answer.result).await? {
-                        Taken::Upto(last) => (offset, rest) = (Some(last.saturating_add(1)), Rest::default()),
-                        Taken::Nothing => rest = Rest::default(),
-                        // The next answer would be the same.
-                        Taken::Unnumbered => {
-                            self.waits(&Fault::Unreadable("no update has a number", None)).await?;
-                            rest.wait(None).await;
-                        }
-                    }
-                    stuck.read();
+                    let last =
+                        self.take(&us, answer.result.as_array().map_or(&[][..], Vec::as_slice)).await?;
+                    rest = Rest::default();
+                    offset = last.map(|last| last.saturating_add(1)).or(offset);
                     if std::mem::take(&mut is_first) {
                         self.set_commands(us.id).await;
                     }
@@ -270,11 +268,10 @@ impl Telegram {
         Ok(answer)
     }
 
-    /// Tells what came in, each update by itself, and returns once all of it is stored.
-    async fn take(&self, us: &Us, updates: Value) -> Result<Taken, Gone> {
-        let Value::Array(updates) = updates else { return Ok(Taken::Unnumbered) };
+    /// Tells what came in, each update by itself, and returns once all of it is stored: the number of the last one.
+    async fn take(&self, us: &Us, updates: &[Value]) -> Result<Option<i64>, Gone> {
         let (mut last, mut items) = (None, Vec::new());
-        for update in &updates {
+        for update in updates {
             let Some(number) = wire::number(update, "update_id") else {
                 self.note("an update without a number");
                 continue;
@@ -303,11 +300,7 @@ impl Telegram {
         for event in stored {
             event.wait().await?;
         }
-        Ok(match last {
-            Some(last) => Taken::Upto(last),
-            None if updates.is_empty() => Taken::Nothing,
-            None => Taken::Unnumbered,
-        })
+        Ok(last)
     }
 
     /// Says that something can't be read, as long as that is rare.
@@ -386,6 +379,19 @@ impl Telegram {
         }
         Ok(())
     }
+}
+
+/// Returns how many updates an answer has if none of them has a number; 0: it is no list of them.
+fn without_numbers(updates: &Value) -> Option<i64> {
+    let Value::Array(updates) = updates else { return Some(0) };
+    let none =
+        !updates.is_empty() && updates.iter().all(|update| wire::number(update, "update_id").is_none());
+    none.then(|| i64::try_from(updates.len()).unwrap_or(i64::MAX))
+}
+
+/// Returns the number that the last of `count` updates without one has, as numbers go up by one; `offset`: where they begin.
+fn last_of(offset: Option<i64>, count: i64) -> i64 {
+    offset.unwrap_or(1).saturating_add(count - 1)
 }
 
 fn hello(me: &Value) -> Hello {

@@ -185,6 +185,31 @@ fn an_update_that_nobody_can_read_is_passed_over_after_three_tries_and_the_next_
 }
 
 #[test]
+fn an_update_without_a_number_is_passed_over_after_three_tries_and_the_next_one_comes() {
+    let fake = Fake::start();
+    let config = json!({"token": TOKEN, "sure_after_s": 0});
+    let home = tempfile::tempdir().unwrap();
+    let mut account = Account::start_with(&fake, config, BTreeMap::new(), home);
+    account.hello();
+    account.until_polling();
+    fake.text(GROUP, "before");
+    assert_eq!(account.event().text, "before");
+    let lost = fake
+        .ask("update", &json!({"without_number": true, "message": {"chat": {"id": GROUP}, "text": "lost"}}));
+    let event = account.told();
+    let cursor = lost["update_id"].to_string();
+    assert_eq!((event.kind, &event.cursor["updates"]), (EventKind::Nothing, &cursor));
+    assert!(!event.unread.is_empty());
+    account.took(&event);
+    let state = account.state(|state| state.inbound == Light::Failing);
+    assert!(state.why.contains("no update has a number"), "{state:?}");
+    fake.text(GROUP, "the next one");
+    assert_eq!(account.event().text, "the next one");
+    assert_eq!(account.states.last().unwrap().inbound, Light::Ok);
+    account.logs(&format!("update {cursor} was asked for three times"));
+}
+
+#[test]
 fn half_a_character_in_an_update_spoils_none() {
     let fake = Fake::start();
     for text in ["before", &format!("half {HALF} of one"), "after"] {

@@ -229,7 +229,16 @@ impl World {
     }
 
     pub(crate) fn waiting(&self, limit: usize) -> Vec<Value> {
-        self.updates.iter().take(limit).cloned().collect()
+        let as_sent = |update: &Value| {
+            let mut update = update.clone();
+            if let Some(fields) =
+                update.as_object_mut().filter(|fields| fields.contains_key("without_number"))
+            {
+                fields.retain(|name, _| name != "without_number" && name != "update_id");
+            }
+            update
+        };
+        self.updates.iter().take(limit).map(as_sent).collect()
     }
 
     pub(crate) fn unread(&self) -> usize {
