@@ -248,6 +248,8 @@ pub fn after_in_thread(then: Then, unsent: &Unsent, thread: InThread, doubtful: 
         (Then::Gone(_), InThread::Yes, Some(Went::Thread)) if !doubtful => Then::WithoutThread,
         (Then::Gone(_), InThread::Yes | InThread::Left, Some(Went::Thread | Went::ClosedThread))
         | (Then::GiveUp, InThread::Left, _) => Then::Gone(What::Thread),
+        // The topic that stands for the chat itself is closed; the others are read and written as before.
+        (Then::Gone(_), InThread::No, Some(Went::Thread)) => Then::GiveUp,
         (then, InThread::No | InThread::Yes | InThread::Left, _) => then,
     }
 }
@@ -372,7 +374,7 @@ mod tests {
             (gone(Went::Thread), InThread::Yes, false, Then::WithoutThread),
             (gone(Went::Thread), InThread::Yes, true, thread),
             (gone(Went::Thread), InThread::Left, false, thread),
-            (gone(Went::Thread), InThread::No, false, chat),
+            (gone(Went::Thread), InThread::No, false, Then::GiveUp),
             (gone(Went::ClosedThread), InThread::Yes, false, thread),
             (gone(Went::ClosedThread), InThread::No, false, chat),
             (gone(Went::Chat), InThread::Yes, false, chat),
