@@ -1,4 +1,4 @@
-//! Sees what kept groups' runs from their work put right: another key, an image that is there. Then what rests for it is tried
+//! Sees what kept groups' runs from their work put right: another key, another model, an image that is there. Then what rests for it is tried
 //! again at once. Without that it is tried again when its rest is over.
 
 use std::{
@@ -209,7 +209,7 @@ impl Sight {
     /// Whether it is seen to be put right.
     async fn is_right(&self, row: &HindranceRow) -> Result<bool, Error> {
         let now = self.runs.machine.world.now();
-        if row.what.is_weather() && self.runs.store.may_fall_back(&row.group, now)? {
+        if row.has_other_models || row.what.is_weather() && self.runs.store.may_fall_back(&row.group, now)? {
             return Ok(true);
         }
         match row.what {
@@ -217,6 +217,7 @@ impl Sight {
             | Hindrance::Key
             | Hindrance::NotAllowed
             | Hindrance::NoCredit
+            | Hindrance::NoModel
             | Hindrance::Limit
             | Hindrance::Busy => {
                 let key = self.another_key().await?;

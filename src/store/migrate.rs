@@ -22,6 +22,7 @@ const MIGRATIONS: &[(&str, &str)] = &[
     ("0006_questions", include_str!("../../migrations/0006_questions.sql")),
     ("0007_gone", include_str!("../../migrations/0007_gone.sql")),
     ("0008_owner", include_str!("../../migrations/0008_owner.sql")),
+    ("0009_models", include_str!("../../migrations/0009_models.sql")),
 ];
 
 /// What becomes of a store that has the last schema of before `0001_init.sql`.

@@ -19,6 +19,8 @@ words! {
         NotAllowed = "not_allowed",
         /// The account of the key has no credit.
         NoCredit = "no_credit",
+        /// The model's host does not know the model that was asked for.
+        NoModel = "no_model",
         /// The limit of what the key may use of the model is reached, for a while.
         Limit = "limit",
         /// The model's host has no room now.
@@ -37,7 +39,7 @@ pub struct Refused {
     pub what: Hindrance,
     /// In one line of at most [`LONGEST_WHY`] characters, without the key.
     pub why: String,
-    /// When that is over, as the host says; only of a limit.
+    /// When that is over, as the host says; of a limit, and of a model that is asked while another one is at its limit.
     pub until: Option<Time>,
 }
 
@@ -94,10 +96,12 @@ pub enum Then {
 #[must_use]
 pub fn then(refused: &Refused, has_fallback: bool, fallback: Option<(Time, bool)>, now: Time) -> Then {
     let rests = Then::Rest { until: refused.until };
-    if !refused.what.is_weather() {
-        return rests;
-    }
     match fallback {
+        // The own model is asked again when its limit is over; the other one is no model.
+        Some((until, true)) if until > now && refused.what == Hindrance::NoModel => {
+            Then::Rest { until: Some(until) }
+        }
+        _ if !refused.what.is_weather() => rests,
         Some((until, true)) if until <= now => Then::GoOn,
         // The own model is asked again when its limit is over, at the latest.
         Some((until, true)) => Then::Rest { until: refused.until.map(|ends| ends.min(until)) },
@@ -120,11 +124,14 @@ impl Refused {
         // Both ways of saying it are in use, and the first has the status of a request that is wrong.
         let no_credit =
             kind == "billing_error" || message.to_ascii_lowercase().contains("credit balance is too low");
+        // An address that is wrong is not found, too, and says nothing of a model.
+        let no_model = message.to_ascii_lowercase().contains("model");
         let what = match status {
             400 | 402 | 403 if no_credit => Hindrance::NoCredit,
             401 => Hindrance::Key,
             402 => Hindrance::NoCredit,
             403 => Hindrance::NotAllowed,
+            404 if no_model => Hindrance::NoModel,
             429 => Hindrance::Limit,
             503 | 529 => Hindrance::Busy,
             _ => return None,
@@ -132,6 +139,7 @@ impl Refused {
         let does = match what {
             Hindrance::NoCredit => "says that the account has no credit",
             Hindrance::NotAllowed => "does not allow what the agent asks with this key",
+            Hindrance::NoModel => "does not know the model that it was asked for",
             Hindrance::Limit => "says that the limit of the key is reached",
             Hindrance::Busy => "has no room now",
             Hindrance::NoKey | Hindrance::Key | Hindrance::NoImage | Hindrance::Engine => {
@@ -187,9 +195,13 @@ impl Hindrance {
     pub fn is_weather(self) -> bool {
         match self {
             Self::Limit | Self::Busy => true,
-            Self::NoKey | Self::Key | Self::NotAllowed | Self::NoCredit | Self::NoImage | Self::Engine => {
-                false
-            }
+            Self::NoKey
+            | Self::Key
+            | Self::NotAllowed
+            | Self::NoCredit
+            | Self::NoModel
+            | Self::NoImage
+            | Self::Engine => false,
         }
     }
 
@@ -197,7 +209,13 @@ impl Hindrance {
     #[must_use]
     pub fn is_of_the_model(self) -> bool {
         match self {
-            Self::NoKey | Self::Key | Self::NotAllowed | Self::NoCredit | Self::Limit | Self::Busy => true,
+            Self::NoKey
+            | Self::Key
+            | Self::NotAllowed
+            | Self::NoCredit
+            | Self::NoModel
+            | Self::Limit
+            | Self::Busy => true,
             Self::NoImage | Self::Engine => false,
         }
     }
@@ -216,6 +234,7 @@ impl Hindrance {
             Self::Key => "the host of my model does not take my key",
             Self::NotAllowed => "the host of my model does not let me ask it",
             Self::NoCredit => "my account at the host of my model has no credit left",
+            Self::NoModel => "the host of my model does not know the model that I am set to",
             Self::Limit => "the limit of my model is reached",
             Self::Busy => "the host of my model has no room for me",
             Self::NoImage => "my container image is missing",
@@ -280,7 +299,10 @@ mod tests {
             (400, "invalid_request_error", LOW, Some(NoCredit)),
             (400, "invalid_request_error", "messages: at least one", None),
             (200, "", LOW, None),
-            (404, "not_found_error", "model: x", None),
+            (404, "not_found_error", "model: x", Some(NoModel)),
+            (404, "", "The model `x` does not exist", Some(NoModel)),
+            (404, "not_found_error", "Not Found", None),
+            (404, "", "", None),
             (429, "rate_limit_error", "", Some(Limit)),
             (500, "api_error", "", None),
             (503, "", "", Some(Busy)),

@@ -12,6 +12,7 @@ use crate::store::{
     Result, Store,
     columns::Columns as _,
     talk::{groups, outbox::Say},
+    work::hindrances,
 };
 
 /// Of a group with a fallback whose own model is at a limit still.
@@ -127,5 +128,5 @@ pub(in crate::store) fn met(
 /// A group is given another model: its next run asks that.
 pub(in crate::store) fn forget(c: &Connection, group: &Folder) -> Result<()> {
     c.execute("DELETE FROM fallbacks WHERE group_folder = ?1", [group.as_str()])?;
-    Ok(())
+    hindrances::has_other_models(c, group)
 }

@@ -22,6 +22,8 @@ pub struct HindranceRow {
     pub until: Time,
     /// When a limit of the model is over, as its host says.
     pub ends: Option<Time>,
+    /// It is a model that there is not, and the group was set to others since.
+    pub has_other_models: bool,
 }
 
 /// Of a task: it waits for what keeps it from its work. While its run is under way, its next time is that of its next occurrence.
@@ -35,7 +37,7 @@ impl Store {
         self.read(|c| {
             let mut rows = c.prepare_cached(&format!(
                 // A task rests by a rule of its own, for longer than a lane in the end.
-                "SELECT group_folder, what, why, since, ends,
+                "SELECT group_folder, what, why, since, ends, other_models,
                    max(until, coalesce((SELECT max(t.next_run) FROM tasks t
                      WHERE t.group_folder = h.group_folder AND {RESTS}), until)) AS until
                  FROM hindrances h
@@ -52,6 +54,7 @@ impl Store {
                     since: r.time("since")?,
                     until: r.time("until")?,
                     ends: r.time_or_null("ends")?,
+                    has_other_models: r.get("other_models")?,
                 })
             };
             Ok(rows.query_map([], row)?.collect::<rusqlite::Result<_>>()?)
@@ -167,13 +170,20 @@ pub(in crate::store) fn met(
         c.prepare_cached(
             "INSERT INTO hindrances (group_folder, what, why, since, times, until, ends) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?8)
              ON CONFLICT (group_folder) DO UPDATE SET what = excluded.what, why = excluded.why, since = excluded.since, times = excluded.times,
-               until = max(excluded.until, iif(until <= ?7, until, 0)), ends = excluded.ends",
+               until = max(excluded.until, iif(until <= ?7, until, 0)), ends = excluded.ends, other_models = 0",
         )?
         .execute(params![
             group.as_str(), what.as_str(), why, since.0, times, now.plus_ms(rest_ms).0, now.plus_ms(longest_ms).0, ends.map(|ends| ends.0)
         ])?;
     }
     Ok(Met { since, rest_ms, ends })
+}
+
+/// A group is set to other models: what waits for one that there is may go on.
+pub(in crate::store) fn has_other_models(c: &Connection, group: &Folder) -> Result<()> {
+    let set = "UPDATE hindrances SET other_models = 1 WHERE group_folder = ?1 AND what = 'no_model'";
+    c.prepare_cached(set)?.execute([group.as_str()])?;
+    Ok(())
 }
 
 /// A run of a group has done its work, so nothing keeps it from that. What waits for the end of a limit goes on: it was lifted, or an

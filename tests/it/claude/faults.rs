@@ -84,6 +84,29 @@ fn another_model_answers_while_the_groups_own_is_at_its_limit_and_work_rests_onc
 }
 
 #[test]
+fn a_name_of_no_model_costs_no_try_and_another_name_is_tried_at_once() {
+    let limit = json!({"status": 429, "headers": {"retry-after": "7200"}});
+    // The CLI asks once more without a stream.
+    let none = json!({"status": 404, "message": "model: claude-smal-1", "times": 2});
+    let Some(house) = House::new("", &json!([limit, none, limit, "answered"])) else { return };
+    let _daemon = house.serve();
+    house.g2(&["groups", "set", "main", "model=claude-large-1", "model_fallback=claude-smal-1"]);
+    house.send(CHAT, "hello");
+    let told = house.has_said(2);
+    assert!(told[1].contains("does not know the model that I am set to. I keep your message"), "{told:#?}");
+    let status = house.json(&["status"]);
+    let problem = status["problems"][0].as_str().unwrap();
+    assert!(problem.contains("does not know the model that it was asked for (404"), "{status}");
+    house.g2(&["groups", "set", "main", "model_fallback=claude-small-1"]);
+    let told = house.has_said(4);
+    assert_eq!(told[3], "answered", "{told:#?}");
+    let mut models: Vec<String> =
+        house.model.asked().iter().map(|asked| asked["model"].as_str().unwrap().to_owned()).collect();
+    models.dedup();
+    assert_eq!(models, ["claude-large-1", "claude-smal-1", "claude-large-1", "claude-small-1"]);
+}
+
+#[test]
 fn a_message_that_always_fails_is_tried_six_times_and_told_once_and_the_session_lives() {
     let Some(house) = House::new("", &json!([{"status": 400, "times": 6}, "better now"])) else { return };
     let _daemon = house.serve();

@@ -357,6 +357,40 @@ async fn another_model_answers_while_the_groups_own_is_at_a_limit_and_work_rests
 }
 
 #[tokio::test]
+async fn work_waits_at_no_cost_for_a_model_that_there_is_and_for_its_own_where_the_other_one_is_none() {
+    let world = world().await;
+    let main = folder("main");
+    let none = || {
+        let refused = Refused { what: Hindrance::NoModel, why: "no model x".into(), until: None };
+        Cause::Refused(refused)
+    };
+    let begins = |at| world.store.start_run(world.lane(), SandboxName::Process, "me", LIMITS, at);
+    let seq = world.message("local:main", "k", "one", EngageVerdict::Wake).await;
+    let run = begins(NOW).await.unwrap().unwrap().run;
+    world.store.end_run(ended(run, none()), Zones::utc(), NOW).await.unwrap();
+    let row = world.store.hindrances().unwrap().remove(0);
+    assert_eq!((row.what, row.ends, row.has_other_models), (Hindrance::NoModel, None, false));
+    let told = world.texts("local:main").await;
+    assert!(told.len() == 1 && told[0].contains("does not know the model that I am set to"), "{told:?}");
+    world.store.try_again(&main, NOW).await.unwrap();
+
+    // It is the one that stands in for the group's own.
+    let settings = BTreeMap::from([(Key::ModelFallback, "smal".to_owned())]);
+    world.store.set_group(main.clone(), settings, None, NOW).await.unwrap();
+    assert!(world.store.hindrances().unwrap()[0].has_other_models);
+    let ends = NOW.plus_ms(7_200_000);
+    let run = begins(NOW).await.unwrap().unwrap().run;
+    world.store.end_run(ended(run, limited(Some(ends))), Zones::utc(), NOW).await.unwrap();
+    let run = begins(NOW).await.unwrap().unwrap().run;
+    world.store.falls_back((&main, run), "smal".into(), Zones::utc(), NOW).await.unwrap();
+    world.store.end_run(ended(run, none()), Zones::utc(), NOW).await.unwrap();
+    let row = world.store.hindrances().unwrap().remove(0);
+    assert_eq!((row.what, row.ends), (Hindrance::NoModel, Some(ends)), "the own model is asked then");
+    assert!(!row.has_other_models);
+    assert_eq!(world.tries(seq, NOW).0, 0);
+}
+
+#[tokio::test]
 async fn a_task_goes_on_at_once_with_another_model() {
     let world = world().await;
     let settings = BTreeMap::from([(Key::ModelFallback, "small".to_owned())]);
