@@ -344,6 +344,10 @@ impl Agent {
                 });
                 (command, Wants::Tasks(token))
             }
+            5 => {
+                let command = question(&self.chat, &token, 1 + self.dice.below(10));
+                (command, Wants::Answer(token))
+            }
             2..4 => {
                 let n = self.dice.below(FILES);
                 let command = json!({
@@ -385,6 +389,14 @@ impl Agent {
         let line = serde_json::to_string(&Record { seq: Some(self.seq), ..record }).unwrap_or_default();
         said.extend_from_slice(format!("{OUTPUT_START}\n{line}\n{OUTPUT_END}\n").as_bytes());
     }
+}
+
+/// Returns the command that asks the people of a chat something; `minutes`: how long they may answer.
+pub(crate) fn question(chat: &str, token: &str, minutes: u64) -> serde_json::Value {
+    json!({
+        "type": "ask_user", "chatJid": chat, "question": format!("Which one for {token}?"),
+        "options": ["red", "blue"], "timeout": format!("{minutes}m"),
+    })
 }
 
 /// Returns the messages of a prompt, without the words that edits replaced. A summary of earlier ones may stand before them.

@@ -55,6 +55,8 @@ pub enum Wants {
     Task(String),
     /// That a task is done again and again, whose answers have this token.
     Tasks(String),
+    /// That somebody answers a question that has this token, or that nobody did is told.
+    Answer(String),
     /// That this file of its group is shown beside this text.
     File { text: String, n: u64 },
 }

@@ -3,6 +3,7 @@
 mod commands;
 mod messages;
 mod people;
+mod questions;
 mod tasks;
 mod texts;
 
@@ -19,7 +20,7 @@ use rusqlite::{Connection, Params, Row};
 use crate::{
     Asked, Kind, Platform, Shown,
     hostile::names,
-    people::Answer,
+    people::{Answer, Reply},
     plan::{GROUPS, Plan},
 };
 
@@ -66,6 +67,7 @@ pub(crate) fn unfinished(
             "tasks are to be done",
             "SELECT count(*) FROM tasks WHERE status = 'active' AND next_run IS NOT NULL",
         ),
+        ("questions of agents are open", "SELECT count(*) FROM questions WHERE state = 'open'"),
         ("texts are not sent", "SELECT count(*) FROM outbox WHERE status IN ('pending', 'sending')"),
         // A card that may have arrived waits until a person says whether it has, one that another stands for until its question is closed.
         (
@@ -114,6 +116,7 @@ struct Case<'a> {
     shown: Vec<(Kind, Shown)>,
     asked: &'a [Asked],
     answers: Vec<Answer>,
+    replies: Vec<Reply>,
     /// How many reactions of ours the platforms show.
     signs: usize,
     /// The clocks of groups.
@@ -150,6 +153,7 @@ pub(crate) fn judge(
         shown: shown.collect(),
         asked,
         answers: platforms.iter().flat_map(Platform::answers).collect(),
+        replies: platforms.iter().flat_map(Platform::replies).collect(),
         signs: platforms.iter().map(Platform::signs).sum(),
         zones,
         deaths,

@@ -47,6 +47,13 @@ pub struct Answer {
     pub by: String,
 }
 
+/// What somebody says to a question of an agent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reply {
+    pub question: i64,
+    pub by: String,
+}
+
 /// What becomes of a message later.
 #[derive(Clone, Copy)]
 enum Then {
@@ -185,6 +192,59 @@ pub(crate) fn about_card(
         }
     }
     answers
+}
+
+/// Returns what people do about a question of an agent that they are shown in a chat: who says something, and how much later, ms.
+/// `card`: what the platform calls the message that asks; `presses`: its buttons.
+pub(crate) fn about_question(
+    chance: &mut Chance,
+    chat: &str,
+    (question, card): (i64, &str),
+    presses: &[String],
+) -> Vec<(u64, Deed, Reply)> {
+    let platform = chat.split(':').next().unwrap_or_default();
+    let mut replies = Vec::new();
+    let mut says = |chance: &mut Chance, who: u64| {
+        let by = format!("{platform}:{who}");
+        let option = chance.below(2);
+        let pressed = usize::try_from(option).ok().and_then(|option| presses.get(option));
+        let (text, reply_to_id) = match chance.below(3) {
+            0 => (format!("#q{question} {}", option + 1), None),
+            1 => ("neither of them".to_owned(), Some(card.to_owned())),
+            _ => ((option + 1).to_string(), Some(card.to_owned())),
+        };
+        let deed = match pressed {
+            Some(press) if chance.one_of(2) => Deed::Presses { press: press.clone(), by: by.clone() },
+            _ => Deed::Writes(Box::new(Inbound {
+                chat_jid: chat.to_owned(),
+                replay_key: format!("reply{question} {}", chance.number()),
+                id: format!("r{}", chance.number()),
+                sender: by.clone(),
+                sender_name: by.clone(),
+                text,
+                reply_to_id,
+                ..Inbound::default()
+            })),
+        };
+        replies.push((500 + chance.below(150_000), deed, Reply { question, by }));
+    };
+    // Somebody whom the agent may not hear.
+    if chance.one_of(4) {
+        says(chance, 8);
+    }
+    if !chance.one_of(4) {
+        says(chance, 7);
+        if chance.one_of(4) {
+            says(chance, 7);
+        }
+    }
+    replies
+}
+
+/// Returns the question of an agent that a text asks.
+pub(crate) fn asked_in(text: &str) -> Option<i64> {
+    let (_, rest) = text.rsplit_once(" (question #q")?;
+    rest.split_once(')')?.0.parse().ok()
 }
 
 /// A question, and which of its choices is a no, from 0.

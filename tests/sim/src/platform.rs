@@ -24,7 +24,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     Calendar, Dice,
-    people::{Answer, Card, Deed, about_card},
+    people::{Answer, Card, Deed, Reply, about_card, about_question, asked_in},
     shaky::PANIC,
 };
 
@@ -119,9 +119,11 @@ struct All {
     /// What people do that the daemon does not have yet: by when, and a number.
     waiting: BTreeMap<(u64, u64), Deed>,
     next: u64,
-    /// The questions to which somebody has reacted.
+    /// The questions to which somebody has reacted: ours, and those of agents.
     asked: BTreeSet<i64>,
+    asked_by_agents: BTreeSet<i64>,
     answers: Vec<Answer>,
+    replies: Vec<Reply>,
     shown: Vec<Shown>,
     /// When each key was taken first, and under which id.
     keys: BTreeMap<String, (u64, String)>,
@@ -151,7 +153,9 @@ impl Platform {
             waiting,
             next,
             asked: BTreeSet::new(),
+            asked_by_agents: BTreeSet::new(),
             answers: Vec::new(),
+            replies: Vec::new(),
             shown: Vec::new(),
             keys: BTreeMap::new(),
             signs: BTreeMap::new(),
@@ -183,6 +187,12 @@ impl Platform {
     #[must_use]
     pub fn answers(&self) -> Vec<Answer> {
         self.all().answers.clone()
+    }
+
+    /// Returns what people said to questions of agents.
+    #[must_use]
+    pub fn replies(&self) -> Vec<Reply> {
+        self.all().replies.clone()
     }
 
     /// Returns how many reactions of ours it shows.
@@ -245,6 +255,7 @@ impl Platform {
         all.keys.insert(key.clone(), (now, id.clone()));
         let (chat, text) = (part.of.chat_jid.clone(), part.text.text.clone());
         let card = Card::of(&text).filter(|card| all.asked.insert(card.question));
+        let asked = asked_in(&text).filter(|question| all.asked_by_agents.insert(*question));
         all.shown.push(Shown {
             chat: chat.clone(),
             key,
@@ -255,8 +266,18 @@ impl Platform {
             is_gone: false,
             at: now,
         });
+        let presses: Vec<String> = part.of.buttons.iter().map(|button| button.press.clone()).collect();
+        if let Some(question) = asked {
+            let replies = self.0.dice.with(|chance| about_question(chance, &chat, (question, &id), &presses));
+            for (after, deed, reply) in replies {
+                let n = all.next;
+                all.next += 1;
+                all.waiting.insert((now + after, n), deed);
+                all.replies.push(reply);
+            }
+            self.0.comes.notify_one();
+        }
         if let Some(card) = card {
-            let presses: Vec<String> = part.of.buttons.iter().map(|button| button.press.clone()).collect();
             for (after, deed, answer) in self.0.dice.with(|chance| about_card(chance, &chat, card, &presses))
             {
                 let n = all.next;

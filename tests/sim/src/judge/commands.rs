@@ -1,6 +1,6 @@
 //! Commands: each has one receipt, one effect, and at most one reply.
 
-use super::{Case, rows};
+use super::{Case, questions, rows};
 use crate::{Asked, Wants, agent::is_answer, plan::PLATFORMS, template};
 
 pub(super) fn judge(case: &Case<'_>, broken: &mut Vec<String>) {
@@ -25,6 +25,7 @@ pub(super) fn judge(case: &Case<'_>, broken: &mut Vec<String>) {
         }
         match &command.wants {
             Wants::Tasks(_) => {}
+            Wants::Answer(token) => questions::judge(case, request, token, broken),
             Wants::File { text, n } => is_shown(case, command, (text, *n), broken),
             Wants::Text(text) => {
                 let said: i64 = case

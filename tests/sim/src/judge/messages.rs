@@ -158,7 +158,8 @@ fn judge_order(case: &Case<'_>, broken: &mut Vec<String>) {
     // An edit takes the place of the words that nobody has read.
     let places: BTreeMap<String, i64> = rows(
         case.c,
-        "SELECT m.text, max(i.n) AS n FROM inbox i JOIN messages m ON m.seq = i.seq GROUP BY m.seq",
+        // What is said to a question may have its words, which stand in the chat since it was asked.
+        "SELECT m.text, max(i.n) AS n FROM inbox i JOIN messages m ON m.seq = i.seq WHERE m.answers IS NULL GROUP BY m.seq",
         [],
         |r| Ok((r.get::<_, String>("text")?, r.get::<_, i64>("n")?)),
     )

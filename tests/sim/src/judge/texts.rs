@@ -13,6 +13,8 @@ struct Said {
     cause: String,
     text: String,
     files: i64,
+    /// It asks an agent's question.
+    asks: bool,
 }
 
 /// No part is shown twice; what is sent is shown, as it is at last; of a chat in the order of the rows. No reaction stays.
@@ -26,7 +28,8 @@ pub(super) fn judge(case: &Case<'_>, broken: &mut Vec<String>) {
     }
     let said = rows(
         case.c,
-        "SELECT id, chat_jid, status, cause, text, (SELECT count(*) FROM attachments a WHERE a.outbox_id = outbox.id) AS files FROM outbox ORDER BY id",
+        "SELECT id, chat_jid, status, cause, text, (SELECT count(*) FROM attachments a WHERE a.outbox_id = outbox.id) AS files,
+           EXISTS (SELECT 1 FROM questions q WHERE q.card = outbox.id) AS asks FROM outbox ORDER BY id",
         [],
         |r| {
             Ok(Said {
@@ -36,6 +39,7 @@ pub(super) fn judge(case: &Case<'_>, broken: &mut Vec<String>) {
                 cause: r.get("cause")?,
                 text: r.get("text")?,
                 files: r.get("files")?,
+                asks: r.get("asks")?,
             })
         },
     );
@@ -104,7 +108,7 @@ fn is_seen(case: &Case<'_>, said: &Said, broken: &mut Vec<String>) {
     let bare = |text: &str| text.split_whitespace().collect::<String>();
     let seen: String = parts.iter().filter(|part| !part.is_gone).map(|part| bare(&part.text)).collect();
     // Behind it stands what came of a question, or that there are files.
-    let is_more = cause.starts_with("approval ") || said.files > 0;
+    let is_more = cause.starts_with("approval ") || said.asks || said.files > 0;
     let wanted = bare(&said.text);
     if !(seen == wanted || (is_more && seen.starts_with(&wanted))) {
         broken

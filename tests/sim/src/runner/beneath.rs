@@ -12,7 +12,7 @@ use serde_json::json;
 use super::Place;
 use crate::{
     Asked, Wants,
-    agent::{messages_of, tokens},
+    agent::{messages_of, question, tokens},
 };
 
 /// The agent.
@@ -119,6 +119,11 @@ impl Simulated {
                 "schedule_type": "once", "schedule_value": at,
             });
             (command, Wants::Task(token))
+        } else if place.chance(150) {
+            let token = format!("tok{}x", request.replace('-', "n"));
+            let mut command = question(&self.chat, &token, 1 + dice.below(10));
+            command["requestId"] = request.clone().into();
+            (command, Wants::Answer(token))
         } else {
             let text = format!("said {request}");
             let command =
