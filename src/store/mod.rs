@@ -82,7 +82,7 @@ pub use views::conversation::Conversation;
 pub use views::health::Health;
 pub use views::metrics::Figures;
 pub use views::page::{
-    ChatShown, Chats, OutboxShown, OutboxWanted, TaskShown, Transcript, Utterance, Whence,
+    ChatShown, Chats, OutboxShown, OutboxWanted, QuestionShown, TaskShown, Transcript, Utterance, Whence,
 };
 pub use views::story::{Activity, Happened, SeenOfRun};
 pub use views::trace::{Effected, IpcFilter, Story};

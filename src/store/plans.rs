@@ -98,7 +98,7 @@ const NOT_HOT: [(&str, &[&str]); 22] = [
     ]),
     ("a part of the daemon that tells main something, such as the watch over the disk", &["tell", "chat_of_main"]),
     ("a person at the operator's page; its plans are looked at in views/page/tests.rs", &[
-        "chats_on_page", "transcript", "outbox_on_page", "runs_on_page", "run_story", "tasks_to_come", "tasks_at_rest",
+        "chats_on_page", "transcript", "words_of_questions", "outbox_on_page", "runs_on_page", "run_story", "tasks_to_come", "tasks_at_rest",
         "add_web_ticket", "enter_web", "web_session", "web_sessions", "end_web_sessions", "web_token", "web_tokens",
         "add_web_token", "keep_token_of_file", "note_token_used", "end_web_token",
     ]),

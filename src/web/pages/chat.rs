@@ -12,7 +12,7 @@ use ipc_handlers::Folder;
 use maud::{Markup, html};
 use serde::Deserialize;
 
-use super::now;
+use super::cards::Cards;
 use crate::{
     channels::local::{Ask, Incoming, Session, Told},
     domain::{
@@ -66,7 +66,7 @@ pub(in crate::web) async fn show(
     let transcript = store.transcript(&chat, before, PIECE).await?;
     let mut questions = store.approvals(false).await?;
     questions.retain(|question| question.card_chat == chat && question.state == QuestionState::Pending);
-    let groups = now::offered(&view, &questions).await?;
+    let cards = Cards::read(&view, questions).await?;
     let active = match store.active_run_of(&folder)? {
         Some(run) => store.active_run(run)?,
         None => None,
@@ -81,7 +81,7 @@ pub(in crate::web) async fn show(
             }
         }
         (lines(&view, &folder, &chat, &transcript, before.is_some()))
-        @for question in &questions { (now::card(&view, question, &groups)) }
+        (cards.answers_alone(&view))
         @if before.is_none() {
             (doing(&view, active.as_ref()))
             @if is_here { (composer(&view, &chat)) }
@@ -171,8 +171,9 @@ fn beside(whence: Whence, n: usize, file: &Attachment) -> Markup {
 
 fn doing(view: &View, run: Option<&ActiveRun>) -> Markup {
     html! {
-        p #doing role="status" {
+        div #doing role="status" {
             @if let Some(run) = run {
+                @let id = run.id.to_string();
                 @let sight = view.web.desk.sights.all().into_iter().find(|sight| sight.run == run.id);
                 @match sight.as_ref().map(|sight| (sight.in_hand_since.is_some(), sight.tool.as_deref())) {
                     Some((true, Some(tool))) => { "At work: " (line(&tool_as_shown(tool), 60)) }
@@ -181,6 +182,7 @@ fn doing(view: &View, run: Option<&ActiveRun>) -> Markup {
                     None => span.none { "Starting…" }
                 }
                 " " a.dim href={ "/runs/" (run.id) } { "run " (run.id) }
+                " " (button(view, "runs.stop", &[("id", &id)], "Stop"))
             }
         }
     }

@@ -1,5 +1,6 @@
 //! The pages: one file each. Each reads the store once and returns what it shows.
 
+mod cards;
 pub(super) mod channels;
 pub(super) mod chat;
 pub(super) mod chats;

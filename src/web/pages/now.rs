@@ -5,22 +5,21 @@ use maud::{Markup, html};
 
 use crate::{
     domain::{
-        heard::approvals::{
-            Approval, ApprovalKind, State,
-            wording::{Groups, OF_MAIN},
-        },
+        heard::approvals::State,
         problems::{Finding, checks::Check},
         rows::{ChannelState, Waiter},
         runs::tool_servers::tool_as_shown,
     },
     loops::Sight,
     ops::ipc,
-    store::ActiveRun,
+    store::{ActiveRun, Which},
     web::{
         layout::{Failed, Page, Place, View},
-        parts::{act, advice, at, count, encoded, form, line, reveal, shown, took},
+        parts::{act, advice, at, count, encoded, line, shown, took},
     },
 };
+
+use super::cards::{Cards, asked};
 
 /// How many of those that wait, and of questions, are shown.
 const MOST: usize = 20;
@@ -31,10 +30,12 @@ pub(in crate::web) async fn show(view: View) -> Result<Response<Body>, Failed> {
     findings.retain(|finding| !finding.noted);
     let mut questions = store.approvals(false).await?;
     questions.retain(|question| question.state == State::Pending);
-    let groups = offered(&view, &questions).await?;
+    let cards = Cards::read(&view, questions.iter().take(MOST).cloned().collect()).await?;
+    let of_agents = store.questions(false, Which { limit: Some(MOST + 1), ..Which::default() }).await?;
     let holds = store.holds()?;
     let runs = store.active_runs()?;
     let sights = view.web.desk.sights.all();
+    let (at_work, idle) = apart(&runs, &sights);
     let waiters = store.waiters(MOST, view.now)?;
     let channels = store.connections().await?;
     let (unsent, dead) = (store.outbox_pending().await?, store.dead_commands()?);
@@ -44,7 +45,7 @@ pub(in crate::web) async fn show(view: View) -> Result<Response<Body>, Failed> {
             @if findings.is_empty() && questions.is_empty() && holds.is_empty() {
                 p.none { "Nothing. No problem is known, and no question is open." }
             }
-            @for question in questions.iter().take(MOST) { (card(&view, question, &groups)) }
+            (cards.all(&view))
             @if questions.len() > MOST {
                 p { a href="/people" { "All " (questions.len()) " questions" } }
             }
@@ -56,9 +57,20 @@ pub(in crate::web) async fn show(view: View) -> Result<Response<Body>, Failed> {
                 }
             }
         }
+        @if !of_agents.is_empty() {
+            section aria-labelledby="asked" {
+                h2 #asked { "Asked by agents" }
+                @for question in of_agents.iter().rev().take(MOST) { (asked(&view, question)) }
+                @if of_agents.len() > MOST { p { a href="/people#asked" { "More questions of agents" } } }
+            }
+        }
         section aria-labelledby="work" {
             h2 #work { "At work" }
-            @if runs.is_empty() { p.none { "No agent is at work." } } @else { (work(&view, &runs, &sights)) }
+            @if at_work.is_empty() { p.none { "No agent is at work." } } @else { (work(&view, &at_work)) }
+            @if !idle.is_empty() {
+                h3 { "Awake, and idle" }
+                (work(&view, &idle))
+            }
         }
         section aria-labelledby="waits" {
             h2 #waits { "Waiting" }
@@ -83,61 +95,6 @@ pub(in crate::web) async fn show(view: View) -> Result<Response<Body>, Failed> {
     Ok(view.show(&page))
 }
 
-fn is_about_a_chat(question: &Approval) -> bool {
-    question.kind == ApprovalKind::Channel
-}
-
-/// Returns the groups that questions may be about; without a question none is looked for.
-pub(super) async fn offered(view: &View, questions: &[Approval]) -> Result<Groups, Failed> {
-    if questions.is_empty() {
-        return Ok(Groups::default());
-    }
-    let groups = view.web.desk.store.groups().await?.into_iter();
-    Ok(groups.map(|group| (group.folder, group.name, group.is_main)).collect())
-}
-
-/// A question with its answers.
-pub(super) fn card(view: &View, question: &Approval, groups: &Groups) -> Markup {
-    let id = question.id.to_string();
-    let is_asked = |folder: &str| question.groups.iter().any(|asked| asked == folder);
-    let main =
-        groups.main.as_ref().filter(|(folder, _)| is_asked(folder.as_str())).map(|(_, name)| line(name, 40));
-    html! {
-        article.card {
-            p {
-                strong { (line(&question.sender_name, 60)) } " " span.dim { (line(&question.sender, 60)) }
-                @match question.kind {
-                    ApprovalKind::Sender => { " writes in " code { (line(&question.chat_jid, 60)) } ". Is " @if question.groups.is_empty() { "the agent" } @else { (question.groups.join(", ")) } " to hear them?" @if let Some(main) = main { " Careful: " (main) " " (OF_MAIN) "." } }
-                    ApprovalKind::Channel => { " writes in " code { (line(&question.chat_jid, 60)) } ", which no group listens to. Connect it?" }
-                }
-            }
-            div.acts {
-                @if is_about_a_chat(question) {
-                    (form(view, "approvals.approve", &[("id", &id)], "group", &html! {
-                        label { span.hidden { "Group for chat " (line(&question.chat_jid, 60)) }
-                            // Nobody is given to an agent that nobody chose, least of all to main.
-                            select name="arg-group" required {
-                                option value="" { "Choose a group" }
-                                @for (folder, name) in &groups.others { option value=(folder) { (line(name, 40)) } }
-                                @if let Some((folder, name)) = &groups.main { option value=(folder) { (line(name, 40)) " (" (OF_MAIN) ")" } }
-                            } }
-                        button { "Connect" }
-                    }))
-                    (form(view, "approvals.approve", &[("id", &id)], "new", &html! {
-                        label { span.hidden { "Name of a new group" } input name="arg-new" required maxlength="64" placeholder="New group"; }
-                        button { "Make and connect" }
-                    }))
-                    (act(view, "approvals.deny", &[("id", &id)], "Ignore"))
-                } @else {
-                    (act(view, "approvals.approve", &[("id", &id)], "Allow"))
-                    (act(view, "approvals.deny", &[("id", &id)], "Deny"))
-                }
-            }
-            p.dim { "Question " (question.id) ", asked " (at(question.created_at, view.now, &view.zone)) ", open until " (at(question.expires_at, view.now, &view.zone)) ", " (count(question.messages.len(), "message waits", "messages wait")) }
-        }
-    }
-}
-
 /// A problem and its mend.
 pub(super) fn problem(view: &View, finding: &Finding) -> Markup {
     // It is about the loop, and the key.
@@ -156,21 +113,29 @@ pub(super) fn problem(view: &View, finding: &Finding) -> Markup {
     }
 }
 
-fn work(view: &View, runs: &[ActiveRun], sights: &[Sight]) -> Markup {
+/// A run under way, and what is seen of it.
+type Seen<'a> = (&'a ActiveRun, Option<&'a Sight>);
+
+/// Parts the runs that are at work, or are about to be, from those that have nothing in hand.
+fn apart<'a>(runs: &'a [ActiveRun], sights: &'a [Sight]) -> (Vec<Seen<'a>>, Vec<Seen<'a>>) {
+    let seen = runs.iter().map(|run| (run, sights.iter().find(|sight| sight.run == run.id)));
+    seen.partition(|(_, sight)| sight.is_none_or(|sight| sight.in_hand_since.is_some()))
+}
+
+fn work(view: &View, runs: &[Seen<'_>]) -> Markup {
     html! {
         div.scroll { table {
             thead { tr { th { "Run" } th { "Group" } th { "For" } th { "Doing" } th { "Since" } th { span.hidden { "Change" } } } }
             tbody {
-                @for run in runs {
-                    @let sight = sights.iter().find(|sight| sight.run == run.id);
+                @for (run, sight) in runs {
                     @let id = run.id.to_string();
                     tr {
                         td { a href={ "/runs/" (run.id) } { (run.id) } }
                         td { (run.group) }
                         td { (run.kind) }
-                        td { (sight.and_then(|sight| sight.tool.as_deref()).map_or_else(|| idle_or_not(sight).to_owned(), |tool| line(&tool_as_shown(tool), 60))) }
+                        td { (sight.and_then(|sight| sight.tool.as_deref()).map_or_else(|| idle_or_not(*sight).to_owned(), |tool| line(&tool_as_shown(tool), 60))) }
                         td { @match sight.and_then(|sight| sight.in_hand_since) { Some(since) => { (at(since, view.now, &view.zone)) " (" (took(view.now.ms_since(since))) ")" }, None => "–" } }
-                        td { (reveal(view, "runs.stop", &[("id", &id)], "Stop", "Stop it")) }
+                        td { (act(view, "runs.stop", &[("id", &id)], "Stop")) }
                     }
                 }
             }

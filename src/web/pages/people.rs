@@ -3,7 +3,7 @@
 use axum::{body::Body, http::Response};
 use maud::html;
 
-use super::now::{card, offered};
+use super::cards::{Cards, asked};
 use crate::{
     domain::heard::approvals::State,
     store::Which,
@@ -25,14 +25,24 @@ pub(in crate::web) async fn show(view: View) -> Result<Response<Body>, Failed> {
     answered.retain(|question| question.decided_at.is_some());
     let users = store.newest_users(Some(MOST)).await?;
     let dropped = store.dropped(Some(MOST)).await?;
-    let groups = offered(&view, &open).await?;
+    let (pending, unsaid): (Vec<_>, Vec<_>) =
+        open.into_iter().partition(|question| question.state == State::Pending);
+    let cards = Cards::read(&view, pending.iter().take(MOST).cloned().collect()).await?;
+    let of_agents = store.questions(false, Which { limit: Some(MOST), ..Which::default() }).await?;
     let body = html! {
         section {
             h2 { "Questions" }
-            @if open.is_empty() { p.none { "No question is open." } }
-            @for question in &open {
-                @if question.state == State::Pending { (card(&view, question, &groups)) }
-                @else { div.item { p { "Question " (question.id) " about " (line(&question.sender_name, 40)) " could not be sent to " (line(&question.approver, 60)) } } }
+            @if pending.is_empty() && unsaid.is_empty() { p.none { "No question is open." } }
+            (cards.all(&view))
+            @for question in &unsaid {
+                div.item { p { "Question " (question.id) " about " (line(&question.sender_name, 40)) " could not be sent to " (line(&question.approver, 60)) } }
+            }
+        }
+        @if !of_agents.is_empty() {
+            section #asked {
+                h2 { "Asked by agents" }
+                p.dim { "The people of the chat answer there. " code { "g2 questions list --all" } " has those that are over." }
+                @for question in of_agents.iter().rev() { (asked(&view, question)) }
             }
         }
         section {

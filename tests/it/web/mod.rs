@@ -19,6 +19,7 @@ mod door;
 mod http;
 mod look;
 mod many;
+mod questions;
 mod tokens;
 mod use_it;
 

@@ -3,6 +3,7 @@
 
 mod chats;
 mod outbox;
+mod questions;
 mod runs;
 mod tasks;
 #[cfg(test)]
@@ -10,4 +11,5 @@ mod tests;
 
 pub use chats::{ChatShown, Chats, Transcript, Utterance, Whence};
 pub use outbox::{OutboxShown, OutboxWanted};
+pub use questions::QuestionShown;
 pub use tasks::TaskShown;

@@ -3,7 +3,13 @@
 use rusqlite::{Connection, params};
 
 use super::*;
-use crate::{domain::states::DeliveryStatus, store::Store};
+use crate::{
+    domain::{
+        heard::approvals::{Approval, ApprovalKind, State},
+        states::DeliveryStatus,
+    },
+    store::Store,
+};
 
 /// A store with a group that two chats are wired to, and some lines in one of them.
 async fn store() -> (tempfile::TempDir, Store) {
@@ -98,6 +104,42 @@ async fn lists_go_on_where_the_last_piece_ended() {
     assert!(wanted(OutboxWanted::Open, i64::MAX).await.is_empty());
 }
 
+/// A question about a chat, for which this message waits.
+fn question(seq: i64) -> Approval {
+    Approval {
+        id: 1,
+        kind: ApprovalKind::Channel,
+        chat_jid: "local:b".into(),
+        sender: "tg:42".into(),
+        sender_name: "Bob".into(),
+        groups: Vec::new(),
+        state: State::Pending,
+        approver: "local:me".into(),
+        card_chat: String::new(),
+        options: Vec::new(),
+        created_at: ipc_handlers::Time(0),
+        expires_at: ipc_handlers::Time(9),
+        decided_at: None,
+        decided_by: None,
+        decision: None,
+        messages: vec![seq],
+    }
+}
+
+#[tokio::test]
+async fn a_question_has_the_chats_name_and_the_beginning_of_what_waits() {
+    let (_dir, store) = store().await;
+    let long = "x".repeat(1_000);
+    Connection::open(store.path())
+        .unwrap()
+        .execute("UPDATE messages SET text = ?1 WHERE seq = 2", [&long])
+        .unwrap();
+    let words = store.words_of_questions(&[question(1), question(2), question(99)]).await.unwrap();
+    let texts: Vec<_> = words.iter().map(|words| words.text.as_deref().map(str::len)).collect();
+    assert_eq!(texts, [Some(2), Some(400), None]);
+    assert!(words.iter().all(|words| words.chat.as_deref() == Some("b") && words.files == 0));
+}
+
 /// What a plan may walk through: what is short, whatever the store has seen.
 const SHORT: [&str; 9] = [
     // Rows of its own, which are bounded.
@@ -125,6 +167,7 @@ async fn no_list_of_the_page_walks_through_a_table_that_grows() {
         for wanted in [OutboxWanted::All, OutboxWanted::Open, OutboxWanted::Failed] {
             store.outbox_on_page(wanted, 5, 5).await.unwrap();
         }
+        store.words_of_questions(&[question(7)]).await.unwrap();
         store.runs_on_page(None, 5, 5).unwrap();
         store.runs_on_page(Some(&group), 5, 5).unwrap();
         store.run_story(1).unwrap();
