@@ -24,7 +24,8 @@ const OLDEST: u32 = 1;
 pub(super) const STORE: &str = "data/g2.sqlite";
 /// Files at the top of a root and in its data, and folders of either: what is in every backup.
 pub(super) const FILES: [&str; 3] = ["g2.toml", "data/changes.log", "data/changes.log.1"];
-pub(super) const FOLDERS: [&str; 5] = ["groups", "container", "data/sessions", "data/media", "data/results"];
+pub(super) const FOLDERS: [&str; 6] =
+    ["groups", "container", "data/sessions", "data/media", "data/results", "data/memories"];
 /// What is in a backup that has the secrets.
 pub(super) const SECRET_FILES: [&str; 2] = [".env", "data/token.key"];
 pub(super) const SECRET_FOLDERS: [&str; 2] = ["data/secrets", "data/channels"];
@@ -435,9 +436,15 @@ mod tests {
 
     #[test]
     fn only_parts_of_a_root_have_a_place() {
-        for name in
-            ["data/g2.sqlite", "g2.toml", ".env", "groups/main/a b", "data/media/ab/cd", "data/channels/tg/x"]
-        {
+        for name in [
+            "data/g2.sqlite",
+            "g2.toml",
+            ".env",
+            "groups/main/a b",
+            "data/media/ab/cd",
+            "data/memories/main/1-1-replaced.md",
+            "data/channels/tg/x",
+        ] {
             assert!(check_name(name, false).is_ok(), "{name}");
         }
         let long = format!("groups/{}", "n".repeat(5000));

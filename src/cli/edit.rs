@@ -1,7 +1,7 @@
 //! `g2 groups edit`: a copy of a group's `CLAUDE.md` in an editor, then an operation that puts it back.
 
 use std::{
-    io::{IsTerminal as _, stdin, stdout},
+    io::{IsTerminal as _, Read as _, stdin, stdout},
     path::Path,
 };
 
@@ -48,6 +48,32 @@ pub(super) async fn run(context: &Context, folder: Option<Folder>) -> CliResult 
     }
     let done = change(context, Args { folder, text: after, was: before.digest }).await;
     done.map_err(|failure| keeping(copy, &before.text, failure))
+}
+
+/// Puts the text of a file in the place of a memory, whatever that is now; `-`: the text of stdin.
+pub(super) async fn from_file(context: &Context, folder: Option<Folder>, file: &Path) -> CliResult {
+    let text = read_text(file)?;
+    let before = read_memory(&context.root, MemoryOf::named(folder.as_ref()))
+        .map_err(|error| of_memory(&error, folder.as_ref()))?;
+    change(context, Args { folder, text, was: before.digest }).await
+}
+
+/// Reads a text of the user's.
+#[expect(clippy::disallowed_methods, reason = "a file that the user names")]
+fn read_text(file: &Path) -> Result<String, OpError> {
+    let wrong = |why: &str| OpError::invalid(format!("{} {why}", file.display()));
+    let mut bytes = Vec::new();
+    let read = match file.as_os_str() == "-" {
+        true => stdin().take(MEMORY_LIMIT + 1).read_to_end(&mut bytes),
+        false => {
+            std::fs::File::open(file).and_then(|file| file.take(MEMORY_LIMIT + 1).read_to_end(&mut bytes))
+        }
+    };
+    read.map_err(|error| wrong(&format!("can't be read: {error}")))?;
+    if bytes.len() as u64 > MEMORY_LIMIT {
+        return Err(wrong(&format!("has more than {MEMORY_LIMIT} bytes")));
+    }
+    String::from_utf8(bytes).map_err(|_| wrong("is no text in UTF-8"))
 }
 
 /// Returns the words of the editor that the user has chosen.

@@ -3,7 +3,7 @@
 use std::{
     collections::btree_map::Entry,
     io::{self, Read as _},
-    path::Path,
+    path::{Path, PathBuf},
     time::Duration,
 };
 
@@ -34,6 +34,7 @@ use crate::{
     },
     loops::housekeeping::weigh_group,
     ops::{Answer, OpError, groups},
+    root::{kept_memories, kept_memory},
     store::Store,
 };
 
@@ -102,12 +103,28 @@ Examples:
 const EDITED: &str = "\
 CLAUDE.md is what the agent is told of itself at the start of each run: its name, how it speaks,
 what it remembers where. Saving an unchanged text, or an editor that fails, changes nothing. If
-its agent or another person changed the file meanwhile, nothing is written, and your text is kept in
-a file.
+its agent or another person changed the file meanwhile, nothing is written, and your text is kept.
+The text before is kept, too: `g2 groups history` lists the newest 20 of each.
 
 Examples:
   g2 groups edit main
-  g2 groups edit --global";
+  g2 groups edit --global
+  echo 'You are Bo. Be brief.' | g2 groups edit main --file -";
+
+const KEPT: &str = "\
+Kept are texts of at most 256 KiB that `g2 groups edit` or the page replaced, and those that were not
+saved because the file was another by then; the newest 20 of each CLAUDE.md. No container sees them.
+
+Examples:
+  g2 groups history main
+  g2 groups history --global --show 3";
+
+const BACK: &str = "\
+The text that is there now is kept.
+
+Examples:
+  g2 groups back main --to 3
+  g2 groups back --global --to 3";
 
 const SHOWN: &str = "\
 budget: today's use of each limit, those of all groups included.
@@ -146,8 +163,9 @@ The main group can't be removed.
 The agent leaves and the commands of the group are settled first. If some that are claimed can't be
 settled, the group is not removed. Those that its limits keep waiting go unread, and are counted.
 An agent that does not leave is stopped after health.close_grace_ms (30 s). Wirings, tasks,
-members and mailbox of the group are removed. These stay: groups/FOLDER, data/sessions/FOLDER and
-archived sessions. A group that is added again under the same folder has them again.
+members and mailbox of the group are removed. These stay: groups/FOLDER, data/sessions/FOLDER,
+archived sessions and the earlier texts of its CLAUDE.md. A group that is added again under the same
+folder has them again.
 
 Examples:
   g2 groups remove family --yes";
@@ -186,6 +204,30 @@ pub(super) enum Groups {
         folder: Option<Folder>,
         /// The CLAUDE.md that all groups share
         #[arg(long, conflicts_with = "folder")]
+        global: bool,
+        /// Take the whole new text from this file instead of an editor; `-`: from stdin
+        #[arg(long, value_name = "PATH")]
+        file: Option<PathBuf>,
+    },
+    /// List the earlier texts of a CLAUDE.md that are kept, newest first
+    #[command(after_help = KEPT)]
+    History {
+        /// Folder of the group
+        #[arg(required_unless_present = "global")]
+        folder: Option<Folder>,
+        /// The CLAUDE.md that all groups share
+        #[arg(long, conflicts_with = "folder")]
+        global: bool,
+        /// Print the text of this number
+        #[arg(long, value_name = "VERSION")]
+        show: Option<u64>,
+    },
+    #[command(after_help = BACK)]
+    Back {
+        #[command(flatten)]
+        args: groups::back::Args,
+        /// The CLAUDE.md that all groups share
+        #[arg(long, required_unless_present = "folder", conflicts_with = "folder")]
         global: bool,
     },
     #[command(after_help = "Examples:\n  g2 groups restart main")]
@@ -270,13 +312,23 @@ impl Groups {
                 drop(store);
                 change(context, args).await
             }
-            Self::Edit { folder, global: _ } => {
+            Self::Edit { folder, global: _, file } => {
                 if let Some(folder) = &folder {
                     store.group(folder).await?.ok_or_else(|| none(folder))?;
                 }
                 drop(store);
-                edit::run(context, folder).await
+                match file {
+                    Some(file) => edit::from_file(context, folder, &file).await,
+                    None => edit::run(context, folder).await,
+                }
             }
+            Self::History { folder, global: _, show } => {
+                if let Some(folder) = &folder {
+                    store.group(folder).await?.ok_or_else(|| none(folder))?;
+                }
+                history(context, folder.as_ref(), show)
+            }
+            Self::Back { args, global: _ } => change(context, args).await,
             Self::Restart(args) => change(context, args).await,
             Self::Restore(mut args) => {
                 args.from = args.from.map(std::path::absolute).transpose().context("finding the backup")?;
@@ -308,6 +360,18 @@ async fn removed(context: &Context, args: groups::remove::Args) -> Result<Answer
         () = tokio::time::sleep(SOON) => out::tell(format!("{waits}; an agent that does not leave is stopped")),
     }
     removing.await
+}
+
+/// Lists the texts that are kept of a memory, or prints one of them.
+fn history(context: &Context, folder: Option<&Folder>, wanted: Option<u64>) -> CliResult {
+    let Some(version) = wanted else {
+        let kept = kept_memories(&context.root, folder).context("reading data/memories")?;
+        return show::rows(context, &kept, &["version", "at", "is", "bytes"]);
+    };
+    let kept = kept_memory(&context.root, folder, version).context("reading data/memories")?;
+    let (_, text) =
+        kept.ok_or_else(|| OpError::not_found(format!("no CLAUDE.md is kept with the number {version}")))?;
+    out::text(&text)
 }
 
 fn of_key(unknown: &BadGroupConfig) -> OpError {

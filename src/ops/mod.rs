@@ -268,6 +268,7 @@ operations! {
     GroupsAdd = "groups.add": groups::add::Args, by [];
     GroupsSet = "groups.set": groups::set::Args, by [];
     GroupsEdit = "groups.edit": groups::edit::Args, by [];
+    GroupsBack = "groups.back": groups::back::Args, by [];
     GroupsRestart = "groups.restart": groups::restart::Args, by [Page, Token];
     GroupsRestore = "groups.restore": groups::restore::Args, by [];
     GroupsRenew = "groups.renew": groups::renew::Args, by [];

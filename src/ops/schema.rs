@@ -64,6 +64,13 @@ impl Op {
             name => name.replace('.', " "),
         };
         let mut typed = vec![format!("g2 {words}")];
+        if let Self::GroupsEdit(_) | Self::GroupsBack(_) = self {
+            // A text is nothing to type, and which one was there is looked up.
+            let is_of_all = left.get("folder").is_none_or(Value::is_null);
+            typed.extend(is_of_all.then(|| "--global".to_owned()));
+            typed.extend(left.remove("text").map(|_| "--file -".to_owned()));
+            left.remove("was");
+        }
         let command = Self::described(self.name()).map(|of| (of.command)(Command::new("g2")));
         for arg in command.iter().flat_map(Command::get_arguments) {
             let Some(value) = left.remove(arg.get_id().as_str()).and_then(|value| word(&value)) else {

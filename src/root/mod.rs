@@ -19,6 +19,7 @@ mod folders;
 mod incoming;
 mod kept;
 mod key;
+mod memories;
 mod pair;
 mod parts;
 mod private;
@@ -37,6 +38,7 @@ pub use folders::{make_agent_folders, make_folder, make_group_folder, make_priva
 pub use incoming::{INCOMING, clear_incoming, put_incoming};
 pub use kept::{read_kept_bytes, read_kept_command};
 pub use key::token_key;
+pub use memories::{keep_memory, kept_memories, kept_memory};
 pub use pair::{Pair, noted_pair};
 pub use parts::HeldParts;
 pub use private::{keep_private, make_private, make_private_file, open_mode, open_to_others};

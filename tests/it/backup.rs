@@ -74,6 +74,8 @@ fn a_backup_beside_a_daemon_at_work_can_be_served_elsewhere() {
     let _daemon = root.serve();
     assert_eq!(root.ask("local:main", "before"), "echo: before\n");
     fs::write(root.path().join("groups/main/note.txt"), "kept").unwrap();
+    fs::write(root.path().join("groups/main/CLAUDE.md"), "as it was").unwrap();
+    root.g2(&["groups", "edit", "main", "--file", text(&root.path().join("groups/main/note.txt"))]);
     // A daemon that commits while the copy is made: whatever is in it is whole.
     let at_work = root.command(&["send", "--wait", "60", "beside"]).stdout(Stdio::null()).spawn();
     let saved = root.json(&["backup", text(&file)]);
@@ -85,6 +87,7 @@ fn a_backup_beside_a_daemon_at_work_can_be_served_elsewhere() {
 
     let other = unpacked(&file);
     assert_eq!(fs::read_to_string(other.path().join("groups/main/note.txt")).unwrap(), "kept");
+    assert_eq!(other.g2(&["groups", "history", "main", "--show", "1"]), "as it was");
     let _other = other.serve();
     assert_eq!(other.ask("local:main", "elsewhere"), "echo: elsewhere\n");
     let said = other.said("local:main");

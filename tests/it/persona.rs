@@ -206,6 +206,45 @@ fn what_an_agent_changes_meanwhile_stays_and_what_the_person_wrote_is_kept() {
 }
 
 #[test]
+fn a_memory_is_taken_from_a_file_or_stdin_and_the_newest_texts_before_are_kept() {
+    let root = Root::new("");
+    fs::write(memory(&root, "main"), "text 0").unwrap();
+    for n in 1..=22 {
+        let text = root.path().join("text");
+        fs::write(&text, format!("text {n}")).unwrap();
+        let file = fs::File::open(&text).unwrap();
+        let mut command = root.command(&["groups", "edit", "main", "--file"]);
+        match n % 2 {
+            0 => command.arg("-").stdin(file),
+            _ => command.arg(&text),
+        };
+        assert!(command.output().unwrap().status.success());
+        assert_eq!(read(&root, "main"), format!("text {n}"));
+    }
+    let kept = root.rows(&["groups", "history", "main"]);
+    assert_eq!(
+        (kept.len(), kept[0]["version"].as_u64(), kept[19]["version"].as_u64()),
+        (20, Some(22), Some(3))
+    );
+    assert_eq!(root.g2(&["groups", "history", "main", "--show", "22"]), "text 21");
+    root.g2(&["groups", "back", "main", "--to", "3"]);
+    assert_eq!(read(&root, "main"), "text 2");
+    assert_eq!(root.g2(&["groups", "history", "main", "--show", "23"]), "text 22");
+    for (arguments, words) in [
+        (&["groups", "back", "main", "--to", "3"][..], "no CLAUDE.md is kept with the number 3"),
+        (&["groups", "history", "main", "--show", "1"], "no CLAUDE.md is kept with the number 1"),
+        (&["groups", "history", "none"], "group none does not exist"),
+        (&["groups", "edit", "main", "--file", "/none"], "/none can't be read"),
+    ] {
+        assert!(refused(&root, arguments).1.contains(words), "{arguments:?}");
+    }
+    assert_eq!(refused(&root, &["groups", "back", "--to", "3"]).0, 2);
+    let folder = root.data("memories/main");
+    let mode = std::os::unix::fs::PermissionsExt::mode(&fs::metadata(&folder).unwrap().permissions());
+    assert_eq!(mode & 0o777, 0o700);
+}
+
+#[test]
 fn nothing_that_an_agent_puts_in_the_place_of_its_memory_is_opened() {
     let root = Root::new("");
     let (memory, secret) = (memory(&root, "main"), root.path().join("secret"));

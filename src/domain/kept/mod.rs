@@ -5,6 +5,7 @@ pub mod disk;
 pub mod folders;
 pub mod held_back;
 pub mod housekeeping;
+pub mod memories;
 pub mod prune;
 pub mod templates;
 pub mod writing;

@@ -1,11 +1,21 @@
 //! Putting another text in the place of a memory: `CLAUDE.md` of a group, or of all.
 
-use ipc_handlers::Folder;
+use std::{io, path::Path};
+
+use ipc_handlers::{Folder, Time};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use tokio::sync::Mutex;
 
-use super::super::{By, Done, OpError, Operation, Site};
-use crate::ipc::{self, MemoryError, MemoryOf};
+use super::super::{By, Done, OpCode, OpError, Operation, Site};
+use crate::{
+    domain::{kept::memories::KeptAs, shown::errors::chain},
+    ipc::{self, MemoryError, MemoryOf},
+    root::keep_memory,
+};
+
+/// Held while a memory is replaced: the texts that are kept are numbered.
+static REPLACING: Mutex<()> = Mutex::const_new(());
 
 /// Change the CLAUDE.md of a group in $VISUAL or $EDITOR.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, clap::Args)]
@@ -28,6 +38,17 @@ pub struct Args {
 pub struct Edited {
     /// Folder of its group; `null`: all groups share it.
     pub folder: Option<Folder>,
+    /// The number by which the text before is kept; `null`: there was none, or it is too long.
+    pub before: Option<u64>,
+}
+
+/// Why a memory has no other text now.
+enum Failed {
+    Memory(MemoryError),
+    /// It was changed meanwhile, and the new text is kept by this number.
+    Changed(MemoryError, Option<u64>),
+    /// The text before can't be kept.
+    Keeping(io::Error),
 }
 
 impl Operation for Args {
@@ -38,23 +59,82 @@ impl Operation for Args {
         if let Some(folder) = &folder {
             site.group(folder).await?;
         }
-        let (root, of) = (site.root.to_owned(), folder.clone());
-        let write = move || ipc::write_memory(&root, MemoryOf::named(of.as_ref()), &was, &text);
-        match site.world.blocking(write).await {
-            Ok(Ok(())) => {}
-            Ok(Err(error)) => return Err(of_memory(&error, folder.as_ref())),
-            Err(fault) => return Err(OpError::refused(format!("our own fault: {fault}"))),
+        replace(site, folder, text, was).await
+    }
+}
+
+/// Puts a text in the place of a memory that is the one of `was`, which is kept. If it is another one by now, it stays, and
+/// the text is kept.
+pub(super) async fn replace(
+    site: &Site<'_>,
+    folder: Option<Folder>,
+    text: String,
+    was: String,
+) -> Result<Done<Edited>, OpError> {
+    let (root, of, now) = (site.root.to_owned(), folder.clone(), site.world.now());
+    let turn = REPLACING.lock().await;
+    let write = move || put(&root, of.as_ref(), &was, &text, now);
+    let put = site.world.blocking(write).await;
+    drop(turn);
+    let before = match put {
+        Ok(Ok(before)) => before,
+        Ok(Err(failed)) => return Err(of_failure(&failed, folder.as_ref())),
+        Err(fault) => return Err(OpError::refused(format!("our own fault: {fault}"))),
+    };
+    let says = match &folder {
+        None => "all groups have a new CLAUDE.md; each run that begins reads it".to_owned(),
+        Some(folder) => match site.store.active_run_of(folder)? {
+            Some(_) => format!(
+                "group {folder} has a new CLAUDE.md; its live run goes on with the old one until `g2 groups restart {folder}`"
+            ),
+            None => format!("group {folder} has a new CLAUDE.md; its next run reads it"),
+        },
+    };
+    let whose = folder.as_ref().map_or("--global", Folder::as_str);
+    let kept =
+        before.map(|n| format!("the text before is kept: `g2 groups back {whose} --to {n}` puts it back"));
+    Ok(Done::new(Edited { folder, before }, says).noting(kept))
+}
+
+/// Keeps the text that is there, then puts the new one in its place. Returns the number of the one before.
+fn put(root: &Path, of: Option<&Folder>, was: &str, text: &str, now: Time) -> Result<Option<u64>, Failed> {
+    let memory = MemoryOf::named(of);
+    let changed = |error| {
+        let unsaved = keep_memory(root, of, KeptAs::Unsaved, text, now).map_err(Failed::Keeping)?;
+        Err(Failed::Changed(error, unsaved))
+    };
+    let there = ipc::read_memory(root, memory).map_err(Failed::Memory)?;
+    let before = match there.digest == was && !there.text.is_empty() && there.text != text {
+        true => keep_memory(root, of, KeptAs::Replaced, &there.text, now).map_err(Failed::Keeping)?,
+        false => None,
+    };
+    match ipc::write_memory(root, memory, was, text) {
+        Ok(()) => Ok(before),
+        Err(error @ MemoryError::Changed(_)) => changed(error),
+        Err(error) => Err(Failed::Memory(error)),
+    }
+}
+
+fn of_failure(failed: &Failed, folder: Option<&Folder>) -> OpError {
+    match failed {
+        Failed::Memory(error) => of_memory(error, folder),
+        Failed::Changed(error, kept) => {
+            let refused = of_memory(error, folder);
+            match kept {
+                Some(n) => {
+                    let hint = format!(
+                        "it stays as it is now, and your text is kept with the number {n}; `g2 groups history {} --show {n}` shows it",
+                        folder.map_or("--global", Folder::as_str)
+                    );
+                    refused.hint(hint)
+                }
+                None => refused,
+            }
         }
-        let says = match &folder {
-            None => "all groups have a new CLAUDE.md; each run that begins reads it".to_owned(),
-            Some(folder) => match site.store.active_run_of(folder)? {
-                Some(_) => format!(
-                    "group {folder} has a new CLAUDE.md; its live run goes on with the old one until `g2 groups restart {folder}`"
-                ),
-                None => format!("group {folder} has a new CLAUDE.md; its next run reads it"),
-            },
-        };
-        Ok(Done::new(Edited { folder }, says))
+        Failed::Keeping(error) => OpError::new(
+            OpCode::Failed,
+            format!("nothing was written, for no text can be kept in data/memories: {}", chain(error)),
+        ),
     }
 }
 
@@ -81,7 +161,7 @@ pub fn of_memory(error: &MemoryError, folder: Option<&Folder>) -> OpError {
             None => "`g2 init` makes it".to_owned(),
         }),
         MemoryError::World(error) => {
-            OpError::new(super::super::OpCode::Failed, crate::domain::shown::errors::chain(error))
+            OpError::new(OpCode::Failed, chain(error))
         }
     }
 }

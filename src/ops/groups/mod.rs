@@ -9,6 +9,7 @@ use crate::{
 };
 
 pub mod add;
+pub mod back;
 pub mod edit;
 pub mod remove;
 pub mod renew;

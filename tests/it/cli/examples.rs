@@ -14,12 +14,14 @@ const OF_THE_MACHINE: [&str; 7] =
     ["g2 service ", "g2 image ", "g2 setup", "g2 doctor --fix", "g2 start", "g2 restart", "g2 logs"];
 
 /// Examples about things that are not there in a small root, or about this machine: each is understood, and may fail.
-const MAY_FAIL: [&str; 24] = [
+const MAY_FAIL: [&str; 26] = [
     "g2 approvals ",
     "g2 channels ",
     "g2 chats refresh ",
     "g2 doctor",
+    "g2 groups back ",
     "g2 groups edit ",
+    "g2 groups history --global --show ",
     "g2 groups renew ",
     "g2 groups restore ",
     "g2 groups set main mcp=@",

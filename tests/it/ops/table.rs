@@ -83,6 +83,12 @@ fn cases(failed: i64, sha256_of_memory: &str) -> Vec<Case> {
             json!({"folder": "main", "text": "be kinder", "was": "00"}),
             "refused",
         ),
+        case(
+            "groups.back",
+            json!({"folder": "main", "to": 1}),
+            json!({"folder": "main", "to": 77}),
+            "not_found",
+        ),
         // No group has lost its folder in either root.
         case(
             "groups.restore",
