@@ -636,6 +636,10 @@ mod tests {
                 "dropped.clear" | "notices.try" => serde_json::json!({}),
                 "notices.note" => serde_json::json!({"id": "owners/toy", "undo": true}),
                 "users.claim" => serde_json::json!({"role": "admin", "group": "main"}),
+                "sessions.archive" => serde_json::json!({"group": "main", "name": "A b"}),
+                "sessions.clear" => {
+                    serde_json::json!({"group": "main", "name": "A b", "chat": "local:main", "thread": "7"})
+                }
                 "groups.restart" => serde_json::json!({"folder": "main"}),
                 "ipc.release" | "ipc.retry" => serde_json::json!({"what": "main"}),
                 "lanes.wake" | "wirings.add" => serde_json::json!({"group": "main", "chat": "local:main"}),

@@ -300,10 +300,10 @@ operations! {
     TasksRun = "tasks.run": tasks::run::Args, by [Page, Token];
     LanesWake = "lanes.wake": lanes::wake::Args, by [Page, Token];
     LoopsRelease = "loops.release": loops::release::Args, by [Page, Token];
-    SessionsArchive = "sessions.archive": sessions::archive::Args, by [Agent];
-    SessionsDelete = "sessions.delete": sessions::delete::Args, by [];
-    SessionsResume = "sessions.resume": sessions::resume::Args, by [Agent];
-    SessionsClear = "sessions.clear": sessions::clear::Args, by [Agent];
+    SessionsArchive = "sessions.archive": sessions::archive::Args, by [Page, Agent];
+    SessionsDelete = "sessions.delete": sessions::delete::Args, by [Page];
+    SessionsResume = "sessions.resume": sessions::resume::Args, by [Page, Agent];
+    SessionsClear = "sessions.clear": sessions::clear::Args, by [Page, Agent];
     IpcHold = "ipc.hold": ipc::hold::Args, by [Page, Token];
     IpcRelease = "ipc.release": ipc::release::Args, by [Page, Token];
     IpcDrop = "ipc.drop": ipc::drop::Args, by [Page, Token];

@@ -25,6 +25,7 @@ words! {
     pub(super) enum Place: "page" {
         Now = "now",
         Chats = "chats",
+        Conversations = "conversations",
         Runs = "runs",
         Tasks = "tasks",
         Mailbox = "mailbox",
@@ -41,6 +42,7 @@ impl Place {
         match self {
             Self::Now => "Now",
             Self::Chats => "Chats",
+            Self::Conversations => "Conversations",
             Self::Runs => "Runs",
             Self::Tasks => "Tasks",
             Self::Mailbox => "Mailbox",
@@ -56,6 +58,7 @@ impl Place {
         match self {
             Self::Now => "/",
             Self::Chats => "/chats",
+            Self::Conversations => "/conversations",
             Self::Runs => "/runs",
             Self::Tasks => "/tasks",
             Self::Mailbox => "/mailbox",
@@ -79,6 +82,7 @@ impl Place {
                 Message, Inbox, Judged, Handed, Finished, Run, Say, Said, Unsaid, Group, Wiring, Chat,
                 Question,
             ],
+            Self::Conversations => &[Session, Group],
             Self::Runs => &[Run, Handed, Finished],
             Self::Tasks => &[Task, Run, Group],
             Self::Mailbox => &[Command, Hold, Group],
@@ -136,17 +140,39 @@ pub(super) struct Page {
     pub(super) every: Option<u32>,
     /// It follows this chat alone.
     pub(super) chat: Option<String>,
+    pub(super) follows: Follows,
     pub(super) body: Markup,
+}
+
+/// Whether a page is made again when something changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Follows {
+    Changes,
+    /// It stays as it was opened.
+    Nothing,
 }
 
 impl Page {
     pub(super) fn new(place: Place, command: impl Into<String>, body: Markup) -> Self {
         let title = place.title().to_owned();
-        Self { place, title, command: command.into(), every: None, chat: None, body }
+        Self {
+            place,
+            title,
+            command: command.into(),
+            every: None,
+            chat: None,
+            follows: Follows::Changes,
+            body,
+        }
     }
 
     pub(super) fn titled(self, title: impl Into<String>) -> Self {
         Self { title: title.into(), ..self }
+    }
+
+    /// Has it stay as it was opened.
+    pub(super) fn still(self) -> Self {
+        Self { follows: Follows::Nothing, ..self }
     }
 
     /// Has it made again after this many seconds, again and again.
@@ -203,8 +229,12 @@ impl View {
 
     fn main(&self, page: &Page) -> Markup {
         let every = page.every.map(|seconds| format!(", every {seconds}s")).unwrap_or_default();
+        let (get, trigger) = match page.follows {
+            Follows::Changes => (Some(&self.here), Some(format!("changed from:#live{every}"))),
+            Follows::Nothing => (None, None),
+        };
         html! {
-            main #main tabindex="-1" hx-get=(self.here) hx-trigger={ "changed from:#live" (every) } hx-swap="outerMorph" {
+            main #main tabindex="-1" hx-get=[get] hx-trigger=[trigger] hx-swap="outerMorph" {
                 header.top {
                     h1 { (page.title) }
                     p.command title="The command that shows the same" { code { (page.command) } }
@@ -252,7 +282,7 @@ impl View {
                             }
                         }
                         div.foot {
-                            a href="/sessions" { "Sessions" }
+                            a href="/devices" { "Devices" }
                             form method="post" action="/leave" {
                                 input type="hidden" name="token" value=(self.visitor.forms);
                                 button.link { "Sign out" }

@@ -4,6 +4,8 @@ mod cards;
 pub(super) mod channels;
 pub(super) mod chat;
 pub(super) mod chats;
+pub(super) mod conversations;
+pub(super) mod devices;
 pub(super) mod doctor;
 pub(super) mod files;
 pub(super) mod mailbox;
@@ -12,7 +14,6 @@ pub(super) mod outbox;
 pub(super) mod people;
 pub(super) mod run;
 pub(super) mod runs;
-pub(super) mod sessions;
 pub(super) mod task;
 pub(super) mod tasks;
 pub(super) mod trace;
@@ -39,6 +40,8 @@ pub(super) fn routes() -> Router<Arc<Web>> {
         .route("/chats", get(chats::show))
         .route("/chats/{group}", get(chat::show))
         .route("/say", post(chat::say))
+        .route("/conversations", get(conversations::show))
+        .route("/conversations/{id}", get(conversations::one))
         .route("/files/heard/{seq}/{n}", get(files::heard))
         .route("/files/said/{id}/{n}", get(files::said))
         .route("/why/{seq}", get(why::show))
@@ -53,7 +56,7 @@ pub(super) fn routes() -> Router<Arc<Web>> {
         .route("/channels", get(channels::show))
         .route("/usage", get(usage::show))
         .route("/doctor", get(doctor::show))
-        .route("/sessions", get(sessions::show))
+        .route("/devices", get(devices::show))
 }
 
 /// There is no such page.

@@ -43,10 +43,22 @@ pub(in crate::web) fn form(
     asks: &str,
     rest: &Markup,
 ) -> Markup {
+    form_to(view, &view.here, operation, (arguments, asks), rest)
+}
+
+/// The same, which leads to another page of ours than its own: what it stands on is gone afterwards.
+pub(in crate::web) fn form_to(
+    view: &View,
+    back: &str,
+    operation: &str,
+    (arguments, asks): (&[(&str, &str)], &str),
+    rest: &Markup,
+) -> Markup {
     let path = format!("/do/{operation}");
     html! {
         form.act id=(id(operation, asks, arguments)) method="post" action=(path) hx-post=(path) hx-target="#main" hx-swap="outerMorph" data-clear[!asks.is_empty()] {
-            (hidden(view))
+            input type="hidden" name="token" value=(view.visitor.forms);
+            input type="hidden" name="back" value=(back);
             @for (name, value) in arguments { input type="hidden" name={ (ARGUMENT) (name) } value=(value); }
             (rest)
         }

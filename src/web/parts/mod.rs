@@ -6,6 +6,6 @@ mod text;
 mod time;
 
 pub(super) use charts::{bars, days};
-pub(super) use forms::{act, form, hidden, reveal, switch};
+pub(super) use forms::{act, form, form_to, hidden, reveal, switch};
 pub(super) use text::{advice, count, encoded, line, marked, shown};
 pub(super) use time::{at, at_or_dash, took};

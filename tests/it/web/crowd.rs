@@ -146,7 +146,7 @@ fn a_flood_of_changes_is_four_messages_a_second_at_most() {
 fn held(paged: &Paged, cookie: &str) -> (u16, BufReader<TcpStream>) {
     let mut stream = connect(paged.port);
     let host = paged.host();
-    let request = format!("GET /sessions HTTP/1.1\r\nHost: {host}\r\nCookie: {cookie}\r\n\r\n");
+    let request = format!("GET /devices HTTP/1.1\r\nHost: {host}\r\nCookie: {cookie}\r\n\r\n");
     std::io::Write::write_all(&mut stream, request.as_bytes()).unwrap();
     let mut reader = BufReader::new(stream);
     let (status, _) = head(&mut reader);

@@ -13,11 +13,13 @@ use super::{
 use crate::support::{Daemon, wait_for};
 
 /// Each page of a root that is lived in, by a name for its picture.
-const PAGES: [(&str, &str); 17] = [
+const PAGES: [(&str, &str); 19] = [
     ("now", "/"),
     ("chats", "/chats"),
     ("chat", "/chats/family?chat=local:family"),
     ("why", "/why/1"),
+    ("conversations", "/conversations?group=family"),
+    ("conversation", "/conversations/1"),
     ("runs", "/runs"),
     ("run", "/runs/1"),
     ("tasks", "/tasks"),
@@ -30,7 +32,7 @@ const PAGES: [(&str, &str); 17] = [
     ("channels", "/channels"),
     ("usage", "/usage?days=30"),
     ("doctor", "/doctor"),
-    ("sessions", "/sessions"),
+    ("devices", "/devices"),
 ];
 
 /// A root in which something of everything is to be seen.
@@ -92,6 +94,7 @@ pub(super) fn lived_in() -> (Paged, Daemon) {
     wait_for("the text that can't be said", || {
         root.rows(&["outbox", "list"]).into_iter().any(|row| row["status"] == "failed").then_some(())
     });
+    root.g2(&["sessions", "archive", "family", "before the holidays"]);
     root.g2(&["ipc", "hold", "workshop", "--reason", "it asks for too much"]);
     use_up(&paged);
     (paged, daemon)

@@ -14,6 +14,7 @@ use std::{
 use crate::support::{Daemon, Root, wait_for};
 
 mod browser;
+mod conversations;
 mod crowd;
 mod door;
 mod http;
@@ -106,5 +107,34 @@ impl Paged {
         let common = [("Host", host.as_str()), ("Content-Type", "application/x-www-form-urlencoded")];
         let all: Vec<(&str, &str)> = common.into_iter().chain(headers.iter().copied()).collect();
         http::ask(self.port, "POST", path, &all, form)
+    }
+}
+
+/// Somebody at the page.
+struct Visit<'a> {
+    paged: &'a Paged,
+    cookie: String,
+    token: String,
+}
+
+impl<'a> Visit<'a> {
+    fn new(paged: &'a Paged) -> Self {
+        let (cookie, token) = paged.enter();
+        Self { paged, cookie, token }
+    }
+
+    fn page(&self, path: &str) -> String {
+        let answer = self.paged.get(path, &[("Cookie", &self.cookie)]);
+        assert_eq!(answer.status, 200, "{path}: {}", answer.text());
+        answer.text()
+    }
+
+    /// Asks for an operation; returns the page that tells what came of it.
+    fn ask(&self, operation: &str, fields: &[(&str, &str)]) -> String {
+        let mut form = url::form_urlencoded::Serializer::new(String::new());
+        form.extend_pairs(fields).append_pair("token", &self.token);
+        let answer = self.paged.post(&format!("/do/{operation}"), &self.cookie, &form.finish());
+        assert_eq!(answer.status, 303, "{operation}: {}", answer.text());
+        self.page(answer.header("location"))
     }
 }

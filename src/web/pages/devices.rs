@@ -1,4 +1,4 @@
-//! Sessions of the page, and the end of them.
+//! Devices: the browsers that are signed in, and the end of that.
 
 use axum::{body::Body, http::Response};
 use maud::html;
@@ -14,7 +14,7 @@ pub(in crate::web) async fn show(view: View) -> Result<Response<Body>, Failed> {
     let body = html! {
         p.dim { "Each browser that was let in. A ticket that is not used yet has no browser." }
         div.scroll { table {
-            thead { tr { th { "Session" } th { "Browser" } th { "Ticket asked for by" } th { "Came in" } th { "Ends" } th { span.hidden { "Change" } } } }
+            thead { tr { th { "Device" } th { "Browser" } th { "Ticket asked for by" } th { "Came in" } th { "Ends" } th { span.hidden { "Change" } } } }
             tbody { @for session in &sessions {
                 @let id = session.id.to_string();
                 tr {
@@ -28,5 +28,5 @@ pub(in crate::web) async fn show(view: View) -> Result<Response<Body>, Failed> {
             } }
         } }
     };
-    Ok(view.show(&Page::new(Place::Doctor, "g2 web sessions list", body).titled("Sessions")))
+    Ok(view.show(&Page::new(Place::Doctor, "g2 web sessions list", body).titled("Devices")))
 }
