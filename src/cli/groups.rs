@@ -27,7 +27,7 @@ use crate::{
         rows::Group,
         runs::{
             budget::{Day, Share},
-            group_config::{BadGroupConfig, GroupConfig, Key},
+            group_config::{BadGroupConfig, Key},
             tool_servers,
         },
         shown::screen::counted,
@@ -38,46 +38,31 @@ use crate::{
     store::Store,
 };
 
-const SETTINGS: &str = "\
-Keys:
-  name         name for people; other groups may have it too
-  trigger      word at the start of a message that mentions the agent, such as @G2
-  provider     scripted, claude or acp
-  model        name of the model that the agent asks for
-  model_fallback
-               name of the model that it asks while its own is at a limit
-  script       JSON file that the scripted agent follows
-  image        container image
-  timeout      ms that a run may give no sign of life, 1000 to 604800000 (a week)
-  memory_mib   memory of the container, MiB, 6 to 16777216; 0: no limit
-  cpus         processors of the container, 0.01 to 1024; 0: no limit
-  pids         processes in the container, 8 to 4194304; 0: no limit
-  network      model (the container reaches its model only), allowlist (and the hosts of
-               `g2 egress`) or open
-  egress       none, or model_fetch: the model's host may fetch pages, search the web and call
-               tool servers. This does not matter with network=open
-  credentials  gateway (keys stay on the host) or stdin (the agent gets them; needs
-               network=open)
-  timezone     zone name such as Europe/Paris, for times in prompts, cron tasks and TZ in the
-               container
-  say          final (an answer is said when it is whole) or stream (texts between tools are
-               said at once, and a text grows in terminals, on the page, and where the
-               platform can change it)
-  seen         emoji that a message has while the agent works on it, such as 👀
-  bots         ignored (messages of other bots are nothing to it) or heard (as messages of
-               people, up to 8 of one bot in 10 minutes)
-  commands     owners (and admins) or members: who may write /status, /new and the like in its
-               chats; /model stays for owners and admins
-  budget.requests, budget.tokens, budget.money, budget.minutes
+/// What explains all budget settings together.
+const BUDGETS: &str = "budget.requests, budget.tokens, budget.money, budget.minutes
                limit of a day: requests to the model, tokens, money by the prices of g2.toml,
-               minutes of containers; 0: no limit. `g2 usage --budgets` shows the use
-  mcp.NAME     tool server (MCP) that the agent has: a command with its arguments, run in the
-               container, or https://…; empty: none. NAME=VALUE before a command, or behind an
-               address, is a variable or a header, and ${NAME} in it a secret of .env
-  mcp          @FILE: all of them, as .mcp.json has them; empty: none
-  mounts       JSON list of at most 64 host folders, shown below /workspace/extra; each must be
-               allowed in ~/.config/g2/mount-allowlist.json
+               minutes of containers; 0: no limit. `g2 usage --budgets` shows the use";
 
+const SERVERS: &str = "mcp.NAME     tool server (MCP) that the agent has: a command with its arguments, run in the container, or https://…; empty: none. NAME=VALUE before a command, or behind an address, is a variable or a header, and ${NAME} in it a secret of .env
+  mcp          @FILE: all of them, as .mcp.json has them; empty: none";
+
+/// Returns the help on settings: each key with its meaning.
+fn settings_help() -> String {
+    let mut keys = String::from("Keys:\n");
+    for (word, key) in Key::CHOICES {
+        let told = match key {
+            Key::BudgetRequests => BUDGETS.to_owned(),
+            Key::BudgetTokens | Key::BudgetMoney | Key::BudgetMinutes => continue,
+            Key::Mcp => SERVERS.to_owned(),
+            key if word.len() > 12 => format!("{word}\n               {}", key.help()),
+            key => format!("{word:12} {}", key.help()),
+        };
+        keys.push_str(&format!("  {told}\n"));
+    }
+    format!("{keys}\n{SETTINGS}")
+}
+
+const SETTINGS: &str = "\
 Changes of name, trigger, seen, bots, commands and budget hold at once. All others hold from the next
 run, and a live run is asked to leave.
 
@@ -186,7 +171,7 @@ pub(super) enum Groups {
         /// Folder of the group
         folder: Folder,
     },
-    #[command(after_help = SETTINGS)]
+    #[command(after_help = settings_help())]
     Set {
         #[command(flatten)]
         args: groups::set::Args,
@@ -305,7 +290,7 @@ impl Groups {
                 }
                 // A group that does not exist is refused where that is noted.
                 if let Some(group) = store.group(&args.folder).await?
-                    && let Some(loss) = writable(&group, &args)?
+                    && let Some(loss) = args.writable(&group)
                 {
                     yes.to(&loss)?;
                 }
@@ -408,19 +393,6 @@ fn read_short(path: &Path, most: usize) -> io::Result<String> {
 
 fn none(folder: &Folder) -> OpError {
     OpError::not_found(format!("group {folder} does not exist"))
-}
-
-/// What the agent may do with folders that it could not write to before; `None`: there are none.
-fn writable(group: &Group, args: &groups::set::Args) -> Result<Option<String>, OpError> {
-    let Some(value) = args.settings.get(&Key::Mounts) else { return Ok(None) };
-    // Settings of before that can't be read have no writable mount; those of now are refused with their fault.
-    let had = group.config().map(|config| config.mounts).unwrap_or_default();
-    let Ok(config) = GroupConfig::default().with(Key::Mounts, value) else { return Ok(None) };
-    let new = config.mounts.iter().filter(|mount| mount.readonly == Some(false) && !had.contains(mount));
-    let paths: Vec<&str> = new.map(|mount| mount.host_path.as_str()).collect();
-    Ok((!paths.is_empty()).then(|| {
-        format!("the agent of {} can change and remove everything in {}", group.folder, paths.join(" and "))
-    }))
 }
 
 /// What goes with a group.

@@ -636,13 +636,28 @@ mod tests {
                 "dropped.clear" | "notices.try" => serde_json::json!({}),
                 "notices.note" => serde_json::json!({"id": "owners/toy", "undo": true}),
                 "users.claim" => serde_json::json!({"role": "admin", "group": "main"}),
+                "groups.add" => {
+                    serde_json::json!({"folder": "f", "chat": "local:f", "name": "A b", "trigger": "@f", "from": "family", "main": true})
+                }
+                "groups.set" => {
+                    serde_json::json!({"folder": "main", "settings": {"name": "A b", "model": "", "mcp": "{\n}"}})
+                }
                 "sessions.archive" => serde_json::json!({"group": "main", "name": "A b"}),
                 "sessions.clear" => {
                     serde_json::json!({"group": "main", "name": "A b", "chat": "local:main", "thread": "7"})
                 }
-                "groups.restart" => serde_json::json!({"folder": "main"}),
+                "groups.back" => serde_json::json!({"to": 7, "was": "00"}),
+                "groups.edit" => serde_json::json!({"folder": "main", "text": "a b", "was": "00"}),
+                "groups.remove" | "groups.renew" | "groups.restart" | "groups.restore" => {
+                    serde_json::json!({"folder": "main"})
+                }
+                "wirings.set" => {
+                    serde_json::json!({"group": "main", "chat": "local:main", "engage": "pattern", "pattern": "."})
+                }
                 "ipc.release" | "ipc.retry" => serde_json::json!({"what": "main"}),
-                "lanes.wake" | "wirings.add" => serde_json::json!({"group": "main", "chat": "local:main"}),
+                "lanes.wake" | "wirings.add" | "wirings.remove" | "wirings.unstick" => {
+                    serde_json::json!({"group": "main", "chat": "local:main"})
+                }
                 "loops.release" => serde_json::json!({"loop": "deliver", "key": "local:main"}),
                 "messages.skip" => serde_json::json!({"seq": 7, "reason": "r", "group": "main"}),
                 "runs.stop" => serde_json::json!({"id": 7, "now": true, "retry": true}),

@@ -177,7 +177,7 @@ mod tests {
         for (op, args, on_page, by_token, agents, people) in [
             ("tasks.pause", json!({"id": "t"}), true, true, true, false),
             ("tasks.run", json!({"id": "t"}), true, true, false, false),
-            ("groups.remove", json!({"folder": "a"}), false, false, false, false),
+            ("groups.remove", json!({"folder": "a"}), true, false, false, false),
             ("approvals.deny", json!({"id": 1}), true, false, false, true),
             ("web.revoke", json!({"id": 1}), true, false, false, false),
             ("web.open", json!({}), false, false, false, false),

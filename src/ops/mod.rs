@@ -265,21 +265,21 @@ macro_rules! operations {
 }
 
 operations! {
-    GroupsAdd = "groups.add": groups::add::Args, by [];
-    GroupsSet = "groups.set": groups::set::Args, by [];
-    GroupsEdit = "groups.edit": groups::edit::Args, by [];
-    GroupsBack = "groups.back": groups::back::Args, by [];
+    GroupsAdd = "groups.add": groups::add::Args, by [Page];
+    GroupsSet = "groups.set": groups::set::Args, by [Page];
+    GroupsEdit = "groups.edit": groups::edit::Args, by [Page];
+    GroupsBack = "groups.back": groups::back::Args, by [Page];
     GroupsRestart = "groups.restart": groups::restart::Args, by [Page, Token];
-    GroupsRestore = "groups.restore": groups::restore::Args, by [];
-    GroupsRenew = "groups.renew": groups::renew::Args, by [];
-    GroupsRemove = "groups.remove": groups::remove::Args, by [];
+    GroupsRestore = "groups.restore": groups::restore::Args, by [Page];
+    GroupsRenew = "groups.renew": groups::renew::Args, by [Page];
+    GroupsRemove = "groups.remove": groups::remove::Args, by [Page];
     EgressAllow = "egress.allow": egress::allow::Args, by [];
     EgressDeny = "egress.deny": egress::deny::Args, by [];
     EgressRemove = "egress.remove": egress::remove::Args, by [];
     WiringsAdd = "wirings.add": wirings::add::Args, by [Page];
-    WiringsSet = "wirings.set": wirings::set::Args, by [];
-    WiringsUnstick = "wirings.unstick": wirings::unstick::Args, by [];
-    WiringsRemove = "wirings.remove": wirings::remove::Args, by [];
+    WiringsSet = "wirings.set": wirings::set::Args, by [Page];
+    WiringsUnstick = "wirings.unstick": wirings::unstick::Args, by [Page];
+    WiringsRemove = "wirings.remove": wirings::remove::Args, by [Page];
     UsersAdd = "users.add": people::add::Args, by [Page];
     UsersRole = "users.role": people::give_role::Args, by [Page];
     UsersClaim = "users.claim": people::claim::Args, by [Page];

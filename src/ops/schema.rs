@@ -23,6 +23,8 @@ pub enum Is {
     Number,
     /// Said or not.
     Flag,
+    /// Values by keys, a field each: the argument's name, a dot, the key.
+    Map,
 }
 
 impl Described {
@@ -43,10 +45,11 @@ impl Described {
         let fields = args["properties"].as_object().into_iter().flatten();
         let is = |field: &Value| {
             let has = |word| field["type"] == word || field["type"][0] == word;
-            match (has("integer"), has("boolean")) {
-                (true, _) => Is::Number,
-                (_, true) => Is::Flag,
-                (false, false) => Is::Text,
+            match (has("integer"), has("boolean"), has("object")) {
+                (true, _, _) => Is::Number,
+                (_, true, _) => Is::Flag,
+                (_, _, true) => Is::Map,
+                (false, false, false) => Is::Text,
             }
         };
         fields.map(|(name, field)| (name.clone(), is(field))).collect()
@@ -84,10 +87,21 @@ impl Op {
                 (_, option) => typed.extend(option.into_iter().chain([quoted(&value)])),
             }
         }
-        let settings =
-            left.iter().filter_map(|(key, value)| Some(format!("{key}={}", quoted(&word(value)?))));
-        typed.extend(settings);
+        let settings = left.iter().flat_map(|(key, value)| match value {
+            Value::Object(all) => all.iter().collect(),
+            value => vec![(key, value)],
+        });
+        typed.extend(settings.filter_map(|(key, value)| Some(format!("{key}={}", set(key, &word(value)?)))));
         typed.join(" ")
+    }
+}
+
+/// Returns the value of a setting as it is typed; one of many lines stands in a file.
+fn set(key: &str, value: &str) -> String {
+    match (value.is_empty(), value.contains('\n')) {
+        (true, _) => String::new(),
+        (false, true) => format!("@{}", if key == "mcp" { ".mcp.json" } else { "FILE" }),
+        (false, false) => quoted(value),
     }
 }
 

@@ -18,6 +18,9 @@ use crate::ops::{Asker, Is, Op, OpError, audit::quoted};
 /// scripts, and every refresh then makes the form anew, with all that is typed there.
 pub(super) const ARGUMENT: &str = "arg-";
 
+/// The field by which somebody says that they are sure: `true`, or the name of what goes.
+pub(super) const SURE: &str = "sure";
+
 /// The fields of a form that comes from the page: its token is right.
 pub(super) struct Fields(Vec<(String, String)>);
 
@@ -29,8 +32,19 @@ impl Fields {
 
     /// Returns an argument of an operation; what the page's own forms put before its name may be left out.
     fn argument(&self, name: &str) -> &str {
-        let is_it = |field: &str| field.strip_prefix(ARGUMENT).unwrap_or(field) == name;
-        self.0.iter().find(|(field, _)| is_it(field)).map_or("", |(_, value)| value)
+        self.arguments().find(|(field, _)| *field == name).map_or("", |(_, value)| value)
+    }
+
+    /// Returns what stands in the fields of an argument that has keys, by its keys. An empty text is one, too.
+    fn keyed(&self, name: &str) -> Map<String, Value> {
+        let of = |field: &str| Some(field.strip_prefix(name)?.strip_prefix('.')?.to_owned());
+        // Browsers end lines with both.
+        let text = |value: &str| Value::from(value.replace("\r\n", "\n"));
+        self.arguments().filter_map(|(field, value)| Some((of(field)?, text(value)))).collect()
+    }
+
+    fn arguments(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().map(|(field, value)| (field.strip_prefix(ARGUMENT).unwrap_or(field), value.as_str()))
     }
 
     /// Returns the way back: a path of ours.
@@ -68,18 +82,20 @@ impl FromRequest<Arc<Web>> for Fields {
 }
 
 /// Reads an operation; `None`: the page may not ask for it.
-fn read(name: &str, field: impl Fn(&str) -> String) -> Option<Result<Op, OpError>> {
+fn read(name: &str, fields: &Fields) -> Option<Result<Op, OpError>> {
     let offered = Op::described(name).filter(|op| op.asked_by.contains(&Asker::Page))?;
     let mut args = Map::new();
     for (name, is) in offered.fields() {
-        let text = field(&name);
+        let text = fields.argument(&name);
         let value = match is {
+            Is::Map => Value::from(fields.keyed(&name)),
             _ if text.is_empty() => continue,
-            Is::Text => Value::from(text),
+            // Browsers end lines with both.
+            Is::Text => Value::from(text.replace("\r\n", "\n")),
             Is::Number => match text.parse::<i64>() {
                 Ok(number) => number.into(),
                 Err(_) => {
-                    return Some(Err(OpError::invalid(format!("{name} is no number: {}", quoted(&text)))));
+                    return Some(Err(OpError::invalid(format!("{name} is no number: {}", quoted(text)))));
                 }
             },
             Is::Flag => (text == "true").into(),
@@ -96,12 +112,16 @@ pub(super) async fn perform(
     Path(name): Path<String>,
     fields: Fields,
 ) -> Result<Response<Body>, Failed> {
-    let read = read(&name, |name| fields.argument(name).to_owned())
-        .ok_or_else(|| Failed::not_found("the page does not offer this operation"))?;
+    let read =
+        read(&name, &fields).ok_or_else(|| Failed::not_found("the page does not offer this operation"))?;
     let (done, command) = match read {
         Ok(op) => {
             let command = op.typed();
-            (web.desk.perform(visitor.by(), op).await, Some(command))
+            let done = match sure(&web, &op, fields.get(SURE)).await {
+                Ok(()) => web.desk.perform(visitor.by(), op).await,
+                Err(unsure) => Err(unsure),
+            };
+            (done, Some(command))
         }
         Err(wrong) => (Err(wrong), None),
     };
@@ -113,6 +133,36 @@ pub(super) async fn perform(
         Err(error) => Outcome { done: false, says: error.to_string(), command },
     };
     Ok(back(&web, &visitor, &fields, outcome))
+}
+
+/// Checks that somebody who asks for what the command line asks about has said so: by a checked box, or by the name of what goes.
+async fn sure(web: &Web, op: &Op, said: &str) -> Result<(), OpError> {
+    let store = &web.desk.store;
+    match op {
+        Op::GroupsSet(args) => {
+            let group = store.group(&args.folder).await?;
+            match group.and_then(|group| args.writable(&group)).filter(|_| said != "true") {
+                Some(loss) => {
+                    Err(OpError::invalid(format!("nothing was changed. With the box checked {loss}")))
+                }
+                None => Ok(()),
+            }
+        }
+        Op::GroupsRemove(args) if said != args.folder.as_str() => Err(OpError::invalid(format!(
+            "nothing was removed: type {} to remove group {0} for good",
+            args.folder
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// Saves a `CLAUDE.md`, which may be longer than other bodies.
+pub(super) async fn edit(
+    web: State<Arc<Web>>,
+    visitor: Extension<Visitor>,
+    fields: Fields,
+) -> Result<Response<Body>, Failed> {
+    perform(web, visitor, Path("groups.edit".to_owned()), fields).await
 }
 
 /// Leads back to the page that a form came from, which says what came of it.
@@ -130,19 +180,15 @@ pub(super) fn back_quietly(fields: &Fields) -> Response<Body> {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::HashMap;
-
     use super::*;
 
-    fn field(values: &[(&str, &str)]) -> impl Fn(&str) -> String {
-        let values: HashMap<String, String> =
-            values.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-        move |name| values.get(name).cloned().unwrap_or_default()
+    fn fields(values: &[(&str, &str)]) -> Fields {
+        Fields(values.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect())
     }
 
     #[test]
     fn a_form_is_shown_as_what_a_person_would_type() {
-        let typed = |name, values: &[(&str, &str)]| read(name, field(values)).unwrap().unwrap().typed();
+        let typed = |name, values: &[(&str, &str)]| read(name, &fields(values)).unwrap().unwrap().typed();
         for (name, values, command) in [
             ("approvals.approve", &[("id", "3")][..], "g2 approvals approve 3"),
             ("approvals.approve", &[("id", "3"), ("new", "A b")], "g2 approvals approve 3 --new 'A b'"),
@@ -154,6 +200,28 @@ mod tests {
             ("tasks.pause", &[("id", "t"), ("group", "main")], "g2 tasks pause t --group main"),
             ("web.revoke", &[("id", "7")], "g2 web sessions revoke 7"),
             ("dropped.clear", &[], "g2 dropped clear"),
+            (
+                "groups.edit",
+                &[("arg-folder", "main"), ("arg-text", "be\r\nkind"), ("arg-was", "00")],
+                "g2 groups edit --file - main",
+            ),
+            ("groups.edit", &[("text", "be kind")], "g2 groups edit --global --file -"),
+            ("groups.back", &[("folder", "main"), ("to", "3"), ("was", "00")], "g2 groups back main --to 3"),
+            (
+                "groups.set",
+                &[("arg-folder", "main"), ("arg-settings.model", "a-b"), ("arg-settings.cpus", "")],
+                "g2 groups set main cpus= model=a-b",
+            ),
+            (
+                "groups.set",
+                &[("folder", "main"), ("settings.mcp", "{\r\n}")],
+                "g2 groups set main mcp=@.mcp.json",
+            ),
+            (
+                "wirings.set",
+                &[("group", "main"), ("chat", "local:a"), ("engage", "mention")],
+                "g2 wirings set --group main --chat local:a engage=mention",
+            ),
         ] {
             assert_eq!(typed(name, values), command);
         }
@@ -161,9 +229,12 @@ mod tests {
 
     #[test]
     fn what_is_wrong_in_a_form_is_said_and_what_the_page_may_not_ask_for_is_not_there() {
-        assert!(read("outbox.drop", field(&[("id", "x")])).unwrap().is_err());
-        assert!(read("groups.remove", field(&[("folder", "main")])).is_none());
-        assert!(read("groups", field(&[])).is_none());
+        assert!(read("outbox.drop", &fields(&[("id", "x")])).unwrap().is_err());
+        assert!(
+            read("groups.set", &fields(&[("folder", "main"), ("settings.colour", "red")])).unwrap().is_err()
+        );
+        assert!(read("ipc.send", &fields(&[("group", "main")])).is_none());
+        assert!(read("groups", &fields(&[])).is_none());
     }
 
     #[test]

@@ -25,6 +25,7 @@ words! {
     pub(super) enum Place: "page" {
         Now = "now",
         Chats = "chats",
+        Groups = "groups",
         Conversations = "conversations",
         Runs = "runs",
         Tasks = "tasks",
@@ -42,6 +43,7 @@ impl Place {
         match self {
             Self::Now => "Now",
             Self::Chats => "Chats",
+            Self::Groups => "Groups",
             Self::Conversations => "Conversations",
             Self::Runs => "Runs",
             Self::Tasks => "Tasks",
@@ -58,6 +60,7 @@ impl Place {
         match self {
             Self::Now => "/",
             Self::Chats => "/chats",
+            Self::Groups => "/groups",
             Self::Conversations => "/conversations",
             Self::Runs => "/runs",
             Self::Tasks => "/tasks",
@@ -82,6 +85,7 @@ impl Place {
                 Message, Inbox, Judged, Handed, Finished, Run, Say, Said, Unsaid, Group, Wiring, Chat,
                 Question,
             ],
+            Self::Groups => &[Group, Wiring, Person],
             Self::Conversations => &[Session, Group],
             Self::Runs => &[Run, Handed, Finished],
             Self::Tasks => &[Task, Run, Group],

@@ -44,6 +44,8 @@ const HEAD_WITHIN: Duration = Duration::from_secs(15);
 const HEAD: usize = 32 << 10;
 /// The longest body of a request, bytes: a long message.
 const BODY: usize = 256 << 10;
+/// The same where a `CLAUDE.md` is saved: the longest that the page shows, as forms write it.
+const MEMORY: usize = 1 << 20;
 /// How long a request may take, with its body; streams go on.
 const ANSWER_WITHIN: Duration = Duration::from_secs(30);
 /// How soon it is tried again to listen.
@@ -159,6 +161,7 @@ fn routes(web: &Arc<Web>) -> Router {
     pages::routes()
         .route("/live", get(live::stream))
         .route("/do/{name}", post(act::perform))
+        .route("/do/groups.edit", post(act::edit).layer(DefaultBodyLimit::max(MEMORY)))
         .route("/leave", post(enter::leave))
         .fallback(pages::missing)
         .layer(bounded())

@@ -3,6 +3,7 @@
 pub mod budget;
 pub mod calendar;
 pub mod group_config;
+mod group_keys;
 pub mod health;
 pub mod heartbeat;
 pub mod hindrance;

@@ -17,6 +17,14 @@ pub mod restart;
 pub mod restore;
 pub mod set;
 
+/// Judges a group's folder, of which it is known whether it had files at the last look.
+///
+/// # Errors
+/// It can't be looked at.
+pub fn stands_of(root: &std::path::Path, folder: &Folder, had_files: bool) -> Result<Stands, OpError> {
+    Ok(stands(had_files, ipc::look_at_folder(root, folder)?))
+}
+
 /// Refuses unless a group has lost its folder and another one can take its place.
 fn check_lost(site: &Site<'_>, folder: &Folder) -> Result<(), OpError> {
     let there = ipc::look_at_folder(site.root, folder)?;

@@ -11,7 +11,7 @@ use crate::config::dotenv;
 use crate::domain::{
     rows::Group,
     runs::{
-        group_config::{BadGroupConfig, Key},
+        group_config::{BadGroupConfig, GroupConfig, Key},
         run_settings::{IMAGE_NAMES, Provider, may_be_an_image, one_of},
         tool_servers,
     },
@@ -68,6 +68,26 @@ impl Operation for Args {
         let notes = notes(site, &group)
             .unwrap_or_else(|error| vec![format!("what its tool servers lack can't be told: {error}")]);
         Ok(Done::new(group, format!("group {folder} is changed")).noting(notes))
+    }
+}
+
+impl Args {
+    /// Says what the agent may do with folders that it could not write to before; `None`: there are none. A person is asked first.
+    #[must_use]
+    pub fn writable(&self, group: &Group) -> Option<String> {
+        let value = self.settings.get(&Key::Mounts)?;
+        // Settings of before that can't be read have no writable mount; those of now are refused with their fault.
+        let had = group.config().map(|config| config.mounts).unwrap_or_default();
+        let config = GroupConfig::default().with(Key::Mounts, value).ok()?;
+        let new = config.mounts.iter().filter(|mount| mount.readonly == Some(false) && !had.contains(mount));
+        let paths: Vec<&str> = new.map(|mount| mount.host_path.as_str()).collect();
+        (!paths.is_empty()).then(|| {
+            format!(
+                "the agent of {} can change and remove everything in {}",
+                group.folder,
+                paths.join(" and ")
+            )
+        })
     }
 }
 

@@ -8,7 +8,10 @@ pub(super) mod conversations;
 pub(super) mod devices;
 pub(super) mod doctor;
 pub(super) mod files;
+pub(super) mod group;
+pub(super) mod groups;
 pub(super) mod mailbox;
+pub(super) mod memory;
 pub(super) mod now;
 pub(super) mod outbox;
 pub(super) mod people;
@@ -40,8 +43,12 @@ pub(super) fn routes() -> Router<Arc<Web>> {
         .route("/chats", get(chats::show))
         .route("/chats/{group}", get(chat::show))
         .route("/say", post(chat::say))
+        .route("/groups", get(groups::show))
         .route("/conversations", get(conversations::show))
         .route("/conversations/{id}", get(conversations::one))
+        .route("/groups/{group}", get(group::show))
+        .route("/groups/{group}/memory", get(memory::show))
+        .route("/groups/{group}/memory/{version}", get(memory::one))
         .route("/files/heard/{seq}/{n}", get(files::heard))
         .route("/files/said/{id}/{n}", get(files::said))
         .route("/why/{seq}", get(why::show))

@@ -13,11 +13,14 @@ use super::{
 use crate::support::{Daemon, wait_for};
 
 /// Each page of a root that is lived in, by a name for its picture.
-const PAGES: [(&str, &str); 19] = [
+const PAGES: [(&str, &str); 22] = [
     ("now", "/"),
     ("chats", "/chats"),
     ("chat", "/chats/family?chat=local:family"),
     ("why", "/why/1"),
+    ("groups", "/groups"),
+    ("group", "/groups/family"),
+    ("memory", "/groups/family/memory"),
     ("conversations", "/conversations?group=family"),
     ("conversation", "/conversations/1"),
     ("runs", "/runs"),

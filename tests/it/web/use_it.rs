@@ -223,6 +223,7 @@ fn the_keyboard_alone_is_enough() {
     for name in [
         "Now",
         "Chats",
+        "Groups",
         "Conversations",
         "Runs",
         "Tasks",
