@@ -137,7 +137,7 @@ fn nobody(context: &Context, chat: &str, known: bool) -> CliResult {
 
 /// What the message is if it is a command to the host, and none to the agent.
 fn command(words: &Words, row: &Unjudged, listed: Listed, wakes: bool) -> Option<String> {
-    let asked = words.of(&row.text).filter(|_| !row.from_me && !row.bot)?;
+    let asked = words.said(&row.text, &row.trigger, row.mentioned).filter(|_| !row.from_me && !row.bot)?;
     let may = asked.word.may(row.standing, row.commands);
     may.is_word(row.standing, listed, true, || wakes).then(|| match may {
         May::Yes => format!("it is the command {}", asked.word),

@@ -176,6 +176,13 @@ impl Words {
         })
     }
 
+    /// Returns the word that a message in a chat of a group consists of: by itself, or behind the group's trigger. A mention at its
+    /// beginning is the trigger, too, where the platform says that the message mentions the agent, `mentioned`.
+    #[must_use]
+    pub fn said(&self, text: &str, trigger: &str, mentioned: bool) -> Option<Asked> {
+        self.of(text).or_else(|| self.of(addressed(text, trigger, mentioned)?))
+    }
+
     /// Returns how a word is spelled; `None`: there is none.
     #[must_use]
     pub fn spelled(&self, word: Word) -> Option<&str> {
@@ -216,6 +223,14 @@ fn behind<'a>(text: &'a str, word: &str) -> Option<&'a str> {
     (ends && head.eq_ignore_ascii_case(word)).then_some(rest)
 }
 
+/// Returns what stands behind the trigger, or a mention, with which a text begins.
+fn addressed<'a>(text: &'a str, trigger: &str, mentioned: bool) -> Option<&'a str> {
+    let (first, rest) = text.trim().split_once(char::is_whitespace)?;
+    let first = first.trim_end_matches([',', ':']);
+    let is_trigger = first.to_lowercase() == trigger.trim().to_lowercase();
+    (is_trigger || mentioned && first.starts_with('@')).then_some(rest)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -252,6 +267,30 @@ mod tests {
         assert_eq!(words.of(&format!("/model {}", "x".repeat(LONGEST_NAME + 1))), None);
         assert_eq!(Words::default().of("/stop"), None);
         assert_eq!(Words::default().of(""), None);
+    }
+
+    #[test]
+    fn a_word_may_stand_behind_the_trigger_or_a_mention_of_the_agent() {
+        let words = words();
+        for (text, mentioned, word) in [
+            ("/stop", false, Some(Word::Stop)),
+            ("@Andy /stop", false, Some(Word::Stop)),
+            ("@andy, /model x", false, Some(Word::Model)),
+            ("@Andy:\n/stop ", false, Some(Word::Stop)),
+            ("@andy_g2_bot /stop", true, Some(Word::Stop)),
+            ("@andy_g2_bot /stop", false, None),
+            ("@Bob /stop", false, None),
+            ("Andy /stop", true, None),
+            ("@Andy stop", false, None),
+            ("@Andy /stop it", false, None),
+            ("@Andy @Andy /stop", true, None),
+            ("@Andy", true, None),
+            ("/stop @Andy", true, None),
+        ] {
+            let said = words.said(text, " @Andy", mentioned);
+            assert_eq!(said.map(|asked| asked.word), word, "{text:?} {mentioned}");
+        }
+        assert_eq!(words.said(" /stop x", "", false), None);
     }
 
     #[test]

@@ -45,9 +45,8 @@ impl Dispatch {
     pub(super) async fn word_of(&mut self, row: &Unjudged) -> Result<Option<Said>, NotJudged> {
         let Some(group) = row.group.clone() else { return Ok(None) };
         let is_said = row.engage_mode.is_some() && !row.from_me && !row.bot && !row.late && !row.pressed;
-        let Some(asked) = self.runs.config.now().words.of(&row.text).filter(|_| is_said) else {
-            return Ok(None);
-        };
+        let said = self.runs.config.now().words.said(&row.text, &row.trigger, row.mentioned);
+        let Some(asked) = said.filter(|_| is_said) else { return Ok(None) };
         let may = asked.word.may(row.standing, row.commands);
         let (listed, written) = (self.judging.listed(row), row.origin.no_command().is_none());
         let is_word =
