@@ -132,7 +132,7 @@ struct Arguments {
     #[arg(long, global = true, help_heading = GLOBAL)]
     json: bool,
     /// Format of the log on stderr
-    #[arg(long, global = true, value_name = "FORMAT", value_enum, default_value_t = LogFormat::Text, help_heading = GLOBAL)]
+    #[arg(long, global = true, value_name = "FORMAT", value_enum, default_value_t, help_heading = GLOBAL)]
     log_format: LogFormat,
     /// Colours of text and log: on a terminal only (auto), always or never
     #[arg(long, global = true, value_name = "WHEN", value_enum, default_value_t, hide_possible_values = true, help_heading = GLOBAL)]
@@ -160,6 +160,7 @@ impl Arguments {
             world,
             root: crate::root::find_root(self.root, &environment),
             json: self.json,
+            log_format: self.log_format,
             color: self.color,
             columns: show::Columns { wide: self.wide, named: self.columns },
             environment,
@@ -169,8 +170,9 @@ impl Arguments {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 enum LogFormat {
+    #[default]
     Text,
     Json,
 }
@@ -341,6 +343,7 @@ pub(crate) struct Context {
     world: World,
     root: PathBuf,
     json: bool,
+    log_format: LogFormat,
     color: Wanted,
     columns: show::Columns,
     environment: Environment,
@@ -405,12 +408,11 @@ pub fn main() -> ExitCode {
         .and_then(|matches| Arguments::from_arg_matches(&matches))
         .unwrap_or_else(|wrong| wrong_usage(&wrong));
     crate::system::process::set_umask();
-    let log_format = arguments.log_format;
     let (mut context, command) = arguments.in_context(world, environment);
     if matches!(command, Command::Serve(_)) {
         app::make_room_for_files(&context.root);
     }
-    context.log = Log::start(&context, log_format, &command);
+    context.log = Log::start(&context, &command);
     let runtime = match tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .worker_threads(workers())
@@ -580,7 +582,7 @@ struct Log {
 }
 
 impl Log {
-    fn start(context: &Context, format: LogFormat, command: &Command) -> Self {
+    fn start(context: &Context, command: &Command) -> Self {
         let is_quiet = matches!(command, Command::Up(_) | Command::Setup(_));
         let level = context
             .environment
@@ -589,7 +591,7 @@ impl Log {
             .or_else(|| context.config().ok().map(|c| c.log_level));
         let level = shown_from(level.as_deref().unwrap_or("info"), is_quiet);
         let colours = |is_terminal| context.color.holds(&context.environment, is_terminal);
-        let level = log::start(context.world.clone(), format, level, colours);
+        let level = log::start(context.world.clone(), context.log_format, level, colours);
         Self { level: Some(level), is_quiet }
     }
 

@@ -7,8 +7,9 @@ use anyhow::{Context as _, anyhow};
 use clap::Args;
 
 use super::{
-    CliResult, Context, Failure,
+    CliResult, Context, Failure, LogFormat,
     client::Client,
+    colours::Wanted,
     image::own_program,
     out,
     service::{self, Managed},
@@ -25,14 +26,16 @@ use crate::{
 pub(super) const STARTED: &str = "\
 If `g2 service install` was done for this root, the service manager starts the service. Otherwise
 the daemon goes on in the background, also when you log out. It does not start with the machine
-then, and its log is data/daemon.log.
+then, and its log is data/daemon.log. --log-format and --color hold for that log.
 
 Examples:
-  g2 start";
+  g2 start
+  g2 start --log-format json";
 
 pub(super) const RESTARTED: &str = "\
 The daemon stops in order and starts again, with the settings as they stand. Containers go on
-meanwhile, and the new daemon takes them over.
+meanwhile, and the new daemon takes them over. --log-format and --color hold for the log of the
+new daemon, but where the service manager starts it.
 
 Examples:
   g2 restart";
@@ -123,9 +126,28 @@ impl Restart {
 }
 
 async fn by_manager(context: &Context, managed: &Managed, verb: &str, wait: u64) -> Result<String, Failure> {
+    if let [option, ..] = handed_on(context.log_format, context.color)[..] {
+        out::tell(format_args!(
+            "note: {option} does not reach a daemon that the service manager starts; its unit has the command line"
+        ));
+    }
     managed.must(&[verb, managed.service()])?;
     answers(context, wait, || Ok(())).await?;
     Ok(format!("{} runs", managed.service()))
+}
+
+/// Returns the options of this command line that hold for the log of the daemon, too.
+fn handed_on(format: LogFormat, colours: Wanted) -> Vec<&'static str> {
+    let format = match format {
+        LogFormat::Text => None,
+        LogFormat::Json => Some("--log-format=json"),
+    };
+    let colours = match colours {
+        Wanted::Auto => None,
+        Wanted::Always => Some("--color=always"),
+        Wanted::Never => Some("--color=never"),
+    };
+    format.into_iter().chain(colours).collect()
 }
 
 /// Starts a daemon that goes on without us; returns that it runs.
@@ -134,7 +156,9 @@ pub(super) async fn detach(context: &Context, wait: u64) -> Result<String, Failu
     turn_daemon_log(&data).context("turning data/daemon.log over")?;
     let log = open_daemon_log(&data).context("opening data/daemon.log")?;
     let root = std::path::absolute(&context.root).context("finding the root")?;
-    let arguments = ["--root".as_ref(), root.as_os_str(), OsStr::new("serve"), OsStr::new("--detached")];
+    let options = handed_on(context.log_format, context.color);
+    let mut arguments = vec![OsStr::new("--root"), root.as_os_str()];
+    arguments.extend(options.into_iter().chain(["serve", "--detached"]).map(OsStr::new));
     let mut child = background::start(&own_program()?, &arguments, &log)
         .context("starting a daemon in the background")?;
     let pid = child.id();

@@ -55,6 +55,21 @@ fn a_daemon_in_the_background_goes_on_is_started_anew_and_has_a_log() {
 }
 
 #[test]
+fn a_daemon_in_the_background_logs_as_its_command_line_says() {
+    let home = Home(Root::new(""));
+    home.says(&["--color", "never", "start", "--log-format", "json"]);
+    let log = home.says(&["logs"]);
+    let is_ready =
+        |line: &serde_json::Value| line["message"].as_str().is_some_and(|says| says.contains("ready"));
+    let lines: Vec<serde_json::Value> =
+        log.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|_| panic!("{line}"))).collect();
+    assert!(lines.iter().any(is_ready), "{log}");
+    home.says(&["restart"]);
+    let log = home.says(&["logs", "--lines", "1"]);
+    assert!(serde_json::from_str::<serde_json::Value>(&log).is_err(), "as text again: {log}");
+}
+
+#[test]
 fn one_that_can_t_start_says_why_and_leaves_nothing_behind() {
     let home = Home(Root::new("[sandbox]\nkind = \"nonsense\"\n"));
     let failed = home.0.run(&["start"]);
