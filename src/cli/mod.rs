@@ -81,6 +81,7 @@ mod status;
 mod stop;
 mod table;
 mod tasks;
+mod tips;
 mod top;
 mod up;
 mod usage;

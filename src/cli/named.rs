@@ -14,7 +14,7 @@ use clap::{
 };
 use ipc_handlers::Folder;
 
-use super::{Failure, OpError, help, out};
+use super::{Failure, OpError, help, out, tips};
 use crate::{app, config::Environment, domain::heard::approvals::name::called, system::world::World};
 
 /// At most this many names are looked up in one command line.
@@ -42,7 +42,10 @@ pub(super) fn parse(
     world: &World,
     environment: &Environment,
 ) -> Result<Parsed, Failure> {
-    let parse = |words: &[OsString]| help::command().color(colours).try_get_matches_from(words);
+    let parse = |words: &[OsString]| {
+        let command = help::command().color(colours);
+        command.clone().try_get_matches_from(words).map_err(|wrong| tips::rightly(wrong, &command))
+    };
     let mut parsed = parse(&words);
     for _ in 0..MOST {
         let Some((at, folder)) = first_name(&words, &parsed, world, environment)? else { break };
