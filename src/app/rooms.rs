@@ -261,6 +261,7 @@ pub(super) fn desk(
         notes: parts.root.join(adapters::CHILDREN),
         leave,
         instance: parts.instance.clone(),
+        owner: instance::owner(&parts.instance),
         since: parts.since,
         commands: Arc::clone(&mail.times),
         closing,

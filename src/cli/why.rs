@@ -1,7 +1,7 @@
 //! `g2 why`: what became of a message.
 
 use clap::Args;
-use ipc_handlers::{Folder, Time};
+use ipc_handlers::Time;
 use serde::Serialize;
 
 use super::{
@@ -23,7 +23,7 @@ use crate::{
     ipc::peek,
     loops::lost::is_lost,
     ops::{OpError, missing},
-    store::{Store, Why},
+    store::{Beside, Store, Why},
 };
 
 const EXAMPLES: &str = "\
@@ -102,26 +102,17 @@ async fn why(context: &Context, seq: i64) -> Result<Why, Failure> {
 /// at work has shown that it lives.
 async fn look_further(context: &Context, store: &Store, why: &mut Why, now: Time) {
     match Client::status(&context.root).await {
-        Ok(status) => {
-            if let Some(obstacle) = status.obstacle.filter(|_| why.waits()) {
-                why.wait_for(&format!("a problem to be fixed: {obstacle}"));
-            }
-            why.wait_for_release(app::is_alive);
-            why.wait_for_folder(|group| {
-                Folder::parse(group).is_ok_and(|group| is_lost(&context.root, store, &group))
-            });
-        }
+        Ok(status) => why.look_beside(&Beside {
+            obstacle: status.obstacle,
+            lives: &app::is_alive,
+            is_lost: &|group| is_lost(&context.root, store, group),
+            heard_of: &|group| peek::heard_of(&context.root.join("data"), group, now),
+        }),
         Err(NoDaemon::Down) => {
-            return why.wait_for_daemon("the daemon, which is not running; start it with `g2 start`");
+            why.wait_for_daemon("the daemon, which is not running; start it with `g2 start`")
         }
         Err(NoDaemon::Mute(mute)) => {
-            return why.wait_for_daemon(&format!("the daemon, which does not answer ({mute})"));
-        }
-    }
-    let groups: Vec<Folder> = why.at_work().filter_map(|group| Folder::parse(group).ok()).collect();
-    for group in groups {
-        if let Some(ms) = peek::heartbeat_ms(&context.root.join("data"), &group) {
-            why.heard_of(group.as_str(), Time(ms.min(now.0)));
+            why.wait_for_daemon(&format!("the daemon, which does not answer ({mute})"));
         }
     }
 }

@@ -4,7 +4,7 @@
 
 mod queue;
 
-use ipc_handlers::Folder;
+use ipc_handlers::{Folder, Time};
 use rustix::io::Errno;
 
 pub use self::queue::{
@@ -67,17 +67,17 @@ pub fn boxes<'a>(data: impl Into<At<'a>>, group: &Folder) -> Result<Vec<Lies>, W
         .collect()
 }
 
-/// Returns when a group's heartbeat was last touched, ms since the epoch, by the kernel's own stamp; `None`: there is none.
+/// Returns when a group's heartbeat was last touched, by the kernel's own stamp, and at the latest now; `None`: there is none.
 #[must_use]
-pub fn heartbeat_ms<'a>(data: impl Into<At<'a>>, group: &Folder) -> Option<i64> {
+pub fn heard_of<'a>(data: impl Into<At<'a>>, group: &Folder, now: Time) -> Option<Time> {
     let At { files, path } = data.into();
     let path = path.join("ipc").join(group.as_str()).join(BoxName::State.as_str()).join("heartbeat");
     let stat = files.at(&path).stat().ok()?;
-    Some(
-        stat.st_ctime
-            .saturating_mul(1000)
-            .saturating_add(i64::try_from(stat.st_ctime_nsec).unwrap_or(0) / 1_000_000),
-    )
+    let ms = stat
+        .st_ctime
+        .saturating_mul(1000)
+        .saturating_add(i64::try_from(stat.st_ctime_nsec).unwrap_or(0) / 1_000_000);
+    Some(Time(ms).min(now))
 }
 
 /// Whether the file system of a folder has what commands are told apart and moved by: file handles, attributes of users,

@@ -211,6 +211,8 @@ pub struct Desk {
     pub leave: watch::Sender<Option<Leave>>,
     /// This root's id.
     pub instance: String,
+    /// Who owns the runs of this daemon, as their rows have it.
+    pub owner: String,
     /// When the daemon was started.
     pub since: Time,
     /// Where the programs that are shut in are noted.

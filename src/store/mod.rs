@@ -87,7 +87,7 @@ pub use views::page::{
 pub use views::story::{Activity, Happened, SeenOfRun};
 pub use views::trace::{Effected, IpcFilter, Story};
 pub use views::turns::LanesShown;
-pub use views::why::{Why, WhyCommand, WhyWiring};
+pub use views::why::{Beside, Why, WhyCommand, WhyWiring};
 pub use which::{Text, Which};
 pub use work::budgets::BudgetRow;
 pub use work::by_hand::{Note, SettledFile};

@@ -23,7 +23,8 @@ use crate::{
             group_config::{GroupConfig, Key},
         },
     },
-    store::{self, Judged, Spoken, Store, Unjudged, Why, Wish},
+    ipc::peek,
+    store::{self, Beside, Judged, Spoken, Store, Unjudged, Why, Wish},
     system::panics::caught,
 };
 
@@ -107,7 +108,14 @@ impl Dispatch {
                 let stands = store.stands(group, row.lane)?;
                 let problems = (row.standing == Standing::Owner).then(|| self.runs.machine.problems());
                 let model = model(store, &config, &known, now)?;
-                Wish::Tell(told::status(group.as_str(), &stands, &model, problems, now))
+                let machine = &self.runs.machine;
+                let obstacle = machine.obstacle().map(|obstacle| obstacle.to_string());
+                let lane = store.lanes_called(&[row.lane], now)?.into_iter().next().map(|mut lane| {
+                    lane.wait_for_folder(|group| machine.lost().contains(group));
+                    lane
+                });
+                let waits = lane.and_then(|lane| told::told_wait(&lane, obstacle.as_deref()));
+                Wish::Tell(told::status(group.as_str(), &stands, waits.as_deref(), &model, problems, now))
             }
             (Word::Model, None) => {
                 let model = model(store, &config, &known, now)?;
@@ -137,7 +145,7 @@ impl Dispatch {
                 Wish::Tell(told.map_or_else(
                     || told::NO_MESSAGE.to_owned(),
                     |mut why| {
-                        self.look_further(&mut why, group);
+                        self.look_further(&mut why, group, now);
                         told::why(&why.message.shown, &why.answer)
                     },
                 ))
@@ -155,18 +163,17 @@ impl Dispatch {
 
 impl Dispatch {
     /// Says what the store can't know of a message: what keeps a group's work from beginning.
-    fn look_further(&self, why: &mut Why, group: &Folder) {
+    fn look_further(&self, why: &mut Why, group: &Folder, now: Time) {
         why.keep_of(group);
-        if !why.is_open() {
-            return;
-        }
         let machine = &self.runs.machine;
-        if let Some(obstacle) = machine.obstacle().filter(|_| why.waits()) {
-            why.wait_for(&format!("a problem to be fixed: {obstacle}"));
-        }
-        why.wait_for_release(|owner| owner == self.owner);
-        let is_lost = machine.lost().contains(group);
-        why.wait_for_folder(|_| is_lost);
+        let lost = machine.lost().clone();
+        let data = self.runs.root.join("data");
+        why.look_beside(&Beside {
+            obstacle: machine.obstacle().map(|obstacle| obstacle.to_string()),
+            lives: &|owner| owner == self.owner,
+            is_lost: &|group| lost.contains(group),
+            heard_of: &|group| peek::heard_of(&data, group, now),
+        });
     }
 }
 

@@ -98,10 +98,22 @@ pub struct WhyCommand {
     pub run_by: RunBy,
 }
 
+/// Facts about waiting work that the store has not.
+pub struct Beside<'a> {
+    /// What keeps the daemon from launching anything.
+    pub obstacle: Option<String>,
+    /// Whether the daemon that launched a run lives, by the owner on the run's row.
+    pub lives: &'a dyn Fn(&str) -> bool,
+    /// Whether a group's folder is lost.
+    pub is_lost: &'a dyn Fn(&Folder) -> bool,
+    /// When a group's run gave its last sign of life.
+    pub heard_of: &'a dyn Fn(&Folder) -> Option<Time>,
+}
+
 impl Why {
     /// Whether a wiring waits for nothing of its own: a slot, or to be judged at all.
     #[must_use]
-    pub fn waits(&self) -> bool {
+    fn waits(&self) -> bool {
         self.wirings.iter().any(WhyWiring::waits)
     }
 
@@ -117,9 +129,23 @@ impl Why {
         self.answer = answer(self);
     }
 
-    /// Says what those wirings wait for really that wait for nothing of their own.
-    pub fn wait_for(&mut self, obstacle: &str) {
-        self.put_off(obstacle, WhyWiring::waits);
+    /// Says what the store can't know of work that is open: what keeps all work from beginning, whether a group is set aside or its
+    /// folder is lost, and when a run at work was heard of. Each place that tells a person why asks here, so all say the same.
+    pub fn look_beside(&mut self, beside: &Beside<'_>) {
+        if !self.is_open() {
+            return;
+        }
+        if let Some(obstacle) = beside.obstacle.as_ref().filter(|_| self.waits()) {
+            self.put_off(&format!("a problem to be fixed: {obstacle}"), WhyWiring::waits);
+        }
+        self.wait_for_release(beside.lives);
+        self.wait_for_folder(beside.is_lost);
+        let at_work: Vec<Folder> = self.at_work().filter_map(|group| Folder::parse(group).ok()).collect();
+        for group in at_work {
+            if let Some(at) = (beside.heard_of)(&group) {
+                self.heard_of(group.as_str(), at);
+            }
+        }
     }
 
     /// Says that no daemon runs, whatever the message waited for before.
@@ -129,7 +155,7 @@ impl Why {
 
     /// Says which of them wait for their group's release: it is set aside, and its run was launched by a daemon that
     /// `lives` no more, so nobody reads what it says.
-    pub fn wait_for_release(&mut self, lives: impl Fn(&str) -> bool) {
+    fn wait_for_release(&mut self, lives: impl Fn(&str) -> bool) {
         for wiring in &mut self.wirings {
             if wiring.launched_by.as_deref().is_some_and(|owner| !lives(owner)) {
                 wiring.waited_for = Some(format!(
@@ -142,9 +168,10 @@ impl Why {
     }
 
     /// Says which of them wait for their group's folder, which is lost.
-    pub fn wait_for_folder(&mut self, is_lost: impl Fn(&str) -> bool) {
+    fn wait_for_folder(&mut self, is_lost: impl Fn(&Folder) -> bool) {
         let waiting = |wiring: &&mut WhyWiring| wiring.is_open() && !wiring.is_at_work();
-        for wiring in self.wirings.iter_mut().filter(waiting).filter(|wiring| is_lost(&wiring.group)) {
+        let lost = |wiring: &&mut WhyWiring| Folder::parse(&wiring.group).is_ok_and(|group| is_lost(&group));
+        for wiring in self.wirings.iter_mut().filter(waiting).filter(lost) {
             wiring.waited_for = Some(lost_folder(&wiring.group));
         }
         self.answer = answer(self);
@@ -158,12 +185,12 @@ impl Why {
     }
 
     /// The groups whose agents are at work on it.
-    pub fn at_work(&self) -> impl Iterator<Item = &str> {
+    fn at_work(&self) -> impl Iterator<Item = &str> {
         self.wirings.iter().filter(|wiring| wiring.is_at_work()).map(|wiring| wiring.group.as_str())
     }
 
     /// A group's run gave a sign of life then, which the store does not know.
-    pub fn heard_of(&mut self, group: &str, at: Time) {
+    fn heard_of(&mut self, group: &str, at: Time) {
         for wiring in self.wirings.iter_mut().filter(|w| w.group == group && w.is_at_work()) {
             wiring.last_sign = wiring.last_sign.max(Some(at));
         }

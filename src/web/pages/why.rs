@@ -1,13 +1,13 @@
 //! Why: what became of a message.
 
 use axum::{body::Body, extract::Path, http::Response};
-use ipc_handlers::{Folder, Time};
 use maud::html;
 
 use crate::{
     domain::{heard::engage::Rule, kept::prune::History},
     ipc::peek,
     ops::missing,
+    store::Beside,
     web::{
         layout::{Failed, Page, Place, View},
         parts::{at, count, encoded, form, line, shown, took},
@@ -17,21 +17,15 @@ use crate::{
 pub(in crate::web) async fn show(view: View, Path(seq): Path<i64>) -> Result<Response<Body>, Failed> {
     let store = &view.web.desk.store;
     let mut why = store.why(seq, view.now)?.ok_or_else(|| missing(store, History::Messages, seq))?;
-    if why.is_open() {
-        if let Some(obstacle) =
-            view.web.desk.machine.obstacle().map(|obstacle| obstacle.to_string()).filter(|_| why.waits())
-        {
-            why.wait_for(&format!("a problem to be fixed: {obstacle}"));
-        }
-        let lost = view.web.desk.machine.lost().clone();
-        why.wait_for_folder(|group| lost.iter().any(|folder| folder.as_str() == group));
-        let groups: Vec<Folder> = why.at_work().filter_map(|group| Folder::parse(group).ok()).collect();
-        for group in groups {
-            if let Some(ms) = peek::heartbeat_ms(&view.web.root.join("data"), &group) {
-                why.heard_of(group.as_str(), Time(ms.min(view.now.0)));
-            }
-        }
-    }
+    let machine = &view.web.desk.machine;
+    let data = view.web.root.join("data");
+    let lost = machine.lost().clone();
+    why.look_beside(&Beside {
+        obstacle: machine.obstacle().map(|obstacle| obstacle.to_string()),
+        lives: &|owner| owner == view.web.desk.owner,
+        is_lost: &|group| lost.contains(group),
+        heard_of: &|group| peek::heard_of(&data, group, view.now),
+    });
     let message = &why.message;
     let number = seq.to_string();
     let back = why

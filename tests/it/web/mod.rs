@@ -24,6 +24,7 @@ mod many;
 mod memory;
 mod questions;
 mod tokens;
+mod told;
 mod use_it;
 
 /// Returns a port that nobody listens at. It is below those that the kernel gives away, so that nobody gets it meanwhile.

@@ -8,8 +8,12 @@ use jiff::tz::TimeZone;
 use super::{Commands, May, Words};
 use crate::{
     heard::access::Standing,
+    rows::Lane,
     runs::budget::{Budget, Used, short, stand},
-    shown::counted::{counted, number, waiting},
+    shown::{
+        counted::{counted, number, waiting},
+        metrics::WaitCause,
+    },
     time::times::{length, shown},
 };
 
@@ -135,9 +139,17 @@ pub fn refused(spelled: &str) -> String {
     format!("Only owners and admins may use {spelled} here.")
 }
 
-/// Returns how the agent of `group` stands. `problems`: for who may see to them.
+/// Returns how the agent of `group` stands. `waits_for`: what `why` says that the messages wait for, but for other work of the agent,
+/// which the first line tells. `problems`: for who may see to them.
 #[must_use]
-pub fn status(group: &str, stands: &Stands, model: &Model, problems: Option<usize>, now: Time) -> String {
+pub fn status(
+    group: &str,
+    stands: &Stands,
+    waits_for: Option<&str>,
+    model: &Model,
+    problems: Option<usize>,
+    now: Time,
+) -> String {
     let age = |since: Time| length((now.ms_since(since) / 1_000).max(1) * 1_000);
     let mut lines = vec![match &stands.at_work {
         AtWork::Nothing => format!("{group}: nothing is at work."),
@@ -163,6 +175,10 @@ pub fn status(group: &str, stands: &Stands, model: &Model, problems: Option<usiz
             length(until.ms_since(now))
         ),
     });
+    if let Some(waits_for) = waits_for.filter(|_| stands.waiting > 0) {
+        let who = if stands.waiting == 1 { "It waits" } else { "They wait" };
+        lines.push(format!("{who} for {}.", plain(waits_for)));
+    }
     lines.push(model.in_words());
     lines.push(match stands.session {
         None => "Session: a new one begins with the next message.".to_owned(),
@@ -182,6 +198,19 @@ pub fn status(group: &str, stands: &Stands, model: &Model, problems: Option<usiz
         Some(n) => Some(format!("{} for you; g2 status says more.", waiting(number(n), "problem"))),
     });
     bounded(&lines.join("\n"))
+}
+
+/// Returns what the messages of a lane wait for, where `/status` says that: the work of its agent for another chat is not told.
+#[must_use]
+pub fn told_wait(lane: &Lane, obstacle: Option<&str>) -> Option<String> {
+    match (lane.wait_cause?, obstacle) {
+        (WaitCause::Group, _) => None,
+        (WaitCause::Slot, Some(obstacle)) => Some(format!("a problem to be fixed: {obstacle}")),
+        (
+            WaitCause::Rest | WaitCause::Budget | WaitCause::Slot | WaitCause::Wiring | WaitCause::Folder,
+            _,
+        ) => lane.waits_for.clone(),
+    }
 }
 
 /// Returns which model a group uses, and which are known. `word` is how the word for another one is spelled.
@@ -306,6 +335,8 @@ fn bounded(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use ipc_handlers::Folder;
+
     use super::*;
     use crate::{heard::chat_commands::Word, runs::budget::Money};
 
@@ -331,7 +362,7 @@ mod tests {
         let stands = Stands { at_work: AtWork::Nothing, waiting: 0, rests_until: None, session: None };
         let model = Model::default();
         assert_eq!(
-            status("family", &stands, &model, None, NOW),
+            status("family", &stands, None, &model, None, NOW),
             "family: nothing is at work.\nNothing waits here.\nModel: the agent's program chooses it.\n\
              Session: a new one begins with the next message."
         );
@@ -341,7 +372,7 @@ mod tests {
         let busy = Stands { at_work, waiting: 2, rests_until: None, session };
         let model = Model { own: Some("small".into()), ..Model::default() };
         assert_eq!(
-            status("family", &busy, &model, Some(1), NOW),
+            status("family", &busy, None, &model, Some(1), NOW),
             "family: at work on this conversation for 12 s.\n2 messages wait here.\nModel: small.\n\
              Session: begun 2 h ago, last used 1 min ago.\n1 problem waits for you; g2 status says more."
         );
@@ -354,7 +385,7 @@ mod tests {
                 "f: at work on the task water for 2 s.",
             ),
         ] {
-            let told = status("f", &Stands { at_work, ..stands.clone() }, &model, Some(0), NOW);
+            let told = status("f", &Stands { at_work, ..stands.clone() }, Some("a"), &model, Some(0), NOW);
             assert_eq!(told.lines().next(), Some(line));
             assert!(told.ends_with("No problem waits for you."), "{told}");
         }
@@ -363,10 +394,41 @@ mod tests {
             (1, Some(Time(NOW.0 + 5_000)), "1 message waits here; the next try is in 5 s, after a failure."),
             (2, Some(NOW), "2 messages wait here."),
         ] {
-            let told =
-                status("f", &Stands { waiting, rests_until: until, ..stands.clone() }, &model, Some(3), NOW);
+            let stands = Stands { waiting, rests_until: until, ..stands.clone() };
+            let told = status("f", &stands, Some("`x` y"), &model, Some(3), NOW);
             assert_eq!(told.lines().nth(1), Some(line));
+            let who = if waiting == 1 { "It waits for x y." } else { "They wait for x y." };
+            assert_eq!(told.lines().nth(2), Some(who));
             assert!(told.ends_with("3 problems wait for you; g2 status says more."), "{told}");
+        }
+    }
+
+    #[test]
+    fn what_waits_is_told_with_its_reason_but_for_work_that_is_none_of_the_chats() {
+        let lane = |cause, words: &str| Lane {
+            group: Folder::parse("main").unwrap(),
+            chat_jid: "local:main".into(),
+            thread: None,
+            waiting: 1,
+            since: None,
+            waits_for: Some(words.into()),
+            wait_cause: Some(cause),
+            failed_attempts: 0,
+            rest_until: None,
+            why: None,
+            run: None,
+        };
+        for (cause, obstacle, told) in [
+            (WaitCause::Group, None, None),
+            (WaitCause::Group, Some("no engine"), None),
+            (WaitCause::Slot, None, Some("its words")),
+            (WaitCause::Slot, Some("no engine"), Some("a problem to be fixed: no engine")),
+            (WaitCause::Rest, Some("no engine"), Some("its words")),
+            (WaitCause::Budget, None, Some("its words")),
+            (WaitCause::Folder, None, Some("its words")),
+            (WaitCause::Wiring, None, Some("its words")),
+        ] {
+            assert_eq!(told_wait(&lane(cause, "its words"), obstacle).as_deref(), told, "{cause}");
         }
     }
 
