@@ -3,7 +3,10 @@
 use super::{CliResult, Command, Context, Failure, channels::Channels};
 use crate::{
     config::hide_secrets,
-    domain::shown::audit::{LONGEST, Origin, cut},
+    domain::shown::{
+        audit::{LONGEST, Origin, cut},
+        screen::quoted,
+    },
     ops::{By, audit},
 };
 
@@ -44,12 +47,8 @@ pub(super) async fn note(context: &Context, outcome: &CliResult) {
 fn line(words: Vec<String>) -> String {
     let mut words = serde_json::Value::from(words);
     hide_secrets(&mut words);
-    let words: Vec<String> = words
-        .as_array()
-        .into_iter()
-        .flatten()
-        .filter_map(|word| Some(audit::quoted(word.as_str()?)))
-        .collect();
+    let words: Vec<String> =
+        words.as_array().into_iter().flatten().filter_map(|word| Some(quoted(word.as_str()?))).collect();
     cut(&format!("g2 {}", words.join(" ")), LONGEST)
 }
 

@@ -14,7 +14,7 @@ use crate::{
         shown::{
             audit::{Entry, LONGEST, Step, cut, mark},
             errors::chain,
-            screen::{escaped, without},
+            screen::{quoted, without},
         },
     },
     root,
@@ -134,32 +134,9 @@ fn line(root: &Path, by: &By, what: &str, entry: &Entry, mark: &str) {
     }
 }
 
-/// Returns a word as it could be typed; nothing in it begins a line.
-#[must_use]
-pub fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_alphanumeric() || "-_=./:@,+%".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        return word.to_owned();
-    }
-    format!("'{}'", escaped(&word.replace('\'', "'\\''")))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_word_can_be_typed_again_and_stays_on_its_line() {
-        for (word, shown) in [
-            ("local:main", "local:main"),
-            ("", "''"),
-            ("two words", "'two words'"),
-            ("it's", r"'it'\''s'"),
-            ("a\nb\u{1b}[2J", r"'a\nb\u{1b}[2J'"),
-        ] {
-            assert_eq!(quoted(word), shown);
-        }
-    }
 
     #[test]
     fn no_secret_is_in_a_line() {

@@ -9,7 +9,8 @@ use crate::domain::{
     shown::{audit::Origin, screen::acts},
 };
 
-use super::{Op, OpCode, OpError, audit::quoted};
+use super::{Op, OpCode, OpError};
+use crate::domain::shown::screen::quoted;
 
 words! {
     /// Who may ask for an operation beside the owner, as `operations!` says for each.

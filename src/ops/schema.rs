@@ -4,7 +4,8 @@ use clap::{ArgAction, Command};
 use schemars::{JsonSchema, SchemaGenerator, generate::SchemaSettings};
 use serde_json::{Map, Value, json};
 
-use super::{Answer, Asker, Op, OpError, audit::quoted};
+use super::{Answer, Asker, Op, OpError};
+use crate::domain::shown::screen::quoted;
 
 /// What a program has to know of one operation.
 pub struct Described {

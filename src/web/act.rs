@@ -12,7 +12,10 @@ use axum::{
 use serde_json::{Map, Value};
 
 use super::{Visitor, Web, layout::Failed, said::Outcome};
-use crate::ops::{Asker, Is, Op, OpError, audit::quoted};
+use crate::{
+    domain::shown::screen::quoted,
+    ops::{Asker, Is, Op, OpError},
+};
 
 /// How the page names the field of an argument: this, then the argument. A field that is called `id` hides the form's own id from
 /// scripts, and every refresh then makes the form anew, with all that is typed there.

@@ -7,9 +7,8 @@ use super::{By, Done, OpCode, OpError, Operation, Site};
 use crate::{
     domain::{
         machine::web::{TOKEN_OF_FILE, WebToken},
-        shown::errors::chain,
+        shown::{errors::chain, screen::quoted},
     },
-    ops::audit::quoted,
     root,
 };
 

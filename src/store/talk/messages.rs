@@ -463,7 +463,10 @@ pub(in crate::store) fn accept(
                     inbound.chat_jid
                 ));
             }
-            Contact::Dropped(why) => accepted.note = Some(format!("nobody hears it: {why}")),
+            Contact::Dropped { why, told } => {
+                accepted.said |= told;
+                accepted.note = Some(format!("nobody hears it: {why}"));
+            }
         }
     }
     if let Some(question) = answers.filter(|_| is_new) {

@@ -92,8 +92,12 @@ pub(in crate::web) async fn show(
     };
     let page = Page {
         chat: Some(chat.clone()),
-        ..Page::new(Place::Chats, format!("g2 chat --chat {}", crate::ops::audit::quoted(&chat)), body)
-            .titled(format!("{} in {}", line(&row.name, 40), line(&chat, 40)))
+        ..Page::new(
+            Place::Chats,
+            format!("g2 chat --chat {}", crate::domain::shown::screen::quoted(&chat)),
+            body,
+        )
+        .titled(format!("{} in {}", line(&row.name, 40), line(&chat, 40)))
     };
     let page = if active.is_some() { page.every(3) } else { page };
     Ok(view.show(&page))

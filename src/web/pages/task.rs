@@ -84,7 +84,7 @@ pub(in crate::web) async fn show(
     };
     let page = Page::new(
         Place::Tasks,
-        format!("g2 tasks history {} --group {folder}", crate::ops::audit::quoted(&id)),
+        format!("g2 tasks history {} --group {folder}", crate::domain::shown::screen::quoted(&id)),
         body,
     );
     Ok(view.show(&page.titled(line(&id, 60))))

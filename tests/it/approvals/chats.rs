@@ -48,6 +48,41 @@ async fn a_command_wires_no_chat_but_the_direct_one_of_an_owner_and_asks_nobody(
 }
 
 #[tokio::test]
+async fn an_owner_whose_command_no_group_hears_reads_how_the_chat_is_wired_and_others_read_nothing() {
+    let words = Words::new([(Word::Status, Some("/status".to_owned()))]);
+    let mut world = World::with(Asking { words, ..super::world::asking() }, &["family"]).await;
+    world.role("tg:ada", Role::Owner, None).await;
+    world.role("tg:amy", Role::Admin, Some("family")).await;
+    for chat in ["tg:ada", "tg:amy", BOB] {
+        world.set_chat(chat, "kind", "direct");
+    }
+    world.hear("tg:amy", "tg:amy", "/status").await;
+    world.hear(BOB, BOB, "/status").await;
+    world.hear_as("tg:ada", "tg:ada", "/status", |event| event.late = true).await;
+    world.hear_as("tg:ada", "tg:ada", "/status", |event| event.bot = true).await;
+    for chat in ["tg:ada", "tg:amy", BOB] {
+        assert_eq!(world.say_all(chat).await.len(), 0, "{chat}");
+    }
+    let seq = world.hear("tg:ada", "tg:ada", "/status").await;
+    world.hear("tg:ada", "tg:ada", "/status").await;
+    let said = world.say_all("tg:ada").await;
+    let told = "No group listens here. This wires one, with its folder from g2 groups list: g2 wirings add --group FOLDER --chat tg:ada";
+    assert_eq!(said.iter().map(|said| said.text.as_str()).collect::<Vec<_>>(), [told]);
+    assert!(world.why(seq).contains("no group is wired to this chat"), "{}", world.why(seq));
+    let reasons = world.column::<String>("SELECT reason FROM dropped WHERE sender = 'tg:ada'");
+    assert!(reasons.iter().any(|why| why.contains("its sender was told how to")), "{reasons:?}");
+    assert!(world.wirings_of("tg:ada").await.is_empty() && world.open().await.is_empty());
+    world.later(600_001);
+    world.hear("tg:ada", "tg:ada", "/status").await;
+    assert_eq!(world.say_all("tg:ada").await.len(), 1, "after ten minutes it is told again");
+    // A choice was made: the command can be typed as it stands.
+    world.store.add_wiring(super::world::wiring("family", "tg:ada"), world.now).await.unwrap();
+    world.later(600_001);
+    world.hear("tg:ada", "tg:ada", "/status").await;
+    assert_eq!(world.say_all("tg:ada").await.len(), 0);
+}
+
+#[tokio::test]
 async fn in_a_direct_chat_every_message_asks_and_there_is_one_question_a_chat() {
     let world = World::new().await;
     world.set_chat(NEW, "kind", "direct");

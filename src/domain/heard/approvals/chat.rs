@@ -3,9 +3,12 @@
 use ipc_handlers::{Folder, effect::IgnoredMessages};
 
 use super::Rights;
-use crate::heard::{
-    access::UnknownSenders,
-    engage::{self, Author, ChatKind, Engages},
+use crate::{
+    heard::{
+        access::UnknownSenders,
+        engage::{self, Author, ChatKind, Engages},
+    },
+    shown::screen::quoted,
 };
 
 /// A message, and the facts about its chat.
@@ -25,6 +28,8 @@ pub struct Unwired<'a> {
     pub is_command: bool,
     /// Whether the sender is alone with the bot.
     pub is_direct: bool,
+    /// Whether it was written now, by its sender: it is neither forwarded nor edited, and did not come late.
+    pub is_written_now: bool,
 }
 
 /// Whether a message is meant for an agent.
@@ -45,6 +50,17 @@ pub enum Unheard {
     Ask,
     /// It is counted and told, with this reason.
     Drop(&'static str),
+    /// The same, and its sender is told how the chat is wired ([`nobody_listens`]).
+    Tell(&'static str),
+}
+
+/// Returns what an owner is told whose command nobody hears. Strangers are told nothing.
+#[must_use]
+pub fn nobody_listens(chat: &str) -> String {
+    format!(
+        "No group listens here. This wires one, with its folder from g2 groups list: g2 wirings add --group FOLDER --chat {}",
+        quoted(chat)
+    )
 }
 
 /// Whether a message concerns nobody, whatever else is known of it.
@@ -68,6 +84,9 @@ pub fn decide(message: &Unwired<'_>) -> Unheard {
             if !message.wired_before && (message.is_direct || !message.is_command) =>
         {
             Unheard::Wire(only.clone())
+        }
+        (_, Rights::Everything) if message.is_command && message.is_direct && message.is_written_now => {
+            Unheard::Tell("a command wires no chat where a choice is to be made; its sender was told how to")
         }
         (_, _) if message.is_command => Unheard::Drop("a command wires no chat"),
         (_, _) if !message.known && message.policy == UnknownSenders::Strict => Unheard::Drop(
@@ -142,6 +161,7 @@ mod tests {
                 wired_before,
                 is_command: false,
                 is_direct: false,
+                is_written_now: true,
             };
             let said = decide(&message(Author::Person, Addressed::Yes));
             assert_eq!(said, expected, "{rights:?} {known} {policy:?} {groups:?} {wired_before}");
@@ -170,7 +190,7 @@ mod tests {
     #[test]
     fn a_command_wires_the_direct_chat_of_an_owner_alone_and_asks_nobody() {
         let groups = folders(&["family", "main"]);
-        let decided = |rights, count: usize, is_direct, wired_before| {
+        let decided = |rights, count: usize, is_direct, wired_before, is_written_now| {
             decide(&Unwired {
                 author: Author::Person,
                 addressed: Addressed::Yes,
@@ -181,17 +201,35 @@ mod tests {
                 wired_before,
                 is_command: true,
                 is_direct,
+                is_written_now,
             })
         };
-        assert_eq!(decided(Rights::Everything, 1, true, false), Unheard::Wire(groups[0].clone()));
-        for (rights, count, is_direct, wired_before) in [
-            (Rights::Everything, 1, false, false),
-            (Rights::Everything, 1, true, true),
-            (Rights::Everything, 2, true, false),
-            (nobody(), 1, true, false),
+        let wire = Unheard::Wire(groups[0].clone());
+        assert_eq!(decided(Rights::Everything, 1, true, false, true), wire);
+        let drop = Unheard::Drop("a command wires no chat");
+        let tell =
+            Unheard::Tell("a command wires no chat where a choice is to be made; its sender was told how to");
+        let admin = || Rights::Groups(groups.clone());
+        for (rights, count, is_direct, wired_before, is_written_now, expected) in [
+            (Rights::Everything, 1, false, false, true, &drop),
+            (Rights::Everything, 2, false, false, true, &drop),
+            (Rights::Everything, 1, true, true, true, &tell),
+            (Rights::Everything, 2, true, false, true, &tell),
+            (Rights::Everything, 2, true, false, false, &drop),
+            (admin(), 2, true, false, true, &drop),
+            (nobody(), 1, true, false, true, &drop),
+            (nobody(), 2, true, false, true, &drop),
         ] {
-            let said = decided(rights, count, is_direct, wired_before);
-            assert_eq!(said, Unheard::Drop("a command wires no chat"), "{count} {is_direct} {wired_before}");
+            let said = decided(rights, count, is_direct, wired_before, is_written_now);
+            assert_eq!(said, *expected, "{count} {is_direct} {wired_before} {is_written_now}");
+        }
+    }
+
+    #[test]
+    fn an_owner_reads_a_command_that_can_be_typed() {
+        for (chat, typed) in [("tg:7", "--chat tg:7"), ("mx:!a:b", "--chat 'mx:!a:b'")] {
+            let told = nobody_listens(chat);
+            assert!(told.ends_with(typed) && told.lines().count() == 1, "{told}");
         }
     }
 }

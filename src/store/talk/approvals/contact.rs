@@ -23,7 +23,7 @@ use crate::domain::{
 use crate::store::{
     Result,
     columns::Columns as _,
-    talk::{groups::wire_by_default, people},
+    talk::{groups::wire_by_default, messages::tell_once, people},
 };
 
 /// What became of a message in a chat that no group is wired to.
@@ -34,9 +34,12 @@ pub(in crate::store) enum Contact {
     Wired(Folder),
     /// It waits for the answer to this question.
     Waits { id: i64, asked_now: bool },
-    /// It was counted, for this reason.
-    Dropped(String),
+    /// It was counted, for this reason. `told`: its sender is told so.
+    Dropped { why: String, told: bool },
 }
+
+/// An owner is told at most once in that time that no group hears their commands, ms.
+const TELL_MS: i64 = 600_000;
 
 /// Deals with a message that no group was wired to hear.
 pub(in crate::store) fn first_contact(
@@ -96,7 +99,9 @@ pub(in crate::store) fn first_contact(
         wired_before,
         is_command: [&inbound.text, &own].into_iter().any(|text| asking.words.of(text).is_some()),
         is_direct: kind == chats::ChatKind::Direct,
+        is_written_now: inbound.origin.no_command().is_none() && !inbound.late,
     };
+    let mut told = false;
     let why = match chat::decide(&message) {
         chat::Unheard::Nothing => return Ok(Contact::Nothing),
         chat::Unheard::Wire(group) => {
@@ -104,6 +109,11 @@ pub(in crate::store) fn first_contact(
             return Ok(Contact::Wired(group));
         }
         chat::Unheard::Drop(why) => why.to_owned(),
+        chat::Unheard::Tell(why) => {
+            let says = chat::nobody_listens(jid);
+            told = tell_once(c, jid, &inbound.thread, &says, "a command that no group hears", TELL_MS, now)?;
+            why.to_owned()
+        }
         chat::Unheard::Ask => match denied(c, asking, ApprovalKind::Channel, jid, "", "", now)? {
             Some(why) => why,
             None => {
@@ -124,5 +134,5 @@ pub(in crate::store) fn first_contact(
         },
     };
     people::count_unwired(c, seq, &why, now)?;
-    Ok(Contact::Dropped(why))
+    Ok(Contact::Dropped { why, told })
 }
