@@ -6,13 +6,17 @@ use std::{io, process::Stdio, time::Duration};
 use channel_protocol::{
     Can, Done, Down, Hello, Light, LineError, Lines, LookFor, MOST_OPEN, Send, Start, Up, VERSION, line,
 };
-use serde::Serialize;
 use serde_json::{Map, Value};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     process::{ChildStdin, ChildStdout, Command},
     time::timeout,
 };
+
+mod verdicts;
+
+pub use verdicts::Verdict;
+use verdicts::Verdicts;
 
 use super::remote::Ready;
 use crate::{
@@ -23,8 +27,6 @@ use crate::{
     },
 };
 
-/// The longest line of its log that is told as a reason, characters.
-const LONGEST_REASON: usize = 300;
 /// How long an answer may take.
 const ANSWER: Duration = Duration::from_secs(10);
 /// How long an adapter may take to leave.
@@ -33,16 +35,10 @@ const LEAVE: Duration = Duration::from_secs(5);
 const EVENTS: Duration = Duration::from_millis(500);
 /// A secret that must not come back.
 const SECRET: &str = "g2-trial-secret-4711";
+/// How many lines of its log are told where a rule is broken.
+const LAST_WORDS: usize = 5;
 /// The longest log that is looked through, bytes.
 const LONGEST_LOG: u64 = 1 << 20;
-
-/// What came of one rule.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Verdict {
-    pub rule: &'static str,
-    pub ok: bool,
-    pub detail: String,
-}
 
 /// An adapter on trial. When it is dropped, all that the adapter started is killed.
 struct Trial {
@@ -199,6 +195,14 @@ impl Trial {
         self.until(false, |up| if let Up::Hello(hello) = up { Some((**hello).clone()) } else { None }).await
     }
 
+    /// Says that no `hello` came, and what the adapter says of its platform instead.
+    fn no_hello(&self, secrets: &[String]) -> String {
+        let told = self.state.as_ref().map(|state| [&*state.why, &*state.hint]).into_iter().flatten();
+        let told: Vec<&str> =
+            ["no hello came"].into_iter().chain(told.filter(|said| !said.is_empty())).collect();
+        verdicts::last_lines(&told.join("; "), 1, secrets).concat()
+    }
+
     async fn ping(&mut self, r: u64) -> bool {
         self.say(&Down::Ping { r }).await;
         self.until(true, |up| (*up == Up::Pong { r }).then_some(())).await.is_some()
@@ -227,18 +231,25 @@ impl Trial {
 
     /// The last line that it has said beside the protocol.
     fn last_line(&self, secrets: &[String]) -> Option<String> {
-        let log = self.log();
-        let line = screen::without(log.lines().rev().find(|line| !line.trim().is_empty())?, secrets);
-        Some(line.trim().chars().map(|c| if c.is_control() { ' ' } else { c }).take(LONGEST_REASON).collect())
+        self.last_lines(1, secrets).pop()
     }
 
-    /// The beginning of what it has said beside the protocol.
+    /// The last lines that it has said beside the protocol, each as it can be shown.
+    fn last_lines(&self, most: usize, secrets: &[String]) -> Vec<String> {
+        verdicts::last_lines(&self.log(), most, secrets)
+    }
+
+    /// The end of what it has said beside the protocol.
     fn log(&self) -> String {
-        use io::Read as _;
+        use io::{Read as _, Seek as _};
         let mut text = Vec::new();
         let log = std::fs::OpenOptions::new().read(true).open(self.folder.path().join("log"));
         // As much as can be read.
-        let _ = log.and_then(|log| log.take(LONGEST_LOG).read_to_end(&mut text));
+        let _ = log.and_then(|mut log| {
+            let length = log.metadata()?.len();
+            log.seek(io::SeekFrom::Start(length.saturating_sub(LONGEST_LOG)))?;
+            log.take(LONGEST_LOG).read_to_end(&mut text)
+        });
         String::from_utf8_lossy(&text).into_owned()
     }
 
@@ -322,11 +333,8 @@ pub async fn run(
     let mut config = config;
     config.entry("token").or_insert_with(|| SECRET.into());
     let secret = config["token"].as_str().unwrap_or(SECRET).to_owned();
-    let mut verdicts = Vec::new();
-    let mut rule = |rule, ok: bool, detail: &str| {
-        let detail = if ok { String::new() } else { detail.to_owned() };
-        verdicts.push(Verdict { rule, ok, detail });
-    };
+    let secrets = verdicts::secrets(&config);
+    let mut verdicts = Verdicts::default();
     let upstream = upstream.as_deref();
 
     let mut trial = Trial::begin(command, None)?;
@@ -335,14 +343,18 @@ pub async fn run(
     text["a_field_of_later"] = Value::from(1);
     trial.write(format!("{text}\n").as_bytes()).await;
     let hello = trial.hello().await;
-    rule(
+    verdicts.rule(
         "hello: says who it is within 10 s of `start`, whatever more `start` has",
         hello.is_some(),
-        "no hello came",
+        &trial.no_hello(&secrets),
     );
-    let Some(hello) = hello else { return Ok(verdicts) };
-    rule("hello: speaks version 1", hello.v == VERSION, &format!("it says {}", hello.v));
-    rule(
+    let Some(hello) = hello else {
+        // It may be about to say why it ends.
+        let _ = trial.end(EVENTS).await;
+        return Ok(verdicts.of_a_life(&trial.last_lines(LAST_WORDS, &secrets)).all());
+    };
+    verdicts.rule("hello: speaks version 1", hello.v == VERSION, &format!("it says {}", hello.v));
+    verdicts.rule(
         "hello: has a name and a longest text",
         !hello.adapter.is_empty() && hello.text.max > 0,
         "adapter or text.max is empty",
@@ -359,18 +371,22 @@ pub async fn run(
     // What came in that time is judged.
     let _ = timeout(ANSWER, waited).await;
     let open = u64::try_from(trial.told.len()).unwrap_or(u64::MAX);
-    rule("events: at most 64 wait for `took`", open <= MOST_OPEN, &format!("{open} came"));
+    verdicts.rule("events: at most 64 wait for `took`", open <= MOST_OPEN, &format!("{open} came"));
     let up =
         trial.told.windows(2).all(|pair| pair[0] < pair[1]) && trial.told.first().is_none_or(|n| *n >= 1);
-    rule("events: their numbers count up from 1", up, &format!("{:?}", trial.told));
+    verdicts.rule("events: their numbers count up from 1", up, &format!("{:?}", trial.told));
     for n in trial.told.clone() {
         trial.say(&Down::Took { n }).await;
     }
-    rule("ping: answers with the same number", trial.ping(9001).await, "no pong came");
+    verdicts.rule("ping: answers with the same number", trial.ping(9001).await, "no pong came");
     trial.write(b"{\"op\":\"levitate\",\"r\":1}\n").await;
-    rule("lines: passes over an `op` that it does not know", trial.ping(9002).await, "it no longer answers");
+    verdicts.rule(
+        "lines: passes over an `op` that it does not know",
+        trial.ping(9002).await,
+        "it no longer answers",
+    );
     trial.write(b"this is no JSON\n\n  \n[1]\n").await;
-    rule(
+    verdicts.rule(
         "lines: passes over what is no line of the protocol",
         trial.ping(9003).await,
         "it no longer answers",
@@ -379,19 +395,35 @@ pub async fn run(
     tokio::time::sleep(Duration::from_millis(50)).await;
     trial.write(b"04,\"more\":{}}\n").await;
     let whole = trial.until(true, |up| (*up == Up::Pong { r: 9004 }).then_some(())).await.is_some();
-    rule("lines: reads a line that comes in two pieces", whole, "no pong came");
+    verdicts.rule("lines: reads a line that comes in two pieces", whole, "no pong came");
     trial.say(&Down::Took { n: 1 << 40 }).await;
-    rule("took: passes over an event that it did not tell", trial.ping(9005).await, "it no longer answers");
+    verdicts.rule(
+        "took: passes over an event that it did not tell",
+        trial.ping(9005).await,
+        "it no longer answers",
+    );
     let one = |done: &Done| {
         [done.ids.is_some(), done.not.is_some(), done.unknown.is_some()].iter().filter(|is| **is).count() == 1
     };
     let (first, second) = (trial.send(501, "trial:nobody").await, trial.send(502, "trial:nobody-else").await);
-    rule("send: is answered by `done` with its number", first.is_some() && second.is_some(), "no done came");
+    verdicts.rule(
+        "send: is answered by `done` with its number",
+        first.is_some() && second.is_some(),
+        "no done came",
+    );
     let said = [&first, &second].into_iter().flatten().all(one);
-    rule("send: `done` has one of `ids`, `not` and `unknown`", said, &format!("{first:?} {second:?}"));
+    verdicts.rule(
+        "send: `done` has one of `ids`, `not` and `unknown`",
+        said,
+        &format!("{first:?} {second:?}"),
+    );
     let foreign = trial.send(503, "elsewhere:1").await;
     let refused = foreign.as_ref().is_some_and(|done| done.not.is_some());
-    rule("send: certainly sends nothing to a chat of another account", refused, &format!("{foreign:?}"));
+    verdicts.rule(
+        "send: certainly sends nothing to a chat of another account",
+        refused,
+        &format!("{foreign:?}"),
+    );
     let look = LookFor {
         r: 504,
         key: "trial.501.1".into(),
@@ -412,7 +444,7 @@ pub async fn run(
             + usize::from(found.cannot_tell.is_some())
             == 1
     });
-    rule("look_for: is answered by `found` with one answer", told, &format!("{found:?}"));
+    verdicts.rule("look_for: is answered by `found` with one answer", told, &format!("{found:?}"));
     let amend = channel_protocol::Amend {
         r: 505,
         key: "trial.a".into(),
@@ -423,11 +455,11 @@ pub async fn run(
     };
     trial.say(&Down::Amend(amend)).await;
     let amended = trial.until(true, |up| matches!(up, Up::Done(done) if done.r == 505).then_some(())).await;
-    rule("amend: is answered by `done`", amended.is_some(), "no done came");
+    verdicts.rule("amend: is answered by `done`", amended.is_some(), "no done came");
     if hello.can.contains(&Can::ListChats) {
         trial.say(&Down::ListChats { r: 506 }).await;
         let listed = trial.until(true, |up| matches!(up, Up::Chats { r: 506, .. }).then_some(())).await;
-        rule("list_chats: is answered by `chats`", listed.is_some(), "no chats came");
+        verdicts.rule("list_chats: is answered by `chats`", listed.is_some(), "no chats came");
     }
     trial
         .say(&Down::Show(channel_protocol::Hint {
@@ -436,36 +468,40 @@ pub async fn run(
             ..Default::default()
         }))
         .await;
-    rule("show: is never a reason to stop", trial.ping(9006).await, "it no longer answers");
-    rule(
+    verdicts.rule("show: is never a reason to stop", trial.ping(9006).await, "it no longer answers");
+    verdicts.rule(
         "events: have a key, and a chat of this account",
         trial.strange.is_empty(),
         &trial.strange.join("; "),
     );
     trial.say(&Down::Stop {}).await;
     let code = trial.end(LEAVE).await;
-    rule(
+    verdicts.rule(
         "stop: exits with 0 within 5 s",
         code == Some(0),
         &code.map_or("it did not exit".into(), |code| format!("it exited with {code}")),
     );
     // What it wrote until its end.
     while trial.hear(EVENTS).await.is_ok() {}
-    rule(
+    verdicts.rule(
         "lines: writes lines of the protocol only, each at most 1 MiB",
         trial.wrong.is_empty(),
         &trial.wrong.join("; "),
     );
-    rule("log: never has the secret", !trial.log().contains(&secret), "it stands there");
+    verdicts.rule("log: never has the secret", !trial.log().contains(&secret), "it stands there");
+
+    verdicts = verdicts.of_a_life(&trial.last_lines(LAST_WORDS, &secrets));
 
     let mut trial = Trial::begin(command, None)?;
     let start = trial.start(VERSION, "trial", &config, upstream);
     trial.say(&Down::Start(Box::new(start))).await;
     let again = trial.hello().await.is_some();
-    rule("hello: comes in a second life, too", again, "no hello came");
+    verdicts.rule("hello: comes in a second life, too", again, "no hello came");
     trial.stdin = None;
     let left = trial.end(LEAVE).await;
-    rule("input: leaves within 5 s of its end", left.is_some(), "it did not exit");
+    verdicts.rule("input: leaves within 5 s of its end", left.is_some(), "it did not exit");
+
+    verdicts = verdicts.of_a_life(&trial.last_lines(LAST_WORDS, &secrets));
 
     let mut trial = Trial::begin(command, None)?;
     let start = trial.start(VERSION + 1, "trial", &config, upstream);
@@ -482,6 +518,6 @@ pub async fn run(
         }
     })
     .await;
-    rule("start: does not speak a version that it does not know", heard == Ok(true), "it went on");
-    Ok(verdicts)
+    verdicts.rule("start: does not speak a version that it does not know", heard == Ok(true), "it went on");
+    Ok(verdicts.of_a_life(&trial.last_lines(LAST_WORDS, &secrets)).all())
 }

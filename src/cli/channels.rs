@@ -101,7 +101,7 @@ pub(super) enum Channels {
     },
     /// Test an adapter against the rules of the channel protocol
     #[command(
-        after_help = "The exit code is 1 if a rule is broken. docs/channel-protocol.md has the rules.\n\nExamples:\n  g2 channels test --config '{\"folder\":\"/tmp/toy\"}' -- python3 docs/examples/folder_adapter.py"
+        after_help = "The exit code is 1 if a rule is broken; then the last lines of the adapter's log are shown, too.\ndocs/channel-protocol.md has the rules. The example needs the sources, and a folder /tmp/toy/in.\n\nExamples:\n  g2 channels test --config '{\"folder\":\"/tmp/toy\"}' -- python3 docs/examples/folder_adapter.py"
     )]
     Test {
         /// Settings that the adapter is given, as a JSON object
@@ -418,6 +418,11 @@ async fn test(context: &Context, config: &str, upstream: Option<String>, command
         .map_err(|error| Failure::Usage(OpError::invalid(format!("--config is no JSON object: {error}"))))?;
     let verdicts = trial::run(&command, config, upstream).await.context("trying the adapter")?;
     let broken = verdicts.iter().filter(|verdict| !verdict.ok).count();
-    show::rows(context, &verdicts, &["rule", "ok", "detail"])?;
+    show::rows(context, &verdicts, &["rule", "ok", "~detail"])?;
+    let said = verdicts.iter().find(|verdict| !verdict.ok).map(|verdict| verdict.said.as_slice());
+    if let Some(said) = said.filter(|said| !said.is_empty() && !context.json) {
+        out::line("the adapter's own last words:")?;
+        said.iter().try_for_each(|line| out::line(format_args!("  {line}")))?;
+    }
     if broken == 0 { Ok(()) } else { Err(Failure::Quiet(1)) }
 }

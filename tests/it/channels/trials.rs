@@ -63,3 +63,48 @@ fn matrixs_adapter_keeps_to_every_rule() {
     let config = json!({"token": bot.token, "homeserver": server.base(), "invites_from": [ada.id]});
     keeps_to_every_rule("matrix", &server.base(), &config);
 }
+
+#[test]
+fn the_command_of_the_docs_works_as_it_stands() {
+    let page = include_str!("../../../docs/channel-protocol.md");
+    let block = page.split("```sh\n").nth(1).unwrap().split("```").next().unwrap();
+    assert!(block.contains("g2 channels test"), "{block}");
+    let toy = tempfile::tempdir().unwrap();
+    let root = Root::new("");
+    let programs = Path::new(env!("CARGO_BIN_EXE_g2")).parent().unwrap().display();
+    let script = block.replace("/tmp/toy", toy.path().to_str().unwrap());
+    let mut bash = std::process::Command::new("bash");
+    bash.args(["-c", &script]).current_dir(env!("CARGO_MANIFEST_DIR")).env_clear();
+    bash.env("PATH", format!("{programs}:/usr/bin:/bin")).env("G2_ROOT", root.path());
+    let said = bash.output().unwrap();
+    let text = String::from_utf8_lossy(&said.stdout).into_owned();
+    assert!(said.status.success() && text.lines().count() > 20, "{text}{said:?}");
+    assert!(!text.contains("false") && !text.contains("last words"), "{text}");
+}
+
+#[test]
+fn an_adapter_that_breaks_a_rule_is_shown_with_its_own_last_words() {
+    let root = Root::new("");
+    let config = json!({"token": "hush-hush"}).to_string();
+    let broken = r#"import sys
+print("\033[31mone", file=sys.stderr)
+sys.exit("the token hush-hush is no good")"#;
+    let words = ["channels", "test", "--config", &config, "--", "python3", "-c", broken];
+    let output = root.run(&words);
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert!(text.contains("no hello came"), "{text}");
+    let last = "the adapter's own last words:\n   [31mone\n  the token … is no good\n";
+    assert!(text.ends_with(last), "{text}");
+    let output = root.run(&[&["--json"], &words[..]].concat());
+    let rows: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(rows[0]["said"], json!([" [31mone", "the token … is no good"]), "{rows}");
+    // One that says why it is refused is quoted, too.
+    let refused = r#"import sys
+sys.stdin.readline()
+print('{"is":"state","transport":"refused","why":"no folder","hint":"make it"}', flush=True)
+sys.exit(1)"#;
+    let output = root.run(&["channels", "test", "--", "python3", "-c", refused]);
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(text.contains("no hello came; no folder; make it"), "{text}");
+}
