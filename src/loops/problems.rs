@@ -34,10 +34,10 @@ mod rows;
 mod settings;
 
 pub use counts::{count, known};
-pub use engine::look_at_image;
+pub use engine::{image_fault, look_at_image};
 pub use groups::{remedy, scripts_set};
 pub use machine::wanted_files;
-pub use settings::{open_secrets, secrets};
+pub use settings::{open_root, open_secrets, secrets};
 
 /// How often the daemon looks by itself, and how soon after something was finished at most.
 const LOOK_AGAIN: Duration = Duration::from_secs(60);
@@ -195,6 +195,8 @@ pub async fn gather(view: &View<'_>) -> Vec<Problem> {
     if matches!(root, None | Some(RootFault::ReadOnly { .. } | RootFault::Replaced { .. })) {
         found.extend(view.closed.clone().map(|why| Problem::StoreClosed { why }));
     }
+    // A start closes what is open to others, so what keeps one from it comes first.
+    found.extend(root.is_none().then(|| open_root(view.root)).flatten());
     found.extend(root.map(Problem::Root));
     settings::upstream(view, &mut found);
     engine::sandbox(view, &mut found).await;
@@ -212,6 +214,7 @@ pub async fn gather(view: &View<'_>) -> Vec<Problem> {
             groups::launchable(view, &groups, &mut found);
             groups::scripts(view, &groups, &mut found);
             groups::heartbeats(view, &groups, &mut found);
+            groups::mounts(view, &groups, &mut found);
         }
         rows::backup(view, store, &mut found);
         rows::held_back(store, &mut found).await;

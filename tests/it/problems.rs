@@ -84,6 +84,30 @@ fn a_problem_is_told_by_status_doctor_and_once_by_the_log_until_it_is_fixed() {
 }
 
 #[test]
+fn what_others_may_read_and_a_folder_that_is_missed_are_named_by_status_as_by_doctor() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let root = Root::new("");
+    let _daemon = root.serve();
+    assert_eq!(found(&root), (vec![], Some(0)));
+    let settings = root.path().join("g2.toml");
+    let mode = |mode| std::fs::set_permissions(&settings, std::fs::Permissions::from_mode(mode)).unwrap();
+    mode(0o644);
+    root.g2(&["groups", "set", "main", r#"mounts=[{"hostPath": "/nowhere/at-all", "containerPath": "x"}]"#]);
+    let (codes, exit) = found(&root);
+    assert_eq!((codes, exit), (vec!["root".to_owned(), "mount".to_owned()], Some(1)));
+    let findings = root.json(&["status"])["findings"].clone();
+    let told = unwell(&root);
+    assert_eq!(told.len(), 2, "{told:?}");
+    for (n, part) in [(0, "g2.toml (mode 0644)"), (1, "main goes without /nowhere/at-all: ")] {
+        assert_eq!(findings[n]["text"], told[n].1.as_str(), "one list for both");
+        assert!(told[n].1.contains(part), "{told:?}");
+    }
+    mode(0o600);
+    root.g2(&["groups", "set", "main", "mounts="]);
+    assert_eq!(found(&root), (vec![], Some(0)));
+}
+
+#[test]
 fn a_failure_of_doctor_is_in_the_log_from_the_start() {
     let root = Root::new("[limits]\nmin_free_mib = 4000000000\n[agent]\nscript = \"none.json\"\n");
     let _daemon = root.serve();

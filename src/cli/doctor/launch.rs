@@ -4,7 +4,7 @@ use std::os::unix::fs::MetadataExt as _;
 
 use super::{Subject, row::Row};
 use crate::{
-    allowlists::mounts::{self, Extra, NoList},
+    allowlists::mounts::{self, NoList},
     config::dotenv,
     domain::{
         problems::checks::Check,
@@ -48,7 +48,7 @@ fn keys(subject: &Subject, known: &[Known<'_>]) -> Option<Row> {
     Some(Row::ok(Check::Key, format!("{key} is given to the agents of {}", groups.join(", "))))
 }
 
-/// Which extra mounts are not made, and why.
+/// Which extra mounts are made.
 fn extra(subject: &Subject, known: &[Known<'_>]) -> Vec<Row> {
     let wanted = known.iter().any(|(_, _, mounts)| !mounts.is_empty());
     let mut rows = match (mounts::read_list(&subject.config), wanted) {
@@ -65,23 +65,12 @@ fn extra(subject: &Subject, known: &[Known<'_>]) -> Vec<Row> {
         (Err(_), true) => Vec::new(),
     };
     for (group, _, requests) in known {
-        let Extra { granted, refused } =
-            mounts::extra(&subject.config, &subject.root, requests, group.is_main);
+        // One that is not made is a problem of the list.
+        let granted = mounts::extra(&subject.config, &subject.root, requests, group.is_main).granted;
         rows.extend(granted.iter().map(|mount| {
             let how = if mount.writable { "writable" } else { "read-only" };
             let detail = format!("{} sees {} at {}, {how}", group.folder, mount.host.display(), mount.inside);
-            Row::ok(Check::Mount, detail)
-        }));
-        rows.extend(refused.iter().map(|(request, why)| {
-            Row::warn(
-                Check::Mount,
-                format!("{} goes without {}: {why}", group.folder, request.host_path),
-                format!(
-                    "change `g2 groups set {} mounts=…`, or, if it is not allowed, {}",
-                    group.folder,
-                    mounts::list_path(&subject.config).unwrap_or_default().display()
-                ),
-            )
+            Row::ok(Check::Mount, detail).of(format!("{} {}", group.folder, mount.host.display()))
         }));
     }
     rows

@@ -178,7 +178,6 @@ pub(in crate::cli) async fn look(context: &Context, image: Option<String>) -> Ve
     let root = context.root.clone();
     let data = root.join("data");
     let mut rows = vec![root::check(&root)];
-    rows.extend(root::private(&root));
     rows.extend(root::left(&root));
     let loaded = Config::load(&root, &context.environment);
     rows.push(settings::judge(&loaded, &root));
@@ -222,6 +221,7 @@ pub(in crate::cli) async fn look(context: &Context, image: Option<String>) -> Ve
     problems.retain(|problem| (can_be_read || !is_of_settings(problem)) && !is_said(problem));
     let subject = Subject { root, data, config, are_the_daemons, daemon, store, groups };
     let mut own = settings::secrets(&subject);
+    own.extend(root::private(&subject.root));
     let zone_data = subject.config.zone_source.data();
     own.extend(zone::check(&subject.config.zone, &zone_data));
     own.extend(zone::of_groups(&subject.groups, &subject.config.zone, &zone_data));

@@ -5,7 +5,8 @@ use std::path::Path;
 use super::row::Row;
 use crate::{
     domain::problems::{Problem, checks::Check, mend::Mend},
-    root::{drafts, fault, open_to_others},
+    loops::problems::open_root,
+    root::{drafts, fault},
 };
 
 /// As this user finds it, be there a daemon of another.
@@ -16,23 +17,13 @@ pub(super) fn check(root: &Path) -> Row {
     }
 }
 
-/// How many files and folders that are open to others are named.
-const NAMED: usize = 5;
-
-/// Looks whether other users can read messages, memories or settings; of `.env` its own check says so.
+/// Looks whether other users can read messages, memories or settings, and says how that is mended.
 pub(super) fn private(root: &Path) -> Option<Row> {
-    let mut open = open_to_others(root);
-    open.retain(|(path, _)| !path.ends_with(".env"));
-    let (path, _) = open.first()?;
-    let all: Vec<String> =
-        open.iter().map(|(path, mode)| format!("{} (mode {mode:04o})", path.display())).collect();
-    let more = all.len().saturating_sub(NAMED);
-    let mut named = all[..all.len() - more].join(", ");
-    if more > 0 {
-        named.push_str(&format!(" and {more} more"));
+    // What keeps a daemon from starting comes first: the start closes the rest.
+    if fault(root).is_some() {
+        return None;
     }
-    let fix = format!("start g2, which closes the files of its own user, or `chmod go= {}`", path.display());
-    Some(Row::fail(Check::Root, format!("other users may read {named}"), fix).mended_by(Mend::CloseRoot))
+    Some(Row::Found(open_root(root)?.finding()).mended_by(Mend::CloseRoot))
 }
 
 /// Says so when a killed program has left a file half written.

@@ -12,23 +12,21 @@ use super::{
     row::{Row, chain},
 };
 use crate::{
-    config::{ClaudeSettings, Config, SandboxKind},
+    config::{Config, SandboxKind},
     domain::{
         machine::image::ImageKind,
-        problems::{checks::Check, mend::Mend},
+        problems::{Problem, checks::Check, mend::Mend},
         rows::Group,
         runs::run_settings::Provider,
         shown::screen::address,
         states::SandboxName,
     },
-    loops::problems::{look_at_image, scripts_set},
+    loops::problems::{image_fault, look_at_image, scripts_set},
     sandbox::{SandboxError, docker::Image},
 };
 
 /// How long the engine may take over one answer.
 const ANSWER: Duration = Duration::from_secs(10);
-/// The protocol of our own runner.
-const OURS: u32 = ipc_handlers::wire::PROTOCOL;
 
 /// The names of images that `g2 image build` makes begin so.
 const OUR_IMAGES: &str = "g2-agent";
@@ -131,10 +129,7 @@ fn judge(config: &Config, asked: &BTreeMap<String, OfImage>, claude: &BTreeSet<&
                     ),
                 )),
             ),
-            Ok(is) => (
-                reached,
-                Some(image_row(image, is, claude.contains(image.as_str()).then_some(&config.agent.claude))),
-            ),
+            Ok(is) => (reached, Some(image_row(config, image, is, claude.contains(image.as_str())))),
         };
         if !rows.contains(&engine) {
             rows.push(engine);
@@ -151,54 +146,16 @@ fn judge(config: &Config, asked: &BTreeMap<String, OfImage>, claude: &BTreeSet<&
     rows
 }
 
-/// Decides on an image that is there.
-///
-/// `claude`: how Claude Code is to be driven in it, where it is.
-fn image_row(image: &str, is: &Image, claude: Option<&ClaudeSettings>) -> Row {
-    if is.protocol < OURS {
-        return Row::warn(
-            Check::Image,
-            format!(
-                "{image} has no g2.protocol label: its runner is treated as one of v1, which needs a network and secrets on its stdin"
-            ),
-            "copy g2-agent into the image and label it g2.protocol=2, as container/Dockerfile shows",
+/// Decides on an image that is there. `claude`: whether Claude Code is to run in it.
+fn image_row(config: &Config, image: &str, is: &Image, claude: bool) -> Row {
+    if let Some(fault) = image_fault(config, is, claude) {
+        return Row::Found(
+            Problem::OddImage { image: image.to_owned(), fault, groups: Vec::new() }.finding(),
         );
     }
     let holds = is.claude.as_ref().map(|version| format!(", with Claude Code {version}")).unwrap_or_default();
-    let said = format!("{image} speaks protocol {}{holds}", is.protocol);
-    let wanted = claude.and_then(|claude| claude.version.as_ref());
-    if let (Some(wanted), Some(held)) = (wanted, &is.claude)
-        && wanted != held
-    {
-        return Row::fail(
-            Check::Image,
-            format!("{said}; agent.claude.version allows only {wanted}, so every run of it fails"),
-            format!("set agent.claude.version = \"{held}\", or build the image with that version"),
-        );
-    }
-    if claude.is_some() && is.claude.is_none() {
-        return Row::warn(
-            Check::Image,
-            format!("{said}; agents need Claude Code, but the image has no label that says it has it"),
-            format!(
-                "build it with `g2 image build {image}`, or `g2 image build --offline {image}` without a registry of images"
-            ),
-        );
-    }
-    match is.runner.as_deref() {
-        Some(agent_runner::ID) => Row::ok(Check::Image, said),
-        None => Row::ok(Check::Image, format!("{said}; no label says which runner it has")),
-        Some(other) => Row::warn(
-            Check::Image,
-            format!("{said}; its runner is {other}, but this g2 needs {}", agent_runner::ID),
-            match is.claude {
-                Some(_) => format!(
-                    "build it again with `g2 image build {image}`, or `g2 image build --offline {image}` if it was built so"
-                ),
-                None => format!("build it again with `g2 image build --bare {image}`"),
-            },
-        ),
-    }
+    let runner = if is.runner.is_none() { "; no label says which runner it has" } else { "" };
+    Row::ok(Check::Image, format!("{image} speaks protocol {}{holds}{runner}", is.protocol))
 }
 
 fn host(config: &Config) -> String {

@@ -11,11 +11,11 @@ use crate::{
 use Problem::{
     AnswersTwice, Aside, Backup, BackupLacks, Channel, Clock, DeadCommands, Disk, Engine, FolderLost,
     GivenUp, GroupFolder, GroupSettings, Heartbeat, Held, HeldBack, Index, Inodes, Loop, LoopKey, LoopStuck,
-    MainGroups, ManyChats, ManyQuestions, MountList, NoImage, NoKey, NoModelKey, NoOwnerThere, NoPage,
-    NoSettings, NobodyIsAsked, NotSaid, OpenFiles, OtherClaude, OtherModel, PassedOver, Pattern, Refused,
-    Remains, Restart, Rests, Root, RunsFail, Script, Secrets, SenderList, Settings, StoreClosed, StoreFault,
-    StoreWaits, Stored, TaskHalted, TooLittleTold, Unjudged, Unowned, Unreadable, Unsandboxed, Unsettled,
-    Unusable, Unwatched, Upstream, Zone,
+    MainGroups, ManyChats, ManyQuestions, MountList, NoImage, NoKey, NoModelKey, NoMount, NoOwnerThere,
+    NoPage, NoSettings, NobodyIsAsked, NotSaid, OddImage, OpenFiles, OpenRoot, OtherModel, PassedOver,
+    Pattern, Refused, Remains, Restart, Rests, Root, RunsFail, Script, Secrets, SenderList, Settings,
+    StoreClosed, StoreFault, StoreWaits, Stored, TaskHalted, TooLittleTold, Unjudged, Unowned, Unreadable,
+    Unsandboxed, Unsettled, Unusable, Unwatched, Upstream, Zone,
 };
 
 /// A rest from here on is no pause between two attempts, ms.
@@ -25,7 +25,7 @@ impl Problem {
     /// Whether `other` only follows from this one, and needs no fix of its own.
     fn explains(&self, other: &Self) -> bool {
         match (self, other) {
-            (Engine { .. }, NoImage { .. } | OtherClaude { .. })
+            (Engine { .. }, NoImage { .. } | OddImage { .. })
             | (StoreWaits(_), Loop { .. } | LoopKey { aside: false, .. })
             | (Disk { .. }, StoreWaits(HeldUp { by: Obstacle::NoRoom, .. }))
             | (NoModelKey { .. } | NoKey { .. }, Refused { what: Hindrance::NoKey, .. }) => true,
@@ -48,8 +48,8 @@ impl Problem {
             // While the disk is low nothing is launched, so only stopped runs fail for it.
             Disk { stopped, .. } => stopped.contains(group),
             Engine { .. } => true,
+            OddImage { fault, groups, .. } => fault.stops() && groups.contains(group),
             NoImage { groups, .. }
-            | OtherClaude { groups, .. }
             | NoModelKey { groups, .. }
             | Refused { groups, .. }
             | NoKey { groups, .. }
@@ -69,6 +69,8 @@ impl Problem {
             | OtherModel { .. }
             | Unusable { .. }
             | Secrets { .. }
+            | OpenRoot { .. }
+            | NoMount { .. }
             | Inodes { .. }
             | OpenFiles { .. }
             | MountList { .. }
@@ -124,7 +126,7 @@ impl Problem {
     /// Whether `other` can't be looked at while this problem lasts.
     fn blinds_to(&self, other: &Self) -> bool {
         match (self, other) {
-            (Engine { .. }, NoImage { .. } | OtherClaude { .. })
+            (Engine { .. }, NoImage { .. } | OddImage { .. })
             | (Disk { .. }, Inodes { .. } | Index { .. })
             | (Settings { .. }, Restart { .. }) => true,
             // The store can't be read, so no problem that is read from it counts as gone.
@@ -138,6 +140,7 @@ impl Problem {
                 | Upstream { .. }
                 | Unusable { .. }
                 | Secrets { .. }
+                | OpenRoot { .. }
                 | MountList { .. }
                 | SenderList { .. }
                 | Restart { .. }

@@ -124,6 +124,7 @@ checks! {
     GroupFolder = "group_folder", GROUPS, InStore("each group has its folder");
     GroupSettings = "group_settings", GROUPS, InStore("the settings of each group can be used");
     MountAllowlist = "mount_allowlist", FOLDERS, Always("the list of folders that may be mounted can be read");
+    Mount = "mount", FOLDERS, InStore("each group has the folders of this machine that it asks for");
     SenderList = "sender_list", SENDERS, Always("the list of senders can be read");
     EngagePattern = "engage_pattern", SENDERS, InStore("the pattern of each wiring can be used");
     AnswersTwice = "answers_twice", SENDERS, InStore("no chat is answered by two groups");
@@ -164,7 +165,6 @@ checks! {
     StaleRuns = "stale_runs", DAEMON, Doctor;
     Runs = "runs", DAEMON, Doctor;
     Egress = "egress", HOSTS, Doctor;
-    Mount = "mount", FOLDERS, Doctor;
     ToolServer = "tool_server", SERVERS, Doctor;
     UidBase = "uid_base", USERS, Doctor;
     GroupOwner = "group_owner", USERS, Doctor;

@@ -7,6 +7,7 @@ use ipc_handlers::{Folder, Time};
 use serde::{Deserialize, Serialize};
 
 use checks::Check;
+use images::ImageFault;
 use mend::Mend;
 
 use crate::{
@@ -19,11 +20,13 @@ use crate::{
 
 mod causes;
 pub mod checks;
+pub mod images;
 pub mod mend;
 pub mod notices;
 mod sentences;
 
 pub use causes::{Compared, compare, sort_out};
+pub use sentences::OPEN;
 
 /// This many failed runs in a row are a problem, fewer an accident.
 pub const EACH_TIME: i64 = 3;
@@ -220,6 +223,10 @@ pub enum Problem {
     Unusable { why: String },
     /// Other users can read a file of secrets.
     Secrets { path: String, mode: u32 },
+    /// Other users can read these parts of the root, each with its mode.
+    OpenRoot { open: Vec<(String, u32)> },
+    /// A group goes without a folder of the host that it asks for.
+    NoMount { group: Folder, path: String, why: String, list: String },
     /// Too few bytes are free under `path`. `stopped`: the groups whose runs were ended for it.
     Disk { path: String, free: u64, wanted: u64, stopped: Vec<Folder> },
     /// Too few inodes are free under `path`.
@@ -230,8 +237,8 @@ pub enum Problem {
     Engine { why: String },
     /// The image of these groups does not exist.
     NoImage { image: String, groups: Vec<Folder> },
-    /// The image holds another Claude Code than the settings let run.
-    OtherClaude { image: String, held: String, wanted: String, groups: Vec<Folder> },
+    /// The image of these groups is there, and is not as it should be.
+    OddImage { image: String, fault: ImageFault, groups: Vec<Folder> },
     /// The gateway has no key for the agents of these groups.
     NoModelKey { why: String, remedy: &'static str, groups: Vec<Folder> },
     /// The model's host refuses the agents of these groups, since then. `why` says what, and names the host.

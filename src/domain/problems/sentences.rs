@@ -15,14 +15,19 @@ use crate::{
 /// The longest text that is shown of what others wrote, such as the error of a run, characters.
 const LONGEST_QUOTE: usize = 300;
 
+/// How many parts of the root that are open to others are named.
+const NAMED: usize = 5;
+/// What of the root has a problem where parts of it are open to others.
+pub const OPEN: &str = "open to others";
+
 use Problem::{
     AnswersTwice, Aside, Backup, BackupLacks, Channel, Clock, DeadCommands, Disk, Engine, FolderLost,
     GivenUp, GroupFolder, GroupSettings, Heartbeat, Held, HeldBack, Index, Inodes, Loop, LoopKey, LoopStuck,
-    MainGroups, ManyChats, ManyQuestions, MountList, NoImage, NoKey, NoModelKey, NoOwnerThere, NoPage,
-    NoSettings, NobodyIsAsked, NotSaid, OpenFiles, OtherClaude, OtherModel, PassedOver, Pattern, Refused,
-    Remains, Restart, Rests, Root, RunsFail, Script, Secrets, SenderList, Settings, StoreClosed, StoreFault,
-    StoreWaits, Stored, TaskHalted, TooLittleTold, Unjudged, Unowned, Unreadable, Unsandboxed, Unsettled,
-    Unusable, Unwatched, Upstream, Zone,
+    MainGroups, ManyChats, ManyQuestions, MountList, NoImage, NoKey, NoModelKey, NoMount, NoOwnerThere,
+    NoPage, NoSettings, NobodyIsAsked, NotSaid, OddImage, OpenFiles, OpenRoot, OtherModel, PassedOver,
+    Pattern, Refused, Remains, Restart, Rests, Root, RunsFail, Script, Secrets, SenderList, Settings,
+    StoreClosed, StoreFault, StoreWaits, Stored, TaskHalted, TooLittleTold, Unjudged, Unowned, Unreadable,
+    Unsandboxed, Unsettled, Unusable, Unwatched, Upstream, Zone,
 };
 
 impl Problem {
@@ -72,6 +77,23 @@ impl Problem {
                 format!("{path} has mode {mode:04o}: other users can read or change the secrets in it"),
                 format!("`chmod 600 {path}`"),
             ),
+            OpenRoot { open } => {
+                let all: Vec<String> =
+                    open.iter().map(|(path, mode)| format!("{path} (mode {mode:04o})")).collect();
+                let more = all.len().saturating_sub(NAMED);
+                let more_words = if more > 0 { format!(" and {more} more") } else { String::new() };
+                let first = open.first().map(|(path, _)| path.as_str()).unwrap_or_default();
+                Finding::fail(
+                    (Check::Root, OPEN),
+                    format!("other users may read {}{more_words}", all[..all.len() - more].join(", ")),
+                    format!("start g2, which closes the files of its own user, or `chmod go= {first}`"),
+                )
+            }
+            NoMount { group, path, why, list } => Finding::warn(
+                (Check::Mount, format!("{group} {path}")),
+                format!("{group} goes without {}: {}", quote(path), quote(why)),
+                format!("change `g2 groups set {group} mounts=…`, or, if it is not allowed, {list}"),
+            ),
             Disk { path, free, wanted, stopped } => Finding::fail(
                 Check::Disk,
                 format!(
@@ -114,14 +136,10 @@ impl Problem {
                     "build it with `g2 image build {image}` (`g2 image build --bare {image}` for the scripted agent alone), or set sandbox.image to another"
                 ),
             ),
-            OtherClaude { image, held, wanted, groups } => Finding::fail(
-                (Check::Image, image),
-                format!(
-                    "image {image} has Claude Code {held}, but agent.claude.version allows only {wanted}: every run of {} fails",
-                    names(groups)
-                ),
-                format!("set agent.claude.version = \"{held}\", or build the image with that version"),
-            ),
+            OddImage { image, fault, groups } => {
+                let (text, fix) = fault.words(image, &names(groups));
+                Finding::new(if fault.stops() { Fail } else { Warn }, (Check::Image, image), text, fix)
+            }
             NoModelKey { why, remedy, groups } => Finding::fail(
                 Check::ModelKey,
                 format!("{}; the agents of {} need one", quote(why), names(groups)),

@@ -9,7 +9,13 @@ use super::{super::Obstacle, View};
 use crate::{
     config::{Config, SandboxKind},
     domain::{
-        problems::Problem, rows::Group, runs::run_settings::Provider, shown::errors::chain,
+        problems::{
+            Problem,
+            images::{self, ImageFault, Labels, Needs},
+        },
+        rows::Group,
+        runs::run_settings::Provider,
+        shown::errors::chain,
         states::SandboxName,
     },
     sandbox::{
@@ -131,11 +137,24 @@ fn judge_image(
         Err(SandboxError::NoImage { .. }) => return Some(Problem::NoImage { image, groups: used.by }),
         Err(error) => return Some(Problem::Engine { why: chain(&error) }),
     };
-    let (wanted, held) = (config.agent.claude.version.as_ref()?, is.claude?);
-    (!used.by_claude.is_empty() && *wanted != held).then(|| Problem::OtherClaude {
-        image,
-        held,
-        wanted: wanted.clone(),
-        groups: used.by_claude,
-    })
+    let fault = image_fault(config, &is, !used.by_claude.is_empty())?;
+    // The other groups that use it need no Claude Code.
+    let groups = match fault {
+        ImageFault::OtherClaude { .. } | ImageFault::NoClaude => used.by_claude,
+        ImageFault::NoProtocol | ImageFault::OtherRunner { .. } => used.by,
+    };
+    Some(Problem::OddImage { image, fault, groups })
+}
+
+/// Judges an image that is there. `claude`: whether Claude Code is to run in it.
+#[must_use]
+pub fn image_fault(config: &Config, is: &Image, claude: bool) -> Option<ImageFault> {
+    let labels = Labels { protocol: is.protocol, runner: is.runner.as_deref(), claude: is.claude.as_deref() };
+    let needs = Needs {
+        protocol: ipc_handlers::wire::PROTOCOL,
+        runner: agent_runner::ID,
+        claude,
+        version: config.agent.claude.version.as_deref(),
+    };
+    images::fault(labels, needs)
 }

@@ -7,6 +7,7 @@ use jiff::tz::TimeZone;
 
 use super::{super::heartbeat, View};
 use crate::{
+    allowlists::mounts,
     config::{Config, dotenv},
     domain::{
         kept::folders::{Stands, There, stands},
@@ -97,6 +98,21 @@ pub(super) fn heartbeats(view: &View<'_>, groups: &[Group], found: &mut Vec<Prob
         let count = faults.len();
         let first = faults.into_iter().next();
         found.extend(first.map(|fault| Problem::Heartbeat { group: group.folder.clone(), fault, count }));
+    }
+}
+
+/// Folders of the host that groups ask for and go without. Those whose settings can't be used have a problem of their own.
+pub(super) fn mounts(view: &View<'_>, groups: &[Group], found: &mut Vec<Problem>) {
+    for group in groups {
+        let Ok((_, own)) = view.config.run_settings().for_group(group) else { continue };
+        let list = || mounts::list_path(view.config).unwrap_or_default().display().to_string();
+        let refused = mounts::extra(view.config, view.root, &own.mounts, group.is_main).refused;
+        found.extend(refused.into_iter().map(|(request, why)| Problem::NoMount {
+            group: group.folder.clone(),
+            path: request.host_path.clone(),
+            why: why.to_string(),
+            list: list(),
+        }));
     }
 }
 

@@ -41,6 +41,16 @@ pub fn open_secrets(path: &Path) -> Option<Problem> {
     Some(Problem::Secrets { path: path.display().to_string(), mode })
 }
 
+/// Returns the problem of parts of the root that others can read; of `.env` [`open_secrets`] says so.
+#[must_use]
+pub fn open_root(root: &Path) -> Option<Problem> {
+    let mut open = crate::root::open_to_others(root);
+    open.retain(|(path, _)| !path.ends_with(".env"));
+    let open: Vec<(String, u32)> =
+        open.into_iter().map(|(path, mode)| (path.display().to_string(), mode)).collect();
+    (!open.is_empty()).then_some(Problem::OpenRoot { open })
+}
+
 /// Returns the files that secrets lie in.
 #[must_use]
 pub fn secrets(config: &Config, root: &Path) -> Vec<PathBuf> {

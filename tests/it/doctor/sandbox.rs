@@ -62,11 +62,21 @@ fn an_image_of_v1_or_of_another_runner_is_told() {
     }
     let image = Labelled::new(&format!("g2.protocol=2 g2.runner={ours}"));
     root.g2(&["groups", "set", "main", "provider=claude", &format!("image={}", image.0)]);
-    finds(doctor(&root), "image", "warn", "agents need Claude Code", "--offline");
+    finds(doctor(&root), "image", "warn", "agents of main need Claude Code", "--offline");
     drop(image);
     let image = Labelled::new(&format!("g2.protocol=2 g2.runner={ours} {claude}"));
     root.g2(&["groups", "set", "main", &format!("image={}", image.0)]);
     finds(doctor(&root), "image", "fail", "allows only 2.1.197", "version = \"9.9\"");
+    drop(image);
+    // `status` names an old image in the same words.
+    let image = Labelled::new(other);
+    root.g2(&["groups", "set", "main", "provider=", &format!("image={}", image.0)]);
+    let _daemon = root.serve();
+    let status = root.json(&["status"]);
+    let finding = status["findings"].as_array().unwrap().iter().find(|one| one["code"] == "image").unwrap();
+    let told = format!("image {} is of another g2: its runner is 0.0.1+a, but this g2 needs {ours}", image.0);
+    assert_eq!((&finding["text"], &finding["severity"]), (&told.as_str().into(), &"warn".into()), "{status}");
+    finds(doctor(&root), "image", "warn", &told, "image build --bare g2-doctor");
 }
 
 /// An empty image with labels, removed at the end.
