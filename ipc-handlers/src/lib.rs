@@ -25,6 +25,7 @@ pub mod schema;
 pub mod shown;
 
 pub mod time;
+pub mod used;
 pub mod wire;
 pub mod words;
 

@@ -373,6 +373,32 @@ pub struct Record {
     /// Ours, on `progress`: the tool that the agent begins to use.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool: Option<String>,
+    /// Ours, beside `tool`: what tells this use from others of the run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool_call: Option<String>,
+    /// Ours, beside `tool`: its first argument, on one line and without secrets ([`crate::used::about`]).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool_about: Option<String>,
+    /// Ours, on `progress`: a tool that the agent has used. Hosts that do not know it pass over it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool_end: Option<Box<ToolEnd>>,
+}
+
+/// The end of a tool's use.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ToolEnd {
+    /// The `toolCall` of its beginning.
+    pub call: String,
+    /// The same as `tool` and `toolAbout` were.
+    pub tool: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub about: Option<String>,
+    #[serde(default)]
+    pub failed: bool,
+    /// How long it took, ms.
+    #[serde(default)]
+    pub ms: u64,
 }
 
 impl Record {

@@ -87,7 +87,10 @@ fn the_documents_of_the_page_about_the_protocol_fit() {
         assert!(fits(&root, part(&root, name), &value), "{name}: {value}");
         seen.push(name);
     }
-    assert_eq!(seen, ["launch", "record", "record", "input", "containerState", "command", "reply"]);
+    assert_eq!(
+        seen,
+        ["launch", "record", "record", "record", "record", "input", "containerState", "command", "reply"]
+    );
 }
 
 #[test]

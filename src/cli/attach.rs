@@ -12,7 +12,7 @@ use super::{
     show::Sheet,
 };
 use crate::{
-    domain::{rows::Run, runs::tool_servers::tool_as_shown, states::RunKind},
+    domain::{rows::Run, states::RunKind},
     ops::runs::say,
     store::{Activity, Happened, SeenOfRun, Store},
 };
@@ -173,7 +173,7 @@ fn line_of(step: &Activity) -> String {
             let (name, text) = given(step);
             format!("[was given] {name}: {text}")
         }
-        Happened::Tool => format!("[uses {}]", tool_as_shown(&step.text)),
+        Happened::Tool => format!("[uses {}]", step.begun()),
         _ => step.text.clone(),
     }
 }
@@ -184,7 +184,10 @@ fn as_json(step: &Activity) -> serde_json::Value {
             let (name, text) = given(step);
             json!({ "is": "given", "seq": step.id, "name": name, "text": text })
         }
-        Happened::Tool => json!({ "is": "tool", "name": step.text }),
+        Happened::Tool => match &step.about {
+            Some(about) => json!({ "is": "tool", "name": step.text, "about": about }),
+            None => json!({ "is": "tool", "name": step.text }),
+        },
         _ => json!({ "is": "said", "text": step.text }),
     }
 }

@@ -28,6 +28,14 @@ words! {
 }
 
 words! {
+    /// What came of a tool that an agent used.
+    pub enum ToolOutcome: "tool outcome" {
+        Ok = "ok",
+        Failed = "failed",
+    }
+}
+
+words! {
     /// How a run stands in the ledger.
     #[derive(JsonSchema)]
     pub enum RunStatus: "run status" {

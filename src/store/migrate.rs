@@ -23,6 +23,7 @@ const MIGRATIONS: &[(&str, &str)] = &[
     ("0007_gone", include_str!("../../migrations/0007_gone.sql")),
     ("0008_owner", include_str!("../../migrations/0008_owner.sql")),
     ("0009_models", include_str!("../../migrations/0009_models.sql")),
+    ("0010_used", include_str!("../../migrations/0010_used.sql")),
 ];
 
 /// What becomes of a store that has the last schema of before `0001_init.sql`.

@@ -62,7 +62,7 @@ impl Store {
                    SELECT group_folder, 512 + octet_length(name) + octet_length(content), 0, 0 FROM archives UNION ALL
                    SELECT group_folder, 512 + result_bytes + files_bytes + coalesce(octet_length(error), 0), 0, 0 FROM runs UNION ALL
                    SELECT group_folder, 512, 0, 0 FROM slots UNION ALL
-                   SELECT group_folder, 128 + octet_length(name), 0, 0 FROM tools UNION ALL
+                   SELECT group_folder, 128 + octet_length(name) + coalesce(octet_length(call), 0) + coalesce(octet_length(about), 0), 0, 0 FROM tools UNION ALL
                    SELECT group_folder, 512 + size, 0, 0 FROM attachments WHERE group_folder IS NOT NULL
                  ) GROUP BY group_folder",
             )?

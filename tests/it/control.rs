@@ -398,6 +398,55 @@ fn tools_are_on_the_time_line_and_of_each_run_the_newest_thousand() {
 }
 
 #[test]
+fn a_tool_is_told_with_its_argument_its_outcome_and_how_long_it_took() {
+    let root = Root::new("");
+    root.g2(&["groups", "set", "main", "timezone=Asia/Tokyo"]);
+    let tool = |name: &str, about: &str| json!({"tool": {"name": name, "about": about}});
+    let long = "x".repeat(5_000);
+    root.script(
+        None,
+        &json!([{"do": [
+            tool("Bash", "ls -la\nexport API_TOKEN=hush"), {"tool_done": true},
+            tool("Read", "CLAUDE.md"), {"tool_failed": true},
+            tool("Write", &long), {"tool_done": true},
+            tool("mcp__weather__forecast", "Oslo"), {"say": "done"},
+        ]}]),
+    );
+    let _daemon = root.serve();
+    root.ask("local:main", "one");
+    let rows = root.rows(&["activity", "main", "--since", "1h"]);
+    let tools: Vec<&Value> = rows.iter().filter(|row| row["what"] == "tool").collect();
+    let of = |field: &str| tools.iter().map(|row| row[field].clone()).collect::<Vec<_>>();
+    assert_eq!(of("text"), ["Bash", "Read", "Write", "mcp__weather__forecast"]);
+    assert_eq!(of("outcome"), [json!("ok"), json!("failed"), json!("ok"), Value::Null]);
+    assert!(of("took_ms")[..3].iter().all(Value::is_i64), "{tools:?}");
+    let about = of("about");
+    assert_eq!(about[0], "ls -la export API_TOKEN=…");
+    assert_eq!(about[2].as_str().unwrap().chars().count(), 80);
+    let people = root.g2(&["activity", "main", "--since", "1h"]);
+    for part in
+        ["Bash ls -la export API_TOKEN=… · ok · ", "Read CLAUDE.md · failed · ", "weather: forecast Oslo\n"]
+    {
+        assert!(people.contains(part), "{part}: {people}");
+    }
+    assert!(!people.contains("CLOCK") && !people.contains("hush"), "{people}");
+    let clocks = root.g2(&["activity", "main", "--since", "1h", "--columns", "clock,at"]);
+    let (clock, at) = clocks.lines().nth(1).unwrap().split_once("  ").unwrap();
+    let utc: i64 = at[11..13].parse().unwrap();
+    assert_eq!(clock, format!("{:02}{}", (utc + 9) % 24, &at[13..19]), "{clocks}");
+    let logs = root.g2(&["runs", "logs", "1"]);
+    for part in [
+        "uses Bash ls -la export API_TOKEN=…\n",
+        " Bash ls -la export API_TOKEN=… · ok · ",
+        " Read CLAUDE.md · failed · ",
+    ] {
+        assert!(logs.contains(part), "{part}: {logs}");
+    }
+    // Nothing of it is in any file for people either.
+    assert!(!logs.contains("hush") && !root.g2(&["runs", "logs", "1", "--raw"]).contains("hush"));
+}
+
+#[test]
 fn an_owner_is_told_once_of_a_message_that_is_tried_again_in_main_s_chat() {
     let root = Root::new(
         "[limits]\nretry_base_ms = 20\npoll_interval_ms = 100\nmin_free_mib = 1\n[health]\ntell_retry_ms = 40\n",

@@ -13,6 +13,7 @@ use crate::{
     records::{OutputGone, Records},
     seat::Seat,
     state::State,
+    uses::Uses,
 };
 
 /// Something that happened to the agent.
@@ -32,9 +33,13 @@ pub enum Event {
     Progress(Option<String>),
     /// The agent works on in the background after its turn.
     Deferred,
-    /// A tool has started that may take `timeout_ms`.
-    ToolStarted { name: String, timeout_ms: Option<u64> },
-    /// The tool has finished.
+    /// A use of a tool begins; `about`: its first argument.
+    ToolStarted { id: String, name: String, about: String },
+    /// The use has ended.
+    ToolEnded { id: String, failed: bool },
+    /// Of the tools that run, this one may take longest: `timeout_ms`.
+    InTool { name: String, timeout_ms: Option<u64> },
+    /// No tool runs.
     ToolFinished,
     /// This blocked tool has run, whatever was done against it.
     BlockedTool(String),
@@ -59,6 +64,8 @@ pub struct Host {
     /// Whether `ready` was said.
     pub(crate) is_ready: AtomicBool,
     pub(crate) seat: Seat,
+    /// Uses of tools that have begun.
+    pub(crate) uses: Mutex<Uses>,
 }
 
 impl Host {
@@ -87,13 +94,11 @@ impl Host {
             }),
             Event::Progress(text) => self.note(Kind::Progress, text),
             Event::Deferred => self.note(Kind::Deferred, None),
-            Event::ToolStarted { name, timeout_ms } => {
+            Event::ToolStarted { id, name, about } => self.tool_started(&id, name, &about),
+            Event::ToolEnded { id, failed } => self.tool_ended(&id, failed),
+            Event::InTool { name, timeout_ms } => {
                 self.state.tool_started(&name, timeout_ms);
-                if self.blocked_tools.contains(&name) {
-                    self.note(Kind::BlockedTool, Some(name))
-                } else {
-                    self.records.write(Record { kind: Kind::Progress, tool: Some(name), ..Record::default() })
-                }
+                Ok(())
             }
             Event::ToolFinished => {
                 self.state.tool_finished();
@@ -171,6 +176,38 @@ impl Host {
             self.inbox.finished(id);
         }
         Ok(())
+    }
+
+    fn tool_started(&self, id: &str, name: String, about: &str) -> Result<(), OutputGone> {
+        if self.blocked_tools.contains(&name) {
+            return self.note(Kind::BlockedTool, Some(name));
+        }
+        let begun = self.uses.lock().unwrap_or_else(PoisonError::into_inner).begin(
+            id,
+            &name,
+            about,
+            self.state.passed(),
+        );
+        self.records.write(Record {
+            kind: Kind::Progress,
+            tool: Some(name),
+            tool_call: begun.call,
+            tool_about: begun.about,
+            ..Record::default()
+        })
+    }
+
+    fn tool_ended(&self, id: &str, failed: bool) -> Result<(), OutputGone> {
+        let ended =
+            self.uses.lock().unwrap_or_else(PoisonError::into_inner).end(id, failed, self.state.passed());
+        match ended {
+            Some(end) => self.records.write(Record {
+                kind: Kind::Progress,
+                tool_end: Some(Box::new(end)),
+                ..Record::default()
+            }),
+            None => Ok(()),
+        }
     }
 
     fn result(&self, result: Option<String>, handled: Vec<String>) -> Result<(), OutputGone> {

@@ -15,6 +15,7 @@ mod state;
 mod task_script;
 mod tools;
 mod turns;
+mod uses;
 
 mod clock;
 mod files;

@@ -24,6 +24,7 @@ use crate::{
     state::State,
     task_script::{self, Verdict},
     turns::{Turn, Turns},
+    uses::Uses,
     world::{Machine, World},
 };
 
@@ -136,6 +137,7 @@ fn live(
         known_session: Mutex::new(launch.session_id.clone()),
         is_ready: AtomicBool::new(false),
         seat,
+        uses: Mutex::new(Uses::new(secrets_of(&launch))),
     };
     let mut provider = start(&launch, &host)?;
     host.ready()?;
@@ -152,6 +154,11 @@ fn live(
     };
     drop(launch);
     Ok(provider.run(&Turns::new(&**world, Turn { batch, prompt }, inbox), &host)?)
+}
+
+/// The secrets that no word about a tool's use may have in it.
+fn secrets_of(launch: &Launch) -> Vec<String> {
+    launch.secrets.0.values().chain(launch.mcp_secrets.0.values()).cloned().collect()
 }
 
 /// How the first turn begins.

@@ -1,6 +1,6 @@
 //! `state/`: the agent's signs of life and the tool it is in.
 
-use std::{path::Path, sync::Arc};
+use std::{path::Path, sync::Arc, time::Duration};
 
 use ipc_handlers::wire::ContainerState;
 
@@ -27,6 +27,11 @@ impl State {
     /// Marks a sign of life of the agent (never one of the runner's own).
     pub(crate) fn alive(&self) {
         report(self.dir.touch(HEARTBEAT));
+    }
+
+    /// Returns how long this runner lives.
+    pub(crate) fn passed(&self) -> Duration {
+        self.world.passed()
     }
 
     /// Says that a tool runs, and for how long it has declared it may.

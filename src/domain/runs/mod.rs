@@ -22,6 +22,7 @@ pub mod stop;
 pub mod tasks;
 pub mod tool_servers;
 pub mod usage;
+pub mod used;
 pub mod wake;
 pub mod when;
 pub mod work;

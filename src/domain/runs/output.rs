@@ -2,6 +2,8 @@
 
 use ipc_handlers::wire::{self, Kind, OUTPUT_END, OUTPUT_START, Record};
 
+use super::used::Used;
+
 /// The markers of v1's runners.
 const V1: (&str, &str) = ("---NANOCLAW_OUTPUT_START---", "---NANOCLAW_OUTPUT_END---");
 
@@ -55,10 +57,13 @@ fn told(record: &Record) -> String {
     if record.status == wire::Status::Error {
         return format!("{n}failed: {}", record.error.as_deref().unwrap_or("no reason given"));
     }
+    if record.kind == Kind::Progress
+        && let Some((used, _)) = Used::of(record)
+    {
+        let begins = if used.end.is_none() { "uses " } else { "" };
+        return format!("{n}{begins}{}", used.in_words());
+    }
     let what = match record.kind {
-        Kind::Progress if record.tool.is_some() => {
-            format!("uses {}", record.tool.as_deref().unwrap_or_default())
-        }
         Kind::Ready => "is ready".to_owned(),
         Kind::Progress => format!("is at work {text}"),
         Kind::SoFar => format!("says so far: {text}"),
@@ -73,6 +78,23 @@ fn told(record: &Record) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_tool_is_told_with_its_argument_as_it_begins_and_with_its_outcome_as_it_ends() {
+        let record = |json: &str| format!("{OUTPUT_START}\n{json}\n{OUTPUT_END}\n");
+        let output = record(
+            r#"{"seq":1,"type":"progress","status":"success","tool":"Bash","toolCall":"a","toolAbout":"ls -la"}"#,
+        ) + &record(
+            r#"{"seq":2,"type":"progress","status":"success","toolEnd":{"call":"a","tool":"Bash","about":"ls -la","ms":1200}}"#,
+        ) + &record(
+            r#"{"seq":3,"type":"progress","status":"success","toolEnd":{"call":"b","tool":"Read","about":"CLAUDE.md","failed":true,"ms":3}}"#,
+        );
+        let told = Lines::default().push(output.as_bytes());
+        assert_eq!(
+            told,
+            ["#1 uses Bash ls -la", "#2 Bash ls -la · ok · 1.2 s", "#3 Read CLAUDE.md · failed · 3 ms"]
+        );
+    }
 
     #[test]
     fn records_are_told_in_words_and_what_is_around_them_stays_however_it_is_cut() {

@@ -11,7 +11,10 @@ use ipc_handlers::{Time, wire};
 use super::Watched;
 use crate::{
     domain::{
-        runs::work::{AtWork, Evidence, Used},
+        runs::{
+            used,
+            work::{AtWork, Evidence, Used},
+        },
         shown::errors::chain,
     },
     root::{self, BlackBox, HeardRecord, Sample},
@@ -87,7 +90,8 @@ impl Gathered {
         if self.records.len() == RECORDS {
             self.records.pop_front();
         }
-        let texts = [&record.error, &record.result, &record.tool];
+        let used = used::Used::of(record).map(|(used, _)| used.in_words());
+        let texts = [&record.error, &record.result, &used];
         let text = texts.into_iter().find_map(Option::as_deref).unwrap_or_default();
         self.records.push_back(HeardRecord {
             n,

@@ -140,8 +140,11 @@ impl Watched {
     fn may_go_on(&mut self, record: &wire::Record) -> bool {
         let now = self.runs.machine.world.now();
         let messages = usize::from(record.answer().is_some_and(|text| !text.is_empty()));
-        let bytes =
-            [&record.result, &record.error, &record.tool].into_iter().flatten().map(String::len).sum();
+        let end = record.tool_end.as_ref();
+        let ends =
+            end.map_or(0, |end| end.call.len() + end.tool.len() + end.about.as_ref().map_or(0, String::len));
+        let texts = [&record.result, &record.error, &record.tool, &record.tool_call, &record.tool_about];
+        let bytes = texts.into_iter().flatten().map(String::len).sum::<usize>() + ends;
         let may = self.runs.allowances.of(&self.group, |left| {
             let may = left.commands.available(now) > 0
                 && left.messages.available(now) >= messages

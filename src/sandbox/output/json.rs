@@ -9,7 +9,7 @@
 
 use std::{fmt, marker::PhantomData};
 
-use ipc_handlers::wire::Record;
+use ipc_handlers::wire::{Record, ToolEnd};
 use serde::{
     Deserialize, Deserializer,
     de::{
@@ -102,6 +102,9 @@ enum Field {
     Handled,
     Protocol,
     Tool,
+    ToolCall,
+    ToolAbout,
+    ToolEnd,
     #[serde(other)]
     Other,
 }
@@ -138,10 +141,95 @@ impl<'de> Visitor<'de> for Fields {
                 Field::Handled => record.handled = fields.next_value::<Names>()?.0,
                 Field::Protocol => record.protocol = fields.next_value()?,
                 Field::Tool => record.tool = fields.next_value::<Said>()?.0,
+                Field::ToolCall => record.tool_call = fields.next_value::<Said>()?.0,
+                Field::ToolAbout => record.tool_about = fields.next_value::<Said>()?.0,
+                Field::ToolEnd => record.tool_end = fields.next_value::<End>()?.0.map(Box::new),
                 Field::Other => drop(fields.next_value::<IgnoredAny>()?),
             }
         }
         if has_status { Ok(record) } else { Err(A::Error::missing_field("status")) }
+    }
+}
+
+/// The end of a tool's use; `None`: it is in a form that is none of ours, which costs nothing of the record.
+struct End(Option<ToolEnd>);
+
+#[derive(Deserialize)]
+#[serde(field_identifier, rename_all = "camelCase")]
+enum EndField {
+    Call,
+    Tool,
+    About,
+    Failed,
+    Ms,
+    #[serde(other)]
+    Other,
+}
+
+impl<'de> Deserialize<'de> for End {
+    fn deserialize<D: Deserializer<'de>>(source: D) -> Result<Self, D::Error> {
+        source.deserialize_any(AnyEnd).map(Self)
+    }
+}
+
+struct AnyEnd;
+
+impl<'de> Visitor<'de> for AnyEnd {
+    type Value = Option<ToolEnd>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("any JSON value")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<Self::Value, A::Error> {
+        let (mut call, mut tool, mut about, mut failed, mut ms) = (None, None, None, None, None);
+        while let Some(field) = fields.next_key()? {
+            match field {
+                EndField::Call => call = fields.next_value::<Said>()?.0,
+                EndField::Tool => tool = fields.next_value::<Said>()?.0,
+                EndField::About => about = fields.next_value::<Said>()?.0,
+                EndField::Failed => failed = fields.next_value::<Said>()?.0,
+                EndField::Ms => ms = fields.next_value::<Said>()?.0,
+                EndField::Other => drop(fields.next_value::<IgnoredAny>()?),
+            }
+        }
+        let both = call.zip(tool);
+        Ok(both.map(|(call, tool)| ToolEnd {
+            call,
+            tool,
+            about,
+            failed: failed.is_some(),
+            ms: ms.and_then(|ms| ms.parse().ok()).unwrap_or_default(),
+        }))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Self::Value, A::Error> {
+        while items.next_element::<IgnoredAny>()?.is_some() {}
+        Ok(None)
+    }
+
+    fn visit_unit<E>(self) -> Result<Self::Value, E> {
+        Ok(None)
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<Self::Value, E> {
+        Ok(None)
+    }
+
+    fn visit_i64<E>(self, _: i64) -> Result<Self::Value, E> {
+        Ok(None)
+    }
+
+    fn visit_u64<E>(self, _: u64) -> Result<Self::Value, E> {
+        Ok(None)
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<Self::Value, E> {
+        Ok(None)
+    }
+
+    fn visit_str<E>(self, _: &str) -> Result<Self::Value, E> {
+        Ok(None)
     }
 }
 
@@ -472,6 +560,19 @@ mod tests {
     }
 
     #[test]
+    fn the_end_of_a_tool_that_is_in_no_form_of_ours_costs_nothing_of_the_record() {
+        for end in ["5", "-5", "0.5", "true", "null", "\"x\"", "[1,{}]", "{}", "{\"call\":\"a\"}"] {
+            let json = format!("{{\"status\":\"success\",\"result\":\"a\",\"toolEnd\":{end}}}");
+            let record = record(json.as_bytes()).unwrap();
+            assert_eq!((record.result.as_deref(), record.tool_end), (Some("a"), None), "{end}");
+        }
+        let odd =
+            br#"{"status":"success","toolEnd":{"ms":"soon","more":[],"tool":"T","call":7,"failed":false}}"#;
+        let end = ToolEnd { call: "7".into(), tool: "T".into(), about: None, failed: false, ms: 0 };
+        assert_eq!(record(odd).unwrap().tool_end, Some(Box::new(end)));
+    }
+
+    #[test]
     fn a_record_that_is_written_is_read() {
         let written = Record {
             status: wire::Status::Error,
@@ -483,6 +584,15 @@ mod tests {
             handled: vec!["1".into(), "task-2".into()],
             protocol: Some(2),
             tool: Some("Bash".into()),
+            tool_call: Some("t1".into()),
+            tool_about: Some("ls".into()),
+            tool_end: Some(Box::new(ToolEnd {
+                call: "t1".into(),
+                tool: "Bash".into(),
+                about: Some("ls".into()),
+                failed: true,
+                ms: 7,
+            })),
         };
         assert_eq!(record(&serde_json::to_vec(&written).unwrap()).unwrap(), written);
         let empty = Record::default();

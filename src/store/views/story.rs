@@ -1,11 +1,13 @@
 //! What happened, one row a thing: of a group or of all on one time line (`g2 activity`), or of one run (`g2 runs attach`, its
 //! page). Both read the same columns, each by its own indexes.
 
+use std::borrow::Cow;
+
 use ipc_handlers::{Folder, Time, words};
 use rusqlite::{Row, params};
 use serde::Serialize;
 
-use crate::domain::rows::rfc3339;
+use crate::domain::{rows::rfc3339, runs::used::Used, states::ToolOutcome};
 use crate::store::{Result, Store, at_most, columns::Columns as _, oldest_first, which::from};
 
 words! {
@@ -19,7 +21,7 @@ words! {
         Began = "began",
         /// A run ended; its text has its use of the model, and its error.
         Ended = "ended",
-        /// An agent began to use a tool.
+        /// An agent used a tool, or uses it.
         Tool = "tool",
         /// A command of an agent was settled.
         Command = "command",
@@ -50,6 +52,14 @@ pub struct Activity {
     #[serde(skip)]
     pub state: Option<String>,
     pub text: String,
+    /// Of a tool: its first argument.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub about: Option<String>,
+    /// Of a tool that has ended: what came of it, and how long it took, ms.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub outcome: Option<ToolOutcome>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub took_ms: Option<i64>,
 }
 
 /// Up to where somebody has seen a run.
@@ -65,7 +75,7 @@ const SHOWN: usize = 500;
 
 const ASKED: &str = "'asked' AS what, l.group_folder AS of_group, m.chat_jid, m.seq AS id, m.sender_name AS name, NULL AS state, substr(m.shown, 1, ?4) AS text";
 const SAID: &str = "o.created_at, 'said', coalesce(o.group_folder, (SELECT r.group_folder FROM runs r WHERE r.id = o.run_id)), o.chat_jid, o.id, NULL, o.status, substr(o.text, 1, ?4), o.run_id, o.id FROM outbox o";
-const TOOL: &str = "t.at, 'tool', t.group_folder, r.chat_jid, t.n, NULL, NULL, t.name, t.run_id, t.n FROM tools t JOIN runs r ON r.id = t.run_id";
+const TOOL: &str = "t.at, 'tool', t.group_folder, r.chat_jid, t.n, t.about, t.outcome || ' ' || t.took_ms, t.name, t.run_id, t.n FROM tools t JOIN runs r ON r.id = t.run_id";
 const COMMAND: &str = "x.at, 'command', x.group_folder, NULL, x.claim_id, x.type, x.outcome, coalesce(substr(x.reason, 1, ?4), ''), x.run_id, x.claim_id FROM receipts x";
 
 impl Store {
@@ -179,7 +189,22 @@ const GIVEN: &str = "FROM (SELECT * FROM batches WHERE run_id = ?1 AND id > ?2 O
 fn activity_row(r: &Row<'_>) -> rusqlite::Result<Activity> {
     let what = r.word("activity", "what")?;
     let text: String = r.get("text")?;
+    let (name, state): (Option<String>, Option<String>) = (r.get("name")?, r.get("state")?);
+    // A tool has its argument in the place of a name, and its end in that of a state.
+    let (name, about, state, end) = match what {
+        Happened::Tool => (None, name, None, state),
+        Happened::Asked
+        | Happened::Said
+        | Happened::Began
+        | Happened::Ended
+        | Happened::Command
+        | Happened::Refused => (name, None, state, None),
+    };
+    let end = end.as_deref().and_then(|end| end.split_once(' '));
     Ok(Activity {
+        about,
+        outcome: end.and_then(|(outcome, _)| ToolOutcome::from_name(outcome)),
+        took_ms: end.and_then(|(_, took)| took.parse().ok()),
         at: r.time("at")?,
         what,
         group: r.get("of_group")?,
@@ -187,13 +212,40 @@ fn activity_row(r: &Row<'_>) -> rusqlite::Result<Activity> {
         run: r.get("run")?,
         id: r.get("id")?,
         n: r.get("n")?,
-        name: r.get("name")?,
-        state: r.get("state")?,
+        name,
+        state,
         text,
     })
 }
 
 impl Activity {
+    /// Returns a tool with its argument, its outcome and how long it took, in words; any other thing has its text.
+    #[must_use]
+    pub fn shown(&self) -> Cow<'_, str> {
+        self.told(self.outcome.zip(self.took_ms))
+    }
+
+    /// Returns the same as it begins.
+    #[must_use]
+    pub fn begun(&self) -> Cow<'_, str> {
+        self.told(None)
+    }
+
+    fn told(&self, end: Option<(ToolOutcome, i64)>) -> Cow<'_, str> {
+        match self.what {
+            Happened::Tool => {
+                let used = Used { name: self.text.clone(), about: self.about.clone(), end };
+                Cow::Owned(used.in_words())
+            }
+            Happened::Asked
+            | Happened::Said
+            | Happened::Began
+            | Happened::Ended
+            | Happened::Command
+            | Happened::Refused => Cow::Borrowed(&self.text),
+        }
+    }
+
     /// Returns what happened on one line.
     fn in_words(&self) -> String {
         let Self { what, text, .. } = self;

@@ -9,6 +9,7 @@ mod acp;
 mod claude;
 mod scripted;
 
+mod argument;
 mod lines;
 mod process;
 mod servers;

@@ -126,6 +126,11 @@ impl Home {
     }
 }
 
+/// Whether a record only tells that a tool begins to be used, or was used.
+fn tells_of_a_tool(record: &Record) -> bool {
+    record.tool.is_some() || record.tool_end.is_some()
+}
+
 /// A running runner. Killed when the test is done with it.
 pub(crate) struct Runner {
     child: Child,
@@ -134,12 +139,12 @@ pub(crate) struct Runner {
 }
 
 impl Runner {
-    /// Returns the next record, but no second `ready`, which only names the session, and none that only names a tool.
+    /// Returns the next record, but no second `ready`, which only names the session, and none that only tells of a tool.
     pub(crate) fn record(&self) -> Record {
         loop {
             let record = self.any_record();
             let names_session = record.kind == Kind::Ready && record.seq > Some(1);
-            if !names_session && record.tool.is_none() {
+            if !names_session && !tells_of_a_tool(&record) {
                 return record;
             }
         }
@@ -180,10 +185,10 @@ impl Runner {
         record.error.expect("a reason")
     }
 
-    /// Waits for the end, with no record before it but those that only name a tool.
+    /// Waits for the end, with no record before it but those that only tell of a tool.
     pub(crate) fn end(mut self) -> ExitStatus {
         let mut next = self.records.recv_timeout(DEADLINE);
-        while next.as_ref().is_ok_and(|record| record.tool.is_some()) {
+        while next.as_ref().is_ok_and(tells_of_a_tool) {
             next = self.records.recv_timeout(DEADLINE);
         }
         assert_eq!(next, Err(RecvTimeoutError::Disconnected));

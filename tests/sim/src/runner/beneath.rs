@@ -131,7 +131,9 @@ impl Simulated {
             (command, Wants::Text(text))
         };
         let timeout_ms = place.chance(500).then(|| dice.below(60_000));
-        host.report(Event::ToolStarted { name: "mcp__g2__tool".to_owned(), timeout_ms })?;
+        let name = || "mcp__g2__tool".to_owned();
+        host.report(Event::InTool { name: name(), timeout_ms })?;
+        host.report(Event::ToolStarted { id: request.clone(), name: name(), about: String::new() })?;
         let (group, chat, at) = (self.group.clone(), self.chat.clone(), place.0.calendar.passed());
         place.so_far().asks =
             Some(Asked { group, chat, request: request.clone(), wants, at, replies: Vec::new() });
@@ -140,9 +142,10 @@ impl Simulated {
         let mut so_far = place.so_far();
         so_far.asks = None;
         if let Ok(Reply::Text(reply)) = reply {
-            so_far.replies.push((request, reply));
+            so_far.replies.push((request.clone(), reply));
         }
         drop(so_far);
+        host.report(Event::ToolEnded { id: request, failed: false })?;
         Ok(host.report(Event::ToolFinished)?)
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use ipc_handlers::wire::Say;
 use serde_json::{Value, json};
 
-use crate::host::Event as Report;
+use crate::{host::Event as Report, provider::argument};
 
 /// The longest text that is kept of one turn, bytes; the rest of it is passed over.
 const LONGEST_TEXT: usize = 8 << 20;
@@ -140,16 +140,26 @@ impl Talk {
         match update["status"].as_str() {
             Some("in_progress" | "pending") if refused.is_none() && !tool.runs => {
                 tool.runs = true;
-                acts.push(Act::Report(Report::ToolStarted { name, timeout_ms: timeout(update) }));
+                acts.push(Act::Report(Report::InTool { name: name.clone(), timeout_ms: timeout(update) }));
+                acts.push(Act::Report(Report::ToolStarted {
+                    id: id.clone(),
+                    about: about(update, &name),
+                    name,
+                }));
             }
             Some("completed") => {
-                tool.runs = false;
+                if std::mem::take(&mut tool.runs) {
+                    acts.push(Act::Report(Report::ToolEnded { id: id.clone(), failed: false }));
+                }
                 // It never asked, or did not listen.
                 if let Some(name) = refused {
                     acts.push(Act::Report(Report::BlockedTool(name)));
                 }
             }
-            Some("failed") => tool.runs = false,
+            Some("failed") if tool.runs => {
+                tool.runs = false;
+                acts.push(Act::Report(Report::ToolEnded { id, failed: true }));
+            }
             _ => {}
         }
         if was_in_a_tool && !self.is_in_a_tool() {
@@ -208,6 +218,15 @@ impl Talk {
     }
 }
 
+/// What a tool is used on: its first argument, otherwise its title, which is often a whole command.
+fn about(update: &Value, name: &str) -> String {
+    let first = argument::first(&update["rawInput"]);
+    match (first.is_empty(), update["title"].as_str()) {
+        (true, Some(title)) if title != name => title.to_owned(),
+        (true | false, _) => first,
+    }
+}
+
 /// For how long a tool says that it may take.
 fn timeout(update: &Value) -> Option<u64> {
     update["rawInput"]["timeout"].as_u64()
@@ -242,6 +261,10 @@ mod tests {
         update(json!({"sessionUpdate": "tool_call_update", "toolCallId": id, "status": status}))
     }
 
+    fn used(id: &str, failed: bool) -> Act {
+        Act::Report(Report::ToolEnded { id: id.into(), failed })
+    }
+
     #[test]
     fn the_last_words_are_the_answer_and_earlier_ones_are_said_where_that_is_wanted() {
         for (say, early) in [(Say::Final, None), (Say::Texts, Some("I look"))] {
@@ -254,7 +277,10 @@ mod tests {
                 _ => None,
             });
             assert_eq!(said, early);
-            assert_eq!(talk.on(&ended("1", "completed")), [Act::Report(Report::ToolFinished)]);
+            assert_eq!(
+                talk.on(&ended("1", "completed")),
+                [used("1", false), Act::Report(Report::ToolFinished)]
+            );
             talk.on(&chunk("done"));
             assert_eq!(talk.finish().as_deref(), Some("done"));
         }
@@ -263,13 +289,21 @@ mod tests {
     #[test]
     fn a_tool_runs_from_its_start_to_its_end_and_of_several_the_last_counts() {
         let mut talk = talk(Say::Final);
-        let started = |name: &str| [Act::Report(Report::ToolStarted { name: name.into(), timeout_ms: None })];
-        assert_eq!(talk.on(&call("1", "a", "read", "in_progress")), started("a"));
-        assert_eq!(talk.on(&call("2", "b", "read", "pending")), started("b"));
+        let started = |id: &str, name: &str, about: &str| {
+            [
+                Act::Report(Report::InTool { name: name.into(), timeout_ms: None }),
+                Act::Report(Report::ToolStarted { id: id.into(), name: name.into(), about: about.into() }),
+            ]
+        };
+        assert_eq!(talk.on(&call("1", "a", "read", "in_progress")), started("1", "a", ""));
+        let mut second = call("2", "b", "read", "pending");
+        second["params"]["update"]["rawInput"] = json!({"path": "x.md"});
+        assert_eq!(talk.on(&second), started("2", "b", "x.md"));
         assert_eq!(talk.on(&ended("2", "in_progress")), []);
-        assert_eq!(talk.on(&ended("1", "failed")), []);
+        assert_eq!(talk.on(&ended("1", "failed")), [used("1", true)]);
         assert!(talk.is_in_a_tool());
-        assert_eq!(talk.on(&ended("2", "completed")), [Act::Report(Report::ToolFinished)]);
+        assert_eq!(talk.on(&ended("2", "completed")), [used("2", false), Act::Report(Report::ToolFinished)]);
+        assert_eq!(talk.on(&ended("2", "completed")), [], "it has ended once");
     }
 
     #[test]

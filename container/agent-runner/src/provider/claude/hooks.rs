@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::{host::Event as Report, tools::Answer};
+use crate::{host::Event as Report, provider::argument, tools::Answer};
 
 /// How long the CLI lets a command of Bash run that has declared nothing, ms.
 const BASH_DEFAULT_MS: u64 = 120_000;
@@ -20,9 +20,12 @@ pub(super) enum Hook {
         name: String,
         timeout_ms: Option<u64>,
         asks: Option<Value>,
+        /// What the tool is used on.
+        about: String,
     },
     After {
         id: String,
+        failed: bool,
     },
     Compact {
         transcript: String,
@@ -41,9 +44,11 @@ pub(super) fn read(input: &Value) -> Hook {
                 input["tool_input"]["timeout"].as_f64().filter(|ms| *ms >= 1.0).map(|ms| ms as u64);
             let timeout_ms = (name == "Bash").then(|| declared.unwrap_or(BASH_DEFAULT_MS));
             let asks = (name == ASKS).then(|| input["tool_input"].clone());
-            Hook::Before { id: text("tool_use_id"), name, timeout_ms, asks }
+            let about = argument::first(&input["tool_input"]);
+            Hook::Before { id: text("tool_use_id"), name, timeout_ms, asks, about }
         }
-        "PostToolUse" | "PostToolUseFailure" => Hook::After { id: text("tool_use_id") },
+        "PostToolUse" => Hook::After { id: text("tool_use_id"), failed: false },
+        "PostToolUseFailure" => Hook::After { id: text("tool_use_id"), failed: true },
         "PreCompact" => Hook::Compact { transcript: text("transcript_path"), session: text("session_id") },
         _ => Hook::Other,
     }
@@ -126,8 +131,11 @@ impl Tools {
         self.running.push((id, name, timeout_ms));
     }
 
-    pub(super) fn ended(&mut self, id: &str) {
+    /// Notes an end; whether it was running. One that ends after its turn is nobody's any more.
+    pub(super) fn ended(&mut self, id: &str) -> bool {
+        let before = self.running.len();
         self.running.retain(|(running, ..)| running != id);
+        self.running.len() < before
     }
 
     /// Forgets them all, and returns what the host should know.
@@ -144,7 +152,7 @@ impl Tools {
     pub(super) fn shown(&mut self) -> Option<Report> {
         let (id, report) = match self.running.iter().rev().max_by_key(|(.., timeout_ms)| *timeout_ms) {
             Some((id, name, timeout_ms)) => {
-                (Some(id.clone()), Report::ToolStarted { name: name.clone(), timeout_ms: *timeout_ms })
+                (Some(id.clone()), Report::InTool { name: name.clone(), timeout_ms: *timeout_ms })
             }
             None => (None, Report::ToolFinished),
         };
@@ -212,7 +220,7 @@ mod tests {
     fn of_several_tools_the_slowest_is_shown_until_it_ends() {
         let mut tools = Tools::default();
         let shown = |tools: &mut Tools| match tools.shown() {
-            Some(Report::ToolStarted { timeout_ms, name }) => format!("{name} {timeout_ms:?}"),
+            Some(Report::InTool { timeout_ms, name }) => format!("{name} {timeout_ms:?}"),
             Some(_) => "none".to_owned(),
             None => "as before".to_owned(),
         };

@@ -352,13 +352,16 @@ impl Talk {
                     Act::Write(say::answer(request, &hooks::deny(&name))),
                 ]
             }
-            Hook::Before { id, name, timeout_ms, asks: _ } => {
+            Hook::Before { id, name, timeout_ms, asks: _, about } => {
+                let started = Report::ToolStarted { id: id.clone(), name: name.clone(), about };
                 self.tools.started(id, name, timeout_ms);
-                self.tools.shown().map(Act::Report).into_iter().chain([go_on()]).collect()
+                let shown = self.tools.shown();
+                shown.into_iter().chain([started]).map(Act::Report).chain([go_on()]).collect()
             }
-            Hook::After { id } => {
-                self.tools.ended(&id);
-                self.tools.shown().map(Act::Report).into_iter().chain([go_on()]).collect()
+            Hook::After { id, failed } => {
+                let ended = self.tools.ended(&id).then_some(Report::ToolEnded { id, failed });
+                let shown = self.tools.shown();
+                ended.into_iter().chain(shown).map(Act::Report).chain([go_on()]).collect()
             }
             Hook::Compact { transcript, session } => {
                 self.waiting = Waiting::Compaction;

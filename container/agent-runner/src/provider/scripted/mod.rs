@@ -63,6 +63,7 @@ impl Scripted {
         let steps = script.steps_for(&text);
         let mut words = Words::new(&text, &self.chat_jid, &self.group);
         let mut failed = false;
+        let mut uses = 0_u64;
         for (n, step) in steps.iter().enumerate() {
             let event = match step {
                 // The turn's last word carries its end.
@@ -87,10 +88,17 @@ impl Scripted {
                     clock::pause(std::time::Duration::from_millis(*ms));
                     continue;
                 }
-                Step::Tool { name, timeout_ms } => {
-                    Event::ToolStarted { name: words.fill(name), timeout_ms: *timeout_ms }
+                Step::Tool { name, timeout_ms, about } => {
+                    let (name, about) = (words.fill(name), words.fill(about.as_deref().unwrap_or_default()));
+                    uses += 1;
+                    host.report(Event::InTool { name: name.clone(), timeout_ms: *timeout_ms })?;
+                    Event::ToolStarted { id: format!("{uses}"), name, about }
                 }
-                Step::ToolDone(_) => Event::ToolFinished,
+                Step::ToolDone(_) | Step::ToolFailed(_) => {
+                    let failed = matches!(step, Step::ToolFailed(_));
+                    host.report(Event::ToolEnded { id: format!("{uses}"), failed })?;
+                    Event::ToolFinished
+                }
                 Step::Deferred(_) => Event::Deferred,
                 Step::Print(text) => {
                     host.print_raw(words.fill(text).as_bytes())?;

@@ -55,8 +55,10 @@ pub(super) enum Step {
     Tool {
         name: String,
         timeout_ms: Option<u64>,
+        about: Option<String>,
     },
     ToolDone(Yes),
+    ToolFailed(Yes),
     Deferred(Yes),
     Print(String),
     Error(String),
@@ -166,8 +168,8 @@ mod tests {
         let script = Script::parse(
             r#"[{"do": [
                 {"say": "s"}, {"command": {"box": "messages", "json": {"a": 1}}}, {"command": {"box": "tasks", "json": {}}},
-                {"heartbeat": true}, {"wait_ms": 5}, {"tool": {"name": "Bash", "timeout_ms": 7}}, {"tool": {"name": "Read"}},
-                {"tool_done": true}, {"deferred": true}, {"print": "p"}, {"error": "e"}, {"exit": 3}, {"hang": true}
+                {"heartbeat": true}, {"wait_ms": 5}, {"tool": {"name": "Bash", "timeout_ms": 7}}, {"tool": {"name": "Read", "about": "x"}},
+                {"tool_done": true}, {"tool_failed": true}, {"deferred": true}, {"print": "p"}, {"error": "e"}, {"exit": 3}, {"hang": true}
             ]}]"#,
         )
         .unwrap();
@@ -179,9 +181,10 @@ mod tests {
                 Step::Command { to: CommandBox::Tasks, json: json!({}) },
                 Step::Heartbeat(Yes),
                 Step::WaitMs(5),
-                Step::Tool { name: "Bash".to_owned(), timeout_ms: Some(7) },
-                Step::Tool { name: "Read".to_owned(), timeout_ms: None },
+                Step::Tool { name: "Bash".to_owned(), timeout_ms: Some(7), about: None },
+                Step::Tool { name: "Read".to_owned(), timeout_ms: None, about: Some("x".to_owned()) },
                 Step::ToolDone(Yes),
+                Step::ToolFailed(Yes),
                 Step::Deferred(Yes),
                 Step::Print("p".to_owned()),
                 Step::Error("e".to_owned()),

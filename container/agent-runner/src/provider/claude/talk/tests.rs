@@ -38,7 +38,9 @@ fn words(act: &Act) -> Option<String> {
         Act::Report(Report::TurnDeferred { say, batches }) => format!("deferred {say:?} {batches:?}"),
         Act::Report(Report::Failed(error)) => format!("failed {}", error.split_once(':').unwrap().0),
         Act::Report(Report::Progress(text)) => format!("progress {}", text.as_deref().unwrap_or_default()),
-        Act::Report(Report::ToolStarted { name, timeout_ms }) => format!("tool {name} {timeout_ms:?}"),
+        Act::Report(Report::ToolStarted { name, about, .. }) => format!("uses {name}: {about}"),
+        Act::Report(Report::ToolEnded { failed, .. }) => format!("used, failed: {failed}"),
+        Act::Report(Report::InTool { name, timeout_ms }) => format!("tool {name} {timeout_ms:?}"),
         Act::Report(Report::ToolFinished) => "tool over".to_owned(),
         Act::Report(other) => format!("{other:?}"),
         Act::Call(call) => format!("call {}", call.commands[0]["type"]),
@@ -212,7 +214,7 @@ fn silence_is_told_apart_by_what_was_waited_for() {
 }
 
 fn hook(name: &str, tool: &str, id: &str) -> Event {
-    let input = json!({"hook_event_name": name, "tool_name": tool, "tool_use_id": id, "tool_input": {"timeout": 5000}});
+    let input = json!({"hook_event_name": name, "tool_name": tool, "tool_use_id": id, "tool_input": {"timeout": 5000, "command": "ls"}});
     Event::Asked { request: format!("r-{id}"), what: Ask::Hook(input) }
 }
 
@@ -220,10 +222,22 @@ fn hook(name: &str, tool: &str, id: &str) -> Event {
 fn a_tool_has_all_the_time_it_has_declared() {
     let mut talk = talk();
     taken(&mut talk, "1");
-    assert_eq!(said(&talk.on(hook("PreToolUse", "Bash", "t"))), ["tool Bash Some(5000)"]);
+    assert_eq!(said(&talk.on(hook("PreToolUse", "Bash", "t"))), ["tool Bash Some(5000)", "uses Bash: ls"]);
     assert_eq!(talk.patience(), None);
-    assert_eq!(said(&talk.on(hook("PostToolUseFailure", "Bash", "t"))), ["tool over"]);
+    let failed = said(&talk.on(hook("PostToolUseFailure", "Bash", "t")));
+    assert_eq!(failed, ["used, failed: true", "tool over"]);
     assert_eq!(talk.patience(), Some(STALL));
+    assert!(said(&talk.on(hook("PostToolUse", "Bash", "t"))).is_empty(), "it has ended once");
+}
+
+#[test]
+fn each_of_several_tools_is_told_with_its_end() {
+    let mut talk = talk();
+    taken(&mut talk, "1");
+    assert_eq!(said(&talk.on(hook("PreToolUse", "Bash", "a"))), ["tool Bash Some(5000)", "uses Bash: ls"]);
+    assert_eq!(said(&talk.on(hook("PreToolUse", "Read", "b"))), ["uses Read: ls"]);
+    assert_eq!(said(&talk.on(hook("PostToolUse", "Read", "b"))), ["used, failed: false"]);
+    assert_eq!(said(&talk.on(hook("PostToolUse", "Bash", "a"))), ["used, failed: false", "tool over"]);
 }
 
 #[test]
