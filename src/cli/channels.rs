@@ -292,7 +292,7 @@ impl Channels {
                 let path = home(context, &name).join("adapter.log");
                 let mut text = std::fs::read(path.with_extension("log.1")).unwrap_or_default();
                 text.extend(std::fs::read(&path).unwrap_or_default());
-                out::text(&String::from_utf8_lossy(&text))
+                out::own_lines(&String::from_utf8_lossy(&text))
             }
             Self::Pair { name } => {
                 account(&context.config()?, &name)?;

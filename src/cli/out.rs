@@ -10,11 +10,20 @@ use std::{
     io::{ErrorKind, IsTerminal, Write as _},
 };
 
-use super::{CliResult, Failure};
+use super::{CliResult, Failure, wrap};
 use crate::domain::shown::screen::on_screen;
 
-/// Writes text for people, at once.
+/// Writes text for people, at once. On a terminal its lines are broken between words.
 pub(super) fn text(text: &str) -> CliResult {
+    let clean = for_people(text, &std::io::stdout());
+    match screen() {
+        Some(width) => write(&wrap::screen(&clean, width)),
+        None => write(&clean),
+    }
+}
+
+/// Writes text for people in its own lines: a log, a file.
+pub(super) fn own_lines(text: &str) -> CliResult {
     write(&for_people(text, &std::io::stdout()))
 }
 
@@ -40,7 +49,11 @@ pub(super) fn is_watched() -> bool {
 
 /// Returns how many columns the terminal has that stdout is; 80 where it does not say.
 pub(super) fn width() -> usize {
-    let size = rustix::termios::tcgetwinsize(std::io::stdout()).ok();
+    width_of(std::io::stdout())
+}
+
+fn width_of(stream: impl std::os::fd::AsFd) -> usize {
+    let size = rustix::termios::tcgetwinsize(stream).ok();
     size.map(|size| usize::from(size.ws_col)).filter(|width| *width > 0).unwrap_or(80)
 }
 
@@ -49,7 +62,7 @@ pub(super) fn screen() -> Option<usize> {
     is_terminal().then(width)
 }
 
-/// Writes text with colours of ours, in which every foreign part is clean already.
+/// Writes a table, which fits, with colours of ours. Every foreign part in it is clean already.
 pub(super) fn clean(text: &str) -> CliResult {
     write(text)
 }
@@ -67,7 +80,12 @@ pub(super) fn json(document: impl std::fmt::Display) -> CliResult {
 /// Tells people something beside the output.
 #[expect(clippy::print_stderr, reason = "the door to stderr for what is no log")]
 pub(super) fn tell(what: impl std::fmt::Display) {
-    eprintln!("g2: {}", for_people(&what.to_string(), &std::io::stderr()));
+    let (stderr, what) = (std::io::stderr(), format!("g2: {what}"));
+    let clean = for_people(&what, &stderr);
+    match stderr.is_terminal() {
+        true => eprintln!("{}", wrap::screen(&clean, width_of(&stderr))),
+        false => eprintln!("{clean}"),
+    }
 }
 
 /// Tells a program something beside the output: one JSON document, exactly.

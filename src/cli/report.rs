@@ -76,7 +76,7 @@ impl Report {
                 return out::json(json!(parts));
             }
             let text: String = parts.iter().map(|(name, text)| format!("== {name}\n{text}\n")).collect();
-            return out::text(&text);
+            return out::own_lines(&text);
         }
         let name = || format!("g2-report-{}.tar", context.world.now().to_string().replace(':', "-"));
         let file = self.file.unwrap_or_else(|| PathBuf::from(name()));

@@ -138,7 +138,7 @@ const LOOK_AGAIN: Duration = Duration::from_millis(200);
 fn print(lines: &mut Option<Lines>, piece: &[u8]) -> CliResult {
     match lines {
         Some(lines) => lines.push(piece).into_iter().try_for_each(out::line),
-        None => out::text(&String::from_utf8_lossy(piece)),
+        None => out::own_lines(&String::from_utf8_lossy(piece)),
     }
 }
 

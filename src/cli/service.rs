@@ -310,7 +310,7 @@ impl Service {
                 let unit = unit_of(context, which.system, user)?;
                 let text = unit.text().map_err(not_a_unit)?;
                 if print {
-                    return out::text(&text);
+                    return out::own_lines(&text);
                 }
                 app::check_root(&context.root)?;
                 place.check()?;

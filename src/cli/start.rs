@@ -213,7 +213,7 @@ impl Logs {
             let hint = "`g2 start` does so; `g2 serve` logs in its own terminal, a service of another name or user in its journal";
             return Err(error.hint(hint).into());
         };
-        out::text(&newest)?;
+        out::own_lines(&newest)?;
         if !self.follow {
             return Ok(());
         }
@@ -222,7 +222,7 @@ impl Logs {
                 () = tokio::time::sleep(READ_AGAIN) => {}
                 _ = tokio::signal::ctrl_c() => return Ok(()),
             }
-            out::text(&end.more().context("reading data/daemon.log")?)?;
+            out::own_lines(&end.more().context("reading data/daemon.log")?)?;
         }
     }
 }

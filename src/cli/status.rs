@@ -13,6 +13,7 @@ use super::{
     disk::Disk,
     out,
     show::{self, Sheet},
+    wrap,
 };
 use crate::{
     app,
@@ -391,5 +392,7 @@ fn print<T: Serialize>(
         ),
         now: context.world.now(),
     };
-    out::clean(&(page(&facts, &sheet).join("\n") + "\n"))
+    let page = page(&facts, &sheet).join("\n") + "\n";
+    let width = sheet.screen.as_ref().and_then(|screen| screen.width);
+    out::clean(&width.map_or_else(|| page.clone(), |width| wrap::screen(&page, width)))
 }

@@ -43,6 +43,39 @@ fn goes_on(line: &str, hang: &str) -> bool {
     line.strip_prefix(hang).is_some_and(|rest| !rest.is_empty() && !rest.starts_with(' '))
 }
 
+/// Returns lines for a terminal: one that is too wide goes on below itself, behind the word that it explains or below where it
+/// begins. One with tabs stays as it is.
+pub(super) fn screen(text: &str, width: usize) -> String {
+    let fitted = |line: &str| {
+        if columns(line) <= width || line.contains('\t') {
+            return line.to_owned();
+        }
+        let indent = line.len() - line.trim_start_matches(' ').len();
+        let gap = line[indent..].find("  ").map(|at| indent + at);
+        let words = gap.map(|gap| line.len() - line[gap..].trim_start_matches(' ').len());
+        // A word that takes much of the line explains nothing.
+        let head = words.filter(|at| columns(&line[..*at]) <= width / 3).unwrap_or(indent);
+        hanging(&line[..head], &line[head..], &" ".repeat(columns(&line[..head])), width)
+    };
+    let mut laid: String = text.split('\n').map(fitted).collect::<Vec<_>>().join("\n");
+    // A broken line ends where its words do.
+    while laid.contains(" \n") && !text.contains(" \n") {
+        laid = laid.replace(" \n", "\n");
+    }
+    laid
+}
+
+/// How many columns a text takes, without the colours in it.
+fn columns(text: &str) -> usize {
+    let mut plain = String::new();
+    let mut rest = text;
+    while let Some(at) = rest.find("\u{1b}[") {
+        plain.push_str(&rest[..at]);
+        rest = rest[at..].split_once('m').map_or("", |(_, behind)| behind);
+    }
+    (plain + rest).width()
+}
+
 /// Splits a line of a list behind the word that it explains; a line of a paragraph is words alone. The third is what its other
 /// lines begin with.
 fn explained(line: &str) -> (&str, &str, String) {
@@ -89,21 +122,21 @@ fn lines<'w>(
     width: usize,
 ) -> String {
     let begun = head.lines().last().unwrap_or_default();
-    let (mut text, mut wide, mut is_first) = (head.to_owned(), begun.width(), true);
+    let (mut text, mut wide, mut is_first) = (head.to_owned(), columns(begun), true);
     for word in words {
         // There is room for what a broken line ends with.
-        if !is_first && wide + 1 + word.width() + end.width() > width {
+        if !is_first && wide + 1 + columns(word) + columns(end) > width {
             text.push_str(end);
             text.push('\n');
             text.push_str(hang);
-            (wide, is_first) = (hang.width(), true);
+            (wide, is_first) = (columns(hang), true);
         }
         if !is_first {
             text.push(' ');
             wide += 1;
         }
         text.push_str(word);
-        wide += word.width();
+        wide += columns(word);
         is_first = false;
     }
     text
@@ -155,6 +188,24 @@ Examples:
         assert_eq!(help(&help(text, 25), 25), laid);
         // A colon at the end of a line within a paragraph makes no heading.
         assert_eq!(help("Fields of a run:\nits tool", 80), "Fields of a run: its tool");
+    }
+
+    #[test]
+    fn a_line_that_is_too_wide_for_a_screen_goes_on_below_itself() {
+        for (line, laid) in [
+            ("short", "short"),
+            ("one two three four five six", "one two three\nfour five six"),
+            ("  one two three four", "  one two three\n  four"),
+            ("ab  one two three four", "ab  one two\n    three four"),
+            ("a-long-word  one two", "a-long-word  one\ntwo"),
+            ("a\tlong line with a tab", "a\tlong line with a tab"),
+            ("https://one.example/two/three", "https://one.example/two/three"),
+            ("\u{1b}[1mone\u{1b}[0m two three", "\u{1b}[1mone\u{1b}[0m two three"),
+            ("one\n\ntwo two two two two", "one\n\ntwo two two two\ntwo"),
+        ] {
+            assert_eq!(screen(line, 16), laid, "{line}");
+            assert_eq!(screen(&screen(line, 16), 16), laid, "{line}");
+        }
     }
 
     #[test]

@@ -119,9 +119,9 @@ fn problems(facts: &Facts<'_>, sheet: &Sheet) -> Vec<String> {
         let fix = facts.findings.iter().find(|finding| finding.text == problem);
         let id = fix.map(|finding| sheet.painted(Paint::Dim, &format!(" [{}]", on_screen(&finding.id()))));
         lines.push(format!("  {}{}", on_screen(problem), id.unwrap_or_default()));
-        lines.extend(
-            fix.map(|finding| sheet.painted(Paint::Dim, &format!("    fix: {}", on_screen(&finding.fix)))),
-        );
+        lines.extend(fix.map(|finding| {
+            format!("    {}", sheet.painted(Paint::Dim, &format!("fix: {}", on_screen(&finding.fix))))
+        }));
     }
     lines.extend(noted(facts, sheet));
     lines

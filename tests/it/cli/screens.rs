@@ -74,6 +74,55 @@ fn lists_fit_the_terminal_and_are_whole_in_a_pipe() {
 }
 
 #[test]
+fn words_wrap_at_the_width_of_the_terminal_and_in_a_pipe_lines_stay_whole() {
+    let root = long_texts();
+    root.g2(&["groups", "add", "twin", "--chat", "local:main"]);
+    for arguments in [
+        &["status"][..],
+        &["doctor"],
+        &["why"],
+        &["runs", "show", "1"],
+        &["runs", "logs", "1"],
+        &["activity"],
+        &["groups", "show", "main"],
+        &["runs", "show", "99"],
+        &["start", "--wait", "x"],
+        &["chat"],
+        &["prune", "--dry-run", "--days", "1"],
+    ] {
+        let on_screen = shown(&root, 50, arguments);
+        for line in on_screen.lines() {
+            // A word alone can't be broken, nor can a command in a hint of clap's.
+            let is_one_word = !line.trim().trim_start_matches("see: ").contains(' ');
+            let is_whole = line.starts_with("--wide shows ")
+                || line.starts_with("error: ")
+                || line.starts_with("Usage: ");
+            assert!(line.chars().count() <= 50 || is_one_word || is_whole, "{arguments:?}: {line:?}");
+        }
+    }
+    let piped = piped(&root, &["why"]);
+    assert!(piped.lines().any(|line| line.chars().count() > 100), "{piped}");
+}
+
+#[test]
+fn a_terminal_shows_clock_times_beside_the_ages_on_the_time_line() {
+    let root = long_texts();
+    let on_screen = shown(&root, 80, &["activity"]);
+    let mut lines = on_screen.lines();
+    assert!(lines.next().unwrap().starts_with("CLOCK "), "{on_screen}");
+    let line = lines.next().unwrap();
+    let is_clock = line[..8]
+        .chars()
+        .enumerate()
+        .all(|(n, c)| if n == 2 || n == 5 { c == ':' } else { c.is_ascii_digit() });
+    assert!(
+        is_clock && (line.contains(" ago ") || line.contains(" now ") || line.contains(" s ")),
+        "{on_screen}"
+    );
+    assert!(!piped(&root, &["activity"]).contains("CLOCK"));
+}
+
+#[test]
 fn a_long_text_is_cut_on_a_terminal_only_and_times_are_said_there() {
     let root = long_texts();
     let on_screen = shown(&root, 80, &["messages", "list"]);
