@@ -15,9 +15,10 @@ use crate::{
 
 const BUILT: &str = "\
 Without an option the image has Node, Chromium, git and Claude Code, and is built from a registry
-of images: 1.5 GB, some minutes. With --offline it is a small Debian with git and Claude Code,
+of images: over 1 GB, some minutes. With --offline it is a small Debian with git and Claude Code,
 420 MB; this needs root, debootstrap, npm and a mirror of Debian: the one of this machine's apt, or
-the address in G2_DEBIAN_MIRROR. With --bare it holds the built-in scripted agent alone.
+the address in G2_DEBIAN_MIRROR. With --bare it holds the built-in scripted agent
+alone: 4 MB, and more where `g2` itself is the runner, as no static `g2-agent` lies beside it.
 
 With --daemon it holds the daemon: this program, the adapters beside it, no shell.
 

@@ -25,6 +25,7 @@ mod docker;
 mod doctor;
 mod failures;
 mod fairness;
+mod figures;
 mod gateway;
 mod heard;
 mod heartbeat;

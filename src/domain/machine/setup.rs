@@ -360,7 +360,7 @@ fn image(facts: &Facts, wishes: &Wishes) -> Next {
     let mut choices: Vec<Choice> =
         kinds.into_iter().map(|(key, kind)| choice(key, kind.holds(), build(kind))).collect();
     choices.push(choice("s", if bare_is_there { "skip: the built-in agent answers" } else { "skip" }, None));
-    // Nobody who is not asked waits for 1.5 GB, unless a key is there to use them.
+    // A person who was not asked waits for no gigabyte, unless a key is there to use them.
     let usual = match (wishes.yes, facts.key.is_some() || wishes.key == Some(KeyWish::Given)) {
         (true, false) => "3",
         (true, true) | (false, _) => "1",
