@@ -49,7 +49,7 @@ fn as_before(root: &Root) {
         .execute_batch("DROP TRIGGER amends_closed; DROP TRIGGER amends_another; DROP TABLE amends; DROP TABLE hindrances; DROP TABLE fallbacks;
              DROP INDEX messages_by_id; DROP TRIGGER events_message_edited; DROP TABLE message_edits;
              DROP INDEX messages_by_answers; DROP INDEX outbox_cards; DROP TABLE questions; DROP TABLE gone; DROP TABLE claims;
-             DROP TABLE notices; DROP TABLE pushes; DROP TABLE noted")
+             DROP TABLE notices; DROP TABLE pushes; DROP TABLE noted; DROP TABLE tools")
         .unwrap();
     store.pragma_update(None, "writable_schema", true).unwrap();
     for (table, begin) in [
@@ -77,6 +77,10 @@ fn as_before(root: &Root) {
         "CREATE TABLE signs ",
         "CREATE TABLE amends ",
         "CREATE TABLE hindrances ",
+        "CREATE TABLE tools ",
+        "CREATE INDEX tools_by_time ",
+        "CREATE TRIGGER stored_tool ",
+        "CREATE TRIGGER stored_tool_gone ",
         "CREATE TRIGGER amends_closed ",
         "CREATE TRIGGER amends_another ",
     ] {
