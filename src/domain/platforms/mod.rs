@@ -11,4 +11,5 @@ pub mod gone;
 pub mod growth;
 pub mod pace;
 pub mod parcels;
+pub mod pictures;
 pub mod typing;
