@@ -51,6 +51,8 @@ pub(super) struct Parts {
     pub(super) listings: Arc<Listings>,
     /// Wakes who hands texts for an owner over.
     pub(super) pushes: Arc<Notify>,
+    /// Wakes who makes backups.
+    pub(super) backups: Arc<Notify>,
     pub(super) media: Arc<Media>,
     pub(super) boxes: Arc<Boxes>,
     claims: Arc<Claims>,
@@ -123,6 +125,7 @@ impl Parts {
         let parts = Self {
             listings: Arc::new(listings),
             pushes: Arc::default(),
+            backups: Arc::default(),
             held: Arc::new(Held::read(store.clone())?),
             allowances: Arc::new(Allowances::new(world.clone(), Arc::clone(&config))),
             machine: Arc::new(machine),
@@ -247,6 +250,7 @@ impl Parts {
             gateway: Arc::clone(&self.gateway),
             listings: Arc::clone(&self.listings),
             pushes: Arc::clone(&self.pushes),
+            backups: Arc::clone(&self.backups),
             machine: Arc::clone(&self.machine),
             lanes: self.lanes.clone(),
             mailboxes: self.mailboxes.clone(),

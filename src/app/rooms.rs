@@ -211,7 +211,8 @@ pub(super) fn upkeep(room: &mut Room, parts: &Parts, problems: Arc<problems::Pro
         config: Arc::clone(config),
     }));
     room.has(Trim::new(world.clone(), store.clone()));
-    room.has(Backups::new(world.clone(), root.clone(), store.clone(), Arc::clone(config)));
+    let asks = Arc::clone(&parts.backups);
+    room.has(Backups::new(world.clone(), root.clone(), store.clone(), Arc::clone(config), asks));
     let errands = loops::notify::Errands {
         world: world.clone(),
         store: store.clone(),

@@ -48,7 +48,7 @@ use archive::{FOLDERS, SECRET_FOLDERS, is_of_group};
 pub use group::{RestoredFolder, restore_folder, restore_newest_folder};
 use pack::Packing;
 pub use restore::{Restored, restore};
-pub use shelf::{Shelved, put_on_shelf};
+pub use shelf::{OnShelf, Shelved, on_the_shelf, put_on_shelf};
 use weigh::Weighed;
 
 /// Room that is left free where a backup is written, bytes; on the root's own disk what G2 works with, too.
@@ -56,6 +56,9 @@ const SPARE: u64 = 16 << 20;
 
 /// The files of the folder in which an archive is made.
 const PARTS: [&str; 3] = ["g2.sqlite", "g2.sqlite-journal", "archive"];
+
+/// The name in the store's `meta` of when a person asked for a backup that the daemon has not made yet, in ms; empty: nobody did.
+pub const WANTED: &str = "backup_wanted";
 
 /// What was written.
 #[derive(Debug, Serialize)]

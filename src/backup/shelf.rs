@@ -75,6 +75,33 @@ pub(super) fn shelf(to: &Path, name: &str) -> Result<Vec<(PathBuf, Whole)>> {
     Ok(found)
 }
 
+/// A backup on a shelf.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OnShelf {
+    pub file: PathBuf,
+    /// Its size.
+    pub bytes: u64,
+    pub whole: Whole,
+}
+
+/// Returns the newest `most` backups of a root in a folder, the newest first, and how many there are. A folder that is not there has
+/// none.
+///
+/// # Errors
+/// The folder can't be read.
+pub fn on_the_shelf(root: &Path, to: &Path, most: usize) -> Result<(Vec<OnShelf>, usize)> {
+    if !to.exists() {
+        return Ok((Vec::new(), 0));
+    }
+    let all = shelf(to, &name_of(root))?;
+    let newest = all.iter().rev().take(most).filter_map(|(file, whole)| {
+        // One that is removed meanwhile is none.
+        let bytes = file.symlink_metadata().ok()?.len();
+        Some(OnShelf { file: file.clone(), bytes, whole: *whole })
+    });
+    Ok((newest.collect(), all.len()))
+}
+
 /// Returns what bears the root's name, a time and this end, the oldest first.
 fn on_shelf(to: &Path, name: &str, end: &str) -> Result<Vec<PathBuf>> {
     let to = to.canonicalize().with_context(|| format!("opening {} failed", to.display()))?;

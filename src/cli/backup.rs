@@ -6,11 +6,12 @@ use anyhow::Context as _;
 use clap::Args;
 use ipc_handlers::Time;
 
-use super::{CliResult, Context, out};
+use super::{CliResult, Context, client::change, out};
 use crate::{
     app,
     backup::{self, Shelved, Wanted},
     domain::shown::screen::escaped,
+    ops::backup::now,
 };
 
 pub(super) const EXPLAINED: &str = "\
@@ -27,7 +28,8 @@ commands in mailboxes; logs of runs; links, pipes and files that can't be read. 
 those.
 
 With --to the file is called after the root and the time. Once it is whole, the oldest backups of
-this root in that folder are removed. The setting [backup] has the daemon do it each day.
+this root in that folder are removed. The setting [backup] has the daemon do it each day, and --now
+has it done at once, with these settings.
 
 The file is a tar archive for you only. It gets its name after it was read back and every size and
 SHA-256 was found right. A file that is there is never replaced.
@@ -35,12 +37,13 @@ SHA-256 was found right. A file that is there is never replaced.
 Examples:
   g2 backup monday.tar
   g2 backup --with-secrets with-secrets.tar
-  g2 backup --to /srv/backups --keep 7";
+  g2 backup --to /srv/backups --keep 7
+  g2 backup --now";
 
 #[derive(Debug, Args)]
 pub(super) struct Backup {
     /// New file for the backup; its folder must exist
-    #[arg(value_name = "FILE", required_unless_present = "to", conflicts_with = "to")]
+    #[arg(value_name = "FILE", required_unless_present_any = ["to", "now"], conflicts_with_all = ["to", "now"])]
     file: Option<PathBuf>,
     /// Folder for backups that are named by their time
     #[arg(long, value_name = "DIR", requires = "keep")]
@@ -51,11 +54,17 @@ pub(super) struct Backup {
     /// Put keys, tokens and the state of channels' adapters into it too
     #[arg(long)]
     with_secrets: bool,
+    /// Have the daemon make its daily backup now
+    #[arg(long, conflicts_with_all = ["to", "with_secrets"])]
+    now: bool,
 }
 
 impl Backup {
     pub(super) async fn run(self, context: &Context) -> CliResult {
         app::check_root(&context.root)?;
+        if self.now {
+            return change(context, now::Args {}).await;
+        }
         let (root, now) = (context.root.clone(), context.world.now());
         let min_free = context.config().map_or(0, |config| config.limits.min_free_bytes);
         let saved = context

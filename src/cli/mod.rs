@@ -636,7 +636,7 @@ mod tests {
                 "channels.restart" => serde_json::json!({"name": "toy"}),
                 "chats.refresh" => serde_json::json!({"account": "toy"}),
                 "chats.set" => serde_json::json!({"chat": "local:a", "policy": "strict", "threaded": true}),
-                "dropped.clear" | "notices.try" => serde_json::json!({}),
+                "backup.now" | "dropped.clear" | "notices.try" => serde_json::json!({}),
                 "notices.note" => serde_json::json!({"id": "owners/toy", "undo": true}),
                 "users.claim" => serde_json::json!({"role": "admin", "group": "main"}),
                 "groups.add" => {

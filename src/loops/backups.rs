@@ -15,11 +15,11 @@ use std::{
 };
 
 use ipc_handlers::Time;
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    backup::{Shelved, Wanted, has_room, put_on_shelf},
+    backup::{Shelved, WANTED, Wanted, has_room, put_on_shelf},
     config::{Backup, Config, Live},
     domain::{
         kept::backups::{AGAIN_MS, Due, Past, due},
@@ -30,6 +30,8 @@ use crate::{
     store::{Store, StoreError},
     system::{locked::Locked as _, world::World},
 };
+
+pub use crate::backup::{OnShelf, on_the_shelf};
 
 /// How soon a change of the clock is seen.
 const LOOK_AGAIN: Duration = Duration::from_secs(60);
@@ -47,6 +49,8 @@ pub struct Backups {
     work: Arc<Work>,
     /// Tells of changed settings.
     changes: watch::Receiver<Arc<Config>>,
+    /// Tells that a person asks for a backup.
+    asks: Arc<Notify>,
 }
 
 /// The parts that a backup works with.
@@ -62,16 +66,24 @@ pub struct Work {
 /// What came of a backup that was begun at an instant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Outcome {
-    Made { at: Time, without: Vec<String> },
-    Failed { at: Time, why: String },
+    Made {
+        at: Time,
+        without: Vec<String>,
+        /// When a person had asked for it, as it is stored.
+        wanted: String,
+    },
+    Failed {
+        at: Time,
+        why: String,
+    },
 }
 
 impl Backups {
     #[must_use]
-    pub fn new(world: World, root: PathBuf, store: Store, config: Arc<Live>) -> Self {
+    pub fn new(world: World, root: PathBuf, store: Store, config: Arc<Live>, asks: Arc<Notify>) -> Self {
         let changes = config.follow();
         let work = Work { world, root, store, config, unwritten: Mutex::default() };
-        Self { work: Arc::new(work), changes }
+        Self { work: Arc::new(work), changes, asks }
     }
 }
 
@@ -86,9 +98,14 @@ impl Loop for Backups {
     }
 
     async fn asked(&mut self) {
-        // Who changes them lives as long as we do.
-        if self.changes.changed().await.is_err() {
-            std::future::pending().await
+        tokio::select! {
+            () = self.asks.notified() => {}
+            changed = self.changes.changed() => {
+                // Who changes them lives as long as we do.
+                if changed.is_err() {
+                    std::future::pending().await
+                }
+            }
         }
     }
 
@@ -134,13 +151,15 @@ impl Work {
         if past(&self.store)?.done.is_none() {
             self.store.set_meta(DONE, &now.0.to_string()).await?;
         }
+        // One that is asked for from now on is another one.
+        let wanted = self.store.meta(WANTED)?.unwrap_or_default();
         let makes = match self.due(now)? {
             Some(Due::Now) => true,
             Some(Due::NotBefore(_)) => self.could_be_whole(to.clone(), &settings, now, stop).await?,
             None => false,
         };
         if makes {
-            self.make(to, &settings, now, stop).await?;
+            self.make(to, &settings, (now, wanted), stop).await?;
         }
         Ok(())
     }
@@ -169,12 +188,12 @@ impl Work {
         })
     }
 
-    /// Makes a backup, and writes down what became of it.
+    /// Makes a backup, and writes down what became of it. `wanted`: when a person had asked for it, as it is stored.
     async fn make(
         &self,
         to: PathBuf,
         settings: &Backup,
-        now: Time,
+        (now, wanted): (Time, String),
         stop: &CancellationToken,
     ) -> Result<(), Error> {
         let keep = settings.keep;
@@ -184,7 +203,7 @@ impl Work {
             None => return Ok(()),
             Some(Ok(Shelved { saved, removed })) => {
                 tracing::info!(file = %saved.file.display(), bytes = saved.bytes, removed = removed.len(), "a backup is made");
-                Outcome::Made { at: now, without: saved.without }
+                Outcome::Made { at: now, without: saved.without, wanted }
             }
             Some(Err(error)) => {
                 let why = chain(error.as_ref());
@@ -201,7 +220,7 @@ impl Work {
         let outcome = self.unwritten().clone();
         match outcome {
             None => return Ok(()),
-            Some(Outcome::Made { at, without }) => {
+            Some(Outcome::Made { at, without, wanted }) => {
                 let lacks = match without.join("\n") {
                     none if none.is_empty() => none,
                     parts => format!("{}\n{parts}", at.0),
@@ -209,6 +228,9 @@ impl Work {
                 self.store.set_meta(LACKS, &lacks).await?;
                 self.store.set_meta(DONE, &at.0.to_string()).await?;
                 self.store.set_meta(FAILED, "").await?;
+                if !wanted.is_empty() && self.store.meta(WANTED)? == Some(wanted) {
+                    self.store.set_meta(WANTED, "").await?;
+                }
             }
             Some(Outcome::Failed { at, why }) => {
                 self.store.set_meta(FAILED, &format!("{} {why}", at.0)).await?;
@@ -239,7 +261,33 @@ fn past(store: &Store) -> Result<Past, StoreError> {
     Ok(Past {
         done: store.meta(DONE)?.as_deref().and_then(time),
         failed: store.meta(FAILED)?.as_deref().and_then(time),
+        wanted: store.meta(WANTED)?.as_deref().and_then(time),
     })
+}
+
+/// How the daily backup stands, for people.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stand {
+    pub past: Past,
+    /// When the next one is due.
+    pub next: Due,
+    /// Why the last one failed.
+    pub failure: Option<String>,
+    /// Folders of groups that the last one lacks, and when there was no room for them.
+    pub lacks: Option<(Time, Vec<String>)>,
+}
+
+/// Returns how the daily backup stands; `None`: the settings ask for none.
+///
+/// # Errors
+/// The store's.
+pub fn stand(store: &Store, config: &Config, now: Time) -> Result<Option<Stand>, StoreError> {
+    if config.backup.to.is_none() {
+        return Ok(None);
+    }
+    let past = past(store)?;
+    let next = due(config.backup.at, &config.zones.of(None).zone, past, now);
+    Ok(Some(Stand { past, next, failure: failure(store)?, lacks: lacks(store)? }))
 }
 
 /// Why the last daily backup failed; `None`: it did not.
@@ -284,7 +332,7 @@ mod tests {
         config.limits.min_free_bytes = 0;
         let settings = config.backup.clone();
         let live = Arc::new(Live::new(root.to_owned(), Environment::default(), config));
-        let backups = Backups::new(World::real(), root.to_owned(), store.clone(), live);
+        let backups = Backups::new(World::real(), root.to_owned(), store.clone(), live, Arc::default());
         let (work, stop) = (&backups.work, CancellationToken::new());
         // The last one was made long ago.
         store.set_meta(DONE, "0").await.unwrap();
@@ -292,7 +340,7 @@ mod tests {
 
         store.breaks("meta").await.unwrap();
         let now = work.world.now();
-        work.make(root.join("shelf"), &settings, now, &stop).await.unwrap_err();
+        work.make(root.join("shelf"), &settings, (now, String::new()), &stop).await.unwrap_err();
         assert!(matches!(&*work.unwritten(), Some(Outcome::Made { .. })), "{:?}", work.unwritten());
         work.step(&stop).await.unwrap_err();
         assert_eq!(files(&root.join("shelf")), 1);

@@ -62,6 +62,8 @@ pub struct Keeping {
     pub listings: Arc<Listings>,
     /// Wakes who hands texts for an owner over.
     pub pushes: Arc<Notify>,
+    /// Wakes who makes backups.
+    pub backups: Arc<Notify>,
     pub machine: Arc<Machine>,
     /// News for the lanes.
     pub lanes: ToLanes,
@@ -426,6 +428,10 @@ impl Keeper for Arc<Keeping> {
 
     fn pushes(&self) {
         self.pushes.notify_one();
+    }
+
+    fn backs_up(&self) {
+        self.backups.notify_one();
     }
 
     fn settings(&self) -> Later<'_, ()> {

@@ -121,6 +121,8 @@ impl Keeper for Alone<'_> {
 
     fn pushes(&self) {}
 
+    fn backs_up(&self) {}
+
     fn clear<'a>(&'a self, group: &'a Folder) -> Later<'a, Result<(), OpError>> {
         Box::pin(Alone::clear(self, group))
     }

@@ -25,6 +25,7 @@ mod schema;
 mod commands;
 
 pub mod approvals;
+pub mod backup;
 pub mod channels;
 pub mod chats;
 pub mod config;
@@ -176,6 +177,9 @@ pub trait Keeper: Send + Sync {
     /// Tells that a text for an owner waits for a program, or for an address on the web.
     fn pushes(&self);
 
+    /// Tells that a person asks for a backup.
+    fn backs_up(&self);
+
     /// Whether a run may begin meanwhile, so that emptying the group again is worth it.
     fn is_serving(&self) -> bool;
 }
@@ -317,6 +321,7 @@ operations! {
     OutboxRetry = "outbox.retry": outbox::retry::Args, by [Page, Token];
     NoticesNote = "notices.note": notices::note::Args, by [Page];
     NoticesTry = "notices.try": notices::try_now::Args, by [Page];
+    BackupNow = "backup.now": backup::now::Args, by [Page];
     RestoredResume = "restored.resume": restored::resume::Args, by [];
     RestoredDrop = "restored.drop": restored::drop::Args, by [];
     ConfigSet = "config.set": config::set::Args, by [];

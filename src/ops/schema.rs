@@ -65,6 +65,7 @@ impl Op {
         let mut left = asked["args"].as_object().cloned().unwrap_or_default();
         let words = match self.name() {
             "web.revoke" => "web sessions revoke".to_owned(),
+            "backup.now" => "backup --now".to_owned(),
             name => name.replace('.', " "),
         };
         let mut typed = vec![format!("g2 {words}")];

@@ -49,6 +49,8 @@ pub struct Past {
     pub done: Option<Time>,
     /// The last one that failed since.
     pub failed: Option<Time>,
+    /// When a person asked for one that is not made yet.
+    pub wanted: Option<Time>,
 }
 
 /// Whether a backup is due.
@@ -58,11 +60,16 @@ pub enum Due {
     NotBefore(Time),
 }
 
-/// Decides whether a backup is due. Of all that were missed one is made up for.
+/// Decides whether a backup is due. Of all that were missed one is made up for. One that a person asks for is made at once, and if it
+/// fails, as the daily one.
 #[must_use]
 pub fn due(at: TimeOfDay, zone: &TimeZone, past: Past, now: Time) -> Due {
     let (before, after) = at.around(now, zone);
-    let is_missed = before.zip(past.done).is_some_and(|(before, done)| done < before);
+    if past.wanted.is_some_and(|wanted| past.failed.is_none_or(|failed| failed < wanted)) {
+        return Due::Now;
+    }
+    let is_missed =
+        past.wanted.is_some() || before.zip(past.done).is_some_and(|(before, done)| done < before);
     let next = after.unwrap_or(now.plus_ms(AGAIN_MS));
     match past.failed.map(|failed| failed.plus_ms(AGAIN_MS)) {
         // A clock that was ahead when it failed puts off nothing for longer.
@@ -161,8 +168,11 @@ mod tests {
     fn one_missed_backup_is_made_up_for_and_a_failed_one_is_tried_each_hour() {
         let at = TimeOfDay::parse("03:30").unwrap();
         let zone = TimeZone::get("Europe/Berlin").unwrap();
-        let past =
-            |done: &str, failed: Option<&str>| Past { done: Some(time(done)), failed: failed.map(time) };
+        let past = |done: &str, failed: Option<&str>| Past {
+            done: Some(time(done)),
+            failed: failed.map(time),
+            wanted: None,
+        };
         let now = time("2026-01-10T12:00:00Z");
         let tomorrow = Due::NotBefore(time("2026-01-11T02:30:00Z"));
         for (past, expected) in [
@@ -184,10 +194,25 @@ mod tests {
     }
 
     #[test]
+    fn one_that_a_person_asks_for_is_made_at_once_and_tried_each_hour_if_it_fails() {
+        let (at, zone) = (TimeOfDay::parse("03:30").unwrap(), TimeZone::UTC);
+        let now = time("2026-01-10T12:00:00Z");
+        for (failed, expected) in [
+            (None, Due::Now),
+            (Some("2026-01-10T11:00:00Z"), Due::Now),
+            (Some("2026-01-10T11:45:00Z"), Due::NotBefore(time("2026-01-10T12:45:00Z"))),
+        ] {
+            let (done, wanted) = (time("2026-01-10T03:30:01Z"), time("2026-01-10T11:40:00Z"));
+            let past = Past { done: Some(done), failed: failed.map(time), wanted: Some(wanted) };
+            assert_eq!(due(at, &zone, past, now), expected, "{past:?}");
+        }
+    }
+
+    #[test]
     fn a_day_whose_clocks_jump_over_the_time_has_a_backup_all_the_same() {
         let at = TimeOfDay::parse("02:30").unwrap();
         let zone = TimeZone::get("Europe/Berlin").unwrap();
-        let past = Past { done: Some(time("2026-03-28T01:30:00Z")), failed: None };
+        let past = Past { done: Some(time("2026-03-28T01:30:00Z")), ..Past::default() };
         assert_eq!(
             due(at, &zone, past, time("2026-03-28T12:00:00Z")),
             Due::NotBefore(time("2026-03-29T01:30:00Z"))
@@ -230,7 +255,7 @@ mod tests {
             let at = TimeOfDay::parse(&format!("{hour:02}:{minute:02}")).unwrap();
             let zone = TimeZone::get("America/New_York").unwrap();
             let now = Time(ms);
-            match due(at, &zone, Past { done: Some(now), failed: None }, now) {
+            match due(at, &zone, Past { done: Some(now), ..Past::default() }, now) {
                 Due::Now => prop_assert!(false, "due again"),
                 Due::NotBefore(next) => prop_assert!(next > now && next.ms_since(now) <= 2 * 86_400_000),
             }

@@ -14,8 +14,9 @@ const OF_THE_MACHINE: [&str; 7] =
     ["g2 service ", "g2 image ", "g2 setup", "g2 doctor --fix", "g2 start", "g2 restart", "g2 logs"];
 
 /// Examples about things that are not there in a small root, or about this machine: each is understood, and may fail.
-const MAY_FAIL: [&str; 26] = [
+const MAY_FAIL: [&str; 27] = [
     "g2 approvals ",
+    "g2 backup --now",
     "g2 channels ",
     "g2 chats refresh ",
     "g2 doctor",

@@ -22,7 +22,7 @@ const WAITING: [&str; 2] = ["1.json", "2.json"];
 /// A root in which there is something to change: a session, two tasks, questions, something that could not be said.
 fn lived_in() -> Root {
     let root = Root::new(
-        "[channels.toy]\ncommand = [\"/bin/false\"]\n[web]\nlisten = \"127.0.0.1:0\"\n[notify]\ncommand = [\"/bin/true\"]\n",
+        "[channels.toy]\ncommand = [\"/bin/false\"]\n[web]\nlisten = \"127.0.0.1:0\"\n[notify]\ncommand = [\"/bin/true\"]\n[backup]\nto = \"shelf\"\n",
     );
     root.g2(&["wirings", "add", "--group", "main", "--chat", "tg:-100", "--engage", "mention"]);
     root.g2(&["wirings", "add", "--group", "main", "--chat", "local:side", "--pattern", "."]);
@@ -120,6 +120,7 @@ fn cases(failed: i64, sha256_of_memory: &str) -> Vec<Case> {
             "refused",
         ),
         case("notices.note", json!({"id": "owners/toy"}), json!({"id": "nothing"}), "not_found"),
+        case("backup.now", json!({}), json!({"all": true}), "invalid"),
         case("notices.try", json!({}), json!({"all": true}), "invalid"),
         case("members.add", member.clone(), json!({"group": "none", "user": "tg:7"}), "not_found"),
         case("members.remove", member.clone(), member, "not_found"),

@@ -31,6 +31,7 @@ const EXCEPTIONS: &[(&str, &[&str], &str)] = &[
     ("src/channels/remote/storing.rs", &["sleep("], "events are stored in their order, so all wait for the first"),
     ("src/channels/remote/lines.rs", &["sleep_until(", "select!"], "a pipe is read while a question waits for its answer"),
     ("src/channels/trial.rs", &["sleep("], "no part of the daemon: it tries an adapter, which is given half a line"),
+    ("src/loops/backups.rs", &["select!"], "changed settings and the wish of a person come by two ways"),
     ("src/loops/control.rs", &["JoinSet", "sleep(", "select!"], "clients are read and told at once, and are still answered at the stop"),
     ("src/loops/housekeeping.rs", &["sleep("], "a step is followed by a pause in which others have the disk"),
     ("src/loops/ipc/open.rs", &["thread::Builder"], "a thousand groups' boxes are opened by two threads"),
