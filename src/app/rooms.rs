@@ -43,6 +43,7 @@ use crate::{
         usage::Usage,
     },
     store::{Names, Store},
+    system::pictures::Pictures,
     web,
 };
 
@@ -238,7 +239,17 @@ pub(super) fn upkeep(room: &mut Room, parts: &Parts, problems: Arc<problems::Pro
 pub(super) fn clients(room: &mut Room, parts: &Parts, desk: Arc<Desk>, listener: UnixListener) {
     if let Some(listen) = parts.config.now().web.listen {
         let (config, media, root) = (Arc::clone(&parts.config), Arc::clone(&parts.media), parts.root.clone());
-        room.tasks.spawn(web::run(parts.world.clone(), Arc::clone(&desk), config, media, root, listen));
+        let (program, notes) = (adapters::own_program(), desk.notes.clone());
+        let pictures = Pictures::new(parts.world.clone(), program, notes, &root.join("data"));
+        let served = web::Served {
+            world: parts.world.clone(),
+            desk: Arc::clone(&desk),
+            config,
+            media,
+            pictures,
+            root,
+        };
+        room.tasks.spawn(web::run(served, listen));
     }
     room.tasks.spawn(control::run(desk, listener));
 }

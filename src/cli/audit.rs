@@ -106,7 +106,8 @@ impl Audit {
 impl List {
     fn run(self, context: &Context) -> CliResult {
         let (since, until) = self.span.read(context)?;
-        let changes = Changes { since, until, origin: self.from, grep: self.grep, limit: self.limit };
+        let (origin, grep, limit) = (self.from, self.grep, self.limit);
+        let changes = Changes { since, until, origin, grep, limit, before: None };
         let rows = context.store()?.changes(&changes)?;
         show::rows(context, &rows, &["id", "at", "-origin", "who", "outcome", "~what", "~why"])
     }

@@ -72,6 +72,11 @@ pub(super) fn script(script: &str) -> CliResult {
     write(script)
 }
 
+/// Writes the bytes of a picture to a program.
+pub(super) fn picture(bytes: &[u8]) -> std::io::Result<()> {
+    std::io::stdout().lock().write_all(bytes)
+}
+
 /// Writes a JSON document, exactly, and ends the line.
 pub(super) fn json(document: impl std::fmt::Display) -> CliResult {
     write(&format!("{document}\n"))

@@ -6,6 +6,7 @@ use ipc_handlers::{Caller, Folder, words};
 
 use crate::domain::{
     machine::web::Purpose,
+    runs::budget::Part,
     shown::{audit::Origin, screen::acts},
 };
 
@@ -92,6 +93,7 @@ impl By {
             Self::Person { .. } => Asker::Person,
         };
         match Op::described(op.name()).is_some_and(|op| op.asked_by.contains(&asker)) {
+            true if asker == Asker::Page => on_page(op),
             true => Ok(()),
             false if asker == Asker::Token => Err(self
                 .may_not(op.name())
@@ -154,6 +156,28 @@ impl fmt::Display for By {
     }
 }
 
+/// Settings of an account that the page may give: none of them names a program or a file.
+const OF_ACCOUNTS: [&str; 2] = ["homeserver", "invites_from"];
+
+/// Whether the page may ask for an operation with these arguments: who has a browser that is in starts no program of their own.
+///
+/// # Errors
+/// [`OpCode::NotAuthorized`], with the way to do it.
+fn on_page(op: &Op) -> Result<(), OpError> {
+    let fits = match op {
+        Op::ConfigSet(set) => Part::ALL.iter().any(|part| set.name == format!("budget.{part}")),
+        Op::ChannelsAdd(add) => {
+            add.program.is_empty() && add.settings.keys().all(|key| OF_ACCOUNTS.contains(&key.as_str()))
+        }
+        _ => true,
+    };
+    let text = "the page may not ask for this: it could start another program";
+    match fits {
+        true => Ok(()),
+        false => Err(OpError::new(OpCode::NotAuthorized, text).hint("use `g2` on this machine")),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -182,6 +206,27 @@ mod tests {
             ("approvals.deny", json!({"id": 1}), true, false, false, true),
             ("web.revoke", json!({"id": 1}), true, false, false, false),
             ("web.open", json!({}), false, false, false, false),
+            ("egress.allow", json!({"group": "a", "host": "a.example"}), true, false, false, false),
+            ("config.set", json!({"name": "budget.tokens", "value": "5"}), true, false, false, false),
+            ("config.set", json!({"name": "agent.acp.command", "value": "sh"}), false, false, false, false),
+            ("channels.add", json!({"name": "telegram", "token": "t"}), true, false, false, false),
+            (
+                "channels.add",
+                json!({"name": "matrix", "settings": {"homeserver": "https://a"}}),
+                true,
+                false,
+                false,
+                false,
+            ),
+            ("channels.add", json!({"name": "toy", "program": ["sh"]}), false, false, false, false),
+            (
+                "channels.add",
+                json!({"name": "toy", "settings": {"command": ["sh"]}}),
+                false,
+                false,
+                false,
+                false,
+            ),
         ] {
             let op = Op::read(json!({"name": op, "args": args})).unwrap();
             for (by, may) in [

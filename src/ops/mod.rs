@@ -277,9 +277,9 @@ operations! {
     GroupsRestore = "groups.restore": groups::restore::Args, by [Page];
     GroupsRenew = "groups.renew": groups::renew::Args, by [Page];
     GroupsRemove = "groups.remove": groups::remove::Args, by [Page];
-    EgressAllow = "egress.allow": egress::allow::Args, by [];
-    EgressDeny = "egress.deny": egress::deny::Args, by [];
-    EgressRemove = "egress.remove": egress::remove::Args, by [];
+    EgressAllow = "egress.allow": egress::allow::Args, by [Page];
+    EgressDeny = "egress.deny": egress::deny::Args, by [Page];
+    EgressRemove = "egress.remove": egress::remove::Args, by [Page];
     WiringsAdd = "wirings.add": wirings::add::Args, by [Page];
     WiringsSet = "wirings.set": wirings::set::Args, by [Page];
     WiringsUnstick = "wirings.unstick": wirings::unstick::Args, by [Page];
@@ -324,10 +324,10 @@ operations! {
     BackupNow = "backup.now": backup::now::Args, by [Page];
     RestoredResume = "restored.resume": restored::resume::Args, by [];
     RestoredDrop = "restored.drop": restored::drop::Args, by [];
-    ConfigSet = "config.set": config::set::Args, by [];
+    ConfigSet = "config.set": config::set::Args, by [Page];
     ConfigUnset = "config.unset": config::unset::Args, by [];
-    ChannelsAdd = "channels.add": channels::add::Args, by [];
-    ChannelsRemove = "channels.remove": channels::remove::Args, by [];
+    ChannelsAdd = "channels.add": channels::add::Args, by [Page];
+    ChannelsRemove = "channels.remove": channels::remove::Args, by [Page];
     ChannelsRestart = "channels.restart": channels::restart::Args, by [Page, Token];
     WebOpen = "web.open": web::open::Args, by [];
     WebRevoke = "web.revoke": web::revoke::Args, by [Page];

@@ -76,6 +76,13 @@ impl Op {
             typed.extend(left.remove("text").map(|_| "--file -".to_owned()));
             left.remove("was");
         }
+        if let Self::ChannelsAdd(add) = self {
+            // A token is asked for, and never typed.
+            left.remove("token");
+            left.remove("settings");
+            let setting = |(key, value)| Some(format!("--set {key}={}", quoted(&word(value)?)));
+            typed.extend(add.settings.iter().filter_map(setting));
+        }
         let command = Self::described(self.name()).map(|of| (of.command)(Command::new("g2")));
         for arg in command.iter().flat_map(Command::get_arguments) {
             let Some(value) = left.remove(arg.get_id().as_str()).and_then(|value| word(&value)) else {
@@ -111,6 +118,7 @@ fn set(key: &str, value: &str) -> String {
 fn word(value: &Value) -> Option<String> {
     match value {
         Value::Null => None,
+        Value::Array(none) if none.is_empty() => None,
         Value::String(text) => Some(text.clone()),
         other => Some(other.to_string()),
     }

@@ -35,7 +35,7 @@ pub use changes::{append_change, noted_changes};
 pub use daemon_log::{LogEnd, open_daemon_log, turn_daemon_log};
 pub use drafts::{drafts, remove_draft};
 pub use folders::{make_agent_folders, make_folder, make_group_folder, make_private_folder, read_script};
-pub use incoming::{INCOMING, clear_incoming, put_incoming};
+pub use incoming::{INCOMING, Receiving, clear_incoming, put_incoming};
 pub use kept::{read_kept_bytes, read_kept_command};
 pub use key::token_key;
 pub use memories::{keep_memory, kept_memories, kept_memory};

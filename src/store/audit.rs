@@ -48,6 +48,8 @@ pub struct Changes {
     /// A part of what was changed, or of who changed it.
     pub grep: Option<String>,
     pub limit: Option<usize>,
+    /// Only rows with a smaller number.
+    pub before: Option<i64>,
 }
 
 /// Where the chain begins and ends.
@@ -162,17 +164,18 @@ impl Store {
 
     /// Returns changes, oldest first.
     pub fn changes(&self, changes: &Changes) -> Result<Vec<Change>> {
-        let Changes { since, until, origin, grep, limit } = changes;
+        let Changes { since, until, origin, grep, limit, before } = changes;
         self.read(|c| {
             let mut rows = c.prepare_cached(
                 "SELECT a.id, a.at, a.origin, a.who, a.what, a.step, coalesce(e.why, a.why) AS why, e.step AS end_step, e.at AS end_at
                  FROM audit a LEFT JOIN audit e ON e.asked = a.id
                  WHERE a.asked IS NULL AND (?1 IS NULL OR a.at >= ?1) AND (?2 IS NULL OR a.at <= ?2) AND (?3 IS NULL OR a.origin = ?3)
                    AND (?4 IS NULL OR instr(lower(a.what), lower(?4)) > 0 OR instr(lower(a.who), lower(?4)) > 0)
+                   AND (?6 IS NULL OR a.id < ?6)
                  ORDER BY a.id DESC LIMIT ?5",
             )?;
             oldest_first(rows.query_map(
-                params![since.map(|at| at.0), until.map(|at| at.0), origin.map(Origin::as_str), grep, at_most(*limit)],
+                params![since.map(|at| at.0), until.map(|at| at.0), origin.map(Origin::as_str), grep, at_most(*limit), before],
                 |r| {
                     let at = r.time("at")?;
                     let (outcome, ended_at) = match r.word::<Step>("audit", "step")? {

@@ -123,7 +123,7 @@ impl Hook<'_> {
 }
 
 /// Reads to the end, and returns the first bytes and whether there were more.
-async fn most_of(from: Option<impl AsyncRead + Unpin>, most: usize) -> (Vec<u8>, bool) {
+pub(super) async fn most_of(from: Option<impl AsyncRead + Unpin>, most: usize) -> (Vec<u8>, bool) {
     let (mut kept, mut more) = (Vec::new(), false);
     let Some(mut from) = from else { return (kept, more) };
     let mut piece = vec![0; 8 << 10];

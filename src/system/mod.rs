@@ -18,6 +18,7 @@ pub mod manager;
 pub mod media;
 pub mod memory;
 pub mod panics;
+pub mod pictures;
 pub mod process;
 pub mod processes;
 pub mod socket;

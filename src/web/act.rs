@@ -181,6 +181,33 @@ pub(super) fn back_quietly(fields: &Fields) -> Response<Body> {
     Redirect::to(fields.back()).into_response()
 }
 
+/// Does an operation of a form that a page reads by itself, and leads back to the page, which says what came of it.
+pub(super) async fn done(web: &Web, visitor: &Visitor, fields: &Fields, op: Op) -> Response<Body> {
+    let command = Some(op.typed());
+    let outcome = match web.desk.perform(visitor.by(), op).await {
+        Ok(answer) => {
+            let says = std::iter::once(answer.says).chain(answer.notes).collect::<Vec<_>>().join("; ");
+            Outcome { done: true, says, command }
+        }
+        Err(error) => Outcome { done: false, says: error.to_string(), command },
+    };
+    back(web, visitor, fields, outcome)
+}
+
+/// Leads back to the page, which says how a form is wrong.
+pub(super) fn refused(web: &Web, visitor: &Visitor, fields: &Fields, wrong: &OpError) -> Response<Body> {
+    let outcome = Outcome { done: false, says: wrong.to_string(), command: None };
+    back(web, visitor, fields, outcome)
+}
+
+impl Fields {
+    /// Returns what was sent in parts, if its token is that of the session's forms.
+    pub(super) fn of_parts(parts: Vec<(String, String)>, forms: &str) -> Option<Self> {
+        let fields = Self(parts);
+        (fields.get("token") == forms).then_some(fields)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

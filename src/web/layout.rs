@@ -33,7 +33,11 @@ words! {
         Outbox = "outbox",
         People = "people",
         Channels = "channels",
+        Egress = "egress",
         Usage = "usage",
+        Budgets = "budgets",
+        Audit = "audit",
+        Backups = "backups",
         Doctor = "doctor",
     }
 }
@@ -51,7 +55,11 @@ impl Place {
             Self::Outbox => "Outbox",
             Self::People => "People",
             Self::Channels => "Channels",
+            Self::Egress => "Egress",
             Self::Usage => "Usage",
+            Self::Budgets => "Budgets",
+            Self::Audit => "Audit",
+            Self::Backups => "Backups",
             Self::Doctor => "Doctor",
         }
     }
@@ -68,7 +76,11 @@ impl Place {
             Self::Outbox => "/outbox",
             Self::People => "/people",
             Self::Channels => "/channels",
+            Self::Egress => "/egress",
             Self::Usage => "/usage",
+            Self::Budgets => "/budgets",
+            Self::Audit => "/audit",
+            Self::Backups => "/backups",
             Self::Doctor => "/doctor",
         }
     }
@@ -93,7 +105,11 @@ impl Place {
             Self::Outbox => &[Say, Said, Unsaid],
             Self::People => &[Person, Question, Chat, Group, Judged],
             Self::Channels => &[Say, Said, Unsaid],
+            Self::Egress => &[Run, Group],
             Self::Usage => &[Run],
+            Self::Budgets => &[Run, Group],
+            Self::Audit => &[Run, Task, Group, Wiring, Chat, Person, Question, Hold],
+            Self::Backups => &[],
             Self::Doctor => &[Run, Said, Unsaid, Command, Finished, Group, Hold],
         }
     }

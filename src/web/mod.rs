@@ -7,23 +7,36 @@ use crate::{
     domain::machine::web::{Door, WebSession},
     loops::control::Desk,
     ops::By,
-    system::{media::Media, world::World},
+    system::{media::Media, pictures::Pictures, world::World},
 };
 
 mod act;
 mod assets;
+mod codes;
 mod crowd;
 mod enter;
 mod layout;
 mod live;
 mod pages;
+mod parted;
 mod parts;
 mod patience;
 mod said;
 mod scripts;
 mod serve;
+mod upload;
 
 pub use serve::run;
+
+/// The parts of the daemon that the page works with.
+pub struct Served {
+    pub world: World,
+    pub desk: Arc<Desk>,
+    pub config: Arc<Live>,
+    pub media: Arc<Media>,
+    pub pictures: Pictures,
+    pub root: PathBuf,
+}
 
 /// What every request works with.
 struct Web {
@@ -31,11 +44,14 @@ struct Web {
     desk: Arc<Desk>,
     config: Arc<Live>,
     media: Arc<Media>,
+    pictures: Pictures,
     root: PathBuf,
     door: Door,
     tokens: scripts::Tokens,
     said: said::Said,
+    codes: codes::Codes,
     streams: live::Streams,
+    uploads: upload::Places,
 }
 
 /// Somebody at a browser who was let in, with the token that their forms carry.

@@ -1,6 +1,6 @@
 //! The listener: who is let in, how long anything may take, and what every answer carries.
 
-use std::{convert::Infallible, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
+use std::{convert::Infallible, net::SocketAddr, sync::Arc, time::Duration};
 
 use axum::{
     Router,
@@ -20,22 +20,22 @@ use tokio::{
 use tower_service::Service as _;
 
 use super::{
-    Web, act, assets,
+    Served, Web, act, assets,
+    codes::Codes,
     crowd::{Crowd, Full, Guest, Holder},
-    enter, live, pages,
+    enter, live, pages, parted,
     patience::Patient,
     said::Said,
     scripts,
+    upload::Places,
 };
 use crate::{
-    config::Live,
     domain::{
         machine::web::{Door, Knock, Turned},
         shown::errors::chain,
     },
-    loops::control::Desk,
     store::Store,
-    system::{media::Media, world::World},
+    system::world::World,
 };
 
 /// How long a head may take to come, and a connection may rest between two requests.
@@ -48,6 +48,8 @@ const BODY: usize = 256 << 10;
 const MEMORY: usize = 1 << 20;
 /// How long a request may take, with its body; streams go on.
 const ANSWER_WITHIN: Duration = Duration::from_secs(30);
+/// The same for one with files.
+const FILES_WITHIN: Duration = Duration::from_mins(10);
 /// How soon it is tried again to listen.
 const LISTEN_AGAIN: Duration = Duration::from_secs(5);
 /// How long a connection may go on at the stop.
@@ -58,18 +60,11 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; i
                       form-action 'self'; frame-ancestors 'none'; base-uri 'none'";
 
 /// Serves the page until the daemon stops. Where it can't listen, the log says so, and it is tried again.
-pub async fn run(
-    world: World,
-    desk: Arc<Desk>,
-    config: Arc<Live>,
-    media: Arc<Media>,
-    root: PathBuf,
-    listen: SocketAddr,
-) {
-    let closing = desk.closing.clone();
+pub async fn run(served: Served, listen: SocketAddr) {
+    let closing = served.desk.closing.clone();
     let begun = tokio::select! {
         () = closing.cancelled() => None,
-        begun = begin(world, desk, config, media, root, listen) => Some(begun),
+        begun = begin(served, listen) => Some(begun),
     };
     let Some((web, listener)) = begun else { return };
     tracing::info!(address = web.door.address(), "the operator's page is up; `g2 web open` lets somebody in");
@@ -99,14 +94,8 @@ pub async fn run(
 }
 
 /// Listens, however long it takes until that can be done.
-async fn begin(
-    world: World,
-    desk: Arc<Desk>,
-    config: Arc<Live>,
-    media: Arc<Media>,
-    root: PathBuf,
-    listen: SocketAddr,
-) -> (Arc<Web>, TcpListener) {
+async fn begin(served: Served, listen: SocketAddr) -> (Arc<Web>, TcpListener) {
+    let Served { world, desk, config, media, pictures, root } = served;
     let mut told = None;
     loop {
         match ready(&world, &root, &desk.store, listen).await {
@@ -116,7 +105,21 @@ async fn begin(
                 desk.machine.page_stands(None);
                 let (tokens, said, streams) =
                     (scripts::Tokens::default(), Said::default(), live::Streams::default());
-                let web = Web { world, desk, config, media, root, door, tokens, said, streams };
+                let (codes, uploads) = (Codes::default(), Places::default());
+                let web = Web {
+                    world,
+                    desk,
+                    config,
+                    media,
+                    pictures,
+                    root,
+                    door,
+                    tokens,
+                    said,
+                    codes,
+                    streams,
+                    uploads,
+                };
                 return (Arc::new(web), listener);
             }
             Err(error) => {
@@ -206,7 +209,9 @@ async fn answer(
     guest: &Guest,
     request: Request<Incoming>,
 ) -> Response<Body> {
-    let mut response = match timeout(ANSWER_WITHIN, admitted(web, routers, guest, request)).await {
+    let has_files = request.uri().path() == "/say" && parted::boundary(request.headers()).is_some();
+    let within = if has_files { FILES_WITHIN } else { ANSWER_WITHIN };
+    let mut response = match timeout(within, admitted(web, routers, guest, request)).await {
         Ok(response) => response,
         Err(_) => {
             let mut late = (StatusCode::REQUEST_TIMEOUT, "the request took too long\n").into_response();

@@ -39,6 +39,20 @@
     field.form.requestSubmit();
   });
 
+  // On a phone each row of a table stands by itself, and its cells say which column they are of.
+  const label = () => {
+    for (const table of document.querySelectorAll(".scroll table")) {
+      const heads = [...table.querySelectorAll("thead th")].map((head) => (head.querySelector(".hidden") ? "" : head.textContent));
+      if (heads.length === 0) continue;
+      table.classList.add("cards");
+      for (const row of table.querySelectorAll("tbody tr")) {
+        [...row.cells].forEach((cell, n) => { if (heads[n]) cell.dataset.of ??= heads[n]; });
+      }
+    }
+  };
+  document.addEventListener("DOMContentLoaded", label);
+  document.addEventListener("htmx:after:swap", label);
+
   // A chat is read from its end.
   let atEnd = true;
   const end = () => document.querySelector("[data-end]");

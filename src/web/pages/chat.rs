@@ -6,13 +6,13 @@ use axum::{
     Extension,
     body::Body,
     extract::{Path, Query, State},
-    http::Response,
+    http::{Request, Response},
 };
 use ipc_handlers::Folder;
 use maud::{Markup, html};
 use serde::Deserialize;
 
-use super::cards::Cards;
+use super::{cards::Cards, files};
 use crate::{
     channels::local::{Ask, Incoming, Session, Told},
     domain::{
@@ -27,11 +27,11 @@ use crate::{
     ops::{OpCode, OpError},
     store::{ActiveRun, Transcript, Utterance, Whence},
     web::{
-        Visitor, Web,
-        act::{self, Fields},
+        Visitor, Web, act,
         layout::{Failed, Page, Place, View},
         parts::{act as button, at, encoded, hidden, line, marked, shown},
         said::Outcome,
+        upload::{self, Came},
     },
 };
 
@@ -159,11 +159,13 @@ fn said(view: &View, spoken: &Utterance) -> Markup {
 
 /// A file, to be saved where it is there.
 fn beside(whence: Whence, n: usize, file: &Attachment) -> Markup {
-    let at = match whence {
-        Whence::Message(seq) => format!("/files/heard/{seq}/{n}"),
-        Whence::Outbox(id, _) => format!("/files/said/{id}/{n}"),
+    let place = match whence {
+        Whence::Message(seq) => format!("heard/{seq}/{n}"),
+        Whence::Outbox(id, _) => format!("said/{id}/{n}"),
     };
+    let at = format!("/files/{place}");
     html! {
+        @if files::may_be_small(file) { img.small src={ "/small/" (place) } alt="" loading="lazy"; }
         @match (&file.digest, &file.problem) {
             (Some(_), _) => { a href=(at) download { (line(&file.name, 80)) } " " span.dim { (file.kind) ", " (size(file.size)) } }
             (None, why) => { (line(&file.name, 80)) " " span.dim { (file.kind) ", " (line(why.as_deref().unwrap_or("missing"), 160)) } }
@@ -196,11 +198,12 @@ fn composer(view: &View, chat: &str) -> Markup {
     // The same form sent twice is one message.
     let key = view.web.world.id().unwrap_or_default();
     html! {
-        form.composer method="post" action="/say" hx-post="/say" hx-target="#main" hx-swap="outerMorph" data-clear {
+        form.composer method="post" action="/say" enctype="multipart/form-data" hx-post="/say" hx-target="#main" hx-swap="outerMorph" data-clear {
             (hidden(view))
             input type="hidden" name="chat" value=(chat);
             input type="hidden" name="key" value=(key);
-            label { span.hidden { "Message" } textarea #message name="text" rows="2" required placeholder="Message" data-enter {} }
+            label { span.hidden { "Message" } textarea #message name="text" rows="2" placeholder="Message" data-enter {} }
+            label.attach { span.hidden { "Files" } input type="file" name="file" multiple; }
             button.main { "Send" }
         }
     }
@@ -210,29 +213,37 @@ fn composer(view: &View, chat: &str) -> Markup {
 pub(in crate::web) async fn say(
     State(web): State<Arc<Web>>,
     Extension(visitor): Extension<Visitor>,
-    fields: Fields,
+    request: Request<Body>,
 ) -> Response<Body> {
-    let done = take_in(&web, &fields).await;
+    let came = match upload::receive(&web, &visitor, request).await {
+        Ok(came) => came,
+        Err(answer) => return answer,
+    };
+    let (done, fields) = (take_in(&web, &came).await, &came.fields);
     let outcome = match done {
         // The message stands in the chat; no more is to be said.
-        Ok(None) => return act::back_quietly(&fields),
+        Ok(None) => return act::back_quietly(fields),
         Ok(Some(says)) => Outcome { done: true, says, command: None },
         Err(error) => Outcome { done: false, says: error.to_string(), command: None },
     };
-    act::back(&web, &visitor, &fields, outcome)
+    act::back(&web, &visitor, fields, outcome)
 }
 
-async fn take_in(web: &Web, fields: &Fields) -> Result<Option<String>, OpError> {
+async fn take_in(web: &Web, came: &Came) -> Result<Option<String>, OpError> {
+    let fields = &came.fields;
+    if let Some(refused) = &came.refused {
+        return Err(refused.clone());
+    }
     if web.desk.closing.is_cancelled() {
         return Err(OpError::refused("the daemon is stopping, and the message was not taken"));
     }
-    let key = Some(fields.get("key").to_owned()).filter(|key| !key.is_empty());
     let message = Incoming {
         chat: fields.get("chat").to_owned(),
         sender: ME.into(),
         // Browsers end lines with both.
         text: fields.get("text").replace("\r\n", "\n"),
-        key: key.map_or_else(|| web.world.id().unwrap_or_default(), |key| format!("page-{key}")),
+        key: came.key.clone(),
+        files: came.files.clone(),
         ..Incoming::default()
     };
     let mut session = Session::new(web.world.clone(), &web.desk.local, &web.desk.store);

@@ -13,8 +13,8 @@ use serde::Deserialize;
 use tokio::sync::Semaphore;
 
 use crate::{
-    domain::{rows::Session, states::SessionState},
-    ops::{OpError, audit::quoted},
+    domain::{rows::Session, shown::screen::quoted, states::SessionState},
+    ops::OpError,
     store::{Stop, Store, StoreError},
     system::world::World,
     web::{

@@ -3,12 +3,12 @@
 use axum::{body::Body, http::Response};
 use maud::html;
 
-use super::{now::problem, usage::grouped};
+use super::now::problem;
 use crate::{
     domain::{problems::right, runs::run_settings::Provider},
     web::{
         layout::{Failed, Page, Place, View},
-        parts::{at, line},
+        parts::{at, grouped, line},
     },
 };
 

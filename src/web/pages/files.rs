@@ -1,4 +1,5 @@
-//! Files beside messages and texts, to be saved. A browser shows none of them: to it each is bytes.
+//! Files beside messages and texts, to be saved. A browser shows none of them: to it each is bytes. Beside a picture stands a small one
+//! that is made of its pixels.
 
 use std::{fs::File, io::Read as _, sync::Arc};
 
@@ -35,6 +36,43 @@ pub(in crate::web) async fn said(
 ) -> Result<Response<Body>, Failed> {
     let files = web.desk.store.attachments_said(id).await?;
     take_down(&web, &files, n).await
+}
+
+/// Answers with a small picture of a file beside a message that came in.
+pub(in crate::web) async fn small_heard(
+    State(web): State<Arc<Web>>,
+    Path((seq, n)): Path<(i64, usize)>,
+) -> Result<Response<Body>, Failed> {
+    let files = web.desk.store.attachments(seq).await?;
+    small(&web, &files, n).await
+}
+
+/// Answers with a small picture of a file of a text in the outbox.
+pub(in crate::web) async fn small_said(
+    State(web): State<Arc<Web>>,
+    Path((id, n)): Path<(i64, usize)>,
+) -> Result<Response<Body>, Failed> {
+    let files = web.desk.store.attachments_said(id).await?;
+    small(&web, &files, n).await
+}
+
+/// Whether a file may have a small picture, by the type that its first bytes told.
+pub(super) fn may_be_small(file: &Attachment) -> bool {
+    file.digest.is_some() && ["image/png", "image/jpeg"].contains(&file.mime.as_str())
+}
+
+/// Pixels that a program of ours made, never the bytes of the file.
+async fn small(web: &Web, files: &[Attachment], n: usize) -> Result<Response<Body>, Failed> {
+    let file = n.checked_sub(1).and_then(|n| files.get(n)).filter(|file| may_be_small(file));
+    let none = || Failed::not_found("there is no small picture of this file");
+    let digest = file.and_then(|file| file.digest).ok_or_else(none)?;
+    let media = Arc::clone(&web.media);
+    let made = web.pictures.of(digest, move || media.read(&digest)).await.map_err(|error| {
+        OpError::new(OpCode::Failed, format!("a small picture could not be made: {error}"))
+    })?;
+    let mut response = Response::new(Body::from(made.ok_or_else(none)?));
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("image/png"));
+    Ok(response)
 }
 
 async fn take_down(web: &Web, files: &[Attachment], n: usize) -> Result<Response<Body>, Failed> {

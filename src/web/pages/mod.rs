@@ -1,12 +1,17 @@
 //! The pages: one file each. Each reads the store once and returns what it shows.
 
+pub(super) mod audit;
+pub(super) mod backups;
+pub(super) mod budgets;
 mod cards;
 pub(super) mod channels;
 pub(super) mod chat;
 pub(super) mod chats;
+pub(super) mod claim;
 pub(super) mod conversations;
 pub(super) mod devices;
 pub(super) mod doctor;
+pub(super) mod egress;
 pub(super) mod files;
 pub(super) mod group;
 pub(super) mod groups;
@@ -51,6 +56,8 @@ pub(super) fn routes() -> Router<Arc<Web>> {
         .route("/groups/{group}/memory/{version}", get(memory::one))
         .route("/files/heard/{seq}/{n}", get(files::heard))
         .route("/files/said/{id}/{n}", get(files::said))
+        .route("/small/heard/{seq}/{n}", get(files::small_heard))
+        .route("/small/said/{id}/{n}", get(files::small_said))
         .route("/why/{seq}", get(why::show))
         .route("/runs", get(runs::show))
         .route("/runs/{id}", get(run::show))
@@ -61,7 +68,15 @@ pub(super) fn routes() -> Router<Arc<Web>> {
         .route("/outbox", get(outbox::show))
         .route("/people", get(people::show))
         .route("/channels", get(channels::show))
+        .route("/channels/add", post(channels::add))
+        .route("/channels/claim", post(claim::make))
+        .route("/channels/claim/{id}", get(claim::show))
         .route("/usage", get(usage::show))
+        .route("/egress", get(egress::show))
+        .route("/budgets", get(budgets::show))
+        .route("/budgets/set", post(budgets::set))
+        .route("/audit", get(audit::show))
+        .route("/backups", get(backups::show))
         .route("/doctor", get(doctor::show))
         .route("/devices", get(devices::show))
 }

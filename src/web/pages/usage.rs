@@ -9,7 +9,7 @@ use crate::{
     domain::runs::usage::{By, Total, UsageRow, Whose},
     web::{
         layout::{Failed, Page, Place, View},
-        parts::{bars, days, line, switch},
+        parts::{bars, days, grouped, line, switch},
     },
 };
 
@@ -115,33 +115,6 @@ fn table(of: &str, rows: &[UsageRow]) -> Markup {
                     td { (bars(tokens(&row.total), largest)) }
                 } } }
             } }
-        }
-    }
-}
-
-/// A number with thin blanks between its thousands.
-pub(super) fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut shown = String::new();
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            shown.push('\u{202f}');
-        }
-        shown.push(digit);
-    }
-    shown
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn thousands_stand_apart() {
-        for (number, shown) in
-            [(0, "0"), (999, "999"), (1_000, "1\u{202f}000"), (1_234_567, "1\u{202f}234\u{202f}567")]
-        {
-            assert_eq!(grouped(number), shown);
         }
     }
 }

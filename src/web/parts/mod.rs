@@ -2,10 +2,12 @@
 
 mod charts;
 mod forms;
+mod qr;
 mod text;
 mod time;
 
-pub(super) use charts::{bars, days};
+pub(super) use charts::{bars, days, gauge, grouped};
 pub(super) use forms::{act, form, form_to, hidden, reveal, switch};
+pub(super) use qr::qr;
 pub(super) use text::{advice, count, encoded, line, marked, shown};
 pub(super) use time::{at, at_or_dash, took};

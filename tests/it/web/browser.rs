@@ -217,9 +217,13 @@ impl Browser {
         self.devtools("Emulation.setEmulatedMedia", &json!({ "features": features }));
     }
 
-    /// Returns a picture of the screen, as PNG.
-    pub(super) fn picture(&self) -> Vec<u8> {
-        let shot = self.devtools("Page.captureScreenshot", &json!({"format": "png"}));
+    /// Returns a picture of the screen, in this format.
+    pub(super) fn picture(&self, format: &str) -> Vec<u8> {
+        let with = match format {
+            "webp" => json!({"format": format, "quality": 55}),
+            format => json!({"format": format}),
+        };
+        let shot = self.devtools("Page.captureScreenshot", &with);
         STANDARD.decode(shot["data"].as_str().unwrap()).unwrap()
     }
 }

@@ -13,7 +13,7 @@ use super::{
 use crate::support::{Daemon, wait_for};
 
 /// Each page of a root that is lived in, by a name for its picture.
-const PAGES: [(&str, &str); 22] = [
+const PAGES: [(&str, &str); 27] = [
     ("now", "/"),
     ("chats", "/chats"),
     ("chat", "/chats/family?chat=local:family"),
@@ -33,14 +33,21 @@ const PAGES: [(&str, &str); 22] = [
     ("outbox", "/outbox"),
     ("people", "/people"),
     ("channels", "/channels"),
+    ("egress", "/egress"),
+    ("host", "/egress?group=family"),
     ("usage", "/usage?days=30"),
+    ("budgets", "/budgets"),
+    ("audit", "/audit"),
+    ("backups", "/backups"),
     ("doctor", "/doctor"),
     ("devices", "/devices"),
 ];
 
 /// A root in which something of everything is to be seen.
 pub(super) fn lived_in() -> (Paged, Daemon) {
-    let paged = Paged::new("[channels.telegram]\ncommand = [\"/bin/false\"]\n");
+    let paged = Paged::new(
+        "[channels.telegram]\ncommand = [\"/bin/false\"]\n[backup]\nto = \"shelf\"\n[egress]\nallow = [\"mirror.example.org\"]\n",
+    );
     let root = &paged.root;
     root.g2(&["groups", "add", "family", "--chat", "local:family", "--name", "Family"]);
     root.g2(&["groups", "add", "workshop", "--chat", "local:workshop", "--name", "Workshop"]);
@@ -79,9 +86,18 @@ pub(super) fn lived_in() -> (Paged, Daemon) {
         "Look whether an order came in by mail.",
     ]);
     root.g2(&["tasks", "pause", "mail"]);
+    root.g2(&["groups", "set", "family", "budget.requests=40", "budget.minutes=60", "network=allowlist"]);
+    root.g2(&["egress", "allow", "api.example.com", "--group", "family"]);
+    root.g2(&["egress", "deny", "*.example.net", "--group", "family"]);
     let daemon = paged.serve();
+    root.g2(&["backup", "--now"]);
+    wait_for("a backup", || {
+        fs::read_dir(root.path().join("shelf")).ok()?.find(|file| ends_as_backup(file)).map(drop)
+    });
     root.ask("local:family", "Who feeds the cat while we are away?");
     root.ask("local:family", "And on Sunday?");
+    let picture = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/pictures/usage.png");
+    root.g2(&["send", "--chat", "local:family", "--file", picture, "--wait", "30", "Is this too much?"]);
     root.ask("local:workshop", "How much oak is left?");
     root.g2(&["send", "--chat", "local:side", "--as", "bob", "May I ask you something?"]);
     wait_for("the question", || (root.rows(&["approvals", "list"]).len() == 1).then_some(()));
@@ -101,6 +117,10 @@ pub(super) fn lived_in() -> (Paged, Daemon) {
     root.g2(&["ipc", "hold", "workshop", "--reason", "it asks for too much"]);
     use_up(&paged);
     (paged, daemon)
+}
+
+fn ends_as_backup(file: &std::io::Result<fs::DirEntry>) -> bool {
+    file.as_ref().is_ok_and(|file| file.path().extension().is_some_and(|end| end == "tar"))
 }
 
 /// Gives the runs a past of four weeks.
@@ -158,6 +178,38 @@ fn axe() -> Option<String> {
     axe
 }
 
+/// The pages, and each further one to which the way at the side leads, by a name for its picture.
+fn pages(browser: &Browser) -> Vec<(String, String)> {
+    let mut pages: Vec<(String, String)> =
+        PAGES.iter().map(|(name, path)| ((*name).to_owned(), (*path).to_owned())).collect();
+    let ways = browser
+        .run("return [...document.querySelectorAll('.side nav a')].map((a) => a.getAttribute('href'))");
+    for way in ways.as_array().unwrap() {
+        let way = way.as_str().unwrap();
+        let is_there = pages.iter().any(|(_, path)| path.split('?').next() == Some(way));
+        if !is_there {
+            pages.push((way.trim_start_matches('/').replace('/', "-"), way.to_owned()));
+        }
+    }
+    pages
+}
+
+/// What is cut off or beyond the edge of the screen: entries of the way, cells of tables, fields and buttons.
+const BEYOND: &str = "
+    const wide = document.documentElement.clientWidth;
+    const is_beyond = (one) => {
+      const at = one.getBoundingClientRect();
+      return at.width > 0 && (at.left < 0 || at.right > wide + 1);
+    };
+    const all = [...document.querySelectorAll('.side nav a, main td, main th, main h1, main h2, main button, main input, main select, main textarea, main summary, main svg')];
+    const hidden = (one) => getComputedStyle(one).visibility === 'hidden' || one.parentElement.closest('details:not([open])') !== null && one.tagName !== 'SUMMARY';
+    return all.filter((one) => is_beyond(one) && !hidden(one)).map((one) => one.outerHTML.slice(0, 200))";
+
+/// Charts that do not say what their scale is.
+const WITHOUT_SCALE: &str = "
+    const says = (chart) => [...chart.querySelectorAll('.scale span, figcaption span')].filter((one) => /[0-9]/.test(one.innerText)).length >= 2;
+    return [...document.querySelectorAll('main figure')].filter((chart) => !says(chart)).map((chart) => chart.outerHTML.slice(0, 200))";
+
 #[test]
 fn each_page_keeps_the_policy_and_shuts_nobody_out_in_both_themes_and_on_a_phone() {
     if !has_browser() {
@@ -173,32 +225,75 @@ fn each_page_keeps_the_policy_and_shuts_nobody_out_in_both_themes_and_on_a_phone
     assert!(browser.complaints().iter().all(|complaint| complaint.contains("401")));
     browser.open(&paged.way_in());
     browser.until("the page", "return location.pathname === '/'");
-    for (name, path) in PAGES {
-        for (theme, width) in [("light", 1280), ("dark", 1280), ("light", 390)] {
+    let mut faulty = Vec::new();
+    for (name, path) in pages(&browser) {
+        for (theme, width, screen) in [
+            ("light", 1280, "light"),
+            ("dark", 1280, "dark"),
+            ("light", 390, "phone"),
+            ("dark", 390, "phone-dark"),
+        ] {
             browser.look(width, 860, theme);
             browser.open(&format!("{}{path}", paged.origin()));
             settle(&browser);
-            let complaints = browser.complaints();
-            assert!(complaints.is_empty(), "{name} {theme}: {complaints:#?}");
-            let wide = browser.run("return document.documentElement.scrollWidth - innerWidth");
-            assert!(wide.as_i64().unwrap() <= 0, "{name} is {wide} too wide at {width}");
-            assert_eq!(
-                browser.run("return document.querySelectorAll('main p.command code').length"),
-                1,
-                "{name}"
+            browser.until(
+                "its pictures",
+                "return [...document.images].every((one) => one.complete && one.naturalWidth > 0)",
             );
+            let mut found = |what: &str, is_right: bool, told: &Value| {
+                if !is_right {
+                    faulty.push(format!("{name} {screen}: {what}: {told:#}"));
+                }
+            };
+            let complaints = browser.complaints();
+            found("complaints", complaints.is_empty(), &json!(complaints));
+            let wide = browser.run("return document.documentElement.scrollWidth - innerWidth");
+            found("too wide", wide.as_i64().unwrap() <= 0, &wide);
+            let commands = browser.run("return document.querySelectorAll('main p.command code').length");
+            found("commands", commands == 1, &commands);
             // A form that shares its id is made anew at each refresh.
-            let ids = "return [...document.querySelectorAll('[id]')].map((one) => one.getAttribute('id')).filter((id, at, all) => all.indexOf(id) !== at)";
-            assert_eq!(browser.run(ids), serde_json::json!([]), "{name} {theme} {width}");
+            let ids = browser.run("return [...document.querySelectorAll('[id]')].map((one) => one.getAttribute('id')).filter((id, at, all) => all.indexOf(id) !== at)");
+            found("ids", ids == json!([]), &ids);
+            let beyond = browser.run(BEYOND);
+            found("beyond the edge", beyond == json!([]), &beyond);
+            let scales = browser.run(WITHOUT_SCALE);
+            found("charts without a scale", scales == json!([]), &scales);
+            let edge = browser.run("return document.querySelector('main').getBoundingClientRect().left");
+            found("no room at the edge", edge.as_f64().unwrap() >= 12.0, &edge);
             if let Some(axe) = &axe {
                 let faults = faults(&browser, axe);
-                assert!(faults.is_empty(), "{name} {theme} {width}: {faults:#?}");
+                found("axe", faults.is_empty(), &json!(faults));
             }
             if let Some(folder) = &pictures {
-                let screen = if width < 600 { "phone" } else { theme };
                 fs::create_dir_all(folder).unwrap();
-                fs::write(Path::new(folder).join(format!("{name}-{screen}.png")), browser.picture()).unwrap();
+                let file = Path::new(folder).join(format!("{name}-{screen}"));
+                fs::write(file.with_extension("png"), browser.picture("png")).unwrap();
+                fs::write(file.with_extension("webp"), browser.picture("webp")).unwrap();
             }
         }
+    }
+    assert!(faulty.is_empty(), "{}", faulty.join("\n"));
+}
+
+#[test]
+fn what_is_empty_says_so_on_every_page() {
+    if !has_browser() {
+        return;
+    }
+    let paged = Paged::new("");
+    let _daemon = paged.serve();
+    let browser = Browser::start(Scripts::On, &[]);
+    browser.open(&paged.way_in());
+    browser.until("the page", "return location.pathname === '/'");
+    let ways = browser
+        .run("return [...document.querySelectorAll('.side nav a')].map((a) => a.getAttribute('href'))");
+    for way in ways.as_array().unwrap() {
+        browser.open(&format!("{}{}", paged.origin(), way.as_str().unwrap()));
+        let empty = browser.run(
+            "return [...document.querySelectorAll('main tbody, main ul, main ol, main dl, main section')].filter((one) => one.innerText.trim() === '').map((one) => one.outerHTML)",
+        );
+        assert_eq!(empty, json!([]), "{way}");
+        let says = browser.run("return document.querySelector('main').innerText.split('\\n').filter((line) => line.trim()).length");
+        assert!(says.as_i64().unwrap() > 2, "{way}");
     }
 }

@@ -20,11 +20,13 @@ mod door;
 mod groups;
 mod http;
 mod look;
+mod manage;
 mod many;
 mod memory;
 mod questions;
 mod tokens;
 mod told;
+mod upload;
 mod use_it;
 
 /// Returns a port that nobody listens at. It is below those that the kernel gives away, so that nobody gets it meanwhile.

@@ -233,6 +233,10 @@ fn the_keyboard_alone_is_enough() {
         "Channels",
         "Usage",
         "Doctor",
+        "Egress",
+        "Budgets",
+        "Audit",
+        "Backups",
     ] {
         assert!(reached.iter().any(|text| text == name), "{name}: {reached:?}");
     }
