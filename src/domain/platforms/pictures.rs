@@ -1,21 +1,27 @@
 //! Small pictures of pictures: PNG and JPEG are read, brought to a size that fits beside a message, and written anew as PNG. Of the
 //! original bytes nothing stays but how its pixels look.
 //!
-//! A picture may be an enemy's: every size is bounded, and each fault is an error.
+//! A picture may be an enemy's: its size is bounded before its pixels are read, and each fault is an error.
 
-mod inflate;
-mod jpeg;
-mod png;
+use std::io::Cursor;
+
+use png::{BitDepth, ColorType, Transformations};
+use zune_jpeg::{
+    JpegDecoder,
+    zune_core::{bytestream::ZCursor, colorspace::ColorSpace, options::DecoderOptions},
+};
 
 /// The most pixels of a picture that is read.
 const PIXELS: usize = 16 << 20;
+/// What the notes, palettes and the like of a PNG may take, bytes.
+const NOTES: usize = 16 << 20;
 /// The longest side of a small picture.
 pub const SMALL: usize = 320;
 
 /// Why there is no small picture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoPicture {
-    #[error("it is no PNG or JPEG, or of a rare kind")]
+    #[error("it is no PNG or JPEG")]
     Kind,
     #[error("it has more than {PIXELS} pixels")]
     Large,
@@ -36,12 +42,95 @@ struct Picture {
 /// # Errors
 /// [`NoPicture`].
 pub fn small(bytes: &[u8]) -> Result<Vec<u8>, NoPicture> {
-    let read = match (png::is_png(bytes), jpeg::is_jpeg(bytes)) {
-        (true, _) => png::read(bytes)?,
-        (false, true) => jpeg::read(bytes)?,
-        (false, false) => return Err(NoPicture::Kind),
+    of_png(&read(bytes)?.shrunk(SMALL))
+}
+
+fn read(bytes: &[u8]) -> Result<Picture, NoPicture> {
+    match bytes {
+        [0x89, b'P', b'N', b'G', ..] => png(bytes),
+        [0xff, 0xd8, 0xff, ..] => jpeg(bytes),
+        _ => Err(NoPicture::Kind),
+    }
+}
+
+/// Reads a PNG. What shines through is on white.
+fn png(bytes: &[u8]) -> Result<Picture, NoPicture> {
+    let limits = png::Limits { bytes: NOTES };
+    let mut decoder = png::Decoder::new_with_limits(Cursor::new(bytes), limits);
+    decoder.set_transformations(Transformations::normalize_to_color8());
+    let broken = |_| NoPicture::Broken;
+    let head = decoder.read_header_info().map_err(broken)?;
+    let (wide, high) = bounded(head.width as usize, head.height as usize)?;
+    let mut reader = decoder.read_info().map_err(broken)?;
+    let mut pixels = vec![0; reader.output_buffer_size().ok_or(NoPicture::Large)?];
+    let frame = reader.next_frame(&mut pixels).map_err(broken)?;
+    let on_white = |[value, alpha]: [u8; 2]| {
+        let (value, alpha) = (u16::from(value), u16::from(alpha));
+        ((value * alpha + 255 * (255 - alpha)) / 255) as u8
     };
-    Ok(png::write(&read.shrunk(SMALL)))
+    let pixels = &pixels[..frame.buffer_size()];
+    let rgb = match frame.color_type {
+        ColorType::Rgb => pixels.to_vec(),
+        ColorType::Rgba => {
+            let rgba = pixels.as_chunks::<4>().0.iter();
+            rgba.flat_map(|[r, g, b, alpha]| [r, g, b].map(|value| on_white([*value, *alpha]))).collect()
+        }
+        ColorType::Grayscale => pixels.iter().flat_map(|grey| [*grey; 3]).collect(),
+        ColorType::GrayscaleAlpha => {
+            pixels.as_chunks::<2>().0.iter().flat_map(|grey| [on_white(*grey); 3]).collect()
+        }
+        ColorType::Indexed => return Err(NoPicture::Broken),
+    };
+    Ok(Picture { wide, high, rgb })
+}
+
+/// Reads a JPEG, upright.
+fn jpeg(bytes: &[u8]) -> Result<Picture, NoPicture> {
+    let options = DecoderOptions::new_safe()
+        .set_max_width(PIXELS)
+        .set_max_height(PIXELS)
+        .jpeg_set_out_colorspace(ColorSpace::RGB);
+    let mut decoder = JpegDecoder::new_with_options(ZCursor::new(bytes), options);
+    decoder.decode_headers().map_err(|_| NoPicture::Broken)?;
+    let (wide, high) = decoder.dimensions().ok_or(NoPicture::Broken)?;
+    let (wide, high) = bounded(wide, high)?;
+    let rgb = decoder.decode().map_err(|_| NoPicture::Broken)?;
+    if rgb.len() != wide * high * 3 {
+        return Err(NoPicture::Broken);
+    }
+    let way = decoder.exif().and_then(|note| held(note)).unwrap_or(1);
+    Ok(Picture { wide, high, rgb }.turned(way))
+}
+
+/// Writes a picture as PNG.
+fn of_png(picture: &Picture) -> Result<Vec<u8>, NoPicture> {
+    let mut bytes = Vec::new();
+    let side = |side| u32::try_from(side).map_err(|_| NoPicture::Large);
+    let mut encoder = png::Encoder::new(&mut bytes, side(picture.wide)?, side(picture.high)?);
+    encoder.set_color(ColorType::Rgb);
+    encoder.set_depth(BitDepth::Eight);
+    let written = encoder.write_header().and_then(|mut writer| {
+        writer.write_image_data(&picture.rgb)?;
+        writer.finish()
+    });
+    written.map(|()| bytes).map_err(|_| NoPicture::Broken)
+}
+
+/// How a camera says that it was held: 1 to 8.
+fn held(note: &[u8]) -> Option<u8> {
+    let tiff = note.strip_prefix(b"Exif\0\0").unwrap_or(note);
+    let is_little = tiff.starts_with(b"II");
+    let two = |at: usize| {
+        let bytes = tiff.get(at..at.checked_add(2)?)?.try_into().ok()?;
+        Some(usize::from(if is_little { u16::from_le_bytes(bytes) } else { u16::from_be_bytes(bytes) }))
+    };
+    let four = |at: usize| {
+        let bytes = tiff.get(at..at.checked_add(4)?)?.try_into().ok()?;
+        Some(if is_little { u32::from_le_bytes(bytes) } else { u32::from_be_bytes(bytes) } as usize)
+    };
+    let list = four(4)?;
+    let entry = (0..two(list)?).map(|n| list + 2 + 12 * n).find(|at| two(*at) == Some(0x0112))?;
+    u8::try_from(two(entry + 8)?).ok()
 }
 
 /// Checks a size.
@@ -128,8 +217,8 @@ mod tests {
 
     #[test]
     fn a_jpeg_is_the_same_in_one_scan_and_in_many_and_close_to_the_pixels_that_it_was_made_of() {
-        let one = jpeg::read(BASELINE).unwrap();
-        assert_eq!(one, jpeg::read(PROGRESSIVE).unwrap());
+        let one = read(BASELINE).unwrap();
+        assert_eq!(one, read(PROGRESSIVE).unwrap());
         assert_eq!((one.wide, one.high), (52, 37));
         // Away from edges, where blocks blur.
         for (x, y) in [(5, 5), (18, 5), (30, 20), (45, 32), (6, 18)] {
@@ -142,14 +231,14 @@ mod tests {
 
     #[test]
     fn a_png_has_the_pixels_that_it_was_made_of_and_stands_on_white() {
-        let picture = png::read(FILTERS).unwrap();
+        let picture = read(FILTERS).unwrap();
         assert_eq!((picture.wide, picture.high), (40, 30));
         for (x, y) in (0..40).flat_map(|x| (0..30).map(move |y| (x, y))) {
             let alpha = if x < 20 { 255 } else { y * 8 };
             let on_white = |value: usize| (value * alpha + 255 * (255 - alpha)) / 255;
             assert_eq!(pixel(&picture, x, y), [x * 6, y * 8, x * y % 256].map(on_white), "{x} {y}");
         }
-        let picture = png::read(PALETTE).unwrap();
+        let picture = read(PALETTE).unwrap();
         for (x, y) in (0..40).flat_map(|x| (0..30).map(move |y| (x, y))) {
             let n = (x + y) % 16;
             let alpha = [0, 128].get(n).copied().unwrap_or(255);
@@ -170,8 +259,8 @@ mod tests {
         for ((wide, high), expected) in
             [((640, 400), (320, 200)), ((1000, 2), (320, 1)), ((320, 5), (320, 5)), ((1, 900), (1, 320))]
         {
-            let large = png::write(&stripes(wide, high));
-            let small = png::read(&small(&large).unwrap()).unwrap();
+            let large = of_png(&stripes(wide, high)).unwrap();
+            let small = read(&small(&large).unwrap()).unwrap();
             assert_eq!((small.wide, small.high), expected);
         }
         // Each pixel is the mean of those that it stands for.
@@ -212,24 +301,22 @@ mod tests {
             held.extend_from_slice(&[0xff, 0xe1, 0, u8::try_from(note.len() + 2).unwrap()]);
             held.extend_from_slice(note);
             held.extend_from_slice(&BASELINE[2..]);
-            let read = jpeg::read(&held).unwrap();
+            let read = read(&held).unwrap();
             assert_eq!((read.wide, read.high), (37, 52));
         }
     }
 
     #[test]
     fn what_is_no_picture_or_too_large_or_cut_is_refused() {
-        let large = {
-            let mut head = FILTERS.to_vec();
-            head[16..24].copy_from_slice(&[0, 0, 0x40, 0, 0, 0, 0x40, 0]);
-            head
-        };
+        // Its head alone, as a picture of many more bytes would have it.
+        let mut large = Vec::new();
+        png::Encoder::new(&mut large, 1 << 14, 1 << 14).write_header().unwrap();
         for (bytes, why) in [
             (&b"GIF89a"[..], NoPicture::Kind),
             (b"", NoPicture::Kind),
             (&large, NoPicture::Large),
             (&FILTERS[..FILTERS.len() / 2], NoPicture::Broken),
-            (&BASELINE[..BASELINE.len() / 2], NoPicture::Broken),
+            (&BASELINE[..300], NoPicture::Broken),
             (&PROGRESSIVE[..300], NoPicture::Broken),
             (b"\xff\xd8\xff\xd9", NoPicture::Broken),
         ] {
@@ -251,7 +338,7 @@ mod tests {
             }
             bytes.truncate(length - end.index(length) / 4);
             if let Ok(small) = small(&bytes) {
-                prop_assert!(png::read(&small).is_ok());
+                prop_assert!(read(&small).is_ok());
             }
         }
     }

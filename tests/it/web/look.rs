@@ -91,9 +91,7 @@ pub(super) fn lived_in() -> (Paged, Daemon) {
     root.g2(&["egress", "deny", "*.example.net", "--group", "family"]);
     let daemon = paged.serve();
     root.g2(&["backup", "--now"]);
-    wait_for("a backup", || {
-        fs::read_dir(root.path().join("shelf")).ok()?.find(|file| ends_as_backup(file)).map(drop)
-    });
+    wait_for("a backup", || fs::read_dir(root.path().join("shelf")).ok()?.find(ends_as_backup).map(drop));
     root.ask("local:family", "Who feeds the cat while we are away?");
     root.ask("local:family", "And on Sunday?");
     let picture = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/pictures/usage.png");
