@@ -72,22 +72,22 @@ enum Next {
     Within(char),
 }
 
-/// How the word after a secret is taken, which begins so.
+/// How the word after a secret is taken: a quote that is open in it ends in a later word.
 fn after(secret: &str) -> Next {
-    let quote = secret.chars().next().filter(|c| ['"', '\''].contains(c));
-    match quote {
-        Some(quote) if !secret[1..].contains(quote) => Next::Within(quote),
-        Some(_) | None => Next::Plain,
-    }
+    let is_open =
+        |quote: &char| !secret.matches(*quote).count().is_multiple_of(2) && !secret.ends_with(*quote);
+    ['"', '\''].into_iter().find(is_open).map_or(Next::Plain, Next::Within)
+}
+
+/// Whether a word tells how the secret behind it is meant.
+fn is_a_way(word: &str) -> bool {
+    let bare = word.trim_matches(|c: char| !c.is_alphanumeric()).to_ascii_lowercase();
+    matches!(bare.as_str(), "bearer" | "basic" | "token")
 }
 
 /// A word in the place of a secret, and how the next one is taken: in `Authorization: Bearer x` that is in its place, too.
 fn hidden(word: &str) -> (String, Next) {
-    let bare = word.trim_matches(|c: char| !c.is_alphanumeric()).to_ascii_lowercase();
-    match bare.as_str() {
-        "bearer" | "basic" | "token" => (word.to_owned(), Next::Secret),
-        _ => ("…".to_owned(), after(word)),
-    }
+    if is_a_way(word) { (word.to_owned(), Next::Secret) } else { ("…".to_owned(), after(word)) }
 }
 
 /// A word as it is shown, and how the next one is taken.
@@ -102,7 +102,7 @@ fn word_as_shown(word: &str) -> (String, Next) {
         shown.push_str(&of_a_kind(name));
         shown.push_str(&behind[..1]);
         if names_a_secret(name) {
-            if value.trim_matches(['"', '\'']).is_empty() {
+            if value.trim_matches(['"', '\'']).is_empty() || is_a_way(value) {
                 return (shown + value, Next::Secret);
             }
             shown.push('…');
@@ -139,13 +139,17 @@ fn without_user(word: &str) -> String {
 /// A text in which a secret of a known kind is hidden.
 fn of_a_kind(text: &str) -> String {
     let is_part = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
-    let begins = KINDS.iter().filter_map(|kind| text.find(kind)).min();
-    let Some(at) = begins else { return text.to_owned() };
-    let end = text[at..].find(|c| !is_part(c)).map_or(text.len(), |end| at + end);
-    if text[at..end].chars().count() < LEAST_OF_A_KIND {
-        return text.to_owned();
+    let end = |at: usize| text[at..].find(|c| !is_part(c)).map_or(text.len(), |end| at + end);
+    let is_one = |at: &usize| {
+        let (before, from) = text.split_at(*at);
+        KINDS.iter().any(|kind| from.starts_with(kind))
+            && !before.ends_with(|c: char| c.is_ascii_alphanumeric())
+            && end(*at) - at >= LEAST_OF_A_KIND
+    };
+    match text.char_indices().map(|(at, _)| at).find(is_one) {
+        Some(at) => format!("{}…{}", &text[..at], of_a_kind(&text[end(at)..])),
+        None => text.to_owned(),
     }
-    format!("{}…{}", &text[..at], of_a_kind(&text[end..]))
 }
 
 /// Returns the beginning of a text; one that is cut ends in `…`.
@@ -197,6 +201,13 @@ mod tests {
             ("echo sk-ant-api03-abcdefghijkl", "echo …"),
             ("echo 'ghp_0123456789abcdef'", "echo '…'"),
             ("grep sk-learn README.md", "grep sk-learn README.md"),
+            ("cat task-1/ghp_0123456789abcdef", "cat task-1/…"),
+            ("cat task-scheduler-design.md", "cat task-scheduler-design.md"),
+            (
+                "curl -H \"Authorization:Bearer s3cr3t\" https://h",
+                "curl -H \"Authorization:Bearer … https://h",
+            ),
+            ("PASSWORD=ab'c d' make", "PASSWORD=… make"),
             ("git log --format=%h a:b", "git log --format=%h a:b"),
             ("{\"password\":\"x y\"} z", "{\"password\":… z"),
             ("login --password 'two words' now", "login --password … now"),

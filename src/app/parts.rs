@@ -235,6 +235,7 @@ impl Parts {
             known: Mutex::default(),
             standing: Standing::default(),
             pushes: Arc::clone(&self.pushes),
+            looks_at_mounts: Arc::default(),
         })
     }
 

@@ -356,7 +356,7 @@ fn history(context: &Context, folder: Option<&Folder>, wanted: Option<u64>) -> C
     let kept = kept_memory(&context.root, folder, version).context("reading data/memories")?;
     let (_, text) =
         kept.ok_or_else(|| OpError::not_found(format!("no CLAUDE.md is kept with the number {version}")))?;
-    out::text(&text)
+    out::own_lines(&text)
 }
 
 fn of_key(unknown: &BadGroupConfig) -> OpError {

@@ -55,7 +55,7 @@ pub(super) fn screen(text: &str, width: usize) -> String {
         let words = gap.map(|gap| line.len() - line[gap..].trim_start_matches(' ').len());
         // A word that takes much of the line explains nothing.
         let head = words.filter(|at| columns(&line[..*at]) <= width / 3).unwrap_or(indent);
-        hanging(&line[..head], &line[head..], &" ".repeat(columns(&line[..head])), width)
+        lines(&line[..head], pieces(&line[head..]), &" ".repeat(columns(&line[..head])), "", width)
     };
     let mut laid: String = text.split('\n').map(fitted).collect::<Vec<_>>().join("\n");
     // A broken line ends where its words do.
@@ -63,6 +63,16 @@ pub(super) fn screen(text: &str, width: usize) -> String {
         laid = laid.replace(" \n", "\n");
     }
     laid
+}
+
+/// Splits a text into words; what stands in backticks is one, so that a command is copied as it is typed.
+fn pieces(text: &str) -> impl Iterator<Item = &str> {
+    let has_pairs = text.matches('`').count().is_multiple_of(2);
+    let mut is_within = false;
+    text.split(move |c: char| {
+        is_within ^= has_pairs && c == '`';
+        c == ' ' && !is_within
+    })
 }
 
 /// How many columns a text takes, without the colours in it.
@@ -202,6 +212,8 @@ Examples:
             ("https://one.example/two/three", "https://one.example/two/three"),
             ("\u{1b}[1mone\u{1b}[0m two three", "\u{1b}[1mone\u{1b}[0m two three"),
             ("one\n\ntwo two two two two", "one\n\ntwo two two two\ntwo"),
+            ("do `g2 groups set a b`, then go on", "do\n`g2 groups set a b`,\nthen go on"),
+            ("a ` alone is no pair at all", "a ` alone is no\npair at all"),
         ] {
             assert_eq!(screen(line, 16), laid, "{line}");
             assert_eq!(screen(&screen(line, 16), 16), laid, "{line}");

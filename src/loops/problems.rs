@@ -4,7 +4,7 @@
 
 use std::{
     path::{Path, PathBuf},
-    sync::{Arc, Mutex},
+    sync::{Arc, Mutex, atomic::AtomicBool},
     time::Duration,
 };
 
@@ -79,6 +79,8 @@ pub struct Problems {
     pub standing: Standing,
     /// Wakes who hands texts over.
     pub pushes: Arc<Wake>,
+    /// Folders that groups ask for are being looked at.
+    pub looks_at_mounts: Arc<AtomicBool>,
 }
 
 /// Looks for problems again and again, and tells the log what appears and what is gone.
@@ -214,7 +216,7 @@ pub async fn gather(view: &View<'_>) -> Vec<Problem> {
             groups::launchable(view, &groups, &mut found);
             groups::scripts(view, &groups, &mut found);
             groups::heartbeats(view, &groups, &mut found);
-            groups::mounts(view, &groups, &mut found);
+            groups::mounts(view, &groups, &mut found).await;
         }
         rows::backup(view, store, &mut found);
         rows::held_back(store, &mut found).await;

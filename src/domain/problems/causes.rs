@@ -27,6 +27,7 @@ impl Problem {
         match (self, other) {
             (Engine { .. }, NoImage { .. } | OddImage { .. })
             | (StoreWaits(_), Loop { .. } | LoopKey { aside: false, .. })
+            | (MountList { .. }, NoMount { .. })
             | (Disk { .. }, StoreWaits(HeldUp { by: Obstacle::NoRoom, .. }))
             | (NoModelKey { .. } | NoKey { .. }, Refused { what: Hindrance::NoKey, .. }) => true,
             (

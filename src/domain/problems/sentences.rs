@@ -677,7 +677,7 @@ fn mend(what: Hindrance) -> &'static str {
             "give the account credit, or use another key; G2 sees a new key at once, and tries again by itself"
         }
         Hindrance::NoModel => {
-            "name another one: `g2 groups set GROUP model=NAME`, or model_fallback=NAME where that one was asked; G2 sees it at once, and tries again by itself"
+            "name another one: `g2 groups set GROUP model=NAME`, or model_fallback=NAME where that one was asked, which G2 sees at once; or set agent.claude.model for all groups, and G2 tries again by itself"
         }
         Hindrance::Limit => {
             "G2 goes on by itself when it is over; a key with another limit lets it go on sooner"

@@ -98,9 +98,10 @@ pub fn then(refused: &Refused, has_fallback: bool, fallback: Option<(Time, bool)
     let rests = Then::Rest { until: refused.until };
     match fallback {
         // The own model is asked again when its limit is over; the other one is no model.
-        Some((until, true)) if until > now && refused.what == Hindrance::NoModel => {
-            Then::Rest { until: Some(until) }
-        }
+        Some((until, true)) if refused.what == Hindrance::NoModel => match until <= now {
+            true => Then::GoOn,
+            false => Then::Rest { until: Some(until) },
+        },
         _ if !refused.what.is_weather() => rests,
         Some((until, true)) if until <= now => Then::GoOn,
         // The own model is asked again when its limit is over, at the latest.
@@ -339,6 +340,16 @@ mod tests {
         assert_eq!(then(&limit(Some(5)), false, None, now), Then::Rest { until: Some(at(5)) });
         let key = Refused { what: Hindrance::Key, ..limit(None) };
         assert_eq!(then(&key, true, None, now), Then::Rest { until: None });
+        let none = Refused { what: Hindrance::NoModel, ..limit(None) };
+        for (fallback, follows) in [
+            (None, Then::Rest { until: None }),
+            (Some((5_000, false)), Then::Rest { until: None }),
+            (Some((5_000, true)), Then::Rest { until: Some(at(5_000)) }),
+            (Some((0, true)), Then::GoOn),
+        ] {
+            let fallback = fallback.map(|(ms, asked)| (at(ms), asked));
+            assert_eq!(then(&none, true, fallback, now), follows, "{fallback:?}");
+        }
         let fallback = Fallback { model: "small".into(), until: at(3_600_000) };
         assert_eq!(
             fallback.notice(Hindrance::Limit, now, &zone),

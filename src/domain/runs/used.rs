@@ -1,6 +1,6 @@
 //! A tool that an agent uses, in words: `Bash ls -la · ok · 1.2 s`.
 
-use ipc_handlers::{used::about, wire::Record};
+use ipc_handlers::{seen::acts, used::about, wire::Record};
 
 use super::tool_servers::tool_as_shown;
 use crate::{states::ToolOutcome, time::times::length};
@@ -23,7 +23,10 @@ impl Used {
     /// runner may write any.
     #[must_use]
     pub fn of(record: &Record) -> Option<(Self, Option<String>)> {
-        let short = |text: &str| text.chars().take(LONGEST_NAME).collect::<String>();
+        let short = |text: &str| {
+            let plain = text.chars().map(|c| if acts(c) { ' ' } else { c });
+            plain.take(LONGEST_NAME).collect::<String>().trim().to_owned()
+        };
         let shown = |text: &Option<String>| {
             text.as_deref().map(|text| about(text, [])).filter(|text| !text.is_empty())
         };

@@ -1,9 +1,18 @@
 //! Groups: whether each can be launched, and scripts that agents follow.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use ipc_handlers::Folder;
 use jiff::tz::TimeZone;
+use tokio::time::timeout;
 
 use super::{super::heartbeat, View};
 use crate::{
@@ -13,7 +22,10 @@ use crate::{
         kept::folders::{Stands, There, stands},
         problems::Problem,
         rows::Group,
-        runs::run_settings::{Credentials as Where, Provider, RunSettings},
+        runs::{
+            mounts::MountRequest,
+            run_settings::{Credentials as Where, Provider, RunSettings},
+        },
         shown::errors::chain,
     },
     gateway::{CredentialError, Credentials},
@@ -101,18 +113,69 @@ pub(super) fn heartbeats(view: &View<'_>, groups: &[Group], found: &mut Vec<Prob
     }
 }
 
+/// How long folders of the host may take to be looked at: one may be on a disk far away.
+const FOLDERS: Duration = Duration::from_secs(2);
+
 /// Folders of the host that groups ask for and go without. Those whose settings can't be used have a problem of their own.
-pub(super) fn mounts(view: &View<'_>, groups: &[Group], found: &mut Vec<Problem>) {
-    for group in groups {
-        let Ok((_, own)) = view.config.run_settings().for_group(group) else { continue };
-        let list = || mounts::list_path(view.config).unwrap_or_default().display().to_string();
-        let refused = mounts::extra(view.config, view.root, &own.mounts, group.is_main).refused;
-        found.extend(refused.into_iter().map(|(request, why)| Problem::NoMount {
-            group: group.folder.clone(),
-            path: request.host_path.clone(),
-            why: why.to_string(),
-            list: list(),
-        }));
+pub(super) async fn mounts(view: &View<'_>, groups: &[Group], found: &mut Vec<Problem>) {
+    let asked: Vec<(Folder, Vec<MountRequest>, bool)> = groups
+        .iter()
+        .filter_map(|group| {
+            let (_, own) = view.config.run_settings().for_group(group).ok()?;
+            (!own.mounts.is_empty()).then(|| (group.folder.clone(), own.mounts, group.is_main))
+        })
+        .collect();
+    if asked.is_empty() {
+        return;
+    }
+    let (config, root) = (view.config.clone(), view.root.to_owned());
+    let look = move || no_mounts(&config, &root, &asked);
+    // Who asks on the command line waits in any case.
+    let Some(daemon) = view.daemon else { return found.extend(look()) };
+    let unread = |why| Problem::Unreadable { what: "folders that groups ask for", why };
+    // A look that hangs is not begun again beside itself.
+    let Some(one) = OneLook::begin(&daemon.looks_at_mounts) else {
+        return found.push(unread("an earlier look has not ended".into()));
+    };
+    let looking = daemon.machine.world.blocking(move || {
+        let _one = one;
+        look()
+    });
+    match timeout(FOLDERS, looking).await {
+        Ok(Ok(refused)) => found.extend(refused),
+        Ok(Err(panicked)) => found.push(unread(panicked.to_string())),
+        Err(_) => found.push(unread(format!("no answer within {} s", FOLDERS.as_secs()))),
+    }
+}
+
+/// Returns what is refused to groups, of what each asks for.
+fn no_mounts(config: &Config, root: &Path, asked: &[(Folder, Vec<MountRequest>, bool)]) -> Vec<Problem> {
+    let list = mounts::list_path(config).unwrap_or_default().display().to_string();
+    let of_group = |(group, requests, is_main): &(Folder, Vec<MountRequest>, bool)| {
+        let refused = mounts::extra(config, root, requests, *is_main).refused;
+        let problem = |(request, why): (MountRequest, String)| Problem::NoMount {
+            group: group.clone(),
+            path: request.host_path,
+            why,
+            list: list.clone(),
+        };
+        refused.into_iter().map(problem).collect::<Vec<_>>()
+    };
+    asked.iter().flat_map(of_group).collect()
+}
+
+/// A look that is the only one of its kind until it is dropped.
+struct OneLook(Arc<AtomicBool>);
+
+impl OneLook {
+    fn begin(goes_on: &Arc<AtomicBool>) -> Option<Self> {
+        (!goes_on.swap(true, Ordering::AcqRel)).then(|| Self(Arc::clone(goes_on)))
+    }
+}
+
+impl Drop for OneLook {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::Release);
     }
 }
 

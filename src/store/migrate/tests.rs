@@ -134,8 +134,8 @@ fn a_store_of_the_last_schema_of_before_goes_on_and_a_copy_is_kept_of_it() {
     connection.execute("INSERT INTO meta (key, value) VALUES ('instance', 'x')", []).unwrap();
     migrate(&mut connection, &place.path()).unwrap();
     migrate(&mut connection, &place.path()).unwrap();
-    assert_eq!(place.copies(), ["g2.sqlite.before-0067", "g2.sqlite.before-1009"], "the newest two");
-    let copy = Connection::open(place.file("g2.sqlite.before-1009")).unwrap();
+    assert_eq!(place.copies(), ["g2.sqlite.before-0067", "g2.sqlite.before-1010"], "the newest two");
+    let copy = Connection::open(place.file("g2.sqlite.before-1010")).unwrap();
     for (c, version) in [(&connection, version()), (&copy, Version::LAST_OF_BEFORE)] {
         assert_eq!(Version::read(c).unwrap(), version);
         assert_eq!(count(c, "groups"), 2);
@@ -156,14 +156,15 @@ fn a_store_of_the_last_schema_of_before_goes_on_and_a_copy_is_kept_of_it() {
     let gone = "Threads and chats that went are known, and the reason why a text is said without its thread";
     let owner =
         "People at the command line become owners on their platforms, and owners are told of problems";
+    let models = "What keeps runs from their work may be a model that its host does not know";
     let used =
         "Tools that agents use are kept with their first argument, what came of them and how long they took";
     assert_eq!(
         told,
         (
             "67 of the old count".into(),
-            "9".into(),
-            [RENUMBERED, typed, amends, limits, meant, questions, gone, owner, used]
+            "10".into(),
+            [RENUMBERED, typed, amends, limits, meant, questions, gone, owner, models, used]
                 .map(str::to_owned)
                 .to_vec()
         )

@@ -102,8 +102,9 @@ impl Store {
                 .query_row([group.as_str()], |r| r.time("until"))
                 .optional()?;
             let Some(until) = until else { return Ok(Vec::new()) };
-            c.prepare_cached("UPDATE hindrances SET until = ?2 WHERE group_folder = ?1 AND until > ?2")?
-                .execute(params![group.as_str(), now.0])?;
+            let set =
+                "UPDATE hindrances SET until = min(until, ?2), other_models = 0 WHERE group_folder = ?1";
+            c.prepare_cached(set)?.execute(params![group.as_str(), now.0])?;
             end_rests(c, &group, until, now)
         })
         .await
@@ -170,7 +171,8 @@ pub(in crate::store) fn met(
         c.prepare_cached(
             "INSERT INTO hindrances (group_folder, what, why, since, times, until, ends) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?8)
              ON CONFLICT (group_folder) DO UPDATE SET what = excluded.what, why = excluded.why, since = excluded.since, times = excluded.times,
-               until = max(excluded.until, iif(until <= ?7, until, 0)), ends = excluded.ends, other_models = 0",
+               until = max(excluded.until, iif(until <= ?7, until, 0)), ends = excluded.ends,
+               other_models = iif(excluded.what = 'no_model', other_models, 0)",
         )?
         .execute(params![
             group.as_str(), what.as_str(), why, since.0, times, now.plus_ms(rest_ms).0, now.plus_ms(longest_ms).0, ends.map(|ends| ends.0)
