@@ -17,9 +17,10 @@ use super::{
     layout::MEMORY,
     world_fault::WorldFault,
 };
+use crate::domain::kept::memories::LONGEST_KEPT;
 
 /// The longest memory that a person edits, bytes.
-pub const MEMORY_LIMIT: u64 = 1 << 20;
+pub const MEMORY_LIMIT: u64 = LONGEST_KEPT as u64;
 /// What the name of a memory in the making begins with; the rest is random.
 const EDIT: &str = ".CLAUDE.md.edit-";
 /// How many such names are tried.

@@ -5,8 +5,8 @@ use serde::Serialize;
 
 /// The most that are kept of one memory.
 pub const KEPT: usize = 20;
-/// The longest one that is kept, bytes.
-pub const LONGEST_KEPT: usize = 256 << 10;
+/// The longest one that is kept, bytes: the longest that a person edits.
+pub const LONGEST_KEPT: usize = 1 << 20;
 
 words! {
     /// Why a text is kept.
@@ -14,7 +14,7 @@ words! {
     pub enum KeptAs: "kept text" {
         /// Another one took its place.
         Replaced = "replaced",
-        /// It was not saved: the memory was another by then than its author had seen.
+        /// It was not saved: the memory was another by then than its author had seen, or could not be written.
         Unsaved = "unsaved",
     }
 }

@@ -38,16 +38,15 @@ pub struct Args {
 pub struct Edited {
     /// Folder of its group; `null`: all groups share it.
     pub folder: Option<Folder>,
-    /// The number by which the text before is kept; `null`: there was none, or it is too long.
+    /// The number by which the text before is kept; `null`: there was none, or it is the same.
     pub before: Option<u64>,
 }
 
 /// Why a memory has no other text now.
 enum Failed {
-    Memory(MemoryError),
-    /// It was changed meanwhile, and the new text is kept by this number.
-    Changed(MemoryError, Option<u64>),
-    /// The text before can't be kept.
+    /// It can't be read or written, or was changed meanwhile. The new text is kept by this number; `None`: it is too long.
+    Memory(MemoryError, Option<u64>),
+    /// No text can be kept.
     Keeping(io::Error),
 }
 
@@ -63,8 +62,8 @@ impl Operation for Args {
     }
 }
 
-/// Puts a text in the place of a memory that is the one of `was`, which is kept. If it is another one by now, it stays, and
-/// the text is kept.
+/// Puts a text in the place of a memory that is the one of `was`, which is kept. If that is another one by now, or nothing that
+/// can be replaced, it stays, and the text is kept.
 pub(super) async fn replace(
     site: &Site<'_>,
     folder: Option<Folder>,
@@ -99,37 +98,34 @@ pub(super) async fn replace(
 /// Keeps the text that is there, then puts the new one in its place. Returns the number of the one before.
 fn put(root: &Path, of: Option<&Folder>, was: &str, text: &str, now: Time) -> Result<Option<u64>, Failed> {
     let memory = MemoryOf::named(of);
-    let changed = |error| {
-        let unsaved = keep_memory(root, of, KeptAs::Unsaved, text, now).map_err(Failed::Keeping)?;
-        Err(Failed::Changed(error, unsaved))
+    // Somebody has typed it, and a page does not show it again.
+    let unsaved = |error| match keep_memory(root, of, KeptAs::Unsaved, text, now) {
+        Ok(unsaved) => Failed::Memory(error, unsaved),
+        Err(error) => Failed::Keeping(error),
     };
-    let there = ipc::read_memory(root, memory).map_err(Failed::Memory)?;
+    let there = ipc::read_memory(root, memory).map_err(unsaved)?;
     let before = match there.digest == was && !there.text.is_empty() && there.text != text {
         true => keep_memory(root, of, KeptAs::Replaced, &there.text, now).map_err(Failed::Keeping)?,
         false => None,
     };
-    match ipc::write_memory(root, memory, was, text) {
-        Ok(()) => Ok(before),
-        Err(error @ MemoryError::Changed(_)) => changed(error),
-        Err(error) => Err(Failed::Memory(error)),
-    }
+    ipc::write_memory(root, memory, was, text).map_err(unsaved)?;
+    Ok(before)
 }
 
 fn of_failure(failed: &Failed, folder: Option<&Folder>) -> OpError {
     match failed {
-        Failed::Memory(error) => of_memory(error, folder),
-        Failed::Changed(error, kept) => {
+        Failed::Memory(error, None) => of_memory(error, folder),
+        Failed::Memory(error, Some(n)) => {
             let refused = of_memory(error, folder);
-            match kept {
-                Some(n) => {
-                    let hint = format!(
-                        "it stays as it is now, and your text is kept with the number {n}; `g2 groups history {} --show {n}` shows it",
-                        folder.map_or("--global", Folder::as_str)
-                    );
-                    refused.hint(hint)
-                }
-                None => refused,
-            }
+            let before = match (error, refused.hint.as_str()) {
+                (MemoryError::Changed(_), _) => "it stays as it is now".to_owned(),
+                (_, "") => "nothing was written".to_owned(),
+                (_, hint) => hint.to_owned(),
+            };
+            let whose = folder.map_or("--global", Folder::as_str);
+            refused.hint(format!(
+                "{before}; your text is kept with the number {n}, and `g2 groups history {whose} --show {n}` shows it"
+            ))
         }
         Failed::Keeping(error) => OpError::new(
             OpCode::Failed,

@@ -5,7 +5,7 @@ use ipc_handlers::Folder;
 use maud::{Markup, html};
 
 use crate::{
-    domain::kept::memories::{KeptAs, KeptMemory, LONGEST_KEPT},
+    domain::kept::memories::{KeptAs, KeptMemory},
     ipc::{Memory, MemoryOf, read_memory},
     ops::{OpCode, OpError, groups::edit::of_memory},
     root::{kept_memories, kept_memory},
@@ -17,6 +17,9 @@ use crate::{
 
 /// How the one that all groups share is called in an address; no group has this name.
 const ALL: &str = "global";
+
+/// The longest text that a page shows, bytes.
+const LONGEST_SHOWN: usize = 256 << 10;
 
 /// Whose memory it is; `None`: that of all groups.
 type Whose = Option<Folder>;
@@ -89,14 +92,14 @@ fn text(view: &View, whose: &Whose, memory: &Memory) -> Markup {
     of.extend(whose.as_ref().map(|folder| ("folder", folder.as_str())));
     html! {
         section {
-            @if memory.text.len() > LONGEST_KEPT {
-                p.none { "It has more than " (LONGEST_KEPT >> 10) " KiB, which is too much for a page: " code { "g2 groups edit " (command(whose)) } }
+            @if memory.text.len() > LONGEST_SHOWN {
+                p.none { "It has more than " (LONGEST_SHOWN >> 10) " KiB, which is too much for a page: " code { "g2 groups edit " (command(whose)) } }
             } @else {
                 @if hides { p { strong { "Some characters hide, or turn text around." } " They are left out here, and a save leaves them out of the file." } }
                 (form(view, "groups.edit", &of, "text", &html! {
                     label.wide { span.hidden { "Text" }
                         // A browser takes the first end of a line away.
-                        textarea name="arg-text" rows="24" required maxlength=(LONGEST_KEPT) spellcheck="false" { "\n" (seen) } }
+                        textarea name="arg-text" rows="24" required maxlength=(LONGEST_SHOWN) spellcheck="false" { "\n" (seen) } }
                     button.main { "Save" }
                 }))
                 @if let Some(folder) = whose { div.acts { (act(view, "groups.restart", &[("folder", folder.as_str())], "Ask its run to leave, so that the next one reads it")) } }
@@ -130,7 +133,7 @@ fn back(view: &View, whose: &Whose, memory: &Memory, version: u64) -> Markup {
 fn became(kept_as: KeptAs) -> &'static str {
     match kept_as {
         KeptAs::Replaced => "was replaced",
-        KeptAs::Unsaved => "was not saved: the file was another by then",
+        KeptAs::Unsaved => "was not saved: the file was another by then, or could not be written",
     }
 }
 
@@ -150,13 +153,15 @@ pub(in crate::web) async fn one(
     let kept = kept.map_err(|error| unreadable(&error))?;
     let (kept, text) =
         kept.ok_or_else(|| Failed::not_found(format!("no text is kept with the number {version}")))?;
+    let command = format!("g2 groups history {} --show {version}", command(&whose));
+    let end = text.floor_char_boundary(LONGEST_SHOWN);
     let body = html! {
         p.dim { a href=(path(&whose)) { "The text of now" } }
         p { "Kept since " (at(kept.at, view.now, &view.zone)) "; it " (became(kept.kept_as)) "." }
         @if let Ok(memory) = &memory { div.acts { (back(&view, &whose, memory, version)) } }
-        pre.output tabindex="0" { (shown(&text)) }
+        @if end < text.len() { p.dim { "The beginning of it. " code { (command) } " has all." } }
+        pre.output tabindex="0" { (shown(&text[..end])) }
     };
-    let command = format!("g2 groups history {} --show {version}", command(&whose));
     Ok(view.show(
         &Page::new(Place::Groups, command, body).titled(format!("Earlier CLAUDE.md, {version}")).still(),
     ))

@@ -127,6 +127,73 @@ fn nothing_that_an_agent_puts_there_leads_the_page_elsewhere_or_hides_in_it() {
 }
 
 #[test]
+fn a_text_as_long_as_an_agent_reads_is_kept_when_another_takes_its_place() {
+    let paged = Paged::new("");
+    let _daemon = paged.serve();
+    let visit = Visit::new(&paged);
+    fs::write(file(&paged, "main"), "one").unwrap();
+    let was = digest(&visit.page("/groups/main/memory"));
+    let edit = [("arg-folder", "main"), ("arg-text", "two"), ("arg-was", was.as_str())];
+    visit.ask("groups.edit", &[&edit[..], &[("back", "/groups/main/memory")]].concat());
+    let long = "x".repeat(1 << 20);
+    fs::write(file(&paged, "main"), &long).unwrap();
+    let was = digest(&visit.page("/groups/main/memory"));
+    let told = visit.ask("groups.back", &[("arg-folder", "main"), ("arg-to", "1"), ("arg-was", &was)]);
+    assert!(told.contains("the text before is kept"), "{told}");
+    assert_eq!(paged.root.g2(&["groups", "history", "main", "--show", "2"]), long);
+    // A page has the beginning of it.
+    let page = visit.page("/groups/main/memory/2");
+    assert!(page.contains("The beginning of it.") && page.len() < (300 << 10), "{}", page.len());
+}
+
+#[test]
+fn what_is_typed_is_kept_whatever_the_file_has_become() {
+    let paged = Paged::new("");
+    let _daemon = paged.serve();
+    let visit = Visit::new(&paged);
+    let was = digest(&visit.page("/groups/main/memory"));
+    let secret = paged.root.path().join("secret");
+    fs::write(&secret, "hush").unwrap();
+    let become_of = |file: &std::path::Path, n: usize| match n {
+        1 => symlink(&secret, file).unwrap(),
+        2 => fs::create_dir(file).unwrap(),
+        3 => fs::write(file, [0xff, 0xfe]).unwrap(),
+        _ => fs::write(file, "x".repeat((1 << 20) + 1)).unwrap(),
+    };
+    for n in 1..=4 {
+        let file = file(&paged, "main");
+        match file.is_dir() {
+            true => fs::remove_dir(&file).unwrap(),
+            false => fs::remove_file(&file).unwrap(),
+        }
+        become_of(&file, n);
+        let text = format!("typed for an hour, {n}");
+        let form = [("arg-folder", "main"), ("arg-text", text.as_str()), ("arg-was", &was)];
+        let told = visit.ask("groups.edit", &[&form[..], &[("back", "/groups/main/memory")]].concat());
+        assert!(told.contains(&format!("your text is kept with the number {n}")), "{n}: {told}");
+        assert!(visit.page(&format!("/groups/main/memory/{n}")).contains(&text), "{n}");
+    }
+    assert_eq!(fs::read_to_string(&secret).unwrap(), "hush");
+}
+
+#[test]
+fn a_text_that_came_where_none_was_shown_is_not_replaced_by_an_earlier_one() {
+    let paged = Paged::new("");
+    let _daemon = paged.serve();
+    let visit = Visit::new(&paged);
+    fs::write(file(&paged, "main"), "one").unwrap();
+    let was = digest(&visit.page("/groups/main/memory"));
+    visit.ask("groups.edit", &[("arg-folder", "main"), ("arg-text", "two"), ("arg-was", &was)]);
+    fs::remove_file(file(&paged, "main")).unwrap();
+    let was = digest(&visit.page("/groups/main/memory"));
+    assert_eq!(was, "");
+    fs::write(file(&paged, "main"), "what the agent remembers").unwrap();
+    let told = visit.ask("groups.back", &[("arg-folder", "main"), ("arg-to", "1"), ("arg-was", &was)]);
+    assert!(told.contains("was changed meanwhile"), "{told}");
+    assert_eq!(fs::read_to_string(file(&paged, "main")).unwrap(), "what the agent remembers");
+}
+
+#[test]
 fn what_is_typed_stays_while_things_change_and_is_refused_when_the_file_did() {
     if !has_browser() {
         return;
