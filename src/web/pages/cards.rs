@@ -76,9 +76,12 @@ impl Cards {
                     }
                 }
                 blockquote.heard {
-                    @match words.text.as_deref().map(|text| line(text, QUOTED)).filter(|text| !text.is_empty()) {
-                        Some(text) => (text),
-                        None if words.files > 0 => span.none { (count(words.files, "file", "files")) },
+                    // What hides takes no place in what is shown.
+                    @match words.text.as_deref().map(|text| (line(&shown(text), QUOTED), text.is_empty())) {
+                        Some((text, _)) if !text.is_empty() => (text),
+                        Some((_, true)) if words.files > 0 => span.none { (count(words.files, "file", "files")) },
+                        Some((_, true)) => span.none { "The message has no text." },
+                        Some(_) => span.none { "Nothing can be seen in the beginning of the message." },
                         None => span.none { "The message is gone." },
                     }
                 }

@@ -29,6 +29,19 @@ fn a_card_has_the_words_of_the_stranger_and_the_chat_s_name_and_stands_once() {
 }
 
 #[test]
+fn a_message_of_which_nothing_can_be_seen_is_not_gone() {
+    let paged = Paged::new("");
+    paged.root.g2(&["chats", "set", "local:main", "policy=request_approval"]);
+    let _daemon = paged.serve();
+    let (cookie, _) = paged.enter();
+    paged.root.g2(&["send", "--as", "bob", &format!("{}let me in", "\u{200b}".repeat(500))]);
+    wait_for("the question", || (paged.root.rows(&["approvals", "list"]).len() == 1).then_some(()));
+    let page = || paged.get("/people", &[("Cookie", &cookie)]).text();
+    assert!(page().contains("Nothing can be seen in the beginning of the message."), "{}", page());
+    assert!(!page().contains("The message is gone."), "{}", page());
+}
+
+#[test]
 fn a_question_of_an_agent_stands_on_now_and_people_until_it_is_over() {
     let paged = Paged::new("");
     let _daemon = paged.serve();
