@@ -72,7 +72,7 @@ pub struct Keeping {
     /// Asks that the settings are read again, and waits until that is done.
     pub settings: mpsc::UnboundedSender<oneshot::Sender<Reread>>,
     /// A place for each operation that may run now.
-    pub places: Semaphore,
+    pub places: Arc<Semaphore>,
     /// The groups that are being removed.
     pub removing: Mutex<BTreeSet<Folder>>,
     /// A removal may not be finished.
@@ -82,8 +82,8 @@ pub struct Keeping {
 impl Keeping {
     /// The places for operations, none of them taken.
     #[must_use]
-    pub const fn places() -> Semaphore {
-        Semaphore::const_new(AT_A_TIME as usize)
+    pub fn places() -> Arc<Semaphore> {
+        Arc::new(Semaphore::new(AT_A_TIME as usize))
     }
 }
 
@@ -92,10 +92,12 @@ impl Keeping {
 /// # Errors
 /// [`OpError`].
 pub(super) async fn perform(keeping: &Arc<Keeping>, by: By, op: Op) -> Result<Answer, OpError> {
-    let _place = keeping.places.acquire().await;
+    let place = Arc::clone(&keeping.places).acquire_owned().await;
     let (world, keeping) = (keeping.machine.world.clone(), Arc::clone(keeping));
     // It looks at files, and may wait for a disk.
     let work = move || {
+        // It goes on where nobody waits for it any more, and the stop waits for it.
+        let _place = place;
         let config = keeping.config.now();
         let site = Site {
             world: &keeping.machine.world,
