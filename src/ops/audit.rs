@@ -43,6 +43,10 @@ pub fn words(op: &Op) -> (String, Vec<String>) {
         // What is not taken is written down too, and may hold a secret.
         asked["args"]["settings"]["mcp"] = tool_servers::names(text).into();
     }
+    if let (Op::GroupsSet(_), Value::Object(args)) = (op, &mut asked["args"]) {
+        // What a page showed before is no part of what is asked.
+        args.remove("was");
+    }
     if let Op::GroupsEdit(_) = op {
         // A memory is nobody's but its group's.
         asked["args"]["text"] = "…".into();

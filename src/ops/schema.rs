@@ -83,6 +83,9 @@ impl Op {
             let setting = |(key, value)| Some(format!("--set {key}={}", quoted(&word(value)?)));
             typed.extend(add.settings.iter().filter_map(setting));
         }
+        if let Self::GroupsSet(_) = self {
+            left.remove("was");
+        }
         let command = Self::described(self.name()).map(|of| (of.command)(Command::new("g2")));
         for arg in command.iter().flat_map(Command::get_arguments) {
             let Some(value) = left.remove(arg.get_id().as_str()).and_then(|value| word(&value)) else {
@@ -105,12 +108,16 @@ impl Op {
     }
 }
 
-/// Returns the value of a setting as it is typed; one of many lines stands in a file.
+/// Returns the value of a setting as it is typed: JSON on one line, and that of tool servers in a file.
 fn set(key: &str, value: &str) -> String {
-    match (value.is_empty(), value.contains('\n')) {
-        (true, _) => String::new(),
-        (false, true) => format!("@{}", if key == "mcp" { ".mcp.json" } else { "FILE" }),
-        (false, false) => quoted(value),
+    if value.is_empty() {
+        return String::new();
+    }
+    match serde_json::from_str::<Value>(value) {
+        _ if !value.contains('\n') => quoted(value),
+        _ if key == "mcp" => "@.mcp.json".to_owned(),
+        Ok(json) => quoted(&json.to_string()),
+        Err(_) => quoted(value),
     }
 }
 

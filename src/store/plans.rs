@@ -105,7 +105,7 @@ const NOT_HOT: [(&str, &[&str]); 22] = [
     ("a person at the command line", &[
         "counts", "accounts_known", "act", "add_claim", "audit", "audit_ends", "audit_rows", "changes", "commit_times", "count_held_back", "decide_held", "held_back", "figures", "egress", "set_rule_outside", "counted", "recounted", "add_group", "add_member", "archived_session", "archives_kept", "as_if", "chat", "chats",
         "claim", "clear_dropped", "command_of_file", "commands_called", "conversation", "delete_archive", "dropped", "event_before", "forget_note", "grant_role", "groups",
-        "hold", "ipc_rows", "lanes_called", "live_sessions", "members", "messages", "messages_of", "approvals_of", "newest_groups", "newest_members", "newest_users", "newest_wirings", "note", "note_problem", "note_drop", "note_retry", "outbox_row", "questions",
+        "hold", "ipc_rows", "lanes_called", "live_sessions", "members", "messages", "messages_of", "approvals_of", "newest_groups", "newest_members", "newest_users", "newest_admins", "newest_wirings", "newest_wirings_of", "note", "note_problem", "note_drop", "note_retry", "outbox_row", "questions",
         "put_user", "activity", "heard_word", "clear_lanes", "lanes_in", "drop_outbox", "skip_message", "leaving", "leave", "has_left", "stop_run", "stop_of", "tell_owner", "run", "say_to_run", "steps_of_run", "seen_of_run", "release", "remove_group", "remove_member", "remove_user", "remove_wiring", "retry_outbox", "say_by_hand", "revoke_roles",
         "runs", "runs_of", "outbox_of", "sessions", "set_chat", "set_group", "set_wiring", "settled_file", "shown_lanes", "speaker", "story", "task_history", "tasks", "groups_of_task", "tried_as", "unanswered",
         "unstick", "usage", "usage_of_run", "users", "visit", "wake_lanes", "waiters",
@@ -143,7 +143,7 @@ const SHORT: [(&str, &str, &str); 42] = [
     ("FROM groups g", "SCAN g", "the groups: of each its first due task, by an index"),
     ("FROM channel_states", "SCAN channel_states", "a row a platform, for `status`"),
     ("FROM chats", "SCAN chats", "the list of the chats is asked for"),
-    ("FROM wirings ORDER BY id", "SCAN wirings", "the wirings, for `status`"),
+    ("FROM wirings WHERE ?2 IS NULL OR group_folder = ?2 ORDER BY id", "SCAN wirings", "the wirings, for `status`"),
     ("INDEXED BY inbox_held", "SCAN i USING INDEX inbox_held", "what is held, for `status`"),
     ("INDEXED BY inbox_held", "SCAN inbox USING COVERING INDEX inbox_held", "the same, counted"),
     ("FROM approvals INDEXED BY approvals_open_by_end", "SCAN approvals USING INDEX", "the questions that are open"),

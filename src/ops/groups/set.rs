@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use ipc_handlers::Folder;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+use tokio::sync::Mutex;
 
 use super::super::{By, Done, OpError, Operation, Site, args::Trigger};
 use crate::config::dotenv;
@@ -19,16 +21,20 @@ use crate::domain::{
 };
 
 /// Settings that a live run does not depend on.
-const FOR_PEOPLE: [Key; 8] = [
+const FOR_PEOPLE: [Key; 9] = [
     Key::Name,
     Key::Trigger,
     Key::Seen,
+    Key::Bots,
     Key::Commands,
     Key::BudgetRequests,
     Key::BudgetTokens,
     Key::BudgetMoney,
     Key::BudgetMinutes,
 ];
+
+/// Held from the look at the settings of now until the new ones are stored.
+static SETTING: Mutex<()> = Mutex::const_new(());
 
 /// Change settings of one group; an empty value restores the default of all groups.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, clap::Args)]
@@ -39,15 +45,29 @@ pub struct Args {
     /// Settings by their keys, as `g2 groups set --help` lists them; either all are changed or none.
     #[arg(skip)]
     pub settings: BTreeMap<Key, String>,
+    /// SHA-256, in hex digits, of settings as they were seen, by their keys; of none: that of an empty text. Where one is another by
+    /// now, nothing is changed.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[arg(skip)]
+    pub was: BTreeMap<Key, String>,
+}
+
+/// Returns the digest of a setting as it is shown.
+#[must_use]
+pub fn digest_of(value: Option<&str>) -> String {
+    Sha256::digest(value.unwrap_or_default()).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 impl Operation for Args {
     type Row = Group;
 
     async fn run(self, site: &Site<'_>, _: &By) -> Result<Done<Group>, OpError> {
-        let Self { folder, settings } = self;
+        let Self { folder, settings, was } = self;
         settings.iter().try_for_each(|(key, value)| check(*key, value))?;
-        fits(site, &site.group(&folder).await?, &settings)?;
+        let turn = SETTING.lock().await;
+        let group = site.group(&folder).await?;
+        fits(site, &group, &settings)?;
+        check_seen(&group, &was)?;
         let zones = match settings.get(&Key::Timezone) {
             Some(name) => {
                 let zones = site.config()?.zones.clone();
@@ -58,6 +78,7 @@ impl Operation for Args {
         };
         let relaunch = settings.keys().any(|key| !FOR_PEOPLE.contains(key));
         site.store.set_group(folder.clone(), settings, zones, site.world.now()).await?;
+        drop(turn);
         // A live run keeps the settings that it was launched with.
         if relaunch {
             site.keeper.relaunch(&folder);
@@ -88,6 +109,18 @@ impl Args {
                 paths.join(" and ")
             )
         })
+    }
+}
+
+/// Refuses where a setting is another by now than was seen: a list that is replaced as a whole would lose what came meanwhile.
+fn check_seen(group: &Group, was: &BTreeMap<Key, String>) -> Result<(), OpError> {
+    let own = group.config().map_err(|error| bad(&error))?;
+    match was.iter().find(|(key, seen)| digest_of(group.setting(&own, **key).as_deref()) != **seen) {
+        Some((key, _)) => {
+            Err(OpError::refused(format!("{key} of group {} was changed meanwhile", group.folder))
+                .hint("nothing was changed, so that no change is lost; look at it again and merge the two"))
+        }
+        None => Ok(()),
     }
 }
 

@@ -196,13 +196,22 @@ impl Store {
 
     /// Returns wirings in the order in which they were made; with `limit`, the newest ones.
     pub async fn newest_wirings(&self, limit: Option<usize>) -> Result<Vec<Wiring>> {
+        self.wirings_that(None, limit).await
+    }
+
+    /// Returns wirings of one group in the order in which they were made: the newest ones, `limit` at most.
+    pub async fn newest_wirings_of(&self, group: &Folder, limit: usize) -> Result<Vec<Wiring>> {
+        self.wirings_that(Some(group.clone()), Some(limit)).await
+    }
+
+    async fn wirings_that(&self, group: Option<Folder>, limit: Option<usize>) -> Result<Vec<Wiring>> {
         self.ask(move |c| {
             let mut sticky = c.prepare_cached(
                 "SELECT thread, sticky_at FROM lanes WHERE group_folder = ?1 AND chat_jid = ?2 AND sticky_at IS NOT NULL ORDER BY thread",
             )?;
-            let mut all = c.prepare_cached("SELECT id, group_folder, chat_jid, engage_mode, engage_pattern, sender_scope, ignored_message_policy, trigger FROM wirings ORDER BY id DESC LIMIT ?1")?;
+            let mut all = c.prepare_cached("SELECT id, group_folder, chat_jid, engage_mode, engage_pattern, sender_scope, ignored_message_policy, trigger FROM wirings WHERE ?2 IS NULL OR group_folder = ?2 ORDER BY id DESC LIMIT ?1")?;
             let newest = all
-                .query_map([at_most(limit)], |r| {
+                .query_map(params![at_most(limit), group.as_ref().map(Folder::as_str)], |r| {
                     Ok(Wiring {
                         id: r.get("id")?,
                         group: r.folder("group_folder")?,

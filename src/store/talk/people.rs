@@ -108,15 +108,26 @@ impl Store {
 
     /// Returns users in the order in which they were added; with `limit`, the newest ones.
     pub async fn newest_users(&self, limit: Option<usize>) -> Result<Vec<User>> {
+        self.users_that(None, limit).await
+    }
+
+    /// Returns admins of a group in the order in which they were added: the newest ones, `limit` at most.
+    pub async fn newest_admins(&self, group: &Folder, limit: usize) -> Result<Vec<User>> {
+        self.users_that(Some(group.clone()), Some(limit)).await
+    }
+
+    async fn users_that(&self, admin_of: Option<Folder>, limit: Option<usize>) -> Result<Vec<User>> {
         self.ask(move |c| {
             let mut roles = c.prepare_cached(
                 "SELECT role || CASE WHEN group_folder IS NULL THEN '' ELSE ':' || group_folder END FROM roles WHERE user_id = ?1 ORDER BY role DESC, group_folder",
             )?;
             let mut members =
                 c.prepare_cached("SELECT group_folder FROM members WHERE user_id = ?1 ORDER BY group_folder")?;
-            let mut all = c.prepare_cached("SELECT id, name, dm_chat, created_at FROM users ORDER BY created_at DESC, rowid DESC LIMIT ?1")?;
+            let mut all = c.prepare_cached("SELECT id, name, dm_chat, created_at FROM users
+                 WHERE ?2 IS NULL OR EXISTS (SELECT 1 FROM roles WHERE user_id = users.id AND role = 'admin' AND group_folder = ?2)
+                 ORDER BY created_at DESC, rowid DESC LIMIT ?1")?;
             let newest = all
-                .query_map([at_most(limit)], |r| {
+                .query_map(params![at_most(limit), admin_of.as_ref().map(Folder::as_str)], |r| {
                     Ok(User {
                         id: r.get("id")?,
                         name: r.get("name")?,

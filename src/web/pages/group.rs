@@ -17,7 +17,7 @@ use crate::{
             run_settings::Provider,
         },
     },
-    ops::groups::stands_of,
+    ops::groups::{set::digest_of, stands_of},
     web::{
         act::SURE,
         layout::{Failed, Page, Place, View},
@@ -33,14 +33,11 @@ pub(in crate::web) async fn show(view: View, Path(group): Path<String>) -> Resul
     let folder = Folder::parse(&group).map_err(|_| none())?;
     let store = &view.web.desk.store;
     let row = store.group(&folder).await?.ok_or_else(none)?;
-    let mut wirings = store.newest_wirings(None).await?;
-    wirings.retain(|wiring| wiring.group == folder);
+    let wirings = store.newest_wirings_of(&folder, MOST).await?;
     let members = store.newest_members(Some(&folder), Some(MOST)).await?;
-    let users = store.newest_users(None).await?;
-    let admins: Vec<&User> =
-        users.iter().filter(|user| user.roles.contains(&format!("admin:{folder}"))).collect();
+    let admins = store.newest_admins(&folder, MOST).await?;
     let (root, of, had) = (view.web.root.clone(), folder.clone(), store.folder_had_files(&folder)?);
-    let stands = view.web.world.blocking(move || stands_of(&root, &of, had)).await??;
+    let stands = view.web.world.blocking(move || stands_of(&root, &of, had)).await?;
     let body = html! {
         p.dim {
             a href="/groups" { "All groups" } " · "
@@ -55,7 +52,12 @@ pub(in crate::web) async fn show(view: View, Path(group): Path<String>) -> Resul
             div { dt { "Its sessions" } dd { code { "data/sessions/" (folder) } } }
         }
         div.acts { (act(&view, "groups.restart", &[("folder", folder.as_str())], "Ask its run to leave")) }
-        @if stands == Stands::Lost { (lost(&view, &folder)) }
+        @match &stands {
+            Ok(Stands::Lost) => (lost(&view, &folder)),
+            Ok(_) => {}
+            // Whatever is the matter with its folder, the group can be changed.
+            Err(error) => { div.item.problem { p { (shown(&error.to_string())) } } }
+        }
         (chats(&view, &folder, &wirings))
         (people(&view, &folder, &members, &admins))
         (settings(&view, &row))
@@ -92,7 +94,7 @@ fn chats(view: &View, folder: &Folder, wirings: &[Wiring]) -> Markup {
             h2 { "Chats" }
             p.dim { "A chat wakes the agent by " code { "engage" } ": messages that match the pattern, those that mention it, or a mention and then the whole thread." }
             @if wirings.is_empty() { p.none { "The group listens to no chat." } }
-            @for wiring in wirings.iter().take(MOST) {
+            @for wiring in wirings {
                 @let of = [("group", folder.as_str()), ("chat", wiring.chat_jid.as_str())];
                 article.item {
                     p {
@@ -100,19 +102,26 @@ fn chats(view: &View, folder: &Folder, wirings: &[Wiring]) -> Markup {
                         " " span.dim { "engages on " (wiring.engage_mode) @if let Some(pattern) = &wiring.engage_pattern { " " code { (line(pattern, 80)) } } ", senders: " (wiring.sender_scope) ", other messages: " (wiring.ignored_message_policy) }
                     }
                     div.acts {
+                        // One setting a button: what somebody changed meanwhile stays.
                         (form(view, "wirings.set", &of, "engage", &html! {
                             label { span.hidden { "What wakes the agent in " (line(&wiring.chat_jid, 60)) } (choice("engage", modes(), wiring.engage_mode.as_str())) }
                             label { span.hidden { "Pattern" } input name="arg-pattern" placeholder="pattern" maxlength="1000"; }
+                            button { "Engage" }
+                        }))
+                        (form(view, "wirings.set", &of, "sender_scope", &html! {
                             label { span.hidden { "Senders who wake it" } (choice("sender_scope", scopes(), wiring.sender_scope.as_str())) }
+                            button { "Set senders" }
+                        }))
+                        (form(view, "wirings.set", &of, "ignored", &html! {
                             label { span.hidden { "Messages that do not wake it" } (choice("ignored", ignored(), wiring.ignored_message_policy.as_str())) }
-                            button { "Change" }
+                            button { "Set others" }
                         }))
                         @if !wiring.sticky.is_empty() { (act(view, "wirings.unstick", &of, "Wait for a mention again")) }
                         (reveal(view, "wirings.remove", &of, "Remove", "Remove this wiring"))
                     }
                 }
             }
-            @if wirings.len() > MOST { p.dim { "The first " (MOST) " of " (wirings.len()) ". " code { "g2 wirings list --group " (folder) } " has all." } }
+            @if wirings.len() == MOST { p.dim { "The newest " (MOST) ". " code { "g2 wirings list --group " (folder) } " has all." } }
             (form(view, "wirings.add", &[("group", folder.as_str())], "chat", &html! {
                 label { span.hidden { "Chat to listen to" } input name="arg-chat" required maxlength="512" placeholder="local:family"; }
                 label { span.hidden { "What wakes the agent" } select name="arg-engage" { option value="" { "as fits the chat" } @for word in modes() { option value=(word) { (word) } } } }
@@ -125,7 +134,7 @@ fn chats(view: &View, folder: &Folder, wirings: &[Wiring]) -> Markup {
     }
 }
 
-fn people(view: &View, folder: &Folder, members: &[Member], admins: &[&User]) -> Markup {
+fn people(view: &View, folder: &Folder, members: &[Member], admins: &[User]) -> Markup {
     html! {
         section {
             h2 { "People" }
@@ -158,6 +167,8 @@ fn people(view: &View, folder: &Folder, members: &[Member], admins: &[&User]) ->
                     }
                 } }
             }
+            @if members.len() == MOST { p.dim { "The newest " (MOST) " members. " code { "g2 members list --group " (folder) } " has all." } }
+            @if admins.len() == MOST { p.dim { "The newest " (MOST) " admins. " code { "g2 users list" } " has all." } }
             (form(view, "members.add", &[("group", folder.as_str())], "user", &html! {
                 label { span.hidden { "User id of a new member" } input name="arg-user" required placeholder="tg:12345" maxlength="200"; }
                 button { "Add a member" }
@@ -188,15 +199,20 @@ fn settings(view: &View, row: &Group) -> Markup {
 fn setting(view: &View, row: &Group, own: &GroupConfig, (word, key): (&str, Key), config: &Config) -> Markup {
     let (now, usual) = (row.setting(own, key), usual(config, key));
     let (field, words) = (format!("arg-settings.{word}"), key.words());
-    let of = [("folder", row.folder.as_str())];
     let value = now.as_deref().unwrap_or_default();
     let is_long = matches!(key, Key::Mounts | Key::Mcp);
+    // A list is replaced as a whole: what came to it meanwhile would be lost.
+    let (was, seen) = (format!("was.{word}"), digest_of(now.as_deref()));
+    let of = [("folder", row.folder.as_str()), (was.as_str(), seen.as_str())];
+    let of = if is_long { &of[..] } else { &of[..1] };
+    let setting = format!("settings.{word}");
+    let default = [of, &[(setting.as_str(), "")]].concat();
     html! {
         tr {
             td { code { (word) } p.dim { (advice(key.help())) } }
             td { @match &now { Some(now) => { @if is_long { pre { (shown(now)) } } @else { (line(now, 120)) } }, None => span.dim { "default: " (line(&usual, 80)) } } }
             td { div.acts {
-                (form(view, "groups.set", &of, word, &html! {
+                (form(view, "groups.set", of, word, &html! {
                     label {
                         span.hidden { "New value of " (word) }
                         @if !words.is_empty() {
@@ -211,7 +227,7 @@ fn setting(view: &View, row: &Group, own: &GroupConfig, (word, key): (&str, Key)
                     button { "Set" }
                 }))
                 @if now.is_some() && !matches!(key, Key::Name | Key::Trigger) {
-                    (act(view, "groups.set", &[of[0], (&format!("settings.{word}"), "")], "Default"))
+                    (act(view, "groups.set", &default, "Default"))
                 }
             } }
         }
