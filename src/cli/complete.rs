@@ -190,7 +190,7 @@ async fn names(
             runs.map(|run| (run.id.to_string(), format!("{} {}", run.group, run.status))).collect()
         }
         Kind::Session => {
-            let sessions = store.sessions(None, Some(MOST))?.into_iter();
+            let sessions = store.sessions(None, None, Some(MOST))?.into_iter();
             let named = sessions.filter_map(|session| Some((session.id?, session.name.unwrap_or_default())));
             named.map(|(id, name)| (id.to_string(), name)).collect()
         }

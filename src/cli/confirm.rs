@@ -4,8 +4,11 @@ use std::io::{IsTerminal as _, stderr, stdin};
 
 use clap::Args;
 
-use super::{CliResult, Failure, out};
-use crate::ops::OpError;
+use super::{CliResult, Context, Failure, out};
+use crate::{
+    ops::{Op, OpError},
+    store::Store,
+};
 
 #[derive(Debug, Args)]
 pub(super) struct Yes {
@@ -17,6 +20,23 @@ pub(super) struct Yes {
 impl Yes {
     /// It was said before.
     pub(super) const GIVEN: Self = Self { yes: true };
+
+    /// Asks about what an operation takes away. Returns it, to be done with the store closed.
+    ///
+    /// # Errors
+    /// As [`Self::to`]; those of the store.
+    pub(super) async fn to_do(
+        &self,
+        context: &Context,
+        store: Store,
+        op: impl Into<Op>,
+    ) -> Result<Op, Failure> {
+        let op = op.into();
+        match op.loss(&context.root, &store, context.world.now()).await? {
+            Some(loss) => self.to(&loss.says).map(|()| op),
+            None => Ok(op),
+        }
+    }
 
     /// Goes on where this was said before, or is said now.
     ///

@@ -30,12 +30,10 @@ use crate::{
             group_config::{BadGroupConfig, Key},
             tool_servers,
         },
-        shown::screen::counted,
     },
     loops::housekeeping::weigh_group,
-    ops::{Answer, OpError, groups},
+    ops::{Answer, Op, OpError, groups},
     root::{kept_memories, kept_memory},
-    store::Store,
 };
 
 /// What explains all budget settings together.
@@ -97,8 +95,9 @@ Examples:
   echo 'You are Bo. Be brief.' | g2 groups edit main --file -";
 
 const KEPT: &str = "\
-Kept are texts of at most 256 KiB that `g2 groups edit` or the page replaced, and those that were not
-saved because the file was another by then; the newest 20 of each CLAUDE.md. No container sees them.
+Kept are texts that `g2 groups edit` or the page replaced, and those that were not saved because the
+file was another by then or could not be written; the newest 20 of each CLAUDE.md. No container sees
+them.
 
 Examples:
   g2 groups history main
@@ -288,14 +287,7 @@ impl Groups {
                         Entry::Vacant(free) => drop(free.insert(value)),
                     }
                 }
-                // A group that does not exist is refused where that is noted.
-                if let Some(group) = store.group(&args.folder).await?
-                    && let Some(loss) = args.writable(&group)
-                {
-                    yes.to(&loss)?;
-                }
-                drop(store);
-                change(context, args).await
+                change(context, yes.to_do(context, store, args).await?).await
             }
             Self::Edit { folder, global: _, file } => {
                 if let Some(folder) = &folder {
@@ -321,23 +313,19 @@ impl Groups {
             }
             Self::Renew(args) => change(context, args).await,
             Self::Remove { args, yes } => {
-                let group = store.group(&args.folder).await?.ok_or_else(|| none(&args.folder))?;
-                // The main group is refused without a question.
-                if !group.is_main {
-                    yes.to(&loss(&store, &group)?)?;
-                }
-                drop(store);
-                show::answer(context, &removed(context, args).await?)
+                store.group(&args.folder).await?.ok_or_else(|| none(&args.folder))?;
+                let folder = args.folder.clone();
+                let op = yes.to_do(context, store, args).await?;
+                show::answer(context, &removed(context, &folder, op).await?)
             }
         }
     }
 }
 
 /// Removes a group, and says what it waits for where that takes a while.
-async fn removed(context: &Context, args: groups::remove::Args) -> Result<Answer, Failure> {
-    let waits =
-        format!("group {} is removed when its agent has left and its commands are settled", args.folder);
-    let removing = perform(context, args);
+async fn removed(context: &Context, folder: &Folder, op: Op) -> Result<Answer, Failure> {
+    let waits = format!("group {folder} is removed when its agent has left and its commands are settled");
+    let removing = perform(context, op);
     tokio::pin!(removing);
     tokio::select! {
         biased;
@@ -393,15 +381,4 @@ fn read_short(path: &Path, most: usize) -> io::Result<String> {
 
 fn none(folder: &Folder) -> OpError {
     OpError::not_found(format!("group {folder} does not exist"))
-}
-
-/// What goes with a group.
-fn loss(store: &Store, group: &Group) -> anyhow::Result<String> {
-    let tasks = store.tasks(Some(&group.folder), None)?.len();
-    Ok(format!(
-        "group {} is removed for good, with {} and {} and its members and mailbox; groups/{0} and archived sessions stay",
-        group.folder,
-        counted(group.chats.len(), "wiring"),
-        counted(tasks, "task"),
-    ))
 }

@@ -12,14 +12,8 @@ use super::{
     word::word,
 };
 use crate::{
-    domain::states::{CommandOutcome, QueueState},
-    ops::ipc::{
-        self, hold,
-        queue::{Found, Queue, find},
-        release, retry,
-    },
-    root,
-    store::Store,
+    domain::states::QueueState,
+    ops::ipc::{self, hold, queue::Queue, release, retry},
 };
 
 mod send;
@@ -159,25 +153,9 @@ impl Ipc {
             Self::Hold(args) => change(context, args).await,
             Self::Release(args) => change(context, args).await,
             Self::Retry(args) => change(context, args).await,
-            Self::Drop { args, yes } => {
-                confirm_loss(context, &store, &args.what, &yes).await?;
-                drop(store);
-                change(context, args).await
-            }
+            Self::Drop { args, yes } => change(context, yes.to_do(context, store, args).await?).await,
             Self::Send(send) => send.run(context, &store).await,
             Self::Schema => Ok(()),
         }
     }
-}
-
-/// Asks before the file of a dead command is removed. Other dropped commands are kept, and can be tried again.
-async fn confirm_loss(context: &Context, store: &Store, what: &str, yes: &Yes) -> CliResult {
-    if let Found::Settled(id) = find(&context.root, store, what, context.world.now()).await?
-        && let Some(file) = store.settled_file(id)?
-        && file.outcome == CommandOutcome::Malformed
-        && root::read_kept_bytes(&context.root.join("data"), &file.group, id, true).is_some()
-    {
-        yes.to(&format!("the file of dead command {id} is removed for good"))?;
-    }
-    Ok(())
 }

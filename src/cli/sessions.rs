@@ -104,11 +104,10 @@ impl Sessions {
         match self {
             Self::List { group, state, span, rows } => {
                 let (since, until) = span.read(context)?;
-                let all = store.sessions(group.as_ref(), None)?;
+                let all = store.sessions(group.as_ref(), state, None)?;
                 check_group(&store, &all, group.as_ref()).await?;
                 let rows = rows.that(all, |session| {
-                    state.is_none_or(|state| session.state == state)
-                        && since.is_none_or(|since| session.archived_at.is_none_or(|at| at >= since))
+                    since.is_none_or(|since| session.archived_at.is_none_or(|at| at >= since))
                         && until.is_none_or(|until| session.archived_at.is_some_and(|at| at < until))
                 });
                 show::rows(
@@ -120,7 +119,7 @@ impl Sessions {
             Self::Search { query, group, limit } => search(context, &store, &query, group, limit).await,
             Self::Show { id } => {
                 let (found, content) = store
-                    .archived_session(id)?
+                    .archived_session(id, None)?
                     .ok_or_else(|| OpError::not_found(format!("no archived session has the number {id}")))?;
                 let mut whole = serde_json::to_value(&found.session).unwrap_or_default();
                 whole["group"] = found.group.to_string().into();
@@ -128,18 +127,7 @@ impl Sessions {
                 show::object(context, &whole)
             }
             Self::Archive(args) => change(context, args).await,
-            Self::Remove { args, yes } => {
-                let id = args.id;
-                let (found, _) = store
-                    .archived_session(id)?
-                    .ok_or_else(|| OpError::not_found(format!("archived session {id} does not exist")))?;
-                yes.to(&format!(
-                    "the text of archived session {id} ({}) is removed for good",
-                    found.session.name
-                ))?;
-                drop(store);
-                change(context, args).await
-            }
+            Self::Remove { args, yes } => change(context, yes.to_do(context, store, args).await?).await,
             Self::Resume(args) => change(context, args).await,
             Self::Clear(args) => change(context, args).await,
         }

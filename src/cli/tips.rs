@@ -124,7 +124,7 @@ mod tests {
             ("g2 taks", &["tasks"][..]),
             ("g2 grups", &["groups"]),
             ("g2 statsu", &["status"]),
-            ("g2 stat", &["status", "start"]),
+            ("g2 stat", &["start", "status"]),
             ("g2 sned", &["send"]),
             ("g2 mesages", &["messages"]),
             ("g2 message", &["messages"]),

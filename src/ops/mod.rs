@@ -17,6 +17,7 @@ use crate::{
 
 pub mod alone;
 pub mod args;
+mod asked;
 pub mod audit;
 mod by;
 mod error;
@@ -46,6 +47,7 @@ pub mod web;
 pub mod wirings;
 
 pub use alone::Alone;
+pub use asked::Loss;
 pub use by::{Asker, By};
 pub use error::{OpCode, OpError, missing};
 pub use schema::{Described, Is, schema};

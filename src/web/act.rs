@@ -11,10 +11,16 @@ use axum::{
 };
 use serde_json::{Map, Value};
 
-use super::{Visitor, Web, layout::Failed, said::Outcome};
+use tokio::sync::{Semaphore, SemaphorePermit};
+
+use super::{
+    Visitor, Web,
+    layout::{Failed, with_outcome},
+    said::Outcome,
+};
 use crate::{
     domain::shown::screen::quoted,
-    ops::{Asker, Is, Op, OpError},
+    ops::{Answer, Asker, Is, Op, OpError},
 };
 
 /// How the page names the field of an argument: this, then the argument. A field that is called `id` hides the form's own id from
@@ -23,6 +29,17 @@ pub(super) const ARGUMENT: &str = "arg-";
 
 /// The field by which somebody says that they are sure: `true`, or the name of what goes.
 pub(super) const SURE: &str = "sure";
+
+/// Arguments in which an empty text says something other than none at all.
+const EMPTY_SAYS: [(&str, &str); 2] = [
+    // The chat itself, not all its threads.
+    ("sessions.clear", "thread"),
+    // No file was shown, not whatever is there.
+    ("groups.back", "was"),
+];
+
+/// Changes of the page that are being made: as many at a time, however long they take.
+static UNDER_WAY: Semaphore = Semaphore::const_new(64);
 
 /// The fields of a form that comes from the page: its token is right.
 pub(super) struct Fields(Vec<(String, String)>);
@@ -34,8 +51,8 @@ impl Fields {
     }
 
     /// Returns an argument of an operation; what the page's own forms put before its name may be left out.
-    fn argument(&self, name: &str) -> &str {
-        self.arguments().find(|(field, _)| *field == name).map_or("", |(_, value)| value)
+    fn argument(&self, name: &str) -> Option<&str> {
+        self.arguments().find(|(field, _)| *field == name).map(|(_, value)| value)
     }
 
     /// Returns what stands in the fields of an argument that has keys, by its keys. An empty text is one, too.
@@ -85,14 +102,16 @@ impl FromRequest<Arc<Web>> for Fields {
 }
 
 /// Reads an operation; `None`: the page may not ask for it.
-fn read(name: &str, fields: &Fields) -> Option<Result<Op, OpError>> {
-    let offered = Op::described(name).filter(|op| op.asked_by.contains(&Asker::Page))?;
+fn read(op: &str, fields: &Fields) -> Option<Result<Op, OpError>> {
+    let offered = Op::described(op).filter(|op| op.asked_by.contains(&Asker::Page))?;
     let mut args = Map::new();
     for (name, is) in offered.fields() {
-        let text = fields.argument(&name);
+        let said =
+            fields.argument(&name).filter(|text| !text.is_empty() || EMPTY_SAYS.contains(&(op, &name)));
+        let text = said.unwrap_or_default();
         let value = match is {
             Is::Map => Value::from(fields.keyed(&name)),
-            _ if text.is_empty() => continue,
+            _ if said.is_none() => continue,
             // Browsers end lines with both.
             Is::Text => Value::from(text.replace("\r\n", "\n")),
             Is::Number => match text.parse::<i64>() {
@@ -105,7 +124,7 @@ fn read(name: &str, fields: &Fields) -> Option<Result<Op, OpError>> {
         };
         args.insert(name, value);
     }
-    Some(Op::read(serde_json::json!({"name": name, "args": args})))
+    Some(Op::read(serde_json::json!({"name": op, "args": args})))
 }
 
 /// Does an operation that a form asks for, and leads back to the page.
@@ -117,45 +136,54 @@ pub(super) async fn perform(
 ) -> Result<Response<Body>, Failed> {
     let read =
         read(&name, &fields).ok_or_else(|| Failed::not_found("the page does not offer this operation"))?;
-    let (done, command) = match read {
-        Ok(op) => {
-            let command = op.typed();
-            let done = match sure(&web, &op, fields.get(SURE)).await {
-                Ok(()) => web.desk.perform(visitor.by(), op).await,
-                Err(unsure) => Err(unsure),
-            };
-            (done, Some(command))
-        }
-        Err(wrong) => (Err(wrong), None),
+    let op = match read {
+        Ok(op) => op,
+        Err(wrong) => return Ok(back(&web, &visitor, &fields, outcome(Err(wrong), None))),
     };
-    let outcome = match done {
+    let command = Some(op.typed());
+    let turn = match begins(&web, &op, fields.get(SURE)).await {
+        Ok(turn) => turn,
+        Err(refused) => return Ok(back(&web, &visitor, &fields, outcome(Err(refused), command))),
+    };
+    let (desk, by, shown) = (Arc::clone(&web.desk), visitor.by(), command.clone());
+    let change = async move {
+        let _turn = turn;
+        outcome(desk.perform(by, op).await, shown)
+    };
+    let n = web.said.coming(visitor.session.id, command, change).await;
+    Ok(Redirect::to(&with_outcome(fields.back(), n)).into_response())
+}
+
+fn outcome(done: Result<Answer, OpError>, command: Option<String>) -> Outcome {
+    match done {
         Ok(answer) => {
             let says = std::iter::once(answer.says).chain(answer.notes).collect::<Vec<_>>().join("; ");
             Outcome { done: true, says, command }
         }
         Err(error) => Outcome { done: false, says: error.to_string(), command },
-    };
-    Ok(back(&web, &visitor, &fields, outcome))
+    }
+}
+
+/// Checks that a change may begin.
+async fn begins(web: &Web, op: &Op, said: &str) -> Result<SemaphorePermit<'static>, OpError> {
+    sure(web, op, said).await?;
+    UNDER_WAY.try_acquire().map_err(|_| {
+        OpError::refused("too many changes are under way").hint("try again when one of them is over")
+    })
 }
 
 /// Checks that somebody who asks for what the command line asks about has said so: by a checked box, or by the name of what goes.
 async fn sure(web: &Web, op: &Op, said: &str) -> Result<(), OpError> {
-    let store = &web.desk.store;
-    match op {
-        Op::GroupsSet(args) => {
-            let group = store.group(&args.folder).await?;
-            match group.and_then(|group| args.writable(&group)).filter(|_| said != "true") {
-                Some(loss) => {
-                    Err(OpError::invalid(format!("nothing was changed. With the box checked {loss}")))
-                }
-                None => Ok(()),
-            }
+    let Some(loss) = op.loss(&web.root, &web.desk.store, web.world.now()).await? else { return Ok(()) };
+    let says = &loss.says;
+    match &loss.named {
+        Some(name) if said != name => {
+            Err(OpError::invalid(format!("nothing was removed: type {name}, and {says}")))
         }
-        Op::GroupsRemove(args) if said != args.folder.as_str() => Err(OpError::invalid(format!(
-            "nothing was removed: type {} to remove group {0} for good",
-            args.folder
-        ))),
-        _ => Ok(()),
+        None if said != "true" => {
+            Err(OpError::invalid(format!("nothing was changed. With the box checked {says}")))
+        }
+        Some(_) | None => Ok(()),
     }
 }
 
@@ -171,9 +199,7 @@ pub(super) async fn edit(
 /// Leads back to the page that a form came from, which says what came of it.
 pub(super) fn back(web: &Web, visitor: &Visitor, fields: &Fields, outcome: Outcome) -> Response<Body> {
     let n = web.said.keep(visitor.session.id, outcome);
-    let back = fields.back();
-    let joint = if back.contains('?') { '&' } else { '?' };
-    Redirect::to(&format!("{back}{joint}said={n}")).into_response()
+    Redirect::to(&with_outcome(fields.back(), n)).into_response()
 }
 
 /// Leads back with nothing to say: the page shows what came of it.
@@ -238,6 +264,16 @@ mod tests {
             ("groups.edit", &[("text", "be kind")], "g2 groups edit --global --file -"),
             ("groups.back", &[("folder", "main"), ("to", "3"), ("was", "00")], "g2 groups back main --to 3"),
             (
+                "sessions.clear",
+                &[("group", "main"), ("chat", "tg:-1"), ("thread", "")],
+                "g2 sessions clear main --chat tg:-1 --thread ''",
+            ),
+            (
+                "sessions.clear",
+                &[("group", "main"), ("chat", "tg:-1")],
+                "g2 sessions clear main --chat tg:-1",
+            ),
+            (
                 "groups.set",
                 &[("arg-folder", "main"), ("arg-settings.model", "a-b"), ("arg-settings.cpus", "")],
                 "g2 groups set main cpus= model=a-b",
@@ -248,6 +284,11 @@ mod tests {
                 "g2 groups set main mcp=@.mcp.json",
             ),
             (
+                "groups.set",
+                &[("folder", "main"), ("settings.mounts", "[\r\n {\"a\": 1}]"), ("was.mounts", "00")],
+                "g2 groups set main mounts='[{\"a\":1}]'",
+            ),
+            (
                 "wirings.set",
                 &[("group", "main"), ("chat", "local:a"), ("engage", "mention")],
                 "g2 wirings set --group main --chat local:a engage=mention",
@@ -255,6 +296,16 @@ mod tests {
         ] {
             assert_eq!(typed(name, values), command);
         }
+    }
+
+    #[test]
+    fn where_no_file_was_shown_that_is_said_and_not_left_out() {
+        let was = |values: &[(&str, &str)]| match read("groups.back", &fields(values)) {
+            Some(Ok(Op::GroupsBack(args))) => args.was,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(was(&[("to", "3"), ("was", "")]).as_deref(), Some(""));
+        assert_eq!(was(&[("to", "3")]), None);
     }
 
     #[test]

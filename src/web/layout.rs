@@ -126,6 +126,8 @@ pub(super) struct View {
     /// What of it is wanted.
     wanted: Wanted,
     outcome: Option<Outcome>,
+    /// The number of a change that is still being made.
+    under_way: Option<u64>,
     /// Read before anything else, so that no later change is missed.
     version: String,
 }
@@ -209,6 +211,7 @@ impl FromRequestParts<Arc<Web>> for View {
         let newest = web.desk.store.newest_event().await?;
         let (here, said) = without_outcome(&parts.uri);
         Ok(Self {
+            under_way: said.filter(|n| web.said.is_under_way(visitor.session.id, *n)),
             outcome: said.and_then(|n| web.said.get(visitor.session.id, n)),
             version: live::version(web, newest),
             now: web.world.now(),
@@ -233,6 +236,12 @@ fn without_outcome(uri: &Uri) -> (String, Option<u64>) {
     }
     let query = if rest.is_empty() { String::new() } else { format!("?{}", rest.join("&")) };
     (format!("{}{query}", uri.path()), said)
+}
+
+/// Returns a path and query of ours that shows an outcome.
+pub(super) fn with_outcome(path: &str, n: u64) -> String {
+    let joint = if path.contains('?') { '&' } else { '?' };
+    format!("{path}{joint}said={n}")
 }
 
 impl View {
@@ -271,6 +280,7 @@ impl View {
                     div.outcome .failed[!done] data-failed[!done] {
                         p { (says) }
                         @if let Some(command) = command { p.command { code { (command) } } }
+                        @if let Some(n) = self.under_way { p { a href=(with_outcome(&self.here, n)) { "What came of it" } } }
                     }
                 }
             }

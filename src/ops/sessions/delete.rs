@@ -20,7 +20,7 @@ impl Operation for Args {
     async fn run(self, site: &Site<'_>, _: &By) -> Result<Done<Session>, OpError> {
         let Self { id } = self;
         let none = || OpError::not_found(format!("archived session {id} does not exist"));
-        let (found, _) = site.store.archived_session(id)?.ok_or_else(none)?;
+        let (found, _) = site.store.archived_session(id, Some(0))?.ok_or_else(none)?;
         let group = site.store.delete_archive(id).await?;
         site.keeper.changed(Some(&group)).await?;
         let was = Session {

@@ -36,7 +36,7 @@ fn conversations(
 ) -> Result<Conversations, OpError> {
     let (live, archived): (Vec<Session>, Vec<Session>) = site
         .store
-        .sessions(Some(group), None)?
+        .sessions(Some(group), None, None)?
         .into_iter()
         .partition(|session| session.state == SessionState::Live);
     let archived = archived.into_iter().filter(|session| keep(session)).collect();

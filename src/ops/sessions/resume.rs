@@ -26,7 +26,7 @@ impl Operation for Args {
     async fn run(self, site: &Site<'_>, by: &By) -> Result<Done<Conversations>, OpError> {
         let Self { id, save_name } = self;
         let none = || OpError::not_found(format!("no archived session has the number {id}"));
-        let (found, _) = site.store.archived_session(id)?.ok_or_else(none)?;
+        let (found, _) = site.store.archived_session(id, Some(0))?.ok_or_else(none)?;
         let group = site.group(&found.group).await?.folder;
         let (said, notes) = live(site, &group, save_name.is_some())?;
         let command = ResumeSession { session_history_id: id, save_name, target_folder: None };

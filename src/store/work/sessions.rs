@@ -11,7 +11,7 @@ use ipc_handlers::{
 };
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use crate::domain::rows::Session;
+use crate::domain::{rows::Session, states::SessionState};
 use crate::store::{
     Result, Store, StoreError, at_most, columns::Columns as _, oldest_first, talk::lanes::lanes_of,
 };
@@ -70,13 +70,15 @@ impl Store {
         .await
     }
 
-    /// Returns an archived session with what was said in it.
-    pub fn archived_session(&self, id: i64) -> Result<Option<(FoundSession, String)>> {
+    /// Returns an archived session with what was said in it; with `end`, as many characters of its end at most.
+    pub fn archived_session(&self, id: i64, end: Option<u32>) -> Result<Option<(FoundSession, String)>> {
         self.read(|c| {
             Ok(c.prepare_cached(
-                "SELECT id, name, session_id, archived_at, group_folder, content FROM archives WHERE id = ?1",
+                "SELECT id, name, session_id, archived_at, group_folder,
+                   CASE ?2 WHEN 0 THEN '' ELSE coalesce(substr(content, -?2), content) END AS content
+                 FROM archives WHERE id = ?1",
             )?
-            .query_row([id], |r| {
+            .query_row(params![id, end], |r| {
                 let session = session_row(r)?;
                 Ok((
                     FoundSession { group: r.folder("group_folder")?, session, snippet: String::new() },
@@ -88,20 +90,26 @@ impl Store {
     }
 
     /// Returns sessions of one group or all: the archived ones, oldest first, then those that lanes have now; with `limit`, the
-    /// last ones of these.
-    pub fn sessions(&self, group: Option<&Folder>, limit: Option<usize>) -> Result<Vec<Session>> {
+    /// last ones of these; with `state`, those of one state alone.
+    pub fn sessions(
+        &self,
+        group: Option<&Folder>,
+        state: Option<SessionState>,
+        limit: Option<usize>,
+    ) -> Result<Vec<Session>> {
         self.read(|c| {
             let mut newest = c.prepare_cached(
                 "SELECT * FROM (
                    SELECT 'live' AS state, lane_id AS n, NULL AS id, group_folder, NULL AS name, session_id, chat_jid,
                           nullif(thread, '') AS thread, NULL AS archived_at
-                   FROM sessions WHERE session_id IS NOT NULL AND (?1 IS NULL OR group_folder = ?1)
+                   FROM sessions WHERE session_id IS NOT NULL AND (?1 IS NULL OR group_folder = ?1) AND ?3 IS NOT 'archived'
                    UNION ALL
                    SELECT 'archived', id, id, group_folder, name, session_id, NULL, NULL, archived_at
-                   FROM archives WHERE ?1 IS NULL OR group_folder = ?1
+                   FROM archives WHERE (?1 IS NULL OR group_folder = ?1) AND ?3 IS NOT 'live'
                  ) ORDER BY state DESC, archived_at DESC, n DESC LIMIT ?2",
             )?;
-            oldest_first(newest.query_map(params![group.map(Folder::as_str), at_most(limit)], |r| {
+            let of = params![group.map(Folder::as_str), at_most(limit), state.map(SessionState::as_str)];
+            oldest_first(newest.query_map(of, |r| {
                 Ok(Session {
                     id: r.get("id")?,
                     group: r.folder("group_folder")?,

@@ -165,5 +165,9 @@ fn read(fields: &Fields) -> Result<in_group::Args, OpError> {
         Part::Money => Key::BudgetMoney,
         Part::Minutes => Key::BudgetMinutes,
     };
-    Ok(in_group::Args { folder, settings: BTreeMap::from([(key, fields.get("amount").trim().to_owned())]) })
+    Ok(in_group::Args {
+        folder,
+        settings: BTreeMap::from([(key, fields.get("amount").trim().to_owned())]),
+        was: BTreeMap::new(),
+    })
 }

@@ -19,7 +19,7 @@ use crate::{
     system::world::World,
     web::{
         layout::{Failed, Page, Place, View},
-        parts::{at, at_or_dash, encoded, form, form_to, line, reveal, shown},
+        parts::{at, at_or_dash, encoded, form, form_to, line, reveal, shown, sure},
     },
 };
 
@@ -30,7 +30,7 @@ const FOUND: usize = 50;
 /// How long a search goes on, in all groups together.
 const LOOKS: Duration = Duration::from_secs(8);
 /// How much of the end of a conversation is shown, bytes.
-const SHOWN: usize = 256 << 10;
+const SHOWN: u32 = 256 << 10;
 
 /// Searches of the page: as many at a time, whatever is asked.
 static SEARCHING: Semaphore = Semaphore::const_new(2);
@@ -74,19 +74,19 @@ pub(in crate::web) async fn show(view: View, Query(wanted): Query<Wanted>) -> Re
         // Nobody else's change has a search made again.
         return Ok(view.show(&Page::new(Place::Conversations, command, body).still()));
     }
-    let all = store.sessions(group.as_ref(), Some(MOST))?;
-    let (live, archived): (Vec<Session>, Vec<Session>) =
-        all.into_iter().partition(|session| session.state == SessionState::Live);
+    let newest = |state| store.sessions(group.as_ref(), Some(state), Some(MOST));
+    let (live, archived) = (newest(SessionState::Live)?, newest(SessionState::Archived)?);
     let body = html! {
         (asks)
         section {
             h2 { "Archived" }
             @if archived.is_empty() { p.none { "No conversation is archived." } } @else { (list(&view, &archived)) }
-            @if archived.len() + live.len() == MOST { p.dim { "The newest " (MOST) ". " code { "g2 sessions list" } " has all." } }
+            @if archived.len() == MOST { p.dim { "The newest " (MOST) ". " code { "g2 sessions list --state archived" (of_group) } " has all." } }
         }
         section {
             h2 { "Going on" }
             @if live.is_empty() { p.none { "No agent has a conversation that goes on." } } @else { (going_on(&view, &live)) }
+            @if live.len() == MOST { p.dim { "The newest " (MOST) " of those that go on. " code { "g2 sessions list --state live" (of_group) } " has all." } }
         }
         @if let Some(group) = &group { (changes(&view, group)) }
     };
@@ -198,7 +198,7 @@ fn going_on(view: &View, live: &[Session]) -> Markup {
                     td {
                         @let thread = session.thread.as_deref().unwrap_or_default();
                         @let of = [("group", session.group.as_str()), ("chat", chat), ("thread", thread)];
-                        (reveal(view, "sessions.clear", if thread.is_empty() { &of[..2] } else { &of }, "Begin anew", "End it without a copy"))
+                        (reveal(view, "sessions.clear", &of, "Begin anew", "End it without a copy"))
                     }
                 }
             } }
@@ -245,16 +245,18 @@ fn remove(view: &View, id: i64) -> Markup {
     html! {
         details.sure id={ "remove/" (id) } {
             summary { "Remove…" }
-            (form_to(view, "/conversations", "sessions.delete", (&[("id", &id)], ""), &html! { button.danger { "Remove it for good" } }))
+            (form_to(view, "/conversations", "sessions.delete", (&[("id", &id)], ""), &html! { (sure("It does not come back")) button.danger { "Remove it for good" } }))
         }
     }
 }
 
 pub(in crate::web) async fn one(view: View, Path(id): Path<i64>) -> Result<Response<Body>, Failed> {
-    let found = view.web.desk.store.archived_session(id)?;
+    let store = view.web.desk.store.clone();
+    let found = view.web.world.blocking(move || store.archived_session(id, Some(SHOWN + 1))).await??;
     let (found, text) =
         found.ok_or_else(|| Failed::not_found(format!("no archived session has the number {id}")))?;
-    let from = text.ceil_char_boundary(text.len().saturating_sub(SHOWN));
+    // As many characters as are read have at least as many bytes.
+    let from = text.ceil_char_boundary(text.len().saturating_sub(SHOWN as usize));
     let body = html! {
         p.dim { a href={ "/conversations?group=" (found.group) } { "All of " (found.group) } }
         dl.facts {

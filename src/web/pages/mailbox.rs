@@ -11,7 +11,7 @@ use crate::{
     ops::ipc::queue::Queue,
     web::{
         layout::{Failed, Page, Place, View},
-        parts::{act, encoded, form, line, reveal, shown, switch, took},
+        parts::{act, encoded, form, line, reveal, shown, sure, switch, took},
     },
 };
 
@@ -104,10 +104,20 @@ fn command(view: &View, row: &IpcRow) -> Markup {
                     QueueState::Held => { (act(view, "ipc.release", &[("what", &what)], "Release")) (drop_it(view, &what)) }
                     QueueState::Claimed => (drop_it(view, &what)),
                     QueueState::Refused => (act(view, "ipc.retry", &[("what", &what)], "Try again")),
-                    QueueState::Dead => { (act(view, "ipc.retry", &[("what", &what)], "Try again")) (drop_it(view, &what)) }
+                    QueueState::Dead => { (act(view, "ipc.retry", &[("what", &what)], "Try again")) (drop_dead(view, &what)) }
                     QueueState::Applied => {}
                 }
             } }
+        }
+    }
+}
+
+/// Nothing is left of a dead one.
+fn drop_dead(view: &View, what: &str) -> Markup {
+    html! {
+        details.sure id={ "drop/" (what) } {
+            summary { "Drop…" }
+            (form(view, "ipc.drop", &[("what", what)], "", &html! { (sure("Its file does not come back")) button.danger { "Drop it for good" } }))
         }
     }
 }

@@ -4,7 +4,10 @@
 use maud::{Markup, html};
 
 use super::encoded;
-use crate::web::{act::ARGUMENT, layout::View};
+use crate::web::{
+    act::{ARGUMENT, SURE},
+    layout::View,
+};
 
 /// A button that asks for an operation, with its arguments.
 pub(in crate::web) fn act(view: &View, operation: &str, arguments: &[(&str, &str)], label: &str) -> Markup {
@@ -25,6 +28,11 @@ pub(in crate::web) fn reveal(
             (form(view, operation, arguments, "", &html! { button.danger { (sure) } }))
         }
     }
+}
+
+/// The box by which somebody says that they are sure, where the command line asks.
+pub(in crate::web) fn sure(says: &str) -> Markup {
+    html! { label.check { input type="checkbox" name=(SURE) value="true" required; " " (says) } }
 }
 
 /// The id of a form. A page that is refreshed keeps the forms that it had, by their ids: what is half typed or half pressed stays,

@@ -39,6 +39,10 @@ fn a_conversation_is_kept_found_read_taken_up_again_and_removed() {
     let id = row["id"].to_string();
     assert_eq!(row["name"], "now");
     let told = visit.ask("sessions.delete", &[("arg-id", &id), ("back", "/conversations")]);
+    let loss = format!("With the box checked the text of archived session {id} (now) is removed for good");
+    assert!(told.contains(&loss), "{told}");
+    let sure = [("arg-id", id.as_str()), ("sure", "true"), ("back", "/conversations")];
+    let told = visit.ask("sessions.delete", &sure);
     assert!(told.contains(&format!("archived session {id} of group main is deleted")), "{told}");
     assert_eq!(paged.get(&format!("/conversations/{id}"), &[("Cookie", &visit.cookie)]).status, 404);
     let audit = paged.root.g2(&["audit", "list", "--from", "page"]);
@@ -73,6 +77,84 @@ fn a_search_finds_what_was_said_in_one_group_or_in_all() {
     let long = format!("/conversations?find={}", "x+".repeat(300));
     assert_eq!(paged.get(&long, &[("Cookie", &visit.cookie)]).status, 400);
     assert_eq!(paged.get("/conversations?group=none", &[("Cookie", &visit.cookie)]).status, 404);
+}
+
+#[test]
+fn to_begin_anew_in_a_chat_itself_leaves_its_threads() {
+    let paged = Paged::new("");
+    for (lane, thread) in [(71, ""), (72, "7")] {
+        paged.root.change_store(&format!(
+            "INSERT INTO lanes (id, group_folder, chat_jid, thread) VALUES ({lane}, 'main', 'local:main', '{thread}')"
+        ));
+        paged.root.change_store(&format!(
+            "INSERT INTO sessions (lane_id, group_folder, chat_jid, thread, session_id) VALUES ({lane}, 'main', 'local:main', '{thread}', 's-{lane}')"
+        ));
+    }
+    let _daemon = paged.serve();
+    let visit = Visit::new(&paged);
+    // As the form of the chat itself says it.
+    let page = visit.page("/conversations?group=main");
+    let form = page
+        .split("<form")
+        .find(|form| {
+            form.contains("/do/sessions.clear")
+                && !form.contains("value=\"7\"")
+                && form.contains("local:main")
+        })
+        .unwrap();
+    let fields: Vec<(&str, &str)> = form
+        .split("<input type=\"hidden\" name=\"")
+        .skip(1)
+        .filter_map(|input| {
+            input
+                .split_once('"')?
+                .1
+                .split_once("value=\"")
+                .map(|(_, value)| (input.split('"').next().unwrap(), value.split('"').next().unwrap()))
+        })
+        .filter(|(name, _)| name.starts_with("arg-"))
+        .collect();
+    let told = visit.ask("sessions.clear", &fields);
+    assert!(
+        told.contains("g2 sessions clear main --chat local:main --thread &#39;&#39;")
+            || told.contains("--thread ''"),
+        "{told}"
+    );
+    let left: Vec<_> = paged
+        .root
+        .rows(&["sessions", "list", "--state", "live"])
+        .iter()
+        .map(|row| row["session_id"].to_string())
+        .collect();
+    assert_eq!(left, ["\"s-72\""]);
+}
+
+#[test]
+fn archived_ones_are_there_however_many_go_on() {
+    let paged = Paged::new("");
+    let many = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 210)";
+    for rows in [
+        "lanes (id, group_folder, chat_jid, thread) SELECT 1000 + i, 'main', 'local:main', 't' || i FROM n",
+        "sessions (lane_id, group_folder, chat_jid, thread, session_id) SELECT 1000 + i, 'main', 'local:main', 't' || i, 's-' || i FROM n",
+        "archives (group_folder, session_id, name, content, archived_at) SELECT 'main', 's', 'before', 'x', 1 FROM n WHERE i = 1",
+    ] {
+        paged.root.change_store(&format!("{many} INSERT INTO {rows}"));
+    }
+    let _daemon = paged.serve();
+    let visit = Visit::new(&paged);
+    let page = visit.page("/conversations");
+    assert!(page.contains(">before</a>") && page.contains("The newest 200 of those that go on"), "{page}");
+    assert!(!page.contains("No conversation is archived"), "{page}");
+    // Of a long one the end is shown, whatever its letters.
+    paged.root.change_store(
+        "UPDATE archives SET content = 'begin' || replace(hex(zeroblob(150000)), '00', 'é') || 'end'",
+    );
+    let one = visit.page("/conversations/1");
+    assert!(
+        one.contains("éend</pre>") && !one.contains("begin") && one.contains("The end of it."),
+        "{}",
+        one.len()
+    );
 }
 
 #[test]

@@ -1,5 +1,10 @@
 //! Groups on the page: made, changed in every way that `g2 groups set` knows, and removed by name.
 
+use std::{
+    fs::{self, Permissions},
+    os::unix::fs::PermissionsExt as _,
+};
+
 use super::{
     Paged, Visit,
     browser::{Browser, Scripts, has_browser},
@@ -62,7 +67,11 @@ fn a_group_is_made_changed_and_removed_and_each_change_has_its_command() {
 
     let told =
         visit.ask("groups.remove", &[("arg-folder", "family"), ("sure", "famly"), ("back", "/groups")]);
-    assert!(told.contains("type family to remove") && told.contains("href=\"/groups/family\""), "{told}");
+    assert!(
+        told.contains("type family, and group family is removed for good")
+            && told.contains("href=\"/groups/family\""),
+        "{told}"
+    );
     let told =
         visit.ask("groups.remove", &[("arg-folder", "family"), ("sure", "family"), ("back", "/groups")]);
     assert!(told.contains("group family is removed") && !told.contains("href=\"/groups/family\""), "{told}");
@@ -91,6 +100,80 @@ fn a_mount_that_can_be_written_needs_the_box_as_it_needs_yes_on_the_command_line
     let more = r#"[{"hostPath": "/srv/x", "readonly": false}, {"hostPath": "/srv/y", "readonly": true}]"#;
     let told = visit.ask("groups.set", &[form[0], ("arg-settings.mounts", more)]);
     assert!(told.contains("group main is changed"), "{told}");
+}
+
+#[test]
+fn the_file_of_a_dead_command_is_dropped_with_the_box_checked() {
+    let paged = Paged::new("");
+    let _daemon = paged.serve();
+    let visit = Visit::new(&paged);
+    fs::write(paged.root.path().join("data/ipc/main/messages/bad.json"), "{").unwrap();
+    let dead = || paged.root.rows(&["ipc", "list", "--state", "dead"]).pop();
+    let id = wait_for("a dead command", dead)["id"].to_string();
+    let page = visit.page("/mailbox?state=dead");
+    assert!(page.contains("name=\"sure\" value=\"true\" required"), "{page}");
+    let told = visit.ask("ipc.drop", &[("arg-what", &id)]);
+    let loss = format!("With the box checked the file of dead command {id} is removed for good");
+    assert!(told.contains(&loss) && dead().is_some(), "{told}");
+    let told = visit.ask("ipc.drop", &[("arg-what", &id), ("sure", "true")]);
+    assert!(told.contains("is dropped"), "{told}");
+}
+
+#[test]
+fn a_list_that_was_changed_meanwhile_is_not_replaced_from_an_old_view() {
+    let paged = Paged::new("");
+    let _daemon = paged.serve();
+    let visit = Visit::new(&paged);
+    let seen = |page: &str| {
+        page.split("name=\"arg-was.mounts\" value=\"").nth(1).unwrap().split('"').next().unwrap().to_owned()
+    };
+    let mounts = |path: &str| format!("[\r\n {{\"hostPath\": \"{path}\", \"readonly\": true}}\r\n]");
+    let set = |value: &str, was: &str| {
+        let form = [("arg-folder", "main"), ("arg-settings.mounts", value), ("arg-was.mounts", was)];
+        visit.ask("groups.set", &form)
+    };
+    let old = seen(&visit.page("/groups/main"));
+    let told = set(&mounts("/srv/a"), &old);
+    // As it can be typed.
+    assert!(told.contains("g2 groups set main mounts='[{"), "{told}");
+    let told = set(&mounts("/srv/b"), &old);
+    assert!(told.contains("mounts of group main was changed meanwhile"), "{told}");
+    let now = || paged.root.json(&["groups", "show", "main"])["config"]["additionalMounts"].clone();
+    assert_eq!(now()[0]["hostPath"], "/srv/a");
+    set(&mounts("/srv/b"), &seen(&visit.page("/groups/main")));
+    assert_eq!(now()[0]["hostPath"], "/srv/b");
+    let audit = paged.root.g2(&["audit", "list", "--from", "page"]);
+    assert!(!audit.contains(&old), "{audit}");
+}
+
+#[test]
+fn a_group_whose_folder_can_t_be_looked_at_is_still_there_to_be_changed() {
+    let paged = Paged::new("");
+    paged.root.g2(&["groups", "add", "family", "--chat", "local:family"]);
+    let _daemon = paged.serve();
+    let visit = Visit::new(&paged);
+    let folder = paged.root.path().join("groups/family");
+    fs::set_permissions(&folder, Permissions::from_mode(0o000)).unwrap();
+    let page = visit.page("/groups/family");
+    fs::set_permissions(&folder, Permissions::from_mode(0o755)).unwrap();
+    assert!(page.contains("arg-settings.model") && page.contains("/do/groups.remove"), "{page}");
+    // Root looks into any.
+    let is_root = rustix::process::geteuid().is_root();
+    assert!(is_root || page.contains("looking at"), "{page}");
+}
+
+#[test]
+fn each_setting_of_a_wiring_has_a_button_of_its_own() {
+    let paged = Paged::new("");
+    let _daemon = paged.serve();
+    let visit = Visit::new(&paged);
+    let page = visit.page("/groups/main");
+    let forms: Vec<&str> =
+        page.split("<form").filter(|form| form.contains("action=\"/do/wirings.set\"")).collect();
+    assert_eq!(forms.len(), 3);
+    for field in ["arg-engage", "arg-sender_scope", "arg-ignored"] {
+        assert_eq!(forms.iter().filter(|form| form.contains(field)).count(), 1, "{field}");
+    }
 }
 
 #[test]
