@@ -17,6 +17,9 @@ const HEAD: usize = 4 << 10;
 const BOUNDARY: usize = 70;
 /// How long nothing may come.
 const SILENCE: Duration = Duration::from_secs(30);
+/// How long what is not read may go on to come, and how much of it, bytes. Afterwards the connection ends, without an answer.
+const PASSING: Duration = Duration::from_mins(1);
+const PASSED: u64 = 256 << 20;
 
 /// Why a body can't be read.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
@@ -43,8 +46,10 @@ pub(super) struct Head {
 /// The parts of a body, one after the other.
 pub(super) struct Parts<S> {
     body: S,
-    /// What came and was not read yet.
-    waiting: Vec<u8>,
+    /// What came last. It is cut off once for each piece that comes: a piece may hold very many parts.
+    came: Vec<u8>,
+    /// How much of it was read.
+    read: usize,
     /// What stands between two parts.
     between: Vec<u8>,
     /// How much may still come, bytes, and how much there may be in all.
@@ -68,57 +73,73 @@ where
     /// Reads at most `most` bytes.
     pub(super) fn new(body: S, boundary: &str, most: u64) -> Self {
         // The first boundary stands without the end of a line before it.
-        let (waiting, between) = (b"\r\n".to_vec(), format!("\r\n--{boundary}").into_bytes());
-        Self { body, waiting, between, left: most, most }
+        let (came, between) = (b"\r\n".to_vec(), format!("\r\n--{boundary}").into_bytes());
+        Self { body, came, read: 0, between, left: most, most }
+    }
+
+    /// What came and was not read yet.
+    fn waiting(&self) -> &[u8] {
+        &self.came[self.read..]
+    }
+
+    /// Reads the next bytes of what waits.
+    fn take(&mut self, count: usize) -> &[u8] {
+        let from = self.read;
+        self.read += count;
+        &self.came[from..self.read]
     }
 
     /// Goes on to the next part; what was not read of the last one is passed over. `None`: there is none.
     pub(super) async fn next(&mut self) -> Result<Option<Head>, Unreadable> {
         while self.piece().await?.is_some() {}
-        self.waiting.drain(..self.between.len());
-        while self.waiting.len() < 2 {
+        self.read += self.between.len();
+        while self.waiting().len() < 2 {
             self.more().await?;
         }
-        match &self.waiting[..2] {
+        match &self.waiting()[..2] {
             b"--" => return Ok(None),
             b"\r\n" => {}
             _ => return Err(Unreadable::Strange),
         }
         let end = loop {
-            match found(&self.waiting, b"\r\n\r\n") {
+            let waiting = self.waiting();
+            match found(&waiting[..waiting.len().min(HEAD)], b"\r\n\r\n") {
                 Some(end) => break end,
-                None if self.waiting.len() > HEAD => return Err(Unreadable::Strange),
+                None if waiting.len() >= HEAD => return Err(Unreadable::Strange),
                 None => self.more().await?,
             }
         };
-        let head: Vec<u8> = self.waiting.drain(..end + 4).collect();
-        read(&String::from_utf8_lossy(&head)).map(Some).ok_or(Unreadable::Strange)
+        read(&String::from_utf8_lossy(self.take(end + 4))).map(Some).ok_or(Unreadable::Strange)
     }
 
     /// Returns the next piece of the part. `None`: that is all of it.
     pub(super) async fn piece(&mut self) -> Result<Option<Vec<u8>>, Unreadable> {
         loop {
-            let sure = match found(&self.waiting, &self.between) {
+            let sure = match found(self.waiting(), &self.between) {
                 Some(0) => return Ok(None),
                 Some(end) => end,
                 // The rest may be the beginning of what stands between.
-                None => self.waiting.len().saturating_sub(self.between.len() - 1),
+                None => self.waiting().len().saturating_sub(self.between.len() - 1),
             };
             if sure > 0 {
-                return Ok(Some(self.waiting.drain(..sure).collect()));
+                return Ok(Some(self.take(sure).to_vec()));
             }
             self.more().await?;
         }
     }
 
-    /// Passes over what still comes, so that who sends it reads the answer.
+    /// Passes over what still comes, so that who sends it reads the answer. It is bounded in time and size.
     pub(super) async fn pass_over(&mut self) {
-        loop {
-            self.waiting.clear();
-            if self.more().await.is_err() {
-                return;
+        self.left = self.left.min(PASSED);
+        let all = async {
+            loop {
+                self.read = self.came.len();
+                if self.more().await.is_err() {
+                    return;
+                }
             }
-        }
+        };
+        let _late = timeout(PASSING, all).await;
     }
 
     async fn more(&mut self) -> Result<(), Unreadable> {
@@ -128,7 +149,8 @@ where
             Unreadable::Cut
         })?;
         self.left = self.left.checked_sub(piece.len() as u64).ok_or(Unreadable::Long(self.most))?;
-        self.waiting.extend_from_slice(&piece);
+        self.came.drain(..std::mem::take(&mut self.read));
+        self.came.extend_from_slice(&piece);
         Ok(())
     }
 }
@@ -203,6 +225,21 @@ mod tests {
         for strange in ["--xyz!!", "--xyz\r\nno head\r\n\r\n\r\n--xyz--", long.as_str()] {
             assert_eq!(all(strange, 1000, 1 << 20).await, Err(Unreadable::Strange), "{strange:.20}");
         }
+    }
+
+    #[tokio::test]
+    async fn what_is_passed_over_is_bounded() {
+        let body = stream::repeat(Ok::<_, Infallible>(Bytes::from_static(&[b'x'; 1 << 20])));
+        let mut parts = Parts::new(body, "xyz", u64::MAX);
+        parts.pass_over().await;
+        assert_eq!((parts.left, parts.waiting().len()), (0, 0));
+    }
+
+    #[tokio::test]
+    async fn very_many_parts_in_one_piece_cost_no_more_than_their_bytes() {
+        let part = "--xyz\r\ncontent-disposition: form-data; name=\"a\"\r\n\r\n\r\n";
+        let body = format!("{}--xyz--\r\n", part.repeat(50_000));
+        assert_eq!(all(&body, body.len(), u64::MAX).await.map(|all| all.len()), Ok(50_000));
     }
 
     #[test]

@@ -9,10 +9,10 @@ use std::{
 use axum::{
     body::{Body, BodyDataStream},
     extract::FromRequest as _,
-    http::{Request, Response, StatusCode},
+    http::{Request, Response, StatusCode, header},
     response::IntoResponse,
 };
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit as Place, Semaphore};
 
 use super::{
     Visitor, Web,
@@ -28,19 +28,31 @@ use crate::{
 
 /// The longest texts of a form, all together, bytes.
 const TEXTS: usize = 256 << 10;
-/// How many messages with files may be on their way at a time.
-const AT_A_TIME: usize = 2;
+/// How many texts a form may have, and how much of [`TEXTS`] one takes beside its bytes.
+const MANY: usize = 32;
+const EACH: usize = 64;
+/// How many forms may be read at a time, and how many of them with files.
+const FORMS: usize = 16;
+const WITH_FILES: usize = 2;
 
-/// The places for messages with files.
-pub(super) struct Places(Semaphore);
+/// The places for forms that are read, and for those with files.
+pub(super) struct Places {
+    forms: Arc<Semaphore>,
+    with_files: Arc<Semaphore>,
+}
 
 impl Default for Places {
     fn default() -> Self {
-        Self(Semaphore::new(AT_A_TIME))
+        Self { forms: Arc::new(Semaphore::new(FORMS)), with_files: Arc::new(Semaphore::new(WITH_FILES)) }
     }
 }
 
-/// A form with a message, and the files that came with it. The files lie there as long as this lives.
+fn free(places: &Arc<Semaphore>) -> Option<Place> {
+    Arc::clone(places).try_acquire_owned().ok()
+}
+
+/// A form with a message, and the files that came with it. The files lie there as long as this lives, and it has its place until they
+/// are gone.
 pub(super) struct Came {
     pub(super) fields: Fields,
     pub(super) files: Vec<String>,
@@ -49,6 +61,7 @@ pub(super) struct Came {
     /// A file that can't be taken, and why; then nothing of the message is.
     pub(super) refused: Option<OpError>,
     _folder: Option<Receiving>,
+    _places: [Option<Place>; 2],
 }
 
 /// Reads a form with a message.
@@ -63,8 +76,16 @@ pub(super) async fn receive(
     let Some(boundary) = boundary(request.headers()).map(str::to_owned) else {
         let fields = Fields::from_request(request, web).await.map_err(IntoResponse::into_response)?;
         let key = key_of(web, fields.get("key")).map_err(keyless)?;
-        return Ok(Came { fields, files: Vec::new(), key, refused: None, _folder: None });
+        return Ok(Came {
+            fields,
+            files: Vec::new(),
+            key,
+            refused: None,
+            _folder: None,
+            _places: [None, None],
+        });
     };
+    let Some(form) = free(&web.uploads.forms) else { return Err(busy()) };
     let largest = web.config.now().media.largest;
     let most = largest.saturating_mul(MOST_FILES as u64).saturating_add(1 << 20);
     let mut taking = Taking {
@@ -75,20 +96,29 @@ pub(super) async fn receive(
         room: TEXTS,
         files: Vec::new(),
         folder: None,
+        with_files: None,
     };
     let taken = taking.all(&visitor.forms).await;
-    let Taking { mut parts, texts, files, folder, .. } = taking;
+    let Taking { mut parts, texts, files, mut folder, with_files, .. } = taking;
     let refused = match taken {
         Ok(()) => None,
         Err(NotTaken::Foreign) => return Err(foreign()),
         Err(NotTaken::Refused(refused)) => {
+            drop(folder.take());
             parts.pass_over().await;
             Some(refused)
         }
     };
     let fields = Fields::of_parts(texts, &visitor.forms).ok_or_else(foreign)?;
     let key = key_of(web, fields.get("key")).map_err(keyless)?;
-    Ok(Came { fields, files, key, refused, _folder: folder })
+    Ok(Came { fields, files, key, refused, _folder: folder, _places: [Some(form), with_files] })
+}
+
+/// The answer while too many forms are read; nothing of this one is.
+fn busy() -> Response<Body> {
+    let text = "too many messages are on their way at the moment; send it again\n";
+    let headers = [(header::RETRY_AFTER, "1"), (header::CONNECTION, "close")];
+    (StatusCode::SERVICE_UNAVAILABLE, headers, text).into_response()
 }
 
 fn foreign() -> Response<Body> {
@@ -142,28 +172,31 @@ struct Taking<'a> {
     room: usize,
     files: Vec<String>,
     folder: Option<Receiving>,
+    /// Its place among the forms with files, once it has one.
+    with_files: Option<Place>,
 }
 
 impl Taking<'_> {
     async fn all(&mut self, forms: &str) -> Result<(), NotTaken> {
-        let mut place = None;
+        // Nothing is kept of a foreign form: its token comes first.
+        match self.parts.next().await {
+            Ok(Some(Head { name, file: None })) if name == "token" => self.text(name).await.ok(),
+            Ok(_) | Err(_) => None,
+        };
+        if self.said("token") != forms {
+            return Err(NotTaken::Foreign);
+        }
         while let Some(head) = self.parts.next().await? {
             match head {
-                Head { name, file: None } => {
-                    let text = self.text().await?;
-                    self.texts.push((name, text));
-                }
+                Head { name, file: None } => self.text(name).await?,
                 // A form in which no file is chosen has one without a name.
                 Head { file: Some(name), .. } if name.is_empty() => {}
                 Head { file: Some(name), .. } => {
-                    // Nothing is written for a foreign form: its token stands before its files.
-                    if self.said("token") != forms {
-                        return Err(NotTaken::Foreign);
-                    }
-                    if place.is_none() {
+                    if self.with_files.is_none() {
                         let busy = OpError::refused("other files are on their way at the moment");
-                        let free = self.web.uploads.0.try_acquire();
-                        place = Some(free.map_err(|_| busy.hint("send these again when they have come"))?);
+                        let place = free(&self.web.uploads.with_files);
+                        self.with_files =
+                            Some(place.ok_or_else(|| busy.hint("send these again when they have come"))?);
                     }
                     self.file(&name).await?;
                 }
@@ -176,14 +209,19 @@ impl Taking<'_> {
         self.texts.iter().find(|(field, _)| field == name).map_or("", |(_, value)| value)
     }
 
-    async fn text(&mut self) -> Result<String, NotTaken> {
+    async fn text(&mut self, name: String) -> Result<(), NotTaken> {
+        let long = || OpError::invalid(format!("the message has more than {TEXTS} bytes"));
+        if self.texts.len() >= MANY {
+            return Err(OpError::invalid(format!("the form has more than {MANY} texts")).into());
+        }
+        self.room = self.room.checked_sub(name.len() + EACH).ok_or_else(long)?;
         let mut text = Vec::new();
         while let Some(piece) = self.parts.piece().await? {
-            let long = || OpError::invalid(format!("the message has more than {TEXTS} bytes"));
             self.room = self.room.checked_sub(piece.len()).ok_or_else(long)?;
             text.extend(piece);
         }
-        Ok(String::from_utf8_lossy(&text).into_owned())
+        self.texts.push((name, String::from_utf8_lossy(&text).into_owned()));
+        Ok(())
     }
 
     /// Takes a file, as it comes, to the folder of its message.

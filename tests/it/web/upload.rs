@@ -80,7 +80,13 @@ fn what_is_foreign_too_large_or_too_much_is_refused_and_leaves_nothing() {
     let ours =
         [("token", token.as_str()), ("back", "/chats"), ("chat", CHAT), ("key", "k1"), ("text", "look")];
     let foreign = [("token", "another"), ("chat", CHAT), ("key", "k1"), ("text", "look")];
-    for body in [form(&foreign, &[("a.txt", "x")]), form(&foreign, &[]), form(&[], &[("a.txt", "x")])] {
+    let late = [("text", "look"), ("token", token.as_str()), ("chat", CHAT), ("key", "k1")];
+    for body in [
+        form(&foreign, &[("a.txt", "x")]),
+        form(&foreign, &[]),
+        form(&[], &[("a.txt", "x")]),
+        form(&late, &[]),
+    ] {
         assert_eq!(paged.send_parts(&cookie, &body).status, 403);
     }
     assert_eq!(paged.send_parts("g2=none", &form(&ours, &[("a.txt", "x")])).status, 401);
@@ -89,6 +95,7 @@ fn what_is_foreign_too_large_or_too_much_is_refused_and_leaves_nothing() {
     let key = [("token", token.as_str()), ("chat", CHAT), ("key", "../k"), ("text", "look")];
     let far = [("token", token.as_str()), ("chat", "tg:-100"), ("key", "k3"), ("text", "look")];
     let long = "y".repeat(300 << 10);
+    let crowd: Vec<(&str, &str)> = [ours.to_vec(), vec![("", ""); 28]].concat();
     let texts = [("token", token.as_str()), ("chat", CHAT), ("key", "k4"), ("text", long.as_str())];
     for (body, why) in [
         (form(&ours, &[("large.txt", &large)]), "large.txt has more than 1 MiB"),
@@ -96,6 +103,7 @@ fn what_is_foreign_too_large_or_too_much_is_refused_and_leaves_nothing() {
         (form(&key, &[("a.txt", "x")]), "the message has no usable key"),
         (form(&far, &[("a.txt", "x")]), "is no local chat"),
         (form(&texts, &[]), "has more than 262144 bytes"),
+        (form(&crowd, &[]), "the form has more than 32 texts"),
         (form(&ours, &[("a.txt", "x")]).replace("--xyz--", ""), "the form ended before its end"),
     ] {
         let answer = paged.send_parts(&cookie, &body);
