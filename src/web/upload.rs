@@ -96,10 +96,11 @@ pub(super) async fn receive(
         room: TEXTS,
         files: Vec::new(),
         folder: None,
+        key: None,
         with_files: None,
     };
     let taken = taking.all(&visitor.forms).await;
-    let Taking { mut parts, texts, files, mut folder, with_files, .. } = taking;
+    let Taking { mut parts, texts, files, mut folder, key, with_files, .. } = taking;
     let refused = match taken {
         Ok(()) => None,
         Err(NotTaken::Foreign) => return Err(foreign()),
@@ -110,7 +111,10 @@ pub(super) async fn receive(
         }
     };
     let fields = Fields::of_parts(texts, &visitor.forms).ok_or_else(foreign)?;
-    let key = key_of(web, fields.get("key")).map_err(keyless)?;
+    let key = match key {
+        Some(key) => key,
+        None => key_of(web, fields.get("key")).map_err(keyless)?,
+    };
     Ok(Came { fields, files, key, refused, _folder: folder, _places: [Some(form), with_files] })
 }
 
@@ -172,6 +176,8 @@ struct Taking<'a> {
     room: usize,
     files: Vec<String>,
     folder: Option<Receiving>,
+    /// The key by which its folder is called.
+    key: Option<String>,
     /// Its place among the forms with files, once it has one.
     with_files: Option<Place>,
 }
@@ -238,11 +244,19 @@ impl Taking<'_> {
         let folder = match self.folder.take() {
             Some(folder) => folder,
             None => {
+                // A message has the key of its folder: under another one its files would not be found.
+                if self.said("key").is_empty() {
+                    return Err(OpError::invalid("the form has no key before its files")
+                        .hint("load the page again")
+                        .into());
+                }
                 let key = key_of(self.web, self.said("key"))?;
-                Receiving::begin(&data, &key).map_err(|error| match error.kind() {
+                let folder = Receiving::begin(&data, &key).map_err(|error| match error.kind() {
                     ErrorKind::AlreadyExists => OpError::refused("this message is on its way already").into(),
                     _ => NotTaken::from(error),
-                })?
+                })?;
+                self.key = Some(key);
+                folder
             }
         };
         let (mut file, name) = self.folder.insert(folder).file(told)?;

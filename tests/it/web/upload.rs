@@ -95,6 +95,8 @@ fn what_is_foreign_too_large_or_too_much_is_refused_and_leaves_nothing() {
     let key = [("token", token.as_str()), ("chat", CHAT), ("key", "../k"), ("text", "look")];
     let far = [("token", token.as_str()), ("chat", "tg:-100"), ("key", "k3"), ("text", "look")];
     let long = "y".repeat(300 << 10);
+    let keyless = [("token", token.as_str()), ("back", "/chats"), ("chat", CHAT), ("text", "look")];
+    let behind = form(&keyless, &[("a.txt", "x")]).replace("--xyz--", form(&[("key", "k5")], &[]).trim_end());
     let crowd: Vec<(&str, &str)> = [ours.to_vec(), vec![("", ""); 28]].concat();
     let texts = [("token", token.as_str()), ("chat", CHAT), ("key", "k4"), ("text", long.as_str())];
     for (body, why) in [
@@ -103,6 +105,8 @@ fn what_is_foreign_too_large_or_too_much_is_refused_and_leaves_nothing() {
         (form(&key, &[("a.txt", "x")]), "the message has no usable key"),
         (form(&far, &[("a.txt", "x")]), "is no local chat"),
         (form(&texts, &[]), "has more than 262144 bytes"),
+        (form(&keyless, &[("a.txt", "x")]), "the form has no key before its files"),
+        (behind, "the form has no key before its files"),
         (form(&crowd, &[]), "the form has more than 32 texts"),
         (form(&ours, &[("a.txt", "x")]).replace("--xyz--", ""), "the form ended before its end"),
     ] {
