@@ -67,15 +67,9 @@ impl Operation for Args {
         let Self { name, token, program, settings } = self;
         check_name(&name).map_err(|error| OpError::invalid(error.to_string()))?;
         has_adapter(&name, &program, &settings)?;
-        let there = table::accounts(site)?.into_iter().any(|account| account == name);
-        if there {
-            return Err(OpError::refused(format!("there is a channel {name} already")).hint(format!(
-                "`g2 channels remove {name}` first, or choose another name such as {name}.work"
-            )));
-        }
         let written =
             Table { name: &name, has_token: token.is_some(), program: &program, settings: &settings };
-        table::add(site, &written.text()?, &name, token.as_deref())?;
+        table::add(site, &written.text()?, &name, token.as_deref()).await?;
         site.keeper.settings().await;
         let prefix = Platform::of_account(&name).prefix().to_owned();
         Ok(Done::new(Added { name: name.clone(), prefix }, format!("{name} is added")))

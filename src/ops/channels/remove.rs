@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    super::{By, Done, OpError, Operation, Site},
+    super::{By, Done, OpError, Operation, Site, config::SettingsFile},
     table,
 };
 
@@ -27,8 +27,10 @@ impl Operation for Args {
 
     async fn run(self, site: &Site<'_>, _: &By) -> Result<Done<Removed>, OpError> {
         let Self { name } = self;
+        // Nobody adds an account of this name before all of this one is gone.
+        let file = SettingsFile::of(site.root).await;
         table::known(site, &name)?;
-        table::remove(site, &name)?;
+        table::remove(site, &file, &name)?;
         // Its adapter has left before what it kept goes.
         site.keeper.settings().await;
         site.store.forget_channel(&name).await?;

@@ -1,11 +1,11 @@
 //! The table of an account in `g2.toml`, its token, and its adapter's folders.
-#![expect(clippy::disallowed_methods, reason = "the user's own g2.toml, and secrets of accounts")]
+#![expect(clippy::disallowed_methods, reason = "secrets of accounts")]
 
 use std::{collections::BTreeMap, path::Path};
 
 use serde_json::Value;
 
-use super::super::{OpCode, OpError, Site};
+use super::super::{OpCode, OpError, Site, config::SettingsFile};
 use crate::{
     config::{Config, Environment},
     domain::shown::errors::chain,
@@ -68,35 +68,44 @@ pub(in crate::ops) fn known(site: &Site<'_>, name: &str) -> Result<(), OpError> 
         .hint("`g2 channels list` shows every channel"))
 }
 
-fn failed(what: &str, path: &Path, error: &std::io::Error) -> OpError {
-    OpError::new(OpCode::Failed, format!("{what} {}: {error}", path.display()))
-}
-
-/// Writes the table, and keeps the token. All of it or nothing.
-pub(super) fn add(site: &Site<'_>, table: &str, name: &str, token: Option<&str>) -> Result<(), OpError> {
-    let (settings, secret) = (site.root.join("g2.toml"), site.root.join(secret_place(name)));
+/// Writes the table, and keeps the token. All of it or nothing; an account of this name that is there already stays as it is.
+pub(super) async fn add(
+    site: &Site<'_>,
+    table: &str,
+    name: &str,
+    token: Option<&str>,
+) -> Result<(), OpError> {
+    let file = SettingsFile::of(site.root).await;
+    if accounts(site)?.iter().any(|account| account == name) {
+        return Err(OpError::refused(format!("there is a channel {name} already"))
+            .hint(format!("`g2 channels remove {name}` first, or choose another name such as {name}.work")));
+    }
+    let before = file.read()?;
+    let secret = site.root.join(secret_place(name));
     if let Some(token) = token {
-        keep_secret(&secret, token).map_err(|error| failed("writing", &secret, &error))?;
+        keep_secret(&secret, token).map_err(|error| {
+            OpError::new(OpCode::Failed, format!("writing {}: {error}", secret.display()))
+        })?;
     }
-    let before = std::fs::read_to_string(&settings).unwrap_or_default();
-    replace(&settings, &format!("{before}{table}"))?;
-    match known(site, name) {
-        Ok(()) => Ok(()),
-        Err(error) => {
-            replace(&settings, &before)?;
-            let _ = std::fs::remove_file(&secret);
-            Err(error)
-        }
+    let added = file.replace(&format!("{before}{table}")).and_then(|()| {
+        known(site, name).or_else(|unknown| {
+            file.replace(&before)?;
+            Err(unknown)
+        })
+    });
+    // A token that was kept there before by somebody else stays.
+    if added.is_err() && token.is_some() {
+        let _ = std::fs::remove_file(&secret);
     }
+    added
 }
 
 /// Removes the table.
-pub(super) fn remove(site: &Site<'_>, name: &str) -> Result<(), OpError> {
-    let settings = site.root.join("g2.toml");
-    let before = std::fs::read_to_string(&settings).map_err(|error| failed("reading", &settings, &error))?;
-    replace(&settings, &without(&before, name))?;
+pub(super) fn remove(site: &Site<'_>, file: &SettingsFile, name: &str) -> Result<(), OpError> {
+    let before = file.read()?;
+    file.replace(&without(&before, name))?;
     if known(site, name).is_ok() {
-        replace(&settings, &before)?;
+        file.replace(&before)?;
         let why = format!("the table of {name} in g2.toml is not written as `g2 channels add` writes it");
         return Err(
             OpError::refused(why).hint("remove it there; the daemon takes that up within some seconds")
@@ -135,15 +144,6 @@ fn keep_secret(path: &Path, token: &str) -> std::io::Result<()> {
     }
     let _ = std::fs::remove_file(path);
     process::write_private(path, token.as_bytes())
-}
-
-/// Writes g2.toml anew, all of it or nothing.
-fn replace(path: &Path, text: &str) -> Result<(), OpError> {
-    let new = path.with_extension("toml.new");
-    let _ = std::fs::remove_file(&new);
-    process::write_private(&new, text.as_bytes())
-        .and_then(|()| std::fs::rename(&new, path))
-        .map_err(|error| failed("writing", path, &error))
 }
 
 #[cfg(test)]

@@ -1,20 +1,18 @@
 //! Settings in `g2.toml`.
-#![expect(clippy::disallowed_methods, reason = "the user's own g2.toml")]
-
-use std::path::Path;
-
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{By, Done, OpCode, OpError, Operation, Site};
+use super::{By, Done, OpError, Operation, Site};
 use crate::{
     config::{Config, Takes, edit::EditError, takes},
     domain::shown::errors::chain,
-    system::process,
 };
 
+mod file;
 pub mod set;
 pub mod unset;
+
+pub(super) use file::SettingsFile;
 
 /// A setting that was changed.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
@@ -41,23 +39,14 @@ impl From<EditError> for OpError {
     }
 }
 
-fn read(root: &Path) -> Result<String, OpError> {
-    let path = root.join("g2.toml");
-    match std::fs::read_to_string(&path) {
-        Ok(text) => Ok(text),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(String::new()),
-        Err(error) => Err(OpError::new(OpCode::Failed, format!("reading {}: {error}", path.display()))),
-    }
-}
-
 /// Writes g2.toml anew, all of it or nothing, once it is sure that it can be used, and has a running daemon read it.
 async fn write(
     site: &Site<'_>,
+    file: SettingsFile,
     name: &str,
     text: &str,
     value: Option<String>,
 ) -> Result<Done<Changed>, OpError> {
-    let path = site.root.join("g2.toml");
     let config = Config::check(site.root, text).map_err(|error| OpError::invalid(chain(&error)))?;
     // A start with a zone that is none takes the next one that somebody named. Who sets it is told at once.
     let zone = config.zone.rejected.first().filter(|(zone, _)| Some(zone) == value.as_ref());
@@ -66,11 +55,8 @@ async fn write(
         return Err(OpError::invalid(format!("{zone:?} is not a time zone{meant}"))
             .hint("use a name such as Europe/Paris"));
     }
-    let new = path.with_extension("toml.new");
-    let _ = std::fs::remove_file(&new);
-    process::write_private(&new, text.as_bytes())
-        .and_then(|()| std::fs::rename(&new, &path))
-        .map_err(|error| OpError::new(OpCode::Failed, format!("writing {}: {error}", path.display())))?;
+    file.replace(text)?;
+    drop(file);
     site.keeper.settings().await;
     let is = value.as_ref().map_or_else(|| "has its default".to_owned(), |value| format!("is {value}"));
     let overridden_by = site.settings.ok().and_then(|config| config.wins_over(site.root, name));

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{By, Changed, Done, OpError, Operation, Site, read, write};
+use super::{By, Changed, Done, OpError, Operation, SettingsFile, Site, write};
 use crate::config::edit::with_setting;
 
 /// Change a setting in g2.toml.
@@ -23,7 +23,8 @@ impl Operation for Args {
 
     async fn run(self, site: &Site<'_>, _: &By) -> Result<Done<Changed>, OpError> {
         let Self { name, value } = self;
-        let text = with_setting(&read(site.root)?, &name, &value)?;
-        write(site, &name, &text, Some(value)).await
+        let file = SettingsFile::of(site.root).await;
+        let text = with_setting(&file.read()?, &name, &value)?;
+        write(site, file, &name, &text, Some(value)).await
     }
 }

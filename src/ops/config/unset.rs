@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{By, Changed, Done, OpError, Operation, Site, read, write};
+use super::{By, Changed, Done, OpError, Operation, SettingsFile, Site, write};
 use crate::config::edit::without_setting;
 
 /// Give a setting its default again.
@@ -20,8 +20,9 @@ impl Operation for Args {
 
     async fn run(self, site: &Site<'_>, _: &By) -> Result<Done<Changed>, OpError> {
         let Self { name } = self;
-        match without_setting(&read(site.root)?, &name)? {
-            Some(text) => write(site, &name, &text, None).await,
+        let file = SettingsFile::of(site.root).await;
+        match without_setting(&file.read()?, &name)? {
+            Some(text) => write(site, file, &name, &text, None).await,
             None => {
                 Err(OpError::not_found(format!("{name} does not stand in g2.toml, so it has its default")))
             }

@@ -174,6 +174,44 @@ fn an_account_is_added_and_its_token_is_seen_nowhere_again() {
 }
 
 #[test]
+fn settings_and_accounts_that_are_changed_at_the_same_time_are_all_kept() {
+    let paged = Paged::new("");
+    let _daemon = paged.serve();
+    let (cookie, token) = paged.enter();
+    let (paged, me) = (&paged, (cookie.as_str(), token.as_str()));
+    let names: Vec<String> = (0..6).map(|n| format!("n{n}")).collect();
+    std::thread::scope(|threads| {
+        for name in &names {
+            let add = format!("platform=telegram&account={name}&secret=1%3A{name}");
+            threads.spawn(move || paged.changed("/channels/add", me, &add));
+        }
+        for part in ["requests", "tokens", "minutes"] {
+            let set = format!("arg-name=budget.{part}&arg-value=77");
+            threads.spawn(move || paged.changed("/do/config.set", me, &set));
+        }
+        // Of two that add one account only one does, and its token stays.
+        let twice: Vec<_> = ["first", "second"]
+            .map(|secret| {
+                let add = format!("platform=telegram&account=twice&secret={secret}");
+                (secret, threads.spawn(move || paged.changed("/channels/add", me, &add)))
+            })
+            .into_iter()
+            .filter_map(|(secret, added)| {
+                (!added.join().unwrap().contains("there is a channel telegram.twice already"))
+                    .then_some(secret)
+            })
+            .collect();
+        let kept = fs::read_to_string(paged.root.data("secrets/telegram.twice.token")).unwrap();
+        assert_eq!(twice, [kept.trim()]);
+    });
+    let settings = fs::read_to_string(paged.root.path().join("g2.toml")).unwrap();
+    for name in &names {
+        assert!(settings.contains(&format!("[channels.\"telegram.{name}\"]")), "{name}: {settings}");
+    }
+    assert_eq!(settings.matches("= 77").count(), 3, "{settings}");
+}
+
+#[test]
 fn a_code_is_shown_once_to_its_session_with_its_picture_and_what_became_of_it() {
     let paged = Paged::new("[channels.toy]\ncommand = [\"/bin/false\"]\n");
     let _daemon = paged.serve();
