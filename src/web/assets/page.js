@@ -10,25 +10,37 @@
   document.addEventListener("htmx:sse:error", () => light(false));
   document.addEventListener("htmx:sse:close", () => light(false));
 
-  // A session that has ended: what stands here is old, and the whole page says how to come in again. Any other refusal is
-  // said above the page, which stays as it is.
-  document.addEventListener("htmx:response:error", (event) => {
-    const { response, text } = event.detail.ctx;
-    if (response.status === 401) return location.reload();
+  const failed = (why) => {
     const said = document.getElementById("said");
-    if (!said || event.detail.ctx.request.method === "GET") return;
-    const html = (response.headers.get("content-type") ?? "").includes("html");
-    const why = html ? new DOMParser().parseFromString(text, "text/html").querySelector("main")?.textContent : text;
+    if (!said) return;
     const box = document.createElement("div");
     box.className = "outcome failed";
     box.dataset.failed = "";
     box.textContent = (why ?? "").slice(0, 400);
     said.replaceChildren(box);
+  };
+
+  // A session that has ended: what stands here is old, and the whole page says how to come in again. Any other refusal is
+  // said above the page, which stays as it is.
+  document.addEventListener("htmx:response:error", (event) => {
+    const { response, text } = event.detail.ctx;
+    if (response.status === 401) return location.reload();
+    if (event.detail.ctx.request.method === "GET") return;
+    const html = (response.headers.get("content-type") ?? "").includes("html");
+    const why = html ? new DOMParser().parseFromString(text, "text/html").querySelector("main")?.textContent : text;
+    failed(why);
+  });
+
+  // No answer came, or it was cut. What was typed stays.
+  document.addEventListener("htmx:error", (event) => {
+    const { ctx, error } = event.detail;
+    if (!ctx || ctx.request.method === "GET") return;
+    failed(`No answer came (${error?.message ?? error}). Look whether it was done before you send it again.`);
   });
 
   document.addEventListener("htmx:finally:request", (event) => {
     const form = event.target.closest?.("form[data-clear]");
-    if (form && !document.querySelector("#said [data-failed]")) form.reset();
+    if (form && event.detail.ctx.response?.status < 400 && !document.querySelector("#said [data-failed]")) form.reset();
   });
 
   // Enter sends, Shift and Enter begin a line.

@@ -194,11 +194,14 @@ fn doing(view: &View, run: Option<&ActiveRun>) -> Markup {
     }
 }
 
+/// Files may come for 10 minutes; then the daemon answers in any case.
+const PATIENT: &str = r#"{"timeout":"11m"}"#;
+
 fn composer(view: &View, chat: &str) -> Markup {
     // The same form sent twice is one message.
     let key = view.web.world.id().unwrap_or_default();
     html! {
-        form.composer method="post" action="/say" enctype="multipart/form-data" hx-post="/say" hx-target="#main" hx-swap="outerMorph" data-clear {
+        form.composer method="post" action="/say" enctype="multipart/form-data" hx-post="/say" hx-target="#main" hx-swap="outerMorph" hx-config=(PATIENT) data-clear {
             (hidden(view))
             input type="hidden" name="chat" value=(chat);
             input type="hidden" name="key" value=(key);

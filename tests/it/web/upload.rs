@@ -158,6 +158,27 @@ fn beside_a_picture_stands_a_small_one_of_its_pixels_and_no_byte_of_it() {
 }
 
 #[test]
+fn what_is_typed_stays_where_no_answer_comes_and_the_page_says_so() {
+    if !has_browser() {
+        return;
+    }
+    let paged = Paged::new("");
+    let daemon = paged.serve();
+    let browser = Browser::start(Scripts::On, &[]);
+    browser.open(&paged.way_in());
+    browser.until("the page", "return location.pathname === '/'");
+    browser.open(&format!("{}/chats/main?chat=local:main", paged.origin()));
+    browser.until("the page to be live", "return document.body.dataset.live === 'on'");
+    drop(daemon);
+    browser.run(
+        "document.getElementById('message').value = 'a long story';
+         document.querySelector('form.composer').requestSubmit()",
+    );
+    browser.sees("No answer came");
+    assert_eq!(browser.run("return document.getElementById('message').value"), "a long story");
+}
+
+#[test]
 fn a_file_is_chosen_in_a_browser_and_sent_with_the_line_beside_it() {
     if !has_browser() {
         return;
