@@ -10,10 +10,11 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, ensure};
+use jiff::civil::DateTime;
 use serde::Serialize;
 
 use super::{Lacking, Saved, Wanted, Workshop, write};
-use crate::domain::kept::backups::{Whole, surplus};
+use crate::domain::kept::backups::{Among, First, Whole, surplus};
 
 /// A backup in a folder of backups.
 #[derive(Debug, Serialize)]
@@ -30,13 +31,13 @@ const TIME: &str = "%Y-%m-%dT%H-%M-%SZ";
 const WHOLE: &str = ".tar";
 const IN_PART: &str = "-part.tar";
 
-/// Writes a backup into the folder `to`, under a name with its time. Once it is there, the oldest backups of this root in that
-/// folder are removed, so that `keep` stay. Folders of groups that there is no room for are left out of it; the newest backup
+/// Writes a backup into the folder `to`, under a name with its time. Once it is there, other backups of this root in that folder are
+/// removed, so that `keep` stay; `first` says which. Folders of groups that there is no room for are left out of it; the newest backup
 /// that has all of them stays.
 ///
 /// # Errors
 /// What went wrong. Without a new backup no older one is removed.
-pub fn put_on_shelf(wanted: Wanted<'_>, to: &Path, keep: usize) -> Result<Shelved> {
+pub fn put_on_shelf(wanted: Wanted<'_>, to: &Path, keep: usize, first: First) -> Result<Shelved> {
     ensure!(keep > 0, "at least 1 backup is kept");
     let name = name_of(wanted.root);
     fs::create_dir_all(to).with_context(|| format!("making {} failed", to.display()))?;
@@ -44,7 +45,12 @@ pub fn put_on_shelf(wanted: Wanted<'_>, to: &Path, keep: usize) -> Result<Shelve
     let file = to.join(format!("{name}-{}{WHOLE}", wanted.now.to_jiff().strftime(TIME)));
     let saved = write(wanted, &file, Lacking::LeftOut)?;
     let mut removed = Vec::new();
-    for old in surplus(shelf(to, &name)?, keep).into_iter().filter(|old| *old != saved.file) {
+    let among = |(file, whole): (PathBuf, Whole)| {
+        let day = time_of(file.file_name()?.to_str()?, &name)?.date();
+        Some(Among { file, day, whole })
+    };
+    let shelf = shelf(to, &name)?.into_iter().filter_map(among).collect();
+    for old in surplus(shelf, keep, first).into_iter().filter(|old| *old != saved.file) {
         fs::remove_file(&old).with_context(|| format!("removing the old backup {} failed", old.display()))?;
         removed.push(old);
     }
@@ -120,11 +126,17 @@ fn on_shelf(to: &Path, name: &str, end: &str) -> Result<Vec<PathBuf>> {
 
 /// Whether a file is called as a backup of this root is.
 fn is_called(file: &str, name: &str, end: &str) -> bool {
-    let time = file
-        .strip_prefix(name)
-        .and_then(|rest| rest.strip_prefix('-'))
-        .and_then(|rest| rest.strip_suffix(end));
-    time.is_some_and(|time| jiff::civil::DateTime::strptime(TIME, time).is_ok())
+    time_after(file, name, end).is_some()
+}
+
+/// Returns the time in the name of a backup of this root.
+fn time_of(file: &str, name: &str) -> Option<DateTime> {
+    [IN_PART, WHOLE].into_iter().find_map(|end| time_after(file, name, end))
+}
+
+fn time_after(file: &str, name: &str, end: &str) -> Option<DateTime> {
+    let time = file.strip_prefix(name)?.strip_prefix('-')?.strip_suffix(end)?;
+    DateTime::strptime(TIME, time).ok()
 }
 
 /// Removes what backups left that were killed; one that is being written is left alone.

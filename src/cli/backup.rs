@@ -10,7 +10,7 @@ use super::{CliResult, Context, client::change, out};
 use crate::{
     app,
     backup::{self, Shelved, Wanted},
-    domain::shown::screen::escaped,
+    domain::{kept::backups::First, shown::screen::escaped},
     ops::backup::now,
 };
 
@@ -107,7 +107,7 @@ impl Backup {
     fn save(self, root: &Path, min_free: u64, now: Time) -> anyhow::Result<Shelved> {
         let wanted = Wanted { root, with_secrets: self.with_secrets, min_free, now };
         match (self.to, self.keep, self.file) {
-            (Some(to), Some(keep), _) => backup::put_on_shelf(wanted, &to, keep as usize),
+            (Some(to), Some(keep), _) => backup::put_on_shelf(wanted, &to, keep as usize, First::Oldest),
             (_, _, file) => {
                 let saved = backup::save(wanted, &file.unwrap_or_default())?;
                 Ok(Shelved { saved, removed: Vec::new() })

@@ -22,7 +22,7 @@ use crate::{
     backup::{Shelved, WANTED, Wanted, has_room, put_on_shelf},
     config::{Backup, Config, Live},
     domain::{
-        kept::backups::{AGAIN_MS, Due, Past, due},
+        kept::backups::{AGAIN_MS, Due, First, Past, due},
         machine::loops::LoopName,
         shown::errors::chain,
     },
@@ -197,7 +197,9 @@ impl Work {
         stop: &CancellationToken,
     ) -> Result<(), Error> {
         let keep = settings.keep;
-        let made = self.work(settings, now, move |wanted| put_on_shelf(wanted, &to, keep), stop).await;
+        let made = self
+            .work(settings, now, move |wanted| put_on_shelf(wanted, &to, keep, First::OfOneDay), stop)
+            .await;
         let outcome = match made {
             // Its remains are removed by the next backup.
             None => return Ok(()),

@@ -120,14 +120,37 @@ pub fn fit<'a>(room: u64, own: u64, folders: impl IntoIterator<Item = (&'a str, 
     if without.is_empty() { Fit::All } else { Fit::Without(without) }
 }
 
+/// Which backups go first where there are too many.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum First {
+    /// The oldest.
+    Oldest,
+    /// Those that a newer one of their day follows, then the oldest: however many are asked for in a day, they take the place of those
+    /// of one other day at most.
+    OfOneDay,
+}
+
+/// A backup among others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Among<T> {
+    pub file: T,
+    pub day: civil::Date,
+    pub whole: Whole,
+}
+
 /// Decides which backups of a shelf are removed, of all that it has, the oldest first, so that `keep` stay. The newest whole one stays in
 /// any case: newer ones may lack what it has.
 #[must_use]
-pub fn surplus<T>(shelf: Vec<(T, Whole)>, keep: usize) -> Vec<T> {
-    let newest_whole = shelf.iter().rposition(|(_, whole)| *whole == Whole::Yes);
+pub fn surplus<T>(shelf: Vec<Among<T>>, keep: usize, first: First) -> Vec<T> {
+    let newest_whole = shelf.iter().rposition(|one| one.whole == Whole::Yes);
     let too_many = shelf.len().saturating_sub(keep);
-    let old = shelf.into_iter().enumerate().take(too_many);
-    old.filter(|(n, _)| Some(*n) != newest_whole).map(|(_, (file, _))| file).collect()
+    let days: Vec<civil::Date> = shelf.iter().map(|one| one.day).collect();
+    let is_followed = |n: usize| days.get(n + 1) == days.get(n);
+    let (mut goes, stays): (Vec<_>, Vec<_>) =
+        shelf.into_iter().enumerate().partition(|(n, _)| first == First::OfOneDay && is_followed(*n));
+    goes.extend(stays);
+    goes.truncate(too_many);
+    goes.into_iter().filter(|(n, _)| Some(*n) != newest_whole).map(|(_, one)| one.file).collect()
 }
 
 /// Whether a backup has the folders of all groups.
@@ -241,12 +264,36 @@ mod tests {
     fn the_newest_whole_backup_stays_however_many_follow_that_are_not() {
         use Whole::{No, Yes};
         let gone = |shelf: &[Whole], keep| {
-            surplus(shelf.iter().enumerate().map(|(n, whole)| (n, *whole)).collect(), keep)
+            let day = civil::date(2026, 1, 1);
+            let among = |(file, whole): (usize, &Whole)| Among { file, day, whole: *whole };
+            surplus(shelf.iter().enumerate().map(among).collect(), keep, First::Oldest)
         };
         assert_eq!(gone(&[Yes, Yes, Yes], 2), [0]);
         assert_eq!(gone(&[Yes, Yes, No, No, No], 2), [0, 2]);
         assert_eq!(gone(&[No, No], 1), [0]);
         assert_eq!(gone(&[Yes], 3), [] as [usize; 0]);
+    }
+
+    #[test]
+    fn backups_that_are_asked_for_take_the_place_of_others_of_their_day() {
+        let gone = |days: &[i8], keep, first| {
+            let among = |(file, day): (usize, &i8)| Among {
+                file,
+                day: civil::date(2026, 1, *day),
+                whole: Whole::Yes,
+            };
+            surplus(days.iter().enumerate().map(among).collect(), keep, first)
+        };
+        for (days, expected) in [
+            (&[1, 2, 3, 3][..], &[2][..]),
+            (&[1, 2, 3, 3, 3], &[2, 3]),
+            (&[1, 1, 2, 2, 3], &[0, 2]),
+            (&[1, 2, 3, 4], &[0]),
+            (&[1, 2, 3], &[]),
+        ] {
+            assert_eq!(gone(days, 3, First::OfOneDay), expected, "{days:?}");
+        }
+        assert_eq!(gone(&[1, 2, 3, 3], 3, First::Oldest), [0]);
     }
 
     proptest! {

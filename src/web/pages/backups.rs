@@ -66,7 +66,7 @@ fn daily(view: &View, stand: &Stand, is_empty: bool, (keep, with_secrets): (usiz
             }
             dl.facts {
                 div { dt { "Next" } dd { @match stand.next { Due::Now => "now", Due::NotBefore(next) => (at(next, view.now, &view.zone)) } } }
-                div { dt { "Kept" } dd { "the newest " (keep) } }
+                div { dt { "Kept" } dd { (keep) ": of several of one day the older ones go first, then the oldest" } }
                 div { dt { "Keys and tokens" } dd { @if with_secrets { "in it" } @else { "not in it: keep .env and data/secrets/ elsewhere" } } }
             }
             @match stand.past.wanted {
