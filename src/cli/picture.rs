@@ -3,9 +3,12 @@
 use std::{io::Read as _, process::ExitCode};
 
 use super::out;
-use crate::{domain::platforms::pictures::small, system::pictures::LARGEST};
+use crate::{
+    domain::platforms::pictures::small,
+    system::pictures::{LARGEST, NO_PICTURE},
+};
 
-/// Makes the small picture of what comes. Codes: 1, none can be made of it; 2, the world's.
+/// Makes the small picture of what comes. Codes: [`NO_PICTURE`], none can be made of it; 2, the world's.
 pub(super) fn small_one() -> ExitCode {
     let mut bytes = Vec::new();
     if std::io::stdin().lock().take(LARGEST).read_to_end(&mut bytes).is_err() {
@@ -14,6 +17,6 @@ pub(super) fn small_one() -> ExitCode {
     match small(&bytes).map(|picture| out::picture(&picture)) {
         Ok(Ok(())) => ExitCode::SUCCESS,
         Ok(Err(_)) => ExitCode::from(2),
-        Err(_) => ExitCode::from(1),
+        Err(_) => ExitCode::from(NO_PICTURE),
     }
 }
