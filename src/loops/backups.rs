@@ -230,9 +230,8 @@ impl Work {
                 self.store.set_meta(LACKS, &lacks).await?;
                 self.store.set_meta(DONE, &at.0.to_string()).await?;
                 self.store.set_meta(FAILED, "").await?;
-                if !wanted.is_empty() && self.store.meta(WANTED)? == Some(wanted) {
-                    self.store.set_meta(WANTED, "").await?;
-                }
+                // One that is asked for meanwhile stays asked for.
+                self.store.clear_meta(WANTED, &wanted).await?;
             }
             Some(Outcome::Failed { at, why }) => {
                 self.store.set_meta(FAILED, &format!("{} {why}", at.0)).await?;
@@ -351,5 +350,14 @@ mod tests {
         assert_eq!((files(&root.join("shelf")), &*work.unwritten()), (1, &None));
         assert_eq!(store.meta(DONE).unwrap(), Some(now.0.to_string()));
         assert!(matches!(work.due(work.world.now()).unwrap(), Some(Due::NotBefore(_))));
+
+        // One that is asked for while another one is made stays asked for.
+        store.set_meta(WANTED, "2").await.unwrap();
+        for (made_for, left) in [("", "2"), ("1", "2"), ("2", "")] {
+            *work.unwritten() =
+                Some(Outcome::Made { at: now, without: Vec::new(), wanted: made_for.to_owned() });
+            work.write_down().await.unwrap();
+            assert_eq!(store.meta(WANTED).unwrap().as_deref(), Some(left), "{made_for:?}");
+        }
     }
 }

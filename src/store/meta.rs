@@ -56,6 +56,16 @@ impl Store {
         .await
     }
 
+    /// Empties a fact that is still this one.
+    pub async fn clear_meta(&self, key: &str, is: &str) -> Result<()> {
+        let (key, is) = (key.to_owned(), is.to_owned());
+        self.write(move |c| {
+            c.execute("UPDATE meta SET value = '' WHERE key = ?1 AND value = ?2", [key, is])?;
+            Ok(())
+        })
+        .await
+    }
+
     /// Writes a fact.
     pub async fn set_meta(&self, key: &str, value: &str) -> Result<()> {
         let (key, value) = (key.to_owned(), value.to_owned());

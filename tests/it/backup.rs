@@ -385,3 +385,18 @@ fn the_daemon_makes_a_missed_backup_once_and_tells_of_one_that_fails() {
         root.json(&["status"])["problems"].to_string().contains("the daily backup failed").then_some(())
     });
 }
+
+#[test]
+fn without_a_daemon_a_backup_is_asked_of_its_next_start() {
+    let root = Root::new("[backup]\nto = \"shelf\"\n");
+    let said = root.g2(&["backup", "--now"]);
+    assert!(said.contains("the daemon makes it at its next start"), "{said}");
+    let _daemon = root.serve();
+    wait_for("the backup", || {
+        let shelf = fs::read_dir(root.path().join("shelf")).ok()?;
+        shelf
+            .filter_map(Result::ok)
+            .any(|file| file.file_name().to_str().is_some_and(|name| name.ends_with(".tar")))
+            .then_some(())
+    });
+}
