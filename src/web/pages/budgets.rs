@@ -136,14 +136,15 @@ fn of_group(view: &View, group: &Group, shares: &[Share]) -> Markup {
                 (hidden(view))
                 input type="hidden" name="folder" value=(group.folder);
                 label { span.hidden { "Part of the budget of " (group.folder) } select name="part" { @for part in Part::ALL { option value=(part) { (part) } } } }
-                label { span.hidden { "Amount a day; empty: as all groups" } input.short name="amount" inputmode="decimal" maxlength="20" placeholder="as all"; }
+                label { span.hidden { "Amount a day" } input.short name="amount" required inputmode="decimal" maxlength="20" placeholder="0"; }
                 button { "Set" }
+                button name="as" value="all" formnovalidate { "As all groups" }
             }
         }
     }
 }
 
-/// Sets one part of a group's budget; an empty amount: as all groups.
+/// Sets one part of a group's budget, or has it be as that of all groups.
 pub(in crate::web) async fn set(
     State(web): State<Arc<Web>>,
     Extension(visitor): Extension<Visitor>,
@@ -165,9 +166,12 @@ fn read(fields: &Fields) -> Result<in_group::Args, OpError> {
         Part::Money => Key::BudgetMoney,
         Part::Minutes => Key::BudgetMinutes,
     };
-    Ok(in_group::Args {
-        folder,
-        settings: BTreeMap::from([(key, fields.get("amount").trim().to_owned())]),
-        was: BTreeMap::new(),
-    })
+    let amount = match (fields.get("as"), fields.get("amount").trim()) {
+        ("all", _) => "",
+        (_, "") => {
+            return Err(OpError::invalid("no amount is given").hint("“As all groups” takes its own away"));
+        }
+        (_, amount) => amount,
+    };
+    Ok(in_group::Args { folder, settings: BTreeMap::from([(key, amount.to_owned())]), was: BTreeMap::new() })
 }

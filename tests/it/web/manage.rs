@@ -39,12 +39,13 @@ fn a_budget_is_set_for_a_group_and_for_all_and_its_use_is_shown_beside_it() {
     let seen = paged.changed("/do/config.set", me, "arg-name=budget.tokens&arg-value=5000");
     assert!(seen.contains("g2 config set budget.tokens 5000"), "{seen}");
     assert!(paged.seen("/budgets", &cookie).contains("Tokens: 0 of 5000"));
-    // An empty amount: as all groups, which have no bound of minutes.
-    let seen = paged.changed("/budgets/set", me, "folder=main&part=minutes&amount=");
+    // As all groups, which have no bound of minutes.
+    let seen = paged.changed("/budgets/set", me, "folder=main&part=minutes&amount=&as=all");
     assert!(seen.contains("g2 groups set main budget.minutes="), "{seen}");
     assert!(!paged.seen("/budgets", &cookie).contains("Minutes: 0 of"));
     for (form, why) in [
         ("folder=main&part=minutes&amount=many", "data-failed"),
+        ("folder=main&part=minutes&amount=", "no amount is given"),
         ("folder=main&part=hours&amount=1", "no part of a budget is chosen"),
         ("folder=nobody&part=minutes&amount=1", "group nobody does not exist"),
     ] {
