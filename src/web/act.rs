@@ -41,6 +41,9 @@ const EMPTY_SAYS: [(&str, &str); 2] = [
 /// Changes of the page that are being made: as many at a time, however long they take.
 static UNDER_WAY: Semaphore = Semaphore::const_new(64);
 
+/// The fields of every form: the session's token, and the way back.
+const OF_EVERY_FORM: [&str; 2] = ["token", "back"];
+
 /// The fields of a form that comes from the page: its token is right.
 pub(super) struct Fields(Vec<(String, String)>);
 
@@ -50,7 +53,8 @@ impl Fields {
         self.0.iter().find(|(field, _)| field == name).map_or("", |(_, value)| value)
     }
 
-    /// Returns an argument of an operation; what the page's own forms put before its name may be left out.
+    /// Returns an argument of an operation; what the page's own forms put before its name may be left out where the
+    /// name is no field of every form.
     fn argument(&self, name: &str) -> Option<&str> {
         self.arguments().find(|(field, _)| *field == name).map(|(_, value)| value)
     }
@@ -64,7 +68,11 @@ impl Fields {
     }
 
     fn arguments(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.0.iter().map(|(field, value)| (field.strip_prefix(ARGUMENT).unwrap_or(field), value.as_str()))
+        let name = |field: &'_ String| match field.strip_prefix(ARGUMENT) {
+            None if OF_EVERY_FORM.contains(&&field[..]) => None,
+            named => Some(named.map_or(0, |_| ARGUMENT.len())),
+        };
+        self.0.iter().filter_map(move |(field, value)| Some((&field[name(field)?..], value.as_str())))
     }
 
     /// Returns the way back: a path of ours.
@@ -316,6 +324,18 @@ mod tests {
         );
         assert!(read("ipc.send", &fields(&[("group", "main")])).is_none());
         assert!(read("groups", &fields(&[])).is_none());
+    }
+
+    #[test]
+    fn the_fields_of_every_form_are_no_arguments() {
+        for (values, is) in [
+            (&[("token", "forms")][..], ""),
+            (&[("token", "forms"), ("arg-token", "mine")], "mine"),
+            (&[("arg-token", "mine"), ("token", "forms")], "mine"),
+        ] {
+            assert_eq!(fields(values).argument("token"), is, "{values:?}");
+        }
+        assert_eq!(fields(&[("id", "3"), ("arg-id", "4")]).argument("id"), "4");
     }
 
     #[test]
