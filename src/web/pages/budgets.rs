@@ -83,7 +83,7 @@ pub(in crate::web) async fn show(view: View, Query(wanted): Query<Wanted>) -> Re
             @for (shares, group) in &rows { (of_group(&view, group, shares)) }
             p.pieces {
                 @if skip > 0 { a href=(page_at(skip.saturating_sub(GROUPS))) rel="prev" { "Before" } }
-                @if all > rows.len() { span.dim { (skip + 1) "–" (end) " of " (all) } }
+                @if all > rows.len() { span.dim { (skip.saturating_add(1)) "–" (end) " of " (all) } }
                 @if end < all { a href=(page_at(end)) rel="next" { "More" } }
             }
         }

@@ -66,7 +66,7 @@ pub(in crate::web) async fn show(view: View, Query(wanted): Query<Wanted>) -> Re
         @if !is_one {
             p.pieces {
                 @if skip > 0 { a href={ "/egress?skip=" (skip.saturating_sub(GROUPS)) } rel="prev" { "Before" } }
-                @if all > groups.len() { span.dim { (skip + 1) "–" (end) " of " (all) " groups" } }
+                @if all > groups.len() { span.dim { (skip.saturating_add(1)) "–" (end) " of " (all) " groups" } }
                 @if end < all { a href={ "/egress?skip=" (end) } rel="next" { "More" } }
             }
         }
