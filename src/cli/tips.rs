@@ -10,8 +10,8 @@ use clap::{
 
 /// Words of other programs, and what does the same here, the best first: the first one that is there is named.
 const HABITS: [(&[&str], &[&str]); 20] = [
-    (&["delete", "del", "destroy", "erase"], &["remove", "cancel", "revoke", "drop", "clear", "prune"]),
-    (&["cancel", "kill", "abort", "end", "stop"], &["stop", "cancel", "pause", "skip", "drop"]),
+    (&["delete", "del", "destroy", "erase"], &["remove", "revoke", "drop", "clear", "prune"]),
+    (&["cancel", "kill", "abort", "end", "stop"], &["stop", "pause", "skip", "drop"]),
     (&["create", "new", "make", "register"], &["add", "init", "allow"]),
     (&["edit", "update", "change", "modify"], &["set", "update", "edit", "config"]),
     (&["get", "view", "inspect", "describe", "info", "cat"], &["show", "list", "status"]),

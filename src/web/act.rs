@@ -56,7 +56,9 @@ impl Fields {
     /// Returns an argument of an operation; what the page's own forms put before its name may be left out where the
     /// name is no field of every form.
     fn argument(&self, name: &str) -> Option<&str> {
-        self.arguments().find(|(field, _)| *field == name).map(|(_, value)| value)
+        let named = self.0.iter().find(|(field, _)| field.strip_prefix(ARGUMENT) == Some(name));
+        let bare = || self.arguments().find(|(field, _)| *field == name).map(|(_, value)| value);
+        named.map(|(_, value)| value.as_str()).or_else(bare)
     }
 
     /// Returns what stands in the fields of an argument that has keys, by its keys. An empty text is one, too.
@@ -329,13 +331,13 @@ mod tests {
     #[test]
     fn the_fields_of_every_form_are_no_arguments() {
         for (values, is) in [
-            (&[("token", "forms")][..], ""),
-            (&[("token", "forms"), ("arg-token", "mine")], "mine"),
-            (&[("arg-token", "mine"), ("token", "forms")], "mine"),
+            (&[("token", "forms")][..], None),
+            (&[("token", "forms"), ("arg-token", "mine")], Some("mine")),
+            (&[("arg-token", "mine"), ("token", "forms")], Some("mine")),
         ] {
             assert_eq!(fields(values).argument("token"), is, "{values:?}");
         }
-        assert_eq!(fields(&[("id", "3"), ("arg-id", "4")]).argument("id"), "4");
+        assert_eq!(fields(&[("id", "3"), ("arg-id", "4")]).argument("id"), Some("4"));
     }
 
     #[test]
