@@ -22,7 +22,6 @@ use super::{
     tree,
     world::World,
 };
-use crate::domain::shown::errors::chain;
 
 /// The first argument by which this program knows that it is to make one.
 pub const SMALL: &str = "small-picture";
@@ -199,7 +198,7 @@ impl Pictures {
 
     /// Tells the log of a fault, once until it is another one.
     fn tell(&self, error: &Unmade) {
-        let why = chain(error);
+        let why = error.to_string();
         let mut told = self.told.locked();
         if told.as_ref() != Some(&why) {
             tracing::warn!(error = %why, "a small picture of a file could not be made; the file itself is there");

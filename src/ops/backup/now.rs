@@ -34,8 +34,7 @@ impl Operation for Args {
         // It stays asked for until it is made, over a restart too.
         site.store.set_meta(WANTED, &at.0.to_string()).await?;
         site.keeper.backs_up();
-        let when = if site.keeper.is_serving() { "" } else { " at its next start" };
-        let says = format!("a backup in {to} is asked for; the daemon makes it{when}");
+        let says = format!("a backup in {to} is asked for; the daemon makes it, or its next start does");
         Ok(Done::new(Asked { to, at }, says))
     }
 }
