@@ -92,9 +92,10 @@ fn words_wrap_at_the_width_of_the_terminal_and_in_a_pipe_lines_stay_whole() {
     ] {
         let on_screen = shown(&root, 50, arguments);
         for line in on_screen.lines() {
-            // A word alone can't be broken, nor can a command in a hint of clap's.
+            // A word alone can't be broken, nor can a command: it is copied as it stands.
             let is_one_word = !line.trim().trim_start_matches("see: ").contains(' ');
-            let is_whole = line.starts_with("--wide shows ")
+            let is_whole = line.trim_start().starts_with('`')
+                || line.starts_with("--wide shows ")
                 || line.starts_with("error: ")
                 || line.starts_with("Usage: ");
             assert!(line.chars().count() <= 50 || is_one_word || is_whole, "{arguments:?}: {line:?}");
