@@ -228,7 +228,7 @@ fn a_setting_is_changed_in_the_browser_and_the_page_follows() {
     browser.click("td a");
     browser.until(
         "the page to be live",
-        "return location.pathname === '/groups/main' && document.body.dataset.live === 'on'",
+        "return location.pathname === '/groups/main' && document.body?.dataset.live === 'on'",
     );
     browser.run("document.querySelector('[name=\"arg-settings.timezone\"]').focus()");
     browser.keys("Asia/Tokyo\u{e007}");

@@ -147,7 +147,7 @@ fn use_up(paged: &Paged) {
 fn settle(browser: &Browser) {
     browser.until(
         "the page to be live",
-        "return document.body.dataset.live === 'on' || !document.getElementById('live')",
+        "return document.body?.dataset.live === 'on' || !document.getElementById('live')",
     );
 }
 

@@ -204,7 +204,7 @@ fn what_is_typed_stays_while_things_change_and_is_refused_when_the_file_did() {
     browser.open(&paged.way_in());
     browser.until("the page", "return location.pathname === '/'");
     browser.open(&format!("{}/groups/main/memory", paged.origin()));
-    browser.until("the page to be live", "return document.body.dataset.live === 'on'");
+    browser.until("the page to be live", "return document.body?.dataset.live === 'on'");
     browser.run("document.querySelector('textarea').focus(); document.querySelector('textarea').select()");
     browser.keys("You are Bo");
     fs::write(file(&paged, "main"), "by the agent").unwrap();

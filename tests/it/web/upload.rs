@@ -168,7 +168,7 @@ fn what_is_typed_stays_where_no_answer_comes_and_the_page_says_so() {
     browser.open(&paged.way_in());
     browser.until("the page", "return location.pathname === '/'");
     browser.open(&format!("{}/chats/main?chat=local:main", paged.origin()));
-    browser.until("the page to be live", "return document.body.dataset.live === 'on'");
+    browser.until("the page to be live", "return document.body?.dataset.live === 'on'");
     drop(daemon);
     browser.run(
         "document.getElementById('message').value = 'a long story';
@@ -189,7 +189,7 @@ fn a_file_is_chosen_in_a_browser_and_sent_with_the_line_beside_it() {
     browser.open(&paged.way_in());
     browser.until("the page", "return location.pathname === '/'");
     browser.open(&format!("{}/chats/main?chat=local:main", paged.origin()));
-    browser.until("the page to be live", "return document.body.dataset.live === 'on'");
+    browser.until("the page to be live", "return document.body?.dataset.live === 'on'");
     browser.run(
         "const chosen = new DataTransfer();
          chosen.items.add(new File(['minutes of the meeting'], 'minutes.txt', {type: 'text/plain'}));

@@ -31,7 +31,7 @@ fn a_message_is_sent_and_its_answer_comes_without_a_new_page() {
     let _daemon = paged.serve();
     let browser = inside(&paged, Scripts::On, &[]);
     browser.open(&format!("{}/chats/main?chat=local:main", paged.origin()));
-    browser.until("the page to be live", "return document.body.dataset.live === 'on'");
+    browser.until("the page to be live", "return document.body?.dataset.live === 'on'");
     browser.run("window.same = true; document.getElementById('message').focus()");
     browser.keys("hello there");
     browser.keys(ENTER);
@@ -56,7 +56,7 @@ fn a_question_is_answered_by_its_button_and_what_waited_is_answered() {
     paged.root.g2(&["chats", "set", "local:main", "policy=request_approval"]);
     let _daemon = paged.serve();
     let browser = inside(&paged, Scripts::On, &[]);
-    browser.until("the page to be live", "return document.body.dataset.live === 'on'");
+    browser.until("the page to be live", "return document.body?.dataset.live === 'on'");
     paged.root.g2(&["send", "--as", "bob", "may I?"]);
     browser.sees("bob");
     browser.until("the card", "return document.querySelector('form[action=\"/do/approvals.approve\"] button')?.innerText === 'Allow'");
@@ -81,7 +81,7 @@ fn what_is_half_typed_or_half_pressed_stays_when_the_page_is_refreshed() {
     let _daemon = paged.serve();
     let browser = inside(&paged, Scripts::On, &[]);
     browser.open(&format!("{}/people", paged.origin()));
-    browser.until("the page to be live", "return document.body.dataset.live === 'on'");
+    browser.until("the page to be live", "return document.body?.dataset.live === 'on'");
     browser.run(
         "window.forms = [...document.querySelectorAll('form.act')];
          document.querySelector('form[action=\"/do/users.add\"] input[name=arg-id]').value = 'tg:7';
@@ -134,14 +134,14 @@ fn a_page_is_right_again_after_the_daemon_was_killed() {
     let daemon = paged.serve();
     let browser = inside(&paged, Scripts::On, &[]);
     browser.open(&format!("{}/chats/main?chat=local:main", paged.origin()));
-    browser.until("the page to be live", "return document.body.dataset.live === 'on'");
+    browser.until("the page to be live", "return document.body?.dataset.live === 'on'");
     daemon.kill();
-    browser.until("the page to say so", "return document.body.dataset.live === 'off'");
+    browser.until("the page to say so", "return document.body?.dataset.live === 'off'");
     let _daemon = paged.serve();
     paged.root.ask("local:main", "said meanwhile");
     // Nobody loads it again: it comes back by itself, and shows what it missed.
     browser.sees("echo: said meanwhile");
-    browser.until("the page to be live", "return document.body.dataset.live === 'on'");
+    browser.until("the page to be live", "return document.body?.dataset.live === 'on'");
 }
 
 #[test]
