@@ -72,6 +72,24 @@ fn a_question_is_answered_by_its_button_and_what_waited_is_answered() {
 }
 
 #[test]
+fn a_page_whose_daemon_is_gone_is_dimmed_as_a_whole() {
+    if !has_browser() {
+        return;
+    }
+    let paged = Paged::new("");
+    let daemon = paged.serve();
+    let browser = inside(&paged, Scripts::On, &[]);
+    browser.until("the page to be live", "return document.body?.dataset.live === 'on'");
+    let dims = "return Number(getComputedStyle(document.querySelector('main')).opacity)";
+    assert_eq!(browser.run(dims), 1);
+    drop(daemon);
+    browser.until("the page to be dimmed", &format!("{dims} < 1"));
+    let _daemon = paged.serve();
+    browser
+        .until("the page to be live again", &format!("{dims} === 1 && document.body?.dataset.live === 'on'"));
+}
+
+#[test]
 fn what_is_half_typed_or_half_pressed_stays_when_the_page_is_refreshed() {
     if !has_browser() {
         return;
