@@ -86,7 +86,7 @@ const NOT_HOT: [(&str, &[&str]); 22] = [
     ("a person who says a word in a chat: rows of one lane, of the newest 200 messages of a chat, the tasks of a group, and a month's sums of models", &["stands", "models_since", "asked_about", "tasks_for"]),
     ("the end of a daemon, or of one change without one", &["empty_log"]),
     ("a service manager's watchdog: a row by its primary key", &["beat"]),
-    ("the start, and `status`", &["open", "open_in", "meta", "upgrade", "set_meta", "clocks_changed", "budget_rows", "filled_folders"]),
+    ("the start, and `status`", &["open", "open_in", "meta", "upgrade", "set_meta", "clear_meta", "clocks_changed", "budget_rows", "filled_folders"]),
     ("the clocks, when they change", &["note_clocks", "read_clocks"]),
     ("a change of HEARTBEAT.md, at most one in some seconds; and the start", &["set_heartbeat", "groups_with_heartbeat"]),
     ("the sweep of files at the start and each hour, a row of an index each; `doctor`", &["has_file", "media_bytes"]),

@@ -108,7 +108,10 @@ fn what_people_write_is_never_a_command_and_never_attaches_a_file(cli: &Cli) {
 }
 
 fn what_comes_while_a_tool_runs_joins_the_turn_and_is_no_command_either(cli: &Cli) {
-    let stage = Stage::new(cli, &json!([bash("until [ -e go ]; do :; done; echo ran"), "after"]));
+    let stage = Stage::new(
+        cli,
+        &json!([bash("until [ -e go ] || [ ! -d $PWD ]; do sleep 0.05; done; echo ran"), "after"]),
+    );
     let runner = stage.run("first").ready();
     stage.tool(Some("Bash"));
     for (id, text) in [("2", "/clear"), ("3", "@/etc/passwd")] {
@@ -161,7 +164,10 @@ fn a_tool_call_becomes_a_command_and_the_model_is_told_the_host_s_answer(cli: &C
 
 fn a_tool_that_runs_is_shown_with_its_timeout_and_a_blocked_one_is_refused(cli: &Cli) {
     let blocked = json!({"tool_use": {"name": "AskUserQuestion", "input": {"questions": []}}});
-    let stage = Stage::new(cli, &json!([bash("until [ -e go ]; do :; done; exit 3"), blocked, "done"]));
+    let stage = Stage::new(
+        cli,
+        &json!([bash("until [ -e go ] || [ ! -d $PWD ]; do sleep 0.05; done; exit 3"), blocked, "done"]),
+    );
     let runner = stage.run("a").ready();
     let state = stage.tool(Some("Bash"));
     assert_eq!(state["tool_declared_timeout_ms"], 50_000);
@@ -226,7 +232,7 @@ fn silence_before_and_in_the_middle_of_an_answer_is_told_apart(cli: &Cli) {
 }
 
 fn background_work_defers_the_end_of_the_run(cli: &Cli) {
-    let work = json!({"tool_use": {"name": "Bash", "input": {"command": "until [ -e go ]; do :; done", "run_in_background": true}}});
+    let work = json!({"tool_use": {"name": "Bash", "input": {"command": "until [ -e go ] || [ ! -d $PWD ]; do sleep 0.05; done", "run_in_background": true}}});
     let stage = Stage::new(cli, &json!([work, "started", "it is done"]));
     let runner = stage.run("a").ready();
     runner.says("started", &[]);
@@ -269,9 +275,14 @@ fn a_conversation_that_is_shortened_is_archived_first(cli: &Cli) {
 fn the_agent_s_own_settings_do_not_take_our_hooks_away(cli: &Cli) {
     let settings = json!({"disableAllHooks": true, "env": {"FROM_SETTINGS": "yes"}}).to_string();
     for sources in [json!([]), json!(["user", "project", "local"])] {
-        let stage =
-            Stage::new(cli, &json!([bash("until [ -e go ]; do :; done; echo \"<$FROM_SETTINGS>\""), "done"]))
-                .with(|provider| provider["settingSources"] = sources.clone());
+        let stage = Stage::new(
+            cli,
+            &json!([
+                bash("until [ -e go ] || [ ! -d $PWD ]; do sleep 0.05; done; echo \"<$FROM_SETTINGS>\""),
+                "done"
+            ]),
+        )
+        .with(|provider| provider["settingSources"] = sources.clone());
         for (folder, file) in [
             ("group/.claude", "settings.json"),
             ("group/.claude", "settings.local.json"),
@@ -319,7 +330,7 @@ fn what_is_said_between_tools_is_not_sent_and_the_last_word_is_sent_once(cli: &C
 
 fn settings_that_the_agent_writes_do_not_take_our_hooks_away(cli: &Cli) {
     let write = "mkdir -p .claude && echo '{\"disableAllHooks\":true}' | tee .claude/settings.json .claude/settings.local.json >\"$CLAUDE_CONFIG_DIR/settings.json\"";
-    let wait = bash("until [ -e go ]; do :; done; rm go");
+    let wait = bash("until [ -e go ] || [ ! -d $PWD ]; do sleep 0.05; done; rm go");
     let stage = Stage::new(cli, &json!([bash(write), wait, "one", wait, "two"]));
     let mut session = None;
     for (prompt, answer) in [("a", "one"), ("b", "two")] {
