@@ -104,8 +104,11 @@ fn the_daemon_runs_in_a_container_and_its_agents_run_beside_it() {
     wait_for("the daemon in its container", || {
         daemon.g2(&["status", "--json"]).contains("\"pid\"").then_some(())
     });
-    let said = daemon.g2(&["send", "--wait", "120", "hello"]);
-    assert_eq!(said.trim(), "echo: hello", "{}", run_docker(&["logs", &daemon.0]));
+    let asks = ["exec", &daemon.0, "g2", "send", "--wait", "120", "hello"];
+    let asked = Command::new("docker").args(asks).output().unwrap();
+    let said = String::from_utf8_lossy(&asked.stdout);
+    let log = || Command::new("docker").args(["logs", &daemon.0]).output().unwrap();
+    assert_eq!(said.trim(), "echo: hello", "{asked:?} {:?}", log());
     assert!(daemon.g2(&["status", "--json"]).contains("\"sandbox\":\"docker\""));
 }
 
