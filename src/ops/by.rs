@@ -169,9 +169,10 @@ fn on_page(op: &Op) -> Result<(), OpError> {
         Op::ChannelsAdd(add) => {
             add.program.is_empty() && add.settings.keys().all(|key| OF_ACCOUNTS.contains(&key.as_str()))
         }
+        Op::GroupsRestore(restore) => restore.from.is_none(),
         _ => true,
     };
-    let text = "the page may not ask for this: it could start another program";
+    let text = "the page may not ask for this: it names a program or a file of this machine";
     match fits {
         true => Ok(()),
         false => Err(OpError::new(OpCode::NotAuthorized, text).hint("use `g2` on this machine")),
@@ -203,6 +204,8 @@ mod tests {
             ("tasks.pause", json!({"id": "t"}), true, true, true, false),
             ("tasks.run", json!({"id": "t"}), true, true, false, false),
             ("groups.remove", json!({"folder": "a"}), true, false, false, false),
+            ("groups.restore", json!({"folder": "a"}), true, false, false, false),
+            ("groups.restore", json!({"folder": "a", "from": "/x.tar"}), false, false, false, false),
             ("approvals.deny", json!({"id": 1}), true, false, false, true),
             ("web.revoke", json!({"id": 1}), true, false, false, false),
             ("web.open", json!({}), false, false, false, false),
