@@ -1,10 +1,10 @@
-//! Uses of tools, from their beginning to their end, as the host is told of them.
+//! The uses of tools that the host is told of, each with its beginning and its end.
 
 use std::{collections::BTreeMap, time::Duration};
 
 use ipc_handlers::{used::about, wire::ToolEnd};
 
-/// How many uses that have begun are known at a time. The oldest of more have no end.
+/// At most this many uses are known that have begun and not ended. Of more, the oldest is forgotten, and its end is not told.
 const MOST: usize = 256;
 /// The longest id of a use, and name of a tool, characters.
 const LONGEST: usize = 100;

@@ -159,11 +159,7 @@ fn an_update_that_makes_no_sense_is_told_as_far_as_it_goes_and_the_next_one_come
 #[test]
 fn an_update_that_nobody_can_read_is_passed_over_after_three_tries_and_the_next_one_comes() {
     let fake = Fake::start();
-    let config = json!({"token": TOKEN, "sure_after_s": 0});
-    let home = tempfile::tempdir().unwrap();
-    let mut account = Account::start_with(&fake, config, BTreeMap::new(), home);
-    account.hello();
-    account.until_polling();
+    let mut account = Account::soon_sure(&fake);
     let broken = fake.message(GROUP, json!({"text": format!("{BROKEN} of one")}));
     fake.text(GROUP, "the next one");
     let event = account.told();
@@ -187,11 +183,7 @@ fn an_update_that_nobody_can_read_is_passed_over_after_three_tries_and_the_next_
 #[test]
 fn an_update_without_a_number_is_passed_over_after_three_tries_and_the_next_one_comes() {
     let fake = Fake::start();
-    let config = json!({"token": TOKEN, "sure_after_s": 0});
-    let home = tempfile::tempdir().unwrap();
-    let mut account = Account::start_with(&fake, config, BTreeMap::new(), home);
-    account.hello();
-    account.until_polling();
+    let mut account = Account::soon_sure(&fake);
     fake.text(GROUP, "before");
     assert_eq!(account.event().text, "before");
     let lost = fake

@@ -233,6 +233,16 @@ impl Account {
         next
     }
 
+    /// One that is connected, and passes over what it can't read after three tries, without the minute.
+    fn soon_sure(fake: &Fake) -> Self {
+        let config = json!({"token": TOKEN, "sure_after_s": 0});
+        let home = tempfile::tempdir().unwrap();
+        let mut account = Self::start_with(fake, config, BTreeMap::new(), home);
+        account.hello();
+        account.until_polling();
+        account
+    }
+
     /// Waits for a line of its log.
     fn logs(&self, part: &str) {
         while !self.log.recv_timeout(PATIENCE).unwrap().contains(part) {}

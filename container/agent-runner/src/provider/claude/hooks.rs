@@ -131,7 +131,7 @@ impl Tools {
         self.running.push((id, name, timeout_ms));
     }
 
-    /// Notes an end; whether it was running. One that ends after its turn is nobody's any more.
+    /// Notes that a tool has ended. Returns whether it was running: a tool that ends after its turn was not.
     pub(super) fn ended(&mut self, id: &str) -> bool {
         let before = self.running.len();
         self.running.retain(|(running, ..)| running != id);
