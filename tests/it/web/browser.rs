@@ -10,7 +10,7 @@ use std::{
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::{Value, json};
 
-use super::http::ask;
+use super::{Paged, http::ask};
 use crate::support::wait_for;
 
 const CHROMIUM: &str = "/usr/bin/chromium";
@@ -236,4 +236,12 @@ impl Drop for Browser {
         let _ = self.driver.kill();
         let _ = self.driver.wait();
     }
+}
+
+/// A browser that is let in.
+pub(super) fn inside(paged: &Paged, scripts: Scripts, names: &[&str]) -> Browser {
+    let browser = Browser::start(scripts, names);
+    browser.open(&paged.way_in());
+    wait_for("to be let in", || browser.url().ends_with(&format!(":{}/", paged.port)).then_some(()));
+    browser
 }

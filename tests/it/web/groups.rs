@@ -7,7 +7,7 @@ use std::{
 
 use super::{
     Paged, Visit,
-    browser::{Browser, Scripts, has_browser},
+    browser::{Scripts, has_browser, inside},
 };
 use crate::support::wait_for;
 
@@ -220,9 +220,7 @@ fn a_setting_is_changed_in_the_browser_and_the_page_follows() {
     }
     let paged = Paged::new("");
     let _daemon = paged.serve();
-    let browser = Browser::start(Scripts::On, &[]);
-    browser.open(&paged.way_in());
-    browser.until("the page", "return location.pathname === '/'");
+    let browser = inside(&paged, Scripts::On, &[]);
     browser.open(&format!("{}/groups", paged.origin()));
     browser.until("the groups", "return document.querySelector('td a')?.innerText === 'main'");
     browser.click("td a");

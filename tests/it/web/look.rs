@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::{
     Paged,
-    browser::{Browser, Scripts, has_browser},
+    browser::{Browser, Scripts, has_browser, inside},
 };
 use crate::support::{Daemon, wait_for};
 
@@ -280,9 +280,7 @@ fn what_is_empty_says_so_on_every_page() {
     }
     let paged = Paged::new("");
     let _daemon = paged.serve();
-    let browser = Browser::start(Scripts::On, &[]);
-    browser.open(&paged.way_in());
-    browser.until("the page", "return location.pathname === '/'");
+    let browser = inside(&paged, Scripts::On, &[]);
     let ways = browser
         .run("return [...document.querySelectorAll('.side nav a')].map((a) => a.getAttribute('href'))");
     for way in ways.as_array().unwrap() {

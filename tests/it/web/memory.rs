@@ -4,7 +4,7 @@ use std::{fs, os::unix::fs::symlink, path::PathBuf};
 
 use super::{
     Paged, Visit,
-    browser::{Browser, Scripts, has_browser},
+    browser::{Scripts, has_browser, inside},
 };
 
 fn file(paged: &Paged, group: &str) -> PathBuf {
@@ -200,9 +200,7 @@ fn what_is_typed_stays_while_things_change_and_is_refused_when_the_file_did() {
     }
     let paged = Paged::new("");
     let _daemon = paged.serve();
-    let browser = Browser::start(Scripts::On, &[]);
-    browser.open(&paged.way_in());
-    browser.until("the page", "return location.pathname === '/'");
+    let browser = inside(&paged, Scripts::On, &[]);
     browser.open(&format!("{}/groups/main/memory", paged.origin()));
     browser.until("the page to be live", "return document.body?.dataset.live === 'on'");
     browser.run("document.querySelector('textarea').focus(); document.querySelector('textarea').select()");

@@ -4,7 +4,7 @@ use std::fs;
 
 use super::{
     Paged,
-    browser::{Browser, Scripts, has_browser},
+    browser::{Scripts, has_browser, inside},
     http,
 };
 use crate::support::wait_for;
@@ -164,9 +164,7 @@ fn what_is_typed_stays_where_no_answer_comes_and_the_page_says_so() {
     }
     let paged = Paged::new("");
     let daemon = paged.serve();
-    let browser = Browser::start(Scripts::On, &[]);
-    browser.open(&paged.way_in());
-    browser.until("the page", "return location.pathname === '/'");
+    let browser = inside(&paged, Scripts::On, &[]);
     browser.open(&format!("{}/chats/main?chat=local:main", paged.origin()));
     browser.until("the page to be live", "return document.body?.dataset.live === 'on'");
     drop(daemon);
@@ -185,9 +183,7 @@ fn a_file_is_chosen_in_a_browser_and_sent_with_the_line_beside_it() {
     }
     let paged = Paged::new("");
     let _daemon = paged.serve();
-    let browser = Browser::start(Scripts::On, &[]);
-    browser.open(&paged.way_in());
-    browser.until("the page", "return location.pathname === '/'");
+    let browser = inside(&paged, Scripts::On, &[]);
     browser.open(&format!("{}/chats/main?chat=local:main", paged.origin()));
     browser.until("the page to be live", "return document.body?.dataset.live === 'on'");
     browser.run(

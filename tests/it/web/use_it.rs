@@ -7,20 +7,12 @@ use std::{
 
 use super::{
     Paged,
-    browser::{Browser, Scripts, has_browser},
+    browser::{Browser, Scripts, has_browser, inside},
 };
 use crate::support::{fail_points, wait_for};
 
 const TAB: &str = "\u{e004}";
 const ENTER: &str = "\u{e007}";
-
-/// A browser that is let in.
-fn inside(paged: &Paged, scripts: Scripts, names: &[&str]) -> Browser {
-    let browser = Browser::start(scripts, names);
-    browser.open(&paged.way_in());
-    wait_for("to be let in", || browser.url().ends_with(&format!(":{}/", paged.port)).then_some(()));
-    browser
-}
 
 #[test]
 fn a_message_is_sent_and_its_answer_comes_without_a_new_page() {
