@@ -22,7 +22,7 @@ use super::{
 use crate::{
     domain::{
         machine::loops::LoopName,
-        runs::lanes::{Action, Event, Holding, LaneId, Lanes, WaitingLane, Work},
+        runs::lanes::{Action, AdoptedState, Event, Holding, LaneId, Lanes, WaitingLane, Work},
         shown::{errors::chain, feed::EventKind},
     },
     engine::{Either, Error, Loop, Plan, Read, Then, Why, either},
@@ -155,6 +155,11 @@ impl Dispatch {
             // Its lane is gone, and nothing else comes of it.
             (Work::Lane(_), None) => Work::Task(run.work.to_string()),
             (work, _) => work.clone(),
+        };
+        // Its agent is up. It is handed nothing further before it has again what it was handed last, as that comes first.
+        let state = match state {
+            AdoptedState::Ready(_) if run.has_follow_ups() => AdoptedState::Starting,
+            state => state,
         };
         self.tell(Event::Adopted { group: run.group.clone(), work, generation: run.generation, state });
         for reason in [Holding::Unknown, Holding::SetAside] {

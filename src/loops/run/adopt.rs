@@ -11,7 +11,10 @@ use super::{
 };
 use crate::{
     domain::{
-        runs::life::{Life, Reached},
+        runs::{
+            lanes::Event,
+            life::{Life, Reached},
+        },
         shown::errors::chain,
         states::{RunKind, Via},
     },
@@ -90,6 +93,9 @@ impl Watched {
         self.stop = active.stop.clone();
         if self.is_up() && self.said.speaks == Speaks::Ours {
             self.publish_again(&active).await;
+        }
+        if self.is_up() && active.has_follow_ups() {
+            runs.lanes.tell(Event::Ready { group: self.group.clone() });
         }
         self.watch(&container, orders).await
     }

@@ -69,6 +69,12 @@ impl ActiveRun {
         }
     }
 
+    /// Whether it has follow-ups in hand, whose files a daemon that adopts it lays out again.
+    #[must_use]
+    pub fn has_follow_ups(&self) -> bool {
+        self.open.iter().any(|(_, via)| *via == Via::Input)
+    }
+
     /// Whether nobody can tell, without its container, that it is over: nobody is known who started it, so it blocks its source
     /// until a person stops it. A run without a container never began, and a child process ended with its daemon.
     #[must_use]
