@@ -91,11 +91,23 @@ impl Watched {
             self.leaving.ask(None, runs.machine.world.monotonic());
         }
         self.stop = active.stop.clone();
-        if self.is_up() && self.said.speaks == Speaks::Ours {
-            self.publish_again(&active).await;
-        }
-        if self.is_up() && active.has_follow_ups() {
-            runs.lanes.tell(Event::Ready { group: self.group.clone() });
+        if self.is_up() {
+            let again = match self.said.speaks {
+                Speaks::Ours => self.publish_again(&active).await,
+                // It takes a file by removing it, so that one that is gone may be taken.
+                Speaks::One | Speaks::NotSaid => Ok(()),
+            };
+            match again {
+                Ok(()) if active.has_follow_ups() => {
+                    runs.lanes.tell(Event::Ready { group: self.group.clone() });
+                }
+                Ok(()) => {}
+                // A later one would come before it. The end of the run returns it, and those behind it.
+                Err(error) => {
+                    tracing::warn!(error, "publishing a follow-up again failed; the run is closed");
+                    self.ask_close("a follow-up could not be handed over again").await;
+                }
+            }
         }
         self.watch(&container, orders).await
     }
@@ -107,25 +119,19 @@ impl Watched {
         Ok(runs.gateway.read_rules(&self.group, read)?)
     }
 
-    /// Follow-ups that were handed over before the crash are published again; the runner ignores ids it has taken.
-    async fn publish_again(&self, active: &ActiveRun) {
-        let Ok(boxes) = self.runs.boxes.of(&self.group) else { return };
+    /// Follow-ups that were handed over before the crash are published again, in their order; the runner ignores ids it has taken.
+    async fn publish_again(&self, active: &ActiveRun) -> Result<(), String> {
+        let boxes = self.runs.boxes.of(&self.group).map_err(|error| chain(&error))?;
         for (batch, _) in active.open.iter().filter(|(_, via)| *via == Via::Input) {
-            let Ok(Some(content)) = self.runs.store.batch_content(*batch, self.runs.handover_limits()) else {
-                continue;
-            };
+            let content = self.runs.store.batch_content(*batch, self.runs.handover_limits());
+            let Some(content) = content.map_err(|error| chain(&error))? else { continue };
             let text = prompt_of(&self.runs, &self.group, &content).await;
             let input = wire::Input { kind: "message".into(), id: Some(batch_name(*batch)), text };
             let (boxes, id) = (Arc::clone(&boxes), batch_name(*batch));
-            let bytes = serde_json::to_vec(&input).unwrap_or_default();
+            let bytes = serde_json::to_vec(&input).map_err(|error| error.to_string())?;
             let put = self.runs.machine.world.blocking(move || boxes.put_input(&id, &bytes)).await;
-            let failed = match put {
-                Ok(Ok(_)) => continue,
-                Ok(Err(error)) => chain(&error),
-                Err(fault) => chain(&fault),
-            };
-            // The end of the run returns it.
-            tracing::warn!(error = failed, "publishing a follow-up again failed");
+            put.map_err(|fault| chain(&fault))?.map_err(|error| chain(&error))?;
         }
+        Ok(())
     }
 }
