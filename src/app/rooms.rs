@@ -246,6 +246,7 @@ pub(super) fn clients(room: &mut Room, parts: &Parts, desk: Arc<Desk>, listener:
             desk: Arc::clone(&desk),
             config,
             media,
+            channels: Arc::clone(&parts.channels),
             pictures,
             root,
         };

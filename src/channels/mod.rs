@@ -11,6 +11,7 @@ use std::{
     time::Duration,
 };
 
+use channel_protocol::{Request, Response};
 use futures_util::{FutureExt as _, future::BoxFuture};
 use tokio::sync::{Mutex, Notify};
 use tokio_util::sync::CancellationToken;
@@ -109,6 +110,12 @@ pub trait Channel: Send + Sync {
         Box::pin(ready(Err(NotFetched::Failed("this platform has no files".into()))))
     }
 
+    /// Answers a request that reached the page's listener for the account. It may be dropped.
+    fn request(&self, request: Request) -> BoxFuture<'_, Result<Response, Unanswered>> {
+        drop(request);
+        Box::pin(ready(Err(Unanswered::Never)))
+    }
+
     /// Shows in a chat (and thread; empty: none) that an agent works for it, or shows it no more. Asked for again every
     /// 4 s while the work lasts, as platforms let it expire. Best effort: it is dropped when it takes longer than that,
     /// and nothing waits for it. A platform that has no such thing does nothing.
@@ -142,6 +149,17 @@ pub enum NotFetched {
     Offline,
     #[error("{0}")]
     Failed(String),
+}
+
+/// Why a request has no answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unanswered {
+    #[error("this account takes no requests")]
+    Never,
+    #[error("its adapter is away; send it again")]
+    Away,
+    #[error("it is too long")]
+    TooLong,
 }
 
 /// Why there is no chat with a user.

@@ -1,9 +1,10 @@
 //! `g2 channels`.
 #![expect(clippy::disallowed_methods, reason = "reads logs of adapters, and what links an account")]
 
-use std::{path::PathBuf, time::Duration};
+use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use anyhow::Context as _;
+use channel_protocol::Can;
 use clap::Subcommand;
 use ipc_handlers::Time;
 use serde::Serialize;
@@ -63,7 +64,7 @@ pub(super) enum Channels {
     },
     /// Add an account on a platform: keep its token, write its table to g2.toml, and check it
     #[command(
-        after_help = "The token is read from the terminal, which does not show it, from standard input, or from\n--token-file. It is kept in data/secrets/, for this user only. A running daemon takes the account\nup at once.\n\nExamples:\n  g2 channels add telegram\n  g2 channels add telegram.work --token-file token.txt\n  g2 channels add matrix --set homeserver=https://matrix.example.org\n  g2 channels add toy --no-token --program /usr/bin/python3 --program /opt/toy.py"
+        after_help = "The token is read from the terminal, which does not show it, from standard input, or from\n--token-file. It is kept in data/secrets/, for this user only. A running daemon takes the account\nup at once.\n\nExamples:\n  g2 channels add telegram\n  g2 channels add telegram.work --token-file token.txt\n  g2 channels add matrix --set homeserver=https://matrix.example.org\n  g2 channels add webhook --new-token\n  g2 channels add toy --no-token --program /usr/bin/python3 --program /opt/toy.py"
     )]
     Add {
         /// File that holds the token
@@ -72,6 +73,9 @@ pub(super) enum Channels {
         /// The account has no token
         #[arg(long)]
         no_token: bool,
+        /// Make a token that nobody could guess, and show it once: for webhooks
+        #[arg(long, conflicts_with_all = ["token_file", "no_token"])]
+        new_token: bool,
         /// Setting of its table, such as `homeserver=https://matrix.example.org`; the value is TOML, otherwise a text
         #[arg(long, value_name = "KEY=VALUE", value_parser = setting)]
         set: Vec<(String, serde_json::Value)>,
@@ -258,7 +262,7 @@ impl Channels {
                 let row = rows.into_iter().find(|row| row.name == name).ok_or_else(|| none(&name))?;
                 show::object(context, &row)
             }
-            Self::Add { token_file, no_token, set, mut args, no_check } => {
+            Self::Add { token_file, no_token, new_token, set, mut args, no_check } => {
                 let name = &args.name;
                 check_name(name).map_err(anyhow::Error::from)?;
                 if account(&context.config()?, name).is_ok() {
@@ -270,14 +274,21 @@ impl Channels {
                 // Nobody is asked for a token that nobody could use.
                 args.settings = set.into_iter().collect();
                 add::has_adapter(name, &args.program, &args.settings)?;
-                if !no_token {
+                if new_token {
+                    args.token = Some(context.world.secret().context("making a token")?);
+                } else if !no_token {
                     args.token = Some(secret::read(&format!("Token of {name}"), token_file.as_deref())?);
                 }
-                let name = args.name.clone();
-                show::answer(context, &add(context, args, no_check).await?)?;
+                let (name, made) = (args.name.clone(), args.token.clone().filter(|_| new_token));
+                let (mut answer, from) = add(context, args, no_check).await?;
+                if let Some(made) = made {
+                    answer.notes.insert(0, format!("its token, which is shown this once: {made}"));
+                    answer.row["token"] = made.into();
+                }
+                show::answer(context, &answer)?;
                 let can_ask = out::can_ask() && out::is_terminal() && !context.json;
                 let is_up = is_up(context).await;
-                if can_ask && is_up && !is_owned(context, &name).await? {
+                if from == Writers::People && can_ask && is_up && !is_owned(context, &name).await? {
                     out::line(claim::owner(context, &name).await?)?;
                 }
                 Ok(())
@@ -348,8 +359,20 @@ pub(super) fn setting(text: &str) -> anyhow::Result<(String, serde_json::Value)>
     Ok((key.to_owned(), value))
 }
 
+/// From whom the messages of an account come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Writers {
+    People,
+    /// By requests to the page's listener.
+    Programs,
+}
+
 /// Adds an account, after it was checked.
-pub(super) async fn add(context: &Context, args: add::Args, no_check: bool) -> Result<Answer, Failure> {
+pub(super) async fn add(
+    context: &Context,
+    args: add::Args,
+    no_check: bool,
+) -> Result<(Answer, Writers), Failure> {
     app::check_root(&context.root)?;
     let name = args.name.clone();
     check_name(&name).map_err(anyhow::Error::from)?;
@@ -365,7 +388,7 @@ pub(super) async fn add(context: &Context, args: add::Args, no_check: bool) -> R
     if let Some(NotReady { why, hint }) = app::without_adapters(&ready.account) {
         return Err(OpError::new(OpCode::Failed, format!("{name} is not added: {why}")).hint(hint).into());
     }
-    let mut who = String::new();
+    let (mut who, mut from) = (String::new(), Writers::People);
     if !no_check {
         if out::is_watched() {
             out::ask(&format!(
@@ -375,6 +398,9 @@ pub(super) async fn add(context: &Context, args: add::Args, no_check: bool) -> R
         }
         match trial::greet(&ready, CHECK).await {
             Ok(hello) => {
+                if hello.can.contains(&Can::Requests) {
+                    from = Writers::Programs;
+                }
                 who = format!(" as {} {}", hello.myself.name, hello.myself.handle).trim_end().to_owned();
             }
             // What was typed is not lost for a network that is away.
@@ -387,15 +413,33 @@ pub(super) async fn add(context: &Context, args: add::Args, no_check: bool) -> R
     let mut answer = perform(context, args).await?;
     let prefix = answer.row["prefix"].as_str().unwrap_or_default().to_owned();
     answer.says = format!("{}{who}", answer.says);
-    if !is_owned(context, &name).await? {
+    if from == Writers::Programs {
+        answer.notes.push(requests(context.config()?.web.listen, &name));
+    } else if !is_owned(context, &name).await? {
         answer.notes.push(format!(
             "nobody is an owner on {name} yet: `g2 users claim` makes you one, from your phone; then \"/stop\" from there stops the agent, and questions come to you"
         ));
     }
+    let first = match from {
+        Writers::People => "write to the bot",
+        Writers::Programs => "send a request",
+    };
     answer.notes.push(format!(
-        "write to the bot, and answer the question about the new chat (`g2 approvals list`); or make a group for a chat yourself: g2 groups add family --chat {prefix}:ID"
+        "{first}, and answer the question about the new chat (`g2 approvals list`); or make a group for a chat yourself: g2 groups add family --chat {prefix}:ID"
     ));
-    Ok(answer)
+    Ok((answer, from))
+}
+
+/// Says where requests for an account come in.
+fn requests(listen: Option<SocketAddr>, name: &str) -> String {
+    match listen {
+        Some(at) => format!(
+            "requests are sent to http://{at}/hook/{name}/NAME, where NAME is a word of yours for each sender"
+        ),
+        None => format!(
+            "requests come in by the page's listener, which is off: `g2 config set web.listen 127.0.0.1:4747`, start the daemon anew, then send to http://127.0.0.1:4747/hook/{name}/NAME"
+        ),
+    }
 }
 
 /// Asks, where somebody can be asked, whether an account is added whose platform is out of reach.

@@ -3,6 +3,7 @@
 use std::{path::PathBuf, sync::Arc};
 
 use crate::{
+    channels::Channels,
     config::Live,
     domain::machine::web::{Door, WebSession},
     loops::control::Desk,
@@ -15,6 +16,7 @@ mod assets;
 mod codes;
 mod crowd;
 mod enter;
+mod hooks;
 mod layout;
 mod live;
 mod pages;
@@ -34,6 +36,7 @@ pub struct Served {
     pub desk: Arc<Desk>,
     pub config: Arc<Live>,
     pub media: Arc<Media>,
+    pub channels: Arc<Channels>,
     pub pictures: Pictures,
     pub root: PathBuf,
 }
@@ -44,6 +47,8 @@ struct Web {
     desk: Arc<Desk>,
     config: Arc<Live>,
     media: Arc<Media>,
+    channels: Arc<Channels>,
+    hooks: hooks::Places,
     pictures: Pictures,
     root: PathBuf,
     door: Door,

@@ -23,7 +23,7 @@ use super::{
     Served, Web, act, assets,
     codes::Codes,
     crowd::{Crowd, Full, Guest, Holder},
-    enter, live, pages, parted,
+    enter, hooks, live, pages, parted,
     patience::Patient,
     said::Said,
     scripts,
@@ -95,7 +95,7 @@ pub async fn run(served: Served, listen: SocketAddr) {
 
 /// Listens, however long it takes until that can be done.
 async fn begin(served: Served, listen: SocketAddr) -> (Arc<Web>, TcpListener) {
-    let Served { world, desk, config, media, pictures, root } = served;
+    let Served { world, desk, config, media, channels, pictures, root } = served;
     let mut told = None;
     loop {
         match ready(&world, &root, &desk.store, listen).await {
@@ -111,6 +111,8 @@ async fn begin(served: Served, listen: SocketAddr) -> (Arc<Web>, TcpListener) {
                     desk,
                     config,
                     media,
+                    channels,
+                    hooks: hooks::Places::default(),
                     pictures,
                     root,
                     door,
@@ -242,6 +244,10 @@ async fn admitted(
     guest: &Guest,
     request: Request<Incoming>,
 ) -> Response<Body> {
+    // Its sender has no place on the page: the account looks at a secret of its own.
+    if let Some(path) = request.uri().path().strip_prefix(hooks::BELOW).map(str::to_owned) {
+        return hooks::take(web, &path, request).await;
+    }
     let (is_change, now) = (!matches!(*request.method(), Method::GET | Method::HEAD), web.world.now());
     let token = match web.tokens.shown(&web.desk.store, request.headers(), now) {
         Ok(token) => token,

@@ -94,6 +94,18 @@ where
     /// # Errors
     /// What is wrong with the address, or with the machine's root certificates.
     pub fn new(base: &str) -> Result<Self, String> {
+        Self::over(base, false)
+    }
+
+    /// As [`Http::new`], and `http://` may be any machine: what is sent can be read on the way.
+    ///
+    /// # Errors
+    /// As [`Http::new`].
+    pub fn also_plain(base: &str) -> Result<Self, String> {
+        Self::over(base, true)
+    }
+
+    fn over(base: &str, also_plain: bool) -> Result<Self, String> {
         const NONE: &str = "it is no address such as https://matrix.example.org";
         let uri: Uri = base.parse().map_err(|_| NONE)?;
         if base.contains(['@', '?', '#']) {
@@ -113,7 +125,7 @@ where
             .pool_timer(TokioTimer::new())
             .retry_canceled_requests(false);
         let over = match uri.scheme_str() {
-            Some("http") if loopback => Over::Plain(builder.build(plain)),
+            Some("http") if loopback || also_plain => Over::Plain(builder.build(plain)),
             Some("https") => {
                 plain.enforce_http(false);
                 let roots = HttpsConnectorBuilder::new()

@@ -5,3 +5,4 @@ pub mod http;
 pub mod kit;
 pub mod matrix;
 pub mod telegram;
+pub mod webhook;

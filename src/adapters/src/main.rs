@@ -2,10 +2,10 @@
 
 use std::process::ExitCode;
 
-use g2_channels::{discord, kit, matrix, telegram};
+use g2_channels::{discord, kit, matrix, telegram, webhook};
 
 /// The adapters of this program.
-const NAMES: [&str; 3] = ["discord", "matrix", "telegram"];
+const NAMES: [&str; 4] = ["discord", "matrix", "telegram", "webhook"];
 
 fn main() -> ExitCode {
     let asked = std::env::args().nth(1).unwrap_or_default();
@@ -20,6 +20,7 @@ fn main() -> ExitCode {
         "discord" => runtime.block_on(kit::serve(discord::connect)),
         "matrix" => runtime.block_on(kit::serve(matrix::connect)),
         "telegram" => runtime.block_on(kit::serve(telegram::connect)),
+        "webhook" => runtime.block_on(kit::serve(webhook::connect)),
         _ => {
             eprintln!(
                 "g2-channels has no adapter {asked:?}; it has {NAMES:?}. it is run by a program that speaks the channel protocol"

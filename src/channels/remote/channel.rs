@@ -12,7 +12,7 @@ use ipc_handlers::Time;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    super::{Channel, Fetched, Intake, NotFetched, NotOpened, Ran},
+    super::{Channel, Fetched, Intake, NotFetched, NotOpened, Ran, Unanswered},
     Last, Remote,
     child::{Folders, append},
     inward, lock,
@@ -280,6 +280,20 @@ impl Channel for Remote {
                 Ok(_) => Err(NotFetched::Failed("the adapter's answer says nothing".into())),
                 Err(Lost::Never) => Err(NotFetched::Offline),
                 Err(_) => Err(NotFetched::Failed("the adapter ended before it answered".into())),
+            }
+        })
+    }
+
+    fn request(&self, request: protocol::Request) -> BoxFuture<'_, Result<protocol::Response, Unanswered>> {
+        Box::pin(async move {
+            let Some(wire) = self.living() else { return Err(Unanswered::Away) };
+            if !self.can(Can::Requests) {
+                return Err(Unanswered::Never);
+            }
+            match wire.ask(|r| Down::Request(Box::new(protocol::Request { r, ..request }))).await {
+                Ok(Up::Response(response)) => Ok(response),
+                Err(Lost::TooLong) => Err(Unanswered::TooLong),
+                Ok(_) | Err(Lost::Never | Lost::Perhaps) => Err(Unanswered::Away),
             }
         })
     }

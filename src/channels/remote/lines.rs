@@ -235,7 +235,10 @@ impl Talk<'_> {
             }
             Up::Done(ref done) => self.wire.answer(done.r, up.clone()),
             Up::Found(ref found) => self.wire.answer(found.r, up.clone()),
-            Up::ChatOf { r, .. } | Up::Chats { r, .. } | Up::Fetched { r, .. } => self.wire.answer(r, up),
+            Up::ChatOf { r, .. }
+            | Up::Chats { r, .. }
+            | Up::Fetched { r, .. }
+            | Up::Response(channel_protocol::Response { r, .. }) => self.wire.answer(r, up),
             Up::Unknown => {}
         }
         None

@@ -115,7 +115,7 @@ impl Setup {
             }
         }
         let args = add::Args { name, token: Some(token), program: Vec::new(), settings };
-        let answer = channels::add(context, args, self.no_check).await?;
+        let (answer, _) = channels::add(context, args, self.no_check).await?;
         failpoint::reach("setup.channel");
         Ok([vec![answer.says], answer.notes].concat().join("; "))
     }

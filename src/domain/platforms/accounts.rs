@@ -48,11 +48,11 @@ pub enum SecretPlace {
 }
 
 /// The platforms that G2 has an adapter for.
-pub const OWN_PLATFORMS: [&str; 3] = ["discord", "matrix", "telegram"];
+pub const OWN_PLATFORMS: [&str; 4] = ["discord", "matrix", "telegram", "webhook"];
 
 /// An account of a platform that G2 has no adapter for, and none is named.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("G2 has no adapter for {0}, only for discord, matrix and telegram")]
+#[error("G2 has no adapter for {0}, only for discord, matrix, telegram and webhook")]
 pub struct NoAdapter(pub String);
 
 /// Checks that G2 has an adapter for an account that names no program: for its platform, or the one that it names instead.

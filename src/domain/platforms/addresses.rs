@@ -38,12 +38,14 @@ const WHATSAPP: Platform = Platform {
 };
 
 /// Every platform whose addresses begin with something other than its name, or show more than whose they are.
-static KNOWN: [Platform; 5] = [
+static KNOWN: [Platform; 6] = [
     LOCAL,
     // The topic General of a forum.
     Platform::prefixed("telegram", "tg", digits).with_main_line("1"),
     Platform::prefixed("discord", "dc", |_| false),
     Platform::prefixed("matrix", "mx", |_| false),
+    // A program and the agent.
+    Platform::prefixed("webhook", "hook", |_| true),
     WHATSAPP,
 ];
 
@@ -188,6 +190,7 @@ mod tests {
             ("dc:123", "discord", ChatKind::Group),
             ("irc:#chess", "irc", ChatKind::Group),
             ("x", "unknown", ChatKind::Group),
+            ("hook:github", "webhook", ChatKind::Direct),
             ("tg.work:7", "telegram.work", ChatKind::Direct),
             ("tg.work:-7", "telegram.work", ChatKind::Group),
             ("mx:!a:example.org", "matrix", ChatKind::Group),

@@ -30,6 +30,8 @@ pub enum Down {
     ListChats { r: u64 },
     /// Asks for a file of an event that was not fetched at once. Answered by `fetched`.
     Fetch(Fetch),
+    /// A request that reached the page's listener below `/hook/` and the account's name. Answered by `response`.
+    Request(Box<Request>),
     /// Answered by `pong` within 10 s.
     Ping { r: u64 },
     /// Leave: finish what is being written, then exit with 0 within 5 s.
@@ -226,4 +228,16 @@ pub struct Fetch {
     pub what: String,
     /// No more bytes than that.
     pub most: u64,
+}
+
+/// A POST of somebody who knows the account's address, as it came: nobody has looked at who sends it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Request {
+    pub r: u64,
+    /// What stands behind the account's name, without the slash: `github`.
+    pub path: String,
+    /// By their names in small letters; of several of one name the first.
+    pub headers: BTreeMap<String, String>,
+    pub body: String,
 }

@@ -9,12 +9,13 @@ mod json;
 mod lines;
 mod up;
 
-pub use down::{Amend, Button, Command, Down, Fetch, File, Hint, LookFor, Send, Span, Start, Style};
+pub use down::{Amend, Button, Command, Down, Fetch, File, Hint, LookFor, Request, Send, Span, Start, Style};
 pub use json::{mended, read_json};
 pub use lines::{LONGEST_LINE, LineError, Lines, line, schema};
 pub use up::{
     Attached, Buttons, Can, Chat, ChatKind, Done, Event, EventKind, Format, Found, From, Hello, Kind, Light,
-    Media, Mention, Myself, NotSent, Pace, Pair, ReplyTo, Scope, SentTwice, State, TextLimit, Unit, Up, Went,
+    Media, Mention, Myself, NotSent, Pace, Pair, ReplyTo, Response, Scope, SentTwice, State, TextLimit, Unit,
+    Up, Went,
 };
 
 /// The version that this crate speaks.

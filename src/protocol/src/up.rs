@@ -53,11 +53,24 @@ pub enum Up {
         #[serde(default)]
         problem: Option<String>,
     },
+    /// Ends a `request`.
+    Response(Response),
     Pong {
         r: u64,
     },
     #[serde(other)]
     Unknown,
+}
+
+/// What the sender of a request is answered.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Response {
+    pub r: u64,
+    /// HTTP's number: 202 once what it brought is stored.
+    pub status: u16,
+    /// One line for people.
+    pub says: String,
 }
 
 /// What an adapter is and can do.
@@ -199,6 +212,7 @@ pub enum Can {
     MediaOut,
     OpenDm,
     ListChats,
+    Requests,
     #[serde(other)]
     Unknown,
 }

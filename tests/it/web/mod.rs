@@ -18,6 +18,7 @@ mod conversations;
 mod crowd;
 mod door;
 mod groups;
+mod hooks;
 mod http;
 mod look;
 mod manage;

@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use channel_protocol::{Done, Event, EventKind, Hello, Light, Lines, State, Up};
+use channel_protocol::{Done, Event, EventKind, Hello, Light, Lines, Response, State, Up};
 use serde_json::{Value, json};
 
 /// A process that says nothing for so long is stuck.
@@ -188,6 +188,7 @@ impl Adapter {
                 | Up::ChatOf { r, .. }
                 | Up::Chats { r, .. }
                 | Up::Fetched { r, .. }
+                | Up::Response(Response { r, .. })
                 | Up::Pong { r } => Some(*r),
                 Up::Found(found) => Some(found.r),
                 _ => None,

@@ -12,7 +12,7 @@ mod unread;
 
 use std::sync::Arc;
 
-use channel_protocol::{Amend, Chat, Done, Fetch, Hint, LookFor, NotSent, Scope, Send, Went};
+use channel_protocol::{Amend, Chat, Done, Fetch, Hint, LookFor, NotSent, Request, Scope, Send, Went};
 use futures_util::future::BoxFuture;
 
 pub use self::{
@@ -110,6 +110,12 @@ pub trait Adapter: std::marker::Send + Sync + 'static {
     /// Returns the chats that the account is in, or why the platform did not tell.
     fn list_chats(&self) -> BoxFuture<'_, Result<Vec<Chat>, String>> {
         Box::pin(async { Ok(Vec::new()) })
+    }
+
+    /// Answers a request that came to the page's listener: HTTP's number, and a line for people.
+    fn request(&self, request: Request) -> BoxFuture<'_, (u16, String)> {
+        let _ = request;
+        Box::pin(async { (404, "this account takes no requests".into()) })
     }
 
     /// Fetches a file into the spool. Returns its place below the spool, or why there is none.

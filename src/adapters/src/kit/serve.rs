@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use channel_protocol::{Chat, Down, Found, LONGEST_LINE, Lines, Start, Up, VERSION};
+use channel_protocol::{Chat, Down, Found, LONGEST_LINE, Lines, Response, Start, Up, VERSION};
 use tokio::{
     io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _},
     sync::{Semaphore, mpsc},
@@ -143,6 +143,11 @@ async fn perform<A: Adapter>(adapter: &A, host: &Host, order: Down) -> Option<Up
                 Ok(file) => Up::Fetched { r, file: Some(file), problem: None },
                 Err(problem) => Up::Fetched { r, file: None, problem: Some(problem) },
             }
+        }
+        Down::Request(request) => {
+            let r = request.r;
+            let (status, says) = adapter.request(*request).await;
+            Up::Response(Response { r, status, says })
         }
         Down::Show(hint) => {
             adapter.show(hint).await;
