@@ -154,7 +154,7 @@ pub enum NotFetched {
 /// Why a request has no answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unanswered {
-    #[error("this account takes no requests")]
+    #[error("the account takes no requests")]
     Never,
     #[error("its adapter is away; send it again")]
     Away,

@@ -4,6 +4,7 @@
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use anyhow::Context as _;
+use base64::{Engine as _, engine::general_purpose::STANDARD};
 use channel_protocol::Can;
 use clap::Subcommand;
 use ipc_handlers::Time;
@@ -24,7 +25,10 @@ use crate::{
         trial::{self, NotLetIn},
     },
     config::Config,
-    domain::{platforms::accounts::check_name, rows::ChannelState},
+    domain::{
+        platforms::accounts::{check_name, is_of_programs},
+        rows::ChannelState,
+    },
     ops::{
         Answer, OpCode, OpError,
         channels::{add, remove, restart, table::Table},
@@ -275,7 +279,7 @@ impl Channels {
                 args.settings = set.into_iter().collect();
                 add::has_adapter(name, &args.program, &args.settings)?;
                 if new_token {
-                    args.token = Some(context.world.secret().context("making a token")?);
+                    args.token = Some(token(context)?);
                 } else if !no_token {
                     args.token = Some(secret::read(&format!("Token of {name}"), token_file.as_deref())?);
                 }
@@ -359,6 +363,13 @@ pub(super) fn setting(text: &str) -> anyhow::Result<(String, serde_json::Value)>
     Ok((key.to_owned(), value))
 }
 
+/// Returns a token that nobody could guess, in the form in which Standard Webhooks have theirs.
+fn token(context: &Context) -> anyhow::Result<String> {
+    let secret = context.world.secret().context("making a token")?;
+    // A number of bytes that needs no padding, which addresses could not have.
+    Ok(format!("whsec_{}", STANDARD.encode(&secret.as_bytes()[..63])))
+}
+
 /// From whom the messages of an account come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Writers {
@@ -388,7 +399,8 @@ pub(super) async fn add(
     if let Some(NotReady { why, hint }) = app::without_adapters(&ready.account) {
         return Err(OpError::new(OpCode::Failed, format!("{name} is not added: {why}")).hint(hint).into());
     }
-    let (mut who, mut from) = (String::new(), Writers::People);
+    let mut who = String::new();
+    let mut from = if is_of_programs(&name) { Writers::Programs } else { Writers::People };
     if !no_check {
         if out::is_watched() {
             out::ask(&format!(

@@ -42,14 +42,12 @@ impl Default for Places {
 
 /// Takes a request; `path` stands behind [`BELOW`].
 pub(super) async fn take(web: &Web, path: &str, request: Request<Incoming>) -> Response<Body> {
-    let (account, path) = path.split_once('/').unwrap_or((path, ""));
-    let channel = check_name(account).ok().and_then(|()| web.channels.named(account));
-    let Some(channel) = channel else {
-        return said(StatusCode::NOT_FOUND, "there is no account of this name that takes requests");
-    };
     if *request.method() != Method::POST {
         return said(StatusCode::METHOD_NOT_ALLOWED, "send a POST");
     }
+    let (account, path) = path.split_once('/').unwrap_or((path, ""));
+    let channel = check_name(account).ok().and_then(|()| web.channels.named(account));
+    let Some(channel) = channel else { return no_account() };
     let headers = headers(request.headers());
     let body = match timeout(BODY_WITHIN, Limited::new(request.into_body(), BODY).collect()).await {
         Ok(Ok(body)) => body.to_bytes(),
@@ -74,28 +72,28 @@ pub(super) async fn take(web: &Web, path: &str, request: Request<Incoming>) -> R
                 .filter(|status| status.is_success() || status.is_client_error() || status.is_server_error());
             said(status.unwrap_or(StatusCode::BAD_GATEWAY), &answer.says)
         }
-        Ok(Err(error)) => {
-            let status = match error {
-                Unanswered::Never => StatusCode::NOT_FOUND,
-                Unanswered::Away => StatusCode::SERVICE_UNAVAILABLE,
-                Unanswered::TooLong => StatusCode::PAYLOAD_TOO_LARGE,
-            };
-            said(status, &error.to_string())
-        }
+        // As one that is not there: nobody learns here which accounts there are.
+        Ok(Err(Unanswered::Never)) => no_account(),
+        Ok(Err(error @ Unanswered::Away)) => said(StatusCode::SERVICE_UNAVAILABLE, &error.to_string()),
+        Ok(Err(error @ Unanswered::TooLong)) => said(StatusCode::PAYLOAD_TOO_LARGE, &error.to_string()),
         Err(_) => said(StatusCode::SERVICE_UNAVAILABLE, "its adapter did not answer; send it again"),
     }
+}
+
+fn no_account() -> Response<Body> {
+    said(StatusCode::NOT_FOUND, "there is no account of this name that takes requests")
 }
 
 /// Returns the headers that an adapter is told: of several of one name the first, and none that only a browser has.
 fn headers(all: &HeaderMap) -> BTreeMap<String, String> {
     let mut told = BTreeMap::new();
     for (name, value) in all {
-        if *name == header::COOKIE || value.len() > LONGEST_VALUE {
+        if *name == header::COOKIE {
             continue;
         }
-        if let Ok(value) = value.to_str() {
-            told.entry(name.as_str().to_owned()).or_insert_with(|| value.to_owned());
-        }
+        // One that can't be told is there all the same: a signature that nobody can read is a wrong one.
+        let value = value.to_str().ok().filter(|value| value.len() <= LONGEST_VALUE).unwrap_or_default();
+        told.entry(name.as_str().to_owned()).or_insert_with(|| value.to_owned());
     }
     told
 }

@@ -286,10 +286,11 @@ impl Channel for Remote {
 
     fn request(&self, request: protocol::Request) -> BoxFuture<'_, Result<protocol::Response, Unanswered>> {
         Box::pin(async move {
-            let Some(wire) = self.living() else { return Err(Unanswered::Away) };
+            // What it said last stays while it is away.
             if !self.can(Can::Requests) {
                 return Err(Unanswered::Never);
             }
+            let Some(wire) = self.living() else { return Err(Unanswered::Away) };
             match wire.ask(|r| Down::Request(Box::new(protocol::Request { r, ..request }))).await {
                 Ok(Up::Response(response)) => Ok(response),
                 Err(Lost::TooLong) => Err(Unanswered::TooLong),

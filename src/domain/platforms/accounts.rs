@@ -50,6 +50,12 @@ pub enum SecretPlace {
 /// The platforms that G2 has an adapter for.
 pub const OWN_PLATFORMS: [&str; 4] = ["discord", "matrix", "telegram", "webhook"];
 
+/// Whether those who write to an account are programs, so that nobody there can be an owner.
+#[must_use]
+pub fn is_of_programs(name: &str) -> bool {
+    name.split('.').next() == Some("webhook")
+}
+
 /// An account of a platform that G2 has no adapter for, and none is named.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("G2 has no adapter for {0}, only for discord, matrix, telegram and webhook")]

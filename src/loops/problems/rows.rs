@@ -14,13 +14,13 @@ use crate::{
             js_regex::Pattern,
         },
         kept::prune::DAY_MS,
-        platforms::channels::Connection,
+        platforms::accounts::is_of_programs,
         problems::{Problem, of_channels, of_ledger},
         rows::Wiring,
         runs::hindrance::Hindrance,
         shown::errors::chain,
     },
-    store::{ActiveRun, Store, StoreError},
+    store::{ActiveRun, Store},
 };
 
 /// Groups over which the daemon died again and again.
@@ -131,34 +131,21 @@ pub(super) async fn questions(store: &Store, found: &mut Vec<Problem>) {
     }
 }
 
-/// Returns the channels on which somebody is an owner, and the accounts that said who they are.
-async fn owners(store: &Store) -> Result<(Vec<String>, Vec<String>), StoreError> {
-    let known = store.accounts_known().await?.into_iter().map(|(name, _)| name);
-    Ok((store.owned_channels().await?, known.collect()))
-}
-
 /// Whether the platforms of this program are connected.
 pub(super) async fn connections(view: &View<'_>, store: &Store, found: &mut Vec<Problem>) {
-    let mut connected: Vec<String> = Vec::new();
     match store.connections().await {
         Ok(mut states) => {
             // A row of a platform that this program does not have is old.
             let has = |name: &str| view.config.channels.iter().any(|account| account.name == name);
             states.retain(|state| channels::NAMES.contains(&state.channel.as_str()) || has(&state.channel));
-            connected = (states.iter())
-                .filter(|state| state.state == Connection::Connected)
-                .map(|state| state.channel.clone())
-                .collect();
             found.extend(of_channels(states, view.now));
         }
         Err(error) => found.push(Problem::Unreadable { what: "the channels", why: chain(&error) }),
     }
-    match owners(store).await {
-        Ok((owned, known)) => {
+    match store.owned_channels().await {
+        Ok(owned) => {
             let accounts = view.config.channels.iter().map(|account| &account.name);
-            // An account that is connected and is nobody on its platform is written to by programs alone.
-            let of_programs = |name: &String| connected.contains(name) && !known.contains(name);
-            let without = accounts.filter(|name| !owned.contains(name) && !of_programs(name));
+            let without = accounts.filter(|name| !owned.contains(name) && !is_of_programs(name));
             found.extend(without.map(|name| Problem::NoOwnerThere { channel: name.clone() }));
         }
         Err(error) => found.push(Problem::Unreadable { what: "the people", why: chain(&error) }),

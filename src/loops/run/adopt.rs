@@ -102,10 +102,11 @@ impl Watched {
                     runs.lanes.tell(Event::Ready { group: self.group.clone() });
                 }
                 Ok(()) => {}
-                // A later one would come before it. The end of the run returns it, and those behind it.
+                // A later one would come before it. The runner may have taken it, or not: the end of the run judges it.
                 Err(error) => {
                     tracing::warn!(error, "publishing a follow-up again failed; the run is closed");
                     self.ask_close("a follow-up could not be handed over again").await;
+                    runs.lanes.tell(Event::CloseAsked { group: self.group.clone() });
                 }
             }
         }

@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::now::lights;
 use crate::{
     domain::{
-        platforms::accounts::OWN_PLATFORMS,
+        platforms::accounts::{OWN_PLATFORMS, is_of_programs},
         rows::{ChannelState, Chat},
     },
     ops::{OpError, channels::add as adding},
@@ -62,7 +62,7 @@ pub(in crate::web) async fn show(view: View) -> Result<Response<Body>, Failed> {
                         (button(&view, "channels.restart", &[("name", name)], "Start anew"))
                     }
                     (standing(&view, state))
-                    @if !owned.contains(name) {
+                    @if !owned.contains(name) && !is_of_programs(name) {
                         div.acts { span.none { "Nobody is an owner there yet." } (super::claim::button(&view, name)) }
                     }
                     p.dim { @if *count == 0 { "Nothing is unsent." } @else { (count) " unsent, the oldest of " (at_or_dash(*oldest, view.now, &view.zone)) } }

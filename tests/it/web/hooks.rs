@@ -92,6 +92,12 @@ fn a_program_writes_to_an_agent_and_has_its_answer() {
     let heard = paged.root.rows(&["messages", "list", "--chat", "hook:home"]);
     assert_eq!((heard.len(), &heard[0]["text"]), (1, &json!("the door is open")), "{heard:?}");
 
+    // A chat that was wired before is heard at once, once it is public.
+    paged.root.g2(&["wirings", "add", "--group", "main", "--chat", "hook:wired"]);
+    paged.root.g2(&["chats", "set", "hook:wired", "policy=public"]);
+    assert_eq!(curl(&format!("{url}/wired"), &[&bearer], "it rains").0, "202");
+    assert_eq!(answers.recv_timeout(DEADLINE).unwrap()["name"], "wired");
+
     // What comes again is one message, and a daemon that is away takes none.
     for _ in 0..2 {
         let headers = [&bearer[..], "Idempotency-Key: 7", "Content-Type: application/json"];
@@ -126,6 +132,7 @@ fn what_is_no_request_to_an_account_is_told_why_and_opens_nothing() {
         (404, "POST", "/hook/", vec![bearer], "x"),
         (404, "POST", "/hook/telegram/home", vec![bearer], "x"),
         (404, "POST", "/hook/local/home", vec![bearer], "x"),
+        (405, "GET", "/hook/nothing/home", vec![bearer], ""),
         (404, "POST", "/hook/..%2f/home", vec![bearer], "x"),
         (404, "POST", "/hook/webhook", vec![bearer], "x"),
         (413, "POST", "/hook/webhook/home", vec![bearer], &long),

@@ -1,14 +1,15 @@
 //! Webhooks: requests of other programs are messages, and answers are requests to them: `docs/webhooks.md` is the page for people.
 //!
-//! In: the daemon's listener hands a POST on. It is answered 202 once the daemon has stored the message. With any other answer nothing
-//! is stored. Out: a signed POST with our key, for the receiver to know a second one by.
+//! In: the daemon's listener hands a POST on. It is answered 202 once the daemon has stored the message. What is answered 503 may be
+//! stored all the same, and its sender tries again with the same id; with any other answer nothing is. Out: a signed POST with our key, for the receiver to know a second one by.
 //!
 //! | request | answer |
 //! |---|---|
 //! | of nobody who has the secret | 401, and why |
 //! | whose body is no message | 400 or 415, and why |
 //! | that came before, by its id | 202: the daemon knows its key |
-//! | more than 120 a minute of one hook | 429 |
+//! | more than its name, all names or new names may send (`pace.rs`) | 429 |
+//! | beyond 64 that are not stored yet | 503 |
 //! | while the daemon leaves | 503 |
 
 mod out;
@@ -16,9 +17,12 @@ mod pace;
 mod proof;
 mod read;
 
-use std::sync::{
-    Arc, Mutex, PoisonError,
-    atomic::{AtomicU64, Ordering},
+use std::{
+    collections::BTreeSet,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 use channel_protocol::{
@@ -28,15 +32,17 @@ use channel_protocol::{
 use futures_util::{FutureExt as _, future::BoxFuture};
 use jiff::Timestamp;
 use serde_json::Value;
-use tokio::time::Instant;
+use tokio::{sync::Semaphore, time::Instant};
 
 use self::{
     out::Way,
-    pace::{AT_ONCE, Paces},
+    pace::{Paces, Used},
     proof::Secret,
 };
 use crate::kit::{Adapter, Ended, Host, Outcome};
 
+/// How many requests may be told and not stored.
+const MOST_OPEN: usize = 64;
 /// The longest text that goes out at once, characters.
 const LONGEST_TEXT: usize = 16_000;
 
@@ -49,6 +55,10 @@ pub struct Webhook {
     /// Tells messages apart whose senders name no id.
     count: AtomicU64,
     paces: Mutex<Paces>,
+    /// Of requests that are not answered.
+    places: Semaphore,
+    /// The names that may write, if the owner lists them.
+    names: Option<BTreeSet<String>>,
 }
 
 /// Takes up an account.
@@ -58,6 +68,10 @@ pub struct Webhook {
 pub async fn connect(start: Start, host: Host) -> Result<Arc<Webhook>, String> {
     let config = |key: &str| start.config.get(key).and_then(Value::as_str).unwrap_or_default();
     let name = &start.instance;
+    let names = start.config.get("names").and_then(Value::as_array);
+    let names = names.map(|names| names.iter().filter_map(Value::as_str).map(str::to_owned).collect());
+    let behind = |chat: &String| Some(chat.strip_prefix(&start.prefix)?.strip_prefix(':')?.to_owned());
+    let known = start.chats.keys().filter_map(behind).collect();
     let made = match (Secret::new(config("token")), config("reply_url")) {
         (Err(why), _) => {
             Err((why, format!("`g2 channels remove {name}`, and add it again with a longer secret")))
@@ -78,7 +92,9 @@ pub async fn connect(start: Start, host: Host) -> Result<Arc<Webhook>, String> {
             secret,
             way,
             count: AtomicU64::new(0),
-            paces: Mutex::default(),
+            paces: Mutex::new(Paces::new(known, Instant::now())),
+            places: Semaphore::new(MOST_OPEN),
+            names,
         })),
         Err((why, hint)) => {
             let light = Light::Refused;
@@ -117,13 +133,8 @@ impl Adapter for Webhook {
 
     fn send(&self, send: Send) -> BoxFuture<'_, Outcome> {
         async move {
-            let Some(way) = &self.way else {
-                return Outcome::refused(
-                    "no_reply_url",
-                    "answers of this account go nowhere",
-                    "set reply_url in its table of g2.toml",
-                );
-            };
+            // The owner names no receiver: answers are read here.
+            let Some(way) = &self.way else { return Outcome::Sent(vec![send.key]) };
             let name = send.chat.strip_prefix(&self.prefix).and_then(|rest| rest.strip_prefix(':'));
             let name = name.and_then(|name| read::path(name)).map(|(name, _)| name.to_owned());
             match name {
@@ -156,18 +167,29 @@ impl Webhook {
             "the address goes on with the name of a webhook: a-z, 0-9, and behind the first one -, _ and ., at most 64 of them"
                 .to_owned(),
         ))?;
+        if self.names.as_ref().is_some_and(|names| !names.contains(name)) {
+            return Err((404, "there is no webhook of this name".into()));
+        }
         let at = now();
         let id = proof::check(&self.secret, in_address, &headers, body.as_bytes(), at.as_second())
             .map_err(|doubt| (401, doubt.to_string()))?;
-        // Only those who have the secret are counted: nobody else uses up a hook's bound.
-        if !self.paces.lock().unwrap_or_else(PoisonError::into_inner).passes(name, Instant::now()) {
-            return Err((
-                429,
-                format!(
-                    "more than {AT_ONCE} requests of this webhook at once; one more comes in each half second"
-                ),
-            ));
-        }
+        // Only those who have the secret are counted: nobody else uses a bound up.
+        let passed = self.paces.lock().unwrap_or_else(PoisonError::into_inner).passes(name, Instant::now());
+        passed.map_err(|used| {
+            let why = match used {
+                Used::Name => {
+                    "at most 120 requests of one name are taken at once, and one more in each half second"
+                }
+                Used::All => {
+                    "at most 1200 requests of one account are taken at once, and 20 more in each second"
+                }
+                Used::NewNames => "at most 20 new names are taken at once, and one more in three minutes",
+            };
+            (429, why.to_owned())
+        })?;
+        let Ok(_place) = self.places.try_acquire() else {
+            return Err((503, "the messages before it are not stored yet; send it again".into()));
+        };
         let said = read::body(&headers, &body).map_err(|unread| (unread.status(), unread.to_string()))?;
         let own = || format!("t-{}-{}", at.as_nanosecond(), self.count.fetch_add(1, Ordering::Relaxed));
         let key = id.unwrap_or_else(own);

@@ -8,7 +8,7 @@ use hyper::{Method, Request, StatusCode, body::Bytes, header};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::proof::Secret;
+use super::proof::{OURS, Secret, THEIRS};
 use crate::{
     http::{Http, NoAnswer},
     kit::Outcome,
@@ -16,6 +16,8 @@ use crate::{
 
 /// How long an answer may take.
 const WITHIN: Duration = Duration::from_secs(20);
+/// How long a receiver is left alone that can't be reached, ms.
+const AWAY_MS: u64 = 60_000;
 /// How much of an answer is read, bytes.
 const MOST: usize = 16 << 10;
 /// Where the name of the hook stands in an address.
@@ -31,13 +33,17 @@ impl Way {
     /// `plain`: also an address without TLS, of any machine, is taken.
     pub(super) fn new(url: &str, plain: bool) -> Result<Self, String> {
         let named = url.replace(NAME, "name");
-        let http = if plain { Http::also_plain(&named)? } else { Http::new(&named)? };
+        let base = named.split('?').next().unwrap_or_default();
+        let http = if plain { Http::also_plain(base) } else { Http::new(base) };
+        let http = http.map_err(|why| why.replace("matrix.example.org", "example.org/from-g2"))?;
         Ok(Self { http, url: url.to_owned() })
     }
 
     pub(super) async fn send(&self, secret: &Secret, name: &str, send: &Send, now: Timestamp) -> Outcome {
+        let id = format!("{OURS}{}", send.key);
+        let answered = send.reply_to.as_deref().map(|id| id.strip_prefix(THEIRS).unwrap_or(id));
         let body = json!({
-            "id": send.key, "chat": send.chat, "name": name, "thread": send.thread, "reply_to": send.reply_to,
+            "id": id, "chat": send.chat, "name": name, "thread": send.thread, "reply_to": answered,
             "from": send.said_as, "text": send.text, "at": now.to_string(),
         });
         let body = Bytes::from(body.to_string());
@@ -47,10 +53,10 @@ impl Way {
             .uri(self.url.replace(NAME, name))
             .header(header::USER_AGENT, concat!("g2-channels/", env!("CARGO_PKG_VERSION")))
             .header(header::CONTENT_TYPE, "application/json")
-            .header("webhook-id", &send.key)
+            .header("webhook-id", &id)
             .header("webhook-timestamp", at_s)
-            .header("webhook-signature", secret.signed(&send.key, at_s, &body))
-            .header("idempotency-key", &send.key)
+            .header("webhook-signature", secret.signed(&id, at_s, &body))
+            .header("idempotency-key", &id)
             .body(Full::new(body));
         let Ok(request) = request else {
             return Outcome::refused(
@@ -61,7 +67,11 @@ impl Way {
         };
         match tokio::time::timeout(WITHIN, self.ask(request)).await {
             Ok(Ok((status, asked_ms, body))) => judged(status, asked_ms, &body, &send.key),
-            Ok(Err(NoAnswer::NotAsked(why))) => Outcome::NotSent(NotSent::Again { text: why }),
+            // It is away, which no try mends: the text waits for it.
+            Ok(Err(NoAnswer::NotAsked(why))) => {
+                eprintln!("an answer for {name} waits: {why}");
+                Outcome::busy(Some(AWAY_MS), Scope::Chat)
+            }
             Ok(Err(NoAnswer::Unknown(why))) => Outcome::Unknown(why),
             Err(_) => Outcome::Unknown(format!("no answer within {} s", WITHIN.as_secs())),
         }
@@ -130,6 +140,7 @@ mod tests {
     fn answers_go_over_tls_or_stay_here_unless_the_owner_says_otherwise() {
         for (url, plain, fits) in [
             ("https://example.org/{name}", false, true),
+            ("https://example.org/x?key=7&name={name}", false, true),
             ("http://127.0.0.1:9/x", false, true),
             ("http://192.168.1.7:8123/x", false, false),
             ("http://192.168.1.7:8123/{name}", true, true),

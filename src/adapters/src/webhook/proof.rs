@@ -3,19 +3,27 @@
 //! | the sender has | proof | the same again is known by |
 //! |---|---|---|
 //! | [Standard Webhooks](https://www.standardwebhooks.com) | `webhook-signature` over id, time and body; the time is at most five minutes off | `webhook-id` |
-//! | GitHub and its kin | `x-hub-signature-256` over the body | the signature: nothing else of such a request is signed |
+//! | GitHub and its kin | `x-hub-signature-256` over the body, which is JSON | the signature: nothing else of such a request is signed |
 //! | others | the secret itself: `authorization` (a bearer, or a password), `x-gitlab-token`, or the end of the address | `idempotency-key`, or an id of the sender's |
+//!
+//! One key signs both forms, so a body of the second must be none that the first signs: those begin with an id and a time, and are no
+//! JSON. Our answers have ids that no request may have ([`OURS`]), so nobody hands them back to us.
 
 use std::collections::BTreeMap;
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use hmac::{Hmac, KeyInit as _, Mac as _};
+use serde::de::IgnoredAny;
 use sha2::{Digest as _, Sha256};
 
 /// How far the time of a signed request may be off, s.
 pub(super) const WINDOW_S: i64 = 300;
 /// What a secret in the form of Standard Webhooks begins with; the rest is its bytes in base64.
 const ENCODED: &str = "whsec_";
+/// What the ids of our answers begin with.
+pub(super) const OURS: &str = "g2-";
+/// What stands before an id of a sender's.
+pub(super) const THEIRS: &str = "i-";
 /// The longest id that is kept as it came, bytes.
 const LONGEST_ID: usize = 128;
 /// Where senders of others put the id of what they tell, in the order in which it is looked for.
@@ -40,6 +48,10 @@ pub(super) enum Doubt {
     Secret,
     #[error("{0} is no signature of this request")]
     Signature(&'static str),
+    #[error("a request in GitHub's form of signature has a body of JSON (content type application/json)")]
+    NoJson,
+    #[error("it is an answer of G2's own")]
+    Ours,
     #[error("{0} is missing, or is no such value")]
     Header(&'static str),
     #[error(
@@ -109,6 +121,9 @@ pub(super) fn check(
             let mac = secret.mac(&[format!("{id}.{stamp}.").as_bytes(), body]);
             signature.is_some_and(|signature| mac.verify_slice(&signature).is_ok())
         };
+        if id.starts_with(OURS) {
+            return Err(Doubt::Ours);
+        }
         // At most four secrets are in use while one takes the place of another.
         if !signatures.split(' ').take(4).any(fits) {
             return Err(Doubt::Signature("webhook-signature"));
@@ -118,9 +133,13 @@ pub(super) fn check(
     }
     if let Some(signature) = header("x-hub-signature-256") {
         let bytes = signature.strip_prefix("sha256=").and_then(unhex);
-        let mac = secret.mac(&[body]);
+        // The sender has the secret as it is typed.
+        let mac = keyed(secret.word.as_bytes(), &[body]);
         return match bytes {
-            Some(bytes) if mac.verify_slice(&bytes).is_ok() => Ok(Some(hex(&Sha256::digest(&bytes)))),
+            Some(bytes) if mac.verify_slice(&bytes).is_ok() => {
+                let is_json = serde_json::from_slice::<IgnoredAny>(body).is_ok();
+                if is_json { Ok(Some(hex(&Sha256::digest(&bytes)))) } else { Err(Doubt::NoJson) }
+            }
             Some(_) | None => Err(Doubt::Signature("x-hub-signature-256")),
         };
     }
@@ -128,7 +147,8 @@ pub(super) fn check(
     match told.or(in_address.map(str::to_owned)) {
         None => Err(Doubt::None),
         Some(word) if secret.is(&word) => {
-            Ok(IDS.iter().find_map(|name| header(name)).filter(|id| !id.is_empty()).map(kept))
+            let id = IDS.iter().find_map(|name| header(name)).filter(|id| !id.is_empty());
+            if id.is_some_and(|id| id.starts_with(OURS)) { Err(Doubt::Ours) } else { Ok(id.map(kept)) }
         }
         Some(_) => Err(Doubt::Secret),
     }
@@ -147,7 +167,7 @@ fn password(value: &str) -> String {
 /// Returns an id as it can be kept.
 fn kept(id: &str) -> String {
     let plain = id.len() <= LONGEST_ID && id.bytes().all(|b| b.is_ascii_graphic());
-    if plain { format!("i-{id}") } else { hex(&Sha256::digest(id)) }
+    if plain { format!("{THEIRS}{id}") } else { hex(&Sha256::digest(id)) }
 }
 
 fn hex(bytes: &[u8]) -> String {
@@ -174,17 +194,20 @@ mod tests {
 
     #[test]
     fn a_body_that_github_signed_is_believed_and_known_again_by_its_signature() {
-        // GitHub's own example of a signature.
-        let signature = "sha256=757107ea0eb2509fc211221cce984b8a37570b6d7586c22c46f4379c8b043e17";
-        let first = of(&[("x-hub-signature-256", signature), ("x-github-delivery", "1")], "Hello, World!", 0);
-        let again = of(&[("x-hub-signature-256", signature), ("x-github-delivery", "2")], "Hello, World!", 0);
+        // GitHub's own example of a signature, which is over words.
+        let example = "sha256=757107ea0eb2509fc211221cce984b8a37570b6d7586c22c46f4379c8b043e17";
+        assert_eq!(of(&[("x-hub-signature-256", example)], "Hello, World!", 0), Err(Doubt::NoJson));
+        let signature = format!("sha256={}", hex(&keyed(WORD.as_bytes(), &[b"{}"]).finalize().into_bytes()));
+        let signature = signature.as_str();
+        let first = of(&[("x-hub-signature-256", signature), ("x-github-delivery", "1")], "{}", 0);
+        let again = of(&[("x-hub-signature-256", signature), ("x-github-delivery", "2")], "{}", 0);
         assert!(matches!(&first, Ok(Some(_))) && first == again, "the number of a delivery is not signed");
         for (signature, body) in [
-            (signature, "Hello, World?"),
-            (&signature[..signature.len() - 1], "Hello, World!"),
-            ("sha256=", "Hello, World!"),
-            ("", "Hello, World!"),
-            (&signature[7..], "Hello, World!"),
+            (signature, "[]"),
+            (&signature[..signature.len() - 1], "{}"),
+            ("sha256=", "{}"),
+            ("", "{}"),
+            (&signature[7..], "{}"),
         ] {
             // The secret beside it does not mend a wrong signature.
             let headers = [("x-hub-signature-256", signature), ("authorization", WORD)];
@@ -209,6 +232,12 @@ mod tests {
         assert_eq!(with("1000", &signed, "{}", 699), Err(Doubt::Time(-301)));
         assert_eq!(with("1001", &signed, "{}", 1000), Err(Doubt::Signature("webhook-signature")));
         assert_eq!(with("1000", &signed, "{ }", 1000), Err(Doubt::Signature("webhook-signature")));
+        let own = secret.signed("g2-1", 1, b"{}");
+        let own = [("webhook-id", "g2-1"), ("webhook-timestamp", "1"), ("webhook-signature", &own[..])];
+        assert_eq!(of(&own, "{}", 1), Err(Doubt::Ours));
+        // The same signature in the other form: its body would begin with the id and the time.
+        let other = format!("sha256={}", hex(&STANDARD.decode(&signed[3..]).unwrap()));
+        assert_eq!(of(&[("x-hub-signature-256", &other)], "msg_1.1000.{}", 9), Err(Doubt::NoJson));
         assert_eq!(with("soon", &signed, "{}", 1000), Err(Doubt::Header("webhook-timestamp")));
         assert_eq!(
             with(&i64::MIN.to_string(), &secret.signed("msg_1", i64::MIN, b"{}"), "{}", 1000),
@@ -223,6 +252,10 @@ mod tests {
             secret.signed("msg_p5jXN8AQM9LWM0D4loKWxJek", 1_614_265_330, br#"{"test": 2432232314}"#),
             "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="
         );
+        // GitHub has the same secret as it is typed.
+        let typed = hex(&keyed(secret.word.as_bytes(), &[b"{}"]).finalize().into_bytes());
+        let headers = BTreeMap::from([("x-hub-signature-256".to_owned(), format!("sha256={typed}"))]);
+        assert!(check(&secret, None, &headers, b"{}", 0).is_ok());
         assert!(Secret::new("whsec_?").is_err() && Secret::new("short").is_err());
     }
 

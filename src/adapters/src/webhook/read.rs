@@ -8,6 +8,8 @@ use serde_json::{Map, Value};
 pub(super) const LONGEST: usize = 32 << 10;
 /// The longest name of a hook, bytes.
 const LONGEST_NAME: usize = 64;
+/// The longest name of a thread, bytes.
+const LONGEST_THREAD: usize = 128;
 /// The longest word of a title, characters.
 const LONGEST_WORD: usize = 200;
 
@@ -25,6 +27,8 @@ pub(super) struct Said {
 pub(super) enum Unread {
     #[error("the body is empty")]
     Empty,
+    #[error("thread is longer than {LONGEST_THREAD} bytes, or has characters that are not seen")]
+    Thread,
     #[error("the body is no JSON: {0}")]
     Json(String),
     #[error("a body of type {0} is not read: send JSON or text (at GitHub: content type application/json)")]
@@ -36,7 +40,7 @@ impl Unread {
     pub(super) fn status(&self) -> u16 {
         match self {
             Self::Type(_) => 415,
-            Self::Empty | Self::Json(_) => 400,
+            Self::Empty | Self::Thread | Self::Json(_) => 400,
         }
     }
 }
@@ -57,6 +61,18 @@ pub(super) fn path(path: &str) -> Option<(&str, Option<&str>)> {
 /// # Errors
 /// [`Unread`].
 pub(super) fn body(headers: &BTreeMap<String, String>, body: &str) -> Result<Said, Unread> {
+    let said = said(headers, body)?;
+    // The daemon would pass over each of these.
+    match &said.thread {
+        _ if said.text.trim().is_empty() => Err(Unread::Empty),
+        thread if thread.len() > LONGEST_THREAD || thread.chars().any(char::is_control) => {
+            Err(Unread::Thread)
+        }
+        _ => Ok(said),
+    }
+}
+
+fn said(headers: &BTreeMap<String, String>, body: &str) -> Result<Said, Unread> {
     let body = body.trim_start_matches('\u{feff}');
     if body.trim().is_empty() {
         return Err(Unread::Empty);
@@ -95,14 +111,14 @@ fn of(headers: &BTreeMap<String, String>, value: Value) -> Said {
     };
     let text = |name: &str| fields.get(name).and_then(Value::as_str).filter(|text| !text.trim().is_empty());
     let from = text("from").map(str::to_owned);
-    let thread = text("thread").unwrap_or_default().to_owned();
     if let Some(text) = text("text") {
+        let thread = fields.get("thread").and_then(Value::as_str).unwrap_or_default().to_owned();
         return Said { text: cut(text), from, thread };
     }
     let title = title(headers, fields);
     let shown = pretty(&value);
     let text = if title.is_empty() { shown } else { format!("{title}\n\n{shown}") };
-    Said { text: cut(&text), from, thread }
+    Said { text: cut(&text), from, ..Said::default() }
 }
 
 /// Returns what a request is about, in a line, from what its sender says beside the rest.
@@ -175,7 +191,14 @@ mod tests {
         ] {
             assert_eq!(read(kind, body), Ok(said), "{kind} {body}");
         }
-        assert_eq!(read("application/json", " \n"), Err(Unread::Empty));
+        for empty in [" \n", "\"\"", "\" \""] {
+            assert_eq!(read("application/json", empty), Err(Unread::Empty), "{empty}");
+        }
+        for thread in ["a\\nb", &"x".repeat(129)] {
+            let body = format!("{{\"text\":\"x\",\"thread\":\"{thread}\"}}");
+            assert_eq!(read("application/json", &body), Err(Unread::Thread), "{thread}");
+        }
+        assert_eq!(read("application/json", "{\"thread\":\"a\\nb\"}").unwrap().thread, "");
         let Err(error) = read("application/json", "{") else { panic!() };
         assert_eq!(error.status(), 400);
         for kind in ["application/x-www-form-urlencoded", "image/png"] {
