@@ -5,14 +5,15 @@ pub mod source;
 mod adopt;
 mod dry;
 mod export;
+mod exported;
 mod files;
 mod import;
-mod sources;
+mod kinds;
 
 pub use adopt::{NotAdopted, adopt_transcript};
 pub use dry::dry_run;
 pub use export::{Exported, From, Manifest, export};
 pub use files::{Acts, Copied};
 pub use import::{Here, Imported, Progress, import};
+pub use kinds::{SourceKind, open};
 pub use source::{Batch, Place, Source, Tree};
-pub use sources::{SourceKind, open};

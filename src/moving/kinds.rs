@@ -1,13 +1,11 @@
-//! The installations that are moved in from, one file each.
+//! The kinds of installations that are moved in from, and the door to each.
 
 use std::path::Path;
 
 use ipc_handlers::words;
 use schemars::JsonSchema;
 
-use super::Source;
-
-mod export;
+use super::{Source, exported::Export};
 
 words! {
     /// What is moved in from.
@@ -24,6 +22,6 @@ words! {
 /// There is none at `path`, or none that can be read.
 pub fn open(kind: SourceKind, path: &Path) -> anyhow::Result<Box<dyn Source>> {
     match kind {
-        SourceKind::Export => Ok(Box::new(export::Export::open(path)?)),
+        SourceKind::Export => Ok(Box::new(Export::open(path)?)),
     }
 }
