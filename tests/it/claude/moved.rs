@@ -31,9 +31,12 @@ fn a_group_s_memory_skills_settings_and_tool_servers_go_on_working_where_v1_had_
     let settings = json!({"env": {"CLAUDE_CODE_EXPERIMENTAL_AGENT_TEAMS": "1",
         "CLAUDE_CODE_ADDITIONAL_DIRECTORIES_CLAUDE_MD": "1", "CLAUDE_CODE_DISABLE_AUTO_MEMORY": "0"}});
     put("data/sessions/main/.claude/settings.json", &settings.to_string());
+    let dotenv = house.path().join(".env");
+    let secrets = fs::read_to_string(&dotenv).unwrap();
+    fs::write(dotenv, format!("{secrets}WEATHER_TOKEN=sk-sky\n")).unwrap();
     put("groups/main/weather.sh", SERVER);
     let servers = json!({"mcpServers": {"weather": {"type": "stdio", "command": "sh",
-        "args": ["/workspace/group/weather.sh"], "env": {"WEATHER_TOKEN": "the sky"}}}});
+        "args": ["/workspace/group/weather.sh"], "env": {"WEATHER_TOKEN": "${WEATHER_TOKEN}"}}}});
     put("groups/main/.mcp.json", &servers.to_string());
     house.g2(&[
         "groups",
@@ -51,7 +54,7 @@ fn a_group_s_memory_skills_settings_and_tool_servers_go_on_working_where_v1_had_
         "All of us live in Lisbon",
         "How to brew",
         "How to knead",
-        "sunny in Rome, by the sky",
+        "sunny in Rome, by sk-sky",
     ] {
         assert!(asked.contains(text), "{text}: {asked}");
     }
