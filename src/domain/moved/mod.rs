@@ -1,0 +1,5 @@
+//! What moves in from another installation, and out of this one: typed, dated rows, and what is told of those that can't be taken.
+
+pub mod findings;
+pub mod rows;
+mod stamp;
