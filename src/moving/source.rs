@@ -17,8 +17,8 @@ pub const MOST_BYTES: usize = 4 << 20;
 
 /// An installation that is moved in from. It is only read.
 ///
-/// Rows come in the order of [`Part`]: settings, groups (groups, chats, wirings), people, then messages and texts in the order of
-/// time, and then lanes, archives, tasks, runs, use. A row comes after those that it names, but for a text, which names a run.
+/// Rows come in this order: settings; groups, then chats, then wirings; people; runs, then use; messages, marks and texts, each in
+/// the order of time; lanes, then archives; tasks. So a row comes after those that it names.
 /// Each call yields the next rows, in memory that does not grow with the source.
 pub trait Source: Send {
     /// Returns the name by which it is remembered what was taken from here: the same installation has the same one again.

@@ -450,8 +450,6 @@ words! {
         /// It is context for the next message that wakes the agent.
         Kept = "kept",
         Ignored = "ignored",
-        /// It waits for the answer to a question about its sender or its chat. Here it is ignored: the next message asks anew.
-        Held = "held",
         /// It was to wake the agent, and was not answered: an owner is asked once about all of these.
         Waits = "waits",
     }
