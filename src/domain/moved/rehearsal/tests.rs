@@ -227,7 +227,7 @@ fn what_v2_stored_is_what_happened_there() {
         // It listened on in the whole chat; here each message outside of a thread has to mention the agent.
         of(2, "and more", Fate::Waits, Fate::Ignored),
         of(3, "deploy now", Fate::Kept, Fate::Answered),
-        of(4, "Deploy now", Fate::Held, Fate::Kept),
+        of(4, "Deploy now", Fate::Ignored, Fate::Kept),
     ];
     let there = |mentions| There::Stored { mentions };
     let found = rehearse(&all, &there(Mentions::Guessed), &mut here(&rows));

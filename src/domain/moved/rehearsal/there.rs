@@ -213,7 +213,6 @@ fn stored(message: &Message, group: &Folder) -> Judgement {
             (Effect::Context, "it was kept for the next message that wakes the agent")
         }
         Fate::Ignored => (Effect::Nothing, "it was nothing to the group"),
-        Fate::Held => (Effect::Asks, "it waited for the answer to a question about its sender"),
     };
     Judgement::new(effect, heard.reason.clone().unwrap_or_else(|| why.to_owned()))
 }
