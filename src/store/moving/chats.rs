@@ -20,8 +20,7 @@ use crate::{
 };
 
 /// Why a message wakes nobody that was unanswered elsewhere.
-const UNANSWERED: &str =
-    "it was unanswered where it was imported from, and may be answered there; `g2 restored resume` takes it up";
+const UNANSWERED: &str = "it was unanswered where it was imported from, and may be answered there; `g2 restored resume` takes it up";
 /// The error of a text that was unsent elsewhere.
 const UNSENT: &str = "it was unsent where it was imported from; `g2 restored resume` sends it";
 /// A message with more words than this is not taken, bytes.
@@ -66,8 +65,9 @@ impl Door<'_> {
 
     /// Notes what a hook read in files.
     fn put_words(&self, column: &str, row: i64, files: &[Attachment]) -> Result<()> {
-        let mut put =
-            self.c.prepare_cached(&format!("UPDATE attachments SET words = ?3 WHERE {column} = ?1 AND n = ?2"))?;
+        let mut put = self
+            .c
+            .prepare_cached(&format!("UPDATE attachments SET words = ?3 WHERE {column} = ?1 AND n = ?2"))?;
         for (n, file) in (1_i64..).zip(files) {
             put.execute(params![row, n, file.words])?;
         }
@@ -88,7 +88,9 @@ impl Door<'_> {
             Fate::Waits => ("ignore", Rule::Restored, Some(UNANSWERED)),
         };
         self.c
-            .prepare_cached("INSERT INTO inbox (lane_id, seq, verdict, rule, reason) VALUES (?1, ?2, ?3, ?4, ?5)")?
+            .prepare_cached(
+                "INSERT INTO inbox (lane_id, seq, verdict, rule, reason) VALUES (?1, ?2, ?3, ?4, ?5)",
+            )?
             .execute(params![lane, seq, verdict, rule.as_str(), reason])?;
         if matches!(heard.fate, Fate::Answered | Fate::Given) {
             let n = self.c.last_insert_rowid();
@@ -133,7 +135,9 @@ impl Door<'_> {
         };
         // The run is told by its number here.
         let cause = match (&t.run, run) {
-            (Some(theirs), Some(ours)) => t.cause.replacen(&format!("run {theirs} "), &format!("run {ours} "), 1),
+            (Some(theirs), Some(ours)) => {
+                t.cause.replacen(&format!("run {theirs} "), &format!("run {ours} "), 1)
+            }
             _ => t.cause.clone(),
         };
         let kind = if run.is_some() { "record" } else { "notice" };

@@ -14,7 +14,8 @@ use crate::{
 
 impl Door<'_> {
     pub(super) fn group(&mut self, group: &Group) -> Result<Came> {
-        let Group { folder, name, is_main, trigger, provider, script, image, config, hosts, created_at } = group;
+        let Group { folder, name, is_main, trigger, provider, script, image, config, hosts, created_at } =
+            group;
         let config = serde_json::Value::Object(config.clone()).to_string();
         if let Err(error) = GroupConfig::from_json(&config) {
             return Came::left(error.to_string());
@@ -31,7 +32,9 @@ impl Door<'_> {
             .prepare_cached("SELECT EXISTS (SELECT 1 FROM leaving WHERE group_folder = ?1)")?
             .query_row([folder.as_str()], |r| r.get(0))?;
         if is_leaving {
-            return Came::left("an earlier group of this folder is still being removed; start the daemon once");
+            return Came::left(
+                "an earlier group of this folder is still being removed; start the daemon once",
+            );
         }
         let is_main = *is_main && self.makes_room_for_main()?;
         self.c
@@ -44,7 +47,9 @@ impl Door<'_> {
             ])?;
         for host in hosts {
             self.c
-                .prepare_cached("INSERT INTO egress_rules (group_folder, host, verdict, at) VALUES (?1, ?2, ?3, ?4)")?
+                .prepare_cached(
+                    "INSERT INTO egress_rules (group_folder, host, verdict, at) VALUES (?1, ?2, ?3, ?4)",
+                )?
                 .execute(params![
                     folder.as_str(),
                     host.host,
@@ -70,7 +75,8 @@ impl Door<'_> {
             }
             Some((main, false)) => {
                 self.c.execute("UPDATE groups SET is_main = 0 WHERE folder = ?1", [&main])?;
-                self.changes.push(format!("it is the main group now; {main}, which never ran, is a plain group"));
+                self.changes
+                    .push(format!("it is the main group now; {main}, which never ran, is a plain group"));
                 Ok(true)
             }
         }

@@ -86,8 +86,7 @@ impl Store {
         self.write(move |c| {
             let newest = newest_event(c)?;
             let (chats, lanes) = (HashSet::new(), HashMap::new());
-            let mut door =
-                Door { c, source: &source, zones: &zones, now, chats, lanes, changes: Vec::new() };
+            let mut door = Door { c, source: &source, zones: &zones, now, chats, lanes, changes: Vec::new() };
             let mut taken = Taken::default();
             for row in rows {
                 door.one(row, &mut taken)?;

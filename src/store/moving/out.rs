@@ -5,8 +5,8 @@ use rusqlite::{Connection, Row as Found};
 
 use crate::{
     domain::moved::rows::{
-        Approval, Archive, Audit, Chat, Fate, File, Group, Heard, Host, Keyed, Kind, Lane, Mark, Member, Message,
-        Reply, Role, Row, Run, Said, Task, Text, Usage, User, Wiring,
+        Approval, Archive, Audit, Chat, Fate, File, Group, Heard, Host, Keyed, Kind, Lane, Mark, Member,
+        Message, Reply, Role, Row, Run, Said, Task, Text, Usage, User, Wiring,
     },
     store::{Result, Store, columns::Columns as _},
 };
@@ -213,8 +213,7 @@ fn approval(r: &Found<'_>) -> rusqlite::Result<(String, Row)> {
 
 fn messages(c: &Connection, after: i64) -> Result<Numbered> {
     let sql = "SELECT seq AS number, * FROM messages WHERE seq > ?1 ORDER BY seq LIMIT ?2";
-    let mut messages =
-        page(c, sql, after, |r| Ok((number(r)?, Row::Message(Box::new(message(r)?)))))?;
+    let mut messages = page(c, sql, after, |r| Ok((number(r)?, Row::Message(Box::new(message(r)?)))))?;
     // A batch in hand, or one that came back, is not answered.
     let mut inbox = c.prepare_cached(
         "SELECT l.group_folder, i.verdict, i.rule, i.reason, i.n <= l.cursor AS given,
@@ -290,7 +289,8 @@ fn files(c: &Connection, column: &str, row: i64) -> Result<Vec<File>> {
     ))?;
     let files = files.query_map([row], |r| {
         // Without a file, there are no digits.
-        let digest: Option<String> = r.get::<_, Option<String>>("digest")?.filter(|digest| digest.len() == 64);
+        let digest: Option<String> =
+            r.get::<_, Option<String>>("digest")?.filter(|digest| digest.len() == 64);
         Ok(File {
             name: r.get("name")?,
             kind: r.word("attachments", "kind")?,

@@ -127,7 +127,9 @@ impl Door<'_> {
         if !r.status.is_over() {
             return Came::left("it is not over");
         }
-        if (r.kind == RunKind::Message) != r.task.is_none() || (r.kind != RunKind::Message && r.slot.is_none()) {
+        if (r.kind == RunKind::Message) != r.task.is_none()
+            || (r.kind != RunKind::Message && r.slot.is_none())
+        {
             return Came::left("it is for no task, or for no time of one");
         }
         let lane = match r.kind {
@@ -158,10 +160,11 @@ impl Door<'_> {
 
     pub(super) fn usage(&mut self, usage: &Usage) -> Result<Came> {
         let u = usage;
-        let run: i64 = match moved_as(self.c, self.source, Kind::Run, &u.run)?.and_then(|own| own.parse().ok()) {
-            Some(run) => run,
-            None => self.number_of_gone(u)?,
-        };
+        let run: i64 =
+            match moved_as(self.c, self.source, Kind::Run, &u.run)?.and_then(|own| own.parse().ok()) {
+                Some(run) => run,
+                None => self.number_of_gone(u)?,
+            };
         self.c
             .prepare_cached(
                 "INSERT INTO usage (run_id, group_folder, model, quarter, requests, errors, refused, input_tokens, cache_creation_tokens, cache_read_tokens, output_tokens)

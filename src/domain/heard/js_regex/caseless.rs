@@ -139,7 +139,7 @@ fn write_set(units: &Units, out: &mut String) {
     if let [(from, to)] = ranges[..]
         && from == to
     {
-        return write_unit(from, out);
+        return write_unit(from, SYNTAX, out);
     }
     let known = [
         (".", Units::line_end().complement()),
@@ -156,12 +156,12 @@ fn write_set(units: &Units, out: &mut String) {
     let class = |start: &str, units: &Units| {
         let mut class = start.to_owned();
         for (from, to) in units.ranges() {
-            write_unit(from, &mut class);
+            write_unit(from, CLASS_SYNTAX, &mut class);
             if to > from {
                 if to > from + 1 {
                     class.push('-');
                 }
-                write_unit(to, &mut class);
+                write_unit(to, CLASS_SYNTAX, &mut class);
             }
         }
         class.push(']');
@@ -171,14 +171,18 @@ fn write_set(units: &Units, out: &mut String) {
     out.push_str(if negated.len() < plain.len() { &negated } else { &plain });
 }
 
-/// Writes a unit so that it stands for itself, in a class and outside.
-fn write_unit(unit: u16, out: &mut String) {
+/// What means something outside of a class, and inside of one.
+const SYNTAX: &str = r"\^$.*+?()[]{}|/";
+const CLASS_SYNTAX: &str = r"\]^-";
+
+/// Writes a unit so that it stands for itself where `syntax` has a meaning.
+fn write_unit(unit: u16, syntax: &str, out: &mut String) {
     match char::from_u32(unit.into()) {
-        Some(c) if c.is_ascii_graphic() && !c.is_ascii_alphanumeric() => {
+        Some(c) if syntax.contains(c) => {
             out.push('\\');
             out.push(c);
         }
-        Some(c) if c == ' ' || c.is_alphanumeric() => out.push(c),
+        Some(c) if c == ' ' || c.is_ascii_graphic() || c.is_alphanumeric() => out.push(c),
         Some(_) | None => put(out, format_args!("\\u{unit:04x}")),
     }
 }
@@ -200,13 +204,14 @@ mod tests {
     #[test]
     fn a_trigger_without_case_reads_as_a_person_would_write_it() {
         for (pattern, written) in [
-            ("@Andy", r"\@[Aa][Nn][Dd][Yy]"),
+            ("@Andy", r"@[Aa][Nn][Dd][Yy]"),
             ("^(hey|ok) g2\\b", r"^([Hh][Ee][Yy]|[Oo][Kk]) [Gg]2\b"),
             ("(?:a|b)c.*", "(?:[Aa]|[Bb])[Cc].*"),
             ("(?:ab)+?[^c]{2,}", "(?:[Aa][Bb])+?[^Cc]{2,}"),
             ("[а-я]\\d", "[А-я\u{1c80}-\u{1c86}]\\d"),
             (".", "."),
             ("a|", "[Aa]|"),
+            (r"(a/b)\.\[c-d\]\{[\]\-^:]", r"([Aa]\/[Bb])\.\[[Cc]-[Dd]\]\{[\-:\]\^]"),
         ] {
             assert_eq!(ignoring_case(pattern).unwrap(), written, "{pattern:?}");
         }
