@@ -14,7 +14,7 @@ find_source() {
   local repository=$1 commit=$2 place
   for place in ${G2_SOURCES:+"$G2_SOURCES"} .. ../shared; do
     for found in "$place/${repository#*/}/.git" "$place/${repository#*/}"; do
-      git --git-dir="$found" cat-file -e "$commit^{tree}" 2>/dev/null && return
+      git --git-dir="$found" cat-file -e "$commit:container/agent-runner" 2>/dev/null && return
     done
   done
   found=$3
@@ -30,15 +30,16 @@ runner() {
   work=$(mktemp -d)
   if ! find_source "$repository" "$commit" "$work/git"; then
     echo "no runner $name: neither a clone nor GitHub has $repository at ${commit:0:9}"
-  elif ! (git --git-dir="$found" archive "$commit" container/agent-runner | tar -x -C "$work" &&
-    cd "$work/container/agent-runner" &&
+  elif ! (mkdir "$work/runner" &&
+    git --git-dir="$found" archive "$commit:container/agent-runner" | tar -x -C "$work/runner" &&
+    cd "$work/runner" &&
     npm ci --silent --no-audit --no-fund --ignore-scripts &&
     npx --no-install tsc) >"$work/log" 2>&1; then
     echo "no runner $name: it can't be built: $(tail -n 1 "$work/log")"
   else
-    echo "$commit" >"$work/container/agent-runner/commit"
+    echo "$commit" >"$work/runner/commit"
     rm -rf "${runners:?}/$name"
-    mv "$work/container/agent-runner" "$runners/$name"
+    mv "$work/runner" "$runners/$name"
   fi
   rm -rf "$work"
 }
