@@ -1,0 +1,6 @@
+//! Moving in and out.
+
+mod broken;
+mod samples;
+mod sources;
+mod untouched;
