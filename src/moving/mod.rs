@@ -1,6 +1,11 @@
 #![doc = include_str!("README.md")]
 
+pub mod foreign;
+pub mod installation;
+pub mod moment;
+pub mod order;
 pub mod source;
+pub mod sources;
 
 mod adopt;
 mod dry;
@@ -9,6 +14,7 @@ mod exported;
 mod files;
 mod import;
 mod kinds;
+mod rehearse;
 
 pub use adopt::{NotAdopted, adopt_transcript};
 pub use dry::dry_run;
@@ -16,4 +22,5 @@ pub use export::{Exported, From, Manifest, export};
 pub use files::{Acts, Copied};
 pub use import::{Here, Imported, Progress, import};
 pub use kinds::{SourceKind, open};
+pub use rehearse::rehearse;
 pub use source::{Batch, Place, Source, Tree};

@@ -6,6 +6,7 @@ use ipc_handlers::Folder;
 
 use crate::domain::moved::{
     findings::Finding,
+    rehearsal::there::{Mentions, There},
     rows::{Keyed, Part},
 };
 
@@ -38,6 +39,11 @@ pub trait Source: Send {
     /// Returns the folders that come with it. They are asked for after the last rows, and for [`Place::Media`] as soon as a row has a
     /// file.
     fn trees(&self) -> Vec<Tree>;
+
+    /// Returns how it decides which message wakes which group, for a rehearsal. It is asked after the last rows.
+    fn rules(&self) -> There {
+        There::Stored { mentions: Mentions::Stored }
+    }
 }
 
 /// Rows, and what there is to know of those that are not among them.

@@ -12,6 +12,7 @@ mod crash;
 mod faults;
 mod health;
 mod images;
+mod moved;
 mod runners;
 mod secrets;
 mod servers;
