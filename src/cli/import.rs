@@ -5,11 +5,11 @@ use std::time::Duration;
 use anyhow::Context as _;
 use clap::Args;
 
-use super::{CliResult, Context, client::perform, out, rehearse, show};
+use super::{CliResult, Context, client::perform, out, show};
 use crate::{
     app,
     domain::shown::screen::escaped,
-    moving::{self, Imported, Progress, Source},
+    moving::{self, Imported, Progress},
     ops::moving::import,
 };
 
@@ -20,14 +20,12 @@ strangers. Messages that were unanswered there are held back, and you decide abo
 once (`g2 restored list`).
 
 The daemon must be down, as `g2 stop` leaves it. With --dry-run it may be up: the rows go into a
-copy of the store, which is thrown away. With --rehearse nothing goes anywhere: each message is
-judged by the rules there and by those here.
+copy of the store, which is thrown away.
 
 Parts: settings, groups, people, messages, sessions, tasks, runs, files.
 
 Examples:
   g2 import export ~/g2-export --dry-run
-  g2 import export ~/g2-export --rehearse
   g2 import export ~/g2-export
   g2 import export ~/g2-export --only groups,people,files";
 
@@ -43,9 +41,6 @@ pub(super) struct Import {
     /// Say what would come of it; write nothing
     #[arg(long)]
     dry_run: bool,
-    /// Say which of the newest 200 messages would wake an agent there or here alone; write nothing
-    #[arg(long, conflicts_with_all = ["dry_run", "only"])]
-    rehearse: bool,
 }
 
 impl Import {
@@ -54,13 +49,12 @@ impl Import {
         self.args.path = std::path::absolute(&self.args.path).context("finding the folder")?;
         let progress = self.args.progress.clone();
         let work = async {
-            match (self.rehearse, self.dry_run) {
-                (true, _) => rehearse::run(context, opened(context, &self.args).await?).await,
-                (false, true) => {
+            match self.dry_run {
+                true => {
                     let imported = dry_run(context, &self.args).await?;
                     print(context, &imported)
                 }
-                (false, false) => {
+                false => {
                     let answer = perform(context, self.args.clone()).await?;
                     if context.json {
                         return show::answer(context, &answer);
@@ -91,15 +85,11 @@ async fn watch(progress: &Progress) -> std::convert::Infallible {
     }
 }
 
-async fn opened(context: &Context, args: &import::Args) -> anyhow::Result<Box<dyn Source>> {
-    let (kind, path) = (args.kind, args.path.clone());
-    let opened = context.world.blocking(move || moving::open(kind, &path)).await;
-    opened.context("opening the source broke off")?
-}
-
 async fn dry_run(context: &Context, args: &import::Args) -> anyhow::Result<Imported> {
     let config = context.config()?;
-    let source = opened(context, args).await?;
+    let (kind, path) = (args.kind, args.path.clone());
+    let opened = context.world.blocking(move || moving::open(kind, &path)).await;
+    let source = opened.context("opening the source broke off")??;
     moving::dry_run(&context.world, (&context.root, &config), source, &args.parts(), &args.progress).await
 }
 

@@ -67,7 +67,6 @@ mod picture;
 mod prune;
 mod ps;
 mod questions;
-mod rehearse;
 mod report;
 mod restore;
 mod restored;
