@@ -36,7 +36,8 @@ pub trait Source: Send {
     /// The source can't be read further. What can't be taken of it is no error: it is among the findings.
     fn next(&mut self, parts: &[Part]) -> anyhow::Result<Option<Batch>>;
 
-    /// Returns the folders that come with it. They are asked for after the last rows.
+    /// Returns the folders that come with it. They are asked for after the last rows, and for [`Place::Media`] as soon as a row has a
+    /// file.
     fn trees(&self) -> Vec<Tree>;
 
     /// Returns how it decides which message wakes which group, for a rehearsal. It is asked after the last rows.
@@ -69,6 +70,8 @@ pub enum Place {
     Group(Folder),
     /// The memory that all groups share: `groups/global`.
     Global,
+    /// The folder in which the agent's program keeps what it knows: `.claude`.
+    Agent(Folder),
     /// The project folder of the agent's transcripts in a group: `ID.jsonl` and what lies beside.
     Transcripts(Folder),
     /// Skills of a group's own.

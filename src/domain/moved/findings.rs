@@ -101,6 +101,24 @@ impl Findings {
         }
     }
 
+    /// Takes all of others in.
+    pub fn merge(&mut self, others: Self) {
+        let Self { kept, counts } = others;
+        let mut uncounted = counts;
+        for finding in kept {
+            let same = |count: &&mut Count| count.sort == finding.sort && count.kind == finding.kind;
+            if let Some(count) = uncounted.iter_mut().find(same) {
+                count.count -= 1;
+            }
+            self.add(finding);
+        }
+        for Count { sort, kind, count } in uncounted {
+            if let Some(sum) = self.counts.iter_mut().find(|sum| sum.sort == sort && sum.kind == kind) {
+                sum.count += count;
+            }
+        }
+    }
+
     /// Returns how many of a sort there were.
     #[must_use]
     pub fn count(&self, sort: Sort) -> u64 {
@@ -125,6 +143,10 @@ mod tests {
         findings.add(Finding::differs(Kind::Wiring, "a", "b").fix("g2 wirings set"));
         assert_eq!(findings.count(Sort::Left), 1000);
         assert_eq!(findings.kept.len(), KEPT + 1);
+        let mut both = Findings::default();
+        both.merge(findings.clone());
+        both.merge(findings.clone());
+        assert_eq!((both.count(Sort::Left), both.kept.len()), (2000, KEPT + 2));
         assert!(findings.kept.iter().all(|finding| finding.why.chars().count() <= LONGEST + 1));
     }
 }

@@ -1,21 +1,25 @@
 //! Instants of rows, as RFC 3339 in UTC with milliseconds.
 
 use ipc_handlers::Time;
-use serde::{Deserialize as _, Deserializer, Serializer, de::Error as _};
+use serde::{Deserialize as _, Deserializer, Serializer};
 
 pub(super) fn serialize<S: Serializer>(time: &Time, s: S) -> Result<S::Ok, S::Error> {
     s.collect_str(time)
 }
 
 pub(super) fn deserialize<'de, D: Deserializer<'de>>(d: D) -> Result<Time, D::Error> {
-    let text = String::deserialize(d)?;
-    let read =
-        text.parse::<jiff::Timestamp>().map_err(|_| D::Error::custom("it is no instant in RFC 3339"))?;
+    read(&String::deserialize(d)?)
+}
+
+fn read<E: serde::de::Error>(text: &str) -> Result<Time, E> {
+    let read = text.parse::<jiff::Timestamp>().map_err(|_| E::custom("it is no instant in RFC 3339"))?;
     Ok(Time::from_jiff(read))
 }
 
 /// The same of an instant that may be missing.
 pub(super) mod option {
+    use serde::Deserialize as _;
+
     use super::{Deserializer, Serializer, Time};
 
     pub(in super::super) fn serialize<S: Serializer>(time: &Option<Time>, s: S) -> Result<S::Ok, S::Error> {
@@ -26,6 +30,6 @@ pub(super) mod option {
     }
 
     pub(in super::super) fn deserialize<'de, D: Deserializer<'de>>(d: D) -> Result<Option<Time>, D::Error> {
-        super::deserialize(d).map(Some)
+        Option::<String>::deserialize(d)?.map(|text| super::read(&text)).transpose()
     }
 }

@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use ipc_handlers::{Folder, Time};
+use ipc_handlers::{Folder, Time, effect::Lanes};
 use rusqlite::{Connection, OptionalExtension as _, params};
 
 use super::{Result, Store, StoreError};
@@ -102,6 +102,20 @@ impl Store {
     pub async fn moved_as(&self, source: &str, kind: Kind, key: &str) -> Result<Option<String>> {
         let (source, key) = (source.to_owned(), key.to_owned());
         self.ask(move |c| moved_as(c, &source, kind, &key)).await
+    }
+
+    /// Gives a group in a chat another session, by its transcript from elsewhere; a live run leaves.
+    ///
+    /// # Errors
+    /// [`StoreError::NotFound`]: there is no such group, or chat.
+    pub async fn adopt_session(&self, group: &Folder, chat: &str, session: &str) -> Result<()> {
+        let (group, chat, session) = (group.clone(), chat.to_owned(), session.to_owned());
+        self.write(move |c| {
+            let lane =
+                lane(c, &group, &chat, "")?.ok_or_else(|| StoreError::NotFound { what: "chat", id: chat })?;
+            super::work::sessions::give(c, &group, Lanes::One(lane), Some(&session))
+        })
+        .await
     }
 
     /// Notes that a row of a source was taken that is no row of the store.
@@ -211,21 +225,22 @@ impl Door<'_> {
         if let Some(known) = self.lanes.get(&place) {
             return Ok(*known);
         }
-        self.c
-            .prepare_cached(
-                "INSERT INTO lanes (group_folder, chat_jid, thread)
-                 SELECT ?1, ?2, ?3 WHERE EXISTS (SELECT 1 FROM groups WHERE folder = ?1) AND EXISTS (SELECT 1 FROM chats WHERE jid = ?2)
-                 ON CONFLICT DO NOTHING",
-            )?
-            .execute([group.as_str(), chat, thread])?;
-        let lane = self
-            .c
-            .prepare_cached("SELECT id FROM lanes WHERE group_folder = ?1 AND chat_jid = ?2 AND thread = ?3")?
-            .query_row([group.as_str(), chat, thread], |r| r.get("id"))
-            .optional()?;
+        let lane = lane(self.c, group, chat, thread)?;
         self.lanes.insert(place, lane);
         Ok(lane)
     }
+}
+
+fn lane(c: &Connection, group: &Folder, chat: &str, thread: &str) -> Result<Option<i64>> {
+    c.prepare_cached(
+        "INSERT INTO lanes (group_folder, chat_jid, thread)
+         SELECT ?1, ?2, ?3 WHERE EXISTS (SELECT 1 FROM groups WHERE folder = ?1) AND EXISTS (SELECT 1 FROM chats WHERE jid = ?2)
+         ON CONFLICT DO NOTHING",
+    )?
+    .execute([group.as_str(), chat, thread])?;
+    Ok(c.prepare_cached("SELECT id FROM lanes WHERE group_folder = ?1 AND chat_jid = ?2 AND thread = ?3")?
+        .query_row([group.as_str(), chat, thread], |r| r.get("id"))
+        .optional()?)
 }
 
 /// Returns the number of the newest event.

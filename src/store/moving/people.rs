@@ -21,7 +21,9 @@ impl Door<'_> {
         }
         self.c
             .prepare_cached(
-                "INSERT INTO users (id, name, dm_chat, created_at) VALUES (?1, ?2, ?3, ?4) ON CONFLICT DO NOTHING",
+                "INSERT INTO users (id, name, dm_chat, created_at) VALUES (?1, ?2, ?3, ?4)
+                 ON CONFLICT (id) DO UPDATE SET name = excluded.name, dm_chat = excluded.dm_chat, created_at = excluded.created_at
+                   WHERE id = 'local:me' AND name = 'me' AND created_at > excluded.created_at",
             )?
             .execute(params![user.id, user.name, user.dm_chat, user.created_at.0])?;
         Ok(Came::New(user.id.clone()))
@@ -47,7 +49,8 @@ impl Door<'_> {
         self.c
             .prepare_cached(
                 "INSERT INTO roles (user_id, role, group_folder, granted_by, granted_at) VALUES (?1, ?2, ?3, ?4, ?5)
-                 ON CONFLICT DO NOTHING",
+                 ON CONFLICT (user_id, role, coalesce(group_folder, '')) DO UPDATE SET granted_by = excluded.granted_by, granted_at = excluded.granted_at
+                   WHERE granted_at > excluded.granted_at",
             )?
             .execute(params![
                 user,
