@@ -15,7 +15,7 @@ use crate::{
         shown::errors::chain,
     },
     ipc,
-    moving::{self, Acts, Here, Imported, Progress, SourceKind},
+    moving::{self, Acts, Around, Here, Imported, Progress, SourceKind},
 };
 
 /// Take in groups, people, messages, sessions, tasks and files of another installation.
@@ -58,11 +58,12 @@ impl Operation for Args {
         }
         let failed = |error: anyhow::Error| OpError::new(OpCode::Failed, format!("{error:#}"));
         let (parts, kind, path) = (self.parts(), self.kind, self.path.clone());
-        let opened = site.world.blocking(move || moving::open(kind, &path)).await;
+        let config = site.config()?;
+        let around = Around::of(config, site.world.now());
+        let opened = site.world.blocking(move || moving::open(kind, &path, around)).await;
         let source = opened
             .map_err(|panic| OpError::new(OpCode::Failed, chain(&panic)))?
             .map_err(|error| OpError::refused(format!("{error:#}")))?;
-        let config = site.config()?;
         let here = Here {
             world: site.world,
             root: site.root,

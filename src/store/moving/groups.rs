@@ -15,7 +15,7 @@ use crate::{
 
 impl Door<'_> {
     pub(super) fn group(&mut self, group: &Group) -> Result<Came> {
-        let Group { folder, name, is_main, trigger, provider, script, image, config, hosts, created_at } =
+        let Group { folder, name, is_main, trigger, provider, script, image, config, hosts: _, created_at } =
             group;
         let config = serde_json::Value::Object(config.clone()).to_string();
         if let Err(error) = GroupConfig::from_json(&config) {

@@ -1,5 +1,9 @@
 //! Moving in and out: `g2 export`, `g2 import`.
 
+mod broken;
 mod import;
 mod round;
+mod samples;
+mod sources;
+mod untouched;
 mod written;
