@@ -1,6 +1,7 @@
 //! The programs whose installations move in.
 
 mod classic;
+mod export;
 mod nanoclaw_v2;
 mod parts;
 mod settings;
@@ -15,25 +16,44 @@ use super::{
     installation::{Installation, Unread},
     source::Source,
 };
-use crate::domain::time::zone::Zones;
+use crate::{config::Config, domain::time::zone::Zones};
 
 words! {
-    /// A program whose installations move in.
+    /// What is moved in from.
     #[derive(JsonSchema)]
-    pub enum Program: "program" {
+    pub enum SourceKind: "source" {
         /// NanoClaw, the first version.
         Nanoclaw = "nanoclaw",
         /// G2, the program in TypeScript.
         G2 = "g2",
         /// NanoClaw, the second version.
         NanoclawV2 = "nanoclaw-v2",
+        /// A folder that `g2 export` wrote.
+        Export = "export",
     }
 }
 
+/// Another program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Program {
+    Nanoclaw,
+    G2,
+    NanoclawV2,
+}
+
 impl Program {
+    const ALL: [Self; 3] = [Self::Nanoclaw, Self::G2, Self::NanoclawV2];
+
+    fn kind(self) -> SourceKind {
+        match self {
+            Self::Nanoclaw => SourceKind::Nanoclaw,
+            Self::G2 => SourceKind::G2,
+            Self::NanoclawV2 => SourceKind::NanoclawV2,
+        }
+    }
+
     /// Returns how people call it.
-    #[must_use]
-    pub fn called(self) -> &'static str {
+    fn called(self) -> &'static str {
         match self {
             Self::Nanoclaw => "NanoClaw v1",
             Self::G2 => "G2 in TypeScript",
@@ -76,13 +96,21 @@ pub struct Around {
     pub now: Time,
 }
 
+impl Around {
+    /// What a root's settings say.
+    #[must_use]
+    pub fn of(config: &Config, now: Time) -> Self {
+        Self { home: config.home.clone(), zones: config.zones.clone(), now }
+    }
+}
+
 /// Why an installation can't be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum NotOpened {
     #[error("{} can't be opened: {error}", path.display())]
     Folder { path: PathBuf, error: std::io::Error },
-    #[error("{} holds no installation of {}: {store} is not there{hint}", path.display(), program.called())]
-    None { path: PathBuf, program: Program, store: &'static str, hint: String },
+    #[error("{} holds no installation of {}: {store} is not there{hint}", path.display(), program)]
+    None { path: PathBuf, program: &'static str, store: &'static str, hint: String },
     #[error("{} of {} can't be read: {why}", store, path.display())]
     Store { path: PathBuf, store: String, why: NotReadable },
     #[error("the rows can't be sorted: {0:#}")]
@@ -92,24 +120,31 @@ pub enum NotOpened {
 /// Opens an installation. It is only read, and may be in use meanwhile.
 ///
 /// # Errors
-/// [`NotOpened`].
-pub fn open(program: Program, path: &Path, around: Around) -> Result<Box<dyn Source>, NotOpened> {
+/// There is none at `path`, or none that can be read: [`NotOpened`], or what an export says.
+pub fn open(kind: SourceKind, path: &Path, around: Around) -> anyhow::Result<Box<dyn Source>> {
+    Ok(match kind {
+        SourceKind::Nanoclaw => other(Program::Nanoclaw, path, around)?,
+        SourceKind::G2 => other(Program::G2, path, around)?,
+        SourceKind::NanoclawV2 => other(Program::NanoclawV2, path, around)?,
+        SourceKind::Export => Box::new(export::Export::open(path)?),
+    })
+}
+
+/// Opens an installation of another program.
+fn other(program: Program, path: &Path, around: Around) -> Result<Box<dyn Source>, NotOpened> {
     let installation =
         Installation::open(path).map_err(|error| NotOpened::Folder { path: path.to_owned(), error })?;
     if matches!(installation.file(program.store()), Err(Unread::Missing)) {
-        let other = Program::CHOICES
-            .iter()
-            .map(|(_, other)| *other)
-            .find(|other| other.store() != program.store() && installation.file(other.store()).is_ok());
-        let hint = other.map_or_else(String::new, |other| {
-            format!("; there is one of {}: `g2 import {other}`", other.called())
+        let is_there =
+            |other: &Program| other.store() != program.store() && installation.file(other.store()).is_ok();
+        let hint = Program::ALL.into_iter().find(is_there).map_or_else(String::new, |other| {
+            format!("; there is one of {}: `g2 import {}`", other.called(), other.kind())
         });
-        return Err(NotOpened::None { path: path.to_owned(), program, store: program.store(), hint });
+        let (path, program, store) = (path.to_owned(), program.called(), program.store());
+        return Err(NotOpened::None { path, program, store, hint });
     }
-    match program {
-        Program::Nanoclaw | Program::G2 => {
-            Ok(Box::new(classic::Classic::open(program, installation, around)?))
-        }
-        Program::NanoclawV2 => Ok(Box::new(nanoclaw_v2::NanoclawV2::open(installation, around)?)),
-    }
+    Ok(match program {
+        Program::Nanoclaw | Program::G2 => Box::new(classic::Classic::open(program, installation, around)?),
+        Program::NanoclawV2 => Box::new(nanoclaw_v2::NanoclawV2::open(installation, around)?),
+    })
 }

@@ -15,7 +15,7 @@ use crate::{
         shown::errors::chain,
     },
     ipc,
-    moving::{self, Acts, Here, Imported, Progress, SourceKind, sources::Around},
+    moving::{self, Acts, Around, Here, Imported, Progress, SourceKind},
 };
 
 /// Take in groups, people, messages, sessions, tasks and files of another installation.
@@ -59,7 +59,7 @@ impl Operation for Args {
         let failed = |error: anyhow::Error| OpError::new(OpCode::Failed, format!("{error:#}"));
         let (parts, kind, path) = (self.parts(), self.kind, self.path.clone());
         let config = site.config()?;
-        let around = Around { home: config.home.clone(), zones: config.zones.clone(), now: site.world.now() };
+        let around = Around::of(config, site.world.now());
         let opened = site.world.blocking(move || moving::open(kind, &path, around)).await;
         let source = opened
             .map_err(|panic| OpError::new(OpCode::Failed, chain(&panic)))?

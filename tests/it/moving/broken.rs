@@ -14,7 +14,7 @@ use g2::{
         },
         time::zone::Zones,
     },
-    moving::sources::{Around, Program, open},
+    moving::sources::{Around, SourceKind, open},
 };
 
 use super::samples::{NOW, Sample, told};
@@ -306,7 +306,7 @@ fn sessions_of_the_second_version_lead_nowhere_and_a_broken_one_leaves_the_other
     assert!(
         told(&findings, Kind::Wiring).iter().any(|(sort, key, _)| *sort == Sort::Changed && *key == "mga-1")
     );
-    assert_eq!(sample.program, Program::NanoclawV2);
+    assert_eq!(sample.program, SourceKind::NanoclawV2);
 }
 
 /// JavaScript cuts texts in the middle of a character.

@@ -1,4 +1,4 @@
-//! Moving in and out: `g2 import`, `g2 export`.
+//! Moving in and out: `g2 export`, `g2 import`.
 
 mod broken;
 mod import;

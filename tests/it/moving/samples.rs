@@ -15,7 +15,7 @@ use g2::{
     },
     moving::{
         Source,
-        sources::{Around, Program, open},
+        sources::{Around, SourceKind, open},
     },
 };
 use ipc_handlers::Time;
@@ -43,7 +43,7 @@ pub(super) fn copy(from: &Path, to: &Path) {
 /// A copy of a sample installation.
 pub(super) struct Sample {
     pub dir: tempfile::TempDir,
-    pub program: Program,
+    pub program: SourceKind,
 }
 
 impl Sample {
@@ -52,9 +52,9 @@ impl Sample {
         let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/moving").join(name);
         copy(&from, dir.path());
         let program = match name {
-            "g2" | "g2-first" => Program::G2,
-            name if name.starts_with("nanoclaw-v2") => Program::NanoclawV2,
-            _ => Program::Nanoclaw,
+            "g2" | "g2-first" => SourceKind::G2,
+            name if name.starts_with("nanoclaw-v2") => SourceKind::NanoclawV2,
+            _ => SourceKind::Nanoclaw,
         };
         Self { dir, program }
     }

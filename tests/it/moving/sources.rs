@@ -9,7 +9,7 @@ use g2::{
     },
     moving::{
         Place,
-        sources::{Around, Program, open},
+        sources::{Around, SourceKind, open},
     },
 };
 
@@ -178,8 +178,8 @@ fn inbound(sample: &Sample, agent: &str, id: &str) -> String {
 #[test]
 fn another_program_s_installation_is_named_with_the_command_for_it() {
     for (name, other, words) in [
-        ("nanoclaw-v2", Program::Nanoclaw, "NanoClaw v2: `g2 import nanoclaw-v2`"),
-        ("nanoclaw", Program::NanoclawV2, "NanoClaw v1: `g2 import nanoclaw`"),
+        ("nanoclaw-v2", SourceKind::Nanoclaw, "NanoClaw v2: `g2 import nanoclaw-v2`"),
+        ("nanoclaw", SourceKind::NanoclawV2, "NanoClaw v1: `g2 import nanoclaw`"),
     ] {
         let sample = Sample { program: other, ..Sample::of(name) };
         let around = Around { home: None, zones: Zones::utc(), now: NOW };

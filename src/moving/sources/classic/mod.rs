@@ -221,7 +221,7 @@ impl Classic {
             ["messages", "chats", "scheduled_tasks", "task_run_logs"].iter().map(|t| store.rows(t)).sum();
         Ok(Self {
             program,
-            name: format!("{program} {}", installation.path().display()),
+            name: format!("{} {}", program.kind(), installation.path().display()),
             env,
             lists,
             senders: senders.unwrap_or_default(),

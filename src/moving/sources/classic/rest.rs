@@ -130,9 +130,10 @@ impl Classic {
         };
         let mut next_run = time("next_run");
         if status != TaskStatus::Completed {
-            Schedule::parse(&kind, &schedule_value, &self.zone, self.now)
-                .map_err(|refusal| refusal.message)?;
-            if next_run.is_none() && schedule_type != ScheduleKind::Once {
+            let schedule = Schedule::parse(&kind, &schedule_value, &self.zone, self.now);
+            let schedule = schedule.map_err(|refusal| refusal.message)?;
+            if next_run.is_none() {
+                next_run = schedule.first_run(self.now, &self.zone);
                 let why = "its next time was lost; it is reckoned anew";
                 findings.push(Finding::changed(Kind::Task, id.as_str(), why));
             }

@@ -108,7 +108,7 @@ impl NanoclawV2 {
         let zone = around.zones.of(env.zone.as_deref()).zone;
         let central = Central::read(&installation, &store, &zone, around.now, &mut findings);
         Ok(Self {
-            name: format!("{program} {}", installation.path().display()),
+            name: format!("{} {}", program.kind(), installation.path().display()),
             order: Order::new().map_err(NotOpened::Order)?,
             open: None,
             lanes: VecDeque::new(),
