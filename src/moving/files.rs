@@ -30,6 +30,9 @@ const LARGEST: u64 = 4 << 30;
 const MOST: u64 = 1_000_000;
 /// At most so many bytes of files do.
 const MOST_BYTES: u64 = 256 << 30;
+/// The file with a group's memory that agents read here, and the one of NanoClaw v2: where the first one is left out, the second
+/// takes its place.
+const MEMORY: (&str, &str) = ("CLAUDE.md", "CLAUDE.local.md");
 /// A copy while it is written.
 const BUILDING: &str = ".g2-moving";
 /// What is put behind the name of a file that differs from the one that is here.
@@ -173,7 +176,11 @@ impl Copying {
                     };
                     self.inside(&inner, there.as_ref(), &path, depth + 1, &BTreeSet::new())?;
                 }
-                FileType::RegularFile => self.file(from, to, &name, &path, depth)?,
+                FileType::RegularFile => {
+                    let is_memory = depth == 0 && without.contains(MEMORY.0) && text == MEMORY.1;
+                    let called = if is_memory { CString::new(MEMORY.0)? } else { name.clone() };
+                    self.file((from, &name), (to, &called), &path, depth)?;
+                }
                 FileType::Symlink => self.leave(&path, "it is a link"),
                 _ => self.leave(&path, "it is no plain file"),
             }
@@ -206,14 +213,13 @@ impl Copying {
 
     fn file(
         &mut self,
-        from: &OwnedFd,
-        to: Option<&OwnedFd>,
-        name: &CStr,
+        (from, there_called): (&OwnedFd, &CStr),
+        (to, name): (Option<&OwnedFd>, &CStr),
         path: &Path,
         depth: usize,
     ) -> io::Result<()> {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        let opened = rustix::fs::openat(from, name, flags, Mode::empty())
+        let opened = rustix::fs::openat(from, there_called, flags, Mode::empty())
             .and_then(|file| Ok((rustix::fs::fstat(&file)?, file)));
         let Ok((stat, file)) = opened else {
             self.leave(path, "it can't be read");

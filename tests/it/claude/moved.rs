@@ -20,9 +20,8 @@ fn a_group_s_memory_skills_settings_and_tool_servers_go_on_working_where_v1_had_
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, text).unwrap();
     };
-    put("groups/main/CLAUDE.md", "# Andy\n\nThe plants are in @notes/plants.md, and the word is heron.\n");
+    put("groups/main/CLAUDE.md", "# Andy\n\n@notes/plants.md\n\nThe word is heron.\n");
     put("groups/main/notes/plants.md", "The fern wants water on Mondays.\n");
-    put("groups/main/CLAUDE.local.md", "NanoClaw v2 wrote that Ada likes tea.\n");
     put("groups/global/CLAUDE.md", "All of us live in Lisbon.\n");
     let skill =
         |name: &str| format!("---\nname: {name}\ndescription: How to {name}. Use it daily.\n---\nText.\n");
@@ -50,9 +49,8 @@ fn a_group_s_memory_skills_settings_and_tool_servers_go_on_working_where_v1_had_
     assert_eq!(house.ask(CHAT, "hello"), "sunny\n");
     let asked = serde_json::to_string(&house.model.requests()).unwrap();
     for text in [
-        "the word is heron",
+        "The word is heron",
         "The fern wants water on Mondays",
-        "Ada likes tea",
         "All of us live in Lisbon",
         "How to brew",
         "How to knead",

@@ -16,7 +16,7 @@ use crate::{
         sender_list::SenderList,
     },
     moved::rows::{Chat, ListName, Message, Row, Wiring},
-    platforms::chats::ChatKind,
+    platforms::{addresses::user_id, chats::ChatKind},
 };
 
 /// More turns of bots in a chat are not looked at.
@@ -141,12 +141,12 @@ impl Here {
         let lane = (group.clone(), message.chat.clone(), message.thread.clone());
         let trigger = wiring.trigger.as_deref().unwrap_or(&listening.trigger);
         let mentioned = message.mentioned || (mentions == Mentions::Guessed && was == Effect::Wakes);
+        let sender = user_id(&message.chat, &message.sender);
         let turns = self.turns.entry((group.clone(), message.chat.clone())).or_default();
-        let others: Vec<Turn> =
-            turns.iter().map(|(by, turn)| Turn { own: *by == message.sender, ..*turn }).collect();
+        let others: Vec<Turn> = turns.iter().map(|(by, turn)| Turn { own: *by == sender, ..*turn }).collect();
         let listed =
-            self.senders.as_ref().map_or(Listed::Allowed, |list| list.listed(&message.chat, &message.sender));
-        let standing = standing(&self.owners, &self.admins, &self.members, &message.sender, group);
+            self.senders.as_ref().map_or(Listed::Allowed, |list| list.listed(&message.chat, &sender));
+        let standing = standing(&self.owners, &self.admins, &self.members, &sender, group);
         let decision = self.rules.decide(&Asked {
             wired: Some(Wired {
                 mode,
@@ -166,14 +166,14 @@ impl Here {
             sticky: Sticky::of(kind, &message.chat, &message.thread, self.sticky.contains(&lane)),
             approved: None,
             answers: None,
-            named: !message.sender.is_empty(),
+            named: !sender.is_empty(),
             standing,
             listed,
             unknown_senders: place.map_or(UnknownSenders::Ask, |place| place.unknown_senders),
         });
         let wakes = decision.outcome == EngageVerdict::Wake;
         if message.bot && wakes && turns.len() < TURNS {
-            turns.push((message.sender.clone(), Turn { at: message.received_at, own: false }));
+            turns.push((sender.clone(), Turn { at: message.received_at, own: false }));
         }
         let said =
             self.words.said(&message.text, trigger, mentioned).filter(|_| !message.from_me && !message.bot);
@@ -189,7 +189,7 @@ impl Here {
         if decision.sticks {
             self.sticky.insert(lane);
         }
-        let fix = fix(&decision, mode, message, group);
+        let fix = fix(&decision, mode, &message.chat, &sender, group);
         let effect = match (decision.outcome, decision.refused) {
             (EngageVerdict::Wake, _) => Effect::Wakes,
             (EngageVerdict::Held, _) => Effect::Held,
@@ -222,12 +222,13 @@ fn standing(
 }
 
 /// Returns the command that changes what a rule made of a message.
-fn fix(decision: &Decision, mode: EngageMode, message: &Message, group: &Folder) -> Option<String> {
-    let chat = word(&message.chat);
+fn fix(decision: &Decision, mode: EngageMode, chat: &str, sender: &str, group: &Folder) -> Option<String> {
+    let chat = word(chat);
     match decision.rule {
         Rule::Bot => Some(format!("g2 groups set {group} bots=heard")),
-        Rule::UnknownSender => Some(format!("g2 members add --group {group} {}", word(&message.sender)))
-            .filter(|_| !message.sender.is_empty()),
+        Rule::UnknownSender => {
+            Some(format!("g2 members add --group {group} {}", word(sender))).filter(|_| !sender.is_empty())
+        }
         Rule::SenderScope => Some(format!("g2 wirings set --group {group} --chat {chat} sender_scope=all")),
         // The program that is left listened on in the whole chat; here, in a thread alone.
         Rule::None if mode == EngageMode::MentionSticky => {

@@ -62,7 +62,7 @@ fn wiring(group: &str, mode: EngageMode, pattern: Option<&str>) -> Row {
 
 fn message(n: i64, text: &str) -> Message {
     serde_json::from_value(json!({
-        "chat": CHAT, "replay_key": n.to_string(), "id": n.to_string(), "sender": "tg:7", "sender_name": "Ada", "text": text,
+        "chat": CHAT, "replay_key": n.to_string(), "id": n.to_string(), "sender": "7", "sender_name": "Ada", "text": text,
         "received_at": Time(n * 1000).to_string(),
     }))
     .unwrap()
