@@ -2,8 +2,9 @@
 
 mod broken;
 mod import;
+mod moved_in;
 mod round;
-mod samples;
+pub(crate) mod samples;
 mod sources;
 mod untouched;
 mod written;
