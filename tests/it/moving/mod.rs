@@ -2,6 +2,7 @@
 
 mod broken;
 mod import;
+mod paths;
 mod rehearse;
 mod round;
 mod samples;
