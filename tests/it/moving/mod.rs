@@ -3,6 +3,8 @@
 mod broken;
 mod import;
 mod moved_in;
+mod paths;
+mod rehearse;
 mod round;
 pub(crate) mod samples;
 mod sources;
