@@ -355,9 +355,16 @@ async fn copy(
     progress: &Progress,
     imported: &mut Imported,
 ) -> anyhow::Result<()> {
+    let mut times: BTreeMap<PathBuf, u32> = BTreeMap::new();
     for Tree { to, from, without } in trees {
         let Some(place) = place_below(&to) else { continue };
-        let key = place.display().to_string();
+        // Several folders may come to one place.
+        let nth = times.entry(place.clone()).or_default();
+        *nth += 1;
+        let key = match *nth {
+            1 => place.display().to_string(),
+            n => format!("{} {n}", place.display()),
+        };
         if here.store.moved_as(source, Kind::File, &key).await?.is_some() {
             *imported.again.entry(Kind::File).or_default() += 1;
             continue;
@@ -377,9 +384,10 @@ async fn copy(
             Place::Global | Place::Media => None,
         };
         let (root, acts, templates) = (here.root.to_owned(), here.acts, templates_of(here));
+        let below = place.clone();
         let copied = here.world.blocking(move || {
             let mut copying = Copying::new(acts, templates, Modes::Shared);
-            copying.folder(&from, &root, &place, &without).map(|()| copying)
+            copying.folder(&from, &root, &below, &without).map(|()| copying)
         });
         let copying = copied
             .await
@@ -391,7 +399,7 @@ async fn copy(
         progress.0.files.store(imported.files.files, Ordering::Relaxed);
         imported.findings.merge(copying.findings);
         if here.acts == Acts::Really {
-            give(here, group.as_ref(), &key)?;
+            give(here, group.as_ref(), &place)?;
             here.store.note_moved(source, Kind::File, &key, &key).await?;
         }
         failpoint::reach("moving.copied");
@@ -409,7 +417,7 @@ fn templates_of(here: &Here<'_>) -> Vec<String> {
 }
 
 /// Has the agent of a group own the files that were copied for it.
-fn give(here: &Here<'_>, group: Option<&Folder>, below: &str) -> anyhow::Result<()> {
+fn give(here: &Here<'_>, group: Option<&Folder>, below: &Path) -> anyhow::Result<()> {
     let (Some(group), Some(owner)) = (group, here.owner) else { return Ok(()) };
     let owner = here.store.group_uid(group)?.owner(owner);
     ipc::give_folder(here.root.join(below).as_path(), owner, None)?;

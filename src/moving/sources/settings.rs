@@ -71,6 +71,8 @@ pub(super) fn env(
     let assistant = dotenv::value(&text, "ASSISTANT_NAME").unwrap_or_else(|| program.assistant().to_owned());
     let mut env = Env { assistant, zone: None, rows: Vec::new() };
     setting("assistant_name", Value::from(env.assistant.clone()), &mut env.rows);
+    // Their agents are all of this kind; a new root's are the built-in one.
+    setting("agent.provider", Value::from("claude"), &mut env.rows);
     for name in names {
         let Some(value) = dotenv::value(&text, name) else { continue };
         if name == "TZ" {

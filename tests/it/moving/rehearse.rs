@@ -53,7 +53,10 @@ fn of_nanoclaws_second_version_strangers_differ_where_the_chat_is_for_people_it_
     let (root, sample) = (Root::new(""), Sample::of("nanoclaw-v2"));
     let found = rehearsed(&root, "nanoclaw-v2", &sample);
     eprintln!("{found:#}");
-    assert!(found["notes"][0].as_str().unwrap().contains("did not store which messages mention"), "{found:#}");
+    assert!(
+        found["notes"][0].as_str().unwrap().contains("did not store which messages mention"),
+        "{found:#}"
+    );
     // What happened there happens here, or is told with the command that has it happen.
     for of in found["differences"].as_array().unwrap() {
         assert!(of["fix"].as_str().is_some_and(|fix| fix.starts_with("g2 ")), "{of:#}");
@@ -63,7 +66,10 @@ fn of_nanoclaws_second_version_strangers_differ_where_the_chat_is_for_people_it_
 #[test]
 fn the_rules_of_here_decide_about_a_list_of_senders_that_is_broken_there() {
     let (root, sample) = (Root::new(""), Sample::of("nanoclaw"));
-    sample.sql("store/messages.db", "UPDATE registered_groups SET requires_trigger = 1 WHERE folder = 'family'");
+    sample.sql(
+        "store/messages.db",
+        "UPDATE registered_groups SET requires_trigger = 1 WHERE folder = 'family'",
+    );
     std::fs::create_dir_all(root.path().join(".config/g2")).unwrap();
     std::fs::write(root.path().join(".config/g2/sender-allowlist.json"), "{").unwrap();
     let output = root

@@ -531,6 +531,8 @@ impl Central {
                 format!("groups/{group}"),
                 &[".claude-fragments", ".claude-shared.md", "CLAUDE.md", "container.json", "logs"],
             );
+            // Those of all groups stand in their own folders as links to these.
+            add(Place::Skills(group.clone()), "container/skills".into(), &[]);
             let claude = format!("data/v2-sessions/{id}/.claude-shared");
             add(Place::Transcripts(group.clone()), format!("{claude}/projects/-workspace-agent"), &[]);
             add(Place::Skills(group.clone()), format!("{claude}/skills"), &[]);
@@ -615,11 +617,7 @@ fn put_in(group: &mut Group, settings: &Settings, provider: Option<String>, find
         );
     }
     if settings.get("skills").is_some_and(|skills| *skills != json!("all")) {
-        told(
-            "its choice of skills is not there: it has those in its own folder and those of all groups"
-                .into(),
-            None,
-        );
+        told("its choice of skills is not there: it has all of them".into(), None);
     }
     let packages = |kind: &str| {
         settings
@@ -634,7 +632,14 @@ fn put_in(group: &mut Group, settings: &Settings, provider: Option<String>, find
             Some("container/README.md"),
         );
     }
-    group.image = text("imageTag");
+    if let Some(image) = text("imageTag") {
+        told(
+            format!(
+                "its image {image:?} has a runner that is not understood here; it has the image of all groups"
+            ),
+            Some("container/README.md"),
+        );
+    }
     if let Some(assistant) = text("assistantName") {
         group.trigger = format!("@{}", name(Some(assistant), &group.name));
     }

@@ -25,10 +25,11 @@ pub(super) fn of_columns(row: &Read) -> Listens {
             Some("its engage_mode is none, so it never woke its agent; here a mention does"),
         ),
     };
-    let scope = if row.text("sender_scope").as_deref() == Some("known") {
-        SenderScope::Known
-    } else {
+    // There, too, the word `all` alone lets strangers in.
+    let scope = if row.text("sender_scope").as_deref() == Some("all") {
         SenderScope::All
+    } else {
+        SenderScope::Known
     };
     let ignored = match row.text("ignored_message_policy").as_deref() {
         Some("accumulate") => IgnoredMessages::Accumulate,
