@@ -54,6 +54,8 @@ pub(super) struct Copied {
     pub folder: TempDir,
     pub has_log: bool,
     pub bytes: u64,
+    /// As many bytes it should have more, by its own head.
+    pub missing: Option<u64>,
 }
 
 /// What tells a file from a changed one.
@@ -103,7 +105,8 @@ pub(super) fn copy(installation: &Installation, inner: &str) -> Result<Copied, N
     }
     for _ in 0..TRIES {
         if let Some(has_log) = once(installation, inner, folder.path())? {
-            return Ok(Copied { folder, has_log, bytes });
+            let missing = missing(&folder.path().join(NAME))?.filter(|_| !has_log);
+            return Ok(Copied { folder, has_log, bytes, missing });
         }
     }
     Err(NoCopy::Changes)
@@ -197,6 +200,25 @@ fn look(installation: &Installation, inner: &str) -> Result<Seen, NoCopy> {
         None => None,
     };
     Ok(Seen { store, journal, log })
+}
+
+/// Returns how many bytes a store has less than its head says; `None`: it is whole, or has no head that says it.
+fn missing(store: &Path) -> std::io::Result<Option<u64>> {
+    let mut file = File::open(store)?;
+    let len = file.metadata()?.len();
+    let mut head = [0; 100];
+    if len < 100 {
+        return Ok(None);
+    }
+    file.read_exact(&mut head)?;
+    let number = |at: usize| head[at..at + 4].iter().fold(0_u64, |sum, byte| (sum << 8) | u64::from(*byte));
+    // A size of 1 stands for 65 536. The number of pages counts if it was written with the last change.
+    let size = match (u64::from(head[16]) << 8) | u64::from(head[17]) {
+        1 => 65_536,
+        size => size,
+    };
+    let whole = (number(24) == number(92)).then(|| size * number(28));
+    Ok(whole.and_then(|whole| whole.checked_sub(len)).filter(|missing| *missing > 0))
 }
 
 /// Whether a journal says at its end that it belongs to another one.

@@ -65,6 +65,7 @@ impl Foreign {
             let tables = schema::tables(&c, inner, &mut findings)?;
             if copied.has_log {
                 schema::check(&c, looks)?;
+                schema::belongs(&schema::bare(&path), &tables)?;
             }
             Ok((c, tables))
         });
@@ -87,6 +88,10 @@ impl Foreign {
             }
             Err(error) => return Err(NotReadable::NoStore(error)),
         };
+        if let Some(missing) = copied.missing {
+            let why = format!("it ends {missing} bytes too early; rows of it are missing");
+            findings.push(Finding::left(Kind::Source, inner, why));
+        }
         Ok((Self { c, name: inner.to_owned(), tables, _folder: copied.folder }, findings))
     }
 

@@ -1,8 +1,8 @@
 //! The tables of a foreign store: which of them are plain, and what stands in the way of the others.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, path::Path};
 
-use rusqlite::Connection;
+use rusqlite::{Connection, OpenFlags};
 
 use super::{Bounded, LOOKS};
 use crate::domain::moved::{findings::Finding, rows::Kind};
@@ -69,6 +69,30 @@ fn columns(c: &Connection, table: &str) -> rusqlite::Result<Option<Vec<String>>>
 /// A name as SQL has it.
 pub(super) fn quoted(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
+}
+
+/// Returns the names of the tables that a store has without its log; none where it can't be read so.
+pub(super) fn bare(path: &Path) -> Vec<String> {
+    let name = format!("file:{}?immutable=1", path.display());
+    let flags =
+        OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let Ok(c) = Connection::open_with_flags(name, flags) else { return Vec::new() };
+    let sql = "SELECT name FROM sqlite_schema WHERE type = 'table' AND octet_length(name) <= ?1 LIMIT ?2";
+    let Ok(mut statement) = c.prepare(sql) else { return Vec::new() };
+    let rows = statement.query_map((LONGEST_NAME, MOST_ENTRIES), |row| row.get(0));
+    rows.map_or_else(|_| Vec::new(), |rows| rows.map_while(Result::ok).collect())
+}
+
+/// Looks whether a store with its log is still the same: some table that it has without it is there.
+///
+/// # Errors
+/// None is: the log is another store's.
+pub(super) fn belongs(bare: &[String], with_log: &Tables) -> rusqlite::Result<()> {
+    if bare.is_empty() || bare.iter().any(|name| with_log.contains_key(name)) {
+        return Ok(());
+    }
+    let error = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_CORRUPT);
+    Err(rusqlite::Error::SqliteFailure(error, Some("its log has none of its tables".into())))
 }
 
 /// Looks whether the pages of a store fit together.

@@ -13,6 +13,7 @@ mod faults;
 mod health;
 mod images;
 mod moved;
+mod resumed;
 mod runners;
 mod secrets;
 mod servers;

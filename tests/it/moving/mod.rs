@@ -2,10 +2,11 @@
 
 mod broken;
 mod import;
+mod moved_in;
 mod paths;
 mod rehearse;
 mod round;
-mod samples;
+pub(crate) mod samples;
 mod sources;
 mod untouched;
 mod written;

@@ -21,13 +21,13 @@ use g2::{
 use ipc_handlers::Time;
 
 /// All that is read for rows.
-pub(super) const PARTS: [Part; 7] =
+pub(crate) const PARTS: [Part; 7] =
     [Part::Settings, Part::Groups, Part::People, Part::Messages, Part::Sessions, Part::Tasks, Part::Runs];
 /// 2026-05-20T10:00:00Z.
-pub(super) const NOW: Time = Time(1_779_271_200_000);
+pub(crate) const NOW: Time = Time(1_779_271_200_000);
 
 /// Copies a folder with all that is in it.
-pub(super) fn copy(from: &Path, to: &Path) {
+pub(crate) fn copy(from: &Path, to: &Path) {
     fs::create_dir_all(to).unwrap();
     for entry in fs::read_dir(from).unwrap() {
         let entry = entry.unwrap();
@@ -41,13 +41,13 @@ pub(super) fn copy(from: &Path, to: &Path) {
 }
 
 /// A copy of a sample installation.
-pub(super) struct Sample {
+pub(crate) struct Sample {
     pub dir: tempfile::TempDir,
     pub program: SourceKind,
 }
 
 impl Sample {
-    pub(super) fn of(name: &str) -> Self {
+    pub(crate) fn of(name: &str) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/moving").join(name);
         copy(&from, dir.path());
@@ -59,16 +59,16 @@ impl Sample {
         Self { dir, program }
     }
 
-    pub(super) fn path(&self, inner: &str) -> PathBuf {
+    pub(crate) fn path(&self, inner: &str) -> PathBuf {
         self.dir.path().join(inner)
     }
 
     /// Has another program write into one of its stores.
-    pub(super) fn sql(&self, store: &str, sql: &str) {
+    pub(crate) fn sql(&self, store: &str, sql: &str) {
         rusqlite::Connection::open(self.path(store)).unwrap().execute_batch(sql).unwrap();
     }
 
-    pub(super) fn open(&self) -> Box<dyn Source> {
+    pub(crate) fn open(&self) -> Box<dyn Source> {
         let data = ZoneData::newest(None, None);
         let berlin = data.resolve(&[Some("Europe/Berlin")]);
         let around = Around { home: Some(self.path("home")), zones: Zones::new(data, &berlin), now: NOW };
@@ -76,13 +76,13 @@ impl Sample {
     }
 
     /// Everything that it yields.
-    pub(super) fn read(&self) -> (Vec<Keyed>, Vec<Finding>) {
+    pub(crate) fn read(&self) -> (Vec<Keyed>, Vec<Finding>) {
         read(&mut *self.open(), &PARTS)
     }
 }
 
 /// Everything that a source yields of these parts.
-pub(super) fn read(source: &mut dyn Source, parts: &[Part]) -> (Vec<Keyed>, Vec<Finding>) {
+pub(crate) fn read(source: &mut dyn Source, parts: &[Part]) -> (Vec<Keyed>, Vec<Finding>) {
     let (mut rows, mut findings) = (Vec::new(), Vec::new());
     while let Some(batch) = source.next(parts).unwrap() {
         rows.extend(batch.rows);
@@ -92,7 +92,7 @@ pub(super) fn read(source: &mut dyn Source, parts: &[Part]) -> (Vec<Keyed>, Vec<
 }
 
 /// The findings of a kind, each as its sort, its key and its reason.
-pub(super) fn told(findings: &[Finding], kind: Kind) -> Vec<(Sort, &str, &str)> {
+pub(crate) fn told(findings: &[Finding], kind: Kind) -> Vec<(Sort, &str, &str)> {
     let of_kind = findings.iter().filter(|finding| finding.kind == kind);
     of_kind.map(|finding| (finding.sort, finding.key.as_str(), finding.why.as_str())).collect()
 }
