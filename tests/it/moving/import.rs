@@ -101,7 +101,7 @@ fn history_raises_nothing_and_what_was_unanswered_is_asked_about_once() {
     assert!(!group.join("led-out").exists() && group.join("led-out").symlink_metadata().is_err());
 
     let _daemon = root.serve();
-    // Whoever would be woken by history is woken before this answer.
+    // An agent that history would wake is woken before this answer.
     root.ask("local:main", "hello");
     let runs = root.rows(&["runs", "list"]);
     assert!(runs.iter().all(|run| run["group"] == "main"), "{runs:?}");
