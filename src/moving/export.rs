@@ -20,9 +20,12 @@ use super::{
 use crate::{
     allowlists::{mounts, senders},
     config::{Config, secrets_in, without_secrets},
-    domain::moved::{
-        findings::{Finding, Findings},
-        rows::{Hidden, Keyed, Kind, List, ListName, Part, Row, Secret, Setting},
+    domain::{
+        moved::{
+            findings::{Finding, Findings},
+            rows::{Hidden, Keyed, Kind, List, ListName, Part, Row, Secret, Setting},
+        },
+        shown::errors::chain,
     },
     store::{self, Store},
     system::world::World,
@@ -189,7 +192,7 @@ impl Drop for Snapshot {
     )]
     fn drop(&mut self) {
         if let Err(error) = std::fs::remove_dir_all(&self.0) {
-            tracing::warn!(%error, folder = %self.0.display(), "the copy of the store stays; remove it");
+            tracing::warn!(error = %chain(&error), folder = %self.0.display(), "the copy of the store stays; remove it");
         }
     }
 }

@@ -26,9 +26,9 @@ use crate::domain::moved::{
 const DEEPEST: usize = 64;
 /// A larger file is not copied, bytes.
 const LARGEST: u64 = 4 << 30;
-/// At most so many files and folders come with one installation.
+/// The most files and folders that come with one installation.
 const MOST: u64 = 1_000_000;
-/// At most so many bytes of files do.
+/// The most bytes of files that do.
 const MOST_BYTES: u64 = 256 << 30;
 /// The file with a group's memory that agents read here, and the one of NanoClaw v2: where the first one is left out, the second
 /// takes its place.
