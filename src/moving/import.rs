@@ -37,7 +37,7 @@ use crate::{
     },
 };
 
-/// The most settings, secrets and lists of an installation.
+/// The most settings and secrets that come with an installation.
 const MOST_SETTINGS: usize = 1_000;
 /// A larger file beside a message is not kept, bytes.
 const LARGEST_MEDIA: u64 = 1 << 30;
