@@ -10,7 +10,7 @@ use anyhow::{Context as _, anyhow};
 use super::{Acts, Here, Imported, Progress, Source, import};
 use crate::{
     config::Config,
-    domain::moved::rows::Part,
+    domain::{moved::rows::Part, shown::errors::chain},
     store::{self, Store},
     system::world::World,
 };
@@ -58,7 +58,7 @@ impl Drop for Copy {
     )]
     fn drop(&mut self) {
         if let Err(error) = std::fs::remove_dir_all(&self.0) {
-            tracing::warn!(%error, folder = %self.0.display(), "the copy of the store stays; the next start removes it");
+            tracing::warn!(error = %chain(&error), folder = %self.0.display(), "the copy of the store stays; the next start removes it");
         }
     }
 }

@@ -20,9 +20,12 @@ use super::{
 use crate::{
     allowlists::{mounts, senders},
     config::{Config, secrets_in, without_secrets},
-    domain::moved::{
-        findings::{Finding, Findings},
-        rows::{Hidden, Keyed, Kind, List, ListName, Part, Row, Secret, Setting},
+    domain::{
+        moved::{
+            findings::{Finding, Findings},
+            rows::{Hidden, Keyed, Kind, List, ListName, Part, Row, Secret, Setting},
+        },
+        shown::errors::chain,
     },
     store::{self, Store},
     system::world::World,
@@ -64,8 +67,8 @@ const KINDS: [Kind; 16] = [
 const README: &str = include_str!("export.md");
 /// The store as it stands, while it is read.
 const SNAPSHOT: &str = ".snapshot";
-/// The longest list, bytes.
-const LONGEST_LIST: u64 = 1 << 20;
+/// The longest list, and the longest file of settings, bytes.
+const LONGEST_TEXT: u64 = 4 << 20;
 /// What of the folder of an agent's program is no memory but a key.
 const KEYS: &str = ".credentials.json";
 
@@ -112,9 +115,8 @@ pub struct From<'a> {
 pub async fn export(from: &From<'_>, to: &Path, progress: &Progress) -> anyhow::Result<Exported> {
     let now = from.world.now();
     begin(to)?;
-    let snapshot = to.join(SNAPSHOT);
-    folder(&snapshot)?;
-    let (store, copy) = (from.root.join("data/g2.sqlite"), snapshot.join("g2.sqlite"));
+    let snapshot = Snapshot::in_folder(to)?;
+    let (store, copy) = (from.root.join("data/g2.sqlite"), snapshot.0.join("g2.sqlite"));
     let copied = from.world.blocking(move || store::copy_to(&store, &copy));
     copied.await.map_err(|panic| anyhow!("copying the store: {panic}"))?.context("copying the store")?;
     folder(&to.join("rows"))?;
@@ -122,13 +124,13 @@ pub async fn export(from: &From<'_>, to: &Path, progress: &Progress) -> anyhow::
     let mut findings = Findings::default();
     out.settings(from, &mut findings)?;
     let root = {
-        let store = Store::open(&snapshot.join("g2.sqlite"))?;
+        let store = Store::open(&snapshot.0.join("g2.sqlite"))?;
         out.store(&store, now, progress).await?;
         store.meta("instance")?.unwrap_or_else(|| now.to_string())
     };
     out.end()?;
     let rows = out.rows;
-    remove_snapshot(&snapshot)?;
+    drop(snapshot);
     let copied = files(from, to).await?;
     findings.merge(copied.findings);
     new_file(&to.join("README.md"))?.write_all(README.as_bytes())?;
@@ -172,10 +174,27 @@ fn new_file(path: &Path) -> anyhow::Result<File> {
     file.with_context(|| format!("writing {}", path.display()))
 }
 
-/// Removes the copy of the store, with what SQLite has put beside it.
-#[expect(clippy::disallowed_methods, reason = "a folder that we have made, which no container can write to")]
-fn remove_snapshot(snapshot: &Path) -> io::Result<()> {
-    std::fs::remove_dir_all(snapshot)
+/// A folder for the copy of the store, which goes with this.
+struct Snapshot(PathBuf);
+
+impl Snapshot {
+    fn in_folder(to: &Path) -> io::Result<Self> {
+        let path = to.join(SNAPSHOT);
+        folder(&path)?;
+        Ok(Self(path))
+    }
+}
+
+impl Drop for Snapshot {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "a folder that we have made, which no container can write to"
+    )]
+    fn drop(&mut self) {
+        if let Err(error) = std::fs::remove_dir_all(&self.0) {
+            tracing::warn!(error = %chain(&error), folder = %self.0.display(), "the copy of the store stays; remove it");
+        }
+    }
 }
 
 /// Rows on the way out.
@@ -240,23 +259,25 @@ impl Out<'_> {
             (ListName::Mounts, mounts::list_path(from.config)),
         ] {
             let Some(path) = path.filter(|path| path.symlink_metadata().is_ok()) else { continue };
-            match list(&path) {
+            let read =
+                text(&path).and_then(|text| serde_json::from_str(&text).map_err(|error| error.to_string()));
+            match read {
                 Ok(content) => {
                     self.put(&Keyed { key: name.to_string(), row: Row::List(List { name, content }) })?;
                 }
                 Err(why) => findings.add(Finding::left(Kind::List, path.display().to_string(), why)),
             }
         }
-        if let Some(text) =
-            std::fs::File::open(from.root.join("g2.toml")).ok().and_then(|file| io::read_to_string(file).ok())
-        {
-            match without_secrets(&text) {
-                Some(text) => new_file(&self.to.join("g2.toml"))?.write_all(text.as_bytes())?,
-                None => findings.add(Finding::left(
+        let settings = from.root.join("g2.toml");
+        if settings.exists() {
+            match text(&settings).map(|text| without_secrets(&text)) {
+                Ok(Some(text)) => new_file(&self.to.join("g2.toml"))?.write_all(text.as_bytes())?,
+                Ok(None) => findings.add(Finding::left(
                     Kind::Setting,
                     "g2.toml",
-                    "it can't be read, and may hold secrets",
+                    "it can't be understood, and may hold secrets",
                 )),
+                Err(why) => findings.add(Finding::left(Kind::Setting, "g2.toml", why)),
             }
         }
         Ok(())
@@ -281,24 +302,24 @@ impl Out<'_> {
     }
 }
 
-#[expect(clippy::disallowed_methods, reason = "a list of the user's own, which no container can write to")]
-fn list(path: &Path) -> Result<serde_json::Value, String> {
+/// Reads a file of the user's own.
+#[expect(clippy::disallowed_methods, reason = "a file of the user's own, which no container can write to")]
+fn text(path: &Path) -> Result<String, String> {
     use std::io::Read as _;
-    let mut bytes = Vec::new();
-    File::open(path)
-        .and_then(|file| file.take(LONGEST_LIST + 1).read_to_end(&mut bytes))
-        .map_err(|error| error.to_string())?;
-    if bytes.len() as u64 > LONGEST_LIST {
-        return Err(format!("it has more than {LONGEST_LIST} bytes"));
+    let mut text = String::new();
+    let read = File::open(path).and_then(|file| file.take(LONGEST_TEXT + 1).read_to_string(&mut text));
+    match read {
+        Ok(bytes) if bytes as u64 > LONGEST_TEXT => Err(format!("it has more than {LONGEST_TEXT} bytes")),
+        Ok(_) => Ok(text),
+        Err(error) => Err(error.to_string()),
     }
-    serde_json::from_slice(&bytes).map_err(|error| error.to_string())
 }
 
 /// Copies the folders of groups and of their agents' programs, the memory of all, files beside messages, long results.
 async fn files(from: &From<'_>, to: &Path) -> anyhow::Result<Copying> {
     let (root, to) = (from.root.to_owned(), to.to_owned());
     let copying = from.world.blocking(move || -> io::Result<Copying> {
-        let mut copying = Copying::new(Acts::Really, None, Modes::Private);
+        let mut copying = Copying::new(Acts::Really, Vec::new(), Modes::Private);
         for group in names_below(&root.join("groups"), usize::MAX) {
             let below = match group.as_str() {
                 "global" => PathBuf::from("files/global"),

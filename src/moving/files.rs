@@ -26,15 +26,16 @@ use crate::domain::moved::{
 const DEEPEST: usize = 64;
 /// A larger file is not copied, bytes.
 const LARGEST: u64 = 4 << 30;
-/// At most so many files and folders come with one installation.
+/// The most files and folders that come with one installation.
 const MOST: u64 = 1_000_000;
-/// At most so many bytes of files do.
+/// The most bytes of files that do.
 const MOST_BYTES: u64 = 256 << 30;
-/// The file with a group's memory that agents read here, and the one of NanoClaw v2: where the first one is left out, the second
-/// takes its place.
-const MEMORY: (&str, &str) = ("CLAUDE.md", "CLAUDE.local.md");
 /// A copy while it is written.
 const BUILDING: &str = ".g2-moving";
+/// The name of a memory.
+const MEMORY: &str = "CLAUDE.md";
+/// The name of a memory in NanoClaw v2: where the other one is left out, it takes its place.
+const MEMORY_OF_V2: &str = "CLAUDE.local.md";
 /// What is put behind the name of a file that differs from the one that is here.
 const BESIDE: &str = ".imported";
 
@@ -80,19 +81,19 @@ pub(super) struct Copying {
     acts: Acts,
     modes: Modes,
     left: (u64, u64),
-    /// A file at the top with these bytes gives way: it is the template, as a new root has it.
-    template: Option<(&'static str, Vec<u8>)>,
+    /// A memory at the top with one of these texts gives way: nobody has written to it since it was made.
+    templates: Vec<String>,
     pub(super) copied: Copied,
     pub(super) findings: Findings,
 }
 
 impl Copying {
-    pub(super) fn new(acts: Acts, template: Option<(&'static str, Vec<u8>)>, modes: Modes) -> Self {
+    pub(super) fn new(acts: Acts, templates: Vec<String>, modes: Modes) -> Self {
         Self {
             acts,
             modes,
             left: (MOST, MOST_BYTES),
-            template,
+            templates,
             copied: Copied::default(),
             findings: Findings::default(),
         }
@@ -177,13 +178,17 @@ impl Copying {
                     self.inside(&inner, there.as_ref(), &path, depth + 1, &BTreeSet::new())?;
                 }
                 FileType::RegularFile => {
-                    let is_memory = depth == 0 && without.contains(MEMORY.0) && text == MEMORY.1;
-                    let called = if is_memory { CString::new(MEMORY.0)? } else { name.clone() };
+                    let is_memory = depth == 0 && without.contains(MEMORY) && text == MEMORY_OF_V2;
+                    let called = if is_memory { CString::new(MEMORY)? } else { name.clone() };
                     self.file((from, &name), (to, &called), &path, depth)?;
                 }
                 FileType::Symlink => self.leave(&path, "it is a link"),
                 _ => self.leave(&path, "it is no plain file"),
             }
+        }
+        if let Some(to) = to {
+            // What an import has left that died.
+            let _ = rustix::fs::unlinkat(to, BUILDING, AtFlags::empty());
         }
         Ok(())
     }
@@ -240,9 +245,10 @@ impl Copying {
             self.copied.bytes += size;
             return Ok(());
         };
-        let template = self.template.take_if(|(of, _)| depth == 0 && of.as_bytes() == name.to_bytes());
+        let is_memory = depth == 0 && name.to_bytes() == MEMORY.as_bytes();
+        let templates = if is_memory { std::mem::take(&mut self.templates) } else { Vec::new() };
         let mut file = File::from(file);
-        let placed = match there(to, name, &mut file, template.as_ref().map(|(_, bytes)| bytes.as_slice()))? {
+        let placed = match there(to, name, &mut file, &templates)? {
             There::Same => {
                 self.copied.same += 1;
                 return Ok(());
@@ -251,7 +257,7 @@ impl Copying {
             There::Template => place(to, &mut file, (&stat, self.modes), name, RenameFlags::empty())?,
             There::Other => {
                 let beside = CString::new([name.to_bytes(), BESIDE.as_bytes()].concat())?;
-                match there(to, &beside, &mut file, None)? {
+                match there(to, &beside, &mut file, &[])? {
                     There::Nothing => {
                         let why = format!(
                             "another file is here, which stays; this one is {}",
@@ -341,7 +347,7 @@ pub(super) fn put_below(
         return Ok(Put::NoFile);
     }
     let (to, name) = (make_below(root, to, modes)?, CString::new(name)?);
-    match there(&to, &name, &mut file, None)? {
+    match there(&to, &name, &mut file, &[])? {
         There::Same => Ok(Put::Same),
         There::Template | There::Other => Ok(Put::Other),
         There::Nothing => {
@@ -373,7 +379,7 @@ enum There {
     Other,
 }
 
-fn there(to: &OwnedFd, name: &CStr, file: &mut File, template: Option<&[u8]>) -> io::Result<There> {
+fn there(to: &OwnedFd, name: &CStr, file: &mut File, templates: &[String]) -> io::Result<There> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let here = match rustix::fs::openat(to, name, flags, Mode::empty()) {
         Ok(here) => here,
@@ -391,11 +397,11 @@ fn there(to: &OwnedFd, name: &CStr, file: &mut File, template: Option<&[u8]>) ->
     if is_same {
         return Ok(There::Same);
     }
-    if let Some(template) = template {
+    if let Some(longest) = templates.iter().map(String::len).max() {
         io::Seek::rewind(&mut here)?;
         let mut bytes = Vec::new();
-        here.take(template.len() as u64 + 1).read_to_end(&mut bytes)?;
-        if bytes == template {
+        here.take(longest as u64 + 1).read_to_end(&mut bytes)?;
+        if templates.iter().any(|template| template.as_bytes() == bytes) {
             return Ok(There::Template);
         }
     }

@@ -21,7 +21,7 @@ use super::{
 use crate::{
     config::Config,
     domain::{
-        kept::held_back::HeldCount,
+        kept::{held_back::HeldCount, templates},
         moved::{
             findings::{Finding, Findings},
             rows::{File, Keyed, Kind, List, ListName, Part, Row, Secret, Setting},
@@ -37,7 +37,7 @@ use crate::{
     },
 };
 
-/// At most so many settings, secrets and lists come with an installation.
+/// The most settings and secrets that come with an installation.
 const MOST_SETTINGS: usize = 1_000;
 /// A larger file beside a message is not kept, bytes.
 const LARGEST_MEDIA: u64 = 1 << 30;
@@ -179,12 +179,20 @@ async fn aside(
     for keyed in rows {
         let (kind, room) =
             (keyed.row.kind(), imported.settings.len() + imported.secrets.len() < MOST_SETTINGS);
+        // Who asked for the import notes these by their names.
+        let name = match &keyed.row {
+            Row::Setting(setting) => Some(setting.name.as_str()),
+            Row::Secret(secret) => Some(secret.name.as_str()),
+            Row::List(_) => Some(keyed.key.as_str()),
+            _ => None,
+        };
+        if let Some(name) = name
+            && here.store.moved_as(source, kind, name).await?.is_some()
+        {
+            *imported.again.entry(kind).or_default() += 1;
+            continue;
+        }
         match keyed.row {
-            Row::Setting(_) | Row::Secret(_) | Row::List(_)
-                if here.store.moved_as(source, kind, &keyed.key).await?.is_some() =>
-            {
-                *imported.again.entry(kind).or_default() += 1;
-            }
             Row::Setting(_) | Row::Secret(_) if !room => {
                 imported.findings.add(Finding::left(kind, keyed.key, "there are too many settings"));
             }
@@ -375,9 +383,10 @@ async fn copy(
             }
             Place::Global | Place::Media => None,
         };
-        let (root, acts, below) = (here.root.to_owned(), here.acts, place.clone());
+        let (root, acts, templates) = (here.root.to_owned(), here.acts, templates_of(here));
+        let below = place.clone();
         let copied = here.world.blocking(move || {
-            let mut copying = Copying::new(acts, template_of(&root), Modes::Shared);
+            let mut copying = Copying::new(acts, templates, Modes::Shared);
             copying.folder(&from, &root, &below, &without).map(|()| copying)
         });
         let copying = copied
@@ -398,11 +407,13 @@ async fn copy(
     Ok(())
 }
 
-/// Returns the memory that a new group begins with, which gives way.
-fn template_of(root: &Path) -> Option<(&'static str, Vec<u8>)> {
-    let template = root.join("groups/_template");
-    let memory = ipc::read_inside(template.as_path(), Path::new("CLAUDE.md"), 1 << 20).ok()?;
-    Some(("CLAUDE.md", memory.bytes))
+/// Returns the memories with which groups of a new root begin, which give way.
+fn templates_of(here: &Here<'_>) -> Vec<String> {
+    let folder = here.root.join("groups/_template");
+    let template = ipc::read_inside(folder.as_path(), Path::new("CLAUDE.md"), 1 << 20).ok();
+    let template = template.and_then(|template| String::from_utf8(template.bytes).ok());
+    let made = [templates::of_main(&here.config.assistant_name), templates::OF_ALL.to_owned()];
+    made.into_iter().chain(template).collect()
 }
 
 /// Has the agent of a group own the files that were copied for it.

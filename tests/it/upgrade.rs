@@ -49,7 +49,7 @@ fn as_before(root: &Root) {
         .execute_batch("DROP TRIGGER amends_closed; DROP TRIGGER amends_another; DROP TABLE amends; DROP TABLE hindrances; DROP TABLE fallbacks;
              DROP INDEX messages_by_id; DROP TRIGGER events_message_edited; DROP TABLE message_edits;
              DROP INDEX messages_by_answers; DROP INDEX outbox_cards; DROP TABLE questions; DROP TABLE gone; DROP TABLE claims;
-             DROP TABLE notices; DROP TABLE pushes; DROP TABLE noted; DROP TABLE tools")
+             DROP TABLE notices; DROP TABLE pushes; DROP TABLE noted; DROP TABLE tools; DROP TABLE imported")
         .unwrap();
     store.pragma_update(None, "writable_schema", true).unwrap();
     for (table, begin) in [

@@ -132,10 +132,8 @@ impl Look {
                     listens: Vec::new(),
                     sessions: 0,
                 }),
-                Row::Chat(chat) => {
-                    if chat.channel != "local" && check_adapter(&chat.channel, None).is_err() {
-                        *self.without_adapter.entry(chat.channel.clone()).or_default() += 1;
-                    }
+                Row::Chat(chat) if chat.channel != "local" && check_adapter(&chat.channel, None).is_err() => {
+                    *self.without_adapter.entry(chat.channel.clone()).or_default() += 1;
                 }
                 Row::Wiring(wiring) => self.wiring(wiring),
                 Row::Lane(lane) if lane.session.is_some() => {
@@ -157,7 +155,22 @@ impl Look {
                     let task = self.task(task);
                     self.tasks.push(task);
                 }
-                _ => {}
+                Row::Setting(_)
+                | Row::Secret(_)
+                | Row::Group(_)
+                | Row::Chat(_)
+                | Row::User(_)
+                | Row::Role(_)
+                | Row::Member(_)
+                | Row::Approval(_)
+                | Row::Mark(_)
+                | Row::Lane(_)
+                | Row::Archive(_)
+                | Row::Task(_)
+                | Row::Run(_)
+                | Row::Usage(_)
+                | Row::Text(_)
+                | Row::Audit(_) => {}
             }
         }
     }

@@ -3,11 +3,11 @@
 use ipc_handlers::Time;
 use serde::{Deserialize as _, Deserializer, Serializer};
 
-pub(super) fn serialize<S: Serializer>(time: &Time, s: S) -> Result<S::Ok, S::Error> {
+pub(in crate::moved) fn serialize<S: Serializer>(time: &Time, s: S) -> Result<S::Ok, S::Error> {
     s.collect_str(time)
 }
 
-pub(super) fn deserialize<'de, D: Deserializer<'de>>(d: D) -> Result<Time, D::Error> {
+pub(in crate::moved) fn deserialize<'de, D: Deserializer<'de>>(d: D) -> Result<Time, D::Error> {
     read(&String::deserialize(d)?)
 }
 
@@ -17,19 +17,19 @@ fn read<E: serde::de::Error>(text: &str) -> Result<Time, E> {
 }
 
 /// The same of an instant that may be missing.
-pub(super) mod option {
+pub(in crate::moved) mod option {
     use serde::Deserialize as _;
 
     use super::{Deserializer, Serializer, Time};
 
-    pub(in super::super) fn serialize<S: Serializer>(time: &Option<Time>, s: S) -> Result<S::Ok, S::Error> {
+    pub(in crate::moved) fn serialize<S: Serializer>(time: &Option<Time>, s: S) -> Result<S::Ok, S::Error> {
         match time {
             Some(time) => super::serialize(time, s),
             None => s.serialize_none(),
         }
     }
 
-    pub(in super::super) fn deserialize<'de, D: Deserializer<'de>>(d: D) -> Result<Option<Time>, D::Error> {
+    pub(in crate::moved) fn deserialize<'de, D: Deserializer<'de>>(d: D) -> Result<Option<Time>, D::Error> {
         Option::<String>::deserialize(d)?.map(|text| super::read(&text)).transpose()
     }
 }

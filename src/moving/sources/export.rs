@@ -25,7 +25,7 @@ use crate::{
 
 /// The longest manifest, bytes.
 const LONGEST_MANIFEST: u64 = 1 << 20;
-/// At most so many folders of groups are looked for.
+/// The most folders of groups that are looked for.
 const MOST_GROUPS: usize = 100_000;
 
 /// A folder that an export wrote, while it is read.

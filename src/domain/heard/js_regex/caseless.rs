@@ -78,9 +78,10 @@ fn write_node(node: &Node, out: &mut String) {
         Node::Sequence(nodes) => {
             for node in nodes {
                 // A group without parentheses of its own would join what stands beside it.
-                match node {
-                    Node::Either(_) => write_group("(?:", node, out),
-                    node => write_node(node, out),
+                if let Node::Either(_) = node {
+                    write_group("(?:", node, out);
+                } else {
+                    write_node(node, out);
                 }
             }
         }

@@ -149,7 +149,7 @@ impl Registrations {
         match self.senders.listed(&message.chat, &message.sender) {
             // No chat has an empty address, so this is the default.
             Listed::Unreadable => self.senders.listed("", &message.sender),
-            listed => listed,
+            listed @ (Listed::Allowed | Listed::ContextOnly | Listed::Drop) => listed,
         }
     }
 }
