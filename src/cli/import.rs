@@ -18,7 +18,7 @@ use crate::{
 };
 
 pub(super) const EXPLAINED: &str = "\
-What is here stays: a group, a setting or a file of the same name is not replaced. The same import
+Nothing here is replaced: a group, a setting or a file of the same name stays. The same import
 again changes nothing, and one that broke off goes on. History wakes no agent and asks nobody about
 strangers. Messages that were unanswered there are held back, and you decide about all of them at
 once (`g2 restored list`).

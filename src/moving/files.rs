@@ -30,13 +30,12 @@ const LARGEST: u64 = 4 << 30;
 const MOST: u64 = 1_000_000;
 /// The most bytes of files that do.
 const MOST_BYTES: u64 = 256 << 30;
-/// The file with a group's memory that agents read here, and the one of NanoClaw v2: where the first one is left out, the second
-/// takes its place.
-const MEMORY: (&str, &str) = ("CLAUDE.md", "CLAUDE.local.md");
 /// A copy while it is written.
 const BUILDING: &str = ".g2-moving";
 /// The name of a memory.
 const MEMORY: &str = "CLAUDE.md";
+/// The name of a memory in NanoClaw v2: where the other one is left out, it takes its place.
+const MEMORY_OF_V2: &str = "CLAUDE.local.md";
 /// What is put behind the name of a file that differs from the one that is here.
 const BESIDE: &str = ".imported";
 
@@ -179,8 +178,8 @@ impl Copying {
                     self.inside(&inner, there.as_ref(), &path, depth + 1, &BTreeSet::new())?;
                 }
                 FileType::RegularFile => {
-                    let is_memory = depth == 0 && without.contains(MEMORY.0) && text == MEMORY.1;
-                    let called = if is_memory { CString::new(MEMORY.0)? } else { name.clone() };
+                    let is_memory = depth == 0 && without.contains(MEMORY) && text == MEMORY_OF_V2;
+                    let called = if is_memory { CString::new(MEMORY)? } else { name.clone() };
                     self.file((from, &name), (to, &called), &path, depth)?;
                 }
                 FileType::Symlink => self.leave(&path, "it is a link"),
