@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use ipc_handlers::{Schedule, ScheduleKind, TaskStatus, Time, effect::EngageMode};
+use ipc_handlers::{Schedule, TaskStatus, Time, effect::EngageMode};
 use jiff::tz::TimeZone;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -202,11 +202,16 @@ impl Look {
         let zone_there = self.zones.of(there).zone;
         let zone_here = self.zones.of(None).zone;
         let kind = task.schedule_type.as_str();
-        let times = |zone: &TimeZone, first: Option<Time>| {
+        let times = |zone: &TimeZone, passes_over: bool| {
             let Ok(schedule) = Schedule::parse(kind, &task.schedule_value, zone, self.now) else {
                 return Vec::new();
             };
-            let mut next = first.or_else(|| schedule.first_run(self.now, zone));
+            let mut next = match task.next_run {
+                // Here a time that has passed is passed over.
+                Some(at) if passes_over && at <= self.now => schedule.next_after(at, self.now, zone),
+                Some(at) => Some(at),
+                None => schedule.first_run(self.now, zone),
+            };
             let mut times = Vec::new();
             while let Some(at) = next.filter(|_| times.len() < TIMES) {
                 times.push(at.to_string());
@@ -214,16 +219,9 @@ impl Look {
             }
             times
         };
-        // The first time is the one that its program has reckoned; here one that has passed is passed over.
-        let is_over = |at: Time| at <= self.now;
-        let first = task.next_run.filter(|at| !is_over(*at));
-        let passed = task.next_run.is_some_and(is_over) && task.schedule_type == ScheduleKind::Once;
         let (before, after) = match task.status {
             TaskStatus::Completed => (Vec::new(), Vec::new()),
-            TaskStatus::Active | TaskStatus::Paused => {
-                let after = if passed { Vec::new() } else { times(&zone_here, first) };
-                (times(&zone_there, task.next_run), after)
-            }
+            TaskStatus::Active | TaskStatus::Paused => (times(&zone_there, false), times(&zone_here, true)),
         };
         LookTask {
             id: task.id.clone(),
@@ -316,12 +314,13 @@ impl Look {
                 "  task {} of {}: {}, {}",
                 task.id, task.group, task.schedule, task.status
             )));
+            let told =
+                |times: &[String]| if times.is_empty() { "never".to_owned() } else { times.join(", ") };
             if task.before == task.after {
-                let times = if task.before.is_empty() { "never".to_owned() } else { task.before.join(", ") };
-                lines.push(format!("    next, there and here: {times}"));
+                lines.push(format!("    next, there and here: {}", told(&task.before)));
             } else {
-                lines.push(format!("    next there: {}", task.before.join(", ")));
-                lines.push(format!("    next here:  {}", task.after.join(", ")));
+                lines.push(format!("    next there: {}", told(&task.before)));
+                lines.push(format!("    next here:  {}", told(&task.after)));
             }
         }
         for (name, value) in &self.settings {

@@ -156,6 +156,8 @@ fn connect(path: &Path) -> rusqlite::Result<Bounded> {
         (DbConfig::SQLITE_DBCONFIG_ENABLE_VIEW, false),
         (DbConfig::SQLITE_DBCONFIG_DQS_DML, false),
         (DbConfig::SQLITE_DBCONFIG_DQS_DDL, false),
+        // A log that turns out to be another store's must not be laid over the copy for good.
+        (DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true),
     ] {
         c.set_db_config(config, on)?;
     }

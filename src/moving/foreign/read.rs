@@ -4,7 +4,7 @@ use rusqlite::types::ValueRef;
 
 use super::{Foreign, LONGEST_VALUE, LOOKS, schema::quoted};
 
-/// The most bytes of a page, about.
+/// A page has at most about this many bytes.
 const PAGE_BYTES: usize = 4 << 20;
 
 /// A value of a row.

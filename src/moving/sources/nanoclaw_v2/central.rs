@@ -4,11 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use ipc_handlers::{Folder, Time};
 use jiff::tz::TimeZone;
-use serde_json::{Map, Value, json};
+use serde_json::Map;
 
 use super::{
-    super::parts::{Config, Names, folder, group_name, jid, keyed, name},
+    super::parts::{Names, folder, group_name, jid, keyed, name},
+    container::{of_file, of_row, put_in},
     engage::{Listens, of_columns, of_rules},
+    known::CONFIG,
     names,
 };
 use crate::{
@@ -26,7 +28,7 @@ use crate::{
     },
     moving::{
         foreign::{Foreign, Read},
-        installation::{Installation, Unread},
+        installation::Installation,
         moment,
         source::{Batch, Place, Tree},
     },
@@ -34,135 +36,6 @@ use crate::{
 
 /// As many rows of one table are read.
 const MOST: usize = 20_000;
-
-/// The tables and columns of every version.
-pub(super) const KNOWN: [(&str, &[&str]); 21] = [
-    ("schema_version", &["version", "name", "applied"]),
-    ("agent_groups", &["id", "name", "folder", "agent_provider", "container_config", "created_at"]),
-    (
-        "messaging_groups",
-        &[
-            "id",
-            "channel_type",
-            "platform_id",
-            "name",
-            "is_group",
-            "unknown_sender_policy",
-            "created_at",
-            "denied_at",
-        ],
-    ),
-    (
-        "messaging_group_agents",
-        &[
-            "id",
-            "messaging_group_id",
-            "agent_group_id",
-            "trigger_rules",
-            "response_scope",
-            "session_mode",
-            "priority",
-            "created_at",
-            "engage_mode",
-            "engage_pattern",
-            "sender_scope",
-            "ignored_message_policy",
-        ],
-    ),
-    ("users", &["id", "kind", "display_name", "created_at"]),
-    ("user_roles", &["user_id", "role", "agent_group_id", "granted_by", "granted_at"]),
-    ("agent_group_members", &["user_id", "agent_group_id", "added_by", "added_at"]),
-    ("user_dms", &["user_id", "channel_type", "messaging_group_id", "resolved_at"]),
-    (
-        "sessions",
-        &[
-            "id",
-            "agent_group_id",
-            "messaging_group_id",
-            "thread_id",
-            "agent_provider",
-            "status",
-            "container_status",
-            "last_active",
-            "created_at",
-        ],
-    ),
-    ("pending_questions", QUESTION),
-    ("pending_approvals", QUESTION),
-    ("pending_sender_approvals", QUESTION),
-    ("pending_channel_approvals", QUESTION),
-    ("pending_credentials", QUESTION),
-    ("agent_destinations", &["agent_group_id", "local_name", "target_type", "target_id", "created_at"]),
-    (
-        "unregistered_senders",
-        &[
-            "channel_type",
-            "platform_id",
-            "user_id",
-            "sender_name",
-            "reason",
-            "messaging_group_id",
-            "agent_group_id",
-            "message_count",
-            "first_seen",
-            "last_seen",
-        ],
-    ),
-    ("container_configs", CONFIG),
-    ("chat_sdk_kv", &["key", "value", "expires_at"]),
-    ("chat_sdk_subscriptions", &["thread_id", "subscribed_at"]),
-    ("chat_sdk_locks", &["thread_id", "token", "expires_at"]),
-    ("chat_sdk_lists", &["key", "idx", "value", "expires_at"]),
-];
-const QUESTION: &[&str] = &[
-    "id",
-    "question_id",
-    "approval_id",
-    "request_id",
-    "session_id",
-    "message_out_id",
-    "messaging_group_id",
-    "agent_group_id",
-    "sender_identity",
-    "sender_name",
-    "original_message",
-    "approver_user_id",
-    "platform_id",
-    "channel_type",
-    "thread_id",
-    "platform_message_id",
-    "action",
-    "payload",
-    "status",
-    "title",
-    "options_json",
-    "created_at",
-    "expires_at",
-    "name",
-    "type",
-    "value",
-    "host_pattern",
-    "path_pattern",
-    "header_name",
-    "value_format",
-    "description",
-];
-const CONFIG: &[&str] = &[
-    "agent_group_id",
-    "provider",
-    "model",
-    "effort",
-    "image_tag",
-    "assistant_name",
-    "max_messages_per_prompt",
-    "skills",
-    "mcp_servers",
-    "packages_apt",
-    "packages_npm",
-    "additional_mounts",
-    "cli_scope",
-    "updated_at",
-];
 
 /// A chat of the store.
 pub(super) struct ChatPlace {
@@ -538,157 +411,5 @@ impl Central {
             add(Place::Skills(group.clone()), format!("{claude}/skills"), &[]);
         }
         trees
-    }
-}
-
-/// Settings of a group as both their places have them: JSON.
-type Settings = Map<String, Value>;
-
-/// The row of a group in `container_configs`.
-fn of_row(row: &Read) -> Settings {
-    let mut settings = Settings::new();
-    for (column, key) in [
-        ("provider", "provider"),
-        ("model", "model"),
-        ("effort", "effort"),
-        ("image_tag", "imageTag"),
-        ("assistant_name", "assistantName"),
-    ] {
-        settings.extend(row.text(column).map(|text| (key.to_owned(), Value::from(text))));
-    }
-    settings.extend(
-        row.int("max_messages_per_prompt").map(|n| ("maxMessagesPerPrompt".to_owned(), Value::from(n))),
-    );
-    for (column, key) in
-        [("skills", "skills"), ("mcp_servers", "mcpServers"), ("additional_mounts", "additionalMounts")]
-    {
-        let read = row.text(column).map(|text| serde_json::from_str(&text).unwrap_or(Value::String(text)));
-        settings.extend(read.map(|value| (key.to_owned(), value)));
-    }
-    let list = |column| {
-        row.text(column).and_then(|text| serde_json::from_str::<Value>(&text).ok()).unwrap_or(json!([]))
-    };
-    settings
-        .insert("packages".to_owned(), json!({ "apt": list("packages_apt"), "npm": list("packages_npm") }));
-    settings
-}
-
-/// `container.json` of a group, in versions that had no table for it.
-fn of_file(installation: &Installation, group: &Folder, findings: &mut Vec<Finding>) -> Settings {
-    let path = format!("groups/{group}/container.json");
-    let why = match installation.text(&path) {
-        Ok(text) => match serde_json::from_str::<Settings>(&text) {
-            Ok(settings) => return settings,
-            Err(error) => format!("it is no JSON object: {error}"),
-        },
-        Err(Unread::Missing) => return Settings::new(),
-        Err(why) => why.to_string(),
-    };
-    findings.push(Finding::left(Kind::Group, path, why));
-    Settings::new()
-}
-
-/// Puts the settings into a group; those that are none here are told.
-fn put_in(group: &mut Group, settings: &Settings, provider: Option<String>, findings: &mut Vec<Finding>) {
-    let folder = group.folder.to_string();
-    let text = |key: &str| {
-        settings.get(key).and_then(Value::as_str).filter(|text| !text.is_empty()).map(str::to_owned)
-    };
-    let mut told = |why: String, fix: Option<&str>| {
-        let finding = Finding::changed(Kind::Group, folder.as_str(), why);
-        findings.push(match fix {
-            Some(fix) => finding.fix(fix),
-            None => finding,
-        });
-    };
-    if let Some(other) = provider.or_else(|| text("provider")).filter(|provider| provider != "claude") {
-        told(
-            format!("its provider {other:?} is none here; it has the one of all groups"),
-            Some("docs/agents.md"),
-        );
-    }
-    if text("effort").is_some() {
-        told("its effort is not there".into(), None);
-    }
-    if settings.get("maxMessagesPerPrompt").is_some_and(|n| !n.is_null()) {
-        told(
-            "its maxMessagesPerPrompt is a setting of all groups here".into(),
-            Some("g2 config set limits.max_messages_per_prompt N"),
-        );
-    }
-    if settings.get("skills").is_some_and(|skills| *skills != json!("all")) {
-        told("its choice of skills is not there: it has all of them".into(), None);
-    }
-    let packages = |kind: &str| {
-        settings
-            .get("packages")
-            .and_then(|p| p.get(kind))
-            .and_then(Value::as_array)
-            .is_some_and(|p| !p.is_empty())
-    };
-    if packages("apt") || packages("npm") {
-        told(
-            "its packages stand in no image here; build one that has them".into(),
-            Some("container/README.md"),
-        );
-    }
-    if let Some(image) = text("imageTag") {
-        told(
-            format!(
-                "its image {image:?} has a runner that is not understood here; it has the image of all groups"
-            ),
-            Some("container/README.md"),
-        );
-    }
-    if let Some(assistant) = text("assistantName") {
-        group.trigger = format!("@{}", name(Some(assistant), &group.name));
-    }
-    let mut config = Config::of(&folder);
-    if let Some(model) = text("model") {
-        config.set("model", Value::from(model), findings);
-    }
-    if let Some(mounts) =
-        settings.get("additionalMounts").filter(|mounts| mounts.as_array().is_some_and(|m| !m.is_empty()))
-    {
-        config.set("additionalMounts", mounts.clone(), findings);
-    }
-    let mut servers = Map::new();
-    for (server, value) in
-        settings.get("mcpServers").and_then(Value::as_object).into_iter().flatten().take(64)
-    {
-        let mut with = servers.clone();
-        with.insert(server.clone(), tool_server(value));
-        if config.set("mcp", Value::Object(with.clone()), findings) {
-            servers = with;
-        }
-    }
-    group.config = config.taken();
-}
-
-/// A tool server in the form that it has here, with the paths of the containers here.
-fn tool_server(value: &Value) -> Value {
-    let moved = |text: &str| text.replace("/workspace/agent", "/workspace/group");
-    let text = |key: &str| value.get(key).and_then(Value::as_str).map(moved);
-    let texts = |key: &str| {
-        let pairs = value.get(key).and_then(Value::as_object).into_iter().flatten();
-        pairs
-            .filter_map(|(name, text)| Some((name.clone(), Value::from(moved(text.as_str()?)))))
-            .collect::<Map<_, _>>()
-    };
-    match text("url") {
-        Some(url) => {
-            let kind = if text("type").as_deref() == Some("sse") { "sse" } else { "http" };
-            json!({ "type": kind, "url": url, "headers": texts("headers") })
-        }
-        None => {
-            let args: Vec<Value> = value
-                .get("args")
-                .and_then(Value::as_array)
-                .into_iter()
-                .flatten()
-                .filter_map(|word| word.as_str().map(|word| Value::from(moved(word))))
-                .collect();
-            json!({ "type": "stdio", "command": text("command").unwrap_or_default(), "args": args, "env": texts("env") })
-        }
     }
 }

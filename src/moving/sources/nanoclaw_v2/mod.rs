@@ -5,9 +5,14 @@
 //! sessions are read once, and their messages are sorted by time before the first one is yielded.
 
 mod central;
+mod container;
+mod content;
 mod engage;
+mod known;
 mod names;
 mod sessions;
+mod tasks;
+mod texts;
 
 use std::collections::VecDeque;
 
@@ -101,7 +106,7 @@ impl NanoclawV2 {
         let (store, mut findings) = Foreign::open(&installation, program.store()).map_err(|why| {
             NotOpened::Store { path: installation.path().to_owned(), store: program.store().into(), why }
         })?;
-        findings.extend(store.unknown(&central::KNOWN));
+        findings.extend(store.unknown(&known::KNOWN));
         let mut env = settings::env(program, &installation, &around, &mut findings);
         env.rows.retain(|row| row.key != "assistant_name");
         let lists = settings::lists(program, around.home.as_deref(), &mut findings);

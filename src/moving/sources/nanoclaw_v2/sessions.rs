@@ -1,33 +1,25 @@
-//! The sessions: what came in and what was said, the tasks among it, and the agent's own conversation.
+//! The sessions: what came in, and the agent's own conversation.
 
 use std::collections::BTreeMap;
 
-use ipc_handlers::{
-    Folder, ScheduleKind, TaskStatus, Time,
-    effect::{CatchUp, ContextMode, OutputMode},
-    file::MediaKind,
-    names::is_session_id,
-    schedule::Schedule,
-};
+use ipc_handlers::{Folder, Time, names::is_session_id};
 use serde_json::Value;
 
 use super::{
     super::parts::{key, keyed, name, read_json},
     NanoclawV2,
     central::all,
+    content::{files, text_of},
     names,
+    texts::Delivered,
 };
 use crate::{
     domain::{
         moved::{
             findings::Finding,
-            rows::{
-                Fate, File, Heard, Keyed, Kind, LONGEST_KEY, LONGEST_ROW, Lane, Message, Reply, Row, Said,
-                Task, Text,
-            },
+            rows::{Fate, Heard, Keyed, Kind, LONGEST_KEY, LONGEST_ROW, Lane, Message, Reply, Row},
         },
         platforms::addresses::user_id,
-        states::TaskOrigin,
     },
     moving::{
         foreign::{Foreign, NotReadable, Read},
@@ -39,9 +31,6 @@ use crate::{
 
 /// As many sessions are read.
 const MOST_SESSIONS: usize = 10_000;
-/// As many tasks are taken of all sessions.
-const MOST_TASKS: usize = 10_000;
-
 const IN: [&str; 13] = [
     "id",
     "seq",
@@ -57,35 +46,16 @@ const IN: [&str; 13] = [
     "thread_id",
     "content",
 ];
-const OUT: [&str; 9] = [
-    "id",
-    "in_reply_to",
-    "timestamp",
-    "deliver_after",
-    "kind",
-    "platform_id",
-    "channel_type",
-    "thread_id",
-    "content",
-];
-
 /// A session that is read.
-struct Session {
-    id: String,
-    group: Folder,
+pub(super) struct Session {
+    pub id: String,
+    pub group: Folder,
     /// Its folder, below that of the installation.
-    inner: String,
-    chat: Option<String>,
-    channel: String,
-    thread: String,
+    pub inner: String,
+    pub chat: Option<String>,
+    pub channel: String,
+    pub thread: String,
     last_active: Option<Time>,
-}
-
-/// A text that was delivered, or was not.
-struct Delivered {
-    failed: bool,
-    at: Option<Time>,
-    platform_id: Option<String>,
 }
 
 impl NanoclawV2 {
@@ -310,7 +280,7 @@ impl NanoclawV2 {
     }
 
     /// The chat and the thread of a row.
-    fn place(&self, row: &Read, session: &Session) -> Result<(String, String), &'static str> {
+    pub(super) fn place(&self, row: &Read, session: &Session) -> Result<(String, String), &'static str> {
         let channel = row.text("channel_type").unwrap_or_else(|| session.channel.clone());
         if channel == "agent" {
             return Err("it is between two agents, which do not talk to each other here");
@@ -429,155 +399,6 @@ impl NanoclawV2 {
         })
     }
 
-    fn read_outbound(
-        &mut self,
-        store: &Foreign,
-        session: &Session,
-        delivered: &BTreeMap<String, Delivered>,
-        out: &mut Batch,
-    ) -> anyhow::Result<()> {
-        let mut after = i64::MIN;
-        loop {
-            let page = store.page("messages_out", &OUT, after, MOST_ROWS);
-            super::super::parts::told(
-                &format!("{}: messages_out", session.id),
-                &page,
-                Kind::Text,
-                &mut out.findings,
-            );
-            for row in &page.rows {
-                match self.text(row, session, delivered) {
-                    Ok(None) => {}
-                    Ok(Some(text)) => {
-                        let id = key(row.text("id")).unwrap_or_default();
-                        let key = format!("{:015} {} {id}", text.created_at.0, text.chat);
-                        let row = keyed(format!("{} {id}", session.id), Row::Text(Box::new(text)));
-                        self.order.add(&key, &serde_json::to_string(&row)?)?;
-                    }
-                    Err(why) => {
-                        let told = format!("{}: messages_out row {}", session.id, row.number);
-                        out.findings.push(Finding::left(Kind::Text, told, why));
-                    }
-                }
-            }
-            match page.next {
-                Some(next) => after = next,
-                None => return Ok(()),
-            }
-        }
-    }
-
-    /// A text for a chat; `None`: it is a word between host and agent.
-    fn text(
-        &self,
-        row: &Read,
-        session: &Session,
-        delivered: &BTreeMap<String, Delivered>,
-    ) -> Result<Option<Text>, &'static str> {
-        if row.too_long || row.has_bytes() {
-            return Err("it is longer than a text is, or no text");
-        }
-        if row.text("kind").as_deref() == Some("system") {
-            return Ok(None);
-        }
-        let id = key(row.text("id"))?;
-        let (chat, thread) = self.place(row, session)?;
-        let content = row.text("content").unwrap_or_default();
-        let read = read_json(&content).unwrap_or(Value::String(content));
-        let text = match &read {
-            Value::String(text) => Some(text.clone()),
-            other => text_of(other, &["text", "markdown", "question", "title"]),
-        };
-        let text = text.filter(|text| !text.is_empty()).ok_or("it has no text")?;
-        let created_at =
-            row.text("timestamp").and_then(|at| moment::read(&at, &self.zone)).ok_or("its time is none")?;
-        let told = delivered.get(&id);
-        let state = match told {
-            Some(Delivered { failed: false, .. }) => Said::Sent,
-            Some(Delivered { failed: true, .. }) => Said::Failed,
-            None => Said::Unsent,
-        };
-        Ok(Some(Text {
-            chat,
-            thread,
-            group: Some(session.group.clone()),
-            text,
-            sender: None,
-            reply_to: None,
-            state,
-            cause: "it moved in".into(),
-            run: None,
-            created_at,
-            sent_at: (state == Said::Sent).then(|| told.and_then(|told| told.at).unwrap_or(created_at)),
-            error: (state == Said::Failed).then(|| "its program could not deliver it".to_owned()),
-            ids: told.and_then(|told| told.platform_id.clone()).into_iter().collect(),
-            files: Vec::new(),
-        }))
-    }
-
-    /// A task is a message that is due later; of one that comes again each occurrence is a row of its own.
-    fn task(&mut self, row: &Read, session: &Session, out: &mut Batch) {
-        let status = match row.text("status").as_deref() {
-            Some("pending" | "processing") | None => TaskStatus::Active,
-            Some("paused") => TaskStatus::Paused,
-            // What is over has no successor in this row.
-            Some(_) => return,
-        };
-        let told = format!("{}: messages_in row {}", session.id, row.number);
-        if self.tasks.len() >= MOST_TASKS {
-            out.findings.push(Finding::left(
-                Kind::Task,
-                told,
-                format!("there are more than {MOST_TASKS} tasks"),
-            ));
-            return;
-        }
-        match self.read_task(row, session, status) {
-            Ok(task) => self.tasks.push_back(keyed(task.id.clone(), Row::Task(Box::new(task)))),
-            Err(why) => out.findings.push(Finding::left(Kind::Task, told, why)),
-        }
-    }
-
-    fn read_task(&self, row: &Read, session: &Session, status: TaskStatus) -> Result<Task, String> {
-        let id = key(row.text("series_id").or_else(|| row.text("id")))?;
-        if id.len() > 128 {
-            return Err("its id is longer than one is".into());
-        }
-        let (chat, _) = self.place(row, session)?;
-        let content = row.text("content").unwrap_or_default();
-        let read = read_json(&content).ok_or("its content is no JSON")?;
-        let next_run = row.text("process_after").and_then(|at| moment::read(&at, &self.zone));
-        let (schedule_type, schedule_value) = match row.text("recurrence").filter(|cron| !cron.is_empty()) {
-            Some(cron) => (ScheduleKind::Cron, cron),
-            None => (ScheduleKind::Once, next_run.unwrap_or(self.now).to_string()),
-        };
-        Schedule::parse(schedule_type.as_str(), &schedule_value, &self.zone, self.now)
-            .map_err(|refusal| refusal.message)?;
-        Ok(Task {
-            prompt: text_of(&read, &["prompt"]).ok_or("it has no prompt")?,
-            script: text_of(&read, &["script"]),
-            context_mode: ContextMode::Group,
-            catch_up: CatchUp::Latest,
-            catch_up_window_ms: None,
-            output: OutputMode::Chat,
-            origin: TaskOrigin::Asked,
-            last_run: None,
-            last_result: None,
-            paused_for: None,
-            created_at: row
-                .text("timestamp")
-                .and_then(|at| moment::read(&at, &self.zone))
-                .unwrap_or(self.now),
-            group: session.group.clone(),
-            id,
-            chat,
-            schedule_type,
-            schedule_value,
-            status,
-            next_run,
-        })
-    }
-
     /// Yields a batch of messages and texts; returns whether there may be more. The same message in several sessions is one.
     pub(super) fn said(&mut self, out: &mut Batch) -> anyhow::Result<bool> {
         let mut bytes = 0;
@@ -604,39 +425,4 @@ impl NanoclawV2 {
         }
         Ok(true)
     }
-}
-
-/// The first text among these keys.
-fn text_of(value: &Value, keys: &[&str]) -> Option<String> {
-    keys.iter().find_map(|key| match value.get(*key) {
-        Some(Value::String(text)) if !text.is_empty() => Some(text.clone()),
-        Some(Value::Number(number)) => Some(number.to_string()),
-        _ => None,
-    })
-}
-
-/// The files beside a message: their paths are below the folder of all sessions.
-fn files(content: &Value, session: &Session) -> Vec<File> {
-    let Some(files) = content.get("attachments").and_then(Value::as_array) else { return Vec::new() };
-    let below = session.inner.trim_start_matches("data/v2-sessions/");
-    let file = |file: &Value| {
-        let mime =
-            text_of(file, &["mimeType", "contentType"]).unwrap_or_else(|| "application/octet-stream".into());
-        let path = text_of(file, &["localPath"]);
-        let is_inner =
-            |path: &String| path.starts_with("inbox/") && !path.split('/').any(|part| part == "..");
-        let path = path.filter(is_inner).map(|path| format!("{below}/{path}"));
-        File {
-            name: name(text_of(file, &["name"]), "file"),
-            kind: MediaKind::of_type(&mime),
-            size: file.get("size").and_then(Value::as_u64).unwrap_or(0),
-            problem: path.is_none().then(|| "its program did not keep it".to_owned()),
-            caption: None,
-            seconds: None,
-            words: None,
-            mime,
-            path,
-        }
-    };
-    files.iter().take(64).map(file).collect()
 }
