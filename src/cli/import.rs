@@ -76,7 +76,7 @@ impl Import {
                     }
                     out::line(&answer.says)?;
                     findings_of(&answer.row)?;
-                    answer.notes.iter().try_for_each(|note| out::line(note))
+                    answer.notes.iter().try_for_each(out::line)
                 }
             }
         };

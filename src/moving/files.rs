@@ -155,6 +155,10 @@ impl Copying {
                 self.leave(&path, format!("there are more than {MOST} files"));
                 return Ok(());
             }
+            if name.to_bytes() == BUILDING.as_bytes() {
+                self.leave(&path, "its name is that of a copy in the making");
+                continue;
+            }
             let Ok(stat) = rustix::fs::statat(from, &name, AtFlags::SYMLINK_NOFOLLOW) else {
                 self.leave(&path, "it can't be read");
                 continue;
@@ -384,7 +388,7 @@ fn there(to: &OwnedFd, name: &CStr, file: &mut File, templates: &[String]) -> io
     let here = match rustix::fs::openat(to, name, flags, Mode::empty()) {
         Ok(here) => here,
         Err(Errno::NOENT) => return Ok(There::Nothing),
-        Err(Errno::LOOP | Errno::NXIO) => return Ok(There::Other),
+        Err(Errno::LOOP | Errno::NXIO | Errno::NAMETOOLONG) => return Ok(There::Other),
         Err(error) => return Err(error.into()),
     };
     let stat = rustix::fs::fstat(&here)?;

@@ -121,7 +121,7 @@ impl Installation {
 }
 
 #[cfg(test)]
-#[expect(clippy::disallowed_methods, reason = "tests lay out a folder")]
+#[expect(clippy::disallowed_methods, reason = "tests write an installation")]
 mod tests {
     use std::{fs, os::unix::fs::symlink};
 

@@ -89,11 +89,18 @@ fn history_raises_nothing_and_what_was_unanswered_is_asked_about_once() {
     fs::write(files.join("notes/a.txt"), "a").unwrap();
     fs::write(source.path().join("secret"), "hush").unwrap();
     symlink(source.path().join("secret"), files.join("led-out")).unwrap();
+    // Names that are in the way of copies, and one that is as long as any.
+    fs::write(files.join(".g2-moving"), "x").unwrap();
+    fs::write(files.join("n".repeat(255)), "long").unwrap();
     let answer = imported(&root, source.path(), &[]);
     assert_eq!(answer["new"]["message"], 30, "{answer}");
     assert_eq!(answer["held_back"]["messages"], 2, "{answer}");
     let findings = answer["findings"]["kept"].to_string();
     assert!(findings.contains("led-out") && findings.contains("it is a link"), "{findings}");
+    assert!(
+        findings.contains(".g2-moving") && !root.path().join("groups/family/.g2-moving").exists(),
+        "{findings}"
+    );
     assert!(findings.contains("are passed over; it runs next at"), "{findings}");
     let group = root.path().join("groups/family");
     assert_eq!(fs::read_to_string(group.join("CLAUDE.md")).unwrap(), "Be kind.");
