@@ -22,7 +22,7 @@ CREATE TABLE meta (
 -- The agents.
 
 -- Agents, with their settings.
--- Writer: talk/groups.rs, talk/register.rs.
+-- Writer: talk/groups.rs, talk/register.rs, moving/.
 -- Pruned: by `g2 groups remove`, with all that refers to it.
 CREATE TABLE groups (
   folder     TEXT PRIMARY KEY CHECK (length(folder) BETWEEN 1 AND 64),
@@ -46,7 +46,7 @@ CREATE TABLE leaving (group_folder TEXT PRIMARY KEY) STRICT, WITHOUT ROWID;
 -- Addresses, listeners, and the state of accounts.
 
 -- Addresses on platforms, by their jid.
--- Writer: talk/chats.rs, talk/register.rs.
+-- Writer: talk/chats.rs, talk/register.rs, moving/.
 -- Pruned: of an account, unused ones, once these are too many (`talk/chats.rs`).
 CREATE TABLE chats (
   jid                   TEXT PRIMARY KEY CHECK (length(jid) BETWEEN 1 AND 512),
@@ -67,7 +67,7 @@ CREATE TABLE chats (
 ) STRICT;
 
 -- Groups that listen in a chat, and to whom.
--- Writer: talk/groups.rs, talk/register.rs, talk/chats.rs.
+-- Writer: talk/groups.rs, talk/register.rs, talk/chats.rs, moving/.
 -- Pruned: with its group, or by `g2 wirings remove`.
 CREATE TABLE wirings (
   id                     INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -137,7 +137,7 @@ CREATE TABLE visits (
 -- People, their rights, and people who were not heard.
 
 -- People, by `channel:handle`, as messages name their senders.
--- Writer: talk/people.rs, talk/chats.rs.
+-- Writer: talk/people.rs, talk/chats.rs, moving/.
 -- Pruned: by `g2 users remove`.
 CREATE TABLE users (
   id         TEXT PRIMARY KEY CHECK (length(id) BETWEEN 3 AND 512 AND instr(id, ':') > 1),
@@ -150,7 +150,7 @@ CREATE TABLE users (
 INSERT INTO users (id, name, dm_chat, created_at) VALUES ('local:me', 'me', 'local:main', unixepoch() * 1000);
 
 -- Rights to decide. An owner is one everywhere; an admin everywhere (no group) or of one group.
--- Writer: talk/people.rs.
+-- Writer: talk/people.rs, moving/.
 -- Pruned: with the person or the group, or by `g2 users role`.
 CREATE TABLE roles (
   user_id      TEXT NOT NULL REFERENCES users (id) ON DELETE CASCADE,
@@ -165,7 +165,7 @@ INSERT INTO roles (user_id, role, group_folder, granted_by, granted_at)
   VALUES ('local:me', 'owner', NULL, 'init', unixepoch() * 1000);
 
 -- People that a group knows. Owners and admins are members without a row.
--- Writer: talk/people.rs.
+-- Writer: talk/people.rs, moving/.
 -- Pruned: with the person or the group, or by `g2 members remove`.
 CREATE TABLE members (
   user_id      TEXT NOT NULL REFERENCES users (id) ON DELETE CASCADE,
@@ -198,7 +198,7 @@ CREATE TABLE dropped (
 -- Questions to people: is this sender to be heard, is this chat to be wired.
 
 -- Questions, their cards and their answers.
--- Writer: talk/approvals/.
+-- Writer: talk/approvals/, moving/.
 -- Pruned: by `prune.rs`, once closed; a no stays as long as it holds.
 CREATE TABLE approvals (
   id            INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -267,7 +267,7 @@ CREATE INDEX approval_events_by_message ON approval_events (seq) WHERE seq IS NO
 -- Messages that came in, and later acts on them.
 
 -- Messages that came in.
--- Writer: talk/messages.rs, talk/restored.rs.
+-- Writer: talk/messages.rs, talk/restored.rs, moving/.
 -- Pruned: by `prune.rs`, once every lane is through; the newest of each chat stays.
 CREATE TABLE messages (
   seq             INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -299,7 +299,7 @@ CREATE INDEX messages_by_chat ON messages (chat_jid, seq);
 CREATE INDEX messages_of_bots ON messages (chat_jid, seq) WHERE bot = 1;
 
 -- Later acts of people on a message: a deletion, a reaction, a reaction taken back.
--- Writer: talk/chats.rs.
+-- Writer: talk/chats.rs, moving/.
 -- Pruned: by `prune.rs`, by age.
 CREATE TABLE message_marks (
   id         INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -320,7 +320,7 @@ CREATE INDEX message_marks_by_time ON message_marks (at);
 -- Files beside messages, both ways.
 
 -- Files beside a message that came in, or beside a text that goes out.
--- Writer: talk/attachments.rs, talk/files.rs.
+-- Writer: talk/attachments.rs, talk/files.rs, moving/.
 -- Pruned: with its message or its text.
 CREATE TABLE attachments (
   id           INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -421,7 +421,7 @@ CREATE INDEX file_holds_by_message ON file_holds (seq);
 -- Messages on the way to agents.
 
 -- The units of order, of cursor and of session: group + chat + thread ('' is none).
--- Writer: talk/lanes.rs, talk/messages.rs, talk/groups.rs, talk/chats.rs, crossing/handover.rs, crossing/due.rs.
+-- Writer: talk/lanes.rs, talk/messages.rs, talk/groups.rs, talk/chats.rs, crossing/handover.rs, crossing/due.rs, moving/.
 -- Pruned: with its group.
 CREATE TABLE lanes (
   id           INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -436,7 +436,7 @@ CREATE TABLE lanes (
 CREATE INDEX lanes_by_chat ON lanes (chat_jid);
 
 -- Messages as one wiring sees them. `n` is given when the row is made, `verdict` when it was judged.
--- Writer: talk/messages.rs, talk/edits.rs, talk/approvals/, talk/restored.rs, crossing/skip.rs, restored.rs.
+-- Writer: talk/messages.rs, talk/edits.rs, talk/approvals/, talk/restored.rs, crossing/skip.rs, restored.rs, moving/.
 -- Pruned: with its message or its lane.
 CREATE TABLE inbox (
   n       INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -459,7 +459,7 @@ CREATE INDEX inbox_restored ON inbox (n) WHERE rule = 'restored';
 -- Texts for chats.
 
 -- Texts for chats, with their state there.
--- Writer: talk/outbox.rs, talk/chats.rs, talk/restored.rs, restored.rs.
+-- Writer: talk/outbox.rs, talk/chats.rs, talk/restored.rs, restored.rs, moving/.
 -- Pruned: by `prune.rs`, once sent and its run is through.
 CREATE TABLE outbox (
   id           INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -503,7 +503,7 @@ CREATE INDEX outbox_by_run ON outbox (run_id, id) WHERE run_id IS NOT NULL;
 
 -- Parts of a text that a platform takes in pieces, with the id that the platform gave each. The text of a piece is dropped once
 -- the platform has it.
--- Writer: talk/outbox.rs.
+-- Writer: talk/outbox.rs, moving/.
 -- Pruned: with its text.
 CREATE TABLE outbox_parts (
   outbox_id   INTEGER NOT NULL REFERENCES outbox (id) ON DELETE CASCADE,
@@ -524,7 +524,7 @@ CREATE TABLE outbox_parts (
 CREATE INDEX outbox_parts_by_id ON outbox_parts (chat_jid, platform_id) WHERE platform_id IS NOT NULL;
 
 -- Further ids of a part that is several messages on its platform; the first stands with the part.
--- Writer: talk/outbox.rs.
+-- Writer: talk/outbox.rs, moving/.
 -- Pruned: with its text.
 CREATE TABLE outbox_more_ids (
   chat_jid    TEXT NOT NULL,
@@ -655,7 +655,7 @@ END;
 -- Runs of containers.
 
 -- The ledger of containers.
--- Writer: crossing/, work/runs.rs, work/runs/, work/housekeeping.rs, restored.rs.
+-- Writer: crossing/, work/runs.rs, work/runs/, work/housekeeping.rs, restored.rs, moving/.
 -- Pruned: by `prune.rs`, once nothing kept names it.
 CREATE TABLE runs (
   id           INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -773,7 +773,7 @@ CREATE INDEX tools_by_time ON tools (at);
 
 -- Lanes as work sees them, from the first work of an agent there: the session and its number, the rest after a failure, failed
 -- beginnings.
--- Writer: crossing/, work/sessions.rs, work/runs/, work/hindrances.rs, restored.rs.
+-- Writer: crossing/, work/sessions.rs, work/runs/, work/hindrances.rs, restored.rs, moving/.
 -- Pruned: with its lane.
 CREATE TABLE sessions (
   lane_id        INTEGER PRIMARY KEY REFERENCES lanes (id) ON DELETE CASCADE,
@@ -796,7 +796,7 @@ CREATE TABLE sessions (
 CREATE INDEX sessions_by_group ON sessions (group_folder, lane_id);
 
 -- Sessions that are kept, each under one name or several, as it was when it was archived.
--- Writer: work/sessions.rs.
+-- Writer: work/sessions.rs, moving/.
 -- Pruned: by a person, when it goes on, and the oldest of a group above its bounds.
 CREATE TABLE archives (
   id           INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -817,7 +817,7 @@ CREATE UNIQUE INDEX archives_once ON archives (group_folder, session_id, name);
 
 -- Scheduled prompts with their rests and failures, those of `HEARTBEAT.md` among them. An id is unique within its group.
 -- Writer: work/tasks.rs, work/heartbeat.rs, work/slots.rs, work/runs/, work/receipts/effects/task.rs, work/hindrances.rs,
--- crossing/due.rs, restored.rs.
+-- crossing/due.rs, restored.rs, moving/.
 -- Pruned: by its group's agent or a person, and with its group.
 CREATE TABLE tasks (
   -- No number is given twice, whatever was removed meanwhile.
@@ -915,7 +915,7 @@ CREATE TABLE failing (
 
 -- Requests of runs to a model, through the gateway, by quarters of an hour: the midnight of every zone is the start of one. The
 -- empty model holds requests that were answered without one, and refusals.
--- Writer: work/usage.rs.
+-- Writer: work/usage.rs, moving/.
 -- Pruned: never: it was paid for, whatever became of its run and its group.
 CREATE TABLE usage (
   run_id                INTEGER NOT NULL,
@@ -1074,7 +1074,7 @@ CREATE TABLE hindrances (
 -- Hosts outside.
 
 -- Hosts outside that a group may reach, or may not, on top of the settings; a host without a port stands plainly in `host`.
--- Writer: work/outside.rs.
+-- Writer: work/outside.rs, moving/.
 -- Pruned: by a person, and with its group.
 CREATE TABLE egress_rules (
   group_folder TEXT NOT NULL REFERENCES groups (folder) ON DELETE CASCADE,

@@ -11,6 +11,7 @@ pub mod engine;
 pub mod gateway;
 pub mod ipc;
 pub mod loops;
+pub mod moving;
 pub mod ops;
 pub mod root;
 pub mod sandbox;

@@ -156,7 +156,7 @@ pub async fn init(world: &World, root: &Path, config: &Config) -> Result<()> {
         let text = templates::of_main(&config.assistant_name);
         lay_out_group_with(root, &Folder::parse("main")?, None, &text).context("making groups/main")?;
     }
-    lay_out_global(root, "# Memory shared by all groups\n").context("making groups/global")?;
+    lay_out_global(root, templates::OF_ALL).context("making groups/global")?;
     let skills = root.join("container/skills");
     if !skills.exists() {
         for (name, text) in SKILLS {

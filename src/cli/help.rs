@@ -21,7 +21,7 @@ const GROUPS: [(&str, &[&str]); 7] = [
         "Service",
         &[
             "start", "stop", "restart", "logs", "serve", "service", "web", "metrics", "prune", "backup",
-            "restore", "restored", "loops",
+            "restore", "restored", "import", "export", "loops",
         ],
     ),
     ("Set up", &["setup", "init", "config", "image", "completions", "man", "ops"]),

@@ -43,11 +43,13 @@ mod editor;
 mod egress;
 mod engage;
 mod events;
+mod export;
 mod failure;
 mod filter;
 mod groups;
 mod help;
 mod image;
+mod import;
 mod ipc;
 mod lanes;
 mod log;
@@ -321,9 +323,15 @@ enum Command {
     /// Make a root out of a backup, in an empty folder or a new one
     #[command(after_help = restore::EXPLAINED)]
     Restore(restore::Restore),
-    /// Work that a restore held back: list, take up, give up
+    /// Work that a restore or an import held back: list, take up, give up
     #[command(subcommand)]
     Restored(restored::Restored),
+    /// Take in another installation; look first with --dry-run
+    #[command(after_help = import::EXPLAINED)]
+    Import(import::Import),
+    /// Write everything into a folder, as JSON Lines and files
+    #[command(after_help = export::EXPLAINED)]
+    Export(export::Export),
     /// Check the set-up and say how to fix each problem
     Doctor(doctor::Doctor),
     /// Write a report of a bug, without texts, names and keys
@@ -571,6 +579,8 @@ async fn run(context: &Context, command: Command) -> CliResult {
         Command::Image(image) => image.run(context).await,
         Command::Restore(restore) => restore.run(context).await,
         Command::Restored(restored) => restored.run(context).await,
+        Command::Import(import) => import.run(context).await,
+        Command::Export(export) => export.run(context).await,
         Command::Doctor(doctor) => doctor.run(context).await,
         Command::Report(report) => report.run(context).await,
         Command::Completions(completions) => completions.run(),

@@ -2,6 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use anyhow::Context as _;
 use clap::Subcommand;
 use ipc_handlers::{Folder, Refusal, commands::search_sessions::check_query};
 
@@ -17,7 +18,7 @@ use crate::{
     domain::states::SessionState,
     ops::{
         OpError,
-        sessions::{archive, clear, delete, resume},
+        sessions::{adopt, archive, clear, delete, resume},
     },
     store::{Stop, Store},
 };
@@ -42,6 +43,13 @@ Examples:
   g2 sessions clear main
   g2 sessions clear main --chat local:main
   g2 sessions clear main --name \"before the move\"";
+
+const ADOPTED: &str = "\
+The file is copied, and stays where it is. Claude Code keeps transcripts in
+~/.claude/projects/FOLDER/ID.jsonl.
+
+Examples:
+  g2 sessions adopt main 0a1b2c3d.jsonl --chat local:main";
 /// How long a person waits for what is not indexed yet.
 const WAITS: Duration = Duration::from_secs(60);
 /// How long a person waits at most, with that.
@@ -96,6 +104,8 @@ pub(super) enum Sessions {
     Resume(resume::Args),
     #[command(after_help = CLEARED)]
     Clear(clear::Args),
+    #[command(after_help = ADOPTED)]
+    Adopt(adopt::Args),
 }
 
 impl Sessions {
@@ -130,6 +140,10 @@ impl Sessions {
             Self::Remove { args, yes } => change(context, yes.to_do(context, store, args).await?).await,
             Self::Resume(args) => change(context, args).await,
             Self::Clear(args) => change(context, args).await,
+            Self::Adopt(mut args) => {
+                args.file = std::path::absolute(&args.file).context("finding the transcript")?;
+                change(context, args).await
+            }
         }
     }
 }

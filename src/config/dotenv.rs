@@ -150,6 +150,14 @@ pub fn odd_lines(text: &str, accounts: &[Account], of_servers: &BTreeSet<String>
     settings.filter_map(odd).collect()
 }
 
+/// Returns the names of the variables that have a value.
+#[must_use]
+pub fn variables(text: &str) -> BTreeSet<String> {
+    let lines = lines(text).filter(|line| !line.starts_with('#'));
+    let named = lines.filter_map(|line| line.split_once('='));
+    named.filter(|(_, value)| !bare(value).is_empty()).map(|(name, _)| name.trim().to_owned()).collect()
+}
+
 /// v1's reader for one name: the last one wins, one pair of quotes is stripped, no escapes. A comment behind a value (a `#`
 /// behind a space) is none of it.
 #[must_use]

@@ -5,6 +5,7 @@ pub mod heard;
 pub mod kept;
 pub mod machine;
 pub mod mailbox;
+pub mod moved;
 pub mod platforms;
 pub mod problems;
 pub mod rows;

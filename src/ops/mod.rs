@@ -36,6 +36,7 @@ pub mod ipc;
 pub mod lanes;
 pub mod loops;
 pub mod messages;
+pub mod moving;
 pub mod notices;
 pub mod outbox;
 pub mod people;
@@ -306,6 +307,7 @@ operations! {
     TasksRun = "tasks.run": tasks::run::Args, by [Page, Token];
     LanesWake = "lanes.wake": lanes::wake::Args, by [Page, Token];
     LoopsRelease = "loops.release": loops::release::Args, by [Page, Token];
+    SessionsAdopt = "sessions.adopt": sessions::adopt::Args, by [];
     SessionsArchive = "sessions.archive": sessions::archive::Args, by [Page, Agent];
     SessionsDelete = "sessions.delete": sessions::delete::Args, by [Page];
     SessionsResume = "sessions.resume": sessions::resume::Args, by [Page, Agent];
@@ -326,6 +328,7 @@ operations! {
     BackupNow = "backup.now": backup::now::Args, by [Page];
     RestoredResume = "restored.resume": restored::resume::Args, by [];
     RestoredDrop = "restored.drop": restored::drop::Args, by [];
+    Import = "import": moving::import::Args, by [];
     ConfigSet = "config.set": config::set::Args, by [Page];
     ConfigUnset = "config.unset": config::unset::Args, by [];
     ChannelsAdd = "channels.add": channels::add::Args, by [Page];

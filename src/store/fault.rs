@@ -61,6 +61,14 @@ impl Fault {
         matches!(self.code(), Some(ErrorCode::CannotOpen | ErrorCode::ReadOnly | ErrorCode::PermissionDenied))
     }
 
+    /// Whether the row that was to be written is at fault.
+    pub(super) fn is_of_its_row(&self) -> bool {
+        matches!(
+            self.code(),
+            Some(ErrorCode::ConstraintViolation | ErrorCode::TooBig | ErrorCode::TypeMismatch)
+        )
+    }
+
     /// Whether trying again later may help.
     pub(super) fn may_pass(&self) -> bool {
         matches!(

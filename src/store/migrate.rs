@@ -24,6 +24,7 @@ const MIGRATIONS: &[(&str, &str)] = &[
     ("0008_owner", include_str!("../../migrations/0008_owner.sql")),
     ("0009_models", include_str!("../../migrations/0009_models.sql")),
     ("0010_used", include_str!("../../migrations/0010_used.sql")),
+    ("0011_moved", include_str!("../../migrations/0011_moved.sql")),
 ];
 
 /// What becomes of a store that has the last schema of before `0001_init.sql`.

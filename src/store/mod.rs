@@ -33,6 +33,7 @@ mod log;
 mod media;
 mod meta;
 mod migrate;
+mod moving;
 mod place;
 #[cfg(test)]
 mod plans;
@@ -63,6 +64,7 @@ pub use crossing::waiting::WaitingLane;
 pub use fault::Fault;
 pub use log::make_log_durable;
 pub use meta::Upgrade;
+pub use moving::{Arriving, Page, Taken};
 pub use prune::{Size, shrink};
 pub use restored::{HeldBack, check_foreign, settle_restored};
 pub use search::{Found, Indexer, Stop};

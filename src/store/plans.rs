@@ -69,7 +69,7 @@ fn hear(event: TraceEvent<'_>) {
 
 /// Callers of methods that do not run for each message, command or task.
 #[rustfmt::skip]
-const NOT_HOT: [(&str, &[&str]); 22] = [
+const NOT_HOT: [(&str, &[&str]); 23] = [
     ("an adapter: its events are stored as messages and marks are, and all else is read by a primary key, at its start, or once a second", &[
         "arrive", "set_lights", "note_myself", "note_start", "note_out", "want_start", "forget_channel", "connection_of", "cursor_of", "newest_ids", "unsent",
         "part_begins",
@@ -81,6 +81,7 @@ const NOT_HOT: [(&str, &[&str]); 22] = [
     ("the look for problems, and at what hinders runs while something hinders one; a row a group that waits or is at work", &["hindrances", "hinders_no_more", "try_again", "prolong", "fallbacks", "may_fall_back", "dead_since", "notify", "notices", "pushes", "pushed", "mark_noted", "forget_noted"]),
     ("the judging of messages; its statement is that of `unjudged`", &["unjudged_after"]),
     ("a restore, of a store that nobody serves", &["rehearse_start"]),
+    ("an import into a store that nobody serves, rows by their keys; an export, of a copy", &["take_in", "moved_as", "note_moved", "move_out"]),
     ("a person whose forwarded or edited words read as a command; rows of that message alone", &["tell_no_command"]),
     ("a terminal that listens, while a text grows in its chat: the texts that grow, and rows by their primary key", &["growing_in", "how_far"]),
     ("a person who says a word in a chat: rows of one lane, of the newest 200 messages of a chat, the tasks of a group, and a month's sums of models", &["stands", "models_since", "asked_about", "tasks_for"]),
@@ -103,7 +104,7 @@ const NOT_HOT: [(&str, &[&str]); 22] = [
         "add_web_token", "keep_token_of_file", "note_token_used", "end_web_token",
     ]),
     ("a person at the command line", &[
-        "counts", "accounts_known", "act", "add_claim", "audit", "audit_ends", "audit_rows", "changes", "commit_times", "count_held_back", "decide_held", "held_back", "figures", "egress", "set_rule_outside", "counted", "recounted", "add_group", "add_member", "archived_session", "archives_kept", "as_if", "chat", "chats",
+        "counts", "accounts_known", "act", "add_claim", "adopt_session", "audit", "audit_ends", "audit_rows", "changes", "commit_times", "count_held_back", "decide_held", "held_back", "figures", "egress", "set_rule_outside", "counted", "recounted", "add_group", "add_member", "archived_session", "archives_kept", "as_if", "chat", "chats",
         "claim", "clear_dropped", "command_of_file", "commands_called", "conversation", "delete_archive", "dropped", "event_before", "forget_note", "grant_role", "groups",
         "hold", "ipc_rows", "lanes_called", "live_sessions", "members", "messages", "messages_of", "approvals_of", "newest_groups", "newest_members", "newest_users", "newest_admins", "newest_wirings", "newest_wirings_of", "note", "note_problem", "note_drop", "note_retry", "outbox_row", "questions",
         "put_user", "activity", "heard_word", "clear_lanes", "lanes_in", "drop_outbox", "skip_message", "leaving", "leave", "has_left", "stop_run", "stop_of", "tell_owner", "run", "say_to_run", "steps_of_run", "seen_of_run", "release", "remove_group", "remove_member", "remove_user", "remove_wiring", "retry_outbox", "say_by_hand", "revoke_roles",

@@ -87,6 +87,9 @@
 //! | `old.removed` | one file of those that an agent's program kept for itself is removed |
 //! | `audit.asked` | it is written down that a change is to be made, nothing is changed |
 //! | `audit.changed` | it is made, or has failed, and the audit does not tell so |
+//! | `moving.taken` | a batch of rows that move in is written, not committed |
+//! | `moving.batch` | it is committed, the next one is read |
+//! | `moving.copied` | a folder of files that move in is copied, and noted as taken |
 //! | `backup.copied` | the store is copied, no file is archived |
 //! | `backup.archived` | the archive is whole, it is not read back |
 //! | `backup.verified` | it is read back, and does not have its name |

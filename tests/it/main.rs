@@ -37,6 +37,7 @@ mod launch;
 mod mailbox;
 mod media;
 mod metrics;
+mod moving;
 mod ops;
 mod package;
 mod persona;

@@ -179,7 +179,10 @@ fn wherever_the_old_daemon_was_nothing_is_said_or_answered_until_a_person_says_s
         assert_eq!(root.ask("local:main", "after"), "echo: after\n", "{point}");
         assert_eq!(root.said("local:main"), ["echo: after"], "{point}");
         let status = root.json(&["status"]);
-        assert!(status["problems"].to_string().contains("a restore held back 1 "), "{point}: {status}");
+        assert!(
+            status["problems"].to_string().contains("a restore or an import held back 1 "),
+            "{point}: {status}"
+        );
         assert_eq!(held(&root), found, "{point}: a start decides nothing");
 
         root.g2(&["restored", "resume", "--all"]);

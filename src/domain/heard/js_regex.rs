@@ -11,6 +11,7 @@
 //! look-behind, and back-references with nested look-arounds are refused; with back-references, a group captured in
 //! an earlier round of a loop is still set in the next one.
 
+mod caseless;
 mod class;
 mod escape;
 mod fancy;
@@ -18,6 +19,8 @@ mod groups;
 mod linear;
 mod parse;
 mod tree;
+
+pub use caseless::ignoring_case;
 
 /// The longest pattern that is taken, bytes.
 pub const MAX_PATTERN_BYTES: usize = 4 * 1024;
@@ -70,7 +73,7 @@ impl Pattern {
         if pattern.len() > MAX_PATTERN_BYTES {
             return Err(PatternError::TooLong { bytes: pattern.len() });
         }
-        let tree = parse::parse(pattern)?;
+        let tree = parse::parse(pattern, parse::Case::Counts)?;
         check_syntax(pattern)?;
         Ok(Self(match tree.references {
             0 => Engine::Linear(linear::Linear::compile(&tree)?),

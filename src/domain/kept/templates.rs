@@ -32,6 +32,9 @@ impl Template {
     }
 }
 
+/// What the memory begins with that all groups of a new root share.
+pub const OF_ALL: &str = "# Memory shared by all groups\n";
+
 /// Returns what the memory of a new root's main group begins with.
 #[must_use]
 pub fn of_main(name: &str) -> String {

@@ -148,7 +148,7 @@ checks! {
     Heartbeat = "heartbeat", HEARTBEAT, InStore("the tasks of each HEARTBEAT.md can be taken");
     Clock = "clock", TIMES, Always("the clock shows a time that tasks can run by");
     TimeZone = "time_zone", TIMES, Always("the time zone is known");
-    HeldBack = "held_back", BACKUPS, InStore("a restore holds nothing back");
+    HeldBack = "held_back", BACKUPS, InStore("a restore or an import holds nothing back");
     Backup = "backup", BACKUPS, InStore("the last daily backup went well, if there is one");
     BackupLacks = "backup_lacks", BACKUPS, InStore("no group's folder is missing in the last daily backup");
     ManyChats = "many_chats", SIGNS, InStore("no account tells of more chats than are kept");

@@ -328,7 +328,7 @@ impl Problem {
             ),
             HeldBack { held } => Finding::warn(
                 Check::HeldBack,
-                format!("a restore held back {}", held.words()),
+                format!("a restore or an import held back {}", held.words()),
                 "look with `g2 restored list`; `g2 restored resume --all` sends and answers them, `g2 restored drop --all` gives them up",
             ),
             NobodyIsAsked { why } => Finding::warn(

@@ -10,6 +10,7 @@ use crate::{
     store::Transcripts,
 };
 
+pub mod adopt;
 pub mod archive;
 pub mod clear;
 pub mod delete;

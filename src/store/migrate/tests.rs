@@ -134,8 +134,8 @@ fn a_store_of_the_last_schema_of_before_goes_on_and_a_copy_is_kept_of_it() {
     connection.execute("INSERT INTO meta (key, value) VALUES ('instance', 'x')", []).unwrap();
     migrate(&mut connection, &place.path()).unwrap();
     migrate(&mut connection, &place.path()).unwrap();
-    assert_eq!(place.copies(), ["g2.sqlite.before-0067", "g2.sqlite.before-1010"], "the newest two");
-    let copy = Connection::open(place.file("g2.sqlite.before-1010")).unwrap();
+    assert_eq!(place.copies(), ["g2.sqlite.before-0067", "g2.sqlite.before-1011"], "the newest two");
+    let copy = Connection::open(place.file("g2.sqlite.before-1011")).unwrap();
     for (c, version) in [(&connection, version()), (&copy, Version::LAST_OF_BEFORE)] {
         assert_eq!(Version::read(c).unwrap(), version);
         assert_eq!(count(c, "groups"), 2);
@@ -157,14 +157,15 @@ fn a_store_of_the_last_schema_of_before_goes_on_and_a_copy_is_kept_of_it() {
     let owner =
         "People at the command line become owners on their platforms, and owners are told of problems";
     let models = "What keeps runs from their work may be a model that its host does not know";
+    let moved = "What was taken from other installations is known by its key there";
     let used =
         "Tools that agents use are kept with their first argument, what came of them and how long they took";
     assert_eq!(
         told,
         (
             "67 of the old count".into(),
-            "10".into(),
-            [RENUMBERED, typed, amends, limits, meant, questions, gone, owner, models, used]
+            "11".into(),
+            [RENUMBERED, typed, amends, limits, meant, questions, gone, owner, models, used, moved]
                 .map(str::to_owned)
                 .to_vec()
         )

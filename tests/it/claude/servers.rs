@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::house::{CHAT, House};
 
 /// A server with one tool, for an image that has a shell and jq.
-const SERVER: &str = r#"#!/bin/sh
+pub(super) const SERVER: &str = r#"#!/bin/sh
 while IFS= read -r line; do
   id=$(printf %s "$line" | jq -c .id)
   case $(printf %s "$line" | jq -r .method) in

@@ -14,7 +14,7 @@ const OF_THE_MACHINE: [&str; 7] =
     ["g2 service ", "g2 image ", "g2 setup", "g2 doctor --fix", "g2 start", "g2 restart", "g2 logs"];
 
 /// Examples about things that are not there in a small root, or about this machine: each is understood, and may fail.
-const MAY_FAIL: [&str; 27] = [
+const MAY_FAIL: [&str; 29] = [
     "g2 approvals ",
     "g2 backup --now",
     "g2 channels ",
@@ -26,6 +26,7 @@ const MAY_FAIL: [&str; 27] = [
     "g2 groups renew ",
     "g2 groups restore ",
     "g2 groups set main mcp=@",
+    "g2 import ",
     "g2 ipc drop main/",
     "g2 loops release deliver local:",
     "g2 messages skip ",
@@ -39,6 +40,7 @@ const MAY_FAIL: [&str; 27] = [
     "g2 send --file ",
     "g2 status",
     "g2 users claim",
+    "g2 sessions adopt ",
     "g2 sessions remove ",
     "g2 sessions show ",
     "g2 web ",

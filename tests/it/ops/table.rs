@@ -59,7 +59,7 @@ fn case(name: &'static str, args: Value, wrong: Value, code: &'static str) -> Ca
     Case { name, args, wrong: (wrong, code) }
 }
 
-fn cases(failed: i64, sha256_of_memory: &str) -> Vec<Case> {
+fn cases(failed: i64, sha256_of_memory: &str, elsewhere: &str) -> Vec<Case> {
     let wiring = |chat: &str| json!({"group": "family", "chat": chat});
     let engage = json!({"group": "family", "chat": "local:two", "engage": "mention-sticky"});
     let family = json!({"folder": "family", "chat": "local:family", "name": "Us"});
@@ -159,6 +159,19 @@ fn cases(failed: i64, sha256_of_memory: &str) -> Vec<Case> {
             "not_found",
         ),
         case("sessions.delete", json!({"id": 2}), json!({"id": 2}), "not_found"),
+        case(
+            "sessions.adopt",
+            json!({"group": "main", "file": format!("{elsewhere}/0a1b.jsonl"), "chat": "local:main"}),
+            json!({"group": "main", "file": format!("{elsewhere}/0a1b.txt"), "chat": "local:main"}),
+            "invalid",
+        ),
+        // A daemon has the root for itself, whatever is to be imported.
+        case(
+            "import",
+            json!({"kind": "export", "path": format!("{elsewhere}/export"), "only": ["people"]}),
+            json!({"kind": "export", "path": format!("{elsewhere}/none")}),
+            "refused",
+        ),
         case("lanes.wake", json!({"group": "main"}), json!({"group": "none"}), "not_found"),
         // Nothing of a loop rests in either root.
         case(
@@ -289,7 +302,10 @@ async fn every_operation_does_and_refuses_the_same_with_the_daemon_up_or_down() 
     assert_eq!(failed(&down), failed(&up));
     let main = ipc_handlers::Folder::parse("main").unwrap();
     let memory = g2::ipc::read_memory(up.path(), g2::ipc::MemoryOf::Group(&main)).unwrap();
-    let cases = cases(failed(&up), &memory.digest);
+    let elsewhere = tempfile::tempdir().unwrap();
+    std::fs::write(elsewhere.path().join("0a1b.jsonl"), "{}\n").unwrap();
+    up.g2(&["export", elsewhere.path().join("export").to_str().unwrap()]);
+    let cases = cases(failed(&up), &memory.digest, elsewhere.path().to_str().unwrap());
     let covered: BTreeSet<&str> = cases.iter().map(|case| case.name).collect();
     assert_eq!(covered, Op::ALL.iter().map(|op| op.name).collect(), "each operation has a case");
     for Case { name, args, wrong: (wrong, code) } in cases {
@@ -307,6 +323,13 @@ async fn every_operation_does_and_refuses_the_same_with_the_daemon_up_or_down() 
             (alone(&down, &asked).await, socket.call(&request))
         };
         let (by_hand, by_daemon) = ask(&args).await;
+        if name == "import" {
+            assert!(fits(&schema, &described["row"], &by_hand["row"]), "{name}: {by_hand}");
+            assert_eq!(by_daemon["error"]["code"], "refused", "{by_daemon}");
+            let (by_hand, _) = ask(&wrong).await;
+            assert_eq!(by_hand["error"]["code"], code, "{by_hand}");
+            continue;
+        }
         const NOT_FOUND: [&str; 7] = [
             "groups.restore",
             "groups.renew",

@@ -8,8 +8,9 @@ use regex::Regex;
 use super::{files, layers::named};
 
 /// Files and folders beside the halves that may name any table: what is told of both, what is removed of both, and the schema.
-const OF_BOTH: [&str; 6] = [
+const OF_BOTH: [&str; 7] = [
     "src/store/migrate.rs",
+    "src/store/moving/",
     "src/store/prune.rs",
     "src/store/restored.rs",
     "src/store/search.rs",

@@ -31,7 +31,10 @@ impl Parser<'_> {
             Some('B') => Assertion::NoWordBoundary,
             Some('1'..='9') => return self.decimal_escape(),
             Some('k') if self.groups.have_names() => return self.named_reference(),
-            Some(_) | None => return Ok(Node::Set(self.class_escape(Class::Outside)?.into_units())),
+            Some(_) | None => {
+                let units = self.class_escape(Class::Outside)?.into_units();
+                return Ok(Node::Set(self.cased(units)));
+            }
         };
         self.at += 1;
         Ok(Node::Assertion(assertion))
@@ -45,7 +48,8 @@ impl Parser<'_> {
             self.at += digits;
             return self.reference(vec![number]);
         }
-        Ok(Node::Set(Units::one(self.octal_or_digit())))
+        let unit = self.octal_or_digit();
+        Ok(Node::Set(self.cased(Units::one(unit))))
     }
 
     /// `\k<name>`.
@@ -105,6 +109,7 @@ impl Parser<'_> {
                 }
             }
         }
+        let units = self.cased(units);
         Ok(Node::Set(if negated { units.complement() } else { units }))
     }
 

@@ -16,12 +16,13 @@ const MAX_DEPTH: usize = 100;
 ///
 /// # Errors
 /// `Syntax`, `Unsupported`, and `TooComplex` for groups nested too deeply.
-pub(super) fn parse(pattern: &str) -> Result<Tree, PatternError> {
+pub(super) fn parse(pattern: &str, case: Case) -> Result<Tree, PatternError> {
     let source: Vec<u16> = pattern.encode_utf16().collect();
     let groups = Groups::find(&source);
     let mut parser = Parser {
         source: &source,
         at: 0,
+        case,
         groups,
         captures: 0,
         looks: 0,
@@ -45,6 +46,7 @@ pub(super) struct Parser<'p> {
     pub(super) source: &'p [u16],
     /// The unit that is read next.
     pub(super) at: usize,
+    case: Case,
     pub(super) groups: Groups,
     captures: usize,
     looks: usize,
@@ -52,6 +54,13 @@ pub(super) struct Parser<'p> {
     pub(super) open: Vec<GroupKind>,
     pub(super) references: usize,
     look_depth: usize,
+}
+
+/// Whether letters that differ in case alone are the same, as JavaScript's flag `i` has it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Case {
+    Counts,
+    Ignored,
 }
 
 /// What an opening parenthesis opens.
@@ -101,8 +110,16 @@ impl Parser<'_> {
             Some('^') => Node::Assertion(Assertion::Start),
             Some('$') => Node::Assertion(Assertion::End),
             Some('.') => Node::Set(Units::line_end().complement()),
-            Some(_) | None => Node::Set(Units::one(unit)),
+            Some(_) | None => Node::Set(self.cased(Units::one(unit))),
         })
+    }
+
+    /// Returns the units that stand for these in a text.
+    pub(super) fn cased(&self, units: Units) -> Units {
+        match self.case {
+            Case::Counts => units,
+            Case::Ignored => units.in_any_case(),
+        }
     }
 
     /// Takes the repeat behind a term, if there is one.

@@ -4,9 +4,9 @@ use serde::Deserialize;
 use super::*;
 
 #[derive(Deserialize)]
-struct Fixture {
-    texts: Vec<String>,
-    patterns: Vec<(String, Option<String>)>,
+pub(super) struct Fixture {
+    pub(super) texts: Vec<String>,
+    pub(super) patterns: Vec<(String, Option<String>)>,
 }
 
 #[test]
@@ -111,7 +111,7 @@ fn white_space_is_what_javascript_takes_for_it() {
 }
 
 /// Text made of what patterns are made of, so that a good part of it is one.
-fn patternish() -> impl Strategy<Value = String> {
+pub(super) fn patternish() -> impl Strategy<Value = String> {
     let piece = prop::sample::select(vec![
         "a",
         "b",

@@ -1,0 +1,481 @@
+//! Copying a folder of files in: bounded, by directory handle, and through no link on either side.
+
+use std::{
+    collections::BTreeSet,
+    ffi::{CStr, CString, OsStr},
+    fs::File,
+    io::{self, Read as _, Write as _},
+    os::{fd::OwnedFd, unix::ffi::OsStrExt as _},
+    path::{Path, PathBuf},
+};
+
+use ipc_handlers::Folder;
+use rustix::{
+    fs::{AtFlags, Dir, FileType, Mode, OFlags, RenameFlags, ResolveFlags, Stat, Timespec, Timestamps},
+    io::Errno,
+};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::domain::moved::{
+    findings::{Finding, Findings},
+    rows::Kind,
+};
+
+/// A folder deeper than this is not copied.
+const DEEPEST: usize = 64;
+/// A larger file is not copied, bytes.
+const LARGEST: u64 = 4 << 30;
+/// The most files and folders that come with one installation.
+const MOST: u64 = 1_000_000;
+/// The most bytes of files that do.
+const MOST_BYTES: u64 = 256 << 30;
+/// A copy while it is written.
+const BUILDING: &str = ".g2-moving";
+/// The name of a memory.
+const MEMORY: &str = "CLAUDE.md";
+/// The name of a memory in NanoClaw v2: where the other one is left out, it takes its place.
+const MEMORY_OF_V2: &str = "CLAUDE.local.md";
+/// What is put behind the name of a file that differs from the one that is here.
+const BESIDE: &str = ".imported";
+
+/// How many files were copied.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Copied {
+    pub files: u64,
+    pub bytes: u64,
+    /// Files that are here already, the same byte by byte.
+    pub same: u64,
+}
+
+/// Whether files are written, or only looked at.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Acts {
+    #[default]
+    Really,
+    /// Nothing is written.
+    Looking,
+}
+
+/// Who may read the copies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Modes {
+    /// Agents, as other users of this machine.
+    Shared,
+    /// This user alone.
+    Private,
+}
+
+impl Modes {
+    /// Returns the bits that a folder has, and a file at most.
+    const fn bits(self) -> u32 {
+        match self {
+            Self::Shared => 0o755,
+            Self::Private => 0o700,
+        }
+    }
+}
+
+/// Copying under way: what of the bounds is left is shared by all folders of an installation.
+pub(super) struct Copying {
+    acts: Acts,
+    modes: Modes,
+    left: (u64, u64),
+    /// A memory at the top with one of these texts gives way: nobody has written to it since it was made.
+    templates: Vec<String>,
+    pub(super) copied: Copied,
+    pub(super) findings: Findings,
+}
+
+impl Copying {
+    pub(super) fn new(acts: Acts, templates: Vec<String>, modes: Modes) -> Self {
+        Self {
+            acts,
+            modes,
+            left: (MOST, MOST_BYTES),
+            templates,
+            copied: Copied::default(),
+            findings: Findings::default(),
+        }
+    }
+
+    /// Copies what is in the folder `from` into `to`, which is below `root` and made if it is not there. Names in `without` at its top
+    /// are left out. A file that is here stays; another one of its name is put beside it.
+    ///
+    /// # Errors
+    /// The operating system's, where writing here fails. What can't be read there is told, and the rest is copied.
+    pub(super) fn folder(
+        &mut self,
+        from: &Path,
+        root: &Path,
+        to: &Path,
+        without: &[String],
+    ) -> io::Result<()> {
+        let shown = from.display().to_string();
+        let from = match rustix::fs::open(from, FOLDER | OFlags::NOFOLLOW, Mode::empty()) {
+            Ok(from) => from,
+            Err(Errno::NOENT) => return Ok(()),
+            Err(error) => {
+                let why = if error == Errno::LOOP { "it is a link" } else { "it can't be read" };
+                self.findings.add(Finding::left(Kind::File, shown, why));
+                return Ok(());
+            }
+        };
+        let to = match self.acts {
+            Acts::Looking => None,
+            Acts::Really => Some(make_below(root, to, self.modes)?),
+        };
+        let without: BTreeSet<&str> = without.iter().map(String::as_str).collect();
+        self.inside(&from, to.as_ref(), Path::new(&shown), 0, &without)?;
+        if let Some(to) = &to {
+            rustix::fs::syncfs(to)?;
+        }
+        Ok(())
+    }
+
+    fn inside(
+        &mut self,
+        from: &OwnedFd,
+        to: Option<&OwnedFd>,
+        at: &Path,
+        depth: usize,
+        without: &BTreeSet<&str>,
+    ) -> io::Result<()> {
+        for name in self.names(from, at)? {
+            let path = at.join(OsStr::from_bytes(name.to_bytes()));
+            let text = name.to_string_lossy();
+            if depth == 0 && without.contains(text.as_ref()) {
+                continue;
+            }
+            if self.left.0 == 0 {
+                return Ok(());
+            }
+            self.left.0 -= 1;
+            if self.left.0 == 0 {
+                self.leave(&path, format!("there are more than {MOST} files"));
+                return Ok(());
+            }
+            if name.to_bytes() == BUILDING.as_bytes() {
+                self.leave(&path, "its name is that of a copy in the making");
+                continue;
+            }
+            let Ok(stat) = rustix::fs::statat(from, &name, AtFlags::SYMLINK_NOFOLLOW) else {
+                self.leave(&path, "it can't be read");
+                continue;
+            };
+            match FileType::from_raw_mode(stat.st_mode) {
+                FileType::Directory if depth >= DEEPEST => self.leave(&path, "it lies too deep"),
+                FileType::Directory => {
+                    let Ok(inner) = rustix::fs::openat(from, &name, FOLDER | OFlags::NOFOLLOW, Mode::empty())
+                    else {
+                        self.leave(&path, "it can't be read");
+                        continue;
+                    };
+                    let there = match to.map(|to| make_folder(to, &name, self.modes)).transpose() {
+                        Ok(there) => there,
+                        Err(Errno::LOOP | Errno::NOTDIR) => {
+                            self.leave(&path, "something that is no folder stands in its place here");
+                            continue;
+                        }
+                        Err(error) => return Err(error.into()),
+                    };
+                    self.inside(&inner, there.as_ref(), &path, depth + 1, &BTreeSet::new())?;
+                }
+                FileType::RegularFile => {
+                    let is_memory = depth == 0 && without.contains(MEMORY) && text == MEMORY_OF_V2;
+                    let called = if is_memory { CString::new(MEMORY)? } else { name.clone() };
+                    self.file((from, &name), (to, &called), &path, depth)?;
+                }
+                FileType::Symlink => self.leave(&path, "it is a link"),
+                _ => self.leave(&path, "it is no plain file"),
+            }
+        }
+        if let Some(to) = to {
+            // What an import has left that died.
+            let _ = rustix::fs::unlinkat(to, BUILDING, AtFlags::empty());
+        }
+        Ok(())
+    }
+
+    /// Returns the names in a folder, in order.
+    fn names(&mut self, folder: &OwnedFd, at: &Path) -> io::Result<Vec<CString>> {
+        let mut names = Vec::new();
+        for entry in Dir::read_from(folder)? {
+            let Ok(entry) = entry else {
+                self.leave(at, "it can't be read to its end");
+                break;
+            };
+            if !matches!(entry.file_name().to_bytes(), b"." | b"..") {
+                names.push(entry.file_name().to_owned());
+            }
+            if names.len() as u64 > MOST {
+                break;
+            }
+        }
+        names.sort();
+        Ok(names)
+    }
+
+    fn leave(&mut self, path: &Path, why: impl Into<String>) {
+        self.findings.add(Finding::left(Kind::File, path.display().to_string(), why));
+    }
+
+    fn file(
+        &mut self,
+        (from, there_called): (&OwnedFd, &CStr),
+        (to, name): (Option<&OwnedFd>, &CStr),
+        path: &Path,
+        depth: usize,
+    ) -> io::Result<()> {
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let opened = rustix::fs::openat(from, there_called, flags, Mode::empty())
+            .and_then(|file| Ok((rustix::fs::fstat(&file)?, file)));
+        let Ok((stat, file)) = opened else {
+            self.leave(path, "it can't be read");
+            return Ok(());
+        };
+        let size = u64::try_from(stat.st_size).unwrap_or(0);
+        if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+            self.leave(path, "it is no plain file");
+            return Ok(());
+        }
+        if size > LARGEST || size > self.left.1 {
+            self.leave(path, "it is too large");
+            return Ok(());
+        }
+        self.left.1 -= size;
+        let Some(to) = to else {
+            self.copied.files += 1;
+            self.copied.bytes += size;
+            return Ok(());
+        };
+        let is_memory = depth == 0 && name.to_bytes() == MEMORY.as_bytes();
+        let templates = if is_memory { std::mem::take(&mut self.templates) } else { Vec::new() };
+        let mut file = File::from(file);
+        let placed = match there(to, name, &mut file, &templates)? {
+            There::Same => {
+                self.copied.same += 1;
+                return Ok(());
+            }
+            There::Nothing => place(to, &mut file, (&stat, self.modes), name, RenameFlags::NOREPLACE)?,
+            There::Template => place(to, &mut file, (&stat, self.modes), name, RenameFlags::empty())?,
+            There::Other => {
+                let beside = CString::new([name.to_bytes(), BESIDE.as_bytes()].concat())?;
+                match there(to, &beside, &mut file, &[])? {
+                    There::Nothing => {
+                        let why = format!(
+                            "another file is here, which stays; this one is {}",
+                            beside.to_string_lossy()
+                        );
+                        self.findings.add(Finding::changed(Kind::File, path.display().to_string(), why));
+                        place(to, &mut file, (&stat, self.modes), &beside, RenameFlags::NOREPLACE)?
+                    }
+                    There::Same => {
+                        self.copied.same += 1;
+                        return Ok(());
+                    }
+                    There::Template | There::Other => {
+                        self.leave(path, "other files are here in its place");
+                        return Ok(());
+                    }
+                }
+            }
+        };
+        match placed {
+            Some(bytes) => {
+                self.copied.files += 1;
+                self.copied.bytes += bytes;
+            }
+            None => self.leave(path, "it can't be read to its end"),
+        }
+        Ok(())
+    }
+}
+
+const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
+
+/// Opens a folder below `root`, having made those that are missing. The root's own path may have links, what is below may not.
+fn make_below(root: &Path, below: &Path, modes: Modes) -> io::Result<OwnedFd> {
+    let mut at = rustix::fs::open(root, FOLDER, Mode::empty())?;
+    for name in below.components() {
+        let name = CString::new(name.as_os_str().as_bytes())?;
+        at = make_folder(&at, &name, modes)?;
+    }
+    Ok(at)
+}
+
+fn make_folder(at: &OwnedFd, name: &CStr, modes: Modes) -> rustix::io::Result<OwnedFd> {
+    match rustix::fs::mkdirat(at, name, Mode::from_raw_mode(modes.bits())) {
+        Ok(()) | Err(Errno::EXIST) => {}
+        Err(error) => return Err(error),
+    }
+    rustix::fs::openat(at, name, FOLDER | OFlags::NOFOLLOW, Mode::empty())
+}
+
+/// Opens a file below a folder, through no link and nothing outside.
+pub(super) fn open_below(folder: &Path, relative: &str) -> io::Result<File> {
+    let folder = rustix::fs::open(folder, FOLDER, Mode::empty())?;
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let inside = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
+    Ok(rustix::fs::openat2(&folder, relative, flags, Mode::empty(), inside)?.into())
+}
+
+/// What came of one file that was to be copied.
+pub(super) enum Put {
+    New,
+    Same,
+    /// Another file is in its place, and stays.
+    Other,
+    /// It can't be read, or is no plain file, or too large.
+    NoFile,
+}
+
+/// Copies one file into a folder below `root`, under a name.
+///
+/// # Errors
+/// The operating system's, where writing here fails.
+pub(super) fn put_below(
+    from: &Path,
+    root: &Path,
+    to: &Path,
+    name: &str,
+    most: u64,
+    modes: Modes,
+) -> io::Result<Put> {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let opened = rustix::fs::open(from, flags, Mode::empty())
+        .and_then(|file| Ok((rustix::fs::fstat(&file)?, File::from(file))));
+    let Ok((stat, mut file)) = opened else { return Ok(Put::NoFile) };
+    let is_plain = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
+    if !is_plain || u64::try_from(stat.st_size).unwrap_or(u64::MAX) > most {
+        return Ok(Put::NoFile);
+    }
+    let (to, name) = (make_below(root, to, modes)?, CString::new(name)?);
+    match there(&to, &name, &mut file, &[])? {
+        There::Same => Ok(Put::Same),
+        There::Template | There::Other => Ok(Put::Other),
+        There::Nothing => {
+            let placed = place(&to, &mut file, (&stat, modes), &name, RenameFlags::NOREPLACE)?;
+            rustix::fs::fsync(&to)?;
+            Ok(if placed.is_some() { Put::New } else { Put::NoFile })
+        }
+    }
+}
+
+/// Returns the names in a folder that are texts, in order, at most `most`; none where it can't be read, or is a link.
+pub(super) fn names_below(folder: &Path, most: usize) -> Vec<String> {
+    let Ok(folder) = rustix::fs::open(folder, FOLDER | OFlags::NOFOLLOW, Mode::empty()) else {
+        return Vec::new();
+    };
+    let Ok(entries) = Dir::read_from(&folder) else { return Vec::new() };
+    let names = entries.filter_map(|entry| entry.ok()?.file_name().to_str().ok().map(str::to_owned));
+    let mut names: Vec<String> =
+        names.filter(|name| !matches!(name.as_str(), "." | "..")).take(most).collect();
+    names.sort();
+    names
+}
+
+/// What stands in the place of a file.
+enum There {
+    Nothing,
+    Same,
+    Template,
+    Other,
+}
+
+fn there(to: &OwnedFd, name: &CStr, file: &mut File, templates: &[String]) -> io::Result<There> {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let here = match rustix::fs::openat(to, name, flags, Mode::empty()) {
+        Ok(here) => here,
+        Err(Errno::NOENT) => return Ok(There::Nothing),
+        Err(Errno::LOOP | Errno::NXIO | Errno::NAMETOOLONG) => return Ok(There::Other),
+        Err(error) => return Err(error.into()),
+    };
+    let stat = rustix::fs::fstat(&here)?;
+    if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+        return Ok(There::Other);
+    }
+    let mut here = File::from(here);
+    let is_same = file.metadata()?.len() == here.metadata()?.len() && are_same(&mut here, file)?;
+    io::Seek::rewind(file)?;
+    if is_same {
+        return Ok(There::Same);
+    }
+    if let Some(longest) = templates.iter().map(String::len).max() {
+        io::Seek::rewind(&mut here)?;
+        let mut bytes = Vec::new();
+        here.take(longest as u64 + 1).read_to_end(&mut bytes)?;
+        if templates.iter().any(|template| template.as_bytes() == bytes) {
+            return Ok(There::Template);
+        }
+    }
+    Ok(There::Other)
+}
+
+fn are_same(a: &mut File, b: &mut File) -> io::Result<bool> {
+    let (mut one, mut other) = (vec![0; 64 << 10], vec![0; 64 << 10]);
+    loop {
+        let n = a.read(&mut one)?;
+        if n == 0 {
+            return Ok(b.read(&mut other[..1])? == 0);
+        }
+        if b.read_exact(&mut other[..n]).is_err() || one[..n] != other[..n] {
+            return Ok(false);
+        }
+    }
+}
+
+/// Writes a copy, and gives it its name once it is whole; `None`: it could not be read to its end.
+fn place(
+    to: &OwnedFd,
+    file: &mut File,
+    (stat, modes): (&Stat, Modes),
+    name: &CStr,
+    how: RenameFlags,
+) -> io::Result<Option<u64>> {
+    let _ = rustix::fs::unlinkat(to, BUILDING, AtFlags::empty());
+    let mode = modes.bits() & if stat.st_mode & 0o100 == 0 { 0o644 } else { 0o755 };
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let mut copy = File::from(rustix::fs::openat(to, BUILDING, flags, Mode::from_raw_mode(mode))?);
+    let mut buffer = vec![0; 64 << 10];
+    let mut bytes = 0;
+    // One that grows meanwhile is as it was.
+    let mut left = u64::try_from(stat.st_size).unwrap_or(0);
+    while left > 0 {
+        let most = buffer.len().min(usize::try_from(left).unwrap_or(usize::MAX));
+        let Ok(n) = file.read(&mut buffer[..most]) else {
+            rustix::fs::unlinkat(to, BUILDING, AtFlags::empty())?;
+            return Ok(None);
+        };
+        if n == 0 {
+            break;
+        }
+        copy.write_all(&buffer[..n])?;
+        bytes += n as u64;
+        left -= n as u64;
+    }
+    let changed = Timespec { tv_sec: stat.st_mtime, tv_nsec: 0 };
+    // Only shown to people: a file system that can't keep it is no failure.
+    let _ = rustix::fs::futimens(&copy, &Timestamps { last_access: changed, last_modification: changed });
+    copy.sync_data()?;
+    rustix::fs::renameat_with(to, BUILDING, to, name, how)?;
+    Ok(Some(bytes))
+}
+
+/// Returns the place of a folder below a root.
+pub(super) fn place_below(to: &super::Place) -> Option<PathBuf> {
+    use super::Place;
+    Some(match to {
+        Place::Group(group) => Path::new("groups").join(group.as_str()),
+        Place::Global => PathBuf::from("groups/global"),
+        Place::Agent(group) => Path::new("data/sessions").join(group.as_str()).join(".claude"),
+        Place::Transcripts(group) => transcripts_of(group),
+        Place::Skills(group) => Path::new("data/sessions").join(group.as_str()).join(".claude/skills"),
+        Place::Media => return None,
+    })
+}
+
+/// Returns the folder of the transcripts of a group, below a root: the agent's program names it by the working folder in the container.
+pub(super) fn transcripts_of(group: &Folder) -> PathBuf {
+    Path::new("data/sessions").join(group.as_str()).join(".claude/projects/-workspace-group")
+}

@@ -1,0 +1,153 @@
+//! The folder of another program's installation: its files are opened to be read, and no path in it leads out.
+
+use std::{
+    fs::File,
+    io::Read as _,
+    os::fd::OwnedFd,
+    path::{Path, PathBuf},
+};
+
+use rustix::{
+    fs::{CWD, Dir, FileType, Mode, OFlags, ResolveFlags, openat, openat2, statat},
+    io::Errno,
+};
+
+/// The longest file of settings that is read, bytes.
+pub const LONGEST_TEXT: usize = 4 << 20;
+/// As many names of a folder are looked at.
+pub const MOST_NAMES: usize = 10_000;
+
+/// Why a file of an installation is not read.
+#[derive(Debug, thiserror::Error)]
+pub enum Unread {
+    #[error("it is not there")]
+    Missing,
+    #[error("it leads out of the installation")]
+    LeadsOut,
+    #[error("it is no plain file")]
+    NoFile,
+    #[error("it has more than {LONGEST_TEXT} bytes")]
+    TooLong,
+    #[error("it can't be read: {0}")]
+    Io(#[from] std::io::Error),
+}
+
+/// An installation.
+#[derive(Debug)]
+pub struct Installation {
+    path: PathBuf,
+    dir: OwnedFd,
+}
+
+impl Installation {
+    /// Opens the folder `path`.
+    ///
+    /// # Errors
+    /// There is no such folder, or it can't be opened.
+    pub fn open(path: &Path) -> std::io::Result<Self> {
+        let path = std::fs::canonicalize(path)?;
+        let dir = openat(CWD, &path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+        Ok(Self { path, dir })
+    }
+
+    /// Returns where it is, without links.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn entry(&self, inner: &str, flags: OFlags) -> Result<OwnedFd, Unread> {
+        let flags = flags | OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+        let within = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
+        match openat2(&self.dir, inner, flags, Mode::empty(), within) {
+            Ok(fd) => Ok(fd),
+            Err(Errno::NOENT | Errno::NOTDIR) => Err(Unread::Missing),
+            Err(Errno::XDEV | Errno::LOOP) => Err(Unread::LeadsOut),
+            Err(Errno::NXIO) => Err(Unread::NoFile),
+            Err(error) => Err(Unread::Io(error.into())),
+        }
+    }
+
+    /// Opens a plain file of it to be read.
+    ///
+    /// # Errors
+    /// [`Unread`].
+    pub fn file(&self, inner: &str) -> Result<File, Unread> {
+        let file = File::from(self.entry(inner, OFlags::empty())?);
+        if file.metadata()?.is_file() { Ok(file) } else { Err(Unread::NoFile) }
+    }
+
+    /// Reads a short file. Bytes that are no UTF-8 become U+FFFD.
+    ///
+    /// # Errors
+    /// [`Unread`].
+    pub fn text(&self, inner: &str) -> Result<String, Unread> {
+        let mut bytes = Vec::new();
+        self.file(inner)?.take(LONGEST_TEXT as u64 + 1).read_to_end(&mut bytes)?;
+        if bytes.len() > LONGEST_TEXT {
+            return Err(Unread::TooLong);
+        }
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
+    }
+
+    /// Returns the path of a folder of it; `None` where there is none, or where it is a link.
+    #[must_use]
+    pub fn folder(&self, inner: &str) -> Option<PathBuf> {
+        self.entry(inner, OFlags::DIRECTORY | OFlags::NOFOLLOW).ok().map(|_| self.path.join(inner))
+    }
+
+    /// Returns the names of the folders in a folder of it, sorted, and whether there were more than are looked at.
+    #[must_use]
+    pub fn folders(&self, inner: &str) -> (Vec<String>, bool) {
+        let Ok(fd) = self.entry(inner, OFlags::DIRECTORY) else { return (Vec::new(), false) };
+        let Ok(dir) = Dir::read_from(&fd) else { return (Vec::new(), false) };
+        let (mut names, mut seen) = (Vec::new(), 0_usize);
+        for entry in dir {
+            let Ok(entry) = entry else { break };
+            seen += 1;
+            if seen > MOST_NAMES {
+                break;
+            }
+            let Ok(name) = entry.file_name().to_str() else { continue };
+            let is_folder = statat(&fd, name, rustix::fs::AtFlags::SYMLINK_NOFOLLOW)
+                .is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Directory);
+            if is_folder && name != "." && name != ".." {
+                names.push(name.to_owned());
+            }
+        }
+        names.sort_unstable();
+        (names, seen > MOST_NAMES)
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "tests write an installation")]
+mod tests {
+    use std::{fs, os::unix::fs::symlink};
+
+    use super::*;
+
+    #[test]
+    fn a_path_that_leads_out_and_a_pipe_are_refused_and_nobody_waits() {
+        let dir = tempfile::tempdir().unwrap();
+        let inside = dir.path().join("inside");
+        fs::create_dir_all(inside.join("data/a")).unwrap();
+        fs::write(dir.path().join("secret"), "s").unwrap();
+        fs::write(inside.join("data/own"), "own \u{1F3E1}").unwrap();
+        symlink("../secret", inside.join("out")).unwrap();
+        symlink("data/own", inside.join("within")).unwrap();
+        symlink(dir.path(), inside.join("data/b")).unwrap();
+        rustix::fs::mkfifoat(CWD, inside.join("pipe"), Mode::RUSR | Mode::WUSR).unwrap();
+        let installation = Installation::open(&inside).unwrap();
+        assert_eq!(installation.text("data/own").unwrap(), "own \u{1F3E1}");
+        assert_eq!(installation.text("within").unwrap(), "own \u{1F3E1}");
+        assert!(matches!(installation.text("out"), Err(Unread::LeadsOut)));
+        assert!(matches!(installation.text("../secret"), Err(Unread::LeadsOut)));
+        assert!(matches!(installation.text("pipe"), Err(Unread::NoFile)));
+        assert!(matches!(installation.text("data"), Err(Unread::NoFile)));
+        assert!(matches!(installation.text("none"), Err(Unread::Missing)));
+        assert_eq!(installation.folders("data"), (vec!["a".to_owned()], false));
+        assert_eq!(installation.folder("data/b"), None);
+        assert_eq!(installation.folder("data/a"), Some(installation.path().join("data/a")));
+    }
+}

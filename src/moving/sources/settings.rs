@@ -1,0 +1,143 @@
+//! Settings of an installation: `.env`, and the two lists in its user's home. Secrets are named, and their values are kept hidden.
+
+use std::{collections::BTreeSet, path::Path};
+
+use serde_json::{Value, json};
+
+use super::{Around, Program, parts::keyed};
+use crate::{
+    config::dotenv,
+    domain::moved::{
+        findings::Finding,
+        rows::{Hidden, Keyed, Kind, List, ListName, Row, Secret, Setting},
+    },
+    moving::installation::{Installation, Unread},
+};
+
+/// Secrets of the model that are taken as they are.
+const MODEL: [&str; 12] = [
+    "ANTHROPIC_API_KEY",
+    "ANTHROPIC_AUTH_TOKEN",
+    "ANTHROPIC_BASE_URL",
+    "ANTHROPIC_DEFAULT_HAIKU_MODEL",
+    "ANTHROPIC_MODEL",
+    "ANTHROPIC_SMALL_FAST_MODEL",
+    "AWS_ACCESS_KEY_ID",
+    "AWS_REGION",
+    "AWS_SECRET_ACCESS_KEY",
+    "AWS_SESSION_TOKEN",
+    "CLAUDE_CODE_OAUTH_TOKEN",
+    "CLAUDE_CODE_USE_BEDROCK",
+];
+/// Tokens of platforms that G2 has an adapter for.
+const TOKENS: [(&str, &str); 2] = [("TELEGRAM_BOT_TOKEN", "telegram"), ("DISCORD_BOT_TOKEN", "discord")];
+/// Names that are settings here too, and what they are called.
+const NUMBERS: [(&str, &str); 4] = [
+    ("MAX_CONCURRENT_CONTAINERS", "limits.max_concurrent_containers"),
+    ("MAX_MESSAGES_PER_PROMPT", "limits.max_messages_per_prompt"),
+    ("IDLE_TIMEOUT", "health.idle_ms"),
+    ("CONTAINER_TIMEOUT", "health.ceiling_ms"),
+];
+
+/// What `.env` says that other rows need.
+pub(super) struct Env {
+    pub assistant: String,
+    pub zone: Option<String>,
+    pub rows: Vec<Keyed>,
+}
+
+/// Reads `.env`.
+pub(super) fn env(
+    program: Program,
+    installation: &Installation,
+    around: &Around,
+    findings: &mut Vec<Finding>,
+) -> Env {
+    let text = match installation.text(".env") {
+        Ok(text) => text,
+        Err(Unread::Missing) => String::new(),
+        Err(why) => {
+            findings.push(Finding::left(Kind::Setting, ".env", why.to_string()));
+            String::new()
+        }
+    };
+    let names: BTreeSet<&str> = text
+        .lines()
+        .map(str::trim)
+        .filter(|line| !line.starts_with('#'))
+        .filter_map(|line| line.split_once('=').map(|(name, _)| name.trim()))
+        .filter(|name| !name.is_empty() && name.len() <= 128)
+        .collect();
+    let assistant = dotenv::value(&text, "ASSISTANT_NAME").unwrap_or_else(|| program.assistant().to_owned());
+    let mut env = Env { assistant, zone: None, rows: Vec::new() };
+    setting("assistant_name", Value::from(env.assistant.clone()), &mut env.rows);
+    // Their agents are all of this kind; a new root's are the built-in one.
+    setting("agent.provider", Value::from("claude"), &mut env.rows);
+    for name in names {
+        let Some(value) = dotenv::value(&text, name) else { continue };
+        if name == "TZ" {
+            if around.zones.get(&value).is_some() {
+                setting("timezone", Value::from(value.clone()), &mut env.rows);
+                env.zone = Some(value);
+            } else {
+                findings.push(Finding::left(Kind::Setting, "TZ", "there is no such zone"));
+            }
+        } else if let Some((_, key)) = NUMBERS.iter().find(|(known, _)| *known == name) {
+            match value.parse::<u64>() {
+                Ok(number) => setting(key, Value::from(number), &mut env.rows),
+                Err(_) => findings.push(Finding::left(Kind::Setting, name, "it is no number")),
+            }
+        } else if MODEL.contains(&name) {
+            secret(name, value, &mut env.rows);
+        } else if let Some((_, channel)) = TOKENS.iter().find(|(known, _)| *known == name) {
+            setting(&format!("channels.{channel}"), json!({ "token_env": name }), &mut env.rows);
+            secret(name, value, &mut env.rows);
+            findings.push(
+                Finding::differs(
+                    Kind::Secret,
+                    name,
+                    format!("{channel} gives each message to one program: both can't use this token at once"),
+                )
+                .fix("docs/moving.md: side by side, with another bot"),
+            );
+        } else if name != "ASSISTANT_NAME" {
+            findings.push(Finding::left(Kind::Secret, name, "nothing here is known by this name"));
+        }
+    }
+    env
+}
+
+fn setting(name: &str, value: Value, rows: &mut Vec<Keyed>) {
+    rows.push(keyed(name, Row::Setting(Setting { name: name.to_owned(), value })));
+}
+
+fn secret(name: &str, value: String, rows: &mut Vec<Keyed>) {
+    rows.push(keyed(name, Row::Secret(Secret { name: name.to_owned(), value: Hidden(Some(value)) })));
+}
+
+/// Reads the lists in the home of the installation's user.
+pub(super) fn lists(program: Program, home: Option<&Path>, findings: &mut Vec<Finding>) -> Vec<Keyed> {
+    // A home that can't be opened has no lists.
+    let Some(home) = home.and_then(|home| Installation::open(home).ok()) else { return Vec::new() };
+    let mut rows = Vec::new();
+    let names = match program {
+        Program::Nanoclaw => &[ListName::Senders, ListName::Mounts][..],
+        Program::G2 | Program::NanoclawV2 => &[ListName::Mounts],
+    };
+    for name in names {
+        let path = format!("{}/{name}.json", program.lists());
+        match home.text(&path) {
+            Ok(text) => match serde_json::from_str::<Value>(&text) {
+                Ok(content) => rows.push(keyed(name.as_str(), Row::List(List { name: *name, content }))),
+                Err(error) => findings.push(Finding::left(
+                    Kind::List,
+                    format!("~/{path}"),
+                    format!("it is no JSON: {error}"),
+                )),
+            },
+            Err(Unread::Missing) => {}
+            Err(why) => findings.push(Finding::left(Kind::List, format!("~/{path}"), why.to_string())),
+        }
+    }
+    rows
+}

@@ -1,0 +1,4 @@
+//! Other installations move in.
+
+pub mod import;
+mod settings;

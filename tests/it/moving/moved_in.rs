@@ -1,0 +1,185 @@
+//! `g2 import` of other programs' installations, end to end.
+#![expect(clippy::disallowed_methods, reason = "a test looks at what was written")]
+#![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
+
+use std::{fs, os::unix::fs::symlink, path::Path};
+
+use serde_json::{Value, json};
+
+use super::{samples::Sample, written::rows};
+use crate::support::Root;
+
+/// Imports with the home of the installation's user, in whose configuration its lists are.
+fn import(root: &Root, sample: &Sample, more: &[&str]) -> String {
+    let arguments =
+        [&["import", sample.program.as_str(), sample.dir.path().to_str().unwrap()], more].concat();
+    let output = root.command(&arguments).env("HOME", sample.path("home")).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn imported(root: &Root, sample: &Sample, more: &[&str]) -> Value {
+    serde_json::from_str(&import(root, sample, &[more, &["--json"]].concat())).unwrap()
+}
+
+/// What an export of a root says now, without what each root has of its own.
+fn state(root: &Root, kind: &str) -> Vec<Value> {
+    let out = tempfile::tempdir().unwrap();
+    root.g2(&["export", out.path().join("x").to_str().unwrap()]);
+    rows(&out.path().join("x")).into_iter().filter(|row| row["row"] == kind).collect()
+}
+
+fn read(path: &Path) -> String {
+    fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+#[test]
+fn an_installation_of_the_first_version_moves_in_and_twice_changes_nothing() {
+    let (root, sample) = (Root::new(""), Sample::of("nanoclaw"));
+    fs::write(sample.path(".env"), "TELEGRAM_BOT_TOKEN=tg-secret\nTZ=Europe/Berlin\nASSISTANT_NAME=Andy\n")
+        .unwrap();
+    symlink("/etc/passwd", sample.path("groups/family/passwd")).unwrap();
+    let first = imported(&root, &sample, &[]);
+    for (kind, count) in [("group", 3), ("wiring", 4), ("message", 17), ("task", 5), ("run", 2), ("lane", 4)]
+    {
+        // The main group is here already, and takes over the one there.
+        let new = first["new"][kind].as_u64().unwrap_or(0);
+        assert!(new >= count, "{kind}: {first}");
+    }
+    assert!(!first.to_string().contains("tg-secret"));
+    assert_eq!(first["held_back"]["messages"], 3, "{first}");
+    let told = first["findings"]["kept"].to_string();
+    assert!(told.contains("passwd"), "{told}");
+    assert!(!root.path().join("groups/family/passwd").exists());
+    assert_eq!(read(&root.path().join("groups/family/notes/cake.txt")), "chocolate\n");
+    let transcript =
+        "sessions/family/.claude/projects/-workspace-group/0b7c2f6e-2222-4a7b-8f00-000000000002.jsonl";
+    assert!(read(&root.data(transcript)).contains("remind us on Saturday"));
+    assert!(read(&root.path().join(".env")).contains("TELEGRAM_BOT_TOKEN=tg-secret"));
+    let settings = read(&root.path().join("g2.toml"));
+    assert!(settings.contains("TELEGRAM_BOT_TOKEN") && !settings.contains("tg-secret"), "{settings}");
+
+    let tasks = state(&root, "task");
+    let output: Vec<&Value> = tasks.iter().map(|task| &task["output"]).collect();
+    assert_eq!(output, [&json!("chat"); 5]);
+    let family = state(&root, "wiring").into_iter().find(|wiring| wiring["group"] == "family").unwrap();
+    assert_eq!(
+        (&family["engage_mode"], &family["ignored_messages"]),
+        (&json!("mention"), &json!("accumulate"))
+    );
+    let lanes = state(&root, "lane");
+    assert!(lanes.iter().any(|lane| lane["session"] == "0b7c2f6e-2222-4a7b-8f00-000000000002"), "{lanes:?}");
+
+    let before = (state(&root, "message"), state(&root, "task"), state(&root, "wiring"));
+    let again = imported(&root, &sample, &[]);
+    assert_eq!(
+        again["new"].as_object().unwrap().values().filter_map(Value::as_u64).sum::<u64>(),
+        0,
+        "{again}"
+    );
+    assert_eq!((state(&root, "message"), state(&root, "task"), state(&root, "wiring")), before);
+}
+
+/// What was unanswered waits for the owner: a daemon that starts wakes nobody by it.
+#[test]
+fn nobody_is_woken_by_what_moved_in() {
+    let (root, sample) = (Root::new(""), Sample::of("nanoclaw"));
+    import(&root, &sample, &["--only", "groups,people,messages,sessions"]);
+    let daemon = root.serve();
+    root.ask("local:main", "hello");
+    let runs = root.rows(&["runs", "list"]);
+    assert!(runs.iter().all(|run| run["lane"] == "local:main"), "{runs:?}");
+    let held = root.g2(&["restored", "list"]);
+    assert!(held.contains("which is warmer"), "{held}");
+    assert_eq!(daemon.terminate(), Some(0));
+}
+
+#[test]
+fn patterns_of_the_typescript_program_find_in_any_case_and_its_archives_come_along() {
+    let (root, sample) = (Root::new(""), Sample::of("g2"));
+    imported(&root, &sample, &["--only", "groups,people,messages,sessions,tasks"]);
+    let explained =
+        root.json(&["engage", "explain", "--chat", "120363041111111111@g.us", "Is the COMPUTER awake?"]);
+    assert!(explained.to_string().contains("wake"), "{explained}");
+    let archives = state(&root, "archive");
+    assert!(archives.iter().any(|archive| archive["name"] == "trip to Rome"
+        && archive["content"].as_str().unwrap().contains("night train")));
+    let lost = state(&root, "task").into_iter().find(|task| task["id"] == "task-2").unwrap();
+    assert!(lost["next_run"].is_string(), "{lost}");
+}
+
+#[test]
+fn the_second_version_moves_in_with_its_rules_people_and_container_settings() {
+    for name in ["nanoclaw-v2", "nanoclaw-v2-april"] {
+        let (root, sample) = (Root::new(""), Sample::of(name));
+        imported(&root, &sample, &["--only", "groups,people,messages,sessions,tasks,files"]);
+        let wirings = state(&root, "wiring");
+        let rule = |group: &str, chat: &str| {
+            let wiring =
+                wirings.iter().find(|wiring| wiring["group"] == group && wiring["chat"] == chat).unwrap();
+            let pattern = wiring["engage_pattern"].as_str().unwrap_or_default();
+            let mode = wiring["engage_mode"].as_str().unwrap();
+            format!("{mode} {pattern} {}", wiring["sender_scope"].as_str().unwrap())
+        };
+        assert_eq!(rule("home", "tg:42"), "pattern . all", "{name}");
+        assert_eq!(rule("home", "tg:-1005550001"), "pattern ^home[,:] all", "{name}");
+        let sticky = if name == "nanoclaw-v2" { "mention-sticky  known" } else { "mention  known" };
+        assert_eq!(rule("club", "tg:-1005550001"), sticky, "{name}");
+        let roles = state(&root, "role");
+        assert!(roles.iter().any(|role| role["user"] == "tg:42" && role["role"] == "owner"), "{roles:?}");
+        assert!(roles.iter().any(|role| role["user"] == "dc:555" && role["group"] == "ops"), "{roles:?}");
+        let home = state(&root, "group").into_iter().find(|group| group["folder"] == "home").unwrap();
+        assert_eq!(home["trigger"], "@Hob", "{home}");
+        assert_eq!(
+            home["config"]["mcp"]["notes"]["args"],
+            json!(["/workspace/group/mcp/notes.js"]),
+            "{home}"
+        );
+        assert!(read(&root.path().join("groups/home/CLAUDE.md")).contains("two lights"));
+        let transcript =
+            "sessions/home/.claude/projects/-workspace-group/7e570000-1111-4a7b-8f00-000000000021.jsonl";
+        assert!(read(&root.data(transcript)).contains("turn the light on"), "{name}");
+        let texts = state(&root, "text");
+        assert!(texts.iter().any(|text| text["text"] == "It is on."), "{texts:?}");
+    }
+}
+
+#[test]
+fn a_look_says_what_becomes_what_and_a_rehearsal_what_wakes_whom() {
+    let (root, sample) = (Root::new(""), Sample::of("nanoclaw"));
+    fs::write(sample.path(".env"), "DISCORD_BOT_TOKEN=dc-secret\nTZ=America/New_York\n").unwrap();
+    let look = import(&root, &sample, &["--dry-run"]);
+    for words in [
+        "NanoClaw v1 at ",
+        "group family (Family 🏡); its conversation goes on; 1 messages are unanswered",
+        "in 120363041234567890@g.us: a mention, or @Andy at the start wakes it",
+        "group main (Main), the main group",
+        "task task-1775030400000-morning of main: cron 30 7 * * 1-5, active",
+        "secret DISCORD_BOT_TOKEN (its value is not shown)",
+        "list sender-allowlist.json",
+        "What will act differently",
+        "(sandbox.network): docs/differences.md#containers",
+        "whatsapp has no adapter here",
+        "Dry run: nothing was written",
+    ] {
+        assert!(look.contains(words), "{words}: {look}");
+    }
+    assert!(!look.contains("dc-secret"));
+    let json = imported(&root, &sample, &["--dry-run"]);
+    let task = json["look"]["tasks"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|task| task["id"] == "task-1775030400000-morning")
+        .unwrap()
+        .clone();
+    assert_eq!(
+        (task["before"].as_array().unwrap().len(), task["after"].as_array().unwrap().len()),
+        (3, 3),
+        "{task}"
+    );
+    assert!(!root.path().join("groups/family").exists());
+    let rehearsal = imported(&root, &sample, &["--rehearse"]);
+    assert_eq!(rehearsal["messages"], 17, "{rehearsal}");
+    assert!(import(&root, &sample, &["--rehearse"]).contains("17 messages: "));
+}
