@@ -4,4 +4,5 @@ pub mod discord;
 pub mod http;
 pub mod kit;
 pub mod matrix;
+pub mod slack;
 pub mod telegram;
