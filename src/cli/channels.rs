@@ -1,7 +1,11 @@
 //! `g2 channels`.
 #![expect(clippy::disallowed_methods, reason = "reads logs of adapters, and what links an account")]
 
-use std::{net::SocketAddr, path::PathBuf, time::Duration};
+use std::{
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use anyhow::Context as _;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
@@ -26,7 +30,7 @@ use crate::{
     },
     config::Config,
     domain::{
-        platforms::accounts::{check_name, is_of_programs},
+        platforms::accounts::{app_manifest, check_name, is_of_programs, tokens},
         rows::ChannelState,
     },
     ops::{
@@ -68,7 +72,7 @@ pub(super) enum Channels {
     },
     /// Add an account on a platform: keep its token, write its table to g2.toml, and check it
     #[command(
-        after_help = "The token is read from the terminal, which does not show it, from standard input, or from\n--token-file. It is kept in data/secrets/, for this user only. A running daemon takes the account\nup at once.\n\nExamples:\n  g2 channels add telegram\n  g2 channels add telegram.work --token-file token.txt\n  g2 channels add matrix --set homeserver=https://matrix.example.org\n  g2 channels add webhook --new-token\n  g2 channels add toy --no-token --program /usr/bin/python3 --program /opt/toy.py"
+        after_help = "The token is read from the terminal, which does not show it, from standard input, or from\n--token-file. It is kept in data/secrets/, for this user only. A running daemon takes the account\nup at once. Slack has two tokens, one of the app and one of its bot: in a file or on standard input\nthey are two words. In a terminal the manifest of Slack's app is shown first, for you to paste.\n\nExamples:\n  g2 channels add telegram\n  g2 channels add telegram.work --token-file token.txt\n  g2 channels add matrix --set homeserver=https://matrix.example.org\n  g2 channels add webhook --new-token\n  g2 channels add toy --no-token --program /usr/bin/python3 --program /opt/toy.py"
     )]
     Add {
         /// File that holds the token
@@ -279,9 +283,9 @@ impl Channels {
                 args.settings = set.into_iter().collect();
                 add::has_adapter(name, &args.program, &args.settings)?;
                 if new_token {
-                    args.token = Some(token(context)?);
+                    args.token = Some(made_token(context)?);
                 } else if !no_token {
-                    args.token = Some(secret::read(&format!("Token of {name}"), token_file.as_deref())?);
+                    args.token = Some(token(name, token_file.as_deref())?);
                 }
                 let (name, made) = (args.name.clone(), args.token.clone().filter(|_| new_token));
                 let (mut answer, from) = add(context, args, no_check).await?;
@@ -338,6 +342,18 @@ fn account(config: &Config, name: &str) -> Result<(), Failure> {
     if there { Ok(()) } else { Err(none(name)) }
 }
 
+/// Reads what an account is let in by. A person is shown first what to paste where the platform makes the account's app.
+pub(super) fn token(name: &str, file: Option<&Path>) -> anyhow::Result<String> {
+    if let Some(manifest) =
+        app_manifest(name).filter(|_| file.is_none() && out::can_ask() && out::is_watched())
+    {
+        out::ask(&format!(
+            "Paste this where Slack makes an app from a manifest (https://api.slack.com/apps), then install it:\n\n{manifest}\n"
+        ));
+    }
+    secret::words(name, tokens(name), file)
+}
+
 /// Whether somebody is an owner on the platform of an account.
 async fn is_owned(context: &Context, name: &str) -> Result<bool, Failure> {
     Ok(context.store()?.owned_channels().await?.iter().any(|channel| channel == name))
@@ -364,7 +380,7 @@ pub(super) fn setting(text: &str) -> anyhow::Result<(String, serde_json::Value)>
 }
 
 /// Returns a token that nobody could guess, in the form in which Standard Webhooks have theirs.
-fn token(context: &Context) -> anyhow::Result<String> {
+fn made_token(context: &Context) -> anyhow::Result<String> {
     let secret = context.world.secret().context("making a token")?;
     // A number of bytes that needs no padding, which addresses could not have.
     Ok(format!("whsec_{}", STANDARD.encode(&secret.as_bytes()[..63])))

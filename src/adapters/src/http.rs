@@ -4,7 +4,7 @@ use std::{error::Error, sync::Arc, time::Duration};
 
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::{
-    Method, Request, Response, StatusCode, Uri,
+    HeaderMap, Method, Request, Response, StatusCode, Uri,
     body::{Body, Bytes, Incoming},
     header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue, USER_AGENT},
 };
@@ -65,9 +65,10 @@ pub struct Ask {
 }
 
 /// An answer, whatever its status is.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Answer {
     pub status: StatusCode,
+    pub headers: HeaderMap,
     pub body: Bytes,
 }
 
@@ -199,11 +200,10 @@ impl Http {
             .body(Full::new(ask.body))
             .map_err(|_| not_asked("our own fault: the address can't be asked".into()))?;
         let asked = async {
-            let answer = self.send(request).await?;
-            let status = answer.status();
-            let body = Limited::new(answer.into_body(), ask.most).collect().await;
+            let (head, body) = self.send(request).await?.into_parts();
+            let body = Limited::new(body, ask.most).collect().await;
             let body = body.map_err(|error| NoAnswer::Unknown(error.to_string()))?.to_bytes();
-            Ok(Answer { status, body })
+            Ok(Answer { status: head.status, headers: head.headers, body })
         };
         let late = || NoAnswer::Unknown(format!("no answer within {} s", ask.within.as_secs()));
         tokio::time::timeout(ask.within, asked).await.map_err(|_| late())?

@@ -4,5 +4,6 @@ pub mod discord;
 pub mod http;
 pub mod kit;
 pub mod matrix;
+pub mod slack;
 pub mod telegram;
 pub mod webhook;

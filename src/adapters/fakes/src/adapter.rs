@@ -80,6 +80,14 @@ impl Adapter {
         Self::run(self.program, start, dir)
     }
 
+    /// How much memory it takes for itself now, KiB: without the program, which is larger where it is built for tests.
+    #[must_use]
+    pub fn memory(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.process.id())).unwrap();
+        let rss = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).unwrap();
+        rss.trim().trim_end_matches(" kB").parse().unwrap()
+    }
+
     pub fn kill(&mut self) {
         let _ = self.process.kill();
         let _ = self.process.wait();

@@ -333,7 +333,11 @@ mod tests {
     use super::*;
 
     fn refused(status: u16, body: &str) -> ApiError {
-        refusal(&Answer { status: StatusCode::from_u16(status).unwrap(), body: body.to_owned().into() })
+        refusal(&Answer {
+            status: StatusCode::from_u16(status).unwrap(),
+            body: body.to_owned().into(),
+            ..Answer::default()
+        })
     }
 
     #[test]
@@ -397,7 +401,9 @@ mod tests {
 
     #[test]
     fn half_an_answer_is_a_broken_connection_and_none_that_can_not_be_read() {
-        let of = |body: &str| read(&Answer { status: StatusCode::OK, body: body.to_owned().into() });
+        let of = |body: &str| {
+            read(&Answer { status: StatusCode::OK, body: body.to_owned().into(), ..Answer::default() })
+        };
         for half in [r#"[{"id":"7","content":"a"#, r#"[{"id":"7"}"#] {
             assert!(matches!(of(half), Err(ApiError::NoAnswer(NoAnswer::Unknown(_)))), "{half}");
         }

@@ -321,7 +321,11 @@ mod tests {
 
     fn refused(status: u16, code: &str) -> ApiError {
         let body = format!(r#"{{"errcode":"{code}","error":"why","retry_after_ms":41}}"#);
-        refusal(&Answer { status: StatusCode::from_u16(status).unwrap(), body: body.into() })
+        refusal(&Answer {
+            status: StatusCode::from_u16(status).unwrap(),
+            body: body.into(),
+            ..Answer::default()
+        })
     }
 
     #[test]
@@ -353,17 +357,23 @@ mod tests {
             assert!(refused(status, "M_FORBIDDEN").is_denied());
             let status = StatusCode::from_u16(status).unwrap();
             for body in ["<html>", "", "{}", r#"{"error":"no"}"#, r#"{"errcode":7}"#] {
-                assert!(!refusal(&Answer { status, body: body.into() }).is_denied(), "{status} {body}");
+                assert!(
+                    !refusal(&Answer { status, body: body.into(), ..Answer::default() }).is_denied(),
+                    "{status} {body}"
+                );
             }
         }
         assert!(!refused(500, "M_UNKNOWN").is_denied() && refused(403, "M_USER_DEACTIVATED").is_denied());
-        let html = refusal(&Answer { status: StatusCode::BAD_GATEWAY, body: "<html>".into() });
+        let html =
+            refusal(&Answer { status: StatusCode::BAD_GATEWAY, body: "<html>".into(), ..Answer::default() });
         assert_eq!(html.to_string(), "the homeserver says 502: Bad Gateway");
     }
 
     #[test]
     fn half_an_answer_is_a_broken_connection_and_no_news_that_can_not_be_read() {
-        let of = |body: &str| read(&Answer { status: StatusCode::OK, body: body.to_owned().into() });
+        let of = |body: &str| {
+            read(&Answer { status: StatusCode::OK, body: body.to_owned().into(), ..Answer::default() })
+        };
         for half in [r#"{"next_batch":"s1","rooms":{"join"#, r#"{"next_batch":"s1","rooms":{}"#, ""] {
             assert!(matches!(of(half), Err(ApiError::NoAnswer(NoAnswer::Unknown(_)))), "{half}");
         }
