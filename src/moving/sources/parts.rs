@@ -119,7 +119,9 @@ impl<'a> Config<'a> {
         };
         for (key, value) in read.into_iter().filter(|(_, value)| !value.is_null()) {
             match key.as_str() {
-                "timeout" | "additionalMounts" => drop(self.set(&key, value, findings)),
+                "timeout" | "additionalMounts" => {
+                    self.set(&key, value, findings);
+                }
                 other => findings.push(Finding::changed(
                     Kind::Group,
                     self.folder,

@@ -3,9 +3,12 @@
 use super::super::{OpCode, OpError, Site, config::SettingsFile};
 use crate::{
     config::{Config, dotenv, edit::with_setting},
-    domain::moved::{
-        findings::{Finding, NotTaken},
-        rows::{Kind, Secret, Setting},
+    domain::{
+        moved::{
+            findings::{Finding, NotTaken},
+            rows::{Kind, Secret, Setting},
+        },
+        platforms::accounts::check_name,
     },
     moving::Imported,
     root::put_variable,
@@ -35,6 +38,9 @@ async fn put(site: &Site<'_>, setting: &Setting) -> Result<Result<(), NotTaken>,
     let file = SettingsFile::of(site.root).await;
     let before = file.read()?;
     let check = |text: &str| Config::check(site.root, text);
+    if let Some(account) = setting.name.strip_prefix("channels.") {
+        return put_account(site, &file, &before, account, &setting.value);
+    }
     let is_set = check(&before)
         .is_ok_and(|config| config.written.changed().iter().any(|(name, _)| *name == setting.name));
     if is_set {
@@ -55,6 +61,38 @@ async fn put(site: &Site<'_>, setting: &Setting) -> Result<Result<(), NotTaken>,
             Ok(())
         }
         Err(why) => Err(why.into()),
+    })
+}
+
+/// Writes the table of an account whose token is a variable of `.env`; or says why not. A table that names more, such as a
+/// program, is written by a person alone.
+fn put_account(
+    site: &Site<'_>,
+    file: &SettingsFile,
+    before: &str,
+    account: &str,
+    value: &serde_json::Value,
+) -> Result<Result<(), NotTaken>, OpError> {
+    if let Err(error) = check_name(account) {
+        return Ok(Err(error.to_string().into()));
+    }
+    let table = value.as_object().filter(|table| table.len() == 1);
+    let Some(variable) = table.and_then(|table| table.get("token_env")?.as_str()) else {
+        return Ok(Err("it is another table than one with a token: `g2 channels add`".into()));
+    };
+    let accounts = Config::check(site.root, before).map(|config| config.channels).unwrap_or_default();
+    if accounts.iter().any(|known| known.name == account) {
+        return Ok(Err("it is set here, and stays".into()));
+    }
+    let quoted = |text: &str| toml::Value::String(text.to_owned()).to_string();
+    let gap = if before.is_empty() || before.ends_with('\n') { "" } else { "\n" };
+    let text = format!("{before}{gap}\n[channels.{}]\ntoken_env = {}\n", quoted(account), quoted(variable));
+    Ok(match Config::check(site.root, &text) {
+        Ok(_) => {
+            file.replace(&text)?;
+            Ok(())
+        }
+        Err(error) => Err(error.to_string().into()),
     })
 }
 

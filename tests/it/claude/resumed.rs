@@ -1,6 +1,4 @@
 //! Conversations that moved in go on with the real Claude Code.
-#![expect(clippy::disallowed_methods, reason = "a test looks at what was asked")]
-#![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
 
 use serde_json::json;
 

@@ -1,4 +1,6 @@
 //! Copies of the sample installations in `tests/fixtures/moving`, and their rows.
+#![expect(clippy::disallowed_methods, reason = "copies an installation, for tests")]
+#![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
 
 use std::{
     fs,

@@ -1,4 +1,6 @@
 //! An installation is only read: not one byte, name or time of it changes, and its program never waits.
+#![expect(clippy::disallowed_methods, reason = "a test looks at all of an installation")]
+#![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
 
 use std::{
     collections::BTreeMap,
@@ -13,8 +15,11 @@ use g2::domain::moved::rows::{Part, Row};
 
 use super::samples::{Sample, read};
 
+/// Its number, its rights, when it was written and changed, its bytes.
+type Seen = (u64, u32, (i64, i64), (i64, i64), Vec<u8>);
+
 /// What can be seen of each file and folder, but for the time of the last look at it.
-fn seen(path: &Path, all: &mut BTreeMap<PathBuf, (u64, u32, (i64, i64), (i64, i64), Vec<u8>)>) {
+fn seen(path: &Path, all: &mut BTreeMap<PathBuf, Seen>) {
     let meta = fs::symlink_metadata(path).unwrap();
     let bytes = if meta.is_file() { fs::read(path).unwrap() } else { Vec::new() };
     let times = ((meta.mtime(), meta.mtime_nsec()), (meta.ctime(), meta.ctime_nsec()));
