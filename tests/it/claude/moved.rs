@@ -1,6 +1,5 @@
 //! A group as NanoClaw's first version left it, with the real Claude Code in a container of ours.
 #![expect(clippy::disallowed_methods, reason = "tests play the user")]
-#![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
 
 use std::fs;
 
