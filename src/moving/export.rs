@@ -22,7 +22,7 @@ use crate::{
     config::{Config, secrets_in, without_secrets},
     domain::{
         moved::{
-            findings::{Finding, Findings},
+            findings::{Finding, Findings, NotTaken},
             rows::{Hidden, Keyed, Kind, List, ListName, Part, Row, Secret, Setting},
         },
         shown::errors::chain,
@@ -259,8 +259,8 @@ impl Out<'_> {
             (ListName::Mounts, mounts::list_path(from.config)),
         ] {
             let Some(path) = path.filter(|path| path.symlink_metadata().is_ok()) else { continue };
-            let read =
-                text(&path).and_then(|text| serde_json::from_str(&text).map_err(|error| error.to_string()));
+            let read = text(&path)
+                .and_then(|text| serde_json::from_str(&text).map_err(|error| NotTaken(error.to_string())));
             match read {
                 Ok(content) => {
                     self.put(&Keyed { key: name.to_string(), row: Row::List(List { name, content }) })?;
@@ -304,14 +304,16 @@ impl Out<'_> {
 
 /// Reads a file of the user's own.
 #[expect(clippy::disallowed_methods, reason = "a file of the user's own, which no container can write to")]
-fn text(path: &Path) -> Result<String, String> {
+fn text(path: &Path) -> Result<String, NotTaken> {
     use std::io::Read as _;
     let mut text = String::new();
     let read = File::open(path).and_then(|file| file.take(LONGEST_TEXT + 1).read_to_string(&mut text));
     match read {
-        Ok(bytes) if bytes as u64 > LONGEST_TEXT => Err(format!("it has more than {LONGEST_TEXT} bytes")),
+        Ok(bytes) if bytes as u64 > LONGEST_TEXT => {
+            Err(format!("it has more than {LONGEST_TEXT} bytes").into())
+        }
         Ok(_) => Ok(text),
-        Err(error) => Err(error.to_string()),
+        Err(error) => Err(error.to_string().into()),
     }
 }
 

@@ -23,7 +23,7 @@ use crate::{
     domain::{
         kept::{held_back::HeldCount, templates},
         moved::{
-            findings::{Finding, Findings},
+            findings::{Finding, Findings, NotTaken},
             rows::{File, Keyed, Kind, List, ListName, Part, Row, Secret, Setting},
         },
         platforms::attachments::Attachment,
@@ -216,15 +216,15 @@ async fn aside(
 }
 
 /// Writes a list that is not there; or says why not.
-fn put_list(here: &Here<'_>, list: &List) -> anyhow::Result<Result<(), String>> {
+fn put_list(here: &Here<'_>, list: &List) -> anyhow::Result<Result<(), NotTaken>> {
     use crate::allowlists::{mounts, senders};
     let path = match list.name {
         ListName::Senders => senders::list_path(here.config),
         ListName::Mounts => mounts::list_path(here.config),
     };
-    let Some(path) = path else { return Ok(Err("there is no home folder to put it in".to_owned())) };
+    let Some(path) = path else { return Ok(Err("there is no home folder to put it in".into())) };
     if path.symlink_metadata().is_ok() {
-        return Ok(Err(format!("{} is there, and stays", path.display())));
+        return Ok(Err(format!("{} is there, and stays", path.display()).into()));
     }
     if here.acts == Acts::Looking {
         return Ok(Ok(()));

@@ -38,6 +38,29 @@ pub struct Finding {
     pub fix: Option<String>,
 }
 
+/// Why something is not taken, in a sentence for people.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct NotTaken(pub String);
+
+impl From<String> for NotTaken {
+    fn from(why: String) -> Self {
+        Self(why)
+    }
+}
+
+impl From<&str> for NotTaken {
+    fn from(why: &str) -> Self {
+        Self(why.to_owned())
+    }
+}
+
+impl From<NotTaken> for String {
+    fn from(why: NotTaken) -> Self {
+        why.0
+    }
+}
+
 impl Finding {
     /// A row that is not taken.
     pub fn left(kind: Kind, key: impl Into<String>, why: impl Into<String>) -> Self {

@@ -5,7 +5,7 @@ use crate::{
     config::{Config, dotenv, edit::with_setting},
     domain::{
         moved::{
-            findings::Finding,
+            findings::{Finding, NotTaken},
             rows::{Kind, Secret, Setting},
         },
         platforms::accounts::check_name,
@@ -34,7 +34,7 @@ pub(super) async fn take(site: &Site<'_>, source: &str, imported: &mut Imported)
 }
 
 /// Writes a setting that is at its default; or says why not.
-async fn put(site: &Site<'_>, setting: &Setting) -> Result<Result<(), String>, OpError> {
+async fn put(site: &Site<'_>, setting: &Setting) -> Result<Result<(), NotTaken>, OpError> {
     let file = SettingsFile::of(site.root).await;
     let before = file.read()?;
     let check = |text: &str| Config::check(site.root, text);
@@ -44,7 +44,7 @@ async fn put(site: &Site<'_>, setting: &Setting) -> Result<Result<(), String>, O
     let is_set = check(&before)
         .is_ok_and(|config| config.written.changed().iter().any(|(name, _)| *name == setting.name));
     if is_set {
-        return Ok(Err("it is set here, and stays".to_owned()));
+        return Ok(Err("it is set here, and stays".into()));
     }
     let value = match &setting.value {
         serde_json::Value::String(text) => toml::Value::String(text.clone()).to_string(),
@@ -60,7 +60,7 @@ async fn put(site: &Site<'_>, setting: &Setting) -> Result<Result<(), String>, O
             file.replace(&text)?;
             Ok(())
         }
-        Err(why) => Err(why),
+        Err(why) => Err(why.into()),
     })
 }
 
@@ -72,17 +72,17 @@ fn put_account(
     before: &str,
     account: &str,
     value: &serde_json::Value,
-) -> Result<Result<(), String>, OpError> {
+) -> Result<Result<(), NotTaken>, OpError> {
     if let Err(error) = check_name(account) {
-        return Ok(Err(error.to_string()));
+        return Ok(Err(error.to_string().into()));
     }
     let table = value.as_object().filter(|table| table.len() == 1);
     let Some(variable) = table.and_then(|table| table.get("token_env")?.as_str()) else {
-        return Ok(Err("it is another table than one with a token: `g2 channels add`".to_owned()));
+        return Ok(Err("it is another table than one with a token: `g2 channels add`".into()));
     };
     let accounts = Config::check(site.root, before).map(|config| config.channels).unwrap_or_default();
     if accounts.iter().any(|known| known.name == account) {
-        return Ok(Err("it is set here, and stays".to_owned()));
+        return Ok(Err("it is set here, and stays".into()));
     }
     let quoted = |text: &str| toml::Value::String(text.to_owned()).to_string();
     let gap = if before.is_empty() || before.ends_with('\n') { "" } else { "\n" };
@@ -92,23 +92,21 @@ fn put_account(
             file.replace(&text)?;
             Ok(())
         }
-        Err(error) => Err(error.to_string()),
+        Err(error) => Err(error.to_string().into()),
     })
 }
 
 /// Writes a secret that `.env` does not have; or says why not.
-fn put_secret(site: &Site<'_>, secret: &Secret) -> Result<Result<(), String>, OpError> {
+fn put_secret(site: &Site<'_>, secret: &Secret) -> Result<Result<(), NotTaken>, OpError> {
     let Some(value) = &secret.value.0 else {
-        return Ok(
-            Err("its value is in no export: give it anew, in .env or by `g2 channels add`".to_owned()),
-        );
+        return Ok(Err("its value is in no export: give it anew, in .env or by `g2 channels add`".into()));
     };
     let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
     if secret.name.is_empty() || !secret.name.chars().all(is_name) || value.contains(['\n', '\r', '\0']) {
-        return Ok(Err("it is no variable that .env could hold".to_owned()));
+        return Ok(Err("it is no variable that .env could hold".into()));
     }
     if dotenv::value(&dotenv::text(site.root), &secret.name).is_some() {
-        return Ok(Err(".env has it, and that one stays".to_owned()));
+        return Ok(Err(".env has it, and that one stays".into()));
     }
     put_variable(site.root, &secret.name, value)
         .map_err(|error| OpError::new(OpCode::Failed, format!("writing .env: {error}")))?;

@@ -18,7 +18,7 @@ use super::{
 use crate::{
     domain::{
         moved::{
-            findings::Finding,
+            findings::{Finding, NotTaken},
             rows::{Archive, Kind, Row, Run, Task},
         },
         states::{RunKind, RunStatus, SandboxName, TaskOrigin},
@@ -104,7 +104,7 @@ impl Classic {
         page.next
     }
 
-    fn task(&self, row: &Read, findings: &mut Vec<Finding>) -> Result<Task, String> {
+    fn task(&self, row: &Read, findings: &mut Vec<Finding>) -> Result<Task, NotTaken> {
         if row.too_long {
             return Err("it is longer than a task is".into());
         }
@@ -184,7 +184,7 @@ impl Classic {
         page.next
     }
 
-    fn run(&mut self, row: &Read) -> Result<Run, String> {
+    fn run(&mut self, row: &Read) -> Result<Run, NotTaken> {
         if row.too_long {
             return Err("it is longer than a run is".into());
         }

@@ -15,7 +15,7 @@ use super::{
 use crate::{
     domain::{
         moved::{
-            findings::Finding,
+            findings::{Finding, NotTaken},
             rows::{Kind, Row, Task},
         },
         states::TaskOrigin,
@@ -50,7 +50,7 @@ impl NanoclawV2 {
         }
     }
 
-    fn read_task(&self, row: &Read, session: &Session, status: TaskStatus) -> Result<Task, String> {
+    fn read_task(&self, row: &Read, session: &Session, status: TaskStatus) -> Result<Task, NotTaken> {
         let id = key(row.text("series_id").or_else(|| row.text("id")))?;
         if id.len() > 128 {
             return Err("its id is longer than one is".into());
