@@ -199,7 +199,12 @@ fn ready(account: Account, config: Map<String, Value>, variables: Vec<(String, S
     let values: Vec<&str> = variables.iter().map(|(_, value)| value.as_str()).collect();
     let mut given = serde_json::json!([config, account.command, values]);
     let named = account.secrets.iter().filter_map(|(name, _)| config.get(name)?.as_str());
-    let secrets = named.map(str::to_owned).chain(hide_secrets(&mut given)).collect();
+    let secrets: Vec<String> = named.map(str::to_owned).chain(hide_secrets(&mut given)).collect();
+    // Two tokens in one text are two secrets, too. A short word of a text is none.
+    let words = secrets.iter().flat_map(|secret| secret.split_whitespace()).filter(|word| word.len() >= 16);
+    let words: Vec<String> =
+        words.filter(|word| !secrets.iter().any(|secret| secret == word)).map(str::to_owned).collect();
+    let secrets = secrets.into_iter().chain(words).collect();
     // An account on trial changes nothing on its platform.
     Ready { account, config, variables, secrets, commands: Vec::new() }
 }
@@ -234,8 +239,7 @@ mod tests {
     fn an_adapter_may_say_again_what_was_read_for_it_and_what_its_settings_tell_of() {
         let secrets = vec![("login".to_owned(), SecretPlace::Variable("L".into()))];
         let command = ["adapter", "--api-key", "in-command"].map(str::to_owned).to_vec();
-        let config =
-            serde_json::json!({"login": "in-file", "on": true, "nested": [{"password": "in-table"}]});
+        let config = serde_json::json!({"login": "in-file and-a-long-second-one", "on": true, "nested": [{"password": "in-table"}]});
         let ready = ready(
             Account { name: "toy".into(), secrets, command, ..Account::default() },
             config.as_object().unwrap().clone(),
@@ -243,6 +247,9 @@ mod tests {
         );
         let mut secrets = ready.secrets;
         secrets.sort();
-        assert_eq!(secrets, ["ada:hush@", "in-command", "in-file", "in-table"]);
+        assert_eq!(
+            secrets,
+            ["ada:hush@", "and-a-long-second-one", "in-command", "in-file and-a-long-second-one", "in-table"]
+        );
     }
 }

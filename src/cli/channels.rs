@@ -1,7 +1,10 @@
 //! `g2 channels`.
 #![expect(clippy::disallowed_methods, reason = "reads logs of adapters, and what links an account")]
 
-use std::{path::PathBuf, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use anyhow::Context as _;
 use clap::Subcommand;
@@ -23,7 +26,10 @@ use crate::{
         trial::{self, NotLetIn},
     },
     config::Config,
-    domain::{platforms::accounts::check_name, rows::ChannelState},
+    domain::{
+        platforms::accounts::{app_manifest, check_name, tokens},
+        rows::ChannelState,
+    },
     ops::{
         Answer, OpCode, OpError,
         channels::{add, remove, restart, table::Table},
@@ -63,7 +69,7 @@ pub(super) enum Channels {
     },
     /// Add an account on a platform: keep its token, write its table to g2.toml, and check it
     #[command(
-        after_help = "The token is read from the terminal, which does not show it, from standard input, or from\n--token-file. It is kept in data/secrets/, for this user only. A running daemon takes the account\nup at once.\n\nExamples:\n  g2 channels add telegram\n  g2 channels add telegram.work --token-file token.txt\n  g2 channels add matrix --set homeserver=https://matrix.example.org\n  g2 channels add toy --no-token --program /usr/bin/python3 --program /opt/toy.py"
+        after_help = "The token is read from the terminal, which does not show it, from standard input, or from\n--token-file. It is kept in data/secrets/, for this user only. A running daemon takes the account\nup at once. Slack has two tokens, one of the app and one of its bot: in a file or on standard input\nthey are two words. In a terminal the manifest of Slack's app is shown first, for you to paste.\n\nExamples:\n  g2 channels add telegram\n  g2 channels add telegram.work --token-file token.txt\n  g2 channels add matrix --set homeserver=https://matrix.example.org\n  g2 channels add toy --no-token --program /usr/bin/python3 --program /opt/toy.py"
     )]
     Add {
         /// File that holds the token
@@ -271,7 +277,7 @@ impl Channels {
                 args.settings = set.into_iter().collect();
                 add::has_adapter(name, &args.program, &args.settings)?;
                 if !no_token {
-                    args.token = Some(secret::read(&format!("Token of {name}"), token_file.as_deref())?);
+                    args.token = Some(token(name, token_file.as_deref())?);
                 }
                 let name = args.name.clone();
                 show::answer(context, &add(context, args, no_check).await?)?;
@@ -321,6 +327,18 @@ fn none(name: &str) -> Failure {
 fn account(config: &Config, name: &str) -> Result<(), Failure> {
     let there = config.channels.iter().any(|account| account.name == name);
     if there { Ok(()) } else { Err(none(name)) }
+}
+
+/// Reads what an account is let in by. A person is shown first what to paste where the platform makes the account's app.
+pub(super) fn token(name: &str, file: Option<&Path>) -> anyhow::Result<String> {
+    if let Some(manifest) =
+        app_manifest(name).filter(|_| file.is_none() && out::can_ask() && out::is_watched())
+    {
+        out::ask(&format!(
+            "Paste this where Slack makes an app from a manifest (https://api.slack.com/apps), then install it:\n\n{manifest}\n"
+        ));
+    }
+    secret::words(name, tokens(name), file)
 }
 
 /// Whether somebody is an owner on the platform of an account.

@@ -64,6 +64,34 @@ fn typed(keys: impl std::io::BufRead) -> std::io::Result<Option<String>> {
 
 /// Reads a secret; `what` names it.
 pub(super) fn read(what: &str, file: Option<&Path>) -> anyhow::Result<String> {
+    let text = text(what, file)?;
+    Ok(one_word(what, &text)?.to_owned())
+}
+
+/// Reads the secrets of an account, with a space between; `what` names each. A terminal is asked for one after the other, elsewhere
+/// they are words.
+pub(super) fn words(name: &str, what: &[&str], file: Option<&Path>) -> anyhow::Result<String> {
+    let named = |one: &str| format!("{one} of {name}");
+    let [one] = what else {
+        if file.is_none() && std::io::stdin().is_terminal() {
+            let read = what.iter().map(|one| read(&named(one), None)).collect::<anyhow::Result<Vec<_>>>();
+            return Ok(read?.join(" "));
+        }
+        let all = named(&what.join(" and "));
+        let text = text(&all, file)?;
+        let words: Vec<&str> = text.split_whitespace().collect();
+        anyhow::ensure!(words.len() == what.len(), "{all} are not {} words", what.len());
+        return words
+            .into_iter()
+            .map(|word| one_word(&all, word))
+            .collect::<anyhow::Result<Vec<_>>>()
+            .map(|all| all.join(" "));
+    };
+    read(&named(one), file)
+}
+
+/// Reads what is given for a secret.
+fn text(what: &str, file: Option<&Path>) -> anyhow::Result<String> {
     let mut text = String::new();
     match file {
         Some(path) => {
@@ -89,10 +117,14 @@ pub(super) fn read(what: &str, file: Option<&Path>) -> anyhow::Result<String> {
             read.with_context(|| format!("reading {what}"))?;
         }
     }
+    Ok(text)
+}
+
+fn one_word<'a>(what: &str, text: &'a str) -> anyhow::Result<&'a str> {
     let secret = text.trim();
     anyhow::ensure!(!secret.is_empty(), "{what} is empty");
     anyhow::ensure!(!secret.chars().any(|c| c.is_whitespace() || c.is_control()), "{what} is not one word");
-    Ok(secret.to_owned())
+    Ok(secret)
 }
 
 #[cfg(test)]
@@ -100,7 +132,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_make_a_line_and_somebody_may_give_up() {
+    fn keys_make_a_line_and_somebody_may_give_up_and_two_secrets_are_two_words() {
         for (keys, line) in [
             ("key\nmore", Some("key")),
             ("kex\u{7f}y\r", Some("key")),
@@ -111,6 +143,17 @@ mod tests {
         ] {
             assert_eq!(typed(keys.as_bytes()).unwrap().as_deref(), line, "{keys:?}");
         }
+        let dir = tempfile::tempdir().unwrap();
+        let file = |text: &str| {
+            let path = dir.path().join("tokens");
+            std::fs::write(&path, text).unwrap();
+            words("slack", &["App token", "Bot token"], Some(&path)).map_err(|error| error.to_string())
+        };
+        assert_eq!(file(" xapp-1\nxoxb-2\n").as_deref(), Ok("xapp-1 xoxb-2"));
+        for few in ["", "xapp-1", "a b c"] {
+            assert_eq!(file(few), Err("App token and Bot token of slack are not 2 words".into()));
+        }
+        assert!(file("xapp-1 xo\u{1}xb").is_err());
         let long = typed("x".repeat(1 << 16).as_bytes()).unwrap().unwrap();
         assert_eq!(long.len() as u64, LONGEST + 1);
     }

@@ -194,7 +194,7 @@ fn bring(start: &Value, large: u64, mut say: impl FnMut(&Value), mut took: impl 
     }
 }
 
-/// The memory of the three adapters at rest, connected to platforms on loopback.
+/// The memory of the adapters at rest, connected to platforms on loopback.
 fn adapters(table: &mut Table) {
     let beside = Path::new(env!("CARGO_BIN_EXE_g2")).with_file_name("g2-channels");
     if !beside.exists() {
@@ -209,7 +209,10 @@ fn adapters(table: &mut Table) {
         g2_fakes::discord::world::TOKEN,
         discord.base
     );
-    let mut count = 2;
+    let slack = g2_fakes::slack::Fake::start();
+    let tokens = format!("{} {}", g2_fakes::slack::world::APP_TOKEN, g2_fakes::slack::world::BOT_TOKEN);
+    settings.push_str(&format!("[channels.slack]\ntoken = {tokens:?}\nupstream = {:?}\n", slack.base));
+    let mut count = 3;
     if let Some(server) = g2_fakes::synapse::synapse() {
         let token = server.person("bench").token;
         settings

@@ -102,7 +102,7 @@ impl Setup {
         if self.token_file.is_none() && out::is_watched() {
             out::ask(&format!("{}\n", where_from(&name)));
         }
-        let token = secret::read(&format!("Token of {name}"), self.token_file.as_deref())?;
+        let token = channels::token(&name, self.token_file.as_deref())?;
         let mut settings: BTreeMap<String, Value> = self.set.iter().cloned().collect();
         if name.split('.').next() == Some("matrix") && !self.yes {
             for (key, question) in MATRIX {
@@ -141,6 +141,9 @@ fn where_from(name: &str) -> &'static str {
         }
         Some("matrix") => {
             "Make a user for the bot on your homeserver. In Element, logged in as the bot: Settings, Help & About, Access Token."
+        }
+        Some("slack") => {
+            "At https://api.slack.com/apps: Create New App, From a manifest, and paste the one below. Then Install App, which shows the bot token; and Basic Information, App-Level Tokens, Generate, with the scope connections:write."
         }
         Some(_) | None => "The platform's own pages say where its tokens are.",
     }

@@ -223,6 +223,9 @@ pub fn door(channel: &str, myself: &Myself, code: &Code) -> Door {
         "discord" if !id.is_empty() && id.bytes().all(|b| b.is_ascii_digit()) => {
             (name.clone(), Some(format!("https://discord.com/users/{id}")))
         }
+        "slack" if !id.is_empty() && id.bytes().all(|b| b.is_ascii_alphanumeric()) => {
+            (name.clone(), Some(format!("https://slack.com/app_redirect?channel={id}")))
+        }
         "matrix" if is_plain(id) => (id.clone(), Some(format!("https://matrix.to/#/{id}"))),
         _ if !name.is_empty() => (name.clone(), None),
         _ => (channel.to_owned(), None),
@@ -366,6 +369,8 @@ mod tests {
             ("telegram", myself("42", "Andy", "a b"), "Andy", None),
             ("discord", myself("42", "Andy", "andy"), "Andy", Some("https://discord.com/users/42")),
             ("discord", myself("4/../2", "Andy", "andy"), "Andy", None),
+            ("slack", myself("U42", "g2", "g2"), "g2", Some("https://slack.com/app_redirect?channel=U42")),
+            ("slack", myself("U4&x", "g2", "g2"), "g2", None),
             (
                 "matrix",
                 myself("@andy:a.org", "Andy", ""),

@@ -460,6 +460,7 @@ fn channel(facts: &Facts, wishes: &Wishes) -> Next {
                 choice("telegram", "a bot of Telegram", Some(Act::AddAccount("telegram".to_owned()))),
                 choice("discord", "a bot of Discord", Some(Act::AddAccount("discord".to_owned()))),
                 choice("matrix", "an account of Matrix", Some(Act::AddAccount("matrix".to_owned()))),
+                choice("slack", "an app of Slack", Some(Act::AddAccount("slack".to_owned()))),
             ],
             usual: "s",
             takes_words: true,

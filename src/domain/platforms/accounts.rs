@@ -48,11 +48,11 @@ pub enum SecretPlace {
 }
 
 /// The platforms that G2 has an adapter for.
-pub const OWN_PLATFORMS: [&str; 3] = ["discord", "matrix", "telegram"];
+pub const OWN_PLATFORMS: [&str; 4] = ["discord", "matrix", "slack", "telegram"];
 
 /// An account of a platform that G2 has no adapter for, and none is named.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("G2 has no adapter for {0}, only for discord, matrix and telegram")]
+#[error("G2 has no adapter for {0}, only for discord, matrix, slack and telegram")]
 pub struct NoAdapter(pub String);
 
 /// Checks that G2 has an adapter for an account that names no program: for its platform, or the one that it names instead.
@@ -65,6 +65,21 @@ pub fn check_adapter(name: &str, adapter: Option<&str>) -> Result<(), NoAdapter>
         true => Ok(()),
         false => Err(NoAdapter(platform.to_owned())),
     }
+}
+
+/// Returns what an account is let in by, in the order in which a person is asked for it.
+#[must_use]
+pub fn tokens(name: &str) -> &'static [&'static str] {
+    match name.split('.').next() {
+        Some("slack") => &["App token (xapp-…)", "Bot token (xoxb-…)"],
+        Some(_) | None => &["Token"],
+    }
+}
+
+/// Returns what a person pastes where the platform makes the app of an account; `None`: nothing.
+#[must_use]
+pub fn app_manifest(name: &str) -> Option<&'static str> {
+    (name.split('.').next() == Some("slack")).then_some(include_str!("slack-app.json"))
 }
 
 /// A name that no account can have.
@@ -105,15 +120,25 @@ mod tests {
 
     #[test]
     fn a_platform_without_an_adapter_is_named_in_one_line() {
-        for good in ["telegram", "telegram.work", "discord", "matrix.x"] {
+        for good in ["telegram", "telegram.work", "discord", "matrix.x", "slack"] {
             assert_eq!(check_adapter(good, None), Ok(()), "{good}");
         }
-        for bad in ["whatsapp", "whatsapp.telegram", "telegramm", "slack"] {
+        for bad in ["whatsapp", "whatsapp.telegram", "telegramm", "signal"] {
             let said = check_adapter(bad, None).unwrap_err().to_string();
             assert!(said.starts_with("G2 has no adapter for ") && !said.contains('\n'), "{said}");
             assert_eq!(check_adapter(bad, Some("matrix")), Ok(()));
         }
         assert_eq!(check_adapter("telegram", Some("signal")), Err(NoAdapter("signal".into())));
+    }
+
+    #[test]
+    fn slack_has_two_tokens_and_an_app_to_paste() {
+        assert_eq!(
+            (tokens("slack.work").len(), tokens("telegram"), app_manifest("discord")),
+            (2, &["Token"][..], None)
+        );
+        let app: Value = serde_json::from_str(app_manifest("slack.work").unwrap_or_default()).unwrap();
+        assert_eq!(app["settings"]["socket_mode_enabled"], true);
     }
 
     #[test]

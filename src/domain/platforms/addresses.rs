@@ -38,12 +38,14 @@ const WHATSAPP: Platform = Platform {
 };
 
 /// Every platform whose addresses begin with something other than its name, or show more than whose they are.
-static KNOWN: [Platform; 5] = [
+static KNOWN: [Platform; 6] = [
     LOCAL,
     // The topic General of a forum.
     Platform::prefixed("telegram", "tg", digits).with_main_line("1"),
     Platform::prefixed("discord", "dc", |_| false),
     Platform::prefixed("matrix", "mx", |_| false),
+    // Its channels begin with C or G, and chats with one person with D.
+    Platform::prefixed("slack", "slack", |id| id.starts_with('D')),
     WHATSAPP,
 ];
 
@@ -186,6 +188,9 @@ mod tests {
             ("49170@s.whatsapp.net", "whatsapp", ChatKind::Direct),
             ("1203@g.us", "whatsapp", ChatKind::Group),
             ("dc:123", "discord", ChatKind::Group),
+            ("slack:C123", "slack", ChatKind::Group),
+            ("slack:D123", "slack", ChatKind::Direct),
+            ("slack.work:D123", "slack.work", ChatKind::Direct),
             ("irc:#chess", "irc", ChatKind::Group),
             ("x", "unknown", ChatKind::Group),
             ("tg.work:7", "telegram.work", ChatKind::Direct),

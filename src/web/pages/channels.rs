@@ -93,6 +93,7 @@ fn form(view: &View) -> Markup {
                 label { "Matrix: who may invite it" input name="invites" maxlength="1000" placeholder="@you:example.org, @her:example.org"; }
                 button.main { "Add" }
             }
+            p.dim { "Slack has two tokens: give both, with a space between. " code { "g2 channels add slack" } " shows the manifest of its app." }
             p.dim { "The token is kept in " code { "data/secrets/" } ", for this user only, and is shown nowhere again. The lights above say whether the platform takes it. An adapter of your own is added by " code { "g2 channels add NAME --program PROGRAM" } "." }
         }
     }
@@ -199,6 +200,7 @@ mod tests {
                 &[("platform", "discord"), ("account", "work"), ("secret", "x"), ("homeserver", "https://a")],
                 "g2 channels add discord.work",
             ),
+            (&[("platform", "slack"), ("secret", "xapp-1 xoxb-2")], "g2 channels add slack"),
             (
                 &[
                     ("platform", "matrix"),

@@ -1,10 +1,11 @@
-//! `g2 channels test` tries the adapters of Telegram, Discord and Matrix, each on servers of our own and of others.
+//! `g2 channels test` tries the adapters of Telegram, Discord, Slack and Matrix, each on servers of our own and of others.
 
 use std::path::Path;
 
 use g2_fakes::{
     discord::{self, world},
     peers::Crabline,
+    slack,
     synapse::synapse,
     telegram,
 };
@@ -50,6 +51,13 @@ fn discords_adapter_keeps_to_every_rule() {
     keeps_to_every_rule("discord", &fake.base, &json!({"token": world::TOKEN}));
     let Some(crabline) = Crabline::start("discord", Some(LENIENT), DISCORD_TOKEN) else { return };
     keeps_to_every_rule("discord", crabline.word("baseUrl"), &json!({"token": DISCORD_TOKEN}));
+}
+
+#[test]
+fn slacks_adapter_keeps_to_every_rule() {
+    let fake = slack::Fake::start();
+    let tokens = format!("{} {}", slack::world::APP_TOKEN, slack::world::BOT_TOKEN);
+    keeps_to_every_rule("slack", &fake.base, &json!({"token": tokens}));
 }
 
 #[test]

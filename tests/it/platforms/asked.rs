@@ -18,10 +18,8 @@ fn asks(home: &Home, more: &Value) {
 impl Town {
     /// All of them, on this machine's clock.
     fn on_time(name: &str) -> Vec<Self> {
-        [Some(Self::telegram(0)), Some(Self::discord_now()), Self::matrix(name)]
-            .into_iter()
-            .flatten()
-            .collect()
+        let ours = [Self::telegram(0), Self::discord_now(), Self::slack_now()];
+        ours.into_iter().chain(Self::matrix(name)).collect()
     }
 
     /// Sets a clock that stands still.

@@ -8,6 +8,7 @@ impl Town {
         match self {
             Self::Telegram(_) => self.ada(),
             Self::Discord(fake) => format!("dc:{}", fake.dm(ADA)),
+            Self::Slack(fake) => format!("slack:{}", fake.world().dm(ADA_THERE)),
             Self::Matrix { ada, bot, .. } => format!("mx:{}", ada.direct(&bot.id)),
         }
     }
@@ -17,6 +18,7 @@ impl Town {
         match self {
             Self::Telegram(fake) => drop(fake.text(telegram::ADA, text)),
             Self::Discord(fake) => drop(fake.say(fake.dm(ADA), ADA, text)),
+            Self::Slack(fake) => drop(fake.say(&chat["slack:".len()..], ADA_THERE, text)),
             Self::Matrix { ada, .. } => drop(ada.say(&chat[3..], text)),
         }
     }
@@ -27,6 +29,9 @@ impl Town {
         match self {
             Self::Telegram(fake) => fake.said().iter().map(|said| text(said, "text")).collect(),
             Self::Discord(fake) => fake.said(fake.dm(ADA)).iter().map(|said| text(said, "content")).collect(),
+            Self::Slack(fake) => {
+                fake.said(&chat["slack:".len()..]).iter().map(|said| text(said, "text")).collect()
+            }
             Self::Matrix { ada, bot, .. } => {
                 ada.said_by(&chat[3..], &bot.id).iter().map(|said| text(&said["content"], "body")).collect()
             }

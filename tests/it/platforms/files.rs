@@ -21,6 +21,10 @@ impl Town {
                 let file = fake.world().file(name, "application/pdf", text.as_bytes().to_vec(), 0);
                 fake.world().say(GENERAL, ADA, "", &json!({"attachments": [file]}));
             }
+            Self::Slack(fake) => {
+                let file = fake.world().file("F1", name, "application/pdf", text.as_bytes().to_vec());
+                fake.world().say(LOUNGE, ADA_THERE, "", &json!({"files": [file]}));
+            }
             Self::Matrix { ada, room, .. } => {
                 let content = json!({"msgtype": "m.file", "body": name, "filename": name,
                     "url": ada.upload(text.as_bytes()), "info": {"mimetype": "application/pdf", "size": text.len()}});
@@ -47,6 +51,16 @@ impl Town {
                     for (n, file) in said["attachments"].as_array().into_iter().flatten().enumerate() {
                         let beside = if n == 0 { text(&said["content"]) } else { String::new() };
                         all.push((beside, text(&file["filename"]), file["size"].as_u64().unwrap()));
+                    }
+                }
+                all
+            }
+            Self::Slack(fake) => {
+                let mut all = Vec::new();
+                for said in fake.said(LOUNGE) {
+                    for (n, file) in said["files"].as_array().into_iter().flatten().enumerate() {
+                        let beside = if n == 0 { text(&said["text"]) } else { String::new() };
+                        all.push((beside, text(&file["name"]), file["size"].as_u64().unwrap()));
                     }
                 }
                 all

@@ -27,6 +27,7 @@ impl Town {
                 );
             }
             Self::Discord(fake) => fake.world().places.get_mut(&GENERAL).unwrap().closed = !is_in,
+            Self::Slack(fake) => fake.world().places.get_mut(LOUNGE).unwrap().closed = !is_in,
             Self::Matrix { ada, bot, room, .. } if is_in => {
                 ada.invite(room, &bot.id);
                 ada.wait_for_member(room, &bot.id);
@@ -44,6 +45,7 @@ impl Town {
                 fake.ask("chat", &club);
             }
             Self::Discord(fake) => drop(fake.world().places.remove(&thread.parse().unwrap())),
+            Self::Slack(fake) => fake.world().delete(LOUNGE, thread),
             Self::Matrix { .. } => panic!("a thread of Matrix is deleted by nobody"),
         }
     }

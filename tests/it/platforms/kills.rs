@@ -1,4 +1,4 @@
-//! Kills of the daemon, of its adapters and of the homeserver, while people write on three platforms at once. At the end no
+//! Kills of the daemon, of its adapters and of the homeserver, while people write on four platforms at once. At the end no
 //! message is lost or stored twice, and each is answered once; where nobody can know whether an answer arrived, or where a run
 //! died over it, that is told. `G2_KILLS` says how often (24), `G2_SEED` when; the seed of a run is printed. The long run:
 //! `G2_KILLS=1000 cargo test --test it platforms::kills -- --nocapture`.
@@ -146,7 +146,7 @@ fn kill_again_and_again(
             }
             _ => {
                 let adapters = adapters_of(daemon.pid());
-                let Some((pid, name)) = adapters.get(usize::try_from(random.below(3)).unwrap()) else {
+                let Some((pid, name)) = adapters.get(usize::try_from(random.below(4)).unwrap()) else {
                     continue;
                 };
                 *killed.entry("adapter").or_default() += 1;
@@ -172,7 +172,7 @@ fn nothing_is_lost_and_nothing_is_said_twice_over_any_kill() {
     if server.is_none() {
         eprintln!("skipped: no Synapse; the other platforms are tried");
     }
-    let mut towns = vec![Town::telegram(0), Town::discord_now()];
+    let mut towns = vec![Town::telegram(0), Town::discord_now(), Town::slack_now()];
     towns.extend(server.map(|server| Town::matrix_on(server, "kills")));
     let tables: Vec<String> = towns[1..].iter().map(Town::table).collect();
     let home = Home::new(&towns[0], &format!("{}[outbox]\non_unknown = \"leave\"\n", tables.concat()));

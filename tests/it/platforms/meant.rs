@@ -16,6 +16,10 @@ impl Town {
                     "message_snapshots": [{"message": {"content": text, "type": 0}}]});
                 fake.world().say(GENERAL, ADA, "", &more);
             }
+            Self::Slack(fake) => {
+                let shared = json!({"is_share": true, "author_name": "Eve", "text": text});
+                fake.world().say(LOUNGE, ADA_THERE, "", &json!({"attachments": [shared]}));
+            }
             Self::Matrix { .. } => return false,
         }
         true
@@ -35,6 +39,10 @@ impl Town {
             Self::Discord(fake) => {
                 let file = fake.world().file(name, "image/gif", b"GIF89a".to_vec(), 0);
                 fake.world().say(GENERAL, ADA, "", &json!({"attachments": [file]}));
+            }
+            Self::Slack(fake) => {
+                let file = fake.world().file("F1", name, "image/gif", b"GIF89a".to_vec());
+                fake.world().say(LOUNGE, ADA_THERE, "", &json!({"files": [file]}));
             }
             Self::Matrix { ada, room, .. } => {
                 let content = json!({"msgtype": "m.image", "body": name, "filename": name, "url": ada.upload(b"GIF89a"),

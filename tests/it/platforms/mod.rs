@@ -1,5 +1,5 @@
 //! The real daemon, its real adapters, and platforms on loopback: Synapse, which is a real one, and strict servers of our own
-//! in the place of Telegram and Discord (`src/adapters/fakes`).
+//! in the place of Telegram, Discord and Slack (`src/adapters/fakes`).
 //!
 //! | file | tries |
 //! |---|---|
@@ -22,6 +22,7 @@ use std::collections::BTreeMap;
 
 use g2_fakes::{
     discord::{self, world},
+    slack,
     synapse::{Person, Synapse, synapse},
     telegram,
 };
@@ -54,12 +55,15 @@ struct Said {
 enum Town {
     Telegram(telegram::Fake),
     Discord(discord::Fake),
+    Slack(slack::Fake),
     Matrix { server: &'static Synapse, ada: Box<Person>, bot: Box<Person>, room: String },
 }
 
-/// The channels and people of the fake Discord.
+/// The channels and people of the fake Discord, and of the fake Slack.
 const GENERAL: u64 = 700;
 const ADA: u64 = 100;
+const LOUNGE: &str = "C700";
+const ADA_THERE: &str = "U100";
 
 fn now_ms() -> u64 {
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
@@ -90,6 +94,22 @@ impl Town {
         Self::Discord(fake)
     }
 
+    /// Slack, whose clock is this machine's.
+    fn slack_now() -> Self {
+        let fake = slack::Fake::start();
+        fake.world().live = true;
+        Self::Slack(fake)
+    }
+
+    /// Slack, whose clock began a while ago.
+    fn slack(minutes: u64) -> Self {
+        let fake = slack::Fake::start();
+        let mut world = fake.world();
+        (world.begin, world.step) = ((now_ms() - minutes * 60_000) * 1000, 500_000);
+        drop(world);
+        Self::Slack(fake)
+    }
+
     /// A room of the homeserver that tests share; `None`: there is no Synapse here.
     fn matrix(name: &str) -> Option<Self> {
         Some(Self::matrix_on(synapse()?, name))
@@ -103,13 +123,15 @@ impl Town {
 
     /// All of them.
     fn all(name: &str) -> Vec<Self> {
-        [Some(Self::telegram(0)), Some(Self::discord(30)), Self::matrix(name)].into_iter().flatten().collect()
+        let ours = [Self::telegram(0), Self::discord(30), Self::slack(30)];
+        ours.into_iter().chain(Self::matrix(name)).collect()
     }
 
     fn channel(&self) -> &'static str {
         match self {
             Self::Telegram(_) => "telegram",
             Self::Discord(_) => "discord",
+            Self::Slack(_) => "slack",
             Self::Matrix { .. } => "matrix",
         }
     }
@@ -118,6 +140,7 @@ impl Town {
         match self {
             Self::Telegram(_) => telegram::TOKEN.into(),
             Self::Discord(_) => world::TOKEN.into(),
+            Self::Slack(_) => format!("{} {}", slack::world::APP_TOKEN, slack::world::BOT_TOKEN),
             Self::Matrix { bot, .. } => bot.token.clone(),
         }
     }
@@ -127,6 +150,7 @@ impl Town {
         let upstream = match self {
             Self::Telegram(fake) => format!("upstream = {:?}", fake.url),
             Self::Discord(fake) => format!("upstream = {:?}", fake.base),
+            Self::Slack(fake) => format!("upstream = {:?}", fake.base),
             Self::Matrix { server, ada, .. } => {
                 format!("homeserver = {:?}\ninvites_from = [{:?}]", server.base(), ada.id)
             }
@@ -138,6 +162,7 @@ impl Town {
         match self {
             Self::Telegram(_) => format!("tg:{}", telegram::GROUP),
             Self::Discord(_) => format!("dc:{GENERAL}"),
+            Self::Slack(_) => format!("slack:{LOUNGE}"),
             Self::Matrix { room, .. } => format!("mx:{room}"),
         }
     }
@@ -147,6 +172,7 @@ impl Town {
         match self {
             Self::Telegram(_) => format!("tg:{}", telegram::ADA),
             Self::Discord(_) => format!("dc:{ADA}"),
+            Self::Slack(_) => format!("slack:{ADA_THERE}"),
             Self::Matrix { ada, .. } => format!("mx:{}", ada.id),
         }
     }
@@ -156,6 +182,7 @@ impl Town {
         match self {
             Self::Telegram(fake) => fake.text(telegram::GROUP, text)["message_id"].to_string(),
             Self::Discord(fake) => fake.say(GENERAL, ADA, text).to_string(),
+            Self::Slack(fake) => fake.say(LOUNGE, ADA_THERE, text),
             Self::Matrix { ada, room, .. } => ada.say(room, text),
         }
     }
@@ -168,6 +195,7 @@ impl Town {
                 fake.message(telegram::GROUP, more)["message_id"].to_string()
             }
             Self::Discord(_) => self.says(&format!("<@{}> {text}", world::BOT)),
+            Self::Slack(_) => self.says(&format!("<@{}> {text}", slack::world::BOT)),
             Self::Matrix { ada, bot, room, .. } => {
                 let content =
                     json!({"msgtype": "m.text", "body": text, "m.mentions": {"user_ids": [bot.id]}});
@@ -189,6 +217,8 @@ impl Town {
                 let more = json!({"type": 19, "message_reference": {"message_id": to, "channel_id": GENERAL.to_string()}});
                 fake.world().say(GENERAL, ADA, text, &more).to_string()
             }
+            // An answer stands in the thread below.
+            Self::Slack(fake) => fake.reply(LOUNGE, to, ADA_THERE, text),
             Self::Matrix { ada, room, .. } => {
                 let content = json!({"msgtype": "m.text", "body": text, "m.relates_to": {"m.in_reply_to": {"event_id": to}}});
                 ada.send(room, "m.room.message", content)
@@ -205,6 +235,7 @@ impl Town {
                 fake.ask("update", &edited);
             }
             Self::Discord(fake) => fake.edit(GENERAL, id.parse().unwrap(), text),
+            Self::Slack(fake) => fake.world().edit(LOUNGE, id, text, &Value::Null),
             Self::Matrix { ada, room, .. } => {
                 let content = json!({"msgtype": "m.text", "body": format!("* {text}"),
                     "m.new_content": {"msgtype": "m.text", "body": text}, "m.relates_to": {"rel_type": "m.replace", "event_id": id}});
@@ -225,6 +256,7 @@ impl Town {
             Self::Discord(fake) => {
                 fake.react(GENERAL, id.parse().unwrap(), ADA, &json!({"id": null, "name": "👍"}), true);
             }
+            Self::Slack(fake) => fake.world().react(LOUNGE, id, ADA_THERE, "+1", true),
             Self::Matrix { ada, room, .. } => {
                 let content =
                     json!({"m.relates_to": {"rel_type": "m.annotation", "event_id": id, "key": "👍"}});
@@ -238,6 +270,7 @@ impl Town {
         match self {
             Self::Telegram(_) => return false,
             Self::Discord(fake) => fake.delete(GENERAL, id.parse().unwrap()),
+            Self::Slack(fake) => fake.world().delete(LOUNGE, id),
             Self::Matrix { ada, room, .. } => ada.redact(room, id),
         }
         true
@@ -255,6 +288,11 @@ impl Town {
                 let thread = fake.thread(GENERAL, "plans");
                 fake.say(thread, ADA, text);
                 thread.to_string()
+            }
+            Self::Slack(fake) => {
+                let root = fake.say(LOUNGE, ADA_THERE, "a root");
+                let _ = fake.reply(LOUNGE, &root, ADA_THERE, text);
+                root
             }
             Self::Matrix { ada, room, .. } => {
                 let root = ada.say(room, "a root");
@@ -303,6 +341,14 @@ impl Town {
                     }
                 }
                 all.into_values().collect()
+            }
+            Self::Slack(fake) => {
+                let read = |said: &Value| Said {
+                    id: text(&said["ts"]),
+                    text: text(&said["text"]),
+                    thread: known(&said["thread_ts"]).filter(|root| said["ts"] != **root).unwrap_or_default(),
+                };
+                fake.said(LOUNGE).iter().map(read).collect()
             }
             Self::Matrix { ada, bot, room, .. } => {
                 let read = |said: Value| {

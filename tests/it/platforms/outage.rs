@@ -43,7 +43,7 @@ fn what_is_older_than_an_hour_wakes_nobody_and_the_chat_is_told_once() {
         match &town {
             Town::Telegram(fake) => drop(fake.ask("clock", &json!({"now": now_ms() / 1000}))),
             Town::Discord(fake) => fake.world().begin_ms = now_ms() - 60_000,
-            Town::Matrix { .. } => panic!(),
+            Town::Slack(_) | Town::Matrix { .. } => panic!(),
         }
         let _daemon = home.serve(&town);
         home.until_column(

@@ -37,6 +37,7 @@ fn a_word_is_answered_once_in_its_chat_on_each_platform() {
                     let content = json!({"msgtype": "m.text", "body": "/tasks", "m.relates_to": {"rel_type": "m.thread", "event_id": thread}});
                     ada.send(room, "m.room.message", content);
                 }
+                Town::Slack(fake) => drop(fake.reply(LOUNGE, &thread, ADA_THERE, "/tasks")),
                 Town::Telegram(_) => {}
             }
             town.until_it_says("This group has no tasks.");
