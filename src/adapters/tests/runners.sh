@@ -1,9 +1,7 @@
 #!/usr/bin/env bash
 # Builds the agents' runners of NanoClaw v1 and of the TypeScript program G2, unmodified, below `target/peers/runners`. Run again, it
-# does nothing. Their sources are those of clones, otherwise GitHub's; nothing else of theirs is kept. A runner that can't be had is
-# named, and its tests say `skipped: no runner`.
-#
-# Clones are looked for as `nanoclaw` and `G2` in the folder `$G2_SOURCES`, beside this repository, and in `shared` beside it.
+# does nothing. Their sources are those of clones named `nanoclaw` and `G2` in the folder $G2_SOURCES, otherwise GitHub's; nothing
+# other of theirs is kept. A runner that can't be had is named, and its tests say `skipped: no runner`.
 set -euo pipefail
 cd "$(dirname "$0")/../../.."
 runners="${CARGO_TARGET_DIR:-target}/peers/runners"
@@ -12,7 +10,7 @@ mkdir -p "$runners"
 # A git directory that has the commit, in $found: a clone, a bare one, or what GitHub gives into $3.
 find_source() {
   local repository=$1 commit=$2 place
-  for place in ${G2_SOURCES:+"$G2_SOURCES"} .. ../shared; do
+  for place in ${G2_SOURCES:+"$G2_SOURCES"}; do
     for found in "$place/${repository#*/}/.git" "$place/${repository#*/}"; do
       git --git-dir="$found" cat-file -e "$commit:container/agent-runner" 2>/dev/null && return
     done
