@@ -323,7 +323,7 @@ enum Command {
     /// Make a root out of a backup, in an empty folder or a new one
     #[command(after_help = restore::EXPLAINED)]
     Restore(restore::Restore),
-    /// Work that a restore or an import held back: list, take up, give up
+    /// Work that a restore or an import held back
     #[command(subcommand)]
     Restored(restored::Restored),
     /// Take in another installation; look first with --dry-run

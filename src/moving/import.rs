@@ -27,6 +27,7 @@ use crate::{
             rows::{File, Keyed, Kind, List, ListName, Part, Row, Secret, Setting},
         },
         platforms::attachments::Attachment,
+        time::zone::Zones,
     },
     ipc::{self, Owner},
     store::{Arriving, Store},
@@ -128,7 +129,8 @@ pub async fn import(
         let arriving;
         (source, media, arriving) = with_files(here.world, source, media, rows).await?;
         imported.findings.extend(std::mem::take(&mut media.findings));
-        let taking = here.store.take_in(&name, arriving, &here.config.zones, here.world.now());
+        let zones = zones(here, &imported.settings);
+        let taking = here.store.take_in(&name, arriving, &zones, here.world.now());
         let (taken, read) = tokio::join!(taking, read(here.world, source, parts.to_vec()));
         let taken = taken.context("taking rows in")?;
         add(&mut imported.new, taken.new);
@@ -145,6 +147,14 @@ pub async fn import(
     }
     imported.held_back = here.store.count_held_back().await?;
     Ok(imported)
+}
+
+/// Returns the zones in which times are reckoned: everybody's may come along, before all rows that need it.
+fn zones(here: &Here<'_>, settings: &[Setting]) -> Zones {
+    let stays = here.config.written.says("timezone");
+    let comes = settings.iter().find(|setting| setting.name == "timezone" && !stays);
+    let comes = comes.and_then(|setting| here.config.zones.with_everybodys(setting.value.as_str()?));
+    comes.unwrap_or_else(|| here.config.zones.clone())
 }
 
 fn add(to: &mut BTreeMap<Kind, u64>, more: BTreeMap<Kind, u64>) {

@@ -78,6 +78,14 @@ impl Zones {
         Self::new(data, &everybodys)
     }
 
+    /// Returns the same with another zone of everybody's; `None`: there is no zone of this name. It is renewed with nothing.
+    #[must_use]
+    pub fn with_everybodys(&self, name: &str) -> Option<Self> {
+        let data = self.0.read().unwrap_or_else(PoisonError::into_inner).data.clone();
+        let everybodys = Zone { name: name.to_owned(), zone: data.get(name)? };
+        Some(Self(Arc::new(RwLock::new(Known { data, everybodys }))))
+    }
+
     /// Returns the zone of an IANA name.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<TimeZone> {

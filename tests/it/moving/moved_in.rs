@@ -183,3 +183,18 @@ fn a_look_says_what_becomes_what_and_a_rehearsal_what_wakes_whom() {
     assert_eq!(rehearsal["messages"], 17, "{rehearsal}");
     assert!(import(&root, &sample, &["--rehearse"]).contains("17 messages: "));
 }
+
+#[test]
+fn times_that_passed_meanwhile_are_reckoned_in_the_zone_that_comes_along() {
+    let (root, sample) = (Root::new(""), Sample::of("nanoclaw"));
+    fs::write(sample.path(".env"), "TZ=Asia/Tokyo\n").unwrap();
+    sample.sql(
+        "store/messages.db",
+        "UPDATE scheduled_tasks SET schedule_type = 'cron', schedule_value = '0 9 * * *', status = 'active', \
+         next_run = '2026-05-01T00:00:00.000Z'",
+    );
+    imported(&root, &sample, &[]);
+    let next: Vec<String> = state(&root, "task").iter().map(|task| task["next_run"].to_string()).collect();
+    // Nine in the morning there.
+    assert!(!next.is_empty() && next.iter().all(|next| next.contains("T00:00:00")), "{next:?}");
+}
