@@ -381,11 +381,11 @@ async fn copy(
         }
         let group = match &to {
             Place::Group(group) | Place::Agent(group) | Place::Transcripts(group) | Place::Skills(group) => {
-                if here.store.group(group).await?.is_none() {
+                if !here.store.group_came(source, group).await? {
                     imported.findings.add(Finding::left(
                         Kind::File,
                         key,
-                        format!("there is no group {group}"),
+                        format!("no group {group} came along"),
                     ));
                     continue;
                 }

@@ -11,13 +11,23 @@ pub struct Order {
     _folder: TempDir,
 }
 
+/// Makes a folder for copies that nobody else can look into, whatever the umask says. It goes with what is returned.
+///
+/// # Errors
+/// The operating system's.
+pub(super) fn private_folder() -> std::io::Result<TempDir> {
+    use std::os::unix::fs::PermissionsExt as _;
+    let mode = std::fs::Permissions::from_mode(0o700);
+    tempfile::Builder::new().prefix("g2-").permissions(mode).tempdir()
+}
+
 impl Order {
     /// Makes an empty one.
     ///
     /// # Errors
     /// There is no room for it.
     pub fn new() -> anyhow::Result<Self> {
-        let folder = TempDir::with_prefix("g2-")?;
+        let folder = private_folder()?;
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
             | OpenFlags::SQLITE_OPEN_CREATE
             | OpenFlags::SQLITE_OPEN_NO_MUTEX;

@@ -81,7 +81,7 @@ const NOT_HOT: [(&str, &[&str]); 23] = [
     ("the look for problems, and at what hinders runs while something hinders one; a row a group that waits or is at work", &["hindrances", "hinders_no_more", "try_again", "prolong", "fallbacks", "may_fall_back", "dead_since", "notify", "notices", "pushes", "pushed", "mark_noted", "forget_noted"]),
     ("the judging of messages; its statement is that of `unjudged`", &["unjudged_after"]),
     ("a restore, of a store that nobody serves", &["rehearse_start"]),
-    ("an import into a store that nobody serves, rows by their keys; an export, of a copy", &["take_in", "moved_as", "note_moved", "move_out"]),
+    ("an import into a store that nobody serves, rows by their keys; an export, of a copy", &["take_in", "moved_as", "group_came", "note_moved", "move_out"]),
     ("a person whose forwarded or edited words read as a command; rows of that message alone", &["tell_no_command"]),
     ("a terminal that listens, while a text grows in its chat: the texts that grow, and rows by their primary key", &["growing_in", "how_far"]),
     ("a person who says a word in a chat: rows of one lane, of the newest 200 messages of a chat, the tasks of a group, and a month's sums of models", &["stands", "models_since", "asked_about", "tasks_for"]),

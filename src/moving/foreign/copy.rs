@@ -18,7 +18,10 @@ use std::{
 
 use tempfile::TempDir;
 
-use super::super::installation::{Installation, Unread};
+use super::super::{
+    installation::{Installation, Unread},
+    order::private_folder,
+};
 
 /// A larger store is not read, bytes.
 pub(super) const LARGEST: u64 = 256 << 30;
@@ -89,7 +92,7 @@ struct Seen {
 /// Copies the store `inner` of an installation, with its log or its journal.
 pub(super) fn copy(installation: &Installation, inner: &str) -> Result<Copied, NoCopy> {
     let store = installation.file(inner)?;
-    let folder = TempDir::with_prefix("g2-")?;
+    let folder = private_folder()?;
     let there = store.metadata()?.len();
     let beside = beside(installation, inner, "-wal")?.map_or(Ok(0), |log| log.metadata().map(|m| m.len()))?;
     let bytes = there.saturating_add(beside);

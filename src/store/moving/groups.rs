@@ -26,13 +26,24 @@ impl Door<'_> {
         }
         let values = params![folder.as_str(), name, trigger, provider, script, image, config, created_at.0];
         if self.has_group(folder)? {
+            let is_main_here = self.is_main(folder)?;
             if self.is_untouched(folder)? {
                 self.c
                     .prepare_cached(
                         "UPDATE groups SET name = ?2, trigger = ?3, provider = ?4, script = ?5, image = ?6, config = ?7, created_at = ?8 WHERE folder = ?1",
                     )?
                     .execute(values)?;
+                // Its rights are those that it had there.
+                if is_main_here != *is_main && (!*is_main || self.makes_room_for_main()?) {
+                    self.c
+                        .prepare_cached("UPDATE groups SET is_main = ?2 WHERE folder = ?1")?
+                        .execute(params![folder.as_str(), is_main])?;
+                }
                 self.put_hosts(group)?;
+            } else if is_main_here && !*is_main {
+                return Came::left(
+                    "the main group here has its folder, and is at work: what is of a plain group does not go to it",
+                );
             } else {
                 self.changes.push(
                     "a group of this folder is at work here: its name and its settings stay".to_owned(),
@@ -89,6 +100,13 @@ impl Door<'_> {
             && self.is_unheard(folder)?)
     }
 
+    fn is_main(&self, folder: &Folder) -> Result<bool> {
+        Ok(self
+            .c
+            .prepare_cached("SELECT is_main FROM groups WHERE folder = ?1")?
+            .query_row([folder.as_str()], |r| r.get("is_main"))?)
+    }
+
     /// Whether nothing was ever said in a group, or ran.
     fn is_unheard(&self, folder: &Folder) -> Result<bool> {
         Ok(self
@@ -99,26 +117,28 @@ impl Door<'_> {
             .query_row([folder.as_str()], |r| r.get("unheard"))?)
     }
 
-    /// Whether another group may be the main one: there is none, or none that ever ran, which is a plain group then.
+    /// Whether another group may be the main one: there is none, or one as a new root has it, which is a plain group then.
     fn makes_room_for_main(&mut self) -> Result<bool> {
         let main: Option<(String, bool)> = self
             .c
-            .prepare_cached("SELECT folder, EXISTS (SELECT 1 FROM runs WHERE group_folder = folder) AS has_run FROM groups WHERE is_main = 1")?
-            .query_row([], |r| Ok((r.get("folder")?, r.get("has_run")?)))
+            .prepare_cached(
+                "SELECT folder, EXISTS (SELECT 1 FROM wirings w WHERE w.group_folder = folder AND w.chat_jid NOT LIKE 'local:%') AS is_wired
+                 FROM groups WHERE is_main = 1",
+            )?
+            .query_row([], |r| Ok((r.get("folder")?, r.get("is_wired")?)))
             .optional()?;
-        match main {
-            None => Ok(true),
-            Some((main, true)) => {
-                self.changes.push(format!("{main} is the main group here, so this one is a plain group"));
-                Ok(false)
-            }
-            Some((main, false)) => {
-                self.c.execute("UPDATE groups SET is_main = 0 WHERE folder = ?1", [&main])?;
-                self.changes
-                    .push(format!("it is the main group now; {main}, which never ran, is a plain group"));
-                Ok(true)
-            }
+        let Some((main, is_wired)) = main else { return Ok(true) };
+        let is_new = match Folder::parse(&main) {
+            Ok(folder) => !is_wired && self.is_untouched(&folder)?,
+            Err(_) => false,
+        };
+        if !is_new {
+            self.changes.push(format!("{main} is the main group here, so this one is a plain group"));
+            return Ok(false);
         }
+        self.c.execute("UPDATE groups SET is_main = 0 WHERE folder = ?1", [&main])?;
+        self.changes.push(format!("it is the main group now; {main}, which never ran, is a plain group"));
+        Ok(true)
     }
 
     pub(super) fn chat(&mut self, chat: &Chat) -> Result<Came> {
@@ -134,12 +154,14 @@ impl Door<'_> {
             wired_before,
             created_at,
         } = chat;
-        // One in which somebody wrote here has its settings from here; it may still be called by its address.
+        // One in which somebody wrote here has its settings from here; it may still be called by its address. What is closed here is
+        // opened by no import.
         self.c
             .prepare_cached(
                 "INSERT INTO chats (jid, channel, name, kind, unknown_sender_policy, created_at, threaded, wired_before, members, alias_of)
                  VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)
-                 ON CONFLICT (jid) DO UPDATE SET name = excluded.name, kind = excluded.kind, unknown_sender_policy = excluded.unknown_sender_policy,
+                 ON CONFLICT (jid) DO UPDATE SET name = excluded.name, kind = excluded.kind, unknown_sender_policy = CASE WHEN 'strict' IN (unknown_sender_policy, excluded.unknown_sender_policy) THEN 'strict'
+                     WHEN 'request_approval' IN (unknown_sender_policy, excluded.unknown_sender_policy) THEN 'request_approval' ELSE 'public' END,
                    created_at = excluded.created_at, threaded = excluded.threaded, wired_before = max(wired_before, excluded.wired_before),
                    members = excluded.members, alias_of = excluded.alias_of
                  WHERE name = jid OR NOT EXISTS (SELECT 1 FROM messages m WHERE m.chat_jid = chats.jid)",
@@ -162,8 +184,8 @@ impl Door<'_> {
             trigger,
             created_at,
         } = wiring;
-        if !self.has_group(group)? {
-            return Came::left(format!("there is no group {group}"));
+        if !self.came(group)? {
+            return Came::left(format!("no group {group} came along"));
         }
         self.ensure_chat(chat, *created_at)?;
         let is_untouched = self.is_unheard(group)?;
@@ -173,7 +195,7 @@ impl Door<'_> {
                 "INSERT INTO wirings (group_folder, chat_jid, engage_mode, engage_pattern, sender_scope, ignored_message_policy, created_at, trigger)
                  VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
                  ON CONFLICT (group_folder, chat_jid) DO UPDATE SET engage_mode = excluded.engage_mode, engage_pattern = excluded.engage_pattern,
-                   sender_scope = excluded.sender_scope, ignored_message_policy = excluded.ignored_message_policy, created_at = excluded.created_at,
+                   sender_scope = CASE WHEN sender_scope = 'known' THEN 'known' ELSE excluded.sender_scope END, ignored_message_policy = excluded.ignored_message_policy, created_at = excluded.created_at,
                    trigger = excluded.trigger WHERE ?9",
             )?
             .execute(params![

@@ -104,6 +104,12 @@ impl Store {
         self.ask(move |c| moved_as(c, &source, kind, &key)).await
     }
 
+    /// Whether a group is here and came from a source.
+    pub async fn group_came(&self, source: &str, group: &Folder) -> Result<bool> {
+        let (source, group) = (source.to_owned(), group.clone());
+        self.ask(move |c| group_came(c, &source, &group)).await
+    }
+
     /// Gives a group in a chat another session, by its transcript from elsewhere; a live run leaves.
     ///
     /// # Errors
@@ -129,6 +135,14 @@ fn moved_as(c: &Connection, source: &str, kind: Kind, key: &str) -> Result<Optio
     Ok(c.prepare_cached("SELECT own FROM imported WHERE source = ?1 AND kind = ?2 AND key = ?3")?
         .query_row([source, kind.as_str(), key], |r| r.get("own"))
         .optional()?)
+}
+
+fn group_came(c: &Connection, source: &str, group: &Folder) -> Result<bool> {
+    Ok(c.prepare_cached(
+        "SELECT EXISTS (SELECT 1 FROM groups WHERE folder = ?2)
+           AND EXISTS (SELECT 1 FROM imported WHERE source = ?1 AND kind = 'group' AND own = ?2) AS came",
+    )?
+    .query_row([source, group.as_str()], |r| r.get("came"))?)
 }
 
 fn note(c: &Connection, source: &str, kind: Kind, key: &str, own: &str) -> Result<()> {
@@ -210,6 +224,11 @@ impl Door<'_> {
             .query_row([group.as_str()], |r| r.get(0))?)
     }
 
+    /// Whether a group is here and came from this source: what is of a group there goes to no other group of its name.
+    fn came(&self, group: &Folder) -> Result<bool> {
+        group_came(self.c, self.source, group)
+    }
+
     /// Has a chat be there.
     fn ensure_chat(&mut self, jid: &str, at: Time) -> Result<()> {
         if !self.chats.contains(jid) {
@@ -225,7 +244,7 @@ impl Door<'_> {
         if let Some(known) = self.lanes.get(&place) {
             return Ok(*known);
         }
-        let lane = lane(self.c, group, chat, thread)?;
+        let lane = if self.came(group)? { lane(self.c, group, chat, thread)? } else { None };
         self.lanes.insert(place, lane);
         Ok(lane)
     }

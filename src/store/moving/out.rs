@@ -179,7 +179,10 @@ fn role(r: &Found<'_>) -> rusqlite::Result<(String, Row)> {
         granted_by: r.get("granted_by")?,
         granted_at: r.time("granted_at")?,
     };
-    Ok((number(r)?, Row::Role(role)))
+    // A number is another role's once this one is revoked.
+    let key =
+        format!("{} {} {}", role.role, role.group.as_ref().map_or("", |group| group.as_str()), role.user);
+    Ok((key, Row::Role(role)))
 }
 
 fn member(r: &Found<'_>) -> rusqlite::Result<(String, Row)> {
@@ -189,7 +192,7 @@ fn member(r: &Found<'_>) -> rusqlite::Result<(String, Row)> {
         added_by: r.get("added_by")?,
         added_at: r.time("added_at")?,
     };
-    Ok((number(r)?, Row::Member(member)))
+    Ok((format!("{} {}", member.group, member.user), Row::Member(member)))
 }
 
 fn approval(r: &Found<'_>) -> rusqlite::Result<(String, Row)> {

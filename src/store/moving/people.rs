@@ -42,9 +42,9 @@ impl Door<'_> {
             return Came::left(format!("there is no user {user}"));
         }
         if let Some(group) = group
-            && !self.has_group(group)?
+            && !self.came(group)?
         {
-            return Came::left(format!("there is no group {group}"));
+            return Came::left(format!("no group {group} came along"));
         }
         self.c
             .prepare_cached(
@@ -67,8 +67,8 @@ impl Door<'_> {
         if !self.has_user(user)? {
             return Came::left(format!("there is no user {user}"));
         }
-        if !self.has_group(group)? {
-            return Came::left(format!("there is no group {group}"));
+        if !self.came(group)? {
+            return Came::left(format!("no group {group} came along"));
         }
         self.c
             .prepare_cached(

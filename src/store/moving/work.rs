@@ -20,8 +20,8 @@ const LONGEST: usize = 2 << 20;
 impl Door<'_> {
     pub(super) fn lane_row(&mut self, row: &Lane) -> Result<Came> {
         let Lane { group, chat, thread, sticky_at, session, active_at } = row;
-        if !self.has_group(group)? {
-            return Came::left(format!("there is no group {group}"));
+        if !self.came(group)? {
+            return Came::left(format!("no group {group} came along"));
         }
         self.ensure_chat(chat, self.now)?;
         let Some(lane) = self.lane(group, chat, thread)? else {
@@ -54,8 +54,8 @@ impl Door<'_> {
 
     pub(super) fn archive(&mut self, archive: &Archive) -> Result<Came> {
         let Archive { group, session, name, content, archived_at } = archive;
-        if !self.has_group(group)? {
-            return Came::left(format!("there is no group {group}"));
+        if !self.came(group)? {
+            return Came::left(format!("no group {group} came along"));
         }
         if content.len() > LONGEST {
             return Came::left(format!("it has more than {LONGEST} bytes of text"));

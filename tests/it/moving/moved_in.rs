@@ -198,3 +198,51 @@ fn times_that_passed_meanwhile_are_reckoned_in_the_zone_that_comes_along() {
     // Nine in the morning there.
     assert!(!next.is_empty() && next.iter().all(|next| next.contains("T00:00:00")), "{next:?}");
 }
+
+/// The group of a root that is the main one.
+fn main_of(root: &Root) -> Vec<String> {
+    let groups = root.rows(&["groups", "list"]).into_iter();
+    groups.filter(|group| group["is_main"] == true).map(|group| group["folder"].to_string()).collect()
+}
+
+#[test]
+fn a_plain_group_is_no_main_group_here_whatever_its_folder_is_called() {
+    let (root, sample) = (Root::new(""), Sample::of("nanoclaw-v2"));
+    sample.sql("data/v2.db", "UPDATE agent_groups SET folder = 'main' WHERE id = 'ag-ops'");
+    fs::rename(sample.path("groups/ops"), sample.path("groups/main")).ok();
+    imported(&root, &sample, &["--only", "groups,people"]);
+    assert_eq!(main_of(&root), Vec::<String>::new(), "it had no rights of that kind there");
+
+    // Where the main group is at work, nothing of a plain one goes to it.
+    let busy = Root::new("");
+    let daemon = busy.serve();
+    busy.ask("local:main", "hello");
+    assert_eq!(daemon.terminate(), Some(0));
+    let told = imported(&busy, &sample, &["--only", "groups,people"]);
+    assert_eq!(main_of(&busy), ["\"main\""]);
+    assert!(told["findings"].to_string().contains("what is of a plain group does not go to it"), "{told}");
+    let wired = busy.rows(&["wirings", "list"]);
+    let of_main: Vec<&Value> = wired.iter().filter(|wiring| wiring["group"] == "main").collect();
+    assert!(of_main.iter().all(|wiring| wiring["chat_jid"] == "local:main"), "{of_main:?}");
+}
+
+#[test]
+fn what_is_closed_here_is_opened_by_no_import() {
+    let (root, sample) = (Root::new(""), Sample::of("nanoclaw"));
+    let chat = state_of_source(&sample);
+    root.g2(&["groups", "add", "guard", "--chat", &chat]);
+    root.g2(&["chats", "set", &chat, "policy=strict"]);
+    imported(&root, &sample, &["--only", "groups,people"]);
+    let kept = root.rows(&["chats", "list"]).into_iter().find(|row| row["jid"] == chat.as_str()).unwrap();
+    assert!(kept.to_string().contains("strict"), "{kept}");
+}
+
+/// The address of a chat that is registered there.
+fn state_of_source(sample: &Sample) -> String {
+    let (rows, _) = sample.read();
+    let wiring = rows.into_iter().find_map(|keyed| match keyed.row {
+        g2::domain::moved::rows::Row::Wiring(wiring) => Some(wiring.chat),
+        _ => None,
+    });
+    wiring.unwrap()
+}

@@ -71,14 +71,15 @@ impl Classic {
             };
             let kind = if row.int("is_group") == Some(1) { ChatKind::Group } else { kind_of(&jid) };
             let time = row.text("last_message_time").and_then(|at| moment::read(&at, &self.zone));
-            out.rows.push(chat(&jid, row.text("name"), kind, time.unwrap_or(self.now)));
+            let heard = self.registry.of(&jid).is_some();
+            out.rows.push(chat(&jid, row.text("name"), (kind, heard), time.unwrap_or(self.now)));
             self.told_chats.remove(&jid);
         }
         if page.next.is_none() {
             // A registered chat may have no row of its own.
             for jid in std::mem::take(&mut self.told_chats) {
                 let called = self.registry.of(&jid).map(|one| one.group.to_string());
-                out.rows.push(chat(&jid, called, kind_of(&jid), self.now));
+                out.rows.push(chat(&jid, called, (kind_of(&jid), true), self.now));
             }
         }
         page.next
@@ -288,14 +289,14 @@ pub(super) fn chats_of(store: &Foreign, chats: &mut BTreeSet<String>, findings: 
     }
 }
 
-/// A chat as it moves in: v1 heard everybody in it.
-fn chat(jid: &str, called: Option<String>, kind: ChatKind, created_at: Time) -> Keyed {
+/// A chat as it moves in: v1 heard everybody in one that was registered, and nobody in another.
+fn chat(jid: &str, called: Option<String>, (kind, heard): (ChatKind, bool), created_at: Time) -> Keyed {
     let row = Chat {
         jid: jid.to_owned(),
         channel: channel_of(jid).into_owned(),
         name: name(called, jid),
         kind,
-        unknown_senders: UnknownSenders::Public,
+        unknown_senders: if heard { UnknownSenders::Public } else { UnknownSenders::Ask },
         threaded: false,
         members: None,
         alias_of: None,
