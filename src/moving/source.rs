@@ -57,7 +57,7 @@ pub struct Batch {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tree {
     pub to: Place,
-    /// Where it is: an absolute path.
+    /// Where it is: an absolute path. Where a part of it is a link, nothing is copied.
     pub from: PathBuf,
     /// Names at its top that are not taken, such as `logs`.
     pub without: Vec<String>,

@@ -184,6 +184,36 @@ fn a_look_says_what_becomes_what_and_a_rehearsal_what_wakes_whom() {
     assert!(import(&root, &sample, &["--rehearse"]).contains("17 messages: "));
 }
 
+/// An agent can write into its own `.claude`, and a link there stands in the way of all below.
+#[test]
+fn a_link_above_a_folder_leads_nowhere_and_the_folder_comes_once_it_is_one() {
+    let (root, sample) = (Root::new(""), Sample::of("nanoclaw"));
+    let projects = sample.path("data/sessions/family/.claude/projects");
+    fs::remove_dir_all(&projects).unwrap();
+    symlink("../../main/.claude/projects", &projects).unwrap();
+    fs::remove_dir_all(sample.path("groups/work")).unwrap();
+    symlink("/etc", sample.path("groups/work")).unwrap();
+    fs::remove_dir_all(sample.path("groups/chess_club")).unwrap();
+    fs::write(sample.path("groups/chess_club"), "no folder").unwrap();
+    let first = imported(&root, &sample, &[]);
+    let told = first["findings"]["kept"].to_string();
+    for words in [
+        "family/.claude/projects/-workspace-group\",\"why\":\"it is a link, or lies behind one",
+        "groups/work\",\"why\":\"it is a link, or lies behind one",
+        "groups/chess_club\",\"why\":\"it is no folder",
+    ] {
+        assert!(told.contains(words), "{words}: {told}");
+    }
+    let transcripts = root.data("sessions/family/.claude/projects/-workspace-group");
+    assert!(!transcripts.exists() && !root.path().join("groups/work/hostname").exists());
+
+    fs::remove_file(&projects).unwrap();
+    fs::create_dir_all(projects.join("-workspace-group")).unwrap();
+    fs::write(projects.join("-workspace-group/own.jsonl"), "own\n").unwrap();
+    imported(&root, &sample, &[]);
+    assert_eq!(read(&transcripts.join("own.jsonl")), "own\n");
+}
+
 #[test]
 fn times_that_passed_meanwhile_are_reckoned_in_the_zone_that_comes_along() {
     let (root, sample) = (Root::new(""), Sample::of("nanoclaw"));

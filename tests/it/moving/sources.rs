@@ -9,10 +9,7 @@ use g2::{
         moved::rows::{Fate, Message, Part, Row},
         time::zone::Zones,
     },
-    moving::{
-        Place,
-        sources::{Around, SourceKind, open},
-    },
+    moving::sources::{Around, SourceKind, open},
 };
 
 use super::samples::{NOW, Sample, read};
@@ -188,15 +185,4 @@ fn another_program_s_installation_is_named_with_the_command_for_it() {
         let error = open(other, sample.dir.path(), around).err().unwrap().to_string();
         assert!(error.contains(words), "{error}");
     }
-}
-
-#[test]
-fn a_folder_that_is_a_link_does_not_come_along() {
-    let sample = Sample::of("nanoclaw");
-    fs::remove_dir_all(sample.path("groups/work")).unwrap();
-    std::os::unix::fs::symlink("/etc", sample.path("groups/work")).unwrap();
-    let trees = sample.open().trees();
-    let groups = trees.iter().filter(|tree| matches!(tree.to, Place::Group(_))).count();
-    assert_eq!(groups, 3);
-    assert!(trees.iter().all(|tree| tree.from.starts_with(fs::canonicalize(sample.dir.path()).unwrap())));
 }
