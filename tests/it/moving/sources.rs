@@ -187,6 +187,18 @@ fn another_program_s_installation_is_named_with_the_command_for_it() {
     }
 }
 
+/// Two programs side by side: strangers that were not heard there are not heard here, whatever the settings are.
+#[test]
+fn the_list_of_senders_comes_with_the_people() {
+    let sample = Sample::of("nanoclaw");
+    let lists = |parts: &[Part]| -> Vec<String> {
+        let (rows, _) = read(&mut *sample.open(), parts);
+        rows.into_iter().filter(|row| matches!(row.row, Row::List(_))).map(|row| row.key).collect()
+    };
+    assert_eq!(lists(&[Part::Groups, Part::People, Part::Messages]), ["sender-allowlist"]);
+    assert_eq!(lists(&[Part::Settings]), ["mount-allowlist"]);
+}
+
 /// The texts of a sample, each with its state and its error.
 fn said(sample: &Sample) -> Vec<(String, Said, Option<String>)> {
     let texts = sample.read().0.into_iter().filter_map(|row| match row.row {
