@@ -215,6 +215,22 @@ fn a_link_above_a_folder_leads_nowhere_and_the_folder_comes_once_it_is_one() {
 }
 
 #[test]
+fn a_look_reckons_in_the_zone_that_will_hold_here() {
+    for (settings, next) in [("", "T00:00:00"), ("timezone = \"Europe/London\"\n", "T08:00:00")] {
+        let (root, sample) = (Root::new(settings), Sample::of("nanoclaw"));
+        fs::write(sample.path(".env"), "TZ=Asia/Tokyo\n").unwrap();
+        sample.sql(
+            "store/messages.db",
+            "UPDATE scheduled_tasks SET schedule_type = 'cron', schedule_value = '0 9 * 7 *', status = 'active', \
+             next_run = '2026-05-01T00:00:00.000Z'",
+        );
+        let look = imported(&root, &sample, &["--dry-run"]);
+        let after = look["look"]["tasks"][0]["after"][0].to_string();
+        assert!(after.contains(next), "{next}: {look}");
+    }
+}
+
+#[test]
 fn times_that_passed_meanwhile_are_reckoned_in_the_zone_that_comes_along() {
     let (root, sample) = (Root::new(""), Sample::of("nanoclaw"));
     fs::write(sample.path(".env"), "TZ=Asia/Tokyo\n").unwrap();
