@@ -261,7 +261,7 @@ impl Classic {
             }
             Step::People => {
                 self.registry.people(out);
-                out.rows.append(&mut self.lists);
+                out.rows.extend(self.lists.extract_if(.., |row| is_about_people(row)));
                 step.after()
             }
             Step::Sort => {
