@@ -437,6 +437,10 @@ fn templates_of(here: &Here<'_>) -> Vec<String> {
 /// Has the agent of a group own the files that were copied for it.
 fn give(here: &Here<'_>, group: Option<&Folder>, below: &Path) -> anyhow::Result<()> {
     let (Some(group), Some(owner)) = (group, here.owner) else { return Ok(()) };
+    // Of a folder that could not be opened there is no copy.
+    if here.root.join(below).symlink_metadata().is_err() {
+        return Ok(());
+    }
     let owner = here.store.group_uid(group)?.owner(owner);
     ipc::give_folder(here.root.join(below).as_path(), owner, None)?;
     Ok(())

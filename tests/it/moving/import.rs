@@ -132,7 +132,7 @@ fn links_in_an_export_lead_nowhere() {
     rows.push((
         "messages",
         json!({"key": "f", "row": "message", "chat": "tg:-1", "replay_key": "f", "id": "f", "sender": "8", "sender_name": "Eve", "text": "see", "at": at,
-               "received_at": at, "files": [{"name": "id", "kind": "document", "mime": "text/plain", "size": 4, "path": "id_ed25519"}]}).to_string(),
+               "received_at": at, "files": [{"name": "id", "kind": "document", "type": "text/plain", "size": 4, "path": "id_ed25519"}]}).to_string(),
     ));
     write(&source, "linked", &rows);
     symlink(&source, &shown).unwrap();
