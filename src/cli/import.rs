@@ -33,8 +33,8 @@ program may run meanwhile, and nothing of it changes.
 
 Parts: settings, groups, people, messages, sessions, tasks, runs, files.
 
-Import only what is your own, exports too: settings come along, and say which agents run and what
-they may reach.
+Import only installations and exports of your own: settings come along, and say
+which agents run and which places they may reach.
 
 Kinds: nanoclaw (its first version), g2 (the program in TypeScript), nanoclaw-v2, export.
 

@@ -85,7 +85,7 @@ impl Read {
 /// Which rows are read.
 #[derive(Clone, Copy)]
 enum Which<'a> {
-    /// So many after this number.
+    /// This number of rows after this one.
     After(i64, usize),
     /// Those that have one of these texts in a column.
     With(&'static str, &'a [String]),
