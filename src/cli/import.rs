@@ -10,7 +10,11 @@ use crate::{
     allowlists::senders,
     app,
     domain::{
-        moved::{findings::Finding, look::Look, rehearsal::Rehearsal},
+        moved::{
+            findings::Finding,
+            look::{Look, ZoneHere},
+            rehearsal::Rehearsal,
+        },
         shown::screen::escaped,
     },
     moving::{self, Around, Imported, Progress, Source},
@@ -28,6 +32,9 @@ go into a copy of the store, which is thrown away, or nowhere. The installation 
 program may run meanwhile, and nothing of it changes.
 
 Parts: settings, groups, people, messages, sessions, tasks, runs, files.
+
+Import only installations and exports of your own: settings come along, and say
+which agents run and which places they may reach.
 
 Kinds: nanoclaw (its first version), g2 (the program in TypeScript), nanoclaw-v2, export.
 
@@ -110,7 +117,9 @@ async fn open(context: &Context, args: &import::Args) -> anyhow::Result<Box<dyn 
 
 async fn look(context: &Context, args: &import::Args) -> anyhow::Result<Look> {
     let mut source = open(context, args).await?;
-    let (now, zones) = (context.world.now(), context.config()?.zones.clone());
+    let (now, config) = (context.world.now(), context.config()?);
+    let is_set = config.written.says("timezone");
+    let zones = (config.zones.clone(), if is_set { ZoneHere::Stays } else { ZoneHere::Comes });
     let (kind, parts) = (args.kind, args.parts());
     let look = context.world.blocking(move || moving::look(&mut *source, kind, &parts, now, zones)).await;
     look.context("reading the source broke off")?

@@ -6,12 +6,12 @@ use std::{
     fs::File,
     io::{self, Read as _, Write as _},
     os::{fd::OwnedFd, unix::ffi::OsStrExt as _},
-    path::{Path, PathBuf},
+    path::{Component, Path, PathBuf},
 };
 
 use ipc_handlers::Folder;
 use rustix::{
-    fs::{AtFlags, Dir, FileType, Mode, OFlags, RenameFlags, ResolveFlags, Stat, Timespec, Timestamps},
+    fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, RenameFlags, ResolveFlags, Stat, Timespec, Timestamps},
     io::Errno,
 };
 use schemars::JsonSchema;
@@ -84,6 +84,8 @@ pub(super) struct Copying {
     /// A memory at the top with one of these texts gives way: nobody has written to it since it was made.
     templates: Vec<String>,
     pub(super) copied: Copied,
+    /// How much could not be opened or read, or had no room: it may come another time.
+    pub(super) unread: u64,
     pub(super) findings: Findings,
 }
 
@@ -95,6 +97,7 @@ impl Copying {
             left: (MOST, MOST_BYTES),
             templates,
             copied: Copied::default(),
+            unread: 0,
             findings: Findings::default(),
         }
     }
@@ -111,13 +114,36 @@ impl Copying {
         to: &Path,
         without: &[String],
     ) -> io::Result<()> {
-        let shown = from.display().to_string();
-        let from = match rustix::fs::open(from, FOLDER | OFlags::NOFOLLOW, Mode::empty()) {
+        let opened = rustix::fs::open(from, FOLDER | OFlags::NOFOLLOW, Mode::empty());
+        self.opened(opened, from, (root, to), without)
+    }
+
+    /// Does the same with a folder of an installation: no part of its path may be a link, as its agents can make some.
+    ///
+    /// # Errors
+    /// As above.
+    pub(super) fn tree(&mut self, from: &Path, root: &Path, to: &Path, without: &[String]) -> io::Result<()> {
+        self.opened(open_plain(from), from, (root, to), without)
+    }
+
+    fn opened(
+        &mut self,
+        opened: rustix::io::Result<OwnedFd>,
+        path: &Path,
+        (root, to): (&Path, &Path),
+        without: &[String],
+    ) -> io::Result<()> {
+        let from = match opened {
             Ok(from) => from,
             Err(Errno::NOENT) => return Ok(()),
             Err(error) => {
-                let why = if error == Errno::LOOP { "it is a link" } else { "it can't be read" };
-                self.findings.add(Finding::left(Kind::File, shown, why));
+                let why = match error {
+                    Errno::LOOP => "it is a link, or lies behind one",
+                    Errno::XDEV => "its path leads out",
+                    Errno::NOTDIR => "it is no folder",
+                    _ => "it can't be read",
+                };
+                self.unread(path, why);
                 return Ok(());
             }
         };
@@ -126,7 +152,7 @@ impl Copying {
             Acts::Really => Some(make_below(root, to, self.modes)?),
         };
         let without: BTreeSet<&str> = without.iter().map(String::as_str).collect();
-        self.inside(&from, to.as_ref(), Path::new(&shown), 0, &without)?;
+        self.inside(&from, to.as_ref(), path, 0, &without)?;
         if let Some(to) = &to {
             rustix::fs::syncfs(to)?;
         }
@@ -141,26 +167,23 @@ impl Copying {
         depth: usize,
         without: &BTreeSet<&str>,
     ) -> io::Result<()> {
-        for name in self.names(from, at)? {
+        for name in self.names(from, at) {
             let path = at.join(OsStr::from_bytes(name.to_bytes()));
             let text = name.to_string_lossy();
             if depth == 0 && without.contains(text.as_ref()) {
                 continue;
             }
             if self.left.0 == 0 {
+                self.unread(&path, format!("there are more than {MOST} files"));
                 return Ok(());
             }
             self.left.0 -= 1;
-            if self.left.0 == 0 {
-                self.leave(&path, format!("there are more than {MOST} files"));
-                return Ok(());
-            }
             if name.to_bytes() == BUILDING.as_bytes() {
                 self.leave(&path, "its name is that of a copy in the making");
                 continue;
             }
             let Ok(stat) = rustix::fs::statat(from, &name, AtFlags::SYMLINK_NOFOLLOW) else {
-                self.leave(&path, "it can't be read");
+                self.unread(&path, "it can't be read");
                 continue;
             };
             match FileType::from_raw_mode(stat.st_mode) {
@@ -168,7 +191,7 @@ impl Copying {
                 FileType::Directory => {
                     let Ok(inner) = rustix::fs::openat(from, &name, FOLDER | OFlags::NOFOLLOW, Mode::empty())
                     else {
-                        self.leave(&path, "it can't be read");
+                        self.unread(&path, "it can't be read");
                         continue;
                     };
                     let there = match to.map(|to| make_folder(to, &name, self.modes)).transpose() {
@@ -198,11 +221,15 @@ impl Copying {
     }
 
     /// Returns the names in a folder, in order.
-    fn names(&mut self, folder: &OwnedFd, at: &Path) -> io::Result<Vec<CString>> {
+    fn names(&mut self, folder: &OwnedFd, at: &Path) -> Vec<CString> {
         let mut names = Vec::new();
-        for entry in Dir::read_from(folder)? {
+        let Ok(entries) = Dir::read_from(folder) else {
+            self.unread(at, "it can't be read");
+            return names;
+        };
+        for entry in entries {
             let Ok(entry) = entry else {
-                self.leave(at, "it can't be read to its end");
+                self.unread(at, "it can't be read to its end");
                 break;
             };
             if !matches!(entry.file_name().to_bytes(), b"." | b"..") {
@@ -213,7 +240,12 @@ impl Copying {
             }
         }
         names.sort();
-        Ok(names)
+        names
+    }
+
+    fn unread(&mut self, path: &Path, why: impl Into<String>) {
+        self.unread += 1;
+        self.leave(path, why);
     }
 
     fn leave(&mut self, path: &Path, why: impl Into<String>) {
@@ -231,7 +263,7 @@ impl Copying {
         let opened = rustix::fs::openat(from, there_called, flags, Mode::empty())
             .and_then(|file| Ok((rustix::fs::fstat(&file)?, file)));
         let Ok((stat, file)) = opened else {
-            self.leave(path, "it can't be read");
+            self.unread(path, "it can't be read");
             return Ok(());
         };
         let size = u64::try_from(stat.st_size).unwrap_or(0);
@@ -239,8 +271,12 @@ impl Copying {
             self.leave(path, "it is no plain file");
             return Ok(());
         }
-        if size > LARGEST || size > self.left.1 {
+        if size > LARGEST {
             self.leave(path, "it is too large");
+            return Ok(());
+        }
+        if size > self.left.1 {
+            self.unread(path, format!("there are more than {MOST_BYTES} bytes of files"));
             return Ok(());
         }
         self.left.1 -= size;
@@ -250,9 +286,9 @@ impl Copying {
             return Ok(());
         };
         let is_memory = depth == 0 && name.to_bytes() == MEMORY.as_bytes();
-        let templates = if is_memory { std::mem::take(&mut self.templates) } else { Vec::new() };
+        let templates: &[String] = if is_memory { &self.templates } else { &[] };
         let mut file = File::from(file);
-        let placed = match there(to, name, &mut file, &templates)? {
+        let placed = match there(to, name, &mut file, templates)? {
             There::Same => {
                 self.copied.same += 1;
                 return Ok(());
@@ -286,7 +322,7 @@ impl Copying {
                 self.copied.files += 1;
                 self.copied.bytes += bytes;
             }
-            None => self.leave(path, "it can't be read to its end"),
+            None => self.unread(path, "it can't be read to its end"),
         }
         Ok(())
     }
@@ -312,9 +348,17 @@ fn make_folder(at: &OwnedFd, name: &CStr, modes: Modes) -> rustix::io::Result<Ow
     rustix::fs::openat(at, name, FOLDER | OFlags::NOFOLLOW, Mode::empty())
 }
 
-/// Opens a file below a folder, through no link and nothing outside.
+/// Opens a folder whose path has no link in any part of it, and goes down alone.
+fn open_plain(folder: &Path) -> rustix::io::Result<OwnedFd> {
+    if folder.components().any(|part| part == Component::ParentDir) {
+        return Err(Errno::XDEV);
+    }
+    rustix::fs::openat2(CWD, folder, FOLDER, Mode::empty(), ResolveFlags::NO_SYMLINKS)
+}
+
+/// Opens a file below a folder, through no link and nothing outside. The folder's own path has none either.
 pub(super) fn open_below(folder: &Path, relative: &str) -> io::Result<File> {
-    let folder = rustix::fs::open(folder, FOLDER, Mode::empty())?;
+    let folder = open_plain(folder)?;
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let inside = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
     Ok(rustix::fs::openat2(&folder, relative, flags, Mode::empty(), inside)?.into())

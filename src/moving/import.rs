@@ -42,6 +42,8 @@ use crate::{
 const MOST_SETTINGS: usize = 1_000;
 /// A larger file beside a message is not kept, bytes.
 const LARGEST_MEDIA: u64 = 1 << 30;
+/// The most bytes of files beside messages that come with an installation.
+const MOST_MEDIA: u64 = 256 << 30;
 
 /// Where rows go in.
 pub struct Here<'a> {
@@ -258,6 +260,8 @@ struct Beside {
     hands: Vec<InHand>,
     findings: Vec<Finding>,
     copied: Copied,
+    /// Bytes of all files that were read.
+    read: u64,
 }
 
 /// Keeps the files of rows, which are gone by the end of an installation.
@@ -330,7 +334,7 @@ impl Beside {
                     Some(media) => media,
                     None => self.media.insert(Media::open(&self.data)?),
                 };
-                match media.keep(&opened, LARGEST_MEDIA) {
+                match media.keep(&opened, LARGEST_MEDIA.min(MOST_MEDIA.saturating_sub(self.read))) {
                     Ok(hand) => Ok(hand),
                     Err(crate::system::media::NotKept::Fault(fault)) => {
                         Err(format!("{fault:?}").to_lowercase())
@@ -343,6 +347,7 @@ impl Beside {
             Ok(hand) => {
                 let count = if hand.is_new { &mut self.copied.files } else { &mut self.copied.same };
                 *count += 1;
+                self.read = self.read.saturating_add(hand.size);
                 self.copied.bytes += if hand.is_new { hand.size } else { 0 };
                 known = known.kept(hand.digest, hand.size, hand.mime);
                 self.hands.push(hand);
@@ -366,6 +371,8 @@ async fn copy(
     imported: &mut Imported,
 ) -> anyhow::Result<()> {
     let mut times: BTreeMap<PathBuf, u32> = BTreeMap::new();
+    let beside = imported.files;
+    let mut copying = Copying::new(here.acts, templates_of(here), Modes::Shared);
     for Tree { to, from, without } in trees {
         let Some(place) = place_below(&to) else { continue };
         // Several folders may come to one place.
@@ -393,24 +400,25 @@ async fn copy(
             }
             Place::Global | Place::Media => None,
         };
-        let (root, acts, templates) = (here.root.to_owned(), here.acts, templates_of(here));
-        let below = place.clone();
+        let (root, below, unread) = (here.root.to_owned(), place.clone(), copying.unread);
         let copied = here.world.blocking(move || {
-            let mut copying = Copying::new(acts, templates, Modes::Shared);
-            copying.folder(&from, &root, &below, &without).map(|()| copying)
+            let done = copying.tree(&from, &root, &below, &without);
+            (copying, done)
         });
-        let copying = copied
-            .await
-            .map_err(|panic| anyhow!("copying files: {panic}"))?
-            .with_context(|| format!("copying files to {key}"))?;
-        imported.files.files += copying.copied.files;
-        imported.files.bytes += copying.copied.bytes;
-        imported.files.same += copying.copied.same;
+        let done;
+        (copying, done) = copied.await.map_err(|panic| anyhow!("copying files: {panic}"))?;
+        done.with_context(|| format!("copying files to {key}"))?;
+        imported.files.files = beside.files + copying.copied.files;
+        imported.files.bytes = beside.bytes + copying.copied.bytes;
+        imported.files.same = beside.same + copying.copied.same;
         progress.0.files.store(imported.files.files, Ordering::Relaxed);
-        imported.findings.merge(copying.findings);
+        imported.findings.merge(std::mem::take(&mut copying.findings));
         if here.acts == Acts::Really {
             give(here, group.as_ref(), &place)?;
-            here.store.note_moved(source, Kind::File, &key, &key).await?;
+            // What could not be read comes with the next import.
+            if copying.unread == unread {
+                here.store.note_moved(source, Kind::File, &key, &key).await?;
+            }
         }
         failpoint::reach("moving.copied");
     }
@@ -429,6 +437,10 @@ fn templates_of(here: &Here<'_>) -> Vec<String> {
 /// Has the agent of a group own the files that were copied for it.
 fn give(here: &Here<'_>, group: Option<&Folder>, below: &Path) -> anyhow::Result<()> {
     let (Some(group), Some(owner)) = (group, here.owner) else { return Ok(()) };
+    // Of a folder that could not be opened there is no copy.
+    if here.root.join(below).symlink_metadata().is_err() {
+        return Ok(());
+    }
     let owner = here.store.group_uid(group)?.owner(owner);
     ipc::give_folder(here.root.join(below).as_path(), owner, None)?;
     Ok(())

@@ -56,12 +56,13 @@ impl Installation {
         &self.path
     }
 
-    fn entry(&self, inner: &str, flags: OFlags) -> Result<OwnedFd, Unread> {
+    fn entry(&self, inner: &str, flags: OFlags, more: ResolveFlags) -> Result<OwnedFd, Unread> {
         let flags = flags | OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-        let within = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
+        let within = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS | more;
         match openat2(&self.dir, inner, flags, Mode::empty(), within) {
             Ok(fd) => Ok(fd),
-            Err(Errno::NOENT | Errno::NOTDIR) => Err(Unread::Missing),
+            Err(Errno::NOENT) => Err(Unread::Missing),
+            Err(Errno::NOTDIR) if !flags.contains(OFlags::DIRECTORY) => Err(Unread::Missing),
             Err(Errno::XDEV | Errno::LOOP) => Err(Unread::LeadsOut),
             Err(Errno::NXIO) => Err(Unread::NoFile),
             Err(error) => Err(Unread::Io(error.into())),
@@ -73,7 +74,7 @@ impl Installation {
     /// # Errors
     /// [`Unread`].
     pub fn file(&self, inner: &str) -> Result<File, Unread> {
-        let file = File::from(self.entry(inner, OFlags::empty())?);
+        let file = File::from(self.entry(inner, OFlags::empty(), ResolveFlags::empty())?);
         if file.metadata()?.is_file() { Ok(file) } else { Err(Unread::NoFile) }
     }
 
@@ -90,16 +91,20 @@ impl Installation {
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
 
-    /// Returns the path of a folder of it; `None` where there is none, or where it is a link.
+    /// Returns the path of a folder of it; `None` where nothing is there. One that is a link, or lies behind one, or can't be read, is
+    /// left out and told where it is copied.
     #[must_use]
     pub fn folder(&self, inner: &str) -> Option<PathBuf> {
-        self.entry(inner, OFlags::DIRECTORY | OFlags::NOFOLLOW).ok().map(|_| self.path.join(inner))
+        let opened = self.entry(inner, OFlags::DIRECTORY, ResolveFlags::NO_SYMLINKS);
+        (!matches!(opened, Err(Unread::Missing))).then(|| self.path.join(inner))
     }
 
     /// Returns the names of the folders in a folder of it, sorted, and whether there were more than are looked at.
     #[must_use]
     pub fn folders(&self, inner: &str) -> (Vec<String>, bool) {
-        let Ok(fd) = self.entry(inner, OFlags::DIRECTORY) else { return (Vec::new(), false) };
+        let Ok(fd) = self.entry(inner, OFlags::DIRECTORY, ResolveFlags::empty()) else {
+            return (Vec::new(), false);
+        };
         let Ok(dir) = Dir::read_from(&fd) else { return (Vec::new(), false) };
         let (mut names, mut seen) = (Vec::new(), 0_usize);
         for entry in dir {
@@ -147,7 +152,10 @@ mod tests {
         assert!(matches!(installation.text("data"), Err(Unread::NoFile)));
         assert!(matches!(installation.text("none"), Err(Unread::Missing)));
         assert_eq!(installation.folders("data"), (vec!["a".to_owned()], false));
-        assert_eq!(installation.folder("data/b"), None);
-        assert_eq!(installation.folder("data/a"), Some(installation.path().join("data/a")));
+        assert_eq!(installation.folder("data/none"), None);
+        // The copy says of both what they are.
+        for there in ["data/a", "data/b"] {
+            assert_eq!(installation.folder(there), Some(installation.path().join(there)));
+        }
     }
 }

@@ -4,7 +4,10 @@ use ipc_handlers::Time;
 
 use super::{Source, SourceKind};
 use crate::domain::{
-    moved::{look::Look, rows::Part},
+    moved::{
+        look::{Look, ZoneHere},
+        rows::Part,
+    },
     time::zone::Zones,
 };
 
@@ -17,7 +20,7 @@ pub fn look(
     kind: SourceKind,
     parts: &[Part],
     now: Time,
-    zones: Zones,
+    zones: (Zones, ZoneHere),
 ) -> anyhow::Result<Look> {
     let mut look = Look::new(source.about(), now, zones);
     while let Some(batch) = source.next(parts)? {

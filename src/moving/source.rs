@@ -17,7 +17,7 @@ pub const MOST_BYTES: usize = 4 << 20;
 
 /// An installation that is moved in from. It is only read.
 ///
-/// Rows come in this order: settings; groups, then chats, then wirings; people; runs, then use; messages, marks and texts, each in
+/// Rows come in this order: settings; groups, then chats, then wirings; people, and the list of senders; runs, then use; messages, marks and texts, each in
 /// the order of time; lanes, then archives; tasks. So a row comes after those that it names.
 /// Each call yields the next rows, in memory that does not grow with the source.
 pub trait Source: Send {
@@ -57,7 +57,7 @@ pub struct Batch {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tree {
     pub to: Place,
-    /// Where it is: an absolute path.
+    /// Where it is: an absolute path. Where a part of it is a link, nothing is copied.
     pub from: PathBuf,
     /// Names at its top that are not taken, such as `logs`.
     pub without: Vec<String>,

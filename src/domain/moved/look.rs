@@ -20,6 +20,16 @@ const PRINTED: usize = 40;
 /// As many times of a task are told on each side.
 const TIMES: usize = 3;
 
+/// Whose zone holds here.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ZoneHere {
+    /// This root's, which is set.
+    Stays,
+    /// The one that comes along, if one does.
+    #[default]
+    Comes,
+}
+
 /// What becomes what.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Look {
@@ -43,6 +53,8 @@ pub struct Look {
     now: Time,
     #[serde(skip)]
     zones: Zones,
+    #[serde(skip)]
+    zone_here: ZoneHere,
     #[serde(skip)]
     own: u64,
 }
@@ -94,7 +106,7 @@ pub struct Difference {
 impl Look {
     /// A look at an installation, of which nothing was seen yet. `zones`: those of this root.
     #[must_use]
-    pub fn new(from: String, now: Time, zones: Zones) -> Self {
+    pub fn new(from: String, now: Time, (zones, zone_here): (Zones, ZoneHere)) -> Self {
         Self {
             from,
             rows: BTreeMap::new(),
@@ -109,6 +121,7 @@ impl Look {
             findings: Findings::default(),
             now,
             zones,
+            zone_here,
             own: 0,
         }
     }
@@ -200,7 +213,10 @@ impl Look {
     fn task(&self, task: &Task) -> LookTask {
         let there = self.settings.get("timezone").and_then(serde_json::Value::as_str);
         let zone_there = self.zones.of(there).zone;
-        let zone_here = self.zones.of(None).zone;
+        let zone_here = match self.zone_here {
+            ZoneHere::Stays => self.zones.of(None).zone,
+            ZoneHere::Comes => zone_there.clone(),
+        };
         let kind = task.schedule_type.as_str();
         let times = |zone: &TimeZone, passes_over: bool| {
             let Ok(schedule) = Schedule::parse(kind, &task.schedule_value, zone, self.now) else {

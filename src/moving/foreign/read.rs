@@ -1,11 +1,13 @@
 //! Rows of a foreign table, a page at a time, in the order of their numbers. A damaged place is passed over, and told.
 
-use rusqlite::types::ValueRef;
+use rusqlite::{params_from_iter, types::ValueRef};
 
 use super::{Foreign, LONGEST_VALUE, LOOKS, schema::quoted};
 
 /// A page has at most about this many bytes.
 const PAGE_BYTES: usize = 4 << 20;
+/// As many texts are looked for by one statement.
+const AT_ONCE: usize = 100;
 
 /// A value of a row.
 #[derive(Clone, Debug, PartialEq)]
@@ -60,6 +62,13 @@ impl Read {
         }
     }
 
+    /// Returns how many bytes its texts have.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        let of = |cell: &Cell| if let Cell::Text { text, .. } = cell { text.len() } else { 0 };
+        self.cells.iter().map(|(_, cell)| of(cell)).sum()
+    }
+
     /// Whether some text of it had bytes that are no UTF-8.
     #[must_use]
     pub fn mended(&self) -> bool {
@@ -71,6 +80,15 @@ impl Read {
     pub fn has_bytes(&self) -> bool {
         self.cells.iter().any(|(_, cell)| *cell == Cell::Blob)
     }
+}
+
+/// Which rows are read.
+#[derive(Clone, Copy)]
+enum Which<'a> {
+    /// This number of rows after this one.
+    After(i64, usize),
+    /// Those that have one of these texts in a column.
+    With(&'static str, &'a [String]),
 }
 
 /// Some rows, and the place from which the next ones are read.
@@ -130,6 +148,31 @@ impl Foreign {
         rows.collect()
     }
 
+    /// Returns the rows of a table in which the column `key` has one of these texts, and why not all of them can be read: then there may
+    /// be more.
+    #[must_use]
+    pub fn with(
+        &self,
+        table: &str,
+        columns: &[&'static str],
+        key: &'static str,
+        texts: &[String],
+    ) -> (Vec<Read>, Option<String>) {
+        if !self.has_column(table, key) {
+            return (Vec::new(), Some(format!("there is no {key} in {table}")));
+        }
+        let known = self.known(table, columns);
+        let mut rows = Vec::new();
+        let fault = texts
+            .chunks(AT_ONCE)
+            .find_map(|texts| self.try_some(table, &known, Which::With(key, texts), &mut rows).err());
+        (rows, fault.map(|error| error.to_string()))
+    }
+
+    fn known(&self, table: &str, columns: &[&'static str]) -> Vec<&'static str> {
+        columns.iter().copied().filter(|column| self.has_column(table, column)).collect()
+    }
+
     /// Reads rows as far as they can be read.
     fn some(
         &self,
@@ -138,10 +181,9 @@ impl Foreign {
         after: i64,
         most: usize,
     ) -> (Vec<Read>, Option<String>) {
-        let known: Vec<&'static str> =
-            columns.iter().copied().filter(|column| self.has_column(table, column)).collect();
+        let known = self.known(table, columns);
         let mut rows = Vec::new();
-        let fault = self.try_some(table, &known, after, most, &mut rows).err();
+        let fault = self.try_some(table, &known, Which::After(after, most), &mut rows).err();
         (rows, fault.map(|error| error.to_string()))
     }
 
@@ -149,8 +191,7 @@ impl Foreign {
         &self,
         table: &str,
         columns: &[&'static str],
-        after: i64,
-        most: usize,
+        which: Which<'_>,
         rows: &mut Vec<Read>,
     ) -> rusqlite::Result<()> {
         let name = |column: &&str| quoted(column);
@@ -161,25 +202,34 @@ impl Foreign {
             .collect();
         let too_long: Vec<String> = columns.iter().map(long).collect();
         let too_long = if too_long.is_empty() { "0".to_owned() } else { too_long.join(" OR ") };
+        let from = match which {
+            Which::After(..) => "NOT INDEXED WHERE _rowid_ > ?1 ORDER BY _rowid_ LIMIT ?2".to_owned(),
+            Which::With(key, texts) => {
+                format!("WHERE {} IN ({})", quoted(key), vec!["?"; texts.len()].join(", "))
+            }
+        };
         let sql = format!(
-            "SELECT _rowid_, {too_long}{}{} FROM {} NOT INDEXED WHERE _rowid_ > ?1 ORDER BY _rowid_ LIMIT ?2",
+            "SELECT _rowid_, {too_long}{}{} FROM {} {from}",
             if read.is_empty() { "" } else { ", " },
             read.join(", "),
             quoted(table),
         );
         let mut statement = self.c.bound(LOOKS).prepare_cached(&sql)?;
-        let mut found = statement.query((after, most))?;
-        let (mut last, mut bytes) = (after, 0);
+        let (mut found, mut last) = match which {
+            Which::After(after, most) => (statement.query((after, most))?, Some(after)),
+            Which::With(_, texts) => (statement.query(params_from_iter(texts))?, None),
+        };
+        let mut bytes = 0;
         while let Some(row) = found.next()? {
             let number = row.get::<_, i64>(0)?;
-            if number <= last {
+            if last.is_some_and(|last| number <= last) {
                 let damaged = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_CORRUPT);
                 return Err(rusqlite::Error::SqliteFailure(
                     damaged,
                     Some("its rows are out of order".into()),
                 ));
             }
-            last = number;
+            last = last.map(|_| number);
             let mut cells = Vec::with_capacity(columns.len());
             for (at, column) in columns.iter().enumerate() {
                 let cell = cell(row.get_ref(at + 2)?);
@@ -189,8 +239,14 @@ impl Foreign {
                 cells.push((*column, cell));
             }
             rows.push(Read { number, too_long: row.get(1)?, cells });
-            if bytes > PAGE_BYTES {
-                break;
+            match which {
+                Which::After(..) if bytes > PAGE_BYTES => break,
+                Which::With(..) if bytes > PAGE_BYTES => {
+                    let long = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_TOOBIG);
+                    let why = format!("its rows have more than {PAGE_BYTES} bytes");
+                    return Err(rusqlite::Error::SqliteFailure(long, Some(why)));
+                }
+                Which::After(..) | Which::With(..) => {}
             }
         }
         Ok(())

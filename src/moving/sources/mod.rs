@@ -126,7 +126,11 @@ pub fn open(kind: SourceKind, path: &Path, around: Around) -> anyhow::Result<Box
         SourceKind::Nanoclaw => other(Program::Nanoclaw, path, around)?,
         SourceKind::G2 => other(Program::G2, path, around)?,
         SourceKind::NanoclawV2 => other(Program::NanoclawV2, path, around)?,
-        SourceKind::Export => Box::new(export::Export::open(path)?),
+        SourceKind::Export => {
+            // Links are followed up to here, and none below. Of a folder that is not there the export itself says so.
+            let path = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+            Box::new(export::Export::open(&path)?)
+        }
     })
 }
 

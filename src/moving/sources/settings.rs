@@ -61,13 +61,14 @@ pub(super) fn env(
             String::new()
         }
     };
-    let names: BTreeSet<&str> = text
-        .lines()
-        .map(str::trim)
-        .filter(|line| !line.starts_with('#'))
-        .filter_map(|line| line.split_once('=').map(|(name, _)| name.trim()))
-        .filter(|name| !name.is_empty() && name.len() <= 128)
-        .collect();
+    let (names, odd) = names_of(&text);
+    if let Some((first, count)) = odd {
+        let why = match count {
+            1 => "a line that is no variable".to_owned(),
+            count => format!("the first of {count} lines that are no variables"),
+        };
+        findings.push(Finding::left(Kind::Setting, format!(".env line {first}"), why));
+    }
     let assistant = dotenv::value(&text, "ASSISTANT_NAME").unwrap_or_else(|| program.assistant().to_owned());
     let mut env = Env { assistant, zone: None, rows: Vec::new() };
     setting("assistant_name", Value::from(env.assistant.clone()), &mut env.rows);
@@ -107,6 +108,66 @@ pub(super) fn env(
     env
 }
 
+/// Returns the names of variables; and of the lines that are none the number of the first, and how many there are. A key may go on over
+/// several lines, which look like variables: nothing of these is a name, as names are printed.
+fn names_of(text: &str) -> (BTreeSet<&str>, Option<(usize, usize)>) {
+    let (mut names, mut odd) = (BTreeSet::new(), None);
+    let mut end: Option<&str> = None;
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    for (line, number) in text.lines().map(str::trim).zip(1..) {
+        let is_own = end.is_none();
+        if line.is_empty() || (is_own && line.starts_with('#')) {
+            continue;
+        }
+        let (name, value) = match line.split_once('=') {
+            Some((name, value)) => (name.trim(), Some(value.trim())),
+            None => (line, None),
+        };
+        match value {
+            // The reader of `.env` finds these in any line.
+            Some(_) if is_known(name) => {
+                names.insert(name);
+            }
+            // A variable without a value does not count, and a text in Base64 may end in these signs.
+            Some("" | "=") if is_own => {}
+            Some(_) if is_own && is_name(name) => {
+                names.insert(name);
+            }
+            Some(_) | None => odd = Some(odd.map_or((number, 1), |(first, count)| (first, count + 1))),
+        }
+        end = match end {
+            Some(mark) => (!line.contains(mark)).then_some(mark),
+            None => goes_on(line, value.unwrap_or_default()),
+        };
+    }
+    (names, odd)
+}
+
+fn is_name(name: &str) -> bool {
+    name.len() <= 128
+        && name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+        && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+}
+
+fn is_known(name: &str) -> bool {
+    ["ASSISTANT_NAME", "TZ"].contains(&name)
+        || MODEL.contains(&name)
+        || TOKENS.iter().chain(&NUMBERS).any(|(known, _)| *known == name)
+}
+
+/// Returns what ends a value that its own line does not end.
+fn goes_on(line: &str, value: &str) -> Option<&'static str> {
+    let open = |quote: &str| value.strip_prefix(quote).is_some_and(|rest| !rest.contains(quote));
+    if line.contains("-----BEGIN ") && !line.contains("-----END ") {
+        return Some("-----END ");
+    }
+    match (open("\""), open("'")) {
+        (true, _) => Some("\""),
+        (false, true) => Some("'"),
+        (false, false) => None,
+    }
+}
+
 fn setting(name: &str, value: Value, rows: &mut Vec<Keyed>) {
     rows.push(keyed(name, Row::Setting(Setting { name: name.to_owned(), value })));
 }
@@ -140,4 +201,22 @@ pub(super) fn lists(program: Program, home: Option<&Path>, findings: &mut Vec<Fi
         }
     }
     rows
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_goes_on_over_several_lines_is_no_name() {
+        let text = "\u{feff}# one\nTZ=Asia/Tokyo\nKEY=\"-----BEGIN KEY-----\nb3BlbnNz=x\nQyNTUxOQAAACBZw==\n-----END KEY-----\"\n\
+                    OTHER=1\n-----BEGIN KEY-----\nAAAA=b\n-----END KEY-----\nQyNTUxOQAAACBZw==\nNOTE='a\nb=c\nANTHROPIC_API_KEY=k\nd'\n\
+                    EMPTY=\nno-name=1\nLAST=2\n";
+        let (names, odd) = names_of(text);
+        assert_eq!(
+            names.into_iter().collect::<Vec<_>>(),
+            ["ANTHROPIC_API_KEY", "KEY", "LAST", "NOTE", "OTHER", "TZ"]
+        );
+        assert_eq!(odd, Some((4, 9)));
+    }
 }

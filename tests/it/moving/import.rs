@@ -121,6 +121,37 @@ fn history_raises_nothing_and_what_was_unanswered_is_asked_about_once() {
     assert_eq!(why.len(), 2, "{why:?}");
 }
 
+/// The path to an export may have links, and none in the export leads anywhere.
+#[test]
+fn links_in_an_export_lead_nowhere() {
+    let (root, out) = (Root::new(""), tempfile::tempdir().unwrap());
+    let (source, shown, secret) =
+        (out.path().join("export"), out.path().join("shown"), out.path().join("secret"));
+    let at = "2024-05-01T10:00:00.000Z";
+    let mut rows = installation(1);
+    rows.push((
+        "messages",
+        json!({"key": "f", "row": "message", "chat": "tg:-1", "replay_key": "f", "id": "f", "sender": "8", "sender_name": "Eve", "text": "see", "at": at,
+               "received_at": at, "files": [{"name": "id", "kind": "document", "type": "text/plain", "size": 4, "path": "id_ed25519"}]}).to_string(),
+    ));
+    write(&source, "linked", &rows);
+    symlink(&source, &shown).unwrap();
+    fs::create_dir_all(secret.join("groups/family")).unwrap();
+    fs::write(secret.join("id_ed25519"), "hush").unwrap();
+    fs::write(secret.join("groups/family/notes.txt"), "hush").unwrap();
+    fs::create_dir(source.join("files")).unwrap();
+    symlink(&secret, source.join("files/media")).unwrap();
+    let answer = imported(&root, &shown, &[]);
+    assert_eq!((&answer["new"]["message"], &answer["files"]["files"]), (&json!(2), &json!(0)), "{answer}");
+    assert!(answer["findings"]["kept"].to_string().contains("f: id_ed25519"), "{answer}");
+
+    fs::remove_dir_all(source.join("files")).unwrap();
+    symlink(&secret, source.join("files")).unwrap();
+    let answer = imported(&root, &shown, &[]);
+    assert_eq!(answer["files"]["files"], 0, "{answer}");
+    assert!(!root.path().join("groups/family/notes.txt").exists());
+}
+
 #[test]
 fn the_same_import_again_changes_nothing_and_what_is_here_stays() {
     let (root, source) = (Root::new(""), tempfile::tempdir().unwrap());

@@ -184,6 +184,56 @@ fn a_look_says_what_becomes_what_and_a_rehearsal_what_wakes_whom() {
     assert!(import(&root, &sample, &["--rehearse"]).contains("17 messages: "));
 }
 
+/// An agent can write into its own `.claude`, and a link there stands in the way of all below.
+#[test]
+fn a_link_above_a_folder_leads_nowhere_and_the_folder_comes_once_it_is_one() {
+    let (root, sample) = (Root::new(""), Sample::of("nanoclaw"));
+    let projects = sample.path("data/sessions/family/.claude/projects");
+    fs::remove_dir_all(&projects).unwrap();
+    symlink("../../main/.claude/projects", &projects).unwrap();
+    fs::remove_dir_all(sample.path("groups/work")).unwrap();
+    symlink("/etc", sample.path("groups/work")).unwrap();
+    fs::remove_dir_all(sample.path("groups/chess_club")).unwrap();
+    fs::write(sample.path("groups/chess_club"), "no folder").unwrap();
+    let first = imported(&root, &sample, &[]);
+    for (inner, why) in [
+        ("data/sessions/family/.claude/projects/-workspace-group", "it is a link, or lies behind one"),
+        ("groups/work", "it is a link, or lies behind one"),
+        ("groups/chess_club", "it is no folder"),
+    ] {
+        let mut findings = first["findings"]["kept"].as_array().unwrap().iter();
+        let told = findings.find(|finding| finding["key"].as_str().unwrap().ends_with(inner));
+        assert_eq!(told.map(|told| &told["why"]), Some(&json!(why)), "{inner}: {first}");
+    }
+    let transcripts = root.data("sessions/family/.claude/projects/-workspace-group");
+    assert!(!transcripts.exists() && !root.path().join("groups/work/hostname").exists());
+
+    fs::remove_file(&projects).unwrap();
+    fs::create_dir_all(projects.join("-workspace-group")).unwrap();
+    fs::write(projects.join("-workspace-group/own.jsonl"), "own\n").unwrap();
+    imported(&root, &sample, &[]);
+    assert_eq!(read(&transcripts.join("own.jsonl")), "own\n");
+}
+
+#[test]
+fn a_look_reckons_in_the_zone_that_will_hold_here() {
+    for (zone, next) in [(None, "T00:00:00"), (Some("Europe/London"), "T08:00:00")] {
+        let (root, sample) = (Root::new(""), Sample::of("nanoclaw"));
+        if let Some(zone) = zone {
+            root.g2(&["config", "set", "timezone", zone]);
+        }
+        fs::write(sample.path(".env"), "TZ=Asia/Tokyo\n").unwrap();
+        sample.sql(
+            "store/messages.db",
+            "UPDATE scheduled_tasks SET schedule_type = 'cron', schedule_value = '0 9 * 7 *', status = 'active', \
+             next_run = '2026-05-01T00:00:00.000Z'",
+        );
+        let look = imported(&root, &sample, &["--dry-run"]);
+        let after = look["look"]["tasks"][0]["after"][0].to_string();
+        assert!(after.contains(next), "{next}: {look}");
+    }
+}
+
 #[test]
 fn times_that_passed_meanwhile_are_reckoned_in_the_zone_that_comes_along() {
     let (root, sample) = (Root::new(""), Sample::of("nanoclaw"));

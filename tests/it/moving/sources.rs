@@ -6,16 +6,13 @@ use std::fs;
 
 use g2::{
     domain::{
-        moved::rows::{Fate, Message, Part, Row},
+        moved::rows::{Fate, Kind, ListName, Message, Part, Row, Said},
         time::zone::Zones,
     },
-    moving::{
-        Place,
-        sources::{Around, SourceKind, open},
-    },
+    moving::sources::{Around, SourceKind, open},
 };
 
-use super::samples::{NOW, Sample, read};
+use super::samples::{NOW, Sample, read, told};
 
 const SAMPLES: [&str; 7] = [
     "nanoclaw",
@@ -97,7 +94,11 @@ fn only_the_parts_that_are_asked_for_are_read() {
             Part::Runs,
         ] {
             let (rows, _) = read(&mut *sample.open(), &[part]);
-            assert!(rows.iter().all(|row| row.row.kind().part() == part), "{name}: {part}");
+            let of = |row: &Row| match row {
+                Row::List(list) if list.name == ListName::Senders => Part::People,
+                row => row.kind().part(),
+            };
+            assert!(rows.iter().all(|row| of(&row.row) == part), "{name}: {part}");
         }
     }
 }
@@ -190,13 +191,107 @@ fn another_program_s_installation_is_named_with_the_command_for_it() {
     }
 }
 
+/// Two programs side by side: strangers that were not heard there are not heard here, whatever the settings are.
 #[test]
-fn a_folder_that_is_a_link_does_not_come_along() {
+fn the_list_of_senders_comes_with_the_people() {
     let sample = Sample::of("nanoclaw");
-    fs::remove_dir_all(sample.path("groups/work")).unwrap();
-    std::os::unix::fs::symlink("/etc", sample.path("groups/work")).unwrap();
-    let trees = sample.open().trees();
-    let groups = trees.iter().filter(|tree| matches!(tree.to, Place::Group(_))).count();
-    assert_eq!(groups, 3);
-    assert!(trees.iter().all(|tree| tree.from.starts_with(fs::canonicalize(sample.dir.path()).unwrap())));
+    let lists = |parts: &[Part]| -> Vec<String> {
+        let (rows, _) = read(&mut *sample.open(), parts);
+        rows.into_iter().filter(|row| matches!(row.row, Row::List(_))).map(|row| row.key).collect()
+    };
+    assert_eq!(lists(&[Part::Groups, Part::People, Part::Messages]), ["sender-allowlist"]);
+    assert_eq!(lists(&[Part::Settings]), ["mount-allowlist"]);
+}
+
+/// The texts of a sample, each with its state and its error.
+fn said(sample: &Sample) -> Vec<(String, Said, Option<String>)> {
+    let texts = sample.read().0.into_iter().filter_map(|row| match row.row {
+        Row::Text(text) => Some((text.text, text.state, text.error)),
+        _ => None,
+    });
+    texts.collect()
+}
+
+#[test]
+fn a_text_that_was_delivered_is_never_unsent_however_many_were() {
+    let sample = Sample::of("nanoclaw-v2");
+    let inbound = inbound(&sample, "ag-home", "101:ag-home");
+    let outbound = inbound.replace("inbound.db", "outbound.db");
+    let many = "WITH RECURSIVE n (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < 20500)";
+    sample.sql(
+        &inbound,
+        &format!(
+            "CREATE TEMP TABLE last AS SELECT * FROM delivered; DELETE FROM delivered;
+             {many} INSERT INTO delivered SELECT 'x' || n, NULL, 'delivered', '2026-05-01 00:00:00' FROM n;
+             INSERT INTO delivered SELECT * FROM last; UPDATE messages_in SET status = 'pending';"
+        ),
+    );
+    sample.sql(
+        &outbound,
+        &format!(
+            "CREATE TEMP TABLE last AS SELECT * FROM processing_ack; DELETE FROM processing_ack;
+             {many} INSERT INTO processing_ack SELECT 'x' || n, 'completed', '2026-05-01 00:00:00' FROM n;
+             INSERT INTO processing_ack SELECT * FROM last;"
+        ),
+    );
+    let text = |sample: &Sample| said(sample).into_iter().find(|(text, ..)| text == "It is on.").unwrap();
+    assert_eq!(text(&sample), ("It is on.".into(), Said::Sent, None));
+    let first = messages(&sample).into_iter().find(|message| message.id == "101").unwrap();
+    assert_eq!(first.heard[0].fate, Fate::Answered);
+
+    // Where nobody can look it up, nobody sends it again.
+    sample.sql(&inbound, "DROP TABLE delivered");
+    let error = "nobody knows whether it was delivered".to_owned();
+    assert_eq!(text(&sample), ("It is on.".into(), Said::Failed, Some(error.clone())));
+    fs::write(sample.path(&inbound), "not a store").unwrap();
+    assert_eq!(text(&sample), ("It is on.".into(), Said::Failed, Some(error)));
+}
+
+#[test]
+fn a_text_that_its_host_would_not_send_yet_or_not_there_is_left() {
+    let sample = Sample::of("nanoclaw-v2");
+    let outbound = |agent: &str, id: &str| inbound(&sample, agent, id).replace("inbound.db", "outbound.db");
+    let text = |id: &str, after: &str, chat: &str| {
+        format!(
+            "INSERT INTO messages_out (id, seq, timestamp, deliver_after, kind, platform_id, channel_type, content)
+             VALUES ('{id}', 9{id}, '2026-05-20 09:10:30', {after}, 'chat', '{chat}', 'telegram', '{{\"text\":\"text {id}\"}}');"
+        )
+    };
+    let (own, other) = ("telegram:-1005550001", "telegram:42");
+    sample.sql(
+        &outbound("ag-club", "202:ag-club"),
+        &[text("1", "NULL", own), text("2", "NULL", other), text("3", "'2026-05-20 10:00:01'", own)].concat(),
+    );
+    sample.sql(
+        &outbound("ag-home", "101:ag-home"),
+        &[text("4", "'2026-05-20 10:00:00'", own), text("5", "'soon'", other)].concat(),
+    );
+    let unsent = said(&sample)
+        .into_iter()
+        .filter(|(text, state, _)| *state == Said::Unsent && text.starts_with("text "));
+    let mut unsent: Vec<String> = unsent.map(|(text, ..)| text).collect();
+    unsent.sort();
+    assert_eq!(unsent, ["text 1", "text 4"]);
+    let (_, findings) = sample.read();
+    let why: Vec<&str> = told(&findings, Kind::Text).into_iter().map(|(.., why)| why).collect();
+    assert_eq!(why.iter().filter(|why| why.contains("no right to its chat")).count(), 1, "{why:?}");
+    assert_eq!(why.iter().filter(|why| why.contains("to be sent later")).count(), 2, "{why:?}");
+}
+
+#[test]
+fn a_task_without_a_time_runs_at_its_next_one_and_that_is_told() {
+    let sample = Sample::of("nanoclaw-v2");
+    let inbound = inbound(&sample, "ag-home", "101:ag-home");
+    sample.sql(
+        &inbound,
+        "UPDATE messages_in SET process_after = NULL, recurrence = '0 9 * * *' WHERE kind = 'task'",
+    );
+    let (rows, findings) = sample.read();
+    let reckoned = told(&findings, Kind::Task).into_iter().filter(|(.., why)| why.contains("reckoned anew"));
+    let reckoned: Vec<&str> = reckoned.map(|(_, id, _)| id).collect();
+    assert!(!reckoned.is_empty(), "{findings:?}");
+    for row in rows {
+        let Row::Task(task) = row.row else { continue };
+        assert!(task.next_run.is_some(), "{task:?}");
+    }
 }

@@ -247,7 +247,7 @@ impl Classic {
         Ok(match step {
             Step::Start => {
                 out.rows.append(&mut self.env.rows);
-                out.rows.append(&mut self.lists);
+                out.rows.extend(self.lists.extract_if(.., |row| !is_about_people(row)));
                 step.after()
             }
             Step::Groups => {
@@ -261,6 +261,7 @@ impl Classic {
             }
             Step::People => {
                 self.registry.people(out);
+                out.rows.extend(self.lists.extract_if(.., |row| is_about_people(row)));
                 step.after()
             }
             Step::Sort => {
@@ -289,6 +290,11 @@ impl Classic {
             Step::End => Step::End,
         })
     }
+}
+
+/// Whether a list says who is heard. It comes with the people: chats without it would hear more of them.
+fn is_about_people(row: &Keyed) -> bool {
+    matches!(&row.row, Row::List(list) if list.name == ListName::Senders)
 }
 
 impl Source for Classic {

@@ -128,15 +128,11 @@ impl Classic {
     pub(super) fn messages(&mut self, out: &mut Batch) -> anyhow::Result<bool> {
         let mut bytes = 0;
         while out.rows.len() < MOST_ROWS && bytes < MOST_BYTES {
-            // Few at a time: a batch is closed by its bytes, and what was taken from the order is not taken again.
-            let spots = self.order.take(64)?;
-            if spots.is_empty() {
-                return Ok(false);
-            }
-            let numbers: Vec<i64> = spots.iter().filter_map(|(_, number)| number.parse().ok()).collect();
-            for row in self.store.numbered("messages", &COLUMNS, &numbers) {
+            // One at a time: a batch is closed by its bytes, and what was taken from the order is not taken again.
+            let Some((_, number)) = self.order.take(1)?.pop() else { return Ok(false) };
+            for row in self.store.numbered("messages", &COLUMNS, &[number.parse()?]) {
+                bytes += row.bytes();
                 if let Some(message) = self.message(&row, &mut out.findings) {
-                    bytes += message.text.len();
                     out.rows.push(keyed(
                         format!("{} {}", message.chat, message.id),
                         Row::Message(Box::new(message)),

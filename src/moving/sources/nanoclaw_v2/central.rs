@@ -51,6 +51,10 @@ pub(super) struct Central {
     /// The folder of each agent, and the address of each chat, by their ids there.
     pub folders: BTreeMap<String, Folder>,
     pub places: BTreeMap<String, ChatPlace>,
+    /// Addresses of the chats that are taken.
+    known: BTreeSet<String>,
+    /// Chats that an agent may write to, besides that of its session.
+    rights: BTreeSet<(Folder, String)>,
     /// Wirings that stay awake in a thread.
     pub sticky: BTreeSet<(Folder, String)>,
     /// Agents whose one session goes through all their chats.
@@ -97,6 +101,8 @@ impl Central {
             wirings: Vec::new(),
             folders: BTreeMap::new(),
             places: BTreeMap::new(),
+            known: BTreeSet::new(),
+            rights: BTreeSet::new(),
             sticky: BTreeSet::new(),
             shared: BTreeSet::new(),
             told: Vec::new(),
@@ -113,7 +119,6 @@ impl Central {
             "created_at",
             "denied_at",
         ];
-        let mut seen = BTreeSet::new();
         for row in all(store, "messaging_groups", columns, Kind::Chat, findings) {
             let (id, channel) =
                 (row.text("id").unwrap_or_default(), row.text("channel_type").unwrap_or_default());
@@ -126,7 +131,7 @@ impl Central {
                 }
             };
             central.places.insert(id, ChatPlace { jid: jid.clone(), channel: channel.clone() });
-            if !seen.insert(jid.clone()) {
+            if !central.known.insert(jid.clone()) {
                 findings.push(Finding::changed(
                     Kind::Chat,
                     jid.as_str(),
@@ -151,6 +156,7 @@ impl Central {
             });
         }
         central.read_wirings(store, &time, findings);
+        central.read_rights(store, findings);
         central
     }
 
@@ -271,6 +277,22 @@ impl Central {
         }
     }
 
+    /// Each agent may write where it listens, and to its destinations.
+    fn read_rights(&mut self, store: &Foreign, findings: &mut Vec<Finding>) {
+        self.rights
+            .extend(self.wirings.iter().map(|(_, wiring)| (wiring.group.clone(), wiring.chat.clone())));
+        let columns = &["agent_group_id", "target_type", "target_id"];
+        for row in all(store, "agent_destinations", columns, Kind::Wiring, findings) {
+            let group = row.text("agent_group_id").and_then(|id| self.folders.get(&id));
+            let chat = row.text("target_id").and_then(|id| self.places.get(&id));
+            if let (Some("channel"), Some(group), Some(chat)) =
+                (row.text("target_type").as_deref(), group, chat)
+            {
+                self.rights.insert((group.clone(), chat.jid.clone()));
+            }
+        }
+    }
+
     pub(super) fn groups(&mut self, out: &mut Batch) {
         out.findings.append(&mut self.told);
         out.rows
@@ -280,9 +302,14 @@ impl Central {
             .extend(self.wirings.iter().map(|(id, wiring)| keyed(id.as_str(), Row::Wiring(wiring.clone()))));
     }
 
-    /// Whether a group listens in a chat.
+    /// Whether a chat is taken.
     pub(super) fn has_chat(&self, jid: &str) -> bool {
-        self.chats.iter().any(|chat| chat.jid == jid)
+        self.known.contains(jid)
+    }
+
+    /// Whether the agent of a group may write to a chat that is not its session's.
+    pub(super) fn may_write(&self, group: &Folder, jid: &str) -> bool {
+        self.rights.contains(&(group.clone(), jid.to_owned()))
     }
 
     /// The chats of a group.

@@ -10,6 +10,7 @@ mod content;
 mod engage;
 mod known;
 mod names;
+mod receipts;
 mod sessions;
 mod tasks;
 mod texts;
@@ -30,7 +31,7 @@ use crate::{
         rows::{Keyed, Part},
     },
     moving::{
-        foreign::Foreign,
+        foreign::{Foreign, Read},
         installation::Installation,
         order::Order,
         source::{Batch, MOST_ROWS, Source, Tree},
@@ -91,6 +92,10 @@ pub(super) struct NanoclawV2 {
     now: Time,
     central: Central,
     order: Order,
+    /// The sessions that are still to be read, once their list was.
+    waiting: Option<VecDeque<Read>>,
+    /// How many findings of this session are not told one by one.
+    untold: u64,
     /// A message that may have more fates in the sessions of other agents.
     open: Option<Keyed>,
     lanes: VecDeque<Keyed>,
@@ -115,6 +120,8 @@ impl NanoclawV2 {
         Ok(Self {
             name: format!("{} {}", program.kind(), installation.path().display()),
             order: Order::new().map_err(NotOpened::Order)?,
+            waiting: None,
+            untold: 0,
             open: None,
             lanes: VecDeque::new(),
             tasks: VecDeque::new(),
@@ -148,8 +155,11 @@ impl NanoclawV2 {
                 step.after()
             }
             Step::Read => {
-                self.read_sessions(out)?;
-                step.after()
+                if self.read_sessions(out)? {
+                    step
+                } else {
+                    step.after()
+                }
             }
             Step::Messages => {
                 if self.said(out)? {

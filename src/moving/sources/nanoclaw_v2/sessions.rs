@@ -1,6 +1,6 @@
 //! The sessions: what came in, and the agent's own conversation.
 
-use std::collections::BTreeMap;
+use std::collections::VecDeque;
 
 use ipc_handlers::{Folder, Time, names::is_session_id};
 use serde_json::Value;
@@ -11,7 +11,7 @@ use super::{
     central::all,
     content::{files, text_of},
     names,
-    texts::Delivered,
+    receipts::{Noted, Opened, finished},
 };
 use crate::{
     domain::{
@@ -31,6 +31,8 @@ use crate::{
 
 /// As many sessions are read.
 const MOST_SESSIONS: usize = 10_000;
+/// As many findings of one session are told one by one; the others are counted.
+const MOST_TOLD: usize = 10_000;
 const IN: [&str; 13] = [
     "id",
     "seq",
@@ -58,9 +60,70 @@ pub(super) struct Session {
     last_active: Option<Time>,
 }
 
+/// Whether an agent has finished with a message.
+fn is_done(row: &Read, finished: &Noted<bool>) -> bool {
+    match row.text("status").as_deref() {
+        Some("completed" | "failed") => true,
+        Some(_) | None => row.text("id").and_then(|id| finished.by_id.get(&id).copied()).unwrap_or(false),
+    }
+}
+
+/// Returns the number of the newest message that was answered.
+fn given_up_to(inbound: &Foreign, outbound: Option<&Opened>) -> i64 {
+    let (mut newest, mut after) = (i64::MIN, i64::MIN);
+    loop {
+        // A damaged place is told where the messages themselves are read.
+        let page = inbound.page("messages_in", &["id", "seq", "status", "trigger"], after, MOST_ROWS);
+        let finished = finished(outbound, &page.rows);
+        let answered =
+            page.rows.iter().filter(|row| is_done(row, &finished) && row.int("trigger") != Some(0));
+        newest = answered.filter_map(|row| row.int("seq")).fold(newest, i64::max);
+        match page.next {
+            Some(next) => after = next,
+            None => return newest,
+        }
+    }
+}
+
 impl NanoclawV2 {
-    /// Reads every session.
-    pub(super) fn read_sessions(&mut self, out: &mut Batch) -> anyhow::Result<()> {
+    /// Reads the next session; returns whether there may be more.
+    pub(super) fn read_sessions(&mut self, out: &mut Batch) -> anyhow::Result<bool> {
+        let mut waiting = match self.waiting.take() {
+            Some(waiting) => waiting,
+            None => self.list_sessions(out),
+        };
+        let next = waiting.pop_front();
+        self.waiting = Some(waiting);
+        let Some(row) = next else {
+            self.order.sort()?;
+            return Ok(false);
+        };
+        match self.session(&row) {
+            Ok(session) => {
+                self.read_session(&row, &session, out)?;
+                match std::mem::take(&mut self.untold) {
+                    0 => {}
+                    more => {
+                        let why = format!("{more} more of its rows are not taken, or with a change");
+                        out.findings.push(Finding::left(Kind::Source, session.inner, why));
+                    }
+                }
+            }
+            Err(why) => {
+                let id = row.text("id").unwrap_or_default();
+                out.findings.push(Finding::left(Kind::Lane, id, why));
+            }
+        }
+        Ok(true)
+    }
+
+    /// Bounds what is told of one session.
+    pub(super) fn bound_told(&mut self, out: &mut Batch) {
+        self.untold += out.findings.len().saturating_sub(MOST_TOLD) as u64;
+        out.findings.truncate(MOST_TOLD);
+    }
+
+    fn list_sessions(&self, out: &mut Batch) -> VecDeque<Read> {
         let columns = &[
             "id",
             "agent_group_id",
@@ -71,21 +134,13 @@ impl NanoclawV2 {
             "last_active",
             "created_at",
         ];
-        let rows = all(&self.store, "sessions", columns, Kind::Lane, &mut out.findings);
+        let mut rows = all(&self.store, "sessions", columns, Kind::Lane, &mut out.findings);
         if rows.len() > MOST_SESSIONS {
             let why = format!("there are more than {MOST_SESSIONS} sessions; the others are not read");
             out.findings.push(Finding::left(Kind::Lane, "sessions", why));
         }
-        for row in rows.iter().take(MOST_SESSIONS) {
-            match self.session(row) {
-                Ok(session) => self.read_session(row, &session, out)?,
-                Err(why) => {
-                    let id = row.text("id").unwrap_or_default();
-                    out.findings.push(Finding::left(Kind::Lane, id, why));
-                }
-            }
-        }
-        self.order.sort()
+        rows.truncate(MOST_SESSIONS);
+        rows.into()
     }
 
     fn session(&self, row: &Read) -> Result<Session, &'static str> {
@@ -110,12 +165,13 @@ impl NanoclawV2 {
     }
 
     /// Opens a store of a session; `None`: it can't be read, which is told unless it is not there.
-    fn store_of(&self, session: &Session, file: &str, out: &mut Batch) -> Option<Foreign> {
+    fn store_of(&self, session: &Session, file: &str, out: &mut Batch) -> Option<Opened> {
         let inner = format!("{}/{file}", session.inner);
         match Foreign::open(&self.installation, &inner) {
             Ok((store, findings)) => {
+                let is_whole = findings.is_empty();
                 out.findings.extend(findings);
-                Some(store)
+                Some(Opened { store, is_whole })
             }
             Err(NotReadable::Copy(crate::moving::foreign::NoCopy::Unread(Unread::Missing))) => None,
             Err(why) => {
@@ -128,15 +184,8 @@ impl NanoclawV2 {
     fn read_session(&mut self, row: &Read, session: &Session, out: &mut Batch) -> anyhow::Result<()> {
         let inbound = self.store_of(session, "inbound.db", out);
         let outbound = self.store_of(session, "outbound.db", out);
-        let mut finished: BTreeMap<String, bool> = BTreeMap::new();
         let mut continuation = None;
-        if let Some(store) = &outbound {
-            for row in
-                all(store, "processing_ack", &["message_id", "status"], Kind::Message, &mut out.findings)
-            {
-                let done = matches!(row.text("status").as_deref(), Some("completed" | "failed"));
-                finished.extend(row.text("message_id").map(|id| (id, done)));
-            }
+        if let Some(Opened { store, .. }) = &outbound {
             for row in all(store, "session_state", &["key", "value"], Kind::Lane, &mut out.findings) {
                 match row.text("key").as_deref() {
                     Some("continuation:claude") => continuation = row.text("value"),
@@ -146,26 +195,11 @@ impl NanoclawV2 {
             }
         }
         self.lane(row, session, continuation, out);
-        let mut delivered = BTreeMap::new();
-        if let Some(store) = &inbound {
-            for row in all(
-                store,
-                "delivered",
-                &["message_out_id", "platform_message_id", "status", "delivered_at"],
-                Kind::Text,
-                &mut out.findings,
-            ) {
-                let told = Delivered {
-                    failed: row.text("status").as_deref() == Some("failed"),
-                    at: row.text("delivered_at").and_then(|at| moment::read(&at, &self.zone)),
-                    platform_id: row.text("platform_message_id"),
-                };
-                delivered.extend(row.text("message_out_id").map(|id| (id, told)));
-            }
-            self.read_inbound(store, session, &finished, out)?;
+        if let Some(inbound) = &inbound {
+            self.read_inbound(inbound, outbound.as_ref(), session, out)?;
         }
-        if let Some(store) = &outbound {
-            self.read_outbound(store, session, &delivered, out)?;
+        if let Some(outbound) = &outbound {
+            self.read_outbound(outbound, inbound.as_ref(), session, out)?;
         }
         Ok(())
     }
@@ -203,30 +237,22 @@ impl NanoclawV2 {
 
     fn read_inbound(
         &mut self,
-        store: &Foreign,
+        inbound: &Opened,
+        outbound: Option<&Opened>,
         session: &Session,
-        finished: &BTreeMap<String, bool>,
         out: &mut Batch,
     ) -> anyhow::Result<()> {
-        let is_done = |row: &Read| match row.text("status").as_deref() {
-            Some("completed" | "failed") => true,
-            Some(_) | None => row.text("id").and_then(|id| finished.get(&id).copied()).unwrap_or(false),
-        };
         // Context that stands before an answered message was given with it.
-        let given_up_to = {
-            let rows = all(
-                store,
-                "messages_in",
-                &["id", "seq", "status", "trigger", "kind"],
-                Kind::Message,
-                &mut Vec::new(),
-            );
-            let answered = rows.iter().filter(|row| is_done(row) && row.int("trigger") != Some(0));
-            answered.filter_map(|row| row.int("seq")).max().unwrap_or(i64::MIN)
-        };
+        let given_up_to = given_up_to(&inbound.store, outbound);
         let mut after = i64::MIN;
         loop {
-            let page = store.page("messages_in", &IN, after, MOST_ROWS);
+            let page = inbound.store.page("messages_in", &IN, after, MOST_ROWS);
+            let finished = finished(outbound, &page.rows);
+            if !finished.is_all && outbound.is_some() && !page.rows.is_empty() {
+                let why =
+                    "what its agent has finished with can't be read whole; the others count as unanswered";
+                out.findings.push(Finding::changed(Kind::Message, session.id.as_str(), why));
+            }
             super::super::parts::told(
                 &format!("{}: messages_in", session.id),
                 &page,
@@ -246,7 +272,7 @@ impl NanoclawV2 {
                 match row.text("kind").as_deref() {
                     Some("task") => self.task(row, session, out),
                     Some("chat" | "chat-sdk") => {
-                        let fate = match (row.int("trigger") != Some(0), is_done(row)) {
+                        let fate = match (row.int("trigger") != Some(0), is_done(row, &finished)) {
                             (true, true) => Fate::Answered,
                             (true, false) => Fate::Waits,
                             (false, _) if row.int("seq").is_some_and(|seq| seq < given_up_to) => Fate::Given,
@@ -272,6 +298,7 @@ impl NanoclawV2 {
                     }
                 }
             }
+            self.bound_told(out);
             match page.next {
                 Some(next) => after = next,
                 None => return Ok(()),
@@ -310,12 +337,10 @@ impl NanoclawV2 {
         let (chat, thread) = self.place(row, session)?;
         let whole = key(row.text("id"))?;
         // The id of the platform, and the agent that it was given to.
-        let id = self
-            .central
-            .folders
-            .keys()
-            .find_map(|agent| whole.strip_suffix(agent.as_str()).and_then(|rest| rest.strip_suffix(':')))
-            .unwrap_or(&whole)
+        let mut ends = whole.match_indices(':');
+        let id = ends
+            .find(|(at, _)| self.central.folders.contains_key(&whole[at + 1..]))
+            .map_or(whole.as_str(), |(at, _)| &whole[..at])
             .to_owned();
         if chat.len() + id.len() >= LONGEST_KEY {
             return Err("its id is longer than one is");

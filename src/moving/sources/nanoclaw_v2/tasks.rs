@@ -44,13 +44,19 @@ impl NanoclawV2 {
             ));
             return;
         }
-        match self.read_task(row, session, status) {
+        match self.read_task(row, session, status, &mut out.findings) {
             Ok(task) => self.tasks.push_back(keyed(task.id.clone(), Row::Task(Box::new(task)))),
             Err(why) => out.findings.push(Finding::left(Kind::Task, told, why)),
         }
     }
 
-    fn read_task(&self, row: &Read, session: &Session, status: TaskStatus) -> Result<Task, NotTaken> {
+    fn read_task(
+        &self,
+        row: &Read,
+        session: &Session,
+        status: TaskStatus,
+        findings: &mut Vec<Finding>,
+    ) -> Result<Task, NotTaken> {
         let id = key(row.text("series_id").or_else(|| row.text("id")))?;
         if id.len() > 128 {
             return Err("its id is longer than one is".into());
@@ -63,8 +69,13 @@ impl NanoclawV2 {
             Some(cron) => (ScheduleKind::Cron, cron),
             None => (ScheduleKind::Once, next_run.unwrap_or(self.now).to_string()),
         };
-        Schedule::parse(schedule_type.as_str(), &schedule_value, &self.zone, self.now)
+        let schedule = Schedule::parse(schedule_type.as_str(), &schedule_value, &self.zone, self.now)
             .map_err(|refusal| refusal.message)?;
+        let next_run = next_run.or_else(|| {
+            let why = "its next time is not there, or none; it is reckoned anew";
+            findings.push(Finding::changed(Kind::Task, id.as_str(), why));
+            schedule.first_run(self.now, &self.zone)
+        });
         Ok(Task {
             prompt: text_of(&read, &["prompt"]).ok_or("it has no prompt")?,
             script: text_of(&read, &["script"]),

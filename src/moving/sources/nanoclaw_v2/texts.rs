@@ -1,14 +1,12 @@
 //! What agents said: texts for chats, and how far each came.
 
-use std::collections::BTreeMap;
-
-use ipc_handlers::Time;
 use serde_json::Value;
 
 use super::{
     super::parts::{key, keyed, read_json, told},
     NanoclawV2,
     content::text_of,
+    receipts::{Delivered, Noted, Opened, delivered},
     sessions::Session,
 };
 use crate::{
@@ -17,7 +15,7 @@ use crate::{
         rows::{Kind, Row, Said, Text},
     },
     moving::{
-        foreign::{Foreign, Read},
+        foreign::Read,
         moment,
         source::{Batch, MOST_ROWS},
     },
@@ -35,27 +33,21 @@ const OUT: [&str; 9] = [
     "content",
 ];
 
-/// A text that was delivered, or was not.
-pub(super) struct Delivered {
-    pub failed: bool,
-    pub at: Option<Time>,
-    pub platform_id: Option<String>,
-}
-
 impl NanoclawV2 {
     pub(super) fn read_outbound(
         &mut self,
-        store: &Foreign,
+        outbound: &Opened,
+        inbound: Option<&Opened>,
         session: &Session,
-        delivered: &BTreeMap<String, Delivered>,
         out: &mut Batch,
     ) -> anyhow::Result<()> {
         let mut after = i64::MIN;
         loop {
-            let page = store.page("messages_out", &OUT, after, MOST_ROWS);
+            let page = outbound.store.page("messages_out", &OUT, after, MOST_ROWS);
+            let delivered = delivered(inbound, &page.rows, &self.zone);
             told(&format!("{}: messages_out", session.id), &page, Kind::Text, &mut out.findings);
             for row in &page.rows {
-                match self.text(row, session, delivered) {
+                match self.text(row, session, &delivered) {
                     Ok(None) => {}
                     Ok(Some(text)) => {
                         let id = key(row.text("id")).unwrap_or_default();
@@ -69,6 +61,7 @@ impl NanoclawV2 {
                     }
                 }
             }
+            self.bound_told(out);
             match page.next {
                 Some(next) => after = next,
                 None => return Ok(()),
@@ -81,7 +74,7 @@ impl NanoclawV2 {
         &self,
         row: &Read,
         session: &Session,
-        delivered: &BTreeMap<String, Delivered>,
+        delivered: &Noted<Delivered>,
     ) -> Result<Option<Text>, &'static str> {
         if row.too_long || row.has_bytes() {
             return Err("it is longer than a text is, or no text");
@@ -100,11 +93,15 @@ impl NanoclawV2 {
         let text = text.filter(|text| !text.is_empty()).ok_or("it has no text")?;
         let created_at =
             row.text("timestamp").and_then(|at| moment::read(&at, &self.zone)).ok_or("its time is none")?;
-        let known = delivered.get(&id);
-        let state = match known {
-            Some(Delivered { failed: false, .. }) => Said::Sent,
-            Some(Delivered { failed: true, .. }) => Said::Failed,
-            None => Said::Unsent,
+        let known = delivered.by_id.get(&id);
+        let (state, error) = match known {
+            Some(Delivered { failed: false, .. }) => (Said::Sent, None),
+            Some(Delivered { failed: true, .. }) => (Said::Failed, Some("its program could not deliver it")),
+            None if !delivered.is_all => (Said::Failed, Some("nobody knows whether it was delivered")),
+            None => {
+                self.may_be_said(row, session, &chat)?;
+                (Said::Unsent, None)
+            }
         };
         Ok(Some(Text {
             chat,
@@ -118,9 +115,21 @@ impl NanoclawV2 {
             run: None,
             created_at,
             sent_at: (state == Said::Sent).then(|| known.and_then(|known| known.at).unwrap_or(created_at)),
-            error: (state == Said::Failed).then(|| "its program could not deliver it".to_owned()),
+            error: error.map(str::to_owned),
             ids: known.and_then(|known| known.platform_id.clone()).into_iter().collect(),
             files: Vec::new(),
         }))
+    }
+
+    /// Its host delivers a text once it is due, and to chats that its agent has a right to.
+    fn may_be_said(&self, row: &Read, session: &Session, chat: &str) -> Result<(), &'static str> {
+        if session.chat.as_deref() != Some(chat) && !self.central.may_write(&session.group, chat) {
+            return Err("it is not sent, and its agent has no right to its chat");
+        }
+        let due = row.text("deliver_after").filter(|at| !at.is_empty());
+        match due.map(|at| moment::read(&at, &self.zone)) {
+            Some(at) if at.is_none_or(|at| at > self.now) => Err("it was to be sent later"),
+            Some(_) | None => Ok(()),
+        }
     }
 }
