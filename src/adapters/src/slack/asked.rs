@@ -101,6 +101,9 @@ impl Slack {
         };
         let answer = self.api.call("files.info", &[("file", &what.what)]).await.map_err(told)?;
         let file = &answer["file"];
+        if text(file, "mode") == "external" || file["is_external"] == true {
+            return Err("it is a link to a file elsewhere, not a file on Slack".into());
+        }
         if file["size"].as_u64().is_some_and(|bytes| bytes > what.most) {
             return Err(format!("it has more than {} bytes", what.most));
         }

@@ -187,9 +187,32 @@ fn files_come_whole_within_bounds_and_from_slack_alone() {
         fake.world().files.get_mut("F1").unwrap().about["url_private_download"] = foreign.into();
         assert!(problem(&mut adapter, "F1", 1 << 20).contains("no address of a file on Slack"));
     }
-    // The page where people log in is no file.
+    // Nor is a call of Slack's own, which our token would make.
     let url = format!("{}/files-pri/T1-F1/x", fake.base);
-    fake.world().files.get_mut("F1").unwrap().about["url_private_download"] = url.into();
+    for call in ["api/chat.delete?x=1", "files-pri/../api/chat.delete", "files-pri/%2e%2E/api/chat.delete"] {
+        let call = format!("{}/{call}", fake.base);
+        fake.world().files.get_mut("F1").unwrap().about["url_private_download"] = call.into();
+        assert!(problem(&mut adapter, "F1", 1 << 20).contains("no address of a file on Slack"));
+    }
+    {
+        let mut world = fake.world();
+        let about = &mut world.files.get_mut("F1").unwrap().about;
+        about["url_private_download"] = url.clone().into();
+        (about["mode"], about["is_external"]) = ("external".into(), true.into());
+    }
+    assert!(problem(&mut adapter, "F1", 1 << 20).contains("elsewhere"));
+    assert_eq!(asked(&fake, "chat.delete"), 0);
+    // Slack may have it at another of its addresses; it does not lead on for ever.
+    {
+        let mut world = fake.world();
+        world.moves = 3;
+        let about = &mut world.files.get_mut("F1").unwrap().about;
+        (about["mode"], about["is_external"]) = ("hosted".into(), false.into());
+    }
+    assert!(matches!(adapter.ask(&fetch("F1", 1 << 20)), Up::Fetched { file: Some(_), .. }));
+    fake.world().moves = 4;
+    assert!(problem(&mut adapter, "F1", 1 << 20).contains("to the next"));
+    // The page where people log in is no file.
     fake.world().bot_token = "xoxb-another".into();
     fake.fault(
         "files.info",
@@ -350,6 +373,8 @@ fn after_a_death_it_goes_on_where_the_daemon_has_stored_it() {
     let _ = fake.say(GENERAL, ADA, "two");
     let _ = fake.say(RANDOM, ADA, "three");
     fake.forget();
+    // What is between us and Slack answers in its place: the channel is asked again.
+    fake.fault("conversations.history", Fault::Answer(403, None, json!("<html>")));
     let mut adapter = adapter.again(&cursor);
     let mut events = adapter.events(2);
     events.sort_by(|a, b| a.chat.cmp(&b.chat));
