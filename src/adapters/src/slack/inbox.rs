@@ -12,7 +12,10 @@ use std::{
 
 use channel_protocol::{Event, EventKind, From, Light, Mention, State};
 use serde_json::Value;
-use tokio::{sync::mpsc, time::Instant};
+use tokio::{
+    sync::{mpsc, watch},
+    time::Instant,
+};
 
 use super::{
     api::Api,
@@ -43,6 +46,8 @@ pub(super) struct Inbox {
     known: Known,
     newest: Newest,
     missed: Missed,
+    /// How many texts of ours are being looked for.
+    looks: watch::Sender<usize>,
     /// How we stand, as the host was told last.
     lights: Arc<std::sync::Mutex<State>>,
     stands: bool,
@@ -68,6 +73,7 @@ impl Inbox {
             known: Known::default(),
             newest: Newest::read(cursor, chats),
             missed: Missed::default(),
+            looks: watch::Sender::new(0),
             lights: Arc::default(),
             stands: false,
             foreign: 0,
@@ -86,6 +92,12 @@ impl Inbox {
         loop {
             let asks = self.stands && !self.missed.is_over();
             let at = self.missed.resumes.unwrap_or_else(Instant::now);
+            let mut looking = self.looks.subscribe();
+            let free = async {
+                tokio::time::sleep_until(at).await;
+                // Slack counts both alike, and the host waits for what is looked for.
+                let _ = looking.wait_for(|looks| *looks == 0).await;
+            };
             tokio::select! {
                 next = news.recv() => match next {
                     None => return Ok(()),
@@ -105,7 +117,7 @@ impl Inbox {
                     }
                     Some(News::Told { envelope, ack }) => self.envelope(host, &envelope, ack).await?,
                 },
-                () = tokio::time::sleep_until(at), if asks => self.step(host, None, u64::MAX).await?,
+                () = free, if asks => self.step(host, None, u64::MAX).await?,
             }
         }
     }
@@ -123,6 +135,11 @@ impl Inbox {
         let hint = String::new();
         let state = State { transport: Light::Ok, inbound, outbound: Light::Ok, why: why.into(), hint };
         self.light(host, state).await
+    }
+
+    /// Counts the texts that are being looked for: that goes before asking for what was missed.
+    pub(super) fn looks(&self) -> watch::Sender<usize> {
+        self.looks.clone()
     }
 
     /// How we stand, as the host was told last by what comes in.
