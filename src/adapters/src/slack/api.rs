@@ -6,7 +6,7 @@ use channel_protocol::{NotSent, Scope, Went, read_json};
 use hyper::{
     Method, StatusCode, Uri,
     body::Bytes,
-    header::{CONTENT_TYPE, RETRY_AFTER},
+    header::{CONTENT_TYPE, LOCATION, RETRY_AFTER},
 };
 use serde_json::Value;
 
@@ -23,6 +23,10 @@ const WITHIN: Duration = Duration::from_secs(30);
 const FILE_WITHIN: Duration = Duration::from_secs(180);
 /// The longest answer, bytes: a page of two hundred messages has less.
 const MOST: usize = 32 << 20;
+/// The hosts that have people's files. Others of Slack's would take a file's address for a call of the Web API.
+const FILE_HOSTS: [&str; 2] = ["files.slack.com", "files-origin.slack.com"];
+/// How often a file may be elsewhere.
+const MOST_MOVES: usize = 3;
 /// Where an app's scopes are.
 const SCOPES: &str =
     "https://api.slack.com/apps, your app, OAuth & Permissions; add it there and install the app again";
@@ -64,7 +68,8 @@ pub(super) enum ApiError {
     /// It wants to be left alone, for so long if it says so.
     #[error("Slack asks to wait")]
     Busy { after_ms: Option<u64> },
-    #[error("Slack is in trouble: status {0}")]
+    /// It did not answer, but something between us and it, or it is not well.
+    #[error("{}", trouble(*.0))]
     Trouble(u16),
     #[error("Slack's answer can't be read: {0}")]
     Unreadable(String),
@@ -72,6 +77,13 @@ pub(super) enum ApiError {
 
 fn scope(needed: &str) -> String {
     if needed.is_empty() { String::new() } else { format!(": the app has no scope {needed}") }
+}
+
+fn trouble(status: u16) -> String {
+    match status {
+        500.. => format!("Slack is in trouble: status {status}"),
+        _ => format!("the answer is none of Slack's: status {status}"),
+    }
 }
 
 /// What a method is given, by name.
@@ -148,29 +160,50 @@ impl Api {
 
     /// Fetches a file of Slack's, at most `most` bytes. No other address is asked, for none is given the token.
     pub(super) async fn download(&self, url: &str, is_page: bool, most: usize) -> Result<Bytes, ApiError> {
-        if !self.is_ours(url) {
-            return Err(ApiError::Unreadable("it is no address of a file on Slack".into()));
-        }
-        let ask = Ask {
-            method: Method::GET,
-            url: url.to_owned(),
-            bearer: Some(self.tokens.bot.clone()),
-            content_type: None,
-            body: Bytes::new(),
-            within: FILE_WITHIN,
-            most,
-        };
-        let answer = self.http.ask(ask).await?;
-        // Without the right Slack leads to the page where people log in.
-        let kind = answer.headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
-        let is_login = answer.status.is_redirection() || (kind.starts_with("text/html") && !is_page);
-        match answer.status.is_success() {
-            _ if is_login => {
-                Err(ApiError::Refused { code: "missing_scope".into(), needed: "files:read".into() })
+        let mut url = url.to_owned();
+        for _ in 0..=MOST_MOVES {
+            if !self.is_file(&url) {
+                return Err(ApiError::Unreadable("it is no address of a file on Slack".into()));
             }
-            true => Ok(answer.body),
-            false => Err(refusal(&answer)),
+            let ask = Ask {
+                method: Method::GET,
+                url,
+                bearer: Some(self.tokens.bot.clone()),
+                content_type: None,
+                body: Bytes::new(),
+                within: FILE_WITHIN,
+                most,
+            };
+            let answer = self.http.ask(ask).await?;
+            let header = |name| answer.headers.get(name).and_then(|value| value.to_str().ok());
+            let next = header(LOCATION).filter(|_| answer.status.is_redirection());
+            // Without the right Slack shows the page where people log in, or leads to it.
+            let is_login = match next {
+                Some(next) => !self.is_file(next) && (next.starts_with('/') || self.is_ours(next)),
+                None => header(CONTENT_TYPE).is_some_and(|kind| kind.starts_with("text/html")) && !is_page,
+            };
+            match next {
+                _ if is_login && !answer.status.is_server_error() => {
+                    let needed = "files:read".into();
+                    return Err(ApiError::Refused { code: "missing_scope".into(), needed });
+                }
+                Some(next) => url = next.to_owned(),
+                None if answer.status.is_success() => return Ok(answer.body),
+                None => return Err(refusal(&answer)),
+            }
         }
+        Err(ApiError::Unreadable("Slack leads from one address of the file to the next".into()))
+    }
+
+    /// Whether an address is one of a person's file, and of nothing that acts.
+    fn is_file(&self, url: &str) -> bool {
+        let Ok(uri) = url.parse::<Uri>() else { return false };
+        let host = uri.host().unwrap_or_default().to_ascii_lowercase();
+        let is_there = if is_of_slack(&uri) { FILE_HOSTS.contains(&&host[..]) } else { self.is_ours(url) };
+        let plain = [("%2e", "."), ("%2f", "/"), ("%5c", "/"), ("\\", "/")];
+        let path = uri.path().to_ascii_lowercase();
+        let path = plain.iter().fold(path, |path, (written, meant)| path.replace(written, meant));
+        is_there && path.starts_with("/files-") && !path.split('/').any(|part| part == "..")
     }
 
     fn is_ours(&self, url: &str) -> bool {
@@ -243,8 +276,14 @@ impl ApiError {
 
     /// Slack has answered, and would answer so again.
     pub(super) fn is_final(&self) -> bool {
-        const PASSING: [&str; 5] =
-            ["internal_error", "fatal_error", "request_timeout", "service_unavailable", "team_added_to_org"];
+        const PASSING: [&str; 6] = [
+            "internal_error",
+            "fatal_error",
+            "request_timeout",
+            "service_unavailable",
+            "team_added_to_org",
+            "org_login_required",
+        ];
         matches!(self, Self::Refused { code, .. } if !PASSING.contains(&&code[..])) && !self.is_locked_out()
     }
 
@@ -286,7 +325,7 @@ impl ApiError {
             "internal_error" | "fatal_error" | "request_timeout" | "service_unavailable" => {
                 Outcome::Unknown(self.to_string())
             }
-            "team_added_to_org" | "message_limit_exceeded" => {
+            "team_added_to_org" | "org_login_required" | "message_limit_exceeded" => {
                 Outcome::NotSent(NotSent::Again { text: self.to_string() })
             }
             _ => Outcome::refused(code, self.to_string(), &self.hint()),
@@ -297,6 +336,9 @@ impl ApiError {
 fn read(answer: &Answer) -> Result<Value, ApiError> {
     if !answer.status.is_success() {
         return Err(refusal(answer));
+    }
+    if is_page(&answer.body) {
+        return Err(ApiError::Trouble(answer.status.as_u16()));
     }
     let said: Value = read_json(&answer.body).map_err(|error| match is_cut(&answer.body) {
         true => NoAnswer::Unknown("its answer broke off".into()).into(),
@@ -309,10 +351,16 @@ fn read(answer: &Answer) -> Result<Value, ApiError> {
     }
 }
 
+/// Whether a page is shown in place of an answer, such as that of a network that wants people to log in.
+fn is_page(body: &[u8]) -> bool {
+    body.trim_ascii_start().starts_with(b"<")
+}
+
 fn refused(said: &Value) -> ApiError {
-    match said["error"].as_str().unwrap_or("no reason") {
-        "ratelimited" | "rate_limited" => ApiError::Busy { after_ms: None },
-        code => ApiError::Refused {
+    match said["error"].as_str() {
+        None => ApiError::Unreadable("it does not say why it is not ok".into()),
+        Some("ratelimited" | "rate_limited") => ApiError::Busy { after_ms: None },
+        Some(code) => ApiError::Refused {
             code: code.chars().filter(|c| !c.is_control()).take(100).collect(),
             needed: said["needed"].as_str().unwrap_or_default().chars().take(200).collect(),
         },
@@ -327,9 +375,9 @@ fn refusal(answer: &Answer) -> ApiError {
         return ApiError::Busy { after_ms: seconds.map(|seconds| seconds.saturating_mul(1000)) };
     }
     match serde_json::from_slice::<Value>(&answer.body) {
-        Ok(said) if said["error"].is_string() => refused(&said),
-        _ if status.is_server_error() => ApiError::Trouble(status.as_u16()),
-        _ => ApiError::Refused { code: format!("status {}", status.as_u16()), needed: String::new() },
+        Ok(said) if said["ok"] == false && said["error"].is_string() => refused(&said),
+        // Whatever stands between us and Slack has said it, and may not say it next time.
+        _ => ApiError::Trouble(status.as_u16()),
     }
 }
 
@@ -352,107 +400,4 @@ fn escape(text: &str) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn answer(status: u16, after: Option<&str>, body: &str) -> Answer {
-        let mut answer = Answer {
-            status: StatusCode::from_u16(status).unwrap(),
-            body: body.to_owned().into(),
-            ..Answer::default()
-        };
-        if let Some(after) = after {
-            answer.headers.insert(RETRY_AFTER, after.parse().unwrap());
-        }
-        answer
-    }
-
-    fn error(status: u16, after: Option<&str>, body: &str) -> ApiError {
-        read(&answer(status, after, body)).unwrap_err()
-    }
-
-    #[test]
-    fn a_refusal_says_what_becomes_of_the_text() {
-        let no = |code: &str| error(200, None, &format!(r#"{{"ok":false,"error":"{code}"}}"#));
-        let busy = |after_ms| Outcome::NotSent(NotSent::Busy { after_ms, scope: Scope::Chat });
-        for (error, outcome) in [
-            (error(429, Some("30"), r#"{"ok":false,"error":"ratelimited"}"#), busy(30_000)),
-            (error(429, Some("soon"), "<html>"), busy(5000)),
-            (error(429, Some("18446744073709551615"), ""), busy(86_400_000)),
-            (no("ratelimited"), busy(5000)),
-            (no("token_revoked"), Outcome::NotSent(NotSent::Offline)),
-            (
-                no("not_in_channel"),
-                Outcome::gone(
-                    Went::Chat,
-                    "Slack says not_in_channel",
-                    "invite the bot into the channel: /invite and its name",
-                ),
-            ),
-            (no("thread_not_found"), Outcome::gone(Went::Thread, "Slack says thread_not_found", "")),
-            (no("fatal_error"), Outcome::Unknown("Slack says fatal_error".into())),
-            (
-                no("message_limit_exceeded"),
-                Outcome::NotSent(NotSent::Again { text: "Slack says message_limit_exceeded".into() }),
-            ),
-            (no("msg_too_long"), Outcome::refused("msg_too_long", "Slack says msg_too_long", "")),
-            (error(503, None, "<html>"), Outcome::Unknown("Slack is in trouble: status 503".into())),
-            (error(404, None, "<html>"), Outcome::refused("status 404", "Slack says status 404", "")),
-            (NoAnswer::NotAsked("x".into()).into(), Outcome::NotSent(NotSent::Offline)),
-            (NoAnswer::Unknown("x".into()).into(), Outcome::Unknown("x".into())),
-            (error(200, None, "[]"), Outcome::Unknown("it does not say whether it is ok".into())),
-            (error(200, None, r#"{"ok":tr"#), Outcome::Unknown("its answer broke off".into())),
-        ] {
-            assert_eq!(error.outcome(true), outcome, "{error}");
-        }
-        let refused = Outcome::refused("thread_not_found", "Slack says thread_not_found", "");
-        assert_eq!(no("thread_not_found").outcome(false), refused);
-    }
-
-    #[test]
-    fn a_missing_scope_is_named_with_the_place_where_it_is_added() {
-        let said =
-            r#"{"ok":false,"error":"missing_scope","needed":"reactions:write","provided":"chat:write"}"#;
-        let error = error(200, None, said);
-        assert_eq!(error.to_string(), "Slack says missing_scope: the app has no scope reactions:write");
-        assert!(error.hint().contains("OAuth & Permissions") && error.hint().contains("reactions:write"));
-        assert!(error.is_final());
-    }
-
-    #[test]
-    fn tokens_are_told_apart_by_their_beginnings() {
-        for text in ["xapp-1-A xoxb-2", " xoxb-2\nxapp-1-A ", "x xoxb-2 xapp-1-A xoxb-3"] {
-            let tokens = Tokens::read(text);
-            assert_eq!((&tokens.app[..], &tokens.bot[..]), ("xapp-1-A", "xoxb-2"), "{text}");
-        }
-        assert!(Tokens::read("xoxp-1").bot.is_empty());
-    }
-
-    #[test]
-    fn files_and_sockets_are_slacks_own() {
-        let slack = Api::new(None, Tokens::default()).unwrap();
-        for url in
-            ["https://files.slack.com/files-pri/T1-F1/a.png", "https://slack.com/x", "https://A.SLACK.com/x"]
-        {
-            assert!(slack.is_ours(url), "{url}");
-        }
-        for url in [
-            "http://files.slack.com/a",
-            "https://files.slack.com.example.org/a",
-            "https://files.slack.com@example.org/a",
-            "https://example.org/https://files.slack.com/",
-            "https://files.slack.com:99/a",
-            "https://notslack.com/a",
-            "http://127.0.0.1:80/a",
-        ] {
-            assert!(!slack.is_ours(url), "{url}");
-        }
-        let other = Api::new(Some("http://127.0.0.1:80"), Tokens::default()).unwrap();
-        assert!(other.is_ours("http://127.0.0.1:80/files/1") && !other.is_ours("http://127.0.0.1:8000/"));
-    }
-
-    #[test]
-    fn a_form_holds_any_text() {
-        assert_eq!(form(&[("a", "x y&=é"), ("b", "~")]), "a=x%20y%26%3D%C3%A9&b=~");
-    }
-}
+mod tests;

@@ -1,6 +1,9 @@
 //! What the daemon asks Slack for: whether a text arrived, which channels there are, and files.
 
+use std::time::Duration;
+
 use channel_protocol::{Chat, ChatKind, Fetch, LookFor};
+use tokio::time::Instant;
 
 use super::{
     Slack,
@@ -11,8 +14,10 @@ use super::{
     said::{all, text},
     uploads,
 };
-use crate::kit::Look;
+use crate::kit::{Look, Rest};
 
+/// For how long a text is looked for: the host waits a little longer. Where nobody can tell, it is sent again.
+const LOOKED_FOR: Duration = Duration::from_secs(50);
 /// How many pages of a channel are read to find what may have been sent.
 const LOOKED_AT: usize = 10;
 /// How far Slack's clock and ours may differ, µs.
@@ -21,9 +26,26 @@ const CLOCKS: u64 = 600_000_000;
 const MOST_LISTS: usize = 25;
 
 impl Slack {
-    /// Looks for a message of ours, backwards from the end of the channel or thread: by its key, and where Slack shows none, by its
-    /// text.
-    pub(super) async fn search(&self, what: &LookFor) -> Result<Look, ApiError> {
+    /// Looks for a message of ours. A Slack that can't say it now is asked again.
+    pub(super) async fn find(&self, what: &LookFor) -> Look {
+        let (until, mut rest) = (Instant::now() + LOOKED_FOR, Rest::default());
+        loop {
+            let asked = tokio::time::timeout_at(until, self.search(what)).await;
+            let error = match asked {
+                Ok(Ok(look)) => return look,
+                Ok(Err(error)) => error,
+                Err(_) => return Look::CannotTell("Slack does not answer in time".into()),
+            };
+            let again = Instant::now() + rest.next(error.asked_ms());
+            if error.is_locked_out() || error.is_final() || again >= until {
+                return Look::CannotTell(error.to_string());
+            }
+            tokio::time::sleep_until(again).await;
+        }
+    }
+
+    /// Looks for it once, backwards from the end of the channel or thread: by its key, and where Slack shows none, by its text.
+    async fn search(&self, what: &LookFor) -> Result<Look, ApiError> {
         let Ok(channel) = self.spot(&what.chat, &what.thread) else { return Ok(Look::HasNot) };
         if let Some(files) = self.notes.files(&what.key) {
             return uploads::look(&self.api, &files, channel, &what.thread).await;
@@ -32,7 +54,7 @@ impl Slack {
         let since = u64::try_from(since).unwrap_or(0).saturating_sub(CLOCKS);
         let oldest = events::time(since);
         let (mut page, mut same_text) = (String::new(), None);
-        let method = if what.thread.is_empty() { "conversations.history" } else { "conversations.replies" };
+        let mut thread = &what.thread[..];
         for _ in 0..LOOKED_AT {
             let mut given = vec![
                 ("channel", channel),
@@ -41,10 +63,18 @@ impl Slack {
                 ("cursor", &page),
                 ("include_all_metadata", "true"),
             ];
-            if !what.thread.is_empty() {
-                given.push(("ts", &what.thread));
+            let method = if thread.is_empty() { "conversations.history" } else { "conversations.replies" };
+            if !thread.is_empty() {
+                given.push(("ts", thread));
             }
-            let answer = self.api.call(method, &given).await?;
+            let answer = match self.api.call(method, &given).await {
+                // What is said in a thread that went stands in the channel itself.
+                Err(error) if error.is("thread_not_found") && !thread.is_empty() => {
+                    (thread, page) = ("", String::new());
+                    continue;
+                }
+                answer => answer?,
+            };
             let ours = all(&answer, "messages").iter().filter(|message| events::is_own(message, &self.us));
             for message in ours.filter(|message| micros(text(message, "ts")) >= since) {
                 if out::key_of(message) == Some(&what.key) {
@@ -101,6 +131,9 @@ impl Slack {
         };
         let answer = self.api.call("files.info", &[("file", &what.what)]).await.map_err(told)?;
         let file = &answer["file"];
+        if text(file, "mode") == "external" || file["is_external"] == true {
+            return Err("it is a link to a file elsewhere, not a file on Slack".into());
+        }
         if file["size"].as_u64().is_some_and(|bytes| bytes > what.most) {
             return Err(format!("it has more than {} bytes", what.most));
         }

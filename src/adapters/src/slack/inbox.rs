@@ -12,7 +12,10 @@ use std::{
 
 use channel_protocol::{Event, EventKind, From, Light, Mention, State};
 use serde_json::Value;
-use tokio::{sync::mpsc, time::Instant};
+use tokio::{
+    sync::{mpsc, watch},
+    time::Instant,
+};
 
 use super::{
     api::Api,
@@ -29,6 +32,8 @@ pub(super) use presses::Presses;
 
 /// What somebody is told, alone, who gives a command where the bot is not.
 const UNSEEN: &str = "I am not in this channel, so nothing was done. Invite me, or write to me elsewhere.";
+/// What a person is told where Slack counts more connections of the app than we have.
+const CROWDED: &str = "another program is connected with this app token and gets a part of the messages: stop it, or make an app of your own";
 /// How many envelopes of other workspaces are named in the log.
 const MOST_NAMED: u32 = 10;
 
@@ -43,10 +48,14 @@ pub(super) struct Inbox {
     known: Known,
     newest: Newest,
     missed: Missed,
+    /// How many texts of ours are being looked for.
+    looks: watch::Sender<usize>,
     /// How we stand, as the host was told last.
     lights: Arc<std::sync::Mutex<State>>,
     stands: bool,
     foreign: u32,
+    /// How many connections in a row were greeted with more than are ours.
+    crowded: u32,
 }
 
 impl Inbox {
@@ -67,10 +76,12 @@ impl Inbox {
             presses,
             known: Known::default(),
             newest: Newest::read(cursor, chats),
-            missed: Missed::default(),
+            missed: Missed::read(cursor),
+            looks: watch::Sender::new(0),
             lights: Arc::default(),
             stands: false,
             foreign: 0,
+            crowded: 0,
         }
     }
 
@@ -86,13 +97,21 @@ impl Inbox {
         loop {
             let asks = self.stands && !self.missed.is_over();
             let at = self.missed.resumes.unwrap_or_else(Instant::now);
+            let mut looking = self.looks.subscribe();
+            let free = async {
+                tokio::time::sleep_until(at).await;
+                // Slack counts both alike, and the host waits for what is looked for.
+                let _ = looking.wait_for(|looks| *looks == 0).await;
+            };
             tokio::select! {
                 next = news.recv() => match next {
                     None => return Ok(()),
-                    Some(News::Stands { gap }) => {
+                    Some(News::Stands { gap, others }) => {
                         self.stands = true;
+                        self.count(others);
                         if gap {
-                            self.missed.begin(&self.newest);
+                            let now = jiff::Timestamp::now().as_microsecond();
+                            self.missed.begin(&self.newest, u64::try_from(now).unwrap_or(0));
                         }
                         self.stand(host, "").await?;
                     }
@@ -105,7 +124,7 @@ impl Inbox {
                     }
                     Some(News::Told { envelope, ack }) => self.envelope(host, &envelope, ack).await?,
                 },
-                () = tokio::time::sleep_until(at), if asks => self.step(host, None, u64::MAX).await?,
+                () = free, if asks => self.step(host, None, u64::MAX).await?,
             }
         }
     }
@@ -116,6 +135,8 @@ impl Inbox {
             return Ok(());
         }
         let (inbound, why) = match (self.missed.is_over(), trouble) {
+            // Slack may count a connection for a while that is gone.
+            (true, _) if self.crowded > 1 => (Light::Ok, CROWDED),
             (true, _) => (Light::Ok, ""),
             (false, "") => (Light::Waiting, "asking for what was missed"),
             (false, why) => (Light::Waiting, why),
@@ -123,6 +144,19 @@ impl Inbox {
         let hint = String::new();
         let state = State { transport: Light::Ok, inbound, outbound: Light::Ok, why: why.into(), hint };
         self.light(host, state).await
+    }
+
+    /// Takes in how many connections of the app are not ours.
+    fn count(&mut self, others: u64) {
+        self.crowded = if others > 0 { self.crowded.saturating_add(1) } else { 0 };
+        if others > 0 {
+            eprintln!("Slack counts {others} more connections of this app than are ours");
+        }
+    }
+
+    /// Counts the texts that are being looked for: that goes before asking for what was missed.
+    pub(super) fn looks(&self) -> watch::Sender<usize> {
+        self.looks.clone()
     }
 
     /// How we stand, as the host was told last by what comes in.
@@ -142,7 +176,9 @@ impl Inbox {
         let stored = match told {
             Told::Message(message) => {
                 let spot = (channel.clone(), events::thread_of(&message).to_owned());
-                self.catch_up(host, &spot, events::micros(text(&message, "ts"))).await?;
+                // What Slack tells again may be older than what was missed.
+                let before = if again { u64::MAX } else { events::micros(text(&message, "ts")) };
+                self.catch_up(host, &spot, before).await?;
                 self.message(host, &channel, &message, telling).await?
             }
             Told::Edited { message, before, at } => {
@@ -176,7 +212,8 @@ impl Inbox {
                 if self.foreign <= MOST_NAMED {
                     eprintln!("an envelope of another workspace than the bot's is passed over");
                 }
-                None
+                // Slack tells it to another connection of the app, which may be that workspace's.
+                return Ok(());
             }
             Told::Nothing => None,
         };
@@ -194,8 +231,11 @@ impl Inbox {
 
     /// Asks for what was missed in a place before a message that is said there now, unless Slack wants to be left alone.
     async fn catch_up(&mut self, host: &Host, spot: &Spot, before: u64) -> Result<(), Gone> {
-        while self.missed.is_behind(spot) && !self.missed.rests() {
-            self.step(host, Some(spot), before).await?;
+        self.missed.foresee(&spot.0, &self.newest);
+        while !self.missed.rests()
+            && let Some(owed) = self.missed.owed(spot, &self.newest)
+        {
+            self.step(host, Some(&owed), before).await?;
         }
         Ok(())
     }
@@ -215,7 +255,11 @@ impl Inbox {
         let thread = events::thread_of(message).to_owned();
         let spot = (channel.to_owned(), thread.clone());
         // Before all that was missed there is told, no place is stored: going on from it would miss the rest.
-        let is_whole = telling == Telling::Missed || !self.missed.is_behind(&spot);
+        let is_whole = match telling {
+            Telling::Missed => true,
+            Telling::Beside => false,
+            Telling::Live | Telling::Again => self.missed.owed(&spot, &self.newest).is_none(),
+        };
         let mut cursor = BTreeMap::new();
         if is_whole {
             let gone = self.newest.told(&spot, at);
@@ -237,6 +281,7 @@ impl Inbox {
         let reader = Reader { me: &self.us.id, names: &self.known };
         let author = self.known.of(text(message, "user"));
         let Some(event) = events::event(message, &reader, author) else { return Ok(None) };
+        self.missed.note(&mut cursor);
         let event = Event { cursor, late: telling != Telling::Live, ..event };
         self.place_and_tell(host, channel, &thread, event).await
     }
@@ -302,7 +347,8 @@ impl Inbox {
         self.place_and_tell(host, channel, &press.thread, event).await
     }
 
-    /// A command is a message to us. Its sender alone sees the words that it stands for.
+    /// A command is a message to us. Its sender alone sees the words that it stands for. It waits neither for what was missed, for
+    /// it has no place among messages, nor for its sender's name, for Slack tells one with it.
     async fn commanded(
         &mut self,
         host: &Host,
@@ -320,8 +366,6 @@ impl Inbox {
             ack.answered(UNSEEN);
             return Ok(());
         }
-        self.catch_up(host, &(channel.to_owned(), String::new()), u64::MAX).await?;
-        self.learn(std::slice::from_ref(&command.user)).await;
         let event = Event {
             key: command.key.clone(),
             kind: EventKind::Message,
@@ -337,6 +381,7 @@ impl Inbox {
                 ack.answered(&out::plain(&command.words));
             }
         });
+        self.learn(std::slice::from_ref(&command.user)).await;
         Ok(())
     }
 

@@ -107,7 +107,8 @@ pub(super) fn hello(id: &str, name: &str) -> Hello {
         buttons: Buttons { max: 25, per_row: 5, press_bytes: 2000 },
         media: Media { out_max: LARGEST, in_max: 50 << 20, together: MOST_FILES },
         pace: Pace { chat_ms: 1000, account_per_s: 10, ..Pace::default() },
-        draft_ms: 1500,
+        // Slack takes some 50 changes a minute of one app.
+        draft_ms: 3000,
         ..Hello::default()
     }
 }

@@ -24,7 +24,7 @@ use hyper::Uri;
 use serde::Deserialize;
 use serde_json::Value;
 use tokio::{
-    sync::{Mutex, Notify, mpsc},
+    sync::{Mutex, Notify, mpsc, watch},
     time::Instant,
 };
 
@@ -65,6 +65,8 @@ pub struct Slack {
     notes: Notes,
     inbox: Mutex<Inbox>,
     presses: Arc<Presses>,
+    /// How many texts are being looked for: that goes before asking for what was missed.
+    looks: watch::Sender<usize>,
     /// Slack said that it does not take a token any more.
     locked_out: Notify,
     doubt: Mutex<Doubt>,
@@ -136,6 +138,7 @@ pub async fn connect(start: Start, host: Host) -> Result<Arc<Slack>, String> {
         &start.cursor,
         &start.chats,
     );
+    let looks = inbox.looks();
     Ok(Arc::new(Slack {
         api,
         us,
@@ -146,6 +149,7 @@ pub async fn connect(start: Start, host: Host) -> Result<Arc<Slack>, String> {
         notes: Notes::read(&start.state_dir),
         inbox: Mutex::new(inbox),
         presses,
+        looks,
         locked_out: Notify::new(),
         doubt: Mutex::new(doubt),
     }))
@@ -179,7 +183,12 @@ impl Slack {
         let given = out::message(channel, send);
         let given: Vec<(&str, &str)> = given.iter().map(|(name, value)| (*name, &value[..])).collect();
         match self.api.call("chat.postMessage", &given).await {
-            Ok(sent) if is_time(text(&sent, "ts")) => Ok(vec![text(&sent, "ts").to_owned()]),
+            Ok(sent) if is_time(text(&sent, "ts")) => {
+                if !send.thread.is_empty() && text(&sent["message"], "thread_ts") != send.thread {
+                    eprintln!("a thread's first message is deleted: its answer stands in the channel itself");
+                }
+                Ok(vec![text(&sent, "ts").to_owned()])
+            }
             Ok(_) => Err(Outcome::Unknown("Slack's answer names no message".into())),
             Err(error) => Err(self.outcome(&error, !send.thread.is_empty())),
         }
@@ -239,7 +248,8 @@ impl Slack {
                 None => {
                     let words = amend.text.clone().unwrap_or_default();
                     let blocks = out::blocks(&words, &amend.buttons).to_string();
-                    let mut given = vec![("channel", channel), ("ts", id), ("blocks", &blocks)];
+                    let mut given =
+                        vec![("channel", channel), ("ts", id), ("blocks", &blocks), ("parse", "none")];
                     if amend.text.is_some() {
                         given.push(("text", &words));
                     }
@@ -394,7 +404,10 @@ impl Adapter for Slack {
 
     fn look_for(&self, what: LookFor) -> BoxFuture<'_, Look> {
         Box::pin(async move {
-            self.search(&what).await.unwrap_or_else(|error| Look::CannotTell(error.to_string()))
+            self.looks.send_modify(|looks| *looks += 1);
+            let look = self.find(&what).await;
+            self.looks.send_modify(|looks| *looks = looks.saturating_sub(1));
+            look
         })
     }
 

@@ -1,11 +1,11 @@
 //! Socket Mode: the connections by which Slack tells what happens. One stands; before Slack ends it, it says so, and a second one
-//! is opened before the first is closed.
+//! is opened. Once Slack greets us on that one, and what the first one told is taken, the first one is closed.
 
 use std::{
     hash::{BuildHasher as _, Hasher as _, RandomState},
     sync::{
         Arc,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicU64, AtomicUsize, Ordering},
     },
     time::Duration,
 };
@@ -21,7 +21,7 @@ use hyper::{
 use hyper_util::rt::TokioIo;
 use serde_json::{Value, json};
 use tokio::{
-    sync::mpsc,
+    sync::{Notify, mpsc},
     task::JoinSet,
     time::{Instant, MissedTickBehavior},
 };
@@ -30,7 +30,7 @@ use tokio_websockets::{ClientBuilder, Limits, Message, WebSocketStream};
 use super::api::{Api, ApiError};
 use crate::{
     http::NoAnswer,
-    kit::{Ended, Rest},
+    kit::{Ended, Rest, cut},
 };
 
 /// How many things that were told may wait. Beyond that the connection is not read.
@@ -49,9 +49,11 @@ type Socket = WebSocketStream<TokioIo<Upgraded>>;
 
 /// Something of a socket's.
 pub(super) enum News {
-    /// A connection stands. `gap`: none did before, so that something may have been missed.
+    /// A connection stands. `gap`: none did before, so that something may have been missed. `others`: how many connections of the
+    /// app Slack counts that are not ours.
     Stands {
         gap: bool,
+        others: u64,
     },
     /// None does.
     Lost(String),
@@ -95,9 +97,18 @@ enum Report {
     Greeted,
     /// Slack ends it soon.
     Warned,
-    Ended(String),
+    Ended(Ending),
     /// A person has switched Socket Mode off.
     SwitchedOff,
+}
+
+/// How a connection ended.
+struct Ending {
+    why: String,
+    /// Slack greeted us on it.
+    stood: bool,
+    /// Slack sent us away.
+    dismissed: bool,
 }
 
 /// Returns a wait that is made longer by a random part of a half: many adapters do not come back at the same moment.
@@ -110,9 +121,9 @@ fn spread(wait: Duration) -> Duration {
 /// Keeps a connection until Slack wants no more of us. The first one is opened at `first`, which Slack named just now.
 pub(super) async fn listen(api: &Api, first: Option<Uri>, tell: &mpsc::Sender<News>) -> Result<Left, Ended> {
     let (report, mut reports) = mpsc::channel(16);
-    let greeted = Arc::new(AtomicUsize::new(0));
-    let mut held = Held { api, tell, report, tasks: JoinSet::new(), greeted };
-    let mut rest = Rest::default();
+    let mut held = Held { api, tell, report, tasks: JoinSet::new(), opened: 0, greeted: Arc::default() };
+    // A connection that Slack greets us on and sends us away from again mends nothing.
+    let (mut rest, mut sent_away) = (Rest::default(), Rest::default());
     let (mut wanted, mut at) = (true, Instant::now());
     let mut first = first;
     loop {
@@ -138,15 +149,20 @@ pub(super) async fn listen(api: &Api, first: Option<Uri>, tell: &mpsc::Sender<Ne
             }
             Some(report) = reports.recv() => match report {
                 Report::Greeted => rest = Rest::default(),
-                Report::Warned => (wanted, at) = (true, Instant::now()),
+                Report::Warned => {
+                    sent_away = Rest::default();
+                    (wanted, at) = (true, Instant::now());
+                }
                 Report::SwitchedOff => return Ok(Left::Refused(switched_off())),
-                Report::Ended(why) => {
+                Report::Ended(Ending { why, stood, dismissed }) => {
                     while held.tasks.try_join_next().is_some() {}
-                    if held.stands() {
+                    // One that never stood was to follow one that still does.
+                    if held.stands() && stood {
                         continue;
                     }
                     held.lost(why).await?;
                     if !wanted {
+                        let rest = if dismissed { &mut sent_away } else { &mut rest };
                         (wanted, at) = (true, Instant::now() + spread(rest.next(None)));
                     }
                 }
@@ -161,28 +177,44 @@ struct Held<'a> {
     tell: &'a mpsc::Sender<News>,
     report: mpsc::Sender<Report>,
     tasks: JoinSet<()>,
-    /// How many of them Slack has greeted us on.
-    greeted: Arc<AtomicUsize>,
+    /// How many were opened.
+    opened: u64,
+    greeted: Arc<Greeted>,
+}
+
+/// On which connections Slack has greeted us.
+#[derive(Default)]
+struct Greeted {
+    /// How many of them stand.
+    stand: AtomicUsize,
+    /// The newest one.
+    newest: AtomicU64,
+    /// There is a newer one.
+    newer: Notify,
 }
 
 impl Held<'_> {
     async fn open(&mut self, uri: Uri) -> Result<(), ApiError> {
         let socket = opened(self.api, uri).await?;
         let (tell, report, greeted) = (self.tell.clone(), self.report.clone(), Arc::clone(&self.greeted));
+        self.opened += 1;
+        let n = self.opened;
         self.tasks.spawn(async move {
-            let mut connection =
-                Connection { tell: &tell, report: &report, greeted: &greeted, stands: false };
+            let is = Is::New;
+            let mut connection = Connection { n, tell: &tell, report: &report, greeted: &greeted, is };
             let why = connection.attend(socket).await;
-            if connection.stands {
-                greeted.fetch_sub(1, Ordering::SeqCst);
+            let stood = matches!(connection.is, Is::Standing | Is::Warned | Is::SentAway { stood: true });
+            if stood {
+                greeted.stand.fetch_sub(1, Ordering::SeqCst);
             }
-            let _ = report.send(Report::Ended(why)).await;
+            let dismissed = matches!(connection.is, Is::SentAway { .. });
+            let _ = report.send(Report::Ended(Ending { why, stood, dismissed })).await;
         });
         Ok(())
     }
 
     fn stands(&self) -> bool {
-        self.greeted.load(Ordering::SeqCst) > 0
+        self.greeted.stand.load(Ordering::SeqCst) > 0
     }
 
     async fn lost(&self, why: String) -> Result<(), Ended> {
@@ -239,11 +271,25 @@ fn key() -> String {
 
 /// One connection.
 struct Connection<'a> {
+    /// Which one, counted from 1.
+    n: u64,
     tell: &'a mpsc::Sender<News>,
     report: &'a mpsc::Sender<Report>,
-    greeted: &'a AtomicUsize,
-    /// Slack greeted us on this one.
-    stands: bool,
+    greeted: &'a Greeted,
+    is: Is,
+}
+
+/// How a connection stands.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Is {
+    /// Slack has not greeted us on it.
+    New,
+    Standing,
+    /// Slack ends it soon.
+    Warned,
+    SentAway {
+        stood: bool,
+    },
 }
 
 impl Connection<'_> {
@@ -257,7 +303,16 @@ impl Connection<'_> {
         let mut full: Option<News> = None;
         let lost = |error: &dyn std::fmt::Display| format!("Slack's socket is lost: {error}");
         loop {
+            // The one sender that is left is ours: nothing that was told is still to be taken.
+            let is_idle = full.is_none() && to.strong_count() == 1 && acks.is_empty();
+            let newer = self.greeted.newer.notified();
+            let is_followed = self.greeted.newest.load(Ordering::SeqCst) > self.n;
+            if self.is == Is::Warned && is_followed && is_idle {
+                let _ = socket.close().await;
+                return "another socket follows".into();
+            }
             let said = tokio::select! {
+                () = newer => continue,
                 place = self.tell.reserve(), if full.is_some() => {
                     match (place, full.take()) {
                         (Ok(place), Some(news)) => place.send(news),
@@ -275,7 +330,7 @@ impl Connection<'_> {
                 }
                 now = beat.tick() => {
                     let silent = now.saturating_duration_since(heard);
-                    if silent > SILENT || (!self.stands && silent > GREETING) {
+                    if silent > SILENT || (self.is == Is::New && silent > GREETING) {
                         return "Slack's socket is silent".into();
                     }
                     if let Err(error) = socket.send(Message::ping("")).await {
@@ -293,16 +348,26 @@ impl Connection<'_> {
             heard = Instant::now();
             let Some(line) = message.as_text() else { continue };
             match read(line) {
-                Said::Hello => {
+                Said::Hello(connections) => {
                     // It is told in its place: what comes after it must not be taken for what nothing was missed before.
-                    let gap = !self.stands && self.greeted.fetch_add(1, Ordering::SeqCst) == 0;
-                    self.stands = true;
-                    full = Some(News::Stands { gap });
+                    let gap = self.is == Is::New && self.greeted.stand.fetch_add(1, Ordering::SeqCst) == 0;
+                    if self.is == Is::New {
+                        self.is = Is::Standing;
+                    }
+                    self.greeted.newest.fetch_max(self.n, Ordering::SeqCst);
+                    self.greeted.newer.notify_waiters();
+                    let ours = self.greeted.stand.load(Ordering::SeqCst);
+                    let ours = u64::try_from(ours).unwrap_or(u64::MAX);
+                    full = Some(News::Stands { gap, others: connections.saturating_sub(ours) });
                     let _ = self.report.send(Report::Greeted).await;
                 }
-                Said::Leaving => {
+                Said::Leaving if self.is == Is::Standing => {
+                    self.is = Is::Warned;
                     let _ = self.report.send(Report::Warned).await;
                 }
+                Said::Leaving if self.is == Is::Warned => {}
+                Said::Leaving => return self.sent_away("a warning before it greeted us"),
+                Said::SentAway(why) => return self.sent_away(&why),
                 Said::SwitchedOff => {
                     let _ = self.report.send(Report::SwitchedOff).await;
                 }
@@ -316,11 +381,22 @@ impl Connection<'_> {
     }
 }
 
+impl Connection<'_> {
+    fn sent_away(&mut self, why: &str) -> String {
+        self.is = Is::SentAway { stood: self.is != Is::New };
+        format!("Slack ends its socket: {why}")
+    }
+}
+
 /// A line of a socket's.
 #[derive(Debug, PartialEq)]
 enum Said {
-    Hello,
+    /// How many connections of the app Slack counts.
+    Hello(u64),
+    /// It ends soon.
     Leaving,
+    /// It ends now, for this reason.
+    SentAway(String),
     SwitchedOff,
     Envelope(String, Value),
     /// Nothing that concerns us.
@@ -334,9 +410,10 @@ fn read(line: &str) -> Said {
         Err(error) => return Said::Unreadable(error.to_string()),
     };
     match (said["type"].as_str(), said["reason"].as_str()) {
-        (Some("hello"), _) => Said::Hello,
+        (Some("hello"), _) => Said::Hello(said["num_connections"].as_u64().unwrap_or(0)),
         (Some("disconnect"), Some("link_disabled")) => Said::SwitchedOff,
-        (Some("disconnect"), _) => Said::Leaving,
+        (Some("disconnect"), Some("warning" | "refresh_requested")) => Said::Leaving,
+        (Some("disconnect"), why) => Said::SentAway(cut(why.unwrap_or("no reason"), 100)),
         _ => match said["envelope_id"].as_str() {
             Some(id) if !id.is_empty() && id.len() <= 256 => Said::Envelope(id.to_owned(), said),
             Some(_) => Said::Unreadable("an envelope has no fit id".into()),
@@ -376,10 +453,15 @@ mod tests {
     fn a_line_says_what_it_is() {
         let envelope = json!({"envelope_id": "e1", "type": "events_api", "payload": {}});
         for (line, said) in [
-            (r#"{"type":"hello","num_connections":1}"#, Said::Hello),
+            (r#"{"type":"hello","num_connections":2}"#, Said::Hello(2)),
+            (r#"{"type":"hello","num_connections":"x"}"#, Said::Hello(0)),
             (r#"{"type":"disconnect","reason":"warning"}"#, Said::Leaving),
             (r#"{"type":"disconnect","reason":"refresh_requested"}"#, Said::Leaving),
-            (r#"{"type":"disconnect"}"#, Said::Leaving),
+            (r#"{"type":"disconnect"}"#, Said::SentAway("no reason".into())),
+            (
+                r#"{"type":"disconnect","reason":"too_many_websockets"}"#,
+                Said::SentAway("too_many_websockets".into()),
+            ),
             (r#"{"type":"disconnect","reason":"link_disabled"}"#, Said::SwitchedOff),
             (&envelope.to_string(), Said::Envelope("e1".into(), envelope.clone())),
             (r#"{"type":"events_api"}"#, Said::Nothing),

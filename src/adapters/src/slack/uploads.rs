@@ -141,11 +141,11 @@ async fn message(
 /// Returns the message that shows a file in a channel, as far as the file says so.
 fn message_of(file: &Value, channel: &str, thread: &str) -> Option<String> {
     let shares = ["public", "private"].map(|kind| &file["shares"][kind]);
-    let here = shares
-        .iter()
-        .flat_map(|kind| all(kind, channel))
-        .filter(|share| text(share, "thread_ts") == thread || thread.is_empty());
-    here.map(|share| text(share, "ts").to_owned()).find(|ts| !ts.is_empty())
+    let here = || shares.iter().flat_map(|kind| all(kind, channel));
+    let inside = here().find(|share| text(share, "thread_ts") == thread || thread.is_empty());
+    // Of a thread that went it is shown in the channel itself.
+    let found = inside.or_else(|| here().find(|share| text(share, "thread_ts").is_empty()));
+    found.map(|share| text(share, "ts").to_owned()).filter(|ts| !ts.is_empty())
 }
 
 /// Looks for the message that shows the files of a key.
@@ -185,9 +185,13 @@ mod tests {
     fn a_file_says_which_message_shows_it() {
         let file = json!({"shares": {"public": {"C1": [{"ts": "1.5"}, {"ts": "2.5", "thread_ts": "1.0"}]},
             "private": {"D1": [{"ts": "3.5"}]}, "other": 5}});
-        for (channel, thread, ts) in
-            [("C1", "", Some("1.5")), ("C1", "1.0", Some("2.5")), ("D1", "", Some("3.5")), ("C2", "", None)]
-        {
+        for (channel, thread, ts) in [
+            ("C1", "", Some("1.5")),
+            ("C1", "1.0", Some("2.5")),
+            ("D1", "", Some("3.5")),
+            ("D1", "1.0", Some("3.5")),
+            ("C2", "", None),
+        ] {
             assert_eq!(message_of(&file, channel, thread).as_deref(), ts, "{channel} {thread}");
         }
         assert_eq!(message_of(&json!({"shares": 7}), "C1", ""), None);

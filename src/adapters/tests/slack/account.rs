@@ -94,6 +94,16 @@ fn a_slack_that_denies_us_once_or_rests_is_asked_again_and_the_account_goes_on()
 }
 
 #[test]
+fn a_page_in_place_of_slacks_answer_refuses_nobody() {
+    let fake = Fake::start();
+    fake.fault("auth.test", Fault::Answer(302, None, json!("<html>")));
+    let mut adapter = start(&fake.base, &tokens(), &BTreeMap::new());
+    let state = adapter.state();
+    assert!(state.transport == Light::Waiting && state.why.contains("302"), "{state:?}");
+    adapter.ready();
+}
+
+#[test]
 fn an_adapter_that_has_nothing_to_do_takes_little_memory() {
     let (fake, mut adapter) = connected();
     for n in 0..500 {

@@ -10,6 +10,7 @@ mod account;
 mod foreign;
 mod incoming;
 mod kills;
+mod missed;
 mod outgoing;
 #[path = "../suite/mod.rs"]
 mod suite;

@@ -56,8 +56,58 @@ fn a_text_goes_out_and_is_found_again_by_its_key_alone() {
         fake.fault("conversations.history", Fault::Answer(200, None, page));
     }
     assert!(found(&mut adapter, &look("k.9.1", "")).cannot_tell.is_some());
-    fake.fault("conversations.history", Fault::Answer(503, None, json!({})));
+    let busy = |after| Fault::Answer(429, Some(after), json!({"ok": false, "error": "ratelimited"}));
+    // Where nobody can tell it is sent again: a Slack that can't say it now is asked again, as long as the daemon waits.
+    for fault in [Fault::Answer(503, None, json!({})), busy("0"), Fault::CutBefore] {
+        fake.fault("conversations.history", fault);
+    }
+    assert_eq!(found(&mut adapter, &look("k.1.1", "")).ids, sent);
+    fake.fault("conversations.history", busy("60"));
     assert!(found(&mut adapter, &look("k.1.1", "")).cannot_tell.is_some());
+}
+
+#[test]
+fn what_is_said_in_a_thread_that_went_is_found_in_the_channel() {
+    let (fake, mut adapter) = connected();
+    let root = fake.say(GENERAL, ADA, "root");
+    adapter.next_event();
+    fake.world().delete(GENERAL, &root);
+    adapter.next_event();
+    let mut line = send("k.1.1", "slack:C700", "below");
+    line["thread"] = root.as_str().into();
+    fake.fault("chat.postMessage", Fault::CutAfter);
+    assert!(adapter.done(&line).unknown.is_some());
+    let said = fake.said(GENERAL);
+    assert_eq!((said.len(), &said[0]["thread_ts"]), (1, &Value::Null));
+    let ids = found(&mut adapter, &look("k.1.1", &root)).ids.unwrap();
+    assert_eq!(json!(ids), json!([said[0]["ts"]]), "it is not sent a second time");
+    line["key"] = "k.2.1".into();
+    assert!(adapter.done(&line).ids.is_some());
+    assert!(found(&mut adapter, &look("k.3.1", &root)).not_sent);
+}
+
+#[test]
+fn a_text_is_looked_for_before_more_is_asked_for_that_was_missed() {
+    let (fake, mut adapter) = connected();
+    let _ = fake.say(GENERAL, ADA, "one");
+    adapter.next_event();
+    let sent = adapter.done(&send("k.1.1", "slack:C700", "x")).ids;
+    fake.leave();
+    let _ = fake.say(GENERAL, ADA, "missed");
+    fake.forget();
+    let busy = || Fault::Answer(429, Some("2"), json!({"ok": false, "error": "ratelimited"}));
+    fake.fault("conversations.history", busy());
+    fake.come_back();
+    fake.wait("the first page", |world| world.asked.iter().any(|asked| asked.ends_with("history")));
+    fake.fault("conversations.replies", busy());
+    fake.fault("conversations.replies", busy());
+    // It waits twice, and what was missed waits for it.
+    let root = sent.as_ref().unwrap()[0].clone();
+    assert!(found(&mut adapter, &look("k.2.1", &root)).not_sent);
+    assert_eq!(adapter.next_event().text, "missed");
+    let asked = fake.world().asked.clone();
+    let last = |method: &str| asked.iter().rposition(|asked| asked.ends_with(method));
+    assert!(last("conversations.replies") < last("conversations.history"), "{asked:?}");
 }
 
 #[test]
@@ -105,6 +155,8 @@ fn what_slack_says_to_a_send_is_what_became_of_it() {
     }
     let mut line = send("k.5.1", "slack:C700", "x");
     line["thread"] = "1793000000.000100".into();
+    let no = json!({"ok": false, "error": "restricted_action_thread_locked"});
+    fake.fault("chat.postMessage", Fault::Answer(200, None, no));
     let Some(NotSent::Gone { what, .. }) = adapter.done(&line).not else { panic!() };
     assert_eq!(what, Went::Thread, "all of the channel read its threads");
     fake.world().places.get_mut(GENERAL).unwrap().archived = true;

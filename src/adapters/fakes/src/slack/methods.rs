@@ -226,6 +226,10 @@ impl World {
         Ok(paged("messages", all, given))
     }
 
+    fn has(&self, channel: &str, ts: &str) -> bool {
+        self.places[channel].messages.contains_key(&Self::at(ts))
+    }
+
     fn check(text: &str, blocks: &Value) -> Result<(), Refused> {
         if text.chars().count() > 40_000 {
             return no("msg_too_long");
@@ -273,9 +277,8 @@ impl World {
             return no("invalid_metadata_schema");
         }
         let thread = word(given, "thread_ts").to_owned();
-        if !thread.is_empty() && !self.places[channel].messages.contains_key(&Self::at(&thread)) {
-            return no("thread_not_found");
-        }
+        // What is said in a thread that went stands in the channel itself.
+        let thread = if self.has(channel, &thread) { thread } else { String::new() };
         let mut more = json!({"bot_id": BOT_ID, "app_id": APP, "bot_profile": {"id": BOT_ID, "name": "G2", "app_id": APP}});
         if !thread.is_empty() {
             more["thread_ts"] = thread.into();
@@ -402,6 +405,7 @@ impl World {
             return no("file_not_found");
         }
         let thread = word(given, "thread_ts").to_owned();
+        let thread = if self.has(&channel, &thread) { thread } else { String::new() };
         let mut files = Vec::new();
         for (id, named) in ids.iter().zip(&named) {
             let (name, bytes) = self.uploads.remove(id).unwrap();

@@ -124,8 +124,9 @@ impl Fake {
     pub fn command(&self, channel: &str, command: &str, text: &str, who: &str) -> String {
         let mut world = self.world();
         let at = world.time();
+        let name = world.people[who]["name"].clone();
         let payload = json!({"token": "verification", "team_id": TEAM, "team_domain": "home", "channel_id": channel,
-            "channel_name": "x", "user_id": who, "user_name": "x", "command": command, "text": text, "api_app_id": APP,
+            "channel_name": "x", "user_id": who, "user_name": name, "command": command, "text": text, "api_app_id": APP,
             "is_enterprise_install": "false", "response_url": "https://hooks.slack.com/commands/T1/1/x", "trigger_id": format!("{at}.2")});
         world.envelope("slash_commands", payload)
     }
@@ -203,7 +204,7 @@ impl Fake {
             }
             world.opened += 1;
             let id = world.opened as u64;
-            let hello = json!({"type": "hello", "num_connections": world.sockets.len() + 1, "connection_info": {"app_id": APP},
+            let hello = json!({"type": "hello", "num_connections": world.sockets.len() + 1 + world.others, "connection_info": {"app_id": APP},
                 "debug_info": {"host": "fake", "build_number": 1, "approximate_connection_time": 18060}});
             let _ = tell.send(Write::Line(hello.to_string()));
             world.sockets.insert(id, tell);
@@ -299,7 +300,16 @@ impl Fake {
         }
         if let Some(file) = path.strip_prefix("/files-pri/") {
             let id = file.split('/').next().and_then(|id| id.split('-').nth(1)).unwrap_or_default();
-            let world = self.world();
+            let mut world = self.world();
+            if world.moves > 0 {
+                world.moves -= 1;
+                let next = format!("{}{path}", world.rest);
+                return Ok(Response::builder()
+                    .status(302)
+                    .header("location", next)
+                    .body(Full::default())
+                    .unwrap());
+            }
             let is_let_in = token == world.bot_token && world.scopes.contains("files:read");
             let answer = match world.files.get(id) {
                 // Without the right Slack shows the page where people log in.

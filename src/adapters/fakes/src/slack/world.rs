@@ -87,6 +87,8 @@ pub struct World {
     /// How many sockets were opened, and how many stood at once at most.
     pub opened: usize,
     pub most_at_once: usize,
+    /// How many other programs have a connection of the app.
+    pub others: usize,
     pub next: u64,
     pub step: u64,
     pub begin: u64,
@@ -94,6 +96,8 @@ pub struct World {
     pub live: bool,
     /// How many answers of `files.info` do not say yet where a file is shown.
     pub slow_shares: usize,
+    /// How many answers lead from a file's address to another one.
+    pub moves: usize,
     /// Another server answers all but what belongs to sockets.
     pub beyond: Option<String>,
 }
@@ -132,11 +136,13 @@ impl World {
             away: false,
             opened: 0,
             most_at_once: 0,
+            others: 0,
             next: 1,
             step: STEP,
             begin: BEGIN,
             live: false,
             slow_shares: 0,
+            moves: 0,
             beyond: None,
         };
         this.open("C700", "general", None);

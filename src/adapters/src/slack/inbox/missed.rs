@@ -1,7 +1,7 @@
 //! What was missed while no socket stood: each channel and thread is asked for the messages after the newest one that was told. A
 //! step asks for one page, so that what comes meanwhile waits for one answer at most.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 use tokio::time::Instant;
@@ -33,15 +33,26 @@ const MOST_PLACES: usize = 500;
 /// How many pages of the list of channels are read.
 const MOST_LISTS: usize = 10;
 
+/// What a cursor calls the time after which something may have been missed anywhere: as long as not all of it is told.
+const SINCE: &str = "since";
+
 /// What is still to be asked.
 #[derive(Default)]
 pub(super) struct Missed {
+    /// After this time something may have been missed anywhere, µs; 0: nothing is missed.
+    since: u64,
+    /// The host has stored that.
+    noted: bool,
+    /// When the first connection stood, µs; 0: none did.
+    began: u64,
     /// The places, and what is wanted of them.
     behind: BTreeMap<Spot, After>,
     /// The place that is being asked.
     asking: Option<Asking>,
-    /// Channels in which nothing was told yet have to be listed: the page, and the time after which their messages are wanted.
-    list: Option<(String, usize, u64)>,
+    /// Channels in which nothing was told yet have to be listed: the page, and how many were before.
+    list: Option<(String, usize)>,
+    /// Channels that were asked since.
+    asked: BTreeSet<String>,
     /// Slack wants to be left alone until then.
     pub(super) resumes: Option<Instant>,
     rest: Rest,
@@ -65,11 +76,25 @@ struct Asking {
 }
 
 impl Missed {
-    /// Something may have been missed everywhere.
-    pub(super) fn begin(&mut self, newest: &Newest) {
-        let floor = newest.floor();
+    /// Begins where the host says that we were: what an earlier life did not ask for any more is still to be asked.
+    pub(super) fn read(cursor: &BTreeMap<String, String>) -> Self {
+        let since = cursor.get(SINCE).map_or(0, |ts| micros(ts));
+        Self { since, noted: since > 0, ..Self::default() }
+    }
+
+    /// Something may have been missed everywhere until `now`, µs.
+    pub(super) fn begin(&mut self, newest: &Newest, now: u64) {
+        if self.since == 0 {
+            // Where nothing was ever told, all is wanted since we first listened.
+            self.since = if newest.floor() > 0 { newest.floor() } else { self.began };
+        }
+        if self.began == 0 {
+            self.began = now;
+        }
+        self.asked.clear();
         for (spot, at) in newest.all() {
-            let roots = if spot.1.is_empty() { ROOTS } else { 0 };
+            // Where another place was told of before all was asked, its messages say nothing of the threads here.
+            let roots = if spot.1.is_empty() { ROOTS + at.saturating_sub(self.since) } else { 0 };
             self.behind.entry(spot.clone()).or_insert(After { since: at, roots });
         }
         if self.behind.len() > MOST_PLACES {
@@ -78,8 +103,8 @@ impl Missed {
             eprintln!("{} places at rest are not asked for what was missed", all.len() - MOST_PLACES);
             self.behind = all.into_iter().take(MOST_PLACES).collect();
         }
-        if floor > 0 && self.list.is_none() {
-            self.list = Some((String::new(), 0, floor));
+        if self.since > 0 {
+            self.list = Some((String::new(), 0));
         }
     }
 
@@ -87,8 +112,33 @@ impl Missed {
         self.behind.is_empty() && self.list.is_none()
     }
 
-    pub(super) fn is_behind(&self, spot: &Spot) -> bool {
-        self.behind.contains_key(spot)
+    /// Says in an event's cursor how far a next life has to go back.
+    pub(super) fn note(&mut self, cursor: &mut BTreeMap<String, String>) {
+        if self.since > 0 {
+            cursor.insert(SINCE.to_owned(), time(self.since));
+            self.noted = true;
+        } else if std::mem::take(&mut self.noted) {
+            cursor.insert(SINCE.to_owned(), String::new());
+        }
+    }
+
+    /// Returns the place that is to be asked before all is told that was said in this one: itself, or for a thread of which nothing
+    /// was told yet its channel, which knows the thread.
+    pub(super) fn owed(&self, spot: &Spot, newest: &Newest) -> Option<Spot> {
+        let channel = (spot.0.clone(), String::new());
+        let is_new = !spot.1.is_empty() && newest.of(spot).is_none();
+        [Some(spot.clone()), Some(channel).filter(|_| is_new)]
+            .into_iter()
+            .flatten()
+            .find(|place| self.behind.contains_key(place))
+    }
+
+    /// A channel in which nothing was told yet, and that is still to be listed, has to be asked.
+    pub(super) fn foresee(&mut self, channel: &str, newest: &Newest) {
+        let spot = (channel.to_owned(), String::new());
+        if self.list.is_some() && newest.of(&spot).is_none() && !self.asked.contains(channel) {
+            self.want(spot, self.since);
+        }
     }
 
     pub(super) fn rests(&self) -> bool {
@@ -128,6 +178,14 @@ impl Missed {
         true
     }
 
+    /// A place has been asked.
+    fn done(&mut self, spot: &Spot) {
+        self.behind.remove(spot);
+        if spot.1.is_empty() {
+            self.asked.insert(spot.0.clone());
+        }
+    }
+
     fn answered(&mut self) {
         (self.rest, self.resumes, self.unread) = (Rest::default(), None, 0);
     }
@@ -144,6 +202,8 @@ impl Inbox {
             return Err(gone);
         }
         if self.missed.is_over() {
+            self.missed.since = 0;
+            self.missed.asked.clear();
             return self.stand(host, "").await;
         }
         match asked {
@@ -169,7 +229,7 @@ impl Inbox {
                     return Err(Trouble::Slack(error));
                 }
                 eprintln!("{} is not asked any more for what was missed: {error}", channel);
-                self.missed.behind.remove(&asking.spot);
+                self.missed.done(&asking.spot);
                 return Ok(());
             }
         };
@@ -190,24 +250,30 @@ impl Inbox {
     /// Tells what one place has, in order, before a message that is told anyway.
     async fn tell_missed(&mut self, host: &Host, asking: Asking, before: u64) -> Result<(), Gone> {
         let Asking { spot, after: After { since, roots }, mut found, .. } = asking;
-        self.missed.behind.remove(&spot);
+        self.missed.done(&spot);
         found.sort_by_key(|message| micros(text(message, "ts")));
         found.dedup_by(|a, b| text(a, "ts") == text(b, "ts"));
         let oldest = since.saturating_sub(OVERLAP);
         for message in &found {
             let at = micros(text(message, "ts"));
-            // A thread that has newer answers is asked for them.
+            let thread = thread_of(message);
+            // A thread that has newer answers is asked for them. Some answers are shown in the channel, too.
             if spot.1.is_empty() {
-                let thread = (spot.0.clone(), text(message, "ts").to_owned());
+                let (root, newest) = match thread {
+                    "" => (text(message, "ts"), micros(text(message, "latest_reply"))),
+                    root => (root, at),
+                };
+                let root = (spot.0.clone(), root.to_owned());
                 // Of a thread of which nothing was told, all is wanted that we may have been there for.
-                let told = self.newest.of(&thread).unwrap_or(since.saturating_sub(roots));
-                if micros(text(message, "latest_reply")) > told {
-                    self.missed.want(thread, told);
+                let told = self.newest.of(&root).unwrap_or(since.saturating_sub(roots));
+                if newest > told {
+                    self.missed.want(root, told);
                 }
             }
-            let is_here = thread_of(message) == spot.1 || spot.1.is_empty();
+            let telling = if thread == spot.1 { Telling::Missed } else { Telling::Beside };
+            let is_here = thread == spot.1 || spot.1.is_empty();
             if at > oldest && at != since && at < before && is_here {
-                self.message(host, &spot.0, message, Telling::Missed).await?;
+                self.message(host, &spot.0, message, telling).await?;
             }
         }
         Ok(())
@@ -215,7 +281,7 @@ impl Inbox {
 
     /// Lists channels, for those in which nothing was told yet.
     async fn list_channels(&mut self) -> Result<(), Trouble> {
-        let Some((page, pages, floor)) = self.missed.list.take() else { return Ok(()) };
+        let Some((page, pages)) = self.missed.list.take() else { return Ok(()) };
         let given = [
             ("types", "public_channel,private_channel,mpim,im"),
             ("exclude_archived", "true"),
@@ -226,7 +292,7 @@ impl Inbox {
             Ok(answer) => answer,
             Err(error) => {
                 if self.missed.failed(&error) {
-                    self.missed.list = Some((page, pages, floor));
+                    self.missed.list = Some((page, pages));
                     return Err(Trouble::Slack(error));
                 }
                 eprintln!("channels that are new are not asked for what was missed: {error}");
@@ -234,19 +300,19 @@ impl Inbox {
             }
         };
         self.missed.answered();
-        let known: Vec<String> = self.newest.all().map(|(spot, _)| spot.0.clone()).collect();
         for channel in all(&answer, "channels") {
             let id = text(channel, "id");
             if is_id(id) {
                 self.know_channel(id, Channel { seen: true, ..Channel::read(channel) });
-                if !known.iter().any(|one| one == id) {
-                    self.missed.want((id.to_owned(), String::new()), floor);
+                let spot = (id.to_owned(), String::new());
+                if self.newest.of(&spot).is_none() && !self.missed.asked.contains(id) {
+                    self.missed.want(spot, self.missed.since);
                 }
             }
         }
         let next = text(&answer["response_metadata"], "next_cursor");
         if !next.is_empty() && pages + 1 < MOST_LISTS {
-            self.missed.list = Some((next.to_owned(), pages + 1, floor));
+            self.missed.list = Some((next.to_owned(), pages + 1));
         }
         Ok(())
     }
@@ -259,8 +325,10 @@ pub(super) enum Telling {
     Live,
     /// Slack tells it again.
     Again,
-    /// It was missed.
+    /// It was missed in the place that is asked.
     Missed,
+    /// It was missed in a thread of that place: what was said before it there may not be told yet.
+    Beside,
 }
 
 enum Trouble {
