@@ -25,6 +25,17 @@ use crate::{
 /// An adopted container that may never have got all of its stdin has this long to turn out to be ready.
 const ADOPTED_UNREADY: Duration = Duration::from_secs(2);
 
+/// A follow-up's file is not there again.
+#[derive(Debug, thiserror::Error)]
+#[error("a follow-up has no file")]
+struct Unpublished(#[source] Box<dyn std::error::Error + Send + Sync>);
+
+impl Unpublished {
+    fn of(error: impl std::error::Error + Send + Sync + 'static) -> Self {
+        Self(Box::new(error))
+    }
+}
+
 impl Watched {
     pub(super) async fn adopt(
         &mut self,
@@ -104,7 +115,7 @@ impl Watched {
                 Ok(()) => {}
                 // A later one would come before it. The runner may have taken it, or not: the end of the run judges it.
                 Err(error) => {
-                    tracing::warn!(error, "publishing a follow-up again failed; the run is closed");
+                    tracing::warn!(error = %chain(&error), "publishing a follow-up again failed; the run is closed");
                     self.ask_close("a follow-up could not be handed over again").await;
                     runs.lanes.tell(Event::CloseAsked { group: self.group.clone() });
                 }
@@ -121,17 +132,17 @@ impl Watched {
     }
 
     /// Follow-ups that were handed over before the crash are published again, in their order; the runner ignores ids it has taken.
-    async fn publish_again(&self, active: &ActiveRun) -> Result<(), String> {
-        let boxes = self.runs.boxes.of(&self.group).map_err(|error| chain(&error))?;
+    async fn publish_again(&self, active: &ActiveRun) -> Result<(), Unpublished> {
+        let boxes = self.runs.boxes.of(&self.group).map_err(Unpublished::of)?;
         for (batch, _) in active.open.iter().filter(|(_, via)| *via == Via::Input) {
             let content = self.runs.store.batch_content(*batch, self.runs.handover_limits());
-            let Some(content) = content.map_err(|error| chain(&error))? else { continue };
+            let Some(content) = content.map_err(Unpublished::of)? else { continue };
             let text = prompt_of(&self.runs, &self.group, &content).await;
             let input = wire::Input { kind: "message".into(), id: Some(batch_name(*batch)), text };
             let (boxes, id) = (Arc::clone(&boxes), batch_name(*batch));
-            let bytes = serde_json::to_vec(&input).map_err(|error| error.to_string())?;
+            let bytes = serde_json::to_vec(&input).map_err(Unpublished::of)?;
             let put = self.runs.machine.world.blocking(move || boxes.put_input(&id, &bytes)).await;
-            put.map_err(|fault| chain(&fault))?.map_err(|error| chain(&error))?;
+            put.map_err(Unpublished::of)?.map_err(Unpublished::of)?;
         }
         Ok(())
     }

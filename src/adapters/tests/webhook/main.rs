@@ -67,6 +67,7 @@ type Got = (BTreeMap<String, String>, String);
 struct Receives {
     url: String,
     got: Receiver<Got>,
+    thread: std::thread::JoinHandle<()>,
 }
 
 fn receiver(answers: &[&'static str]) -> Receives {
@@ -74,7 +75,7 @@ fn receiver(answers: &[&'static str]) -> Receives {
     let url = format!("http://{}/{{name}}", listener.local_addr().unwrap());
     let answers = answers.to_vec();
     let (tell, got) = channel();
-    std::thread::spawn(move || {
+    let thread = std::thread::spawn(move || {
         for answer in answers {
             let mut reader = BufReader::new(listener.accept().unwrap().0);
             let mut head = String::new();
@@ -97,7 +98,7 @@ fn receiver(answers: &[&'static str]) -> Receives {
             }
         }
     });
-    Receives { url, got }
+    Receives { url, got, thread }
 }
 
 impl Receives {
@@ -227,6 +228,7 @@ fn an_answer_goes_out_signed_with_its_key_and_is_judged_by_what_the_receiver_say
     for _ in 2..=6 {
         assert_eq!(receiver.next().0["webhook-id"], "g2-g2.7.1");
     }
+    receiver.thread.join().unwrap();
     assert!(matches!(done(7).not, Some(NotSent::Busy { .. })), "nobody listens any more: it waits");
 }
 

@@ -90,7 +90,9 @@ fn a_person_is_asked_and_each_answer_does_what_it_says() {
     assert_eq!(taken(Step::Channel, &question, "telegram.work"), work);
     let none = taken(Step::Channel, &question, "signal").unwrap_err().to_string();
     assert!(
-        none.starts_with("G2 has no adapter for signal, only for discord, matrix, slack and telegram"),
+        none.starts_with(
+            "G2 has no adapter for signal, only for discord, matrix, slack, telegram and webhook"
+        ),
         "{none}"
     );
 }
