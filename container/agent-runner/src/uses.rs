@@ -1,10 +1,10 @@
-//! The uses of tools that the host is told of, each with its beginning and its end.
+//! Uses of tools, as the host is told of them: each begins and ends.
 
 use std::{collections::BTreeMap, time::Duration};
 
 use ipc_handlers::{used::about, wire::ToolEnd};
 
-/// At most this many uses are known that have begun and not ended. Of more, the oldest is forgotten, and its end is not told.
+/// At most this many uses are under way at once. The oldest gives way to one more, and its end is not told.
 const MOST: usize = 256;
 /// The longest id of a use, and name of a tool, characters.
 const LONGEST: usize = 100;
