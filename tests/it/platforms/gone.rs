@@ -119,8 +119,12 @@ fn of_a_chat_that_went_an_owner_and_the_agent_are_told_and_its_tasks_are_paused_
             wait_for("the task to be paused", || Some(home.task()).filter(|task| task["status"] == "paused"));
         let why = paused["paused_for"].as_str().unwrap().to_owned();
         assert!(why.starts_with("its chat ") && why.contains("can't be written to: "), "{why}");
-        let shown = home.root.data_json("ipc/main/current_tasks.json");
-        assert!(why.starts_with(shown[0]["pausedFor"].as_str().unwrap()), "{shown}");
+        // The snapshot follows the store.
+        let shown = wait_for("the agent to be shown why", || {
+            let shown = home.root.data_json("ipc/main/current_tasks.json");
+            shown[0]["pausedFor"].as_str().map(str::to_owned)
+        });
+        assert!(why.starts_with(&shown), "{shown}");
         let failed = home.root.rows(&["outbox", "list", "--chat", &chat, "--state", "failed"]);
         assert_eq!(failed.len(), 1);
         let error = failed[0]["error"].as_str().unwrap();
