@@ -5,10 +5,11 @@ use std::{path::Path, time::Duration};
 use anyhow::{Context as _, Result};
 use futures_util::future::join_all;
 
-use super::{instance, lock::lock, open::open_store_under, sandbox::choose_sandbox};
+use super::{lock::lock, open::open_store_under, sandbox::choose_sandbox};
 use crate::{
     config::Config,
     domain::runs::stop::{Stop, StopThen, StopWhen},
+    moving::instance_of,
     ops::By,
     sandbox::State,
     system::world::World,
@@ -30,7 +31,7 @@ pub struct EndedAgent {
 pub async fn end_agents(world: &World, root: &Path, config: &Config, by: &By) -> Result<Vec<EndedAgent>> {
     let lock = lock(root).await?;
     let store = open_store_under(world, &lock, root)?;
-    let instance = instance::of(world, root, &store).await?;
+    let instance = instance_of(world, root, &store).await?;
     let sandbox = choose_sandbox(root, config, &store).await?;
     let mut found = sandbox.list(&instance).await.context("asking for the containers of this root failed")?;
     found.retain(|container| container.state == State::Running);

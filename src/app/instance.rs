@@ -1,29 +1,7 @@
-//! Which root this is, and which process serves it.
-#![expect(clippy::disallowed_methods, reason = "reads data/ and /proc, which no container can write")]
+//! Which process serves a root.
+#![expect(clippy::disallowed_methods, reason = "reads /proc, which no container can write")]
 
-use std::{fs, os::unix::fs::MetadataExt as _, path::Path};
-
-use anyhow::{Context as _, Result};
-
-use crate::{store::Store, system::world::World};
-
-/// Returns the root's instance id: a new one when `data/` is not where it was made (a copy adopts nothing).
-pub(super) async fn of(world: &World, root: &Path, store: &Store) -> Result<String> {
-    let data = fs::metadata(root.join("data")).context("looking at data/")?;
-    let place = format!("{}:{}", data.dev(), data.ino());
-    if let (Some(id), Some(known)) = (store.meta("instance")?, store.meta("place")?) {
-        if known == place {
-            return Ok(id);
-        }
-        tracing::warn!(
-            "this root is a copy, or was moved: it gets an instance of its own and adopts nothing"
-        );
-    }
-    let id = world.id().context("reading a random id from the kernel")?;
-    store.set_meta("instance", &id).await?;
-    store.set_meta("place", &place).await?;
-    Ok(id)
-}
+use std::fs;
 
 /// Who owns the runs of this process: instance, boot, process and when it was started.
 pub(super) fn owner(instance: &str) -> String {

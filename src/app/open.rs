@@ -14,7 +14,7 @@ use super::{
     adapters::{self, Accounts},
     bounds::{asking, bounds, bounds_outside},
     descriptors::make_room_for_files,
-    init, instance,
+    init,
     lock::{self, lock},
     sandbox::choose_sandbox,
 };
@@ -24,6 +24,7 @@ use crate::{
     domain::shown::{errors::chain, screen},
     gateway::{self, Credentials, Gateway, Upstream},
     ipc::{Claims, Files, HostDirs},
+    moving::instance_of,
     sandbox::Sandbox,
     store::{self, Names, Store},
     system::{media::Media, world::World},
@@ -68,7 +69,7 @@ pub(super) async fn open(surroundings: Surroundings, root: PathBuf, config: &Con
     init::init(&world, &root, config).await?;
     let store = open_store_under(&world, &lock, &root)?;
     remove_old_indexes(&root);
-    let instance = instance::of(&world, &root, &store).await?;
+    let instance = instance_of(&world, &root, &store).await?;
     let sandbox = match sandbox {
         Some(sandbox) => sandbox,
         None => choose_sandbox(&root, config, &store).await?,

@@ -109,7 +109,7 @@ async fn watch(progress: &Progress) -> std::convert::Infallible {
 
 /// Opens the installation; it is only read.
 async fn open(context: &Context, args: &import::Args) -> anyhow::Result<Box<dyn Source>> {
-    let around = Around::of(&context.config()?, context.world.now());
+    let around = Around::of(&context.root, &context.config()?, context.world.now());
     let (kind, path) = (args.kind, args.path.clone());
     let opened = context.world.blocking(move || moving::open(kind, &path, around)).await;
     opened.context("opening the source broke off")?

@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     Progress,
     files::{Acts, Copied, Copying, Modes, names_below},
+    instance_of,
 };
 use crate::{
     allowlists::{mounts, senders},
@@ -122,11 +123,16 @@ pub async fn export(from: &From<'_>, to: &Path, progress: &Progress) -> anyhow::
     folder(&to.join("rows"))?;
     let mut out = Out { rows: BTreeMap::new(), to, file: None };
     let mut findings = Findings::default();
-    out.settings(from, &mut findings)?;
+    let senders = out.settings(from, &mut findings)?;
     let root = {
         let store = Store::open(&snapshot.0.join("g2.sqlite"))?;
-        out.store(&store, now, progress).await?;
-        store.meta("instance")?.unwrap_or_else(|| now.to_string())
+        out.store(&store, senders, now, progress).await?;
+        store.meta("instance")?
+    };
+    let root = match root {
+        Some(root) => root,
+        // No daemon ever served it. It is known by the same name in its next export.
+        None => instance_of(from.world, from.root, &Store::open(&from.root.join("data/g2.sqlite"))?).await?,
     };
     out.end()?;
     let rows = out.rows;
@@ -208,7 +214,7 @@ struct Out<'a> {
 impl Out<'_> {
     fn put(&mut self, keyed: &Keyed) -> anyhow::Result<()> {
         let kind = keyed.row.kind();
-        self.begin(kind.part())?;
+        self.begin(keyed.row.part())?;
         let Some((_, file)) = &mut self.file else { return Ok(()) };
         serde_json::to_writer(&mut *file, keyed)?;
         file.write_all(b"\n")?;
@@ -234,8 +240,10 @@ impl Out<'_> {
         Ok(())
     }
 
-    /// Writes the settings that are not at their defaults, the lists, and the names of secrets.
-    fn settings(&mut self, from: &From<'_>, findings: &mut Findings) -> anyhow::Result<()> {
+    /// Writes the settings that are not at their defaults, the list of mounts, and the names of secrets. Returns the list of senders,
+    /// which goes with the people.
+    fn settings(&mut self, from: &From<'_>, findings: &mut Findings) -> anyhow::Result<Option<Keyed>> {
+        let mut senders = None;
         self.begin(Part::Settings)?;
         for (name, text) in from.config.written.changed() {
             let value: Option<toml::Table> = format!("value = {text}").parse().ok();
@@ -263,7 +271,11 @@ impl Out<'_> {
                 .and_then(|text| serde_json::from_str(&text).map_err(|error| NotTaken(error.to_string())));
             match read {
                 Ok(content) => {
-                    self.put(&Keyed { key: name.to_string(), row: Row::List(List { name, content }) })?;
+                    let keyed = Keyed { key: name.to_string(), row: Row::List(List { name, content }) };
+                    match name {
+                        ListName::Senders => senders = Some(keyed),
+                        ListName::Mounts => self.put(&keyed)?,
+                    }
                 }
                 Err(why) => findings.add(Finding::left(Kind::List, path.display().to_string(), why)),
             }
@@ -280,13 +292,24 @@ impl Out<'_> {
                 Err(why) => findings.add(Finding::left(Kind::Setting, "g2.toml", why)),
             }
         }
-        Ok(())
+        Ok(senders)
     }
 
-    /// Writes all rows of the store.
-    async fn store(&mut self, store: &Store, now: Time, progress: &Progress) -> anyhow::Result<()> {
+    /// Writes all rows of the store, with the list of senders at the head of the people.
+    async fn store(
+        &mut self,
+        store: &Store,
+        mut senders: Option<Keyed>,
+        now: Time,
+        progress: &Progress,
+    ) -> anyhow::Result<()> {
         for kind in KINDS {
             self.begin(kind.part())?;
+            if kind.part() == Part::People
+                && let Some(senders) = senders.take()
+            {
+                self.put(&senders)?;
+            }
             let mut after = 0;
             loop {
                 let page = store.move_out(kind, after, now).await?;
@@ -317,25 +340,30 @@ fn text(path: &Path) -> Result<String, NotTaken> {
     }
 }
 
-/// Copies the folders of groups and of their agents' programs, the memory of all, files beside messages, long results.
+/// Copies the folders of groups and of their agents' programs, the memory of all, earlier memories, skills of all, files beside messages,
+/// long results.
 async fn files(from: &From<'_>, to: &Path) -> anyhow::Result<Copying> {
     let (root, to) = (from.root.to_owned(), to.to_owned());
     let copying = from.world.blocking(move || -> io::Result<Copying> {
-        let mut copying = Copying::new(Acts::Really, Vec::new(), Modes::Private);
+        let mut copying = Copying::new(Acts::Really, Vec::new());
+        let mut copy = |from: &str, below: &Path, without: &[String]| {
+            copying.folder(&root.join(from), (&to, below), Modes::Private, without)
+        };
         for group in names_below(&root.join("groups"), usize::MAX) {
             let below = match group.as_str() {
                 "global" => PathBuf::from("files/global"),
                 group => Path::new("files/groups").join(group),
             };
-            copying.folder(&root.join("groups").join(&group), &to, &below, &[])?;
+            copy(&format!("groups/{group}"), &below, &[])?;
         }
-        let sessions = root.join("data/sessions");
-        for group in names_below(&sessions, usize::MAX) {
+        for group in names_below(&root.join("data/sessions"), usize::MAX) {
             let below = Path::new("files/agents").join(&group);
-            copying.folder(&sessions.join(&group).join(".claude"), &to, &below, &[KEYS.to_owned()])?;
+            copy(&format!("data/sessions/{group}/.claude"), &below, &[KEYS.to_owned()])?;
         }
-        copying.folder(&root.join("data/media"), &to, Path::new("files/media"), &["new".to_owned()])?;
-        copying.folder(&root.join("data/results"), &to, Path::new("files/results"), &[])?;
+        copy("data/media", Path::new("files/media"), &["new".to_owned()])?;
+        copy("data/results", Path::new("files/results"), &[])?;
+        copy("data/memories", Path::new("files/memories"), &[])?;
+        copy("container/skills", Path::new("files/skills"), &[])?;
         Ok(copying)
     });
     let copying = copying.await.map_err(|panic| anyhow!("copying files: {panic}"))?;

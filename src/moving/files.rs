@@ -79,11 +79,21 @@ impl Modes {
     }
 }
 
+/// What becomes of a file that is here, and the beginning of the one that comes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Grow {
+    /// It stays, as any other.
+    Never,
+    /// It grows, as only ends are ever written to it. One that went on another way stays alone.
+    AtItsEnd,
+}
+
 /// Copying under way: what of the bounds is left is shared by all folders of an installation.
 pub(super) struct Copying {
     acts: Acts,
     modes: Modes,
     left: (u64, u64),
+    grow: Grow,
     /// A memory at the top with one of these texts gives way: nobody has written to it since it was made.
     templates: Vec<String>,
     pub(super) copied: Copied,
@@ -93,10 +103,11 @@ pub(super) struct Copying {
 }
 
 impl Copying {
-    pub(super) fn new(acts: Acts, templates: Vec<String>, modes: Modes) -> Self {
+    pub(super) fn new(acts: Acts, templates: Vec<String>) -> Self {
         Self {
             acts,
-            modes,
+            modes: Modes::Shared,
+            grow: Grow::Never,
             left: (MOST, MOST_BYTES),
             templates,
             copied: Copied::default(),
@@ -113,10 +124,11 @@ impl Copying {
     pub(super) fn folder(
         &mut self,
         from: &Path,
-        root: &Path,
-        to: &Path,
+        (root, to): (&Path, &Path),
+        modes: Modes,
         without: &[String],
     ) -> io::Result<()> {
+        self.modes = modes;
         let opened = rustix::fs::open(from, FOLDER | OFlags::NOFOLLOW, Mode::empty());
         self.opened(opened, from, (root, to), without)
     }
@@ -125,7 +137,14 @@ impl Copying {
     ///
     /// # Errors
     /// As above.
-    pub(super) fn tree(&mut self, from: &Path, root: &Path, to: &Path, without: &[String]) -> io::Result<()> {
+    pub(super) fn tree(
+        &mut self,
+        from: &Path,
+        (root, to): (&Path, &Path),
+        (modes, grow): (Modes, Grow),
+        without: &[String],
+    ) -> io::Result<()> {
+        (self.modes, self.grow) = (modes, grow);
         self.opened(open_plain(from), from, (root, to), without)
     }
 
@@ -298,7 +317,14 @@ impl Copying {
             }
             There::Nothing => place(to, &mut file, (&stat, self.modes), name, RenameFlags::NOREPLACE)?,
             There::Template => place(to, &mut file, (&stat, self.modes), name, RenameFlags::empty())?,
-            There::Other => {
+            There::Beginning if self.grow == Grow::AtItsEnd => {
+                place(to, &mut file, (&stat, self.modes), name, RenameFlags::empty())?
+            }
+            There::Other if self.grow == Grow::AtItsEnd => {
+                self.leave(path, "it went on here, and stays");
+                return Ok(());
+            }
+            There::Beginning | There::Other => {
                 let beside = CString::new([name.to_bytes(), BESIDE.as_bytes()].concat())?;
                 match there(to, &beside, &mut file, &[])? {
                     There::Nothing => {
@@ -313,7 +339,7 @@ impl Copying {
                         self.copied.same += 1;
                         return Ok(());
                     }
-                    There::Template | There::Other => {
+                    There::Template | There::Beginning | There::Other => {
                         self.leave(path, "other files are here in its place");
                         return Ok(());
                     }
@@ -340,6 +366,9 @@ pub(super) fn place_below(to: &super::Place) -> Option<PathBuf> {
         Place::Agent(group) => Path::new("data/sessions").join(group.as_str()).join(".claude"),
         Place::Transcripts(group) => transcripts_of(group),
         Place::Skills(group) => Path::new("data/sessions").join(group.as_str()).join(".claude/skills"),
+        Place::Template => PathBuf::from("groups/_template"),
+        Place::AllSkills => PathBuf::from("container/skills"),
+        Place::Memories(group) => Path::new("data/memories").join(group.as_str()),
         Place::Media => return None,
     })
 }

@@ -9,14 +9,15 @@ use std::{
     },
 };
 
-use anyhow::{Context as _, anyhow};
+use anyhow::{Context as _, anyhow, bail};
 use ipc_handlers::Folder;
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{
     Batch, Place, Source, Tree,
-    files::{Acts, Copied, Copying, Modes, open_below, place_below},
+    files::{Acts, Copied, Copying, Grow, Modes, open_below, place_below},
+    instance_of,
 };
 use crate::{
     config::Config,
@@ -120,6 +121,13 @@ pub async fn import(
     progress: &Progress,
 ) -> anyhow::Result<Imported> {
     let name = source.name().to_owned();
+    let instance = instance_of(here.world, here.root, here.store).await?;
+    if source.of_root() == Some(&instance) {
+        bail!(
+            "{} is of this root, which has its rows already; `g2 restore` gives an earlier state back from a backup",
+            source.about()
+        );
+    }
     let mut imported = Imported { from: source.about(), ..Imported::default() };
     progress.0.of.store(source.weight(), Ordering::Relaxed);
     let mut media = Beside { acts: here.acts, data: here.root.join("data"), ..Beside::default() };
@@ -372,7 +380,7 @@ async fn copy(
 ) -> anyhow::Result<()> {
     let mut times: BTreeMap<PathBuf, u32> = BTreeMap::new();
     let beside = imported.files;
-    let mut copying = Copying::new(here.acts, templates_of(here), Modes::Shared);
+    let mut copying = Copying::new(here.acts, templates_of(here));
     for Tree { to, from, without } in trees {
         let Some(place) = place_below(&to) else { continue };
         // Several folders may come to one place.
@@ -382,12 +390,18 @@ async fn copy(
             1 => place.display().to_string(),
             n => format!("{} {n}", place.display()),
         };
-        if here.store.moved_as(source, Kind::File, &key).await?.is_some() {
+        // A transcript grows where it is from until its program stops.
+        let grow = if matches!(to, Place::Transcripts(_)) { Grow::AtItsEnd } else { Grow::Never };
+        if grow == Grow::Never && here.store.moved_as(source, Kind::File, &key).await?.is_some() {
             *imported.again.entry(Kind::File).or_default() += 1;
             continue;
         }
         let group = match &to {
-            Place::Group(group) | Place::Agent(group) | Place::Transcripts(group) | Place::Skills(group) => {
+            Place::Group(group)
+            | Place::Agent(group)
+            | Place::Transcripts(group)
+            | Place::Skills(group)
+            | Place::Memories(group) => {
                 if !here.store.group_came(source, group).await? {
                     imported.findings.add(Finding::left(
                         Kind::File,
@@ -398,11 +412,19 @@ async fn copy(
                 }
                 Some(group.clone())
             }
-            Place::Global | Place::Media => None,
+            Place::Global | Place::Template | Place::AllSkills | Place::Media => None,
         };
+        let is_private = matches!(to, Place::Memories(_));
+        if is_private && here.root.join(&place).exists() {
+            // Each text has a number, and those of here have theirs.
+            let why = "earlier texts of this memory are here, which stay alone";
+            imported.findings.add(Finding::left(Kind::File, key, why));
+            continue;
+        }
+        let modes = if is_private { Modes::Private } else { Modes::Shared };
         let (root, below, unread) = (here.root.to_owned(), place.clone(), copying.unread);
         let copied = here.world.blocking(move || {
-            let done = copying.tree(&from, &root, &below, &without);
+            let done = copying.tree(&from, (&root, &below), (modes, grow), &without);
             (copying, done)
         });
         let done;
@@ -414,7 +436,9 @@ async fn copy(
         progress.0.files.store(imported.files.files, Ordering::Relaxed);
         imported.findings.merge(std::mem::take(&mut copying.findings));
         if here.acts == Acts::Really {
-            give(here, group.as_ref(), &place)?;
+            if !is_private {
+                give(here, group.as_ref(), &place)?;
+            }
             // What could not be read comes with the next import.
             if copying.unread == unread {
                 here.store.note_moved(source, Kind::File, &key, &key).await?;

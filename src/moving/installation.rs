@@ -22,6 +22,8 @@ pub const MOST_NAMES: usize = 10_000;
 pub enum Unread {
     #[error("it is not there")]
     Missing,
+    #[error("it is a link, or lies behind one")]
+    Link,
     #[error("it leads out of the installation")]
     LeadsOut,
     #[error("it is no plain file")]
@@ -37,17 +39,18 @@ pub enum Unread {
 pub struct Installation {
     path: PathBuf,
     dir: OwnedFd,
+    scratch: PathBuf,
 }
 
 impl Installation {
-    /// Opens the folder `path`.
+    /// Opens the folder `path`. Copies of its stores are made in `scratch`.
     ///
     /// # Errors
     /// There is no such folder, or it can't be opened.
-    pub fn open(path: &Path) -> std::io::Result<Self> {
+    pub fn open(path: &Path, scratch: &Path) -> std::io::Result<Self> {
         let path = std::fs::canonicalize(path)?;
         let dir = openat(CWD, &path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
-        Ok(Self { path, dir })
+        Ok(Self { path, dir, scratch: scratch.to_owned() })
     }
 
     /// Returns where it is, without links.
@@ -56,14 +59,22 @@ impl Installation {
         &self.path
     }
 
-    fn entry(&self, inner: &str, flags: OFlags, more: ResolveFlags) -> Result<OwnedFd, Unread> {
+    /// Returns where copies of its stores are made.
+    #[must_use]
+    pub fn scratch(&self) -> &Path {
+        &self.scratch
+    }
+
+    /// Opens what is there. No part of its path may be a link: an agent that wrote one could have another's file be read as its own.
+    fn entry(&self, inner: &str, flags: OFlags) -> Result<OwnedFd, Unread> {
         let flags = flags | OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-        let within = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS | more;
+        let within = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
         match openat2(&self.dir, inner, flags, Mode::empty(), within) {
             Ok(fd) => Ok(fd),
             Err(Errno::NOENT) => Err(Unread::Missing),
             Err(Errno::NOTDIR) if !flags.contains(OFlags::DIRECTORY) => Err(Unread::Missing),
-            Err(Errno::XDEV | Errno::LOOP) => Err(Unread::LeadsOut),
+            Err(Errno::LOOP) => Err(Unread::Link),
+            Err(Errno::XDEV) => Err(Unread::LeadsOut),
             Err(Errno::NXIO) => Err(Unread::NoFile),
             Err(error) => Err(Unread::Io(error.into())),
         }
@@ -74,7 +85,7 @@ impl Installation {
     /// # Errors
     /// [`Unread`].
     pub fn file(&self, inner: &str) -> Result<File, Unread> {
-        let file = File::from(self.entry(inner, OFlags::empty(), ResolveFlags::empty())?);
+        let file = File::from(self.entry(inner, OFlags::empty())?);
         if file.metadata()?.is_file() { Ok(file) } else { Err(Unread::NoFile) }
     }
 
@@ -95,14 +106,14 @@ impl Installation {
     /// left out and told where it is copied.
     #[must_use]
     pub fn folder(&self, inner: &str) -> Option<PathBuf> {
-        let opened = self.entry(inner, OFlags::DIRECTORY, ResolveFlags::NO_SYMLINKS);
+        let opened = self.entry(inner, OFlags::DIRECTORY);
         (!matches!(opened, Err(Unread::Missing))).then(|| self.path.join(inner))
     }
 
     /// Returns the names of the folders in a folder of it, sorted, and whether there were more than are looked at.
     #[must_use]
     pub fn folders(&self, inner: &str) -> (Vec<String>, bool) {
-        let Ok(fd) = self.entry(inner, OFlags::DIRECTORY, ResolveFlags::empty()) else {
+        let Ok(fd) = self.entry(inner, OFlags::DIRECTORY) else {
             return (Vec::new(), false);
         };
         let Ok(dir) = Dir::read_from(&fd) else { return (Vec::new(), false) };
@@ -143,10 +154,11 @@ mod tests {
         symlink("data/own", inside.join("within")).unwrap();
         symlink(dir.path(), inside.join("data/b")).unwrap();
         rustix::fs::mkfifoat(CWD, inside.join("pipe"), Mode::RUSR | Mode::WUSR).unwrap();
-        let installation = Installation::open(&inside).unwrap();
+        let installation = Installation::open(&inside, dir.path()).unwrap();
         assert_eq!(installation.text("data/own").unwrap(), "own \u{1F3E1}");
-        assert_eq!(installation.text("within").unwrap(), "own \u{1F3E1}");
-        assert!(matches!(installation.text("out"), Err(Unread::LeadsOut)));
+        for link in ["within", "out", "data/b/secret"] {
+            assert!(matches!(installation.text(link), Err(Unread::Link)), "{link}");
+        }
         assert!(matches!(installation.text("../secret"), Err(Unread::LeadsOut)));
         assert!(matches!(installation.text("pipe"), Err(Unread::NoFile)));
         assert!(matches!(installation.text("data"), Err(Unread::NoFile)));

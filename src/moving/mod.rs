@@ -12,6 +12,7 @@ mod dry;
 mod export;
 mod files;
 mod import;
+mod instance;
 mod look;
 mod rehearse;
 
@@ -20,6 +21,7 @@ pub use dry::dry_run;
 pub use export::{Exported, From, Manifest, export};
 pub use files::{Acts, Copied};
 pub use import::{Here, Imported, Progress, import};
+pub use instance::instance_of;
 pub use look::look;
 pub use rehearse::rehearse;
 pub use source::{Batch, Place, Source, Tree};

@@ -1,5 +1,10 @@
 //! Rows of one or more stores in the order of a key, such as their time, on the disk. Memory does not grow with them.
 
+use std::{
+    os::unix::fs::{DirBuilderExt as _, PermissionsExt as _},
+    path::Path,
+};
+
 use rusqlite::{Connection, OpenFlags};
 use tempfile::TempDir;
 
@@ -11,23 +16,24 @@ pub struct Order {
     _folder: TempDir,
 }
 
-/// Makes a folder for copies that nobody else can look into, whatever the umask says. It goes with what is returned.
+/// Makes a folder in `scratch` for copies that nobody else can look into, whatever the umask says. It goes with what is returned;
+/// one that a killed process left goes with the next start of the daemon, if `scratch` is `data/tmp`.
 ///
 /// # Errors
 /// The operating system's.
-pub(super) fn private_folder() -> std::io::Result<TempDir> {
-    use std::os::unix::fs::PermissionsExt as _;
+pub(super) fn private_folder(scratch: &Path) -> std::io::Result<TempDir> {
     let mode = std::fs::Permissions::from_mode(0o700);
-    tempfile::Builder::new().prefix("g2-").permissions(mode).tempdir()
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(scratch)?;
+    tempfile::Builder::new().prefix("moving-").permissions(mode).tempdir_in(scratch)
 }
 
 impl Order {
-    /// Makes an empty one.
+    /// Makes an empty one, on the disk of `scratch`.
     ///
     /// # Errors
     /// There is no room for it.
-    pub fn new() -> anyhow::Result<Self> {
-        let folder = private_folder()?;
+    pub fn new(scratch: &Path) -> anyhow::Result<Self> {
+        let folder = private_folder(scratch)?;
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
             | OpenFlags::SQLITE_OPEN_CREATE
             | OpenFlags::SQLITE_OPEN_NO_MUTEX;
@@ -86,7 +92,8 @@ mod tests {
 
     #[test]
     fn values_come_in_the_order_of_their_keys_and_those_of_one_key_as_they_came() {
-        let mut order = Order::new().unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        let mut order = Order::new(&dir.path().join("a/b")).unwrap();
         for (key, value) in [("2026-02", "a"), ("2026-01", "b"), ("2026-02", "c"), ("", "d")] {
             order.add(key, value).unwrap();
         }

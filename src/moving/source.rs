@@ -24,6 +24,11 @@ pub trait Source: Send {
     /// Returns the name by which it is remembered what was taken from here: the same installation has the same one again.
     fn name(&self) -> &str;
 
+    /// Returns the instance of the root that it came from; `None`: it is another program's.
+    fn of_root(&self) -> Option<&str> {
+        None
+    }
+
     /// Returns what it is, in some words for people: a program, a version, a place.
     fn about(&self) -> String;
 
@@ -76,6 +81,12 @@ pub enum Place {
     Transcripts(Folder),
     /// Skills of a group's own.
     Skills(Folder),
+    /// The folder with which new groups begin.
+    Template,
+    /// Skills of all groups.
+    AllSkills,
+    /// Earlier texts of the memory of a group. They are taken if there are none here.
+    Memories(Folder),
     /// Files beside messages: the paths of [`File`](crate::domain::moved::rows::File) begin here.
     Media,
 }

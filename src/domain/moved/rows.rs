@@ -136,6 +136,15 @@ impl Kind {
 }
 
 impl Row {
+    /// Returns what it is about. The list of senders says who is heard, so it is about people: chats without it would hear more.
+    #[must_use]
+    pub fn part(&self) -> Part {
+        match self {
+            Self::List(list) if list.name == ListName::Senders => Part::People,
+            row => row.kind().part(),
+        }
+    }
+
     /// Returns what it is.
     #[must_use]
     pub fn kind(&self) -> Kind {
@@ -226,12 +235,25 @@ pub struct Group {
     /// Its settings, as `g2 groups set` has them.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub config: Map<String, Value>,
+    /// Present if a person holds its commands.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub held: Option<Held>,
     /// Hosts outside that it may reach, or may not.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hosts: Vec<Host>,
     #[serde(with = "stamp")]
     #[schemars(with = "String")]
     pub created_at: Time,
+}
+
+/// That the commands of a group wait, because a person said so.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Held {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    #[serde(with = "stamp")]
+    #[schemars(with = "String")]
+    pub since: Time,
 }
 
 /// A rule about a host outside.

@@ -87,7 +87,7 @@ pub(in crate::moving) fn put_below(
     let (to, name) = (make_below(root, to, modes)?, CString::new(name)?);
     match there(&to, &name, &mut file, &[])? {
         There::Same => Ok(Put::Same),
-        There::Template | There::Other => Ok(Put::Other),
+        There::Template | There::Beginning | There::Other => Ok(Put::Other),
         There::Nothing => {
             let placed = place(&to, &mut file, (&stat, modes), &name, RenameFlags::NOREPLACE)?;
             rustix::fs::fsync(&to)?;
@@ -114,6 +114,8 @@ pub(super) enum There {
     Nothing,
     Same,
     Template,
+    /// The beginning of the file.
+    Beginning,
     Other,
 }
 
@@ -130,9 +132,10 @@ pub(super) fn there(to: &OwnedFd, name: &CStr, file: &mut File, templates: &[Str
         return Ok(There::Other);
     }
     let mut here = File::from(here);
-    let is_same = file.metadata()?.len() == here.metadata()?.len() && are_same(&mut here, file)?;
+    let (size, size_here) = (file.metadata()?.len(), here.metadata()?.len());
+    let is_beginning = size >= size_here && begins(file, &mut here)?;
     io::Seek::rewind(file)?;
-    if is_same {
+    if is_beginning && size == size_here {
         return Ok(There::Same);
     }
     if let Some(longest) = templates.iter().map(String::len).max() {
@@ -143,17 +146,18 @@ pub(super) fn there(to: &OwnedFd, name: &CStr, file: &mut File, templates: &[Str
             return Ok(There::Template);
         }
     }
-    Ok(There::Other)
+    Ok(if is_beginning { There::Beginning } else { There::Other })
 }
 
-fn are_same(a: &mut File, b: &mut File) -> io::Result<bool> {
+/// Whether a file begins with all of another one.
+fn begins(file: &mut File, with: &mut File) -> io::Result<bool> {
     let (mut one, mut other) = (vec![0; 64 << 10], vec![0; 64 << 10]);
     loop {
-        let n = a.read(&mut one)?;
+        let n = with.read(&mut one)?;
         if n == 0 {
-            return Ok(b.read(&mut other[..1])? == 0);
+            return Ok(true);
         }
-        if b.read_exact(&mut other[..n]).is_err() || one[..n] != other[..n] {
+        if file.read_exact(&mut other[..n]).is_err() || one[..n] != other[..n] {
             return Ok(false);
         }
     }

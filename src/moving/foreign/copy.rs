@@ -39,7 +39,7 @@ pub enum NoCopy {
     Unread(#[from] Unread),
     #[error("it has {0} bytes, and at most {LARGEST} are read")]
     TooLarge(u64),
-    #[error("a copy of its {0} bytes has no room in {1}; set TMPDIR to a folder on a larger disk")]
+    #[error("a copy of its {0} bytes has no room in {1}")]
     NoRoom(u64, String),
     #[error("it changes faster than it can be read; stop its program, and try again")]
     Changes,
@@ -92,7 +92,7 @@ struct Seen {
 /// Copies the store `inner` of an installation, with its log or its journal.
 pub(super) fn copy(installation: &Installation, inner: &str) -> Result<Copied, NoCopy> {
     let store = installation.file(inner)?;
-    let folder = private_folder()?;
+    let folder = private_folder(installation.scratch())?;
     let there = store.metadata()?.len();
     let beside = beside(installation, inner, "-wal")?.map_or(Ok(0), |log| log.metadata().map(|m| m.len()))?;
     let bytes = there.saturating_add(beside);

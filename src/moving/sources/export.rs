@@ -101,6 +101,10 @@ impl Source for Export {
         &self.name
     }
 
+    fn of_root(&self) -> Option<&str> {
+        Some(&self.manifest.root)
+    }
+
     fn about(&self) -> String {
         format!(
             "the export {}, made {} by {}",
@@ -146,7 +150,7 @@ impl Source for Export {
             }
             match serde_json::from_slice::<Keyed>(&line) {
                 // A row in a file of another part would come before those that it names.
-                Ok(keyed) if keyed.row.kind().part() != *part => {
+                Ok(keyed) if keyed.row.part() != *part => {
                     batch.findings.push(left(format!("{} is none of these rows", keyed.row.kind())));
                 }
                 Ok(keyed) => batch.rows.push(keyed),
@@ -162,8 +166,17 @@ impl Source for Export {
     fn trees(&self) -> Vec<Tree> {
         let tree =
             |to, below: &str| Tree { to, from: self.folder.join("files").join(below), without: Vec::new() };
-        let mut trees = vec![tree(Place::Media, "media"), tree(Place::Global, "global")];
-        for (below, place) in [("groups", Place::Group as fn(Folder) -> Place), ("agents", Place::Agent)] {
+        let mut trees = vec![
+            tree(Place::Media, "media"),
+            tree(Place::Global, "global"),
+            tree(Place::Template, "groups/_template"),
+            tree(Place::AllSkills, "skills"),
+        ];
+        for (below, place) in [
+            ("groups", Place::Group as fn(Folder) -> Place),
+            ("agents", Place::Agent),
+            ("memories", Place::Memories),
+        ] {
             let names = names_below(&self.folder.join("files").join(below), MOST_GROUPS);
             let groups = names.iter().filter_map(|name| Folder::parse(name).ok());
             trees.extend(groups.map(|group| tree(place(group.clone()), &format!("{below}/{group}"))));

@@ -94,13 +94,16 @@ pub struct Around {
     /// The zones: times without an offset are of everybody's, unless the installation names another one.
     pub zones: Zones,
     pub now: Time,
+    /// Where copies of its stores are made, and rows are sorted.
+    pub scratch: PathBuf,
 }
 
 impl Around {
     /// What a root's settings say.
     #[must_use]
-    pub fn of(config: &Config, now: Time) -> Self {
-        Self { home: config.home.clone(), zones: config.zones.clone(), now }
+    pub fn of(root: &Path, config: &Config, now: Time) -> Self {
+        let scratch = root.join("data/tmp");
+        Self { home: config.home.clone(), zones: config.zones.clone(), now, scratch }
     }
 }
 
@@ -136,8 +139,8 @@ pub fn open(kind: SourceKind, path: &Path, around: Around) -> anyhow::Result<Box
 
 /// Opens an installation of another program.
 fn other(program: Program, path: &Path, around: Around) -> Result<Box<dyn Source>, NotOpened> {
-    let installation =
-        Installation::open(path).map_err(|error| NotOpened::Folder { path: path.to_owned(), error })?;
+    let installation = Installation::open(path, &around.scratch)
+        .map_err(|error| NotOpened::Folder { path: path.to_owned(), error })?;
     if matches!(installation.file(program.store()), Err(Unread::Missing)) {
         let is_there =
             |other: &Program| other.store() != program.store() && installation.file(other.store()).is_ok();

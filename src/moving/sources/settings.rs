@@ -1,6 +1,6 @@
 //! Settings of an installation: `.env`, and the two lists in its user's home. Secrets are named, and their values are kept hidden.
 
-use std::{collections::BTreeSet, path::Path};
+use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
@@ -31,6 +31,8 @@ const MODEL: [&str; 12] = [
 ];
 /// Tokens of platforms that G2 has an adapter for.
 const TOKENS: [(&str, &str); 2] = [("TELEGRAM_BOT_TOKEN", "telegram"), ("DISCORD_BOT_TOKEN", "discord")];
+/// Names of variables of OneCLI, which keeps keys for newer versions.
+const VAULT: &str = "ONECLI_";
 /// Names that are settings here too, and what they are called.
 const NUMBERS: [(&str, &str); 4] = [
     ("MAX_CONCURRENT_CONTAINERS", "limits.max_concurrent_containers"),
@@ -100,6 +102,15 @@ pub(super) fn env(
                     format!("{channel} gives each message to one program: both can't use this token at once"),
                 )
                 .fix("docs/moving.md: side by side, with another bot"),
+            );
+        } else if name.starts_with(VAULT) {
+            findings.push(
+                Finding::left(
+                    Kind::Secret,
+                    name,
+                    "keys of models and services that its vault keeps stay there",
+                )
+                .fix("a key in .env, such as ANTHROPIC_API_KEY; `g2 doctor` names what is missing"),
             );
         } else if name != "ASSISTANT_NAME" {
             findings.push(Finding::left(Kind::Secret, name, "nothing here is known by this name"));
@@ -177,9 +188,10 @@ fn secret(name: &str, value: String, rows: &mut Vec<Keyed>) {
 }
 
 /// Reads the lists in the home of the installation's user.
-pub(super) fn lists(program: Program, home: Option<&Path>, findings: &mut Vec<Finding>) -> Vec<Keyed> {
+pub(super) fn lists(program: Program, around: &Around, findings: &mut Vec<Finding>) -> Vec<Keyed> {
     // A home that can't be opened has no lists.
-    let Some(home) = home.and_then(|home| Installation::open(home).ok()) else { return Vec::new() };
+    let opened = around.home.as_deref().and_then(|home| Installation::open(home, &around.scratch).ok());
+    let Some(home) = opened else { return Vec::new() };
     let mut rows = Vec::new();
     let names = match program {
         Program::Nanoclaw => &[ListName::Senders, ListName::Mounts][..],

@@ -59,7 +59,7 @@ impl Operation for Args {
         let failed = |error: anyhow::Error| OpError::new(OpCode::Failed, format!("{error:#}"));
         let (parts, kind, path) = (self.parts(), self.kind, self.path.clone());
         let config = site.config()?;
-        let around = Around::of(config, site.world.now());
+        let around = Around::of(site.root, config, site.world.now());
         let opened = site.world.blocking(move || moving::open(kind, &path, around)).await;
         let source = opened
             .map_err(|panic| OpError::new(OpCode::Failed, chain(&panic)))?

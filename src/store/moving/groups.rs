@@ -15,8 +15,19 @@ use crate::{
 
 impl Door<'_> {
     pub(super) fn group(&mut self, group: &Group) -> Result<Came> {
-        let Group { folder, name, is_main, trigger, provider, script, image, config, hosts: _, created_at } =
-            group;
+        let Group {
+            folder,
+            name,
+            is_main,
+            trigger,
+            provider,
+            script,
+            image,
+            config,
+            held: _,
+            hosts: _,
+            created_at,
+        } = group;
         let config = serde_json::Value::Object(config.clone()).to_string();
         if let Err(error) = GroupConfig::from_json(&config) {
             return Came::left(error.to_string());
@@ -39,7 +50,7 @@ impl Door<'_> {
                         .prepare_cached("UPDATE groups SET is_main = ?2 WHERE folder = ?1")?
                         .execute(params![folder.as_str(), is_main])?;
                 }
-                self.put_hosts(group)?;
+                self.put_rules(group)?;
             } else if is_main_here && !*is_main {
                 return Came::left(
                     "the main group here has its folder, and is at work: what is of a plain group does not go to it",
@@ -68,11 +79,20 @@ impl Door<'_> {
         if *is_main && self.makes_room_for_main()? {
             self.c.execute("UPDATE groups SET is_main = 1 WHERE folder = ?1", [folder.as_str()])?;
         }
-        self.put_hosts(group)?;
+        self.put_rules(group)?;
         Ok(Came::New(folder.to_string()))
     }
 
-    fn put_hosts(&self, group: &Group) -> Result<()> {
+    /// Puts what belongs to a group that comes as it was there: rules about hosts, and that a person held it.
+    fn put_rules(&self, group: &Group) -> Result<()> {
+        if let Some(held) = &group.held {
+            self.c
+                .prepare_cached(
+                    "INSERT INTO holds (group_folder, box, name, reason, at, aside) VALUES (?1, '', x'', ?2, ?3, 0)
+                     ON CONFLICT DO NOTHING",
+                )?
+                .execute(params![group.folder.as_str(), held.reason, held.since.0])?;
+        }
         for host in &group.hosts {
             self.c
                 .prepare_cached(

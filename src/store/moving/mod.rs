@@ -162,8 +162,13 @@ impl Door<'_> {
             taken.findings.push(Finding::left(kind, key, why));
             return Ok(());
         }
-        if !has_own_key && moved_as(self.c, self.source, kind, &key)?.is_some() {
-            *taken.again.entry(kind).or_default() += 1;
+        if !has_own_key && let Some(own) = moved_as(self.c, self.source, kind, &key)? {
+            let is_newer = match &row {
+                Row::Lane(lane) => self.lane_again(&key, &own, lane)?,
+                _ => false,
+            };
+            let count = if is_newer { &mut taken.new } else { &mut taken.again };
+            *count.entry(kind).or_default() += 1;
             return Ok(());
         }
         self.c.prepare_cached("SAVEPOINT one_row")?.execute([])?;

@@ -1,12 +1,12 @@
 //! All rows of a store, read out a page at a time, as they move.
 
 use ipc_handlers::Time;
-use rusqlite::{Connection, Row as Found};
+use rusqlite::{Connection, OptionalExtension as _, Row as Found};
 
 use crate::{
     domain::moved::rows::{
-        Approval, Archive, Audit, Chat, Fate, File, Group, Heard, Host, Keyed, Kind, Lane, Mark, Member,
-        Message, Reply, Role, Row, Run, Said, Task, Text, Usage, User, Wiring,
+        Approval, Archive, Audit, Chat, Fate, File, Group, Heard, Held, Host, Keyed, Kind, Lane, Mark,
+        Member, Message, Reply, Role, Row, Run, Said, Task, Text, Usage, User, Wiring,
     },
     store::{Result, Store, columns::Columns as _},
 };
@@ -107,6 +107,7 @@ fn groups(c: &Connection, after: i64) -> Result<Numbered> {
             script: r.get("script")?,
             image: r.get("image")?,
             config: r.json("groups", "config")?,
+            held: None,
             hosts: Vec::new(),
             created_at: r.time("created_at")?,
         };
@@ -114,8 +115,17 @@ fn groups(c: &Connection, after: i64) -> Result<Numbered> {
     })?;
     let mut rules =
         c.prepare_cached("SELECT host, verdict, at FROM egress_rules WHERE group_folder = ?1 ORDER BY host")?;
+    // One that the daemon set aside is so for commands that do not move.
+    let mut held = c.prepare_cached(
+        "SELECT reason, at FROM holds WHERE group_folder = ?1 AND box = '' AND name = x'' AND aside = 0",
+    )?;
     for (_, keyed) in &mut groups {
         let Row::Group(group) = &mut keyed.row else { continue };
+        group.held = held
+            .query_row([group.folder.as_str()], |r| {
+                Ok(Held { reason: r.get("reason")?, since: r.time("at")? })
+            })
+            .optional()?;
         let rules = rules.query_map([group.folder.as_str()], |r| {
             Ok(Host {
                 host: r.get("host")?,

@@ -12,6 +12,12 @@ use crate::{
     store::{Result, talk::groups::zone_of, work::slots},
 };
 
+/// Returns how a session stands where it comes from, as it is noted that it came.
+fn told_session(lane: &Lane) -> String {
+    let at = lane.active_at.map_or_else(String::new, |at| at.0.to_string());
+    format!("{} {at}", lane.session.as_deref().unwrap_or_default())
+}
+
 /// So much of a result is kept in a run's row, bytes; a longer one is cut.
 const RESULT: usize = 16 << 10;
 /// A task or an archived session with more text than this is not taken, bytes.
@@ -49,7 +55,34 @@ impl Door<'_> {
                 self.changes.push(format!("{group} has another session in {chat}, which stays"));
             }
         }
-        Ok(Came::New(lane.to_string()))
+        Ok(Came::New(told_session(row)))
+    }
+
+    /// A lane that was taken before: if its source has gone on with another session meanwhile, and nobody has gone on with the one that
+    /// came, the other one takes its place. Returns whether it did.
+    pub(super) fn lane_again(&mut self, key: &str, came: &str, row: &Lane) -> Result<bool> {
+        let Lane { group, chat, thread, session, active_at, .. } = row;
+        let told = told_session(row);
+        if told == came || !session.as_deref().is_some_and(is_session_id) {
+            return Ok(false);
+        }
+        if came.trim().is_empty() {
+            self.changes.clear();
+            return Ok(matches!(self.lane_row(row)?, Came::New(_)) && self.changes.is_empty());
+        }
+        let changed = self
+            .c
+            .prepare_cached(
+                "UPDATE sessions SET session_id = ?4, active_at = ?5 WHERE group_folder = ?1 AND chat_jid = ?2 AND thread = ?3
+                   AND coalesce(session_id, '') || ' ' || coalesce(active_at, '') = ?6",
+            )?
+            .execute(params![group.as_str(), chat, thread, session, active_at.map(|at| at.0), came])?;
+        if changed > 0 {
+            self.c
+                .prepare_cached("UPDATE imported SET own = ?4 WHERE source = ?1 AND kind = ?2 AND key = ?3")?
+                .execute(params![self.source, Kind::Lane.as_str(), key, told])?;
+        }
+        Ok(changed > 0)
     }
 
     pub(super) fn archive(&mut self, archive: &Archive) -> Result<Came> {

@@ -11,7 +11,7 @@ use g2::{
     domain::{
         moved::{
             findings::Sort,
-            rows::{Keyed, Kind, Row},
+            rows::{Fate, Keyed, Kind, Row},
         },
         time::zone::Zones,
     },
@@ -37,7 +37,7 @@ fn count(rows: &[Keyed], kind: Kind) -> usize {
 
 /// The reason why it can't be opened.
 fn refused(sample: &Sample) -> String {
-    let around = Around { home: None, zones: Zones::utc(), now: NOW };
+    let around = Around { home: None, zones: Zones::utc(), now: NOW, scratch: std::env::temp_dir() };
     open(sample.program, sample.dir.path(), around).err().expect("it can be opened").to_string()
 }
 
@@ -48,7 +48,7 @@ fn a_store_that_ends_too_early_gives_what_it_has_or_says_why_not() {
     for end in [0, 1, 100, 4096, 4097, size / 3, size / 2, size - 4096, size - 1] {
         let sample = Sample::of("nanoclaw");
         fs::OpenOptions::new().write(true).open(sample.path(STORE)).unwrap().set_len(end).unwrap();
-        let around = Around { home: None, zones: Zones::utc(), now: NOW };
+        let around = Around { home: None, zones: Zones::utc(), now: NOW, scratch: std::env::temp_dir() };
         match open(sample.program, sample.dir.path(), around) {
             Ok(_) => {
                 let (rows, findings) = sample.read();
@@ -271,7 +271,7 @@ fn what_stands_twice_is_taken_once_and_told() {
 #[test]
 fn a_store_that_is_no_file_or_too_large_is_refused_at_once() {
     for (make, words) in [
-        ((|path| drop(symlink("/etc/hostname", path))) as fn(&std::path::Path), "leads out"),
+        ((|path| drop(symlink("/etc/hostname", path))) as fn(&std::path::Path), "it is a link"),
         (|path| fs::create_dir(path).unwrap(), "no plain file"),
         (
             |path| rustix::fs::mkfifoat(rustix::fs::CWD, path, rustix::fs::Mode::RUSR).unwrap(),
@@ -327,4 +327,51 @@ fn half_a_character_in_json_is_mended() {
     );
     let (rows, _) = sample.read();
     assert!(texts(&rows).contains(&"cut \u{fffd}".to_owned()));
+}
+
+/// An agent of the second version writes into the folder of its session: a link there leads to no other one's messages.
+#[test]
+fn a_link_in_the_place_of_a_store_is_told_and_not_followed() {
+    let sample = Sample::of("nanoclaw-v2");
+    let (before, _) = sample.read();
+    let sessions = sample.path("data/v2-sessions");
+    let mut stores = Vec::new();
+    for agent in fs::read_dir(&sessions).unwrap() {
+        for session in fs::read_dir(agent.unwrap().path()).unwrap() {
+            stores.push(session.unwrap().path().join("inbound.db"));
+        }
+    }
+    stores.retain(|store| store.exists());
+    stores.sort();
+    assert!(stores.len() > 1, "{stores:?}");
+    fs::remove_file(&stores[0]).unwrap();
+    symlink(&stores[1], &stores[0]).unwrap();
+    let (rows, findings) = sample.read();
+    assert!(count(&rows, Kind::Message) < count(&before, Kind::Message));
+    let told = told(&findings, Kind::Source);
+    assert!(
+        told.iter().any(|(_, key, why)| key.ends_with("inbound.db") && why.contains("it is a link")),
+        "{told:?}"
+    );
+}
+
+#[test]
+fn keys_in_a_vault_are_named_and_what_is_of_the_account_itself_wakes_nobody() {
+    let sample = Sample::of("nanoclaw");
+    fs::write(sample.path(".env"), "ONECLI_URL=http://127.0.0.1:10254\n").unwrap();
+    sample.sql(
+        STORE,
+        "INSERT INTO messages (id, chat_jid, sender, sender_name, content, timestamp, is_from_me, is_bot_message)
+         VALUES ('mine', 'tg:-1001234567890', '77', 'Magnus', '@Andy and this', '2026-05-20T09:59:00.000Z', 1, 0)",
+    );
+    let (rows, findings) = sample.read();
+    let vault = findings.iter().find(|found| found.key == "ONECLI_URL").expect("it is told");
+    assert!(vault.fix.as_deref().is_some_and(|fix| fix.contains("g2 doctor")), "{vault:?}");
+    let mine = rows.iter().find_map(|row| match &row.row {
+        Row::Message(message) if message.id == "mine" => Some(message),
+        _ => None,
+    });
+    let heard = &mine.expect("it is taken").heard;
+    assert!(heard.iter().all(|heard| heard.fate == Fate::Kept), "{heard:?}");
+    assert!(!heard.is_empty());
 }

@@ -334,8 +334,15 @@ fn a_root_that_was_lived_in_comes_out_as_it_went_in() {
     root.ask("local:main", "again");
     assert_eq!(daemon.terminate(), Some(0));
     root.g2(&["sessions", "archive", "main", "kept"]);
+    root.g2(&["ipc", "hold", "family", "--reason", "it is odd"]);
     fs::write(root.path().join("groups/family/notes.txt"), "n").unwrap();
     fs::write(root.path().join("groups/main/CLAUDE.md"), "Mine.").unwrap();
+    root.g2(&["groups", "edit", "main", "--file", text(&root.path().join("groups/family/notes.txt"))]);
+    for folder in ["groups/_template", "container/skills/cook"] {
+        fs::create_dir_all(root.path().join(folder)).unwrap();
+    }
+    fs::write(root.path().join("groups/_template/style.md"), "short").unwrap();
+    fs::write(root.path().join("container/skills/cook/SKILL.md"), "salt").unwrap();
     let out = tempfile::tempdir().unwrap();
     let (one, two) = (out.path().join("one"), out.path().join("two"));
     root.g2(&["export", text(&one)]);
@@ -353,18 +360,81 @@ fn a_root_that_was_lived_in_comes_out_as_it_went_in() {
     ] {
         assert!(kinds.contains(&kind), "{kind}: {kinds:?}");
     }
+    let held = after.iter().filter(|row| row["held"]["reason"] == "it is odd");
+    assert_eq!(held.map(|row| row["folder"].as_str().unwrap()).collect::<Vec<_>>(), ["family"]);
     for (before, after) in before.iter().zip(&after) {
         assert_eq!(before, after, "{answer}");
     }
     assert_eq!(before.len(), after.len());
     let read = |root: &Root, path: &str| fs::read_to_string(root.path().join(path)).unwrap();
-    for path in ["groups/family/notes.txt", "groups/main/CLAUDE.md"] {
+    for path in [
+        "groups/family/notes.txt",
+        "groups/main/CLAUDE.md",
+        "groups/_template/style.md",
+        "container/skills/cook/SKILL.md",
+    ] {
         assert_eq!(read(&other, path), read(&root, path), "{path}");
     }
+    assert_eq!(other.g2(&["groups", "history", "main", "--show", "1"]), "Mine.");
+    let mode = fs::metadata(other.data("memories/main")).unwrap().permissions().mode();
+    assert_eq!(mode & 0o077, 0);
     // The conversation goes on there.
     let _daemon = other.serve();
     other.ask("local:main", "still there?");
     wait_for("an answer", || (!other.said("local:main").is_empty()).then_some(()));
+}
+
+#[test]
+fn an_export_goes_into_another_root_alone_and_a_root_that_nobody_served_has_one_name() {
+    let (root, out) = (Root::new(""), tempfile::tempdir().unwrap());
+    let exports = ["one", "two"].map(|name| out.path().join(name));
+    for export in &exports {
+        root.g2(&["export", text(export)]);
+    }
+    for more in [&["--dry-run"][..], &[]] {
+        let refused = root.run(&[&["import", "export", text(&exports[0])], more].concat());
+        let told = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert!(refused.status.code() == Some(1) && told.contains("is of this root"), "{told}");
+    }
+    let other = Root::new("");
+    imported(&other, &exports[0], &[]);
+    let again = imported(&other, &exports[1], &[]);
+    assert_eq!(again["new"], json!({}), "{again}");
+}
+
+/// Who is heard comes with the people, whatever is left out.
+#[test]
+fn the_list_of_senders_comes_with_the_people() {
+    let (root, source) = (Root::new(""), tempfile::tempdir().unwrap());
+    let list = json!({"default": {"allow": ["8"], "mode": "drop"}, "chats": {}});
+    let rows = [
+        (
+            "people",
+            json!({"key": "sender-allowlist", "row": "list", "name": "sender-allowlist", "content": list}),
+        ),
+        (
+            "settings",
+            json!({"key": "mount-allowlist", "row": "list", "name": "mount-allowlist", "content": {"allowedRoots": []}}),
+        ),
+    ];
+    write(source.path(), "one", &rows.map(|(part, row)| (part, row.to_string())));
+    let output = root
+        .command(&["import", "export", text(source.path()), "--only", "people", "--json"])
+        .env("HOME", source.path())
+        .output()
+        .unwrap();
+    let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(answer["new"], json!({"list": 1}), "{answer}");
+    let lists = source.path().join(".config");
+    let listed = fs::read_dir(&lists).unwrap().next().unwrap().unwrap().path().join("sender-allowlist.json");
+    assert!(fs::read_to_string(&listed).unwrap().contains("\"drop\""));
+
+    // An export of a root that has the list writes it where it is read.
+    let again = tempfile::tempdir().unwrap();
+    let folder = again.path().join("x");
+    let output = root.command(&["export", text(&folder)]).env("HOME", source.path()).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    assert!(fs::read_to_string(folder.join("rows/people.jsonl")).unwrap().contains("sender-allowlist"));
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Moving in and out: `g2 export`, `g2 import`.
 
 mod broken;
+mod docs;
 mod import;
 mod moved_in;
 mod paths;

@@ -2,7 +2,11 @@
 #![expect(clippy::disallowed_methods, reason = "a test looks at what was written")]
 #![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
 
-use std::{fs, os::unix::fs::symlink, path::Path};
+use std::{
+    fs,
+    os::unix::fs::{PermissionsExt as _, symlink},
+    path::Path,
+};
 
 use serde_json::{Value, json};
 
@@ -47,7 +51,7 @@ fn an_installation_of_the_first_version_moves_in_and_twice_changes_nothing() {
         assert!(new >= count, "{kind}: {first}");
     }
     assert!(!first.to_string().contains("tg-secret"));
-    assert_eq!(first["held_back"]["messages"], 3, "{first}");
+    assert_eq!(first["held_back"]["messages"], 2, "{first}");
     let told = first["findings"]["kept"].to_string();
     assert!(told.contains("passwd"), "{told}");
     assert!(!root.path().join("groups/family/passwd").exists());
@@ -78,6 +82,71 @@ fn an_installation_of_the_first_version_moves_in_and_twice_changes_nothing() {
         "{again}"
     );
     assert_eq!((state(&root, "message"), state(&root, "task"), state(&root, "wiring")), before);
+}
+
+/// A copy of the other program's store is private, and does not outlive the import that was killed and a start.
+#[test]
+fn what_a_killed_import_leaves_goes_with_the_next_start() {
+    let (root, sample) = (Root::new(""), Sample::of("nanoclaw"));
+    let mut command = root.command(&["import", "nanoclaw", sample.dir.path().to_str().unwrap()]);
+    let died = command.env("HOME", sample.path("home")).env("G2_FAILPOINT", "moving.taken").output().unwrap();
+    assert!(!died.status.success(), "{died:?}");
+    let left = || -> Vec<String> {
+        let names = fs::read_dir(root.data("tmp")).unwrap();
+        let names = names.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        names.filter(|name| name.starts_with("moving-")).collect()
+    };
+    assert!(!left().is_empty());
+    for name in left() {
+        let mode = fs::metadata(root.data("tmp").join(&name)).unwrap().permissions().mode();
+        assert_eq!(mode & 0o077, 0, "{name}");
+    }
+    let daemon = root.serve();
+    assert_eq!(left(), [""; 0]);
+    assert_eq!(daemon.terminate(), Some(0));
+}
+
+/// A person who looks around first moves in a second time: what went on there meanwhile goes on here, unless it went on here already.
+#[test]
+fn a_conversation_that_went_on_there_goes_on_from_its_end() {
+    const OLD: &str = "0b7c2f6e-2222-4a7b-8f00-000000000002";
+    let (root, sample) = (Root::new(""), Sample::of("nanoclaw"));
+    import(&root, &sample, &[]);
+    let there = sample.path(&format!("data/sessions/family/.claude/projects/-workspace-group/{OLD}.jsonl"));
+    let here = root.data(&format!("sessions/family/.claude/projects/-workspace-group/{OLD}.jsonl"));
+    let first = read(&there);
+    let session = |group: &str| {
+        let lanes = state(&root, "lane");
+        let lane = lanes.iter().find(|lane| lane["group"] == group && lane["thread"].is_null()).unwrap();
+        lane["session"].as_str().unwrap().to_owned()
+    };
+    assert_eq!(session("family"), OLD);
+
+    // The same conversation, longer.
+    fs::write(&there, format!("{first}{{\"more\": 1}}\n")).unwrap();
+    imported(&root, &sample, &[]);
+    assert_eq!(read(&here), format!("{first}{{\"more\": 1}}\n"));
+    // Another one.
+    let project = there.parent().unwrap().to_owned();
+    fs::write(project.join("aa-1.jsonl"), "{\"new\": 1}\n").unwrap();
+    sample.sql("store/messages.db", "UPDATE sessions SET session_id = 'aa-1' WHERE group_folder = 'family'");
+    imported(&root, &sample, &[]);
+    assert_eq!(session("family"), "aa-1");
+    assert_eq!(read(&here.with_file_name("aa-1.jsonl")), "{\"new\": 1}\n");
+
+    // One that went on here stays, with its transcript and as the session.
+    fs::write(here.with_file_name("aa-1.jsonl"), "{\"new\": 1}\n{\"here\": 1}\n").unwrap();
+    fs::write(project.join("aa-1.jsonl"), "{\"new\": 1}\n{\"there\": 1}\n").unwrap();
+    rusqlite::Connection::open(root.data("g2.sqlite"))
+        .unwrap()
+        .execute("UPDATE sessions SET active_at = 1790000000000 WHERE session_id = 'aa-1'", [])
+        .unwrap();
+    sample.sql("store/messages.db", "UPDATE sessions SET session_id = 'bb-2' WHERE group_folder = 'family'");
+    let last = imported(&root, &sample, &[]);
+    assert_eq!(session("family"), "aa-1");
+    assert!(read(&here.with_file_name("aa-1.jsonl")).contains("here"));
+    assert!(!here.with_file_name("aa-1.jsonl.imported").exists());
+    assert!(last["findings"]["kept"].to_string().contains("it went on here"), "{last}");
 }
 
 /// What was unanswered waits for the owner: a daemon that starts wakes nobody by it.

@@ -65,7 +65,7 @@ fn rows(numbers: &[u32], texts: &[String]) -> Vec<Keyed> {
     let mut all: Vec<Value> = Vec::new();
     for (n, group) in groups.iter().enumerate() {
         all.push(json!({"row": "group", "folder": group, "name": format!("N{n}"), "is_main": n == 0, "trigger": format!("@{}", d.text()), "config": d.of(&[json!({}), json!({"timeout": 60_000})].each_ref()),
-            "hosts": if n == 1 { json!([{"host": "a.example", "allowed": true, "at": d.at()}]) } else { json!([]) }, "created_at": d.at()}));
+            "held": if n == 2 { json!({"since": d.at()}) } else { Value::Null }, "hosts": if n == 1 { json!([{"host": "a.example", "allowed": true, "at": d.at()}]) } else { json!([]) }, "created_at": d.at()}));
     }
     for chat in chats {
         all.push(json!({"row": "chat", "jid": chat, "channel": "c", "name": d.text(), "kind": d.of(&["direct", "group"]), "unknown_senders": d.of(&["strict", "public", "request_approval"]),

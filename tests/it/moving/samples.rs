@@ -73,7 +73,12 @@ impl Sample {
     pub(crate) fn open(&self) -> Box<dyn Source> {
         let data = ZoneData::newest(None, None);
         let berlin = data.resolve(&[Some("Europe/Berlin")]);
-        let around = Around { home: Some(self.path("home")), zones: Zones::new(data, &berlin), now: NOW };
+        let around = Around {
+            home: Some(self.path("home")),
+            zones: Zones::new(data, &berlin),
+            now: NOW,
+            scratch: std::env::temp_dir(),
+        };
         open(self.program, self.dir.path(), around).unwrap_or_else(|error| panic!("{error:#}"))
     }
 

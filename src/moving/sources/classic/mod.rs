@@ -205,7 +205,7 @@ impl Classic {
             ));
         }
         let env = settings::env(program, &installation, &around, &mut findings);
-        let lists = settings::lists(program, around.home.as_deref(), &mut findings);
+        let lists = settings::lists(program, &around, &mut findings);
         let senders = lists.iter().find_map(|row| match &row.row {
             Row::List(list) if list.name == ListName::Senders => {
                 Some(SenderList::parse(list.content.to_string().as_bytes()))
@@ -231,7 +231,7 @@ impl Classic {
             chats,
             told_chats: registered,
             owners: None,
-            order: Order::new().map_err(NotOpened::Order)?,
+            order: Order::new(&around.scratch).map_err(NotOpened::Order)?,
             last_time: Time(0),
             step: Step::Start,
             findings,
@@ -247,7 +247,7 @@ impl Classic {
         Ok(match step {
             Step::Start => {
                 out.rows.append(&mut self.env.rows);
-                out.rows.extend(self.lists.extract_if(.., |row| !is_about_people(row)));
+                out.rows.extend(self.lists.extract_if(.., |row| row.row.part() == Part::Settings));
                 step.after()
             }
             Step::Groups => {
@@ -261,7 +261,7 @@ impl Classic {
             }
             Step::People => {
                 self.registry.people(out);
-                out.rows.extend(self.lists.extract_if(.., |row| is_about_people(row)));
+                out.rows.extend(self.lists.extract_if(.., |row| row.row.part() == Part::People));
                 step.after()
             }
             Step::Sort => {
@@ -290,11 +290,6 @@ impl Classic {
             Step::End => Step::End,
         })
     }
-}
-
-/// Whether a list says who is heard. It comes with the people: chats without it would hear more of them.
-fn is_about_people(row: &Keyed) -> bool {
-    matches!(&row.row, Row::List(list) if list.name == ListName::Senders)
 }
 
 impl Source for Classic {

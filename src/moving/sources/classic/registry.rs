@@ -206,6 +206,7 @@ impl Registry {
                 script: None,
                 image: None,
                 config: one.config.clone(),
+                held: None,
                 hosts: Vec::new(),
                 created_at: one.created_at,
             };

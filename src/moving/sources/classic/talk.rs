@@ -260,6 +260,10 @@ impl Classic {
         let listed = from_me || one.takes_all || self.senders.listed(chat, sender) == Listed::Allowed;
         let wakes = verdict.outcome == EngageVerdict::Wake && listed;
         match (time > one.cursor.as_str(), wakes) {
+            // There it was the owner of the number, here it is the agent.
+            (true, true) if from_me => {
+                said(Fate::Kept, "it is of the account itself, which wakes nobody here")
+            }
             (true, true) => said(Fate::Waits, "it came after the last one that the agent was given"),
             (true, false) => said(Fate::Kept, "it woke nobody, and is context for the next one"),
             (false, true) => said(Fate::Answered, "the agent was given it before it moved"),

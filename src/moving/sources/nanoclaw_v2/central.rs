@@ -198,6 +198,7 @@ impl Central {
                 script: None,
                 image: None,
                 config: Map::new(),
+                held: None,
                 hosts: Vec::new(),
                 created_at: time(&row),
             };

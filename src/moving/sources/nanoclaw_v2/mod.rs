@@ -114,12 +114,12 @@ impl NanoclawV2 {
         findings.extend(store.unknown(&known::KNOWN));
         let mut env = settings::env(program, &installation, &around, &mut findings);
         env.rows.retain(|row| row.key != "assistant_name");
-        let lists = settings::lists(program, around.home.as_deref(), &mut findings);
+        let lists = settings::lists(program, &around, &mut findings);
         let zone = around.zones.of(env.zone.as_deref()).zone;
         let central = Central::read(&installation, &store, &zone, around.now, &mut findings);
         Ok(Self {
             name: format!("{} {}", program.kind(), installation.path().display()),
-            order: Order::new().map_err(NotOpened::Order)?,
+            order: Order::new(&around.scratch).map_err(NotOpened::Order)?,
             waiting: None,
             untold: 0,
             open: None,
