@@ -7,6 +7,7 @@ mod claim;
 mod input;
 mod list;
 mod open;
+mod placed;
 mod put;
 mod renew;
 mod state;

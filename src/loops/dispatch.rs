@@ -567,8 +567,8 @@ impl Dispatch {
                 let input = run::input_of(&runs, &handed).await;
                 let placed = match runs.boxes.of(&group) {
                     Ok(boxes) => {
-                        let id = store::batch_name(handed.batch);
-                        let put = move || boxes.put_input(&id, &input).map_err(|e| e.to_string());
+                        let (id, kept) = (store::batch_name(handed.batch), runs.kept_input(run));
+                        let put = move || boxes.place_input(&kept, &id, &input).map_err(|e| e.to_string());
                         runs.machine.world.blocking(put).await.unwrap_or_else(|e| Err(e.to_string()))
                     }
                     Err(error) => Err(chain(&error)),

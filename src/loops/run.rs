@@ -110,6 +110,11 @@ impl Runs {
         self.root.join("data/runs").join(run.to_string())
     }
 
+    /// Returns the folder in which the follow-ups of a run are noted, and claimed back.
+    pub(in crate::loops) fn kept_input(&self, run: i64) -> PathBuf {
+        self.run_dir(run).join("input")
+    }
+
     /// Returns the folder of a run's socket, which its container sees as `/run/g2`.
     fn gateway_dir(&self, run: i64) -> PathBuf {
         self.run_dir(run).join("gateway")

@@ -23,6 +23,7 @@ use std::{
     },
 };
 
+use g2::domain::runs::placed::Placed;
 use g2::ipc::{
     BoxName, COMMAND_LIMIT, ClaimError, Claimed, Claims, CommandBox, Emptied, FileKind, GroupBoxes, HEAD,
     HostDirs, Identity, InputLeft, InputState, InsideError, PutError, ReadError, StateError, Swept, Why,

@@ -14,6 +14,7 @@ pub mod model_limit;
 pub mod mounts;
 pub mod output;
 pub mod outside;
+pub mod placed;
 pub mod prompt;
 pub mod retry;
 pub mod run_settings;

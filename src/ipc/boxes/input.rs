@@ -11,7 +11,7 @@ use std::{
 
 use rustix::io::Errno;
 
-use super::GroupBoxes;
+use super::{GroupBoxes, placed::placed_again};
 use crate::ipc::{
     dir,
     files::{At, Fd},
@@ -235,14 +235,16 @@ impl GroupBoxes {
     }
 }
 
-fn make_kept(dest: At<'_>) -> rustix::io::Result<Fd> {
+pub(super) fn make_kept(dest: At<'_>) -> rustix::io::Result<Fd> {
     dest.make(0o700)?;
     dest.open_itself()
 }
 
-/// What the claimed-back files say: their ids, and `Claimed` where a batch is there in both states.
+/// What the claimed-back files say: their ids, and `Claimed` where a batch is there in both states. One that was placed once more and
+/// lies there says nothing: the first one may have been taken, and removed when it was done.
 fn evidence(kept: &Fd) -> rustix::io::Result<Vec<InputLeft>> {
     let mut found = BTreeMap::new();
+    let again = placed_again(kept)?;
     dir::each_name(kept, |name, _| {
         if let Some((id, state)) = parse(name)
             && dir::stat(kept, name).is_ok_and(|s| FileKind::of(&s) == FileKind::File)
@@ -252,6 +254,7 @@ fn evidence(kept: &Fd) -> rustix::io::Result<Vec<InputLeft>> {
         }
         ControlFlow::Continue(())
     })?;
+    found.retain(|id, state| *state != InputState::Unread || !again.contains(id));
     Ok(found.into_iter().map(|(batch_id, state)| InputLeft { batch_id, state }).collect())
 }
 

@@ -14,6 +14,7 @@ use crate::{
         runs::{
             lanes::Event,
             life::{Life, Reached},
+            placed::{Publish, publish},
         },
         shown::errors::chain,
         states::{RunKind, Via},
@@ -103,12 +104,7 @@ impl Watched {
         }
         self.stop = active.stop.clone();
         if self.is_up() {
-            let again = match self.said.speaks {
-                Speaks::Ours => self.publish_again(&active).await,
-                // It takes a file by removing it, so that one that is gone may be taken.
-                Speaks::One | Speaks::NotSaid => Ok(()),
-            };
-            match again {
+            match self.publish_again(&active).await {
                 Ok(()) if active.has_follow_ups() => {
                     runs.lanes.tell(Event::Ready { group: self.group.clone() });
                 }
@@ -131,17 +127,33 @@ impl Watched {
         Ok(runs.gateway.read_rules(&self.group, read)?)
     }
 
-    /// Follow-ups that were handed over before the crash are published again, in their order; the runner ignores ids it has taken.
+    /// Follow-ups that were handed over before the crash, and may never have been placed, are placed in their order.
     async fn publish_again(&self, active: &ActiveRun) -> Result<(), Unpublished> {
-        let boxes = self.runs.boxes.of(&self.group).map_err(Unpublished::of)?;
+        let forgets = match self.said.speaks {
+            Speaks::Ours => false,
+            // It takes a file by removing it.
+            Speaks::One | Speaks::NotSaid => true,
+        };
+        let (world, kept) = (&self.runs.machine.world, self.runs.kept_input(self.run));
         for (batch, _) in active.open.iter().filter(|(_, via)| *via == Via::Input) {
+            let boxes = self.runs.boxes.of(&self.group).map_err(Unpublished::of)?;
+            let (again, at, id) = (Arc::clone(&boxes), kept.clone(), batch_name(*batch));
+            let placed = world.blocking(move || again.placed(&at, &id)).await;
+            let how = publish(placed.map_err(Unpublished::of)?.map_err(Unpublished::of)?, forgets);
+            if how == Publish::Not {
+                continue;
+            }
             let content = self.runs.store.batch_content(*batch, self.runs.handover_limits());
             let Some(content) = content.map_err(Unpublished::of)? else { continue };
             let text = prompt_of(&self.runs, &self.group, &content).await;
             let input = wire::Input { kind: "message".into(), id: Some(batch_name(*batch)), text };
-            let (boxes, id) = (Arc::clone(&boxes), batch_name(*batch));
+            let (at, id) = (kept.clone(), batch_name(*batch));
             let bytes = serde_json::to_vec(&input).map_err(Unpublished::of)?;
-            let put = self.runs.machine.world.blocking(move || boxes.put_input(&id, &bytes)).await;
+            let put = move || match how {
+                Publish::Again => boxes.place_input_again(&at, &id, &bytes),
+                Publish::First | Publish::Not => boxes.place_input(&at, &id, &bytes),
+            };
+            let put = world.blocking(put).await;
             put.map_err(Unpublished::of)?.map_err(Unpublished::of)?;
         }
         Ok(())

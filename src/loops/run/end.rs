@@ -92,7 +92,7 @@ impl Watched {
             lost::after_a_run(&runs, &self.group, self.folder).await;
         }
         if let Ok(boxes) = runs.boxes.of(&self.group) {
-            let kept = runs.run_dir(self.run).join("input");
+            let kept = runs.kept_input(self.run);
             // What stays is forgotten with the folder of the run.
             let _ = runs.machine.world.blocking(move || boxes.forget_inputs(&kept)).await;
         }
@@ -156,7 +156,7 @@ impl Watched {
     async fn claim_back(&self) -> Option<Vec<LeftInput>> {
         // Its batches count as taken then: nothing is said twice.
         let boxes = self.runs.boxes.of(&self.group).ok()?;
-        let kept = self.runs.run_dir(self.run).join("input");
+        let kept = self.runs.kept_input(self.run);
         let claiming = self.runs.machine.world.blocking(move || boxes.claim_back_inputs(&kept));
         match claiming.await.ok()? {
             Ok(left) => Some(

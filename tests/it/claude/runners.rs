@@ -315,6 +315,25 @@ fn g2s_first_runner_answers_messages_and_follow_ups_and_its_commands_are_done() 
     messages_commands_and_follow_ups(Runner::G2);
 }
 
+/// It tells of nothing that it takes: only a note beside its run says that a daemon died before it placed the file.
+#[test]
+fn a_follow_up_that_v1s_runner_was_never_given_is_given_to_it_by_the_next_daemon() {
+    let Some(house) = Foreign::new(Runner::V1, &json!([{"text": "answered", "times": -1}])) else { return };
+    let daemon = house.serve_with(&[("G2_FAILPOINT", "run.piped")]);
+    assert_eq!(house.ask(CHAT, "hello"), "answered\n");
+    // The daemon may be gone before it confirms it.
+    let _ = house.run(&["send", "and this"]);
+    assert_eq!(daemon.signal(), Some(9), "{}", house.log());
+    let _daemon = house.serve();
+    let follow_up = house.rows(&["messages", "list"]).last().unwrap()["seq"].as_i64().unwrap();
+    wait_for("it to be answered", || {
+        (house.why(follow_up)["wirings"][0]["batch_state"] == "done").then_some(())
+    });
+    assert_eq!(house.said(CHAT), ["answered", "answered"]);
+    assert!(conversation(house.model.asked().last().unwrap()).contains("and this"));
+    assert_eq!(house.states(), [("running".to_owned(), true)], "one container did it all");
+}
+
 #[test]
 fn v1s_runner_leaves_when_it_is_asked_to_and_its_sessions_go_on() {
     close_and_sessions(Runner::V1);

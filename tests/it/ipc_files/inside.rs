@@ -76,6 +76,36 @@ fn inputs_are_claimed_back_by_their_names_and_other_files_are_removed() {
     assert_eq!(fs::read_to_string(treasure).unwrap(), before);
 }
 
+/// What is placed a second time is no proof that the first one was never read.
+#[test]
+fn notes_beside_a_run_say_whether_a_follow_up_was_placed() {
+    let w = world();
+    let kept = w.root.path().join("kept");
+    let placed = |id: &str| w.boxes.placed(&kept, id).unwrap();
+    assert_eq!(placed("b1"), Placed::Never);
+    w.boxes.place_input(&kept, "b1", b"{}").unwrap();
+    assert_eq!(placed("b1"), Placed::Surely);
+    // Taken, done and removed: it was there all the same.
+    fs::remove_file(w.at(BoxName::Input, "b1.json")).unwrap();
+    assert_eq!(placed("b1"), Placed::Surely);
+    // The daemon died before the second note: the box tells, as long as it has something.
+    w.boxes.place_input(&kept, "b2", b"{}").unwrap();
+    fs::remove_file(kept.join("placed-b2")).unwrap();
+    assert_eq!(placed("b2"), Placed::Surely);
+    fs::rename(w.at(BoxName::Input, "b2.json"), w.at(BoxName::Input, "b2.claimed")).unwrap();
+    assert_eq!(placed("b2"), Placed::Surely);
+    fs::remove_file(w.at(BoxName::Input, "b2.claimed")).unwrap();
+    assert_eq!(placed("b2"), Placed::Maybe);
+    w.boxes.place_input_again(&kept, "b2", b"{}").unwrap();
+    assert_eq!(placed("b2"), Placed::Maybe);
+    w.boxes.place_input(&kept, "b3", b"{}").unwrap();
+    let left = |id: &str, state| InputLeft { batch_id: id.into(), state };
+    assert_eq!(w.boxes.claim_back_inputs(&kept).unwrap(), [left("b3", InputState::Unread)]);
+    assert_eq!(placed("b3"), Placed::Surely);
+    w.boxes.forget_inputs(&kept).unwrap();
+    assert!(!kept.exists());
+}
+
 #[test]
 fn an_agent_that_removes_its_own_input_leaves_no_evidence_and_no_error() {
     let w = world();
