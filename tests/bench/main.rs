@@ -22,6 +22,7 @@ mod docker;
 mod drain;
 mod growth;
 mod launch;
+mod moving;
 mod profile;
 mod rest;
 mod rivals;
@@ -61,7 +62,7 @@ const LONGEST: Duration = Duration::from_secs(45 * 60);
 type Figure = fn(Effort, &mut Table);
 
 /// All figures, in the order of the table.
-const FIGURES: [(&str, Figure); 11] = [
+const FIGURES: [(&str, Figure); 12] = [
     ("profile", profile::take),
     ("command", command::take),
     ("drain", drain::take),
@@ -72,6 +73,7 @@ const FIGURES: [(&str, Figure); 11] = [
     ("tasks", tasks::take),
     ("channels", channels::take),
     ("growth", growth::take),
+    ("moving", moving::take),
     ("rivals", rivals::take),
 ];
 
