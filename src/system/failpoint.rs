@@ -23,6 +23,8 @@
 //! | `ipc.answered` | it is on the receipt, no reply is placed |
 //! | `ipc.replied` | the reply is placed |
 //! | `ipc.set_aside` | `done/` or `dead/` is written, the claimed file is still there |
+//! | `input.begun` | a note says that a follow-up is being placed, and it is not |
+//! | `input.placed` | it is placed, and no note says so |
 //! | `media.copied` | a file that is to be sent is copied, and has no name among the kept ones |
 //! | `media.named` | it has its name there, which is not synced |
 //! | `media.kept` | it has its name there, and no row names it |

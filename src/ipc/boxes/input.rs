@@ -23,8 +23,8 @@ use crate::ipc::{
 const MOST: usize = 10_000;
 /// How often `input/` is gone through: a rename under way can hide a name from one pass, not from the next.
 const PASSES: usize = 8;
-/// How many entries are removed of claimed-back follow-ups.
-const FORGET_BUDGET: usize = 2 * MOST;
+/// How many entries are removed of claimed-back follow-ups, each with its notes.
+const FORGET_BUDGET: usize = 5 * MOST;
 /// How many entries are removed from the boxes in one go.
 const EMPTY_BUDGET: usize = 50_000;
 /// How large the replies are together that stay, bytes. A container may have put anything there under their names.

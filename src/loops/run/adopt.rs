@@ -141,6 +141,7 @@ impl Watched {
             let placed = world.blocking(move || again.placed(&at, &id)).await;
             let how = publish(placed.map_err(Unpublished::of)?.map_err(Unpublished::of)?, forgets);
             if how == Publish::Not {
+                tracing::debug!(batch, "a follow-up was placed, or may have been taken: it is left alone");
                 continue;
             }
             let content = self.runs.store.batch_content(*batch, self.runs.handover_limits());

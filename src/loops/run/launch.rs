@@ -115,10 +115,11 @@ impl Watched {
         let boxes = self.runs.boxes.of(&self.group).map_err(|e| world(chain(&e)))?;
         let (store, group) = (self.runs.store.clone(), self.group.clone());
         let since = self.runs.machine.world.now().plus_ms(-DAY_MS);
-        let run = self.run;
+        let (run, notes) = (self.run, self.runs.kept_input(self.run));
         let emptied = self.runs.machine.world.blocking(move || {
             let kept = || Ok::<_, NotEmptied>(store.requests_by_hand(&group, run, since, REPLIES_KEPT)?);
             while boxes.empty_before_create(kept)? == Emptied::More {}
+            boxes.begin_notes(&notes)?;
             Ok::<_, NotEmptied>(())
         });
         emptied.await.map_err(|e| world(e.to_string()))?.map_err(|e| world(chain(&e)))?;

@@ -231,22 +231,54 @@ fn a_container_that_was_killed_in_mid_turn_without_a_daemon_is_judged_as_usual()
 
 #[test]
 fn a_follow_up_that_was_not_placed_is_placed_by_the_next_daemon() {
-    let Some(root) = House::new("") else { return };
-    die_at(&root, "run.piped", || {
-        send(&root, CHAT, "one");
+    for_each(&["run.piped", "input.begun", "input.placed"], |point| {
+        let Some(root) = House::new("") else { return };
+        die_at(&root, point, || {
+            send(&root, CHAT, "one");
+            rest(&root, CHAT);
+            tell(&root, CHAT, "two");
+        });
+        let left = root.container();
+        let _daemon = root.serve();
+        send(&root, CHAT, "two");
+        send(&root, CHAT, "three");
         rest(&root, CHAT);
-        tell(&root, CHAT, "two");
+        assert_eq!(root.said(CHAT), ["echo: one", "echo: two", "echo: three"], "{point}");
+        let done = batch("done", "stdin", 0, 0);
+        let piped = batch("done", "input", 0, 0);
+        assert_eq!(Ledger::of_the_living(&root).batches()[..2], [done, piped], "{point}");
+        assert_eq!((runs(&root), root.container()), (vec!["running".to_owned()], left), "{point}");
     });
-    let left = root.container();
-    let _daemon = root.serve();
-    send(&root, CHAT, "two");
-    send(&root, CHAT, "three");
-    rest(&root, CHAT);
-    assert_eq!(root.said(CHAT), ["echo: one", "echo: two", "echo: three"]);
-    let done = batch("done", "stdin", 0, 0);
-    let piped = batch("done", "input", 0, 0);
-    assert_eq!(Ledger::of_the_living(&root).batches()[..2], [done, piped]);
-    assert_eq!((runs(&root), root.container()), (vec!["running".to_owned()], left));
+}
+
+/// The runner took it, answered and left while nobody looked; the daemon that places it once more takes that for no proof.
+#[test]
+fn a_follow_up_that_was_done_without_a_daemon_is_not_handed_out_again() {
+    for_each(&["noted", "of an older version"], |how| {
+        let Some(root) = House::new("") else { return };
+        root.script(None, &json!([{"when": {"contains": "two"}, "do": [{"say": "to two"}, {"hang": true}]}, {"do": [{"say": "to one"}]}]));
+        die_at(&root, "input.placed", || {
+            send(&root, CHAT, "one");
+            rest(&root, CHAT);
+            tell(&root, CHAT, "two");
+        });
+        let left = root.container();
+        wait_for("its answer", || docker(&["logs", &left]).contains("to two").then_some(()));
+        // As a runner that had finished with it, and whose last record is lost.
+        docker(&["kill", &left]);
+        let input = root.data("ipc/main/input");
+        for name in fs::read_dir(&input).unwrap() {
+            fs::remove_file(name.unwrap().path()).unwrap();
+        }
+        if *how != "noted" {
+            fs::remove_dir_all(root.data("runs/1/input")).unwrap();
+        }
+        let _daemon = root.serve();
+        rest(&root, CHAT);
+        let said = root.said(CHAT);
+        assert_eq!(said[..2], ["to one", "to two"], "{how}: {said:?}");
+        assert!(said.len() == 3 && said[2].starts_with("I was interrupted"), "{how}: {said:?}");
+    });
 }
 
 #[test]

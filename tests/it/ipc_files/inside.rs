@@ -82,6 +82,9 @@ fn notes_beside_a_run_say_whether_a_follow_up_was_placed() {
     let w = world();
     let kept = w.root.path().join("kept");
     let placed = |id: &str| w.boxes.placed(&kept, id).unwrap();
+    // A run of an older version has no notes.
+    assert_eq!(placed("b1"), Placed::Maybe);
+    w.boxes.begin_notes(&kept).unwrap();
     assert_eq!(placed("b1"), Placed::Never);
     w.boxes.place_input(&kept, "b1", b"{}").unwrap();
     assert_eq!(placed("b1"), Placed::Surely);
@@ -97,11 +100,19 @@ fn notes_beside_a_run_say_whether_a_follow_up_was_placed() {
     fs::remove_file(w.at(BoxName::Input, "b2.claimed")).unwrap();
     assert_eq!(placed("b2"), Placed::Maybe);
     w.boxes.place_input_again(&kept, "b2", b"{}").unwrap();
-    assert_eq!(placed("b2"), Placed::Maybe);
+    assert_eq!(placed("b2"), Placed::Surely);
     w.boxes.place_input(&kept, "b3", b"{}").unwrap();
+    // A container's own litter says nothing about others.
+    fs::write(w.at(BoxName::Input, "again-b3.json"), "").unwrap();
     let left = |id: &str, state| InputLeft { batch_id: id.into(), state };
-    assert_eq!(w.boxes.claim_back_inputs(&kept).unwrap(), [left("b3", InputState::Unread)]);
+    let found = w.boxes.claim_back_inputs(&kept).unwrap();
+    assert_eq!(found, [left("again-b3", InputState::Unread), left("b3", InputState::Unread)]);
     assert_eq!(placed("b3"), Placed::Surely);
+    // What could not be placed has no note.
+    fs::create_dir(w.at(BoxName::Input, "b4.json")).unwrap();
+    assert!(w.boxes.place_input(&kept, "b4", b"{}").is_err());
+    fs::remove_dir(w.at(BoxName::Input, "b4.json")).unwrap();
+    assert_eq!(placed("b4"), Placed::Never);
     w.boxes.forget_inputs(&kept).unwrap();
     assert!(!kept.exists());
 }
