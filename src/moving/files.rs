@@ -84,7 +84,7 @@ impl Modes {
 pub(super) enum Grow {
     /// It stays, as any other.
     Never,
-    /// It grows, as only ends are ever written to it. One that went on another way stays alone.
+    /// A transcript (`.jsonl`) grows, as only ends are ever written to it. One that went on another way stays alone.
     AtItsEnd,
 }
 
@@ -95,7 +95,7 @@ pub(super) struct Copying {
     left: (u64, u64),
     grow: Grow,
     /// A memory at the top with one of these texts gives way: nobody has written to it since it was made.
-    templates: Vec<String>,
+    pub(super) templates: Vec<String>,
     pub(super) copied: Copied,
     /// How much could not be opened or read, or had no room: it may come another time.
     pub(super) unread: u64,
@@ -310,6 +310,7 @@ impl Copying {
         let is_memory = depth == 0 && name.to_bytes() == MEMORY.as_bytes();
         let templates: &[String] = if is_memory { &self.templates } else { &[] };
         let mut file = File::from(file);
+        let grows = self.grow == Grow::AtItsEnd && name.to_bytes().ends_with(b".jsonl");
         let placed = match there(to, name, &mut file, templates)? {
             There::Same => {
                 self.copied.same += 1;
@@ -317,14 +318,18 @@ impl Copying {
             }
             There::Nothing => place(to, &mut file, (&stat, self.modes), name, RenameFlags::NOREPLACE)?,
             There::Template => place(to, &mut file, (&stat, self.modes), name, RenameFlags::empty())?,
-            There::Beginning if self.grow == Grow::AtItsEnd => {
+            There::Beginning if grows => {
                 place(to, &mut file, (&stat, self.modes), name, RenameFlags::empty())?
             }
-            There::Other if self.grow == Grow::AtItsEnd => {
-                self.leave(path, "it went on here, and stays");
+            There::Longer if grows => {
+                self.copied.same += 1;
                 return Ok(());
             }
-            There::Beginning | There::Other => {
+            There::Other if grows => {
+                self.leave(path, "another one is here, which went on, and stays alone");
+                return Ok(());
+            }
+            There::Beginning | There::Longer | There::Other => {
                 let beside = CString::new([name.to_bytes(), BESIDE.as_bytes()].concat())?;
                 match there(to, &beside, &mut file, &[])? {
                     There::Nothing => {
@@ -339,7 +344,7 @@ impl Copying {
                         self.copied.same += 1;
                         return Ok(());
                     }
-                    There::Template | There::Beginning | There::Other => {
+                    There::Template | There::Beginning | There::Longer | There::Other => {
                         self.leave(path, "other files are here in its place");
                         return Ok(());
                     }
@@ -368,7 +373,9 @@ pub(super) fn place_below(to: &super::Place) -> Option<PathBuf> {
         Place::Skills(group) => Path::new("data/sessions").join(group.as_str()).join(".claude/skills"),
         Place::Template => PathBuf::from("groups/_template"),
         Place::AllSkills => PathBuf::from("container/skills"),
-        Place::Memories(group) => Path::new("data/memories").join(group.as_str()),
+        Place::Memories(group) => {
+            Path::new("data/memories").join(group.as_ref().map_or("global", Folder::as_str))
+        }
         Place::Media => return None,
     })
 }

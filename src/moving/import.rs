@@ -17,7 +17,7 @@ use serde::Serialize;
 use super::{
     Batch, Place, Source, Tree,
     files::{Acts, Copied, Copying, Grow, Modes, open_below, place_below},
-    instance_of,
+    instances_of,
 };
 use crate::{
     config::Config,
@@ -121,8 +121,8 @@ pub async fn import(
     progress: &Progress,
 ) -> anyhow::Result<Imported> {
     let name = source.name().to_owned();
-    let instance = instance_of(here.world, here.root, here.store).await?;
-    if source.of_root() == Some(&instance) {
+    let instances = instances_of(here.world, here.root, here.store).await?;
+    if source.of_root().is_some_and(|root| instances.iter().any(|known| known == root)) {
         bail!(
             "{} is of this root, which has its rows already; `g2 restore` gives an earlier state back from a backup",
             source.about()
@@ -131,6 +131,7 @@ pub async fn import(
     let mut imported = Imported { from: source.about(), ..Imported::default() };
     progress.0.of.store(source.weight(), Ordering::Relaxed);
     let mut media = Beside { acts: here.acts, data: here.root.join("data"), ..Beside::default() };
+    let files_come = parts.contains(&Part::Files);
     let (mut source, mut next) = read(here.world, source, parts.to_vec()).await?;
     while let Some(Batch { rows, findings }) = next {
         progress.add_rows(rows.len());
@@ -140,7 +141,7 @@ pub async fn import(
         (source, media, arriving) = with_files(here.world, source, media, rows).await?;
         imported.findings.extend(std::mem::take(&mut media.findings));
         let zones = zones(here, &imported.settings);
-        let taking = here.store.take_in(&name, arriving, &zones, here.world.now());
+        let taking = here.store.take_in(&name, (arriving, files_come), &zones, here.world.now());
         let (taken, read) = tokio::join!(taking, read(here.world, source, parts.to_vec()));
         let taken = taken.context("taking rows in")?;
         add(&mut imported.new, taken.new);
@@ -151,7 +152,7 @@ pub async fn import(
         failpoint::reach("moving.batch");
     }
     imported.files = media.copied;
-    if parts.contains(&Part::Files) {
+    if files_come {
         let trees = source.trees();
         copy(here, &name, trees, progress, &mut imported).await?;
     }
@@ -390,18 +391,23 @@ async fn copy(
             1 => place.display().to_string(),
             n => format!("{} {n}", place.display()),
         };
-        // A transcript grows where it is from until its program stops.
-        let grow = if matches!(to, Place::Transcripts(_)) { Grow::AtItsEnd } else { Grow::Never };
-        if grow == Grow::Never && here.store.moved_as(source, Kind::File, &key).await?.is_some() {
-            *imported.again.entry(Kind::File).or_default() += 1;
-            continue;
-        }
+        let came_before = here.store.moved_as(source, Kind::File, &key).await?.is_some();
+        // Transcripts grow where they are from until its program stops.
+        let (inner, grow) = match (&to, came_before) {
+            (Place::Transcripts(_), _) => (None, Grow::AtItsEnd),
+            (Place::Agent(_), true) => (Some("projects/-workspace-group"), Grow::AtItsEnd),
+            (_, true) => {
+                *imported.again.entry(Kind::File).or_default() += 1;
+                continue;
+            }
+            (_, false) => (None, Grow::Never),
+        };
         let group = match &to {
             Place::Group(group)
             | Place::Agent(group)
             | Place::Transcripts(group)
             | Place::Skills(group)
-            | Place::Memories(group) => {
+            | Place::Memories(Some(group)) => {
                 if !here.store.group_came(source, group).await? {
                     imported.findings.add(Finding::left(
                         Kind::File,
@@ -412,15 +418,37 @@ async fn copy(
                 }
                 Some(group.clone())
             }
-            Place::Global | Place::Template | Place::AllSkills | Place::Media => None,
+            Place::Global | Place::Template | Place::AllSkills | Place::Memories(None) | Place::Media => None,
         };
-        let is_private = matches!(to, Place::Memories(_));
-        if is_private && here.root.join(&place).exists() {
-            // Each text has a number, and those of here have theirs.
-            let why = "earlier texts of this memory are here, which stay alone";
+        if grow == Grow::AtItsEnd
+            && let Some(group) = &group
+            && came_before
+            && here.store.active_runs()?.iter().any(|run| run.group == *group)
+        {
+            let why = "its agent is at work: `g2 stop --agents` ends it";
             imported.findings.add(Finding::left(Kind::File, key, why));
             continue;
         }
+        let is_private = matches!(to, Place::Memories(_));
+        let begun = format!("{key} begun");
+        if is_private && here.store.moved_as(source, Kind::File, &begun).await?.is_none() {
+            if here.root.join(&place).exists() {
+                // Each text has a number, and those of here have theirs.
+                let why = "earlier texts of this memory are here, which stay alone";
+                imported.findings.add(Finding::left(Kind::File, key, why));
+                continue;
+            }
+            here.store.note_moved(source, Kind::File, &begun, &key).await?;
+        }
+        copying.templates = match to {
+            // The user's own one is a file as any other.
+            Place::Template => made_by_g2(here),
+            _ => templates_of(here),
+        };
+        let (from, place) = match inner {
+            Some(inner) => (from.join(inner), place.join(inner)),
+            None => (from, place),
+        };
         let modes = if is_private { Modes::Private } else { Modes::Shared };
         let (root, below, unread) = (here.root.to_owned(), place.clone(), copying.unread);
         let copied = here.world.blocking(move || {
@@ -454,8 +482,11 @@ fn templates_of(here: &Here<'_>) -> Vec<String> {
     let folder = here.root.join("groups/_template");
     let template = ipc::read_inside(folder.as_path(), Path::new("CLAUDE.md"), 1 << 20).ok();
     let template = template.and_then(|template| String::from_utf8(template.bytes).ok());
-    let made = [templates::of_main(&here.config.assistant_name), templates::OF_ALL.to_owned()];
-    made.into_iter().chain(template).collect()
+    made_by_g2(here).into_iter().chain(template).collect()
+}
+
+fn made_by_g2(here: &Here<'_>) -> Vec<String> {
+    vec![templates::of_main(&here.config.assistant_name), templates::OF_ALL.to_owned()]
 }
 
 /// Has the agent of a group own the files that were copied for it.

@@ -65,10 +65,9 @@ impl Installation {
         &self.scratch
     }
 
-    /// Opens what is there. No part of its path may be a link: an agent that wrote one could have another's file be read as its own.
-    fn entry(&self, inner: &str, flags: OFlags) -> Result<OwnedFd, Unread> {
+    fn entry(&self, inner: &str, flags: OFlags, links: ResolveFlags) -> Result<OwnedFd, Unread> {
         let flags = flags | OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-        let within = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
+        let within = ResolveFlags::BENEATH | links;
         match openat2(&self.dir, inner, flags, Mode::empty(), within) {
             Ok(fd) => Ok(fd),
             Err(Errno::NOENT) => Err(Unread::Missing),
@@ -80,22 +79,28 @@ impl Installation {
         }
     }
 
-    /// Opens a plain file of it to be read.
+    /// Opens a plain file of it to be read. No part of its path may be a link: an agent that made one could have another's file be read
+    /// as its own.
     ///
     /// # Errors
     /// [`Unread`].
     pub fn file(&self, inner: &str) -> Result<File, Unread> {
-        let file = File::from(self.entry(inner, OFlags::empty())?);
+        self.plain(inner, ResolveFlags::NO_SYMLINKS)
+    }
+
+    fn plain(&self, inner: &str, links: ResolveFlags) -> Result<File, Unread> {
+        let file = File::from(self.entry(inner, OFlags::empty(), links)?);
         if file.metadata()?.is_file() { Ok(file) } else { Err(Unread::NoFile) }
     }
 
-    /// Reads a short file. Bytes that are no UTF-8 become U+FFFD.
+    /// Reads a short file of the user's own, such as `.env`, through links that lead out nowhere. Bytes that are no UTF-8 become U+FFFD.
     ///
     /// # Errors
     /// [`Unread`].
     pub fn text(&self, inner: &str) -> Result<String, Unread> {
         let mut bytes = Vec::new();
-        self.file(inner)?.take(LONGEST_TEXT as u64 + 1).read_to_end(&mut bytes)?;
+        let file = self.plain(inner, ResolveFlags::NO_MAGICLINKS)?;
+        file.take(LONGEST_TEXT as u64 + 1).read_to_end(&mut bytes)?;
         if bytes.len() > LONGEST_TEXT {
             return Err(Unread::TooLong);
         }
@@ -106,14 +111,14 @@ impl Installation {
     /// left out and told where it is copied.
     #[must_use]
     pub fn folder(&self, inner: &str) -> Option<PathBuf> {
-        let opened = self.entry(inner, OFlags::DIRECTORY);
+        let opened = self.entry(inner, OFlags::DIRECTORY, ResolveFlags::NO_SYMLINKS);
         (!matches!(opened, Err(Unread::Missing))).then(|| self.path.join(inner))
     }
 
     /// Returns the names of the folders in a folder of it, sorted, and whether there were more than are looked at.
     #[must_use]
     pub fn folders(&self, inner: &str) -> (Vec<String>, bool) {
-        let Ok(fd) = self.entry(inner, OFlags::DIRECTORY) else {
+        let Ok(fd) = self.entry(inner, OFlags::DIRECTORY, ResolveFlags::NO_SYMLINKS) else {
             return (Vec::new(), false);
         };
         let Ok(dir) = Dir::read_from(&fd) else { return (Vec::new(), false) };
@@ -157,8 +162,10 @@ mod tests {
         let installation = Installation::open(&inside, dir.path()).unwrap();
         assert_eq!(installation.text("data/own").unwrap(), "own \u{1F3E1}");
         for link in ["within", "out", "data/b/secret"] {
-            assert!(matches!(installation.text(link), Err(Unread::Link)), "{link}");
+            assert!(matches!(installation.file(link), Err(Unread::Link)), "{link}");
         }
+        assert_eq!(installation.text("within").unwrap(), "own \u{1F3E1}");
+        assert!(matches!(installation.text("out"), Err(Unread::LeadsOut)));
         assert!(matches!(installation.text("../secret"), Err(Unread::LeadsOut)));
         assert!(matches!(installation.text("pipe"), Err(Unread::NoFile)));
         assert!(matches!(installation.text("data"), Err(Unread::NoFile)));

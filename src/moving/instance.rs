@@ -7,6 +7,9 @@ use anyhow::Context as _;
 
 use crate::{store::Store, system::world::World};
 
+/// As many instances are remembered.
+const MOST: usize = 64;
+
 /// Returns the root's instance id: a new one where there is none, or where `data/` is not where it was made (a copy adopts nothing).
 ///
 /// # Errors
@@ -23,7 +26,29 @@ pub async fn instance_of(world: &World, root: &Path, store: &Store) -> anyhow::R
         );
     }
     let id = world.id().context("reading a random id from the kernel")?;
+    let mut all = known(store)?;
+    all.push(id.clone());
+    let newest = all.len().saturating_sub(MOST);
+    store.set_meta("instances", &all[newest..].join(" ")).await?;
     store.set_meta("instance", &id).await?;
     store.set_meta("place", &place).await?;
     Ok(id)
+}
+
+/// Returns this instance, and the newest of those that it was before it was moved, copied or restored.
+///
+/// # Errors
+/// As above.
+pub(super) async fn instances_of(world: &World, root: &Path, store: &Store) -> anyhow::Result<Vec<String>> {
+    let own = instance_of(world, root, store).await?;
+    let mut all = known(store)?;
+    all.push(own);
+    Ok(all)
+}
+
+fn known(store: &Store) -> anyhow::Result<Vec<String>> {
+    let noted = store.meta("instances")?.unwrap_or_default();
+    // Before they were noted there was the last one.
+    let last = store.meta("instance")?;
+    Ok(noted.split_whitespace().map(str::to_owned).chain(last).collect())
 }

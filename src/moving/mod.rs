@@ -22,6 +22,7 @@ pub use export::{Exported, From, Manifest, export};
 pub use files::{Acts, Copied};
 pub use import::{Here, Imported, Progress, import};
 pub use instance::instance_of;
+use instance::instances_of;
 pub use look::look;
 pub use rehearse::rehearse;
 pub use source::{Batch, Place, Source, Tree};

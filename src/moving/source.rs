@@ -85,8 +85,8 @@ pub enum Place {
     Template,
     /// Skills of all groups.
     AllSkills,
-    /// Earlier texts of the memory of a group. They are taken if there are none here.
-    Memories(Folder),
+    /// Earlier texts of the memory of a group, or of all. They are taken if there are none here.
+    Memories(Option<Folder>),
     /// Files beside messages: the paths of [`File`](crate::domain::moved::rows::File) begin here.
     Media,
 }

@@ -66,9 +66,8 @@ impl GroupBoxes {
         note(&folder, &begun).map_err(noting)?;
         failpoint::reach("input.begun");
         if let Err(error) = self.put_input(batch_id, json) {
-            if !self.has_input(batch_id)
-                && let Err(error) = dir::unlink(&folder, begun.as_str())
-            {
+            let is_not_there = matches!(error, PutError::InTheWay(_)) || !self.has_input(batch_id);
+            if is_not_there && let Err(error) = dir::unlink(&folder, begun.as_str()) {
                 tracing::warn!(%error, batch_id, "the note about a follow-up that is not placed stays");
             }
             return Err(error);

@@ -87,7 +87,7 @@ pub(in crate::moving) fn put_below(
     let (to, name) = (make_below(root, to, modes)?, CString::new(name)?);
     match there(&to, &name, &mut file, &[])? {
         There::Same => Ok(Put::Same),
-        There::Template | There::Beginning | There::Other => Ok(Put::Other),
+        There::Template | There::Beginning | There::Longer | There::Other => Ok(Put::Other),
         There::Nothing => {
             let placed = place(&to, &mut file, (&stat, modes), &name, RenameFlags::NOREPLACE)?;
             rustix::fs::fsync(&to)?;
@@ -116,6 +116,8 @@ pub(super) enum There {
     Template,
     /// The beginning of the file.
     Beginning,
+    /// The file, and more behind it.
+    Longer,
     Other,
 }
 
@@ -133,7 +135,10 @@ pub(super) fn there(to: &OwnedFd, name: &CStr, file: &mut File, templates: &[Str
     }
     let mut here = File::from(here);
     let (size, size_here) = (file.metadata()?.len(), here.metadata()?.len());
-    let is_beginning = size >= size_here && begins(file, &mut here)?;
+    let (is_beginning, is_longer) = match size >= size_here {
+        true => (begins(file, &mut here)?, false),
+        false => (false, begins(&mut here, file)?),
+    };
     io::Seek::rewind(file)?;
     if is_beginning && size == size_here {
         return Ok(There::Same);
@@ -146,7 +151,11 @@ pub(super) fn there(to: &OwnedFd, name: &CStr, file: &mut File, templates: &[Str
             return Ok(There::Template);
         }
     }
-    Ok(if is_beginning { There::Beginning } else { There::Other })
+    Ok(match (is_beginning, is_longer) {
+        (true, _) => There::Beginning,
+        (false, true) => There::Longer,
+        (false, false) => There::Other,
+    })
 }
 
 /// Whether a file begins with all of another one.

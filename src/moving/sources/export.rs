@@ -150,7 +150,7 @@ impl Source for Export {
             }
             match serde_json::from_slice::<Keyed>(&line) {
                 // A row in a file of another part would come before those that it names.
-                Ok(keyed) if keyed.row.part() != *part => {
+                Ok(keyed) if keyed.row.part() != *part && keyed.row.kind().part() != *part => {
                     batch.findings.push(left(format!("{} is none of these rows", keyed.row.kind())));
                 }
                 Ok(keyed) => batch.rows.push(keyed),
@@ -171,13 +171,15 @@ impl Source for Export {
             tree(Place::Global, "global"),
             tree(Place::Template, "groups/_template"),
             tree(Place::AllSkills, "skills"),
+            tree(Place::Memories(None), "memories/global"),
         ];
         for (below, place) in [
             ("groups", Place::Group as fn(Folder) -> Place),
             ("agents", Place::Agent),
-            ("memories", Place::Memories),
+            ("memories", |group| Place::Memories(Some(group))),
         ] {
             let names = names_below(&self.folder.join("files").join(below), MOST_GROUPS);
+            // `global` is no group's.
             let groups = names.iter().filter_map(|name| Folder::parse(name).ok());
             trees.extend(groups.map(|group| tree(place(group.clone()), &format!("{below}/{group}"))));
         }

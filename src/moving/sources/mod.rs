@@ -116,6 +116,8 @@ pub enum NotOpened {
     None { path: PathBuf, program: &'static str, store: &'static str, hint: String },
     #[error("{} of {} can't be read: {why}", store, path.display())]
     Store { path: PathBuf, store: String, why: NotReadable },
+    #[error("{} can't be read: {why}; put the file itself there, or without it everybody would be heard", path.display())]
+    List { path: PathBuf, why: Unread },
     #[error("the rows can't be sorted: {0:#}")]
     Order(anyhow::Error),
 }

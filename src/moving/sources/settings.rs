@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use super::{Around, Program, parts::keyed};
+use super::{Around, NotOpened, Program, parts::keyed};
 use crate::{
     config::dotenv,
     domain::moved::{
@@ -188,10 +188,17 @@ fn secret(name: &str, value: String, rows: &mut Vec<Keyed>) {
 }
 
 /// Reads the lists in the home of the installation's user.
-pub(super) fn lists(program: Program, around: &Around, findings: &mut Vec<Finding>) -> Vec<Keyed> {
+///
+/// # Errors
+/// The list of senders is there, and can't be read: without it people would be heard whom nobody heard there.
+pub(super) fn lists(
+    program: Program,
+    around: &Around,
+    findings: &mut Vec<Finding>,
+) -> Result<Vec<Keyed>, NotOpened> {
     // A home that can't be opened has no lists.
     let opened = around.home.as_deref().and_then(|home| Installation::open(home, &around.scratch).ok());
-    let Some(home) = opened else { return Vec::new() };
+    let Some(home) = opened else { return Ok(Vec::new()) };
     let mut rows = Vec::new();
     let names = match program {
         Program::Nanoclaw => &[ListName::Senders, ListName::Mounts][..],
@@ -209,10 +216,13 @@ pub(super) fn lists(program: Program, around: &Around, findings: &mut Vec<Findin
                 )),
             },
             Err(Unread::Missing) => {}
+            Err(why) if *name == ListName::Senders => {
+                return Err(NotOpened::List { path: home.path().join(path), why });
+            }
             Err(why) => findings.push(Finding::left(Kind::List, format!("~/{path}"), why.to_string())),
         }
     }
-    rows
+    Ok(rows)
 }
 
 #[cfg(test)]

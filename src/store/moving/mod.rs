@@ -65,6 +65,8 @@ struct Door<'a> {
     source: &'a str,
     zones: &'a Zones,
     now: Time,
+    /// Whether the files of the source come along.
+    files_come: bool,
     /// Chats that are known to be there.
     chats: HashSet<String>,
     /// Lanes by group, chat and thread; `None`: there is no such group or chat.
@@ -74,11 +76,11 @@ struct Door<'a> {
 }
 
 impl Store {
-    /// Takes rows in, in one transaction. One that is not sound is left, and told with the reason; the others are taken.
+    /// Takes rows in, in one transaction; `files_come`: with the files of their source. One that is not sound is left, and told with the reason; the others are taken.
     pub async fn take_in(
         &self,
         source: &str,
-        rows: Vec<Arriving>,
+        (rows, files_come): (Vec<Arriving>, bool),
         zones: &Zones,
         now: Time,
     ) -> Result<Taken> {
@@ -86,7 +88,16 @@ impl Store {
         self.write(move |c| {
             let newest = newest_event(c)?;
             let (chats, lanes) = (HashSet::new(), HashMap::new());
-            let mut door = Door { c, source: &source, zones: &zones, now, chats, lanes, changes: Vec::new() };
+            let mut door = Door {
+                c,
+                source: &source,
+                zones: &zones,
+                now,
+                files_come,
+                chats,
+                lanes,
+                changes: Vec::new(),
+            };
             let mut taken = Taken::default();
             for row in rows {
                 door.one(row, &mut taken)?;
@@ -162,18 +173,22 @@ impl Door<'_> {
             taken.findings.push(Finding::left(kind, key, why));
             return Ok(());
         }
-        if !has_own_key && let Some(own) = moved_as(self.c, self.source, kind, &key)? {
-            let is_newer = match &row {
-                Row::Lane(lane) => self.lane_again(&key, &own, lane)?,
-                _ => false,
-            };
-            let count = if is_newer { &mut taken.new } else { &mut taken.again };
-            *count.entry(kind).or_default() += 1;
+        let before = match has_own_key {
+            true => None,
+            false => moved_as(self.c, self.source, kind, &key)?,
+        };
+        // A conversation without its transcript would not go on.
+        if before.is_some() && !(kind == Kind::Lane && self.files_come) {
+            *taken.again.entry(kind).or_default() += 1;
             return Ok(());
         }
         self.c.prepare_cached("SAVEPOINT one_row")?.execute([])?;
         self.changes.clear();
-        let came = match self.take(&key, &row, &files) {
+        let came = match (&before, &row) {
+            (Some(own), Row::Lane(lane)) => self.lane_again(&key, own, lane),
+            _ => self.take(&key, &row, &files),
+        };
+        let came = match came {
             Err(StoreError::Sqlite(fault)) if fault.is_of_its_row() => Ok(Came::Left(fault.to_string())),
             came => came,
         };

@@ -59,30 +59,34 @@ impl Door<'_> {
     }
 
     /// A lane that was taken before: if its source has gone on with another session meanwhile, and nobody has gone on with the one that
-    /// came, the other one takes its place. Returns whether it did.
-    pub(super) fn lane_again(&mut self, key: &str, came: &str, row: &Lane) -> Result<bool> {
+    /// came, the other one takes its place.
+    pub(super) fn lane_again(&mut self, key: &str, came: &str, row: &Lane) -> Result<Came> {
         let Lane { group, chat, thread, session, active_at, .. } = row;
         let told = told_session(row);
         if told == came || !session.as_deref().is_some_and(is_session_id) {
-            return Ok(false);
+            return Ok(Came::Again);
         }
-        if came.trim().is_empty() {
-            self.changes.clear();
-            return Ok(matches!(self.lane_row(row)?, Came::New(_)) && self.changes.is_empty());
-        }
+        // One that runs may write its own session down at its end.
         let changed = self
             .c
             .prepare_cached(
-                "UPDATE sessions SET session_id = ?4, active_at = ?5 WHERE group_folder = ?1 AND chat_jid = ?2 AND thread = ?3
-                   AND coalesce(session_id, '') || ' ' || coalesce(active_at, '') = ?6",
+                "UPDATE sessions SET session_id = ?4, active_at = ?5, proven = 1 WHERE group_folder = ?1 AND chat_jid = ?2 AND thread = ?3
+                   AND coalesce(session_id, '') || ' ' || coalesce(active_at, '') = ?6
+                   AND NOT EXISTS (SELECT 1 FROM runs WHERE group_folder = ?1 AND status IN ('queued', 'running'))",
             )?
             .execute(params![group.as_str(), chat, thread, session, active_at.map(|at| at.0), came])?;
-        if changed > 0 {
-            self.c
-                .prepare_cached("UPDATE imported SET own = ?4 WHERE source = ?1 AND kind = ?2 AND key = ?3")?
-                .execute(params![self.source, Kind::Lane.as_str(), key, told])?;
+        let is_first = changed == 0 && came.trim().is_empty() && {
+            self.lane_row(row)?;
+            self.changes.is_empty()
+        };
+        if changed == 0 && !is_first {
+            self.changes.clear();
+            return Came::left(format!("{group} went on in {chat} here: that conversation stays"));
         }
-        Ok(changed > 0)
+        self.c
+            .prepare_cached("UPDATE imported SET own = ?4 WHERE source = ?1 AND kind = ?2 AND key = ?3")?
+            .execute(params![self.source, Kind::Lane.as_str(), key, told])?;
+        Ok(Came::New(told))
     }
 
     pub(super) fn archive(&mut self, archive: &Archive) -> Result<Came> {

@@ -400,6 +400,96 @@ fn an_export_goes_into_another_root_alone_and_a_root_that_nobody_served_has_one_
     imported(&other, &exports[0], &[]);
     let again = imported(&other, &exports[1], &[]);
     assert_eq!(again["new"], json!({}), "{again}");
+    // A copy of a root is the root that it was, too.
+    fs::write(other.path().join("note"), "").unwrap();
+    let export = out.path().join("three");
+    other.g2(&["export", text(&export)]);
+    let data = other.data("");
+    fs::rename(&data, other.path().join("moved")).unwrap();
+    super::samples::copy(&other.path().join("moved"), &data);
+    let refused = other.run(&["import", "export", text(&export)]);
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("is of this root"), "{refused:?}");
+}
+
+/// A conversation that went on in the root that was exported goes on from its end, with its transcript.
+#[test]
+fn a_later_export_brings_the_newer_session_and_its_transcript() {
+    let (source, root) = (tempfile::tempdir().unwrap(), Root::new(""));
+    let lane = |session: &str| {
+        (
+            "sessions",
+            json!({"key": "l", "row": "lane", "group": "family", "chat": "tg:-1", "session": session})
+                .to_string(),
+        )
+    };
+    let rows = |session: &str| {
+        let mut rows = installation(1);
+        rows.retain(|(part, _)| *part != "sessions");
+        rows.push(lane(session));
+        rows
+    };
+    let transcripts = source.path().join("files/agents/family/projects/-workspace-group");
+    fs::create_dir_all(&transcripts).unwrap();
+    fs::write(transcripts.join("s-1.jsonl"), "1\n").unwrap();
+    write(source.path(), "one", &rows("s-1"));
+    imported(&root, source.path(), &[]);
+    fs::write(transcripts.join("s-1.jsonl"), "1\n2\n").unwrap();
+    fs::write(transcripts.join("s-2.jsonl"), "3\n").unwrap();
+    write(source.path(), "one", &rows("s-2"));
+    imported(&root, source.path(), &[]);
+    let here = root.data("sessions/family/.claude/projects/-workspace-group");
+    let read = |name: &str| fs::read_to_string(here.join(name)).unwrap();
+    assert_eq!((read("s-1.jsonl").as_str(), read("s-2.jsonl").as_str()), ("1\n2\n", "3\n"));
+    let lanes = state(&root).into_iter().filter(|row| row["row"] == "lane" && row["group"] == "family");
+    assert_eq!(lanes.map(|lane| lane["session"].clone()).collect::<Vec<_>>(), ["s-2"]);
+}
+
+/// A template of the user's own stays, and earlier texts come whole or not at all.
+#[test]
+fn what_all_groups_share_stays_and_earlier_memories_come_after_an_interruption() {
+    let (source, root) = (tempfile::tempdir().unwrap(), Root::new(""));
+    let files = source.path().join("files");
+    for (path, text) in [
+        ("groups/_template/CLAUDE.md", "theirs"),
+        ("memories/family/1-1-replaced.md", "one"),
+        ("memories/family/2-2-replaced.md", "two"),
+        ("memories/global/1-1-replaced.md", "all"),
+    ] {
+        let path = files.join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+    let mut rows = installation(1);
+    // As an older version wrote it.
+    let list = json!({"default": {"allow": ["8"], "mode": "drop"}, "chats": {}});
+    rows.push((
+        "settings",
+        json!({"key": "sender-allowlist", "row": "list", "name": "sender-allowlist", "content": list})
+            .to_string(),
+    ));
+    write(source.path(), "one", &rows);
+    fs::create_dir_all(root.path().join("groups/_template")).unwrap();
+    fs::write(root.path().join("groups/_template/CLAUDE.md"), "mine").unwrap();
+    let mut first = root.command(&["import", "export", text(source.path())]);
+    let died = first.env("HOME", source.path()).env("G2_FAILPOINT", "moving.copied:5").output().unwrap();
+    assert_eq!(died.status.signal(), Some(KILLED), "{died:?}");
+    // As if it had died in the midst of them.
+    let memories = root.data("memories/family");
+    if memories.exists() {
+        fs::remove_file(memories.join("2-2-replaced.md")).unwrap();
+        let store = rusqlite::Connection::open(root.data("g2.sqlite")).unwrap();
+        store.execute("DELETE FROM imported WHERE key = 'data/memories/family'", []).unwrap();
+    }
+    let again = root.command(&["import", "export", text(source.path())]).env("HOME", source.path()).output();
+    assert!(again.unwrap().status.success());
+    let read = |path: &str| fs::read_to_string(root.path().join(path)).unwrap();
+    assert_eq!(read("groups/_template/CLAUDE.md"), "mine");
+    assert_eq!(read("groups/_template/CLAUDE.md.imported"), "theirs");
+    for (path, text) in [("family/1-1", "one"), ("family/2-2", "two"), ("global/1-1", "all")] {
+        assert_eq!(read(&format!("data/memories/{path}-replaced.md")), text);
+    }
+    let lists = fs::read_dir(source.path().join(".config")).unwrap().next().unwrap().unwrap().path();
+    assert!(lists.join("sender-allowlist.json").exists());
 }
 
 /// Who is heard comes with the people, whatever is left out.

@@ -146,7 +146,47 @@ fn a_conversation_that_went_on_there_goes_on_from_its_end() {
     assert_eq!(session("family"), "aa-1");
     assert!(read(&here.with_file_name("aa-1.jsonl")).contains("here"));
     assert!(!here.with_file_name("aa-1.jsonl.imported").exists());
-    assert!(last["findings"]["kept"].to_string().contains("it went on here"), "{last}");
+    let told = last["findings"]["kept"].to_string();
+    assert!(
+        told.contains("which went on, and stays alone") && told.contains("that conversation stays"),
+        "{told}"
+    );
+    // What is no transcript is a file as any other.
+    fs::create_dir_all(project.join("memory")).unwrap();
+    fs::write(project.join("memory/MEMORY.md"), "new").unwrap();
+    imported(&root, &sample, &[]);
+    fs::write(project.join("memory/MEMORY.md"), "newer").unwrap();
+    imported(&root, &sample, &[]);
+    let memory = here.with_file_name("memory");
+    assert_eq!(
+        (read(&memory.join("MEMORY.md")).as_str(), read(&memory.join("MEMORY.md.imported")).as_str()),
+        ("new", "newer")
+    );
+    // Without the files no other session is taken.
+    sample.sql("store/messages.db", "UPDATE sessions SET session_id = 'cc-3' WHERE group_folder = 'main'");
+    let before = session("main");
+    imported(&root, &sample, &["--only", "sessions"]);
+    assert_eq!(session("main"), before);
+}
+
+/// A home in which folders are links, as some keep their settings; and a list that nobody can read is no reason to hear everybody.
+#[test]
+fn lists_behind_a_link_in_the_home_are_read_and_one_that_leads_out_stops_the_import() {
+    let sample = Sample::of("nanoclaw");
+    let list = sample.path("home/.config/nanoclaw");
+    fs::rename(&list, sample.path("home/dot")).unwrap();
+    symlink("../dot", &list).unwrap();
+    assert!(imported(&Root::new(""), &sample, &[])["new"]["list"].as_u64().unwrap() >= 1);
+    fs::remove_file(&list).unwrap();
+    let outside = tempfile::tempdir().unwrap();
+    fs::rename(sample.path("home/dot"), outside.path().join("dot")).unwrap();
+    symlink(outside.path().join("dot"), &list).unwrap();
+    let (root, path) = (Root::new(""), sample.dir.path().to_str().unwrap().to_owned());
+    let refused =
+        root.command(&["import", "nanoclaw", &path]).env("HOME", sample.path("home")).output().unwrap();
+    let told = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(refused.status.code() == Some(1) && told.contains("everybody would be heard"), "{told}");
+    assert!(state(&root, "message").is_empty());
 }
 
 /// What was unanswered waits for the owner: a daemon that starts wakes nobody by it.

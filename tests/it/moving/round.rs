@@ -130,7 +130,7 @@ fn rows(numbers: &[u32], texts: &[String]) -> Vec<Keyed> {
 async fn take(store: &Store, source: &str, rows: &[Keyed]) -> usize {
     let rows = rows.iter().map(|keyed| Arriving { keyed: keyed.clone(), files: Vec::new() }).collect();
     let zones = g2::config::Config::defaults(&g2::config::Environment::default()).unwrap().zones;
-    let taken = store.take_in(source, rows, &zones, NOW).await.unwrap();
+    let taken = store.take_in(source, (rows, true), &zones, NOW).await.unwrap();
     let left = taken.findings.iter().filter(|found| found.sort == g2::domain::moved::findings::Sort::Left);
     assert_eq!(left.count(), 0, "{:#?}", taken.findings);
     taken.new.values().sum::<u64>() as usize

@@ -205,7 +205,7 @@ impl Classic {
             ));
         }
         let env = settings::env(program, &installation, &around, &mut findings);
-        let lists = settings::lists(program, &around, &mut findings);
+        let lists = settings::lists(program, &around, &mut findings)?;
         let senders = lists.iter().find_map(|row| match &row.row {
             Row::List(list) if list.name == ListName::Senders => {
                 Some(SenderList::parse(list.content.to_string().as_bytes()))

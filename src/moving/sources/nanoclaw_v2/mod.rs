@@ -114,7 +114,7 @@ impl NanoclawV2 {
         findings.extend(store.unknown(&known::KNOWN));
         let mut env = settings::env(program, &installation, &around, &mut findings);
         env.rows.retain(|row| row.key != "assistant_name");
-        let lists = settings::lists(program, &around, &mut findings);
+        let lists = settings::lists(program, &around, &mut findings)?;
         let zone = around.zones.of(env.zone.as_deref()).zone;
         let central = Central::read(&installation, &store, &zone, around.now, &mut findings);
         Ok(Self {

@@ -19,7 +19,8 @@ struct Said {
     /// It tells that nobody answered, or could.
     is_end: bool,
     verdict: Option<String>,
-    received_at: i64,
+    /// When it was there, and its sender was admitted: what a stranger says waits for that.
+    heard_at: i64,
 }
 
 /// Judges the question that a command asks.
@@ -49,7 +50,9 @@ pub(super) fn judge(case: &Case<'_>, request: &str, token: &str, broken: &mut Ve
     }
     let said: Vec<Said> = rows(
         case.c,
-        "SELECT m.seq, coalesce(m.sender, '') AS sender, m.from_me AS is_end, i.verdict, m.received_at
+        "SELECT m.seq, coalesce(m.sender, '') AS sender, m.from_me AS is_end, i.verdict,
+                max(m.received_at, coalesce((SELECT max(a.decided_at) FROM approvals a
+                                             WHERE a.kind = 'sender' AND a.sender = m.sender AND a.state = 'approved'), 0)) AS heard_at
          FROM messages m LEFT JOIN inbox i ON i.seq = m.seq WHERE m.answers = ?1 ORDER BY m.seq",
         [id],
         |r| {
@@ -58,7 +61,7 @@ pub(super) fn judge(case: &Case<'_>, request: &str, token: &str, broken: &mut Ve
                 sender: r.get("sender")?,
                 is_end: r.get("is_end")?,
                 verdict: r.get("verdict")?,
-                received_at: r.get("received_at")?,
+                heard_at: r.get("heard_at")?,
             })
         },
     );
@@ -84,9 +87,7 @@ pub(super) fn judge(case: &Case<'_>, request: &str, token: &str, broken: &mut Ve
                 broken.push(format!("#q{id} is {state}, and its agent is told so {ends} times"));
             }
             let heard = said.iter().find(|said| {
-                !said.is_end
-                    && said.verdict.as_deref() == Some("wake")
-                    && said.received_at < question.expires_at
+                !said.is_end && said.verdict.as_deref() == Some("wake") && said.heard_at < question.expires_at
             });
             if let Some(heard) = heard.filter(|_| state == "expired") {
                 broken.push(format!("#q{id} is expired, and {} answered it in time", heard.sender));
