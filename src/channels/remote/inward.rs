@@ -58,7 +58,8 @@ fn word_or_none<'a>(name: &'static str, text: &'a str) -> Result<&'a str, BadEve
 
 /// Checks the address of a chat.
 pub(super) fn chat<'a>(platform: &Platform, jid: &'a str) -> Result<&'a str, BadEvent> {
-    let own = word("chat", jid).is_ok() && platform.owns(jid) && jid.len() > platform.prefix().len() + 1;
+    let has_id = jid.split_once(':').is_none_or(|(_, id)| !id.is_empty());
+    let own = has_id && word("chat", jid).is_ok() && platform.owns(jid);
     if own { Ok(jid) } else { Err(BadEvent::Chat(jid.chars().take(LONGEST_NAME).collect())) }
 }
 
@@ -262,6 +263,8 @@ fn attachment(file: &Attached) -> Attachment {
 mod tests {
     use channel_protocol::From;
 
+    use crate::domain::platforms::addresses::Forms;
+
     use super::*;
 
     const NOW: Time = Time(1_800_000_000_000);
@@ -279,7 +282,7 @@ mod tests {
     }
 
     fn read(event: Event) -> Result<Arrival, BadEvent> {
-        arrival(&Platform::of_account("telegram"), event, NOW)
+        arrival(&Platform::new("telegram", "tg", Forms::NONE), event, NOW)
     }
 
     fn inbound(event: Event) -> Inbound {
@@ -405,7 +408,7 @@ mod tests {
 
     #[test]
     fn of_a_list_each_chat_of_the_account_is_taken_once_within_bounds() {
-        let platform = Platform::of_account("telegram.work");
+        let platform = Platform::new("telegram.work", "tg.work", Forms::NONE);
         let chat = |chat: &str, name: &str| Chat { chat: chat.into(), name: name.into(), ..Chat::default() };
         let (listing, why) = listing(&platform, &[]);
         assert_eq!((listing, why), (Listing::default(), None));

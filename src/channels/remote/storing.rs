@@ -16,7 +16,10 @@ use super::{
 use crate::{
     domain::{
         mailbox::bucket::Bucket,
-        platforms::attachments::{Attachment, Todo},
+        platforms::{
+            addresses::Forms,
+            attachments::{Attachment, Todo},
+        },
         rows::Inbound,
         shown::errors::chain,
     },
@@ -34,9 +37,19 @@ const TRY_AGAIN: Duration = Duration::from_secs(1);
 /// Events to be stored, in order.
 pub(super) enum Told {
     Event(Box<Event>),
-    Moved { n: u64, from: String, to: String },
-    Person { n: u64, id: String, also: Vec<String> },
+    Moved {
+        n: u64,
+        from: String,
+        to: String,
+    },
+    Person {
+        n: u64,
+        id: String,
+        also: Vec<String>,
+    },
     Chat(channel_protocol::Chat),
+    /// How its addresses read from now on.
+    Addresses(Forms),
 }
 
 impl Told {
@@ -45,7 +58,7 @@ impl Told {
         match self {
             Self::Event(event) => Some(event.n),
             Self::Moved { n, .. } | Self::Person { n, .. } => Some(*n),
-            Self::Chat(_) => None,
+            Self::Chat(_) | Self::Addresses(_) => None,
         }
     }
 
@@ -56,6 +69,7 @@ impl Told {
             Self::Moved { from, to, .. } => format!("{from} {to}"),
             Self::Person { id, also, .. } => format!("person {id} {}", also.join(" ")),
             Self::Chat(chat) => chat.chat.clone(),
+            Self::Addresses(_) => "addresses".to_owned(),
         }
     }
 }
@@ -233,13 +247,17 @@ impl Storing<'_> {
                         &format!("something can't be read, and is passed over: {why}"),
                     );
                 }
-                (press, cursor, inward::arrival(&self.remote.platform, *event, self.intake.world().now()))
+                (press, cursor, inward::arrival(&self.remote.addresses(), *event, self.intake.world().now()))
             }
             Told::Moved { from, to, .. } => {
-                let both = inward::chat(&self.remote.platform, &from)
-                    .and_then(|_| inward::chat(&self.remote.platform, &to))
+                let both = inward::chat(&self.remote.addresses(), &from)
+                    .and_then(|_| inward::chat(&self.remote.addresses(), &to))
                     .map(|_| Arrival::Moved { from: from.clone(), to: to.clone() });
                 (false, Default::default(), both)
+            }
+            Told::Addresses(forms) => {
+                self.learn(forms).await;
+                return None;
             }
             Told::Person { .. } => (false, Default::default(), Ok(Arrival::Nothing)),
             Told::Chat(_) if !seen.facts.may_be_told(self.intake.world().now()) => {
@@ -253,7 +271,7 @@ impl Storing<'_> {
             }
             Told::Chat(chat) => {
                 let info = inward::info(&chat);
-                let known = inward::chat(&self.remote.platform, &chat.chat).map(|jid| Arrival::Chat {
+                let known = inward::chat(&self.remote.addresses(), &chat.chat).map(|jid| Arrival::Chat {
                     jid: jid.to_owned(),
                     info,
                     unknown: seen.facts.unknown(),
@@ -314,6 +332,18 @@ impl Storing<'_> {
             Some(Arrived::Pressed(decided)) => Some(decided.says),
             Some(_) if press => Some("this button is no longer in use".to_owned()),
             Some(_) | None => None,
+        }
+    }
+
+    /// Keeps how the addresses read, before anything of their chats is stored.
+    async fn learn(&self, forms: Forms) {
+        let account = self.remote.platform.with(forms);
+        match self.once_it_can(|| self.intake.store().learn_addresses(account.clone())).await {
+            Ok(kept) => self.remote.learn(kept),
+            // The next `hello` tells them again.
+            Err(error) => {
+                tracing::error!(channel = self.remote.name(), error = %chain(&error), "how the addresses of an account read can't be kept");
+            }
         }
     }
 

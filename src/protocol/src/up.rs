@@ -117,7 +117,7 @@ pub struct Hello {
     /// Whether the platform tells the account all messages of groups, or only those that are meant for it. Absent: all of them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hears_all: Option<bool>,
-    /// How its addresses read beside their prefix. Absent: they have the prefix, and each chat counts as a group's.
+    /// How its addresses read beside their prefix. Absent: as it told last; of one that never told it each chat counts as a group's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub addresses: Option<Addresses>,
 }

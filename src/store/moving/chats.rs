@@ -11,7 +11,7 @@ use crate::{
     domain::{
         heard::engage::Rule,
         moved::rows::{Fate, Heard, Kind, Mark, Message, Moved, Reply, Said, Text},
-        platforms::{addresses::user_id, attachments::Attachment},
+        platforms::{addresses::user_in, attachments::Attachment},
     },
     store::{
         Result,
@@ -44,7 +44,7 @@ impl Door<'_> {
                  ON CONFLICT (chat_jid, replay_key) DO NOTHING",
             )?
             .execute(params![
-                m.chat, m.replay_key, m.id, m.thread, user_id(&m.chat, &m.sender), m.sender_name, m.text, m.at.map(|at| at.0),
+                m.chat, m.replay_key, m.id, m.thread, user_in(&m.chat, &m.sender), m.sender_name, m.text, m.at.map(|at| at.0),
                 m.received_at.0, m.from_me, m.bot, m.mentioned, m.late, files.len(), m.origin.map(Moved::as_str), m.forwarded_from,
                 m.comment, m.edited_at.map(|at| at.0), reply.id, reply.text, reply.sender, reply.own, reply.quote,
                 reply.kind.map(MediaKind::as_str), reply.chat
@@ -114,7 +114,7 @@ impl Door<'_> {
                 mark.replay_key,
                 mark.message_id,
                 mark.act.as_str(),
-                user_id(&mark.chat, &mark.sender),
+                user_in(&mark.chat, &mark.sender),
                 mark.reaction,
                 mark.at.0
             ])?;

@@ -9,22 +9,20 @@ use std::sync::{Arc, PoisonError, RwLock};
 use ipc_handlers::{Folder, Time};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use crate::domain::{
-    heard::{
-        approvals::{
-            Action, Approval, ApprovalEvent, ApprovalKind, Choice, Decision, Rights, State,
-            approver::{Candidate, Class, Missed, Nobody, whom_to_ask},
-        },
-        chat_commands::Words,
-        engage::ChatKind,
-        people::Role,
+use crate::domain::heard::{
+    approvals::{
+        Action, Approval, ApprovalEvent, ApprovalKind, Choice, Decision, Rights, State,
+        approver::{Candidate, Class, Missed, Nobody, whom_to_ask},
     },
-    platforms::addresses::{channel_of, direct_chat},
+    chat_commands::Words,
+    engage::ChatKind,
+    people::Role,
 };
 use crate::store::{
     Result, Store,
     columns::Columns as _,
     folder,
+    talk::addresses,
     which::{Conditions, Which},
 };
 
@@ -208,7 +206,7 @@ fn candidates(c: &Connection, groups: &[Folder]) -> Result<Vec<Candidate>> {
     let is_admin_of = |user: &str, group: &Folder| {
         rows.iter().any(|(id, _, of, ..)| id == user && of.as_deref() == Some(group.as_str()))
     };
-    let mut candidates = Vec::new();
+    let (accounts, mut candidates) = (addresses::known(c)?, Vec::new());
     for (user, role, of, granted_at, dm_chat) in &rows {
         let class = match (role, of) {
             (Role::Owner, _) => Class::Owner,
@@ -223,9 +221,12 @@ fn candidates(c: &Connection, groups: &[Folder]) -> Result<Vec<Candidate>> {
         };
         let (chat, known) = match dm_chat {
             Some(chat) => (chat.clone(), true),
-            None => (direct_chat(user).to_owned(), has_written(c, user, direct_chat(user))?),
+            None => {
+                let chat = accounts.direct_chat(user);
+                (chat.to_owned(), has_written(c, user, chat)?)
+            }
         };
-        let channel = channel_of(&chat).into_owned();
+        let channel = addresses::channel_of(c, &chat)?;
         candidates.push(Candidate {
             user: user.clone(),
             chat,

@@ -18,7 +18,7 @@ use crate::domain::{
         origin::{Author, Origin},
     },
     platforms::{
-        addresses::user_id,
+        addresses::user_in,
         attachments::{Attachment, heard_as, kept},
         chats::ChatKind,
     },
@@ -205,7 +205,7 @@ impl Store {
                 "SELECT i.n, i.lane_id, l.group_folder, coalesce(w.trigger, g.trigger) AS trigger,
                         w.engage_mode, w.engage_pattern, w.ignored_message_policy, m.text, m.edited_at, m.mentioned, m.from_me, m.bot, m.late, m.files,
                         CASE WHEN m.origin IS NULL AND m.edited_at IS NOT NULL THEN 'edited' ELSE m.origin END AS origin, m.forwarded_from, m.comment, m.received_at, g.config ->> '$.bots' AS bots, g.config ->> '$.commands' AS commands,
-                        i.seq, m.chat_jid, m.sender, m.sender_name, c.unknown_sender_policy, w.sender_scope, c.kind, l.thread, l.sticky_at IS NOT NULL AS marked,
+                        i.seq, m.chat_jid, m.sender, m.sender_name, c.unknown_sender_policy, w.sender_scope, c.kind, d.main_thread, l.thread, l.sticky_at IS NOT NULL AS marked,
                         EXISTS (SELECT 1 FROM file_work INDEXED BY file_work_wanted WHERE until IS NOT NULL) AS files_wanted,
                         {YES_TO} AS approved,
                         CASE WHEN m.answers IS NOT NULL THEN (SELECT q.id FROM questions q
@@ -213,6 +213,7 @@ impl Store {
                         m.answers IS NOT NULL AND m.id = '' AS pressed
                  FROM inbox i JOIN lanes l ON l.id = i.lane_id JOIN groups g ON g.folder = l.group_folder
                  JOIN messages m ON m.seq = i.seq JOIN chats c ON c.jid = m.chat_jid
+                 LEFT JOIN account_addresses d ON d.channel = c.channel
                  LEFT JOIN wirings w ON w.group_folder = l.group_folder AND w.chat_jid = l.chat_jid
                  WHERE i.verdict IS NULL AND i.n > ?2 AND NOT EXISTS (SELECT 1 FROM file_holds h INDEXED BY file_holds_by_lane WHERE h.lane_id = i.lane_id AND h.n <= i.n)
                  ORDER BY i.n LIMIT ?1"
@@ -223,14 +224,15 @@ impl Store {
 
     /// Returns the inbox rows that a message would make. Nothing is stored.
     pub async fn as_if(&self, mut inbound: Inbound, now: Time) -> Result<Vec<Unjudged>> {
-        inbound.sender = user_id(&inbound.chat_jid, &inbound.sender);
+        inbound.sender = user_in(&inbound.chat_jid, &inbound.sender);
         self.ask(move |c| {
             let mut rows = c.prepare_cached(
                 "SELECT 0 AS n, coalesce(l.id, 0) AS lane_id, w.group_folder,
                         coalesce(w.trigger, g.trigger) AS trigger, w.engage_mode, w.engage_pattern, w.ignored_message_policy,
                         ?2 AS text, NULL AS edited_at, ?3 AS mentioned, ?4 AS from_me, ?5 AS bot, 0 AS late, 0 AS files, NULL AS origin, NULL AS forwarded_from, NULL AS comment, ?9 AS seq, ?10 AS received_at, g.config ->> '$.bots' AS bots, g.config ->> '$.commands' AS commands, c.jid AS chat_jid, ?6 AS sender, ?7 AS sender_name,
-                        c.unknown_sender_policy, w.sender_scope, c.kind, ?8 AS thread, l.sticky_at IS NOT NULL AS marked, 0 AS files_wanted, NULL AS approved, NULL AS answers, 0 AS pressed
+                        c.unknown_sender_policy, w.sender_scope, c.kind, d.main_thread, ?8 AS thread, l.sticky_at IS NOT NULL AS marked, 0 AS files_wanted, NULL AS approved, NULL AS answers, 0 AS pressed
                  FROM wirings w JOIN groups g ON g.folder = w.group_folder JOIN chats c ON c.jid = w.chat_jid
+                 LEFT JOIN account_addresses d ON d.channel = c.channel
                  LEFT JOIN lanes l ON l.group_folder = w.group_folder AND l.chat_jid = w.chat_jid AND l.thread = ?8
                  WHERE w.chat_jid = ?1 ORDER BY w.id",
             )?;
@@ -403,7 +405,7 @@ pub(in crate::store) fn accept(
     now: Time,
 ) -> Result<Accepted> {
     chats::at_new_address(c, &mut inbound.chat_jid)?;
-    inbound.sender = user_id(&inbound.chat_jid, &inbound.sender);
+    inbound.sender = user_in(&inbound.chat_jid, &inbound.sender);
     let known: Option<i64> = c
         .prepare_cached("SELECT seq FROM messages WHERE chat_jid = ?1 AND replay_key = ?2")?
         .query_row([&inbound.chat_jid, &inbound.replay_key], |r| r.get(0))
@@ -618,7 +620,9 @@ fn unjudged_row(c: &Connection, r: &Row<'_>) -> rusqlite::Result<Unjudged> {
     }
     let (chat, bot, bots): (String, bool, _) =
         (r.get("chat_jid")?, r.get("bot")?, r.word_or_null("groups", "bots")?.unwrap_or_default());
-    let sticky = Sticky::of(kind, &chat, &r.get::<_, String>("thread")?, r.get("marked")?);
+    let main_thread: Option<String> = r.get("main_thread")?;
+    let sticky =
+        Sticky::of(kind, &main_thread.unwrap_or_default(), &r.get::<_, String>("thread")?, r.get("marked")?);
     let turns = match &group {
         Some(group) if bot && bots == Bots::Heard => turns_of(c, group, &chat, &sender, seq)?,
         Some(_) | None => Vec::new(),
@@ -820,7 +824,7 @@ pub(in crate::store) fn put_into_lane(
     placed: &Placed,
     now: Time,
 ) -> Result<i64> {
-    let sender = user_id(&message.chat_jid, &message.sender);
+    let sender = user_in(&message.chat_jid, &message.sender);
     let known: Option<i64> = c
         .prepare_cached("SELECT seq FROM messages WHERE chat_jid = ?1 AND replay_key = ?2")?
         .query_row([&message.chat_jid, &message.replay_key], |r| r.get(0))
@@ -854,7 +858,7 @@ pub(in crate::store) fn put_for_group(
     message: &Inbound,
     now: Time,
 ) -> Result<i64> {
-    let sender = user_id(&message.chat_jid, &message.sender);
+    let sender = user_in(&message.chat_jid, &message.sender);
     let seq = insert(c, &Inbound { sender, ..message.clone() }, 0, now)?;
     put_into_inbox(c, group, &message.chat_jid, &message.thread, seq)?;
     Ok(seq)

@@ -2,6 +2,7 @@
 //! themselves. It knows nothing of how an agent works.
 
 pub(super) mod accounts;
+pub(super) mod addresses;
 pub(super) mod amends;
 pub(super) mod approvals;
 pub(super) mod arrivals;

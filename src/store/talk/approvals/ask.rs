@@ -6,19 +6,19 @@ use rusqlite::{Connection, OptionalExtension, params};
 use super::{
     ASKED, Asking, OpenApproval, US, candidates, groups_of, missed, note, open_one, open_row, place,
 };
-use crate::domain::{
-    heard::approvals::{
-        ApprovalKind, LIFE_MS, OPEN, OPEN_IN_CHAT, State, WAITING,
-        answer::press,
-        approver::{Candidate, Missed, Way, next_to_ask, reachable, whom_to_ask},
-        wording::{self, Spoken, Wording},
-    },
-    platforms::addresses::channel_of,
+use crate::domain::heard::approvals::{
+    ApprovalKind, LIFE_MS, OPEN, OPEN_IN_CHAT, State, WAITING,
+    answer::press,
+    approver::{Candidate, Missed, Way, next_to_ask, reachable, whom_to_ask},
+    wording::{self, Spoken, Wording},
 };
 use crate::store::{
     Result,
     columns::Columns as _,
-    talk::outbox::{Button, Say, TextCause, say},
+    talk::{
+        addresses,
+        outbox::{Button, Say, TextCause, say},
+    },
 };
 
 /// What a question is about.
@@ -113,7 +113,7 @@ pub(super) fn ask(c: &Connection, asking: &Asking, about: &About<'_>, now: Time)
     };
     let asked = match whom_to_ask(
         candidates(c, about.groups)?,
-        &channel_of(about.chat),
+        &addresses::channel_of(c, about.chat)?,
         &asking.channels.all(),
         &before,
     ) {
@@ -178,7 +178,8 @@ pub(super) fn miss(
     note(c, id, &question.approver, how.as_str(), why, None, now)?;
     let groups = groups_of(c, id)?;
     let candidates = reachable(candidates(c, &groups)?, &asking.channels.all());
-    let Some(next) = next_to_ask(&candidates, &channel_of(&question.chat), &missed(c, id)?) else {
+    let channel = addresses::channel_of(c, &question.chat)?;
+    let Some(next) = next_to_ask(&candidates, &channel, &missed(c, id)?) else {
         c.prepare_cached(
             "UPDATE approvals SET state = 'undeliverable', decided_at = ?2, naming = NULL WHERE id = ?1",
         )?
