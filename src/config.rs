@@ -12,6 +12,7 @@ use crate::domain::{
     time::zone::{ZoneChoice, Zones},
 };
 
+pub mod adapters;
 mod channels;
 mod declare;
 pub mod dotenv;

@@ -62,6 +62,8 @@ pub enum Outcome {
         folder: Folder,
         /// The chat.
         jid: String,
+        /// No account reaches the chat.
+        unserved: bool,
     },
     /// The chats that an agent could be registered for, newest activity first.
     Groups {

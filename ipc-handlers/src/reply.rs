@@ -77,6 +77,9 @@ pub(crate) enum Reply<'a> {
 /// The note to a sender who did not close a block.
 const UNCLOSED: &str = "an <internal> was not closed, so all that followed it was not sent; close it with </internal>, or write &lt;internal&gt; to show the tag";
 
+/// The note to an agent that has registered a group for a chat of which nobody tells.
+const UNSERVED: &str = "no account reaches this chat: nothing comes from there, and nothing can be said there, before the owner adds an account whose addresses are such";
+
 /// The note to an agent that has asked.
 const ASKED: &str = "the answer comes as a message, and so does it when nobody answers in time; end your turn if nothing can be done before it";
 
@@ -126,6 +129,8 @@ pub(crate) enum Answer<'a> {
     Registered {
         folder: &'a Folder,
         jid: &'a str,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        note: Option<&'static str>,
     },
     #[schemars(title = "refresh_groups")]
     Groups {
@@ -179,7 +184,9 @@ impl<'a> Answer<'a> {
                 next_run: next_run.map(|at| at.to_string()),
                 schedule_in_words: in_words.as_deref(),
             },
-            Outcome::Registered { folder, jid } => Self::Registered { folder, jid },
+            Outcome::Registered { folder, jid, unserved } => {
+                Self::Registered { folder, jid, note: unserved.then_some(UNSERVED) }
+            }
             Outcome::Groups { groups, more } => {
                 Self::Groups { groups, more: Some(*more).filter(|more| *more > 0) }
             }

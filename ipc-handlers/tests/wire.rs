@@ -137,9 +137,11 @@ fn outcome(effect: &Effect) -> Outcome {
                 |new| new.in_words(&zone(), "America/New_York"),
             )),
         },
-        Effect::RegisterGroup(made) => {
-            Outcome::Registered { folder: made.folder.clone(), jid: made.chat_jid.clone() }
-        }
+        Effect::RegisterGroup(made) => Outcome::Registered {
+            folder: made.folder.clone(),
+            jid: made.chat_jid.clone(),
+            unserved: made.chat_jid.starts_with("irc:"),
+        },
         Effect::ListGroups => Outcome::Groups {
             more: 0,
             groups: vec![GroupRow {

@@ -16,7 +16,14 @@ use crate::{
         remote::{Ground, NotReady, Patience, Ready, Remote},
     },
     config::{Config, ConfigError, Environment, OWN_ADAPTERS, Proxy, account_in, hide_secrets, with_secrets},
-    domain::{heard::chat_commands::Word, platforms::accounts::Account, shown::errors::chain},
+    domain::{
+        heard::chat_commands::Word,
+        platforms::{
+            accounts::Account,
+            addresses::{Addresses, Forms, Platform},
+        },
+        shown::errors::chain,
+    },
     store::Names,
     system::{leftovers::Notes, media::Media, world::World},
 };
@@ -50,7 +57,8 @@ pub(super) struct Accounts {
 }
 
 impl Accounts {
-    /// Makes every channel; none is connected yet. `names` is kept up with them.
+    /// Makes every channel; none is connected yet. `names` is kept up with them; `known`: how addresses
+    /// read as far as accounts have told.
     pub(super) fn new(
         world: &World,
         root: &Path,
@@ -58,7 +66,7 @@ impl Accounts {
         instance: &str,
         local: &Local,
         media: &Arc<Media>,
-        names: Names,
+        (names, known): (Names, &Addresses),
     ) -> Self {
         let ground = Ground {
             world: world.clone(),
@@ -79,16 +87,18 @@ impl Accounts {
             names,
         };
         for account in &config.channels {
-            this.add(&account.name);
+            this.add(account, known);
         }
         this
     }
 
-    fn add(&mut self, name: &str) {
-        let (root, of, environment) = (self.root.clone(), name.to_owned(), self.environment.clone());
+    fn add(&mut self, Account { name, prefix, .. }: &Account, known: &Addresses) {
+        let (root, of, environment) = (self.root.clone(), name.clone(), self.environment.clone());
         let load = Arc::new(move || load(&root, &of, &environment));
-        self.channels.add(Box::new(Remote::new(name, self.ground.clone(), load)));
-        self.known.insert(name.to_owned());
+        let forms = known.named(name).map_or(Forms::NONE, |account| account.forms().clone());
+        let account = Platform::new(name, prefix, forms);
+        self.channels.add(Box::new(Remote::new(account, self.ground.clone(), load)));
+        self.known.insert(name.clone());
     }
 
     /// Takes up the accounts that the settings name now, and lets go of the others. Where other words are commands now, all are
@@ -102,9 +112,12 @@ impl Accounts {
         if wanted == self.known {
             return;
         }
-        for name in &wanted - &self.known {
-            tracing::info!(channel = name, "an account is taken up");
-            self.add(&name);
+        for account in &config.channels {
+            if !self.known.contains(&account.name) {
+                tracing::info!(channel = account.name, "an account is taken up");
+                // What it told before is read as it is started.
+                self.add(account, &Addresses::default());
+            }
         }
         for name in &self.known - &wanted {
             self.channels.remove(&name).await;

@@ -89,7 +89,8 @@ pub(super) async fn open(surroundings: Surroundings, root: PathBuf, config: &Con
     let local = Local::taking_files(Arc::clone(&media), root.join("data").join(crate::root::INCOMING));
     let asking = asking(config);
     let names = asking.channels.clone();
-    let accounts = Accounts::new(&world, &root, config, &instance, &local, &media, names.clone());
+    let known = store.addresses().await.context("reading how addresses read")?;
+    let accounts = Accounts::new(&world, &root, config, &instance, &local, &media, (names.clone(), &known));
     let channels = &accounts.channels;
     more.into_iter().for_each(|channel| channels.add(channel));
     // People are asked over these, too.

@@ -1,8 +1,8 @@
 //! Platform adapters: they carry messages in and out and decide nothing. Incoming messages go to [`Intake`]; outgoing
 //! texts are given to [`Channel::send`], part by part.
 //!
-//! To add one: a file here, its addresses in `domain/platforms/addresses.rs`, an entry in [`Channels`], and the conformance
-//! suite (`tests/it/channels/`) run on it.
+//! To add one: a file here, an entry in [`Channels`], and the conformance suite (`tests/it/channels/`) run on it. An account of a
+//! platform needs none of it: its adapter is a program of its own ([`remote`]).
 
 use std::{
     future::ready,
@@ -36,7 +36,7 @@ pub use intake::Intake;
 
 /// A platform.
 pub trait Channel: Send + Sync {
-    /// Its name, and how its addresses read.
+    /// Its name, and what its addresses begin with.
     fn platform(&self) -> &Platform;
 
     /// What it can do.
@@ -129,9 +129,9 @@ pub trait Channel: Send + Sync {
         self.platform().owns(jid)
     }
 
-    /// Returns the id of a person, as users are named, whom the platform calls `native` in a chat.
-    fn person(&self, chat: &str, native: &str) -> String {
-        user_id(chat, native)
+    /// Returns the id of a person, as users are named, whom the platform calls `native`.
+    fn person(&self, native: &str) -> String {
+        user_id(self.platform().prefix(), native)
     }
 }
 

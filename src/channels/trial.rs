@@ -4,7 +4,8 @@
 use std::{io, process::Stdio, time::Duration};
 
 use channel_protocol::{
-    Can, Done, Down, Hello, Light, LineError, Lines, LookFor, MOST_OPEN, Send, Start, Up, VERSION, line,
+    Can, Done, Down, Hello, LONGEST_TITLE, Light, LineError, Lines, LookFor, MOST_ALSO, MOST_OPEN,
+    MOST_REFERENCES, Send, Start, Up, VERSION, line,
 };
 use serde_json::{Map, Value};
 use tokio::{
@@ -20,7 +21,13 @@ use verdicts::Verdicts;
 
 use super::remote::Ready;
 use crate::{
-    domain::{platforms::addresses::Platform, shown::screen},
+    domain::{
+        platforms::{
+            accounts::Account,
+            addresses::{Forms, Platform},
+        },
+        shown::screen,
+    },
     system::{
         confine::{Confined, Reach, WALLS},
         group::Group,
@@ -33,6 +40,8 @@ const ANSWER: Duration = Duration::from_secs(10);
 const LEAVE: Duration = Duration::from_secs(5);
 /// How long events are waited for.
 const EVENTS: Duration = Duration::from_millis(500);
+/// The name of the account that is tried, and what its addresses begin with.
+const NAMED: (&str, &str) = ("trial", "trial");
 /// A secret that must not come back.
 const SECRET: &str = "g2-trial-secret-4711";
 /// How many lines of its log are told where a rule is broken.
@@ -53,7 +62,11 @@ struct Trial {
     told: Vec<u64>,
     /// Chats of events that are not its own, and events without a key.
     strange: Vec<String>,
+    /// Events that name more of something than is taken in.
+    long: Vec<String>,
     state: Option<channel_protocol::State>,
+    /// How its addresses read, as far as it has told.
+    addresses: Platform,
 }
 
 /// How it was not heard any more.
@@ -104,16 +117,24 @@ impl Trial {
             wrong: Vec::new(),
             told: Vec::new(),
             strange: Vec::new(),
+            long: Vec::new(),
             state: None,
+            addresses: Platform::new(NAMED.0, NAMED.1, Forms::NONE),
         })
     }
 
-    fn start(&self, v: u32, name: &str, config: &Map<String, Value>, upstream: Option<&str>) -> Start {
+    fn start(
+        &self,
+        v: u32,
+        (name, prefix): (&str, &str),
+        config: &Map<String, Value>,
+        upstream: Option<&str>,
+    ) -> Start {
         let below = |part: &str| self.folder.path().join(part).display().to_string();
         Start {
             v,
             instance: name.into(),
-            prefix: Platform::of_account(name).prefix().into(),
+            prefix: prefix.into(),
             config: config.clone(),
             spool: below("spool"),
             state_dir: below("state"),
@@ -172,11 +193,25 @@ impl Trial {
     async fn note(&mut self, up: &Up, takes: bool) {
         let n = match up {
             Up::Event(event) => {
-                let own = event.chat.starts_with("trial:") && !event.key.is_empty();
+                let own = self.addresses.owns(&event.chat) && !event.key.is_empty();
                 if !own && event.kind != channel_protocol::EventKind::Nothing {
                     self.strange.push(format!("chat {:?}, key {:?}", event.chat, event.key));
                 }
+                let (also, earlier) = (event.from.also.len(), event.references.len());
+                let title = event.title.chars().count();
+                if also > MOST_ALSO || earlier > MOST_REFERENCES || title > LONGEST_TITLE {
+                    self.long.push(format!(
+                        "event {}: {also} other ids, {earlier} references, a title of {title} characters",
+                        event.n
+                    ));
+                }
                 event.n
+            }
+            Up::PersonIs { n, id, also } => {
+                if id.is_empty() || also.len() > MOST_ALSO {
+                    self.long.push(format!("person_is {n}: id {id:?}, {} other ids", also.len()));
+                }
+                *n
             }
             Up::ChatMoved { n, .. } => *n,
             Up::State(state) => {
@@ -269,7 +304,10 @@ pub async fn greet(ready: &Ready, within: Duration) -> Result<Hello, NotLetIn> {
     let mut trial = Trial::begin(&ready.account.command, Some(ready)).map_err(|error| {
         no(format!("the adapter {} can't be started: {error}", ready.account.command.join(" ")))
     })?;
-    let start = trial.start(VERSION, &ready.account.name, &ready.config, ready.account.upstream.as_deref());
+    let start = {
+        let Account { name, prefix, upstream, .. } = &ready.account;
+        trial.start(VERSION, (name, prefix), &ready.config, upstream.as_deref())
+    };
     trial.say(&Down::Start(Box::new(start))).await;
     let end = tokio::time::Instant::now() + within;
     loop {
@@ -338,7 +376,7 @@ pub async fn run(
     let upstream = upstream.as_deref();
 
     let mut trial = Trial::begin(command, None)?;
-    let start = trial.start(VERSION, "trial", &config, upstream);
+    let start = trial.start(VERSION, NAMED, &config, upstream);
     let mut text = serde_json::to_value(Down::Start(Box::new(start)))?;
     text["a_field_of_later"] = Value::from(1);
     trial.write(format!("{text}\n").as_bytes()).await;
@@ -354,6 +392,14 @@ pub async fn run(
         return Ok(verdicts.of_a_life(&trial.last_lines(LAST_WORDS, &secrets)).all());
     };
     verdicts.rule("hello: speaks version 1", hello.v == VERSION, &format!("it says {}", hello.v));
+    let told = hello.addresses.clone().unwrap_or_default();
+    let forms = Forms::told(NAMED.0, &told);
+    verdicts.rule(
+        "hello: tells of its addresses what they can be",
+        forms.is_ok(),
+        &forms.as_ref().err().map(ToString::to_string).unwrap_or_default(),
+    );
+    trial.addresses = trial.addresses.with(forms.unwrap_or_default());
     verdicts.rule(
         "hello: has a name and a longest text",
         !hello.adapter.is_empty() && hello.text.max > 0,
@@ -474,6 +520,11 @@ pub async fn run(
         trial.strange.is_empty(),
         &trial.strange.join("; "),
     );
+    verdicts.rule(
+        "events: a person has at most 8 other ids, a message 32 references and a title of 300 characters",
+        trial.long.is_empty(),
+        &trial.long.join("; "),
+    );
     trial.say(&Down::Stop {}).await;
     let code = trial.end(LEAVE).await;
     verdicts.rule(
@@ -493,7 +544,7 @@ pub async fn run(
     verdicts = verdicts.of_a_life(&trial.last_lines(LAST_WORDS, &secrets));
 
     let mut trial = Trial::begin(command, None)?;
-    let start = trial.start(VERSION, "trial", &config, upstream);
+    let start = trial.start(VERSION, NAMED, &config, upstream);
     trial.say(&Down::Start(Box::new(start))).await;
     let again = trial.hello().await.is_some();
     verdicts.rule("hello: comes in a second life, too", again, "no hello came");
@@ -504,7 +555,7 @@ pub async fn run(
     verdicts = verdicts.of_a_life(&trial.last_lines(LAST_WORDS, &secrets));
 
     let mut trial = Trial::begin(command, None)?;
-    let start = trial.start(VERSION + 1, "trial", &config, upstream);
+    let start = trial.start(VERSION + 1, NAMED, &config, upstream);
     trial.say(&Down::Start(Box::new(start))).await;
     let heard = timeout(LEAVE, async {
         loop {

@@ -28,11 +28,11 @@ use crate::{
         remote::NotReady,
         trial::{self, NotLetIn},
     },
-    config::Config,
-    domain::{
-        platforms::accounts::{app_manifest, check_name, is_of_programs, tokens},
-        rows::ChannelState,
+    config::{
+        Config,
+        adapters::{app_manifest, is_of_programs, tokens},
     },
+    domain::{platforms::accounts::check_name, rows::ChannelState},
     ops::{
         Answer, OpCode, OpError,
         channels::{add, remove, restart, table::Table},
@@ -426,7 +426,8 @@ pub(super) async fn add(
         }
         match trial::greet(&ready, CHECK).await {
             Ok(hello) => {
-                if hello.can.contains(&Can::Requests) {
+                let programs = hello.addresses.as_ref().is_some_and(|told| told.programs);
+                if programs || hello.can.contains(&Can::Requests) {
                     from = Writers::Programs;
                 }
                 who = format!(" as {} {}", hello.myself.name, hello.myself.handle).trim_end().to_owned();

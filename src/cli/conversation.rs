@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     channels::local::{Ask, Told},
-    domain::{platforms::addresses::user_id, shown::screen::on_screen},
+    domain::{platforms::addresses::user_in, shown::screen::on_screen},
     ops::runs::stop,
     root,
     store::{By, Conversation, Line, Store},
@@ -68,7 +68,7 @@ impl Talk<'_> {
     /// Chats until the person leaves; without a terminal, until stdin ends and the chat rests.
     pub(super) async fn run(self, client: &mut Client) -> CliResult {
         let store = self.context.store()?;
-        let user = user_id(self.chat, self.sender);
+        let user = user_in(self.chat, self.sender);
         let listen = Ask::Listen { chat: self.chat.to_owned(), typing: true, people: true, growing: true };
         client.call_chat(&listen).await?;
         let before = store.conversation(self.chat, &user, FEW, MANY).await?;

@@ -16,7 +16,6 @@ use crate::{
             engage::{self, Rule},
             hearing::{Decision, Rules},
         },
-        platforms::addresses::user_id,
         rows::Inbound,
     },
     ops::OpError,
@@ -87,7 +86,9 @@ struct Row {
 impl Engage {
     pub(super) async fn run(self, context: &Context) -> CliResult {
         let Self::Explain(asked) = self;
-        let sender = user_id(&asked.chat, asked.sender.as_deref().unwrap_or("me"));
+        let store = context.store()?;
+        let addresses = store.addresses().await?;
+        let sender = addresses.user_id(&asked.chat, asked.sender.as_deref().unwrap_or("me"));
         let inbound = Inbound {
             chat_jid: asked.chat.clone(),
             thread: asked.thread,
@@ -99,9 +100,8 @@ impl Engage {
             ..Inbound::default()
         };
         let config = context.config()?;
-        let listed = senders::read(&config).listed(&asked.chat, &sender);
+        let list = senders::read(&config);
         let mut rules = Rules::default();
-        let store = context.store()?;
         let rows: Vec<Row> = store
             .as_if(inbound, context.world.now())
             .await?
@@ -111,6 +111,7 @@ impl Engage {
                 if asked.sender.is_none() {
                     row.standing = Standing::Owner;
                 }
+                let listed = list.listed_any(&asked.chat, row.senders());
                 explained(&mut rules, &config.words, row, listed)
             })
             .collect();

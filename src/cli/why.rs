@@ -14,10 +14,7 @@ use crate::{
     domain::{
         heard::engage::Rule,
         kept::prune::History,
-        platforms::{
-            addresses::channel_of,
-            attachments::{self, Goes},
-        },
+        platforms::attachments::{self, Goes},
         states::RunStatus,
     },
     ipc::peek,
@@ -83,7 +80,7 @@ struct Shown<'a> {
 async fn channel(context: &Context, why: &Why) -> Option<channels::Row> {
     let (config, store) = (context.config().ok()?, context.store().ok()?);
     let rows = channels::rows(&config, &store, channels::is_up(context).await).await.ok()?;
-    let name = channel_of(&why.message.chat_jid);
+    let name = store.addresses().await.ok()?.channel_of(&why.message.chat_jid).to_owned();
     rows.into_iter().find(|row| row.name == name)
 }
 

@@ -7,7 +7,7 @@ use std::{
 
 use serde_json::{Map, Value};
 
-use super::{ConfigError, Environment, dotenv};
+use super::{ConfigError, Environment, adapters, dotenv};
 use crate::domain::platforms::accounts::{Account, SecretPlace, check_name};
 
 /// The program that has the adapters of G2 itself.
@@ -46,7 +46,7 @@ fn account(name: String, table: toml::Table) -> Result<Account, ConfigError> {
     let text = |key: &str, value: &toml::Value| {
         value.as_str().map(str::to_owned).ok_or_else(|| wrong(format!("{key} is a text")))
     };
-    let mut account = Account { name: name.clone(), ..Account::default() };
+    let mut account = Account { name: name.clone(), prefix: adapters::prefix(&name), ..Account::default() };
     let mut adapter = name.split('.').next().unwrap_or_default().to_owned();
     for (key, value) in &table {
         match key.as_str() {
@@ -145,6 +145,8 @@ mod tests {
         )
         .unwrap();
         assert_eq!(accounts[0].command, [OWN_ADAPTERS, "telegram"]);
+        let prefixes: Vec<&str> = accounts.iter().map(|account| account.prefix.as_str()).collect();
+        assert_eq!(prefixes, ["tg", "tg.work", "toy"]);
         assert_eq!(accounts[0].secrets, [("token".into(), SecretPlace::File("data/secrets/t".into()))]);
         assert_eq!(accounts[0].config, serde_json::json!({"rich": true}).as_object().unwrap().clone());
         assert_eq!(

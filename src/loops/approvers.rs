@@ -19,10 +19,7 @@ use tracing::Span;
 
 use crate::{
     channels::{Channels, NotOpened},
-    domain::{
-        heard::approvals::approver::Missed, machine::loops::LoopName, platforms::addresses::direct_chat,
-        shown::feed::EventKind,
-    },
+    domain::{heard::approvals::approver::Missed, machine::loops::LoopName, shown::feed::EventKind},
     engine::{Error, Loop, Plan, Then, Why},
     store::Store,
     system::{failpoint, locked::Locked as _, world::World},
@@ -126,9 +123,8 @@ impl Doors {
                 return Err(NotOpened::Failed(why.clone()));
             }
         }
-        let place = direct_chat(user);
-        let Some(channel) = self.channels.of(place) else { return Err(NotOpened::Never) };
-        if timeout(CONNECTS, channel.turn(place, true)).await.is_err() {
+        let Some(channel) = self.channels.of(user) else { return Err(NotOpened::Never) };
+        if timeout(CONNECTS, channel.turn(user, true)).await.is_err() {
             return Err(NotOpened::Offline);
         }
         let Ok(opened) = timeout(WITHIN, channel.direct(user)).await else {

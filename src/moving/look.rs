@@ -3,6 +3,7 @@
 use ipc_handlers::Time;
 
 use super::{Source, SourceKind};
+use crate::config::adapters::OWN_PLATFORMS;
 use crate::domain::{
     moved::{
         look::{Look, ZoneHere},
@@ -22,7 +23,7 @@ pub fn look(
     now: Time,
     zones: (Zones, ZoneHere),
 ) -> anyhow::Result<Look> {
-    let mut look = Look::new(source.about(), now, zones);
+    let mut look = Look::new(source.about(), now, zones, &OWN_PLATFORMS);
     while let Some(batch) = source.next(parts)? {
         look.see(&batch.rows, batch.findings);
     }

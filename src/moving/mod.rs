@@ -7,6 +7,7 @@ pub mod order;
 pub mod source;
 pub mod sources;
 
+mod addresses;
 mod adopt;
 mod dry;
 mod export;

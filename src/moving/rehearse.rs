@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use anyhow::{Result, bail};
 
-use super::Source;
+use super::{Source, addresses};
 use crate::domain::{
     heard::{chat_commands::Words, js_regex::MAX_TEXT_CHARS, sender_list::SenderList},
     moved::{
@@ -22,7 +22,7 @@ const MOST: usize = 500_000;
 /// # Errors
 /// The source can't be read, or is too large to be held.
 pub fn rehearse(source: &mut dyn Source, words: Words, senders: SenderList) -> Result<Rehearsal> {
-    let mut here = Here::new(words, senders);
+    let mut here = Here::new(words, senders, addresses::known().clone());
     let mut newest = VecDeque::with_capacity(LOOKED_AT + 1);
     let mut held = 0;
     let parts = [Part::Settings, Part::Groups, Part::People, Part::Messages, Part::Sessions];

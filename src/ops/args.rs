@@ -8,12 +8,16 @@ use jiff::tz::TimeZone;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Site, channels::table};
+use super::{OpError, Site, channels::table};
 use crate::{
     channels,
+    config::adapters::prefix,
     domain::{
         heard::people::{BadSpeaker, BadUser, check_user},
-        platforms::addresses::channel_of,
+        platforms::{
+            addresses::{Forms, Platform, is_local, may_be_an_address},
+            chats::ChatKind,
+        },
         shown::screen::hides,
     },
 };
@@ -112,7 +116,7 @@ checked! {
         if text.is_empty() || text.len() > 512 || text.chars().any(|c| c == ' ' || hides(c)) {
             return Err(BadArgument::NoAddress);
         }
-        if channel_of(text) == "unknown" {
+        if !may_be_an_address(text) {
             return Err(BadArgument::NoChannel(text.to_owned()));
         }
         Ok(())
@@ -163,19 +167,27 @@ checked! {
 }
 
 impl Jid {
+    /// Returns the kind that the address shows, as far as its account has told.
+    pub(super) async fn kind(&self, site: &Site<'_>) -> Result<ChatKind, OpError> {
+        Ok(site.store.addresses().await?.kind_of(&self.0))
+    }
+
     /// Says that a chat is on a platform that this program does not reach, where that is so. Accounts may have come since it was
     /// started, so the settings are read as they are now.
-    pub(super) fn unserved(&self, site: &Site<'_>) -> Option<String> {
+    pub(super) async fn unserved(&self, site: &Site<'_>) -> Result<Option<String>, OpError> {
         let accounts = table::accounts(site).unwrap_or_default();
-        let names: Vec<&str> =
-            channels::NAMES.into_iter().chain(accounts.iter().map(String::as_str)).collect();
-        if names.contains(&&*channel_of(&self.0)) {
-            return None;
-        }
-        Some(format!(
-            "no channel reaches {self}: this program has {}; no message comes from there, and none can be sent there",
-            names.join(", ")
-        ))
+        let known = site.store.addresses().await?;
+        let serves = |name: &String| match known.named(name) {
+            Some(account) => account.owns(&self.0),
+            // It was never started.
+            None => Platform::new(name, &prefix(name), Forms::NONE).owns(&self.0),
+        };
+        let is_served = is_local(&self.0) || accounts.iter().any(serves);
+        let names = channels::NAMES.into_iter().chain(accounts.iter().map(String::as_str));
+        Ok((!is_served).then(|| {
+            let names = names.collect::<Vec<_>>().join(", ");
+            format!("no channel reaches {self}: this program has {names}; no message comes from there, and none can be sent there")
+        }))
     }
 }
 
@@ -207,13 +219,13 @@ mod tests {
 
     #[test]
     fn an_address_has_no_blanks_and_is_not_empty() {
-        for good in ["local:main", "tg:-100123", "1203@g.us", "dc:1/2"] {
+        for good in ["local:main", "tg:-100123", "1203@g.us", "somebody@example.org", "dc:1/2"] {
             assert_eq!(good.parse::<Jid>().map(String::from).as_deref(), Ok(good));
         }
         for bad in [
             "",
             "nochannel",
-            "somebody@example.org",
+            "@example.org",
             "local: main",
             "a\nb",
             "local:ma\u{200b}in",

@@ -25,6 +25,7 @@ const MIGRATIONS: &[(&str, &str)] = &[
     ("0009_models", include_str!("../../migrations/0009_models.sql")),
     ("0010_used", include_str!("../../migrations/0010_used.sql")),
     ("0011_moved", include_str!("../../migrations/0011_moved.sql")),
+    ("0012_reach", include_str!("../../migrations/0012_reach.sql")),
 ];
 
 /// What becomes of a store that has the last schema of before `0001_init.sql`.

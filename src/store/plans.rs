@@ -71,13 +71,13 @@ fn hear(event: TraceEvent<'_>) {
 #[rustfmt::skip]
 const NOT_HOT: [(&str, &[&str]); 23] = [
     ("an adapter: its events are stored as messages and marks are, and all else is read by a primary key, at its start, or once a second", &[
-        "arrive", "set_lights", "note_myself", "note_start", "note_out", "want_start", "forget_channel", "connection_of", "cursor_of", "newest_ids", "unsent",
+        "arrive", "know_account", "learn_addresses", "set_lights", "note_myself", "note_start", "note_out", "want_start", "forget_channel", "connection_of", "cursor_of", "newest_ids", "unsent",
         "part_begins",
     ]),
     ("a message with files that its platform keeps: rows of these files alone", &["want_files", "files_of_context", "file_work", "file_fetched", "file_missing", "file_read", "file_again"]),
     ("an account that lists its chats, at most once a minute: rows by their primary keys, and all its chats where one is new; and a person", &["know_chats", "note_listed", "listed", "chats_of"]),
     ("somebody who is to be asked and with whom no chat is known: the questions that wait for it, by an index", &["openings", "opened", "unopened"]),
-    ("an account that tells of too many chats, once a minute; and `status`, a row an account", &["note_too_many_chats", "too_many_chats", "told_little", "owned_channels"]),
+    ("an account that tells of too many chats, once a minute; and `status`, a row an account", &["note_too_many_chats", "too_many_chats", "told_little", "owned_channels", "addresses"]),
     ("the look for problems, and at what hinders runs while something hinders one; a row a group that waits or is at work", &["hindrances", "hinders_no_more", "try_again", "prolong", "fallbacks", "may_fall_back", "dead_since", "notify", "notices", "pushes", "pushed", "mark_noted", "forget_noted"]),
     ("the judging of messages; its statement is that of `unjudged`", &["unjudged_after"]),
     ("a restore, of a store that nobody serves", &["rehearse_start"]),
@@ -116,9 +116,11 @@ const NOT_HOT: [(&str, &[&str]); 23] = [
 /// The walks from end to end that a plan may have: a part of the statement, the beginning of the step, and why the walk is
 /// short.
 #[rustfmt::skip]
-const SHORT: [(&str, &str, &str); 42] = [
+const SHORT: [(&str, &str, &str); 44] = [
     ("FROM claims WHERE expires_at", "SCAN claims", "at most 20 rows"),
     ("", "SCAN CONSTANT ROW", "one row"),
+    ("WITH mine", "SCAN mine", "the ids of one person, at most nine"),
+    ("FROM account_addresses ORDER BY", "SCAN account_addresses", "a row an account, where a chat is new"),
     ("", "SCAN (subquery", "its own rows; where they come from is a step of its own"),
     ("", "SCAN sqlite_sequence", "a row a table"),
     ("FROM lanes l WHERE l.id IN (SELECT value FROM json_each", "SCAN json_each", "the lanes of a group in which something waits"),

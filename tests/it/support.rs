@@ -19,11 +19,13 @@ use rusqlite::config::DbConfig;
 use serde_json::Value;
 
 mod docker;
+mod forms;
 mod program;
 mod proxy;
 mod socket;
 mod terminal;
 pub(crate) use docker::{Docked, agent_image, claude_image, docker, run_docker};
+pub(crate) use forms::{telegram, telegram_has_told};
 pub(crate) use program::{Linkage, archive, program, tag};
 pub(crate) use proxy::EngineProxy;
 pub(crate) use socket::Socket;

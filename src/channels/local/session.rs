@@ -200,7 +200,7 @@ impl Session {
                 Vec::new()
             }
             Ask::Click { press, sender } => {
-                let by = self.local.person("local:", &sender);
+                let by = self.local.person(&sender);
                 vec![match self.intake.pressed(&press, &by).await {
                     Ok(decided) => Told::Answered { done: decided.how == How::Done, says: decided.says },
                     Err(error @ (StoreError::Refused { .. } | StoreError::NotFound { .. })) => {

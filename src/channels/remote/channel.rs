@@ -21,7 +21,7 @@ use super::{
 };
 use crate::{
     domain::platforms::{
-        addresses::{Platform, kind_of},
+        addresses::Platform,
         channels::{Change, Found, Outcome, Part, Scope, Traits, Unsent},
         chats::{ChatKind, Listing, NotListed},
         growth::PACE_MS,
@@ -66,6 +66,10 @@ impl Channel for Remote {
         &self.platform
     }
 
+    fn owns(&self, jid: &str) -> bool {
+        self.addresses().owns(jid)
+    }
+
     fn traits(&self) -> Traits {
         let hello = lock(&self.hello);
         let Some(hello) = hello.as_ref() else { return Traits::default() };
@@ -106,7 +110,7 @@ impl Channel for Remote {
 
     fn turn<'a>(&'a self, chat: &'a str, for_people: bool) -> BoxFuture<'a, ()> {
         Box::pin(async move {
-            let is_group = kind_of(chat) == ChatKind::Group;
+            let is_group = self.addresses().kind_of(chat) == ChatKind::Group;
             // Counted while it waits for the account; tasks' texts then wait behind it.
             let mut counted = None;
             loop {
@@ -221,7 +225,7 @@ impl Channel for Remote {
                     words(&why).unwrap_or_else(|| "the platform does not say why".into()),
                 )),
                 Ok(Up::Chats { chats, problem: None, .. }) => {
-                    let (listing, why) = inward::listing(&self.platform, &chats);
+                    let (listing, why) = inward::listing(&self.addresses(), &chats);
                     if let Some(why) = why {
                         let text = format!(
                             "of the chats that it lists {} are passed over, the first one because {why}",
@@ -247,7 +251,7 @@ impl Channel for Remote {
             let native = user.strip_prefix(self.platform.prefix()).and_then(|user| user.strip_prefix(':'));
             let native = native.unwrap_or(user).to_owned();
             match wire.ask(|r| Down::OpenDm { r, user: native }).await {
-                Ok(Up::ChatOf { chat: Some(chat), .. }) => match inward::chat(&self.platform, &chat) {
+                Ok(Up::ChatOf { chat: Some(chat), .. }) => match inward::chat(&self.addresses(), &chat) {
                     Ok(chat) => Ok(chat.to_owned()),
                     Err(error) => Err(NotOpened::Failed(format!("the adapter opened a wrong chat: {error}"))),
                 },

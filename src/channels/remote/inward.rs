@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 
 use channel_protocol::{
-    Attached, Chat, ChatKind as Kind, Event, EventKind, Kind as FileKind, Mention, ReplyTo,
+    Attached, Chat, ChatKind as Kind, Event, EventKind, Kind as FileKind, LONGEST_TITLE, MOST_REFERENCES,
+    Mention, ReplyTo,
 };
 use ipc_handlers::{Time, file::MediaKind};
 
@@ -58,13 +59,24 @@ fn word_or_none<'a>(name: &'static str, text: &'a str) -> Result<&'a str, BadEve
 
 /// Checks the address of a chat.
 pub(super) fn chat<'a>(platform: &Platform, jid: &'a str) -> Result<&'a str, BadEvent> {
-    let own = word("chat", jid).is_ok() && platform.owns(jid) && jid.len() > platform.prefix().len() + 1;
+    let has_id = jid.split_once(':').is_none_or(|(_, id)| !id.is_empty());
+    let own = has_id && word("chat", jid).is_ok() && platform.owns(jid);
     if own { Ok(jid) } else { Err(BadEvent::Chat(jid.chars().take(LONGEST_NAME).collect())) }
 }
 
 /// Returns a text as it is shown in one line, cut.
+fn line(text: &str, most: usize) -> String {
+    text.chars().filter(|c| !c.is_control()).take(most).collect::<String>().trim().to_owned()
+}
+
 fn name(text: &str) -> String {
     text.chars().filter(|c| !c.is_control()).take(LONGEST_NAME).collect()
+}
+
+/// Reads the ids of earlier messages, as many of the newest as are looked for.
+fn references(told: &[String]) -> Vec<String> {
+    let newest = told.iter().skip(told.len().saturating_sub(MOST_REFERENCES));
+    newest.filter(|id| word("references", id).is_ok()).cloned().collect()
 }
 
 /// Reads the facts about a chat.
@@ -177,6 +189,8 @@ fn message(
         sender,
         sender_name,
         text: event.text.clone(),
+        title: line(&event.title, LONGEST_TITLE),
+        references: references(&event.references),
         forwarded_from: event.forwarded_from.as_deref().map(name),
         comment: event.forwarded_from.as_ref().map(|_| event.comment.clone()).unwrap_or_default(),
         quiet: event.kind == EventKind::Edit && event.quiet,
@@ -262,6 +276,8 @@ fn attachment(file: &Attached) -> Attachment {
 mod tests {
     use channel_protocol::From;
 
+    use crate::domain::platforms::addresses::Forms;
+
     use super::*;
 
     const NOW: Time = Time(1_800_000_000_000);
@@ -279,7 +295,7 @@ mod tests {
     }
 
     fn read(event: Event) -> Result<Arrival, BadEvent> {
-        arrival(&Platform::of_account("telegram"), event, NOW)
+        arrival(&Platform::new("telegram", "tg", Forms::NONE), event, NOW)
     }
 
     fn inbound(event: Event) -> Inbound {
@@ -405,7 +421,7 @@ mod tests {
 
     #[test]
     fn of_a_list_each_chat_of_the_account_is_taken_once_within_bounds() {
-        let platform = Platform::of_account("telegram.work");
+        let platform = Platform::new("telegram.work", "tg.work", Forms::NONE);
         let chat = |chat: &str, name: &str| Chat { chat: chat.into(), name: name.into(), ..Chat::default() };
         let (listing, why) = listing(&platform, &[]);
         assert_eq!((listing, why), (Listing::default(), None));

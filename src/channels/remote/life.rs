@@ -212,13 +212,15 @@ async fn start_line(
         Ended::Failed(format!("where the adapter goes on can't be read: {}", chain(&error)))
     };
     store.note_start(remote.name(), intake.world().now()).await.map_err(failed)?;
+    let (name, prefix) = (remote.name(), remote.platform.prefix());
+    remote.learn(store.know_account(name, prefix).await.map_err(failed)?);
     let start = Start {
         v: VERSION,
-        instance: remote.name().to_owned(),
-        prefix: remote.platform.prefix().to_owned(),
+        instance: name.to_owned(),
+        prefix: prefix.to_owned(),
         config: ready.config.clone(),
-        cursor: store.cursor_of(remote.name()).await.map_err(failed)?,
-        chats: store.newest_ids(remote.name()).await.map_err(failed)?,
+        cursor: store.cursor_of(name).await.map_err(failed)?,
+        chats: store.newest_ids(name).await.map_err(failed)?,
         spool: folders.spool.display().to_string(),
         state_dir: folders.state.display().to_string(),
         upstream: ready.account.upstream.clone(),

@@ -15,7 +15,10 @@ use tokio::{
 use super::{Patience, Remote, child::Folders, life::Ended, pace::Share, storing::Told, wire::Wire, words};
 use crate::{
     domain::{
-        platforms::channels::{Connection, Lamp, Lights},
+        platforms::{
+            addresses::Forms,
+            channels::{Connection, Lamp, Lights},
+        },
         shown::{errors::chain, screen},
     },
     system::failpoint,
@@ -204,7 +207,7 @@ impl Talk<'_> {
 
     async fn hear(&mut self, up: Up) -> Option<Ended> {
         match up {
-            Up::Hello(hello) => return self.greet(*hello),
+            Up::Hello(hello) => return self.greet(*hello).await,
             Up::State(state) => return self.stands(&state),
             Up::Pong { r } => self.stage.answered(r),
             Up::Event(event) => {
@@ -212,6 +215,7 @@ impl Talk<'_> {
                 return self.tell(n, Told::Event(event)).await;
             }
             Up::ChatMoved { n, from, to } => return self.tell(n, Told::Moved { n, from, to }).await,
+            Up::PersonIs { n, id, also } => return self.tell(n, Told::Person { n, id, also }).await,
             // Facts are told again in the next life; who stores them ends with this one.
             Up::Chat(chat) => drop(self.told.send(Told::Chat(chat)).await),
             Up::Pair(pair) => {
@@ -244,7 +248,7 @@ impl Talk<'_> {
         None
     }
 
-    fn greet(&mut self, hello: channel_protocol::Hello) -> Option<Ended> {
+    async fn greet(&mut self, hello: channel_protocol::Hello) -> Option<Ended> {
         if hello.v != VERSION {
             return Some(Ended::Refused {
                 why: format!(
@@ -253,6 +257,18 @@ impl Talk<'_> {
                 ),
                 hint: "install the adapter of this version of G2".into(),
             });
+        }
+        if let Some(told) = &hello.addresses {
+            match Forms::told(self.remote.name(), told) {
+                // Before its events. Who stores it ends with this life, and the next one is told it again.
+                Ok(forms) => drop(self.told.send(Told::Addresses(forms)).await),
+                Err(error) => {
+                    return Some(Ended::Refused {
+                        why: format!("what the adapter tells of its addresses can't be used: {error}"),
+                        hint: "install an adapter that keeps to the channel protocol".into(),
+                    });
+                }
+            }
         }
         if !self.stage.is_greeted() {
             let shown = words(&hello.adapter).unwrap_or_default();

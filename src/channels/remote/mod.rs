@@ -120,7 +120,10 @@ pub struct Ground {
 
 /// An account on a platform.
 pub struct Remote {
+    /// Its name, and what its addresses begin with.
     platform: Platform,
+    /// The same with what it has told of its addresses; it stays while the adapter is away.
+    told: Mutex<Arc<Platform>>,
     ground: Ground,
     load: Load,
     /// What the adapter said of itself last; it stays while it is away.
@@ -152,11 +155,12 @@ fn words(text: &str) -> Option<String> {
 }
 
 impl Remote {
-    /// The account of this name; `load` reads its settings at each start of its adapter.
+    /// An account, with its addresses as far as they are known; `load` reads its settings at each start of its adapter.
     #[must_use]
-    pub fn new(name: &str, ground: Ground, load: Load) -> Self {
+    pub fn new(platform: Platform, ground: Ground, load: Load) -> Self {
         Self {
-            platform: Platform::of_account(name),
+            told: Mutex::new(Arc::new(platform.clone())),
+            platform,
             ground,
             load,
             hello: Mutex::default(),
@@ -174,6 +178,15 @@ impl Remote {
 
     fn name(&self) -> &str {
         &self.platform.channel
+    }
+
+    /// How its addresses read, as far as it has told.
+    fn addresses(&self) -> Arc<Platform> {
+        Arc::clone(&lock(&self.told))
+    }
+
+    fn learn(&self, addresses: Platform) {
+        *lock(&self.told) = Arc::new(addresses);
     }
 
     /// Who the account is, once its adapter has said it.

@@ -10,13 +10,22 @@ use tokio::{
 };
 
 use super::{
-    super::intake::NOT_KEPT, Intake, LONGEST_WORDS, Remote, child::append, inward, lines::SHOWN, lock,
+    super::intake::NOT_KEPT,
+    Intake, LONGEST_WORDS, Remote,
+    child::append,
+    inward::{self, BadEvent},
+    lines::SHOWN,
+    lock,
     wire::Wire,
 };
 use crate::{
     domain::{
+        heard::same::Person,
         mailbox::bucket::Bucket,
-        platforms::attachments::{Attachment, Todo},
+        platforms::{
+            addresses::Forms,
+            attachments::{Attachment, Todo},
+        },
         rows::Inbound,
         shown::errors::chain,
     },
@@ -34,8 +43,19 @@ const TRY_AGAIN: Duration = Duration::from_secs(1);
 /// Events to be stored, in order.
 pub(super) enum Told {
     Event(Box<Event>),
-    Moved { n: u64, from: String, to: String },
+    Moved {
+        n: u64,
+        from: String,
+        to: String,
+    },
+    Person {
+        n: u64,
+        id: String,
+        also: Vec<String>,
+    },
     Chat(channel_protocol::Chat),
+    /// How its addresses read from now on.
+    Addresses(Forms),
 }
 
 impl Told {
@@ -43,8 +63,8 @@ impl Told {
     fn number(&self) -> Option<u64> {
         match self {
             Self::Event(event) => Some(event.n),
-            Self::Moved { n, .. } => Some(*n),
-            Self::Chat(_) => None,
+            Self::Moved { n, .. } | Self::Person { n, .. } => Some(*n),
+            Self::Chat(_) | Self::Addresses(_) => None,
         }
     }
 
@@ -53,7 +73,9 @@ impl Told {
         match self {
             Self::Event(event) => format!("{} {}", event.chat, event.key),
             Self::Moved { from, to, .. } => format!("{from} {to}"),
+            Self::Person { id, also, .. } => format!("person {id} {}", also.join(" ")),
             Self::Chat(chat) => chat.chat.clone(),
+            Self::Addresses(_) => "addresses".to_owned(),
         }
     }
 }
@@ -216,8 +238,13 @@ impl Storing<'_> {
         if is_numbered {
             failpoint::reach("channel.taken");
         }
+        let mut person = None;
         let (press, cursor, arrival) = match what {
             Told::Event(event) => {
+                // Without others, nothing new is known.
+                if !event.from.also.is_empty() {
+                    person = Person::told(self.remote.platform.prefix(), &event.from.id, &event.from.also);
+                }
                 let (press, cursor) = (event.kind == channel_protocol::EventKind::Press, cursor_of(&event));
                 if !event.unknown_kind.is_empty() {
                     let kind = shown(&event.unknown_kind, LONGEST_KIND);
@@ -231,13 +258,22 @@ impl Storing<'_> {
                         &format!("something can't be read, and is passed over: {why}"),
                     );
                 }
-                (press, cursor, inward::arrival(&self.remote.platform, *event, self.intake.world().now()))
+                (press, cursor, inward::arrival(&self.remote.addresses(), *event, self.intake.world().now()))
             }
             Told::Moved { from, to, .. } => {
-                let both = inward::chat(&self.remote.platform, &from)
-                    .and_then(|_| inward::chat(&self.remote.platform, &to))
+                let both = inward::chat(&self.remote.addresses(), &from)
+                    .and_then(|_| inward::chat(&self.remote.addresses(), &to))
                     .map(|_| Arrival::Moved { from: from.clone(), to: to.clone() });
                 (false, Default::default(), both)
+            }
+            Told::Addresses(forms) => {
+                self.learn(forms).await;
+                return None;
+            }
+            Told::Person { id, also, .. } => {
+                person = Person::told(self.remote.platform.prefix(), &id, &also);
+                let nobody = Err(BadEvent::Word("id"));
+                (false, Default::default(), person.as_ref().map_or(nobody, |_| Ok(Arrival::Nothing)))
             }
             Told::Chat(_) if !seen.facts.may_be_told(self.intake.world().now()) => {
                 if seen.facts.say_once() {
@@ -250,7 +286,7 @@ impl Storing<'_> {
             }
             Told::Chat(chat) => {
                 let info = inward::info(&chat);
-                let known = inward::chat(&self.remote.platform, &chat.chat).map(|jid| Arrival::Chat {
+                let known = inward::chat(&self.remote.addresses(), &chat.chat).map(|jid| Arrival::Chat {
                     jid: jid.to_owned(),
                     info,
                     unknown: seen.facts.unknown(),
@@ -276,6 +312,10 @@ impl Storing<'_> {
         let arrival = self.with_quoted(arrival).await;
         // They stay until the rows that name them are stored.
         let (arrival, _hands) = self.with_files(arrival).await;
+        let arrival = match person {
+            Some(person) => Arrival::By { person, then: Box::new(arrival) },
+            None => arrival,
+        };
         let channel = self.remote.name();
         let arrived =
             self.once_it_can(|| self.intake.arrival(channel, cursor.clone(), arrival.clone())).await;
@@ -311,6 +351,18 @@ impl Storing<'_> {
             Some(Arrived::Pressed(decided)) => Some(decided.says),
             Some(_) if press => Some("this button is no longer in use".to_owned()),
             Some(_) | None => None,
+        }
+    }
+
+    /// Keeps how the addresses read, before anything of their chats is stored.
+    async fn learn(&self, forms: Forms) {
+        let account = self.remote.platform.with(forms);
+        match self.once_it_can(|| self.intake.store().learn_addresses(account.clone())).await {
+            Ok(kept) => self.remote.learn(kept),
+            // The next `hello` tells them again.
+            Err(error) => {
+                tracing::error!(channel = self.remote.name(), error = %chain(&error), "how the addresses of an account read can't be kept");
+            }
         }
     }
 

@@ -11,6 +11,7 @@ use serde::Serialize;
 
 use super::{CliResult, Context, Failure, out, wrap::hanging};
 use crate::{
+    config::adapters::OWN_PLATFORMS,
     domain::machine::{
         image::ImageKind,
         setup::{self, Act, EngineWish, ImageWish, KeyWish, Next, Question, STEPS, Step, Toggle, Wishes},
@@ -268,7 +269,7 @@ fn ask(step: Step, question: &Question) -> Result<Option<Act>, Failure> {
                     .hint("run `g2 setup` again to go on")
                     .into());
             }
-            _ => match setup::taken(step, question, &line) {
+            _ => match setup::taken(step, question, &line, &OWN_PLATFORMS) {
                 Ok(act) => return Ok(act),
                 Err(why) => out::tell(why),
             },

@@ -96,11 +96,11 @@ pub enum Sticky {
 }
 
 impl Sticky {
-    /// Reads a lane's mark. A chat with one person counts as a thread.
+    /// Reads a lane's mark. A chat with one person counts as a thread. `main_thread`: the one that is a group's main line.
     #[must_use]
-    pub fn of(kind: chats::ChatKind, jid: &str, thread: &str, is_marked: bool) -> Self {
+    pub fn of(kind: chats::ChatKind, main_thread: &str, thread: &str, is_marked: bool) -> Self {
         match kind {
-            chats::ChatKind::Group if is_main_line(jid, thread) => Self::MainLine,
+            chats::ChatKind::Group if is_main_line(main_thread, thread) => Self::MainLine,
             chats::ChatKind::Group | chats::ChatKind::Direct if is_marked => Self::Yes,
             chats::ChatKind::Group | chats::ChatKind::Direct => Self::No,
         }

@@ -248,7 +248,7 @@ pub fn next(step: Step, facts: &Facts, wishes: &Wishes) -> Next {
     };
     match found {
         // With --yes the usual answer is given.
-        Next::Ask(question) if wishes.yes => match taken(step, &question, "") {
+        Next::Ask(question) if wishes.yes => match taken(step, &question, "", &[]) {
             Ok(Some(act)) => Next::Do(act),
             Ok(None) | Err(_) => Next::Stands("left out".to_owned()),
         },
@@ -269,11 +269,11 @@ pub enum NoAnswer {
     NoAdapter(#[from] NoAdapter),
 }
 
-/// Returns what an answer asks for; `None`: the step is left out.
+/// Returns what an answer asks for; `None`: the step is left out. `own`: the platforms that there are adapters for.
 ///
 /// # Errors
 /// It is no answer to this question.
-pub fn taken(step: Step, question: &Question, answer: &str) -> Result<Option<Act>, NoAnswer> {
+pub fn taken(step: Step, question: &Question, answer: &str, own: &[&str]) -> Result<Option<Act>, NoAnswer> {
     let answer = answer.trim();
     let answer = if answer.is_empty() { question.usual } else { answer };
     if let Some(choice) = question.choices.iter().find(|choice| choice.key.eq_ignore_ascii_case(answer)) {
@@ -283,7 +283,7 @@ pub fn taken(step: Step, question: &Question, answer: &str) -> Result<Option<Act
         return zone_of(answer).map(|zone| Some(Act::SetZone(zone)));
     }
     if question.takes_words && step == Step::Channel {
-        check_adapter(answer, None)?;
+        check_adapter(own, answer, None)?;
         return Ok(Some(Act::AddAccount(answer.to_owned())));
     }
     let keys: Vec<&str> = question.choices.iter().map(|choice| choice.key).collect();

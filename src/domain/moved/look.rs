@@ -55,6 +55,9 @@ pub struct Look {
     zones: Zones,
     #[serde(skip)]
     zone_here: ZoneHere,
+    /// The platforms that there are adapters for.
+    #[serde(skip)]
+    adapters: &'static [&'static str],
     #[serde(skip)]
     own: u64,
 }
@@ -104,9 +107,15 @@ pub struct Difference {
 }
 
 impl Look {
-    /// A look at an installation, of which nothing was seen yet. `zones`: those of this root.
+    /// A look at an installation, of which nothing was seen yet. `zones`: those of this root; `adapters`: the platforms that there are
+    /// adapters for.
     #[must_use]
-    pub fn new(from: String, now: Time, (zones, zone_here): (Zones, ZoneHere)) -> Self {
+    pub fn new(
+        from: String,
+        now: Time,
+        (zones, zone_here): (Zones, ZoneHere),
+        adapters: &'static [&'static str],
+    ) -> Self {
         Self {
             from,
             rows: BTreeMap::new(),
@@ -122,6 +131,7 @@ impl Look {
             now,
             zones,
             zone_here,
+            adapters,
             own: 0,
         }
     }
@@ -145,7 +155,10 @@ impl Look {
                     listens: Vec::new(),
                     sessions: 0,
                 }),
-                Row::Chat(chat) if chat.channel != "local" && check_adapter(&chat.channel, None).is_err() => {
+                Row::Chat(chat)
+                    if chat.channel != "local"
+                        && check_adapter(self.adapters, &chat.channel, None).is_err() =>
+                {
                     *self.without_adapter.entry(chat.channel.clone()).or_default() += 1;
                 }
                 Row::Wiring(wiring) => self.wiring(wiring),

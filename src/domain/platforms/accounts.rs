@@ -18,6 +18,8 @@ pub const GOOD_LIFE_MS: i64 = 60_000;
 pub struct Account {
     /// `telegram`, or `telegram.work` of another account.
     pub name: String,
+    /// What the addresses of its chats and people begin with, without the colon.
+    pub prefix: String,
     /// The program of its adapter, with its arguments.
     pub command: Vec<String>,
     /// What the adapter may read and write beside its own folders.
@@ -47,45 +49,31 @@ pub enum SecretPlace {
     Variable(String),
 }
 
-/// The platforms that G2 has an adapter for.
-pub const OWN_PLATFORMS: [&str; 5] = ["discord", "matrix", "slack", "telegram", "webhook"];
-
-/// Whether those who write to an account are programs, so that nobody there can be an owner.
-#[must_use]
-pub fn is_of_programs(name: &str) -> bool {
-    name.split('.').next() == Some("webhook")
-}
-
 /// An account of a platform that G2 has no adapter for, and none is named.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("G2 has no adapter for {0}, only for discord, matrix, slack, telegram and webhook")]
-pub struct NoAdapter(pub String);
+#[error("G2 has no adapter for {platform}, only for {own}")]
+pub struct NoAdapter {
+    platform: String,
+    /// Those that there are, in words.
+    own: String,
+}
 
-/// Checks that G2 has an adapter for an account that names no program: for its platform, or the one that it names instead.
+/// Checks that G2 has one of its `own` adapters for an account that names no program: for its platform, or the one that it names
+/// instead.
 ///
 /// # Errors
 /// [`NoAdapter`].
-pub fn check_adapter(name: &str, adapter: Option<&str>) -> Result<(), NoAdapter> {
+pub fn check_adapter(own: &[&str], name: &str, adapter: Option<&str>) -> Result<(), NoAdapter> {
     let platform = adapter.unwrap_or_else(|| name.split('.').next().unwrap_or(name));
-    match OWN_PLATFORMS.contains(&platform) {
-        true => Ok(()),
-        false => Err(NoAdapter(platform.to_owned())),
+    if own.contains(&platform) {
+        return Ok(());
     }
-}
-
-/// Returns what an account is let in by, in the order in which a person is asked for it.
-#[must_use]
-pub fn tokens(name: &str) -> &'static [&'static str] {
-    match name.split('.').next() {
-        Some("slack") => &["App token (xapp-…)", "Bot token (xoxb-…)"],
-        Some(_) | None => &["Token"],
-    }
-}
-
-/// Returns what a person pastes where the platform makes the app of an account; `None`: nothing.
-#[must_use]
-pub fn app_manifest(name: &str) -> Option<&'static str> {
-    (name.split('.').next() == Some("slack")).then_some(include_str!("slack-app.json"))
+    let own = match own {
+        [] => "none".to_owned(),
+        [one] => (*one).to_owned(),
+        [some @ .., last] => format!("{} and {last}", some.join(", ")),
+    };
+    Err(NoAdapter { platform: platform.to_owned(), own })
 }
 
 /// A name that no account can have.
@@ -126,25 +114,20 @@ mod tests {
 
     #[test]
     fn a_platform_without_an_adapter_is_named_in_one_line() {
-        for good in ["telegram", "telegram.work", "discord", "matrix.x", "slack"] {
-            assert_eq!(check_adapter(good, None), Ok(()), "{good}");
+        const OWN: [&str; 3] = ["discord", "matrix", "telegram"];
+        for good in ["telegram", "telegram.work", "discord", "matrix.x"] {
+            assert_eq!(check_adapter(&OWN, good, None), Ok(()), "{good}");
         }
         for bad in ["whatsapp", "whatsapp.telegram", "telegramm", "signal"] {
-            let said = check_adapter(bad, None).unwrap_err().to_string();
-            assert!(said.starts_with("G2 has no adapter for ") && !said.contains('\n'), "{said}");
-            assert_eq!(check_adapter(bad, Some("matrix")), Ok(()));
+            let said = check_adapter(&OWN, bad, None).unwrap_err().to_string();
+            assert!(
+                said.starts_with("G2 has no adapter for ")
+                    && said.ends_with("for discord, matrix and telegram"),
+                "{said}"
+            );
+            assert_eq!(check_adapter(&OWN, bad, Some("matrix")), Ok(()));
         }
-        assert_eq!(check_adapter("telegram", Some("signal")), Err(NoAdapter("signal".into())));
-    }
-
-    #[test]
-    fn slack_has_two_tokens_and_an_app_to_paste() {
-        assert_eq!(
-            (tokens("slack.work").len(), tokens("telegram"), app_manifest("discord")),
-            (2, &["Token"][..], None)
-        );
-        let app: Value = serde_json::from_str(app_manifest("slack.work").unwrap_or_default()).unwrap();
-        assert_eq!(app["settings"]["socket_mode_enabled"], true);
+        assert!(check_adapter(&OWN, "telegram", Some("signal")).is_err());
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use ipc_handlers::{Folder, Time};
 
-use super::{addresses::channel_of, channels::What};
+use super::{addresses::LOCAL, channels::What};
 
 /// A place that went may come and go: an owner is told of it at most so often, ms.
 const NOT_SOONER_MS: i64 = 3_600_000;
@@ -29,19 +29,19 @@ pub struct Place<'a> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OwnersChat {
     pub chat: String,
+    /// The name of its channel.
+    pub channel: String,
     /// It is known to be gone itself.
     pub gone: bool,
     pub granted_at: Time,
 }
 
-/// Returns the chat in which an owner is told that `gone` went: one on the same platform before the others, the oldest owner first.
+/// Returns the chat in which an owner is told that `gone`, a chat of `channel`, went: one on the same platform before the others, the oldest owner first.
 #[must_use]
-pub fn whom_to_tell<'a>(owners: &'a [OwnersChat], gone: &str) -> Option<&'a str> {
+pub fn whom_to_tell<'a>(owners: &'a [OwnersChat], (gone, channel): (&str, &str)) -> Option<&'a str> {
     let reachable = owners.iter().filter(|owner| !owner.gone && owner.chat != gone);
-    let far = |owner: &&OwnersChat| {
-        let is_terminal = channel_of(&owner.chat) == "local";
-        (channel_of(&owner.chat) != channel_of(gone), is_terminal, owner.granted_at)
-    };
+    let far =
+        |owner: &&OwnersChat| (owner.channel != channel, owner.channel == LOCAL.channel, owner.granted_at);
     reachable.min_by_key(far).map(|owner| &*owner.chat)
 }
 
@@ -140,8 +140,12 @@ mod tests {
 
     const HOUR: i64 = 3_600_000;
 
+    fn channel(chat: &str) -> String {
+        chat.split(':').next().unwrap_or_default().to_owned()
+    }
+
     fn owner(chat: &str, gone: bool, granted_at: i64) -> OwnersChat {
-        OwnersChat { chat: chat.into(), gone, granted_at: Time(granted_at) }
+        OwnersChat { chat: chat.into(), channel: channel(chat), gone, granted_at: Time(granted_at) }
     }
 
     #[test]
@@ -160,10 +164,10 @@ mod tests {
             ("dc:5", Some("tg:7")),
             ("mx:!other", Some("dc:5")),
         ] {
-            assert_eq!(whom_to_tell(&all, gone), told, "{gone}");
+            assert_eq!(whom_to_tell(&all, (gone, &channel(gone))), told, "{gone}");
         }
-        assert_eq!(whom_to_tell(&all[..1], "tg:-5"), Some("local:main"));
-        assert_eq!(whom_to_tell(&all[4..], "tg:-5"), None);
+        assert_eq!(whom_to_tell(&all[..1], ("tg:-5", "tg")), Some("local:main"));
+        assert_eq!(whom_to_tell(&all[4..], ("tg:-5", "tg")), None);
     }
 
     #[test]

@@ -14,13 +14,12 @@ use crate::{
             js_regex::Pattern,
         },
         kept::prune::DAY_MS,
-        platforms::accounts::is_of_programs,
         problems::{Problem, of_channels, of_ledger},
         rows::Wiring,
         runs::hindrance::Hindrance,
         shown::errors::chain,
     },
-    store::{ActiveRun, Store},
+    store::{ActiveRun, Store, StoreError},
 };
 
 /// Groups over which the daemon died again and again.
@@ -142,10 +141,11 @@ pub(super) async fn connections(view: &View<'_>, store: &Store, found: &mut Vec<
         }
         Err(error) => found.push(Problem::Unreadable { what: "the channels", why: chain(&error) }),
     }
-    match store.owned_channels().await {
-        Ok(owned) => {
+    let people = async { Ok::<_, StoreError>((store.owned_channels().await?, store.addresses().await?)) };
+    match people.await {
+        Ok((owned, addresses)) => {
             let accounts = view.config.channels.iter().map(|account| &account.name);
-            let without = accounts.filter(|name| !owned.contains(name) && !is_of_programs(name));
+            let without = accounts.filter(|name| !owned.contains(name) && !addresses.is_of_programs(name));
             found.extend(without.map(|name| Problem::NoOwnerThere { channel: name.clone() }));
         }
         Err(error) => found.push(Problem::Unreadable { what: "the people", why: chain(&error) }),

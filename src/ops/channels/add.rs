@@ -10,9 +10,9 @@ use super::{
     super::{By, Done, OpError, Operation, Site},
     table::{self, Table},
 };
-use crate::domain::platforms::{
-    accounts::{check_adapter, check_name},
-    addresses::Platform,
+use crate::{
+    config::adapters::{OWN_PLATFORMS, prefix},
+    domain::platforms::accounts::{check_adapter, check_name},
 };
 
 /// Add an account on a platform: keep its token, and write its table to g2.toml.
@@ -46,7 +46,7 @@ pub fn has_adapter(
     if !program.is_empty() || settings.contains_key("command") {
         return Ok(());
     }
-    check_adapter(name, settings.get("adapter").and_then(Value::as_str)).map_err(|none| {
+    check_adapter(&OWN_PLATFORMS, name, settings.get("adapter").and_then(Value::as_str)).map_err(|none| {
         OpError::refused(format!("{name} is not added: {none}"))
             .hint("an adapter of your own is named by `--program` (docs/channel-protocol.md)")
     })
@@ -71,7 +71,7 @@ impl Operation for Args {
             Table { name: &name, has_token: token.is_some(), program: &program, settings: &settings };
         table::add(site, &written.text()?, &name, token.as_deref()).await?;
         site.keeper.settings().await;
-        let prefix = Platform::of_account(&name).prefix().to_owned();
+        let prefix = prefix(&name);
         Ok(Done::new(Added { name: name.clone(), prefix }, format!("{name} is added")))
     }
 }

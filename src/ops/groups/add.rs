@@ -14,6 +14,7 @@ use crate::{
     domain::{
         heard::engage::{Engages, kept_beside},
         kept::templates::Template,
+        platforms::chats::ChatKind,
         rows::{Chat, Group},
         shown::errors::chain,
     },
@@ -63,7 +64,8 @@ impl Operation for Args {
             trigger: trigger.map_or_else(|| format!("@{assistant}"), String::from),
         };
         let known = site.store.chat(chat.as_str()).await?;
-        let wiring = wiring_for(&folder, &chat, main, known.as_ref());
+        let shown = chat.kind(site).await?;
+        let wiring = wiring_for(&folder, &chat, main, (shown, known.as_ref()));
         // Of two that make the same one, the second finds the first one's row.
         let _turn = ADDING.lock().await;
         site.keeper.clear(&folder).await?;
@@ -86,7 +88,8 @@ impl Operation for Args {
         ipc::lay_out_group(site.root, &folder, site.box_owner)?;
         failpoint::reach("op.group_laid_out");
         site.keeper.changed(Some(&folder)).await?;
-        let notes = two_answer(site.store, &folder, &chat).await?.into_iter().chain(chat.unserved(site));
+        let notes =
+            two_answer(site.store, &folder, &chat).await?.into_iter().chain(chat.unserved(site).await?);
         let kept = || {
             format!(
                 "groups/{folder}/CLAUDE.md was there and stays as it is; `g2 groups edit {folder}` changes it"
@@ -114,8 +117,13 @@ async fn begin(
 }
 
 /// How a new group engages in its chat: as the main group on every message, otherwise as fits the kind of the chat.
-fn wiring_for(folder: &Folder, chat: &Jid, main: bool, known: Option<&Chat>) -> NewWiring {
-    let mode = if main { Engages::Pattern(".".into()) } else { default_mode(chat, known) };
+fn wiring_for(
+    folder: &Folder,
+    chat: &Jid,
+    main: bool,
+    (shown, known): (ChatKind, Option<&Chat>),
+) -> NewWiring {
+    let mode = if main { Engages::Pattern(".".into()) } else { default_mode(shown, known) };
     let ignored = kept_beside(&mode);
     let (engage_mode, engage_pattern) = mode.columns();
     NewWiring {

@@ -43,7 +43,7 @@ impl Operation for Args {
             ))
             .hint("send it as a file of an agent, or in parts"));
         }
-        if let Some(why) = chat.unserved(site) {
+        if let Some(why) = chat.unserved(site).await? {
             return Err(OpError::refused(why).hint("`g2 channels add` adds an account"));
         }
         if let Some(group) = &group {

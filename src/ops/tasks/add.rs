@@ -108,7 +108,10 @@ impl Operation for Args {
             return Err(OpError::new(OpCode::Failed, "no task was made"));
         };
         let made = row(site, group, task_id)?;
-        let notes = chat.as_ref().and_then(|chat| chat.unserved(site));
+        let notes = match &chat {
+            Some(chat) => chat.unserved(site).await?,
+            None => None,
+        };
         Ok(done(site, made, &outcome).await?.noting(notes))
     }
 }

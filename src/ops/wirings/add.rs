@@ -48,6 +48,7 @@ impl Operation for Args {
 
     async fn run(self, site: &Site<'_>, _: &By) -> Result<Done<Wiring>, OpError> {
         let Self { group, chat, engage, pattern, sender_scope, ignored } = self;
+        let shown = chat.kind(site).await?;
         let (engage_mode, engage_pattern) = match (engage, pattern) {
             (Some(EngageMode::Pattern) | None, Some(pattern)) => (EngageMode::Pattern, Some(pattern)),
             (Some(EngageMode::Pattern), None) => (EngageMode::Pattern, Some(".".to_owned())),
@@ -55,7 +56,7 @@ impl Operation for Args {
             (Some(EngageMode::Mention | EngageMode::MentionSticky), Some(_)) => {
                 return Err(OpError::invalid("--pattern needs --engage pattern"));
             }
-            (None, None) => default_mode(&chat, site.store.chat(chat.as_str()).await?.as_ref()).columns(),
+            (None, None) => default_mode(shown, site.store.chat(chat.as_str()).await?.as_ref()).columns(),
         };
         check_pattern(engage_pattern.as_deref())?;
         let wiring = NewWiring {
@@ -68,7 +69,8 @@ impl Operation for Args {
         };
         site.store.add_wiring(wiring, site.world.now()).await?;
         site.keeper.changed(Some(&group)).await?;
-        let notes = two_answer(site.store, &group, &chat).await?.into_iter().chain(chat.unserved(site));
+        let notes =
+            two_answer(site.store, &group, &chat).await?.into_iter().chain(chat.unserved(site).await?);
         let made = row(site, &group, &chat).await?.ok_or_else(|| none(&group, &chat))?;
         Ok(Done::new(made, format!("group {group} is wired to {chat}")).noting(notes))
     }

@@ -9,7 +9,7 @@ use crate::{
             engage::{ChatKind, Engages, default_for, takes_everything},
             js_regex::Pattern,
         },
-        platforms::addresses::kind_of,
+        platforms::chats,
         rows::{Chat, Wiring},
     },
     store::{Store, StoreError},
@@ -61,9 +61,9 @@ pub(super) async fn two_answer(
     }))
 }
 
-/// Returns the engage mode of a new wiring that names none.
-pub(super) fn default_mode(chat: &Jid, known: Option<&Chat>) -> Engages {
-    let kind = known.map_or(kind_of(chat.as_str()), |chat| chat.kind);
+/// Returns the engage mode of a new wiring that names none. `shown`: the kind that the chat's address shows.
+pub(super) fn default_mode(shown: chats::ChatKind, known: Option<&Chat>) -> Engages {
+    let kind = known.map_or(shown, |chat| chat.kind);
     let kind = ChatKind::of_columns(kind, known.is_some_and(|chat| chat.threaded));
     default_for(kind).0
 }

@@ -8,7 +8,6 @@ use super::said::{Key, said};
 use crate::domain::{
     heard::engage::{EngageVerdict, Rule},
     platforms::{
-        addresses::direct_chat,
         channels::{Then, What},
         gone::{OwnersChat, Place, kept, tells, whom_to_tell},
     },
@@ -18,6 +17,7 @@ use crate::store::{
     Result, Store,
     columns::Columns as _,
     talk::{
+        addresses,
         lanes::lane_of,
         messages::{Placed, put_into_lane},
         outbox::{Say, not_delivered},
@@ -162,7 +162,9 @@ fn tell_owner(
     now: Time,
 ) -> Result<()> {
     let owners = owners(c)?;
-    let Some(chat) = whom_to_tell(&owners, place.chat) else { return Ok(()) };
+    let Some(chat) = whom_to_tell(&owners, (place.chat, &addresses::channel_of(c, place.chat)?)) else {
+        return Ok(());
+    };
     let text = place.to_owner(unsaid.group.as_ref(), &unsaid.text, paused);
     let cause = format!("outbox {row} could not be delivered");
     said(c, &Key::Gone { row }, &Say::notice(chat, "", &text, &cause), now).map(drop)
@@ -176,10 +178,10 @@ pub(super) fn owners(c: &Connection) -> Result<Vec<OwnersChat>> {
         )?
         .query_map([], |r| Ok((r.get("user_id")?, r.get("dm_chat")?, r.time("granted_at")?)))?
         .collect::<rusqlite::Result<_>>()?;
-    let mut chats = Vec::new();
+    let (accounts, mut chats) = (addresses::known(c)?, Vec::new());
     for (user, set, granted_at) in all {
         let is_set = set.is_some();
-        let chat = set.unwrap_or_else(|| direct_chat(&user).to_owned());
+        let chat = set.unwrap_or_else(|| accounts.direct_chat(&user).to_owned());
         let known: bool = c
             .prepare_cached(
                 "SELECT EXISTS (SELECT 1 FROM chats WHERE jid = ?1 AND kind = 'direct') AS known",
@@ -187,7 +189,8 @@ pub(super) fn owners(c: &Connection) -> Result<Vec<OwnersChat>> {
             .query_row([&chat], |r| r.get("known"))?;
         let gone = has_gone(c, &chat)?;
         if is_set || known {
-            chats.push(OwnersChat { chat, gone, granted_at });
+            let channel = addresses::channel_of(c, &chat)?;
+            chats.push(OwnersChat { chat, channel, gone, granted_at });
         }
     }
     Ok(chats)

@@ -12,7 +12,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use super::gone::{has_gone, owners};
 use crate::domain::{
-    platforms::addresses::{LOCAL, channel_of},
+    platforms::addresses::is_local,
     problems::{
         Finding,
         notices::{Acts, Looked, Notice, NoticeState, decide, solved, text},
@@ -22,7 +22,10 @@ use crate::domain::{
 use crate::store::{
     Result, Store, at_most,
     columns::Columns as _,
-    talk::outbox::{Say, say},
+    talk::{
+        addresses,
+        outbox::{Say, say},
+    },
 };
 
 /// How many texts wait for a program or an address.
@@ -281,7 +284,7 @@ fn target(c: &Connection, ways: &Ways) -> Result<Option<Target>> {
         return Ok(Some(Target::Chat(chat.clone())));
     }
     for owner in owners(c)? {
-        if !owner.gone && channel_of(&owner.chat) != LOCAL.channel && works(c, &owner.chat)? {
+        if !owner.gone && !is_local(&owner.chat) && works(c, &owner.chat)? {
             return Ok(Some(Target::Chat(owner.chat)));
         }
     }
@@ -293,19 +296,19 @@ fn is_there(c: &Connection, chat: &str) -> Result<bool> {
     let known: bool = c
         .prepare_cached("SELECT EXISTS (SELECT 1 FROM chats WHERE jid = ?1) AS known")?
         .query_row([chat], |r| r.get("known"))?;
-    Ok((known || channel_of(chat) == LOCAL.channel) && !has_gone(c, chat)?)
+    Ok((known || is_local(chat)) && !has_gone(c, chat)?)
 }
 
 /// Whether texts reach a chat now, as far as its account says.
 fn works(c: &Connection, chat: &str) -> Result<bool> {
-    let channel = channel_of(chat);
+    let channel = addresses::channel_of(c, chat)?;
     let stands: Option<bool> = c
         .prepare_cached(
             "SELECT state = 'connected' AND outbound NOT IN ('failing', 'refused') AS stands FROM channel_states WHERE channel = ?1",
         )?
-        .query_row([&*channel], |r| r.get("stands"))
+        .query_row([&channel], |r| r.get("stands"))
         .optional()?;
-    Ok(stands.unwrap_or(channel == LOCAL.channel))
+    Ok(stands.unwrap_or(is_local(chat)))
 }
 
 /// Does what was decided.
@@ -393,9 +396,9 @@ mod tests {
     }
 
     impl World {
-        fn new() -> Self {
+        async fn new() -> Self {
             let dir = tempfile::tempdir().unwrap();
-            let store = Store::open(&dir.path().join("g2.sqlite")).unwrap();
+            let store = Store::open(&dir.path().join("g2.sqlite")).unwrap().with_accounts().await;
             let world = Self { _dir: dir, store };
             world.run(
                 "INSERT INTO users (id, name, dm_chat, created_at) VALUES ('tg:7', 'Ann', 'tg:7', 0), ('dc:8', 'Ann', 'dc:9', 0);
@@ -433,7 +436,7 @@ mod tests {
 
     #[tokio::test]
     async fn an_owner_is_told_once_where_an_account_works_and_once_more_when_it_is_solved() {
-        let world = World::new();
+        let world = World::new().await;
         let ways = Ways::default();
         let found = [failed("a")];
         world.look(&found, &ways, 0).await;
@@ -459,7 +462,7 @@ mod tests {
 
     #[tokio::test]
     async fn the_chat_that_was_set_goes_first_and_a_terminal_is_told_only_then() {
-        let world = World::new();
+        let world = World::new().await;
         let set = |chat: &str| Ways { chat: Some(chat.into()), ..Ways::default() };
         world.run("INSERT INTO chats (jid, channel, name, kind, created_at) VALUES ('dc:700', 'discord', 'c', 'group', 0)");
         world.look(&[failed("a")], &set("dc:700"), 0).await;
@@ -480,7 +483,7 @@ mod tests {
 
     #[tokio::test]
     async fn without_an_account_a_program_and_an_address_get_the_text_and_quiet_hours_hold_for_them_too() {
-        let world = World::new();
+        let world = World::new().await;
         world.run("UPDATE channel_states SET state = 'refused'");
         let ways = Ways { others: vec![PushWay::Command, PushWay::Webhook], ..Ways::default() };
         let quiet = Ways { is_quiet: true, ..ways.clone() };
@@ -502,7 +505,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_noted_problem_stays_so_until_it_is_gone() {
-        let world = World::new();
+        let world = World::new().await;
         let note = |noted: bool| world.store.note_problem("task_paused", "a", noted, "uid 0", Time(0));
         assert!(note(true).await.unwrap() && !note(true).await.unwrap());
         let mut found = [failed("a"), failed("b")];
@@ -527,7 +530,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_trial_says_where_it_went() {
-        let world = World::new();
+        let world = World::new().await;
         let tell = |ways: Ways| world.store.tell_owner("hello", ways, Time(0));
         assert_eq!(tell(Ways::default()).await.unwrap().as_deref(), Some("tg:7"));
         world.run("UPDATE channel_states SET state = 'offline'");

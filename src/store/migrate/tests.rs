@@ -1,5 +1,8 @@
 use super::*;
-use crate::{domain::shown::feed::EventKind, store::Store};
+use crate::{
+    domain::{platforms::chats::ChatKind, shown::feed::EventKind},
+    store::Store,
+};
 
 /// The last schema of before, as the program of that time left it: a statement a line, without comments.
 const BEFORE: &str = include_str!("../../../tests/fixtures/schema_67.sql");
@@ -134,8 +137,8 @@ fn a_store_of_the_last_schema_of_before_goes_on_and_a_copy_is_kept_of_it() {
     connection.execute("INSERT INTO meta (key, value) VALUES ('instance', 'x')", []).unwrap();
     migrate(&mut connection, &place.path()).unwrap();
     migrate(&mut connection, &place.path()).unwrap();
-    assert_eq!(place.copies(), ["g2.sqlite.before-0067", "g2.sqlite.before-1011"], "the newest two");
-    let copy = Connection::open(place.file("g2.sqlite.before-1011")).unwrap();
+    assert_eq!(place.copies(), ["g2.sqlite.before-0067", "g2.sqlite.before-1012"], "the newest two");
+    let copy = Connection::open(place.file("g2.sqlite.before-1012")).unwrap();
     for (c, version) in [(&connection, version()), (&copy, Version::LAST_OF_BEFORE)] {
         assert_eq!(Version::read(c).unwrap(), version);
         assert_eq!(count(c, "groups"), 2);
@@ -158,18 +161,49 @@ fn a_store_of_the_last_schema_of_before_goes_on_and_a_copy_is_kept_of_it() {
         "People at the command line become owners on their platforms, and owners are told of problems";
     let models = "What keeps runs from their work may be a model that its host does not know";
     let moved = "What was taken from other installations is known by its key there";
+    let reach = "What accounts tell of their addresses is kept, a person is known by all of their ids, and messages have titles";
     let used =
         "Tools that agents use are kept with their first argument, what came of them and how long they took";
     assert_eq!(
         told,
         (
             "67 of the old count".into(),
-            "11".into(),
-            [RENUMBERED, typed, amends, limits, meant, questions, gone, owner, models, used, moved]
+            "12".into(),
+            [RENUMBERED, typed, amends, limits, meant, questions, gone, owner, models, used, moved, reach]
                 .map(str::to_owned)
                 .to_vec()
         )
     );
+}
+
+#[test]
+fn accounts_that_a_store_has_are_read_as_the_program_of_before_did() {
+    let place = Place::new();
+    let mut c = place.first();
+    c.execute_batch(
+        "INSERT INTO chats (jid, channel, name, kind, created_at) VALUES ('tg.work:7', 'telegram.work', 'x', 'direct', 0),
+           ('1@g.us', 'whatsapp', 'x', 'group', 0), ('local:main', 'local', 'x', 'direct', 0), ('irc:x', 'irc', 'x', 'group', 0);
+         INSERT INTO channel_states (channel, state, since) VALUES ('slack', 'offline', 0), ('webhook.x', 'offline', 0), ('telegrams', 'offline', 0)",
+    )
+    .unwrap();
+    migrate(&mut c, &place.path()).unwrap();
+    let known = crate::store::talk::addresses::known(&c).unwrap();
+    for (jid, channel, kind) in [
+        ("tg.work:7", "telegram.work", ChatKind::Direct),
+        ("tg.work:-7", "telegram.work", ChatKind::Group),
+        ("1@g.us", "whatsapp", ChatKind::Group),
+        ("49@s.whatsapp.net", "whatsapp", ChatKind::Direct),
+        ("slack:D1", "slack", ChatKind::Direct),
+        ("hook.x:a", "webhook.x", ChatKind::Direct),
+        ("irc:x", "irc", ChatKind::Group),
+        // Nobody had such an account.
+        ("mx:7", "mx", ChatKind::Group),
+        ("telegrams:7", "telegrams", ChatKind::Group),
+    ] {
+        assert_eq!((known.channel_of(jid), known.kind_of(jid)), (channel, kind), "{jid}");
+    }
+    assert!(known.is_of_programs("webhook.x") && !known.is_of_programs("slack"));
+    assert_eq!(known.named("telegram.work").unwrap().forms().main_thread(), "1");
 }
 
 #[test]

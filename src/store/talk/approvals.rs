@@ -9,22 +9,20 @@ use std::sync::{Arc, PoisonError, RwLock};
 use ipc_handlers::{Folder, Time};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use crate::domain::{
-    heard::{
-        approvals::{
-            Action, Approval, ApprovalEvent, ApprovalKind, Choice, Decision, Rights, State,
-            approver::{Candidate, Class, Missed, Nobody, whom_to_ask},
-        },
-        chat_commands::Words,
-        engage::ChatKind,
-        people::Role,
+use crate::domain::heard::{
+    approvals::{
+        Action, Approval, ApprovalEvent, ApprovalKind, Choice, Decision, Rights, State,
+        approver::{Candidate, Class, Missed, Nobody, whom_to_ask},
     },
-    platforms::addresses::{channel_of, direct_chat},
+    chat_commands::Words,
+    engage::ChatKind,
+    people::Role,
 };
 use crate::store::{
     Result, Store,
     columns::Columns as _,
     folder,
+    talk::{addresses, same::MINE},
     which::{Conditions, Which},
 };
 
@@ -168,7 +166,9 @@ fn note(
 
 /// What a user may decide.
 fn rights(c: &Connection, user: &str) -> Result<Rights> {
-    let mut roles = c.prepare_cached("SELECT group_folder FROM roles WHERE user_id = ?1")?;
+    let mut roles = c.prepare_cached(&format!(
+        "{MINE} SELECT group_folder FROM mine CROSS JOIN roles ON user_id = id AND granted_at > since"
+    ))?;
     let groups: Vec<Option<String>> =
         roles.query_map([user], |r| r.get(0))?.collect::<rusqlite::Result<_>>()?;
     if groups.iter().any(Option::is_none) {
@@ -208,7 +208,7 @@ fn candidates(c: &Connection, groups: &[Folder]) -> Result<Vec<Candidate>> {
     let is_admin_of = |user: &str, group: &Folder| {
         rows.iter().any(|(id, _, of, ..)| id == user && of.as_deref() == Some(group.as_str()))
     };
-    let mut candidates = Vec::new();
+    let (accounts, mut candidates) = (addresses::known(c)?, Vec::new());
     for (user, role, of, granted_at, dm_chat) in &rows {
         let class = match (role, of) {
             (Role::Owner, _) => Class::Owner,
@@ -223,9 +223,12 @@ fn candidates(c: &Connection, groups: &[Folder]) -> Result<Vec<Candidate>> {
         };
         let (chat, known) = match dm_chat {
             Some(chat) => (chat.clone(), true),
-            None => (direct_chat(user).to_owned(), has_written(c, user, direct_chat(user))?),
+            None => {
+                let chat = accounts.direct_chat(user);
+                (chat.to_owned(), has_written(c, user, chat)?)
+            }
         };
-        let channel = channel_of(&chat).into_owned();
+        let channel = addresses::channel_of(c, &chat)?;
         candidates.push(Candidate {
             user: user.clone(),
             chat,
@@ -264,7 +267,8 @@ fn missed(c: &Connection, id: i64) -> Result<Vec<(String, Missed)>> {
 /// Whether a user has written in a chat.
 fn has_written(c: &Connection, user: &str, chat: &str) -> Result<bool> {
     let mut found = c.prepare_cached(
-        "SELECT EXISTS (SELECT 1 FROM messages WHERE chat_jid = ?1 AND sender = ?2 AND NOT from_me AND NOT bot)",
+        "SELECT EXISTS (SELECT 1 FROM messages WHERE chat_jid = ?1 AND sender IN (SELECT ?2 UNION ALL SELECT other FROM same_person WHERE id = ?2)
+           AND NOT from_me AND NOT bot)",
     )?;
     Ok(found.query_row([chat, user], |r| r.get(0))?)
 }

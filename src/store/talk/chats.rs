@@ -6,14 +6,17 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use crate::domain::{
     heard::access::UnknownSenders,
     platforms::{
-        addresses::{channel_of, kind_of, user_id},
+        addresses::{LOCAL, Platform, user_in},
         channels::{Mark, MarkKind},
-        chats::ChatInfo,
+        chats::{ChatInfo, ChatKind},
     },
     rows::{Chat, ChatChanges},
 };
 use crate::store::{
-    Result, Store, StoreError, at_most, columns::Columns as _, oldest_first, talk::questions,
+    Result, Store, StoreError, at_most,
+    columns::Columns as _,
+    oldest_first,
+    talk::{addresses, questions},
 };
 
 /// What came of the chats that an account has listed.
@@ -192,7 +195,7 @@ pub(in crate::store) fn put_mark(c: &Connection, mut mark: Mark, now: Time) -> R
         )?
         .execute(params![
             mark.chat_jid, mark.replay_key, mark.message_id, mark.kind.as_str(),
-            user_id(&mark.chat_jid, &mark.sender), mark.reaction, now.0
+            user_in(&mark.chat_jid, &mark.sender), mark.reaction, now.0
         ])?;
     Ok(new == 1)
 }
@@ -305,15 +308,54 @@ pub(in crate::store) fn has_room(c: &Connection, channel: &str, now: Time) -> Re
     Ok(gone > 0 && unused()? < MOST_UNUSED)
 }
 
-/// Makes the chat's row when it is new. The channel is the JID's prefix, and the kind what the JID shows.
+/// Makes the chat's row when it is new. Channel and kind are what its address shows, as far as its account has told.
 pub(in crate::store) fn ensure_chat(c: &Connection, jid: &str, now: Time) -> Result<()> {
-    let channel = channel_of(jid);
+    if is_known(c, jid)? {
+        return Ok(());
+    }
+    let accounts = addresses::known(c)?;
+    let (channel, kind) = (accounts.channel_of(jid), accounts.kind_of(jid));
     // A local chat is a terminal of this machine's own user.
-    let policy = if channel == "local" { UnknownSenders::Public } else { UnknownSenders::Ask };
+    let policy = if channel == LOCAL.channel { UnknownSenders::Public } else { UnknownSenders::Ask };
     c.prepare_cached(
         "INSERT INTO chats (jid, channel, name, kind, unknown_sender_policy, created_at) VALUES (?1, ?2, ?1, ?3, ?4, ?5) ON CONFLICT DO NOTHING",
     )?
-    .execute(params![jid, channel, kind_of(jid).as_str(), policy.as_str(), now.0])?;
+    .execute(params![jid, channel, kind.as_str(), policy.as_str(), now.0])?;
+    Ok(())
+}
+
+/// How many chats are looked at for what their addresses show, once an account has told it for the first time.
+const MOST_KINDS: i64 = 10_000;
+
+/// Chats that were known before their account was are its own.
+pub(in crate::store) fn take_over(c: &Connection, account: &Platform) -> Result<()> {
+    let (channel, prefix) = (&*account.channel, account.prefix());
+    if prefix != channel {
+        c.prepare_cached(
+            "UPDATE chats SET channel = ?1 WHERE channel = ?2 AND substr(jid, 1, length(?2) + 1) = ?2 || ':'",
+        )?
+        .execute([channel, prefix])?;
+    }
+    for ending in account.forms().endings() {
+        c.prepare_cached(
+            "UPDATE chats SET channel = ?1 WHERE channel = 'unknown' AND instr(jid, ':') = 0 AND substr(jid, -length(?2)) = ?2 AND length(jid) > length(?2)",
+        )?
+        .execute([channel, ending])?;
+    }
+    Ok(())
+}
+
+/// Chats of which nothing was known but their address have the kind that it shows.
+pub(in crate::store) fn know_kinds(c: &Connection, account: &Platform) -> Result<()> {
+    let unknown: Vec<String> = c
+        .prepare_cached(
+            "SELECT jid FROM chats WHERE channel = ?1 AND kind = 'group' AND name = jid AND members IS NULL AND NOT threaded LIMIT ?2",
+        )?
+        .query_map(params![account.channel, MOST_KINDS], |r| r.get("jid"))?
+        .collect::<rusqlite::Result<_>>()?;
+    for jid in unknown.iter().filter(|jid| account.kind_of(jid) == ChatKind::Direct) {
+        c.prepare_cached("UPDATE chats SET kind = 'direct' WHERE jid = ?1")?.execute([jid])?;
+    }
     Ok(())
 }
 
@@ -333,10 +375,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
-    use crate::{
-        domain::platforms::chats::ChatKind,
-        store::{Arrival, Arrived, UnknownChat},
-    };
+    use crate::store::{Arrival, Arrived, UnknownChat};
 
     const DAY: i64 = 86_400_000;
 
@@ -355,7 +394,7 @@ mod tests {
     #[tokio::test]
     async fn a_chat_that_nobody_knows_does_not_move_and_a_known_one_only_so_often() {
         let dir = tempfile::tempdir().unwrap();
-        let store = Store::open(&dir.path().join("g2.sqlite")).unwrap();
+        let store = Store::open(&dir.path().join("g2.sqlite")).unwrap().with_accounts().await;
         let moves = async |from: i64, to: i64| {
             let moved = Arrival::Moved { from: format!("tg:{from}"), to: format!("tg:{to}") };
             store.arrive("telegram", BTreeMap::new(), moved, Time(1)).await.unwrap()
@@ -380,7 +419,7 @@ mod tests {
     #[tokio::test]
     async fn an_account_can_tell_of_so_many_chats_that_nobody_uses_and_old_ones_make_room() {
         let dir = tempfile::tempdir().unwrap();
-        let store = Store::open(&dir.path().join("g2.sqlite")).unwrap();
+        let store = Store::open(&dir.path().join("g2.sqlite")).unwrap().with_accounts().await;
         let know = async |n, now| told(&store, n, UnknownChat::Counted, now).await;
         for n in 0..MOST_UNUSED {
             assert!(matches!(know(n, n).await, Arrived::NewChat), "{n}");
@@ -431,7 +470,7 @@ mod tests {
     #[tokio::test]
     async fn chats_that_an_account_lists_are_known_by_their_newest_names_and_none_is_lost() {
         let dir = tempfile::tempdir().unwrap();
-        let store = Store::open(&dir.path().join("g2.sqlite")).unwrap();
+        let store = Store::open(&dir.path().join("g2.sqlite")).unwrap().with_accounts().await;
         let listed = |all: &[(i64, &str)]| -> Vec<(String, ChatInfo)> {
             let info = |name: &str| ChatInfo {
                 name: name.into(),

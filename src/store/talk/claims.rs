@@ -14,10 +14,7 @@ use crate::domain::{
         origin::Origin,
         people::{Role, check_user},
     },
-    platforms::{
-        addresses::{LOCAL, channel_of},
-        chats::ChatKind,
-    },
+    platforms::{addresses::is_local, chats::ChatKind},
     rows::{Claim, Inbound},
 };
 use crate::store::{
@@ -25,6 +22,7 @@ use crate::store::{
     columns::Columns as _,
     digest,
     talk::{
+        addresses,
         messages::tell_once,
         outbox::{Say, say},
         people::{ask_in, ensure_user, give_role, handle, needs_group},
@@ -92,9 +90,10 @@ impl Store {
     /// Returns the platforms, as the names of their channels, on which somebody is an owner.
     pub async fn owned_channels(&self) -> Result<Vec<String>> {
         self.ask(|c| {
+            let accounts = addresses::known(c)?;
             let mut channels: Vec<String> = c
                 .prepare_cached("SELECT user_id FROM roles WHERE role = 'owner'")?
-                .query_map([], |r| Ok(channel_of(&r.get::<_, String>("user_id")?).into_owned()))?
+                .query_map([], |r| Ok(accounts.channel_of(&r.get::<_, String>("user_id")?).to_owned()))?
                 .collect::<rusqlite::Result<_>>()?;
             channels.sort();
             channels.dedup();
@@ -114,7 +113,7 @@ pub(in crate::store) struct Found {
 /// Returns the code that a message is, or has among its words. Most messages cost one look whether a code is known at all.
 pub(in crate::store) fn read(c: &Connection, inbound: &Inbound, now: Time) -> Result<Option<Found>> {
     // At this machine everybody is who they are.
-    let is_local = channel_of(&inbound.chat_jid) == LOCAL.channel;
+    let is_local = is_local(&inbound.chat_jid);
     if inbound.from_me || is_local || !is_any_known(c, now)? {
         return Ok(None);
     }
@@ -212,9 +211,9 @@ mod tests {
     }
 
     impl World {
-        fn new() -> Self {
+        async fn new() -> Self {
             let dir = tempfile::tempdir().unwrap();
-            let store = Store::open(&dir.path().join("g2.sqlite")).unwrap();
+            let store = Store::open(&dir.path().join("g2.sqlite")).unwrap().with_accounts().await;
             Self { _dir: dir, store, said: 0 }
         }
 
@@ -260,7 +259,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_code_makes_its_author_an_owner_once_and_nobody_else_afterwards() {
-        let mut world = World::new();
+        let mut world = World::new().await;
         let code = Code::of(0x5eed_1234_5678);
         let claim = world.claim(&code, 0).await;
         let first = wrote("tg:7", "7", &format!("/start {}", code.shown()), 1);
@@ -285,7 +284,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_code_that_others_may_have_seen_is_void_and_one_that_is_late_does_nothing() {
-        let mut world = World::new();
+        let mut world = World::new().await;
         let (seen, late) = (Code::of(1), Code::of(2));
         world.claim(&seen, 0).await;
         world.claim(&late, 0).await;
@@ -304,7 +303,7 @@ mod tests {
 
     #[tokio::test]
     async fn nobody_is_an_owner_by_words_that_are_not_theirs_and_other_words_stay_messages() {
-        let mut world = World::new();
+        let mut world = World::new().await;
         let code = Code::of(3);
         world.claim(&code, 0).await;
         let message = |n| wrote("tg:7", "7", &code.shown(), n);
@@ -340,7 +339,7 @@ mod tests {
 
     #[tokio::test]
     async fn an_old_code_is_answered_once_an_hour_and_is_a_message_like_any_after_it() {
-        let mut world = World::new();
+        let mut world = World::new().await;
         let code = Code::of(3);
         world.claim(&code, 0).await;
         let later = GOOD_MS + 1;
@@ -354,7 +353,7 @@ mod tests {
 
     #[tokio::test]
     async fn where_the_address_says_nothing_the_platform_says_whose_chat_it_is() {
-        let mut world = World::new();
+        let mut world = World::new().await;
         for (n, kind, is_taken) in [(1, ChatKind::Group, false), (2, ChatKind::Direct, true)] {
             let code = Code::of(u64::try_from(n).unwrap());
             world.claim(&code, 0).await;
@@ -369,7 +368,7 @@ mod tests {
 
     #[tokio::test]
     async fn an_admin_is_one_of_their_group_which_takes_the_code_with_it_and_few_codes_are_kept() {
-        let mut world = World::new();
+        let mut world = World::new().await;
         let c = Connection::open(world.store.path()).unwrap();
         c.execute_batch("INSERT INTO groups (folder, name, trigger, created_at) VALUES ('a', 'A', '@A', 0)")
             .unwrap();
@@ -391,7 +390,7 @@ mod tests {
 
     #[tokio::test]
     async fn who_an_account_is_is_known_as_it_said_last() {
-        let world = World::new();
+        let world = World::new().await;
         world.store.note_start("telegram", Time(0)).await.unwrap();
         assert_eq!(world.store.accounts_known().await.unwrap(), []);
         let myself = Myself { id: "42".into(), name: "An\ndy".into(), handle: "andy_bot".into() };

@@ -1,5 +1,6 @@
 //! Messages as they came, and the inbox: a row per message and wiring.
 
+use channel_protocol::MOST_REFERENCES;
 use ipc_handlers::{
     Folder, Time,
     effect::{EngageMode, IgnoredMessages, SenderScope},
@@ -18,7 +19,7 @@ use crate::domain::{
         origin::{Author, Origin},
     },
     platforms::{
-        addresses::user_id,
+        addresses::user_in,
         attachments::{Attachment, heard_as, kept},
         chats::ChatKind,
     },
@@ -33,7 +34,7 @@ use crate::store::{
         chats::{self, ensure_chat},
         claims,
         edits::{self, Edited},
-        files, outbox, people, questions, restored,
+        files, outbox, people, questions, restored, same,
     },
     which::{Conditions, Which},
 };
@@ -81,6 +82,8 @@ pub struct Unjudged {
     pub lane: i64,
     pub chat_jid: String,
     pub sender: String,
+    /// The sender's other ids that never were another person's.
+    pub also: Vec<String>,
     pub sender_name: String,
     /// The sender's standing with the group.
     pub standing: Standing,
@@ -129,6 +132,11 @@ pub struct Unjudged {
 }
 
 impl Unjudged {
+    /// Returns all ids by which a list may know the sender.
+    pub fn senders(&self) -> impl Iterator<Item = &str> {
+        std::iter::once(&*self.sender).chain(self.also.iter().map(String::as_str))
+    }
+
     /// Returns which words its judgement is of.
     #[must_use]
     pub const fn read_as(&self) -> ReadAs {
@@ -205,7 +213,7 @@ impl Store {
                 "SELECT i.n, i.lane_id, l.group_folder, coalesce(w.trigger, g.trigger) AS trigger,
                         w.engage_mode, w.engage_pattern, w.ignored_message_policy, m.text, m.edited_at, m.mentioned, m.from_me, m.bot, m.late, m.files,
                         CASE WHEN m.origin IS NULL AND m.edited_at IS NOT NULL THEN 'edited' ELSE m.origin END AS origin, m.forwarded_from, m.comment, m.received_at, g.config ->> '$.bots' AS bots, g.config ->> '$.commands' AS commands,
-                        i.seq, m.chat_jid, m.sender, m.sender_name, c.unknown_sender_policy, w.sender_scope, c.kind, l.thread, l.sticky_at IS NOT NULL AS marked,
+                        i.seq, m.chat_jid, m.sender, m.sender_name, c.unknown_sender_policy, w.sender_scope, c.kind, d.main_thread, l.thread, l.sticky_at IS NOT NULL AS marked,
                         EXISTS (SELECT 1 FROM file_work INDEXED BY file_work_wanted WHERE until IS NOT NULL) AS files_wanted,
                         {YES_TO} AS approved,
                         CASE WHEN m.answers IS NOT NULL THEN (SELECT q.id FROM questions q
@@ -213,6 +221,7 @@ impl Store {
                         m.answers IS NOT NULL AND m.id = '' AS pressed
                  FROM inbox i JOIN lanes l ON l.id = i.lane_id JOIN groups g ON g.folder = l.group_folder
                  JOIN messages m ON m.seq = i.seq JOIN chats c ON c.jid = m.chat_jid
+                 LEFT JOIN account_addresses d ON d.channel = c.channel
                  LEFT JOIN wirings w ON w.group_folder = l.group_folder AND w.chat_jid = l.chat_jid
                  WHERE i.verdict IS NULL AND i.n > ?2 AND NOT EXISTS (SELECT 1 FROM file_holds h INDEXED BY file_holds_by_lane WHERE h.lane_id = i.lane_id AND h.n <= i.n)
                  ORDER BY i.n LIMIT ?1"
@@ -223,14 +232,15 @@ impl Store {
 
     /// Returns the inbox rows that a message would make. Nothing is stored.
     pub async fn as_if(&self, mut inbound: Inbound, now: Time) -> Result<Vec<Unjudged>> {
-        inbound.sender = user_id(&inbound.chat_jid, &inbound.sender);
+        inbound.sender = user_in(&inbound.chat_jid, &inbound.sender);
         self.ask(move |c| {
             let mut rows = c.prepare_cached(
                 "SELECT 0 AS n, coalesce(l.id, 0) AS lane_id, w.group_folder,
                         coalesce(w.trigger, g.trigger) AS trigger, w.engage_mode, w.engage_pattern, w.ignored_message_policy,
                         ?2 AS text, NULL AS edited_at, ?3 AS mentioned, ?4 AS from_me, ?5 AS bot, 0 AS late, 0 AS files, NULL AS origin, NULL AS forwarded_from, NULL AS comment, ?9 AS seq, ?10 AS received_at, g.config ->> '$.bots' AS bots, g.config ->> '$.commands' AS commands, c.jid AS chat_jid, ?6 AS sender, ?7 AS sender_name,
-                        c.unknown_sender_policy, w.sender_scope, c.kind, ?8 AS thread, l.sticky_at IS NOT NULL AS marked, 0 AS files_wanted, NULL AS approved, NULL AS answers, 0 AS pressed
+                        c.unknown_sender_policy, w.sender_scope, c.kind, d.main_thread, ?8 AS thread, l.sticky_at IS NOT NULL AS marked, 0 AS files_wanted, NULL AS approved, NULL AS answers, 0 AS pressed
                  FROM wirings w JOIN groups g ON g.folder = w.group_folder JOIN chats c ON c.jid = w.chat_jid
+                 LEFT JOIN account_addresses d ON d.channel = c.channel
                  LEFT JOIN lanes l ON l.group_folder = w.group_folder AND l.chat_jid = w.chat_jid AND l.thread = ?8
                  WHERE w.chat_jid = ?1 ORDER BY w.id",
             )?;
@@ -403,7 +413,10 @@ pub(in crate::store) fn accept(
     now: Time,
 ) -> Result<Accepted> {
     chats::at_new_address(c, &mut inbound.chat_jid)?;
-    inbound.sender = user_id(&inbound.chat_jid, &inbound.sender);
+    inbound.sender = user_in(&inbound.chat_jid, &inbound.sender);
+    if inbound.thread.is_empty() && !inbound.references.is_empty() {
+        inbound.thread = thread_of(c, &inbound)?;
+    }
     let known: Option<i64> = c
         .prepare_cached("SELECT seq FROM messages WHERE chat_jid = ?1 AND replay_key = ?2")?
         .query_row([&inbound.chat_jid, &inbound.replay_key], |r| r.get(0))
@@ -508,6 +521,27 @@ pub(in crate::store) fn accept(
     Ok(accepted)
 }
 
+/// The thread of the newest message of a chat that a message continues, as far as one is known; a text of ours is one, too.
+fn thread_of(c: &Connection, inbound: &Inbound) -> Result<String> {
+    for id in inbound.references.iter().rev().take(MOST_REFERENCES) {
+        let theirs: Option<String> = c
+            .prepare_cached(
+                "SELECT thread FROM messages INDEXED BY messages_by_id WHERE chat_jid = ?1 AND id = ?2 ORDER BY seq DESC LIMIT 1",
+            )?
+            .query_row([&inbound.chat_jid, id], |r| r.get("thread"))
+            .optional()?;
+        if let Some(thread) = theirs {
+            return Ok(thread);
+        }
+        if let Some(row) = outbox::said_as(c, &inbound.chat_jid, id)? {
+            return Ok(c
+                .prepare_cached("SELECT thread FROM outbox WHERE id = ?1")?
+                .query_row([row], |r| r.get("thread"))?);
+        }
+    }
+    Ok(String::new())
+}
+
 /// A message was for us alone, and is nothing to any agent.
 fn is_no_prompt(c: &Connection, seq: i64, note: &str) -> Result<()> {
     c.prepare_cached(
@@ -569,8 +603,8 @@ fn insert(c: &Connection, inbound: &Inbound, files: usize, now: Time) -> Result<
     let given = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
     c.prepare_cached(
         "INSERT INTO messages (chat_jid, replay_key, id, thread, sender, sender_name, text, at, received_at, from_me, bot, mentioned, reply_to_id, reply_to_text, reply_to_sender, late, files, origin,
-           forwarded_from, comment, reply_to_self, reply_to_quote, reply_to_kind, reply_to_chat)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24)",
+           forwarded_from, comment, reply_to_self, reply_to_quote, reply_to_kind, reply_to_chat, title)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25)",
     )?
     .execute(params![
         inbound.chat_jid, inbound.replay_key, inbound.id, inbound.thread, inbound.sender, inbound.sender_name,
@@ -578,7 +612,7 @@ fn insert(c: &Connection, inbound: &Inbound, files: usize, now: Time) -> Result<
         inbound.reply_to_id, inbound.reply_to_text, inbound.reply_to_sender, inbound.late, files,
         Some(inbound.origin).filter(|origin| *origin != Origin::Written).map(Origin::as_str),
         inbound.forwarded_from, Some(&inbound.comment).filter(|comment| !comment.is_empty()),
-        own, given(quote), kind.map(MediaKind::as_str), given(chat)
+        own, given(quote), kind.map(MediaKind::as_str), given(chat), Some(&inbound.title).filter(|title| !title.is_empty())
     ])?;
     Ok(c.last_insert_rowid())
 }
@@ -618,7 +652,9 @@ fn unjudged_row(c: &Connection, r: &Row<'_>) -> rusqlite::Result<Unjudged> {
     }
     let (chat, bot, bots): (String, bool, _) =
         (r.get("chat_jid")?, r.get("bot")?, r.word_or_null("groups", "bots")?.unwrap_or_default());
-    let sticky = Sticky::of(kind, &chat, &r.get::<_, String>("thread")?, r.get("marked")?);
+    let main_thread: Option<String> = r.get("main_thread")?;
+    let sticky =
+        Sticky::of(kind, &main_thread.unwrap_or_default(), &r.get::<_, String>("thread")?, r.get("marked")?);
     let turns = match &group {
         Some(group) if bot && bots == Bots::Heard => turns_of(c, group, &chat, &sender, seq)?,
         Some(_) | None => Vec::new(),
@@ -648,6 +684,7 @@ fn unjudged_row(c: &Connection, r: &Row<'_>) -> rusqlite::Result<Unjudged> {
         late: r.get("late")?,
         seq,
         chat_jid: chat,
+        also: same::always(c, &sender)?,
         sender,
         sender_name: r.get("sender_name")?,
         unknown_senders: r.word("chats", "unknown_sender_policy")?,
@@ -820,7 +857,7 @@ pub(in crate::store) fn put_into_lane(
     placed: &Placed,
     now: Time,
 ) -> Result<i64> {
-    let sender = user_id(&message.chat_jid, &message.sender);
+    let sender = user_in(&message.chat_jid, &message.sender);
     let known: Option<i64> = c
         .prepare_cached("SELECT seq FROM messages WHERE chat_jid = ?1 AND replay_key = ?2")?
         .query_row([&message.chat_jid, &message.replay_key], |r| r.get(0))
@@ -854,7 +891,7 @@ pub(in crate::store) fn put_for_group(
     message: &Inbound,
     now: Time,
 ) -> Result<i64> {
-    let sender = user_id(&message.chat_jid, &message.sender);
+    let sender = user_in(&message.chat_jid, &message.sender);
     let seq = insert(c, &Inbound { sender, ..message.clone() }, 0, now)?;
     put_into_inbox(c, group, &message.chat_jid, &message.thread, seq)?;
     Ok(seq)
@@ -874,7 +911,7 @@ fn put_into_inbox(c: &Connection, group: &str, chat: &str, thread: &str, seq: i6
 }
 
 pub(in crate::store) const MESSAGE: &str = "SELECT seq, id, chat_jid, thread, sender, sender_name, text, at, received_at, from_me, bot, mentioned, reply_to_id, reply_to_text, reply_to_sender,
-  reply_to_self, reply_to_quote, reply_to_kind, reply_to_chat, origin, forwarded_from, comment, edited_at, shown FROM messages";
+  reply_to_self, reply_to_quote, reply_to_kind, reply_to_chat, origin, forwarded_from, comment, edited_at, shown, title FROM messages";
 
 pub(in crate::store) fn message_row(r: &Row<'_>) -> rusqlite::Result<Message> {
     Ok(Message {
@@ -885,6 +922,7 @@ pub(in crate::store) fn message_row(r: &Row<'_>) -> rusqlite::Result<Message> {
         sender: r.get("sender")?,
         sender_name: r.get("sender_name")?,
         text: r.get("text")?,
+        title: r.get("title")?,
         at: r.time_or_null("at")?,
         received_at: r.time("received_at")?,
         from_me: r.get("from_me")?,

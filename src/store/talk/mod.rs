@@ -2,6 +2,7 @@
 //! themselves. It knows nothing of how an agent works.
 
 pub(super) mod accounts;
+pub(super) mod addresses;
 pub(super) mod amends;
 pub(super) mod approvals;
 pub(super) mod arrivals;
@@ -20,4 +21,5 @@ pub(super) mod people;
 pub(super) mod questions;
 pub(super) mod register;
 pub(super) mod restored;
+pub(super) mod same;
 pub(super) mod visits;

@@ -12,7 +12,6 @@ pub(in crate::store) use crate::domain::rows::Button;
 use crate::domain::{
     heard::chat_commands::told::plain,
     platforms::{
-        addresses::channel_of,
         attachments::Attachment,
         channels::{LONGEST_WAIT_MS, Then},
         gone,
@@ -26,7 +25,7 @@ use crate::store::{
     Result, Store, StoreError, at_most,
     columns::Columns as _,
     talk::{
-        approvals,
+        addresses, approvals,
         attachments::{self, Beside, beside_said, with_files_said},
         questions,
     },
@@ -320,7 +319,8 @@ impl Store {
                 .query_map([], |r| Ok((r.get("id")?, r.get("chat_jid")?, r.get("begun")?)))?
                 .collect::<rusqlite::Result<_>>()?;
             for (id, chat, begun) in &rows {
-                let again = !begun || idempotent.iter().any(|channel| *channel == channel_of(chat));
+                let channel = addresses::channel_of(c, chat)?;
+                let again = !begun || idempotent.contains(&channel);
                 let status = if again { DeliveryStatus::Pending } else { DeliveryStatus::Unknown };
                 c.execute("UPDATE outbox SET status = ?2, error = CASE WHEN ?2 = 'pending' THEN error ELSE 'the daemon ended while this was being sent; it may have arrived' END WHERE id = ?1", params![id, status.as_str()])?;
             }

@@ -319,7 +319,7 @@ fn replied_to(c: &Connection, inbound: &Inbound) -> Result<Option<InReplyTo>> {
 
 /// The name of somebody who wrote in a chat, or is known.
 fn name_of(c: &Connection, chat: &str, user: &str) -> Result<String> {
-    let user = crate::domain::platforms::addresses::user_id(chat, user);
+    let user = crate::domain::platforms::addresses::user_in(chat, user);
     let known: Option<String> = c
         .prepare_cached("SELECT name FROM users WHERE id = ?1 AND name <> ''")?
         .query_row([&user], |r| r.get(0))

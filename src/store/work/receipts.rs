@@ -150,9 +150,15 @@ const LONG_REPLY: usize = 16 << 10;
 struct Rules {
     zones: Zones,
     bounds: Bounds,
+    /// The names of the channels that there are.
+    channels: Vec<String>,
 }
 
 impl Store {
+    fn rules_now(&self, zones: Zones) -> Rules {
+        Rules { zones, bounds: self.bounds_now(), channels: self.asking_now().channels.all() }
+    }
+
     /// Decides a command file and applies its effects, once: a file that was decided before gets its first outcome.
     pub fn settle(
         &self,
@@ -160,8 +166,8 @@ impl Store {
         zones: Zones,
         now: Time,
     ) -> impl Future<Output = Result<Settled>> + Send + use<> {
-        let bounds = self.bounds_now();
-        self.write(move |c| settle(c, &file, &Rules { zones, bounds }, &mut Recall::default(), now))
+        let rules = self.rules_now(zones);
+        self.write(move |c| settle(c, &file, &rules, &mut Recall::default(), now))
     }
 
     /// Decides command files one after the other, a savepoint each, in one commit. Where the world fails for one, none
@@ -177,7 +183,7 @@ impl Store {
         zones: Zones,
         now: Time,
     ) -> impl Future<Output = Result<Vec<Result<Settled>>>> + Send + use<> {
-        let rules = Rules { zones, bounds: self.bounds_now() };
+        let rules = self.rules_now(zones);
         let (mut replies, mut recall) = (0, Recall::default());
         self.write_pieces(files, move |c, file| {
             // What was read for one that fails, or panics, is not known for the next one.
@@ -204,7 +210,7 @@ impl Store {
         zones: Zones,
         now: Time,
     ) -> Result<std::result::Result<Vec<Outcome>, Refusal>> {
-        let rules = Rules { zones, bounds: self.bounds_now() };
+        let rules = self.rules_now(zones);
         self.write(move |c| {
             let cause = act::Cause::Person(&said);
             let acted = act::act(c, &cause, &caller, &command, &rules, &mut Recall::default(), now)?;

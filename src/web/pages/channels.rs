@@ -9,10 +9,8 @@ use serde_json::Value;
 
 use super::now::lights;
 use crate::{
-    domain::{
-        platforms::accounts::{OWN_PLATFORMS, is_of_programs},
-        rows::{ChannelState, Chat},
-    },
+    config::adapters::OWN_PLATFORMS,
+    domain::rows::{ChannelState, Chat},
     ops::{OpError, channels::add as adding},
     web::{
         Visitor, Web,
@@ -42,7 +40,7 @@ pub(in crate::web) async fn show(view: View) -> Result<Response<Body>, Failed> {
     let states = store.connections().await?;
     let names: Vec<String> =
         view.web.config.now().channels.iter().take(MOST).map(|account| account.name.clone()).collect();
-    let owned = store.owned_channels().await?;
+    let (owned, addresses) = (store.owned_channels().await?, store.addresses().await?);
     let (mut unsent, mut known) = (Vec::new(), Vec::new());
     for name in &names {
         unsent.push(store.unsent(name).await?);
@@ -62,7 +60,7 @@ pub(in crate::web) async fn show(view: View) -> Result<Response<Body>, Failed> {
                         (button(&view, "channels.restart", &[("name", name)], "Start anew"))
                     }
                     (standing(&view, state))
-                    @if !owned.contains(name) && !is_of_programs(name) {
+                    @if !owned.contains(name) && !addresses.is_of_programs(name) {
                         div.acts { span.none { "Nobody is an owner there yet." } (super::claim::button(&view, name)) }
                     }
                     p.dim { @if *count == 0 { "Nothing is unsent." } @else { (count) " unsent, the oldest of " (at_or_dash(*oldest, view.now, &view.zone)) } }

@@ -18,7 +18,7 @@ use crate::{
     domain::{
         heard::approvals::State as QuestionState,
         platforms::{
-            addresses::channel_of,
+            addresses::is_local,
             attachments::{Attachment, size},
         },
         runs::tool_servers::tool_as_shown,
@@ -71,7 +71,7 @@ pub(in crate::web) async fn show(
         Some(run) => store.active_run(run)?,
         None => None,
     };
-    let is_here = channel_of(&chat) == "local";
+    let is_here = is_local(&chat);
     let is_wired = row.chats.contains(&chat);
     let body = html! {
         p.dim {

@@ -16,6 +16,8 @@ use ipc_handlers::effect::IgnoredMessages;
 use ipc_handlers::effect::SenderScope;
 use ipc_handlers::{Folder, Time};
 
+use crate::support::telegram;
+
 pub(super) const NOW: Time = Time(1_800_000_000_000);
 /// Where the owner is asked.
 pub(super) const DESK: &str = "local:main";
@@ -49,6 +51,7 @@ impl World {
     pub(super) async fn with(asking: Asking, groups: &[&str]) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let store = Store::open(&dir.path().join("g2.sqlite")).unwrap().asking(asking.clone());
+        store.learn_addresses(telegram()).await.unwrap();
         let world = Self { dir, store, asking, now: NOW, sent: std::cell::Cell::new(0) };
         world.group("main", Some(DESK)).await;
         for group in groups {

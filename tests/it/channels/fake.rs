@@ -181,7 +181,7 @@ impl Fake {
                 };
                 intake.mark(mark).await.is_ok()
             }
-            ["press", press, sender] => intake.pressed(press, &self.person("fake:1", sender)).await.is_ok(),
+            ["press", press, sender] => intake.pressed(press, &self.person(sender)).await.is_ok(),
             ["chat", chat, name, members] => {
                 let members = members.parse().ok();
                 let info = ChatInfo {

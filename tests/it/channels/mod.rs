@@ -14,7 +14,7 @@ use g2::{
     },
     domain::{
         heard::engage::{EngageVerdict, Rule},
-        platforms::{accounts::Account, channels::SentTwice},
+        platforms::{accounts::Account, addresses::Platform, channels::SentTwice},
         rows::{OutboxRow, UnknownDeliveries},
         states::{CommandOutcome, DeliveryStatus},
         time::zone::Zones,
@@ -50,6 +50,7 @@ mod left;
 mod lists;
 mod neighbours;
 mod outward;
+mod reach;
 mod trials;
 mod walls;
 
@@ -165,7 +166,7 @@ impl Rig {
                     },
                     media: Media::open(home.path()).unwrap(),
                 };
-                Box::new(Remote::new("fake", ground, Arc::new(move || Ok(ready.clone()))))
+                Box::new(Remote::new(Platform::named("fake"), ground, Arc::new(move || Ok(ready.clone()))))
             }
         }
     }

@@ -14,7 +14,7 @@ use ipc_handlers::effect::SenderScope;
 use ipc_handlers::{Folder, Time};
 use serde_json::json;
 
-use crate::support::Root;
+use crate::support::{Root, telegram, telegram_has_told};
 
 const NOW: Time = Time(1_800_000_000_000);
 
@@ -76,8 +76,21 @@ async fn a_chat_that_is_wired_before_its_first_message_has_the_kind_of_its_addre
     };
     let group = NewGroup { folder, name: "a".into(), is_main: false, trigger: "@G2".into() };
     store.add_group(group, vec![wiring], NOW).await.unwrap();
-    let chat = store.chat("tg:42").await.unwrap().unwrap();
-    assert_eq!((chat.kind.as_str(), chat.channel.as_str()), ("direct", "telegram"));
+    let look = async || {
+        let chat = store.chat("tg:42").await.unwrap().unwrap();
+        (chat.kind.as_str(), chat.channel)
+    };
+    assert_eq!(look().await, ("group", "tg".to_owned()), "no account has told of such addresses yet");
+    let account = store.know_account("telegram", "tg").await.unwrap();
+    assert_eq!((account.prefix(), look().await), ("tg", ("group", "telegram".to_owned())));
+    store.learn_addresses(telegram()).await.unwrap();
+    assert_eq!(look().await, ("direct", "telegram".to_owned()));
+    // What a person or the platform says of it holds.
+    let info =
+        ChatInfo { name: "x".into(), kind: ChatKind::Group, threaded: false, members: None, hears_all: None };
+    came(&store, "tg:42", "1", Some(info)).await;
+    store.learn_addresses(telegram()).await.unwrap();
+    assert_eq!(look().await.0, "group");
 }
 
 #[test]
@@ -122,6 +135,7 @@ fn a_person_changes_facts_about_a_chat_whether_the_daemon_is_up_or_down() {
 #[test]
 fn a_wiring_without_a_mode_engages_as_fits_the_kind_of_its_chat() {
     let root = Root::new("");
+    telegram_has_told(&root);
     root.g2(&["groups", "add", "ops", "--chat", "tg:-1"]);
     root.g2(&["groups", "add", "ann", "--chat", "tg:1"]);
     root.g2(&["chats", "set", "tg:-1", "threaded=true"]);

@@ -47,7 +47,9 @@ fn the_same_folder_in_a_second_chat_answers_in_both_each_with_its_trigger() {
     let _daemon = root.serve();
     let mut again = register("tg:-5", "family");
     again["trigger"] = "@Andy".into();
-    assert_eq!(ask(&root, "main", again, "r1")["ok"], true);
+    let said = ask(&root, "main", again, "r1");
+    let note = said["result"]["note"].as_str().unwrap_or_default();
+    assert!(said["ok"] == true && note.starts_with("no account reaches this chat"), "{said}");
     let rows = wirings(&root, "family");
     assert_eq!(rows.len(), 2);
     assert_eq!((&rows[1]["chat_jid"], &rows[1]["engage_mode"]), (&json!("tg:-5"), &json!("mention")));

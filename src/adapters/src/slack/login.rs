@@ -1,7 +1,7 @@
 //! Who the account is on Slack, and what a person is told where Slack does not let it in.
 
 use channel_protocol::{
-    Buttons, Can, Format, Hello, Light, Media, Myself, Pace, SentTwice, State, TextLimit, Unit,
+    Addresses, Buttons, Can, Format, Hello, Light, Media, Myself, Pace, SentTwice, State, TextLimit, Unit,
 };
 use hyper::Uri;
 use serde_json::Value;
@@ -90,6 +90,8 @@ pub(super) fn hello(id: &str, name: &str) -> Hello {
     Hello {
         adapter: format!("g2-channels slack {}", env!("CARGO_PKG_VERSION")),
         myself: Myself { id: id.to_owned(), name: name.to_owned(), handle: name.to_owned() },
+        // Channels begin with C or G.
+        addresses: Some(Addresses { direct: "D.*".into(), ..Addresses::default() }),
         text: TextLimit { max: LONGEST, unit: Unit::Chars, format: Format::Slack },
         caption_max: LONGEST,
         sent_twice: SentTwice::Readback,
@@ -119,8 +121,7 @@ mod tests {
 
     #[test]
     fn the_app_that_people_paste_asks_for_what_the_bot_needs() {
-        let app: Value =
-            serde_json::from_str(include_str!("../../../domain/platforms/slack-app.json")).unwrap();
+        let app: Value = serde_json::from_str(include_str!("../../../config/slack-app.json")).unwrap();
         assert_eq!(app["oauth_config"]["scopes"]["bot"], serde_json::json!(SCOPES));
     }
 

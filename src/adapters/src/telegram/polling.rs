@@ -8,8 +8,8 @@ use std::{
 };
 
 use channel_protocol::{
-    Buttons, Can, Event, EventKind, Format, Hello, Light, Media, Myself, Pace, SentTwice, Start, State,
-    TextLimit, Unit,
+    Addresses, Buttons, Can, Event, EventKind, Format, Hello, Light, Media, Myself, Pace, SentTwice, Start,
+    State, TextLimit, Unit,
 };
 use serde_json::{Map, Value, json};
 use tokio::time::Instant;
@@ -402,6 +402,12 @@ fn hello(me: &Value) -> Hello {
             name: wire::text(me, "first_name").to_owned(),
             handle: wire::handle(me),
         },
+        // People have positive numbers; 1 is General of a forum.
+        addresses: Some(Addresses {
+            direct: "[0-9]+".into(),
+            main_thread: "1".into(),
+            ..Addresses::default()
+        }),
         text: TextLimit { max: write::LONGEST_TEXT, unit: Unit::Utf16, format: Format::Spans },
         caption_max: write::LONGEST_CAPTION,
         sent_twice: SentTwice::Never,
@@ -437,6 +443,12 @@ mod tests {
     use channel_protocol::Command;
 
     use super::*;
+
+    #[test]
+    fn chats_of_people_have_positive_numbers_and_general_is_the_main_line() {
+        let told = hello(&json!({"id": 1})).addresses.unwrap();
+        assert_eq!((&*told.direct, &*told.main_thread, told.programs), ("[0-9]+", "1", false));
+    }
 
     #[test]
     fn the_menu_has_the_words_of_the_settings_and_what_the_account_s_table_adds() {

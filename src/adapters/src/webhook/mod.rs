@@ -26,8 +26,8 @@ use std::{
 };
 
 use channel_protocol::{
-    Can, Chat, ChatKind, Event, EventKind, Format, From, Hello, Light, Mention, Request, Send, SentTwice,
-    Start, State, TextLimit, Unit,
+    Addresses, Can, Chat, ChatKind, Event, EventKind, Format, From, Hello, Light, Mention, Request, Send,
+    SentTwice, Start, State, TextLimit, Unit,
 };
 use futures_util::{FutureExt as _, future::BoxFuture};
 use jiff::Timestamp;
@@ -115,6 +115,8 @@ impl Adapter for Webhook {
         async move {
             let hello = Hello {
                 adapter: concat!("g2-channels webhook ", env!("CARGO_PKG_VERSION")).into(),
+                // A program and the agent.
+                addresses: Some(Addresses { direct: ".*".into(), programs: true, ..Addresses::default() }),
                 text: TextLimit { max: LONGEST_TEXT, unit: Unit::Chars, format: Format::Plain },
                 // It is nobody whom people write to. Receivers know a second one by `webhook-id`, as Standard Webhooks ask of them.
                 sent_twice: SentTwice::Key { window_ms: None, readback: false },

@@ -1,5 +1,8 @@
 use super::*;
 
+/// Platforms that there are adapters for.
+const OWN: [&str; 2] = ["slack", "telegram"];
+
 fn nothing() -> Facts {
     Facts {
         root: "/r".into(),
@@ -78,17 +81,17 @@ fn a_person_is_asked_and_each_answer_does_what_it_says() {
         (" 3 ", Some(Act::Build(ImageKind::Bare))),
         ("S", None),
     ] {
-        assert_eq!(taken(Step::Image, &question, answer), Ok(act), "{answer}");
+        assert_eq!(taken(Step::Image, &question, answer, &OWN), Ok(act), "{answer}");
     }
-    assert!(taken(Step::Image, &question, "4").unwrap_err().to_string().contains("1, 2, 3, s"));
+    assert!(taken(Step::Image, &question, "4", &OWN).unwrap_err().to_string().contains("1, 2, 3, s"));
     let Next::Ask(question) = next(Step::Zone, &nothing(), &Wishes::default()) else { panic!() };
-    assert_eq!(taken(Step::Zone, &question, "Asia/Tokyo"), Ok(Some(Act::SetZone("Asia/Tokyo".into()))));
-    assert_eq!(taken(Step::Zone, &question, ""), Ok(Some(Act::SetZone("Europe/Paris".into()))));
+    assert_eq!(taken(Step::Zone, &question, "Asia/Tokyo", &OWN), Ok(Some(Act::SetZone("Asia/Tokyo".into()))));
+    assert_eq!(taken(Step::Zone, &question, "", &OWN), Ok(Some(Act::SetZone("Europe/Paris".into()))));
     let Next::Ask(question) = next(Step::Channel, &nothing(), &Wishes::default()) else { panic!() };
-    assert_eq!(taken(Step::Channel, &question, ""), Ok(None));
+    assert_eq!(taken(Step::Channel, &question, "", &OWN), Ok(None));
     let work = Ok(Some(Act::AddAccount("telegram.work".into())));
-    assert_eq!(taken(Step::Channel, &question, "telegram.work"), work);
-    let none = taken(Step::Channel, &question, "signal").unwrap_err().to_string();
+    assert_eq!(taken(Step::Channel, &question, "telegram.work", &OWN), work);
+    let none = taken(Step::Channel, &question, "signal", &OWN).unwrap_err().to_string();
     assert!(
         none.starts_with(
             "G2 has no adapter for signal, only for discord, matrix, slack, telegram and webhook"
@@ -116,8 +119,8 @@ fn a_person_becomes_an_owner_where_they_have_an_account_and_a_daemon_reads_it() 
         );
     }
     let Next::Ask(question) = of(&["telegram"], &["local"], true, &asked) else { panic!() };
-    assert_eq!(taken(Step::Owner, &question, ""), Ok(Some(Act::Claim(vec!["telegram".into()]))));
-    assert_eq!(taken(Step::Owner, &question, "s"), Ok(None));
+    assert_eq!(taken(Step::Owner, &question, "", &OWN), Ok(Some(Act::Claim(vec!["telegram".into()]))));
+    assert_eq!(taken(Step::Owner, &question, "s", &OWN), Ok(None));
 }
 
 #[test]
@@ -129,13 +132,13 @@ fn a_part_of_a_zone_s_name_is_enough_and_several_are_listed() {
         ("new york", "America/New_York"),
         ("utc", "UTC"),
     ] {
-        assert_eq!(taken(Step::Zone, &question, typed), Ok(Some(Act::SetZone(zone.into()))), "{typed}");
+        assert_eq!(taken(Step::Zone, &question, typed, &OWN), Ok(Some(Act::SetZone(zone.into()))), "{typed}");
     }
-    let several = taken(Step::Zone, &question, "argentina").unwrap_err().to_string();
+    let several = taken(Step::Zone, &question, "argentina", &OWN).unwrap_err().to_string();
     assert!(several.contains("America/Argentina/Buenos_Aires, America/Argentina/Catamarca"), "{several}");
-    let many = taken(Step::Zone, &question, "america").unwrap_err().to_string();
+    let many = taken(Step::Zone, &question, "america", &OWN).unwrap_err().to_string();
     assert!(many.contains(" more; type more of the name") && many.len() < 800, "{many}");
-    let none = taken(Step::Zone, &question, "nowhere").unwrap_err().to_string();
+    let none = taken(Step::Zone, &question, "nowhere", &OWN).unwrap_err().to_string();
     assert!(none.contains("no time zone has \"nowhere\""), "{none}");
 }
 
@@ -143,9 +146,9 @@ fn a_part_of_a_zone_s_name_is_enough_and_several_are_listed() {
 fn who_has_the_built_in_agent_is_led_on_to_claude_code_and_may_stay() {
     let bare = Facts { image_there: ImageThere::Yes { claude: false, ours: true }, ..nothing() };
     let Next::Ask(question) = next(Step::Image, &bare, &Wishes::default()) else { panic!() };
-    assert_eq!(taken(Step::Image, &question, ""), Ok(Some(Act::Build(ImageKind::Full))));
-    assert_eq!(taken(Step::Image, &question, "s"), Ok(None));
-    assert!(taken(Step::Image, &question, "3").is_err(), "that is the one which is there");
+    assert_eq!(taken(Step::Image, &question, "", &OWN), Ok(Some(Act::Build(ImageKind::Full))));
+    assert_eq!(taken(Step::Image, &question, "s", &OWN), Ok(None));
+    assert!(taken(Step::Image, &question, "3", &OWN).is_err(), "that is the one which is there");
     assert!(matches!(next(Step::Image, &bare, &yes()), Next::Stands(_)));
     let keyed = Wishes { key: Some(KeyWish::Given), ..yes() };
     assert_eq!(next(Step::Image, &bare, &keyed), Next::Do(Act::Build(ImageKind::Full)));
@@ -194,7 +197,7 @@ fn a_service_is_not_put_over_a_daemon_that_runs_by_hand() {
     // It is started in the background instead, unless somebody says no or it is there.
     assert_eq!(next(Step::Service, &facts, &yes()), Next::Do(Act::Detach));
     let Next::Ask(question) = next(Step::Service, &facts, &Wishes::default()) else { panic!() };
-    assert_eq!(taken(Step::Service, &question, ""), Ok(Some(Act::Detach)));
+    assert_eq!(taken(Step::Service, &question, "", &OWN), Ok(Some(Act::Detach)));
     let no = Wishes { service: Some(Toggle::No), ..yes() };
     assert!(matches!(next(Step::Service, &facts, &no), Next::Stands(_)));
     let up = Facts { is_up: true, ..facts.clone() };

@@ -16,7 +16,10 @@ use crate::{
         sender_list::SenderList,
     },
     moved::rows::{Chat, ListName, Message, Row, Wiring},
-    platforms::{addresses::user_id, chats::ChatKind},
+    platforms::{
+        addresses::{Addresses, user_in},
+        chats::ChatKind,
+    },
 };
 
 /// More turns of bots in a chat are not looked at.
@@ -37,6 +40,8 @@ pub struct Here {
     senders: Option<SenderList>,
     words: Words,
     rules: Rules,
+    /// How addresses read where the messages come from.
+    addresses: Addresses,
 }
 
 #[derive(Debug)]
@@ -62,9 +67,9 @@ impl Here {
     /// Returns rules without groups. `words`: the commands in chats. `senders`: the list that is in force here already; without one
     /// the list that comes with the rows counts.
     #[must_use]
-    pub fn new(words: Words, senders: SenderList) -> Self {
+    pub fn new(words: Words, senders: SenderList, addresses: Addresses) -> Self {
         let senders = Some(senders).filter(|list| *list != SenderList::Absent);
-        Self { senders, words, ..Self::default() }
+        Self { senders, words, addresses, ..Self::default() }
     }
 
     /// Takes a row in, and returns whether it counts: groups, chats, wirings, people and lanes do.
@@ -141,9 +146,11 @@ impl Here {
         let lane = (group.clone(), message.chat.clone(), message.thread.clone());
         let trigger = wiring.trigger.as_deref().unwrap_or(&listening.trigger);
         let mentioned = message.mentioned || (mentions == Mentions::Guessed && was == Effect::Wakes);
-        let sender = user_id(&message.chat, &message.sender);
+        let sender = user_in(&message.chat, &message.sender);
         let turns = self.turns.entry((group.clone(), message.chat.clone())).or_default();
         let others: Vec<Turn> = turns.iter().map(|(by, turn)| Turn { own: *by == sender, ..*turn }).collect();
+        let main_thread =
+            self.addresses.of(&message.chat).map_or("", |account| account.forms().main_thread());
         let listed =
             self.senders.as_ref().map_or(Listed::Allowed, |list| list.listed(&message.chat, &sender));
         let standing = standing(&self.owners, &self.admins, &self.members, &sender, group);
@@ -163,7 +170,7 @@ impl Here {
             turns: &others,
             came: message.received_at,
             late: message.late,
-            sticky: Sticky::of(kind, &message.chat, &message.thread, self.sticky.contains(&lane)),
+            sticky: Sticky::of(kind, main_thread, &message.thread, self.sticky.contains(&lane)),
             approved: None,
             answers: None,
             named: !sender.is_empty(),

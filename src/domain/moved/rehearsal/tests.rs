@@ -8,6 +8,7 @@ use super::{
 use crate::{
     heard::{access::UnknownSenders, chat_commands, engage, people::Role as Right, sender_list::SenderList},
     moved::rows::{Chat, Fate, Group, Heard, Lane, List, ListName, Member, Role, Row, Wiring},
+    platforms::addresses::Addresses,
     platforms::chats::ChatKind,
 };
 
@@ -73,7 +74,7 @@ fn words() -> chat_commands::Words {
 }
 
 fn here(rows: &[Row]) -> Here {
-    let mut here = Here::new(words(), SenderList::Absent);
+    let mut here = Here::new(words(), SenderList::Absent, Addresses::default());
     rows.iter().for_each(|row| assert!(here.take(row)));
     here
 }
@@ -158,7 +159,8 @@ fn what_differs_from_v1_is_named_with_the_command_that_changes_it() {
     let found = rehearse(&[message(1, "hello")], &there, &mut here(&strangers));
     assert_eq!(differing(&found), [("1", Effect::Wakes, Effect::Nothing, None)]);
     // A list that is in force here already goes before.
-    let mut own = Here::new(words(), read(&json!({"default": {"allow": "*", "mode": "drop"}})));
+    let mut own =
+        Here::new(words(), read(&json!({"default": {"allow": "*", "mode": "drop"}})), Addresses::default());
     for row in &strangers {
         own.take(row);
     }

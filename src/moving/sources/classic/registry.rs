@@ -24,12 +24,10 @@ use crate::{
             rehearsal::there::{Dialect, Registrations, There},
             rows::{Group, Kind, Lane, Role, Row, User, Wiring},
         },
-        platforms::{
-            addresses::{kind_of, user_id},
-            chats::ChatKind,
-        },
+        platforms::chats::ChatKind,
     },
     moving::{
+        addresses::known,
         foreign::{Foreign, Read},
         installation::{Installation, Unread},
         moment,
@@ -236,9 +234,9 @@ impl Registry {
         for main in self.all.iter().filter(|one| one.is_main) {
             let user = match main.jid.split_once(':') {
                 Some(_) => main.jid.clone(),
-                None => user_id(&main.jid, &main.jid),
+                None => known().user_id(&main.jid, &main.jid),
             };
-            if kind_of(&main.jid) == ChatKind::Direct && check_user(&user).is_ok() {
+            if known().kind_of(&main.jid) == ChatKind::Direct && check_user(&user).is_ok() {
                 out.rows.push(keyed(
                     user.as_str(),
                     Row::User(User {

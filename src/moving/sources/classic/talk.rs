@@ -18,12 +18,10 @@ use crate::{
             findings::Finding,
             rows::{Chat, Fate, Heard, Keyed, Kind, LONGEST_KEY, LONGEST_ROW, Message, Reply, Row},
         },
-        platforms::{
-            addresses::{channel_of, kind_of, user_id},
-            chats::ChatKind,
-        },
+        platforms::chats::ChatKind,
     },
     moving::{
+        addresses::known,
         foreign::{Foreign, Read},
         moment,
         source::{Batch, MOST_BYTES, MOST_ROWS},
@@ -69,7 +67,7 @@ impl Classic {
                     continue;
                 }
             };
-            let kind = if row.int("is_group") == Some(1) { ChatKind::Group } else { kind_of(&jid) };
+            let kind = if row.int("is_group") == Some(1) { ChatKind::Group } else { known().kind_of(&jid) };
             let time = row.text("last_message_time").and_then(|at| moment::read(&at, &self.zone));
             let heard = self.registry.of(&jid).is_some();
             out.rows.push(chat(&jid, row.text("name"), (kind, heard), time.unwrap_or(self.now)));
@@ -79,7 +77,7 @@ impl Classic {
             // A registered chat may have no row of its own.
             for jid in std::mem::take(&mut self.told_chats) {
                 let called = self.registry.of(&jid).map(|one| one.group.to_string());
-                out.rows.push(chat(&jid, called, (kind_of(&jid), true), self.now));
+                out.rows.push(chat(&jid, called, (known().kind_of(&jid), true), self.now));
             }
         }
         page.next
@@ -206,7 +204,7 @@ impl Classic {
         let bot = self.is_bots(row);
         let from_me = row.int("is_from_me") == Some(1);
         let native = row.text("sender").unwrap_or_default();
-        let sender = user_id(&chat, &native);
+        let sender = known().user_id(&chat, &native);
         let heard = match bot {
             true => Vec::new(),
             false => self.heard(&chat, &native, from_me, &text, &written).into_iter().collect(),
@@ -234,6 +232,7 @@ impl Classic {
             origin: None,
             forwarded_from: None,
             comment: None,
+            title: None,
             edited_at: None,
             files: Vec::new(),
             heard,
@@ -293,7 +292,7 @@ pub(super) fn chats_of(store: &Foreign, chats: &mut BTreeSet<String>, findings: 
 fn chat(jid: &str, called: Option<String>, (kind, heard): (ChatKind, bool), created_at: Time) -> Keyed {
     let row = Chat {
         jid: jid.to_owned(),
-        channel: channel_of(jid).into_owned(),
+        channel: known().channel_of(jid).to_owned(),
         name: name(called, jid),
         kind,
         unknown_senders: if heard { UnknownSenders::Public } else { UnknownSenders::Ask },

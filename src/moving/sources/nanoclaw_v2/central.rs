@@ -24,9 +24,10 @@ use crate::{
             findings::Finding,
             rows::{Chat, Group, Kind, Member, Role, Row, User, Wiring},
         },
-        platforms::{addresses::channel_of, chats::ChatKind},
+        platforms::chats::ChatKind,
     },
     moving::{
+        addresses::known,
         foreign::{Foreign, Read},
         installation::Installation,
         moment,
@@ -142,7 +143,7 @@ impl Central {
             let is_group = row.int("is_group") == Some(1);
             let policy = row.text("unknown_sender_policy").unwrap_or_default();
             central.chats.push(Chat {
-                channel: channel_of(&jid).into_owned(),
+                channel: known().channel_of(&jid).to_owned(),
                 name: name(row.text("name"), &jid),
                 kind: if is_group { ChatKind::Group } else { ChatKind::Direct },
                 unknown_senders: UnknownSenders::from_name(&policy).unwrap_or(UnknownSenders::Strict),

@@ -1,13 +1,13 @@
 //! How NanoClaw v2 names chats, threads and people, and how they are named here.
 
-use crate::domain::platforms::addresses::Platform;
+use crate::{domain::platforms::addresses::Platform, moving::addresses::known};
 
 /// The prefix of a platform's addresses here; empty: they have none.
 fn prefix(channel: &str) -> String {
     match channel {
         "cli" => "local".to_owned(),
         "whatsapp" => String::new(),
-        other => Platform::of_account(other).prefix().to_owned(),
+        other => known().named(other).map_or(other, Platform::prefix).to_owned(),
     }
 }
 

@@ -14,14 +14,12 @@ use super::{
     receipts::{Noted, Opened, finished},
 };
 use crate::{
-    domain::{
-        moved::{
-            findings::Finding,
-            rows::{Fate, Heard, Keyed, Kind, LONGEST_KEY, LONGEST_ROW, Lane, Message, Reply, Row},
-        },
-        platforms::addresses::user_id,
+    domain::moved::{
+        findings::Finding,
+        rows::{Fate, Heard, Keyed, Kind, LONGEST_KEY, LONGEST_ROW, Lane, Message, Reply, Row},
     },
     moving::{
+        addresses::known,
         foreign::{Foreign, NotReadable, Read},
         installation::Unread,
         moment,
@@ -402,7 +400,7 @@ impl NanoclawV2 {
         };
         Ok(Message {
             replay_key: id.clone(),
-            sender: user_id(&chat, &native),
+            sender: known().user_id(&chat, &native),
             sender_name: name(sender_name, &native),
             at,
             received_at: at.unwrap_or(Time(0)),
@@ -414,6 +412,7 @@ impl NanoclawV2 {
             origin: None,
             forwarded_from: None,
             comment: None,
+            title: None,
             edited_at: None,
             files: files(&read, session),
             heard: vec![heard],

@@ -6,19 +6,19 @@ use rusqlite::{Connection, OptionalExtension, params};
 use super::{
     ASKED, Asking, OpenApproval, US, candidates, groups_of, missed, note, open_one, open_row, place,
 };
-use crate::domain::{
-    heard::approvals::{
-        ApprovalKind, LIFE_MS, OPEN, OPEN_IN_CHAT, State, WAITING,
-        answer::press,
-        approver::{Candidate, Missed, Way, next_to_ask, reachable, whom_to_ask},
-        wording::{self, Spoken, Wording},
-    },
-    platforms::addresses::channel_of,
+use crate::domain::heard::approvals::{
+    ApprovalKind, LIFE_MS, OPEN, OPEN_IN_CHAT, State, WAITING,
+    answer::press,
+    approver::{Candidate, Missed, Way, next_to_ask, reachable, whom_to_ask},
+    wording::{self, Spoken, Wording},
 };
 use crate::store::{
     Result,
     columns::Columns as _,
-    talk::outbox::{Button, Say, TextCause, say},
+    talk::{
+        addresses,
+        outbox::{Button, Say, TextCause, say},
+    },
 };
 
 /// What a question is about.
@@ -58,7 +58,7 @@ pub(super) fn denied(
     let found: Option<(i64, String)> = c
         .prepare_cached(
             "SELECT a.id, a.decided_by FROM approvals a WHERE a.chat_jid = ?1 AND a.kind = ?2 AND a.state = 'denied' AND a.decided_at > ?3
-               AND (?2 = 'channel' OR (a.sender = ?4 AND EXISTS (
+               AND (?2 = 'channel' OR (a.sender IN (SELECT ?4 UNION ALL SELECT other FROM same_person WHERE id = ?4) AND EXISTS (
                  SELECT 1 FROM approval_messages m WHERE m.approval_id = a.id AND m.group_folder = ?5)))
              ORDER BY a.id DESC LIMIT 1",
         )?
@@ -77,7 +77,7 @@ pub(super) fn ask(c: &Connection, asking: &Asking, about: &About<'_>, now: Time)
     super::end::expire(c, now)?;
     let newest: Option<OpenApproval> = c
         .prepare_cached(&format!(
-            "{ASKED} WHERE chat_jid = ?1 AND kind = ?2 AND (kind = 'channel' OR sender = ?3) ORDER BY id DESC LIMIT 1"
+            "{ASKED} WHERE chat_jid = ?1 AND kind = ?2 AND (kind = 'channel' OR sender IN (SELECT ?3 UNION ALL SELECT other FROM same_person WHERE id = ?3)) ORDER BY id DESC LIMIT 1"
         ))?
         .query_row(params![about.chat, about.kind.as_str(), about.sender], open_row)
         .optional()?;
@@ -113,7 +113,7 @@ pub(super) fn ask(c: &Connection, asking: &Asking, about: &About<'_>, now: Time)
     };
     let asked = match whom_to_ask(
         candidates(c, about.groups)?,
-        &channel_of(about.chat),
+        &addresses::channel_of(c, about.chat)?,
         &asking.channels.all(),
         &before,
     ) {
@@ -178,7 +178,8 @@ pub(super) fn miss(
     note(c, id, &question.approver, how.as_str(), why, None, now)?;
     let groups = groups_of(c, id)?;
     let candidates = reachable(candidates(c, &groups)?, &asking.channels.all());
-    let Some(next) = next_to_ask(&candidates, &channel_of(&question.chat), &missed(c, id)?) else {
+    let channel = addresses::channel_of(c, &question.chat)?;
+    let Some(next) = next_to_ask(&candidates, &channel, &missed(c, id)?) else {
         c.prepare_cached(
             "UPDATE approvals SET state = 'undeliverable', decided_at = ?2, naming = NULL WHERE id = ?1",
         )?

@@ -64,7 +64,7 @@ pub(super) fn apply(
             task::change(c, group, id, change, &bounds.tasks, clock, now)
         }
         Effect::CancelTask { id, group } => task::cancel(c, group, id),
-        Effect::RegisterGroup(made) => group::register(c, made, cause.claim(), now),
+        Effect::RegisterGroup(made) => group::register(c, made, cause.claim(), &rules.channels, now),
         Effect::ListGroups => group::list(c),
         Effect::ClearSession { target, lanes, archive_as } => {
             session::clear(c, target, *lanes, archive_as.as_deref(), said, now)
