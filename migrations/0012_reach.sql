@@ -52,9 +52,9 @@ CREATE TABLE person_ids (
 CREATE INDEX person_ids_by_person ON person_ids (person) WHERE person IS NOT NULL;
 CREATE INDEX person_ids_by_channel ON person_ids (channel, told_at);
 
--- The other ids of the person that has an id, and since when rights of the other one are theirs.
+-- The other ids of the person that has an id; rights that the other one was given after `since` are theirs.
 CREATE VIEW same_person AS
-  SELECT a.id AS id, b.id AS other, coalesce(b.moved_at, 0) AS since
+  SELECT a.id AS id, b.id AS other, coalesce(b.moved_at, -1) AS since
   FROM person_ids a JOIN person_ids b ON b.person = a.person WHERE b.id <> a.id;
 
 CREATE TRIGGER fed_person_id AFTER INSERT ON person_ids WHEN EXISTS (SELECT 1 FROM users WHERE id = new.id) BEGIN

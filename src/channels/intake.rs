@@ -150,7 +150,10 @@ impl Intake {
         cursor: BTreeMap<String, String>,
         arrival: Arrival,
     ) -> Result<Arrived, StoreError> {
-        let is_message = matches!(arrival, Arrival::Message(_));
+        let is_message = match &arrival {
+            Arrival::By { then, .. } => matches!(**then, Arrival::Message(_)),
+            other => matches!(other, Arrival::Message(_)),
+        };
         let arrived = self.store.arrive(channel, cursor, arrival, self.world.now()).await?;
         if is_message {
             failpoint::reach("message.stored");

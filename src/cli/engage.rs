@@ -100,7 +100,7 @@ impl Engage {
             ..Inbound::default()
         };
         let config = context.config()?;
-        let listed = senders::read(&config).listed(&asked.chat, &sender);
+        let list = senders::read(&config);
         let mut rules = Rules::default();
         let rows: Vec<Row> = store
             .as_if(inbound, context.world.now())
@@ -111,6 +111,7 @@ impl Engage {
                 if asked.sender.is_none() {
                     row.standing = Standing::Owner;
                 }
+                let listed = list.listed_any(&asked.chat, row.senders());
                 explained(&mut rules, &config.words, row, listed)
             })
             .collect();

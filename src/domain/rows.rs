@@ -157,6 +157,9 @@ pub struct Message {
     pub sender: String,
     pub sender_name: String,
     pub text: String,
+    /// What it stands under: the subject of a mail, the title of a thread.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
     /// When the platform says it was written.
     #[serde(serialize_with = "rfc3339_option")]
     pub at: Option<Time>,
@@ -483,6 +486,10 @@ pub struct Inbound {
     pub sender: String,
     pub sender_name: String,
     pub text: String,
+    /// What it stands under: the subject of a mail; empty: nothing.
+    pub title: String,
+    /// The platform's ids of messages that it continues, the newest last.
+    pub references: Vec<String>,
     pub origin: Origin,
     /// Of a forwarded text: the name of its author, empty if nobody says.
     pub forwarded_from: Option<String>,
@@ -523,6 +530,9 @@ pub struct User {
     /// `channel:handle`.
     pub id: String,
     pub name: String,
+    /// Their other ids, as their account tells.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub also: Vec<String>,
     /// `owner`, `admin` (everywhere) or `admin:GROUP`.
     pub roles: Vec<String>,
     /// The groups that know them by a row of their own.

@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 
 use channel_protocol::{
-    Attached, Chat, ChatKind as Kind, Event, EventKind, Kind as FileKind, Mention, ReplyTo,
+    Attached, Chat, ChatKind as Kind, Event, EventKind, Kind as FileKind, LONGEST_TITLE, MOST_REFERENCES,
+    Mention, ReplyTo,
 };
 use ipc_handlers::{Time, file::MediaKind};
 
@@ -64,8 +65,18 @@ pub(super) fn chat<'a>(platform: &Platform, jid: &'a str) -> Result<&'a str, Bad
 }
 
 /// Returns a text as it is shown in one line, cut.
+fn line(text: &str, most: usize) -> String {
+    text.chars().filter(|c| !c.is_control()).take(most).collect::<String>().trim().to_owned()
+}
+
 fn name(text: &str) -> String {
     text.chars().filter(|c| !c.is_control()).take(LONGEST_NAME).collect()
+}
+
+/// Reads the ids of earlier messages, as many of the newest as are looked for.
+fn references(told: &[String]) -> Vec<String> {
+    let newest = told.iter().skip(told.len().saturating_sub(MOST_REFERENCES));
+    newest.filter(|id| word("references", id).is_ok()).cloned().collect()
 }
 
 /// Reads the facts about a chat.
@@ -178,6 +189,8 @@ fn message(
         sender,
         sender_name,
         text: event.text.clone(),
+        title: line(&event.title, LONGEST_TITLE),
+        references: references(&event.references),
         forwarded_from: event.forwarded_from.as_deref().map(name),
         comment: event.forwarded_from.as_ref().map(|_| event.comment.clone()).unwrap_or_default(),
         quiet: event.kind == EventKind::Edit && event.quiet,

@@ -10,11 +10,17 @@ use tokio::{
 };
 
 use super::{
-    super::intake::NOT_KEPT, Intake, LONGEST_WORDS, Remote, child::append, inward, lines::SHOWN, lock,
+    super::intake::NOT_KEPT,
+    Intake, LONGEST_WORDS, Remote,
+    child::append,
+    inward::{self, BadEvent},
+    lines::SHOWN,
+    lock,
     wire::Wire,
 };
 use crate::{
     domain::{
+        heard::same::Person,
         mailbox::bucket::Bucket,
         platforms::{
             addresses::Forms,
@@ -232,8 +238,13 @@ impl Storing<'_> {
         if is_numbered {
             failpoint::reach("channel.taken");
         }
+        let mut person = None;
         let (press, cursor, arrival) = match what {
             Told::Event(event) => {
+                // Without others, nothing new is known.
+                if !event.from.also.is_empty() {
+                    person = Person::told(self.remote.platform.prefix(), &event.from.id, &event.from.also);
+                }
                 let (press, cursor) = (event.kind == channel_protocol::EventKind::Press, cursor_of(&event));
                 if !event.unknown_kind.is_empty() {
                     let kind = shown(&event.unknown_kind, LONGEST_KIND);
@@ -259,7 +270,11 @@ impl Storing<'_> {
                 self.learn(forms).await;
                 return None;
             }
-            Told::Person { .. } => (false, Default::default(), Ok(Arrival::Nothing)),
+            Told::Person { id, also, .. } => {
+                person = Person::told(self.remote.platform.prefix(), &id, &also);
+                let nobody = Err(BadEvent::Word("id"));
+                (false, Default::default(), person.as_ref().map_or(nobody, |_| Ok(Arrival::Nothing)))
+            }
             Told::Chat(_) if !seen.facts.may_be_told(self.intake.world().now()) => {
                 if seen.facts.say_once() {
                     tracing::warn!(
@@ -297,6 +312,10 @@ impl Storing<'_> {
         let arrival = self.with_quoted(arrival).await;
         // They stay until the rows that name them are stored.
         let (arrival, _hands) = self.with_files(arrival).await;
+        let arrival = match person {
+            Some(person) => Arrival::By { person, then: Box::new(arrival) },
+            None => arrival,
+        };
         let channel = self.remote.name();
         let arrived =
             self.once_it_can(|| self.intake.arrival(channel, cursor.clone(), arrival.clone())).await;

@@ -12,4 +12,5 @@ pub mod js_regex;
 pub mod origin;
 pub mod people;
 pub mod questions;
+pub mod same;
 pub mod sender_list;

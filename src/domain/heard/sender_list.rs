@@ -64,6 +64,14 @@ impl SenderList {
         }
     }
 
+    /// Returns what the list says of a person with several ids: they are let in under any of them.
+    #[must_use]
+    pub fn listed_any<'a>(&self, chat: &str, senders: impl IntoIterator<Item = &'a str>) -> Listed {
+        let mut all = senders.into_iter().map(|sender| self.listed(chat, sender));
+        let first = all.next().unwrap_or_else(|| self.listed(chat, ""));
+        if all.any(|listed| listed == Listed::Allowed) { Listed::Allowed } else { first }
+    }
+
     /// Whether it is logged when somebody is kept out. It is counted in any case.
     #[must_use]
     pub fn logs_denied(&self) -> bool {

@@ -31,6 +31,8 @@ pub struct PromptMessage {
     pub answered: Answered,
     /// The file that stands there, if it is kept.
     pub answered_file: Option<PromptFile>,
+    /// What it stands under: the subject of a mail, the title of a thread.
+    pub title: Option<String>,
     /// The source of its text, if its sender forwarded that.
     pub forward: Option<Forward>,
     /// The message that it edits, if it is an edit of one that was read.
@@ -132,6 +134,7 @@ fn element(message: &PromptMessage, zone: &TimeZone) -> String {
     let reply_to = given(&message.reply_to_id).map(|id| format!(" reply_to=\"{id}\"")).unwrap_or_default();
     let quoted = quoted(message);
     let (sender, text) = (escape(&message.sender_name), escape(&message.text));
+    let title = given(&message.title).map(|title| format!(" title=\"{title}\"")).unwrap_or_default();
     let time = local_time(message.at, zone);
     let (media, lines) = files(&message.files);
     let both = !text.is_empty() && !lines.is_empty();
@@ -151,7 +154,7 @@ fn element(message: &PromptMessage, zone: &TimeZone) -> String {
         None => (String::new(), text),
     };
     format!(
-        "<message sender=\"{sender}\" time=\"{time}\"{reply_to}{edit_of}{forwarded_from}{media}>{quoted}{before}{text}</message>"
+        "<message sender=\"{sender}\" time=\"{time}\"{reply_to}{edit_of}{forwarded_from}{title}{media}>{quoted}{before}{text}</message>"
     )
 }
 

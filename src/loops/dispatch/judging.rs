@@ -95,7 +95,7 @@ impl Judging {
 
     /// What the sender list says of the sender of a message.
     pub(super) fn listed(&self, row: &Unjudged) -> Listed {
-        self.senders.list().listed(&row.chat_jid, &row.sender)
+        self.senders.list().listed_any(&row.chat_jid, row.senders())
     }
 
     /// Whether a message wakes the agent as it is.
@@ -171,7 +171,7 @@ impl Dispatch {
             return false;
         }
         let Judging { rules, senders } = &mut self.judging;
-        rules.would_wake(&row.asked(senders.list().listed(&row.chat_jid, &row.sender)))
+        rules.would_wake(&row.asked(senders.list().listed_any(&row.chat_jid, row.senders())))
     }
 
     /// Judges new messages. Those that can't be judged now are looked at again a little later.

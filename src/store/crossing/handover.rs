@@ -342,6 +342,7 @@ fn prompted(c: &Connection, lane: i64, n: i64, message: Message) -> Result<Promp
         files: files.collect(),
         sender_name: message.sender_name,
         text: message.text,
+        title: message.title,
         at: message.at,
         reply_to_id: message.reply_to_id,
         reply_to_text: message.reply_to_text,

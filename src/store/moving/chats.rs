@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use channel_protocol::LONGEST_TITLE;
 use ipc_handlers::file::MediaKind;
 use rusqlite::params;
 use sha2::{Digest as _, Sha256};
@@ -39,15 +40,16 @@ impl Door<'_> {
             .c
             .prepare_cached(
                 "INSERT INTO messages (chat_jid, replay_key, id, thread, sender, sender_name, text, at, received_at, from_me, bot, mentioned, late, files, origin,
-                   forwarded_from, comment, edited_at, reply_to_id, reply_to_text, reply_to_sender, reply_to_self, reply_to_quote, reply_to_kind, reply_to_chat)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25)
+                   forwarded_from, comment, edited_at, reply_to_id, reply_to_text, reply_to_sender, reply_to_self, reply_to_quote, reply_to_kind, reply_to_chat, title)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26)
                  ON CONFLICT (chat_jid, replay_key) DO NOTHING",
             )?
             .execute(params![
                 m.chat, m.replay_key, m.id, m.thread, user_in(&m.chat, &m.sender), m.sender_name, m.text, m.at.map(|at| at.0),
                 m.received_at.0, m.from_me, m.bot, m.mentioned, m.late, files.len(), m.origin.map(Moved::as_str), m.forwarded_from,
                 m.comment, m.edited_at.map(|at| at.0), reply.id, reply.text, reply.sender, reply.own, reply.quote,
-                reply.kind.map(MediaKind::as_str), reply.chat
+                reply.kind.map(MediaKind::as_str), reply.chat,
+                m.title.as_ref().filter(|title| (1..=LONGEST_TITLE).contains(&title.chars().count()))
             ])?;
         if inserted == 0 {
             return Ok(Came::Again);

@@ -250,6 +250,7 @@ fn message(r: &Found<'_>) -> rusqlite::Result<Message> {
         sender: r.get("sender")?,
         sender_name: r.get("sender_name")?,
         text: r.get("text")?,
+        title: r.get("title")?,
         at: r.time_or_null("at")?,
         received_at: r.time("received_at")?,
         from_me: r.get("from_me")?,

@@ -22,7 +22,7 @@ use crate::store::{
     Result, Store,
     columns::Columns as _,
     folder,
-    talk::addresses,
+    talk::{addresses, same::MINE},
     which::{Conditions, Which},
 };
 
@@ -166,7 +166,9 @@ fn note(
 
 /// What a user may decide.
 fn rights(c: &Connection, user: &str) -> Result<Rights> {
-    let mut roles = c.prepare_cached("SELECT group_folder FROM roles WHERE user_id = ?1")?;
+    let mut roles = c.prepare_cached(&format!(
+        "{MINE} SELECT group_folder FROM mine CROSS JOIN roles ON user_id = id AND granted_at > since"
+    ))?;
     let groups: Vec<Option<String>> =
         roles.query_map([user], |r| r.get(0))?.collect::<rusqlite::Result<_>>()?;
     if groups.iter().any(Option::is_none) {
@@ -265,7 +267,8 @@ fn missed(c: &Connection, id: i64) -> Result<Vec<(String, Missed)>> {
 /// Whether a user has written in a chat.
 fn has_written(c: &Connection, user: &str, chat: &str) -> Result<bool> {
     let mut found = c.prepare_cached(
-        "SELECT EXISTS (SELECT 1 FROM messages WHERE chat_jid = ?1 AND sender = ?2 AND NOT from_me AND NOT bot)",
+        "SELECT EXISTS (SELECT 1 FROM messages WHERE chat_jid = ?1 AND sender IN (SELECT ?2 UNION ALL SELECT other FROM same_person WHERE id = ?2)
+           AND NOT from_me AND NOT bot)",
     )?;
     Ok(found.query_row([chat, user], |r| r.get(0))?)
 }

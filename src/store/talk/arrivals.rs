@@ -6,6 +6,7 @@ use ipc_handlers::Time;
 
 use crate::{
     domain::{
+        heard::same::Person,
         platforms::{channels::Mark, chats::ChatInfo},
         rows::Inbound,
     },
@@ -16,6 +17,7 @@ use crate::{
             approvals::click,
             chats::{ensure_chat, has_moved_often, has_room, is_known, learn, move_chat, put_mark},
             messages::accept,
+            same,
         },
     },
 };
@@ -40,6 +42,11 @@ pub enum Arrival {
         jid: String,
         info: ChatInfo,
         unknown: UnknownChat,
+    },
+    /// What a person did who has these ids.
+    By {
+        person: Person,
+        then: Box<Arrival>,
     },
     /// Nothing that is stored, but where the adapter goes on.
     Nothing,
@@ -82,6 +89,13 @@ impl Store {
         let (channel, asking) = (channel.to_owned(), self.asking_now());
         self.write(move |c| {
             advance(c, &channel, &cursor, now)?;
+            let arrival = match arrival {
+                Arrival::By { person, then } => {
+                    same::learn(c, &channel, &person, now)?;
+                    *then
+                }
+                other => other,
+            };
             Ok(match arrival {
                 Arrival::Message(inbound) => {
                     let is_unknown = inbound.unknown_kind;
@@ -123,7 +137,8 @@ impl Store {
                     learn(c, &jid, &info)?;
                     arrived
                 }
-                Arrival::Nothing => Arrived::Stored,
+                // One person does it.
+                Arrival::By { .. } | Arrival::Nothing => Arrived::Stored,
                 Arrival::PassedOver => {
                     count_passed_over(c, &channel, now)?;
                     Arrived::Stored

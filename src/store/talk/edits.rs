@@ -82,7 +82,7 @@ pub(in crate::store) fn look(
     let called: Vec<(i64, String, Look)> = c
         .prepare_cached(
             "SELECT seq, thread, text, origin, forwarded_from, comment FROM messages INDEXED BY messages_by_id
-             WHERE chat_jid = ?1 AND id = ?2 AND sender = ?3 ORDER BY seq DESC LIMIT ?4",
+             WHERE chat_jid = ?1 AND id = ?2 AND sender IN (SELECT ?3 UNION ALL SELECT other FROM same_person WHERE id = ?3) ORDER BY seq DESC LIMIT ?4",
         )?
         .query_map(params![edit.chat_jid, edit.id, edit.sender, NEWEST], |r| {
             let origin: Origin = r.word_or_null("messages", "origin")?.unwrap_or_default();

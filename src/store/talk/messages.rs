@@ -1,5 +1,6 @@
 //! Messages as they came, and the inbox: a row per message and wiring.
 
+use channel_protocol::MOST_REFERENCES;
 use ipc_handlers::{
     Folder, Time,
     effect::{EngageMode, IgnoredMessages, SenderScope},
@@ -33,7 +34,7 @@ use crate::store::{
         chats::{self, ensure_chat},
         claims,
         edits::{self, Edited},
-        files, outbox, people, questions, restored,
+        files, outbox, people, questions, restored, same,
     },
     which::{Conditions, Which},
 };
@@ -81,6 +82,8 @@ pub struct Unjudged {
     pub lane: i64,
     pub chat_jid: String,
     pub sender: String,
+    /// The sender's other ids that never were another person's.
+    pub also: Vec<String>,
     pub sender_name: String,
     /// The sender's standing with the group.
     pub standing: Standing,
@@ -129,6 +132,11 @@ pub struct Unjudged {
 }
 
 impl Unjudged {
+    /// Returns all ids by which a list may know the sender.
+    pub fn senders(&self) -> impl Iterator<Item = &str> {
+        std::iter::once(&*self.sender).chain(self.also.iter().map(String::as_str))
+    }
+
     /// Returns which words its judgement is of.
     #[must_use]
     pub const fn read_as(&self) -> ReadAs {
@@ -406,6 +414,9 @@ pub(in crate::store) fn accept(
 ) -> Result<Accepted> {
     chats::at_new_address(c, &mut inbound.chat_jid)?;
     inbound.sender = user_in(&inbound.chat_jid, &inbound.sender);
+    if inbound.thread.is_empty() && !inbound.references.is_empty() {
+        inbound.thread = thread_of(c, &inbound)?;
+    }
     let known: Option<i64> = c
         .prepare_cached("SELECT seq FROM messages WHERE chat_jid = ?1 AND replay_key = ?2")?
         .query_row([&inbound.chat_jid, &inbound.replay_key], |r| r.get(0))
@@ -510,6 +521,27 @@ pub(in crate::store) fn accept(
     Ok(accepted)
 }
 
+/// The thread of the newest message of a chat that a message continues, as far as one is known; a text of ours is one, too.
+fn thread_of(c: &Connection, inbound: &Inbound) -> Result<String> {
+    for id in inbound.references.iter().rev().take(MOST_REFERENCES) {
+        let theirs: Option<String> = c
+            .prepare_cached(
+                "SELECT thread FROM messages INDEXED BY messages_by_id WHERE chat_jid = ?1 AND id = ?2 ORDER BY seq DESC LIMIT 1",
+            )?
+            .query_row([&inbound.chat_jid, id], |r| r.get("thread"))
+            .optional()?;
+        if let Some(thread) = theirs {
+            return Ok(thread);
+        }
+        if let Some(row) = outbox::said_as(c, &inbound.chat_jid, id)? {
+            return Ok(c
+                .prepare_cached("SELECT thread FROM outbox WHERE id = ?1")?
+                .query_row([row], |r| r.get("thread"))?);
+        }
+    }
+    Ok(String::new())
+}
+
 /// A message was for us alone, and is nothing to any agent.
 fn is_no_prompt(c: &Connection, seq: i64, note: &str) -> Result<()> {
     c.prepare_cached(
@@ -571,8 +603,8 @@ fn insert(c: &Connection, inbound: &Inbound, files: usize, now: Time) -> Result<
     let given = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
     c.prepare_cached(
         "INSERT INTO messages (chat_jid, replay_key, id, thread, sender, sender_name, text, at, received_at, from_me, bot, mentioned, reply_to_id, reply_to_text, reply_to_sender, late, files, origin,
-           forwarded_from, comment, reply_to_self, reply_to_quote, reply_to_kind, reply_to_chat)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24)",
+           forwarded_from, comment, reply_to_self, reply_to_quote, reply_to_kind, reply_to_chat, title)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25)",
     )?
     .execute(params![
         inbound.chat_jid, inbound.replay_key, inbound.id, inbound.thread, inbound.sender, inbound.sender_name,
@@ -580,7 +612,7 @@ fn insert(c: &Connection, inbound: &Inbound, files: usize, now: Time) -> Result<
         inbound.reply_to_id, inbound.reply_to_text, inbound.reply_to_sender, inbound.late, files,
         Some(inbound.origin).filter(|origin| *origin != Origin::Written).map(Origin::as_str),
         inbound.forwarded_from, Some(&inbound.comment).filter(|comment| !comment.is_empty()),
-        own, given(quote), kind.map(MediaKind::as_str), given(chat)
+        own, given(quote), kind.map(MediaKind::as_str), given(chat), Some(&inbound.title).filter(|title| !title.is_empty())
     ])?;
     Ok(c.last_insert_rowid())
 }
@@ -652,6 +684,7 @@ fn unjudged_row(c: &Connection, r: &Row<'_>) -> rusqlite::Result<Unjudged> {
         late: r.get("late")?,
         seq,
         chat_jid: chat,
+        also: same::always(c, &sender)?,
         sender,
         sender_name: r.get("sender_name")?,
         unknown_senders: r.word("chats", "unknown_sender_policy")?,
@@ -878,7 +911,7 @@ fn put_into_inbox(c: &Connection, group: &str, chat: &str, thread: &str, seq: i6
 }
 
 pub(in crate::store) const MESSAGE: &str = "SELECT seq, id, chat_jid, thread, sender, sender_name, text, at, received_at, from_me, bot, mentioned, reply_to_id, reply_to_text, reply_to_sender,
-  reply_to_self, reply_to_quote, reply_to_kind, reply_to_chat, origin, forwarded_from, comment, edited_at, shown FROM messages";
+  reply_to_self, reply_to_quote, reply_to_kind, reply_to_chat, origin, forwarded_from, comment, edited_at, shown, title FROM messages";
 
 pub(in crate::store) fn message_row(r: &Row<'_>) -> rusqlite::Result<Message> {
     Ok(Message {
@@ -889,6 +922,7 @@ pub(in crate::store) fn message_row(r: &Row<'_>) -> rusqlite::Result<Message> {
         sender: r.get("sender")?,
         sender_name: r.get("sender_name")?,
         text: r.get("text")?,
+        title: r.get("title")?,
         at: r.time_or_null("at")?,
         received_at: r.time("received_at")?,
         from_me: r.get("from_me")?,

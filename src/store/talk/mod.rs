@@ -21,4 +21,5 @@ pub(super) mod people;
 pub(super) mod questions;
 pub(super) mod register;
 pub(super) mod restored;
+pub(super) mod same;
 pub(super) mod visits;

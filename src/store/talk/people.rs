@@ -7,7 +7,12 @@ use crate::domain::{
     heard::{access::Standing, people::Role},
     rows::{Dropped, Member, User},
 };
-use crate::store::{Result, Store, StoreError, at_most, columns::Columns as _, oldest_first};
+use crate::store::{
+    Result, Store, StoreError, at_most,
+    columns::Columns as _,
+    oldest_first,
+    talk::same::{self, MINE},
+};
 
 impl Store {
     /// Adds a user, or changes their name and where they are asked (`None`: as it is).
@@ -133,6 +138,7 @@ impl Store {
                         name: r.get("name")?,
                         dm_chat: r.get("dm_chat")?,
                         created_at: r.time("created_at")?,
+                        also: Vec::new(),
                         roles: Vec::new(),
                         member_of: Vec::new(),
                     })
@@ -140,6 +146,7 @@ impl Store {
             let mut users = oldest_first(newest)?;
             for user in &mut users {
                 user.roles = roles.query_map([&user.id], |r| r.get(0))?.collect::<rusqlite::Result<_>>()?;
+                user.also = same::others(c, &user.id)?;
                 user.member_of = members.query_map([&user.id], |r| r.get(0))?.collect::<rusqlite::Result<_>>()?;
             }
             Ok(users)
@@ -213,7 +220,8 @@ impl Store {
 /// asked.
 pub(in crate::store) fn learn_dm(c: &Connection, user: &str, chat: &str) -> Result<()> {
     c.prepare_cached(
-        "UPDATE users SET dm_chat = ?2 WHERE id = ?1 AND dm_chat IS NULL AND EXISTS (SELECT 1 FROM chats WHERE jid = ?2 AND kind = 'direct')",
+        "UPDATE users SET dm_chat = ?2 WHERE id IN (SELECT ?1 UNION ALL SELECT other FROM same_person WHERE id = ?1 AND since < 0)
+           AND dm_chat IS NULL AND EXISTS (SELECT 1 FROM chats WHERE jid = ?2 AND kind = 'direct')",
     )?
     .execute([user, chat])?;
     Ok(())
@@ -231,12 +239,12 @@ pub(in crate::store) fn dm_of(c: &Connection, user: &str) -> Result<Option<Strin
 /// What a sender is to a group; a group's own admins are not others'.
 pub(in crate::store) fn standing(c: &Connection, sender: &str, group: &Folder) -> rusqlite::Result<Standing> {
     let found: Option<Standing> = c
-        .prepare_cached(
-            "SELECT role FROM (
-               SELECT role, CASE role WHEN 'owner' THEN 0 ELSE 1 END AS rank FROM roles
-                WHERE user_id = ?1 AND (group_folder IS NULL OR group_folder = ?2)
-               UNION ALL SELECT 'member', 2 FROM members WHERE user_id = ?1 AND group_folder = ?2) ORDER BY rank LIMIT 1",
-        )?
+        .prepare_cached(&format!(
+            "{MINE} SELECT role FROM (
+               SELECT role, CASE role WHEN 'owner' THEN 0 ELSE 1 END AS rank FROM mine CROSS JOIN roles ON user_id = id AND granted_at > since
+                WHERE group_folder IS NULL OR group_folder = ?2
+               UNION ALL SELECT 'member', 2 FROM mine CROSS JOIN members ON user_id = id AND added_at > since WHERE group_folder = ?2) ORDER BY rank LIMIT 1"
+        ))?
         .query_row([sender, group.as_str()], |r| r.word("roles", 0))
         .optional()?;
     Ok(found.unwrap_or(Standing::Unknown))

@@ -117,7 +117,7 @@ impl Store {
                 return Ok(c
                     .prepare_cached(
                         "SELECT m.seq FROM (SELECT seq, sender, thread, from_me FROM messages WHERE chat_jid = ?1 AND seq < ?2 ORDER BY seq DESC LIMIT ?5) m
-                         WHERE m.sender = ?3 AND m.thread = ?4 AND NOT m.from_me
+                         WHERE m.sender IN (SELECT ?3 UNION ALL SELECT other FROM same_person WHERE id = ?3) AND m.thread = ?4 AND NOT m.from_me
                            AND NOT EXISTS (SELECT 1 FROM inbox i WHERE i.seq = m.seq AND i.rule IN ('word', 'answer')) ORDER BY m.seq DESC LIMIT 1",
                     )?
                     .query_row(params![chat, word, sender, thread, LOOKED_AT], |r| r.get(0))

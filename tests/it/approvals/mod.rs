@@ -37,5 +37,6 @@ mod ends;
 mod naming;
 mod openings;
 mod order;
+mod same;
 mod senders;
 mod world;

@@ -50,6 +50,7 @@ mod left;
 mod lists;
 mod neighbours;
 mod outward;
+mod reach;
 mod trials;
 mod walls;
 

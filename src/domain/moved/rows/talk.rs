@@ -19,6 +19,9 @@ pub struct Message {
     pub sender: String,
     pub sender_name: String,
     pub text: String,
+    /// What it stands under.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
     /// When it was written, as the platform says.
     #[serde(default, with = "stamp::option", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<String>")]

@@ -232,6 +232,7 @@ impl Classic {
             origin: None,
             forwarded_from: None,
             comment: None,
+            title: None,
             edited_at: None,
             files: Vec::new(),
             heard,

@@ -412,6 +412,7 @@ impl NanoclawV2 {
             origin: None,
             forwarded_from: None,
             comment: None,
+            title: None,
             edited_at: None,
             files: files(&read, session),
             heard: vec![heard],

@@ -20,7 +20,10 @@ use crate::domain::{
 };
 use crate::store::{
     Result,
-    talk::outbox::{Say, said_as, say},
+    talk::{
+        outbox::{Say, said_as, say},
+        same,
+    },
 };
 
 /// What a message is to the questions of its chat.
@@ -253,7 +256,15 @@ fn name(
     cards: &[OpenApproval],
     now: Time,
 ) -> Result<Option<Reply>> {
-    let asked = cards.iter().rev().find(|card| card.naming.as_deref() == Some(inbound.sender.as_str()));
+    let mut asked = None;
+    for card in cards.iter().rev() {
+        if let Some(who) = &card.naming
+            && same::is_one(c, who, &inbound.sender)?
+        {
+            asked = Some(card);
+            break;
+        }
+    }
     let Some(card) = asked.filter(|_| rights.allow(&Action::New, &[])) else { return Ok(None) };
     let in_time = said_at(c, card)?.is_some_and(|at| now.ms_since(at) <= NAMING_MS);
     // If an agent said something since, the message answers that.

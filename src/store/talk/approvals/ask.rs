@@ -58,7 +58,7 @@ pub(super) fn denied(
     let found: Option<(i64, String)> = c
         .prepare_cached(
             "SELECT a.id, a.decided_by FROM approvals a WHERE a.chat_jid = ?1 AND a.kind = ?2 AND a.state = 'denied' AND a.decided_at > ?3
-               AND (?2 = 'channel' OR (a.sender = ?4 AND EXISTS (
+               AND (?2 = 'channel' OR (a.sender IN (SELECT ?4 UNION ALL SELECT other FROM same_person WHERE id = ?4) AND EXISTS (
                  SELECT 1 FROM approval_messages m WHERE m.approval_id = a.id AND m.group_folder = ?5)))
              ORDER BY a.id DESC LIMIT 1",
         )?
@@ -77,7 +77,7 @@ pub(super) fn ask(c: &Connection, asking: &Asking, about: &About<'_>, now: Time)
     super::end::expire(c, now)?;
     let newest: Option<OpenApproval> = c
         .prepare_cached(&format!(
-            "{ASKED} WHERE chat_jid = ?1 AND kind = ?2 AND (kind = 'channel' OR sender = ?3) ORDER BY id DESC LIMIT 1"
+            "{ASKED} WHERE chat_jid = ?1 AND kind = ?2 AND (kind = 'channel' OR sender IN (SELECT ?3 UNION ALL SELECT other FROM same_person WHERE id = ?3)) ORDER BY id DESC LIMIT 1"
         ))?
         .query_row(params![about.chat, about.kind.as_str(), about.sender], open_row)
         .optional()?;

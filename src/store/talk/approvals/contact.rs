@@ -23,7 +23,7 @@ use crate::domain::{
 use crate::store::{
     Result,
     columns::Columns as _,
-    talk::{groups::wire_by_default, messages::tell_once, people},
+    talk::{groups::wire_by_default, messages::tell_once, people, same::MINE},
 };
 
 /// What became of a message in a chat that no group is wired to.
@@ -85,9 +85,10 @@ pub(in crate::store) fn first_contact(
         .query_map([], |r| r.folder(0))?
         .collect::<rusqlite::Result<_>>()?;
     let known: bool = c
-        .prepare_cached(
-            "SELECT EXISTS (SELECT 1 FROM roles WHERE user_id = ?1) OR EXISTS (SELECT 1 FROM members WHERE user_id = ?1)",
-        )?
+        .prepare_cached(&format!(
+            "{MINE} SELECT EXISTS (SELECT 1 FROM mine CROSS JOIN roles ON user_id = id AND granted_at > since)
+               OR EXISTS (SELECT 1 FROM mine CROSS JOIN members ON user_id = id AND added_at > since)"
+        ))?
         .query_row([&inbound.sender], |r| r.get(0))?;
     let message = Unwired {
         author,
