@@ -28,6 +28,7 @@ fn group(name: &str, trigger: &str, config: &serde_json::Value) -> Row {
         script: None,
         image: None,
         config: config.as_object().unwrap().clone(),
+        held: None,
         hosts: vec![],
         created_at: Time(0),
     })
