@@ -48,7 +48,7 @@ pub enum SecretPlace {
 }
 
 /// The platforms that G2 has an adapter for.
-pub const OWN_PLATFORMS: [&str; 5] = ["discord", "matrix", "slack", "telegram", "webhook"];
+pub const OWN_PLATFORMS: [&str; 6] = ["discord", "mail", "matrix", "slack", "telegram", "webhook"];
 
 /// Whether those who write to an account are programs, so that nobody there can be an owner.
 #[must_use]
@@ -58,7 +58,7 @@ pub fn is_of_programs(name: &str) -> bool {
 
 /// An account of a platform that G2 has no adapter for, and none is named.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("G2 has no adapter for {0}, only for discord, matrix, slack, telegram and webhook")]
+#[error("G2 has no adapter for {0}, only for discord, mail, matrix, slack, telegram and webhook")]
 pub struct NoAdapter(pub String);
 
 /// Checks that G2 has an adapter for an account that names no program: for its platform, or the one that it names instead.
@@ -78,6 +78,7 @@ pub fn check_adapter(name: &str, adapter: Option<&str>) -> Result<(), NoAdapter>
 pub fn tokens(name: &str) -> &'static [&'static str] {
     match name.split('.').next() {
         Some("slack") => &["App token (xapp-…)", "Bot token (xoxb-…)"],
+        Some("mail") => &["Password"],
         Some(_) | None => &["Token"],
     }
 }
@@ -126,7 +127,7 @@ mod tests {
 
     #[test]
     fn a_platform_without_an_adapter_is_named_in_one_line() {
-        for good in ["telegram", "telegram.work", "discord", "matrix.x", "slack"] {
+        for good in ["telegram", "telegram.work", "discord", "matrix.x", "slack", "mail.work"] {
             assert_eq!(check_adapter(good, None), Ok(()), "{good}");
         }
         for bad in ["whatsapp", "whatsapp.telegram", "telegramm", "signal"] {

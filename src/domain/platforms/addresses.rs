@@ -38,7 +38,7 @@ const WHATSAPP: Platform = Platform {
 };
 
 /// Every platform whose addresses begin with something other than its name, or show more than whose they are.
-static KNOWN: [Platform; 7] = [
+static KNOWN: [Platform; 8] = [
     LOCAL,
     // The topic General of a forum.
     Platform::prefixed("telegram", "tg", digits).with_main_line("1"),
@@ -46,6 +46,8 @@ static KNOWN: [Platform; 7] = [
     Platform::prefixed("matrix", "mx", |_| false),
     // Its channels begin with C or G, and chats with one person with D.
     Platform::prefixed("slack", "slack", |id| id.starts_with('D')),
+    // A person who writes mails.
+    Platform::prefixed("mail", "mail", |_| true),
     // A program and the agent.
     Platform::prefixed("webhook", "hook", |_| true),
     WHATSAPP,
@@ -196,6 +198,8 @@ mod tests {
             ("irc:#chess", "irc", ChatKind::Group),
             ("x", "unknown", ChatKind::Group),
             ("hook:github", "webhook", ChatKind::Direct),
+            ("mail:unproven:ada@example.org", "mail", ChatKind::Direct),
+            ("mail.work:ada@example.org", "mail.work", ChatKind::Direct),
             ("tg.work:7", "telegram.work", ChatKind::Direct),
             ("tg.work:-7", "telegram.work", ChatKind::Group),
             ("mx:!a:example.org", "matrix", ChatKind::Group),
