@@ -20,8 +20,9 @@ const fn adapter(name: &'static str, prefix: &'static str) -> Adapter {
 }
 
 /// All of them.
-const OWN: [Adapter; 5] = [
+const OWN: [Adapter; 6] = [
     adapter("discord", "dc"),
+    Adapter { tokens: &["Password"], ..adapter("mail", "mail") },
     adapter("matrix", "mx"),
     Adapter {
         tokens: &["App token (xapp-…)", "Bot token (xoxb-…)"],

@@ -212,7 +212,14 @@ fn adapters(table: &mut Table) {
     let slack = g2_fakes::slack::Fake::start();
     let tokens = format!("{} {}", g2_fakes::slack::world::APP_TOKEN, g2_fakes::slack::world::BOT_TOKEN);
     settings.push_str(&format!("[channels.slack]\ntoken = {tokens:?}\nupstream = {:?}\n", slack.base));
-    let mut count = 3;
+    let mail = g2_fakes::mail::Fake::start();
+    let (imap, smtp) = mail.places();
+    settings.push_str(&format!(
+        "[channels.mail]\ntoken = {:?}\nuser = {:?}\nimap = {imap:?}\nsmtp = {smtp:?}\n",
+        g2_fakes::mail::PASSWORD,
+        g2_fakes::mail::USER
+    ));
+    let mut count = 4;
     if let Some(server) = g2_fakes::synapse::synapse() {
         let token = server.person("bench").token;
         settings

@@ -3,6 +3,7 @@
 pub mod discord;
 pub mod http;
 pub mod kit;
+pub mod mail;
 pub mod matrix;
 pub mod slack;
 pub mod telegram;

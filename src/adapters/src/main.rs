@@ -2,10 +2,10 @@
 
 use std::process::ExitCode;
 
-use g2_channels::{discord, kit, matrix, slack, telegram, webhook};
+use g2_channels::{discord, kit, mail, matrix, slack, telegram, webhook};
 
 /// The adapters of this program.
-const NAMES: [&str; 5] = ["discord", "matrix", "slack", "telegram", "webhook"];
+const NAMES: [&str; 6] = ["discord", "mail", "matrix", "slack", "telegram", "webhook"];
 
 fn main() -> ExitCode {
     let asked = std::env::args().nth(1).unwrap_or_default();
@@ -18,6 +18,7 @@ fn main() -> ExitCode {
     };
     let ended = match &asked[..] {
         "discord" => runtime.block_on(kit::serve(discord::connect)),
+        "mail" => runtime.block_on(kit::serve(mail::connect)),
         "matrix" => runtime.block_on(kit::serve(matrix::connect)),
         "slack" => runtime.block_on(kit::serve(slack::connect)),
         "telegram" => runtime.block_on(kit::serve(telegram::connect)),

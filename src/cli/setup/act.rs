@@ -104,8 +104,13 @@ impl Setup {
         }
         let token = channels::token(&name, self.token_file.as_deref())?;
         let mut settings: BTreeMap<String, Value> = self.set.iter().cloned().collect();
-        if name.split('.').next() == Some("matrix") && !self.yes {
-            for (key, question) in MATRIX {
+        let more = match name.split('.').next() {
+            Some("matrix") => &MATRIX[..],
+            Some("mail") => &MAIL,
+            Some(_) | None => &[],
+        };
+        if !self.yes {
+            for &(key, question) in more {
                 if !settings.contains_key(key)
                     && let Some(value) = asked(question)?
                 {
@@ -130,6 +135,14 @@ const MATRIX: [(&str, &str); 2] = [
     ("invites_from", "Your own id, such as @you:example.org: you may invite the bot"),
 ];
 
+/// What an account of mail needs beside its password.
+const MAIL: [(&str, &str); 4] = [
+    ("user", "Address of the mailbox, such as agent@example.org"),
+    ("imap", "Its IMAP server, such as imap.example.org"),
+    ("smtp", "Its SMTP server, such as smtp.example.org"),
+    ("authserv", "Server that checks senders, as the headers Authentication-Results name it (docs/mail.md)"),
+];
+
 /// Where a person gets the token of an account.
 fn where_from(name: &str) -> &'static str {
     match name.split('.').next() {
@@ -144,6 +157,9 @@ fn where_from(name: &str) -> &'static str {
         }
         Some("slack") => {
             "At https://api.slack.com/apps: Create New App, From a manifest, and paste the one below. Then Install App, which shows the bot token; and Basic Information, App-Level Tokens, Generate, with the scope connections:write."
+        }
+        Some("mail") => {
+            "Make a mailbox for the agent alone. Gmail, Fastmail and others let programs in by an app password, which their security settings make."
         }
         Some(_) | None => "The platform's own pages say where its tokens are.",
     }

@@ -89,8 +89,13 @@ fn form(view: &View) -> Markup {
                 label { "Token" input type="password" name="secret" required maxlength=(TOKEN) autocomplete="off" spellcheck="false"; }
                 label { "Matrix: its homeserver" input type="url" name="homeserver" maxlength="300" placeholder="https://matrix.example.org"; }
                 label { "Matrix: who may invite it" input name="invites" maxlength="1000" placeholder="@you:example.org, @her:example.org"; }
+                label { "Mail: the mailbox's address" input name="user" maxlength="300" placeholder="agent@example.org"; }
+                label { "Mail: its IMAP server" input name="imap" maxlength="300" placeholder="imap.example.org"; }
+                label { "Mail: its SMTP server" input name="smtp" maxlength="300" placeholder="smtp.example.org"; }
+                label { "Mail: the server that checks senders" input name="authserv" maxlength="300" placeholder="mx.example.org"; }
                 button.main { "Add" }
             }
+            p.dim { "Of a mailbox the token is the password; an app password where there is one." }
             p.dim { "Slack has two tokens: give both, with a space between. " code { "g2 channels add slack" } " shows the manifest of its app." }
             p.dim { "The token is kept in " code { "data/secrets/" } ", for this user only, and is shown nowhere again. The lights above say whether the platform takes it. An adapter of your own is added by " code { "g2 channels add NAME --program PROGRAM" } "." }
         }
@@ -108,6 +113,14 @@ pub(in crate::web) async fn add(
         Err(wrong) => act::refused(&web, &visitor, &fields, &wrong),
     }
 }
+
+/// What an account of mail has beside its password.
+const MAIL: [(&str, &str); 4] = [
+    ("user", "the mailbox's address"),
+    ("imap", "an IMAP server"),
+    ("smtp", "an SMTP server"),
+    ("authserv", "a server that checks senders"),
+];
 
 fn read<'a>(field: impl Fn(&str) -> &'a str) -> Result<adding::Args, OpError> {
     let platform = field("platform");
@@ -133,6 +146,16 @@ fn read<'a>(field: impl Fn(&str) -> &'a str) -> Result<adding::Args, OpError> {
             field("invites").split(',').map(str::trim).filter(|one| !one.is_empty()).collect();
         if !invites.is_empty() {
             settings.insert("invites_from".to_owned(), Value::from(invites));
+        }
+    }
+    if platform == "mail" {
+        for (key, what) in MAIL {
+            let value = field(key).trim();
+            if !value.is_empty() {
+                settings.insert(key.to_owned(), Value::from(value));
+            } else if key != "authserv" {
+                return Err(OpError::invalid(format!("an account of mail needs {what}")));
+            }
         }
     }
     Ok(adding::Args { name, token: Some(token.to_owned()), program: Vec::new(), settings })
@@ -199,6 +222,10 @@ mod tests {
                 "g2 channels add discord.work",
             ),
             (&[("platform", "slack"), ("secret", "xapp-1 xoxb-2")], "g2 channels add slack"),
+            (
+                &[("platform", "mail"), ("secret", "x"), ("user", "a@b.c"), ("imap", "i"), ("smtp", "s")],
+                "g2 channels add --set imap=i --set smtp=s --set user=a@b.c mail",
+            ),
             (
                 &[
                     ("platform", "matrix"),

@@ -1,9 +1,10 @@
-//! `g2 channels test` tries the adapters of Telegram, Discord, Slack and Matrix, each on servers of our own and of others.
+//! `g2 channels test` tries the adapters of Telegram, Discord, Slack, Matrix and mail, each on servers of our own and of others.
 
 use std::path::Path;
 
 use g2_fakes::{
     discord::{self, world},
+    mail,
     peers::Crabline,
     slack,
     synapse::synapse,
@@ -70,6 +71,14 @@ fn matrixs_adapter_keeps_to_every_rule() {
     }
     let config = json!({"token": bot.token, "homeserver": server.base(), "invites_from": [ada.id]});
     keeps_to_every_rule("matrix", &server.base(), &config);
+}
+
+#[test]
+fn mails_adapter_keeps_to_every_rule() {
+    let fake = mail::Fake::start();
+    let (imap, smtp) = fake.places();
+    let config = json!({"token": mail::PASSWORD, "user": mail::USER, "imap": imap, "smtp": smtp, "authserv": mail::SERVER});
+    keeps_to_every_rule("mail", "", &config);
 }
 
 #[test]

@@ -9,6 +9,7 @@
 //! | `files` | files both ways |
 //! | `gone` | chats and threads that go while an agent works; a bot that is told only a part |
 //! | `growing` | answers that grow in place |
+//! | `mail` | mail, by servers of our own: whom the daemon hears, where answers go, kills |
 //! | `meant` | whom a message is for, and whose words it is |
 //! | `notices` | owners who are told of problems |
 //! | `talk` | what people do, and what they are answered, on each platform |
@@ -37,6 +38,7 @@ mod files;
 mod gone;
 mod growing;
 mod kills;
+mod mail;
 mod meant;
 mod notices;
 mod outage;

@@ -22,6 +22,8 @@ pub struct Adapter {
     lines: Receiver<Up>,
     start: Value,
     dir: tempfile::TempDir,
+    /// What its environment has.
+    variables: Vec<(&'static str, String)>,
     /// Events that came while something else was waited for.
     waiting: Vec<Event>,
 }
@@ -30,6 +32,12 @@ impl Adapter {
     /// Starts `g2-channels` for an account: `instance`, `prefix`, `config`, `cursor`, `upstream`.
     #[must_use]
     pub fn start(program: &'static str, account: Value) -> Self {
+        Self::start_in(program, account, Vec::new())
+    }
+
+    /// The same with an environment.
+    #[must_use]
+    pub fn start_in(program: &'static str, account: Value, variables: Vec<(&'static str, String)>) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let mut start = account;
         start["op"] = "start".into();
@@ -39,13 +47,19 @@ impl Adapter {
             let at = dir.path().join(folder.split('/').next().unwrap());
             start[name] = at.to_str().unwrap().into();
         }
-        Self::run(program, start, dir)
+        Self::run(program, start, dir, variables)
     }
 
-    fn run(program: &'static str, start: Value, dir: tempfile::TempDir) -> Self {
+    fn run(
+        program: &'static str,
+        start: Value,
+        dir: tempfile::TempDir,
+        variables: Vec<(&'static str, String)>,
+    ) -> Self {
         let mut process = Command::new(program)
             .arg(start["instance"].as_str().unwrap())
             .env_clear()
+            .envs(variables.clone())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -65,7 +79,7 @@ impl Adapter {
                 }
             }
         });
-        let mut this = Self { program, process, stdin, lines, start, dir, waiting: Vec::new() };
+        let mut this = Self { program, process, stdin, lines, start, dir, variables, waiting: Vec::new() };
         let start = this.start.clone();
         this.say(&start);
         this
@@ -77,7 +91,8 @@ impl Adapter {
         let mut start = std::mem::take(&mut self.start);
         start["cursor"] = json!(cursor);
         let dir = std::mem::replace(&mut self.dir, tempfile::tempdir().unwrap());
-        Self::run(self.program, start, dir)
+        let variables = std::mem::take(&mut self.variables);
+        Self::run(self.program, start, dir, variables)
     }
 
     /// How much memory it takes for itself now, KiB: without the program, which is larger where it is built for tests.

@@ -10,6 +10,7 @@
 pub mod adapter;
 pub mod discord;
 pub mod homeserver;
+pub mod mail;
 pub mod peers;
 pub mod slack;
 pub mod synapse;
