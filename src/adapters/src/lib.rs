@@ -4,6 +4,7 @@ pub mod discord;
 pub mod http;
 pub mod kit;
 pub mod matrix;
+pub mod signal;
 pub mod slack;
 pub mod telegram;
 pub mod webhook;

@@ -2,10 +2,10 @@
 
 use std::process::ExitCode;
 
-use g2_channels::{discord, kit, matrix, slack, telegram, webhook};
+use g2_channels::{discord, kit, matrix, signal, slack, telegram, webhook};
 
 /// The adapters of this program.
-const NAMES: [&str; 5] = ["discord", "matrix", "slack", "telegram", "webhook"];
+const NAMES: [&str; 6] = ["discord", "matrix", "signal", "slack", "telegram", "webhook"];
 
 fn main() -> ExitCode {
     let asked = std::env::args().nth(1).unwrap_or_default();
@@ -19,6 +19,7 @@ fn main() -> ExitCode {
     let ended = match &asked[..] {
         "discord" => runtime.block_on(kit::serve(discord::connect)),
         "matrix" => runtime.block_on(kit::serve(matrix::connect)),
+        "signal" => runtime.block_on(kit::serve(signal::connect)),
         "slack" => runtime.block_on(kit::serve(slack::connect)),
         "telegram" => runtime.block_on(kit::serve(telegram::connect)),
         "webhook" => runtime.block_on(kit::serve(webhook::connect)),

@@ -11,6 +11,7 @@ pub mod adapter;
 pub mod discord;
 pub mod homeserver;
 pub mod peers;
+pub mod signal;
 pub mod slack;
 pub mod synapse;
 pub mod telegram;
