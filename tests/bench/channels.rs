@@ -212,7 +212,13 @@ fn adapters(table: &mut Table) {
     let slack = g2_fakes::slack::Fake::start();
     let tokens = format!("{} {}", g2_fakes::slack::world::APP_TOKEN, g2_fakes::slack::world::BOT_TOKEN);
     settings.push_str(&format!("[channels.slack]\ntoken = {tokens:?}\nupstream = {:?}\n", slack.base));
-    let mut count = 3;
+    let signal = g2_fakes::signal::Fake::start();
+    settings.push_str(&format!(
+        "[channels.signal]\naccount = {:?}\nupstream = {:?}\n",
+        g2_fakes::signal::US,
+        signal.base
+    ));
+    let mut count = 4;
     if let Some(server) = g2_fakes::synapse::synapse() {
         let token = server.person("bench").token;
         settings

@@ -48,7 +48,7 @@ pub enum SecretPlace {
 }
 
 /// The platforms that G2 has an adapter for.
-pub const OWN_PLATFORMS: [&str; 5] = ["discord", "matrix", "slack", "telegram", "webhook"];
+pub const OWN_PLATFORMS: [&str; 6] = ["discord", "matrix", "signal", "slack", "telegram", "webhook"];
 
 /// Whether those who write to an account are programs, so that nobody there can be an owner.
 #[must_use]
@@ -58,7 +58,7 @@ pub fn is_of_programs(name: &str) -> bool {
 
 /// An account of a platform that G2 has no adapter for, and none is named.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("G2 has no adapter for {0}, only for discord, matrix, slack, telegram and webhook")]
+#[error("G2 has no adapter for {0}, only for discord, matrix, signal, slack, telegram and webhook")]
 pub struct NoAdapter(pub String);
 
 /// Checks that G2 has an adapter for an account that names no program: for its platform, or the one that it names instead.
@@ -73,11 +73,13 @@ pub fn check_adapter(name: &str, adapter: Option<&str>) -> Result<(), NoAdapter>
     }
 }
 
-/// Returns what an account is let in by, in the order in which a person is asked for it.
+/// Returns what an account is let in by, in the order in which a person is asked for it. Empty: by nothing that G2 keeps.
 #[must_use]
 pub fn tokens(name: &str) -> &'static [&'static str] {
     match name.split('.').next() {
         Some("slack") => &["App token (xapp-…)", "Bot token (xoxb-…)"],
+        // The login is signal-cli's.
+        Some("signal") => &[],
         Some(_) | None => &["Token"],
     }
 }
@@ -126,19 +128,20 @@ mod tests {
 
     #[test]
     fn a_platform_without_an_adapter_is_named_in_one_line() {
-        for good in ["telegram", "telegram.work", "discord", "matrix.x", "slack"] {
+        for good in ["telegram", "telegram.work", "discord", "matrix.x", "slack", "signal.x"] {
             assert_eq!(check_adapter(good, None), Ok(()), "{good}");
         }
-        for bad in ["whatsapp", "whatsapp.telegram", "telegramm", "signal"] {
+        for bad in ["whatsapp", "whatsapp.telegram", "telegramm", "signall"] {
             let said = check_adapter(bad, None).unwrap_err().to_string();
             assert!(said.starts_with("G2 has no adapter for ") && !said.contains('\n'), "{said}");
             assert_eq!(check_adapter(bad, Some("matrix")), Ok(()));
         }
-        assert_eq!(check_adapter("telegram", Some("signal")), Err(NoAdapter("signal".into())));
+        assert_eq!(check_adapter("telegram", Some("irc")), Err(NoAdapter("irc".into())));
     }
 
     #[test]
-    fn slack_has_two_tokens_and_an_app_to_paste() {
+    fn slack_has_two_tokens_and_an_app_to_paste_and_signal_has_none() {
+        assert!(tokens("signal.work").is_empty());
         assert_eq!(
             (tokens("slack.work").len(), tokens("telegram"), app_manifest("discord")),
             (2, &["Token"][..], None)

@@ -38,7 +38,7 @@ const WHATSAPP: Platform = Platform {
 };
 
 /// Every platform whose addresses begin with something other than its name, or show more than whose they are.
-static KNOWN: [Platform; 7] = [
+static KNOWN: [Platform; 8] = [
     LOCAL,
     // The topic General of a forum.
     Platform::prefixed("telegram", "tg", digits).with_main_line("1"),
@@ -46,6 +46,8 @@ static KNOWN: [Platform; 7] = [
     Platform::prefixed("matrix", "mx", |_| false),
     // Its channels begin with C or G, and chats with one person with D.
     Platform::prefixed("slack", "slack", |id| id.starts_with('D')),
+    // A person's id or number; groups have a word before theirs.
+    Platform::prefixed("signal", "signal", |id| !id.starts_with("group.")),
     // A program and the agent.
     Platform::prefixed("webhook", "hook", |_| true),
     WHATSAPP,
@@ -193,6 +195,9 @@ mod tests {
             ("slack:C123", "slack", ChatKind::Group),
             ("slack:D123", "slack", ChatKind::Direct),
             ("slack.work:D123", "slack.work", ChatKind::Direct),
+            ("signal:a0000000-0000-4000-8000-000000000100", "signal", ChatKind::Direct),
+            ("signal.work:+4930123456", "signal.work", ChatKind::Direct),
+            ("signal:group.-_v7", "signal", ChatKind::Group),
             ("irc:#chess", "irc", ChatKind::Group),
             ("x", "unknown", ChatKind::Group),
             ("hook:github", "webhook", ChatKind::Direct),

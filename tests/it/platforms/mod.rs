@@ -11,6 +11,7 @@
 //! | `growing` | answers that grow in place |
 //! | `meant` | whom a message is for, and whose words it is |
 //! | `notices` | owners who are told of problems |
+//! | `signal` | a person on Signal, and a group there |
 //! | `talk` | what people do, and what they are answered, on each platform |
 //! | `kills` | kills of the daemon, the adapters and the homeserver at any moment |
 //! | `words` | words that are commands, and the platforms' lists of them |
@@ -40,6 +41,7 @@ mod kills;
 mod meant;
 mod notices;
 mod outage;
+mod signal;
 mod talk;
 mod words;
 

@@ -226,6 +226,16 @@ impl RpcError {
         }
     }
 
+    /// Says it for people, with the word that a proof is given for.
+    pub(super) fn why(&self) -> String {
+        let Self::Refused { results, .. } = self else { return self.to_string() };
+        let challenge = results.iter().find_map(|one| one.token.as_deref());
+        match challenge.filter(|word| word.len() <= LONGEST) {
+            Some(word) => format!("{self}; the challenge is {word}"),
+            None => self.to_string(),
+        }
+    }
+
     /// Whether nobody can be sent anything before a person acts.
     pub(super) fn stops_all(&self) -> bool {
         self.is_logged_out() || self.is_no_account() || self.hint() == PROOF
@@ -383,6 +393,7 @@ mod tests {
             json!([{"type": "RATE_LIMIT_FAILURE", "token": "t", "retryAfterSeconds": 86400}]),
         );
         assert!(proof.hint().contains("submitRateLimitChallenge") && proof.stops_all());
+        assert!(proof.why().ends_with("(-5); the challenge is t"), "{}", proof.why());
         assert!(!refused(-5, "Rate limit", json!(null)).stops_all());
         assert!(
             refused(-32603, "(AuthorizationFailedException)", json!(null))

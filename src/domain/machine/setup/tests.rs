@@ -88,10 +88,10 @@ fn a_person_is_asked_and_each_answer_does_what_it_says() {
     assert_eq!(taken(Step::Channel, &question, ""), Ok(None));
     let work = Ok(Some(Act::AddAccount("telegram.work".into())));
     assert_eq!(taken(Step::Channel, &question, "telegram.work"), work);
-    let none = taken(Step::Channel, &question, "signal").unwrap_err().to_string();
+    let none = taken(Step::Channel, &question, "irc").unwrap_err().to_string();
     assert!(
         none.starts_with(
-            "G2 has no adapter for signal, only for discord, matrix, slack, telegram and webhook"
+            "G2 has no adapter for irc, only for discord, matrix, signal, slack, telegram and webhook"
         ),
         "{none}"
     );
