@@ -72,7 +72,7 @@ pub(super) enum Channels {
     },
     /// Add an account on a platform: keep its token, write its table to g2.toml, and check it
     #[command(
-        after_help = "The token is read from the terminal, which does not show it, from standard input, or from\n--token-file. It is kept in data/secrets/, for this user only. A running daemon takes the account\nup at once. Slack has two tokens, one of the app and one of its bot: in a file or on standard input\nthey are two words. In a terminal the manifest of Slack's app is shown first, for you to paste.\nOf a mailbox the token is the password.\n\nExamples:\n  g2 channels add telegram\n  g2 channels add telegram.work --token-file token.txt\n  g2 channels add matrix --set homeserver=https://matrix.example.org\n  g2 channels add webhook --new-token\n  g2 channels add toy --no-token --program /usr/bin/python3 --program /opt/toy.py"
+        after_help = "The token is read from the terminal, which does not show it, from standard input, or from\n--token-file. It is kept in data/secrets/, for this user only. A running daemon takes the account\nup at once. Slack has two tokens, one of the app and one of its bot: in a file or on standard input\nthey are two words. In a terminal the manifest of Slack's app is shown first, for you to paste.\nOf a mailbox the token is the password. Signal has none: its login is signal-cli's.\n\nExamples:\n  g2 channels add telegram\n  g2 channels add telegram.work --token-file token.txt\n  g2 channels add matrix --set homeserver=https://matrix.example.org\n  g2 channels add webhook --new-token\n  g2 channels add toy --no-token --program /usr/bin/python3 --program /opt/toy.py"
     )]
     Add {
         /// File that holds the token
@@ -285,7 +285,7 @@ impl Channels {
                 if new_token {
                     args.token = Some(made_token(context)?);
                 } else if !no_token {
-                    args.token = Some(token(name, token_file.as_deref())?);
+                    args.token = token(name, token_file.as_deref())?;
                 }
                 let (name, made) = (args.name.clone(), args.token.clone().filter(|_| new_token));
                 let (mut answer, from) = add(context, args, no_check).await?;
@@ -342,8 +342,12 @@ fn account(config: &Config, name: &str) -> Result<(), Failure> {
     if there { Ok(()) } else { Err(none(name)) }
 }
 
-/// Reads what an account is let in by. A person is shown first what to paste where the platform makes the account's app.
-pub(super) fn token(name: &str, file: Option<&Path>) -> anyhow::Result<String> {
+/// Reads what an account is let in by; `None`: it has nothing of the kind. A person is shown first what to paste where the platform
+/// makes the account's app.
+pub(super) fn token(name: &str, file: Option<&Path>) -> anyhow::Result<Option<String>> {
+    if tokens(name).is_empty() && file.is_none() {
+        return Ok(None);
+    }
     if let Some(manifest) =
         app_manifest(name).filter(|_| file.is_none() && out::can_ask() && out::is_watched())
     {
@@ -351,7 +355,9 @@ pub(super) fn token(name: &str, file: Option<&Path>) -> anyhow::Result<String> {
             "Paste this where Slack makes an app from a manifest (https://api.slack.com/apps), then install it:\n\n{manifest}\n"
         ));
     }
-    secret::words(name, tokens(name), file)
+    let asked = tokens(name);
+    // A proxy in front of the platform may want one all the same.
+    secret::words(name, if asked.is_empty() { &["Token"] } else { asked }, file).map(Some)
 }
 
 /// Whether somebody is an owner on the platform of an account.

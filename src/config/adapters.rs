@@ -7,7 +7,7 @@ struct Adapter {
     name: &'static str,
     /// What addresses begin with.
     prefix: &'static str,
-    /// What an account is let in by, in the order in which a person is asked for it.
+    /// What an account is let in by, in the order in which a person is asked for it. Empty: by nothing that G2 keeps.
     tokens: &'static [&'static str],
     /// What a person pastes where the platform makes the app of an account.
     app_manifest: Option<&'static str>,
@@ -20,10 +20,12 @@ const fn adapter(name: &'static str, prefix: &'static str) -> Adapter {
 }
 
 /// All of them.
-const OWN: [Adapter; 6] = [
+const OWN: [Adapter; 7] = [
     adapter("discord", "dc"),
     Adapter { tokens: &["Password"], ..adapter("mail", "mail") },
     adapter("matrix", "mx"),
+    // The login is signal-cli's.
+    Adapter { tokens: &[], ..adapter("signal", "signal") },
     Adapter {
         tokens: &["App token (xapp-…)", "Bot token (xoxb-…)"],
         app_manifest: Some(include_str!("slack-app.json")),
@@ -59,7 +61,7 @@ pub fn prefix(name: &str) -> String {
     of(name).map_or_else(|| name.to_owned(), |adapter| format!("{}{}", adapter.prefix, parts(name).1))
 }
 
-/// Returns what an account is let in by, in the order in which a person is asked for it.
+/// Returns what an account is let in by, in the order in which a person is asked for it. Empty: by nothing that G2 keeps.
 #[must_use]
 pub fn tokens(name: &str) -> &'static [&'static str] {
     of(name).map_or(&["Token"], |adapter| adapter.tokens)

@@ -157,7 +157,7 @@ impl fmt::Display for By {
 }
 
 /// Settings of an account that the page may give: none of them names a program or a file.
-const OF_ACCOUNTS: [&str; 6] = ["homeserver", "invites_from", "user", "imap", "smtp", "authserv"];
+const OF_ACCOUNTS: [&str; 7] = ["homeserver", "invites_from", "user", "imap", "smtp", "authserv", "account"];
 
 /// Whether the page may ask for an operation with these arguments: who has a browser that is in starts no program of their own.
 ///

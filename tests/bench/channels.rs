@@ -219,7 +219,13 @@ fn adapters(table: &mut Table) {
         g2_fakes::mail::PASSWORD,
         g2_fakes::mail::USER
     ));
-    let mut count = 4;
+    let signal = g2_fakes::signal::Fake::start();
+    settings.push_str(&format!(
+        "[channels.signal]\naccount = {:?}\nupstream = {:?}\n",
+        g2_fakes::signal::US,
+        signal.base
+    ));
+    let mut count = 5;
     if let Some(server) = g2_fakes::synapse::synapse() {
         let token = server.person("bench").token;
         settings

@@ -5,6 +5,7 @@ pub mod http;
 pub mod kit;
 pub mod mail;
 pub mod matrix;
+pub mod signal;
 pub mod slack;
 pub mod telegram;
 pub mod webhook;

@@ -2,10 +2,10 @@
 
 use std::process::ExitCode;
 
-use g2_channels::{discord, kit, mail, matrix, slack, telegram, webhook};
+use g2_channels::{discord, kit, mail, matrix, signal, slack, telegram, webhook};
 
 /// The adapters of this program.
-const NAMES: [&str; 6] = ["discord", "mail", "matrix", "slack", "telegram", "webhook"];
+const NAMES: [&str; 7] = ["discord", "mail", "matrix", "signal", "slack", "telegram", "webhook"];
 
 fn main() -> ExitCode {
     let asked = std::env::args().nth(1).unwrap_or_default();
@@ -20,6 +20,7 @@ fn main() -> ExitCode {
         "discord" => runtime.block_on(kit::serve(discord::connect)),
         "mail" => runtime.block_on(kit::serve(mail::connect)),
         "matrix" => runtime.block_on(kit::serve(matrix::connect)),
+        "signal" => runtime.block_on(kit::serve(signal::connect)),
         "slack" => runtime.block_on(kit::serve(slack::connect)),
         "telegram" => runtime.block_on(kit::serve(telegram::connect)),
         "webhook" => runtime.block_on(kit::serve(webhook::connect)),

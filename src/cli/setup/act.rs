@@ -104,13 +104,8 @@ impl Setup {
         }
         let token = channels::token(&name, self.token_file.as_deref())?;
         let mut settings: BTreeMap<String, Value> = self.set.iter().cloned().collect();
-        let more = match name.split('.').next() {
-            Some("matrix") => &MATRIX[..],
-            Some("mail") => &MAIL,
-            Some(_) | None => &[],
-        };
         if !self.yes {
-            for &(key, question) in more {
+            for &(key, question) in needs(&name) {
                 if !settings.contains_key(key)
                     && let Some(value) = asked(question)?
                 {
@@ -119,7 +114,7 @@ impl Setup {
                 }
             }
         }
-        let args = add::Args { name, token: Some(token), program: Vec::new(), settings };
+        let args = add::Args { name, token, program: Vec::new(), settings };
         let (answer, _) = channels::add(context, args, self.no_check).await?;
         failpoint::reach("setup.channel");
         Ok([vec![answer.says], answer.notes].concat().join("; "))
@@ -129,19 +124,26 @@ impl Setup {
 /// How long a daemon may take to start, s.
 const START: u64 = 90;
 
-/// What an account of Matrix needs beside its token, and how a person is asked for it.
-const MATRIX: [(&str, &str); 2] = [
-    ("homeserver", "Homeserver, such as https://matrix.example.org"),
-    ("invites_from", "Your own id, such as @you:example.org: you may invite the bot"),
-];
-
-/// What an account of mail needs beside its password.
-const MAIL: [(&str, &str); 4] = [
-    ("user", "Address of the mailbox, such as agent@example.org"),
-    ("imap", "Its IMAP server, such as imap.example.org"),
-    ("smtp", "Its SMTP server, such as smtp.example.org"),
-    ("authserv", "Server that checks senders, as the headers Authentication-Results name it (docs/mail.md)"),
-];
+/// What an account needs beside its token, and how a person is asked for it.
+fn needs(name: &str) -> &'static [(&'static str, &'static str)] {
+    match name.split('.').next() {
+        Some("matrix") => &[
+            ("homeserver", "Homeserver, such as https://matrix.example.org"),
+            ("invites_from", "Your own id, such as @you:example.org: you may invite the bot"),
+        ],
+        Some("mail") => &[
+            ("user", "Address of the mailbox, such as agent@example.org"),
+            ("imap", "Its IMAP server, such as imap.example.org"),
+            ("smtp", "Its SMTP server, such as smtp.example.org"),
+            (
+                "authserv",
+                "Server that checks senders, as the headers Authentication-Results name it (docs/mail.md)",
+            ),
+        ],
+        Some("signal") => &[("account", "Number of the account in signal-cli, such as +4930123456")],
+        Some(_) | None => &[],
+    }
+}
 
 /// Where a person gets the token of an account.
 fn where_from(name: &str) -> &'static str {
@@ -154,6 +156,9 @@ fn where_from(name: &str) -> &'static str {
         }
         Some("matrix") => {
             "Make a user for the bot on your homeserver. In Element, logged in as the bot: Settings, Help & About, Access Token."
+        }
+        Some("signal") => {
+            "Link or register the account in signal-cli, and start `signal-cli daemon --http --receive-mode on-connection`: docs/signal.md has each step."
         }
         Some("slack") => {
             "At https://api.slack.com/apps: Create New App, From a manifest, and paste the one below. Then Install App, which shows the bot token; and Basic Information, App-Level Tokens, Generate, with the scope connections:write."

@@ -226,6 +226,9 @@ pub fn door(channel: &str, myself: &Myself, code: &Code) -> Door {
         "slack" if !id.is_empty() && id.bytes().all(|b| b.is_ascii_alphanumeric()) => {
             (name.clone(), Some(format!("https://slack.com/app_redirect?channel={id}")))
         }
+        "signal" if handle.strip_prefix('+').is_some_and(|n| n.bytes().all(|b| b.is_ascii_digit())) => {
+            (format!("{name} ({handle})"), Some(format!("https://signal.me/#p/{handle}")))
+        }
         "matrix" if is_plain(id) => (id.clone(), Some(format!("https://matrix.to/#/{id}"))),
         _ if !name.is_empty() => (name.clone(), None),
         _ => (channel.to_owned(), None),
@@ -371,6 +374,8 @@ mod tests {
             ("discord", myself("4/../2", "Andy", "andy"), "Andy", None),
             ("slack", myself("U42", "g2", "g2"), "g2", Some("https://slack.com/app_redirect?channel=U42")),
             ("slack", myself("U4&x", "g2", "g2"), "g2", None),
+            ("signal", myself("9-0", "G2", "+4930"), "G2 (+4930)", Some("https://signal.me/#p/+4930")),
+            ("signal", myself("9-0", "G2", ""), "G2", None),
             (
                 "matrix",
                 myself("@andy:a.org", "Andy", ""),

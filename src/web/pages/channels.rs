@@ -86,16 +86,17 @@ fn form(view: &View) -> Markup {
                 (hidden(view))
                 label { "Platform" select name="platform" required { @for platform in OWN_PLATFORMS { option value=(platform) { (platform) } } } }
                 label { "Name of a second account there" input name="account" maxlength="40" pattern="[a-z0-9_\\-]*" placeholder="work"; }
-                label { "Token" input type="password" name="secret" required maxlength=(TOKEN) autocomplete="off" spellcheck="false"; }
+                label { "Token" input type="password" name="secret" maxlength=(TOKEN) autocomplete="off" spellcheck="false"; }
                 label { "Matrix: its homeserver" input type="url" name="homeserver" maxlength="300" placeholder="https://matrix.example.org"; }
                 label { "Matrix: who may invite it" input name="invites" maxlength="1000" placeholder="@you:example.org, @her:example.org"; }
+                label { "Signal: its number in signal-cli" input type="tel" name="number" maxlength="40" placeholder="+4930123456"; }
                 label { "Mail: the mailbox's address" input name="user" maxlength="300" placeholder="agent@example.org"; }
                 label { "Mail: its IMAP server" input name="imap" maxlength="300" placeholder="imap.example.org"; }
                 label { "Mail: its SMTP server" input name="smtp" maxlength="300" placeholder="smtp.example.org"; }
                 label { "Mail: the server that checks senders" input name="authserv" maxlength="300" placeholder="mx.example.org"; }
                 button.main { "Add" }
             }
-            p.dim { "Of a mailbox the token is the password; an app password where there is one." }
+            p.dim { "Of a mailbox the token is the password; an app password where there is one. Signal has no token." }
             p.dim { "Slack has two tokens: give both, with a space between. " code { "g2 channels add slack" } " shows the manifest of its app." }
             p.dim { "The token is kept in " code { "data/secrets/" } ", for this user only, and is shown nowhere again. The lights above say whether the platform takes it. An adapter of your own is added by " code { "g2 channels add NAME --program PROGRAM" } "." }
         }
@@ -131,8 +132,9 @@ fn read<'a>(field: impl Fn(&str) -> &'a str) -> Result<adding::Args, OpError> {
         "" => platform.to_owned(),
         account => format!("{platform}.{account}"),
     };
-    let token = field("secret").trim();
-    if token.is_empty() || token.len() > TOKEN || token.contains(char::is_control) {
+    let token = Some(field("secret").trim()).filter(|token| !token.is_empty() || !tokens(&name).is_empty());
+    if token.is_some_and(|token| token.is_empty() || token.len() > TOKEN || token.contains(char::is_control))
+    {
         return Err(OpError::invalid(format!("a token is one line of 1 to {TOKEN} bytes")));
     }
     let mut settings = BTreeMap::new();
@@ -158,7 +160,14 @@ fn read<'a>(field: impl Fn(&str) -> &'a str) -> Result<adding::Args, OpError> {
             }
         }
     }
-    Ok(adding::Args { name, token: Some(token.to_owned()), program: Vec::new(), settings })
+    if platform == "signal" {
+        let number = field("number").trim();
+        if number.is_empty() {
+            return Err(OpError::invalid("an account on Signal needs its number in signal-cli"));
+        }
+        settings.insert("account".to_owned(), Value::from(number));
+    }
+    Ok(adding::Args { name, token: token.map(str::to_owned), program: Vec::new(), settings })
 }
 
 /// The chats of an account, and when it told of them last.
@@ -223,6 +232,10 @@ mod tests {
             ),
             (&[("platform", "slack"), ("secret", "xapp-1 xoxb-2")], "g2 channels add slack"),
             (
+                &[("platform", "signal"), ("number", " +4930123456 ")],
+                "g2 channels add --set account=+4930123456 signal",
+            ),
+            (
                 &[("platform", "mail"), ("secret", "x"), ("user", "a@b.c"), ("imap", "i"), ("smtp", "s")],
                 "g2 channels add --set imap=i --set smtp=s --set user=a@b.c mail",
             ),
@@ -243,7 +256,9 @@ mod tests {
             Some("12:ab")
         );
         for fields in [
-            &[("platform", "signal"), ("secret", "x")][..],
+            &[("platform", "irc"), ("secret", "x")][..],
+            &[("platform", "signal")],
+            &[("platform", "telegram")],
             &[("platform", "telegram"), ("secret", " ")],
             &[("platform", "telegram"), ("secret", "a\nb")],
             &[("platform", "matrix"), ("secret", "x")],

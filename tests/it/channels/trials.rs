@@ -1,4 +1,4 @@
-//! `g2 channels test` tries the adapters of Telegram, Discord, Slack, Matrix and mail, each on servers of our own and of others.
+//! `g2 channels test` tries the adapters of Telegram, Discord, Slack, Signal, Matrix and mail, each on servers of our own and of others.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use g2_fakes::{
     discord::{self, world},
     mail,
     peers::Crabline,
-    slack,
+    signal, slack,
     synapse::synapse,
     telegram,
 };
@@ -59,6 +59,18 @@ fn slacks_adapter_keeps_to_every_rule() {
     let fake = slack::Fake::start();
     let tokens = format!("{} {}", slack::world::APP_TOKEN, slack::world::BOT_TOKEN);
     keeps_to_every_rule("slack", &fake.base, &json!({"token": tokens}));
+}
+
+#[test]
+fn signals_adapter_keeps_to_every_rule() {
+    let fake = signal::Fake::start();
+    // More than may wait to be stored.
+    for n in 0..70 {
+        fake.say(signal::ADA, &n.to_string());
+    }
+    keeps_to_every_rule("signal", &fake.base, &json!({"account": signal::US}));
+    let Some(crabline) = Crabline::start("signal", None, "") else { return };
+    keeps_to_every_rule("signal", crabline.word("baseUrl"), &json!({"account": crabline.word("account")}));
 }
 
 #[test]

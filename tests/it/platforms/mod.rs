@@ -12,6 +12,7 @@
 //! | `mail` | mail, by servers of our own: whom the daemon hears, where answers go, kills |
 //! | `meant` | whom a message is for, and whose words it is |
 //! | `notices` | owners who are told of problems |
+//! | `signal` | a person on Signal, and a group there |
 //! | `talk` | what people do, and what they are answered, on each platform |
 //! | `kills` | kills of the daemon, the adapters and the homeserver at any moment |
 //! | `words` | words that are commands, and the platforms' lists of them |
@@ -42,6 +43,7 @@ mod mail;
 mod meant;
 mod notices;
 mod outage;
+mod signal;
 mod talk;
 mod words;
 

@@ -12,6 +12,7 @@ pub mod discord;
 pub mod homeserver;
 pub mod mail;
 pub mod peers;
+pub mod signal;
 pub mod slack;
 pub mod synapse;
 pub mod telegram;

@@ -17,7 +17,8 @@ pub fn peers() -> PathBuf {
 }
 
 /// Returns the folder that a package of others is in. `None`: it is not on this machine, which has been said.
-fn folder(name: &str, package: &str) -> Option<PathBuf> {
+#[must_use]
+pub fn folder(name: &str, package: &str) -> Option<PathBuf> {
     let folder = peers().join(name);
     let all = std::fs::read_to_string(folder.join("versions")).unwrap_or_default();
     let there = all.split_whitespace().any(|with_version| with_version.starts_with(package));

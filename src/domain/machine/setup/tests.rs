@@ -91,8 +91,8 @@ fn a_person_is_asked_and_each_answer_does_what_it_says() {
     assert_eq!(taken(Step::Channel, &question, "", &OWN), Ok(None));
     let work = Ok(Some(Act::AddAccount("telegram.work".into())));
     assert_eq!(taken(Step::Channel, &question, "telegram.work", &OWN), work);
-    let none = taken(Step::Channel, &question, "signal", &OWN).unwrap_err().to_string();
-    assert!(none.starts_with("G2 has no adapter for signal, only for slack and telegram"), "{none}");
+    let none = taken(Step::Channel, &question, "irc", &OWN).unwrap_err().to_string();
+    assert!(none.starts_with("G2 has no adapter for irc, only for slack and telegram"), "{none}");
 }
 
 #[test]

@@ -112,9 +112,10 @@ impl Fake {
 /// Posts JSON, with one header more.
 pub fn post(url: &str, path: &str, header: &str, body: &Value) -> Value {
     let body = body.to_string();
-    let mut stream = TcpStream::connect(url.strip_prefix("http://").unwrap()).unwrap();
+    let host = url.strip_prefix("http://").unwrap();
+    let mut stream = TcpStream::connect(host).unwrap();
     let head = format!(
-        "POST {path} HTTP/1.1\r\nhost: fake\r\nconnection: close\r\ncontent-type: application/json\r\n"
+        "POST {path} HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\ncontent-type: application/json\r\n"
     );
     write!(stream, "{head}{header}content-length: {}\r\n\r\n{body}", body.len()).unwrap();
     let mut answer = String::new();
