@@ -178,7 +178,7 @@ impl Trial {
                 }
                 event.n
             }
-            Up::ChatMoved { n, .. } => *n,
+            Up::ChatMoved { n, .. } | Up::PersonIs { n, .. } => *n,
             Up::State(state) => {
                 self.state = Some(state.clone());
                 return;

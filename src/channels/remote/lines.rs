@@ -212,6 +212,7 @@ impl Talk<'_> {
                 return self.tell(n, Told::Event(event)).await;
             }
             Up::ChatMoved { n, from, to } => return self.tell(n, Told::Moved { n, from, to }).await,
+            Up::PersonIs { n, id, also } => return self.tell(n, Told::Person { n, id, also }).await,
             // Facts are told again in the next life; who stores them ends with this one.
             Up::Chat(chat) => drop(self.told.send(Told::Chat(chat)).await),
             Up::Pair(pair) => {

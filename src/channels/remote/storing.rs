@@ -35,6 +35,7 @@ const TRY_AGAIN: Duration = Duration::from_secs(1);
 pub(super) enum Told {
     Event(Box<Event>),
     Moved { n: u64, from: String, to: String },
+    Person { n: u64, id: String, also: Vec<String> },
     Chat(channel_protocol::Chat),
 }
 
@@ -43,7 +44,7 @@ impl Told {
     fn number(&self) -> Option<u64> {
         match self {
             Self::Event(event) => Some(event.n),
-            Self::Moved { n, .. } => Some(*n),
+            Self::Moved { n, .. } | Self::Person { n, .. } => Some(*n),
             Self::Chat(_) => None,
         }
     }
@@ -53,6 +54,7 @@ impl Told {
         match self {
             Self::Event(event) => format!("{} {}", event.chat, event.key),
             Self::Moved { from, to, .. } => format!("{from} {to}"),
+            Self::Person { id, also, .. } => format!("person {id} {}", also.join(" ")),
             Self::Chat(chat) => chat.chat.clone(),
         }
     }
@@ -239,6 +241,7 @@ impl Storing<'_> {
                     .map(|_| Arrival::Moved { from: from.clone(), to: to.clone() });
                 (false, Default::default(), both)
             }
+            Told::Person { .. } => (false, Default::default(), Ok(Arrival::Nothing)),
             Told::Chat(_) if !seen.facts.may_be_told(self.intake.world().now()) => {
                 if seen.facts.say_once() {
                     tracing::warn!(

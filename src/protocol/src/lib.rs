@@ -13,9 +13,9 @@ pub use down::{Amend, Button, Command, Down, Fetch, File, Hint, LookFor, Request
 pub use json::{mended, read_json};
 pub use lines::{LONGEST_LINE, LineError, Lines, line, schema};
 pub use up::{
-    Attached, Buttons, Can, Chat, ChatKind, Done, Event, EventKind, Format, Found, From, Hello, Kind, Light,
-    Media, Mention, Myself, NotSent, Pace, Pair, ReplyTo, Response, Scope, SentTwice, State, TextLimit, Unit,
-    Up, Went,
+    Addresses, Attached, Buttons, Can, Chat, ChatKind, Done, Event, EventKind, Format, Found, From, Hello,
+    Kind, LONGEST_DIRECT, LONGEST_TITLE, Light, MOST_ALSO, MOST_ENDINGS, MOST_REFERENCES, Media, Mention,
+    Myself, NotSent, Pace, Pair, ReplyTo, Response, Scope, SentTwice, State, TextLimit, Unit, Up, Went,
 };
 
 /// The version that this crate speaks.

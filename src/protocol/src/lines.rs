@@ -31,7 +31,7 @@ struct Numbered {
 
 impl Numbered {
     fn event(self) -> Option<u64> {
-        matches!(&self.is[..], "event" | "chat_moved").then_some(self.n)
+        matches!(&self.is[..], "event" | "chat_moved" | "person_is").then_some(self.n)
     }
 }
 
@@ -180,12 +180,29 @@ mod tests {
         assert_eq!(event.kind, crate::EventKind::Nothing);
         assert_eq!(Event::default().kind, crate::EventKind::Message);
         assert_eq!(Hello::default().v, 0);
+        let Up::Hello(hello) = read(r#"{"is":"hello","addresses":{"endings":["@g.us"],"direct":"D.*"}}"#)
+        else {
+            panic!()
+        };
+        let told = hello.addresses.unwrap();
+        assert_eq!(
+            (&told.endings[..], &*told.direct, &*told.main_thread),
+            (&["@g.us".to_owned()][..], "D.*", "")
+        );
+        let Up::Event(event) =
+            read(r#"{"is":"event","from":{"id":"1","also":["2"]},"title":"x","references":["3"]}"#)
+        else {
+            panic!()
+        };
+        assert_eq!((&event.from.also[0][..], &*event.title, &event.references[0][..]), ("2", "x", "3"));
+        let person = Up::PersonIs { n: 4, id: "1".into(), also: vec!["2".into()] };
+        assert_eq!(read(r#"{"is":"person_is","n":4,"id":"1","also":["2"]}"#), person);
     }
 
     #[test]
     fn the_schema_names_each_line() {
         let schema = schema().to_string();
-        for word in ["look_for", "chat_moved", "event", "cannot_tell"] {
+        for word in ["look_for", "chat_moved", "event", "cannot_tell", "person_is", "main_thread"] {
             assert!(schema.contains(word), "{word}");
         }
     }

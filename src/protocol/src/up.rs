@@ -5,6 +5,17 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+/// How many ids a person may have beside the first.
+pub const MOST_ALSO: usize = 8;
+/// How many earlier messages a message may name that it continues.
+pub const MOST_REFERENCES: usize = 32;
+/// The longest title of a message, characters.
+pub const LONGEST_TITLE: usize = 300;
+/// How many endings the addresses of an account may have.
+pub const MOST_ENDINGS: usize = 16;
+/// The longest expression for chats of one person, bytes.
+pub const LONGEST_DIRECT: usize = 256;
+
 /// A line of an adapter's.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "is", rename_all = "snake_case")]
@@ -25,6 +36,13 @@ pub enum Up {
     },
     /// Something came in. Answered by `took`.
     Event(Box<Event>),
+    /// A person has these ids, each without the prefix. Answered by `took` as an event is.
+    PersonIs {
+        n: u64,
+        id: String,
+        /// All others of theirs, at most [`MOST_ALSO`]: one that is not named is no longer theirs.
+        also: Vec<String>,
+    },
     /// Ends a `send` or an `amend`.
     Done(Done),
     /// Ends a `look_for`.
@@ -99,6 +117,29 @@ pub struct Hello {
     /// Whether the platform tells the account all messages of groups, or only those that are meant for it. Absent: all of them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hears_all: Option<bool>,
+    /// How its addresses read beside their prefix. Absent: they have the prefix, and each chat counts as a group's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub addresses: Option<Addresses>,
+}
+
+/// How the addresses of an account read, beside that they begin with the prefix and a colon.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Addresses {
+    /// Addresses without a prefix that end so are the account's too: `@g.us`. Only an account without a name of its own
+    /// (`whatsapp`, not `whatsapp.work`) serves them. At most [`MOST_ENDINGS`].
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub endings: Vec<String>,
+    /// A regular expression over the whole id behind the prefix, or over the whole address that has none: such a chat is one
+    /// person's alone with the agent. At most [`LONGEST_DIRECT`] bytes; empty: no address shows it.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub direct: String,
+    /// The thread that is the main line of a group, where everybody writes who opens no thread; empty: there is none.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub main_thread: String,
+    /// Those who write are programs, no people.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub programs: bool,
 }
 
 /// Who the account is on its platform.
@@ -363,6 +404,13 @@ pub struct Event {
     /// Of `nothing`: why what the platform told can't be read. G2 counts it, notes it in the account's log, and tells a person.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub unread: String,
+    /// What it stands under: the subject of a mail, the title of a thread. At most [`LONGEST_TITLE`] characters.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub title: String,
+    /// The platform's ids of earlier messages that it continues, the newest last; at most [`MOST_REFERENCES`]. Without a `thread`
+    /// it belongs into that of the newest one which G2 knows.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub references: Vec<String>,
     /// The id of the album that it is a piece of.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub album: Option<String>,
@@ -411,6 +459,10 @@ pub enum EventKind {
 pub struct From {
     /// The platform's id, without the prefix.
     pub id: String,
+    /// All other ids of the same person, each without the prefix, at most [`MOST_ALSO`]: the person is known by any of them.
+    /// Empty: nothing new is known.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub also: Vec<String>,
     pub name: String,
     #[serde(skip_serializing_if = "String::is_empty")]
     pub handle: String,

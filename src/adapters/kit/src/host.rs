@@ -170,7 +170,9 @@ fn written(up: &Up) -> Option<Vec<u8>> {
     let nothing = |n, cursor| Event { n, cursor, kind: EventKind::Nothing, ..Event::default() };
     match up {
         Up::Event(event) => line(&Up::Event(Box::new(nothing(event.n, event.cursor.clone())))),
-        Up::ChatMoved { n, .. } => line(&Up::Event(Box::new(nothing(*n, Default::default())))),
+        Up::ChatMoved { n, .. } | Up::PersonIs { n, .. } => {
+            line(&Up::Event(Box::new(nothing(*n, Default::default()))))
+        }
         _ => None,
     }
 }

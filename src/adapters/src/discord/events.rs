@@ -320,7 +320,7 @@ impl User {
             name: self.shown(member),
             handle: self.username.clone(),
             bot: self.bot,
-            myself: false,
+            ..From::default()
         }
     }
 }

@@ -331,7 +331,7 @@ fn from(message: &Value, known: Option<&Person>) -> From {
         name: if name.is_empty() { id.to_owned() } else { name },
         handle: person.handle,
         bot: is_bot || person.bot,
-        myself: false,
+        ..From::default()
     }
 }
 

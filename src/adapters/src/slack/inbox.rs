@@ -389,7 +389,7 @@ impl Inbox {
         let known = self.known.of(id).cloned().unwrap_or_default();
         let Person { name: shown, handle, bot } = known;
         let name = [&shown[..], name, id].into_iter().find(|name| !name.is_empty()).unwrap_or_default();
-        From { id: id.to_owned(), name: name.to_owned(), handle, bot, myself: false }
+        From { id: id.to_owned(), name: name.to_owned(), handle, bot, ..From::default() }
     }
 
     async fn place_and_tell(

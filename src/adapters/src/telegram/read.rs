@@ -341,6 +341,7 @@ impl Us {
             handle: handle(user),
             bot: is(user, "is_bot"),
             myself: id == self.id,
+            ..From::default()
         }
     }
 
