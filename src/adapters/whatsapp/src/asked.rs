@@ -254,19 +254,15 @@ impl WhatsApp {
         match news {
             News::Group(group) => self.inbox.ask_anew(&group),
             News::Moved { old, new, lid } => self.inbox.has_moved(&old, &new, lid.as_ref()).await?,
-            News::Recovered(message) => {
-                if let Some(state) = lights.came(true) {
-                    host.state(state).await?;
-                }
-                self.inbox.take(&self.client, &[message]).await?;
-            }
+            News::Recovered(message) => self.inbox.take(&self.client, &[message]).await?,
             News::Unreadable(_, UnavailableType::Bot) => {}
             News::Unreadable(info, UnavailableType::ViewOnce) => {
                 self.inbox.unread(&info, "a message that is shown once is shown on the phone alone").await?;
             }
             News::Unreadable(..) => {
                 // WhatsApp asks its sender for it again.
-                if let Some(state) = lights.came(false) {
+                self.inbox.not_read();
+                if let Some(state) = lights.unreadable() {
                     host.state(state).await?;
                 }
             }

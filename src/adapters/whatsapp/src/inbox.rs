@@ -2,7 +2,10 @@
 
 use std::{
     collections::{HashMap, HashSet},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use adapter_kit::{Gone, Host, Stored};
@@ -18,6 +21,7 @@ use whatsapp_rust::{
 
 use crate::{
     known::{Known, Unread},
+    lights::Change,
     places::{Places, is_chat, person},
     read::{Spot, Us, event},
     said::{Said, said},
@@ -42,6 +46,9 @@ pub(crate) struct Inbox {
     facts: Mutex<Facts>,
     /// Groups whose facts are asked for, one after the other.
     ask: mpsc::Sender<Jid>,
+    changes: mpsc::UnboundedSender<Change>,
+    /// The last message could not be read.
+    unreadable: AtomicBool,
 }
 
 #[derive(Default)]
@@ -55,10 +62,23 @@ impl Inbox {
         host: Host,
         places: Places,
         known: Arc<Mutex<Known>>,
+        changes: mpsc::UnboundedSender<Change>,
     ) -> (Arc<Self>, mpsc::Receiver<Jid>) {
         let (ask, asked) = mpsc::channel(MOST_ASKED);
         let us = watch::Sender::new(None);
-        (Arc::new(Self { host, places, us, known, facts: Mutex::default(), ask }), asked)
+        (
+            Arc::new(Self {
+                host,
+                places,
+                us,
+                known,
+                facts: Mutex::default(),
+                ask,
+                changes,
+                unreadable: AtomicBool::new(false),
+            }),
+            asked,
+        )
     }
 
     pub(crate) fn begins(&self, us: Us) {
@@ -78,6 +98,13 @@ impl Inbox {
     /// # Errors
     /// The daemon is gone; WhatsApp tells them again.
     pub(crate) async fn take(&self, client: &Client, batch: &[InboundMessage]) -> Result<(), Gone> {
+        // What waited comes before WhatsApp's word that all is in step, which waits for what waited to be received.
+        if self.us.borrow().is_none() {
+            let _ = self.changes.send(Change::Connected);
+        }
+        if self.unreadable.swap(false, Ordering::Relaxed) {
+            let _ = self.changes.send(Change::Readable);
+        }
         let us = self.us.subscribe().wait_for(Option::is_some).await.map_err(|_| Gone)?.clone();
         let Some(us) = us else { return Err(Gone) };
         let mut open = Vec::new();
@@ -204,6 +231,11 @@ impl Inbox {
         let also = [Some(old), lid].into_iter().flatten().map(person).collect();
         self.host.person(person(new), also).await?;
         self.moved(&self.places.address(old), &self.places.address(new)).await
+    }
+
+    /// A message could not be read; the next one that can be is told.
+    pub(crate) fn not_read(&self) {
+        self.unreadable.store(true, Ordering::Relaxed);
     }
 
     /// What nobody can read is told as that.

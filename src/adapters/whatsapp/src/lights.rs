@@ -11,7 +11,7 @@ const UPDATE: &str = "a newer G2 has a newer g2-whatsapp; until then the account
 /// Something that happened to the connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Change {
-    /// WhatsApp has let us in.
+    /// WhatsApp has let us in: all is in step, or messages come already.
     Connected,
     Disconnected(String),
     /// A picture for the phone, and for how long it holds.
@@ -24,6 +24,8 @@ pub(crate) enum Change {
     OldCode,
     /// Nobody has linked it in time.
     NobodyLinked,
+    /// A message could be read after some that could not be.
+    Readable,
     /// A person has to act, and the account does not go on before.
     Refused {
         why: String,
@@ -144,14 +146,15 @@ impl Lights {
             Change::NobodyLinked => {
                 self.why = "nobody has linked the account in time; new pictures are asked for".into()
             }
+            Change::Readable => self.unreadable = 0,
             Change::Refused { why, hint, .. } => return Some(all(Light::Refused, why, &named(hint))),
         }
         self.news()
     }
 
-    /// A message could not be read, or could be.
-    pub(crate) fn came(&mut self, readable: bool) -> Option<State> {
-        self.unreadable = if readable { 0 } else { self.unreadable.saturating_add(1) };
+    /// A message could not be read.
+    pub(crate) fn unreadable(&mut self) -> Option<State> {
+        self.unreadable = self.unreadable.saturating_add(1);
         self.news()
     }
 
@@ -202,10 +205,10 @@ mod tests {
     fn what_comes_in_fails_after_three_messages_that_nobody_can_read() {
         let mut lights = Lights::default();
         lights.after(&Change::Connected, "x");
-        assert_eq!((lights.came(false), lights.came(false)), (None, None));
-        let told = lights.came(false).unwrap();
+        assert_eq!((lights.unreadable(), lights.unreadable()), (None, None));
+        let told = lights.unreadable().unwrap();
         assert_eq!((told.transport, told.inbound), (Light::Ok, Light::Failing));
-        assert_eq!(lights.came(true).unwrap().inbound, Light::Ok);
+        assert_eq!(lights.after(&Change::Readable, "x").unwrap().inbound, Light::Ok);
     }
 
     #[test]

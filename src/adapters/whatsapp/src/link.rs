@@ -169,9 +169,9 @@ pub(crate) async fn connect(
     let state_dir = PathBuf::from(&start.state_dir);
     let known = Arc::new(Mutex::new(Known::read(&state_dir, start.chats.keys().cloned())));
     let places = Places::of(&start.instance, &start.prefix);
-    let (inbox, asked) = Inbox::new(host.clone(), places.clone(), Arc::clone(&known));
     let acks = Arc::new(Acks::default());
     let (tell_changes, changes) = mpsc::unbounded_channel();
+    let (inbox, asked) = Inbox::new(host.clone(), places.clone(), Arc::clone(&known), tell_changes.clone());
     let (tell_news, news) = mpsc::channel(MOST_NEWS);
     let events = Events { changes: tell_changes, news: tell_news, acks: Arc::clone(&acks) };
     let store = state_dir.join(STORE);

@@ -3,5 +3,8 @@
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests run programs and read files")]
 
 mod account;
+mod chats;
 mod daemon;
 mod fake;
+mod foreign;
+mod kills;

@@ -171,6 +171,7 @@ fn offline(shared: &Arc<Shared>, me: usize) {
         }
         let end = NodeBuilder::new("offline").attr("count", &count).build();
         world.send(me, NodeBuilder::new("ib").attr("from", SERVER_JID).children([end]).build());
+        world.drained = Some(me);
     });
 }
 

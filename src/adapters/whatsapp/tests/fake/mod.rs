@@ -72,6 +72,8 @@ struct World {
     files: HashMap<String, Vec<u8>>,
     /// Texts to these chats are refused with this number.
     refuses: HashMap<String, u16>,
+    /// The connection that has what waited.
+    drained: Option<usize>,
     /// The connections to which the phone has given its key.
     keyed: std::collections::HashSet<usize>,
     /// Requests for a code that is typed into the phone.
@@ -310,7 +312,7 @@ impl Fake {
         let (peer, id) = self.shared.change(|world| (world.peers[number].clone(), world.id()));
         self.session(&peer.keys);
         let (kind, bytes) = self.runtime.block_on(peer.keys.encrypt(message));
-        let mut node = self.head(&peer, number, &id);
+        let mut node = self.head(&peer, &id);
         node = if peer.by_lid {
             node.attr("from", Jid::lid(&*peer.lid)).attr("sender_pn", jid(number))
         } else {
@@ -323,7 +325,7 @@ impl Fake {
         id
     }
 
-    fn head(&self, peer: &Peer, _number: &str, id: &str) -> NodeBuilder {
+    fn head(&self, peer: &Peer, id: &str) -> NodeBuilder {
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs();
         NodeBuilder::new("message")
             .attr("id", id)
@@ -357,7 +359,7 @@ impl Fake {
         }
         let sealed = self.runtime.block_on(peer.keys.group_encrypt(&address, message));
         children.push(NodeBuilder::new("enc").attr("v", "2").attr("type", "skmsg").bytes(sealed).build());
-        let node = self.head(&peer, number, &id).attr("from", Jid::group(group));
+        let node = self.head(&peer, &id).attr("from", Jid::group(group));
         let node = if peer.by_lid {
             node.attr("participant", Jid::lid(&*peer.lid))
                 .attr("participant_pn", jid(number))
@@ -370,16 +372,16 @@ impl Fake {
         id
     }
 
-    /// A message that nobody can read.
+    /// A message that nobody can read: it is of a session that the account never had.
     pub(crate) fn garbles(&self, number: &str) -> String {
         let (peer, id) = self.shared.change(|world| (world.peers[number].clone(), world.id()));
-        let node = self.head(&peer, number, &id).attr("from", jid(number));
+        let strange = Keys::new();
+        self.session(&strange);
+        let message = wa::Message { conversation: Some("x".into()), ..Default::default() };
+        let bytes = self.runtime.block_on(strange.encrypt_without_greeting(&message));
+        let node = self.head(&peer, &id).attr("from", jid(number));
         let node = node
-            .children([NodeBuilder::new("enc")
-                .attr("v", "2")
-                .attr("type", "msg")
-                .bytes(vec![0x33; 80])
-                .build()])
+            .children([NodeBuilder::new("enc").attr("v", "2").attr("type", "msg").bytes(bytes).build()])
             .build();
         self.shared.change(|world| world.deliver(&id, node));
         id

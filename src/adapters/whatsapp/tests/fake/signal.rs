@@ -146,6 +146,13 @@ impl Keys {
         }
     }
 
+    /// Encrypts a message as if the companion had the session already.
+    pub(crate) async fn encrypt_without_greeting(&self, message: &wa::Message) -> Vec<u8> {
+        let (kind, bytes) = self.encrypt(message).await;
+        assert_eq!(kind, "pkmsg");
+        PreKeySignalMessage::try_from(&bytes[..]).unwrap().message().serialized().to_vec()
+    }
+
     pub(crate) async fn decrypt(&self, kind: &str, bytes: &[u8]) -> wa::Message {
         let sent = match kind {
             "pkmsg" => CiphertextMessage::PreKeySignalMessage(PreKeySignalMessage::try_from(bytes).unwrap()),
