@@ -54,6 +54,7 @@ fn the_package_installs_on_a_bare_debian_and_its_agent_answers() {
         echo hello | g2 --root /root/g2 up
         /usr/lib/g2/g2-agent --version
         g2-channels --help >/dev/null 2>&1 || test $? -le 2
+        g2-whatsapp --help >/dev/null 2>&1 || test $? -le 2
         test -s /usr/share/bash-completion/completions/g2
         test -s /usr/share/man/man1/g2-setup.1.gz
         test -s /usr/share/doc/g2/docs/setup.md

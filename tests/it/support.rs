@@ -497,7 +497,11 @@ pub(crate) fn adapters() {
     BUILT.call_once(|| {
         let top = Path::new(env!("CARGO_MANIFEST_DIR"));
         let is_newer = |than: SystemTime| {
-            let mut folders = vec![top.join("src/adapters/src"), top.join("src/protocol/src")];
+            let mut folders = vec![
+                top.join("src/adapters/src"),
+                top.join("src/adapters/kit/src"),
+                top.join("src/protocol/src"),
+            ];
             while let Some(folder) = folders.pop() {
                 for entry in fs::read_dir(folder).unwrap() {
                     let path = entry.unwrap().path();

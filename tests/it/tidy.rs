@@ -10,6 +10,7 @@ use std::{
 
 use regex::Regex;
 
+mod danger;
 mod driven;
 mod given;
 mod halves;

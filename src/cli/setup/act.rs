@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     app::{self, History},
-    domain::{machine::setup::Act, time::zone::suggestion},
+    domain::{machine::setup::Act, platforms::accounts::is_linked, time::zone::suggestion},
     gateway::{Credential, Credentials, Upstream, Verdict, try_key},
     ops::{OpCode, OpError, channels::add, config},
     root::put_variable,
@@ -99,10 +99,11 @@ impl Setup {
     }
 
     async fn add_account(&self, context: &Context, name: String) -> Result<String, Failure> {
-        if self.token_file.is_none() && out::is_watched() {
+        let links = is_linked(&name);
+        if self.token_file.is_none() && out::is_watched() && !links {
             out::ask(&format!("{}\n", where_from(&name)));
         }
-        let token = channels::token(&name, self.token_file.as_deref())?;
+        let token = if links { None } else { Some(channels::token(&name, self.token_file.as_deref())?) };
         let mut settings: BTreeMap<String, Value> = self.set.iter().cloned().collect();
         if name.split('.').next() == Some("matrix") && !self.yes {
             for (key, question) in MATRIX {
@@ -114,7 +115,7 @@ impl Setup {
                 }
             }
         }
-        let args = add::Args { name, token: Some(token), program: Vec::new(), settings };
+        let args = add::Args { name, token, program: Vec::new(), settings };
         let (answer, _) = channels::add(context, args, self.no_check).await?;
         failpoint::reach("setup.channel");
         Ok([vec![answer.says], answer.notes].concat().join("; "))

@@ -461,6 +461,7 @@ fn channel(facts: &Facts, wishes: &Wishes) -> Next {
                 choice("discord", "a bot of Discord", Some(Act::AddAccount("discord".to_owned()))),
                 choice("matrix", "an account of Matrix", Some(Act::AddAccount("matrix".to_owned()))),
                 choice("slack", "an app of Slack", Some(Act::AddAccount("slack".to_owned()))),
+                choice("whatsapp", "a number of WhatsApp", Some(Act::AddAccount("whatsapp".to_owned()))),
             ],
             usual: "s",
             takes_words: true,

@@ -48,7 +48,7 @@ pub enum SecretPlace {
 }
 
 /// The platforms that G2 has an adapter for.
-pub const OWN_PLATFORMS: [&str; 5] = ["discord", "matrix", "slack", "telegram", "webhook"];
+pub const OWN_PLATFORMS: [&str; 6] = ["discord", "matrix", "slack", "telegram", "webhook", "whatsapp"];
 
 /// Whether those who write to an account are programs, so that nobody there can be an owner.
 #[must_use]
@@ -58,7 +58,7 @@ pub fn is_of_programs(name: &str) -> bool {
 
 /// An account of a platform that G2 has no adapter for, and none is named.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("G2 has no adapter for {0}, only for discord, matrix, slack, telegram and webhook")]
+#[error("G2 has no adapter for {0}, only for discord, matrix, slack, telegram, webhook and whatsapp")]
 pub struct NoAdapter(pub String);
 
 /// Checks that G2 has an adapter for an account that names no program: for its platform, or the one that it names instead.
@@ -73,13 +73,28 @@ pub fn check_adapter(name: &str, adapter: Option<&str>) -> Result<(), NoAdapter>
     }
 }
 
-/// Returns what an account is let in by, in the order in which a person is asked for it.
+/// Returns what an account is let in by, in the order in which a person is asked for it. Nothing: it is linked to a phone.
 #[must_use]
 pub fn tokens(name: &str) -> &'static [&'static str] {
     match name.split('.').next() {
         Some("slack") => &["App token (xapp-…)", "Bot token (xoxb-…)"],
+        Some("whatsapp") => &[],
         Some(_) | None => &["Token"],
     }
+}
+
+/// Whether an account has no secret, and is linked to a person's phone once its adapter runs.
+#[must_use]
+pub fn is_linked(name: &str) -> bool {
+    tokens(name).is_empty()
+}
+
+/// Returns what a person has to know before an account is theirs; `None`: nothing.
+#[must_use]
+pub fn warning(name: &str) -> Option<&'static str> {
+    (name.split('.').next() == Some("whatsapp")).then_some(
+        "WhatsApp restricts and closes accounts of programs: take a number of its own, which nobody would miss. It answers only, and is slow for its first week",
+    )
 }
 
 /// Returns what a person pastes where the platform makes the app of an account; `None`: nothing.
@@ -145,6 +160,12 @@ mod tests {
         );
         let app: Value = serde_json::from_str(app_manifest("slack.work").unwrap_or_default()).unwrap();
         assert_eq!(app["settings"]["socket_mode_enabled"], true);
+    }
+
+    #[test]
+    fn whatsapp_has_no_token_and_is_warned_of() {
+        assert!(is_linked("whatsapp.work") && !is_linked("telegram"));
+        assert!(warning("whatsapp").is_some() && warning("slack").is_none());
     }
 
     #[test]

@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::now::lights;
 use crate::{
     domain::{
-        platforms::accounts::{OWN_PLATFORMS, is_of_programs},
+        platforms::accounts::{OWN_PLATFORMS, is_linked, is_of_programs, warning},
         rows::{ChannelState, Chat},
     },
     ops::{OpError, channels::add as adding},
@@ -88,12 +88,13 @@ fn form(view: &View) -> Markup {
                 (hidden(view))
                 label { "Platform" select name="platform" required { @for platform in OWN_PLATFORMS { option value=(platform) { (platform) } } } }
                 label { "Name of a second account there" input name="account" maxlength="40" pattern="[a-z0-9_\\-]*" placeholder="work"; }
-                label { "Token" input type="password" name="secret" required maxlength=(TOKEN) autocomplete="off" spellcheck="false"; }
+                label { "Token, but for WhatsApp" input type="password" name="secret" maxlength=(TOKEN) autocomplete="off" spellcheck="false"; }
                 label { "Matrix: its homeserver" input type="url" name="homeserver" maxlength="300" placeholder="https://matrix.example.org"; }
                 label { "Matrix: who may invite it" input name="invites" maxlength="1000" placeholder="@you:example.org, @her:example.org"; }
                 button.main { "Add" }
             }
             p.dim { "Slack has two tokens: give both, with a space between. " code { "g2 channels add slack" } " shows the manifest of its app." }
+            @if let Some(warning) = warning("whatsapp") { p.dim { "WhatsApp has no token: its phone scans the picture that is shown above once the account is there. " (warning) "." } }
             p.dim { "The token is kept in " code { "data/secrets/" } ", for this user only, and is shown nowhere again. The lights above say whether the platform takes it. An adapter of your own is added by " code { "g2 channels add NAME --program PROGRAM" } "." }
         }
     }
@@ -121,6 +122,10 @@ fn read<'a>(field: impl Fn(&str) -> &'a str) -> Result<adding::Args, OpError> {
         account => format!("{platform}.{account}"),
     };
     let token = field("secret").trim();
+    if is_linked(&name) {
+        let settings = BTreeMap::new();
+        return Ok(adding::Args { name, token: None, program: Vec::new(), settings });
+    }
     if token.is_empty() || token.len() > TOKEN || token.contains(char::is_control) {
         return Err(OpError::invalid(format!("a token is one line of 1 to {TOKEN} bytes")));
     }
@@ -201,6 +206,7 @@ mod tests {
                 "g2 channels add discord.work",
             ),
             (&[("platform", "slack"), ("secret", "xapp-1 xoxb-2")], "g2 channels add slack"),
+            (&[("platform", "whatsapp"), ("account", "work")], "g2 channels add whatsapp.work"),
             (
                 &[
                     ("platform", "matrix"),

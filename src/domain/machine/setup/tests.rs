@@ -91,7 +91,7 @@ fn a_person_is_asked_and_each_answer_does_what_it_says() {
     let none = taken(Step::Channel, &question, "signal").unwrap_err().to_string();
     assert!(
         none.starts_with(
-            "G2 has no adapter for signal, only for discord, matrix, slack, telegram and webhook"
+            "G2 has no adapter for signal, only for discord, matrix, slack, telegram, webhook and whatsapp"
         ),
         "{none}"
     );
