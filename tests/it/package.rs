@@ -10,9 +10,10 @@ use std::{
     fs,
     path::{Path, PathBuf},
     process::{Command, Stdio},
+    sync::PoisonError,
 };
 
-use crate::support::{adapters, agent_image, docker, run_docker};
+use crate::support::{WHATSAPPS_PROGRAM, adapters, agent_image, docker, run_docker};
 
 /// A small Debian without g2, as `container/build.sh --offline` keeps one; `None` where one or cargo-deb is missing.
 fn debian() -> Option<String> {
@@ -35,6 +36,7 @@ fn built() -> PathBuf {
     adapters();
     agent_image();
     let repository = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let _place = WHATSAPPS_PROGRAM.lock().unwrap_or_else(PoisonError::into_inner);
     let script = Command::new(repository.join(".ci/deb")).arg("debug").output().unwrap();
     assert!(script.status.success(), "{script:?}");
     let newest = fs::read_dir(repository.join("target/debian")).unwrap().map(|entry| entry.unwrap().path());

@@ -528,6 +528,9 @@ pub(crate) fn adapters() {
     });
 }
 
+/// Who has the program of WhatsApp's workspace at its place: its tests build one with a feature that no package may have.
+pub(crate) static WHATSAPPS_PROGRAM: std::sync::Mutex<()> = std::sync::Mutex::new(());
+
 /// Says that a test is skipped, as this machine does not let it do what it needs: be root, mount, make devices or namespaces.
 /// Fails where `G2_REQUIRE_ROOT=1`.
 pub(crate) fn skipped(why: &str) {

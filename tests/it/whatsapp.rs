@@ -2,11 +2,14 @@
 #![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
 #![expect(clippy::disallowed_types, reason = "a test runs Cargo")]
 
-use std::{path::Path, process::Command};
+use std::{path::Path, process::Command, sync::PoisonError};
+
+use crate::support::WHATSAPPS_PROGRAM;
 
 #[test]
 fn the_adapter_of_whatsapp_passes_its_own_tests() {
     let target = Path::new(env!("CARGO_BIN_EXE_g2")).ancestors().nth(2).unwrap();
+    let _place = WHATSAPPS_PROGRAM.lock().unwrap_or_else(PoisonError::into_inner);
     let tests = Command::new(env!("CARGO"))
         .args(["test", "--locked", "--quiet", "--manifest-path"])
         .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("src/adapters/whatsapp/Cargo.toml"))

@@ -226,6 +226,13 @@ pub fn door(channel: &str, myself: &Myself, code: &Code) -> Door {
         "slack" if !id.is_empty() && id.bytes().all(|b| b.is_ascii_alphanumeric()) => {
             (name.clone(), Some(format!("https://slack.com/app_redirect?channel={id}")))
         }
+        "whatsapp"
+            if handle
+                .strip_prefix('+')
+                .is_some_and(|number| !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit())) =>
+        {
+            (handle.to_owned(), Some(format!("https://wa.me/{}?text={}", &handle[1..], code.shown())))
+        }
         "matrix" if is_plain(id) => (id.clone(), Some(format!("https://matrix.to/#/{id}"))),
         _ if !name.is_empty() => (name.clone(), None),
         _ => (channel.to_owned(), None),
@@ -371,6 +378,13 @@ mod tests {
             ("discord", myself("4/../2", "Andy", "andy"), "Andy", None),
             ("slack", myself("U42", "g2", "g2"), "g2", Some("https://slack.com/app_redirect?channel=U42")),
             ("slack", myself("U4&x", "g2", "g2"), "g2", None),
+            (
+                "whatsapp",
+                myself("49170@s.whatsapp.net", "Andy", "+49170"),
+                "+49170",
+                Some("https://wa.me/49170?text=9222-2222"),
+            ),
+            ("whatsapp", myself("49170@s.whatsapp.net", "Andy", "+49x"), "Andy", None),
             (
                 "matrix",
                 myself("@andy:a.org", "Andy", ""),

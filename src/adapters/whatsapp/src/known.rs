@@ -11,7 +11,7 @@ use whatsapp_rust::Jid;
 
 /// How many messages are remembered in this life, beside those of the file.
 const MOST: usize = 20_000;
-/// After so many lines a new file is begun; one older file is kept.
+/// After this number of lines a new file is begun; one older file is kept.
 const MOST_LINES: usize = 10_000;
 /// How much of a file is read, bytes.
 const MOST_BYTES: u64 = 4 << 20;

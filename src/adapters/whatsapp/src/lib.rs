@@ -1,5 +1,4 @@
 //! WhatsApp: one number, as a linked device of a phone. See `README.md`.
-#![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test fails by it"))]
 #![expect(clippy::disallowed_methods, reason = "the adapter reads its own folders and the clock")]
 
 mod acks;
@@ -36,7 +35,7 @@ use read::Us;
 use settings::Settings;
 
 /// How long the end of the connection may take.
-const LEAVE: Duration = Duration::from_secs(3);
+const LEAVE: Duration = Duration::from_secs(1);
 
 /// One number.
 pub struct WhatsApp {
