@@ -201,7 +201,8 @@ impl WhatsApp {
         if !self.client.is_logged_in() || !self.may_write(&chat, &hint.chat) {
             return;
         }
-        let unread = if self.settings.read_receipts { self.known().to_read(&hint.chat) } else { Vec::new() };
+        let unread =
+            if self.settings.read_receipts { self.known().take_unread(&hint.chat) } else { Vec::new() };
         for (chat, by, ids) in unread {
             let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
             let by = chat.is_group().then_some(&by);

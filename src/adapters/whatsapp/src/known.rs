@@ -182,7 +182,7 @@ impl Known {
     }
 
     /// Returns the messages of a chat that are to be marked as read, those of one author together.
-    pub(crate) fn to_read(&mut self, chat: &str) -> Vec<(Jid, Jid, Vec<String>)> {
+    pub(crate) fn take_unread(&mut self, chat: &str) -> Vec<(Jid, Jid, Vec<String>)> {
         let mut all: Vec<(Jid, Jid, Vec<String>)> = Vec::new();
         for Unread { chat, by, id } in self.unread.remove(chat).unwrap_or_default() {
             match all.iter_mut().find(|(of, author, _)| *of == chat && *author == by) {
@@ -259,9 +259,9 @@ mod tests {
         for n in 0..150 {
             known.unread("1@g.us", unread(n, if n % 2 == 0 { "1" } else { "2" }));
         }
-        let all = known.to_read("1@g.us");
+        let all = known.take_unread("1@g.us");
         assert_eq!((all.len(), all[0].2.len() + all[1].2.len()), (2, MOST_UNREAD));
-        assert!(known.to_read("1@g.us").is_empty());
+        assert!(known.take_unread("1@g.us").is_empty());
         for n in 0..2 * MOST_UNREAD_CHATS {
             known.unread(&n.to_string(), unread(n, "1"));
         }

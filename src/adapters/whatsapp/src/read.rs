@@ -92,7 +92,7 @@ pub(crate) fn event(said: Said, info: &MessageInfo, spot: &Spot, us: &Us, known:
                 Some(note) => note.by == by,
                 None => !spot.is_group,
             };
-            (by_admin || theirs).then(|| Event { kind: EventKind::Delete, of, ..base })
+            (by_admin || theirs).then_some(Event { kind: EventKind::Delete, of, ..base })
         }
         Said::Reaction { of, sign } => {
             let on = !sign.is_empty();

@@ -64,8 +64,7 @@ impl Settings {
         let mut read: Self = serde_json::from_value(Value::Object(start.config.clone()))
             .map_err(|error| BadSettings::Form(error.to_string()))?;
         read.phone.retain(|c| !matches!(c, '+' | ' ' | '-' | '(' | ')'));
-        let is_number = read.phone.len() >= 7 && read.phone.len() <= 15 && !read.phone.starts_with('0');
-        if !read.phone.is_empty() && !(is_number && read.phone.bytes().all(|b| b.is_ascii_digit())) {
+        if !read.phone.is_empty() && !is_number(&read.phone) {
             return Err(BadSettings::Phone);
         }
         read.shared_as = read.shared_as.trim().to_owned();
@@ -92,6 +91,10 @@ impl Settings {
     pub(crate) fn mark(&self) -> String {
         if self.shared_as.is_empty() { String::new() } else { format!("{}: ", self.shared_as) }
     }
+}
+
+fn is_number(phone: &str) -> bool {
+    (7..=15).contains(&phone.len()) && !phone.starts_with('0') && phone.bytes().all(|b| b.is_ascii_digit())
 }
 
 /// Checks where WhatsApp is reached instead of its own address: what is sent can be read on the way where it is not this machine.

@@ -489,7 +489,7 @@ fn is_told(node: &Node, what: &str, id: &str) -> bool {
 
 fn listed(node: &Node, id: &str) -> bool {
     let list = node.get_optional_child("list").and_then(|list| list.children()).unwrap_or_default();
-    list.iter().any(|item| item.attrs.get("id").is_some_and(|value| value.to_string() == id))
+    list.iter().any(|item| item.attrs.get("id").is_some_and(|value| *value == *id))
 }
 
 /// Answers whatever comes to the port.
