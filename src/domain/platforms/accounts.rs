@@ -141,10 +141,10 @@ mod tests {
 
     #[test]
     fn a_platform_without_an_adapter_is_named_in_one_line() {
-        for good in ["telegram", "telegram.work", "discord", "matrix.x", "slack"] {
+        for good in ["telegram", "telegram.work", "discord", "matrix.x", "slack", "whatsapp.work"] {
             assert_eq!(check_adapter(good, None), Ok(()), "{good}");
         }
-        for bad in ["whatsapp", "whatsapp.telegram", "telegramm", "signal"] {
+        for bad in ["teams", "teams.telegram", "telegramm", "signal"] {
             let said = check_adapter(bad, None).unwrap_err().to_string();
             assert!(said.starts_with("G2 has no adapter for ") && !said.contains('\n'), "{said}");
             assert_eq!(check_adapter(bad, Some("matrix")), Ok(()));
