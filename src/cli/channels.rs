@@ -284,9 +284,10 @@ impl Channels {
                 // Nobody is asked for a token that nobody could use.
                 args.settings = set.into_iter().collect();
                 add::has_adapter(name, &args.program, &args.settings)?;
+                let without = no_token || is_linked(name) && args.program.is_empty();
                 if new_token {
                     args.token = Some(made_token(context)?);
-                } else if !no_token && !(is_linked(name) && args.program.is_empty()) {
+                } else if !without {
                     args.token = Some(token(name, token_file.as_deref())?);
                 }
                 let (name, made) = (args.name.clone(), args.token.clone().filter(|_| new_token));

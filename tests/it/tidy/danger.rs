@@ -1,4 +1,5 @@
 //! Features of libraries that switch a check off are in tests alone.
+#![expect(clippy::disallowed_types, reason = "asks Cargo")]
 
 use std::{fs, process::Command};
 
