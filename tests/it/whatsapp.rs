@@ -1,5 +1,4 @@
 //! The adapter of WhatsApp is in a workspace of its own, with tests of its own; they are run here, so that one command runs all.
-#![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
 #![expect(clippy::disallowed_types, reason = "a test runs Cargo")]
 
 use std::{path::Path, process::Command, sync::PoisonError};
