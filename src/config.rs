@@ -31,7 +31,7 @@ mod web;
 mod written;
 mod zones;
 
-pub use channels::{NoSecret, OWN_ADAPTERS, account_in, with_secrets};
+pub use channels::{NoSecret, OWN_ADAPTERS, WHATSAPP, account_in, with_secrets};
 pub use declare::{Takes, default_toml, names, takes};
 pub use environment::Environment;
 use environment::{OVER, Overs, Place, at_home, put_over, unusable};

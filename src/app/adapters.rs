@@ -15,7 +15,10 @@ use crate::{
         local::Local,
         remote::{Ground, NotReady, Patience, Ready, Remote},
     },
-    config::{Config, ConfigError, Environment, OWN_ADAPTERS, Proxy, account_in, hide_secrets, with_secrets},
+    config::{
+        Config, ConfigError, Environment, OWN_ADAPTERS, Proxy, WHATSAPP, account_in, hide_secrets,
+        with_secrets,
+    },
     domain::{
         heard::chat_commands::Word,
         platforms::{
@@ -174,17 +177,22 @@ fn load(root: &Path, name: &str, environment: &Environment) -> Result<Ready, Not
 /// Says so where an account's adapter is one of G2's own, and these are not installed.
 #[must_use]
 pub fn without_adapters(account: &Account) -> Option<NotReady> {
-    let program = account.command.first().filter(|program| *program == OWN_ADAPTERS)?;
+    let program = account.command.first().filter(|program| is_own(program))?;
     #[expect(clippy::disallowed_methods, reason = "where programs are, not a setting")]
     let path = std::env::var_os("PATH").unwrap_or_default();
     let is_found = std::env::split_paths(&path).any(|folder| folder.join(program).is_file());
     (!is_found).then(|| NotReady {
-        why: format!(
-            "the adapters of chat platforms are not installed: there is no {OWN_ADAPTERS} beside g2"
-        ),
-        hint:
-            "`cargo install --path . --locked` in the checkout of g2 brings both; they belong into one folder"
-                .to_owned(),
+        why: match &program[..] {
+            WHATSAPP => format!("the adapter of WhatsApp is not installed: there is no {WHATSAPP} beside g2"),
+            _ => format!(
+                "the adapters of chat platforms are not installed: there is no {OWN_ADAPTERS} beside g2"
+            ),
+        },
+        hint: match &program[..] {
+            WHATSAPP => "`cargo install --path src/adapters/whatsapp --locked` in the checkout of g2 brings it; it belongs into the folder of g2",
+            _ => "`cargo install --path . --locked` in the checkout of g2 brings both; they belong into one folder",
+        }
+        .to_owned(),
     })
 }
 
@@ -232,10 +240,15 @@ fn commands(config: &Config) -> Vec<Command> {
     config.words.listed().into_iter().map(command).collect()
 }
 
+/// Whether a program has adapters of G2 itself.
+fn is_own(program: &str) -> bool {
+    [OWN_ADAPTERS, WHATSAPP].contains(&program)
+}
+
 /// The adapters of G2 itself lie beside this program.
 fn at_place(mut account: Account) -> Account {
-    if let Some(program) = account.command.first_mut().filter(|program| *program == OWN_ADAPTERS) {
-        let beside = own_program().with_file_name(OWN_ADAPTERS);
+    if let Some(program) = account.command.first_mut().filter(|program| is_own(program)) {
+        let beside = own_program().with_file_name(&program);
         if beside.is_file() {
             *program = beside.display().to_string();
         }

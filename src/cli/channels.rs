@@ -30,7 +30,7 @@ use crate::{
     },
     config::{
         Config,
-        adapters::{app_manifest, is_of_programs, tokens},
+        adapters::{app_manifest, is_linked, is_of_programs, tokens, warning},
     },
     domain::{platforms::accounts::check_name, rows::ChannelState},
     ops::{
@@ -72,7 +72,7 @@ pub(super) enum Channels {
     },
     /// Add an account on a platform: keep its token, write its table to g2.toml, and check it
     #[command(
-        after_help = "The token is read from the terminal, which does not show it, from standard input, or from\n--token-file. It is kept in data/secrets/, for this user only. A running daemon takes the account\nup at once. Slack has two tokens, one of the app and one of its bot: in a file or on standard input\nthey are two words. In a terminal the manifest of Slack's app is shown first, for you to paste.\nOf a mailbox the token is the password. Signal has none: its login is signal-cli's.\n\nExamples:\n  g2 channels add telegram\n  g2 channels add telegram.work --token-file token.txt\n  g2 channels add matrix --set homeserver=https://matrix.example.org\n  g2 channels add webhook --new-token\n  g2 channels add toy --no-token --program /usr/bin/python3 --program /opt/toy.py"
+        after_help = "The token is read from the terminal, which does not show it, from standard input, or from\n--token-file. It is kept in data/secrets/, for this user only. A running daemon takes the account\nup at once. Slack has two tokens, one of the app and one of its bot: in a file or on standard input\nthey are two words. In a terminal the manifest of Slack's app is shown first, for you to paste.\nOf a mailbox the token is the password. Signal has none: its login is signal-cli's.\nWhatsApp has none: `g2 channels pair` shows what its phone scans.\n\nExamples:\n  g2 channels add telegram\n  g2 channels add telegram.work --token-file token.txt\n  g2 channels add matrix --set homeserver=https://matrix.example.org\n  g2 channels add signal --set account=+4930123456\n  g2 channels add webhook --new-token\n  g2 channels add toy --no-token --program /usr/bin/python3 --program /opt/toy.py"
     )]
     Add {
         /// File that holds the token
@@ -105,8 +105,10 @@ pub(super) enum Channels {
         /// Channel, such as telegram or telegram.work
         name: String,
     },
-    /// Show what links an account, such as the text of a QR code
-    #[command(after_help = "Examples:\n  g2 channels pair whatsapp")]
+    /// Show what links an account: a picture that its phone scans, or a code
+    #[command(
+        after_help = "The daemon has to run. A new picture comes every 20 s; run the command again if the phone does not\ntake it.\n\nExamples:\n  g2 channels pair whatsapp"
+    )]
     Pair {
         /// Channel, such as whatsapp
         name: String,
@@ -324,6 +326,13 @@ impl Channels {
                 })?;
                 let pair: channel_protocol::Pair =
                     serde_json::from_str(&text).context("reading what links it")?;
+                // A phone reads what is drawn, and a program the text of it.
+                if !context.json
+                    && matches!(&pair.kind[..], "qr" | "link")
+                    && let Some(drawn) = claim::picture(&pair.data)
+                {
+                    out::text(&format!("{drawn}\n"))?;
+                }
                 show::object(context, &pair)
             }
             Self::Test { config, upstream, command } => test(context, &config, upstream, command).await,
@@ -422,8 +431,10 @@ pub(super) async fn add(
         return Err(OpError::new(OpCode::Failed, format!("{name} is not added: {why}")).hint(hint).into());
     }
     let mut who = String::new();
+    let links = is_linked(&name) && args.program.is_empty();
     let mut from = if is_of_programs(&name) { Writers::Programs } else { Writers::People };
-    if !no_check {
+    // What links an account is no trial.
+    if !no_check && !links {
         if out::is_watched() {
             out::ask(&format!(
                 "{name} is asked whether it takes the account, for at most {} s …\n",
@@ -448,6 +459,12 @@ pub(super) async fn add(
     let mut answer = perform(context, args).await?;
     let prefix = answer.row["prefix"].as_str().unwrap_or_default().to_owned();
     answer.says = format!("{}{who}", answer.says);
+    answer.notes.extend(warning(&name).filter(|_| links).map(str::to_owned));
+    if links {
+        answer.notes.push(format!(
+            "its phone links it: `g2 channels pair {name}` shows what the phone scans, once the daemon runs"
+        ));
+    }
     if from == Writers::Programs {
         answer.notes.push(requests(context.config()?.web.listen, &name));
     } else if !is_owned(context, &name).await? {

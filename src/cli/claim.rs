@@ -120,7 +120,7 @@ fn shown(answer: &Answer) -> Result<String, Failure> {
 }
 
 /// A QR code, two rows of it to a line. Terminals are mostly dark, so what is light is drawn.
-fn picture(content: &str) -> Option<String> {
+pub(super) fn picture(content: &str) -> Option<String> {
     let code = QrCode::new(content.as_bytes()).ok()?;
     Some(code.render::<Dense1x2>().dark_color(Dense1x2::Light).light_color(Dense1x2::Dark).build())
 }

@@ -13,14 +13,26 @@ struct Adapter {
     app_manifest: Option<&'static str>,
     /// Programs write there, and no people: a person who adds an account is told so before it has ever connected.
     programs: bool,
+    /// It is linked to a person's phone once its adapter runs.
+    linked: bool,
+    /// What a person has to know before an account is theirs.
+    warning: Option<&'static str>,
 }
 
 const fn adapter(name: &'static str, prefix: &'static str) -> Adapter {
-    Adapter { name, prefix, tokens: &["Token"], app_manifest: None, programs: false }
+    Adapter {
+        name,
+        prefix,
+        tokens: &["Token"],
+        app_manifest: None,
+        programs: false,
+        linked: false,
+        warning: None,
+    }
 }
 
 /// All of them.
-const OWN: [Adapter; 7] = [
+const OWN: [Adapter; 8] = [
     adapter("discord", "dc"),
     Adapter { tokens: &["Password"], ..adapter("mail", "mail") },
     adapter("matrix", "mx"),
@@ -33,6 +45,14 @@ const OWN: [Adapter; 7] = [
     },
     adapter("telegram", "tg"),
     Adapter { programs: true, ..adapter("webhook", "hook") },
+    Adapter {
+        tokens: &[],
+        linked: true,
+        warning: Some(
+            "WhatsApp restricts and closes accounts of programs: take a number of its own, which nobody would miss. It answers only, and is slow for its first week",
+        ),
+        ..adapter("whatsapp", "whatsapp")
+    },
 ];
 
 /// The platforms that G2 has an adapter for.
@@ -79,6 +99,18 @@ pub fn is_of_programs(name: &str) -> bool {
     of(name).is_some_and(|adapter| adapter.programs)
 }
 
+/// Whether an account is linked to a person's phone once its adapter runs.
+#[must_use]
+pub fn is_linked(name: &str) -> bool {
+    of(name).is_some_and(|adapter| adapter.linked)
+}
+
+/// Returns what a person has to know before an account is theirs; `None`: nothing.
+#[must_use]
+pub fn warning(name: &str) -> Option<&'static str> {
+    of(name)?.warning
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -89,6 +121,8 @@ mod tests {
             (tokens("slack.work").len(), tokens("telegram"), tokens("irc"), app_manifest("discord")),
             (2, &["Token"][..], &["Token"][..], None)
         );
+        assert!(warning("whatsapp").is_some() && warning("slack").is_none());
+        assert!(tokens("signal.work").is_empty() && !is_linked("signal") && is_linked("whatsapp.work"));
         assert!(is_of_programs("webhook.x") && !is_of_programs("slack") && !is_of_programs("irc"));
         let app: serde_json::Value =
             serde_json::from_str(app_manifest("slack.work").unwrap_or_default()).unwrap();

@@ -10,8 +10,15 @@ use serde_json::{Map, Value};
 use super::{ConfigError, Environment, adapters, dotenv};
 use crate::domain::platforms::accounts::{Account, SecretPlace, check_name};
 
-/// The program that has the adapters of G2 itself.
+/// The program that has the adapters of G2 itself, but for those that are programs of their own.
 pub const OWN_ADAPTERS: &str = "g2-channels";
+/// The program of the adapter of WhatsApp.
+pub const WHATSAPP: &str = "g2-whatsapp";
+
+/// Returns the program that has an adapter of G2's.
+fn program_of(adapter: &str) -> &'static str {
+    if adapter == "whatsapp" { WHATSAPP } else { OWN_ADAPTERS }
+}
 /// The longest secret, bytes.
 const LONGEST_SECRET: u64 = 64 << 10;
 
@@ -76,7 +83,7 @@ fn account(name: String, table: toml::Table) -> Result<Account, ConfigError> {
         }
     }
     if account.command.is_empty() {
-        account.command = vec![OWN_ADAPTERS.into(), adapter];
+        account.command = vec![program_of(&adapter).into(), adapter];
     }
     Ok(account)
 }
@@ -145,6 +152,8 @@ mod tests {
         )
         .unwrap();
         assert_eq!(accounts[0].command, [OWN_ADAPTERS, "telegram"]);
+        let second = read("[channels.\"whatsapp.work\"]\nphone = \"49170\"\n").unwrap();
+        assert_eq!(second[0].command, [WHATSAPP, "whatsapp"]);
         let prefixes: Vec<&str> = accounts.iter().map(|account| account.prefix.as_str()).collect();
         assert_eq!(prefixes, ["tg", "tg.work", "toy"]);
         assert_eq!(accounts[0].secrets, [("token".into(), SecretPlace::File("data/secrets/t".into()))]);

@@ -29,7 +29,10 @@ const SECRETS: [&str; 12] = [
 /// Names of v1 that are no settings of G2, with what is there instead.
 const REPLACED: [(&str, &str); 6] = [
     ("CONTAINER_MAX_OUTPUT_SIZE", "sandbox.output_mib bounds what a run writes"),
-    ("ASSISTANT_HAS_OWN_NUMBER", "no adapter has a number of its own; `g2 channels add` makes accounts"),
+    (
+        "ASSISTANT_HAS_OWN_NUMBER",
+        "a number is the agent's own, unless `shared_as` in `[channels.whatsapp]` names the agent",
+    ),
     ("ONECLI_URL", "the gateway adds the key that stands in .env"),
     ("ONECLI_API_KEY", "the gateway adds the key that stands in .env"),
     ("GMAIL_POLL_INTERVAL", "there is no adapter for mail"),

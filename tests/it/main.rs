@@ -65,3 +65,4 @@ mod upgrade;
 mod v1_mode;
 mod wake;
 mod web;
+mod whatsapp;

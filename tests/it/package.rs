@@ -10,9 +10,10 @@ use std::{
     fs,
     path::{Path, PathBuf},
     process::{Command, Stdio},
+    sync::PoisonError,
 };
 
-use crate::support::{adapters, agent_image, docker, run_docker};
+use crate::support::{WHATSAPPS_PROGRAM, adapters, agent_image, docker, run_docker};
 
 /// A small Debian without g2, as `container/build.sh --offline` keeps one; `None` where one or cargo-deb is missing.
 fn debian() -> Option<String> {
@@ -35,6 +36,7 @@ fn built() -> PathBuf {
     adapters();
     agent_image();
     let repository = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let _place = WHATSAPPS_PROGRAM.lock().unwrap_or_else(PoisonError::into_inner);
     let script = Command::new(repository.join(".ci/deb")).arg("debug").output().unwrap();
     assert!(script.status.success(), "{script:?}");
     let newest = fs::read_dir(repository.join("target/debian")).unwrap().map(|entry| entry.unwrap().path());
@@ -54,6 +56,7 @@ fn the_package_installs_on_a_bare_debian_and_its_agent_answers() {
         echo hello | g2 --root /root/g2 up
         /usr/lib/g2/g2-agent --version
         g2-channels --help >/dev/null 2>&1 || test $? -le 2
+        g2-whatsapp --help >/dev/null 2>&1 || test $? -le 2
         test -s /usr/share/bash-completion/completions/g2
         test -s /usr/share/man/man1/g2-setup.1.gz
         test -s /usr/share/doc/g2/docs/setup.md

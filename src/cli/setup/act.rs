@@ -11,6 +11,7 @@ use super::{
 };
 use crate::{
     app::{self, History},
+    config::adapters::is_linked,
     domain::{machine::setup::Act, time::zone::suggestion},
     gateway::{Credential, Credentials, Upstream, Verdict, try_key},
     ops::{OpCode, OpError, channels::add, config},
@@ -99,7 +100,8 @@ impl Setup {
     }
 
     async fn add_account(&self, context: &Context, name: String) -> Result<String, Failure> {
-        if self.token_file.is_none() && out::is_watched() {
+        let links = is_linked(&name);
+        if self.token_file.is_none() && out::is_watched() && !links {
             out::ask(&format!("{}\n", where_from(&name)));
         }
         let token = channels::token(&name, self.token_file.as_deref())?;

@@ -226,6 +226,13 @@ pub fn door(channel: &str, myself: &Myself, code: &Code) -> Door {
         "slack" if !id.is_empty() && id.bytes().all(|b| b.is_ascii_alphanumeric()) => {
             (name.clone(), Some(format!("https://slack.com/app_redirect?channel={id}")))
         }
+        "whatsapp"
+            if handle
+                .strip_prefix('+')
+                .is_some_and(|number| !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit())) =>
+        {
+            (handle.to_owned(), Some(format!("https://wa.me/{}?text={}", &handle[1..], code.shown())))
+        }
         "signal" if handle.strip_prefix('+').is_some_and(|n| n.bytes().all(|b| b.is_ascii_digit())) => {
             (format!("{name} ({handle})"), Some(format!("https://signal.me/#p/{handle}")))
         }
@@ -376,6 +383,13 @@ mod tests {
             ("slack", myself("U4&x", "g2", "g2"), "g2", None),
             ("signal", myself("9-0", "G2", "+4930"), "G2 (+4930)", Some("https://signal.me/#p/+4930")),
             ("signal", myself("9-0", "G2", ""), "G2", None),
+            (
+                "whatsapp",
+                myself("49170@s.whatsapp.net", "Andy", "+49170"),
+                "+49170",
+                Some("https://wa.me/49170?text=9222-2222"),
+            ),
+            ("whatsapp", myself("49170@s.whatsapp.net", "Andy", "+49x"), "Andy", None),
             (
                 "matrix",
                 myself("@andy:a.org", "Andy", ""),

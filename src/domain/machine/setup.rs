@@ -461,6 +461,7 @@ fn channel(facts: &Facts, wishes: &Wishes) -> Next {
                 choice("discord", "a bot of Discord", Some(Act::AddAccount("discord".to_owned()))),
                 choice("matrix", "an account of Matrix", Some(Act::AddAccount("matrix".to_owned()))),
                 choice("slack", "an app of Slack", Some(Act::AddAccount("slack".to_owned()))),
+                choice("whatsapp", "a number of WhatsApp", Some(Act::AddAccount("whatsapp".to_owned()))),
                 choice("signal", "an account of signal-cli", Some(Act::AddAccount("signal".to_owned()))),
                 choice("mail", "a mailbox of its own", Some(Act::AddAccount("mail".to_owned()))),
             ],

@@ -13,8 +13,8 @@ use super::{BuildError, failed, libraries_of, read, set_mode};
 use crate::domain::machine::elf;
 
 const DOCKERFILE: &str = include_str!("../../../container/daemon.Dockerfile");
-/// The adapters of chat platforms.
-const ADAPTERS: &str = "g2-channels";
+/// The adapters of chat platforms, and that of WhatsApp; one that is not there is left out.
+const ADAPTERS: [&str; 2] = ["g2-channels", "g2-whatsapp"];
 /// Where machines keep the certificates of their authorities.
 const AUTHORITIES: [&str; 3] =
     ["/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem"];
@@ -42,9 +42,9 @@ fn lay_out(root: &Path, program: &Path) -> Result<(), BuildError> {
         fs::create_dir_all(&path).map_err(failed("making", &path))?;
         set_mode(&path, mode)?;
     }
-    let adapters = program.with_file_name(ADAPTERS);
     let mut programs = vec![(program.to_owned(), "g2")];
-    programs.extend(adapters.exists().then_some((adapters, ADAPTERS)));
+    let adapters = ADAPTERS.map(|name| (program.with_file_name(name), name));
+    programs.extend(adapters.into_iter().filter(|(path, _)| path.exists()));
     for (path, name) in programs {
         put(root, &path, &Path::new("/usr/local/bin").join(name))?;
         let bytes = read(&path).map_err(failed("reading", &path))?;

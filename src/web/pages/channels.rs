@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::now::lights;
 use crate::{
-    config::adapters::OWN_PLATFORMS,
+    config::adapters::{OWN_PLATFORMS, tokens, warning},
     domain::rows::{ChannelState, Chat},
     ops::{OpError, channels::add as adding},
     web::{
@@ -98,6 +98,7 @@ fn form(view: &View) -> Markup {
             }
             p.dim { "Of a mailbox the token is the password; an app password where there is one. Signal has no token." }
             p.dim { "Slack has two tokens: give both, with a space between. " code { "g2 channels add slack" } " shows the manifest of its app." }
+            @if let Some(warning) = warning("whatsapp") { p.dim { "WhatsApp has no token: its phone scans the picture that is shown above once the account is there. " (warning) "." } }
             p.dim { "The token is kept in " code { "data/secrets/" } ", for this user only, and is shown nowhere again. The lights above say whether the platform takes it. An adapter of your own is added by " code { "g2 channels add NAME --program PROGRAM" } "." }
         }
     }
@@ -231,6 +232,7 @@ mod tests {
                 "g2 channels add discord.work",
             ),
             (&[("platform", "slack"), ("secret", "xapp-1 xoxb-2")], "g2 channels add slack"),
+            (&[("platform", "whatsapp"), ("account", "work")], "g2 channels add whatsapp.work"),
             (
                 &[("platform", "signal"), ("number", " +4930123456 ")],
                 "g2 channels add --set account=+4930123456 signal",

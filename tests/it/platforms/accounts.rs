@@ -72,7 +72,7 @@ fn a_platform_without_an_adapter_is_told_in_one_line_and_nothing_is_added() {
     let root = Root::new("");
     let daemon = root.serve();
     let before = std::fs::read_to_string(root.path().join("g2.toml")).unwrap();
-    for name in ["whatsapp", "signal.work", "telegramm"] {
+    for name in ["teams", "signal.work", "telegramm"] {
         for more in [&[][..], &["--no-token"], &["--no-check"]] {
             let refused = add(&root, &[&[name], more].concat(), "424242:a-token-of-somebody");
             let said = String::from_utf8(refused.stderr).unwrap();
@@ -86,8 +86,8 @@ fn a_platform_without_an_adapter_is_told_in_one_line_and_nothing_is_added() {
         }
     }
     let said = Socket::connect(&root)
-        .call(&json!({"op": "op", "do": {"name": "channels.add", "args": {"name": "whatsapp"}}}));
-    assert!(said.to_string().contains("no adapter for whatsapp"), "{said}");
+        .call(&json!({"op": "op", "do": {"name": "channels.add", "args": {"name": "teams"}}}));
+    assert!(said.to_string().contains("no adapter for teams"), "{said}");
     assert_eq!(std::fs::read_to_string(root.path().join("g2.toml")).unwrap(), before);
     assert!(!root.data("secrets").exists());
     drop(daemon);

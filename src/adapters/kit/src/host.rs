@@ -115,6 +115,14 @@ impl Host {
         self.open(|n| Up::ChatMoved { n, from, to }).await?.wait().await
     }
 
+    /// Tells that a person has these ids, and returns once the host knows it.
+    ///
+    /// # Errors
+    /// The host is gone; it is to be told again.
+    pub async fn person(&self, id: String, also: Vec<String>) -> Result<(), Gone> {
+        self.open(|n| Up::PersonIs { n, id, also }).await?.wait().await
+    }
+
     async fn open(&self, up: impl FnOnce(u64) -> Up) -> Result<Stored, Gone> {
         let place = Arc::clone(&self.shared.window).acquire_owned().await.map_err(|_| Gone)?;
         let n = self.shared.next.fetch_add(1, Ordering::SeqCst);

@@ -9,7 +9,7 @@ const LONGEST: Duration = Duration::from_secs(30);
 /// The longest wait that a platform may ask for, ms: a day.
 const LONGEST_ASKED_MS: u64 = 86_400_000;
 /// For how long a platform is left alone that does not say for how long, ms.
-pub(super) const UNSAID_MS: u64 = 5000;
+pub(crate) const UNSAID_MS: u64 = 5000;
 
 /// The waits between tries.
 #[derive(Clone, Copy, Debug)]
@@ -28,7 +28,8 @@ impl Rest {
     }
 
     /// Returns the next wait, which is the caller's to make.
-    pub(crate) fn next(&mut self, asked_ms: Option<u64>) -> Duration {
+    #[must_use]
+    pub fn next(&mut self, asked_ms: Option<u64>) -> Duration {
         let own = self.0;
         self.0 = (own * 2).min(LONGEST);
         asked_ms.map_or(own, |ms| Duration::from_millis(asked(ms)))
@@ -36,7 +37,7 @@ impl Rest {
 }
 
 /// What a platform asks for, within bounds: a wait, and an end of it.
-pub(super) fn asked(ms: u64) -> u64 {
+pub(crate) fn asked(ms: u64) -> u64 {
     ms.clamp(1, LONGEST_ASKED_MS)
 }
 

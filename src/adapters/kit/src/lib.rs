@@ -37,7 +37,7 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    pub(super) fn done(self, r: u64) -> Done {
+    pub(crate) fn done(self, r: u64) -> Done {
         let done = Done { r, ..Done::default() };
         match self {
             Self::Sent(ids) => Done { ids: Some(ids), ..done },

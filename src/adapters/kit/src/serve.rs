@@ -207,7 +207,7 @@ mod tests {
     use tokio::io::{AsyncBufReadExt as _, BufReader, DuplexStream, Lines as Read};
 
     use super::*;
-    use crate::kit::Outcome;
+    use crate::Outcome;
 
     struct Echo;
 

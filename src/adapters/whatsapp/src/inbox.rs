@@ -1,0 +1,291 @@
+//! What comes in: told to the daemon, and only after `took` to WhatsApp as received.
+
+use std::{
+    collections::{HashMap, HashSet},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+use adapter_kit::{Gone, Host, Stored};
+use async_trait::async_trait;
+use channel_protocol::{Chat, ChatKind, Event, EventKind};
+use tokio::sync::{mpsc, watch};
+use whatsapp_rust::{
+    Client, InboundDurabilityHook, Jid, anyhow,
+    anyhow::anyhow,
+    types::{events::InboundMessage, message::MessageInfo},
+    wacore_binary::JidExt as _,
+};
+
+use crate::{
+    known::{Known, Unread},
+    lights::Change,
+    places::{Places, is_chat, person},
+    read::{Spot, Us, event},
+    said::{Said, said},
+};
+
+/// How many facts about chats may wait to be asked for.
+const MOST_ASKED: usize = 256;
+/// How many chats have facts here.
+const MOST_FACTS: usize = 5000;
+/// For how long facts about a chat hold, s.
+const HOLDS_S: u64 = 86_400;
+/// A sign that goes and is not known.
+const SOME_SIGN: &str = "✖";
+
+/// Where what comes in is told.
+pub(crate) struct Inbox {
+    host: Host,
+    places: Places,
+    /// Who we are, once WhatsApp has let us in and the daemon knows it. Nothing is told before.
+    us: watch::Sender<Option<Us>>,
+    known: Arc<Mutex<Known>>,
+    facts: Mutex<Facts>,
+    /// Groups whose facts are asked for, one after the other.
+    ask: mpsc::Sender<Jid>,
+    changes: mpsc::UnboundedSender<Change>,
+    /// The last message could not be read.
+    unreadable: AtomicBool,
+}
+
+#[derive(Default)]
+struct Facts {
+    known: HashMap<String, (Chat, tokio::time::Instant)>,
+    asked: HashSet<String>,
+}
+
+impl Inbox {
+    pub(crate) fn new(
+        host: Host,
+        places: Places,
+        known: Arc<Mutex<Known>>,
+        changes: mpsc::UnboundedSender<Change>,
+    ) -> (Arc<Self>, mpsc::Receiver<Jid>) {
+        let (ask, asked) = mpsc::channel(MOST_ASKED);
+        let us = watch::Sender::new(None);
+        (
+            Arc::new(Self {
+                host,
+                places,
+                us,
+                known,
+                facts: Mutex::default(),
+                ask,
+                changes,
+                unreadable: AtomicBool::new(false),
+            }),
+            asked,
+        )
+    }
+
+    pub(crate) fn begins(&self, us: Us) {
+        self.us.send_replace(Some(us));
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn facts(&self) -> MutexGuard<'_, Facts> {
+        self.facts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Tells messages in their order. Returns once the daemon has all of them.
+    ///
+    /// # Errors
+    /// The daemon is gone; WhatsApp tells them again.
+    pub(crate) async fn take(&self, client: &Client, batch: &[InboundMessage]) -> Result<(), Gone> {
+        // What waited comes before WhatsApp's word that all is in step, which waits for what waited to be received.
+        if self.us.borrow().is_none() {
+            let _ = self.changes.send(Change::Connected);
+        }
+        if self.unreadable.swap(false, Ordering::Relaxed) {
+            let _ = self.changes.send(Change::Readable);
+        }
+        let us = self.us.subscribe().wait_for(Option::is_some).await.map_err(|_| Gone)?.clone();
+        let Some(us) = us else { return Err(Gone) };
+        let mut open = Vec::new();
+        for one in batch.iter().filter(|one| is_chat(&one.info.source.chat)) {
+            open.extend(self.begin(client, one, &us).await?);
+        }
+        for stored in open {
+            stored.wait().await?;
+        }
+        Ok(())
+    }
+
+    async fn begin(&self, client: &Client, one: &InboundMessage, us: &Us) -> Result<Option<Stored>, Gone> {
+        let spot = self.spot(client, &one.info).await?;
+        let said = said(&one.message);
+        let Some(told) = self.told(said, one, &spot, us) else { return Ok(None) };
+        if spot.is_group {
+            self.ask_for(&one.info.source.chat, &spot.chat);
+        }
+        self.host.begin(told).await.map(Some)
+    }
+
+    /// Finds where a message stands and whose it is, by the numbers where they are known.
+    async fn spot(&self, client: &Client, info: &MessageInfo) -> Result<Spot, Gone> {
+        let source = &info.source;
+        let (sender, also) = whose(client, &source.sender, source.sender_alt.as_ref()).await;
+        let is_group = source.chat.is_group();
+        let chat = if is_group {
+            source.chat.clone()
+        } else if source.is_from_me {
+            whose(client, &source.chat, source.recipient_alt.as_ref()).await.0
+        } else {
+            sender.clone()
+        };
+        let address = self.places.address(&chat);
+        if !is_group && source.chat.is_lid() && chat.is_pn() {
+            self.moved(&self.places.address(&source.chat), &address).await?;
+        }
+        Ok(Spot { chat: address, is_group, sender, also })
+    }
+
+    /// Tells that a chat has another address, if it was known by the old one.
+    pub(crate) async fn moved(&self, from: &str, to: &str) -> Result<(), Gone> {
+        let was = self.known().moved(from, to);
+        if was { self.host.moved(from.to_owned(), to.to_owned()).await } else { Ok(()) }
+    }
+
+    fn told(&self, said: Said, one: &InboundMessage, spot: &Spot, us: &Us) -> Option<Event> {
+        let (info, source) = (&one.info, &one.info.source);
+        let id = person(&spot.sender);
+        let mut known = self.known();
+        if !source.is_from_me {
+            known.named(&id, &info.push_name);
+        }
+        let sign = match &said {
+            Said::Reaction { of, sign } => Some((known.sign(&spot.chat, of, &id, sign), sign.is_empty())),
+            _ => None,
+        };
+        let mut told = event(said, info, spot, us, &known)?;
+        match sign {
+            Some((before, true)) => told.emoji = before.unwrap_or_else(|| SOME_SIGN.into()),
+            Some((_, false)) => {}
+            None if told.kind == EventKind::Message => {
+                let by = if source.is_from_me { "" } else { &id[..] };
+                if let Err(error) = known.note(&spot.chat, &info.id, by, &told.text) {
+                    eprintln!("who wrote a message can't be noted: {error}");
+                }
+                known.timed(&spot.chat, info.ephemeral_expiration.unwrap_or(0));
+                if !source.is_from_me {
+                    known.wrote(&spot.chat);
+                    let (chat, by) = (source.chat.clone(), source.sender.clone());
+                    known.unread(&spot.chat, Unread { chat, by, id: info.id.clone() });
+                }
+            }
+            None => {}
+        }
+        drop(known);
+        if told.about.is_none() {
+            told.about = self.facts().known.get(&spot.chat).map(|(chat, _)| chat.clone());
+        }
+        Some(told)
+    }
+
+    /// Asks for the facts about a group once a day.
+    fn ask_for(&self, group: &Jid, address: &str) {
+        let mut facts = self.facts();
+        let fresh = facts.known.get(address).is_some_and(|(_, at)| at.elapsed().as_secs() < HOLDS_S);
+        if fresh || facts.asked.contains(address) || facts.asked.len() >= MOST_ASKED {
+            return;
+        }
+        if self.ask.try_send(group.clone()).is_ok() {
+            facts.asked.insert(address.to_owned());
+        }
+    }
+
+    /// Asks for the facts about a group now, because they have changed.
+    pub(crate) fn ask_anew(&self, group: &Jid) {
+        let address = self.places.address(group);
+        self.facts().known.remove(&address);
+        self.ask_for(group, &address);
+    }
+
+    /// Tells the facts about a group. `None`: WhatsApp did not tell them.
+    pub(crate) async fn about(&self, group: &Jid, found: Option<Chat>) -> Result<(), Gone> {
+        let address = self.places.address(group);
+        {
+            let mut facts = self.facts();
+            facts.asked.remove(&address);
+            if facts.known.len() >= MOST_FACTS {
+                facts.known.clear();
+            }
+            // What was not told is asked for again tomorrow: each message would ask otherwise.
+            let kept = found.clone().unwrap_or(Chat { chat: address.clone(), ..Chat::default() });
+            facts.known.insert(address, (kept, tokio::time::Instant::now()));
+        }
+        match found {
+            Some(chat) => self.host.tell(&channel_protocol::Up::Chat(chat)).await,
+            None => Ok(()),
+        }
+    }
+
+    /// A person has another number.
+    pub(crate) async fn has_moved(&self, old: &Jid, new: &Jid, lid: Option<&Jid>) -> Result<(), Gone> {
+        let also = [Some(old), lid].into_iter().flatten().map(person).collect();
+        self.host.person(person(new), also).await?;
+        self.moved(&self.places.address(old), &self.places.address(new)).await
+    }
+
+    /// A message could not be read; the next one that can be is told.
+    pub(crate) fn not_read(&self) {
+        self.unreadable.store(true, Ordering::Relaxed);
+    }
+
+    /// What nobody can read is told as that.
+    pub(crate) async fn unread(&self, info: &MessageInfo, why: &str) -> Result<(), Gone> {
+        let event = Event {
+            key: format!("{}.{}", info.id, person(&info.source.sender)),
+            kind: EventKind::Nothing,
+            unread: why.to_owned(),
+            ..Event::default()
+        };
+        self.host.event(event).await
+    }
+}
+
+/// Returns a person by their number, where that is known, and another id of theirs.
+async fn whose(client: &Client, jid: &Jid, also: Option<&Jid>) -> (Jid, Option<Jid>) {
+    let jid = jid.to_non_ad();
+    let also = also.map(Jid::to_non_ad).filter(|also| (also.is_pn() || also.is_lid()) && *also != jid);
+    let other = match also {
+        Some(also) => Some(also),
+        None => {
+            // A map that can't be read is one that does not know it; the next message asks again.
+            let entry = client.get_lid_pn_entry(&jid).await.ok().flatten();
+            entry
+                .map(|entry| if jid.is_lid() { Jid::pn(&*entry.phone_number) } else { Jid::lid(&*entry.lid) })
+        }
+    };
+    match other {
+        Some(other) if jid.is_lid() && other.is_pn() => (other, Some(jid)),
+        other => (jid, other),
+    }
+}
+
+/// Returns the facts about a group.
+pub(crate) fn facts(places: &Places, group: &Jid, subject: &str, members: usize) -> Chat {
+    Chat {
+        chat: places.address(group),
+        name: adapter_kit::cut(subject, 256),
+        kind: ChatKind::Group,
+        members: u32::try_from(members).ok(),
+        ..Chat::default()
+    }
+}
+
+/// Hands messages to the daemon before WhatsApp is told that they are here.
+pub(crate) struct Took(pub(crate) Arc<Inbox>);
+
+#[async_trait]
+impl InboundDurabilityHook for Took {
+    async fn on_messages(&self, client: Arc<Client>, batch: &[InboundMessage]) -> anyhow::Result<()> {
+        self.0.take(&client, batch).await.map_err(|gone| anyhow!("{gone}"))
+    }
+}
