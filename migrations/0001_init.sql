@@ -609,7 +609,7 @@ CREATE INDEX receipts_by_run ON receipts (run_id, outcome) WHERE run_id IS NOT N
 CREATE INDEX receipts_of_no_run ON receipts (group_folder, claim_id) WHERE run_id IS NULL AND request_id IS NOT NULL;
 
 -- Commands that are kept from being claimed: all of a group ('' and no name), or one file of a box by the bytes of its name.
--- Writer: work/by_hand.rs.
+-- Writer: work/by_hand.rs, moving/.
 -- Pruned: at its release, or with its group.
 CREATE TABLE holds (
   id           INTEGER PRIMARY KEY AUTOINCREMENT,

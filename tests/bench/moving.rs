@@ -70,7 +70,7 @@ fn import(messages: usize) -> (f64, u64) {
     (messages as f64 / took.as_secs_f64(), most)
 }
 
-/// Writes an export of a group with so many messages.
+/// Writes an export of a group with this number of messages.
 fn write(folder: &Path, messages: usize) {
     fs::create_dir(folder.join("rows")).unwrap();
     let file = |part: &str| BufWriter::new(File::create(folder.join(format!("rows/{part}.jsonl"))).unwrap());

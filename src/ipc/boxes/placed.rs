@@ -9,7 +9,7 @@ use rustix::fs::Mode;
 
 use super::{GroupBoxes, input::make_kept, put::PutError};
 use crate::{
-    domain::runs::placed::Placed,
+    domain::{runs::placed::Placed, shown::errors::chain},
     ipc::{
         dir,
         files::Fd,
@@ -68,14 +68,14 @@ impl GroupBoxes {
         if let Err(error) = self.put_input(batch_id, json) {
             let is_not_there = matches!(error, PutError::InTheWay(_)) || !self.has_input(batch_id);
             if is_not_there && let Err(error) = dir::unlink(&folder, begun.as_str()) {
-                tracing::warn!(%error, batch_id, "the note about a follow-up that is not placed stays");
+                tracing::warn!(error = %chain(&error), batch_id, "the note about a follow-up that is not placed stays");
             }
             return Err(error);
         }
         failpoint::reach("input.placed");
         if let Err(error) = note(&folder, &format!("{PLACED}{batch_id}")) {
             // The runner has it: a daemon that adopts the run looks in the box.
-            tracing::warn!(%error, batch_id, "a follow-up is placed, and no note says so");
+            tracing::warn!(error = %chain(&error), batch_id, "a follow-up is placed, and no note says so");
         }
         Ok(())
     }
