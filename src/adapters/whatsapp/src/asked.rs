@@ -45,6 +45,10 @@ impl WhatsApp {
             let why = format!("{} has not written to this account", number(&chat));
             return Err(Outcome::refused("answers_only", why, ONLY_ANSWERS));
         }
+        // A file would be brought first, and each failure of that costs a try.
+        if !self.client.is_logged_in() {
+            return Err(Outcome::NotSent(NotSent::Offline));
+        }
         let text = format!("{}{}", self.settings.mark(), send.text);
         let quoted = match &send.reply_to {
             Some(id) => self.quoted(&chat, &send.chat, id).await,
@@ -69,18 +73,23 @@ impl WhatsApp {
                 let kind = out::media_type(file.kind);
                 let brought = self.client.upload(bytes, kind, UploadOptions::new()).await;
                 // Without its text nobody sees the file.
-                let brought =
-                    brought.map_err(|error| Outcome::NotSent(NotSent::Again { text: error.to_string() }))?;
+                let brought = brought.map_err(|error| {
+                    Outcome::NotSent(match self.client.is_logged_in() {
+                        true => NotSent::Again { text: error.to_string() },
+                        false => NotSent::Offline,
+                    })
+                })?;
                 let caption = if send.text.is_empty() { String::new() } else { text };
                 out::with_file(brought, file, caption, quoted)
             }
             _ => return Err(Outcome::refused("too_many", "a message of WhatsApp has one file", "")),
         };
         let id = id_of(&send.key);
-        self.hand_over(&chat, &send.chat, &id, message).await?;
+        // Somebody may answer it before WhatsApp's word is here.
         if let Err(error) = self.known().note(&send.chat, &id, "", &send.text) {
             eprintln!("a text of our own can't be noted: {error}");
         }
+        self.hand_over(&chat, &send.chat, &id, message).await?;
         Ok(vec![id])
     }
 

@@ -24,7 +24,7 @@ use crate::{
     lights::Change,
     places::{Places, is_chat, person},
     read::{Spot, Us, event},
-    said::{Said, said},
+    said::{Said, is_id, said, told_id},
 };
 
 /// How many facts about chats may wait to be asked for.
@@ -118,6 +118,9 @@ impl Inbox {
     }
 
     async fn begin(&self, client: &Client, one: &InboundMessage, us: &Us) -> Result<Option<Stored>, Gone> {
+        if !is_id(&one.info.id) {
+            return self.host.begin(nothing(&one.info, "its id can't be read")).await.map(Some);
+        }
         let spot = self.spot(client, &one.info).await?;
         let said = said(&one.message);
         let Some(told) = self.told(said, one, &spot, us) else { return Ok(None) };
@@ -228,7 +231,8 @@ impl Inbox {
 
     /// A person has another number.
     pub(crate) async fn has_moved(&self, old: &Jid, new: &Jid, lid: Option<&Jid>) -> Result<(), Gone> {
-        let also = [Some(old), lid].into_iter().flatten().map(person).collect();
+        // The old number is the next person's who gets it, and not this one's any more.
+        let also = lid.into_iter().map(person).collect();
         self.host.person(person(new), also).await?;
         self.moved(&self.places.address(old), &self.places.address(new)).await
     }
@@ -240,13 +244,17 @@ impl Inbox {
 
     /// What nobody can read is told as that.
     pub(crate) async fn unread(&self, info: &MessageInfo, why: &str) -> Result<(), Gone> {
-        let event = Event {
-            key: format!("{}.{}", info.id, person(&info.source.sender)),
-            kind: EventKind::Nothing,
-            unread: why.to_owned(),
-            ..Event::default()
-        };
-        self.host.event(event).await
+        self.host.event(nothing(info, why)).await
+    }
+}
+
+/// Returns what is told of a message of which nobody sees anything here.
+fn nothing(info: &MessageInfo, why: &str) -> Event {
+    Event {
+        key: format!("{}.{}", told_id(&info.id), person(&info.source.sender)),
+        kind: EventKind::Nothing,
+        unread: why.to_owned(),
+        ..Event::default()
     }
 }
 

@@ -3,7 +3,7 @@
 use std::{
     collections::{BTreeMap, HashMap, HashSet, VecDeque},
     fs::{File, OpenOptions},
-    io::{BufRead as _, BufReader, Read as _, Write as _},
+    io::{BufRead as _, BufReader, Read as _, Seek as _, SeekFrom, Write as _},
     path::{Path, PathBuf},
 };
 
@@ -89,6 +89,10 @@ impl Known {
 
     fn remember(&mut self, chat: &str, id: &str, note: Note) {
         let key = (chat.to_owned(), id.to_owned());
+        // An id is its sender's to choose: nobody becomes the author of another one's message by it. Ours are ours.
+        if !note.by.is_empty() && self.notes.get(&key).is_some_and(|old| old.by != note.by) {
+            return;
+        }
         if self.notes.insert(key.clone(), note).is_none() {
             self.order.push_back(key);
         }
@@ -101,7 +105,11 @@ impl Known {
 
     /// Notes a message, also for later lives. Returns why that failed; then a later life takes an edit of it for a new message.
     pub(crate) fn note(&mut self, chat: &str, id: &str, by: &str, text: &str) -> std::io::Result<()> {
-        let is_new = self.of(chat, id).is_none();
+        // A line is one note, whatever its parts are.
+        if [chat, id, by].iter().any(|part| part.chars().any(char::is_control)) {
+            return Err(std::io::Error::from(std::io::ErrorKind::InvalidInput));
+        }
+        let is_new = self.of(chat, id).is_none_or(|old| by.is_empty() && !old.by.is_empty());
         self.remember(chat, id, Note { by: by.to_owned(), text: adapter_kit::cut(text, MOST_TEXT) });
         if !is_new {
             return Ok(());
@@ -111,12 +119,16 @@ impl Known {
             std::fs::rename(&self.path, self.older())?;
             self.lines = 0;
         }
-        let file = match &mut self.file {
-            Some(file) => file,
-            none => none.insert(OpenOptions::new().create(true).append(true).open(&self.path)?),
+        let (file, begins) = match &mut self.file {
+            Some(file) => (file, ""),
+            none => {
+                // A kill can leave half a line, which swallows none that comes after it.
+                let begins = if is_whole(&self.path) { "" } else { "\n" };
+                (none.insert(OpenOptions::new().create(true).append(true).open(&self.path)?), begins)
+            }
         };
         self.lines += 1;
-        file.write_all(format!("{chat}\t{id}\t{by}\n").as_bytes())
+        file.write_all(format!("{begins}{chat}\t{id}\t{by}\n").as_bytes())
     }
 
     /// Returns what is known of a message.
@@ -207,6 +219,14 @@ impl Known {
     }
 }
 
+/// Whether a file ends with a whole line, or has none.
+fn is_whole(path: &Path) -> bool {
+    let mut last = [0];
+    let read = File::open(path)
+        .and_then(|mut file| file.seek(SeekFrom::End(-1)).and_then(|_| file.read_exact(&mut last)));
+    read.is_err() || last == *b"\n"
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -238,6 +258,30 @@ mod tests {
         assert!(later.notes.len() <= MOST && later.of("1@g.us", &(2 * MOST_LINES).to_string()).is_some());
         std::fs::write(&known.path, b"\xff\xfe\n\t\nx").unwrap();
         assert!(read(dir.path()).notes.len() <= MOST);
+    }
+
+    #[test]
+    fn nobody_becomes_the_author_of_another_ones_message_by_its_id() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut known = read(dir.path());
+        known.note("1@g.us", "A", "49@s.whatsapp.net", "hers").unwrap();
+        known.note("1@g.us", "B", "", "ours").unwrap();
+        for id in ["A", "B"] {
+            known.note("1@g.us", id, "50@s.whatsapp.net", "his").unwrap();
+        }
+        let of = |known: &Known, id: &str| known.of("1@g.us", id).unwrap().by.clone();
+        assert_eq!((of(&known, "A"), of(&known, "B")), ("49@s.whatsapp.net".into(), String::new()));
+        // A text of ours is ours, also where somebody was here with its id before.
+        known.note("1@g.us", "C", "50@s.whatsapp.net", "his").unwrap();
+        known.note("1@g.us", "C", "", "ours").unwrap();
+        assert!(known.note("1@g.us", "x\n1@g.us\tA", "50@s.whatsapp.net", "").is_err());
+        let later = read(dir.path());
+        assert_eq!((of(&later, "A"), of(&later, "C")), ("49@s.whatsapp.net".into(), String::new()));
+        // Half a line of a life that was killed.
+        std::fs::write(dir.path().join("authors"), "1@g.us\tA\t49@s.what").unwrap();
+        let mut known = read(dir.path());
+        known.note("1@g.us", "D", "", "ours").unwrap();
+        assert!(of(&read(dir.path()), "D").is_empty());
     }
 
     #[test]

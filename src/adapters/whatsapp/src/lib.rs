@@ -66,6 +66,12 @@ pub async fn serve() -> Result<(), String> {
     ended
 }
 
+/// Returns a warning without the stanza that it may quote, which can have secrets of the account.
+fn logged(text: &str) -> String {
+    let text = text.split('<').next().unwrap_or_default();
+    adapter_kit::cut(text, 500).replace(char::is_control, " ")
+}
+
 /// Has the client's own warnings in the adapter's log.
 pub fn log_to_stderr() {
     struct Stderr;
@@ -79,7 +85,7 @@ pub fn log_to_stderr() {
                 eprintln!(
                     "{}: {}",
                     record.level().as_str().to_lowercase(),
-                    adapter_kit::cut(&record.args().to_string(), 500)
+                    logged(&record.args().to_string())
                 );
             }
         }
@@ -125,5 +131,16 @@ impl Adapter for WhatsApp {
 
     fn fetch(&self, what: Fetch) -> BoxFuture<'_, Result<String, String>> {
         Box::pin(async move { self.get(&what).await })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_warning_is_logged_without_the_stanza_that_it_quotes() {
+        let said = logged("Got 403\nconnect failure: <failure reason=\"403\" appeal_token=\"secret\"/>");
+        assert_eq!(said, "Got 403 connect failure: ");
     }
 }
