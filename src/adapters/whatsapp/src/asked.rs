@@ -1,6 +1,6 @@
 //! What the daemon asks for: texts, changes, signs of life, chats and files.
 
-use adapter_kit::{Gone, Host, Outcome};
+use adapter_kit::{Gone, Outcome};
 use channel_protocol::{Amend, Chat, Fetch, Hint, NotSent, Send};
 use whatsapp_rust::{
     Jid, RevokeType, SendOptions, UploadOptions,
@@ -13,14 +13,15 @@ use crate::{
     WhatsApp,
     acks::WITHIN,
     inbox::facts,
-    lights::Lights,
-    link::News,
+    link::{Again, News},
     media,
     net::LARGEST,
     out::{self, Quoted, id_of},
     places::{number, person, person_of},
 };
 
+/// How many files go out or come in at the same time.
+pub(crate) const MOST_FILES: usize = 2;
 /// How many groups are listed.
 const MOST_LISTED: usize = 10_000;
 const ONLY_ANSWERS: &str = "WhatsApp restricts accounts that write to persons first; the account's setting answers_only = false allows it";
@@ -60,6 +61,8 @@ impl WhatsApp {
             }
             [] => out::text(text, quoted),
             [file] => {
+                let turn = self.files.acquire().await;
+                let _turn = turn.map_err(|error| Outcome::refused("no_file", error.to_string(), ""))?;
                 let place = self.spool.join(&file.file);
                 let read = tokio::fs::read(place).await;
                 let bytes = read.map_err(|error| Outcome::refused("no_file", error.to_string(), ""))?;
@@ -259,40 +262,48 @@ impl WhatsApp {
         self.inbox.about(group, found).await
     }
 
+    /// Tells what WhatsApp does not keep for us.
+    pub(crate) async fn hear_again(&self, again: Again) -> Result<(), Gone> {
+        match again {
+            Again::Recovered(message) => self.inbox.take(&self.client, &[message]).await,
+            Again::ShownOnce(info) => {
+                self.inbox.unread(&info, "a message that is shown once is shown on the phone alone").await
+            }
+        }
+    }
+
     /// Works on what is no message.
-    pub(crate) async fn hear(&self, news: News, lights: &mut Lights, host: &Host) -> Result<(), Gone> {
+    pub(crate) async fn hear(&self, news: News) -> Result<(), Gone> {
         match news {
             News::Group(group) => self.inbox.ask_anew(&group),
             News::Moved { old, new, lid } => self.inbox.has_moved(&old, &new, lid.as_ref()).await?,
-            News::Recovered(message) => self.inbox.take(&self.client, &[message]).await?,
-            News::Unreadable(_, UnavailableType::Bot) => {}
-            News::Unreadable(info, UnavailableType::ViewOnce) => {
-                self.inbox.unread(&info, "a message that is shown once is shown on the phone alone").await?;
-            }
-            News::Unreadable(..) => {
-                // WhatsApp asks its sender for it again.
-                self.inbox.not_read();
-                if let Some(state) = lights.unreadable() {
-                    host.state(state).await?;
-                }
-            }
+            News::Unreadable(UnavailableType::Bot) => {}
+            // WhatsApp asks its sender for it again.
+            News::Unreadable(_) => self.inbox.not_read(),
         }
         Ok(())
     }
 
     pub(crate) async fn get(&self, what: &Fetch) -> Result<String, String> {
         let ticket = media::ticket(&what.what, what.most.min(LARGEST))?;
-        let bytes = self.client.download_from_params(&ticket).await;
-        let bytes = bytes.map_err(|error| format!("WhatsApp does not give the file: {error}"))?;
-        if bytes.len() as u64 > what.most {
-            return Err(format!("it has more than {} bytes", what.most));
-        }
+        let _turn = self.files.acquire().await.map_err(|error| error.to_string())?;
         let name = format!("in/{}", what.r);
         let path = self.spool.join(&name);
-        let written = async {
+        let opened = async {
             tokio::fs::create_dir_all(path.parent().unwrap_or(&path)).await?;
-            tokio::fs::write(&path, bytes).await
+            Ok(tokio::fs::File::create(&path).await?.into_std().await)
         };
-        written.await.map(|()| name).map_err(|error| error.to_string())
+        let file = opened.await.map_err(|error: std::io::Error| error.to_string())?;
+        // The length that its message names is its sender's to choose.
+        let bounded = media::Bounded::new(file, what.most.min(LARGEST));
+        match self.client.download_from_params_to_writer(&ticket, bounded).await {
+            Ok(_) => Ok(name),
+            Err(error) => {
+                if let Err(error) = tokio::fs::remove_file(&path).await {
+                    eprintln!("a part of a file can't be removed: {error}");
+                }
+                Err(format!("WhatsApp does not give the file: {error:#}"))
+            }
+        }
     }
 }

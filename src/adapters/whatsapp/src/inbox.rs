@@ -240,6 +240,7 @@ impl Inbox {
     /// A message could not be read; the next one that can be is told.
     pub(crate) fn not_read(&self) {
         self.unreadable.store(true, Ordering::Relaxed);
+        let _ = self.changes.send(Change::Unreadable);
     }
 
     /// What nobody can read is told as that.

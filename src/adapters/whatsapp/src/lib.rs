@@ -29,7 +29,7 @@ use whatsapp_rust::Client;
 use acks::Acks;
 use inbox::Inbox;
 use known::Known;
-use link::Link;
+use link::{Link, Work};
 use places::Places;
 use read::Us;
 use settings::Settings;
@@ -47,7 +47,10 @@ pub struct WhatsApp {
     inbox: Arc<Inbox>,
     acks: Arc<Acks>,
     spool: PathBuf,
+    /// Files that go out or come in at the same time: each may be in memory.
+    files: tokio::sync::Semaphore,
     link: tokio::sync::Mutex<Link>,
+    work: tokio::sync::Mutex<Work>,
 }
 
 /// Runs the adapter on standard input and output until the host wants it to leave.

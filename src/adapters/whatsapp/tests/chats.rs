@@ -180,6 +180,15 @@ fn files_go_both_ways_and_speech_is_speech() {
     let event = adapter.stored();
     let told = &event.attachments[0];
     assert_eq!((told.kind, told.seconds), (Kind::Voice, Some(4)));
+    // The length is what its sender says of it.
+    let lies = told.fetch.as_ref().unwrap().replace(&format!("\"l\":{}", speech.len()), "\"l\":1");
+    let r = adapter.order(json!({"op": "fetch", "chat": EVES, "what": lies, "most": 10}));
+    let why = adapter.next("file", |up| match up {
+        Up::Fetched { r: of, file: None, problem } if *of == r => problem.clone(),
+        _ => None,
+    });
+    assert!(why.contains("more than 10 bytes"), "{why}");
+    assert!(!adapter.dir().join(format!("spool/in/{r}")).exists());
     let mut fetch = |most: usize| {
         let r = adapter.order(json!({"op": "fetch", "chat": EVES, "what": told.fetch, "most": most}));
         adapter.next("file", |up| match up {
