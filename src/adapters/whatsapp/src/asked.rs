@@ -12,7 +12,7 @@ use whatsapp_rust::{
 use crate::{
     WhatsApp,
     acks::WITHIN,
-    inbox::facts,
+    inbox::{Found, facts},
     link::{Again, News},
     media,
     net::LARGEST,
@@ -253,7 +253,15 @@ impl WhatsApp {
     /// Asks for the facts about a group, and tells them.
     pub(crate) async fn facts(&self, group: &Jid) -> Result<(), Gone> {
         let found = match self.client.groups().get_metadata(group).await {
-            Ok(found) => Some(facts(&self.places, group, &found.subject, found.participants.len())),
+            Ok(found) => {
+                let admins = found.participants.iter().filter(|one| one.is_admin());
+                let ids =
+                    admins.flat_map(|one| [Some(&one.jid), one.phone_number.as_ref(), one.lid.as_ref()]);
+                Some(Found {
+                    admins: ids.flatten().map(person).collect(),
+                    chat: facts(&self.places, group, &found.subject, found.participants.len()),
+                })
+            }
             Err(error) => {
                 eprintln!("WhatsApp does not tell what a group is called: {error}");
                 None

@@ -153,8 +153,35 @@ impl Known {
         let was = self.chats.remove(from);
         if was {
             self.chats.insert(to.to_owned());
+            self.move_notes(from, to);
         }
         was
+    }
+
+    /// What is remembered of a chat is remembered by its new address.
+    fn move_notes(&mut self, from: &str, to: &str) {
+        for key in &mut self.order {
+            let new = (to.to_owned(), key.1.clone());
+            if key.0 == from
+                && !self.notes.contains_key(&new)
+                && let Some(note) = self.notes.remove(key)
+            {
+                self.notes.insert(new.clone(), note);
+                *key = new;
+            }
+        }
+        if let Some(seconds) = self.timers.remove(from) {
+            self.timers.entry(to.to_owned()).or_insert(seconds);
+        }
+        for message in self.unread.remove(from).unwrap_or_default() {
+            self.unread(to, message);
+        }
+        let signs: Vec<_> = self.signs.keys().filter(|key| key.0 == from).cloned().collect();
+        for key in signs {
+            if let Some(sign) = self.signs.remove(&key) {
+                self.signs.insert((to.to_owned(), key.1, key.2), sign);
+            }
+        }
     }
 
     /// Notes what a person calls themselves.
@@ -292,7 +319,15 @@ mod tests {
             |n: usize, by: &str| Unread { chat: Jid::group("1"), by: Jid::pn(by), id: n.to_string() };
         assert!(known.has_written("1@g.us") && !known.has_written("2@lid"));
         known.wrote("2@lid");
+        known.note("2@lid", "A", "2@lid", "hello").unwrap();
+        known.timed("2@lid", 60);
+        known.unread("2@lid", unread(1, "2"));
+        known.sign("2@lid", "A", "2@lid", "👍");
         assert!(known.moved("2@lid", "49@s.whatsapp.net") && known.has_written("49@s.whatsapp.net"));
+        let new = "49@s.whatsapp.net";
+        assert_eq!((known.of(new, "A").unwrap().text.as_str(), known.of("2@lid", "A")), ("hello", None));
+        assert_eq!((known.timer(new), known.take_unread(new).len()), (Some(60), 1));
+        assert_eq!(known.sign(new, "A", "2@lid", ""), Some("👍".into()));
         assert!(!known.moved("2@lid", "49@s.whatsapp.net"));
         known.named("49", "Eve");
         known.named("49", "");
