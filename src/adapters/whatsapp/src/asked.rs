@@ -15,7 +15,7 @@ use crate::{
     inbox::{Found, facts},
     link::{Again, News},
     media,
-    net::LARGEST,
+    net::{Bounded, LARGEST},
     out::{self, Quoted, id_of},
     places::{number, person, person_of},
 };
@@ -303,7 +303,7 @@ impl WhatsApp {
         };
         let file = opened.await.map_err(|error: std::io::Error| error.to_string())?;
         // The length that its message names is its sender's to choose.
-        let bounded = media::Bounded::new(file, what.most.min(LARGEST));
+        let bounded = Bounded::new(file, what.most.min(LARGEST));
         match self.client.download_from_params_to_writer(&ticket, bounded).await {
             Ok(_) => Ok(name),
             Err(error) => {

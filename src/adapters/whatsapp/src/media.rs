@@ -1,16 +1,11 @@
-//! Files of messages: what is told of one, and how it is fetched later.
-
-use std::{
-    fs::File,
-    io::{self, Seek, SeekFrom, Write},
-};
+//! Files of messages: what is told of one, and how it is fetched later. Pure.
 
 use channel_protocol::{Attached, Kind};
 use serde::{Deserialize, Serialize};
 use whatsapp_rust::{
     download::DownloadParams,
     prelude::wa::message::{AudioMessage, DocumentMessage, ImageMessage, StickerMessage, VideoMessage},
-    wacore::download::{DownloadWriter, MediaType},
+    wacore::download::MediaType,
 };
 
 /// The longest path of a file at WhatsApp, bytes.
@@ -42,47 +37,6 @@ enum TicketKind {
     Audio,
     Document,
     Sticker,
-}
-
-/// A file that takes no more than a number of bytes.
-pub(crate) struct Bounded {
-    file: File,
-    most: u64,
-    at: u64,
-}
-
-impl Bounded {
-    pub(crate) fn new(file: File, most: u64) -> Self {
-        Self { file, most, at: 0 }
-    }
-}
-
-impl Write for Bounded {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if self.at.saturating_add(bytes.len() as u64) > self.most {
-            return Err(io::Error::other(format!("it has more than {} bytes", self.most)));
-        }
-        let written = self.file.write(bytes)?;
-        self.at += written as u64;
-        Ok(written)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.file.flush()
-    }
-}
-
-impl Seek for Bounded {
-    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
-        self.at = self.file.seek(to)?;
-        Ok(self.at)
-    }
-}
-
-impl DownloadWriter for Bounded {
-    fn truncate(&mut self, length: u64) -> io::Result<()> {
-        self.file.set_len(length)
-    }
 }
 
 /// Whether a text is a path at WhatsApp, and none of another host's.
