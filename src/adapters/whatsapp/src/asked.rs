@@ -1,6 +1,6 @@
 //! What the daemon asks for: texts, changes, signs of life, chats and files.
 
-use adapter_kit::{Gone, Host, Outcome};
+use adapter_kit::{Gone, Outcome};
 use channel_protocol::{Amend, Chat, Fetch, Hint, NotSent, Send};
 use whatsapp_rust::{
     Jid, RevokeType, SendOptions, UploadOptions,
@@ -12,15 +12,16 @@ use whatsapp_rust::{
 use crate::{
     WhatsApp,
     acks::WITHIN,
-    inbox::facts,
-    lights::Lights,
-    link::News,
+    inbox::{Found, facts},
+    link::{Again, News},
     media,
-    net::LARGEST,
+    net::{Bounded, LARGEST},
     out::{self, Quoted, id_of},
     places::{number, person, person_of},
 };
 
+/// How many files go out or come in at the same time.
+pub(crate) const MOST_FILES: usize = 2;
 /// How many groups are listed.
 const MOST_LISTED: usize = 10_000;
 const ONLY_ANSWERS: &str = "WhatsApp restricts accounts that write to persons first; the account's setting answers_only = false allows it";
@@ -45,6 +46,10 @@ impl WhatsApp {
             let why = format!("{} has not written to this account", number(&chat));
             return Err(Outcome::refused("answers_only", why, ONLY_ANSWERS));
         }
+        // A file would be brought first, and each failure of that costs a try.
+        if !self.client.is_logged_in() {
+            return Err(Outcome::NotSent(NotSent::Offline));
+        }
         let text = format!("{}{}", self.settings.mark(), send.text);
         let quoted = match &send.reply_to {
             Some(id) => self.quoted(&chat, &send.chat, id).await,
@@ -56,6 +61,8 @@ impl WhatsApp {
             }
             [] => out::text(text, quoted),
             [file] => {
+                let turn = self.files.acquire().await;
+                let _turn = turn.map_err(|error| Outcome::refused("no_file", error.to_string(), ""))?;
                 let place = self.spool.join(&file.file);
                 let read = tokio::fs::read(place).await;
                 let bytes = read.map_err(|error| Outcome::refused("no_file", error.to_string(), ""))?;
@@ -69,18 +76,23 @@ impl WhatsApp {
                 let kind = out::media_type(file.kind);
                 let brought = self.client.upload(bytes, kind, UploadOptions::new()).await;
                 // Without its text nobody sees the file.
-                let brought =
-                    brought.map_err(|error| Outcome::NotSent(NotSent::Again { text: error.to_string() }))?;
+                let brought = brought.map_err(|error| {
+                    Outcome::NotSent(match self.client.is_logged_in() {
+                        true => NotSent::Again { text: error.to_string() },
+                        false => NotSent::Offline,
+                    })
+                })?;
                 let caption = if send.text.is_empty() { String::new() } else { text };
                 out::with_file(brought, file, caption, quoted)
             }
             _ => return Err(Outcome::refused("too_many", "a message of WhatsApp has one file", "")),
         };
         let id = id_of(&send.key);
-        self.hand_over(&chat, &send.chat, &id, message).await?;
+        // Somebody may answer it before WhatsApp's word is here.
         if let Err(error) = self.known().note(&send.chat, &id, "", &send.text) {
             eprintln!("a text of our own can't be noted: {error}");
         }
+        self.hand_over(&chat, &send.chat, &id, message).await?;
         Ok(vec![id])
     }
 
@@ -241,7 +253,15 @@ impl WhatsApp {
     /// Asks for the facts about a group, and tells them.
     pub(crate) async fn facts(&self, group: &Jid) -> Result<(), Gone> {
         let found = match self.client.groups().get_metadata(group).await {
-            Ok(found) => Some(facts(&self.places, group, &found.subject, found.participants.len())),
+            Ok(found) => {
+                let admins = found.participants.iter().filter(|one| one.is_admin());
+                let ids =
+                    admins.flat_map(|one| [Some(&one.jid), one.phone_number.as_ref(), one.lid.as_ref()]);
+                Some(Found {
+                    admins: ids.flatten().map(person).collect(),
+                    chat: facts(&self.places, group, &found.subject, found.participants.len()),
+                })
+            }
             Err(error) => {
                 eprintln!("WhatsApp does not tell what a group is called: {error}");
                 None
@@ -250,40 +270,48 @@ impl WhatsApp {
         self.inbox.about(group, found).await
     }
 
+    /// Tells what WhatsApp does not keep for us.
+    pub(crate) async fn hear_again(&self, again: Again) -> Result<(), Gone> {
+        match again {
+            Again::Recovered(message) => self.inbox.take(&self.client, &[message]).await,
+            Again::ShownOnce(info) => {
+                self.inbox.unread(&info, "a message that is shown once is shown on the phone alone").await
+            }
+        }
+    }
+
     /// Works on what is no message.
-    pub(crate) async fn hear(&self, news: News, lights: &mut Lights, host: &Host) -> Result<(), Gone> {
+    pub(crate) async fn hear(&self, news: News) -> Result<(), Gone> {
         match news {
             News::Group(group) => self.inbox.ask_anew(&group),
             News::Moved { old, new, lid } => self.inbox.has_moved(&old, &new, lid.as_ref()).await?,
-            News::Recovered(message) => self.inbox.take(&self.client, &[message]).await?,
-            News::Unreadable(_, UnavailableType::Bot) => {}
-            News::Unreadable(info, UnavailableType::ViewOnce) => {
-                self.inbox.unread(&info, "a message that is shown once is shown on the phone alone").await?;
-            }
-            News::Unreadable(..) => {
-                // WhatsApp asks its sender for it again.
-                self.inbox.not_read();
-                if let Some(state) = lights.unreadable() {
-                    host.state(state).await?;
-                }
-            }
+            News::Unreadable(UnavailableType::Bot) => {}
+            // WhatsApp asks its sender for it again.
+            News::Unreadable(_) => self.inbox.not_read(),
         }
         Ok(())
     }
 
     pub(crate) async fn get(&self, what: &Fetch) -> Result<String, String> {
         let ticket = media::ticket(&what.what, what.most.min(LARGEST))?;
-        let bytes = self.client.download_from_params(&ticket).await;
-        let bytes = bytes.map_err(|error| format!("WhatsApp does not give the file: {error}"))?;
-        if bytes.len() as u64 > what.most {
-            return Err(format!("it has more than {} bytes", what.most));
-        }
+        let _turn = self.files.acquire().await.map_err(|error| error.to_string())?;
         let name = format!("in/{}", what.r);
         let path = self.spool.join(&name);
-        let written = async {
+        let opened = async {
             tokio::fs::create_dir_all(path.parent().unwrap_or(&path)).await?;
-            tokio::fs::write(&path, bytes).await
+            Ok(tokio::fs::File::create(&path).await?.into_std().await)
         };
-        written.await.map(|()| name).map_err(|error| error.to_string())
+        let file = opened.await.map_err(|error: std::io::Error| error.to_string())?;
+        // The length that its message names is its sender's to choose.
+        let bounded = Bounded::new(file, what.most.min(LARGEST));
+        match self.client.download_from_params_to_writer(&ticket, bounded).await {
+            Ok(_) => Ok(name),
+            Err(error) => {
+                if let Err(error) = tokio::fs::remove_file(&path).await {
+                    eprintln!("a part of a file can't be removed: {error}");
+                }
+                Err(format!("WhatsApp does not give the file: {error:#}"))
+            }
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! What comes in: told to the daemon, and only after `took` to WhatsApp as received.
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::{HashMap, HashSet, VecDeque},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering},
@@ -22,17 +22,21 @@ use whatsapp_rust::{
 use crate::{
     known::{Known, Unread},
     lights::Change,
-    places::{Places, is_chat, person},
-    read::{Spot, Us, event},
-    said::{Said, said},
+    places::{Places, home, is_chat, person},
+    read::{Spot, Us, by_admin, event},
+    said::{Said, is_id, said, told_id},
 };
 
 /// How many facts about chats may wait to be asked for.
 const MOST_ASKED: usize = 256;
+/// How many deletions may wait for the facts that say whether they are an admin's.
+const MOST_WAITING: usize = 256;
 /// How many chats have facts here.
 const MOST_FACTS: usize = 5000;
 /// For how long facts about a chat hold, s.
 const HOLDS_S: u64 = 86_400;
+/// After how long facts that WhatsApp did not tell are asked for again, s.
+const FAILED_S: u64 = 600;
 /// A sign that goes and is not known.
 const SOME_SIGN: &str = "✖";
 
@@ -51,10 +55,36 @@ pub(crate) struct Inbox {
     unreadable: AtomicBool,
 }
 
+/// What WhatsApp tells of a group.
+#[derive(Clone, Debug)]
+pub(crate) struct Found {
+    pub(crate) chat: Chat,
+    /// Its admins, by all ids of theirs.
+    pub(crate) admins: HashSet<String>,
+}
+
+impl Found {
+    fn has_admin(&self, id: &str, also: &[String]) -> bool {
+        self.admins.contains(id) || also.iter().any(|also| self.admins.contains(also))
+    }
+}
+
 #[derive(Default)]
 struct Facts {
-    known: HashMap<String, (Chat, tokio::time::Instant)>,
+    /// `None`: WhatsApp did not tell them.
+    known: HashMap<String, (Option<Found>, tokio::time::Instant)>,
     asked: HashSet<String>,
+    /// Deletions that are told if their senders are admins.
+    waiting: VecDeque<Event>,
+}
+
+impl Facts {
+    /// Returns what was told lately of a group, or that nothing was.
+    fn fresh(&self, address: &str) -> Option<&Option<Found>> {
+        let (found, at) = self.known.get(address)?;
+        let holds = if found.is_some() { HOLDS_S } else { FAILED_S };
+        (at.elapsed().as_secs() < holds).then_some(found)
+    }
 }
 
 impl Inbox {
@@ -108,8 +138,15 @@ impl Inbox {
         let us = self.us.subscribe().wait_for(Option::is_some).await.map_err(|_| Gone)?.clone();
         let Some(us) = us else { return Err(Gone) };
         let mut open = Vec::new();
-        for one in batch.iter().filter(|one| is_chat(&one.info.source.chat)) {
-            open.extend(self.begin(client, one, &us).await?);
+        for one in batch {
+            let chat = home(&one.info.source.chat);
+            if is_chat(&chat) {
+                open.extend(self.begin(client, one, &us).await?);
+            } else if !chat.is_status_broadcast() && !chat.is_newsletter() {
+                open.push(
+                    self.host.begin(nothing(&one.info, "it is in no chat that can be answered")).await?,
+                );
+            }
         }
         for stored in open {
             stored.wait().await?;
@@ -118,32 +155,57 @@ impl Inbox {
     }
 
     async fn begin(&self, client: &Client, one: &InboundMessage, us: &Us) -> Result<Option<Stored>, Gone> {
-        let spot = self.spot(client, &one.info).await?;
+        if !is_id(&one.info.id) {
+            return self.host.begin(nothing(&one.info, "its id can't be read")).await.map(Some);
+        }
+        let mut spot = self.spot(client, &one.info).await?;
+        spot.is_admin = self.is_admin(&spot);
+        let waits = by_admin(&one.info, &spot).is_none();
+        if waits {
+            spot.is_admin = Some(true);
+        }
         let said = said(&one.message);
         let Some(told) = self.told(said, one, &spot, us) else { return Ok(None) };
-        if spot.is_group {
-            self.ask_for(&one.info.source.chat, &spot.chat);
+        let waits = waits && told.kind == EventKind::Delete;
+        let address = spot.chat;
+        if waits {
+            let mut facts = self.facts();
+            if facts.waiting.len() >= MOST_WAITING {
+                facts.waiting.pop_front();
+            }
+            facts.waiting.push_back(told.clone());
         }
-        self.host.begin(told).await.map(Some)
+        if spot.is_group {
+            self.ask_for(&one.info.source.chat, &address);
+        }
+        if waits { Ok(None) } else { self.host.begin(told).await.map(Some) }
+    }
+
+    /// Whether somebody is an admin of a group. `None`: its facts are not here.
+    fn is_admin(&self, spot: &Spot) -> Option<bool> {
+        let also: Vec<String> = spot.also.iter().map(person).collect();
+        let facts = self.facts();
+        let found = facts.fresh(&spot.chat)?;
+        Some(found.as_ref().is_some_and(|found| found.has_admin(&person(&spot.sender), &also)))
     }
 
     /// Finds where a message stands and whose it is, by the numbers where they are known.
     async fn spot(&self, client: &Client, info: &MessageInfo) -> Result<Spot, Gone> {
         let source = &info.source;
         let (sender, also) = whose(client, &source.sender, source.sender_alt.as_ref()).await;
-        let is_group = source.chat.is_group();
+        let (is_group, stands) = (source.chat.is_group(), home(&source.chat));
         let chat = if is_group {
-            source.chat.clone()
+            stands.clone()
         } else if source.is_from_me {
             whose(client, &source.chat, source.recipient_alt.as_ref()).await.0
         } else {
             sender.clone()
         };
         let address = self.places.address(&chat);
-        if !is_group && source.chat.is_lid() && chat.is_pn() {
-            self.moved(&self.places.address(&source.chat), &address).await?;
+        if !is_group && stands.is_lid() && chat.is_pn() {
+            self.moved(&self.places.address(&stands), &address).await?;
         }
-        Ok(Spot { chat: address, is_group, sender, also })
+        Ok(Spot { chat: address, is_group, sender, also, is_admin: None })
     }
 
     /// Tells that a chat has another address, if it was known by the old one.
@@ -183,7 +245,9 @@ impl Inbox {
         }
         drop(known);
         if told.about.is_none() {
-            told.about = self.facts().known.get(&spot.chat).map(|(chat, _)| chat.clone());
+            let facts = self.facts();
+            let found = facts.known.get(&spot.chat).and_then(|(found, _)| found.as_ref());
+            told.about = found.map(|found| found.chat.clone());
         }
         Some(told)
     }
@@ -191,8 +255,8 @@ impl Inbox {
     /// Asks for the facts about a group once a day.
     fn ask_for(&self, group: &Jid, address: &str) {
         let mut facts = self.facts();
-        let fresh = facts.known.get(address).is_some_and(|(_, at)| at.elapsed().as_secs() < HOLDS_S);
-        if fresh || facts.asked.contains(address) || facts.asked.len() >= MOST_ASKED {
+        if facts.fresh(address).is_some() || facts.asked.contains(address) || facts.asked.len() >= MOST_ASKED
+        {
             return;
         }
         if self.ask.try_send(group.clone()).is_ok() {
@@ -207,28 +271,34 @@ impl Inbox {
         self.ask_for(group, &address);
     }
 
-    /// Tells the facts about a group. `None`: WhatsApp did not tell them.
-    pub(crate) async fn about(&self, group: &Jid, found: Option<Chat>) -> Result<(), Gone> {
+    /// Tells the facts about a group, and the deletions that waited for them. `None`: WhatsApp did not tell them.
+    pub(crate) async fn about(&self, group: &Jid, found: Option<Found>) -> Result<(), Gone> {
         let address = self.places.address(group);
-        {
+        let waiting: Vec<Event> = {
             let mut facts = self.facts();
             facts.asked.remove(&address);
             if facts.known.len() >= MOST_FACTS {
                 facts.known.clear();
             }
-            // What was not told is asked for again tomorrow: each message would ask otherwise.
-            let kept = found.clone().unwrap_or(Chat { chat: address.clone(), ..Chat::default() });
-            facts.known.insert(address, (kept, tokio::time::Instant::now()));
+            let (here, others): (VecDeque<Event>, _) =
+                std::mem::take(&mut facts.waiting).into_iter().partition(|event| event.chat == address);
+            facts.waiting = others;
+            facts.known.insert(address, (found.clone(), tokio::time::Instant::now()));
+            here.into()
+        };
+        let Some(found) = found else { return Ok(()) };
+        for event in waiting {
+            if found.has_admin(&event.from.id, &event.from.also) {
+                self.host.event(event).await?;
+            }
         }
-        match found {
-            Some(chat) => self.host.tell(&channel_protocol::Up::Chat(chat)).await,
-            None => Ok(()),
-        }
+        self.host.tell(&channel_protocol::Up::Chat(found.chat)).await
     }
 
     /// A person has another number.
     pub(crate) async fn has_moved(&self, old: &Jid, new: &Jid, lid: Option<&Jid>) -> Result<(), Gone> {
-        let also = [Some(old), lid].into_iter().flatten().map(person).collect();
+        // The old number is the next person's who gets it, and not this one's any more.
+        let also = lid.into_iter().map(person).collect();
         self.host.person(person(new), also).await?;
         self.moved(&self.places.address(old), &self.places.address(new)).await
     }
@@ -236,24 +306,29 @@ impl Inbox {
     /// A message could not be read; the next one that can be is told.
     pub(crate) fn not_read(&self) {
         self.unreadable.store(true, Ordering::Relaxed);
+        let _ = self.changes.send(Change::Unreadable);
     }
 
     /// What nobody can read is told as that.
     pub(crate) async fn unread(&self, info: &MessageInfo, why: &str) -> Result<(), Gone> {
-        let event = Event {
-            key: format!("{}.{}", info.id, person(&info.source.sender)),
-            kind: EventKind::Nothing,
-            unread: why.to_owned(),
-            ..Event::default()
-        };
-        self.host.event(event).await
+        self.host.event(nothing(info, why)).await
+    }
+}
+
+/// Returns what is told of a message of which nobody sees anything here.
+fn nothing(info: &MessageInfo, why: &str) -> Event {
+    Event {
+        key: format!("{}.{}", told_id(&info.id), person(&info.source.sender)),
+        kind: EventKind::Nothing,
+        unread: why.to_owned(),
+        ..Event::default()
     }
 }
 
 /// Returns a person by their number, where that is known, and another id of theirs.
 async fn whose(client: &Client, jid: &Jid, also: Option<&Jid>) -> (Jid, Option<Jid>) {
-    let jid = jid.to_non_ad();
-    let also = also.map(Jid::to_non_ad).filter(|also| (also.is_pn() || also.is_lid()) && *also != jid);
+    let jid = home(jid);
+    let also = also.map(home).filter(|also| (also.is_pn() || also.is_lid()) && *also != jid);
     let other = match also {
         Some(also) => Some(also),
         None => {

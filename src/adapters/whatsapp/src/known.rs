@@ -3,7 +3,7 @@
 use std::{
     collections::{BTreeMap, HashMap, HashSet, VecDeque},
     fs::{File, OpenOptions},
-    io::{BufRead as _, BufReader, Read as _, Write as _},
+    io::{BufRead as _, BufReader, Read as _, Seek as _, SeekFrom, Write as _},
     path::{Path, PathBuf},
 };
 
@@ -89,6 +89,10 @@ impl Known {
 
     fn remember(&mut self, chat: &str, id: &str, note: Note) {
         let key = (chat.to_owned(), id.to_owned());
+        // An id is its sender's to choose: nobody becomes the author of another one's message by it. Ours are ours.
+        if !note.by.is_empty() && self.notes.get(&key).is_some_and(|old| old.by != note.by) {
+            return;
+        }
         if self.notes.insert(key.clone(), note).is_none() {
             self.order.push_back(key);
         }
@@ -101,7 +105,11 @@ impl Known {
 
     /// Notes a message, also for later lives. Returns why that failed; then a later life takes an edit of it for a new message.
     pub(crate) fn note(&mut self, chat: &str, id: &str, by: &str, text: &str) -> std::io::Result<()> {
-        let is_new = self.of(chat, id).is_none();
+        // A line is one note, whatever its parts are.
+        if [chat, id, by].iter().any(|part| part.chars().any(char::is_control)) {
+            return Err(std::io::Error::from(std::io::ErrorKind::InvalidInput));
+        }
+        let is_new = self.of(chat, id).is_none_or(|old| by.is_empty() && !old.by.is_empty());
         self.remember(chat, id, Note { by: by.to_owned(), text: adapter_kit::cut(text, MOST_TEXT) });
         if !is_new {
             return Ok(());
@@ -111,12 +119,16 @@ impl Known {
             std::fs::rename(&self.path, self.older())?;
             self.lines = 0;
         }
-        let file = match &mut self.file {
-            Some(file) => file,
-            none => none.insert(OpenOptions::new().create(true).append(true).open(&self.path)?),
+        let (file, begins) = match &mut self.file {
+            Some(file) => (file, ""),
+            none => {
+                // A kill can leave half a line, which swallows none that comes after it.
+                let begins = if is_whole(&self.path) { "" } else { "\n" };
+                (none.insert(OpenOptions::new().create(true).append(true).open(&self.path)?), begins)
+            }
         };
         self.lines += 1;
-        file.write_all(format!("{chat}\t{id}\t{by}\n").as_bytes())
+        file.write_all(format!("{begins}{chat}\t{id}\t{by}\n").as_bytes())
     }
 
     /// Returns what is known of a message.
@@ -141,8 +153,35 @@ impl Known {
         let was = self.chats.remove(from);
         if was {
             self.chats.insert(to.to_owned());
+            self.move_notes(from, to);
         }
         was
+    }
+
+    /// What is remembered of a chat is remembered by its new address.
+    fn move_notes(&mut self, from: &str, to: &str) {
+        for key in &mut self.order {
+            let new = (to.to_owned(), key.1.clone());
+            if key.0 == from
+                && !self.notes.contains_key(&new)
+                && let Some(note) = self.notes.remove(key)
+            {
+                self.notes.insert(new.clone(), note);
+                *key = new;
+            }
+        }
+        if let Some(seconds) = self.timers.remove(from) {
+            self.timers.entry(to.to_owned()).or_insert(seconds);
+        }
+        for message in self.unread.remove(from).unwrap_or_default() {
+            self.unread(to, message);
+        }
+        let signs: Vec<_> = self.signs.keys().filter(|key| key.0 == from).cloned().collect();
+        for key in signs {
+            if let Some(sign) = self.signs.remove(&key) {
+                self.signs.insert((to.to_owned(), key.1, key.2), sign);
+            }
+        }
     }
 
     /// Notes what a person calls themselves.
@@ -207,6 +246,14 @@ impl Known {
     }
 }
 
+/// Whether a file ends with a whole line, or has none.
+fn is_whole(path: &Path) -> bool {
+    let mut last = [0];
+    let read = File::open(path)
+        .and_then(|mut file| file.seek(SeekFrom::End(-1)).and_then(|_| file.read_exact(&mut last)));
+    read.is_err() || last == *b"\n"
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -241,6 +288,30 @@ mod tests {
     }
 
     #[test]
+    fn nobody_becomes_the_author_of_another_ones_message_by_its_id() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut known = read(dir.path());
+        known.note("1@g.us", "A", "49@s.whatsapp.net", "hers").unwrap();
+        known.note("1@g.us", "B", "", "ours").unwrap();
+        for id in ["A", "B"] {
+            known.note("1@g.us", id, "50@s.whatsapp.net", "his").unwrap();
+        }
+        let of = |known: &Known, id: &str| known.of("1@g.us", id).unwrap().by.clone();
+        assert_eq!((of(&known, "A"), of(&known, "B")), ("49@s.whatsapp.net".into(), String::new()));
+        // A text of ours is ours, also where somebody was here with its id before.
+        known.note("1@g.us", "C", "50@s.whatsapp.net", "his").unwrap();
+        known.note("1@g.us", "C", "", "ours").unwrap();
+        assert!(known.note("1@g.us", "x\n1@g.us\tA", "50@s.whatsapp.net", "").is_err());
+        let later = read(dir.path());
+        assert_eq!((of(&later, "A"), of(&later, "C")), ("49@s.whatsapp.net".into(), String::new()));
+        // Half a line of a life that was killed.
+        std::fs::write(dir.path().join("authors"), "1@g.us\tA\t49@s.what").unwrap();
+        let mut known = read(dir.path());
+        known.note("1@g.us", "D", "", "ours").unwrap();
+        assert!(of(&read(dir.path()), "D").is_empty());
+    }
+
+    #[test]
     fn chats_names_and_what_is_unread_are_known_within_bounds() {
         let dir = tempfile::tempdir().unwrap();
         let mut known = read(dir.path());
@@ -248,7 +319,15 @@ mod tests {
             |n: usize, by: &str| Unread { chat: Jid::group("1"), by: Jid::pn(by), id: n.to_string() };
         assert!(known.has_written("1@g.us") && !known.has_written("2@lid"));
         known.wrote("2@lid");
+        known.note("2@lid", "A", "2@lid", "hello").unwrap();
+        known.timed("2@lid", 60);
+        known.unread("2@lid", unread(1, "2"));
+        known.sign("2@lid", "A", "2@lid", "👍");
         assert!(known.moved("2@lid", "49@s.whatsapp.net") && known.has_written("49@s.whatsapp.net"));
+        let new = "49@s.whatsapp.net";
+        assert_eq!((known.of(new, "A").unwrap().text.as_str(), known.of("2@lid", "A")), ("hello", None));
+        assert_eq!((known.timer(new), known.take_unread(new).len()), (Some(60), 1));
+        assert_eq!(known.sign(new, "A", "2@lid", ""), Some("👍".into()));
         assert!(!known.moved("2@lid", "49@s.whatsapp.net"));
         known.named("49", "Eve");
         known.named("49", "");

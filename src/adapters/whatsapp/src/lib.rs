@@ -29,7 +29,7 @@ use whatsapp_rust::Client;
 use acks::Acks;
 use inbox::Inbox;
 use known::Known;
-use link::Link;
+use link::{Link, Work};
 use places::Places;
 use read::Us;
 use settings::Settings;
@@ -47,7 +47,10 @@ pub struct WhatsApp {
     inbox: Arc<Inbox>,
     acks: Arc<Acks>,
     spool: PathBuf,
+    /// Files that go out or come in at the same time: each may be in memory.
+    files: tokio::sync::Semaphore,
     link: tokio::sync::Mutex<Link>,
+    work: tokio::sync::Mutex<Work>,
 }
 
 /// Runs the adapter on standard input and output until the host wants it to leave.
@@ -66,6 +69,12 @@ pub async fn serve() -> Result<(), String> {
     ended
 }
 
+/// Returns a warning without the stanza that it may quote, which can have secrets of the account.
+fn logged(text: &str) -> String {
+    let text = text.split('<').next().unwrap_or_default();
+    adapter_kit::cut(text, 500).replace(char::is_control, " ")
+}
+
 /// Has the client's own warnings in the adapter's log.
 pub fn log_to_stderr() {
     struct Stderr;
@@ -79,7 +88,7 @@ pub fn log_to_stderr() {
                 eprintln!(
                     "{}: {}",
                     record.level().as_str().to_lowercase(),
-                    adapter_kit::cut(&record.args().to_string(), 500)
+                    logged(&record.args().to_string())
                 );
             }
         }
@@ -125,5 +134,16 @@ impl Adapter for WhatsApp {
 
     fn fetch(&self, what: Fetch) -> BoxFuture<'_, Result<String, String>> {
         Box::pin(async move { self.get(&what).await })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_warning_is_logged_without_the_stanza_that_it_quotes() {
+        let said = logged("Got 403\nconnect failure: <failure reason=\"403\" appeal_token=\"secret\"/>");
+        assert_eq!(said, "Got 403 connect failure: ");
     }
 }

@@ -24,6 +24,8 @@ pub(crate) enum Change {
     OldCode,
     /// Nobody has linked it in time.
     NobodyLinked,
+    /// A message could not be read.
+    Unreadable,
     /// A message could be read after some that could not be.
     Readable,
     /// A person has to act, and the account does not go on before.
@@ -146,16 +148,16 @@ impl Lights {
             Change::NobodyLinked => {
                 self.why = "nobody has linked the account in time; new pictures are asked for".into()
             }
+            Change::Unreadable => self.unreadable = self.unreadable.saturating_add(1),
             Change::Readable => self.unreadable = 0,
             Change::Refused { why, hint, .. } => return Some(all(Light::Refused, why, &named(hint))),
         }
         self.news()
     }
 
-    /// A message could not be read.
-    pub(crate) fn unreadable(&mut self) -> Option<State> {
-        self.unreadable = self.unreadable.saturating_add(1);
-        self.news()
+    /// Whether the connection stands, as far as it was told.
+    pub(crate) fn is_connected(&self) -> bool {
+        self.connected
     }
 
     fn news(&mut self) -> Option<State> {
@@ -205,8 +207,9 @@ mod tests {
     fn what_comes_in_fails_after_three_messages_that_nobody_can_read() {
         let mut lights = Lights::default();
         lights.after(&Change::Connected, "x");
-        assert_eq!((lights.unreadable(), lights.unreadable()), (None, None));
-        let told = lights.unreadable().unwrap();
+        let mut unreadable = || lights.after(&Change::Unreadable, "x");
+        assert_eq!((unreadable(), unreadable()), (None, None));
+        let told = unreadable().unwrap();
         assert_eq!((told.transport, told.inbound), (Light::Ok, Light::Failing));
         assert_eq!(lights.after(&Change::Readable, "x").unwrap().inbound, Light::Ok);
     }

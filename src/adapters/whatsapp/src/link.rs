@@ -10,7 +10,10 @@ use adapter_kit::{Ended, Host};
 use channel_protocol::{
     Addresses, Can, Format, Hello, Light, Media, Myself, Pair, SentTwice, Start, TextLimit, Unit,
 };
-use tokio::sync::mpsc;
+use tokio::{
+    sync::mpsc,
+    time::{Interval, MissedTickBehavior},
+};
 use whatsapp_rust::{
     Client, Jid, TokioRuntime,
     bot::{Bot, BotHandle},
@@ -29,6 +32,7 @@ use whatsapp_rust::{
 use crate::{
     WhatsApp,
     acks::Acks,
+    asked::MOST_FILES,
     inbox::{Inbox, Took},
     known::Known,
     lights::{Change, Left, Lights, all, change},
@@ -49,27 +53,51 @@ const STORE: &str = "whatsapp.db";
 const LINKED: &str = "linked";
 /// How much news may wait. What comes beyond is told by the next facts about a chat, or was unreadable.
 const MOST_NEWS: usize = 1024;
+/// How many messages may wait that WhatsApp does not keep for us.
+const MOST_AGAIN: usize = 1024;
+/// How often the daemon hears of an account that is not let in yet.
+const ALIVE: Duration = Duration::from_secs(45);
+/// After how many times without any change WhatsApp can't be reached.
+const MOST_QUIET: u32 = 3;
+/// How often it is looked whether the connection still stands: not each end of one is told.
+const LOOK: Duration = Duration::from_secs(10);
+/// After how many looks in a row without a connection a new life is quicker than the next try of this one.
+const MOST_AWAY: u32 = 9;
+const ENDED: &str = "the connection to WhatsApp has ended";
+const UNREACHABLE: &str = "WhatsApp can't be reached";
 
 /// Something that is worked on beside the messages.
 pub(crate) enum News {
     /// A group has other facts.
     Group(Jid),
-    /// A message that the phone sent again because we could not read it.
-    Recovered(InboundMessage),
-    Unreadable(Arc<MessageInfo>, UnavailableType),
+    /// A message that can't be read.
+    Unreadable(UnavailableType),
     /// A person has another number.
-    Moved {
-        old: Jid,
-        new: Jid,
-        lid: Option<Jid>,
-    },
+    Moved { old: Jid, new: Jid, lid: Option<Jid> },
+}
+
+/// A message that WhatsApp takes for received before the daemon has it.
+pub(crate) enum Again {
+    /// The phone sent it again because we could not read it.
+    Recovered(InboundMessage),
+    /// It is shown once, on the phone.
+    ShownOnce(Arc<MessageInfo>),
 }
 
 /// Takes events off WhatsApp's own tasks.
 struct Events {
     changes: mpsc::UnboundedSender<Change>,
     news: mpsc::Sender<News>,
+    again: mpsc::Sender<Again>,
     acks: Arc<Acks>,
+}
+
+impl Events {
+    fn again(&self, one: Again) {
+        if self.again.try_send(one).is_err() {
+            eprintln!("a message that WhatsApp does not keep is lost: too many wait for the daemon");
+        }
+    }
 }
 
 impl EventHandler for Events {
@@ -85,9 +113,10 @@ impl EventHandler for Events {
         let news = match &*event {
             Event::ServerAck(ack) => return self.acks.came(&ack.id, ack.error.as_deref()),
             Event::GroupUpdate(GroupUpdate { group_jid, .. }) => News::Group(group_jid.clone()),
-            Event::UndecryptableMessage(message) => {
-                News::Unreadable(Arc::clone(&message.info), message.unavailable_type)
+            Event::UndecryptableMessage(message) if message.unavailable_type == UnavailableType::ViewOnce => {
+                return self.again(Again::ShownOnce(Arc::clone(&message.info)));
             }
+            Event::UndecryptableMessage(message) => News::Unreadable(message.unavailable_type),
             Event::ContactNumberChanged(moved) => News::Moved {
                 old: moved.old_jid.clone(),
                 new: moved.new_jid.clone(),
@@ -95,7 +124,7 @@ impl EventHandler for Events {
             },
             Event::Messages(batch) if !batch.hook_committed => {
                 for one in batch.iter().filter(|one| one.info.unavailable_request_id.is_some()) {
-                    let _ = self.news.try_send(News::Recovered(one.clone()));
+                    self.again(Again::Recovered(one.clone()));
                 }
                 return;
             }
@@ -132,11 +161,19 @@ impl EventHandler for Events {
 pub(crate) struct Link {
     pub(crate) handle: BotHandle,
     pub(crate) changes: mpsc::UnboundedReceiver<Change>,
-    pub(crate) news: mpsc::Receiver<News>,
-    pub(crate) asked: mpsc::Receiver<Jid>,
     pub(crate) lights: Lights,
     pub(crate) state_dir: PathBuf,
     pub(crate) instance: String,
+    /// How often in a row there was no change while the account waited to be let in.
+    quiet: u32,
+}
+
+/// What waits to be worked on beside the messages. None of these waits for another.
+pub(crate) struct Work {
+    again: mpsc::Receiver<Again>,
+    news: mpsc::Receiver<News>,
+    /// Groups whose facts are asked for.
+    asked: mpsc::Receiver<Jid>,
 }
 
 /// Why a life ends before its time.
@@ -173,7 +210,9 @@ pub(crate) async fn connect(
     let (tell_changes, changes) = mpsc::unbounded_channel();
     let (inbox, asked) = Inbox::new(host.clone(), places.clone(), Arc::clone(&known), tell_changes.clone());
     let (tell_news, news) = mpsc::channel(MOST_NEWS);
-    let events = Events { changes: tell_changes, news: tell_news, acks: Arc::clone(&acks) };
+    let (tell_again, again) = mpsc::channel(MOST_AGAIN);
+    let events =
+        Events { changes: tell_changes, news: tell_news, again: tell_again, acks: Arc::clone(&acks) };
     let store = state_dir.join(STORE);
     let store = SqliteStore::new(&store.display().to_string()).await;
     let store = store.map_err(|error| format!("the account's own store can't be opened: {error}"))?;
@@ -202,15 +241,15 @@ pub(crate) async fn connect(
     let mut link = Link {
         handle: bot.spawn(),
         changes,
-        news,
-        asked,
         lights: Lights::default(),
         state_dir,
         instance: start.instance.clone(),
+        quiet: 0,
     };
     host.state(link.lights.state()).await.map_err(|gone| gone.to_string())?;
+    let mut alive = every(ALIVE);
     loop {
-        match link.next(&client, &host).await {
+        match link.next(&client, &host, &mut alive).await {
             Ok(true) => break,
             Ok(false) => {}
             Err(Over::Left) => return Err("the host is gone".into()),
@@ -235,8 +274,17 @@ pub(crate) async fn connect(
         inbox,
         acks,
         spool: PathBuf::from(&start.spool),
+        files: tokio::sync::Semaphore::new(MOST_FILES),
         link: tokio::sync::Mutex::new(link),
+        work: tokio::sync::Mutex::new(Work { again, news, asked }),
     }))
+}
+
+/// Beats after each time of this length; time that was slept through beats once.
+fn every(time: Duration) -> Interval {
+    let mut beats = tokio::time::interval_at(tokio::time::Instant::now() + time, time);
+    beats.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    beats
 }
 
 /// Returns for how long the account is linked, s, and notes the first time.
@@ -291,17 +339,56 @@ fn hello(us: &Us, settings: &Settings, linked_s: u64, name: String) -> Hello {
 
 impl Link {
     /// Waits for the next change and tells what it means. Returns whether WhatsApp has let us in by it.
-    async fn next(&mut self, client: &Arc<Client>, host: &Host) -> Result<bool, Over> {
-        let change = tokio::select! {
-            change = self.changes.recv() => change,
-            () = &mut self.handle => None,
-        };
-        // What it said last goes before its end.
-        let Some(change) = change.or_else(|| self.changes.try_recv().ok()) else {
-            return Err(Over::Failed("the connection to WhatsApp has ended".into()));
-        };
-        self.tell(&change, client, host).await?;
-        Ok(change == Change::Connected)
+    async fn next(&mut self, client: &Arc<Client>, host: &Host, alive: &mut Interval) -> Result<bool, Over> {
+        tokio::select! {
+            biased;
+            change = self.changes.recv() => {
+                let Some(change) = change else { return Err(Over::Failed(ENDED.into())) };
+                self.quiet = 0;
+                self.tell(&change, client, host).await?;
+                Ok(change == Change::Connected)
+            }
+            () = &mut self.handle => Err(self.rest(client, host).await),
+            _ = alive.tick() => {
+                host.state(self.lights.state()).await.map_err(|_| Over::Left)?;
+                self.quiet += 1;
+                match self.quiet >= MOST_QUIET && !client.is_logged_in() {
+                    true => Err(Over::Failed(UNREACHABLE.into())),
+                    false => Ok(false),
+                }
+            }
+        }
+    }
+
+    /// The connection has ended for good: what it said last goes before its end, and may be why.
+    async fn rest(&mut self, client: &Arc<Client>, host: &Host) -> Over {
+        while let Ok(change) = self.changes.try_recv() {
+            if let Err(over) = self.tell(&change, client, host).await {
+                return over;
+            }
+        }
+        Over::Failed(ENDED.into())
+    }
+
+    /// Looks whether the connection stands. `away`: how many looks in a row have found none.
+    async fn look(
+        &mut self,
+        away: &mut u32,
+        client: &Arc<Client>,
+        acks: &Acks,
+        host: &Host,
+    ) -> Result<(), Over> {
+        if client.is_logged_in() {
+            *away = 0;
+            return Ok(());
+        }
+        *away += 1;
+        acks.broke();
+        if self.lights.is_connected() {
+            let change = Change::Disconnected("nothing comes from WhatsApp".into());
+            self.tell(&change, client, host).await?;
+        }
+        if *away >= MOST_AWAY { Err(Over::Failed(UNREACHABLE.into())) } else { Ok(()) }
     }
 
     async fn tell(&mut self, change: &Change, client: &Arc<Client>, host: &Host) -> Result<(), Over> {
@@ -362,28 +449,57 @@ fn in_halves(code: &str) -> String {
 impl WhatsApp {
     /// Stays connected until the host is gone, or WhatsApp wants no more of us.
     pub(crate) async fn stay(&self, host: &Host) -> Ended {
-        let mut link = self.link.lock().await;
+        let (mut link, mut work) = (self.link.lock().await, self.work.lock().await);
+        let Work { again, news, asked } = &mut *work;
+        let over = tokio::select! {
+            biased;
+            over = self.watch(&mut link, host) => over,
+            over = async {
+                while let Some(one) = again.recv().await {
+                    if self.hear_again(one).await.is_err() {
+                        return Over::Left;
+                    }
+                }
+                Over::Failed(ENDED.into())
+            } => over,
+            over = async {
+                while let Some(one) = news.recv().await {
+                    if self.hear(one).await.is_err() {
+                        return Over::Left;
+                    }
+                }
+                Over::Failed(ENDED.into())
+            } => over,
+            over = async {
+                while let Some(group) = asked.recv().await {
+                    if self.facts(&group).await.is_err() {
+                        return Over::Left;
+                    }
+                }
+                Over::Failed(ENDED.into())
+            } => over,
+        };
+        match over {
+            Over::Left => Ended::Left,
+            Over::Failed(why) => Ended::Failed(why),
+        }
+    }
+
+    /// Watches the connection. Nothing that WhatsApp is asked for holds it up.
+    async fn watch(&self, link: &mut Link, host: &Host) -> Over {
+        let (mut looks, mut away) = (every(LOOK), 0);
         loop {
-            let Link { changes, news, asked, handle, .. } = &mut *link;
-            let over = tokio::select! {
-                change = changes.recv() => match change {
+            let told = tokio::select! {
+                biased;
+                change = link.changes.recv() => match change {
                     Some(change) => link.tell(&change, &self.client, host).await,
-                    None => Err(Over::Failed("the connection to WhatsApp has ended".into())),
+                    None => Err(Over::Failed(ENDED.into())),
                 },
-                one = news.recv() => match one {
-                    Some(one) => self.hear(one, &mut link.lights, host).await.map_err(|_| Over::Left),
-                    None => Err(Over::Failed("the connection to WhatsApp has ended".into())),
-                },
-                Some(group) = asked.recv() => self.facts(&group).await.map_err(|_| Over::Left),
-                () = handle => match link.changes.try_recv() {
-                    Ok(change) => link.tell(&change, &self.client, host).await.and(Err(Over::Failed("the connection to WhatsApp has ended".into()))),
-                    Err(_) => Err(Over::Failed("the connection to WhatsApp has ended".into())),
-                },
+                () = &mut link.handle => Err(link.rest(&self.client, host).await),
+                _ = looks.tick() => link.look(&mut away, &self.client, &self.acks, host).await,
             };
-            match over {
-                Ok(()) => {}
-                Err(Over::Left) => return Ended::Left,
-                Err(Over::Failed(why)) => return Ended::Failed(why),
+            if let Err(over) = told {
+                return over;
             }
         }
     }

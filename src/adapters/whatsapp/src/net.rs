@@ -1,11 +1,19 @@
 //! How WhatsApp is reached: by its own hosts, or by the one that the account's `upstream` names.
 
+use std::{
+    fs::File,
+    io::{self, Seek, SeekFrom, Write},
+};
+
 use async_trait::async_trait;
 use whatsapp_rust::{
     anyhow::Result,
     http::{HttpClient, HttpRequest, HttpResponse, UreqHttpClient},
     transport::TokioWebSocketTransportFactory,
-    wacore::net::{StreamingHttpResponse, UploadBody},
+    wacore::{
+        download::DownloadWriter,
+        net::{StreamingHttpResponse, UploadBody},
+    },
 };
 
 /// The largest file that is fetched, bytes.
@@ -77,6 +85,47 @@ impl HttpClient for Web {
     }
 }
 
+/// A file that takes no more than a number of bytes.
+pub(crate) struct Bounded {
+    file: File,
+    most: u64,
+    at: u64,
+}
+
+impl Bounded {
+    pub(crate) fn new(file: File, most: u64) -> Self {
+        Self { file, most, at: 0 }
+    }
+}
+
+impl Write for Bounded {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.at.saturating_add(bytes.len() as u64) > self.most {
+            return Err(io::Error::other(format!("it has more than {} bytes", self.most)));
+        }
+        let written = self.file.write(bytes)?;
+        self.at += written as u64;
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
+impl Seek for Bounded {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        self.at = self.file.seek(to)?;
+        Ok(self.at)
+    }
+}
+
+impl DownloadWriter for Bounded {
+    fn truncate(&mut self, length: u64) -> io::Result<()> {
+        self.file.set_len(length)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -90,5 +139,16 @@ mod tests {
             moved(&super::base("wss://relay.example.org/ws"), "https://web.whatsapp.com"),
             "https://relay.example.org/"
         );
+    }
+
+    #[test]
+    fn a_file_takes_no_more_than_its_bound_also_at_a_second_try() {
+        let mut file = Bounded::new(tempfile::tempfile().unwrap(), 4);
+        file.write_all(b"abc").unwrap();
+        assert!(file.write_all(b"de").unwrap_err().to_string().contains("4 bytes"));
+        file.truncate(0).unwrap();
+        file.rewind().unwrap();
+        file.write_all(b"abcd").unwrap();
+        assert!(file.write_all(b"e").is_err());
     }
 }

@@ -13,6 +13,15 @@ pub(crate) fn is_chat(jid: &Jid) -> bool {
     jid.is_group() || jid.is_pn() || jid.is_lid()
 }
 
+/// Returns an address without a device, and that of a business at a provider as the person's that it stands for.
+pub(crate) fn home(jid: &Jid) -> Jid {
+    match jid.server {
+        server if server.is_pn_family() => Jid::pn(jid.user_base()),
+        server if server.is_lid_family() => Jid::lid(jid.user_base()),
+        _ => jid.to_non_ad(),
+    }
+}
+
 /// Returns a person's id: their address without a device.
 pub(crate) fn person(jid: &Jid) -> String {
     jid.to_non_ad_string()
@@ -114,6 +123,14 @@ mod tests {
             ("4917012345678@s.whatsapp.net".into(), "+4917012345678".into())
         );
         assert_eq!(number(&Jid::lid("77")), "77");
+        for (of, at) in [
+            ("4917012345678:99@hosted", "4917012345678@s.whatsapp.net"),
+            ("77:99@hosted.lid", "77@lid"),
+            ("77:3@lid", "77@lid"),
+            ("120363000000000001@g.us", "120363000000000001@g.us"),
+        ] {
+            assert_eq!(home(&of.parse().unwrap()).to_string(), at);
+        }
         assert_eq!(person_of("4917012345678@s.whatsapp.net"), Some(Jid::pn("4917012345678")));
         assert_eq!((person_of("x@lid"), person_of("1@g.us")), (None, None));
     }

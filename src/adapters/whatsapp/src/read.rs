@@ -43,6 +43,8 @@ pub(crate) struct Spot {
     pub(crate) sender: Jid,
     /// Another id of the same person.
     pub(crate) also: Option<Jid>,
+    /// Whether the sender is an admin of the group. `None`: its facts are not here.
+    pub(crate) is_admin: Option<bool>,
 }
 
 /// Reads an event. `None`: there is nothing to tell of it.
@@ -71,11 +73,15 @@ pub(crate) fn event(said: Said, info: &MessageInfo, spot: &Spot, us: &Us, known:
         ..Event::default()
     };
     let author = |of: &str| known.of(&spot.chat, of);
-    let by = if from_us { "" } else { &id[..] };
+    // A message may have been noted before the number of its author was known.
+    let wrote = |note: &Note| match from_us {
+        true => note.by.is_empty(),
+        false => note.by == id || spot.also.as_ref().is_some_and(|also| note.by == person(also)),
+    };
     match said {
         Said::Nothing => None,
         Said::Message(words) => Some(whole(*words, base, from_us, us, spot, known)),
-        Said::Edit { of, words } if may_change(author(&of), by) => {
+        Said::Edit { of, words } if author(&of).is_some_and(wrote) => {
             base.kind = EventKind::Edit;
             base.of = of;
             Some(whole(*words, base, from_us, us, spot, known))
@@ -86,13 +92,12 @@ pub(crate) fn event(said: Said, info: &MessageInfo, spot: &Spot, us: &Us, known:
             Some(whole(words, base, from_us, us, spot, known))
         }
         Said::Delete { of } => {
-            // WhatsApp lets the admins of a group alone mark a deletion so.
-            let by_admin = spot.is_group && info.edit == EditAttribute::AdminRevoke;
-            let theirs = match author(&of) {
-                Some(note) => note.by == by,
-                None => !spot.is_group,
-            };
-            (by_admin || theirs).then_some(Event { kind: EventKind::Delete, of, ..base })
+            let theirs = author(&of).map_or(!spot.is_group, wrote);
+            (theirs || by_admin(info, spot) == Some(true)).then_some(Event {
+                kind: EventKind::Delete,
+                of,
+                ..base
+            })
         }
         Said::Reaction { of, sign } => {
             let on = !sign.is_empty();
@@ -101,9 +106,10 @@ pub(crate) fn event(said: Said, info: &MessageInfo, spot: &Spot, us: &Us, known:
     }
 }
 
-/// Whether a person may change a message: it is their own.
-fn may_change(author: Option<&Note>, by: &str) -> bool {
-    author.is_some_and(|note| note.by == by)
+/// Whether an admin deletes what another one wrote. `None`: the group's facts say whether it is one, and are not here. The mark
+/// alone is the sender's to set.
+pub(crate) fn by_admin(info: &MessageInfo, spot: &Spot) -> Option<bool> {
+    if spot.is_group && info.edit == EditAttribute::AdminRevoke { spot.is_admin } else { Some(false) }
 }
 
 /// Returns what a sender is called.
@@ -176,7 +182,7 @@ mod tests {
     fn spot(sender: &str, is_group: bool) -> Spot {
         let sender: Jid = sender.parse().unwrap();
         let chat = if is_group { GROUP.into() } else { person(&sender) };
-        Spot { chat, is_group, sender, also: None }
+        Spot { chat, is_group, sender, also: None, is_admin: None }
     }
 
     fn text(text: &str) -> Said {
@@ -236,22 +242,36 @@ mod tests {
             of: of.into(),
             words: Box::new(Words { text: "new".into(), ..Words::default() }),
         };
-        let kind = |said: Said, by: &str, admin: bool| {
-            let info = MessageInfo {
-                edit: if admin { EditAttribute::AdminRevoke } else { EditAttribute::Empty },
-                ..info(by, false)
-            };
-            event(said, &info, &spot(by, true), &us(""), &known).map(|told| told.kind)
+        let marked = |said: Said, by: &str, edit: EditAttribute, is_admin: Option<bool>| {
+            let spot = Spot { is_admin, ..spot(by, true) };
+            event(said, &MessageInfo { edit, ..info(by, false) }, &spot, &us(""), &known)
+                .map(|told| told.kind)
         };
+        let kind = |said: Said, by: &str| marked(said, by, EditAttribute::Empty, Some(true));
         let (author, other) = ("49200@s.whatsapp.net", "49300@s.whatsapp.net");
-        assert_eq!(kind(edit("A"), author, false), Some(EventKind::Edit));
+        assert_eq!(kind(edit("A"), author), Some(EventKind::Edit));
         for (of, by) in [("A", other), ("B", other), ("never", author)] {
-            assert_eq!(kind(edit(of), by, false), Some(EventKind::Message), "{of} {by}");
+            assert_eq!(kind(edit(of), by), Some(EventKind::Message), "{of} {by}");
         }
         let delete = |of: &str| Said::Delete { of: of.into() };
-        assert_eq!(kind(delete("A"), author, false), Some(EventKind::Delete));
-        assert_eq!((kind(delete("A"), other, false), kind(delete("never"), other, false)), (None, None));
-        assert_eq!(kind(delete("A"), other, true), Some(EventKind::Delete));
+        assert_eq!(kind(delete("A"), author), Some(EventKind::Delete));
+        assert_eq!((kind(delete("A"), other), kind(delete("never"), other)), (None, None));
+        // The mark of an admin's deletion is believed of admins alone.
+        for (is_admin, told) in [(Some(true), Some(EventKind::Delete)), (Some(false), None), (None, None)] {
+            assert_eq!(marked(delete("A"), other, EditAttribute::AdminRevoke, is_admin), told);
+        }
+    }
+
+    #[test]
+    fn its_author_changes_a_message_also_after_their_number_is_known() {
+        let (_dir, mut known) = known();
+        known.note(GROUP, "A", "77@lid", "x").unwrap();
+        let told = |also: &str| {
+            let spot = Spot { also: Some(also.parse().unwrap()), ..spot("49200@s.whatsapp.net", true) };
+            let info = info("49200@s.whatsapp.net", false);
+            event(Said::Delete { of: "A".into() }, &info, &spot, &us(""), &known).is_some()
+        };
+        assert!(told("77@lid") && !told("78@lid"));
     }
 
     #[test]

@@ -95,6 +95,11 @@ pub(crate) fn is_id(id: &str) -> bool {
     !id.is_empty() && id.len() <= LONGEST_ID && id.bytes().all(|b| b.is_ascii_graphic())
 }
 
+/// Returns as much of an id as can be told, for what has none that can be one.
+pub(crate) fn told_id(id: &str) -> String {
+    id.chars().filter(char::is_ascii_graphic).take(LONGEST_ID).collect()
+}
+
 /// Reads what a message says.
 fn words(message: &wa::Message) -> Words {
     let mut words = plain(message);

@@ -14,6 +14,7 @@ const LONGEST_NAME: usize = 60;
 #[serde(default)]
 pub(crate) struct Settings {
     /// The number that is linked by a code that is typed into the phone; empty: by a picture that the phone scans.
+    #[serde(deserialize_with = "digits")]
     pub(crate) phone: String,
     /// The agent's name, where it shares the number with a person: what it says begins with that. Empty: the number is its own.
     pub(crate) shared_as: String,
@@ -25,6 +26,15 @@ pub(crate) struct Settings {
     pub(crate) read_receipts: bool,
     /// The version of WhatsApp Web that it calls itself; empty: the newest, which WhatsApp is asked for.
     pub(crate) web_version: String,
+}
+
+/// Reads a text that may be written as a number: `--set` writes digits as one.
+fn digits<'de, D: serde::Deserializer<'de>>(from: D) -> Result<String, D::Error> {
+    match Value::deserialize(from)? {
+        Value::String(text) => Ok(text),
+        Value::Number(number) => Ok(number.to_string()),
+        _ => Err(serde::de::Error::custom("phone is a number, or a text of digits")),
+    }
 }
 
 impl Default for Settings {
@@ -140,7 +150,11 @@ mod tests {
             (&all.phone[..], all.mark(), all.version(), all.answers_only),
             ("491701234567", "Andy: ".into(), Some((2, 3000, 7)), false)
         );
+        // As the command line writes it.
+        assert_eq!(read(json!({"phone": 4917012345678_u64})).unwrap().phone, "4917012345678");
+        assert!(matches!(read(json!({"phone": [49]})), Err(BadSettings::Form(_))));
         for (config, why) in [
+            (json!({"phone": 170.5}), BadSettings::Phone),
             (json!({"phone": "0170"}), BadSettings::Phone),
             (json!({"phone": "49170x1234"}), BadSettings::Phone),
             (json!({"phone": "01701234567"}), BadSettings::Phone),

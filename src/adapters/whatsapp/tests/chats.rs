@@ -124,6 +124,28 @@ fn edits_deletions_and_reactions_are_told_and_nobody_changes_another_ones_words(
 }
 
 #[test]
+fn an_admin_deletes_the_words_of_others_and_nobody_by_the_mark_alone() {
+    use wa::message::protocol_message::Type;
+    let fake = world();
+    fake.admin(EVE, GROUP);
+    let mut adapter = Adapter::linked(&fake, json!({}));
+    let (one, two) = (fake.writes_to_group(BOB, GROUP, "one"), fake.writes_to_group(EVE, GROUP, "two"));
+    adapter.stored();
+    adapter.stored();
+    fake.sends_marked(BOB, GROUP, &protocol(Type::REVOKE, &two, None), "8");
+    fake.sends_marked(EVE, GROUP, &protocol(Type::REVOKE, &one, None), "8");
+    let event = adapter.stored();
+    assert_eq!((event.kind, &event.of, &event.from.id[..]), (EventKind::Delete, &one, EVES));
+    // A later life does not know yet who the admins are.
+    let mut adapter = adapter.again(&[GROUPS]);
+    adapter.hello();
+    fake.sends_marked(BOB, GROUP, &protocol(Type::REVOKE, &two, None), "8");
+    fake.sends_marked(EVE, GROUP, &protocol(Type::REVOKE, &one, None), "8");
+    let event = adapter.stored();
+    assert_eq!((event.kind, &event.of, &event.from.id[..]), (EventKind::Delete, &one, EVES));
+}
+
+#[test]
 fn what_was_sent_is_changed_deleted_and_given_signs() {
     let fake = world();
     let mut adapter = Adapter::linked(&fake, json!({}));
@@ -180,6 +202,15 @@ fn files_go_both_ways_and_speech_is_speech() {
     let event = adapter.stored();
     let told = &event.attachments[0];
     assert_eq!((told.kind, told.seconds), (Kind::Voice, Some(4)));
+    // The length is what its sender says of it.
+    let lies = told.fetch.as_ref().unwrap().replace(&format!("\"l\":{}", speech.len()), "\"l\":1");
+    let r = adapter.order(json!({"op": "fetch", "chat": EVES, "what": lies, "most": 10}));
+    let why = adapter.next("file", |up| match up {
+        Up::Fetched { r: of, file: None, problem } if *of == r => problem.clone(),
+        _ => None,
+    });
+    assert!(why.contains("more than 10 bytes"), "{why}");
+    assert!(!adapter.dir().join(format!("spool/in/{r}")).exists());
     let mut fetch = |most: usize| {
         let r = adapter.order(json!({"op": "fetch", "chat": EVES, "what": told.fetch, "most": most}));
         adapter.next("file", |up| match up {

@@ -127,11 +127,14 @@ fn baileys_links_itself_reads_and_writes_and_comes_back() {
     baileys.says("close");
     fake.writes(EVE, "meanwhile");
     assert_eq!(baileys.says("text")[3], "meanwhile");
+    baileys.says("sent");
     // By the other id.
     fake.by_lid(EVE, true);
     fake.writes(EVE, "by lid");
     let told = baileys.says("text");
     assert_eq!((&told[1][..], &told[3][..]), (&format!("9{EVE}@lid")[..], "by lid"));
+    // An answer that is still on its way would fail by the end of the connection.
+    baileys.says("sent");
     fake.unlinks();
     baileys.says("close");
 }

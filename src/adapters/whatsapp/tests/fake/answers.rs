@@ -369,7 +369,11 @@ fn group(world: &World, node: &Node, answer: NodeBuilder) -> Node {
         let mut members: Vec<Node> = group
             .members
             .iter()
-            .map(|number| NodeBuilder::new("participant").attr("jid", jid(number)).build())
+            .map(|number| {
+                let member = NodeBuilder::new("participant").attr("jid", jid(number));
+                let is_admin = group.admins.contains(number);
+                if is_admin { member.attr("type", "admin").build() } else { member.build() }
+            })
             .collect();
         members.push(NodeBuilder::new("participant").attr("jid", jid(NUMBER)).attr("type", "admin").build());
         NodeBuilder::new("group")

@@ -49,6 +49,8 @@ pub(crate) struct Read {
 struct Group {
     subject: String,
     members: Vec<String>,
+    /// Those of them who are admins.
+    admins: Vec<String>,
 }
 
 #[derive(Default)]
@@ -286,8 +288,9 @@ impl Fake {
     /// A group of persons and the account.
     pub(crate) fn group(&self, id: &str, subject: &str, members: &[&str]) {
         let members = members.iter().map(|one| (*one).to_owned()).collect();
-        self.shared
-            .change(|world| world.groups.insert(id.to_owned(), Group { subject: subject.into(), members }));
+        self.shared.change(|world| {
+            world.groups.insert(id.to_owned(), Group { subject: subject.into(), members, admins: Vec::new() })
+        });
     }
 
     /// Begins a session with the companion, where there is none.
@@ -343,7 +346,23 @@ impl Fake {
         )
     }
 
+    /// A member is an admin.
+    pub(crate) fn admin(&self, number: &str, group: &str) {
+        self.shared.change(|world| world.groups.get_mut(group).unwrap().admins.push(number.to_owned()));
+    }
+
     pub(crate) fn sends_to_group(&self, number: &str, group: &str, message: &wa::Message) -> String {
+        self.sends_marked(number, group, message, "")
+    }
+
+    /// Somebody writes to a group, with the mark of an edit that their client sets.
+    pub(crate) fn sends_marked(
+        &self,
+        number: &str,
+        group: &str,
+        message: &wa::Message,
+        mark: &str,
+    ) -> String {
         let (peer, id) = self.shared.change(|world| (world.peers[number].clone(), world.id()));
         let address = Jid::group(group).to_string();
         let mut children = Vec::new();
@@ -360,6 +379,7 @@ impl Fake {
         let sealed = self.runtime.block_on(peer.keys.group_encrypt(&address, message));
         children.push(NodeBuilder::new("enc").attr("v", "2").attr("type", "skmsg").bytes(sealed).build());
         let node = self.head(&peer, &id).attr("from", Jid::group(group));
+        let node = if mark.is_empty() { node } else { node.attr("edit", mark) };
         let node = if peer.by_lid {
             node.attr("participant", Jid::lid(&*peer.lid))
                 .attr("participant_pn", jid(number))
