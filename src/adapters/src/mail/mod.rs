@@ -24,6 +24,7 @@ mod read;
 mod said;
 mod settings;
 mod smtp;
+mod tries;
 mod trouble;
 mod write;
 
@@ -52,6 +53,7 @@ use notes::Notes;
 use read::Wanted;
 use settings::{Sent, Settings};
 use smtp::Handed;
+use tries::Tries;
 use trouble::{Standing, Trouble};
 
 /// The longest text, characters.
@@ -74,6 +76,7 @@ pub struct Mail {
     prefix: String,
     spool: PathBuf,
     notes: Arc<std::sync::Mutex<Notes>>,
+    tries: Arc<Tries>,
     inbox: Mutex<Inbox>,
     first: std::sync::Mutex<Option<Imap>>,
     doubt: Mutex<Doubt>,
@@ -133,8 +136,10 @@ pub async fn connect(start: Start, host: Host) -> Result<Arc<Mail>, String> {
     }
     host.hello(hello(&settings)).await.map_err(|gone| gone.to_string())?;
     let notes = Arc::new(std::sync::Mutex::new(Notes::read(&start.cursor)));
+    let tries = Arc::new(Tries::of(&start.state_dir));
     Ok(Arc::new(Mail {
-        inbox: Mutex::new(Inbox::new(Arc::clone(&settings), &start, Arc::clone(&notes))),
+        inbox: Mutex::new(Inbox::new(Arc::clone(&settings), &start, Arc::clone(&notes), Arc::clone(&tries))),
+        tries,
         host,
         settings,
         prefix: start.prefix,
@@ -368,7 +373,8 @@ impl Mail {
             if open.validity == wanted.validity { desk.read(wanted.uid).await.map_err(told)? } else { None };
         desk.leave().await;
         let raw = raw.ok_or("the mail is not in the mailbox any more")?;
-        let bytes = wanted.file(&raw).ok_or("the mail has no such file")?;
+        let read = self.tries.read((wanted.validity, wanted.uid), move || wanted.file(&raw)).await;
+        let bytes = read.ok_or("nobody can read the mail")?.ok_or("the mail has no such file")?;
         if bytes.len() as u64 > what.most {
             return Err(format!("it has {} bytes, and {} are taken", bytes.len(), what.most));
         }

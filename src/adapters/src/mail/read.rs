@@ -1,5 +1,7 @@
 //! What a mail means: whose it is, to which thread it belongs, what it says. Pure.
 
+use std::borrow::Cow;
+
 use channel_protocol::{Attached, Kind, LONGEST_TITLE, MOST_REFERENCES};
 use mail_parser::{HeaderValue, Message, MessageParser, MimeHeaders as _, PartType};
 use sha2::{Digest as _, Sha256};
@@ -7,8 +9,12 @@ use sha2::{Digest as _, Sha256};
 use super::{addresses, imap::Raw, proof, said, settings::Settings, trouble::line};
 use crate::kit::{below_one_another, cut};
 
-/// How often a mail may name a type: that bounds its parts, and how deep they lie in one another.
-const MOST_PARTS: usize = 500;
+/// How often a mail may name a type: that bounds how deep its parts lie in one another.
+const MOST_TYPES: usize = 500;
+/// How many of its lines may hold two dashes, as a line between two parts does: that bounds the parts.
+const MOST_LINES: usize = 10_000;
+/// How many bytes may be looked at: for each type, the mail may be read to its end.
+const MOST_WORK: usize = 4 << 30;
 /// How many files of a mail are told.
 const MOST_FILES: usize = 50;
 /// How many others of a thread are answered.
@@ -79,11 +85,36 @@ fn thread_in(id: &str, domain: &str) -> Option<String> {
     is_thread(thread).then(|| thread.to_owned())
 }
 
+/// Counts how often a mail names a type. Blanks in the name of a header count for nothing to the parser.
+fn types(bytes: &[u8]) -> usize {
+    const NAME: &[u8] = b"content-type";
+    let (mut count, mut at) = (0, 0);
+    for b in bytes.iter().filter(|b| **b == b'\n' || !b.is_ascii_whitespace()) {
+        at = match b.to_ascii_lowercase() {
+            b if NAME.get(at) == Some(&b) => at + 1,
+            b if b == NAME[0] => 1,
+            _ => 0,
+        };
+        if at == NAME.len() {
+            (count, at) = (count + 1, 0);
+        }
+    }
+    count
+}
+
+/// Whether all parts of a mail can be read within bounds of work, memory and depth.
+fn is_bounded(bytes: &[u8]) -> bool {
+    let types = types(bytes);
+    let lines = bytes.split(|b| *b == b'\n').filter(|line| line.windows(2).any(|two| two == b"--"));
+    types <= MOST_TYPES
+        && types.saturating_mul(bytes.len()) <= MOST_WORK
+        && lines.take(MOST_LINES + 1).count() <= MOST_LINES
+}
+
 /// Reads a mail, of which headers alone are read where it has too many parts.
 fn parsed(bytes: &[u8]) -> Option<(Message<'_>, bool)> {
-    let types = bytes.windows(12).filter(|part| part.eq_ignore_ascii_case(b"content-type")).count();
     let parser = MessageParser::default();
-    match types <= MOST_PARTS {
+    match is_bounded(bytes) {
         true => Some((parser.parse(bytes)?, true)),
         false => Some((parser.parse_headers(bytes)?, false)),
     }
@@ -123,15 +154,16 @@ pub(super) fn mail(raw: &Raw, validity: u32, settings: &Settings) -> Read {
     let thread = named.unwrap_or_else(|| thread_of(references.first().unwrap_or(&id)));
     let answers_ours = answered.into_iter().find(|id| is_own(id, domain));
     let is_answer = !references.is_empty();
-    let results: Vec<&str> = headers.all("Authentication-Results").collect();
+    let results: Vec<Cow<'_, str>> = headers.all("Authentication-Results").collect();
     let to_us = headers.addresses(&["To", "Cc"]).any(|address| settings.is_us(&address));
     // A signed mail to somebody else proves nothing here: anybody who has it can send it on.
-    let proven =
-        to_us && proof::vouched(results.iter().copied(), &settings.authserv, addresses::domain(&address));
-    let doubt = match proof::topmost(results.into_iter()) {
+    let proven = to_us
+        && proof::vouched(results.iter().map(|one| &**one), &settings.authserv, addresses::domain(&address));
+    let doubt = match results.first().map(|header| proof::server_of(header)) {
         _ if proven => String::new(),
         _ if !to_us => "neither To nor Cc names an address of the account".to_owned(),
-        Some(server) => format!("the topmost Authentication-Results are of {}", line(&server)),
+        Some(Some(server)) => format!("the topmost Authentication-Results are of {}", line(&server)),
+        Some(None) => "the topmost Authentication-Results can't be read".to_owned(),
         None => "it has no Authentication-Results".to_owned(),
     };
     let subject = cut(message.subject().unwrap_or_default().trim(), LONGEST_TITLE);
@@ -139,7 +171,7 @@ pub(super) fn mail(raw: &Raw, validity: u32, settings: &Settings) -> Read {
     let words = if is_whole { said::words(&message, is_answer) } else { String::new() };
     let files = if is_whole { files(&message, raw, validity) } else { Vec::new() };
     let missing = match is_whole {
-        false => format!("[mail with more than {MOST_PARTS} parts: nothing of them is read]"),
+        false => "[mail with too many parts: nothing of them is read]".to_owned(),
         true if raw.size > raw.bytes.len() as u64 => {
             format!("[mail of {} MB: only its first {} MB are read]", raw.size >> 20, raw.bytes.len() >> 20)
         }
@@ -248,12 +280,14 @@ impl Wanted {
 struct Headers<'a>(&'a Message<'a>);
 
 impl<'a> Headers<'a> {
-    /// Returns the values of all headers of a name, as they stand there, from the top.
-    fn all(&self, name: &str) -> impl Iterator<Item = &'a str> {
-        self.0
-            .headers_raw()
-            .filter(move |(of, _)| of.eq_ignore_ascii_case(name))
-            .map(|(_, value)| value.trim())
+    /// Returns the values of all headers of a name, as they stand there, from the top; none is left out for its bytes.
+    fn all(&self, name: &str) -> impl Iterator<Item = Cow<'a, str>> {
+        let (message, raw) = (self.0, &self.0.raw_message);
+        let headers = message.parts.first().map_or(&[][..], |part| &part.headers);
+        headers.iter().filter(move |header| header.name.as_str().eq_ignore_ascii_case(name)).map(|header| {
+            let value = raw.get(header.offset_start as usize..header.offset_end as usize).unwrap_or_default();
+            String::from_utf8_lossy(value.trim_ascii())
+        })
     }
 
     /// Why nobody wrote it who waits for an answer. `None`: a person may have.
@@ -277,7 +311,7 @@ impl<'a> Headers<'a> {
         if let Some(name) = marks.into_iter().find(|name| self.all(name).next().is_some()) {
             return Some(format!("it is a list's or automatic: {name}"));
         }
-        if self.all("Return-Path").next() == Some("<>") {
+        if self.all("Return-Path").next().is_some_and(|path| path == "<>") {
             return Some("it is a bounce: its return path is empty".into());
         }
         let kind = self.0.content_type();

@@ -147,6 +147,21 @@ fn what_nobody_can_read_is_passed_over_after_some_tries() {
 }
 
 #[test]
+fn a_mail_that_ended_lives_of_the_adapter_is_passed_over() {
+    let (fake, mut adapter, cursor) = connected();
+    // As lives leave it that ended while they read the mail.
+    let noted = adapter.spool().parent().unwrap().join("state/reading");
+    std::fs::write(&noted, "7 1 3\n").unwrap();
+    adapter = adapter.again(&cursor);
+    fake.deliver(&mail(ADA, "1@example.org", "x", "deadly"));
+    fake.deliver(&mail(ADA, "2@example.org", "x", "harmless"));
+    let event = adapter.next_event();
+    assert!(event.kind == EventKind::Nothing && event.unread.contains("nobody can read"), "{event:?}");
+    assert_eq!((&event.cursor["uid"][..], &adapter.next_event().text[..]), ("7:2", "harmless"));
+    assert_eq!(std::fs::read_to_string(&noted).unwrap(), "7 1 3\n", "the other one is not blamed");
+}
+
+#[test]
 fn a_server_that_tells_nothing_by_itself_is_asked() {
     let fake = Fake::start();
     fake.world().idles = false;

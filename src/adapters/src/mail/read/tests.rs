@@ -39,6 +39,14 @@ fn a_sender_counts_only_where_the_named_server_vouches_for_the_domain_of_the_one
     let forged = format!("Authentication-Results: mx.us.example; dkim=none\n{PASS}{HEAD}\nx\n");
     let forged = read(&forged);
     assert!(!forged.proven && forged.doubt.contains("mx.us.example"));
+    // The server copies words of the sender's into its own header.
+    let unread = format!("Authentication-Results: mx.us.example; dkim=none (\"(\")\n{PASS}{HEAD}\nx\n");
+    assert!(read(&unread).doubt.contains("can't be read"));
+    let mut bytes =
+        b"Authentication-Results: mx.us.example; dkim=fail header.i=\xff@evil.example\r\n".to_vec();
+    bytes.extend(raw(&format!("{PASS}{HEAD}\nx\n")).bytes);
+    let Read::Mail(odd) = super::mail(&Raw { bytes, ..raw("") }, 7, &settings(&json!({}))) else { panic!() };
+    assert!(!odd.proven, "a header that is no UTF-8 is the server's all the same");
     let evil = format!(
         "{PASS}{}\nx\n",
         HEAD.replace("Ada <ada@example.org>", "\"ada@example.org\" <eve@evil.example>")
@@ -135,7 +143,16 @@ fn files_are_named_and_found_again() {
 fn hostile_mails_are_read_within_bounds() {
     let nested = "Content-Type: message/rfc822\n\n".repeat(20_000);
     let mail = read(&format!("{PASS}{HEAD}{nested}"));
-    assert!(mail.text.contains("more than 500 parts") && mail.files.is_empty());
+    let unread = |mail: &Mail| mail.text.contains("too many parts") && mail.files.is_empty();
+    assert!(unread(&mail));
+    // Blanks in the name of a header count for nothing, and parts of a digest need no headers at all.
+    assert!(unread(&read(&format!("{PASS}{HEAD}{}", "C ontent- Type:message/rfc822\n\n".repeat(20_000)))));
+    let parts = "--x\n\n\n".repeat(200_000);
+    assert!(unread(&read(&format!("{PASS}{HEAD}Content-Type: multipart/digest; boundary=x\n\n{parts}"))));
+    assert_eq!(types(b"content-type: a\r\nC ontent-\tTYPE :b\ncontent-\ntype: c\nccontent-type"), 3);
+    let endless: String =
+        (0..400).map(|n| format!("Content-Type: multipart/mixed; boundary=never{n}\n\n")).collect();
+    assert!(unread(&read(&format!("{PASS}{HEAD}{endless}{}", "x\n".repeat(6 << 20)))));
     let deep = "Content-Type: message/rfc822\n\n".repeat(400);
     assert!(read(&format!("{PASS}{HEAD}{deep}x\n")).files.len() <= 50);
     let digest: String =
