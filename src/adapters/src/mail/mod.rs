@@ -11,6 +11,8 @@
 //! | is there | was handed over |
 //! | is there as a draft | nobody knows |
 //! | is not there | was not handed over |
+//!
+//! A server that keeps copies by itself does so once it has the mail, and in its own time: where there is no copy, nobody knows.
 #![expect(clippy::disallowed_methods, reason = "the adapter reads its own spool and the clock")]
 
 mod addresses;
@@ -310,7 +312,11 @@ impl Mail {
         let copy = match desk.open_sent(&sent).await? {
             None => Copy::None,
             Some(folder) => match desk.find(id).await? {
-                Copy::None => desk.keep(&folder, mail, id).await?,
+                Copy::None => match desk.keep(&folder, mail, id).await? {
+                    // Without a mark that is found again, nobody could tell later what became of the mail.
+                    Copy::None => return Err(Trouble::No("the copy can't be found again".into())),
+                    copy => copy,
+                },
                 copy => copy,
             },
         };
@@ -355,10 +361,13 @@ impl Mail {
             desk.leave().await;
             return Ok(Look::CannotTell("the settings name no folder for copies of what was sent".into()));
         }
-        let found = desk.find(&id).await?;
+        let (found, keeps_sent) = (desk.find(&id).await?, desk.keeps_sent());
         desk.leave().await;
         Ok(match found {
             Copy::Sent => Look::Has(vec![id]),
+            Copy::None if keeps_sent => {
+                Look::CannotTell("the server keeps copies by itself, and has none yet".into())
+            }
             Copy::None => Look::HasNot,
             Copy::Draft(_) => Look::CannotTell("the connection ended while the mail was handed over".into()),
         })

@@ -135,6 +135,20 @@ fn broken_connections_are_mended_and_nothing_is_lost() {
 }
 
 #[test]
+fn an_answer_without_its_end_is_no_answer() {
+    let (fake, mut adapter, _) = connected();
+    fake.wait("it listens", |world| world.idle > 0);
+    fake.world().faults.push(Fault::Silent);
+    fake.deliver(&mail(ADA, "1@example.org", "x", "not told at first"));
+    assert_eq!(adapter.next_event().text, "not told at first");
+    fake.wait("it listens", |world| world.idle > 0);
+    fake.world().faults.push(Fault::NoSearch);
+    fake.deliver(&mail(ADA, "2@example.org", "x", "not found at first"));
+    while !adapter.state().why.contains("not now") {}
+    assert_eq!(adapter.next_event().text, "not found at first");
+}
+
+#[test]
 fn what_nobody_can_read_is_passed_over_after_some_tries() {
     let (fake, mut adapter, _) = connected();
     fake.wait("it listens", |world| world.idle > 0);
