@@ -30,6 +30,21 @@ pub(super) fn server_of(header: &str) -> Option<String> {
     results_of(header).map(|(server, _)| server)
 }
 
+/// Whether there are signatures, and all of them cover the headers of a name. Anybody can add a bad signature, but take none away.
+pub(super) fn all_cover<S: AsRef<str>>(signatures: impl Iterator<Item = S>, name: &str) -> bool {
+    let mut is_one = false;
+    for signature in signatures {
+        let tags = signature.as_ref().split(';').filter_map(|tag| tag.split_once('='));
+        let mut covered = tags.filter(|(tag, _)| tag.trim() == "h").map(|(_, names)| names);
+        let (Some(names), None) = (covered.next(), covered.next()) else { return false };
+        if !names.split(':').any(|one| one.trim().eq_ignore_ascii_case(name)) {
+            return false;
+        }
+        is_one = true;
+    }
+    is_one
+}
+
 /// One result of a header: `dkim=pass header.d=example.org`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Found {
@@ -191,6 +206,23 @@ mod tests {
             "(mx.us.example) evil.example; dkim=pass header.d=example.org",
         ] {
             assert!(!vouches(&[bad], "example.org"), "{bad}");
+        }
+    }
+
+    #[test]
+    fn all_signatures_cover_a_header_or_it_counts_for_nothing() {
+        let with = "v=1; d=example.org; h=From : To:\r\n\tCC:Date; b=x=";
+        let without = "v=1; d=example.org; h=from:to; b=cc:";
+        for (signatures, covered) in [
+            (&[with][..], true),
+            (&[with, with], true),
+            (&[], false),
+            (&[without], false),
+            (&[with, without], false),
+            (&["v=1; h=cc; h=from"], false),
+            (&["", with], false),
+        ] {
+            assert_eq!(all_cover(signatures.iter(), "cc"), covered, "{signatures:?}");
         }
     }
 

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use channel_protocol::{Attached, Kind, LONGEST_TITLE, MOST_REFERENCES};
-use mail_parser::{HeaderValue, Message, MessageParser, MimeHeaders as _, PartType};
+use mail_parser::{Header, HeaderValue, Message, MessageParser, MimeHeaders as _, PartType};
 use sha2::{Digest as _, Sha256};
 
 use super::{addresses, imap::Raw, proof, said, settings::Settings, trouble::line};
@@ -19,6 +19,26 @@ const MOST_WORK: usize = 4 << 30;
 const MOST_FILES: usize = 50;
 /// How many others of a thread are answered.
 const MOST_OTHERS: usize = 20;
+/// How old a mail may be when it comes, seconds: a signed one could be sent again at any time.
+const OLDEST: i64 = 7 * 24 * 3600;
+/// Headers that a mail has once. A signature covers the lowest one of a name, so anybody could put another one above it.
+const ONCE: [&str; 13] = [
+    "From",
+    "To",
+    "Cc",
+    "Subject",
+    "Date",
+    "Message-ID",
+    "In-Reply-To",
+    "References",
+    "Reply-To",
+    "Sender",
+    "MIME-Version",
+    "Content-Type",
+    "Content-Transfer-Encoding",
+];
+/// Senders that are programs, by what stands before the `@`.
+const PROGRAMS: [&str; 5] = ["mailer-daemon", "postmaster", "noreply", "no-reply", "donotreply"];
 /// The longest id of a mail that others can name, bytes.
 pub(super) const LONGEST_ID: usize = 250;
 
@@ -134,6 +154,9 @@ pub(super) fn mail(raw: &Raw, validity: u32, settings: &Settings) -> Read {
     if settings.is_us(&address) {
         return nothing("it is our own");
     }
+    if PROGRAMS.iter().any(|name| address.split('@').next() == Some(name)) {
+        return nothing("its sender is a program");
+    }
     if !settings.wants(&address) {
         return nothing("its sender is not in only_from");
     }
@@ -154,18 +177,8 @@ pub(super) fn mail(raw: &Raw, validity: u32, settings: &Settings) -> Read {
     let thread = named.unwrap_or_else(|| thread_of(references.first().unwrap_or(&id)));
     let answers_ours = answered.into_iter().find(|id| is_own(id, domain));
     let is_answer = !references.is_empty();
-    let results: Vec<Cow<'_, str>> = headers.all("Authentication-Results").collect();
-    let to_us = headers.addresses(&["To", "Cc"]).any(|address| settings.is_us(&address));
-    // A signed mail to somebody else proves nothing here: anybody who has it can send it on.
-    let proven = to_us
-        && proof::vouched(results.iter().map(|one| &**one), &settings.authserv, addresses::domain(&address));
-    let doubt = match results.first().map(|header| proof::server_of(header)) {
-        _ if proven => String::new(),
-        _ if !to_us => "neither To nor Cc names an address of the account".to_owned(),
-        Some(Some(server)) => format!("the topmost Authentication-Results are of {}", line(&server)),
-        Some(None) => "the topmost Authentication-Results can't be read".to_owned(),
-        None => "it has no Authentication-Results".to_owned(),
-    };
+    let doubt = headers.doubt(&address, raw.at.as_deref(), settings);
+    let proven = doubt.is_empty();
     let subject = cut(message.subject().unwrap_or_default().trim(), LONGEST_TITLE);
     let subject: String = subject.chars().filter(|c| !c.is_control()).take(LONGEST_TITLE).collect();
     let words = if is_whole { said::words(&message, is_answer) } else { String::new() };
@@ -280,38 +293,102 @@ impl Wanted {
 struct Headers<'a>(&'a Message<'a>);
 
 impl<'a> Headers<'a> {
-    /// Returns the values of all headers of a name, as they stand there, from the top; none is left out for its bytes.
+    /// Returns all headers of a name, from the top.
+    fn named(&self, name: &str) -> impl Iterator<Item = &'a Header<'a>> {
+        let headers = self.0.parts.first().map_or(&[][..], |part| &part.headers);
+        headers.iter().filter(move |header| header.name.as_str().eq_ignore_ascii_case(name))
+    }
+
+    /// Returns the value of a header as it stands there; none is left out for its bytes.
+    fn value(&self, header: &Header<'_>) -> Cow<'a, str> {
+        let place = header.offset_start as usize..header.offset_end as usize;
+        let raw: &'a [u8] = &self.0.raw_message;
+        String::from_utf8_lossy(raw.get(place).unwrap_or_default().trim_ascii())
+    }
+
+    /// Returns the values of all headers of a name, from the top.
     fn all(&self, name: &str) -> impl Iterator<Item = Cow<'a, str>> {
-        let (message, raw) = (self.0, &self.0.raw_message);
-        let headers = message.parts.first().map_or(&[][..], |part| &part.headers);
-        headers.iter().filter(move |header| header.name.as_str().eq_ignore_ascii_case(name)).map(|header| {
-            let value = raw.get(header.offset_start as usize..header.offset_end as usize).unwrap_or_default();
-            String::from_utf8_lossy(value.trim_ascii())
-        })
+        self.named(name).map(|header| self.value(header))
+    }
+
+    /// Returns what servers say about the sender, from the top. A name that others may read as another one is not theirs: its
+    /// header can't be read.
+    fn results(&self) -> Vec<Cow<'a, str>> {
+        self.named("Authentication-Results")
+            .map(|header| {
+                let (raw, from) = (&self.0.raw_message, header.offset_field as usize);
+                let name = raw.get(from..header.offset_start as usize).unwrap_or_default();
+                let begins_line = from == 0 || raw.get(from - 1) == Some(&b'\n');
+                match begins_line && name.eq_ignore_ascii_case(b"authentication-results:") {
+                    true => self.value(header),
+                    false => Cow::Borrowed(""),
+                }
+            })
+            .collect()
+    }
+
+    /// Why nobody vouches for the sender, where the mail came at a time. Empty: somebody does.
+    fn doubt(&self, address: &str, at: Option<&str>, settings: &Settings) -> String {
+        // A signed mail to somebody else proves nothing here: anybody who has it can send it on, with a header more.
+        let names_us = |name| self.addresses(&[name]).any(|address| settings.is_us(&address));
+        if let Some(name) = ONCE.into_iter().find(|name| self.named(name).nth(1).is_some()) {
+            return format!("it has two {name}");
+        }
+        if !names_us("To") {
+            if !names_us("Cc") {
+                return "neither To nor Cc names an address of the account".to_owned();
+            }
+            if !proof::all_cover(self.all("DKIM-Signature"), "cc") {
+                return "Cc alone names an address of the account, and no signature covers it".to_owned();
+            }
+        }
+        let came = at.and_then(|at| at.parse::<jiff::Timestamp>().ok());
+        if let (Some(came), Some(written)) = (came, self.0.date())
+            && came.as_second().saturating_sub(written.to_timestamp()) > OLDEST
+        {
+            return "it was written more than 7 days before it came".to_owned();
+        }
+        self.unvouched(address, settings)
+    }
+
+    /// Why no server that is named vouches for the sender.
+    fn unvouched(&self, address: &str, settings: &Settings) -> String {
+        let results = self.results();
+        let all = results.iter().map(|one| &**one);
+        if proof::vouched(all, &settings.authserv, addresses::domain(address)) {
+            return String::new();
+        }
+        match results.first().map(|header| proof::server_of(header)) {
+            Some(Some(server)) => format!("the topmost Authentication-Results are of {}", line(&server)),
+            Some(None) => "the topmost Authentication-Results can't be read".to_owned(),
+            None => "it has no Authentication-Results".to_owned(),
+        }
     }
 
     /// Why nobody wrote it who waits for an answer. `None`: a person may have.
     fn automatic(&self) -> Option<String> {
-        let first_word = |name: &str| {
-            let value = self.all(name).next()?;
-            let word = value
-                .split(|c: char| c == ';' || c == '(' || c.is_whitespace())
-                .find(|word| !word.is_empty())?;
-            Some(word.to_ascii_lowercase())
+        let words = |name: &str| -> Vec<String> {
+            let first = |value: Cow<'_, str>| {
+                let mut words = value.split(|c: char| c == ';' || c == '(' || c.is_whitespace());
+                words.find(|word| !word.is_empty()).map(str::to_ascii_lowercase)
+            };
+            self.all(name).filter_map(first).collect()
         };
-        if let Some(word) = first_word("Auto-Submitted").filter(|word| word != "no") {
+        if let Some(word) = words("Auto-Submitted").into_iter().find(|word| word != "no") {
             return Some(format!("it is automatic: Auto-Submitted: {}", cut(&word, 40)));
         }
-        if let Some(word) =
-            first_word("Precedence").filter(|word| ["list", "bulk", "junk"].contains(&&word[..]))
+        if let Some(word) = words("Precedence")
+            .into_iter()
+            .find(|word| ["list", "bulk", "junk", "auto_reply"].contains(&&word[..]))
         {
             return Some(format!("it is automatic: Precedence: {word}"));
         }
-        let marks = ["List-Id", "List-Unsubscribe", "List-Post", "X-Autoreply", "X-Autorespond"];
+        let marks =
+            ["List-Id", "List-Unsubscribe", "List-Post", "X-Autoreply", "X-Autoreply-From", "X-Autorespond"];
         if let Some(name) = marks.into_iter().find(|name| self.all(name).next().is_some()) {
             return Some(format!("it is a list's or automatic: {name}"));
         }
-        if self.all("Return-Path").next().is_some_and(|path| path == "<>") {
+        if self.all("Return-Path").any(|path| path == "<>") {
             return Some("it is a bounce: its return path is empty".into());
         }
         let kind = self.0.content_type();
