@@ -13,6 +13,10 @@ use crate::kit::{below_one_another, cut};
 const MOST_TYPES: usize = 500;
 /// How many of its lines may hold two dashes, as a line between two parts does: that bounds the parts.
 const MOST_LINES: usize = 10_000;
+/// How many of its lines may hold a colon, as the line of a header does.
+const MOST_HEADERS: usize = 300_000;
+/// The longest headers that are read where nothing of a mail's parts is, bytes.
+const LONGEST_HEAD: usize = 1 << 20;
 /// How many bytes may be looked at: for each type, the mail may be read to its end.
 const MOST_WORK: usize = 4 << 30;
 /// How many files of a mail are told.
@@ -125,10 +129,13 @@ fn types(bytes: &[u8]) -> usize {
 /// Whether all parts of a mail can be read within bounds of work, memory and depth.
 fn is_bounded(bytes: &[u8]) -> bool {
     let types = types(bytes);
-    let lines = bytes.split(|b| *b == b'\n').filter(|line| line.windows(2).any(|two| two == b"--"));
+    let lines = || bytes.split(|b| *b == b'\n');
+    let between = lines().filter(|line| line.windows(2).any(|two| two == b"--"));
+    let headers = lines().filter(|line| line.contains(&b':'));
     types <= MOST_TYPES
         && types.saturating_mul(bytes.len()) <= MOST_WORK
-        && lines.take(MOST_LINES + 1).count() <= MOST_LINES
+        && between.take(MOST_LINES + 1).count() <= MOST_LINES
+        && headers.take(MOST_HEADERS + 1).count() <= MOST_HEADERS
 }
 
 /// Reads a mail, of which headers alone are read where it has too many parts.
@@ -136,14 +143,23 @@ fn parsed(bytes: &[u8]) -> Option<(Message<'_>, bool)> {
     let parser = MessageParser::default();
     match is_bounded(bytes) {
         true => Some((parser.parse(bytes)?, true)),
-        false => Some((parser.parse_headers(bytes)?, false)),
+        false => {
+            let head = &bytes[..bytes.len().min(LONGEST_HEAD)];
+            // What stands below the cut could tell against what stands above it.
+            let is_all = bytes.len() <= LONGEST_HEAD
+                || head.windows(2).any(|end| end == b"\n\n")
+                || head.windows(3).any(|end| end == b"\n\r\n");
+            Some((parser.parse_headers(head).filter(|_| is_all)?, false))
+        }
     }
 }
 
 /// Reads a mail.
 pub(super) fn mail(raw: &Raw, validity: u32, settings: &Settings) -> Read {
     let nothing = |why: &str| Read::Nothing(why.to_owned());
-    let Some((message, is_whole)) = parsed(&raw.bytes) else { return nothing("it has no headers") };
+    let Some((message, is_whole)) = parsed(&raw.bytes) else {
+        return nothing("it has no headers, or too many");
+    };
     let headers = Headers(&message);
     if let Some(why) = headers.automatic() {
         return Read::Nothing(why);

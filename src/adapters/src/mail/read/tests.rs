@@ -174,6 +174,10 @@ fn hostile_mails_are_read_within_bounds() {
     let parts = "--x\n\n\n".repeat(200_000);
     assert!(unread(&read(&format!("{PASS}{HEAD}Content-Type: multipart/digest; boundary=x\n\n{parts}"))));
     assert_eq!(types(b"content-type: a\r\nC ontent-\tTYPE :b\ncontent-\ntype: c\nccontent-type"), 3);
+    let lines = "a:b\n".repeat(MOST_HEADERS);
+    assert!(nothing(&format!("{PASS}{HEAD}{lines}\nx\n")).contains("too many"));
+    let below = read(&format!("{PASS}{HEAD}\n{lines}a:b\n"));
+    assert!(unread(&below) && below.proven, "its headers are all read");
     let endless: String =
         (0..400).map(|n| format!("Content-Type: multipart/mixed; boundary=never{n}\n\n")).collect();
     assert!(unread(&read(&format!("{PASS}{HEAD}{endless}{}", "x\n".repeat(6 << 20)))));
