@@ -4,6 +4,8 @@ use crate::kit::Links;
 
 /// The longest tag that is read, bytes; a longer one is words.
 const LONGEST_TAG: usize = 8 << 10;
+/// How often the length of a text ends of tags are looked for; then all is words.
+const LOOKS: usize = 4;
 /// How many elements in one another are told apart.
 const DEEPEST: usize = 256;
 
@@ -57,7 +59,7 @@ struct Writer {
 /// Returns the words of HTML: without what is hidden, with the addresses behind links, and with quoted lines behind `>`.
 pub(super) fn words(html: &str) -> String {
     let mut writer = Writer { out: String::new(), links: Links::default(), open: Vec::new(), hidden: 0 };
-    let mut rest = html;
+    let (mut rest, mut budget) = (html, html.len().saturating_mul(LOOKS));
     while let Some(at) = rest.find('<') {
         writer.text(&rest[..at]);
         rest = &rest[at..];
@@ -68,7 +70,11 @@ pub(super) fn words(html: &str) -> String {
         let within = rest.floor_char_boundary(LONGEST_TAG);
         let is_tag =
             rest[1..].starts_with(|c: char| c.is_ascii_alphabetic() || c == '/' || c == '!' || c == '?');
-        match is_tag.then(|| end_of_tag(&rest[..within])).flatten() {
+        let end = (is_tag && budget > 0).then(|| end_of_tag(&rest[..within])).flatten();
+        if is_tag {
+            budget = budget.saturating_sub(end.unwrap_or(within));
+        }
+        match end {
             Some(end) => {
                 let tag = &rest[1..end];
                 rest = &rest[end + 1..];
@@ -357,6 +363,7 @@ mod tests {
             "<style>".repeat(20_000),
             "&".repeat(100_000),
             "<a href=https://a.example>x".repeat(5000),
+            "<a".repeat(250_000),
         ] {
             assert!(words(&hostile).len() <= hostile.len() * 4 + 100);
         }

@@ -5,8 +5,8 @@ use std::{future::Future, time::Duration};
 use async_imap::{
     Client, Session,
     extensions::idle::IdleResponse,
-    imap_proto::NameAttribute,
-    types::{Flag, UnsolicitedResponse},
+    imap_proto::{AttributeValue, MailboxDatum, NameAttribute, Response, Status},
+    types::UnsolicitedResponse,
 };
 use futures_util::TryStreamExt as _;
 use tokio::time::timeout;
@@ -62,6 +62,8 @@ pub(super) struct Imap {
     expunges: bool,
     /// It keeps copies of what is sent by itself.
     keeps_sent: bool,
+    /// It told of new mails beside an answer.
+    news: bool,
 }
 
 async fn within<T, E: Into<Trouble>>(
@@ -92,7 +94,7 @@ impl Imap {
         };
         let can = within(WITHIN, session.capabilities()).await?;
         let (idles, expunges) = (can.has_str("IDLE"), can.has_str("UIDPLUS"));
-        Ok(Self { session, idles, expunges, keeps_sent: can.has_str("X-GM-EXT-1") })
+        Ok(Self { session, idles, expunges, keeps_sent: can.has_str("X-GM-EXT-1"), news: false })
     }
 
     /// Whether it tells of new mails by itself.
@@ -110,26 +112,65 @@ impl Imap {
         &mut self.session
     }
 
+    /// Gives a command, and hears its answers. Without a good end of it they are worth nothing.
+    async fn ask(&mut self, command: &str, mut hear: impl FnMut(&Response<'_>)) -> Result<(), Trouble> {
+        let mut news = false;
+        let session = self.allowed(MOST);
+        let asked = within(WITHIN, async {
+            let id = session.run_command(command).await?;
+            while let Some(told) = session.read_response().await? {
+                match told.parsed() {
+                    Response::Done { tag, status: Status::Ok, .. } if *tag == id => return Ok(()),
+                    Response::Done { tag, outcome, .. } if *tag == id => {
+                        return Err(Trouble::No(line(outcome.information.as_deref().unwrap_or_default())));
+                    }
+                    Response::MailboxData(MailboxDatum::Exists(_)) => news = true,
+                    other => hear(other),
+                }
+            }
+            Err(Trouble::Lost("it ended".into()))
+        })
+        .await;
+        self.news |= news;
+        asked
+    }
+
+    /// Returns the numbers of the mails that something holds for.
+    async fn search(&mut self, what: &str) -> Result<Vec<u32>, Trouble> {
+        let mut all = Vec::new();
+        let hear = |told: &Response<'_>| {
+            if let Response::MailboxData(MailboxDatum::Search(uids)) = told {
+                all.extend(uids);
+            }
+        };
+        self.ask(&format!("UID SEARCH {what}"), hear).await?;
+        all.sort_unstable();
+        all.dedup();
+        Ok(all)
+    }
+
     /// Opens a folder.
     pub(super) async fn open(&mut self, folder: &str) -> Result<Stand, Trouble> {
         let open = within(WITHIN, self.allowed(MOST).select(folder)).await?;
-        let stand = (open.uid_validity.unwrap_or(0), open.uid_next);
-        let next = match stand.1 {
+        // An answer that ends early says nothing at all, and is not told from a good one.
+        let lost = || Trouble::Lost("it did not say UIDVALIDITY".into());
+        let validity = open.uid_validity.filter(|validity| *validity > 0).ok_or_else(lost)?;
+        let next = match open.uid_next {
             Some(next) => next,
             // An old server does not say it.
             None => self.after(1).await?.last().map_or(1, |last| last.saturating_add(1)),
         };
-        Ok(Stand { validity: stand.0, next })
+        Ok(Stand { validity, next })
     }
 
     /// Returns the numbers of the mails from this one on, in order.
     pub(super) async fn after(&mut self, next: u32) -> Result<Vec<u32>, Trouble> {
         // What was told of before is found now.
         while self.session.unsolicited_responses.try_recv().is_ok() {}
-        let found = within(WITHIN, self.allowed(MOST).uid_search(format!("UID {next}:*"))).await?;
+        self.news = false;
+        let mut all = self.search(&format!("UID {next}:*")).await?;
         // The range has the last mail in any case.
-        let mut all: Vec<u32> = found.into_iter().filter(|uid| *uid >= next).collect();
-        all.sort_unstable();
+        all.retain(|uid| *uid >= next);
         Ok(all)
     }
 
@@ -158,8 +199,7 @@ impl Imap {
     }
 
     async fn is_there(&mut self, uid: u32) -> Result<bool, Trouble> {
-        let found = within(WITHIN, self.allowed(MOST).uid_search(format!("UID {uid}"))).await?;
-        Ok(found.contains(&uid))
+        Ok(self.search(&format!("UID {uid}")).await?.contains(&uid))
     }
 
     /// Marks mails as read.
@@ -172,12 +212,7 @@ impl Imap {
     }
 
     async fn flag(&mut self, set: &str, change: &str) -> Result<(), Trouble> {
-        let session = self.allowed(MOST);
-        within(WITHIN, async {
-            let told = session.uid_store(set, change).await?;
-            told.try_for_each(|_| async { Ok(()) }).await
-        })
-        .await
+        self.ask(&format!("UID STORE {set} {change}"), |_| ()).await
     }
 
     /// Waits until the server tells of something, for at most so long.
@@ -189,7 +224,7 @@ impl Imap {
             std::iter::from_fn(|| beside.try_recv().ok())
                 .any(|told| matches!(told, UnsolicitedResponse::Exists(_)))
         };
-        if is_news() {
+        if self.news || is_news() {
             return Ok(self);
         }
         let mut idle = self.session.idle();
@@ -221,45 +256,50 @@ impl Imap {
 
     /// Returns the folder that the server calls that of what was sent.
     async fn find_sent(&mut self) -> Result<Option<String>, Trouble> {
-        let session = self.allowed(MOST);
-        within(WITHIN, async {
-            let mut told = session.list(Some(""), Some("*")).await?;
-            let mut found = None;
-            while let Some(one) = told.try_next().await? {
-                if one.attributes().contains(&NameAttribute::Sent) {
-                    found.get_or_insert(one.name().to_owned());
-                }
+        let mut found = None;
+        let hear = |told: &Response<'_>| {
+            if let Response::MailboxData(MailboxDatum::List(one)) = told
+                && one.name_attributes.contains(&NameAttribute::Sent)
+            {
+                found.get_or_insert(one.name.clone().into_owned());
             }
-            Ok::<_, async_imap::error::Error>(found)
-        })
-        .await
+        };
+        self.ask("LIST \"\" *", hear).await?;
+        Ok(found)
     }
 
     /// Looks for a mail of ours in the folder that is open.
     pub(super) async fn find(&mut self, id: &str) -> Result<Copy, Trouble> {
-        let found =
-            within(WITHIN, self.allowed(MOST).uid_search(format!("HEADER Message-ID \"<{id}>\""))).await?;
+        let found = self.search(&format!("HEADER Message-ID \"<{id}>\"")).await?;
         if found.is_empty() {
             return Ok(Copy::None);
         }
         let set = found.iter().take(100).map(u32::to_string).collect::<Vec<_>>().join(",");
-        let session = self.allowed(MOST);
-        within(WITHIN, async {
-            let mut told = session.uid_fetch(set, "(UID FLAGS)").await?;
-            let mut copy = Copy::None;
-            while let Some(one) = told.try_next().await? {
-                let draft = one.flags().any(|flag| is(&flag, &Flag::Draft, "\\Draft"));
-                let gone = one.flags().any(|flag| is(&flag, &Flag::Deleted, "\\Deleted"));
-                match (one.uid, copy) {
-                    _ if gone => {}
-                    (Some(_), _) if !draft => copy = Copy::Sent,
-                    (Some(uid), Copy::None) => copy = Copy::Draft(uid),
-                    _ => {}
-                }
+        let (mut copy, mut count) = (Copy::None, 0);
+        let hear = |told: &Response<'_>| {
+            let Response::Fetch(_, values) = told else { return };
+            let uid = values.iter().find_map(|value| match value {
+                AttributeValue::Uid(uid) => Some(*uid),
+                _ => None,
+            });
+            let flags = values.iter().find_map(|value| match value {
+                AttributeValue::Flags(flags) => Some(flags),
+                _ => None,
+            });
+            let (Some(uid), Some(flags)) = (uid, flags) else { return };
+            count += 1;
+            // Servers write flags in small and in large letters.
+            let has = |name: &str| flags.iter().any(|flag| flag.eq_ignore_ascii_case(name));
+            match copy {
+                _ if has("\\Deleted") => {}
+                _ if !has("\\Draft") => copy = Copy::Sent,
+                Copy::None => copy = Copy::Draft(uid),
+                _ => {}
             }
-            Ok::<_, async_imap::error::Error>(copy)
-        })
-        .await
+        };
+        self.ask(&format!("UID FETCH {set} (UID FLAGS)"), hear).await?;
+        // It found mails, and says nothing of them.
+        if count == 0 { Err(Trouble::Unread) } else { Ok(copy) }
     }
 
     /// Puts a copy of a mail into the folder of what was sent, which is open, as one that is not handed over.
@@ -280,12 +320,7 @@ impl Imap {
         if !self.expunges {
             return Ok(());
         }
-        let session = self.allowed(MOST);
-        within(WITHIN, async {
-            let told = session.uid_expunge(&set).await?;
-            told.try_for_each(|_| async { Ok(()) }).await
-        })
-        .await
+        self.ask(&format!("UID EXPUNGE {set}"), |_| ()).await
     }
 
     /// Says good-bye.
@@ -293,11 +328,6 @@ impl Imap {
         // A server that does not answer to it is left all the same.
         drop(timeout(Duration::from_secs(2), self.session.logout()).await);
     }
-}
-
-/// Whether a flag is this one, however a server writes it.
-fn is(flag: &Flag<'_>, what: &Flag<'_>, name: &str) -> bool {
-    flag == what || matches!(flag, Flag::Custom(own) if own.eq_ignore_ascii_case(name))
 }
 
 /// Reads why nobody is let in: the password is wrong, or the server is in trouble of its own.

@@ -2,7 +2,6 @@
 
 use std::{
     collections::BTreeMap,
-    panic::catch_unwind,
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
@@ -16,6 +15,7 @@ use super::{
     notes::Notes,
     read::{self, Mail, Read},
     settings::Settings,
+    tries::Tries,
     trouble::{Standing, Trouble, line},
 };
 use crate::kit::{Gone, Host, Rest, Unread};
@@ -62,6 +62,7 @@ pub(super) struct Inbox {
     prefix: String,
     place: Option<Stand>,
     notes: Arc<Mutex<Notes>>,
+    tries: Arc<Tries>,
     unread: Unread,
 }
 
@@ -76,12 +77,18 @@ fn cursor(stand: Stand) -> BTreeMap<String, String> {
 }
 
 impl Inbox {
-    pub(super) fn new(settings: Arc<Settings>, start: &Start, notes: Arc<Mutex<Notes>>) -> Self {
+    pub(super) fn new(
+        settings: Arc<Settings>,
+        start: &Start,
+        notes: Arc<Mutex<Notes>>,
+        tries: Arc<Tries>,
+    ) -> Self {
         Self {
             settings,
             prefix: start.prefix.clone(),
             place: start.cursor.get(PLACE).and_then(|text| place(text)),
             notes,
+            tries,
             unread: Unread::of(start),
         }
     }
@@ -155,14 +162,18 @@ impl Inbox {
                     };
                     self.unread.read();
                     place.next = uid.saturating_add(1);
-                    is_stored = match read.map(|raw| self.told(&raw, place, late)) {
-                        Some(Told::Event(event)) => {
+                    let told = match read {
+                        Some(raw) => self.told(raw, place, late).await,
+                        None => Told::Nothing,
+                    };
+                    is_stored = match told {
+                        Told::Event(event) => {
                             host.event(*event).await?;
                             seen.push(*uid);
                             *rest = Rest::default();
                             true
                         }
-                        Some(Told::Unread) => {
+                        Told::Unread => {
                             let unread = format!("mail {uid} is of a form that nobody can read");
                             let cursor = cursor(place);
                             let event =
@@ -170,7 +181,7 @@ impl Inbox {
                             host.event(event).await?;
                             true
                         }
-                        Some(Told::Nothing) | None => false,
+                        Told::Nothing => false,
                     };
                     self.place = Some(place);
                 }
@@ -201,19 +212,20 @@ impl Inbox {
     }
 
     /// Reads a mail, and notes in the log what is not told of it.
-    fn told(&self, raw: &Raw, place: Stand, late: bool) -> Told {
-        let Ok(read) = catch_unwind(|| read::mail(raw, place.validity, &self.settings)) else {
-            return Told::Unread;
-        };
+    async fn told(&self, raw: Raw, place: Stand, late: bool) -> Told {
+        let (uid, at, settings) = (raw.uid, raw.at.clone(), Arc::clone(&self.settings));
+        let name = (place.validity, uid);
+        let read = self.tries.read(name, move || read::mail(&raw, name.0, &settings)).await;
         match read {
-            Read::Mail(mail) => {
+            None => Told::Unread,
+            Some(Read::Mail(mail)) => {
                 if !mail.proven {
-                    eprintln!("the sender of mail {} counts as a stranger: {}", raw.uid, mail.doubt);
+                    eprintln!("the sender of mail {uid} counts as a stranger: {}", mail.doubt);
                 }
-                Told::Event(Box::new(Event { at: raw.at.clone(), ..self.event(&mail, place, late) }))
+                Told::Event(Box::new(Event { at, ..self.event(&mail, place, late) }))
             }
-            Read::Nothing(why) => {
-                eprintln!("mail {} is passed over: {}", raw.uid, line(&why));
+            Some(Read::Nothing(why)) => {
+                eprintln!("mail {uid} is passed over: {}", line(&why));
                 Told::Nothing
             }
         }

@@ -11,6 +11,8 @@
 //! | is there | was handed over |
 //! | is there as a draft | nobody knows |
 //! | is not there | was not handed over |
+//!
+//! A server that keeps copies by itself does so once it has the mail, and in its own time: where there is no copy, nobody knows.
 #![expect(clippy::disallowed_methods, reason = "the adapter reads its own spool and the clock")]
 
 mod addresses;
@@ -24,6 +26,7 @@ mod read;
 mod said;
 mod settings;
 mod smtp;
+mod tries;
 mod trouble;
 mod write;
 
@@ -52,6 +55,7 @@ use notes::Notes;
 use read::Wanted;
 use settings::{Sent, Settings};
 use smtp::Handed;
+use tries::Tries;
 use trouble::{Standing, Trouble};
 
 /// The longest text, characters.
@@ -74,6 +78,7 @@ pub struct Mail {
     prefix: String,
     spool: PathBuf,
     notes: Arc<std::sync::Mutex<Notes>>,
+    tries: Arc<Tries>,
     inbox: Mutex<Inbox>,
     first: std::sync::Mutex<Option<Imap>>,
     doubt: Mutex<Doubt>,
@@ -133,8 +138,10 @@ pub async fn connect(start: Start, host: Host) -> Result<Arc<Mail>, String> {
     }
     host.hello(hello(&settings)).await.map_err(|gone| gone.to_string())?;
     let notes = Arc::new(std::sync::Mutex::new(Notes::read(&start.cursor)));
+    let tries = Arc::new(Tries::of(&start.state_dir));
     Ok(Arc::new(Mail {
-        inbox: Mutex::new(Inbox::new(Arc::clone(&settings), &start, Arc::clone(&notes))),
+        inbox: Mutex::new(Inbox::new(Arc::clone(&settings), &start, Arc::clone(&notes), Arc::clone(&tries))),
+        tries,
         host,
         settings,
         prefix: start.prefix,
@@ -305,7 +312,11 @@ impl Mail {
         let copy = match desk.open_sent(&sent).await? {
             None => Copy::None,
             Some(folder) => match desk.find(id).await? {
-                Copy::None => desk.keep(&folder, mail, id).await?,
+                Copy::None => match desk.keep(&folder, mail, id).await? {
+                    // Without a mark that is found again, nobody could tell later what became of the mail.
+                    Copy::None => return Err(Trouble::No("the copy can't be found again".into())),
+                    copy => copy,
+                },
                 copy => copy,
             },
         };
@@ -350,10 +361,13 @@ impl Mail {
             desk.leave().await;
             return Ok(Look::CannotTell("the settings name no folder for copies of what was sent".into()));
         }
-        let found = desk.find(&id).await?;
+        let (found, keeps_sent) = (desk.find(&id).await?, desk.keeps_sent());
         desk.leave().await;
         Ok(match found {
             Copy::Sent => Look::Has(vec![id]),
+            Copy::None if keeps_sent => {
+                Look::CannotTell("the server keeps copies by itself, and has none yet".into())
+            }
             Copy::None => Look::HasNot,
             Copy::Draft(_) => Look::CannotTell("the connection ended while the mail was handed over".into()),
         })
@@ -368,7 +382,8 @@ impl Mail {
             if open.validity == wanted.validity { desk.read(wanted.uid).await.map_err(told)? } else { None };
         desk.leave().await;
         let raw = raw.ok_or("the mail is not in the mailbox any more")?;
-        let bytes = wanted.file(&raw).ok_or("the mail has no such file")?;
+        let read = self.tries.read((wanted.validity, wanted.uid), move || wanted.file(&raw)).await;
+        let bytes = read.ok_or("nobody can read the mail")?.ok_or("the mail has no such file")?;
         if bytes.len() as u64 > what.most {
             return Err(format!("it has {} bytes, and {} are taken", bytes.len(), what.most));
         }

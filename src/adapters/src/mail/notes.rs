@@ -8,6 +8,10 @@ use super::read::{Mail, thread_of};
 
 /// How many threads are known: the daemon gives all of them back in one line.
 const MOST: usize = 300;
+/// How many of them are of people for whom nobody vouches: they push nobody else's out.
+const MOST_UNPROVEN: usize = 50;
+/// The longest note, bytes of the line that the daemon gives back: all of them fit into it.
+const LONGEST_NOTE: usize = 2000;
 /// What stands before the name of a thread in the daemon's store.
 const MARK: &str = "t:";
 /// The longest subject that is kept, bytes.
@@ -26,6 +30,9 @@ pub(super) struct Note {
     pub(super) root: String,
     #[serde(skip_serializing_if = "String::is_empty")]
     pub(super) subject: String,
+    /// Nobody vouches for the person.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub(super) u: bool,
     /// Its other readers.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) others: Vec<String>,
@@ -61,23 +68,40 @@ impl Notes {
         }
         self.n += 1;
         let root = mail.references.first().filter(|root| **root != mail.id && root.len() <= LONGEST);
-        let note = Note {
+        let mut note = Note {
             n: self.n,
+            u: !mail.proven,
             id: mail.id.clone(),
             root: root.cloned().unwrap_or_default(),
             subject: mail.subject[..mail.subject.floor_char_boundary(LONGEST)].to_owned(),
-            others: if keep_others { mail.others.clone() } else { Vec::new() },
+            others: if keep_others && mail.proven { mail.others.clone() } else { Vec::new() },
+        };
+        let text = loop {
+            let text = serde_json::to_string(&note).unwrap_or_default();
+            // It becomes a word of another JSON.
+            let length = text.len() + text.matches(['"', '\\']).count();
+            if length <= LONGEST_NOTE || note.others.pop().is_none() {
+                break text;
+            }
         };
         let name = name(chat, &mail.thread);
-        kept.insert(name.clone(), serde_json::to_string(&note).unwrap_or_default());
+        kept.insert(name.clone(), text);
         self.all.insert(name, note);
-        while self.all.len() > MOST
-            && let Some(oldest) = self.all.iter().min_by_key(|(_, note)| note.n).map(|(name, _)| name.clone())
-        {
+        while let Some(oldest) = self.too_many() {
             self.all.remove(&oldest);
             kept.insert(oldest, String::new());
         }
         kept
+    }
+
+    /// Returns the thread that is forgotten next, if there are too many.
+    fn too_many(&self) -> Option<String> {
+        let is_flood = self.all.values().filter(|note| note.u).count() > MOST_UNPROVEN;
+        if !is_flood && self.all.len() <= MOST {
+            return None;
+        }
+        let some = self.all.iter().filter(|(_, note)| note.u || !is_flood);
+        some.min_by_key(|(_, note)| note.n).map(|(name, _)| name.clone())
     }
 
     /// Returns what is known of a thread.
@@ -91,7 +115,33 @@ mod tests {
     use super::*;
 
     fn mail(n: usize) -> Mail {
-        Mail { id: format!("{n}@x"), has_id: true, thread: thread_of(&n.to_string()), ..Mail::default() }
+        Mail {
+            id: format!("{n}@x"),
+            has_id: true,
+            proven: true,
+            thread: thread_of(&n.to_string()),
+            ..Mail::default()
+        }
+    }
+
+    #[test]
+    fn strangers_push_few_threads_out_and_make_no_note_too_long() {
+        let (mut notes, mut kept) = (Notes::default(), BTreeMap::new());
+        kept.extend(notes.told("mail:a@b.c", &mail(0), false));
+        for n in 1..MOST * 2 {
+            kept.extend(notes.told("mail:unproven:e@b.c", &Mail { proven: false, ..mail(n) }, false));
+        }
+        kept.retain(|_, note| !note.is_empty());
+        assert_eq!(kept.len(), MOST_UNPROVEN + 1);
+        assert_eq!(Notes::read(&kept).of("mail:a@b.c", &mail(0).thread).unwrap().id, "0@x");
+        let others: Vec<String> = (0..20).map(|n| format!("{n}{}@b.c", "\\".repeat(240))).collect();
+        let long = Mail { subject: "\"".repeat(400), others, ..mail(1) };
+        let kept = notes.told("mail:a@b.c", &long, true);
+        assert!(serde_json::to_string(&kept).unwrap().len() < LONGEST_NOTE + 100);
+        let note = notes.of("mail:a@b.c", &mail(1).thread).unwrap();
+        assert!(!note.others.is_empty() && note.others.len() < 20);
+        let _ = notes.told("mail:unproven:a@b.c", &Mail { proven: false, ..long }, true);
+        assert!(notes.of("mail:unproven:a@b.c", &mail(1).thread).unwrap().others.is_empty());
     }
 
     #[test]

@@ -2,7 +2,8 @@
 //! names, in its `Authentication-Results`. Pure.
 //!
 //! Headers are put on top of those that were there. So of the headers with the server's name only the topmost one can be the
-//! server's own; a sender can write any number of them, and all of theirs lie below it.
+//! server's own; a sender can write any number of them, and all of theirs lie below it. One that can't be read may be the server's: senders
+//! have a hand in what it writes, and those below it are as little worth.
 
 /// The longest header that is read, bytes.
 const LONGEST: usize = 16 << 10;
@@ -11,14 +12,37 @@ const MOST: usize = 64;
 
 /// Whether one of these servers vouches for the domain of a sender. `results`: the mail's `Authentication-Results`, from the top.
 pub(super) fn vouched<'a>(results: impl Iterator<Item = &'a str>, servers: &[String], domain: &str) -> bool {
-    let read = results.filter_map(results_of);
-    let mut of_servers = read.filter(|(server, _)| servers.contains(server));
-    of_servers.next().is_some_and(|(_, results)| results.iter().any(|one| one.vouches_for(domain)))
+    for header in results {
+        match results_of(header) {
+            // It may be the server's own.
+            None => return false,
+            Some((server, found)) if servers.contains(&server) => {
+                return found.iter().any(|one| one.vouches_for(domain));
+            }
+            Some(_) => {}
+        }
+    }
+    false
 }
 
-/// Returns the name of the server at the top: the owner may want to name it.
-pub(super) fn topmost<'a>(mut results: impl Iterator<Item = &'a str>) -> Option<String> {
-    results.next().and_then(results_of).map(|(server, _)| server)
+/// Returns the name of the server at the top: the owner may want to name it. `None`: it can't be read.
+pub(super) fn server_of(header: &str) -> Option<String> {
+    results_of(header).map(|(server, _)| server)
+}
+
+/// Whether there are signatures, and all of them cover the headers of a name. Anybody can add a bad signature, but take none away.
+pub(super) fn all_cover<S: AsRef<str>>(signatures: impl Iterator<Item = S>, name: &str) -> bool {
+    let mut is_one = false;
+    for signature in signatures {
+        let tags = signature.as_ref().split(';').filter_map(|tag| tag.split_once('='));
+        let mut covered = tags.filter(|(tag, _)| tag.trim() == "h").map(|(_, names)| names);
+        let (Some(names), None) = (covered.next(), covered.next()) else { return false };
+        if !names.split(':').any(|one| one.trim().eq_ignore_ascii_case(name)) {
+            return false;
+        }
+        is_one = true;
+    }
+    is_one
 }
 
 /// One result of a header: `dkim=pass header.d=example.org`.
@@ -186,18 +210,44 @@ mod tests {
     }
 
     #[test]
+    fn all_signatures_cover_a_header_or_it_counts_for_nothing() {
+        let with = "v=1; d=example.org; h=From : To:\r\n\tCC:Date; b=x=";
+        let without = "v=1; d=example.org; h=from:to; b=cc:";
+        for (signatures, covered) in [
+            (&[with][..], true),
+            (&[with, with], true),
+            (&[], false),
+            (&[without], false),
+            (&[with, without], false),
+            (&["v=1; h=cc; h=from"], false),
+            (&["", with], false),
+        ] {
+            assert_eq!(all_cover(signatures.iter(), "cc"), covered, "{signatures:?}");
+        }
+    }
+
+    #[test]
     fn a_header_of_the_servers_name_below_the_topmost_one_is_the_senders() {
         let own = "mx.us.example; dkim=none";
         let forged = "mx.us.example; dkim=pass header.d=example.org";
         assert!(!vouches(&[own, forged], "example.org"));
         assert!(vouches(&["other.example; dkim=none", forged], "example.org"), "another server says nothing");
         assert!(!vouched([forged].into_iter(), &[], "example.org"), "nobody is named");
+        for unread in [
+            "mx.us.example; spf=pass (domain of \"(\"@evil.example designates x) smtp.mailfrom=x",
+            "mx.us.example; dkim=none reason=\"x",
+            &format!("mx.us.example; {}", "dkim=fail header.i=@evil.example; ".repeat(520)),
+            "",
+        ] {
+            assert!(!vouches(&[unread, forged], "example.org"), "{unread}");
+        }
         let long = format!("mx.us.example; {}dkim=pass header.d=example.org", "x=y; ".repeat(9000));
         assert!(!vouches(&[&long], "example.org"));
         assert!(!vouches(
             &[&format!("mx.us.example; {}dkim=pass header.d=example.org", "x=y; ".repeat(70))],
             "example.org"
         ));
-        assert_eq!(topmost([own, forged].into_iter()).as_deref(), Some("mx.us.example"));
+        assert_eq!(server_of(own).as_deref(), Some("mx.us.example"));
+        assert_eq!(server_of("mx.us.example; (x"), None);
     }
 }

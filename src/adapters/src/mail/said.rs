@@ -5,7 +5,7 @@ use mail_parser::{Message, PartType};
 use super::html;
 use crate::kit::{LONGEST_TEXT, cut};
 
-/// How much of a text is looked at, bytes.
+/// How much of all texts of a mail is looked at, bytes.
 const MOST: usize = 512 << 10;
 /// The longest line, or pair of lines, that introduces a quote, characters.
 const LONGEST_OPENING: usize = 400;
@@ -24,23 +24,27 @@ const OPENINGS: [&str; 9] = [
 
 /// Returns the words of a mail; `is_answer`: it answers another one.
 pub(super) fn words(message: &Message<'_>, is_answer: bool) -> String {
-    let texts: Vec<String> =
-        message.text_body.iter().take(20).filter_map(|part| of_part(message, *part)).collect();
-    let text = texts.join("\n\n");
-    let text = if text.trim().is_empty() {
-        let all = message.html_body.iter().take(20).filter_map(|part| of_part(message, *part));
-        all.collect::<Vec<_>>().join("\n\n")
-    } else {
-        text
-    };
+    let text = of_parts(message, &message.text_body);
+    let text = if text.trim().is_empty() { of_parts(message, &message.html_body) } else { text };
     let text: String =
         text.replace("\r\n", "\n").chars().filter(|c| *c == '\n' || *c == '\t' || !c.is_control()).collect();
     let own = if is_answer { without_quote(&text) } else { &text };
     cut(own.trim(), LONGEST_TEXT)
 }
 
-fn of_part(message: &Message<'_>, part: u32) -> Option<String> {
-    let bounded = |text: &str| text[..text.floor_char_boundary(MOST)].to_owned();
+fn of_parts(message: &Message<'_>, parts: &[u32]) -> String {
+    let mut left = MOST;
+    let all = parts.iter().take(20).filter_map(|part| of_part(message, *part, &mut left));
+    all.collect::<Vec<_>>().join("\n\n")
+}
+
+/// Returns the words of a part, of which no more is looked at than is left.
+fn of_part(message: &Message<'_>, part: u32, left: &mut usize) -> Option<String> {
+    let mut bounded = |text: &str| {
+        let text = text[..text.floor_char_boundary(*left)].to_owned();
+        *left -= text.len();
+        text
+    };
     match &message.part(part)?.body {
         PartType::Text(text) => Some(bounded(text)),
         PartType::Html(text) => Some(html::words(&bounded(text))),

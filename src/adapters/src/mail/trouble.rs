@@ -78,7 +78,7 @@ pub(super) enum Standing {
     Ok,
     /// It is being tried.
     Waiting(String),
-    /// It was tried, and a person may have to act.
+    /// It was tried, and a person may have to act. It is tried again with what is next, so the host has to go on.
     Failing { why: String, hint: &'static str },
 }
 
@@ -86,8 +86,8 @@ impl Standing {
     fn light(&self) -> Light {
         match self {
             Self::Ok => Light::Ok,
-            Self::Waiting(_) => Light::Waiting,
-            Self::Failing { .. } => Light::Failing,
+            // The host sends nothing on a way that it takes for broken, and nothing would mend it.
+            Self::Waiting(_) | Self::Failing { .. } => Light::Waiting,
         }
     }
 

@@ -5,8 +5,8 @@ use std::time::SystemTime;
 use lettre::{
     Address, Message,
     message::{
-        Attachment, Mailbox, MultiPart, SinglePart,
-        header::{ContentType, Header, HeaderName, HeaderValue},
+        Attachment, Body, Mailbox, MultiPart, SinglePart,
+        header::{ContentTransferEncoding, ContentType, Header, HeaderName, HeaderValue},
     },
 };
 
@@ -98,11 +98,11 @@ pub(super) fn write(draft: Draft<'_>) -> Result<Vec<u8>, String> {
         let references: Vec<String> = root.into_iter().chain([parent]).map(|id| format!("<{id}>")).collect();
         mail = mail.in_reply_to(format!("<{parent}>")).references(references.join(" "));
     }
-    let plain = SinglePart::plain(draft.text.to_owned());
+    let plain = SinglePart::plain(draft.text.replace('\r', ""));
     let words = match draft.html {
         Some(html) => MultiPart::alternative()
             .singlepart(plain)
-            .singlepart(SinglePart::html(format!("<html><body>{html}</body></html>"))),
+            .singlepart(SinglePart::html(format!("<html><body>{}</body></html>", html.replace('\r', "")))),
         None => MultiPart::mixed().singlepart(plain),
     };
     let body = if draft.files.is_empty() {
@@ -113,7 +113,10 @@ pub(super) fn write(draft: Draft<'_>) -> Result<Vec<u8>, String> {
             let kind = ContentType::parse(&file.mime)
                 .or_else(|_| ContentType::parse("application/octet-stream"))
                 .map_err(|error| bad(&error))?;
-            all = all.singlepart(Attachment::new(one_line(&file.name)).body(file.bytes, kind));
+            // As they are, the lines of a file could end the mail for a server, and go on as commands.
+            let body = Body::new_with_encoding(file.bytes, ContentTransferEncoding::Base64)
+                .map_err(|_| "a file can't be written as base64".to_owned())?;
+            all = all.singlepart(Attachment::new(one_line(&file.name)).body(body, kind));
         }
         all
     };
@@ -212,5 +215,14 @@ mod tests {
         let mail = written(None, "x", vec![file("a\r\nb.txt", "text/plain"), file("ü.bin", "no type")]);
         assert!(mail.contains("multipart/mixed") && mail.contains("filename=\"a  b.txt\""), "{mail}");
         assert!(mail.contains("application/octet-stream"));
+    }
+
+    #[test]
+    fn no_line_of_a_text_or_a_file_is_a_command_to_the_server() {
+        let hostile = "x\n.\nMAIL FROM:<agent@us.example>\rRCPT TO:<victim@example.org>\n.\r\n";
+        let file = File { name: "a.txt".into(), mime: "text/plain".into(), bytes: hostile.into() };
+        let mail = written(None, hostile, vec![file]);
+        assert!(!mail.replace("\r\n", "").contains(['\r', '\n']), "{mail}");
+        assert_eq!(mail.matches("MAIL FROM").count(), 1, "the text alone has it as it is");
     }
 }

@@ -135,6 +135,20 @@ fn broken_connections_are_mended_and_nothing_is_lost() {
 }
 
 #[test]
+fn an_answer_without_its_end_is_no_answer() {
+    let (fake, mut adapter, _) = connected();
+    fake.wait("it listens", |world| world.idle > 0);
+    fake.world().faults.push(Fault::Silent);
+    fake.deliver(&mail(ADA, "1@example.org", "x", "not told at first"));
+    assert_eq!(adapter.next_event().text, "not told at first");
+    fake.wait("it listens", |world| world.idle > 0);
+    fake.world().faults.push(Fault::NoSearch);
+    fake.deliver(&mail(ADA, "2@example.org", "x", "not found at first"));
+    while !adapter.state().why.contains("not now") {}
+    assert_eq!(adapter.next_event().text, "not found at first");
+}
+
+#[test]
 fn what_nobody_can_read_is_passed_over_after_some_tries() {
     let (fake, mut adapter, _) = connected();
     fake.wait("it listens", |world| world.idle > 0);
@@ -144,6 +158,21 @@ fn what_nobody_can_read_is_passed_over_after_some_tries() {
     let event = adapter.next_event();
     assert!(event.kind == EventKind::Nothing && event.unread.contains("can't be read"), "{event:?}");
     assert_eq!(adapter.next_event().text, "even");
+}
+
+#[test]
+fn a_mail_that_ended_lives_of_the_adapter_is_passed_over() {
+    let (fake, mut adapter, cursor) = connected();
+    // As lives leave it that ended while they read the mail.
+    let noted = adapter.spool().parent().unwrap().join("state/reading");
+    std::fs::write(&noted, "7 1 3\n").unwrap();
+    adapter = adapter.again(&cursor);
+    fake.deliver(&mail(ADA, "1@example.org", "x", "deadly"));
+    fake.deliver(&mail(ADA, "2@example.org", "x", "harmless"));
+    let event = adapter.next_event();
+    assert!(event.kind == EventKind::Nothing && event.unread.contains("nobody can read"), "{event:?}");
+    assert_eq!((&event.cursor["uid"][..], &adapter.next_event().text[..]), ("7:2", "harmless"));
+    assert_eq!(std::fs::read_to_string(&noted).unwrap(), "7 1 3\n", "the other one is not blamed");
 }
 
 #[test]

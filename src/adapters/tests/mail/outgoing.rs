@@ -69,6 +69,30 @@ fn what_the_server_certainly_has_not_is_said_so_and_leaves_no_copy_where_it_is_f
 }
 
 #[test]
+fn a_search_that_fails_is_no_proof_that_there_is_no_copy() {
+    let (fake, mut adapter, _) = connected();
+    assert!(adapter.done(&send("k.1", CHAT, "", "one")).ids.is_some());
+    fake.world().faults.push(Fault::NoSearch);
+    assert!(look(&mut adapter, "k.1").ids.is_some(), "it is searched for again");
+    fake.world().faults.push(Fault::NoSearch);
+    let not = adapter.done(&send("k.1", CHAT, "", "one")).not;
+    assert!(matches!(not, Some(NotSent::Busy { .. })), "{not:?}");
+    assert!(fake.world().handed.len() == 1 && drafts(&fake) == [false]);
+}
+
+#[test]
+fn where_the_server_keeps_copies_itself_none_is_no_proof() {
+    let fake = Fake::start();
+    fake.world().keeps_sent = true;
+    let mut adapter = start_with(&fake, &json!({}), &BTreeMap::new());
+    let _ = ready(&mut adapter, BTreeMap::new());
+    assert!(adapter.done(&send("k.1", CHAT, "", "one")).ids.is_some());
+    assert!(fake.world().sent.mails.is_empty() && fake.world().handed.len() == 1);
+    let found = look(&mut adapter, "k.1");
+    assert!(found.cannot_tell.is_some_and(|why| why.contains("has none yet")) && !found.not_sent);
+}
+
+#[test]
 fn without_a_folder_for_copies_nobody_can_tell() {
     let (fake, mut adapter, _) = connected_with(&json!({"sent": ""}));
     assert!(adapter.done(&send("k.1", CHAT, "", "one")).ids.is_some());

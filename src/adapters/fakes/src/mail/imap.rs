@@ -115,7 +115,8 @@ impl Talk<'_> {
         let done = match &upper[..] {
             ["CAPABILITY"] => {
                 let idle = if self.shared.world().idles { " IDLE" } else { "" };
-                self.say(&format!("* CAPABILITY IMAP4rev1 UIDPLUS SPECIAL-USE{idle}"))?;
+                let keeps = if self.shared.world().keeps_sent { " X-GM-EXT-1" } else { "" };
+                self.say(&format!("* CAPABILITY IMAP4rev1 UIDPLUS SPECIAL-USE{idle}{keeps}"))?;
                 "OK done"
             }
             ["LOGIN", ..] => {
@@ -171,6 +172,11 @@ impl Talk<'_> {
             ["IDLE"] if self.shared.world().idles => {
                 self.idle()?;
                 "OK done"
+            }
+            ["UID", "SEARCH", ..]
+                if self.shared.world().fault(|fault| fault == Fault::NoSearch).is_some() =>
+            {
+                "NO [UNAVAILABLE] not now"
             }
             ["UID", "SEARCH", "UID", set] => {
                 let mut world = self.shared.world();
@@ -247,6 +253,10 @@ impl Talk<'_> {
     fn fetch(&mut self, set: &str, what: &str) -> io::Result<()> {
         let mut world = self.shared.world();
         let half = world.fault(|fault| fault == Fault::HalfRead).is_some();
+        if what.contains("BODY") && world.fault(|fault| fault == Fault::Silent).is_some() {
+            drop(world);
+            return self.out.shutdown(std::net::Shutdown::Both);
+        }
         let gibberish = what.contains("BODY") && world.fault(|fault| fault == Fault::Gibberish).is_some();
         let mails: Vec<_> = self
             .folder(&mut world)

@@ -68,6 +68,10 @@ pub enum Fault {
     HalfRead,
     /// The answer can't be read.
     Gibberish,
+    /// The mail that is read is not told, and the connection ends at the next question.
+    Silent,
+    /// `NO` in the place of what is searched for.
+    NoSearch,
     /// `NO` in the place of a copy.
     NoCopy,
 }
@@ -79,6 +83,8 @@ pub struct World {
     pub password: String,
     /// Whether the mailbox tells of new mails by itself.
     pub idles: bool,
+    /// Whether it keeps copies of what is sent by itself, as Gmail does.
+    pub keeps_sent: bool,
     pub faults: Vec<Fault>,
     pub handed: Vec<Handed>,
     /// Each command, without its tag.
@@ -123,6 +129,7 @@ impl Fake {
             sent: folder(3),
             password: PASSWORD.into(),
             idles: true,
+            keeps_sent: false,
             faults: Vec::new(),
             handed: Vec::new(),
             asked: Vec::new(),

@@ -39,6 +39,14 @@ fn a_sender_counts_only_where_the_named_server_vouches_for_the_domain_of_the_one
     let forged = format!("Authentication-Results: mx.us.example; dkim=none\n{PASS}{HEAD}\nx\n");
     let forged = read(&forged);
     assert!(!forged.proven && forged.doubt.contains("mx.us.example"));
+    // The server copies words of the sender's into its own header.
+    let unread = format!("Authentication-Results: mx.us.example; dkim=none (\"(\")\n{PASS}{HEAD}\nx\n");
+    assert!(read(&unread).doubt.contains("can't be read"));
+    let mut bytes =
+        b"Authentication-Results: mx.us.example; dkim=fail header.i=\xff@evil.example\r\n".to_vec();
+    bytes.extend(raw(&format!("{PASS}{HEAD}\nx\n")).bytes);
+    let Read::Mail(odd) = super::mail(&Raw { bytes, ..raw("") }, 7, &settings(&json!({}))) else { panic!() };
+    assert!(!odd.proven, "a header that is no UTF-8 is the server's all the same");
     let evil = format!(
         "{PASS}{}\nx\n",
         HEAD.replace("Ada <ada@example.org>", "\"ada@example.org\" <eve@evil.example>")
@@ -47,7 +55,26 @@ fn a_sender_counts_only_where_the_named_server_vouches_for_the_domain_of_the_one
     let elsewhere = format!("{PASS}{}\nx\n", HEAD.replace("To: agent@us.example", "To: bob@example.org"));
     assert!(read(&elsewhere).doubt.contains("To nor Cc"), "a signed mail to somebody else is sent on");
     let copied = format!("{PASS}{}\nx\n", HEAD.replace("To: agent@us.example", "Cc: Agent@Us.Example"));
-    assert!(read(&copied).proven);
+    assert!(read(&copied).doubt.contains("no signature covers it"), "anybody can add a Cc");
+    assert!(read(&format!("DKIM-Signature: v=1; d=example.org; h=from:to:cc; b=x\n{copied}")).proven);
+    // What is put above the signed headers breaks no signature.
+    for more in ["To: agent@us.example", "Message-ID: <2@x>", "subject : x"] {
+        let twice = format!("{more}\nIn-Reply-To: <5@x>\n{PASS}{HEAD}\nx\n");
+        let twice =
+            if more.starts_with('s') { twice } else { twice.replace("To: agent", "Cc: x@y.z\nTo: agent") };
+        assert!(read(&twice).doubt.contains("it has two"), "{twice}");
+    }
+    let dated = raw(&format!("{PASS}{HEAD}Date: Mon, 30 Nov 2026 10:00:00 +0000\n\nx\n"));
+    for (at, is_proven) in [("2026-12-07T09:00:00Z", true), ("2026-12-07T11:00:00Z", false)] {
+        let dated = Raw { at: Some(at.into()), ..dated.clone() };
+        let Read::Mail(dated) = super::mail(&dated, 7, &settings(&json!({}))) else { panic!() };
+        assert_eq!(dated.proven, is_proven, "{at}");
+    }
+    // A filter that takes away forged headers may not see these.
+    for name in ["Authentication-Results ", "Authentication- Results", ":Authentication-Results"] {
+        let odd = format!("{}{PASS}{HEAD}\nx\n", PASS.replace("Authentication-Results", name));
+        assert!(!read(&odd).proven, "{name}");
+    }
     for two in [
         format!("{PASS}From: eve@evil.example\n{HEAD}\nx\n"),
         format!("{PASS}{}\nx\n", HEAD.replace("Ada <ada@example.org>", "ada@example.org, eve@evil.example")),
@@ -69,6 +96,9 @@ fn what_nobody_waits_for_an_answer_to_wakes_nobody() {
         "auto-submitted: (x)\n auto-generated; y=z",
         "Precedence: Bulk",
         "Precedence: list",
+        "Precedence: first-class\nPrecedence: auto_reply",
+        "Auto-Submitted: no\nAuto-Submitted: auto-replied",
+        "X-Autoreply-From: a@b.c",
         "List-Id: <a.example>",
         "List-Unsubscribe: <https://a.example>",
         "Return-Path: <>",
@@ -77,6 +107,8 @@ fn what_nobody_waits_for_an_answer_to_wakes_nobody() {
         let why = nothing(&format!("{header}\n{PASS}{HEAD}\nx\n"));
         assert!(!why.is_empty(), "{header}");
     }
+    let program = format!("{PASS}{}\nx\n", HEAD.replace("ada@", "MAILER-DAEMON@"));
+    assert!(nothing(&program).contains("a program"));
     for header in ["Auto-Submitted: no", "Precedence: first-class", "Return-Path: <ada@example.org>"] {
         assert!(read(&format!("{header}\n{PASS}{HEAD}\nx\n")).proven, "{header}");
     }
@@ -135,7 +167,20 @@ fn files_are_named_and_found_again() {
 fn hostile_mails_are_read_within_bounds() {
     let nested = "Content-Type: message/rfc822\n\n".repeat(20_000);
     let mail = read(&format!("{PASS}{HEAD}{nested}"));
-    assert!(mail.text.contains("more than 500 parts") && mail.files.is_empty());
+    let unread = |mail: &Mail| mail.text.contains("too many parts") && mail.files.is_empty();
+    assert!(unread(&mail));
+    // Blanks in the name of a header count for nothing, and parts of a digest need no headers at all.
+    assert!(unread(&read(&format!("{PASS}{HEAD}{}", "C ontent- Type:message/rfc822\n\n".repeat(20_000)))));
+    let parts = "--x\n\n\n".repeat(200_000);
+    assert!(unread(&read(&format!("{PASS}{HEAD}Content-Type: multipart/digest; boundary=x\n\n{parts}"))));
+    assert_eq!(types(b"content-type: a\r\nC ontent-\tTYPE :b\ncontent-\ntype: c\nccontent-type"), 3);
+    let lines = "a:b\n".repeat(MOST_HEADERS);
+    assert!(nothing(&format!("{PASS}{HEAD}{lines}\nx\n")).contains("too many"));
+    let below = read(&format!("{PASS}{HEAD}\n{lines}a:b\n"));
+    assert!(unread(&below) && below.proven, "its headers are all read");
+    let endless: String =
+        (0..400).map(|n| format!("Content-Type: multipart/mixed; boundary=never{n}\n\n")).collect();
+    assert!(unread(&read(&format!("{PASS}{HEAD}{endless}{}", "x\n".repeat(6 << 20)))));
     let deep = "Content-Type: message/rfc822\n\n".repeat(400);
     assert!(read(&format!("{PASS}{HEAD}{deep}x\n")).files.len() <= 50);
     let digest: String =
