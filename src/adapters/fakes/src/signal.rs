@@ -306,7 +306,7 @@ fn whole(status: u16, body: &str) -> Answer {
 /// What each method may be given, beside the account.
 const PARAMETERS: [(&str, &[&str]); 9] = [
     ("listAccounts", &[]),
-    ("listContacts", &[]),
+    ("listContacts", &["allRecipients"]),
     ("listGroups", &[]),
     (
         "send",

@@ -106,7 +106,7 @@ impl Reader {
             return Read::Nothing;
         }
         if let Some(who) = &source {
-            self.people.learn(who, envelope["sourceName"].as_str().unwrap_or_default(), None);
+            self.people.learn(who, envelope["sourceName"].as_str().unwrap_or_default());
         }
         let read = match source.and_then(|source| self.message(envelope, source)) {
             Some(message) => self.event(&message, envelope),
@@ -151,11 +151,12 @@ impl Reader {
         self.heard.iter().rev().find(|(of, _)| of == id).map_or("", |(_, text)| text)
     }
 
-    /// Returns the address that a chat had before the account's id of its person was known, once.
+    /// Returns the address that a chat had before the account's id of its person was known, once. Only the number that this very
+    /// event came from says that: what was known earlier may be another one's by now.
     pub(super) fn moved(&mut self, event: &Event) -> Option<String> {
-        let number = event.from.also.iter().find(|id| id.starts_with('+'))?;
-        let old = self.people.direct(number);
-        (event.chat == self.people.direct(&event.from.id) && self.by_number.remove(&old)).then_some(old)
+        let old = self.people.direct(&event.from.handle);
+        let is_theirs = event.chat == self.people.direct(&event.from.id) && event.chat != old;
+        (is_theirs && self.by_number.remove(&old)).then_some(old)
     }
 
     /// Finds the message of an envelope.

@@ -1,6 +1,10 @@
 //! The way in: what signal-cli tells is kept in the journal as it comes, and told to the daemon from there.
 
-use std::{convert::Infallible, sync::Arc, time::Duration};
+use std::{
+    convert::Infallible,
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
 
 use channel_protocol::{Event, EventKind, Light, State, Up, read_json};
 use http_body_util::BodyExt as _;
@@ -39,9 +43,23 @@ pub(super) async fn run(signal: Arc<Signal>, host: Host, doubt: Doubt) -> Ended 
         ended = hear(&signal, &host, doubt) => ended,
         ended = tell(&signal, &host, told) => ended,
         ended = finish(&signal, open) => ended,
+        never = ask_who(&signal) => match never {},
     };
     let Err(why) = ended;
     why
+}
+
+/// Asks for the contacts until they are told: up to then nobody's other ids are stated.
+async fn ask_who(signal: &Signal) -> Infallible {
+    let mut rest = Rest::default();
+    while !signal.known.load(Ordering::Relaxed) {
+        tokio::time::sleep(rest.next(None) * 10).await;
+        match signal.learn(true).await {
+            Ok(_) => signal.known.store(true, Ordering::Relaxed),
+            Err(error) => eprintln!("signal-cli does not tell its contacts and groups: {error}"),
+        }
+    }
+    std::future::pending().await
 }
 
 fn left(_: Gone) -> Ended {

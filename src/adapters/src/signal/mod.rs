@@ -18,7 +18,10 @@ mod styles;
 use std::{
     collections::VecDeque,
     path::PathBuf,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
@@ -82,6 +85,8 @@ pub struct Signal {
     state: Mutex<State>,
     /// Our reactions, by the messages' ids.
     signs: Mutex<VecDeque<(String, String)>>,
+    /// signal-cli told its contacts.
+    known: AtomicBool,
     /// One file at a time is held in memory.
     files: Semaphore,
     doubt: Doubt,
@@ -185,15 +190,18 @@ pub async fn connect(start: Start, host: Host) -> Result<Arc<Signal>, String> {
         reader: Mutex::new(reader),
         state: Mutex::new(State { outbound: Light::Ok, ..State::default() }),
         signs: Mutex::default(),
+        known: AtomicBool::new(false),
         files: Semaphore::new(1),
         rpc,
         doubt,
         host: host.clone(),
     };
     // Names are as good later; without them people are called by their numbers.
-    if let Err(error) = signal.learn().await {
-        eprintln!("signal-cli does not tell its contacts and groups: {error}");
+    let known = signal.learn(true).await;
+    if let Err(error) = &known {
+        eprintln!("signal-cli does not tell its contacts and groups, and is asked again: {error}");
     }
+    signal.known.store(known.is_ok(), Ordering::Relaxed);
     let hello = signal.hello();
     host.hello(hello).await.map_err(|gone| gone.to_string())?;
     Ok(Arc::new(signal))
@@ -317,14 +325,19 @@ impl Signal {
         let _ = self.stand(&self.host, change).await;
     }
 
-    /// Takes in who is who, and which groups there are; returns them as chats.
-    async fn learn(&self) -> Result<Vec<Chat>, RpcError> {
+    /// Takes in who is who, and which groups there are; returns them as chats. `all`: also those who are no contacts.
+    async fn learn(&self, all: bool) -> Result<Vec<Chat>, RpcError> {
         let groups: Vec<Group> = self.rpc.call_within("listGroups", json!({}), FILE, MOST_LISTED).await?;
-        let contacts: Vec<Contact> =
-            self.rpc.call_within("listContacts", json!({}), FILE, MOST_LISTED).await?;
+        let whom = if all { json!({"allRecipients": true}) } else { json!({}) };
+        let mut contacts: Vec<Contact> =
+            self.rpc.call_within("listContacts", whom, FILE, MOST_LISTED).await?;
+        if all {
+            // Where there is no room for all, those without another id need none.
+            contacts.sort_by_key(|contact| (contact.username.is_none(), contact.number.is_null()));
+        }
         let mut reader = self.reader();
         let people = &mut reader.people;
-        let mut chats = Vec::new();
+        let (mut chats, mut fit) = (Vec::new(), true);
         for group in groups {
             let name = group.name.unwrap_or_default();
             people.learn_group(&group.id, &name);
@@ -342,13 +355,14 @@ impl Signal {
         for contact in contacts {
             let Some(who) = Who::of(&contact.uuid, &contact.number, &Value::Null) else { continue };
             let name = contact.shown();
-            people.learn(&who, &name, contact.username.as_deref());
+            fit &= people.learn_listed(&who, &name, contact.username.as_deref());
             if !contact.is_blocked && !people.us.is(&who) {
                 let chat = people.direct(who.id());
                 let name = people.name(&who);
                 chats.push(Chat { chat, name, kind: ChatKind::Direct, ..Chat::default() });
             }
         }
+        people.all_listed |= all && fit;
         Ok(chats)
     }
 
@@ -523,7 +537,7 @@ impl Adapter for Signal {
     }
 
     fn list_chats(&self) -> BoxFuture<'_, Result<Vec<Chat>, String>> {
-        Box::pin(async move { self.learn().await.map_err(|error| error.to_string()) })
+        Box::pin(async move { self.learn(false).await.map_err(|error| error.to_string()) })
     }
 
     fn fetch(&self, what: Fetch) -> BoxFuture<'_, Result<String, String>> {

@@ -43,6 +43,17 @@ fn a_message_of_a_person_and_one_of_a_group_come_in_with_all_ids_of_their_author
 }
 
 #[test]
+fn other_ids_of_a_person_are_left_out_while_not_all_of_them_are_known() {
+    let fake = Fake::start();
+    fake.fault("listContacts", g2_fakes::signal::Fault::Status(500));
+    let mut adapter = start_with(&fake.base, json!({"account": US}));
+    adapter.ready();
+    fake.say(ADA, "hello");
+    let event = adapter.next_event();
+    assert!(event.from.id == ADA && event.from.also.is_empty(), "{:?}", event.from);
+}
+
+#[test]
 fn edits_deletions_and_reactions_are_told_by_the_message_s_id() {
     let (fake, mut adapter) = connected();
     let first = fake.say(ADA, "one");

@@ -13,9 +13,9 @@ const GROUP_CHAT: &str = "signal:group.-_v7-_v7-_v7-_v7-_v7-_v7-_v7-_v7-_v7-_v7-
 fn reader() -> Reader {
     let mut people = People::new("signal".into(), Who::read("+4930").unwrap());
     let who = |uuid: &str, number: &str| Who::of(&json!(uuid), &json!(number), &json!(null)).unwrap();
-    people.learn(&who(US, "+4930"), "G2", None);
-    people.learn(&who(ADA, "+49301"), "Ada", Some("ada.01"));
-    people.learn(&who(EVE, ""), "Evie", None);
+    people.learn_listed(&who(US, "+4930"), "G2", None);
+    people.learn_listed(&who(ADA, "+49301"), "Ada", Some("ada.01"));
+    people.learn_listed(&who(EVE, ""), "Evie", None);
     Reader::new(people, &Start::default(), 1000)
 }
 
@@ -330,7 +330,11 @@ fn a_chat_that_was_known_by_a_number_moves_to_the_account_s_id_once() {
     let chats = BTreeMap::from([("signal:+49301".to_owned(), "1".to_owned())]);
     let start = Start { chats, ..Start::default() };
     let mut reader = Reader::new(reader().people, &start, 0);
-    let Read::Event(event) = reader.read(1, &data(json!({"message": "x"}))) else { panic!() };
+    let mut told = data(json!({"message": "x"}));
+    let Read::Event(event) = reader.read(1, &told) else { panic!() };
+    assert_eq!(reader.moved(&event), None, "the number was theirs earlier");
+    told["envelope"]["sourceNumber"] = "+49301".into();
+    let Read::Event(event) = reader.read(2, &told) else { panic!() };
     assert_eq!((reader.moved(&event), reader.moved(&event)), (Some("signal:+49301".into()), None));
 }
 
