@@ -66,16 +66,25 @@ fn left(_: Gone) -> Ended {
     Ended::Left
 }
 
-fn not_kept(error: std::io::Error) -> Ended {
-    Ended::Failed(format!("what signal-cli told can't be kept: {error}"))
+/// What a person can do where nothing can be kept.
+const FREE: &str = "make room on the disk; until then signal-cli is asked for nothing";
+
+fn not_kept(error: &std::io::Error) -> String {
+    format!("what signal-cli tells can't be kept: {error}")
+}
+
+fn broken(error: std::io::Error) -> Ended {
+    Ended::Failed(not_kept(&error))
 }
 
 /// Stays connected to signal-cli, and keeps what it tells.
 async fn hear(signal: &Arc<Signal>, host: &Host, mut doubt: Doubt) -> Result<Infallible, Ended> {
     let mut rest = Rest::default();
+    // No event has this id: at the first time all is told that signal-cli can tell again, and the daemon knows what it has.
+    let mut last = "0".to_owned();
     loop {
         let began = Instant::now();
-        let why = listen(signal, host, &mut doubt).await?;
+        let why = listen(signal, host, &mut doubt, &mut last).await?;
         if began.elapsed() > SILENCE {
             rest = Rest::default();
         }
@@ -95,6 +104,7 @@ async fn hear(signal: &Arc<Signal>, host: &Host, mut doubt: Doubt) -> Result<Inf
         let (text, hint) = match (&why, &is_there) {
             (_, Err(error)) | (Lost::Error(error), Ok(())) => (error.to_string(), error.hint()),
             (Lost::Ended(text), Ok(())) => ((*text).to_owned(), ""),
+            (Lost::Full(error), Ok(())) => (not_kept(error), FREE),
         };
         eprintln!("signal-cli's events: {text}");
         let transport = if is_there.is_ok() { Light::Ok } else { Light::Waiting };
@@ -114,6 +124,8 @@ async fn hear(signal: &Arc<Signal>, host: &Host, mut doubt: Doubt) -> Result<Inf
 enum Lost {
     Error(RpcError),
     Ended(&'static str),
+    /// The disk takes nothing, so nothing is asked for.
+    Full(std::io::Error),
 }
 
 impl From<RpcError> for Lost {
@@ -122,8 +134,17 @@ impl From<RpcError> for Lost {
     }
 }
 
-async fn listen(signal: &Arc<Signal>, host: &Host, doubt: &mut Doubt) -> Result<Lost, Ended> {
-    let answer = match signal.rpc.events().await {
+async fn listen(
+    signal: &Arc<Signal>,
+    host: &Host,
+    doubt: &mut Doubt,
+    last: &mut String,
+) -> Result<Lost, Ended> {
+    // What signal-cli tells it has taken from Signal's servers, and what can't be kept would be lost.
+    if let Err(error) = signal.journal.has_place().await {
+        return Ok(Lost::Full(error));
+    }
+    let answer = match signal.rpc.events(last).await {
         Ok(answer) => answer,
         Err(error) => return Ok(error.into()),
     };
@@ -147,9 +168,36 @@ async fn listen(signal: &Arc<Signal>, host: &Host, doubt: &mut Doubt) -> Result<
         };
         let Ok(piece) = frame.into_data() else { continue };
         let told = stream.push(&piece).into_iter().filter_map(kept).collect::<Vec<_>>();
-        // Where that fails the daemon starts us anew, and says why.
-        signal.journal.keep(told).await.map_err(not_kept)?;
+        keep(signal, host, told.into()).await?;
+        if let Some(id) = &stream.last {
+            last.clone_from(id);
+        }
     }
+}
+
+/// Keeps what was told, for as long as that takes: meanwhile it is in memory alone, and nothing more is read.
+async fn keep(signal: &Arc<Signal>, host: &Host, told: Arc<[String]>) -> Result<(), Ended> {
+    let mut rest = Rest::default();
+    let mut before = None;
+    while let Err(error) = signal.journal.keep(Arc::clone(&told)).await {
+        let text = not_kept(&error);
+        eprintln!("{text}");
+        let failing = |state: &mut State| {
+            before.get_or_insert_with(|| state.clone());
+            state.inbound = Light::Failing;
+            (state.why, state.hint) = (text, FREE.into());
+        };
+        signal.stand(host, failing).await.map_err(left)?;
+        rest.wait(None).await;
+    }
+    if let Some(before) = before {
+        let again = |state: &mut State| {
+            state.inbound = before.inbound;
+            (state.why, state.hint) = (before.why, before.hint);
+        };
+        signal.stand(host, again).await.map_err(left)?;
+    }
+    Ok(())
 }
 
 /// Returns what is kept of an event, on one line.
@@ -177,7 +225,7 @@ fn kept(piece: Piece) -> Option<String> {
 /// Tells the daemon what is kept, in order.
 async fn tell(signal: &Arc<Signal>, host: &Host, told: mpsc::Sender<Told>) -> Result<Infallible, Ended> {
     loop {
-        let (number, text) = signal.journal.next().await.map_err(not_kept)?;
+        let (number, text) = signal.journal.next().await.map_err(broken)?;
         let said: Value = read_json(text.as_bytes()).unwrap_or_default();
         let (read, moved) = {
             let mut reader = signal.reader();
@@ -222,7 +270,7 @@ async fn finish(signal: &Arc<Signal>, mut open: mpsc::Receiver<Told>) -> Result<
         if let Some(stored) = stored {
             stored.wait().await.map_err(left)?;
         }
-        signal.journal.stored(number).map_err(not_kept)?;
+        signal.journal.stored(number).await.map_err(broken)?;
         if let Some((who, at)) = read
             && let Ok(place) = Arc::clone(&places).try_acquire_owned()
         {

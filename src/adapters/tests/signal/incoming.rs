@@ -85,7 +85,7 @@ fn edits_deletions_and_reactions_are_told_by_the_message_s_id() {
     assert_eq!((event.kind, &event.of, &event.emoji[..], event.on), (EventKind::Reaction, &of, "👍", true));
     // The next life knows what was changed in this one.
     let mut adapter = adapter.again(
-        &event.cursor.into_iter().chain([("edit.0".into(), format!("{second}.{ADA} {of}"))]).collect(),
+        &event.cursor.into_iter().chain([("edit.0".into(), format!("0 {second}.{ADA} {of}"))]).collect(),
     );
     adapter.ready();
     fake.world().say(ADA, None, "", &json!({"remoteDelete": {"timestamp": second}}));
@@ -135,6 +135,10 @@ fn a_stream_that_ends_is_opened_again_and_what_waited_is_told() {
     let unread = adapter.next_event();
     assert!((unread.kind, unread.unread.contains("no JSON")) == (EventKind::Nothing, true), "{unread:?}");
     assert_eq!(adapter.next_event().text, "behind it");
+    // Where events have ids, those behind the last one are asked for again.
+    fake.cut();
+    fake.wait("a third stream", |world| world.opened >= 3);
+    assert_eq!(fake.world().last, ["0", "0", "1"]);
 }
 
 #[test]
